@@ -12,7 +12,7 @@ if sys.argv[:1] == ["-m"]:      # that is what it is while ``python -m`` imports
     if sys.version_info < (3, 11):      # noqa: UP036
         sys.exit(f"this project needs Python 3.11 or newer, this is {sys.version_info[0]}.{sys.version_info[1]}")
 
-    from sim.entry import begin
+    from sim.support.entry import begin
 
     begin()
 

@@ -4,15 +4,15 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from sim.command import CALLED
-from sim.entry import begin
+from sim.support.command import CALLED
+from sim.support.entry import begin
 
 __all__ = ["COMMANDS", "main"]
 
 COMMANDS = {
     "run": "sim.run", "cuda": "sim.cuda.command", "debug": "sim.debug", "run_tb": "sim.run_tb",
     "profile": "sim.profile", "bench": "sim.bench", "ptx": "sim.ptx", "asm": "sim.asm", "dis": "sim.dis",
-    "demo": "sim.demo.command", "fpga": "sim.fpga", "board": "sim.board.__main__", "prove": "sim.prove",
+    "demo": "sim.demo.command", "fpga": "sim.fpga.command", "board": "sim.board.__main__", "prove": "sim.prove",
     "fuzz": "sim.fuzz", "mutate": "sim.mutate",
     "waves": "sim.waves.__main__", "picture": "sim.waves.picture", "sequence": "sim.waves.sequence",
     "manual": "sim.manual"}

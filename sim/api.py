@@ -40,9 +40,9 @@ from sim.launch.programs import read_program
 from sim.launch.runtime import empty_output
 from sim.launch_options import MODEL
 from sim.machine.warp_state import WarpState, state_of
-from sim.model.retirement import Retirement
-from sim.model.state import Warp
-from sim.model.warp import Machine as WarpModel
+from sim.model.warp.model import WarpModel
+from sim.model.warp.retirement import Retirement
+from sim.model.warp.state import Warp
 from sim.report.output import output_of
 from sim.runner import HardwareRunner, MachineError, ModelRunner, Outcome, Runner, outcome_of_model, run_model
 from sim.toolchain.module import Kernel as Entry

@@ -8,8 +8,8 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
-from sim.activity import activity
-from sim.command import Parser, write_file
+from sim.support.activity import activity
+from sim.support.command import Parser, write_file
 from sim.toolchain.assembler import assemble
 from sim.toolchain.elf_writer import write_object
 from sim.toolchain.grammar import read_text

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from rtl.params import PRESETS
 from sim.board.machine import Board
-from sim.command import Parser, print_text
-from sim.debugger.places import Places
-from sim.debugger.session import Session
+from sim.debugger.addresses import Places
+from sim.debugger.session import DebuggerSession
 from sim.debugger.terminal import Batch, Terminal, read_batch
 from sim.debugger.watch import Watch
 from sim.engine import ENGINES, chosen_engine
@@ -28,9 +27,10 @@ from sim.launch_options import (
     open_board,
     prepared,
 )
+from sim.machine.base import BaseMachine
 from sim.machine.hardware import Hardware
-from sim.machine.host import Host
-from sim.machine.hosted import HostedMachine
+from sim.machine.host import HardwareHost
+from sim.support.command import Parser, print_text
 
 __all__ = ["main"]
 
@@ -56,7 +56,7 @@ def _parser() -> Parser:
     return parser
 
 
-def _session(options: Options, watch: Watch, board: Board | None) -> Session:
+def _session(options: Options, watch: Watch, board: Board | None) -> DebuggerSession:
     """The launch with its trap handler."""
     def install(launch: Launch) -> SaveArea:
         if not launch.crs:
@@ -66,13 +66,13 @@ def _session(options: Options, watch: Watch, board: Board | None) -> Session:
     module, area = prepared(options, install, board)
     launch = area.launch
     check_size(launch, *machine_of(options.preset, board))
-    return Session(area, Places(module.code.symbols, launch.program_size), watch)
+    return DebuggerSession(area, Places(module.code.symbols, launch.program_size), watch)
 
 
-def _debug(session: Session, source: Batch | Terminal, machine: HostedMachine, watch: Watch) -> None:
+def _debug(session: DebuggerSession, source: Batch | Terminal, machine: BaseMachine, watch: Watch) -> None:
     """Grid after grid, as long as the user wants another one. Ctrl-C stops the machine for a person, and ends a
     batch."""
-    async def drive(host: Host) -> None:
+    async def drive(host: HardwareHost) -> None:
         with watch.installed() if isinstance(source, Terminal) else nullcontext():
             await session.begin(host)
             print_text("".join(f"{line}\n" for line in await session.restart()))

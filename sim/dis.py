@@ -9,7 +9,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from sim.command import Parser, print_text
+from sim.support.command import Parser, print_text
 from sim.toolchain.disassembly import disassembly, raw_disassembly
 from sim.toolchain.elf_reader import read_object
 from sim.toolchain.listing import listing

@@ -6,12 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from rtl.params import PRESETS, SmParams
-from sim.activity import activity
 from sim.board.errors import BoardError
 from sim.board.link import BAUD, Link, open_port
 from sim.board.machine import Board
 from sim.board.placing import fit, share
-from sim.command import CommandError, Parser, add_cache_option
 from sim.engine import chosen_engine, current_name
 from sim.launch import Launch, lacking, prepare
 from sim.launch.arguments import ARGUMENT_FORMS, parse_arguments
@@ -20,6 +18,8 @@ from sim.launch.memory import Memory
 from sim.launch.programs import SUFFIXES, read_program
 from sim.launch.runtime import HEAP_DEFAULT, OUTPUT_DEFAULT
 from sim.runner import BoardRunner, HardwareRunner, ModelRunner, Runner
+from sim.support.activity import activity
+from sim.support.command import CommandError, Parser, add_cache_option
 from sim.toolchain.module import Module
 from sim.toolchain.runtime.supply import supplied
 

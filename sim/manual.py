@@ -17,11 +17,11 @@ from pathlib import Path
 from subprocess import PIPE
 from typing import Any
 
-from sim.activity import activity
-from sim.children import run_child
-from sim.command import CommandError, Parser, make_folder
 from sim.report.ports import PORT_UNITS, port_table
 from sim.report.reference import reference_pages
+from sim.support.activity import activity
+from sim.support.children import run_child
+from sim.support.command import CommandError, Parser, make_folder
 
 __all__ = ["NAVIGATION", "ROOT", "Pages", "main", "render", "settings_of", "with_ports"]
 

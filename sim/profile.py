@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rtl.params import PRESETS
-from sim.command import CommandError, Parser, check_file, print_text, write_file
 from sim.engine import ENGINES, chosen_engine
 from sim.launch_options import (
     BOARD,
@@ -26,6 +25,7 @@ from sim.launch_options import (
 from sim.machine.hardware import Hardware
 from sim.machine.profile import Profile
 from sim.report.profile import content, page, text
+from sim.support.command import CommandError, Parser, check_file, print_text, write_file
 from sim.toolchain.line_table import source_lines
 
 __all__ = ["main"]

@@ -1,114 +1,13 @@
-"""Proves theorems about the hardware: ``python -m sim.prove error_status``. They are files ``prove_<name>.py`` in
-``testbench/formal``.
+"""Proves theorems about the hardware: ``python -m sim.prove error_status``.
 
-Of each theorem three things are asked: whether it holds; whether what it speaks of can happen at all; and whether each
-of its deliberate faults of the hardware makes it false.
-
-Exit code 0: all is as it should be. 1: it is not. 2: there is no such theorem, or the tools are missing; one line on
-stderr says why.
+The command is :mod:`sim.checks.prove`.
 """
 
-import ast
-import os
 import sys
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack, closing, nullcontext
-from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from tqdm import tqdm
+from sim.checks.prove import main
 
-from sim.command import Parser, make_folder, print_text
-from sim.formal.prover import ProofError, answer, missing_prover, questions
-from sim.formal.theorem import load
-from sim.interrupt import telling
-from sim.workers import results_of
-
-__all__ = ["main", "theorems"]
-
-FOLDER = Path(__file__).resolve().parent.parent / "testbench" / "formal"
-_PREFIX = "prove_"
-
-
-@dataclass(frozen=True)
-class Options:
-    """The command line."""
-
-    name: str | None
-    list: bool
-    short: bool
-    depth: int | None
-    keep: Path | None
-    workers: int
-
-
-def theorems(folder: Path = FOLDER) -> dict[str, Path]:
-    """Name -> the file of the theorem."""
-    return {path.stem.removeprefix(_PREFIX): path for path in sorted(folder.glob(f"{_PREFIX}*.py"))}
-
-
-def _title(path: Path) -> str:
-    return (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0]
-
-
-def _parser() -> Parser:
-    parser = Parser("sim.prove", "Proves theorems about the hardware.",
-                    "rtt")
-    parser.add_argument("name", nargs="?", help="which; without it all; --list shows them")
-    parser.add_argument("--list", action="store_true", help="show the theorems")
-    parser.add_argument("--short", action="store_true", help="leave out those that take more than a minute")
-    parser.add_argument("--depth", type=int, metavar="N", help="of the induction, in cycles, instead of the theorem's")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER",
-                        help="keep the files of the tools, waveforms of what is wrong among them")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N",
-                        help="processes; default one a core")
-    return parser
-
-
-def _prove(options: Options, folder: Path, paths: Iterable[Path]) -> bool:
-    """Proves theorems, those that take long first, and prints what was found."""
-    loaded = sorted(((path, load(path)) for path in paths), key=lambda each: not each[1].long)
-    asked = [(question,) for path, theorem in loaded if not (options.short and theorem.long)
-             for question in questions(path, theorem, folder / path.stem, options.depth)]
-    right = True
-    with ExitStack() as stack:
-        bar = stack.enter_context(tqdm(total=len(asked), desc="questions", disable=None, leave=False))
-        stack.enter_context(telling(lambda: f"after {bar.n} of {len(asked)} questions"))
-        found = stack.enter_context(closing(results_of(answer, iter(asked), lambda: True, workers=options.workers)))
-        for each in found:
-            right &= each.right
-            bar.clear()
-            print_text(f"{each.question.theorem:16} {each.seconds:6.1f} s  {'yes' if each.right else 'NO '}  "
-                       f"{each.question.text}{each.where and f', {each.where}'}\n")
-            bar.update()
-    return right
-
-
-def _work(options: Options) -> int:
-    known = theorems()
-    if options.list:
-        width = max(map(len, known), default=0)
-        print_text("".join(f"{name:{width}}  {_title(path)}\n" for name, path in known.items()))
-        return 0
-    if options.name is not None and options.name not in known:
-        raise ProofError(f"no theorem {options.name}: there are {', '.join(known)}")
-    for name in ("depth", "workers"):
-        if (value := getattr(options, name)) is not None and value < 1:
-            raise ProofError(f"--{name} has to be 1 at least, not {value}")
-    if (missing := missing_prover()) is not None:
-        raise ProofError(missing)
-    if options.keep is not None:
-        make_folder(options.keep)
-    with (TemporaryDirectory() if options.keep is None else nullcontext(options.keep)) as folder:
-        paths = known.values() if options.name is None else (known[options.name],)
-        return 0 if _prove(options, Path(folder), paths) else 1
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
-    return _parser().run(arguments, lambda options: _work(Options(**vars(options))))
-
+__all__ = ["main"]
 
 if __name__ == "__main__":
     sys.exit(main())

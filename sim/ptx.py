@@ -10,9 +10,9 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from sim.activity import activity
-from sim.collector import collector_off
-from sim.command import Parser, write_file
+from sim.support.activity import activity
+from sim.support.command import Parser, write_file
+from sim.support.garbage_collection import collector_off
 from sim.toolchain.compiler import compile_module
 from sim.toolchain.elf_writer import write_object
 from sim.toolchain.from_ptx import compiled_object

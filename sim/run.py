@@ -16,10 +16,8 @@ from tqdm import tqdm
 from rtl.layouts import LaunchRejection
 from rtl.params import PRESETS
 from sim.board.machine import Board
-from sim.command import CommandError, Parser, check_file, print_text, write_file
 from sim.engine import ENGINES, Engine, chosen_engine
 from sim.firmware.switching import GridSwitch
-from sim.interrupt import Interrupted, deferred
 from sim.launch import Launch, with_trap_handler
 from sim.launch.memory import Memory
 from sim.launch.programs import SUFFIXES, read_program
@@ -34,18 +32,20 @@ from sim.launch_options import (
     open_board,
     prepared,
 )
+from sim.machine.base import BaseMachine, HardwareResult, RunInterrupted
 from sim.machine.hardware import Hardware
 from sim.machine.host import Driver
-from sim.machine.hosted import HardwareResult, HostedMachine, RunInterrupted
 from sim.machine.timeline import Timeline
 from sim.machine.warp_state import WarpState, state_of
-from sim.model.bounds import Bounds
-from sim.model.warp import Machine, Result
+from sim.model.warp.bounds import Bounds
+from sim.model.warp.model import Result, WarpModel
 from sim.report.error_status import decode, registers_of
 from sim.report.output import output_of
 from sim.report.run import describe
 from sim.report.timeline import konata, page, trace
 from sim.runner import Outcome, board_difference, outcome_of, run_model
+from sim.support.command import CommandError, Parser, check_file, print_text, write_file
+from sim.support.interrupt import Interrupted, deferred
 from sim.waves.fst import FST, check_fst, is_fst
 
 __all__ = ["Options", "RunError", "main", "results"]
@@ -148,7 +148,7 @@ def _error_status(registers: Mapping[str, int], warps: Mapping[int, WarpState]) 
     return decoded
 
 
-def _of_model(machine: Machine) -> dict[str, object]:
+def _of_model(machine: WarpModel) -> dict[str, object]:
     return _error_status(registers_of(machine), {warp.slot: state_of(warp) for warp in machine.live})
 
 
@@ -187,7 +187,7 @@ def _on_model(options: Options, launch: Launch) -> dict[str, object]:
     """Runs on the reference machine; prints what it came to."""
     bounds = Bounds(launch) if options.bounds else None
     params = PRESETS[options.preset]
-    machine = Machine(launch, warps=params.warps, stack_tokens=params.stack_tokens)
+    machine = WarpModel(launch, warps=params.warps, stack_tokens=params.stack_tokens)
     machine.bounds = bounds
     try:
         with deferred(), tqdm(unit=" instructions", disable=None, leave=False) as bar:
@@ -205,7 +205,7 @@ def _on_model(options: Options, launch: Launch) -> dict[str, object]:
     return written | ({"outside": [one.decoded() for one in outside]} if bounds is not None else {})
 
 
-def _timed(machine: HostedMachine, launch: Launch, options: Options, driver: Driver | None = None) -> HardwareResult:
+def _timed(machine: BaseMachine, launch: Launch, options: Options, driver: Driver | None = None) -> HardwareResult:
     """Runs a launch, with a progress bar on a terminal."""
     with tqdm(unit=" cycles", unit_scale=True, disable=None, leave=False) as bar:
         return machine.run(launch, options.max_cycles, bar.update, driver=driver)

@@ -16,18 +16,17 @@ from rtl.params import SmParams
 from sim.board.machine import Board
 from sim.board.placing import Place, fit, launch_with_stacks
 from sim.engine import Engine
-from sim.interrupt import Interrupted, raise_noted
 from sim.launch import Launch
 from sim.launch.memory import Memory
 from sim.launch.runtime import HEAP_MEMORY, OUTPUT_MEMORY
+from sim.machine.base import BaseMachine, HardwareResult, RunInterrupted
 from sim.machine.comparison import memory_difference
 from sim.machine.hardware import Hardware
-from sim.machine.hosted import HardwareResult, HostedMachine, RunInterrupted
-from sim.model.warp import Machine as WarpModel
-from sim.model.warp import Result
+from sim.model.warp.model import Result, WarpModel
 from sim.report.error_status import DecodedStatus, decode, registers_of
 from sim.report.hardware import describe_hardware
 from sim.report.run import describe
+from sim.support.interrupt import Interrupted, raise_noted
 from sim.toolchain.module import Kernel
 from sim.toolchain.spelling import spell
 
@@ -139,7 +138,7 @@ class Runner(ABC):
     @abstractmethod
     def run(self, launch: Launch, limit: int, progress: Progress = lambda _cycles: None) -> Outcome:
         """Runs a launch to its end, an error, or ``limit`` cycles. ``progress`` is told of cycles as they pass.
-        LaunchInterrupted after Ctrl-C, or where :func:`~sim.interrupt.stop_threads` ends it."""
+        LaunchInterrupted after Ctrl-C, or where :func:`~sim.support.interrupt.stop_threads` ends it."""
 
 
 def run_model(machine: WarpModel, limit: int, progress: Progress = lambda _instructions: None) -> Result:
@@ -265,7 +264,7 @@ def outcome_of_model(machine: WarpModel, result: Result) -> Outcome:
                    report=describe(machine, result))
 
 
-def outcome_of(launch: Launch, machine: HostedMachine, result: HardwareResult,
+def outcome_of(launch: Launch, machine: BaseMachine, result: HardwareResult,
                difference: str | None = None) -> Outcome:
     """What a run of hardware came to. ``difference`` is one from the warp model that the machine does not know of.
     Where there is one, the outcome's status is ``error``, unless the run was interrupted."""

@@ -3,6 +3,6 @@
 import sys
 
 if sys.argv[:1] == ["-m"]:      # as in sim
-    from sim.entry import begin
+    from sim.support.entry import begin
 
     begin()

@@ -11,9 +11,9 @@ from amaranth.lib import data
 
 from rtl.layouts import errors_by_source
 from rtl.params import SmParams
+from sim.checks.testbench import Bench
 from sim.launch import Launch, lacking
 from sim.machine.hardware import Hardware, HardwareResult
-from sim.testbench import Bench
 from sim.waves import View
 
 

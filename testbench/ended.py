@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from sim.launch import Launch
 from sim.machine.hardware import Hardware
-from sim.model.thread import MAX_INSTRUCTIONS
-from sim.model.thread import run as run_threads
-from sim.model.warp import Machine
+from sim.model.thread.run import MAX_INSTRUCTIONS
+from sim.model.thread.run import run as run_threads
+from sim.model.warp.model import WarpModel
 
 _LIMIT = 1_000_000
 """Instructions, or cycles, that no launch takes which says nothing else."""
@@ -20,7 +20,7 @@ def on_threads(launch: Launch, limit: int = MAX_INSTRUCTIONS) -> Launch:
 
 def on_warps(launch: Launch, limit: int = _LIMIT) -> Launch:
     """The launch, after the warp model has run it."""
-    result = Machine(launch, warps=64).run(limit)
+    result = WarpModel(launch, warps=64).run(limit)
     assert result.status == "ok", (result.reason, result.error_status)
     return launch
 

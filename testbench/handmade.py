@@ -8,10 +8,10 @@ import numpy as np
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.table import BY_NAME
 from sim.launch import Argument, Launch
-from sim.model.retirement import Retirement
-from sim.model.state import Warp
-from sim.model.vector.lanes import Condition
-from sim.model.warp import Machine
+from sim.model.warp.model import WarpModel
+from sim.model.warp.retirement import Retirement
+from sim.model.warp.state import Warp
+from sim.model.warp.vector.lanes import Condition
 from testbench.words import address, encode, place
 from testbench.words import launch as launch_words
 
@@ -68,25 +68,25 @@ def launch(words: Program | Sequence[int], arguments: Sequence[Argument] = (), *
 
 
 def machine(words: Program | Sequence[int], *, report_mask: int = 0x00FF_FFFF, warps: int = 4, order: int | None = None,
-            **kind: Any) -> Machine:
+            **kind: Any) -> WarpModel:
     """A machine with a launch of a program, all errors reported."""
-    return Machine(launch(words, **kind), warps=warps, report_mask=report_mask, order=order)
+    return WarpModel(launch(words, **kind), warps=warps, report_mask=report_mask, order=order)
 
 
-def warp_of(made: Machine, slot: int = 0) -> Warp:
+def warp_of(made: WarpModel, slot: int = 0) -> Warp:
     """The warp in a slot that has one."""
     warp = made.warps[slot]
     assert warp is not None
     return warp
 
 
-def held(words: Program | Sequence[int], **kind: Any) -> tuple[Machine, Warp]:
+def held(words: Program | Sequence[int], **kind: Any) -> tuple[WarpModel, Warp]:
     """A machine, as :func:`machine` makes it, and its first warp."""
     made = machine(words, **kind)
     return made, warp_of(made)
 
 
-def retire(made: Machine, *slots: int, times: int = 1) -> None:
+def retire(made: WarpModel, *slots: int, times: int = 1) -> None:
     """Retires an instruction of the warps in these slots, one after the other; all that so often."""
     for slot in slots * times:
         made.retire(slot)

@@ -6,9 +6,9 @@ from typing import Any
 
 from amaranth.sim import Simulator
 
+from sim.checks.report import Report
+from sim.checks.testbench import Bench, run
 from sim.engine import Engine, choose, make_simulator, stop
-from sim.report.testbench import Report
-from sim.testbench import Bench, run
 
 CLOCK = MappingProxyType({"sync": 1e-8})
 """Domain -> period of its clock, in seconds."""

@@ -29,7 +29,7 @@ except ModuleNotFoundError:
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TokenKind
 from rtl.layouts import StackOperation, ThreadCode
-from sim import fpga
+from sim.fpga import command as fpga
 
 STACK_GRANULES = 4
 """Of warp 0, each of 512 bytes; the field ``size`` of the port ``configuration`` begins with bit 62."""

@@ -11,8 +11,8 @@ from functools import partial
 from rtl.fpga.block_memory import BlockMemory, check_size
 from rtl.fpga.video import Video
 from rtl.params import PRESETS
-from sim.command import CommandError, Parser, add_cache_option, print_text
 from sim.engine import ENGINES, chosen_engine, current_name
+from sim.support.command import CommandError, Parser, add_cache_option, print_text
 
 from .stand_in import StandIn
 

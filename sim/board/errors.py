@@ -1,6 +1,6 @@
 """What can be wrong with a board."""
 
-from sim.command import CommandError
+from sim.support.command import CommandError
 
 __all__ = ["BoardError"]
 

@@ -9,7 +9,7 @@ from rtl.fpga.link import ANSWER, VERSION, LinkCommand, LinkStatus
 from rtl.isa.tokens import LINE_BYTES
 from rtl.layouts import HOST_ADDRESS_BITS
 from rtl.params import ADDRESS_BITS
-from sim.entry import missing_extra
+from sim.support.entry import missing_extra
 
 from .errors import BoardError
 from .frames import Frame, FrameFinder

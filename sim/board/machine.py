@@ -10,11 +10,11 @@ from rtl.isa.registers import COUNTER_BLOCK, COUNTERS, WORK_REGISTERS
 from rtl.isa.tokens import CACHED_TOKENS
 from rtl.layouts import Policy
 from rtl.params import PRESETS, SmParams
-from sim.interrupt import deferred, raise_noted
 from sim.launch import Launch
 from sim.launch.runtime import output_range
+from sim.machine.base import BaseMachine, HardwareResult
 from sim.machine.host import REGISTERS, Driver
-from sim.machine.hosted import HardwareResult, HostedMachine
+from sim.support.interrupt import deferred, raise_noted
 
 from .errors import BoardError
 from .link import Link
@@ -41,7 +41,7 @@ def _machine(size: int, parts: int) -> SmParams:
                     **{name: bool(others.get(name.upper(), parts)) for name in PARTS})
 
 
-class Board(HostedMachine):
+class Board(BaseMachine):
     """A machine on a board.
 
     Attributes:
@@ -92,7 +92,7 @@ class Board(HostedMachine):
 
     def run(self, launch: Launch, limit: int, progress: Callable[[int], object] = lambda _cycles: None, *,
             report_mask: int = REPORT_MASK_RESET, driver: Driver | None = None) -> HardwareResult:
-        """Runs to the end of the grid, an error, a hang, or ``limit`` cycles; see HostedMachine. The launch's memory
+        """Runs to the end of the grid, an error, a hang, or ``limit`` cycles; see BaseMachine. The launch's memory
         must fit into the board's: BoardError. RunInterrupted after Ctrl-C.
         """
         self._reset()

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from sim.command import CommandError
 from sim.cuda.errors import c_results
 from sim.cuda.protocol import c_header
 from sim.engine.build import compiler, missing_tool
 from sim.engine.cache import cache_folder
+from sim.support.command import CommandError
 
 __all__ = ["LIBRARIES", "SOURCES", "LibraryError", "library_folder", "sources"]
 

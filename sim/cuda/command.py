@@ -15,7 +15,6 @@ from dataclasses import dataclass, fields
 from tqdm import tqdm
 
 from rtl.params import PRESETS
-from sim.command import CommandError, Parser, add_cache_option, check_file, write_file
 from sim.cuda.compilers import Compiler, OwnCompiler, Ptxas
 from sim.cuda.device import Device
 from sim.cuda.recording import Files, Recording
@@ -23,9 +22,10 @@ from sim.cuda.report import content, table
 from sim.cuda.server import Server
 from sim.cuda.setup import check_setup, environment, find_ptxas
 from sim.engine import ENGINES, chosen_engine, current_name
-from sim.interrupt import interrupted, stop_threads
 from sim.launch_options import BOARD, MODEL, add_board_options, chosen_runner, number_from_one
 from sim.runner import HardwareRunner
+from sim.support.command import CommandError, Parser, add_cache_option, check_file, write_file
+from sim.support.interrupt import interrupted, stop_threads
 
 __all__ = ["main"]
 

@@ -12,17 +12,17 @@ from dataclasses import dataclass, field, replace
 from rtl.isa.errors import WarpError
 from rtl.params import WARP_THREADS
 from sim.board.placing import share
-from sim.command import CommandError
 from sim.cuda.errors import LAUNCH_FAILED, CudaError, result_of_warp_error
 from sim.cuda.names import with_readable_kernels
 from sim.cuda.recording import Recording
-from sim.interrupt import stop_threads
 from sim.launch import SHARED_LIMIT, Launch, Placement, lacking, place
 from sim.launch.attributes import MOST_THREADS, blocks_at_a_time, most_threads
 from sim.launch.memory import OutOfMemoryError, SharedMemory
 from sim.launch.runtime import HEAP_DEFAULT, OUTPUT_DEFAULT, empty_output
 from sim.report.output import Output, output_of
 from sim.runner import LaunchInterrupted, Outcome, Runner
+from sim.support.command import CommandError
+from sim.support.interrupt import stop_threads
 from sim.toolchain.module import Kernel, Module, ProgramError
 
 __all__ = ["CLOCK_KHZ", "Context", "Device", "LaunchRecord", "LoadedKernel"]

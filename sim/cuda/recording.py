@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from rtl.params import SmParams
-from sim.command import CommandError, check_file, write_file
 from sim.cuda.names import readable
 from sim.machine.profile import Profile
 from sim.report import profile as profile_report
 from sim.report import timeline as timeline_report
 from sim.runner import HardwareRunner, Outcome, Runner
+from sim.support.command import CommandError, check_file, write_file
 from sim.waves.fst import FST, check_fst, is_fst
 
 __all__ = ["Files", "Recording"]

@@ -8,10 +8,10 @@ from rtl.params import WARP_THREADS
 from sim.launch.memory import MemoryFaultError
 
 from . import driver
+from .addresses import number
 from .errors import DebuggerError
 from .machine import State, address_of
-from .places import number
-from .session import Session
+from .session import DebuggerSession
 from .views import (
     error_lines,
     mask_lines,
@@ -25,7 +25,7 @@ from .views import (
 
 __all__ = ["COMMANDS", "Command", "command_of", "execute"]
 
-Action = Callable[[Session, Sequence[str]], Awaitable[list[str]]]
+Action = Callable[[DebuggerSession, Sequence[str]], Awaitable[list[str]]]
 
 _SHOWN_INSTRUCTIONS = 10
 _SHOWN_WORDS = 16
@@ -81,7 +81,7 @@ def command_of(word: str) -> Command:
     return COMMANDS[found[0]]
 
 
-async def execute(session: Session, line: str) -> list[str]:
+async def execute(session: DebuggerSession, line: str) -> list[str]:
     """Carries out a line and returns what there is to print; DebuggerError when it can't be done. Nothing in a line,
     or a comment behind ``#``, is nothing to do.
     """
@@ -110,7 +110,7 @@ def _count(arguments: Sequence[str], at: int, default: int, what: str, most: int
 # Running.
 
 @_command("run", "[CYCLES]", "starts the grid, or starts it again from the beginning; at most so many cycles of it")
-async def _run(session: Session, arguments: Sequence[str]) -> list[str]:
+async def _run(session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
     cycles = _cycles(arguments)
     if session.machine.state is not State.HELD:
         session.starts, session.cycles = True, cycles
@@ -123,7 +123,7 @@ def _cycles(arguments: Sequence[str]) -> int | None:
 
 
 @_command("continue", "[CYCLES]", "lets all warps go on, until one stops; at most so many cycles")
-async def _continue(session: Session, arguments: Sequence[str]) -> list[str]:
+async def _continue(session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
     cycles = _cycles(arguments)
     if session.machine.state is not State.RUNNING:
         session.stopped()
@@ -131,7 +131,7 @@ async def _continue(session: Session, arguments: Sequence[str]) -> list[str]:
 
 
 @_command("step", "[N] [all]", "N instructions of the warp that is looked at, or of every warp", 2)
-async def _step(session: Session, arguments: Sequence[str]) -> list[str]:
+async def _step(session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
     everyone = "all" in arguments
     steps = _count([word for word in arguments if word != "all"], 0, 1, "number of steps", _MOST_STEPS)
     machine, warps = session.stopped(), session.warps()
@@ -147,7 +147,7 @@ async def _step(session: Session, arguments: Sequence[str]) -> list[str]:
 
 
 @_command("stop", "", "stops all warps where they are", 0)
-async def _stop(session: Session, _arguments: Sequence[str]) -> list[str]:
+async def _stop(session: DebuggerSession, _arguments: Sequence[str]) -> list[str]:
     if session.machine.state is not State.RUNNING:
         return [session.machine.state.value]
     await session.machine.stop()
@@ -155,7 +155,7 @@ async def _stop(session: Session, _arguments: Sequence[str]) -> list[str]:
 
 
 @_command("detach", "", "takes out the breakpoints and lets the grid run to its end without the debugger", 0)
-async def _detach(session: Session, _arguments: Sequence[str]) -> list[str]:
+async def _detach(session: DebuggerSession, _arguments: Sequence[str]) -> list[str]:
     if session.machine.state is State.OVER:
         return [session.machine.state.value]
     interrupted = await session.machine.detach()
@@ -165,7 +165,7 @@ async def _detach(session: Session, _arguments: Sequence[str]) -> list[str]:
 
 
 @_command("quit", "", "leaves; the grid is given up", 0)
-async def _quit(session: Session, _arguments: Sequence[str]) -> list[str]:
+async def _quit(session: DebuggerSession, _arguments: Sequence[str]) -> list[str]:
     session.leaves = True
     return []
 
@@ -174,7 +174,7 @@ async def _quit(session: Session, _arguments: Sequence[str]) -> list[str]:
 
 @_command("break", "[ADDRESS | FUNCTION[+OFFSET]]", "stops warps that come to an instruction; alone: lists breakpoints",
           places=True)
-async def _break(session: Session, arguments: Sequence[str]) -> list[str]:
+async def _break(session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
     if not arguments:
         listed = session.breakpoints.addresses.items()
         return [f"breakpoint {one} at {session.code.place(address)}" for one, address in listed] or ["no breakpoints"]
@@ -186,7 +186,7 @@ async def _break(session: Session, arguments: Sequence[str]) -> list[str]:
 
 
 @_command("delete", "[N]", "takes out a breakpoint, or all")
-async def _delete(session: Session, arguments: Sequence[str]) -> list[str]:
+async def _delete(session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
     known = session.breakpoints.addresses
     chosen = [number(arguments[0], "number of a breakpoint")] if arguments else list(known)
     if not set(chosen) <= known.keys():
@@ -199,7 +199,7 @@ async def _delete(session: Session, arguments: Sequence[str]) -> list[str]:
     return [f"breakpoint {one} deleted" for one in chosen]
 
 
-def _check_still(session: Session) -> None:
+def _check_still(session: DebuggerSession) -> None:
     """Code is changed only while nobody executes it."""
     if session.machine.state is State.RUNNING:
         session.stopped()
@@ -208,7 +208,7 @@ def _check_still(session: Session) -> None:
 # Looking.
 
 @_command("warps", "", "all warps: where they are, their active threads, and why they stopped", 0)
-async def _warps(session: Session, _arguments: Sequence[str]) -> list[str]:
+async def _warps(session: DebuggerSession, _arguments: Sequence[str]) -> list[str]:
     machine, code, rows = session.stopped(), session.code, []
     for slot, warp in session.warps().items():
         (x, y, z), member = warp.place
@@ -225,7 +225,7 @@ async def _warps(session: Session, _arguments: Sequence[str]) -> list[str]:
 
 
 @_command("warp", "[N]", "looks at another warp")
-async def _warp(session: Session, arguments: Sequence[str]) -> list[str]:
+async def _warp(session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
     if arguments:
         chosen, before = number(arguments[0], "number of a warp"), session.warp_number
         try:
@@ -240,7 +240,7 @@ async def _warp(session: Session, arguments: Sequence[str]) -> list[str]:
 
 
 @_command("thread", "[N]", "looks at another thread of the warp; alone: what all threads do")
-async def _thread(session: Session, arguments: Sequence[str]) -> list[str]:
+async def _thread(session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
     warp = session.warp()
     if not arguments:
         return thread_lines(warp)
@@ -252,7 +252,7 @@ async def _thread(session: Session, arguments: Sequence[str]) -> list[str]:
 
 
 @_command("registers", "[Rn ...]", "registers of the thread; some of them in all threads", 255)
-async def _registers(session: Session, arguments: Sequence[str]) -> list[str]:
+async def _registers(session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
     warp, count = session.warp(), session.area.threads.registers
     numbers = [number(word[1:] if word[:1] in "rR" else word, "register") for word in arguments]
     if beyond := [one for one in numbers if one >= count]:
@@ -261,22 +261,22 @@ async def _registers(session: Session, arguments: Sequence[str]) -> list[str]:
 
 
 @_command("predicates", "", "predicates and CC of the warp's threads", 0)
-async def _predicates(session: Session, _arguments: Sequence[str]) -> list[str]:
+async def _predicates(session: DebuggerSession, _arguments: Sequence[str]) -> list[str]:
     return predicate_lines(session.warp(), session.thread)
 
 
 @_command("masks", "", "the warp's active and disabled threads, and those that wait for a token", 0)
-async def _masks(session: Session, _arguments: Sequence[str]) -> list[str]:
+async def _masks(session: DebuggerSession, _arguments: Sequence[str]) -> list[str]:
     return mask_lines(session.warp())
 
 
 @_command("stack", "", "the warp's call/return stack", 0)
-async def _stack(session: Session, _arguments: Sequence[str]) -> list[str]:
+async def _stack(session: DebuggerSession, _arguments: Sequence[str]) -> list[str]:
     return stack_lines(session.warp(), session.code)
 
 
 @_command("memory", "ADDRESS | BUFFER[+OFFSET] [COUNT]", "words of global memory", 2)
-async def _memory(session: Session, arguments: Sequence[str]) -> list[str]:
+async def _memory(session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
     buffers = session.area.launch.buffers
     if not arguments:
         raise DebuggerError(f"memory of what? buffers: {', '.join(buffers) or 'none'}")
@@ -297,7 +297,7 @@ async def _memory(session: Session, arguments: Sequence[str]) -> list[str]:
 
 @_command("disassemble", "[ADDRESS | FUNCTION[+OFFSET]] [COUNT]", "instructions from there on, or around the warp's pc",
           2, places=True)
-async def _disassemble(session: Session, arguments: Sequence[str]) -> list[str]:
+async def _disassemble(session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
     count = _count(arguments, 1, _SHOWN_INSTRUCTIONS, "number of instructions")
     pc = address_of(session.warp()) if session.machine.state is State.STOPPED else None
     if arguments:
@@ -309,18 +309,18 @@ async def _disassemble(session: Session, arguments: Sequence[str]) -> list[str]:
 
 
 @_command("errors", "", "the error status, decoded", 0)
-async def _errors(session: Session, _arguments: Sequence[str]) -> list[str]:
+async def _errors(session: DebuggerSession, _arguments: Sequence[str]) -> list[str]:
     return error_lines(await session.machine.registers(), session.code)
 
 
 @_command("clear", "", "clears the error status", 0)
-async def _clear(session: Session, _arguments: Sequence[str]) -> list[str]:
+async def _clear(session: DebuggerSession, _arguments: Sequence[str]) -> list[str]:
     await driver.clear_errors(session.machine.host)
     return []
 
 
 @_command("help", "[COMMAND]", "this list")
-async def _help(_session: Session, arguments: Sequence[str]) -> list[str]:
+async def _help(_session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
     chosen = [command_of(arguments[0])] if arguments else list(COMMANDS.values())
     width = max(len(command.usage) for command in chosen)
     return [f"{command.usage:{width}}  {command.meaning}" for command in chosen]

@@ -7,7 +7,7 @@ A sequence knows the registers alone. Slots are masks: bit n is warp slot n.
 from collections.abc import Awaitable, Callable
 
 from rtl.isa.registers import GlobalError
-from sim.machine.host import Host
+from sim.machine.host import HardwareHost
 
 __all__ = [
     "EXPECTED",
@@ -51,73 +51,73 @@ _WORD_BITS = 32
 _WORD = (1 << _WORD_BITS) - 1
 
 
-async def attach(host: Host) -> None:
+async def attach(host: HardwareHost) -> None:
     """A debugger takes over: it decides about traps, and no other part of the chip stops for them."""
     await host.modify("DBGR_CONTROL0", DEBUGGER_MODE=1, STOP_ON_ANY_WARP=0, STOP_ON_ANY_SM=0)
 
 
-async def detach(host: Host) -> None:
+async def detach(host: HardwareHost) -> None:
     """It leaves; nothing is stopped or stepped any more."""
     await host.modify("DBGR_CONTROL0", DEBUGGER_MODE=0, STOP_ON_ANY_WARP=1, SINGLE_STEP_MODE=0, STOP_TRIGGER=0)
 
 
-async def is_attached(host: Host) -> bool:
+async def is_attached(host: HardwareHost) -> bool:
     """Whether a debugger has taken over."""
     return bool(await host.field("DBGR_CONTROL0", "DEBUGGER_MODE"))
 
 
-async def locked_down(host: Host) -> bool:
+async def locked_down(host: HardwareHost) -> bool:
     """Whether the machine is trapped and nothing in it goes on."""
     return bool(await host.field("DBGR_STATUS0", "LOCKED_DOWN"))
 
 
-async def grid_over(host: Host) -> bool:
+async def grid_over(host: HardwareHost) -> bool:
     """Whether the grid is over, or was refused."""
     return bool(await host.field("STATUS", "DONE"))
 
 
-async def _both_words(host: Host, register: str) -> int:
+async def _both_words(host: HardwareHost, register: str) -> int:
     return await host.read(register) | await host.read(f"{register}_1") << _WORD_BITS
 
 
-async def live_warps(host: Host) -> int:
+async def live_warps(host: HardwareHost) -> int:
     """Slots with a warp that has not ended."""
     return await _both_words(host, "WARP_VALID_MASK")
 
 
-async def paused_warps(host: Host) -> int:
+async def paused_warps(host: HardwareHost) -> int:
     """Slots with a warp that is paused."""
     return await _both_words(host, "BPT_PAUSE_MASK")
 
 
-async def in_trap(host: Host) -> bool:
+async def in_trap(host: HardwareHost) -> bool:
     """Whether warps enter the trap handler or are in it."""
     return bool(await host.field("DBGR_STATUS0", "SM_IN_TRAP_MODE"))
 
 
-async def not_in_trap(host: Host) -> bool:
+async def not_in_trap(host: HardwareHost) -> bool:
     """Whether warps execute the program."""
     return not await in_trap(host)
 
 
-async def fully_stopped(host: Host) -> bool:
+async def fully_stopped(host: HardwareHost) -> bool:
     """Whether the machine is trapped with all its warps paused."""
     return await in_trap(host) and await live_warps(host) == await paused_warps(host)
 
 
-async def nothing_pending(host: Host) -> bool:
+async def nothing_pending(host: HardwareHost) -> bool:
     """Whether no error waits for the driver, what debuggers ask for left aside."""
     error = await host.field("HWW_WARP_ESR", "ERROR")
     return not error and not await host.read("HWW_GLOBAL_ESR") & ~EXPECTED
 
 
-async def all_paused(host: Host) -> bool:
+async def all_paused(host: HardwareHost) -> bool:
     """Whether there are warps, and all of them are paused. They can be so without a trap, too."""
     live = await live_warps(host)
     return bool(live) and live == await paused_warps(host)
 
 
-async def wait(host: Host, until: Callable[[Host], Awaitable[bool]], cycles: int = PATIENCE) -> bool:
+async def wait(host: HardwareHost, until: Callable[[HardwareHost], Awaitable[bool]], cycles: int = PATIENCE) -> bool:
     """Lets the machine run until a status that is looked at now and then is there, at most so many cycles. Returns
     whether it is.
     """
@@ -129,23 +129,23 @@ async def wait(host: Host, until: Callable[[Host], Awaitable[bool]], cycles: int
     return True
 
 
-async def wait_for_lock_down(host: Host, cycles: int = PATIENCE, *, check_errors: bool = False) -> bool:
+async def wait_for_lock_down(host: HardwareHost, cycles: int = PATIENCE, *, check_errors: bool = False) -> bool:
     """Waits until the machine is locked down, at most so many cycles. With ``check_errors`` a machine that has no error
     pending need not lock down. Returns whether the wait had the end that it was for.
     """
-    async def reached(host: Host) -> bool:
+    async def reached(host: HardwareHost) -> bool:
         return await locked_down(host) or (check_errors and await nothing_pending(host))
 
     return await wait(host, reached, cycles)
 
 
-async def suspend(host: Host, cycles: int = PATIENCE) -> bool:
+async def suspend(host: HardwareHost, cycles: int = PATIENCE) -> bool:
     """Stops all warps; returns whether the machine locked down in so many cycles."""
     await host.modify("DBGR_CONTROL0", STOP_TRIGGER=1)
     return await wait_for_lock_down(host, cycles)
 
 
-async def stop_all(host: Host, cycles: int = PATIENCE) -> bool:
+async def stop_all(host: HardwareHost, cycles: int = PATIENCE) -> bool:
     """Stops all warps in the trap handler's pause; returns whether they are there in so many cycles.
 
     A stop that finds warps on their way out of the handler holds them where they leave it. These are let out, and at
@@ -159,45 +159,45 @@ async def stop_all(host: Host, cycles: int = PATIENCE) -> bool:
     return False
 
 
-async def resume(host: Host) -> None:
+async def resume(host: HardwareHost) -> None:
     """Lets all warps go on. Two writes: what releases the machine must not be there when they are woken."""
     await host.modify("DBGR_CONTROL0", STOP_TRIGGER=0)
     await host.modify("DBGR_CONTROL0", RUN_TRIGGER=1)
     await host.run(_REACTION)
 
 
-async def resume_paused(host: Host) -> None:
+async def resume_paused(host: HardwareHost) -> None:
     """Lets warps that a BPT.PAUSE holds go on, then all."""
     await wake(host, (1 << 2 * _WORD_BITS) - 1)
     await resume(host)
 
 
-async def wake(host: Host, slots: int) -> None:
+async def wake(host: HardwareHost, slots: int) -> None:
     """Wakes these paused warps, and no others."""
     await host.write("BPT_PAUSE_MASK", ~slots & _WORD)
     await host.write("BPT_PAUSE_MASK_1", ~slots >> _WORD_BITS & _WORD)
     await host.run(_REACTION)
 
 
-async def single_step(host: Host, slots: int) -> None:
+async def single_step(host: HardwareHost, slots: int) -> None:
     """Has these paused warps execute one instruction each, while the others stay. The machine locks down again."""
     await host.modify("DBGR_CONTROL0", STOP_TRIGGER=0, SINGLE_STEP_MODE=1)
     await wake(host, slots)
 
 
-async def clear_errors(host: Host) -> None:
+async def clear_errors(host: HardwareHost) -> None:
     """Clears the error status: the global bits that were read, then the warp's (the order of NVIDIA's driver)."""
     await host.write("HWW_GLOBAL_ESR", await host.read("HWW_GLOBAL_ESR"))
     await host.write("HWW_WARP_ESR", 0)
 
 
-async def clear_errors_nouveau(host: Host) -> None:
+async def clear_errors_nouveau(host: HardwareHost) -> None:
     """Clears the error status: the warp's, then the global bits that were read before (the Linux kernel's order)."""
     happened = await host.read("HWW_GLOBAL_ESR")
     await host.write("HWW_WARP_ESR", 0)
     await host.write("HWW_GLOBAL_ESR", happened)
 
 
-async def invalidate_caches(host: Host) -> None:
+async def invalidate_caches(host: HardwareHost) -> None:
     """Empties the caches of instructions and constants: code in memory has changed."""
     await host.modify("CACHE_CONTROL", INVALIDATE=1)

@@ -12,7 +12,7 @@ from rtl.isa.trap_status import TRAP_REASONS, WarpStatus
 from rtl.layouts import LaunchRejection
 from sim.firmware.save_area import SavedWarp
 from sim.firmware.trap_handler import Command, SaveArea
-from sim.machine.host import Host
+from sim.machine.host import HardwareHost
 from sim.report.surroundings import before
 
 from . import driver
@@ -76,7 +76,8 @@ class DebuggedMachine:
         ran: Warps that have run since they were looked at last.
     """
 
-    def __init__(self, host: Host, area: SaveArea, breakpoints: Breakpoints, watch: Callable[[int], bool]) -> None:
+    def __init__(self, host: HardwareHost, area: SaveArea, breakpoints: Breakpoints,
+                 watch: Callable[[int], bool]) -> None:
         self.host, self.area, self.breakpoints = host, area, breakpoints
         self.memory = host.memory
         self.state = State.RUNNING
@@ -234,7 +235,7 @@ class DebuggedMachine:
         """Until something happens; returns whether the user interrupted."""
         interrupted = False
 
-        async def reached(host: Host) -> bool:
+        async def reached(host: HardwareHost) -> bool:
             nonlocal interrupted
             interrupted = self._watch(host.cycles)
             return interrupted or await self._happened(host)
@@ -244,7 +245,7 @@ class DebuggedMachine:
             await self._settle()
         return interrupted and self.state is State.RUNNING
 
-    async def _happened(self, host: Host) -> bool:
+    async def _happened(self, host: HardwareHost) -> bool:
         return await driver.locked_down(host) or await driver.grid_over(host) or await driver.all_paused(host)
 
     async def _look(self) -> bool:
@@ -271,7 +272,7 @@ class DebuggedMachine:
         """An instruction of each of these warps. A CTA that starts meanwhile is stopped, too."""
         started = await self.host.read("ctas")
 
-        async def reached(host: Host) -> bool:
+        async def reached(host: HardwareHost) -> bool:
             return await self._happened(host) or self._watch(host.cycles) or await host.read("ctas") != started
 
         await driver.single_step(self.host, sum(1 << slot for slot in slots))

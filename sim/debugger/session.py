@@ -6,21 +6,21 @@ from rtl.isa.errors import WarpError
 from rtl.layouts import LaunchRejection
 from sim.firmware.save_area import SavedWarp
 from sim.firmware.trap_handler import SaveArea
-from sim.machine.host import Host
+from sim.machine.host import HardwareHost
 from sim.report.output import output_of
 from sim.report.run import buffer_lines
 
+from .addresses import Places
 from .breakpoints import Breakpoints
 from .errors import DebuggerError
 from .machine import DebuggedMachine, State, address_of
-from .places import Places
 from .views import Code, error_lines, threads_of
 from .watch import Watch
 
-__all__ = ["Session"]
+__all__ = ["DebuggerSession"]
 
 
-class Session:
+class DebuggerSession:
     """What commands work on. Most of it is there only while there is a machine.
 
     Parameters:
@@ -44,7 +44,7 @@ class Session:
         self._machine: DebuggedMachine | None = None
         self._shown = 0
 
-    async def begin(self, host: Host) -> None:
+    async def begin(self, host: HardwareHost) -> None:
         """A grid has been launched: takes over before it starts."""
         self.breakpoints.forget_memory()
         self._shown = 0

@@ -4,12 +4,12 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from sim.command import CommandError, print_text
-from sim.interrupt import Interrupted, at_once
+from sim.support.command import CommandError, print_text
+from sim.support.interrupt import Interrupted, at_once
 
 from .commands import COMMANDS, command_of, execute
 from .errors import DebuggerError
-from .session import Session
+from .session import DebuggerSession
 
 __all__ = ["PROMPT", "Batch", "BatchError", "Terminal", "read_batch", "words_after"]
 
@@ -27,7 +27,7 @@ class Batch:
         self._name, self._lines = name, lines
         self._next: Iterator[tuple[int, str]] = iter(list(enumerate(lines, 1)))
 
-    async def serve(self, session: Session) -> None:
+    async def serve(self, session: DebuggerSession) -> None:
         """Carries out commands until the session starts a grid, or all are done."""
         for number, line in self._next:
             if not line.partition("#")[0].strip():
@@ -58,7 +58,7 @@ def read_batch(path: str) -> Batch:
     return Batch(path, lines)
 
 
-def words_after(session: Session, words: Sequence[str]) -> Sequence[str]:
+def words_after(session: DebuggerSession, words: Sequence[str]) -> Sequence[str]:
     """What a person may want to type behind the words that stand there already."""
     if not words:
         return list(COMMANDS)
@@ -76,7 +76,7 @@ def words_after(session: Session, words: Sequence[str]) -> Sequence[str]:
 class Terminal:
     """Commands from a person, with editing, history and completion. An empty line repeats a step."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: DebuggerSession) -> None:
         # Imported here: batches need no terminal.
         from prompt_toolkit import PromptSession
         from prompt_toolkit.completion import Completer, Completion
@@ -93,7 +93,7 @@ class Terminal:
         self._prompt: PromptSession[str] = PromptSession(PROMPT, completer=Words(), complete_while_typing=False)
         self._last = ""
 
-    async def serve(self, session: Session) -> None:
+    async def serve(self, session: DebuggerSession) -> None:
         """Carries out commands until the session starts a grid or the user leaves."""
         while not (session.starts or session.leaves):
             try:

@@ -11,8 +11,8 @@ from sim.launch.memory import Memory, MemoryFaultError
 from sim.report.error_status import decode
 from sim.toolchain.spelling import spell
 
+from .addresses import Places
 from .breakpoints import Breakpoints
-from .places import Places
 
 __all__ = [
     "Code",

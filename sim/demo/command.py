@@ -15,13 +15,13 @@ from tqdm import tqdm
 
 from rtl.fpga.video import VGA
 from rtl.params import PRESETS
-from sim.command import Parser, add_cache_option, check_file, print_text, write_file
 from sim.demo.machine import DemoError, Painter
 from sim.demo.picture import Style, as_text, check_png, colours, png, style_of
 from sim.demo.scenes import PICTURE, SCENES, Size
 from sim.engine import ENGINES, current_name
 from sim.launch_options import BOARD, MODEL, add_board_options, chosen_runner, number_from_one
 from sim.runner import BoardRunner, Runner
+from sim.support.command import Parser, add_cache_option, check_file, print_text, write_file
 
 __all__ = ["main"]
 

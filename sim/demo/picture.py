@@ -8,9 +8,9 @@ from typing import TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.command import CommandError
 from sim.demo.scenes import Picture
-from sim.entry import missing_of
+from sim.support.command import CommandError
+from sim.support.entry import missing_of
 
 __all__ = ["PictureError", "Style", "as_text", "colours", "png", "style_of"]
 

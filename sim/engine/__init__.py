@@ -27,15 +27,14 @@ only, never glitches, and clocks that the design makes itself are refused.
 from collections.abc import Callable
 from typing import Any
 
-from sim.command import print_text
-from sim.engine.base import Change, Engine, Observer, Sink
+from sim.engine.base import Change, Engine, Observer, Sink, make_simulator
 from sim.engine.cache import switch
 from sim.engine.clock import Ran, engine_of, observe, observe_all, run_cycles, stop
 from sim.engine.compiled import CompiledEngine
 from sim.engine.errors import EngineError
 from sim.engine.internals import CombinationalCycle
 from sim.engine.pysim import PysimEngine
-from sim.engine.start import make_simulator
+from sim.support.command import print_text
 
 __all__ = ["ENGINES", "Change", "CombinationalCycle", "CompiledEngine", "Engine", "EngineError", "Observer",
            "PysimEngine", "Ran", "Sink", "choose", "chosen_engine", "current_name", "engine_of", "make_simulator",

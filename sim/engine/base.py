@@ -3,12 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from amaranth.hdl import Signal
+from amaranth.hdl import Elaboratable, Signal
 from amaranth.sim import Simulator
 
 from sim.engine.internals import PySimEngine
+from sim.support.garbage_collection import collector_off
 
-__all__ = ["Change", "Engine", "Observer", "Sink"]
+__all__ = ["Change", "Engine", "Observer", "Sink", "make_simulator"]
 
 Change = tuple[int, int, int]
 """Cycle, number of the observed signal, new value (unsigned)."""
@@ -115,3 +116,9 @@ class Engine(PySimEngine):
         last edge.
         """
         return 0, False
+
+
+def make_simulator(design: Elaboratable, engine: type[Engine]) -> Simulator:
+    """A simulator of the design on this engine. EngineError when it has none for it."""
+    with collector_off():
+        return engine.simulator(design)

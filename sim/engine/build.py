@@ -16,9 +16,9 @@ from pathlib import Path
 from subprocess import PIPE
 from tempfile import TemporaryDirectory
 
-from sim.children import Children
 from sim.engine import cache
 from sim.engine.errors import EngineError
+from sim.support.children import Children
 
 __all__ = ["compiler", "compiler_identity", "missing_tool", "shared_object"]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from sim.engine.errors import EngineError
-from sim.scratch import scratch, why_unwritable
+from sim.support.scratch import scratch, why_unwritable
 
 __all__ = ["cache_folder", "is_on", "is_sealed", "keep", "load", "model_folder", "prepare", "store", "switch", "trim"]
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from amaranth.hdl import Signal
 
 from sim.engine.base import Change, Engine, Observer, Sink
-from sim.interrupt import raise_noted
+from sim.support.interrupt import raise_noted
 
 __all__ = ["Ran", "engine_of", "observe", "observe_all", "run_cycles", "stop"]
 
@@ -72,7 +72,7 @@ async def run_cycles(ctx: Any, count: int, *, until: Signal | None = None, domai
 
     The same as ``await ctx.tick()`` in a loop. Where the engine can, and while nothing else waits for the clock (other
     testbenches may wait for a delay, and traces are recorded), the whole loop runs in the compiled model. A signal that
-    was noted (:mod:`sim.interrupt`) is raised between two cycles.
+    was noted (:mod:`sim.support.interrupt`) is raised between two cycles.
     """
     if until is not None and len(until) != 1:
         raise ValueError(f"until must have one bit, signal {until.name} has {len(until)}")

@@ -9,11 +9,9 @@ from sim.engine.errors import FineLoopError
 from sim.engine.expressions import Expressions
 from sim.engine.graph import WORD, Graph
 from sim.engine.internals import FlipFlop
-from sim.engine.lower import Lowering
+from sim.engine.lower import Lowering, Part
 from sim.engine.messages import Message
-from sim.engine.parts import Part
-from sim.engine.pieces import pieces_of
-from sim.engine.program import Program
+from sim.engine.program import TranslatedDesign, pieces_of
 from sim.engine.registers import Registers, Word, readers_first
 from sim.engine.schedule import Cluster, Schedule
 from sim.engine.wakes import FLAGS, Wakes
@@ -46,13 +44,13 @@ class _Emitter:
         self._edges = Edges(netlist, lowering, effects, self._expressions)
         self.units: list[str] = []
 
-    def program(self) -> Program:
+    def program(self) -> TranslatedDesign:
         """Everything."""
         self._functions()
         checks = self._effects.checks
         settles = bool(self._effects.resets or self._edges.checks) or any(not edge.level for edge in self._edges.edges)
         messages = [Message.of(check.cell, [len(words) for words in check.values]) for check in checks]
-        return Program(self.netlist, self.units, self.lowering, self.place_of, messages, settles)
+        return TranslatedDesign(self.netlist, self.units, self.lowering, self.place_of, messages, settles)
 
     def _functions(self) -> None:
         """All functions, in translation units, and the tables that join them."""
@@ -196,7 +194,7 @@ def _array(kind: str, name: str, values: Sequence[int]) -> str:
     return f"static const {kind} {name}[] = {{ {', '.join(f'{value}{suffix}' for value in values) or '0'} }};"
 
 
-def emit(netlist: Any) -> Program:
+def emit(netlist: Any) -> TranslatedDesign:
     """The C++ of a netlist. EngineError for what it can't say."""
     fine: set[int] = set()
     while True:

@@ -1,6 +1,6 @@
 """What goes wrong with an engine."""
 
-from sim.command import CommandError
+from sim.support.command import CommandError
 
 __all__ = ["EngineError", "FineLoopError"]
 

@@ -14,8 +14,8 @@ from amaranth.hdl import ClockDomain, MemoryData, Shape, Signal
 
 from sim.engine.identity import Identity
 from sim.engine.internals import SignalDict
+from sim.engine.locations import MemoryLocation, SignalLocation
 from sim.engine.messages import Message
-from sim.engine.places import MemoryPlace, SignalPlace
 
 __all__ = ["Layout", "Role", "Trace"]
 
@@ -40,7 +40,7 @@ class Trace:
     """A signal of the design: who drives it, and where it is; None where the model does without it."""
 
     role: Role
-    place: SignalPlace | None
+    place: SignalLocation | None
 
 
 @dataclass
@@ -60,10 +60,10 @@ class Layout:
     messages: list[Message]
     domains: dict[str, Any]
     signals: Any = field(default_factory=SignalDict)
-    memories: list[tuple[MemoryData, MemoryPlace]] = field(default_factory=list)
+    memories: list[tuple[MemoryData, MemoryLocation]] = field(default_factory=list)
     inputs: list[Signal] = field(default_factory=list)
 
-    def memory(self, memory: MemoryData) -> MemoryPlace | None:
+    def memory(self, memory: MemoryData) -> MemoryLocation | None:
         """Where a memory is, None when the design has no such memory."""
         return next((place for data, place in self.memories if data is memory), None)
 
@@ -112,14 +112,14 @@ class Layout:
         for signal, trace in zip(signals, traces, strict=True):
             if trace is not None:
                 layout.signals[signal] = trace
-        layout.memories = [(memory, MemoryPlace(*place)) for memory, place in
+        layout.memories = [(memory, MemoryLocation(*place)) for memory, place in
                            zip(identity.memories, record["memories"], strict=True) if place is not None]
         layout.inputs = [signals[number] for number in record["inputs"]]
         return layout
 
 
 def _trace(role: int, place: Sequence[Any] | None) -> Trace:
-    return Trace(Role(role), None if place is None else SignalPlace.restore(place))
+    return Trace(Role(role), None if place is None else SignalLocation.restore(place))
 
 
 def _signal(name: str, width: int, signed: bool, init: int) -> Signal:

@@ -1,7 +1,7 @@
 """From a netlist of cells to a graph of words."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -23,14 +23,21 @@ from sim.engine.internals import (
     SyncReadPort,
     Top,
 )
-from sim.engine.parts import Part, cut, runs
 from sim.engine.switches import Switches
 
-__all__ = ["Lowering", "MemoryWords"]
+__all__ = ["Lowering", "MemoryWords", "Part"]
 
 
 _ARMS = 4
 """So many arms of a switch make it a choice by number."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Bits of a cell's output, from ``start`` on."""
+
+    start: int
+    width: int
 
 
 @dataclass
@@ -93,11 +100,11 @@ class Lowering:
             parts = [Part(start + low, min(WORD, width - low)) for start, width in cell.ports_i.values()
                      for low in range(0, width, WORD)]
         elif isinstance(cell, FlipFlop):
-            parts = cut(len(cell.data), runs(cell.data))
+            parts = _cut(len(cell.data), _runs(cell.data))
         elif isinstance(cell, Initial):
             parts = [Part(0, 1)]
         else:
-            parts = cut(cell.width, ())
+            parts = _cut(cell.width, ())
         output = _Output([part.start for part in parts], [part.width for part in parts])
         for part in parts:
             output.nodes.append(self._node("state", part.width, len(self.states), module=cell.module_idx))
@@ -195,23 +202,23 @@ class Lowering:
             case Operation():
                 if cell.operator in ("~", "&", "|", "^", "m"):
                     values = cell.inputs[1:] if cell.operator == "m" else cell.inputs
-                    return cut(cell.width, sorted({run for value in values for run in runs(value)}))
-                return cut(cell.width, ())
+                    return _cut(cell.width, sorted({run for value in values for run in _runs(value)}))
+                return _cut(cell.width, ())
             case AssignmentList():
-                marks = set(runs(cell.default))
+                marks = set(_runs(cell.default))
                 for assignment in cell.assignments:
                     marks |= {assignment.start, assignment.start + len(assignment.value)}
-                    marks |= {assignment.start + run for run in runs(assignment.value)}
+                    marks |= {assignment.start + run for run in _runs(assignment.value)}
                 firm = {at for one in cell.assignments for at in (one.start, one.start + len(one.value))}
-                return cut(len(cell.default), sorted(marks), firm)
+                return _cut(len(cell.default), sorted(marks), firm)
             case AsyncReadPort():
-                return cut(cell.width, ())
+                return _cut(cell.width, ())
             case PriorityMatch():
                 return [Part(bit, 1) for bit in range(len(cell.inputs))]
             case Matches():
                 return [Part(0, 1)]
             case PartSelect():
-                return cut(cell.width, ())
+                return _cut(cell.width, ())
         raise EngineError(f"engine compiled does not simulate {type(cell).__name__}, at {cell.src_loc}")
 
     # Cells.
@@ -265,7 +272,7 @@ class Lowering:
         graph, found = self.graph, []
         for pattern in cell.patterns:
             terms = []
-            for piece in cut(len(cell.value), ()):
+            for piece in _cut(len(cell.value), ()):
                 text = pattern[len(pattern) - piece.start - piece.width:len(pattern) - piece.start]
                 care = int(text.replace("0", "1").replace("-", "0"), 2)
                 if care:
@@ -278,3 +285,32 @@ class Lowering:
 
     def _read(self, cell: Any, part: Part, number: int) -> int:
         return self.graph.add("read", part.width, cell.memory, part.start // WORD, self.word(cell.addr))
+
+
+def _runs(nets: Sequence[Any]) -> list[int]:
+    """Where a value is put together: the places between bits that are no neighbours at their source."""
+    marks = []
+    for at in range(1, len(nets)):
+        before, net = nets[at - 1], nets[at]
+        if net != before + 1 and net != before and not (net.is_const and before.is_const):
+            marks.append(at)
+    return marks
+
+
+def _cut(width: int, marks: Iterable[int], firm: Iterable[int] = ()) -> list[Part]:
+    """Parts of up to 64 bits, at marks where possible, and at each firm one."""
+    ends = sorted({*firm, width} - {0})
+    parts, start = [], 0
+    wanted = [mark for mark in marks if 0 < mark < width]
+    for end in ends:
+        if end > width:
+            break
+        while end - start > WORD:
+            index = bisect_right(wanted, start + WORD) - 1
+            mark = wanted[index] if index >= 0 and wanted[index] > start else start + WORD
+            parts.append(Part(start, mark - start))
+            start = mark
+        if end > start:
+            parts.append(Part(start, end - start))
+            start = end
+    return parts

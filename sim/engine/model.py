@@ -5,8 +5,8 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+from sim.engine.locations import MemoryLocation, Piece, SignalLocation
 from sim.engine.messages import Messages
-from sim.engine.places import MemoryPlace, Piece, SignalPlace
 from sim.engine.tape import Tape
 
 __all__ = ["FAILURE", "TEXT", "Field", "MemoryField", "Model"]
@@ -41,7 +41,7 @@ class Field:
 
     __slots__ = ("_model", "_pieces", "combinational", "constant", "pieces")
 
-    def __init__(self, model: "Model", place: SignalPlace) -> None:
+    def __init__(self, model: "Model", place: SignalLocation) -> None:
         self._model = model
         self.pieces: tuple[Piece, ...] = place.pieces
         self._pieces = [(number, shift, (1 << width) - 1, at) for number, shift, width, at in place.pieces]
@@ -71,7 +71,7 @@ class MemoryField:
 
     __slots__ = ("_base", "_model", "_number", "_words")
 
-    def __init__(self, model: "Model", place: MemoryPlace) -> None:
+    def __init__(self, model: "Model", place: MemoryLocation) -> None:
         self._model, self._number, self._base, self._words = model, place.number, place.base, place.words
 
     def read(self, row: int = 0) -> int:

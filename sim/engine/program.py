@@ -4,16 +4,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sim.engine.graph import WORD
+from sim.engine.locations import MemoryLocation, SignalLocation
 from sim.engine.lower import Lowering
 from sim.engine.messages import Message
-from sim.engine.pieces import pieces_of
-from sim.engine.places import MemoryPlace, SignalPlace
 
-__all__ = ["Program"]
+__all__ = ["TranslatedDesign", "pieces_of"]
+
+_SMALL = 8
+"""Bits of words that are shown together with their neighbours."""
+_Piece = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True)
-class Program:
+class TranslatedDesign:
     """A design as C++: ``units`` are translation units.
 
     ``place_of`` says for kept nodes where they are. ``messages`` are the prints and checks by number. ``settles``: more
@@ -27,7 +31,7 @@ class Program:
     messages: list[Message]
     settles: bool
 
-    def place(self, nets: Sequence[Any]) -> SignalPlace:
+    def place(self, nets: Sequence[Any]) -> SignalLocation:
         """Where a signal with these nets is."""
         graph, pieces, constant, combinational = self.lowering.graph, [], 0, False
         for node, shift, width, at in pieces_of(self.lowering, nets):
@@ -36,13 +40,65 @@ class Program:
             else:
                 pieces.append((self.place_of[node], shift, width, at))
                 combinational |= graph.nodes[node][0] != "state"
-        return SignalPlace(tuple(pieces), constant, combinational)
+        return SignalLocation(tuple(pieces), constant, combinational)
 
-    def memories(self) -> dict[tuple[str, ...], MemoryPlace]:
+    def memories(self) -> dict[tuple[str, ...], MemoryLocation]:
         """Where memories are, by their hierarchical names without that of the design itself."""
         found = {}
         for number, (index, memory) in enumerate(self.lowering.memories.items()):
             cell = self.netlist.cells[index]
             name = (*self.netlist.modules[cell.module_idx].name[1:], cell.name)
-            found[name] = MemoryPlace(number, memory.base, len(memory.widths))
+            found[name] = MemoryLocation(number, memory.base, len(memory.widths))
         return found
+
+
+def pieces_of(lowering: Lowering, nets: Sequence[Any]) -> list[_Piece]:
+    """Where the bits of a value are: nodes, how far each is to be shifted right, how many bits count, and where they
+    belong. Nodes are no slices, and put together only where many are small.
+    """
+    found: list[_Piece] = []
+    at = 0
+    while at < len(nets):
+        end = lowering.run_end(nets, at)
+        _collect(lowering, lowering.word(nets[at:end]), 0, end - at, at, found)
+        at = end
+    return _joined(lowering, nets, found)
+
+
+def _collect(lowering: Lowering, node: int, shift: int, width: int, at: int, found: list[_Piece]) -> None:
+    """Takes a node apart."""
+    graph = lowering.graph
+    what = graph.nodes[node]
+    if what[0] == "slice":
+        _collect(lowering, what[2], shift + what[3], width, at, found)
+    elif what[0] == "cat" and all(graph.nodes[part][0] != "const" for part, _ in what[2]) and shift == 0:
+        for part, place in what[2]:
+            if place < width:
+                _collect(lowering, part, 0, min(graph.width(part), width - place), at + place, found)
+    else:
+        found.append((node, shift, width, at))
+
+
+def _joined(lowering: Lowering, nets: Sequence[Any], apart: Sequence[_Piece]) -> list[_Piece]:
+    """Pieces, with neighbours that are computed and small put together to words."""
+    found: list[_Piece] = []
+    run: list[_Piece] = []
+    for piece in apart:
+        kind, whole, *_ = lowering.graph.nodes[piece[0]]
+        small = kind not in ("state", "const") and whole <= _SMALL
+        if run and (not small or piece[3] + piece[2] > run[0][3] + WORD):
+            found += _one(lowering, nets, run)
+            run = []
+        (run if small else found).append(piece)
+    return found + _one(lowering, nets, run)
+
+
+def _one(lowering: Lowering, nets: Sequence[Any], run: list[_Piece]) -> list[_Piece]:
+    """One piece for several."""
+    if len(run) < 2:
+        return run
+    start, end = run[0][3], run[-1][3] + run[-1][2]
+    node, shift = lowering.word(nets[start:end]), 0
+    if lowering.graph.nodes[node][0] == "slice":
+        _, _, node, shift = lowering.graph.nodes[node]
+    return [(node, shift, end - start, start)]

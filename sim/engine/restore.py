@@ -7,13 +7,13 @@ from typing import Any
 
 from amaranth.sim import Simulator
 
-from sim.activity import activity
 from sim.engine import cache
 from sim.engine.build import compiler_identity
 from sim.engine.errors import EngineError
 from sim.engine.identity import Identity, identify
 from sim.engine.internals import Fragment
 from sim.engine.layout import Layout
+from sim.support.activity import activity
 
 __all__ = ["simulator"]
 

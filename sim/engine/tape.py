@@ -6,9 +6,9 @@ from pathlib import Path
 from subprocess import PIPE
 from typing import Any
 
-from sim.children import run_child
 from sim.engine.build import compiler
 from sim.engine.errors import EngineError
+from sim.support.children import run_child
 
 __all__ = ["Tape", "build_replay"]
 

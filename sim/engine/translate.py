@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from sim.activity import activity
 from sim.engine.build import shared_object
 from sim.engine.emit import emit
 from sim.engine.internals import MemoryInstance, SignalSet
 from sim.engine.layout import Layout, Role, Trace
 from sim.engine.netlist import check_supported, driven_signals, to_netlist, undriven_signals, with_ports
+from sim.support.activity import activity
 
 __all__ = ["compiled"]
 

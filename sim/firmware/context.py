@@ -6,7 +6,7 @@ from enum import IntEnum
 from rtl.isa.barriers import BARRIERS
 from sim.launch import DRIVER_WORDS, Launch, with_trap_handler
 from sim.launch.memory import Memory
-from sim.machine.host import Host
+from sim.machine.host import HardwareHost
 from sim.toolchain.module import ProgramError
 
 from .save_area import RECORD, RECORD_BYTES, SavedWarp, ThreadArea
@@ -139,7 +139,7 @@ def resumed(image: ContextImage, memory: Memory) -> ContextImage:
     return replace(image, launch=launch, regions=frozenset(memory.regions))
 
 
-async def save_grid(host: Host, image: ContextImage, cycles: int) -> bool:
+async def save_grid(host: HardwareHost, image: ContextImage, cycles: int) -> bool:
     """Saves what runs, and leaves the machine stopped and empty. Returns whether there is anything left to go on with:
     a grid may end by itself before it notices the stop. TimeoutError when that takes longer than so many cycles.
     """

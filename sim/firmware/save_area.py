@@ -10,9 +10,9 @@ from rtl.params import WARP_THREADS
 from sim.launch import Launch
 from sim.launch.memory import Memory
 from sim.machine.warp_state import MASK_OF
-from sim.model.retirement import StackToken, WarpMasks
-from sim.model.stack import decode_token
-from sim.model.trap_frame import HOLES
+from sim.model.warp.retirement import StackToken, WarpMasks
+from sim.model.warp.stack import decode_token
+from sim.model.warp.trap_frame import HOLES
 from sim.toolchain.module import ProgramError
 
 __all__ = ["RECORD", "RECORD_BYTES", "SavedWarp", "ThreadArea"]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from sim.launch import Launch
 from sim.launch.memory import Memory
-from sim.machine.host import Host
+from sim.machine.host import HardwareHost
 from sim.toolchain.spelling import spell
 
 from .context import WarpContext, install_context_switch, resumed, save_grid
@@ -34,7 +34,7 @@ class GridSwitch:
         self.left, self.failure = False, ""
         self.cycles = 0
 
-    async def drive(self, host: Host) -> None:
+    async def drive(self, host: HardwareHost) -> None:
         """Lets the grid run, stops it and has it saved."""
         if not await host.until(lambda host: host.ended, self._after) and not host.failed:
             try:

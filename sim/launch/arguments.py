@@ -27,9 +27,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sim.command import CommandError
 from sim.launch import Argument, Buffer, Scalar, Structure
 from sim.launch.parameters import ADDRESS_BYTES
+from sim.support.command import CommandError
 
 __all__ = ["ARGUMENT_FORMS", "TYPE_BYTES", "ArgumentError", "parse_argument", "parse_arguments"]
 

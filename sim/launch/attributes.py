@@ -4,7 +4,7 @@ from math import prod
 
 from rtl.launch.plan import ROW_GRANULE, SHARED_GRANULE
 from rtl.params import WARP_THREADS, SmParams
-from sim.alignment import round_up
+from sim.support.alignment import round_up
 from sim.toolchain.module import Kernel
 
 __all__ = ["MOST_THREADS", "blocks_at_a_time", "most_threads"]

@@ -6,7 +6,7 @@ from rtl.isa.syntax import RZ
 from rtl.isa.table import find
 from rtl.params import SmParams
 from sim.toolchain.module import Kernel, Module, PatchKind, ProgramError
-from sim.toolchain.reach import reached
+from sim.toolchain.reachability import reached
 from sim.toolchain.refusals import refused_text
 from sim.toolchain.spelling import spell
 

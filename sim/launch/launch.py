@@ -13,10 +13,10 @@ from rtl.isa.table import find
 from rtl.isa.tokens import CRS_GRANULE
 from rtl.launch.plan import ROW_GRANULE, SHARED_GRANULE
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES, SmParams
-from sim.alignment import round_up
 from sim.launch.memory import Memory, OutOfMemoryError
 from sim.launch.parameters import Argument, parameter_block, place_buffers
 from sim.launch.runtime import allot
+from sim.support.alignment import round_up
 from sim.toolchain.module import (
     BLOCK_LIMITS,
     BLOCK_THREADS,

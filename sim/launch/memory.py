@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable
 
 from rtl.isa.tokens import LINE_BYTES
 from rtl.params import ADDRESS_BITS
-from sim.alignment import round_up
+from sim.support.alignment import round_up
 
 __all__ = ["Memory", "MemoryFaultError", "OutOfMemoryError", "SharedMemory"]
 

@@ -9,10 +9,10 @@ from rtl.isa.syntax import PT
 from rtl.params import WARP_THREADS
 from sim.launch import LOCAL_MEMORY
 from sim.launch.memory import Memory
-from sim.machine.executed import FLAG_PLACES, FLAGS_BITS, WORD_BITS, Executed, of_thread, spread
-from sim.model.retirement import Retirement, WarpMasks
-from sim.model.state import Warp
-from sim.model.vector.lanes import Condition
+from sim.machine.hardware_instructions import FLAG_PLACES, FLAGS_BITS, WORD_BITS, HardwareInstruction, of_thread, spread
+from sim.model.warp.retirement import Retirement, WarpMasks
+from sim.model.warp.state import Warp
+from sim.model.warp.vector.lanes import Condition
 
 __all__ = ["Difference", "DifferenceError", "WrittenFlags", "compare", "compare_flow", "memory_difference"]
 
@@ -56,7 +56,7 @@ class WrittenFlags:
     conditions: int = 0
     """A nibble of each thread."""
 
-    def take(self, instruction: Executed) -> None:
+    def take(self, instruction: HardwareInstruction) -> None:
         """Takes what an instruction has written."""
         for number, threads, values in instruction.predicates:
             self.predicates[number] = self.predicates[number] & ~threads | values & threads
@@ -65,7 +65,7 @@ class WrittenFlags:
             self.conditions = self.conditions & ~written | nibbles & written
 
 
-def compare(instruction: Executed, flags: WrittenFlags, warp: Warp, record: Retirement) -> None:
+def compare(instruction: HardwareInstruction, flags: WrittenFlags, warp: Warp, record: Retirement) -> None:
     """Raises the first difference of what the hardware has done, and the warp behind what it did by ``record``."""
     if instruction.error is not record.error:
         raise DifferenceError("error", instruction.error.name, record.error.name)
@@ -85,7 +85,7 @@ def compare(instruction: Executed, flags: WrittenFlags, warp: Warp, record: Reti
         compare_flow(instruction, record)
 
 
-def _compare_registers(instruction: Executed, warp: Warp, record: Retirement) -> None:
+def _compare_registers(instruction: HardwareInstruction, warp: Warp, record: Retirement) -> None:
     written = {number: entry for number, entry in instruction.registers.items() if entry[0]}
     expected = {number: threads for number, (threads, _) in record.registers.items() if threads}
     if written.keys() != expected.keys():
@@ -100,7 +100,7 @@ def _compare_registers(instruction: Executed, warp: Warp, record: Retirement) ->
                                    f"{of_thread(wanted, thread):#010x}")
 
 
-def compare_flow(instruction: Executed, record: Retirement) -> None:
+def compare_flow(instruction: HardwareInstruction, record: Retirement) -> None:
     """Raises the first difference of where a warp goes on, and with which threads."""
     if instruction.terminated != record.terminated:
         raise DifferenceError("the warp's end", instruction.terminated, record.terminated)

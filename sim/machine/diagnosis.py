@@ -14,8 +14,8 @@ from rtl.serial.crs import serial_stack_state
 from sim.launch import LOCAL_MEMORY, Launch
 from sim.launch.memory import Memory, MemoryFaultError
 from sim.machine.warp_state import MASK_OF, SHOWN_TOKENS, WarpState
-from sim.model.retirement import StackToken, WarpMasks
-from sim.model.stack import decode_token
+from sim.model.warp.retirement import StackToken, WarpMasks
+from sim.model.warp.stack import decode_token
 from sim.toolchain.spelling import spell
 
 __all__ = ["REASON_TEXTS", "diagnose", "instruction_text", "warp_states"]

@@ -12,19 +12,19 @@ from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.layouts import Policy
 from rtl.params import SmParams
 from rtl.sm import Sm
-from sim.collector import collector_off
 from sim.engine import Engine, Sink, engine_of, make_simulator, observe_all, run_cycles
-from sim.interrupt import deferred
 from sim.launch import Launch
+from sim.machine.base import BaseMachine, HardwareResult
 from sim.machine.diagnosis import diagnose, warp_states
 from sim.machine.harness import Harness
 from sim.machine.host import REGISTERS, Driver
-from sim.machine.hosted import HardwareResult, HostedMachine
 from sim.machine.lockstep import Lockstep
 from sim.machine.memory_service import LATENCY, ON_TIME, MemoryService, Trouble
-from sim.machine.retired import EventReader
+from sim.machine.retirement_events import EventReader
 from sim.machine.traces import machine_traces
-from sim.model.state import Warp
+from sim.model.warp.state import Warp
+from sim.support.garbage_collection import collector_off
+from sim.support.interrupt import deferred
 from sim.waves import Tracer, save_file_of, write_save_file
 
 __all__ = ["PERIOD", "Hardware", "HardwareResult", "Watched"]
@@ -58,7 +58,7 @@ class _Run:
     levels: int = 0
 
 
-class Hardware(HostedMachine):
+class Hardware(BaseMachine):
     """The machine in simulation. It runs one launch after the other, each from its reset.
 
     Parameters:

@@ -15,7 +15,7 @@ from rtl.isa.registers import (
 )
 from sim.launch.memory import Memory
 
-__all__ = ["REGISTERS", "Driver", "Host", "HostAccess"]
+__all__ = ["REGISTERS", "Driver", "HardwareHost", "HostAccess"]
 
 REGISTERS = ({name: SM_BLOCK + register.offset for name, register in SM_REGISTERS.items()}
              | {name: WORK_BLOCK + register.offset for name, register in WORK_REGISTERS.items()}
@@ -75,7 +75,7 @@ class HostAccess(ABC):
         return value
 
 
-class Host:
+class HardwareHost:
     """The host's side of a run.
 
     Attributes:
@@ -142,7 +142,7 @@ class Host:
                 return True
         return False
 
-    async def until(self, condition: Callable[["Host"], bool], cycles: int) -> bool:
+    async def until(self, condition: Callable[["HardwareHost"], bool], cycles: int) -> bool:
         """Lets cycles pass until the condition holds, which may be of ``ended``, ``locked_down`` and ``interrupted``;
         at most so many. Returns whether it holds."""
         end = self.cycles + cycles
@@ -151,5 +151,5 @@ class Host:
         return condition(self)
 
 
-Driver = Callable[[Host], Awaitable[None]]
+Driver = Callable[[HardwareHost], Awaitable[None]]
 """Drives a run from the start of the grid to its end."""

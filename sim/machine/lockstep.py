@@ -33,13 +33,13 @@ from sim.machine.comparison import (
     compare_flow,
     memory_difference,
 )
-from sim.machine.executed import CACHED_MASKS, MOVES, Executed, of_thread
-from sim.machine.retired import Event
+from sim.machine.hardware_instructions import CACHED_MASKS, MOVES, HardwareInstruction, of_thread
+from sim.machine.retirement_events import Event
 from sim.machine.warp_state import state_of
-from sim.model.host import Host
-from sim.model.retirement import Retirement
-from sim.model.state import Cta, Warp
-from sim.model.warp import Machine
+from sim.model.warp.host import ModelHost
+from sim.model.warp.model import WarpModel
+from sim.model.warp.retirement import Retirement
+from sim.model.warp.state import Cta, Warp
 
 __all__ = ["Lockstep"]
 
@@ -56,8 +56,8 @@ _RUN_TRIGGER = SM_REGISTERS["DBGR_CONTROL0"].put(RUN_TRIGGER=1)
 class _Slot:
     """A warp slot: instructions that the reference machine has not executed yet, and what the hardware has written."""
 
-    waiting: deque[Executed] = field(default_factory=deque)
-    flow: deque[Executed] = field(default_factory=deque)
+    waiting: deque[HardwareInstruction] = field(default_factory=deque)
+    flow: deque[HardwareInstruction] = field(default_factory=deque)
     launches: int = 0
     """Launches whose flow result is still to come."""
     flags: WrittenFlags = field(default_factory=WrittenFlags)
@@ -97,16 +97,16 @@ class Lockstep:
     entered: Callable[[Warp, bool, bool], object] | None = None
 
     def __init__(self, launch: Launch, params: SmParams, report_mask: int = REPORT_MASK_RESET) -> None:
-        self.machine = Machine(
+        self.machine = WarpModel(
             replace(launch, floats=params.floats, doubles=params.doubles), warps=params.warps, report_mask=report_mask,
             stack_tokens=params.stack_tokens, follows=True)
-        self.host = Host(self.machine)
+        self.host = ModelHost(self.machine)
         self.difference: Difference | None = None
         self.compared = self.moved = 0
         self._lanes = params.lanes
         self._slots = [_Slot() for _ in range(params.warps)]
-        self._by_sequence: dict[tuple[int, int], Executed] = {}
-        self._orders: dict[str, deque[Executed | _Withdrawal]] = {"memory": deque(), "barrier": deque()}
+        self._by_sequence: dict[tuple[int, int], HardwareInstruction] = {}
+        self._orders: dict[str, deque[HardwareInstruction | _Withdrawal]] = {"memory": deque(), "barrier": deque()}
         self._writes: deque[tuple[int, str, int]] = deque()
         self._launches: deque[list[dict[str, int]]] = deque()
 
@@ -143,7 +143,7 @@ class Lockstep:
 
     def _take_issued(self, event: Event) -> None:
         fields = event.fields
-        instruction = Executed(fields["sequence"], event.cycle, fields["pc"], fields["word"],
+        instruction = HardwareInstruction(fields["sequence"], event.cycle, fields["pc"], fields["word"],
                                    InstructionKind(fields["kind"]))
         slot = self._slots[fields["warp"]]
         slot.waiting.append(instruction)
@@ -282,14 +282,14 @@ class Lockstep:
             slot.failed_at = instruction.pc
         self.compared += 1
 
-    def _compare_place(self, instruction: Executed, slot: _Slot, warp: Warp) -> None:
+    def _compare_place(self, instruction: HardwareInstruction, slot: _Slot, warp: Warp) -> None:
         """The warp is where the hardware has it. Behind an error it may be there still."""
         if slot.failed_at == instruction.pc:
             warp.pc = instruction.pc
         if instruction.pc != (expected := instruction_address(warp.pc)):
             raise DifferenceError("pc", f"{instruction.pc:#x}", f"{expected:#x}")
 
-    def _move(self, instruction: Executed, number: int, warp: Warp, *, failed: bool) -> None:
+    def _move(self, instruction: HardwareInstruction, number: int, warp: Warp, *, failed: bool) -> None:
         """The warp enters the trap, or leaves it."""
         if instruction.kind is InstructionKind.ENTER:
             if warp.in_trap and warp.trap.framed:
@@ -307,7 +307,7 @@ class Lockstep:
         compare_flow(instruction, record)
         self.moved += 1
 
-    def _follow_time(self, instruction: Executed, warp: Warp, record: Retirement) -> None:
+    def _follow_time(self, instruction: HardwareInstruction, warp: Warp, record: Retirement) -> None:
         """What depends on time reads what the hardware read."""
         if not _is_timed(instruction.word):
             return

@@ -12,7 +12,7 @@ from amaranth.hdl import Signal
 from rtl.layouts import WaitReason
 from rtl.params import WARP_THREADS, SmParams
 from sim.engine import Change
-from sim.machine.timeline import Executed, Timeline
+from sim.machine.timeline import IssuedInstruction, Timeline
 from sim.toolchain.spelling import spell
 from sim.waves.traces import bits_of
 
@@ -176,7 +176,7 @@ class Profile:
         """Nothing more comes; see :class:`Timeline`."""
         self.timeline.finish(cycles, ran)
         self._memory.finish(cycles)
-        warps: list[list[Executed]] = [[] for _ in range(self.timeline.params.warps)]
+        warps: list[list[IssuedInstruction]] = [[] for _ in range(self.timeline.params.warps)]
         for one in self.timeline.executed:
             warps[one.warp].append(one)
             cost = self._cost(one.pc, one.word)
@@ -198,7 +198,7 @@ class Profile:
             self.costs[pc] = Cost(pc, spell(word, pc))
         return self.costs[pc]
 
-    def _spend(self, begin: int, end: int, reason: WaitReason, issued: Sequence[Executed],
+    def _spend(self, begin: int, end: int, reason: WaitReason, issued: Sequence[IssuedInstruction],
                selected: Sequence[int]) -> None:
         """Gives the cycles of a span to the instructions of its warp: those up to a selection to the one that is
         selected, or those behind it."""

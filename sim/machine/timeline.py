@@ -9,10 +9,10 @@ from rtl.isa.errors import WarpError
 from rtl.layouts import InstructionKind, WaitReason, kinds_where
 from rtl.params import SmParams
 from sim.engine import Change
-from sim.machine.retired import Event, EventReader
+from sim.machine.retirement_events import Event, EventReader
 from sim.toolchain.spelling import spell
 
-__all__ = ["Executed", "Span", "Timeline"]
+__all__ = ["IssuedInstruction", "Span", "Timeline"]
 
 _FLOW = kinds_where(lambda rule: rule.unit == "flow")
 """Kinds that are complete with their flow result."""
@@ -29,7 +29,7 @@ class Span:
 
 
 @dataclass(slots=True)
-class Executed:
+class IssuedInstruction:
     """An instruction that a warp has issued: ``end`` is the cycle in which it was complete, None while it is not.
     ``active`` are the warp's threads, as far as flow results had told by then. ``kind`` is an InstructionKind's."""
 
@@ -61,12 +61,12 @@ class Timeline:
     def __init__(self, params: SmParams) -> None:
         self.params = params
         self.spans: list[Span] = []
-        self.executed: list[Executed] = []
+        self.executed: list[IssuedInstruction] = []
         self.cycles = self.ran = 0
         self._states = [(0, WaitReason.NOT_LIVE)] * params.warps
         self._active = [0] * params.warps
-        self._open: dict[tuple[int, int], Executed] = {}
-        self._flow: list[deque[Executed | None]] = [deque() for _ in range(params.warps)]
+        self._open: dict[tuple[int, int], IssuedInstruction] = {}
+        self._flow: list[deque[IssuedInstruction | None]] = [deque() for _ in range(params.warps)]
         """What flow results are to come for: instructions, and launches."""
 
     def watched(self, sm: Any) -> list[Any]:
@@ -102,7 +102,8 @@ class Timeline:
         fields = event.fields
         warp = fields.get("warp", 0)
         if event.what == "issued":
-            executed = Executed(warp, event.cycle, fields["pc"], fields["word"], fields["kind"], self._active[warp])
+            executed = IssuedInstruction(warp, event.cycle, fields["pc"], fields["word"], fields["kind"],
+                                         self._active[warp])
             self.executed.append(executed)
             self._open[warp, fields["sequence"]] = executed
             if InstructionKind(executed.kind) in _FLOW:

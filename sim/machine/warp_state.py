@@ -3,10 +3,10 @@
 from dataclasses import asdict, dataclass
 
 from rtl.layouts import ThreadCode
-from sim.model.faults import WarpFaultError
-from sim.model.retirement import StackToken, WarpMasks
-from sim.model.state import Warp
-from sim.model.unwind import DISABLED_BY
+from sim.model.warp.faults import WarpFaultError
+from sim.model.warp.retirement import StackToken, WarpMasks
+from sim.model.warp.state import Warp
+from sim.model.warp.unwind import DISABLED_BY
 
 __all__ = ["MASK_OF", "SHOWN_TOKENS", "WarpState", "state_of"]
 

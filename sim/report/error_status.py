@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from rtl.isa.errors import WarpError
 from rtl.isa.registers import SM_BLOCK, SM_REGISTERS, GlobalError
-from sim.model.host import Host
-from sim.model.warp import Machine
+from sim.model.warp.host import ModelHost
+from sim.model.warp.model import WarpModel
 from sim.report.exceptions import CudaException, cuda_exception, text_of
 from sim.report.surroundings import before
 
@@ -110,7 +110,7 @@ def decode(registers: Mapping[str, int], *, ended: bool = False) -> DecodedStatu
                          before(pc) if error is WarpError.NONE and reasons else pc, reasons, events, kept, ended)
 
 
-def registers_of(machine: Machine) -> dict[str, int]:
+def registers_of(machine: WarpModel) -> dict[str, int]:
     """The same registers of the reference machine."""
-    host = Host(machine)
+    host = ModelHost(machine)
     return {name: host.read(name) for name in (*_LOGGED, _PLACE_REGISTER)}

@@ -2,7 +2,7 @@
 
 from rtl.layouts import LaunchRejection
 from sim.launch import Launch
-from sim.machine.hosted import HardwareResult, HostedMachine
+from sim.machine.base import BaseMachine, HardwareResult
 from sim.report.error_status import decode
 from sim.report.run import buffer_lines, error_lines
 
@@ -14,7 +14,7 @@ _SHOWN = {"instructions": "instructions", "lane_operations": "lane ops", "idle":
 """What is shown of the counters, and how it is called there."""
 
 
-def describe_hardware(launch: Launch, hardware: HostedMachine, result: HardwareResult, difference: str | None) -> str:
+def describe_hardware(launch: Launch, hardware: BaseMachine, result: HardwareResult, difference: str | None) -> str:
     """A run as text: status, cycles, instructions, what there was of divergence, spills and so on; after an error what
     it was, after a hang or Ctrl-C what each warp waits for; the head of each buffer."""
     lines = [f"kernel        {launch.kernel.name}", f"status        {result.outcome}",

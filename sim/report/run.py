@@ -7,8 +7,8 @@ from sim.launch import Launch
 from sim.launch.memory import Memory
 from sim.machine.diagnosis import instruction_text
 from sim.machine.warp_state import WarpState, state_of
-from sim.model.state import Warp
-from sim.model.warp import Machine, Result
+from sim.model.warp.model import Result, WarpModel
+from sim.model.warp.state import Warp
 from sim.report.error_status import DecodedStatus, decode, registers_of
 from sim.report.surroundings import code_lines
 
@@ -61,7 +61,7 @@ def error_lines(status: DecodedStatus, launch: Launch, memory: Memory, warp: War
     return lines + code_lines(launch, memory, status.pc) + (warp.lines() if warp is not None else [])
 
 
-def _where(machine: Machine, warp: Warp) -> list[str]:
+def _where(machine: WarpModel, warp: Warp) -> list[str]:
     """What a warp that has not ended waits for, its next instruction, its masks and its stack."""
     waits = "it can go on"
     if warp.trap.paused:
@@ -73,7 +73,7 @@ def _where(machine: Machine, warp: Warp) -> list[str]:
             *(f"  {line}" for line in state_of(warp).lines())]
 
 
-def describe(machine: Machine, result: Result) -> str:
+def describe(machine: WarpModel, result: Result) -> str:
     """A run's result as text: status, instructions, the head of each buffer; after an error, what it was, the code
     around it, and the warp's masks and stack; where the run was given up, what each warp is at.
     """

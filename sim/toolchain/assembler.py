@@ -83,7 +83,7 @@ from .object_file import (
     text_name,
 )
 from .operands import ESCAPE, Reference
-from .program import Code, Line, Memory, Program, collect, label_place
+from .program import AssemblyProgram, Code, Line, Memory, collect, label_place
 from .records import code_records, file_records
 from .relocation import GENERIC
 from .scope import CodeScope, FileScope
@@ -140,7 +140,7 @@ class _Open:
 class _Assembler:
     """One program on its way into an object file."""
 
-    def __init__(self, program: Program, name: str) -> None:
+    def __init__(self, program: AssemblyProgram, name: str) -> None:
         self.program = program
         self.name = name
         self.scope = FileScope(program)

@@ -18,7 +18,7 @@ are relative. A relocatable one is linked first, see :mod:`sim.toolchain.linking
 from collections.abc import Mapping
 from pathlib import Path
 
-from sim.alignment import round_up
+from sim.support.alignment import round_up
 
 from .elf_reader import read_object
 from .linking import link

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from sim.collector import collector_off
+from sim.support.garbage_collection import collector_off
 
 from .assembler import assemble_statements
 from .compiler import compile_statements

@@ -8,7 +8,7 @@ for tools, such as tables for debuggers, is left out.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from sim.alignment import round_up
+from sim.support.alignment import round_up
 
 from .module import ProgramError
 from .nvinfo import Attribute, Record, decode, encode

@@ -8,7 +8,7 @@ kernel's, then the kernel's own (ours).
 from collections.abc import Iterable
 from dataclasses import replace
 
-from sim.alignment import round_up
+from sim.support.alignment import round_up
 
 from .module import SHARED_BANK, ProgramError
 from .object_file import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from math import prod
 
-from sim.command import CommandError
+from sim.support.command import CommandError
 
 __all__ = ["BLOCK_LIMITS", "BLOCK_THREADS", "GRID_LIMITS", "SHARED_BANK", "Data", "Kernel", "LaunchBounds", "Module",
            "Parameter", "Patch", "PatchKind", "ProgramError"]

@@ -30,8 +30,8 @@ from rtl.isa.syntax import (
 )
 from rtl.isa.syntax import Operand as FormOperand
 
+from .float_text import real_bits
 from .grammar import whole_number
-from .reals import real_bits
 from .relocation import RelocationKind, fit
 from .source import Absolute, Brackets, ConstantPlace, Half, Leaf, Number, Operand, Real, Set, SourceError, Sum
 

@@ -24,13 +24,13 @@ __all__ = [
     "BINDINGS",
     "ELEMENT_BYTES",
     "ZERO",
+    "AssemblyProgram",
     "Code",
     "Line",
     "Memory",
     "Parameter",
     "Part",
     "Piece",
-    "Program",
     "collect",
     "label_place",
     "line_address",
@@ -176,7 +176,7 @@ class Code:
 
 
 @dataclass
-class Program:
+class AssemblyProgram:
     """All of a text."""
 
     codes: list[Code] = field(default_factory=list)
@@ -188,7 +188,7 @@ class Program:
     symbol_order: list[Token] = field(default_factory=list)
 
 
-def collect(statements: Iterable[Statement | Line]) -> Program:
+def collect(statements: Iterable[Statement | Line]) -> AssemblyProgram:
     """The statements sorted; SourceError for one that can't stand where it does."""
     collector = _Collector()
     for statement in statements:
@@ -200,7 +200,7 @@ class _Collector:
     """The program so far, and where the next statement belongs."""
 
     def __init__(self) -> None:
-        self.program = Program()
+        self.program = AssemblyProgram()
         self.code: Code | None = None
         self.piece: Piece | None = None
         self.marks: list[Token] = []
@@ -248,7 +248,7 @@ class _Collector:
             case source.Symbols(names):
                 self.program.symbol_order += names
 
-    def finish(self) -> Program:
+    def finish(self) -> AssemblyProgram:
         """The whole program, every variable at its place."""
         if self.marks:
             raise SourceError(self.marks[0], f"no instruction follows {self.marks[0]}")
@@ -339,7 +339,7 @@ class _Collector:
         bank = SHARED_BANK if node.number is None else at_most(node.number, _LARGEST_BANK)
         if node.number == 0:
             raise SourceError(node.number, "bank 0 holds the parameters: expected another one")
-        owner: Program | Code = self.program
+        owner: AssemblyProgram | Code = self.program
         if bank != SHARED_BANK:
             owner = self._open(node.token)
             if not owner.kernel:

@@ -12,7 +12,7 @@ from rtl.isa.table import find
 from . import source
 from .nvinfo import LARGEST_ATTRIBUTE, Attribute, BranchTargets, Format, KernelParameter, Record
 from .object_file import PARAMETER_BASE, TOOLKIT
-from .program import Code, Part, Program, line_address
+from .program import AssemblyProgram, Code, Part, line_address
 from .source import Number, SourceError, at_most
 
 __all__ = ["CODE_MARKS", "FORMATS", "code_records", "file_records"]
@@ -32,7 +32,7 @@ _ORDER = (
     Attribute.EXIT_INSTR_OFFSETS, Attribute.CTAIDZ_USED, Attribute.INDIRECT_BRANCH_TARGETS, Attribute.CRS_STACK_SIZE)
 
 
-def file_records(program: Program, symbols: Mapping[str, int]) -> list[Record]:
+def file_records(program: AssemblyProgram, symbols: Mapping[str, int]) -> list[Record]:
     """The records about all functions of a file: registers, and stack sizes. ``symbols`` are indices by name."""
     found: list[Record] = []
     for code in reversed(program.codes):

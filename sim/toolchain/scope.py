@@ -8,7 +8,7 @@ Global variables and functions of their own have addresses, which are only known
 from lark import Token
 
 from .module import SHARED_BANK
-from .program import Code, Memory, Program, label_place
+from .program import AssemblyProgram, Code, Memory, label_place
 from .source import SourceError
 
 __all__ = ["CodeScope", "FileScope"]
@@ -24,7 +24,7 @@ class FileScope:
     that have a place in the bank of all kernels and a generic address beside it.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: AssemblyProgram) -> None:
         self.addressed = {str(code.name) for code in program.codes if not code.kernel}
         self.addressed |= _names(program.zeroed, program.initialised).keys()
         self.constants = _names(program.banks[SHARED_BANK]).keys() if SHARED_BANK in program.banks else set()

@@ -26,7 +26,7 @@ from rtl.isa.syntax import (
 )
 from rtl.isa.table import find
 
-from .reals import real_text
+from .float_text import real_text
 
 __all__ = ["ILLEGAL", "hexadecimal", "spell"]
 

@@ -1,67 +1,13 @@
-"""Records the waveform of a testbench, and opens it: ``python -m sim.waves crs --open``."""
+"""Records the waveform of a testbench, and opens it: ``python -m sim.waves crs --open``.
 
-import shutil
-import subprocess
+The command is :mod:`sim.checks.waves`.
+"""
+
 import sys
-from argparse import Namespace
-from collections.abc import Sequence
-from importlib import import_module
-from pathlib import Path
 
-from sim.command import CommandError, Parser
-from sim.waves.fst import FST
-from sim.waves.save_file import save_file_of
+from sim.checks.waves import main
 
 __all__ = ["main"]
-
-_FOLDER = Path(__file__).resolve().parents[2] / "waveforms"
-_RECORDER = "sim.run_tb"
-"""What records testbenches, which nothing here but its name knows."""
-_VIEWERS = ("gtkwave", "surfer")
-
-
-def _viewer(wanted: str | None) -> str:
-    """The viewer that is installed."""
-    names = _VIEWERS if wanted is None else (wanted,)
-    if (found := next((name for name in names if shutil.which(name)), None)) is None:
-        raise CommandError(f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'} not installed; GTKWave is the "
-                           "package gtkwave of Debian and Ubuntu, Surfer is at surfer-project.org")
-    return found
-
-
-def _file(options: Namespace) -> Path | None:
-    """The waveform, recorded if it is a testbench's; None if that has failed."""
-    waveform = Path(options.waveform)
-    if waveform.suffix in (".vcd", FST):
-        if not waveform.is_file():
-            raise CommandError(f"{waveform}: no such file")
-        return waveform
-    if import_module(_RECORDER).main([options.waveform, "--record", *["--fst"] * options.fst]):
-        return None
-    return _FOLDER / f"{options.waveform}{FST if options.fst else '.vcd'}"
-
-
-def _work(options: Namespace) -> int:
-    viewer = _viewer(options.viewer) if options.open or options.viewer else None
-    if (waveform := _file(options)) is None:
-        return 2
-    if viewer is None:
-        return 0
-    save = save_file_of(waveform)
-    shown = save if viewer == "gtkwave" and save is not None and save.is_file() else waveform
-    return subprocess.run([viewer, str(shown)], check=False).returncode
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
-    parser = Parser("sim.waves", "Records the waveform of a testbench, without its checks, or takes one that is there.",
-                    "trap --open")
-    parser.add_argument("waveform", metavar="UNIT|FILE", help="a testbench, or a .vcd or .fst that is there")
-    parser.add_argument("--open", action="store_true", help="open it, in GTKWave, or in Surfer where that is missing")
-    parser.add_argument("--viewer", choices=_VIEWERS, help="open it in this one")
-    parser.add_argument("--fst", action="store_true", help="record it as FST, which is smaller")
-    return parser.run(arguments, _work)
-
 
 if __name__ == "__main__":
     sys.exit(main())

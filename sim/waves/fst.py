@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from sim.command import CommandError, OutputError, OutputFile, is_whole
+from sim.support.command import CommandError, OutputError, OutputFile, is_whole
 
 __all__ = ["FST", "FstFile", "check_fst", "is_fst"]
 

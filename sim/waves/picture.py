@@ -24,7 +24,7 @@ from typing import Any, cast, get_args
 import pywellen
 import wavedrom
 
-from sim.command import CommandError, Parser, write_file
+from sim.support.command import CommandError, Parser, write_file
 from sim.waves.tracer import CLOCK
 from sim.waves.traces import NumberFormat
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from vcd.gtkw import GTKWSave
 
-from sim.command import is_whole, write_file
+from sim.support.command import is_whole, write_file
 from sim.waves.fst import is_fst
 from sim.waves.tracer import CLOCK, timescale
 from sim.waves.traces import Leaf, TextLeaf, Traces, View, flatten, view_of

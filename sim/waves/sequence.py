@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from rtl.isa.registers import SM_BLOCK, SM_REGISTERS, WORK_BLOCK, WORK_REGISTERS
-from sim.command import Parser, write_file
+from sim.support.command import Parser, write_file
 from sim.waves.picture import PictureError, Waveform
 
 __all__ = ["Message", "draw", "main", "messages"]

@@ -14,8 +14,8 @@ from typing import Any
 from amaranth.hdl import Signal
 from vcd import VCDWriter
 
-from sim.command import OutputFile
 from sim.engine import Change, Sink, observe_all
+from sim.support.command import OutputFile
 from sim.waves.fst import FstFile, is_fst
 from sim.waves.traces import Bits, Leaf, Mark, TextLeaf, Traces, View, bits_of, flatten, view_of
 

@@ -11,12 +11,12 @@ from rtl.isa.syntax import RZ, Register
 from rtl.layouts import InstructionKind, dispatched
 from rtl.machines import units_of
 from rtl.params import WARP_THREADS, SmParams
-from sim.model.action import Action
-from sim.model.barrier_actions import barrier_action, read_action, write_action
-from sim.model.barriers import settle, withdraw
-from sim.model.faults import WarpFaultError
-from sim.model.state import Barrier
-from sim.testbench import Bench
+from sim.checks.testbench import Bench
+from sim.model.warp.action import Action
+from sim.model.warp.barrier_actions import barrier_action, read_action, write_action
+from sim.model.warp.barriers import settle, withdraw
+from sim.model.warp.faults import WarpFaultError
+from sim.model.warp.state import Barrier
 from sim.toolchain.spelling import spell
 from testbench.barrier.warps import ModelWarp, Use
 from testbench.driver import UnitDriver, as_struct, offer

@@ -11,7 +11,7 @@ from rtl.isa.barriers import BARRIERS, PACKED_COUNT, SYNCALL_BARRIER, BarrierSta
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BarrierMode, BarrierRead, BarrierReduction
 from rtl.params import PRESETS, WARP_THREADS, SmParams
-from sim.testbench import Bench
+from sim.checks.testbench import Bench
 from sim.waves import Mark, Trace, View, error_text
 from testbench.barrier.driver import BarrierDriver
 from testbench.barrier.warps import ModelWarp, Use

@@ -15,29 +15,29 @@ from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
 from rtl.params import PRESETS, WARP_THREADS
-from sim.bench import main
-from sim.benchmarks import cuda, plot, roofline, streaming
-from sim.benchmarks.classes import CLASSES
-from sim.benchmarks.compile_time import CompileRow
-from sim.benchmarks.floats import PROGRAMS, FloatRow
-from sim.benchmarks.instructions import instructions_per_cycle
-from sim.benchmarks.machine import MACHINES, BenchmarkError, BenchmarkMachine, Loop, launch_loop, stall_cycles
-from sim.benchmarks.ptx import PtxRow
-from sim.benchmarks.roofline import RooflineRow
-from sim.benchmarks.table import table
-from sim.benchmarks.throughput import throughput_loop
-from sim.benchmarks.work import Work, work_of
-from sim.command import CommandError
+from sim.checks.bench import main
+from sim.checks.benchmarks import cuda, plot, roofline, streaming
+from sim.checks.benchmarks.classes import CLASSES
+from sim.checks.benchmarks.compile_time import CompileRow
+from sim.checks.benchmarks.floats import PROGRAMS, FloatRow
+from sim.checks.benchmarks.instructions import instructions_per_cycle
+from sim.checks.benchmarks.machine import MACHINES, BenchmarkError, BenchmarkMachine, Loop, launch_loop, stall_cycles
+from sim.checks.benchmarks.ptx import PtxRow
+from sim.checks.benchmarks.roofline import RooflineRow
+from sim.checks.benchmarks.table import table
+from sim.checks.benchmarks.throughput import throughput_loop
+from sim.checks.benchmarks.work import Work, work_of
 from sim.engine import CompiledEngine, PysimEngine, engine_of, run_cycles
 from sim.engine.tape import build_replay
-from sim.kernels.manifest import RUNS
 from sim.launch import Buffer, prepare
 from sim.machine.hardware import HardwareResult
-from sim.model.warp import Machine
+from sim.model.warp.model import WarpModel
 from sim.runner import ModelRunner
+from sim.support.command import CommandError
 from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load
 from testbench.engine.designs import needs_compiled
+from testbench.kernels.manifest import RUNS
 from testbench.refusal import refused
 
 _CLASSES = {"arithmetic: IADD to IADD": (1, 8, 6), "LDG to LDG": (1, 30, 2), "SSY, SYNC": (2, 6, 6)}
@@ -127,7 +127,7 @@ def test_a_program_of_the_benchmark_that_fails_is_told(monkeypatch, tmp_path):
 @pytest.mark.parametrize("each", CLASSES, ids=lambda each: each.name)
 def test_classes_run_to_their_end(each):
     turns, repetitions = 3, 3
-    result = Machine(launch_loop(each.loop(repetitions).module(), turns, each.warps), warps=8).run(10_000)
+    result = WarpModel(launch_loop(each.loop(repetitions).module(), turns, each.warps), warps=8).run(10_000)
     assert result.status == "ok"
     assert result.instructions >= each.warps * turns * repetitions
 
@@ -138,7 +138,7 @@ def test_programs_with_floats_leave_what_they_should(make):
     launch = program.launch()
     with pytest.raises(BenchmarkError, match=rf"{program.name}: out\[0, 0\] is 0.0, not "):
         program.check(launch, launch.memory)
-    assert Machine(launch, warps=8).run(100_000).status == "ok"
+    assert WarpModel(launch, warps=8).run(100_000).status == "ok"
     program.check(launch, launch.memory)
 
 
@@ -234,14 +234,15 @@ def test_a_run_that_fails_is_told(monkeypatch):
         def run(self, *_):
             return HardwareResult("timeout", 7, "not over")
 
-    monkeypatch.setattr("sim.benchmarks.machine.Hardware", Failing)
+    monkeypatch.setattr("sim.checks.benchmarks.machine.Hardware", Failing)
     machine = BenchmarkMachine(MACHINES["tiny"], PysimEngine)
     with pytest.raises(BenchmarkError, match="loop: timeout not over"):
         machine.run(launch_loop(Loop("any", "NOP").module(), 1, 1))
 
 
 def test_compiled_code_beside_nvidias(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("sim.bench.ptx_table", lambda: [PtxRow("kernel", compiled=30, unoptimised=60, optimised=20)])
+    row = PtxRow("kernel", compiled=30, unoptimised=60, optimised=20)
+    monkeypatch.setattr("sim.checks.bench.ptx_table", lambda: [row])
     path = tmp_path / "figures.json"
     assert main(["--ptx", "--json", str(path)]) == 0
     assert json.loads(path.read_text()) == {"ptx": [{"kernel": "kernel", "compiled": 30, "unoptimised": 60,
@@ -253,7 +254,7 @@ def test_compiled_code_beside_nvidias(tmp_path, capsys, monkeypatch):
 
 def test_times_of_the_compiler_and_what_a_byte_takes(tmp_path, capsys, monkeypatch):
     row = CompileRow("loops", 20_000, front_end=0.5, compiler=1.0, assembler=0.5, growth=1.25)
-    monkeypatch.setattr("sim.bench.compile_table", lambda quick: [row])
+    monkeypatch.setattr("sim.checks.bench.compile_table", lambda quick: [row])
     path = tmp_path / "figures.json"
     assert main(["--compile-time", "--json", str(path)]) == 0
     figures, = json.loads(path.read_text())["compile_time"]
@@ -357,7 +358,7 @@ def test_the_roofline_is_drawn_the_same_twice():
 
 
 def test_without_a_plotter_nothing_is_measured(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr("sim.benchmarks.plot.find_spec", lambda _name: None)
+    monkeypatch.setattr("sim.checks.benchmarks.plot.find_spec", lambda _name: None)
     line = refused(capsys, main, ["roofline", "--svg", str(tmp_path / "roofline.svg")])
     assert line == "python -m sim.bench: --svg needs matplotlib: pip install -e '.[plot]'"
 

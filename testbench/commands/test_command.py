@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from sim import __main__ as warpstack
-from sim import asm, ptx, run, run_tb
-from sim.command import OutputError, OutputFile, Parser, check_file, is_whole, make_folder, write_file
+from sim import asm, ptx, run
+from sim.checks import run_tb
+from sim.support.command import OutputError, OutputFile, Parser, check_file, is_whole, make_folder, write_file
 from testbench.programs import PROGRAMS, RECURSION
 from testbench.refusal import refused
 

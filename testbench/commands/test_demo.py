@@ -153,6 +153,6 @@ def test_bad_arguments_are_refused(capsys, arguments, line):
 
 
 def test_a_png_without_pillow_is_refused(capsys, monkeypatch):
-    monkeypatch.setattr("sim.entry.find_spec", lambda _: None)
+    monkeypatch.setattr("sim.support.entry.find_spec", lambda _: None)
     assert refused(capsys, "life", "--png", "life.png") == (
         "the extra 'picture' is not installed: pip install -e '.[picture]'")

@@ -23,11 +23,12 @@ from rtl.fpga.flat import Flat, plain_ports
 from rtl.fpga.harness import TimingHarness
 from rtl.fpga.units import UNITS
 from rtl.layouts import Event
-from sim import ecp5, fpga
-from sim.ecp5 import CriticalPath, Timing
 from sim.engine import PysimEngine, make_simulator
+from sim.fpga import command as fpga
+from sim.fpga import ecp5
+from sim.fpga.ecp5 import CriticalPath, Timing
+from sim.fpga.verilog import verilog_of
 from sim.report.ports import port_comments, ports_of
-from sim.verilog import verilog_of
 
 MISSING = ecp5.missing_tool()
 
@@ -282,7 +283,7 @@ def test_an_interrupted_tool_ends_with_what_it_has_started_and_leaves_nothing(tm
     assert not child.exists() or child.read_text().split()[2] == "Z"
 
 
-@pytest.mark.skipif(find_spec("sim.interrupt") is None, reason="commands do not handle signals")
+@pytest.mark.skipif(find_spec("sim.support.interrupt") is None, reason="commands do not handle signals")
 @pytest.mark.parametrize(("number", "line"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")])
 def test_an_interrupted_command_says_so_in_one_line_and_leaves_no_result(tmp_path, number, line):
     """As Ctrl-C does it in the midst of Yosys."""

@@ -11,7 +11,7 @@ import pytest
 from rtl.isa.tokens import TokenKind
 from sim.launch import Buffer, Scalar, Structure
 from sim.launch.arguments import TYPE_BYTES, ArgumentError, parse_argument, parse_arguments
-from sim.model.retirement import StackToken
+from sim.model.warp.retirement import StackToken
 from sim.report.run import describe
 from sim.run import main
 from sim.toolchain.cuda import CompilerError, cubin_of_cuda, cubin_of_ptx

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import pywellen
 
-from sim.machine.hosted import HostedMachine
+from sim.machine.base import BaseMachine
 from sim.run import main
 from testbench.engine.designs import needs_compiled
 from testbench.programs import ADD, BUFFERS, PROGRAMS, RECURSION, TRAP
@@ -114,13 +114,13 @@ def test_ctrl_c_shows_where_the_warps_are(tmp_path, monkeypatch, capsys):
                                      "--vcd", str(waveform), "--timeline", str(page)])
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    counter = HostedMachine._counter
+    counter = BaseMachine._counter
 
     async def interrupted(self, name):
         signal.raise_signal(signal.SIGINT)
         return await counter(self, name)
 
-    monkeypatch.setattr(HostedMachine, "_counter", interrupted)
+    monkeypatch.setattr(BaseMachine, "_counter", interrupted)
     try:
         assert main() == 130
     finally:

@@ -11,9 +11,9 @@ from amaranth.hdl import Assert, Format, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
-from sim import run_tb
+from sim.checks import run_tb
+from sim.checks.testbench import run
 from sim.engine import CompiledEngine, EngineError, PysimEngine
-from sim.testbench import run
 
 COUNTER = '''\
 """A counter counts up.

@@ -11,7 +11,7 @@ import pytest
 from rtl.isa.errors import WarpError
 from rtl.layouts import InstructionKind, WaitReason
 from rtl.params import SmParams
-from sim.machine.timeline import Executed, Span, Timeline
+from sim.machine.timeline import IssuedInstruction, Span, Timeline
 from sim.report.timeline import REASONS, konata, page, trace
 from sim.run import main
 from testbench import refusal
@@ -39,10 +39,10 @@ def made(instructions=2):
         begin = 10 * number
         timeline.spans += [
             Span(0, begin, begin + 3, WaitReason.READY), Span(0, begin + 3, begin + 10, WaitReason.STALL)]
-        timeline.executed.append(Executed(
+        timeline.executed.append(IssuedInstruction(
             0, begin + 2, 8 * number, move(1, number & 0xFFFF), InstructionKind.LANES.value, 0xFF, begin + 9))
     timeline.spans.append(Span(1, 5, 10 * instructions, WaitReason.RESUME))
-    timeline.executed.append(Executed(1, 5, 0, NOP, InstructionKind.NOTHING.value, 1, None, WarpError.NONE))
+    timeline.executed.append(IssuedInstruction(1, 5, 0, NOP, InstructionKind.NOTHING.value, 1, None, WarpError.NONE))
     timeline.cycles = 10 * instructions
     return timeline
 

@@ -4,9 +4,6 @@ from functools import cache
 
 import numpy as np
 
-from sim.kernels.expected import expected
-from sim.kernels.manifest import RUNS, Run, cubin
-from sim.kernels.outcome import Exact, Outcome
 from sim.launch import Launch, prepare
 from sim.launch.memory import Memory
 from sim.toolchain.assembler import assemble
@@ -18,6 +15,9 @@ from sim.toolchain.module import Module
 from sim.toolchain.object_file import ObjectFile
 from sim.toolchain.ptx.front_end import read_ptx
 from testbench.compiler.runs import arguments
+from testbench.kernels.expected import expected
+from testbench.kernels.manifest import RUNS, Run, cubin
+from testbench.kernels.outcome import Exact, Outcome
 
 KERNELS = sorted({run.kernel for run in RUNS.values()})
 _BY_ADDRESS = "k12_callprototype_param"

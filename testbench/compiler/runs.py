@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from sim.kernels.manifest import BufferSpec, Run
 from sim.launch import Argument, Buffer, Launch, Scalar, prepare
 from sim.toolchain.assembler import assemble
 from sim.toolchain.compiler import compile_module
@@ -11,6 +10,7 @@ from sim.toolchain.cubin import load
 from sim.toolchain.module import Module
 from sim.toolchain.ptx.front_end import parse_ptx
 from testbench.ended import on_threads, on_warps
+from testbench.kernels.manifest import BufferSpec, Run
 from testbench.words import contents
 
 

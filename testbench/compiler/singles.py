@@ -18,7 +18,7 @@ from rtl.params import WARP_THREADS
 from sim.launch import Buffer, Launch, prepare
 from sim.model.ptx.launch import place
 from sim.model.ptx.run import run as interpret
-from sim.model.warp import Machine
+from sim.model.warp.model import WarpModel
 from sim.toolchain.cubin import read_cubin
 from sim.toolchain.cuda import CompilerError, cubin_of_ptx
 from sim.toolchain.module import Module
@@ -95,7 +95,7 @@ def computed(operations: list[str], numbers: np.ndarray, precision: Precision = 
     """What compiled code, or that of another program, leaves: a row for each thread, a column for each instruction."""
     launch: Launch = prepare(module or compiled(text_of(operations, precision)), _content(operations, numbers),
                              grid=(len(numbers) // BLOCK, 1, 1), block=(BLOCK, 1, 1))
-    assert Machine(launch, warps=BLOCK // WARP_THREADS).run(_LIMIT).status == "ok"
+    assert WarpModel(launch, warps=BLOCK // WARP_THREADS).run(_LIMIT).status == "ok"
     return _left(launch.memory.read(*launch.buffers["out"]), numbers)
 
 

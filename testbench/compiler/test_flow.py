@@ -4,15 +4,15 @@ import re
 
 import pytest
 
-from sim.kernels.manifest import cubin
 from sim.launch import Buffer, Scalar, prepare
-from sim.model.warp import Machine
+from sim.model.warp.model import WarpModel
 from sim.toolchain.compiler import compile_module
 from sim.toolchain.compiler.ir import WORD
 from sim.toolchain.module import Module, ProgramError
 from sim.toolchain.ptx.front_end import parse_ptx, read_ptx
 from testbench.compiler.random_functions import THREADS, Program, structured, unstructured
 from testbench.compiler.runs import compiled, words_left
+from testbench.kernels.manifest import cubin
 from testbench.ptx.text import HEADER
 
 _FEW = 12
@@ -200,7 +200,7 @@ def _calling(function: str, parts: str) -> str:
 
 def _tokens(module: Module, levels: int) -> int:
     """The most on the stack at once. It fits what a launch has by itself."""
-    machine = Machine(prepare(module, [Buffer("out", bytes(128)), Scalar(levels, 4)]), warps=1)
+    machine = WarpModel(prepare(module, [Buffer("out", bytes(128)), Scalar(levels, 4)]), warps=1)
     most = 0
     while (retired := machine.step()) is not None:
         most = max(most, retired.depth_after)

@@ -6,7 +6,7 @@ from types import FrameType
 
 import pytest
 
-from sim.benchmarks.large_programs import LARGE_PROGRAMS
+from sim.checks.benchmarks.large_programs import LARGE_PROGRAMS
 from sim.toolchain.assembler import assemble, assemble_statements
 from sim.toolchain.compiler import compile_module, compile_statements
 from sim.toolchain.compiler.ir import Block, Function

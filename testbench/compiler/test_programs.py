@@ -6,14 +6,14 @@ import subprocess
 
 import pytest
 
-from sim.kernels.manifest import RUNS
-from sim.model.thread import run as run_threads
-from sim.model.warp import Machine
+from sim.model.thread.run import run as run_threads
+from sim.model.warp.model import WarpModel
 from sim.toolchain.disassembly import disassembly
 from sim.toolchain.elf_writer import write_object
 from sim.toolchain.module import ProgramError
 from testbench.compiler.kernels import KERNELS, complaints, kernel_file, kernel_launch, kernel_module
 from testbench.execute.refused import refused_words
+from testbench.kernels.manifest import RUNS
 
 _FEW = 24
 
@@ -22,7 +22,7 @@ _FEW = 24
 def test_memory_is_what_the_ptx_says(name):
     run = RUNS[name]
     launch = kernel_launch(run)
-    result = Machine(launch, warps=64).run(1_000_000)
+    result = WarpModel(launch, warps=64).run(1_000_000)
     assert complaints(run, launch) == []
     assert (result.status != "ok") == run.traps
 
@@ -42,7 +42,7 @@ def test_few_registers_are_enough(kernel):
     run = RUNS[kernel]
     launch = kernel_launch(run, _FEW)
     assert kernel_module(kernel, _FEW).kernel("k").registers <= _FEW
-    assert Machine(launch, warps=64).run(1_000_000).status == "ok"
+    assert WarpModel(launch, warps=64).run(1_000_000).status == "ok"
     assert complaints(run, launch) == []
 
 

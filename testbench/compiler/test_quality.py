@@ -2,8 +2,8 @@
 
 from statistics import median
 
-from sim.benchmarks.ptx import ptx_table
-from sim.kernels.manifest import RUNS
+from sim.checks.benchmarks.ptx import ptx_table
+from testbench.kernels.manifest import RUNS
 
 
 def test_compiled_kernels_execute_about_what_nvidia_s_do():

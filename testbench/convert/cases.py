@@ -24,8 +24,8 @@ from rtl.isa.syntax import RZ, Constant, Form, Immediate, Register
 from rtl.isa.table import find
 from rtl.params import WARP_THREADS
 from rtl.serial.convert.decode import SERIAL_FORMS
-from sim.model.vector.conversion import f2f, f2i, i2f
-from sim.model.vector.functions import mufu
+from sim.model.warp.vector.conversion import f2f, f2i, i2f
+from sim.model.warp.vector.functions import mufu
 from testbench.formulas.conversion import condition_of, formula, is_wide
 from testbench.formulas.functions import BOUNDS, near
 from testbench.formulas.inputs import random_word as random_legal_word

@@ -10,7 +10,7 @@ from rtl.isa.syntax import RZ
 from rtl.layouts import InstructionKind
 from rtl.machines import units_of
 from rtl.params import WARP_THREADS, SmParams
-from sim.testbench import Bench
+from sim.checks.testbench import Bench
 from sim.toolchain.spelling import spell
 from testbench.convert.cases import BANK, ConversionCase
 from testbench.driver import UnitDriver, as_struct, offer

@@ -16,7 +16,7 @@ import gmpy2 as _gmpy2
 
 from rtl.isa import functions
 from rtl.isa.functions import DISTANCE_BITS, UNIT
-from sim.command import Parser, write_file
+from sim.support.command import Parser, write_file
 
 __all__ = ["PATH", "main", "table_text", "value"]
 

@@ -19,7 +19,7 @@ from rtl.convert.instruction import ConversionOperation
 from rtl.isa.kinds import FloatFormat
 from rtl.isa.syntax import RZ
 from rtl.params import PRESETS, SmParams
-from sim.testbench import Bench
+from sim.checks.testbench import Bench
 from sim.waves import Mark, Trace, View, instruction
 from testbench.convert.cases import (
     BANK_BYTES,

@@ -22,9 +22,9 @@ from rtl.isa.effects import effects
 from rtl.isa.kinds import MultiFunction
 from rtl.isa.syntax import RZ, Constant, Immediate, Register
 from rtl.params import SmParams
-from sim.model.vector.functions import rro
-from sim.model.vector.single import ffma
-from sim.testbench import Bench
+from sim.checks.testbench import Bench
+from sim.model.warp.vector.functions import rro
+from sim.model.warp.vector.single import ffma
 from testbench import simulation
 from testbench.convert import make_table, tb_convert
 from testbench.convert.cases import calculated, case_of, random_word

@@ -6,7 +6,7 @@ The first line of each docstring is what it checks. The cases that need memory a
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import API_CALL_LIMIT, CRS_GRANULE, TOKEN_BYTES, TRAP_RESERVE, TokenKind
 from rtl.layouts import StackOperation, ThreadCode
-from sim.model.retirement import StackToken
+from sim.model.warp.retirement import StackToken
 from testbench.crs.steps import Source, Start, Step, WarpStack, aimed_at, code_for, codes_of, push, unwind
 
 USER_LIMIT = 2 * CRS_GRANULE // TOKEN_BYTES - TRAP_RESERVE

@@ -5,7 +5,7 @@ from dataclasses import replace
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import LINE_BYTES, TOKENS_PER_LINE, TRAP_RESERVE, TokenKind
 from rtl.layouts import StackOperation, ThreadCode
-from sim.model.retirement import StackToken
+from sim.model.warp.retirement import StackToken
 from testbench.crs.cases import USER_LIMIT, launched, numbered, pushed, taken_off
 from testbench.crs.reference import Outcome, encode_token
 from testbench.crs.steps import (

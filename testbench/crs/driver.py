@@ -24,8 +24,8 @@ from rtl.layouts import (
     stack_result,
 )
 from rtl.params import SmParams
+from sim.checks.testbench import Bench
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
-from sim.testbench import Bench
 from sim.waves import View
 from testbench.crs.limits import LEFT_CYCLES, PUSH_CYCLES
 from testbench.crs.memory import StackMemory

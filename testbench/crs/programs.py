@@ -8,9 +8,9 @@ from rtl.isa.tokens import CRS_GRANULE, TOKEN_BYTES
 from rtl.layouts import StackOperation, ThreadCode
 from rtl.params import WARP_THREADS
 from sim.launch import Launch
-from sim.model.retirement import Retirement, StackToken, WarpMasks
-from sim.model.unwind import DISABLED_BY
-from sim.model.warp import Machine
+from sim.model.warp.model import WarpModel
+from sim.model.warp.retirement import Retirement, StackToken, WarpMasks
+from sim.model.warp.unwind import DISABLED_BY
 from testbench.crs.reference import Outcome, Request, StackReference
 from testbench.crs.steps import Codes, Shown, Source, Step, WarpStack, code_for, codes_of, whole_lines
 from testbench.words import form_of
@@ -61,7 +61,7 @@ class _Program:
 
     def __init__(self, name: str, launch: Launch, limit: int) -> None:
         self.name = name
-        self.machine = Machine(launch, warps=launch.warps)
+        self.machine = WarpModel(launch, warps=launch.warps)
         self.left = limit
 
     @property

@@ -8,7 +8,7 @@ from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TOKEN_BYTES, TokenKind
 from rtl.layouts import StackOperation, ThreadCode
 from rtl.params import WARP_THREADS
-from sim.model.retirement import StackToken
+from sim.model.warp.retirement import StackToken
 from testbench.crs.reference import Request
 from testbench.crs.steps import (
     Codes,

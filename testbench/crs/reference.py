@@ -14,7 +14,7 @@ from rtl.isa.tokens import (
 )
 from rtl.layouts import StackOperation, ThreadCode
 from rtl.params import WARP_THREADS
-from sim.model.retirement import StackToken
+from sim.model.warp.retirement import StackToken
 
 _WAITED_FOR = {TokenKind.BREAK, TokenKind.CONTINUE, TokenKind.RETURN, TokenKind.EXIT, TokenKind.LONGJMP}
 _HOLE = StackToken(TokenKind.NONE, 0, 0)

@@ -5,7 +5,7 @@ from random import Random
 from rtl.isa.tokens import CACHED_TOKENS, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import StackOperation, ThreadCode
 from rtl.params import SmParams
-from sim.testbench import Bench
+from sim.checks.testbench import Bench
 from testbench.crs.driver import Driver
 from testbench.crs.limits import LINE_PER_PUSHES, PUSH_CYCLES, REQUESTS_PER_CYCLE, RESULT_CYCLES, TOKEN_CYCLES
 from testbench.crs.statistics import StackStatistics

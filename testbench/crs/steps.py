@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from rtl.isa.tokens import CRS_GRANULE, TOKEN_BYTES, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import StackOperation, ThreadCode
 from rtl.params import WARP_THREADS
-from sim.model.retirement import StackToken
+from sim.model.warp.retirement import StackToken
 from testbench.crs.memory import StackMemory
 from testbench.crs.reference import Outcome, Request, StackReference, decode_token
 

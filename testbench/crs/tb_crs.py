@@ -12,10 +12,9 @@ from random import Random
 from rtl.isa.tokens import CACHED_TOKENS
 from rtl.layouts import StackOperation
 from rtl.params import PRESETS, SmParams
-from sim.kernels.manifest import LEVELS, RUNS, build
+from sim.checks.testbench import Bench
 from sim.launch import Launch
 from sim.machine.memory_port import MemoryBehaviour
-from sim.testbench import Bench
 from testbench.crs import cases as stack_cases
 from testbench.crs import cases_memory as stack_cases_memory
 from testbench.crs import cases_traps as stack_cases_traps
@@ -28,6 +27,7 @@ from testbench.crs.speed import check_fills, check_hits, check_pointers, check_p
 from testbench.crs.statistics import StackStatistics, Wait
 from testbench.crs.steps import Source, Start, WarpStack, aimed_at, clear, unwind
 from testbench.crs.traces import TracedStack
+from testbench.kernels.manifest import LEVELS, RUNS, build
 
 CASES = stack_cases.CASES + stack_cases_memory.CASES + stack_cases_traps.CASES
 RECURSIVE = ("k08_fib_recursion", "k09_ackermann", "k46_noinline_multilevel")

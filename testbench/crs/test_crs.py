@@ -8,16 +8,16 @@ import pytest
 import pywellen
 from vcdvcd import VCDVCD
 
+from sim.checks.testbench import run
 from sim.engine import CompiledEngine
-from sim.kernels.manifest import RUNS, build
-from sim.model.retirement import Retirement
-from sim.model.warp import Machine
-from sim.testbench import run
+from sim.model.warp.model import WarpModel
+from sim.model.warp.retirement import Retirement
 from testbench.crs.memory import StackMemory
 from testbench.crs.programs import requests_of
 from testbench.crs.reference import StackReference
 from testbench.crs.tb_crs import PARTS, RECURSIVE, check_directed, check_recursion
 from testbench.engine.designs import needs_compiled
+from testbench.kernels.manifest import RUNS, build
 from testbench.simulation import ENGINE
 
 PERIOD = 10
@@ -48,7 +48,7 @@ def waveform(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def retired() -> list[Retirement]:
     """What the first recursive kernel's first instructions did, those that use the stack."""
-    machine = Machine(build(RUNS[RECURSIVE[0]], "O3"), warps=1)
+    machine = WarpModel(build(RUNS[RECURSIVE[0]], "O3"), warps=1)
     records = []
     while sum(len(requests_of(record)) for record in records) < COMPARED:
         record = machine.step()

@@ -15,11 +15,11 @@ from pathlib import Path
 from tqdm import tqdm
 
 from rtl.params import PRESETS
-from sim.command import CommandError, Parser, check_file, write_file
 from sim.cuda.device import Device
 from sim.cuda.server import Server
 from sim.launch_options import number_from_one
 from sim.runner import ModelRunner
+from sim.support.command import CommandError, Parser, check_file, write_file
 from testbench.cuda.suite import (
     Outcome,
     Suite,

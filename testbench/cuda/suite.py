@@ -18,9 +18,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sim.command import CommandError
 from sim.cuda.server import Server
 from sim.cuda.setup import environment
+from sim.support.command import CommandError
 
 __all__ = ["Outcome", "Suite", "packages_of", "run_tests", "section", "test_names", "with_section"]
 

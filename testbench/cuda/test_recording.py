@@ -20,8 +20,8 @@ from sim.cuda.server import Server
 from sim.cuda.setup import environment
 from sim.engine import CompiledEngine
 from sim.engine.build import missing_tool
-from sim.interrupt import stop_threads
 from sim.runner import HardwareRunner, ModelRunner
+from sim.support.interrupt import stop_threads
 
 pytestmark = pytest.mark.skipif(missing_tool() is not None, reason=f"{missing_tool()}")
 _MODEL = ("--engine", "model")

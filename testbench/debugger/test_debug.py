@@ -11,9 +11,9 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from sim.debug import main
+from sim.debugger.addresses import Places
 from sim.debugger.commands import COMMANDS, command_of
 from sim.debugger.errors import DebuggerError
-from sim.debugger.places import Places
 from sim.debugger.terminal import PROMPT
 from sim.debugger.watch import Watch
 from testbench.engine.designs import needs_compiled

@@ -9,9 +9,9 @@ from rtl.isa.control_code import instruction_address
 from sim.debugger.breakpoints import Breakpoints
 from sim.debugger.machine import DebuggedMachine, State
 from sim.firmware import install_trap_handler
-from sim.kernels.expected import complaints
-from sim.kernels.manifest import RUNS, build
 from testbench.engine.designs import needs_compiled
+from testbench.kernels.expected import complaints
+from testbench.kernels.manifest import RUNS, build
 
 pytestmark = needs_compiled
 

@@ -10,7 +10,7 @@ from sim.debugger import driver
 from sim.firmware.trap_handler import SaveArea, install_trap_handler
 from sim.launch import Launch
 from sim.machine.hardware import Hardware
-from sim.machine.host import Host
+from sim.machine.host import HardwareHost
 from testbench.engine.designs import needs_compiled
 from testbench.sm.errors import launch_text
 from testbench.trap.programs import with_handler
@@ -53,9 +53,9 @@ def area() -> SaveArea:
 def play(hardware: Hardware) -> Callable:
     """Decorates what a driver does with a launch: it runs at once, and ends as it has to. Of one that ends well the
     endless loop is ended."""
-    def with_launch(launch: Launch, ends: str = "ok") -> Callable[[Callable[[Host], Awaitable[None]]], None]:
-        def run(drive: Callable[[Host], Awaitable[None]]) -> None:
-            async def driver_of(host: Host) -> None:
+    def with_launch(launch: Launch, ends: str = "ok") -> Callable[[Callable[[HardwareHost], Awaitable[None]]], None]:
+        def run(drive: Callable[[HardwareHost], Awaitable[None]]) -> None:
+            async def driver_of(host: HardwareHost) -> None:
                 await drive(host)
                 if ends == "ok":
                     await finish(host, launch)
@@ -65,12 +65,12 @@ def play(hardware: Hardware) -> Callable:
     return with_launch
 
 
-async def control(host: Host) -> dict[str, int]:
+async def control(host: HardwareHost) -> dict[str, int]:
     value = await host.read("DBGR_CONTROL0")
     return {name: value >> low & 1 for name, (_, low) in SM_REGISTERS["DBGR_CONTROL0"].fields.items()}
 
 
-async def finish(host: Host, launch: Launch) -> None:
+async def finish(host: HardwareHost, launch: Launch) -> None:
     """Ends the endless loop."""
     host.memory.write_number(launch.buffers["out"][0], 4, 1)
     assert await driver.wait(host, driver.grid_over)
@@ -89,7 +89,7 @@ class Recorder:
         self.written.append((register, value))
         self.contents[register] = value
 
-    modify, field = Host.modify, Host.field
+    modify, field = HardwareHost.modify, HardwareHost.field
 
     async def run(self, cycles: int) -> bool:
         return False

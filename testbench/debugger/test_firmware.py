@@ -20,20 +20,20 @@ from sim.firmware import (
     resumed,
     save_grid,
 )
-from sim.kernels.expected import complaints
-from sim.kernels.manifest import RUNS, build
 from sim.launch import Launch, prepare
 from sim.launch.memory import Memory
 from sim.machine.hardware import Hardware
-from sim.machine.host import Host as HardwareHost
-from sim.model.host import Host
-from sim.model.retirement import StackToken, WarpMasks
-from sim.model.state import Cta
-from sim.model.warp import Machine
+from sim.machine.host import HardwareHost
+from sim.model.warp.host import ModelHost
+from sim.model.warp.model import WarpModel
+from sim.model.warp.retirement import StackToken, WarpMasks
+from sim.model.warp.state import Cta
 from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load
 from sim.toolchain.module import ProgramError
 from testbench.engine.designs import needs_compiled
+from testbench.kernels.expected import complaints
+from testbench.kernels.manifest import RUNS, build
 
 DIVERGED = """
         S2R R0, SR_TID.X
@@ -85,7 +85,7 @@ class Snapshot:
     condition: list[int]
 
 
-def snapshot(machine: Machine, registers: int) -> Snapshot:
+def snapshot(machine: WarpModel, registers: int) -> Snapshot:
     """Of the warp in slot 0, whose holes on top of the stack are left out."""
     warp = machine.warps[0]
     assert warp is not None
@@ -95,7 +95,7 @@ def snapshot(machine: Machine, registers: int) -> Snapshot:
 
 def undisturbed(registers: int) -> Snapshot:
     """DIVERGED where it traps, without a handler."""
-    bare = Machine(diverged(registers), warps=2)
+    bare = WarpModel(diverged(registers), warps=2)
     bare.run(LIMIT)
     return snapshot(bare, registers)
 
@@ -104,17 +104,17 @@ def without_holes(tokens: Sequence[StackToken]) -> list[StackToken]:
     return [token for token in tokens if token.kind.name != "NONE"]
 
 
-def held(area: SaveArea) -> Machine:
+def held(area: SaveArea) -> WarpModel:
     """The launch with the trap handler on a reference machine, up to where all warps are paused."""
-    machine = Machine(area.launch, warps=2)
+    machine = WarpModel(area.launch, warps=2)
     machine.run(LIMIT)
     assert machine.traps.locked_down
     return machine
 
 
-def released(machine: Machine) -> Machine:
+def released(machine: WarpModel) -> WarpModel:
     """Up to where the warps have left the handler."""
-    Host(machine).resume()
+    ModelHost(machine).resume()
     while machine.traps.trapping:
         assert machine.step() is not None
     return machine
@@ -211,7 +211,7 @@ def test_a_host_ends_a_warp():
     machine = held(area)
     for warp in area.warps(machine.memory).values():
         warp.set_word("COMMAND", Command.TERMINATE)
-    Host(machine).resume()
+    ModelHost(machine).resume()
     assert machine.run(LIMIT).status == "ok"
 
 
@@ -219,8 +219,8 @@ def test_a_host_ends_a_warp():
                                        ("k53_divergent_ret_func", 23), ("k57_deep_nest", 61)])
 def test_kernels_that_are_stopped_again_and_again_come_to_the_same(name, step):
     area = install_trap_handler(build(RUNS[name], "O3"))
-    machine, stops = Machine(area.launch, warps=8), 0
-    host = Host(machine)
+    machine, stops = WarpModel(area.launch, warps=8), 0
+    host = ModelHost(machine)
     while machine.live:
         assert machine.run(step).status != "error"
         if machine.live:
@@ -236,7 +236,7 @@ def test_kernels_that_are_stopped_again_and_again_come_to_the_same(name, step):
 
 # Context switches
 
-class CountingMachine(Machine):
+class CountingMachine(WarpModel):
     """A machine that counts the CTAs that have started, as the hardware does."""
 
     started = 0
@@ -255,7 +255,7 @@ class CountingMachine(Machine):
 def taken_off(machine: CountingMachine, image: ContextImage) -> ContextImage:
     """What goes on with what runs on a machine."""
     image.set_command(machine.memory, ContextCommand.SAVE)
-    Host(machine).stop()
+    ModelHost(machine).stop()
     machine.run(LIMIT)
     assert not machine.live
     image.note_started(machine.memory, machine.started)
@@ -351,14 +351,14 @@ def test_the_result_of_a_barrier_and_arrivals_without_waiting_are_saved():
     assert warp.registers[4].tolist() == [32] * WARP_THREADS
 
 
-def follower(image: ContextImage) -> tuple[Machine, Cta]:
+def follower(image: ContextImage) -> tuple[WarpModel, Cta]:
     """A reference machine with the only CTA of an image's launch, whose warps enter and leave traps one by one."""
-    machine, cta = Machine(image.launch, warps=2, follows=True), Cta((0, 0, 0), image.launch)
+    machine, cta = WarpModel(image.launch, warps=2, follows=True), Cta((0, 0, 0), image.launch)
     machine.start(cta, [0, 1])
     return machine, cta
 
 
-def run_inside(machine: Machine, slot: int) -> None:
+def run_inside(machine: WarpModel, slot: int) -> None:
     """Up to where a warp waits in the handler: for the CTA, or to leave."""
     warp = machine.warps[slot]
     assert warp is not None

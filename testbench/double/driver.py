@@ -10,7 +10,7 @@ from rtl.isa.errors import WarpError
 from rtl.isa.syntax import PT
 from rtl.layouts import InstructionKind
 from rtl.params import WARP_THREADS, SmParams
-from sim.testbench import Bench
+from sim.checks.testbench import Bench
 from sim.toolchain.spelling import spell
 from testbench.double.cases import BANK, DoubleCase
 from testbench.driver import UnitDriver, offer

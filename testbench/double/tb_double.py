@@ -17,7 +17,7 @@ from rtl.isa.double import DOUBLE
 from rtl.isa.kinds import Boolean, FloatRounding
 from rtl.isa.syntax import PT, RZ
 from rtl.params import SmParams
-from sim.testbench import Bench
+from sim.checks.testbench import Bench
 from sim.waves import Mark, Trace, View, instruction
 from testbench.double.cases import BANK_BYTES, DoubleCase, case_of, random_case, word_of_form
 from testbench.double.driver import DoubleDriver

@@ -14,7 +14,7 @@ from rtl.core import Core
 from rtl.isa.double import DOUBLE
 from rtl.isa.kinds import FloatRounding
 from rtl.params import PRESETS, SmParams
-from sim.testbench import Bench
+from sim.checks.testbench import Bench
 from testbench import simulation
 from testbench.double import tb_double
 from testbench.double.cases import case_of, word_of_form

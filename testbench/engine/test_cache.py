@@ -18,7 +18,7 @@ from rtl.component import Component
 from rtl.params import SmParams
 from sim.engine import CompiledEngine, EngineError, cache, choose
 from sim.engine.identity import identify
-from sim.scratch import why_unwritable
+from sim.support.scratch import why_unwritable
 from testbench.engine.designs import needs_compiled
 from testbench.simulation import simulate
 

@@ -18,7 +18,7 @@ from rtl.isa.rate import quarter_rate
 from rtl.isa.syntax import PT, RZ, WORD_BITS, Form
 from rtl.params import SmParams
 from rtl.serial.lane import BYTE_LANE_CYCLES, SerialLanes
-from sim.testbench import Bench
+from sim.checks.testbench import Bench
 from testbench.driver import UnitDriver
 from testbench.formulas.inputs import number, random_word
 

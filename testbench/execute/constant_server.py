@@ -3,7 +3,7 @@
 from collections import deque
 from typing import Any
 
-from sim.testbench import Bench
+from sim.checks.testbench import Bench
 
 __all__ = ["ConstantServer"]
 

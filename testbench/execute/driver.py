@@ -21,7 +21,7 @@ from rtl.isa.syntax import PT, RZ, WORD_BITS
 from rtl.machines import units_of
 from rtl.params import SmParams
 from rtl.serial.lane import BYTE_LANE_CYCLES
-from sim.testbench import Bench
+from sim.checks.testbench import Bench
 from testbench.driver import UnitDriver
 
 _OPERANDS = data.Layout.cast(Operands)

@@ -11,7 +11,7 @@ from rtl.isa.condition import Flags
 from rtl.isa.syntax import PT, RZ
 from rtl.layouts import operation_beat, register_gather, register_write
 from rtl.params import WARP_THREADS, SmParams
-from sim.testbench import Bench
+from sim.checks.testbench import Bench
 
 WANTED_CYCLES = 2
 """From the cycle in which an operation is taken to the one in which the first beat's data are asked for."""

@@ -13,10 +13,10 @@ from rtl.isa.floating import FLOATING
 from rtl.isa.kinds import VoteMode
 from rtl.isa.syntax import PT, RZ, Form
 from rtl.params import WARP_THREADS
-from sim.model.decode import decode
-from sim.model.retirement import Retirement, WarpMasks
-from sim.model.state import Warp
-from sim.model.vector.lanes import ALL_THREADS, Condition
+from sim.model.warp.decode import decode
+from sim.model.warp.retirement import Retirement, WarpMasks
+from sim.model.warp.state import Warp
+from sim.model.warp.vector.lanes import ALL_THREADS, Condition
 from testbench.execute.driver import Beat, Expected, Threads
 from testbench.execute.singles import CORNERS, ONE, SIGN, singles
 from testbench.formulas.inputs import case_of, number, random_word, words_of

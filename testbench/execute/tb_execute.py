@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from rtl.execute.decode import LANE_FORMS
 from rtl.isa.floating import FLOATING
 from rtl.isa.video import VIDEO
-from sim.testbench import Bench
+from sim.checks.testbench import Bench
 from sim.toolchain.spelling import spell
 from sim.waves import Mark, Text, Trace, View
 from testbench.execute.both_lanes import INTEGER_FORMS, BothDriver

@@ -19,7 +19,7 @@ from rtl.isa.table import FORMS, find
 from rtl.layouts import InstructionKind
 from rtl.params import WARP_THREADS, SmParams
 from rtl.word import telling_patterns
-from sim.model.thread import step
+from sim.model.thread.run import step
 from testbench import simulation
 from testbench.execute import tb_execute
 from testbench.execute.driver import LaneDriver

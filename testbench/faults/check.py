@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from rtl.params import PRESETS
-from sim.command import Parser, print_text
+from sim.checks.testbench import Bench, run
 from sim.engine import CompiledEngine
-from sim.testbench import Bench, run
+from sim.support.command import Parser, print_text
 from testbench.faults.descriptors import check_descriptors, wrong_values
 from testbench.faults.memory_errors import MemoryErrors
 

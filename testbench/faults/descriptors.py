@@ -6,11 +6,11 @@ from random import Random
 
 from rtl.isa.qmd import QMD, QMD_BYTES
 from rtl.params import SmParams
+from sim.checks.testbench import Bench
 from sim.debugger.driver import clear_errors, grid_over, locked_down, wait
 from sim.engine import Engine
 from sim.machine.hardware import Hardware
-from sim.machine.host import Host
-from sim.testbench import Bench
+from sim.machine.host import HardwareHost
 from testbench.faults.victim import THREADS, UNTOUCHED, Victim, victim
 
 __all__ = ["Wrong", "check_descriptors", "wrong_values"]
@@ -43,7 +43,7 @@ def check_descriptors(bench: Bench, params: SmParams, engine: type[Engine], wron
         bench.report.cycles += hardware.cycles
 
 
-async def _launch_wrong_ones(bench: Bench, made: Victim, waiting: list[Wrong], host: Host) -> None:
+async def _launch_wrong_ones(bench: Bench, made: Victim, waiting: list[Wrong], host: HardwareHost) -> None:
     """Takes from those that wait, until the machine needs its reset."""
     await wait(host, grid_over, _LIMIT)
     right = await host.read("QMD_ADDRESS_A") << 32 | await host.read("QMD_ADDRESS_B")
@@ -68,14 +68,14 @@ async def _launch_wrong_ones(bench: Bench, made: Victim, waiting: list[Wrong], h
                        f"wrong")
 
 
-async def _launch(host: Host, address: int) -> str:
+async def _launch(host: HardwareHost, address: int) -> str:
     """Launches a descriptor; says what became of it."""
     await host.write("QMD_ADDRESS_A", address >> 32)
     await host.write("QMD_ADDRESS_B", address & 0xFFFF_FFFF)
     await host.write("LAUNCH", 1)
     await host.run(20)
 
-    async def over(host: Host) -> bool:
+    async def over(host: HardwareHost) -> bool:
         return await grid_over(host) or await locked_down(host)
 
     if not await wait(host, over, _PATIENCE):

@@ -15,8 +15,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from sim.activity import activity
-from sim.command import CommandError, Parser, make_folder, print_text
+from sim.support.activity import activity
+from sim.support.command import CommandError, Parser, make_folder, print_text
 
 __all__ = ["main", "outcome"]
 

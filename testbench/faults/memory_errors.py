@@ -6,12 +6,12 @@ from dataclasses import replace
 from rtl.isa.errors import WarpError
 from rtl.layouts import LaunchRejection
 from rtl.params import SmParams
+from sim.checks.testbench import Bench
 from sim.debugger.driver import clear_errors, grid_over, locked_down, wait
 from sim.engine import Engine
 from sim.machine.hardware import Hardware
-from sim.machine.host import Host
+from sim.machine.host import HardwareHost
 from sim.machine.memory_service import ON_TIME, Trouble
-from sim.testbench import Bench
 from testbench.faults.victim import UNTOUCHED, victim
 from testbench.words import contents
 
@@ -44,7 +44,7 @@ class MemoryErrors:
         made, ended = victim(handler=handler), []
         self._hardware.trouble = trouble
 
-        async def drive(host: Host) -> None:
+        async def drive(host: HardwareHost) -> None:
             over = await wait(host, _over_or_held, _LIMIT)
             if not over:
                 raise ValueError("it neither ends nor is held")
@@ -95,11 +95,11 @@ class MemoryErrors:
         bench.checked("late answers", len(late))
 
 
-async def _over_or_held(host: Host) -> bool:
+async def _over_or_held(host: HardwareHost) -> bool:
     return await grid_over(host) or await locked_down(host)
 
 
-async def _end(host: Host) -> str:
+async def _end(host: HardwareHost) -> str:
     """How a grid has ended."""
     rejection = LaunchRejection(await host.field("STATUS", "REJECTION"))
     if rejection is not LaunchRejection.NONE:

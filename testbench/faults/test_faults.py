@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from rtl.isa.qmd import QMD
 from rtl.params import PRESETS
+from sim.checks.testbench import CheckError
 from sim.engine import CompiledEngine
 from sim.machine import memory_service
 from sim.machine.memory_service import MemoryService
-from sim.testbench import CheckError
 from sim.toolchain.module import ProgramError
 from testbench import simulation
 from testbench.engine.designs import needs_compiled

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from sim.launch import Buffer, Launch, prepare
-from sim.model.warp import Machine
+from sim.model.warp.model import WarpModel
 from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load
 from testbench.trap.programs import with_handler
@@ -83,6 +83,6 @@ def victim(*, handler: bool = True) -> Victim:
                        crs=2048)
 
     reference = made()
-    Machine(reference).run()
+    WarpModel(reference).run()
     launch = made()
     return Victim(with_handler(launch, *_HANDLER) if handler else launch, tuple(contents(reference, "out")))

@@ -11,7 +11,7 @@ from rtl.isa.syntax import PT
 from rtl.isa.tokens import API_CALL_LIMIT, CACHED_TOKENS, CRS_GRANULE, TOKEN_BYTES, TRAP_RESERVE, TokenKind
 from rtl.layouts import FlowOperation
 from rtl.params import WARP_THREADS
-from sim.model.retirement import StackToken, WarpMasks
+from sim.model.warp.retirement import StackToken, WarpMasks
 from testbench.crs.reference import encode_token
 from testbench.flow.steps import ALL, FlowStep, Start, Stream, codes_of
 from testbench.formulas.condition import meanings

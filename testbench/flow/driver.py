@@ -21,9 +21,9 @@ from rtl.isa.tokens import CRS_GRANULE
 from rtl.layouts import DEPTH_BITS, STACK_RESULT_CYCLES, FlowOperation, InstructionKind, TrapMove, flow_result
 from rtl.machines import units_of
 from rtl.params import WARP_THREADS, SmParams
+from sim.checks.testbench import Bench
 from sim.launch.memory import Memory
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
-from sim.testbench import Bench
 from sim.toolchain.spelling import spell
 from testbench.crs.limits import TOKEN_CYCLES
 from testbench.driver import UnitDriver, offer

@@ -16,10 +16,10 @@ from rtl.isa.syntax import PT, RZ
 from rtl.isa.tokens import CRS_GRANULE, LINE_BYTES
 from rtl.params import WARP_THREADS
 from sim.launch import PROGRAM_BASE
-from sim.model.host import Host
-from sim.model.state import Warp
-from sim.model.vector.lanes import Condition
-from sim.model.warp import Machine
+from sim.model.warp.host import ModelHost
+from sim.model.warp.model import WarpModel
+from sim.model.warp.state import Warp
+from sim.model.warp.vector.lanes import Condition
 from testbench.flow.steps import ALL, Stream, retire, start_of
 from testbench.flow.traps import trap_step
 from testbench.handmade import encode, machine
@@ -103,7 +103,7 @@ def _prepare(source: Random, warp: Warp) -> None:
         warp.registers[0] = np.array([4 * source.randrange(_BANK_WORDS) for _ in range(WARP_THREADS)], np.uint32)
 
 
-def _machine(source: Random, base: int, report_mask: int) -> Machine:
+def _machine(source: Random, base: int, report_mask: int) -> WarpModel:
     """A machine with one fresh warp; the pcs that a warp can have are all in its memory."""
     table = b"".join(_target(source, 0, False, 32).to_bytes(4, "little") for _ in range(_BANK_WORDS))
     threads = source.choice([32, 32, 32, source.randrange(1, 33)])
@@ -122,7 +122,7 @@ def random_streams(source: Random, place: Iterator[int], count: int, length: int
     """``count`` warps of up to ``length`` instructions."""
     for number in range(count):
         made = _machine(source, next(place), report_mask)
-        warp, host = made.warps[0], Host(made)
+        warp, host = made.warps[0], ModelHost(made)
         assert warp is not None
         stream = Stream(f"random warp {number}", start_of(warp, made.launch), [])
         failures, written_back = 0, False

@@ -13,12 +13,12 @@ from rtl.isa.tokens import CRS_GRANULE, TOKEN_BYTES, TOKENS_PER_LINE
 from rtl.layouts import FlowOperation, ThreadCode
 from rtl.params import WARP_THREADS
 from sim.launch import Launch
-from sim.model.action import constant_address
-from sim.model.faults import WarpFaultError
-from sim.model.retirement import Retirement, WarpMasks
-from sim.model.state import Warp
-from sim.model.vector.lanes import mask_of
-from sim.model.warp import Machine
+from sim.model.warp.action import constant_address
+from sim.model.warp.faults import WarpFaultError
+from sim.model.warp.model import WarpModel
+from sim.model.warp.retirement import Retirement, WarpMasks
+from sim.model.warp.state import Warp
+from sim.model.warp.vector.lanes import mask_of
 from testbench.crs.reference import encode_token
 from testbench.words import form_of
 
@@ -116,7 +116,7 @@ def start_of(warp: Warp, launch: Launch) -> Start:
                  launch.crs // CRS_GRANULE * CRS_GRANULE, launch.check_api_calls)
 
 
-def _operand(machine: Machine, warp: Warp, form: Form, values: Values, threads: int) -> tuple[int, int, WarpError]:
+def _operand(machine: WarpModel, warp: Warp, form: Form, values: Values, threads: int) -> tuple[int, int, WarpError]:
     """What the instruction reads, which threads' index register has that value, and why it can't be read."""
     lowest = (threads & -threads).bit_length() - 1 if threads else 0
     index, same = 0, ALL
@@ -158,7 +158,7 @@ def memory_of(warp: Warp) -> bytes:
     return b"".join(tokens + [_HOLE] * (-len(tokens) % TOKENS_PER_LINE))
 
 
-def retire(machine: Machine, slot: int) -> tuple[Retirement, FlowStep | None]:
+def retire(machine: WarpModel, slot: int) -> tuple[Retirement, FlowStep | None]:
     """Retires a warp's next instruction; also the step, if it is a flow instruction."""
     warp = machine.warps[slot]
     assert warp is not None
@@ -195,7 +195,7 @@ def with_write_back(warp: Warp, word: int) -> FlowStep:
                     memory=memory_of(warp))
 
 
-def streams(name: str, machine: Machine, place: Iterator[int], write_back: int, limit: int) -> Iterator[Stream]:
+def streams(name: str, machine: WarpModel, place: Iterator[int], write_back: int, limit: int) -> Iterator[Stream]:
     """Runs a machine for ``limit`` instructions; the lives of its warps.
 
     Each warp's block of memory is moved to a place of its own, from ``place``; now and then, and where it stops, a

@@ -12,16 +12,16 @@ from statistics import mean
 from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.isa.tokens import CACHED_TOKENS, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import FlowOperation
-from sim.kernels.manifest import LEVELS, RUNS, build
+from sim.checks.testbench import Bench
 from sim.machine.memory_port import MemoryBehaviour
-from sim.model.warp import Machine
-from sim.testbench import Bench
+from sim.model.warp.model import WarpModel
 from sim.waves import Mark, Trace, View, error_text
 from testbench.flow.cases import directed, unreported
 from testbench.flow.driver import ALL_REPORTED, ENTRY_CYCLES, HIT_CYCLES, PUSH_CYCLES, FlowDriver
 from testbench.flow.random_programs import random_streams
 from testbench.flow.steps import FlowStep, Stream, streams
 from testbench.handmade import encode
+from testbench.kernels.manifest import LEVELS, RUNS, build
 
 WRITE_BACK = encode("CCTLL", "stack")
 HANDS_OFF = MemoryBehaviour(latency=(1, 1))
@@ -103,7 +103,7 @@ def check_programs(bench: Bench) -> None:
     def lives() -> Iterator[Stream]:
         runs = list(itertools.product(RUNS.values(), LEVELS))
         for run_, level in bench.progress(runs, "kernels"):
-            machine = Machine(build(run_, level), order=bench.seed)
+            machine = WarpModel(build(run_, level), order=bench.seed)
             yield from streams(f"{run_.name} {level}", machine, place, WRITE_BACK, limit)
 
     driver = _play(bench, "of the kernels", lives(), behaviour=UNRULY)
@@ -122,7 +122,7 @@ def check_random(bench: Bench) -> None:
 
 def record(bench: Bench) -> None:
     """A recursive kernel on two warps, for the waveform."""
-    machine = Machine(build(RUNS[SHOWN], "O3"))
+    machine = WarpModel(build(RUNS[SHOWN], "O3"))
     lives = list(streams(SHOWN, machine, _places(), WRITE_BACK, 400))
     driver = FlowDriver(bench, 2, lives, idle=0.0)
     driver.run(traces=traces_of(driver))

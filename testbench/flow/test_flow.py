@@ -16,7 +16,7 @@ from rtl.isa.syntax import Constant, Target
 from rtl.isa.table import FORMS, find
 from rtl.layouts import FlowOperation, ThreadCode
 from rtl.params import PRESETS
-from sim.testbench import Bench
+from sim.checks.testbench import Bench
 from testbench import simulation
 from testbench.flow import tb_flow
 from testbench.flow.cases import directed

@@ -5,11 +5,11 @@ from random import Random
 from rtl.isa.control_code import INSTRUCTION_BYTES, instruction_address
 from rtl.isa.errors import WarpError
 from rtl.layouts import FlowOperation
-from sim.model.faults import WarpFaultError
-from sim.model.state import Warp
-from sim.model.trap_frame import leave_frame, push_frame, restore_frame, terminate
-from sim.model.unwind import check_pc
-from sim.model.warp import Machine
+from sim.model.warp.faults import WarpFaultError
+from sim.model.warp.model import WarpModel
+from sim.model.warp.state import Warp
+from sim.model.warp.trap_frame import leave_frame, push_frame, restore_frame, terminate
+from sim.model.warp.unwind import check_pc
 from testbench.flow.steps import FlowStep, codes_of
 
 _RARE = 0.05
@@ -29,7 +29,7 @@ def _target(source: Random) -> int:
     return source.getrandbits(32) & -INSTRUCTION_BYTES | (4 if source.random() < _RARE else 0)
 
 
-def trap_step(source: Random, made: Machine, warp: Warp) -> FlowStep:
+def trap_step(source: Random, made: WarpModel, warp: Warp) -> FlowStep:
     """Makes a warp enter or leave its trap handler, or end, whatever it is doing; the step."""
     operation, target = _chosen(source, warp), _target(source)
     pc = instruction_address(warp.pc)

@@ -35,9 +35,9 @@ from rtl.memory.access import AccessStage, beats_of
 from rtl.memory.instruction import MemoryOperation, slot_bits
 from rtl.params import PRESETS, WARP_THREADS
 from rtl.population import population
-from sim.formal.fault import Fault
-from sim.formal.surroundings import Past, can_happen, claim, free, no_reset, put
-from sim.formal.theorem import Theorem
+from sim.checks.formal.fault import Fault
+from sim.checks.formal.surroundings import Past, can_happen, claim, free, no_reset, put
+from sim.checks.formal.theorem import Theorem
 
 _PARAMS = PRESETS["tiny"]
 _BITS = slot_bits(_PARAMS)

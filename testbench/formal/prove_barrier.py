@@ -34,9 +34,9 @@ from rtl.isa.kinds import BarrierMode, BarrierRead
 from rtl.one_hot import one_hot
 from rtl.params import PRESETS
 from rtl.population import population
-from sim.formal.fault import Fault
-from sim.formal.surroundings import Past, can_happen, claim, ever, free, no_reset, put
-from sim.formal.theorem import Theorem
+from sim.checks.formal.fault import Fault
+from sim.checks.formal.surroundings import Past, can_happen, claim, ever, free, no_reset, put
+from sim.checks.formal.theorem import Theorem
 
 _PARAMS = PRESETS["tiny"]
 _WARPS = _PARAMS.warps

@@ -46,9 +46,9 @@ from rtl.isa.tokens import TOKENS_PER_LINE, TokenKind
 from rtl.layouts import TRAP_FRAME, FlowOperation, StackOperation, ThreadCode
 from rtl.params import PRESETS, WARP_THREADS
 from rtl.population import population
-from sim.formal.fault import Fault
-from sim.formal.surroundings import Anything, Past, can_happen, claim, ever, free, no_reset, presume
-from sim.formal.theorem import Theorem
+from sim.checks.formal.fault import Fault
+from sim.checks.formal.surroundings import Anything, Past, can_happen, claim, ever, free, no_reset, presume
+from sim.checks.formal.theorem import Theorem
 from testbench.words import encode
 
 _PARAMS = PRESETS["tiny"]

@@ -24,9 +24,9 @@ from amaranth.utils import ceil_log2
 from rtl.memory.crossbar import Crossbar, repeated
 from rtl.memory.instruction import BeatKind, BeatOwner, memory_tag_bits, port_count, slot_bits
 from rtl.params import PRESETS
-from sim.formal.fault import Fault
-from sim.formal.surroundings import Past, can_happen, claim, free, no_reset
-from sim.formal.theorem import Theorem
+from sim.checks.formal.fault import Fault
+from sim.checks.formal.surroundings import Past, can_happen, claim, free, no_reset
+from sim.checks.formal.theorem import Theorem
 
 _PARAMS = PRESETS["tiny"]
 _PORTS = port_count(_PARAMS)

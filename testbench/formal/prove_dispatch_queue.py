@@ -10,9 +10,9 @@ from amaranth.asserts import AnyConst, AnySeq  # pyright: ignore[reportAttribute
 from amaranth.hdl import Assume, Elaboratable, Module, Mux, Signal, Value, unsigned
 
 from rtl.dispatch_queue import DispatchQueue
-from sim.formal.fault import Fault
-from sim.formal.surroundings import Past, can_happen, claim, free, no_reset
-from sim.formal.theorem import Theorem
+from sim.checks.formal.fault import Fault
+from sim.checks.formal.surroundings import Past, can_happen, claim, free, no_reset
+from sim.checks.formal.theorem import Theorem
 
 _PLACES, _UNDER_WAY, _DECODING = 4, 2, 1
 _BITS = 4

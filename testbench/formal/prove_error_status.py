@@ -20,9 +20,9 @@ from rtl.isa.errors import WarpError
 from rtl.isa.registers import ALWAYS_INTERRUPT, SM_REGISTERS, GlobalError
 from rtl.layouts import errors_by_source, place_of
 from rtl.params import PRESETS
-from sim.formal.fault import Fault
-from sim.formal.surroundings import Past, can_happen, claim, free, no_reset
-from sim.formal.theorem import Theorem
+from sim.checks.formal.fault import Fault
+from sim.checks.formal.surroundings import Past, can_happen, claim, free, no_reset
+from sim.checks.formal.theorem import Theorem
 
 """Units that may have an error in one cycle: what a fourth one adds, a third does."""
 _EVENTS = {GlobalError.BPT_INT: "interrupt", GlobalError.BPT_PAUSE: "pause", GlobalError.SINGLE_STEP_COMPLETE: "step",

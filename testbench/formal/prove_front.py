@@ -21,9 +21,9 @@ from rtl.memory.front import MemoryFront
 from rtl.memory.instruction import entry_bits, slot_bits
 from rtl.one_hot import one_hot
 from rtl.params import PRESETS
-from sim.formal.fault import Fault
-from sim.formal.surroundings import Anything, Past, can_happen, claim, free, no_reset
-from sim.formal.theorem import Theorem
+from sim.checks.formal.fault import Fault
+from sim.checks.formal.surroundings import Anything, Past, can_happen, claim, free, no_reset
+from sim.checks.formal.theorem import Theorem
 
 _PARAMS = PRESETS["tiny"]
 _SLOTS, _ENTRIES = 1 << slot_bits(_PARAMS), 1 << entry_bits(_PARAMS)

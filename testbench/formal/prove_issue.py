@@ -31,9 +31,9 @@ from rtl.issue.scoreboards import Scoreboards
 from rtl.issue.warp import ReadyWarp
 from rtl.params import PRESETS
 from rtl.population import population
-from sim.formal.fault import Fault
-from sim.formal.surroundings import Anything, Past, can_happen, claim, ever, free, no_reset, presumed
-from sim.formal.theorem import Theorem
+from sim.checks.formal.fault import Fault
+from sim.checks.formal.surroundings import Anything, Past, can_happen, claim, ever, free, no_reset, presumed
+from sim.checks.formal.theorem import Theorem
 
 _PARAMS = PRESETS["tiny"]
 _WARPS = _PARAMS.warps

@@ -19,9 +19,9 @@ from rtl.isa.tokens import LINE_BYTES
 from rtl.memory.instruction import LINE_WORDS, BeatKind, memory_tag_bits
 from rtl.memory.line_memory import LineMemory
 from rtl.params import PRESETS
-from sim.formal.fault import Fault
-from sim.formal.surroundings import Past, can_happen, claim, ever, free, no_reset
-from sim.formal.theorem import Theorem
+from sim.checks.formal.fault import Fault
+from sim.checks.formal.surroundings import Past, can_happen, claim, ever, free, no_reset
+from sim.checks.formal.theorem import Theorem
 
 _PARAMS = PRESETS["tiny"]
 _BITS = memory_tag_bits(_PARAMS)

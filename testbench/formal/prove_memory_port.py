@@ -12,9 +12,9 @@ stays as it is until it is taken. So does the arbiter between them, and of each 
 from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal
 
 from rtl.memory_arbiter import MemoryArbiter
-from sim.formal.fault import Fault
-from sim.formal.surroundings import Past, can_happen, claim, contracts, free, no_reset
-from sim.formal.theorem import Theorem
+from sim.checks.formal.fault import Fault
+from sim.checks.formal.surroundings import Past, can_happen, claim, contracts, free, no_reset
+from sim.checks.formal.theorem import Theorem
 
 _TAG_BITS = (1, 2)
 

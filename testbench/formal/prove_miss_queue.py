@@ -37,9 +37,9 @@ from rtl.memory.line_memory import row_count
 from rtl.memory.lines import MissQueue
 from rtl.one_hot import one_hot
 from rtl.params import LINE_ADDRESS_BITS, PRESETS, WARP_THREADS
-from sim.formal.fault import Fault
-from sim.formal.surroundings import Past, ShownQueue, can_happen, claim, free, no_reset
-from sim.formal.theorem import Theorem
+from sim.checks.formal.fault import Fault
+from sim.checks.formal.surroundings import Past, ShownQueue, can_happen, claim, free, no_reset
+from sim.checks.formal.theorem import Theorem
 
 _PARAMS = PRESETS["tiny"]
 _BITS = memory_tag_bits(_PARAMS)

@@ -19,9 +19,9 @@ from amaranth.hdl import Assume, Cat, Elaboratable, Module, Mux, Signal, Value
 
 from rtl.issue.order import Order
 from rtl.population import population
-from sim.formal.fault import Fault
-from sim.formal.surroundings import Past, can_happen, claim, free, no_reset
-from sim.formal.theorem import Theorem
+from sim.checks.formal.fault import Fault
+from sim.checks.formal.surroundings import Past, can_happen, claim, free, no_reset
+from sim.checks.formal.theorem import Theorem
 
 _EIGHT, _SIXTEEN = 8, 16
 

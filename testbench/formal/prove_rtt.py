@@ -24,9 +24,9 @@ from rtl.params import PRESETS
 from rtl.trap.machine import SmTrap
 from rtl.trap.operations import TrapOperation
 from rtl.trap.warps import WarpTraps
-from sim.formal.fault import Fault
-from sim.formal.surroundings import Past, can_happen, claim, free, no_reset
-from sim.formal.theorem import Theorem
+from sim.checks.formal.fault import Fault
+from sim.checks.formal.surroundings import Past, can_happen, claim, free, no_reset
+from sim.checks.formal.theorem import Theorem
 
 _PARAMS = PRESETS["tiny"]
 _ANYWHERE = (TrapOperation.GO_ON, TrapOperation.MASK, TrapOperation.UNMASK)

@@ -38,9 +38,9 @@ from rtl.crs.tokens import PLACE_BITS, StoredToken, role_of
 from rtl.isa.tokens import CRS_GRANULE, LINE_BYTES, TOKEN_BYTES, TOKENS_PER_LINE, MemoryToken, TokenKind
 from rtl.layouts import DEPTH_BITS, LINE_BITS, StackOperation, TokenLine
 from rtl.params import PRESETS, SmParams
-from sim.formal.fault import Fault
-from sim.formal.surroundings import Anything, Past, can_happen, claim, ever, free, no_reset, silenced
-from sim.formal.theorem import Theorem
+from sim.checks.formal.fault import Fault
+from sim.checks.formal.surroundings import Anything, Past, can_happen, claim, ever, free, no_reset, silenced
+from sim.checks.formal.theorem import Theorem
 
 _SHARED = ("pc", "mask", "kind", "counted")
 _LAST_PLACE = TOKENS_PER_LINE - 1

@@ -28,9 +28,9 @@ from rtl.isa.errors import WarpError
 from rtl.isa.tokens import CRS_GRANULE, TOKEN_BYTES, TRAP_RESERVE
 from rtl.layouts import DEPTH_BITS, StackOperation
 from rtl.params import PRESETS, SmParams
-from sim.formal.fault import Fault
-from sim.formal.surroundings import Anything, Past, can_happen, claim, free, no_reset, presume
-from sim.formal.theorem import Theorem
+from sim.checks.formal.fault import Fault
+from sim.checks.formal.surroundings import Anything, Past, can_happen, claim, free, no_reset, presume
+from sim.checks.formal.theorem import Theorem
 
 _STEP = TRAP_RESERVE.bit_length() - 1
 _GRANULE = CRS_GRANULE // TOKEN_BYTES

@@ -21,9 +21,9 @@ from rtl.issue.records import BUFFERED_GROUPS, INCOMPLETE, TIME_BITS
 from rtl.issue.store import InstructionStore
 from rtl.layouts import FetchedInstruction, is_kind
 from rtl.params import PRESETS
-from sim.formal.fault import Fault
-from sim.formal.surroundings import Past, can_happen, claim, free, no_reset
-from sim.formal.theorem import Theorem
+from sim.checks.formal.fault import Fault
+from sim.checks.formal.surroundings import Past, can_happen, claim, free, no_reset
+from sim.checks.formal.theorem import Theorem
 
 _PARAMS = PRESETS["tiny"]
 _SHORT = 2

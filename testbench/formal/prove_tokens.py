@@ -17,9 +17,9 @@ from amaranth.hdl import Elaboratable, Module, Mux, Signal, Value
 from rtl.crs.tokens import BODY_BITS, StoredToken, TokenStore
 from rtl.isa.tokens import TOKENS_PER_LINE
 from rtl.params import PRESETS
-from sim.formal.fault import Fault
-from sim.formal.surroundings import Past, can_happen, claim, free, no_reset
-from sim.formal.theorem import Theorem
+from sim.checks.formal.fault import Fault
+from sim.checks.formal.surroundings import Past, can_happen, claim, free, no_reset
+from sim.checks.formal.theorem import Theorem
 
 
 class _Spec(Elaboratable):

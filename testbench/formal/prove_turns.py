@@ -27,9 +27,9 @@ from rtl.issue import FAVOUR_INTERVAL, OPERATIONS, IssueUnit, window_cycles
 from rtl.one_hot import number_of, one_hot
 from rtl.params import PRESETS, SmParams
 from rtl.population import population
-from sim.formal.fault import Fault
-from sim.formal.surroundings import Anything, Past, can_happen, claim, free, no_reset, presume
-from sim.formal.theorem import Theorem
+from sim.checks.formal.fault import Fault
+from sim.checks.formal.surroundings import Anything, Past, can_happen, claim, free, no_reset, presume
+from sim.checks.formal.theorem import Theorem
 
 _SIZES = [replace(PRESETS["tiny"], warps=4, lanes=lanes) for lanes in (4, 32)]
 _PATIENCE = 7

@@ -30,9 +30,9 @@ from rtl.memory.writeback import WriteBack
 from rtl.one_hot import one_hot
 from rtl.params import PRESETS
 from rtl.population import population
-from sim.formal.fault import Fault
-from sim.formal.surroundings import Past, ShownQueue, can_happen, claim, ever, free, no_reset, presume
-from sim.formal.theorem import Theorem
+from sim.checks.formal.fault import Fault
+from sim.checks.formal.surroundings import Past, ShownQueue, can_happen, claim, ever, free, no_reset, presume
+from sim.checks.formal.theorem import Theorem
 
 _PARAMS = PRESETS["tiny"]
 _BITS = slot_bits(_PARAMS)

@@ -12,13 +12,13 @@ from amaranth.hdl import Assert, Const, Elaboratable, Module, Signal
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.memory import Memory
 
-from sim import prove
-from sim.formal import convert
-from sim.formal.fault import Fault, FaultError
-from sim.formal.prover import ask, missing_prover
-from sim.formal.surroundings import ShownQueue, claim, inside, presume, silenced
-from sim.formal.theorem import load
-from sim.run_tb import ROOT
+from sim.checks import prove
+from sim.checks.formal import convert
+from sim.checks.formal.fault import Fault, FaultError
+from sim.checks.formal.prover import ask, missing_prover
+from sim.checks.formal.surroundings import ShownQueue, claim, inside, presume, silenced
+from sim.checks.formal.theorem import load
+from sim.checks.run_tb import ROOT
 from testbench.simulation import simulate
 
 MISSING = missing_prover()
@@ -47,7 +47,7 @@ def test_faults_stand_once_in_the_source(name):
 @pytest.mark.parametrize("name", KNOWN)
 def test_theorems_and_their_examples_elaborate(name, tmp_path):
     """Long ones too, which are proved by hand: so a port that has changed is noticed."""
-    command = [sys.executable, "-W", "ignore", "-m", "sim.formal.convert"]
+    command = [sys.executable, "-W", "ignore", "-m", "sim.checks.formal.convert"]
     done = subprocess.run([*command, KNOWN[name], tmp_path / "theorem.il", "examples"], cwd=ROOT,
                           capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -96,7 +96,7 @@ def test_bad_arguments_get_one_line(arguments, message, capsys):
 
 
 def test_missing_tools_are_named(monkeypatch, capsys):
-    monkeypatch.setattr("sim.formal.prover.find_spec", lambda package: None)
+    monkeypatch.setattr("sim.checks.formal.prover.find_spec", lambda package: None)
     with pytest.raises(SystemExit, match="2"):
         prove.main(["rtt"])
     assert capsys.readouterr().err == (
@@ -211,9 +211,9 @@ def test_a_step_is_asked_about_each_assertion(tmp_path):
 WRAPS = """
 from amaranth.hdl import Elaboratable, Module, Mux, Signal
 from rtl.isa.tokens import API_CALL_LIMIT
-from sim.formal.fault import Fault
-from sim.formal.surroundings import can_happen, claim, no_reset
-from sim.formal.theorem import Theorem
+from sim.checks.formal.fault import Fault
+from sim.checks.formal.surroundings import can_happen, claim, no_reset
+from sim.checks.formal.theorem import Theorem
 
 class Counter(Elaboratable):
     def elaborate(self, platform):
@@ -232,8 +232,8 @@ THEOREM = Theorem(Counter, depth=1, reach=4, split=True, faults=(
 """
 COUNTER = """
 from amaranth.hdl import Elaboratable, Module, Signal
-from sim.formal.surroundings import can_happen, claim, no_reset
-from sim.formal.theorem import Theorem
+from sim.checks.formal.surroundings import can_happen, claim, no_reset
+from sim.checks.formal.theorem import Theorem
 
 class Counter(Elaboratable):
     def __init__(self, bits=4):

@@ -13,7 +13,7 @@ from rtl.isa.errors import WarpError
 from rtl.isa.floating import FLOATING
 from rtl.isa.syntax import PT, RZ
 from rtl.params import WARP_THREADS
-from sim.model.thread import Before, step, step_together
+from sim.model.thread.run import Before, step, step_together
 from testbench.convert.cases import GUARD, every_type
 from testbench.convert.cases import case_of as conversion_of
 from testbench.double.cases import case_of as double_of

@@ -13,7 +13,7 @@ from rtl.isa.condition import ConditionCode
 from rtl.isa.kinds import Compare, Logic, MinMaxPart, PredicateTest, ProductAddend, SumShift
 from rtl.isa.syntax import PT, RZ
 from rtl.params import WARP_THREADS
-from sim.model.thread import step
+from sim.model.thread.run import step
 from testbench.formulas.inputs import EDGES, number
 from testbench.formulas.integer import LONG, WORD, signed
 from testbench.handmade import encode, machine, warp_of

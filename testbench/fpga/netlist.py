@@ -18,8 +18,8 @@ from amaranth.lib import wiring
 
 from rtl.fpga.flat import FlatSm
 from rtl.params import PRESETS
-from sim.command import Parser, print_text
-from sim.verilog import through_yosys
+from sim.fpga.verilog import through_yosys
+from sim.support.command import Parser, print_text
 from testbench.fpga.replay import Recording, build, play
 from testbench.fpga.replay_command import run_replay_command
 

@@ -25,10 +25,10 @@ from amaranth.lib import wiring
 
 from rtl.fpga.flat import FlatSm
 from rtl.params import PRESETS
-from sim.command import Parser, print_text
-from sim.ecp5 import missing_tool
+from sim.fpga.ecp5 import missing_tool
+from sim.fpga.verilog import verilog_of
 from sim.launch_options import number_from_one
-from sim.verilog import verilog_of
+from sim.support.command import Parser, print_text
 from testbench.fpga.replay import Port, Recording, ReplayError
 from testbench.fpga.replay_command import run_replay_command
 

@@ -26,7 +26,7 @@ from sim.launch.arguments import parse_arguments
 from sim.launch.programs import read_program
 from sim.machine.comparison import memory_difference
 from sim.machine.hardware import Hardware, Watched
-from sim.model.warp import Machine
+from sim.model.warp.model import WarpModel
 from testbench.programs import RECURSION
 
 _WORD_BITS = 32
@@ -116,7 +116,7 @@ def record(params: SmParams, engine: type[Engine], launch: Launch) -> Recording:
 
     hardware = Hardware(params, engine, watched=watched)
     result = hardware.run(launch, _LIMIT)
-    model = Machine(launch, warps=params.warps)
+    model = WarpModel(launch, warps=params.warps)
     if result.status != "ok" or model.run(_LIMIT).status != "ok":
         raise ReplayError(f"the run to record does not end: {result.status} {result.reason}")
     if (where := memory_difference(hardware.memory, model.memory)) is not None:

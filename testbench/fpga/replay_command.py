@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rtl.params import PRESETS
-from sim.command import CommandError, Parser, print_text
 from sim.engine import choose
 from sim.launch_options import number_from_one
+from sim.support.command import CommandError, Parser, print_text
 from testbench.fpga.replay import Recording, ReplayError, record, recursion
 
 __all__ = ["Check", "run_replay_command"]

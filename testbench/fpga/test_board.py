@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sim.bench import main as bench
+from sim.checks.bench import main as bench
 from sim.debug import main as debug
 from sim.run import main as run
 from testbench.engine.designs import needs_compiled

@@ -17,10 +17,11 @@ from rtl.fpga.block_memory import BlockMemory
 from rtl.fpga.boards import BOARDS, board_top
 from rtl.fpga.flat import Flat
 from rtl.fpga.pll import find_pll
-from sim import bitstream, fpga
-from sim.bitstream import PadsAlone, constraints
-from sim.ecp5 import missing_tool
-from sim.verilog import verilog_of
+from sim.fpga import bitstream
+from sim.fpga import command as fpga
+from sim.fpga.bitstream import PadsAlone, constraints
+from sim.fpga.ecp5 import missing_tool
+from sim.fpga.verilog import verilog_of
 
 CONSTRAINTS = Path(__file__).parents[2] / "constraints"
 MISSING = missing_tool()

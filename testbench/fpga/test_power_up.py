@@ -13,7 +13,7 @@ from rtl.crs import records
 from rtl.fpga.flat import Flat
 from rtl.params import PRESETS
 from rtl.words import Words
-from sim.testbench import run
+from sim.checks.testbench import run
 from testbench.crs.driver import Driver
 from testbench.crs.random_steps import operations
 from testbench.crs.tb_crs import UNRULY

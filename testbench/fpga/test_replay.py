@@ -12,9 +12,9 @@ from rtl.fpga.block_memory import BlockMemory
 from rtl.fpga.flat import Flat, FlatSm
 from rtl.isa.tokens import LINE_BYTES
 from rtl.params import PRESETS
-from sim.ecp5 import missing_tool
 from sim.engine import CompiledEngine, PysimEngine, make_simulator, observe
-from sim.verilog import verilog_of
+from sim.fpga.ecp5 import missing_tool
+from sim.fpga.verilog import verilog_of
 from testbench.engine.designs import needs_compiled
 from testbench.fpga import netlist
 from testbench.fpga.beats import LineClient, random_requests

@@ -28,13 +28,13 @@ from rtl.params import PRESETS
 from sim.board.link import BAUD, Link, open_port
 from sim.board.machine import Board
 from sim.board.stand_in import StandIn
-from sim.command import CommandError, Parser, check_file, print_text, write_file
 from sim.demo.machine import DemoError, Painter
 from sim.demo.picture import check_png, colours, png
 from sim.demo.scenes import SCENES, Picture, Size
 from sim.engine import Change, Engine, choose, make_simulator, observe, run_cycles
-from sim.entry import missing_extra
 from sim.runner import BoardRunner
+from sim.support.command import CommandError, Parser, check_file, print_text, write_file
+from sim.support.entry import missing_extra
 from testbench.fpga.tmds_decoder import Seen, TmdsError, watch
 
 PERIOD = 40e-9

@@ -9,8 +9,8 @@ from itertools import islice
 from pathlib import Path
 
 from rtl.params import PRESETS
+from sim.checks.workers import results_of
 from sim.engine import ENGINES, CompiledEngine
-from sim.workers import results_of
 from testbench.fuzz.cases import Case, case_of
 from testbench.fuzz.player import Outcome, Player
 from testbench.fuzz.store import Store

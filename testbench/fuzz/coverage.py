@@ -8,8 +8,8 @@ from math import log10
 
 from rtl.isa.table import FORMS, find
 from rtl.isa.tokens import CACHED_TOKENS, TokenKind
-from sim.model.faults import WarpFaultError
-from sim.model.state import Warp
+from sim.model.warp.faults import WarpFaultError
+from sim.model.warp.state import Warp
 
 __all__ = ["ENTRY", "INSTRUCTIONS", "STATES", "Coverage", "page", "states_of", "table"]
 

@@ -9,9 +9,9 @@ from sim.debugger.driver import all_paused, grid_over, locked_down, resume, resu
 from sim.engine import Engine
 from sim.launch import Launch
 from sim.machine.hardware import Hardware, HardwareResult
-from sim.machine.host import Host
-from sim.model.thread import ThreadFaultError
-from sim.model.thread import run as run_threads
+from sim.machine.host import HardwareHost
+from sim.model.thread.run import ThreadFaultError
+from sim.model.thread.run import run as run_threads
 from testbench.fuzz.cases import Case, Kind
 from testbench.fuzz.coverage import Coverage, Observer
 from testbench.sm.random_programs import Program, shrink
@@ -38,9 +38,9 @@ class Outcome:
     coverage: Coverage = field(default_factory=Coverage)
 
 
-def _stopping(pauses: tuple[int, ...]) -> Callable[[Host], Awaitable[None]]:
+def _stopping(pauses: tuple[int, ...]) -> Callable[[HardwareHost], Awaitable[None]]:
     """A host that stops the machine now and then, and lets it go on; in the end whoever is paused."""
-    async def drive(host: Host) -> None:
+    async def drive(host: HardwareHost) -> None:
         await resume(host)      # the grid was held until this host is here
         for pause in pauses:
             await host.run(pause)
@@ -59,7 +59,7 @@ def _stopping(pauses: tuple[int, ...]) -> Callable[[Host], Awaitable[None]]:
     return drive
 
 
-async def _over_or_held(host: Host) -> bool:
+async def _over_or_held(host: HardwareHost) -> bool:
     return await grid_over(host) or await locked_down(host) or await all_paused(host)
 
 

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from sim.command import CommandError
+from sim.support.command import CommandError
 from testbench.fuzz.coverage import Coverage
 from testbench.fuzz.player import Outcome
 

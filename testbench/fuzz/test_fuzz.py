@@ -10,12 +10,12 @@ from itertools import islice
 import pytest
 
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, unpack
-from sim import fuzz
+from sim.checks import fuzz
+from sim.checks.workers import WorkersError, results_of
 from sim.engine import CompiledEngine
 from sim.launch import Launch
-from sim.model import compute
+from sim.model.warp import compute
 from sim.toolchain.assembler import assemble
-from sim.workers import WorkersError, results_of
 from testbench.engine.designs import needs_compiled
 from testbench.fuzz import campaign as campaigns
 from testbench.fuzz.cases import Kind, case_of
@@ -103,7 +103,7 @@ def test_bad_arguments_get_one_line(arguments, message, capsys, tmp_path, monkey
 
 
 def test_a_missing_extra_is_named(monkeypatch, capsys):
-    monkeypatch.setattr("sim.entry.find_spec", lambda name: None)
+    monkeypatch.setattr("sim.support.entry.find_spec", lambda name: None)
     with pytest.raises(SystemExit, match="2"):
         fuzz.main(["--scheduler", "tcp://localhost:1"])
     assert "the extra 'cluster' is not installed" in capsys.readouterr().err

@@ -9,9 +9,9 @@ from rtl.layouts import LaunchRejection, flow_launch
 from rtl.machines import units_of
 from rtl.params import SmParams
 from rtl.sweep import LONGEST_SWEEP
+from sim.checks.testbench import Bench
 from sim.launch.memory import Memory
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
-from sim.testbench import Bench
 from testbench.driver import UnitDriver, as_struct, offer
 from testbench.launch.grid import Grid
 from testbench.launch.reference import LOCAL, PROGRAM, PlainDistributor

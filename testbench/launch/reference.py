@@ -5,7 +5,7 @@ from typing import Any
 
 from rtl.isa.tokens import CRS_GRANULE
 from rtl.params import WARP_THREADS, SmParams
-from sim.testbench import Bench
+from sim.checks.testbench import Bench
 from testbench.launch.grid import Grid
 
 PROGRAM, LOCAL = 0x1_2345_6700, 0x30_0000_0000

@@ -10,7 +10,7 @@ from random import Random
 
 from rtl.layouts import LaunchRejection
 from rtl.params import PRESETS, SmParams
-from sim.testbench import Bench
+from sim.checks.testbench import Bench
 from sim.waves import Mark, Trace, View
 from testbench.launch.driver import LaunchDriver
 from testbench.launch.grid import Grid

@@ -6,8 +6,8 @@ from typing import Any
 
 from sim.launch import Scalar, prepare
 from sim.launch.programs import read_program
-from sim.machine.hosted import HardwareResult
-from sim.model.warp import Machine as WarpModel
+from sim.machine.base import HardwareResult
+from sim.model.warp.model import WarpModel
 from sim.report.error_status import registers_of
 from sim.runner import outcome_of
 from testbench.programs import RECURSION

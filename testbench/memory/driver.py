@@ -9,8 +9,8 @@ from rtl.isa.errors import WarpError
 from rtl.layouts import CONSTANT_BANKS, InstructionKind
 from rtl.machines import units_of
 from rtl.params import SmParams
+from sim.checks.testbench import Bench
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
-from sim.testbench import Bench
 from sim.waves import Mark, Trace, View, error_text, instruction
 from testbench.driver import UnitDriver, as_struct, offer
 from testbench.execute.lane_client_driver import LaneClientDriver, LaneOperation

@@ -41,10 +41,10 @@ from tqdm import tqdm
 
 from rtl.isa.tokens import LINE_BYTES
 from rtl.params import PRESETS, WARP_THREADS
-from sim.command import CommandError, Parser, print_text
 from sim.engine import choose
 from sim.launch import Buffer, Launch, prepare
 from sim.machine.hardware import Hardware
+from sim.support.command import CommandError, Parser, print_text
 from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load
 

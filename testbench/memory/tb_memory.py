@@ -14,8 +14,8 @@ from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.isa.kinds import AtomicOperation, MemorySize
 from rtl.isa.table import BY_NAME, find
 from rtl.params import SmParams
+from sim.checks.testbench import Bench
 from sim.machine.memory_port import MemoryBehaviour
-from sim.testbench import Bench
 from testbench.handmade import encode
 from testbench.memory.cases import (
     POINTER,

@@ -9,13 +9,13 @@ from rtl.isa.errors import WarpError
 from rtl.isa.kinds import MemorySize
 from rtl.isa.table import find
 from rtl.params import WARP_THREADS
-from sim.model.decode import decode
-from sim.model.faults import WarpFaultError
-from sim.model.retirement import Retirement
-from sim.model.state import Warp
-from sim.model.transfer import TRANSFERS, thread_addresses
-from sim.model.vector.lanes import threads_of
-from sim.model.warp import Machine
+from sim.model.warp.decode import decode
+from sim.model.warp.faults import WarpFaultError
+from sim.model.warp.model import WarpModel
+from sim.model.warp.retirement import Retirement
+from sim.model.warp.state import Warp
+from sim.model.warp.transfer import TRANSFERS, thread_addresses
+from sim.model.warp.vector.lanes import threads_of
 from testbench.handmade import encode, launch
 from testbench.words import NOP
 
@@ -97,7 +97,7 @@ class MemoryWorld:
         constants = {bank: random.bytes(size) for bank, size in BANKS.items()}
         made = launch([NOP], registers=REGISTERS, shared=shared, constants=constants, local=LOCAL_BYTES, crs=0,
                       grid=(CTAS, 1, 1), block=(BLOCK_THREADS, 1, 1))
-        self.machine = Machine(made, warps=WARPS, report_mask=report_mask)
+        self.machine = WarpModel(made, warps=WARPS, report_mask=report_mask)
         for slot in range(WARPS):
             self.machine.memory.map(f"buffer {slot}", buffer_of(slot), BUFFER_BYTES)
         self.bank_places = {

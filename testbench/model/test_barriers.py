@@ -4,8 +4,8 @@ import pytest
 
 from rtl.isa.barriers import SYNCALL_BARRIER
 from rtl.isa.errors import WarpError
-from sim.model.barriers import withdraw
-from sim.model.warp import Machine
+from sim.model.warp.barriers import withdraw
+from sim.model.warp.model import WarpModel
 from testbench.handmade import ALL, Program, encode, machine, retire, vector, warp_of
 
 SYNC, ARRIVE, REDUCE, SCAN = range(4)
@@ -17,12 +17,12 @@ def bar(mode: int, barrier: int = 0, count: int = 0, **fields: int) -> int:
     return encode("BAR", "ii", **{"mode": mode, "barrier": barrier, "count": count, "Pc": 7} | fields)
 
 
-def cta(words, warps: int, **kind) -> Machine:
+def cta(words, warps: int, **kind) -> WarpModel:
     """A machine with one CTA of some warps."""
     return machine(words, block=(32 * warps, 1, 1), warps=8, **kind)
 
 
-def waiting(made: Machine) -> list[int | None]:
+def waiting(made: WarpModel) -> list[int | None]:
     return [None if warp is None else warp.barrier for warp in made.warps[:4]]
 
 

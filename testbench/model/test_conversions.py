@@ -12,7 +12,7 @@ import pytest
 
 from rtl.convert.instruction import ConversionOperation
 from rtl.isa.kinds import FloatFormat
-from sim.model.thread import step
+from sim.model.thread.run import step
 from testbench.convert import cases
 from testbench.convert.cases import edges, random_pattern
 from testbench.handmade import encode

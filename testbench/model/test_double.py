@@ -7,11 +7,11 @@ import pytest
 
 from rtl.isa.kinds import FloatCompare, FloatRounding
 from rtl.isa.table import BY_NAME
-from sim.model.scalar.integers import SIGN as NEGATIVE
-from sim.model.scalar.integers import ZERO
-from sim.model.thread import Before, step_together
-from sim.model.vector.lanes import ALL_THREADS, Condition, Sources
-from sim.model.vector.operations import OPERATIONS
+from sim.model.thread.integers import SIGN as NEGATIVE
+from sim.model.thread.integers import ZERO
+from sim.model.thread.run import Before, step_together
+from sim.model.warp.vector.lanes import ALL_THREADS, Condition, Sources
+from sim.model.warp.vector.operations import OPERATIONS
 from testbench.double.numbers import EDGES, NAN, SIGN, as_double, doubles, fused
 from testbench.model.test_single import word_of
 

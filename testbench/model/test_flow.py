@@ -4,9 +4,9 @@ import pytest
 
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TokenKind
-from sim.model.retirement import Retirement, StackToken, WarpMasks
-from sim.model.state import Warp
-from sim.model.warp import Machine
+from sim.model.warp.model import WarpModel
+from sim.model.warp.retirement import Retirement, StackToken, WarpMasks
+from sim.model.warp.state import Warp
 from testbench.handmade import ALL, Program, address, encode, held, machine, place, warp_of
 from testbench.words import NOP
 
@@ -20,7 +20,7 @@ NEXT = 0x10
 
 
 def step(words, *, masks: WarpMasks | None = None, stack: tuple[StackToken, ...] = (), predicate: int = 0,
-         registers: dict[int, int] | None = None, **kind) -> tuple[Machine, Warp, Retirement]:
+         registers: dict[int, int] | None = None, **kind) -> tuple[WarpModel, Warp, Retirement]:
     """Retires the first instruction of a program: P0 is ``predicate``, registers are uniform."""
     made, warp = held(words if isinstance(words, list | Program) else [words], **kind)
     warp.masks = masks or WarpMasks(active=ALL)

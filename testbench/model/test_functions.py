@@ -7,7 +7,7 @@ import pytest
 from rtl.isa.functions import OF_DOUBLES
 from rtl.isa.kinds import FloatRange
 from rtl.params import WARP_THREADS
-from sim.model.thread import step
+from sim.model.thread.run import step
 from testbench.execute.singles import EDGES, single
 from testbench.formulas.functions import BOUNDS, UPPER_EDGES
 from testbench.handmade import alone, encode, vector

@@ -8,8 +8,8 @@ from rtl.isa.errors import WarpError
 from rtl.isa.kinds import FloatFormat, MultiFunction
 from rtl.isa.legality import encoding_error
 from rtl.isa.syntax import RZ
-from sim.model.scalar.state import FaultError
-from sim.model.thread import step
+from sim.model.thread.run import step
+from sim.model.thread.state import FaultError
 from testbench.handmade import ALL, alone, encode, vector
 
 WORD = (1 << 32) - 1

@@ -9,9 +9,9 @@ import pytest
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import AtomicOperation, AtomicType, FloatRounding
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, Buffer
-from sim.model.retirement import MemoryWrite, Retirement
-from sim.model.state import Warp
-from sim.model.warp import Machine
+from sim.model.warp.model import WarpModel
+from sim.model.warp.retirement import MemoryWrite, Retirement
+from sim.model.warp.state import Warp
 from testbench.execute.singles import singles
 from testbench.formulas.atomics import ATOMICS, modified
 from testbench.handmade import ALL, encode, machine, vector, warp_of
@@ -22,7 +22,7 @@ LANES = list(range(32))
 PATTERN = bytes((37 * at + 129) % 256 for at in range(4096))
 
 
-def prepared(word: int, content: bytes = PATTERN, **kind) -> tuple[Machine, Warp, int]:
+def prepared(word: int, content: bytes = PATTERN, **kind) -> tuple[WarpModel, Warp, int]:
     """A machine with a buffer, its warp, and the buffer's address. Every thread has it in R2 and R3."""
     made = machine([word], arguments=[Buffer("data", content)], shared=1024, local=512, **kind)
     warp, base = warp_of(made), made.launch.buffers["data"][0]
@@ -177,7 +177,7 @@ def test_generic_addresses_reach_all_three_spaces_at_once():
             assert {write.space for write in record.memory[:12]} == {"global"}
 
 
-def failing(word: int, addresses: dict[int, int], **kind) -> tuple[Machine, Warp, Retirement]:
+def failing(word: int, addresses: dict[int, int], **kind) -> tuple[WarpModel, Warp, Retirement]:
     """Retires an access where some threads have a (narrow) address of their own, the others 0x4000."""
     made, warp, _ = prepared(word, **kind)
     made.memory.map("low", 0x4000, 256)

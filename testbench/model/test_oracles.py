@@ -18,16 +18,16 @@ from rtl.isa.syntax import PT, RZ, Form
 from rtl.isa.table import FORMS, find
 from rtl.isa.tokens import API_CALL_LIMIT
 from rtl.params import WARP_THREADS
-from sim.kernels.expected import complaints
-from sim.kernels.manifest import LEVELS, RUNS, Run, build
 from sim.launch import Launch
-from sim.model import thread
-from sim.model.decode import decode
-from sim.model.scalar.state import FaultError
-from sim.model.vector.operations import OPERATIONS
-from sim.model.warp import Machine
+from sim.model.thread import run as thread
+from sim.model.thread.state import FaultError
+from sim.model.warp.decode import decode
+from sim.model.warp.model import WarpModel
+from sim.model.warp.vector.operations import OPERATIONS
 from sim.toolchain.spelling import spell
 from testbench.handmade import address, encode, machine, warp_of
+from testbench.kernels.expected import complaints
+from testbench.kernels.manifest import LEVELS, RUNS, Run, build
 from testbench.words import NOP, branch, memory_left, move, results
 
 LIMIT = 1_000_000
@@ -36,7 +36,7 @@ LIMIT = 1_000_000
 def on_warps(run: Run, level: str, **kind) -> Launch:
     """The launch of a run, ended on the warp oracle."""
     launch = build(run, level)
-    result = Machine(launch, **kind).run(LIMIT)
+    result = WarpModel(launch, **kind).run(LIMIT)
     assert result.status == ("error" if run.traps else "ok"), result
     assert not run.traps or (result.error_status is not None and result.error_status.error is WarpError.NONE)
     return launch
@@ -224,7 +224,7 @@ def test_nobody_executes_what_either_refuses_whatever_the_guard():
 def on_both(body: list[int]) -> int:
     """What one thread stores when a launch that limits API calls runs; fails unless it does so on both oracles."""
     ended = [results(lambda made, run=run: run(replace(made, check_api_calls=True)), body)
-             for run in (thread.run, lambda made: Machine(made).run(LIMIT))]
+             for run in (thread.run, lambda made: WarpModel(made).run(LIMIT))]
     assert ended[0] == ended[1]
     return ended[0][0]
 

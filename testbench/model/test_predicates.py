@@ -5,7 +5,7 @@ import pytest
 
 from rtl.isa.condition import ConditionCode, holds
 from rtl.isa.kinds import ShuffleMode
-from sim.model.vector.lanes import bits_of, bools_of, threads_of, uniform
+from sim.model.warp.vector.lanes import bits_of, bools_of, threads_of, uniform
 from testbench.formulas.condition import meanings
 from testbench.handmade import ALL, alone, encode, held, vector
 from testbench.memory.cases import SHUFFLES, shuffled

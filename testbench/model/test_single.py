@@ -9,9 +9,9 @@ import pytest
 
 from rtl.isa.kinds import FloatCompare, FloatFlush, FloatRounding, ProductScale
 from rtl.isa.table import BY_NAME
-from sim.model.thread import Before, step_together
-from sim.model.vector.lanes import ALL_THREADS, Condition, Sources
-from sim.model.vector.operations import OPERATIONS
+from sim.model.thread.run import Before, step_together
+from sim.model.warp.vector.lanes import ALL_THREADS, Condition, Sources
+from sim.model.warp.vector.operations import OPERATIONS
 from testbench.execute.singles import SINGLES, singles
 from testbench.handmade import alone, vector
 from testbench.toolchain.test_words import assembled

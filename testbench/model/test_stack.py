@@ -4,10 +4,10 @@ import pytest
 
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TokenKind
-from sim.model.retirement import Retirement, StackToken, WarpMasks
-from sim.model.stack import decode_token, encode_token
-from sim.model.state import Warp
-from sim.model.warp import Machine
+from sim.model.warp.model import WarpModel
+from sim.model.warp.retirement import Retirement, StackToken, WarpMasks
+from sim.model.warp.stack import decode_token, encode_token
+from sim.model.warp.state import Warp
 from testbench.handmade import ALL, Program, alone, encode, held, retire, vector
 from testbench.words import NOP
 
@@ -20,7 +20,7 @@ def numbered(count: int) -> list[StackToken]:
     return [StackToken(TokenKind.SYNC, 8 * index, index) for index in range(count)]
 
 
-def in_memory(made: Machine, warp: Warp, count: int) -> list[StackToken]:
+def in_memory(made: WarpModel, warp: Warp, count: int) -> list[StackToken]:
     """The first tokens of the region, whatever is on chip. The region follows the 64 bytes of 32 threads."""
     base = warp.local_base + made.launch.local * 32
     return [decode_token(made.memory.read(base + 16 * index, 16)) for index in range(count)]

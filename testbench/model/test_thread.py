@@ -12,8 +12,8 @@ from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BarrierMode, BarrierReduction, BreakpointMode, Compare, MemorySize, ShuffleMode, VoteMode
 from rtl.isa.syntax import PT, RZ
 from sim.launch import Buffer
-from sim.model.scalar.state import FaultError
-from sim.model.thread import ThreadFaultError, run, step
+from sim.model.thread.run import ThreadFaultError, run, step
+from sim.model.thread.state import FaultError
 from testbench import words
 from testbench.words import (
     FINISH,

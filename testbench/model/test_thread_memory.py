@@ -10,8 +10,8 @@ from rtl.isa.kinds import AtomicOperation, AtomicType, CompareAndSwapType, Float
 from rtl.isa.special_registers import SpecialRegister
 from rtl.isa.syntax import RZ
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, Buffer, Launch
-from sim.model.scalar.state import FaultError
-from sim.model.thread import run, step
+from sim.model.thread.run import run, step
+from sim.model.thread.state import FaultError
 from testbench import words
 from testbench.execute.singles import singles
 from testbench.formulas.atomics import ATOMICS, modified

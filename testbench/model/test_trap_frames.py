@@ -4,7 +4,7 @@ import pytest
 
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TokenKind
-from sim.model.retirement import StackToken, WarpMasks
+from sim.model.warp.retirement import StackToken, WarpMasks
 from testbench.handmade import ALL, retire, vector, warp_of
 from testbench.model.trap_machine import events, handler_pc, in_handler, on, status0
 from testbench.trap.programs import RETURN, kernel, with_handler

@@ -6,8 +6,8 @@ from rtl.isa.errors import WarpError
 from rtl.isa.registers import SM_REGISTERS, GlobalError, trap_bit
 from rtl.isa.special_registers import SpecialRegister
 from sim.launch import Launch
-from sim.model.host import ALL_SLOTS, Host
-from sim.model.warp import ErrorStatus, Machine, Result
+from sim.model.warp.host import ALL_SLOTS, ModelHost
+from sim.model.warp.model import ErrorStatus, Result, WarpModel
 from testbench.handmade import retire, vector, warp_of
 from testbench.model.trap_machine import events, handler_pc, in_handler, on, records, status0
 from testbench.trap.programs import RETURN, kernel, with_handler
@@ -221,7 +221,7 @@ def test_a_pending_trap_comes_before_the_step():
 def test_who_waits_at_a_barrier_goes_back_to_it():
     machine, _ = on(with_handler(kernel("BAR.SYNC 0x0", "BPT.TRAP 0x1", "EXIT", warps=2), "RTT"))
     machine.retire(0)
-    host = Host(machine)
+    host = ModelHost(machine)
     host.stop()
     barrier = warp_of(machine).cta.barriers[0]
     assert (warp_of(machine).barrier, barrier.arrived) == (None, 0)
@@ -293,7 +293,7 @@ def test_a_handler_can_be_installed_later():
 
 # What programs read
 
-def special(machine: Machine, slot: int, register: SpecialRegister) -> int:
+def special(machine: WarpModel, slot: int, register: SpecialRegister) -> int:
     """Reads a special register in the place of a warp's next instruction."""
     warp = warp_of(machine, slot)
     place = machine.launch.program_base + (warp.pc or address(0))
@@ -354,8 +354,8 @@ def test_what_is_wrong_is_kept_until_the_host_clears_it():
 
 # Following another machine
 
-def follower(launch: Launch) -> Machine:
-    machine = Machine(launch, warps=4, follows=True)
+def follower(launch: Launch) -> WarpModel:
+    machine = WarpModel(launch, warps=4, follows=True)
     (cta,) = machine._grid()
     machine.start(cta, range(launch.warps))
     return machine

@@ -5,11 +5,11 @@ from random import Random
 import pytest
 
 from rtl.isa.registers import SM_REGISTERS
-from sim.kernels.expected import complaints
-from sim.kernels.manifest import RUNS, build
 from sim.launch import Launch
-from sim.model.host import Host
-from sim.model.warp import Machine
+from sim.model.warp.host import ModelHost
+from sim.model.warp.model import WarpModel
+from testbench.kernels.expected import complaints
+from testbench.kernels.manifest import RUNS, build
 from testbench.sm.random_programs import random_program
 from testbench.trap.programs import CLOBBER, RETURN, with_handler
 from testbench.words import memory_left
@@ -24,8 +24,8 @@ def disturbed(launch: Launch, source: Random, longest: int) -> int:
     """Runs a launch and stops it now and then, at most ``longest`` instructions apart. Returns how many warps were
     stopped.
     """
-    machine = Machine(launch, order=source.randrange(1 << 16))
-    host, stopped = Host(machine), 0
+    machine = WarpModel(launch, order=source.randrange(1 << 16))
+    host, stopped = ModelHost(machine), 0
     while machine.live:
         machine.run(source.randrange(1, longest))
         if machine.live:
@@ -45,7 +45,7 @@ def test_a_random_program_leaves_the_same_memory_when_the_host_stops_it(seed, ha
     source = Random(seed)
     program = random_program(source, 12, block=32)
     alone, stopped = program.launch(), with_handler(program.launch(), *handler)
-    assert Machine(alone).run().status == "ok"
+    assert WarpModel(alone).run().status == "ok"
     assert disturbed(stopped, source, 40) > 0
     assert memory_left(stopped) == memory_left(alone)
 

@@ -5,8 +5,8 @@ import pytest
 from rtl.isa.errors import REPORT_MASK_RESET, WarpError
 from rtl.isa.special_registers import SpecialRegister
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, Buffer
-from sim.model.retirement import WarpMasks
-from sim.model.warp import ErrorStatus, Machine, Result
+from sim.model.warp.model import ErrorStatus, Result, WarpModel
+from sim.model.warp.retirement import WarpMasks
 from testbench.handmade import ALL, Program, address, alone, encode, launch, machine, retire, vector, warp_of
 from testbench.words import NOP
 
@@ -195,7 +195,7 @@ def test_an_error_that_is_not_reported_is_an_instruction_that_does_nothing():
 def test_the_usual_report_mask():
     silent = {WarpError.API_STACK_ERROR, WarpError.RET_EMPTY_STACK_ERROR, WarpError.INVALID_CONST_ADDR,
               WarpError.INVALID_CONST_ADDR_LDC, WarpError.GEOMETRY_SM_ERROR, WarpError.WARP_EXIT, WarpError.NONE}
-    made = Machine(launch([EXIT]))
+    made = WarpModel(launch([EXIT]))
     assert made.report_mask == REPORT_MASK_RESET
     assert {error for error in WarpError if not made.reports(error)} == silent
 

@@ -3,19 +3,19 @@
 from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.isa.registers import SM_REGISTERS, GlobalError
 from sim.launch import Launch
-from sim.model.host import Host
-from sim.model.retirement import Retirement
-from sim.model.warp import Machine
+from sim.model.warp.host import ModelHost
+from sim.model.warp.model import WarpModel
+from sim.model.warp.retirement import Retirement
 from testbench.words import address
 
 
-def on(launch: Launch, *, report_mask: int = REPORT_MASK_RESET, warps: int = 4) -> tuple[Machine, Host]:
+def on(launch: Launch, *, report_mask: int = REPORT_MASK_RESET, warps: int = 4) -> tuple[WarpModel, ModelHost]:
     """The machine that runs a launch, and its host."""
-    machine = Machine(launch, warps=warps, report_mask=report_mask)
-    return machine, Host(machine)
+    machine = WarpModel(launch, warps=warps, report_mask=report_mask)
+    return machine, ModelHost(machine)
 
 
-def records(machine: Machine, count: int = 1000) -> list[Retirement]:
+def records(machine: WarpModel, count: int = 1000) -> list[Retirement]:
     """What retires until nobody can go on."""
     found = []
     while len(found) < count and (record := machine.step()) is not None:
@@ -23,23 +23,23 @@ def records(machine: Machine, count: int = 1000) -> list[Retirement]:
     return found
 
 
-def handler_pc(machine: Machine) -> int:
+def handler_pc(machine: WarpModel) -> int:
     """Where the trap handler begins."""
     assert machine.launch.trap_handler is not None
     return machine.launch.trap_handler
 
 
-def in_handler(machine: Machine, number: int) -> int:
+def in_handler(machine: WarpModel, number: int) -> int:
     """The address of the handler's instruction of this number."""
     return handler_pc(machine) + address(number)
 
 
-def status0(host: Host) -> tuple[int, int]:
+def status0(host: ModelHost) -> tuple[int, int]:
     """SM_IN_TRAP_MODE and LOCKED_DOWN."""
     word = host.read("DBGR_STATUS0")
     return word & 1, word >> SM_REGISTERS["DBGR_STATUS0"].fields["LOCKED_DOWN"][0] & 1
 
 
-def events(host: Host) -> set[str]:
+def events(host: ModelHost) -> set[str]:
     word = host.read("HWW_GLOBAL_ESR")
     return {error.name for error in GlobalError if word >> error.value & 1}

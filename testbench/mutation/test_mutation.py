@@ -8,13 +8,13 @@ from types import SimpleNamespace
 import pytest
 
 from rtl.fpga.units import UNITS
-from sim import mutate
-from sim.mutation.covering import tests_of
-from sim.mutation.judge import Plugin
-from sim.mutation.mutants import OPERATORS, mutants_of, statement_at
-from sim.mutation.store import Store, StoreError
-from sim.mutation.trial import Baseline, Plan, State, Trial, baseline, trial
-from sim.mutation.units import Unit, reasons_of, units_of
+from sim.checks import mutate
+from sim.checks.mutation.covering import tests_of
+from sim.checks.mutation.judge import Plugin
+from sim.checks.mutation.mutants import OPERATORS, mutants_of, statement_at
+from sim.checks.mutation.store import Store, StoreError
+from sim.checks.mutation.trial import Baseline, Plan, State, Trial, baseline, trial
+from sim.checks.mutation.units import Unit, reasons_of, units_of
 
 KNOWN = units_of(mutate.ROOT, mutate.FOLDER)
 
@@ -233,7 +233,7 @@ def test_units_have_their_tests_and_theorems():
     ("constant", "[-5-]{+6+}", State.EQUIVALENT, ""),
     ("index", "[-3-]{+4+}", State.STILLBORN, "IndexError")])
 def test_what_becomes_of_mutants(project, monkeypatch, operator, change, state, by):
-    monkeypatch.setattr("sim.mutation.trial._LEAST_CPU", 1.0)
+    monkeypatch.setattr("sim.checks.mutation.trial._LEAST_CPU", 1.0)
     mutant = next(mutant for mutant in TOY.mutants(project) if mutant.operator == operator and change in mutant.change)
     netlists = baseline(project, TOY).netlists if state is State.EQUIVALENT else ("another",)
     found = trial(project, TOY, mutant, Plan((), {"own": 1.0, TEST_NAME: 0.1}, netlists))
@@ -272,7 +272,7 @@ def test_nothing():
 
 def test_host_code_is_shown_to_the_tests_that_run_it(project):
     """Also in processes that they start; no test runs the last function, any may depend on what runs at the import."""
-    package = f"__path__.append({str(Path(mutate.__file__).parent)!r})"      # the judge is in it, too
+    package = f"__path__.append({str(Path(__file__).parents[2] / 'sim')!r})"      # the judge is in it, too
     for name, text in {"sim/__init__.py": package, "sim/toy/__init__.py": HOST,
                        "testbench/host/test_toy.py": HOST_TESTS}.items():
         (project / name).parent.mkdir(parents=True, exist_ok=True)
@@ -370,7 +370,7 @@ def test_what_is_missing_is_named(monkeypatch, capsys):
     with pytest.raises(SystemExit, match="2"):
         mutate.main(["crs"])
     assert capsys.readouterr().err == "python -m sim.mutate: no prover, or --theorems none\n"
-    monkeypatch.setattr("sim.entry.find_spec", lambda name: None if name == "distributed" else name)
+    monkeypatch.setattr("sim.support.entry.find_spec", lambda name: None if name == "distributed" else name)
     with pytest.raises(SystemExit, match="2"):
         mutate.main(["crs", "--scheduler", "tcp://localhost:1"])
     assert "the extra 'cluster' is not installed" in capsys.readouterr().err

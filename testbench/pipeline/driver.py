@@ -14,7 +14,7 @@ from rtl.isa.table import BY_NAME, find
 from rtl.layouts import GATHER_REGISTERS, GATHERING, InstructionKind, LaneClient, kinds_where, register_write
 from rtl.machines import units_of
 from rtl.params import WARP_THREADS, SmParams
-from sim.testbench import Bench
+from sim.checks.testbench import Bench
 from sim.waves import View
 from testbench.driver import UnitDriver, as_struct
 

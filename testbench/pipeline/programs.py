@@ -18,12 +18,12 @@ from rtl.isa.control_code import (
 from rtl.isa.rate import quarter_rate
 from rtl.layouts import InstructionKind, LaneClient
 from rtl.params import SmParams
-from sim.kernels.manifest import Run, build
-from sim.model.retirement import Retirement
-from sim.model.state import Warp
-from sim.model.warp import Machine
-from sim.testbench import Bench
+from sim.checks.testbench import Bench
+from sim.model.warp.model import WarpModel
+from sim.model.warp.retirement import Retirement
+from sim.model.warp.state import Warp
 from sim.toolchain.spelling import spell
+from testbench.kernels.manifest import Run, build
 from testbench.pipeline.driver import Data, Pipeline, Script
 from testbench.pipeline.reference import RESULT_CYCLES, Ledger, begin, constant_of, grid_of, word_at
 from testbench.words import form_of
@@ -41,7 +41,7 @@ class KernelLives:
 
     def __init__(self, bench: Bench, params: SmParams, run: Run, level: str, limit: int) -> None:
         launch = build(run, level)
-        self.machine = Machine(launch, warps=params.warps)
+        self.machine = WarpModel(launch, warps=params.warps)
         self.pipeline = Pipeline(bench, params, grid=grid_of(launch), report_mask=self.machine.report_mask)
         self.ledger = Ledger(self.pipeline)
         self._limit = limit

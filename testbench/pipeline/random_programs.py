@@ -22,11 +22,11 @@ from rtl.isa.syntax import PT, RZ, Form
 from rtl.isa.table import find
 from rtl.layouts import GATHER_REGISTERS, GATHERING, LaneClient
 from rtl.params import SmParams
-from sim.model.retirement import Retirement, WarpMasks
-from sim.model.state import Warp
-from sim.model.vector.lanes import Condition, mask_of
-from sim.model.warp import Machine
-from sim.testbench import Bench
+from sim.checks.testbench import Bench
+from sim.model.warp.model import WarpModel
+from sim.model.warp.retirement import Retirement, WarpMasks
+from sim.model.warp.state import Warp
+from sim.model.warp.vector.lanes import Condition, mask_of
 from sim.toolchain.spelling import spell
 from testbench.handmade import machine
 from testbench.pipeline.driver import ALL, Data, Pipeline, Script
@@ -85,7 +85,7 @@ class RandomLives:
         words = [random_word(self._source, self._source.choice(forms)) for _ in range(program)]
         bank = self._source.randbytes(_BANK_BYTES)
         size, depth = self._source.choice([(32, 1), (8, 4), (4, 4)]), params.warps
-        self.machine: Machine = machine(
+        self.machine: WarpModel = machine(
             words, report_mask=0, warps=params.warps, registers=REGISTERS, constants={_BANK: bank},
             block=(*size, depth * 32 // (size[0] * size[1])), grid=(3, 1, 1), shared=0x1230)
         self.pipeline = Pipeline(bench, params, grid=grid_of(self.machine.launch))

@@ -9,12 +9,12 @@ from rtl.isa.errors import WarpError
 from rtl.isa.rate import quarter_rate
 from rtl.isa.syntax import PT, RZ, Constant, Form, Values
 from rtl.params import WARP_THREADS
+from sim.checks.testbench import Bench
 from sim.launch import Launch
-from sim.model.action import constant_address
-from sim.model.retirement import Retirement
-from sim.model.state import Warp
-from sim.model.warp import Machine
-from sim.testbench import Bench
+from sim.model.warp.action import constant_address
+from sim.model.warp.model import WarpModel
+from sim.model.warp.retirement import Retirement
+from sim.model.warp.state import Warp
 from testbench.pipeline.driver import Pipeline, Script, Written
 
 RESULT_CYCLES = 6
@@ -42,13 +42,13 @@ def begin(pipeline: Pipeline, warp: Warp, first_row: int) -> Script:
     yield
 
 
-def word_at(machine: Machine, warp: Warp) -> int:
+def word_at(machine: WarpModel, warp: Warp) -> int:
     """The instruction that a warp is at."""
     launch = machine.launch
     return launch.memory.read_number(launch.program_base + instruction_address(warp.pc), INSTRUCTION_BYTES)
 
 
-def constant_of(machine: Machine, form: Form, values: Values) -> tuple[int, bool]:
+def constant_of(machine: WarpModel, form: Form, values: Values) -> tuple[int, bool]:
     """What the constant operand at a fixed address reads, and whether it is beyond the end of its bank."""
     for operand in form.operands.values():
         if isinstance(operand, Constant) and operand.index is None:

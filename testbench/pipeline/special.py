@@ -3,7 +3,7 @@
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.special_registers import SpecialRegister
 from rtl.params import SmParams
-from sim.testbench import Bench
+from sim.checks.testbench import Bench
 from testbench.handmade import machine, warp_of
 from testbench.pipeline.driver import Pipeline, Script
 from testbench.pipeline.reference import Ledger, begin, grid_of, word_at

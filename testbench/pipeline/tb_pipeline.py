@@ -7,9 +7,9 @@ them come; kernels, with their own stall counts. Every write is compared with th
 from collections.abc import Iterable
 
 from rtl.params import SmParams
-from sim.kernels.manifest import RUNS
-from sim.testbench import Bench
+from sim.checks.testbench import Bench
 from sim.waves import Mark, Trace, View, instruction
+from testbench.kernels.manifest import RUNS
 from testbench.pipeline.cases import CASES, REPORTED, SERIAL_CASES, distances
 from testbench.pipeline.driver import Pipeline, Script
 from testbench.pipeline.programs import KernelLives

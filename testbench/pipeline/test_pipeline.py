@@ -16,8 +16,8 @@ from rtl.isa.kinds import VoteMode
 from rtl.isa.syntax import PT, Pipe
 from rtl.isa.table import FORMS
 from rtl.params import WARP_THREADS
-from sim.model.retirement import Retirement, WarpMasks
-from sim.testbench import Bench, CheckError
+from sim.checks.testbench import Bench, CheckError
+from sim.model.warp.retirement import Retirement, WarpMasks
 from testbench import simulation
 from testbench.pipeline import tb_pipeline
 from testbench.pipeline.driver import Written

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
-from sim.command import CommandError, Parser
+from sim.support.command import CommandError, Parser
 from sim.toolchain.cuda import CompilerError
 from testbench.programs.cuda.build import compiled, optimised, update
 

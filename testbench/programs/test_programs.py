@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim.kernels.expected import complaints, expected
-from sim.kernels.expected_numbers import quotient, remainder
-from sim.kernels.manifest import LEVELS, RUNS, BufferSpec, ManifestError, Run, build, cubin, read
-from sim.kernels.outcome import Exact, OneOf, Rule, signed
 from sim.launch import Scalar
-from sim.model.thread import run
+from sim.model.thread.run import run
+from testbench.kernels.expected import complaints, expected
+from testbench.kernels.expected_numbers import quotient, remainder
+from testbench.kernels.manifest import LEVELS, RUNS, BufferSpec, ManifestError, Run, build, cubin, read
+from testbench.kernels.outcome import Exact, OneOf, Rule, signed
 from testbench.words import contents
 
 HERE = cubin("k01_vecadd", "O0").parent

@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
-from sim.entry import EXTRAS
+from sim.support.entry import EXTRAS
 from testbench.project.documented import ROOT, Documented, documented
 
 __all__ = ["Hiding", "begin"]
@@ -53,18 +53,18 @@ def _stop_at_work() -> None:
     from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
     from amaranth.sim import Simulator
 
-    import sim.children
+    import sim.checks.workers
     import sim.engine
     import sim.machine.harness
     import sim.model.ptx.run
-    import sim.model.thread
-    import sim.model.warp
-    import sim.workers
+    import sim.model.thread.run
+    import sim.model.warp.model
+    import sim.support.children
 
     for owner, name in ((Simulator, "run"), (Simulator, "advance"), (rtlil, "convert"),
                         (amaranth.build.plat.Platform, "prepare"), (sim.machine.harness.Harness, "__init__"),
-                        (sim.model.warp.Machine, "__init__"), (sim.workers, "_workers"),
-                        (sim.children.Children, "run"), (subprocess.Popen, "__init__"), (BaseProcess, "start")):
+                        (sim.model.warp.model.WarpModel, "__init__"), (sim.checks.workers, "_workers"),
+                        (sim.support.children.Children, "run"), (subprocess.Popen, "__init__"), (BaseProcess, "start")):
         setattr(owner, name, _begun)
     for engine in sim.engine.ENGINES.values():
         engine.simulator = _begun

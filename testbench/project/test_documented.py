@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from sim.entry import EXTRAS
+from sim.support.entry import EXTRAS
 from testbench.project.documented import ROOT, documented
 
 ELSEWHERE = re.compile(r"no such file|port /dev/|gtkwave and surfer are not installed|openFPGALoader is not installed|"

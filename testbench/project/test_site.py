@@ -10,8 +10,8 @@ from rtl.isa.errors import WarpError
 from rtl.isa.registers import SM_REGISTERS
 from rtl.isa.table import BY_NAME
 from sim import manual
-from sim.command import CommandError
 from sim.report.reference import reference_pages
+from sim.support.command import CommandError
 
 needs_mkdocs = pytest.mark.skipif(find_spec("mkdocs") is None or find_spec("material") is None,
                                   reason="mkdocs and mkdocs-material are not installed")

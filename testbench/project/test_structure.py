@@ -1,6 +1,7 @@
 """How the sources depend on each other: no circle of imports, layers, no unit of the hardware that imports another."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -11,22 +12,22 @@ ROOT = Path(__file__).parents[2]
 UNITS = ("barrier", "convert", "crs", "execute", "fetch", "flow", "host", "issue", "launch", "memory", "trap")
 
 LAYERS = (
-    {"activity", "alignment", "collector", "interrupt", "scratch"},
-    {"children", "entry"},
-    {"command"},
-    {"ecp5", "netlist", "toolchain", "workers"},
-    {"engine", "launch", "bitstream", "verilog"},
-    {"formal", "kernels", "model", "waves"},
-    {"machine", "mutation"},
+    {"support"},
+    {"toolchain"},
+    {"engine", "launch"},
+    {"model", "waves"},
+    {"machine"},
     {"board", "firmware", "report"},
     {"runner"},
-    {"debugger", "launch_options", "testbench"},
-    {"api", "cuda", "demo"},
-    {"benchmarks"},
-    {"asm", "bench", "debug", "dis", "fpga", "fuzz", "manual", "mutate", "profile", "prove", "ptx", "run", "run_tb"},
+    {"debugger", "launch_options"},
+    {"api", "cuda", "demo", "fpga"},
+    {"checks"},
+    {"asm", "bench", "debug", "dis", "fuzz", "mutate", "profile", "prove", "ptx", "run", "run_tb",
+     "board.__main__", "cuda.__main__", "demo.__main__", "fpga.__main__", "waves.__main__"},
+    {"manual"},
     {"__main__"},
 )
-"""Parts of ``sim``: each imports those of layers before its own."""
+"""Parts of ``sim``: each imports those of layers before its own. What ``python -m`` runs of a package is a command."""
 
 
 def name_of(path: Path) -> str:
@@ -38,16 +39,38 @@ def exists(name: str) -> bool:
     return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
 
 
+def part_of(name: str) -> str:
+    """The part of ``sim`` that a module belongs to."""
+    _, part, *rest = name.split(".")
+    return f"{part}.__main__" if rest == ["__main__"] else part
+
+
 def imported(path: Path) -> set[str]:
-    """The modules that a file names in imports, also in functions and in those for type checkers alone: of a package's
-    names those that are modules, else the package."""
-    package = name_of(path) if path.name == "__init__.py" else name_of(path).rpartition(".")[0]
+    """The modules that a file names.
+
+    In imports, also in functions and in those for type checkers alone: of a package's names those that are modules,
+    else the package. In strings, as ``import_module`` and ``python -m`` take them, but for a command's name for itself
+    and packages that the module is in; the string "testbench", as paths have it, counts.
+    """
+    return modules_in(ast.parse(path.read_text()), name_of(path), is_package=path.name == "__init__.py")
+
+
+def modules_in(tree: ast.Module, name: str, *, is_package: bool = False) -> set[str]:
+    """:func:`imported`, of the source of a module of this name."""
+    package = name if is_package else name.rpartition(".")[0]
+    own_names = {id(node.args[0]) for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args
+                 and isinstance(node.func, ast.Name) and node.func.id == "Parser"}
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in own_names:
+            module = node.value.partition("{")[0].rstrip(".")
+            if module == "testbench" or (re.fullmatch(r"(rtl|sim|testbench)(\.\w+)+", module) and exists(module)
+                                         and not f"{name}.".startswith(f"{module}.")):
+                found.add(module)
+        elif isinstance(node, ast.ImportFrom):
             above = package.split(".")[:len(package.split(".")) - node.level + 1] if node.level else []
             base = ".".join([*above, *([node.module] if node.module else [])])
-            found |= {name if exists(name := f"{base}.{alias.name}") else base for alias in node.names}
+            found |= {full if exists(full := f"{base}.{alias.name}") else base for alias in node.names}
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
     return found
@@ -58,6 +81,18 @@ def imports():
     files = {name_of(path): path for top in ("rtl", "sim", "testbench") for path in (ROOT / top).rglob("*.py")}
     return {name: {other for other in imported(path) if other in files and other != name}
             for name, path in files.items()}
+
+
+@pytest.mark.parametrize(("source", "found"), [
+    ("import testbench.words", {"testbench.words"}), ("from testbench import words", {"testbench.words"}),
+    ("def f():\n    from testbench.words import memory_left", {"testbench.words"}),
+    ("import_module('testbench.words')", {"testbench.words"}), ("NAME = 'testbench.fuzz'", {"testbench.fuzz"}),
+    ("import_module(f'testbench.fuzz.{name}')", {"testbench.fuzz"}),
+    ("run([sys.executable, '-m', 'sim.run_tb'])", {"sim.run_tb"}), ("HERE / 'testbench' / 'programs'", {"testbench"}),
+    ("Parser('sim.run', 'Runs a kernel.')", set()), ("files('sim.launch')", set()),
+    ("'an example: testbench/programs/x.cubin'", set())])
+def test_names_of_modules_are_found_in_imports_and_strings(source, found):
+    assert modules_in(ast.parse(source), "sim.launch.memory") == found
 
 
 def test_there_is_no_circle_of_imports(imports):
@@ -87,17 +122,20 @@ def test_the_serial_machine_is_apart(imports):
 
 def test_parts_of_the_simulation_import_only_lower_layers(imports):
     layer = {name: number for number, names in enumerate(LAYERS) for name in names}
-    assert {name.split(".")[1] for name in imports if name.startswith("sim.")} == layer.keys()
-    between = {(name.split(".")[1], other.split(".")[1]) for name, others in imports.items() for other in others
+    assert {part_of(name) for name in imports if name.startswith("sim.")} == layer.keys()
+    between = {(part_of(name), part_of(other)) for name, others in imports.items() for other in others
                if name.startswith("sim.") and other.startswith("sim.")}
     assert [(name, other) for name, other in sorted(between) if name != other and layer[name] <= layer[other]] == []
 
 
 def test_nobody_imports_who_runs_it(imports):
-    """Hardware knows nothing of simulation, simulation nothing of testbenches, executors nothing of the formulas."""
+    """Hardware knows nothing of simulation, simulation nothing of testbenches but in sim.checks, executors nothing of
+    the formulas."""
     assert [(name, other) for name, others in imports.items() for other in others
             if (name.startswith("rtl") and other.startswith(("sim", "testbench")))
-            or (name.startswith("sim") and other.startswith("testbench"))] == []
+            or (name.startswith("sim") and not name.startswith("sim.checks") and other.startswith("testbench"))] == []
+    assert any(name.startswith("sim.checks") and other.startswith("testbench")
+               for name, others in imports.items() for other in others)
     formulas = {name for name in imports if name.startswith("testbench.formulas.") and ".test_" not in name}
     reached, waiting = set(), list(formulas)
     while waiting:

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from sim import ptx
-from sim.kernels.manifest import cubin
 from sim.toolchain.cubin import read_cubin
+from testbench.kernels.manifest import cubin
 from testbench.ptx.text import HEADER
 
 KERNEL = cubin("k01_vecadd", "O0").parent / "k09_ackermann.ptx"

@@ -10,19 +10,19 @@ import re
 
 import pytest
 
-from sim.kernels.manifest import LEVELS, RUNS, Run, cubin
 from sim.launch import Argument, prepare
 from sim.model.ptx.launch import place
 from sim.model.ptx.run import PtxRunError
 from sim.model.ptx.run import run as interpret
-from sim.model.thread import run as run_threads
-from sim.model.warp import Machine
+from sim.model.thread.run import run as run_threads
+from sim.model.warp.model import WarpModel
 from sim.toolchain.assembler import assemble
 from sim.toolchain.compiler import compile_module
 from sim.toolchain.cubin import load
 from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.front_end import parse_ptx
 from sim.toolchain.ptx.module import PtxModule
+from testbench.kernels.manifest import LEVELS, RUNS, Run, cubin
 
 HERE = cubin("k01_vecadd", "O0").parent
 CASES = [case for case in RUNS.values() if not case.compared and not case.traps]
@@ -92,5 +92,5 @@ def test_compiled_code_does_what_the_text_means(seed):
         if machine == "threads":
             run_threads(launch, max_instructions=20 * LIMIT)
         else:
-            assert Machine(launch, warps=64).run(20 * LIMIT).status == "ok", text
+            assert WarpModel(launch, warps=64).run(20 * LIMIT).status == "ok", text
         assert {name: launch.memory.read(*place) for name, place in launch.buffers.items()} == expected, text

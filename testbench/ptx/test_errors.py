@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sim.kernels.manifest import cubin
 from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.front_end import parse_ptx
+from testbench.kernels.manifest import cubin
 from testbench.ptx.text import HEADER, complaint, module_of, refused
 
 KERNELS = [path.read_text() for path in sorted(cubin("k01_vecadd", "O0").parent.glob("*.ptx"))]

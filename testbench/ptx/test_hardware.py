@@ -8,11 +8,11 @@ import pytest
 
 from rtl.params import PRESETS
 from sim.engine import ENGINES
-from sim.kernels.manifest import RUNS
 from sim.machine.hardware import Hardware
 from testbench.compiler.kernels import complaints, kernel_launch
 from testbench.ended import in_lockstep
 from testbench.engine.designs import needs_compiled
+from testbench.kernels.manifest import RUNS
 
 LIMIT = 300_000
 

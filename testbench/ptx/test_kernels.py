@@ -5,13 +5,13 @@ from functools import cache
 
 import pytest
 
-from sim.kernels.expected import expected
-from sim.kernels.manifest import LEVELS, RUNS, BufferSpec, Run, cubin
 from sim.launch import Buffer, Scalar
 from sim.model.ptx.launch import PtxLaunch, place
 from sim.model.ptx.run import run
 from sim.toolchain.ptx.front_end import read_ptx
 from sim.toolchain.ptx.module import Instruction, Label, PtxModule
+from testbench.kernels.expected import expected
+from testbench.kernels.manifest import LEVELS, RUNS, BufferSpec, Run, cubin
 from testbench.words import contents
 
 HERE = cubin("k01_vecadd", "O0").parent

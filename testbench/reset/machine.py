@@ -12,7 +12,7 @@ from sim.engine import Change, CompiledEngine, Engine
 from sim.launch import Launch
 from sim.machine.hardware import Hardware
 from sim.machine.host import Driver
-from sim.machine.retired import EventReader
+from sim.machine.retirement_events import EventReader
 from testbench.reset.memories import memories_of
 
 __all__ = ["ResettableMachine"]

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from sim.firmware.switching import GridSwitch
-from sim.kernels.manifest import RUNS, build
 from sim.launch import Launch
 from sim.launch.memory import Memory
 from sim.machine.host import Driver
+from testbench.kernels.manifest import RUNS, build
 from testbench.trap.programs import CLOBBER, kernel, with_handler
 
 __all__ = ["PROGRAMS", "Program"]

@@ -15,10 +15,10 @@ from rtl.component import Component
 from rtl.params import PRESETS, SmParams
 from rtl.sweep import Sweep
 from rtl.words import Words
+from sim.checks.testbench import Bench
 from sim.engine import Engine, PysimEngine
 from sim.launch import Launch
 from sim.machine.host import Driver
-from sim.testbench import Bench
 from testbench.driver import MachineDriver
 from testbench.reset.machine import ResettableMachine
 from testbench.reset.programs import PROGRAMS, Program

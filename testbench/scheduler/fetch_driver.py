@@ -7,8 +7,8 @@ from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, instruction_ad
 from rtl.isa.errors import WarpError
 from rtl.machines import units_of
 from rtl.params import SmParams
+from sim.checks.testbench import Bench
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
-from sim.testbench import Bench
 from testbench.driver import UnitDriver, offer
 from testbench.scheduler.fetch_image import Expected, Image
 

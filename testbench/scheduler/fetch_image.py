@@ -23,7 +23,7 @@ from rtl.isa.tokens import LINE_BYTES
 from rtl.layouts import CONSTANT_BANKS, InstructionKind
 from sim.launch import Launch
 from sim.launch.memory import Memory, MemoryFaultError
-from sim.model.action import constant_address
+from sim.model.warp.action import constant_address
 
 PROGRAM = 0x12_3456_7800 & ~(LINE_BYTES - 1)
 BANKS = 0x20_0000_0000

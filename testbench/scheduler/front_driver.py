@@ -13,8 +13,8 @@ from rtl.layouts import KIND_RULES, IssueEvents
 from rtl.layouts import InstructionKind as Kind
 from rtl.machines import units_of
 from rtl.params import SmParams
+from sim.checks.testbench import Bench
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
-from sim.testbench import Bench
 from testbench.driver import UnitDriver, offer
 from testbench.scheduler.fetch_driver import describe
 from testbench.scheduler.fetch_image import Image

@@ -10,7 +10,7 @@ from rtl.issue import BUFFERED_GROUPS, OPERATIONS, IssueUnit, window_cycles
 from rtl.layouts import COMPLETING, KIND_RULES, UNITS, IssueEvents, LaneClient, Policy, WaitReason, kinds_where
 from rtl.layouts import InstructionKind as Kind
 from rtl.params import SmParams
-from sim.testbench import Bench
+from sim.checks.testbench import Bench
 from testbench.driver import UnitDriver, flags_in, offer
 from testbench.scheduler.issue_model import SURE, Inputs, IssueModel, Planned, RuleError, Selection
 from testbench.scheduler.issue_waits import HELD, Waits

@@ -10,7 +10,7 @@ from rtl.layouts import COMPLETING, GATHERING, KIND_RULES, LaneClient, Policy
 from rtl.layouts import InstructionKind as Kind
 from rtl.machines import units_of
 from rtl.params import SmParams
-from sim.testbench import Bench
+from sim.checks.testbench import Bench
 from testbench.driver import UnitDriver, offer
 from testbench.scheduler.issue_model import Planned
 

@@ -15,10 +15,10 @@ from rtl.issue import FAVOUR_INTERVAL, OPERATIONS, window_cycles
 from rtl.layouts import InstructionKind as Kind
 from rtl.layouts import Policy, kinds_where
 from rtl.params import PRESETS, SmParams
-from sim.kernels.manifest import LEVELS, RUNS, build
+from sim.checks.testbench import Bench
 from sim.machine.memory_port import MemoryBehaviour
-from sim.testbench import Bench
 from sim.waves import Mark, Trace, View, instruction
+from testbench.kernels.manifest import LEVELS, RUNS, build
 from testbench.scheduler.fetch_driver import FetchDriver, fetch_driver
 from testbench.scheduler.fetch_image import image_of, launched_image, random_image
 from testbench.scheduler.front_driver import FrontDriver

@@ -20,10 +20,10 @@ from rtl.layouts import InstructionKind as Kind
 from rtl.machines import units_of
 from rtl.params import SmParams
 from rtl.serial.fetch import InstructionDiagram, WalkingPredecoder
-from sim.kernels.manifest import RUNS, build
+from sim.checks.testbench import Bench
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
-from sim.testbench import Bench
 from testbench import simulation
+from testbench.kernels.manifest import RUNS, build
 from testbench.scheduler import tb_scheduler
 from testbench.scheduler.fetch_driver import fetch_driver
 from testbench.scheduler.fetch_image import PROGRAM, Image, random_image, random_word

@@ -11,7 +11,7 @@ from rtl.issue import OPERATIONS
 from rtl.layouts import InstructionKind as Kind
 from rtl.layouts import Policy, WaitReason, kinds_where
 from rtl.params import SmParams
-from sim.testbench import Bench
+from sim.checks.testbench import Bench
 from testbench import simulation
 from testbench.scheduler import issue_model, tb_scheduler
 from testbench.scheduler.issue_driver import WILLING, Behaviour, IssueDriver

@@ -5,11 +5,11 @@ from dataclasses import replace
 from rtl.isa.errors import REPORT_MASK_RESET, WarpError
 from rtl.isa.registers import SM_REGISTERS
 from rtl.params import SmParams
+from sim.checks.testbench import Bench
 from sim.engine import Engine
 from sim.launch import Launch
 from sim.machine.hardware import Hardware, HardwareResult
 from sim.machine.lockstep import Lockstep
-from sim.testbench import Bench
 from testbench.driver import MachineDriver
 
 LIMIT = 60_000_000

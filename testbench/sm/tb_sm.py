@@ -12,16 +12,16 @@ from random import Random
 from rtl.isa.errors import WarpError
 from rtl.layouts import Policy
 from rtl.params import PRESETS, SmParams
+from sim.checks.testbench import Bench, CheckError
 from sim.engine import Engine, PysimEngine
-from sim.kernels.expected import complaints
-from sim.kernels.manifest import LEVELS, RUNS, Run, build
 from sim.launch import Launch
 from sim.machine.hardware import Hardware
 from sim.machine.memory_service import LATENCY
-from sim.model.thread import run as run_threads
-from sim.model.warp import Machine
-from sim.testbench import Bench, CheckError
+from sim.model.thread.run import run as run_threads
+from sim.model.warp.model import WarpModel
 from sim.waves import save_file_of
+from testbench.kernels.expected import complaints
+from testbench.kernels.manifest import LEVELS, RUNS, Run, build
 from testbench.programs.cuda.runs import CUDA_LEVELS, CUDA_RUNS
 from testbench.programs.cuda.runs import complaints as cuda_complaints
 from testbench.sm.driver import LIMIT, SmDriver
@@ -152,7 +152,7 @@ def check_errors(bench: Bench, driver: SmDriver, cases: Iterable[ErrorCase]) -> 
         status = driver.lockstep.machine.error_status
         assert status is not None
         bench.expect(f"{case.name}: error of the reference machine", status.error.name, case.error.name)
-        silent = Machine(case.launch(), report_mask=0).run(_LOOPS)
+        silent = WarpModel(case.launch(), report_mask=0).run(_LOOPS)
         if silent.status != "timeout":
             driver.run(bench, f"{case.name}, not reported", case.launch(), status=silent.status, report_mask=0)
 

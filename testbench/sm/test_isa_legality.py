@@ -8,11 +8,11 @@ from rtl.isa.kinds import AtomicType, FloatFormat
 from rtl.isa.legality import REFUSALS, encoding_error, lacks, refusal_of
 from rtl.isa.syntax import RZ
 from rtl.isa.table import find
-from sim.kernels.manifest import LEVELS, RUNS, cubin
 from sim.toolchain.cubin import read_cubin
 from sim.toolchain.spelling import ILLEGAL, spell
 from testbench.execute.refused import refused_words
 from testbench.handmade import encode
+from testbench.kernels.manifest import LEVELS, RUNS, cubin
 from testbench.toolchain.test_words import rows
 
 CASES = [(refusal, name, code) for refusal in REFUSALS for name in refusal.names for code in sorted(refusal.codes)]

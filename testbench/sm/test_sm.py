@@ -5,18 +5,18 @@ from random import Random
 
 import pytest
 
+import sim.machine.base
 import sim.machine.hardware
-import sim.machine.hosted
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BarrierMode, BarrierRead
 from rtl.layouts import InstructionKind
 from rtl.params import PRESETS
 from sim.engine import PysimEngine
-from sim.kernels.manifest import RUNS, build
 from sim.machine.lockstep import Lockstep
-from sim.machine.retired import Event
+from sim.machine.retirement_events import Event
 from testbench import simulation
 from testbench.handmade import encode, launch
+from testbench.kernels.manifest import RUNS, build
 from testbench.simulation import ENGINE
 from testbench.sm import tb_sm
 from testbench.sm.driver import SmDriver
@@ -97,8 +97,8 @@ def test_an_input_that_differs_is_found_where_it_is_loaded(driver, monkeypatch):
         memory.write(base, bytes([memory.read(base, 1)[0] ^ 1]))
         return place_descriptor(launch, memory)
 
-    place_descriptor = sim.machine.hosted.place_descriptor
-    monkeypatch.setattr(sim.machine.hosted, "place_descriptor", place)
+    place_descriptor = sim.machine.base.place_descriptor
+    monkeypatch.setattr(sim.machine.base, "place_descriptor", place)
     failure = failure_of(lambda bench: driver.run(bench, "k01", build(RUNS["k01_vecadd"], "O3")))
     assert "of thread 0" in failure
     assert "LDG.E" in failure

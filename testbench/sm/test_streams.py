@@ -8,9 +8,9 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.params import PRESETS
-from sim.kernels.manifest import RUNS, build
 from sim.machine.hardware import Hardware
 from testbench.engine.designs import needs_compiled
+from testbench.kernels.manifest import RUNS, build
 from testbench.simulation import ENGINE
 from testbench.sm.streams import LOOSE, StreamWatch
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from rtl.isa.errors import REPORT_MASK_RESET, WarpError
 from rtl.isa.registers import SM_REGISTERS, GlobalError, trap_bit
 from rtl.isa.trap_status import TRAP_REASONS
+from sim.checks.testbench import Bench
 from sim.launch import Launch
-from sim.machine.host import Host
-from sim.testbench import Bench
+from sim.machine.host import HardwareHost
 from sim.toolchain.object_file import PARAMETER_BASE
 from testbench.sm.errors import launch_text
 from testbench.trap.programs import kernel_text, with_handler
@@ -44,7 +44,7 @@ class Debugger:
         launch: What runs.
     """
 
-    def __init__(self, bench: Bench, what: str, host: Host, launch: Launch) -> None:
+    def __init__(self, bench: Bench, what: str, host: HardwareHost, launch: Launch) -> None:
         self.host, self.launch = host, launch
         self._bench, self._what = bench, what
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.params import PRESETS, SmParams
+from sim.checks.testbench import Bench
 from sim.engine import Engine
 from sim.launch import Launch
 from sim.machine.hardware import Hardware, HardwareResult
-from sim.machine.host import Driver, Host
-from sim.testbench import Bench
+from sim.machine.host import Driver, HardwareHost
 from sim.waves import save_file_of
 from testbench.driver import MachineDriver
 from testbench.trap.case import Debugger, Script, TrapCase
@@ -55,7 +55,7 @@ class TrapDriver(MachineDriver):
 
 def _host(bench: Bench, what: str, launch: Launch, script: Script) -> Driver:
     """The host that does what a script says."""
-    async def driver(host: Host) -> None:
+    async def driver(host: HardwareHost) -> None:
         await script(Debugger(bench, what, host, launch))
 
     return driver

@@ -7,9 +7,9 @@ from random import Random
 
 from rtl.isa.errors import WarpError
 from rtl.isa.special_registers import VIRTUAL_WARP_AT
+from sim.checks.testbench import Bench
 from sim.launch import Launch
-from sim.machine.host import Host
-from sim.testbench import Bench
+from sim.machine.host import HardwareHost
 from testbench.sm.errors import launch_text
 from testbench.trap.driver import TrapDriver
 from testbench.trap.programs import CLOBBER, RETURN, kernel_text, with_handler
@@ -42,7 +42,7 @@ class Counted:
     traps: int = 0
     entries: int = 0
 
-    def counts(self, host: Host) -> list[int]:
+    def counts(self, host: HardwareHost) -> list[int]:
         """Entries by slot."""
         return [host.memory.read_number(self.counters + _WORD_BYTES * slot, _WORD_BYTES) for slot in range(_MOST_SLOTS)]
 
@@ -65,7 +65,7 @@ def counted(launch: Launch, ending: Sequence[str] = RETURN, *, traps_itself: boo
 
 # What the host does.
 
-async def _stop(bench: Bench, what: str, host: Host, run: Counted) -> None:
+async def _stop(bench: Bench, what: str, host: HardwareHost, run: Counted) -> None:
     """Stops all warps, looks whether each that lives has entered once, and no other, and lets them go."""
     before = run.counts(host)
     await host.modify("DBGR_CONTROL0", STOP_TRIGGER=1)
@@ -82,20 +82,20 @@ async def _stop(bench: Bench, what: str, host: Host, run: Counted) -> None:
     await host.modify("DBGR_CONTROL0", STOP_TRIGGER=0)
 
 
-async def _see_no_error(bench: Bench, what: str, host: Host) -> None:
+async def _see_no_error(bench: Bench, what: str, host: HardwareHost) -> None:
     """A warp with an error comes back to it for ever: a run that goes on would not end."""
     if not host.failed and (error := await host.field("HWW_WARP_ESR", "ERROR")):
         bench.fail(f"{what}: {WarpError(error).name} at {await host.read('HWW_WARP_ESR_PC'):#06x}")
 
 
-async def _run(host: Host, cycles: int) -> None:
+async def _run(host: HardwareHost, cycles: int) -> None:
     """Lets so many cycles pass, fewer if the grid ends."""
     end = host.cycles + cycles
     while host.cycles < end and not host.ended and not host.failed:
         await host.run(end - host.cycles)
 
 
-async def _issue(host: Host, count: int) -> None:
+async def _issue(host: HardwareHost, count: int) -> None:
     """Lets so many instructions issue, fewer if the grid ends. A cycle has one at most."""
     end = await host.read("instructions") + count
     while (left := end - await host.read("instructions")) > 0 and not host.ended and not host.failed:
@@ -109,7 +109,7 @@ def inject(bench: Bench, driver: TrapDriver, what: str, run: Counted, gaps: Iter
     """
     wait = _issue if instructions else _run
 
-    async def host_of(host: Host) -> None:
+    async def host_of(host: HardwareHost) -> None:
         for number, gap in enumerate(gaps):
             await wait(host, gap)
             if host.ended or host.failed:
@@ -128,7 +128,7 @@ def inject(bench: Bench, driver: TrapDriver, what: str, run: Counted, gaps: Iter
     return finished
 
 
-async def _step(host: Host, cycles: int) -> None:
+async def _step(host: HardwareHost, cycles: int) -> None:
     """Single steps for so many cycles: the handler does not pause, so each step leads to the next. Before it and behind
     it all warps are held once, so that nobody is left with a step to do.
     """

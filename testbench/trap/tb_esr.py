@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BreakpointMode
 from rtl.params import PRESETS
+from sim.checks.testbench import Bench
 from sim.engine import PysimEngine
-from sim.model.warp import Machine
-from sim.testbench import Bench
+from sim.model.warp.model import WarpModel
 from sim.toolchain.object_file import PARAMETER_BASE
 from testbench.sm.errors import ALL_REPORTED, ErrorCase, error_cases
 from testbench.trap.case import Debugger
@@ -108,7 +108,7 @@ def _check_silent(bench: Bench, driver: TrapDriver, case: ErrorCase) -> None:
         d.expect("interrupt", d.host.interrupted, False)
 
     mask = ALL_REPORTED & ~(1 << case.error.value)
-    ends = Machine(case.launch(_WARP, drains=True), report_mask=mask).run(_SILENT).status     # some go on for ever
+    ends = WarpModel(case.launch(_WARP, drains=True), report_mask=mask).run(_SILENT).status     # some go on for ever
     driver.debug(bench, f"{case.name}, not reported", case.launch(_WARP, drains=True), script, ends, mask)
 
 

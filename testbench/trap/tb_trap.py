@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
 from rtl.params import PRESETS, WARP_THREADS, SmParams
+from sim.checks.testbench import Bench
 from sim.engine import PysimEngine
-from sim.kernels.expected import complaints
-from sim.kernels.manifest import RUNS, build
-from sim.model.warp import Machine
-from sim.testbench import Bench
+from sim.model.warp.model import WarpModel
+from testbench.kernels.expected import complaints
+from testbench.kernels.manifest import RUNS, build
 from testbench.sm.random_programs import random_program
 from testbench.trap.case import BUSY, Debugger, TrapCase
 from testbench.trap.cases import CASES
@@ -118,7 +118,7 @@ def check_random_programs(bench: Bench, driver: TrapDriver, count: int, size: in
         left = inject(bench, driver, what, made, stops_often(source, gap), steps=50 * (number % 3), check=True)
         if alone:
             undisturbed = launch()
-            Machine(undisturbed).run()
+            WarpModel(undisturbed).run()
             bench.expect(f"{what}: what it leaves", memory_left(left), memory_left(undisturbed))
         bench.checked("random programs")
 

@@ -9,8 +9,8 @@ from rtl.isa.errors import WarpError
 from rtl.isa.registers import trap_bit
 from rtl.isa.trap_status import TRAP_REASONS
 from rtl.params import PRESETS, WARP_THREADS
+from sim.checks.testbench import Bench
 from sim.engine import CompiledEngine
-from sim.testbench import Bench
 from testbench import simulation
 from testbench.engine.designs import needs_compiled
 from testbench.model.trap_machine import events, on

@@ -13,7 +13,7 @@ from sim.engine import CompiledEngine
 from sim.machine.hardware import PERIOD
 from sim.machine.harness import Harness
 from sim.machine.traces import machine_traces
-from sim.model.warp import Machine
+from sim.model.warp.model import WarpModel
 from sim.waves import write_save_file
 from testbench import simulation
 from testbench.engine.designs import needs_compiled
@@ -122,4 +122,4 @@ def test_a_handler_that_changes_something_is_found(driver, monkeypatch):
 def test_threads_have_as_many_registers_as_the_trap_handler_needs():
     launch = with_handler(kernel("BPT.TRAP 0x1", "EXIT"), "MOV32I R47, 0x7", "RTT", registers=48)
     assert launch.registers == 48
-    assert Machine(launch).run().status == "ok"
+    assert WarpModel(launch).run().status == "ok"

@@ -10,10 +10,10 @@ from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from sim import run_tb
-from sim.command import CommandError, Parser
+from sim.checks import run_tb
+from sim.checks.testbench import run
 from sim.engine import choose
-from sim.testbench import run
+from sim.support.command import CommandError, Parser
 from sim.waves import picture, sequence
 from testbench.project.documented import ROOT, documented
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from PIL import Image
 
-from sim import run_tb
-from sim.command import CommandError, Parser
+from sim.checks import run_tb
+from sim.support.command import CommandError, Parser
 
 _SCRIPT = """\
 after 1500

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from sim import run_tb
-from sim.report.testbench import Report
-from sim.testbench import run
+from sim.checks import run_tb
+from sim.checks.report import Report
+from sim.checks.testbench import run
 from testbench.simulation import ENGINE
 from testbench.waves.pictures import pictures_of
 from testbench.waves.save_files import without_times

@@ -15,8 +15,8 @@ from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 from vcdvcd import VCDVCD
 
-from sim.command import CommandError
 from sim.engine import ENGINES, PysimEngine, run_cycles
+from sim.support.command import CommandError
 from sim.waves import Mark, Text, Trace, Tracer, View, picture, save_file_of, write_save_file
 from sim.waves.__main__ import main as waves
 from sim.waves.fst import FstFile

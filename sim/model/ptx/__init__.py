@@ -1,4 +1,4 @@
-"""What a PTX program means: every thread of the grid runs its own PTX, without machine code, masks or tokens.
+"""The PTX interpreter: every thread of the grid runs its own PTX, without machine code, masks or tokens.
 
 It knows only :mod:`sim.toolchain.ptx.module`: compiled code, NVIDIA's or this project's, must leave the same memory.
 
@@ -10,7 +10,8 @@ run                  the threads taking turns
 state                a thread with its frames; groups of neighbours, CTAs and their barriers
 program              functions as lists of operations
 slots, site          an instruction in its place: where its operands are, what is around it
-numbers, bits, reals what instructions compute: with integers, bits, floating-point numbers
+numbers, bits,       what instructions compute: with integers, bits, floating-point numbers
+floats
 video                likewise, of video instructions
 select, special      comparisons, selections, conversions, moves; special registers
 access               loads, stores, atomics

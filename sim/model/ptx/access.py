@@ -9,8 +9,8 @@ from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from sim.launch.memory import MemoryFaultError
 from sim.toolchain.ptx.module import Address, Immediate, Register, Sink, Space, Type, Variable, Vector
 
+from .floats import added
 from .numbers import number_of
-from .reals import added
 from .site import Maker, Site
 from .state import Operation, PtxFaultError, Thread
 

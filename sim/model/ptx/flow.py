@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 
+from sim.model.threads import ENDED
 from sim.toolchain.ptx.module import FunctionRef, Label, Register, Sink, Variable
 
 from .site import Maker, Site
 from .slots import Slots
-from .state import CALLED, ENDED, Code, Frame, Give, Operation, PtxFaultError, Take, Thread, TrappedError
+from .state import CALLED, Code, Frame, Give, Operation, PtxFaultError, Take, Thread, TrappedError
 
 __all__ = ["FLOW", "giver", "taker"]
 

@@ -4,10 +4,10 @@ from sim.toolchain.ptx.module import Function, Label, Register, Space, Variable
 
 from .access import ACCESS
 from .bits import BITS
+from .floats import REALS
 from .flow import FLOW, giver, taker
 from .launch import PtxLaunch
 from .numbers import ARITHMETIC, CARRYING, Compute
-from .reals import REALS
 from .select import SELECT
 from .site import Site
 from .slots import Slots
@@ -15,7 +15,7 @@ from .state import Code, Operation, Thread
 from .together import TOGETHER
 from .video import VIDEO
 
-__all__ = ["Program"]
+__all__ = ["PtxFunctions"]
 
 _MAKERS = {**SELECT, **ACCESS, **FLOW, **TOGETHER}
 _COMPUTE = {**ARITHMETIC, **BITS, **VIDEO}
@@ -23,7 +23,7 @@ KNOWN = frozenset({*_MAKERS, *_COMPUTE, *CARRYING, *REALS})
 """Opcodes that can be executed."""
 
 
-class Program:
+class PtxFunctions:
     """All functions of a launch's module, translated when they are first needed."""
 
     def __init__(self, launch: PtxLaunch) -> None:

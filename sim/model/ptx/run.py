@@ -1,21 +1,19 @@
-"""Runs a PTX program: threads take turns, each for a fixed number of instructions.
+"""Runs a PTX program: its threads take turns, as :mod:`sim.model.threads` says.
 
-So one that spins can't starve the one that it waits for. For a program without races the memory that is left is that
-of compiled code.
+For a program without races the memory that is left is that of compiled code.
 """
 
 from collections import deque
 from dataclasses import dataclass
-from itertools import product
+
+from sim.model.threads import TURN, check_nobody_waits, cta_positions, take_turns
 
 from .launch import PtxLaunch
-from .program import Program
+from .program import PtxFunctions
 from .state import CALLED, Cta, PtxFaultError, Thread, TrappedError
 
 __all__ = ["PtxResult", "PtxRunError", "run"]
 
-TURN = 256
-"""Instructions that a thread executes before it is another's turn, unless the caller says otherwise."""
 MAX_INSTRUCTIONS = 50_000_000
 """Where a run is taken to be a runaway, unless the caller says otherwise."""
 
@@ -45,20 +43,32 @@ class _Run:
         self.length = turn
         self.runnable: deque[Thread] = deque()
         self.ctas: list[Cta] = []
-        program = Program(launch)
+        self.trap: int | None = None
+        program = PtxFunctions(launch)
         entry = program.code(launch.entry.name)
-        width, height, depth = launch.grid
-        for z, y, x in product(range(depth), range(height), range(width)):
+        for position in cta_positions(launch.grid):
             frames = [entry.frame(launch.local_offsets[1]) for _ in range(launch.threads)]
             for frame in frames:
                 for take, content in zip(entry.takes, launch.parameters, strict=True):
                     take(frame, content)
-            self.ctas.append(Cta(launch, (x, y, z), frames, self.runnable))
+            self.ctas.append(Cta(launch, position, frames, self.runnable))
         if backwards:
             self.runnable.reverse()
 
-    def turn(self, thread: Thread) -> None:
-        """Runs a thread until its turn is over, it waits, or it ends."""
+    def turn(self, thread: Thread) -> int:
+        """Runs a thread until its turn is over, it waits, or it ends; returns the instructions that it executed."""
+        before = thread.executed
+        try:
+            self.execute(thread)
+        except PtxFaultError as fault:
+            raise PtxRunError(thread, str(fault)) from None
+        except TrappedError:
+            self.trap = thread.frame.code.instructions[thread.frame.index].line
+            self.runnable.clear()
+        return thread.executed - before
+
+    def execute(self, thread: Thread) -> None:
+        """Executes the instructions of a turn."""
         frame = thread.frame
         operations, values, index = frame.code.operations, frame.values, frame.index
         for _ in range(self.length):
@@ -79,26 +89,11 @@ class _Run:
         self.runnable.append(thread)
 
     def all_turns(self) -> PtxResult:
-        executed = 0
-        while self.runnable:
-            thread = self.runnable.popleft()
-            before = thread.executed
-            try:
-                self.turn(thread)
-            except PtxFaultError as fault:
-                raise PtxRunError(thread, str(fault)) from None
-            except TrappedError:
-                line = thread.frame.code.instructions[thread.frame.index].line
-                return PtxResult(executed + thread.executed - before, line)
-            executed += thread.executed - before
-            if executed > self.limit:
-                raise PtxRunError(thread, f"still running after {self.limit} instructions")
-        for cta in self.ctas:
-            for group in cta.groups:
-                for thread in group.threads:
-                    if thread.arrival is not None:
-                        raise PtxRunError(thread, "waits at a barrier that the rest of its CTA will not reach")
-        return PtxResult(executed)
+        """Runs every thread to its end, or all to the first trap."""
+        executed = take_turns(self.runnable, self.turn, self.limit, PtxRunError)
+        if self.trap is None:
+            check_nobody_waits(self.ctas, PtxRunError)
+        return PtxResult(executed, self.trap)
 
 
 def run(launch: PtxLaunch, *, max_instructions: int = MAX_INSTRUCTIONS, turn: int = TURN,

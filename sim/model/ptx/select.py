@@ -18,8 +18,8 @@ from sim.toolchain.ptx.module import (
     Vector,
 )
 
+from .floats import compares, converted
 from .numbers import number_of, saturated
-from .reals import compares, converted
 from .site import Maker, Site
 from .special import special_value
 from .state import Operation, Thread

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Mapping
 
 from rtl.isa.barriers import BARRIERS
+from rtl.isa.kinds import ShuffleMode
 from rtl.params import WARP_THREADS
+from sim.model.threads import WAITING, Arrival, shuffle_source
 from sim.toolchain.ptx.module import Sink
 
 from .site import Maker, Site
-from .state import WAITING, Arrival, Meeting, Operation, PtxFaultError, Thread
+from .state import Meeting, Operation, PtxFaultError, Thread
 
 __all__ = ["TOGETHER"]
 
@@ -54,33 +56,16 @@ def _active_mask(site: Site) -> Operation:
     return _meeting(meet)
 
 
-def _source(mode: str, lane: int, b: int, c: int) -> tuple[int, bool]:
-    """The lane that a lane reads, and whether it is inside its segment."""
-    segment, clamp = c >> 8 & 31, c & 31
-    b &= 31
-    last = lane & segment | clamp & ~segment
-    match mode:
-        case "up":
-            return lane - b, lane - b >= last
-        case "down":
-            return lane + b, lane + b <= last
-        case "bfly":
-            return lane ^ b, lane ^ b <= last
-        case _:
-            source = lane & segment | b & ~segment
-            return source, source <= last
-
-
 def _shuffle(site: Site) -> Operation:
     """A lane outside of the segment gives a thread its own value. Who does not come gives 0 (ours)."""
     d, p, a, b, c = site.places[:5]
-    mode = site.instruction.operation
+    mode = ShuffleMode[site.instruction.operation.upper()]
 
     def meet(members: list[Thread]) -> None:
         given = {thread.lane: thread.frame.values[a] for thread in members}
         for thread in members:
             values = thread.frame.values
-            source, inside = _source(mode, thread.lane, values[b], values[c])
+            source, inside = shuffle_source(mode, thread.lane, values[b], values[c])
             values[d] = given.get(source if inside else thread.lane, 0)
             values[p] = int(inside)
     return _meeting(meet)

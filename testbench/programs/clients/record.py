@@ -11,12 +11,12 @@ from contextlib import closing
 from pathlib import Path
 
 from rtl.params import PRESETS
-from sim.command import CommandError, Parser, write_file
 from sim.cuda.compilers import JitOptions
 from sim.cuda.device import Device
 from sim.cuda.server import Server
 from sim.cuda.setup import environment
 from sim.runner import ModelRunner
+from sim.support.command import CommandError, Parser, write_file
 from sim.toolchain.module import Module
 
 _MEMORY = 1 << 30

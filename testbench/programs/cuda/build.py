@@ -12,9 +12,9 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from sim.command import OutputError, Parser, write_file
-from sim.kernels.manifest import DEBUG, LEVELS, Run
+from sim.support.command import OutputError, Parser, write_file
 from sim.toolchain.cuda import CompilerError, cubin_of_ptx, ptx_of_cuda
+from testbench.kernels.manifest import DEBUG, LEVELS, Run
 from testbench.programs.cuda.host import HostError, words_left
 from testbench.programs.cuda.runs import CUDA_RUNS, expectation_file
 

@@ -8,8 +8,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from sim.kernels.manifest import LEVELS, Run
 from sim.launch import Argument, Buffer, Scalar
+from testbench.kernels.manifest import LEVELS, Run
 
 COMPILER = shutil.which("g++")
 """The compiler, None where it is missing."""

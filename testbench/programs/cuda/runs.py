@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from sim.kernels.manifest import DEBUG, LEVELS, Run, read
-from sim.kernels.outcome import Exact
 from sim.launch import Launch
 from sim.launch.memory import Memory
+from testbench.kernels.manifest import DEBUG, LEVELS, Run, read
+from testbench.kernels.outcome import Exact
 
 _HERE = Path(__file__).parent
 CUDA_LEVELS = (*LEVELS, DEBUG)

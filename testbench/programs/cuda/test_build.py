@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from sim.kernels.manifest import Run, read
 from sim.toolchain.cuda import CompilerError, cubin_of_ptx, ptx_of_cuda
+from testbench.kernels.manifest import Run, read
 from testbench.programs.cuda import build
 from testbench.programs.cuda.host import COMPILER, HostError, words_left
 from testbench.programs.cuda.runs import CUDA_RUNS, expectation_file

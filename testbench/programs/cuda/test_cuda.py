@@ -6,7 +6,6 @@ from functools import cache
 
 import pytest
 
-from sim.kernels.manifest import DEBUG, LEVELS, build
 from sim.launch import Launch, prepare
 from sim.toolchain.assembler import assemble
 from sim.toolchain.compiler import compile_module
@@ -14,6 +13,7 @@ from sim.toolchain.cubin import load, read_cubin
 from sim.toolchain.ptx.front_end import read_ptx
 from testbench.ended import on_threads, on_warps
 from testbench.execute.refused import refused_words
+from testbench.kernels.manifest import DEBUG, LEVELS, build
 from testbench.programs.cuda.runs import CUDA_LEVELS, CUDA_RUNS, complaints, expectation_file
 
 LIMIT = 50_000

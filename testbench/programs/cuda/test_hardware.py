@@ -8,10 +8,10 @@ from functools import cache
 
 import pytest
 
+from sim.checks.testbench import run
 from sim.engine import CompiledEngine
-from sim.kernels.manifest import DEBUG, LEVELS
-from sim.testbench import run
 from testbench.engine.designs import needs_compiled
+from testbench.kernels.manifest import DEBUG, LEVELS
 from testbench.programs.cuda.runs import CUDA_RUNS
 from testbench.sm import tb_sm
 from testbench.sm.driver import SmDriver

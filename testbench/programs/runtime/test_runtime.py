@@ -16,8 +16,8 @@ from sim.launch.runtime import HEAP_MEMORY
 from sim.machine.hardware import Hardware
 from sim.model.ptx import launch as ptx_launch
 from sim.model.ptx.run import run as run_ptx
-from sim.model.thread import run as run_threads
-from sim.model.warp import Machine
+from sim.model.thread.run import run as run_threads
+from sim.model.warp.model import WarpModel
 from sim.report.output import Output, output_of
 from sim.run import main
 from sim.toolchain.cubin import read_cubin
@@ -270,7 +270,7 @@ def test_a_heap_that_is_full_has_no_more_blocks():
                                                  (1 << 20, 0, False)])
 def test_only_blocks_can_be_freed_and_only_once(offset, again, ends):
     launch = prepare(module("frees", "O3.cubin"), [Scalar(offset, 4), Scalar(again, 4)], block=(1, 1, 1))
-    result = Machine(launch).run(LIMIT)
+    result = WarpModel(launch).run(LIMIT)
     assert (result.status == "ok") == ends, result
 
 

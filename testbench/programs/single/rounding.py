@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.command import Parser
 from sim.launch import Buffer, Launch, prepare
+from sim.support.command import Parser
 from sim.toolchain.cubin import read_cubin
 from testbench.double.numbers import EDGES as DOUBLE_EDGES
 from testbench.double.numbers import SIGN, doubles

@@ -7,13 +7,13 @@ import numpy as np
 
 from rtl.params import PRESETS
 from sim.engine import ENGINES
-from sim.kernels.manifest import LEVELS
 from sim.launch import Buffer, Launch, prepare
 from sim.machine.hardware import Hardware
 from sim.toolchain.cubin import read_cubin
 from sim.toolchain.from_ptx import read_ptx_program
 from sim.toolchain.module import Module
 from testbench.ended import in_lockstep, on_threads, on_warps
+from testbench.kernels.manifest import LEVELS
 from testbench.programs.single.rounding import LIMIT, words
 
 __all__ = ["FOLDER", "MADE", "on_both_models", "on_hardware"]

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from sim.kernels.manifest import LEVELS
 from sim.run import main
 from sim.toolchain.cuda import CompilerError
 from testbench.engine.designs import needs_compiled
+from testbench.kernels.manifest import LEVELS
 from testbench.programs.cuda.build import optimised
 from testbench.programs.single.cases import CASES
 from testbench.programs.single.runs import FOLDER, MADE, on_both_models, on_hardware

@@ -15,7 +15,7 @@ from sim.launch import prepare
 from sim.launch.arguments import parse_arguments
 from sim.launch.programs import read_program
 from sim.machine.hardware import Hardware
-from sim.machine.host import Host
+from sim.machine.host import HardwareHost
 from sim.toolchain.spelling import spell
 
 _PROGRAM = Path(__file__).with_name("recursion.sass")
@@ -31,7 +31,7 @@ def main() -> None:
     image = install_context_switch(prepare(read_program(str(_PROGRAM)), arguments, block=(_THREADS, 1, 1), crs=1024))
     hardware = Hardware(PRESETS["tiny"], choose()[0])
 
-    async def leave(host: Host) -> None:
+    async def leave(host: HardwareHost) -> None:
         await host.run(_CYCLES)
         await save_grid(host, image, _LIMIT)
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 
-from sim.command import OutputError, Parser
-from sim.kernels.manifest import LEVELS
+from sim.support.command import OutputError, Parser
 from sim.toolchain.cuda import CompilerError, cubin_of_ptx
+from testbench.kernels.manifest import LEVELS
 from testbench.programs.cuda.build import update
 from testbench.programs.video.reference import KERNELS, SEVERAL
 

@@ -7,7 +7,6 @@ import pytest
 
 from rtl.params import PRESETS
 from sim.engine import ENGINES
-from sim.kernels.manifest import LEVELS
 from sim.launch import Buffer, Launch, prepare
 from sim.machine.hardware import Hardware
 from sim.model.ptx.launch import place
@@ -23,6 +22,7 @@ from sim.toolchain.module import Module
 from sim.toolchain.ptx.front_end import parse_ptx
 from testbench.ended import in_lockstep, on_threads, on_warps
 from testbench.engine.designs import needs_compiled
+from testbench.kernels.manifest import LEVELS
 from testbench.programs.video.build import FOLDER, THREADS, kernels
 from testbench.programs.video.reference import KERNELS, instructions, meaning
 from testbench.words import contents

@@ -1,0 +1,149 @@
+"""Cycles that an instruction takes, by class: of one warp alone, where each instruction depends on the one before; of
+several warps, whose instructions depend on nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tqdm import tqdm
+
+from rtl.params import WARP_THREADS
+from sim.checks.benchmarks.machine import BenchmarkMachine, Loop, stall_cycles
+
+__all__ = ["CLASSES", "ClassRow", "InstructionClass", "class_table"]
+
+_POINTER = "MOV R2, c[0x0][buffer]\nMOV R3, c[0x0][buffer+4]"
+_CHAIN = f"{_POINTER}\nSTG.E.64 [R2], R2"
+_REPETITIONS = 6
+"""In a turn of the loop. A multiple of 6: code is padded to two groups of three instructions."""
+_FIRST_NUMBER = 10
+"""Of the repetitions: R# is a register that nothing else uses."""
+_HALF = "S2R R5, SR_LANEID\nISETP.LT.AND P0, PT, R5, 0x10, PT"
+_OWN_PLACE = "S2R R4, SR_TID.X\nSHL R4, R4, 0x2"
+_OWN_WORD = f"{_OWN_PLACE}\n{_POINTER}\nIADD R2.CC, R2, R4\nIADD.X R3, R3, RZ"
+_WARPS = 8
+"""That execute instructions which depend on nothing."""
+
+
+@dataclass(frozen=True)
+class InstructionClass:
+    """A class of instructions: text that is repeated, in the loop and ``behind`` the kernel's EXIT, with ``#`` for the
+    number of the repetition, from 10 on, in labels and destinations. ``before`` is executed once. With several warps,
+    threads have their own word in R4 bytes of shared memory, or at R2, if ``before`` says so. With ``floats`` the
+    machine needs them.
+    """
+
+    name: str
+    text: str
+    before: str = ""
+    behind: str = ""
+    directives: str = ""
+    warps: int = 1
+    floats: bool = False
+
+    def loop(self, count: int) -> Loop:
+        """A loop around so many repetitions."""
+        body, behind = ("\n".join(text.replace("#", str(_FIRST_NUMBER + number)) for number in range(count))
+                        for text in (self.text, self.behind))
+        return Loop(self.name, body, self.before, behind, self.directives)
+
+
+_SHARED, _SHARED_EACH = ".shared 256", f".shared {4 * WARP_THREADS * _WARPS}"
+CLASSES: tuple[InstructionClass, ...] = (
+    InstructionClass("arithmetic: IADD to IADD", "IADD R5, R5, 0x1"),
+    InstructionClass("arithmetic: XMAD to XMAD", "XMAD R5, R5, R5, R5"),
+    InstructionClass("carry: IADD.CC to IADD.X", "IADD.X R5.CC, R5, R5"),
+    InstructionClass("predicate: ISETP to operand", "ISETP.NE.AND P1, PT, R5, RZ, P1"),
+    InstructionClass("predicate: ISETP to guard", "@!P1 ISETP.NE.AND P1, PT, R5, RZ, PT"),
+    InstructionClass("product: IMUL to IMUL", "IMUL R5, R5, R5"),
+    InstructionClass("field: BFE to BFE", "BFE R5, R5, R6"),
+    InstructionClass("bytes: PRMT to PRMT", "PRMT R5, R5, R6, R5"),
+    InstructionClass("address: LEA.HI to LEA.HI", "LEA.HI R5, R5, R6, R5, 0x2"),
+    InstructionClass("conversion: POPC to POPC", "POPC R5, R5"),
+    InstructionClass("conversion: I2I to I2I", "I2I.U32.U16 R5, R5"),
+    InstructionClass("S2R", "S2R R5, SR_LANEID"),
+    InstructionClass("VOTE to VOTE", "VOTE.ANY R5, P1, P1"),
+    InstructionClass("SHFL to SHFL", "SHFL.BFLY PT, R5, R5, 0x1, 0x1f"),
+    InstructionClass("LDC to LDC", "LDC R5, c[0x2][R5]", directives=".const 2 zeros\n.word 0, 0, 0, 0"),
+    InstructionClass("LDS to LDS", "LDS R5, [R5]", directives=_SHARED),
+    InstructionClass("STS", "STS [RZ], R5", directives=_SHARED),
+    InstructionClass("LDG to LDG", "LDG.E.64 R2, [R2]", before=_CHAIN),
+    InstructionClass("STG", "STG.E [R2], R5", before=_POINTER),
+    InstructionClass("ATOM to ATOM, one address", "ATOM.E.ADD R5, [R2], R5", before=_POINTER),
+    InstructionClass("ATOM to ATOM of floats, one address", "ATOM.E.ADD.F32.FTZ.RN R5, [R2], R5", before=_POINTER,
+                     floats=True),
+    InstructionClass("ATOMS to ATOMS, one address", "ATOMS.ADD R5, [RZ], R5", directives=_SHARED),
+    InstructionClass("MEMBAR.CTA", "MEMBAR.CTA"),
+    InstructionClass("MEMBAR.GL", "MEMBAR.GL"),
+    *(InstructionClass(f"BAR.SYNC, {warps} {'warp' if warps == 1 else 'warps'}", "BAR.SYNC 0x0", warps=warps)
+      for warps in (1, 8)),
+    InstructionClass("BRA, taken", "BRA .B#\n.B#:"),
+    InstructionClass("BRA, not taken", "@P1 BRA turn"),
+    InstructionClass("EXIT, not taken", "@P1 EXIT"),
+    InstructionClass("BRX", "BRX R6 0x0"),
+    InstructionClass("MOV32I to BRX", "MOV32I R6, 0x0\nBRX R6 0x0"),
+    InstructionClass("SSY, SYNC", "SSY .J#\nSYNC\n.J#:"),
+    InstructionClass("PBK, BRK", "PBK .J#\nBRK\n.J#:"),
+    InstructionClass("CAL, RET", "CAL .F#", behind=".F#:\nRET"),
+    InstructionClass("SSY, BRA that diverges, SYNC, SYNC", "SSY .J#\n@P0 BRA .D#\nSYNC\n.D#:\nSYNC\n.J#:",
+                     before=_HALF),
+    InstructionClass(f"RED of floats, consecutive words, {_WARPS} warps", "RED.E.ADD.F32.FTZ.RN [R2], R5", _OWN_WORD,
+                     warps=_WARPS, floats=True),
+    *(InstructionClass(f"{name}, {_WARPS} warps", text, before, directives=directives, warps=_WARPS)
+      for name, text, before, directives in (
+        ("LDG, coalesced", "LDG.E R#, [R2]", _OWN_WORD, ""),
+        ("STG, coalesced", "STG.E [R2], R5", _OWN_WORD, ""),
+        ("RED, consecutive words", "RED.E.ADD [R2], R5", _OWN_WORD, ""),
+        ("LDS, no conflict", "LDS R#, [R4]", _OWN_PLACE, _SHARED_EACH),
+        ("STS, no conflict", "STS [R4], R5", _OWN_PLACE, _SHARED_EACH),
+        ("ATOMS, consecutive words", "ATOMS.ADD R#, [R4], R5", _OWN_PLACE, _SHARED_EACH),
+        ("IADD", "IADD R#, R5, 0x1", "", ""),
+        ("PRMT", "PRMT R#, R5, R6, R5", "", ""),
+        ("SHFL", "SHFL.BFLY PT, R#, R5, 0x1, 0x1f", "", ""),
+        ("POPC", "POPC R#, R5", "", ""))),
+)
+"""What is measured. Predicate P1 and R5, R6 are 0 at the start."""
+
+
+@dataclass(frozen=True)
+class ClassRow:
+    """Instructions of a repetition by each of so many warps, the cycles that all of them take for one, and the sum of
+    its stall counts, which are what NVIDIA's assembler leaves at least.
+    """
+
+    name: str
+    warps: int
+    instructions: float
+    cycles: float
+    stall: float
+
+    @property
+    def per_instruction(self) -> float:
+        """Cycles for each instruction, of all warps."""
+        return self.cycles / self.instructions / self.warps
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self) | {"cycles_per_instruction": self.per_instruction}
+
+
+def class_table(machine: BenchmarkMachine, names: Sequence[str] | None = None,
+                turns: tuple[int, int] = (2, 34)) -> list[ClassRow]:
+    """A row for every class, or for those with these names. The loop's own instructions drop out: it is run with twice
+    as many repetitions, too. The end of a grid is seen some cycles late: few turns give rough figures.
+
+    A class with more warps than the machine has is measured with those that it has.
+    """
+    rows = []
+    chosen = [each for each in CLASSES if (names is None or each.name in names)
+              and (machine.params.floats or not each.floats)]
+    for each in tqdm(chosen, unit=" classes", disable=None, leave=False):
+        warps = min(each.warps, machine.params.warps)
+        modules = [each.loop(count).module() for count in (_REPETITIONS, 2 * _REPETITIONS)]
+        once, twice = (machine.steady(module, warps, turns) for module in modules)
+        repeated = _REPETITIONS * (turns[1] - turns[0])
+        stall = (stall_cycles(modules[1]) - stall_cycles(modules[0])) / _REPETITIONS
+        rows.append(ClassRow(each.name, warps, (twice["instructions"] - once["instructions"]) / repeated / warps,
+                             (twice["cycles"] - once["cycles"]) / repeated, stall))
+    return rows

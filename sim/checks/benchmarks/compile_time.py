@@ -1,0 +1,79 @@
+"""How long large programs in PTX take to compile."""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+from tqdm import tqdm
+
+from sim.support.garbage_collection import collector_off
+from sim.toolchain.assembler import assemble_statements
+from sim.toolchain.compiler import compile_statements
+from sim.toolchain.elf_writer import write_object
+from sim.toolchain.ptx.front_end import parse_ptx
+
+from .large_programs import LARGE_PROGRAMS
+
+__all__ = ["CompileRow", "compile_table"]
+
+_QUICK = 10
+"""Quick programs are so many times smaller."""
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class CompileRow:
+    """A program of ``size`` bytes, and the seconds of processor time that each part of the compiler takes.
+
+    ``growth``: by how much a byte takes longer in a program of that size than in one of half the size; 1 where the time
+    grows with the program.
+    """
+
+    kind: str
+    size: int
+    front_end: float
+    compiler: float
+    assembler: float
+    growth: float
+
+    @property
+    def seconds(self) -> float:
+        """Of all parts."""
+        return self.front_end + self.compiler + self.assembler
+
+    @property
+    def rate(self) -> float:
+        """Kilobytes (1000) of PTX in a second."""
+        return self.size / self.seconds / 1000
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self) | {"seconds": self.seconds, "rate": self.rate}
+
+
+def _timed(function: Callable[[], _Result]) -> tuple[_Result, float]:
+    begun = time.process_time()
+    return function(), time.process_time() - begun
+
+
+def _parts(text: str, name: str) -> list[float]:
+    """The seconds of front end, compiler and assembler."""
+    with collector_off():
+        module, front_end = _timed(lambda: parse_ptx(text, name))
+        statements, compiler = _timed(lambda: compile_statements(module))
+        _, assembler = _timed(lambda: write_object(assemble_statements(statements, name)))
+    return [front_end, compiler, assembler]
+
+
+def compile_table(quick: bool) -> list[CompileRow]:
+    """A row for every kind, with a progress bar on a terminal."""
+    rows = []
+    for kind, (generator, size) in tqdm(LARGE_PROGRAMS.items(), unit=" programs", disable=None, leave=False):
+        whole, half = (generator(count) for count in ((size // _QUICK, size // _QUICK // 2) if quick
+                                                      else (size, size // 2)))
+        half_seconds = sum(_parts(half, kind))
+        parts = _parts(whole, kind)
+        growth = sum(parts) / len(whole) / (half_seconds / len(half))
+        rows.append(CompileRow(kind, len(whole), parts[0], parts[1], parts[2], growth))
+    return rows

@@ -1,0 +1,132 @@
+"""How busy programs in single precision keep the lanes: a matrix product and the pull of bodies, compiled here."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from sim.checks.benchmarks.machine import BenchmarkError, BenchmarkMachine
+from sim.checks.benchmarks.work import work_of
+from sim.launch import Buffer, Launch, Scalar, lacking, prepare
+from sim.launch.memory import Memory
+from sim.toolchain.from_ptx import read_ptx_program
+
+__all__ = ["FLOAT_AIM", "PROGRAMS", "FloatProgram", "FloatRow", "float_table", "measured"]
+
+FLOAT_AIM = 0.9
+"""Of the cycles in which the lanes have something to do."""
+_HERE = Path(__file__).parent / "programs"
+_THREADS = 64
+_TILE = 32
+"""Rows and columns that a CTA has of the product."""
+_OTHERS = 256
+"""That a CTA has of those that bodies pull."""
+Numbers = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class FloatProgram:
+    """A program: its file, its grid of CTAs of 64 threads, the inputs by name, and the numbers behind them.
+
+    The first buffer is ``exact`` afterwards, but for a relative and absolute ``error``.
+    """
+
+    name: str
+    grid: tuple[int, int, int]
+    inputs: dict[str, Numbers]
+    counts: tuple[int, ...]
+    exact: Numbers
+    error: float
+
+    def launch(self) -> Launch:
+        """A launch in a memory of its own."""
+        buffers = [Buffer("out", bytes(self.exact.nbytes)),
+                   *(Buffer(name, content.tobytes()) for name, content in self.inputs.items())]
+        return prepare(read_ptx_program(_HERE / f"{self.name}.ptx"),
+                       [*buffers, *(Scalar(count, 4) for count in self.counts)], grid=self.grid, block=(_THREADS, 1, 1))
+
+    def check(self, launch: Launch, memory: Memory) -> None:
+        """BenchmarkError where the memory has something else."""
+        left = np.frombuffer(memory.read(*launch.buffers["out"]), np.float32).reshape(self.exact.shape)
+        for place in np.argwhere(~np.isclose(left, self.exact, rtol=self.error, atol=self.error))[:1]:
+            at = tuple(place.tolist())
+            raise BenchmarkError(f"{self.name}: out{list(at)} is {left[at]}, not {self.exact[at]}")
+
+
+def _product(width: int, depth: int) -> FloatProgram:
+    """Each sum is a chain of fused multiply-adds, which here doubles round as singles do once."""
+    source = np.random.default_rng(1)
+    a, b = (source.uniform(-1, 1, shape).astype(np.float32) for shape in ((width, depth), (depth, width)))
+    exact = np.zeros((width, width), np.float32)
+    for step in range(depth):
+        exact = (np.outer(a[:, step].astype(np.float64), b[step]) + exact).astype(np.float32)
+    return FloatProgram("float_product", (width // _TILE, width // _TILE, 1), {"a": a, "b": b}, (width, depth),
+                        exact, 0.0)
+
+
+def _bodies(others: int, count: int) -> FloatProgram:
+    source = np.random.default_rng(2)
+    pulled, bodies = (source.uniform(-1, 1, (number, 4)).astype(np.float32) for number in (others, count))
+    distance = bodies[None, :, :3].astype(np.float64) - pulled[:, None, :3]
+    pull = bodies[None, :, 3] / ((distance ** 2).sum(axis=2) + 1 / 128) ** 1.5
+    exact = np.zeros((others, 4), np.float32)
+    exact[:, :3] = (pull[:, :, None] * distance).sum(axis=1)
+    return FloatProgram("bodies", (others // _OTHERS, 1, 1), {"others": pulled, "bodies": bodies}, (count,), exact,
+                        1e-4)
+
+
+PROGRAMS: tuple[Callable[[], FloatProgram], ...] = (lambda: _product(64, 128), lambda: _bodies(1024, 64))
+"""Makers of the programs."""
+
+
+@dataclass(frozen=True)
+class FloatRow:
+    """A run: its cycles, the lane instructions of its warps, how often units read and wrote registers, ``idle`` cycles.
+
+    A load or a function has the lanes for its operands and for each register of its result, as many beats as an
+    instruction that computes.
+    """
+
+    name: str
+    lanes: int
+    beats: int
+    cycles: int
+    instructions: int
+    lane_instructions: int
+    accesses: int
+    idle: int
+
+    @property
+    def computing(self) -> float:
+        """The share of the cycles in which the lanes compute."""
+        return self.lane_instructions * self.beats / self.cycles
+
+    @property
+    def busy(self) -> float:
+        """The share in which they compute, or registers pass them."""
+        return (self.lane_instructions + self.accesses) * self.beats / self.cycles
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self) | {"computing": self.computing, "busy": self.busy, "aim": FLOAT_AIM}
+
+
+def measured(machine: BenchmarkMachine, program: FloatProgram) -> FloatRow:
+    """Runs a program; BenchmarkError when it does not leave what it should."""
+    params, launch = machine.params, program.launch()
+    if (missing := lacking(launch, params)) is not None:
+        raise BenchmarkError(f"{program.name}: {missing[0]}, and the machine has {missing[1]}")
+    result = machine.run(launch)
+    program.check(launch, machine.memory)
+    work, counters = work_of(program.launch(), params.warps), result.counters
+    return FloatRow(program.name, params.lanes, params.beats, result.cycles, work.instructions, work.lane_instructions,
+                    counters["lane_operations"], counters["idle"])
+
+
+def float_table(machine: BenchmarkMachine) -> list[FloatRow]:
+    """A row for each program."""
+    return [measured(machine, make()) for make in tqdm(PROGRAMS, unit=" programs", disable=None, leave=False)]

@@ -1,0 +1,71 @@
+"""Instructions that compiled kernels execute, beside what NVIDIA's assembler makes of the same PTX."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tqdm import tqdm
+
+from sim.launch import Launch, prepare
+from sim.model.warp.model import WarpModel
+from sim.toolchain.cubin import load
+from sim.toolchain.from_ptx import object_of_ptx
+from testbench.kernels.manifest import LEVELS, RUNS, Run, build
+
+__all__ = ["PtxRow", "ptx_table", "total"]
+
+_WARPS = 64
+_LIMIT = 10_000_000
+_OTHER_PROGRAM = "k12_callprototype_param"
+"""Its run with NVIDIA's code calls a place in that code: there is nothing to compare."""
+
+
+@dataclass(frozen=True)
+class PtxRow:
+    """Warp instructions that a kernel's first run retires: compiled here, and by NVIDIA's assembler at -O0 and -O3."""
+
+    kernel: str
+    compiled: int
+    unoptimised: int
+    optimised: int
+
+    @property
+    def to_unoptimised(self) -> float:
+        """What this compiler's code executes for one instruction of -O0."""
+        return self.compiled / self.unoptimised
+
+    @property
+    def to_optimised(self) -> float:
+        """The same for -O3."""
+        return self.compiled / self.optimised
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self) | {"to_unoptimised": self.to_unoptimised, "to_optimised": self.to_optimised}
+
+
+def _launch(run: Run) -> Launch:
+    """The run's kernel, compiled here."""
+    return prepare(load(object_of_ptx(str(run.ptx))), run.launch_arguments(LEVELS[-1]), grid=run.grid, block=run.block,
+                   dynamic_shared=run.dynamic_shared)
+
+
+def _instructions(launch: Launch) -> int:
+    return WarpModel(launch, warps=_WARPS).run(_LIMIT).instructions
+
+
+def total(rows: Sequence[PtxRow]) -> PtxRow:
+    """The sums of some rows, as one."""
+    return PtxRow("total", *(sum(column) for column in zip(
+        *((row.compiled, row.unoptimised, row.optimised) for row in rows), strict=True)))
+
+
+def ptx_table() -> list[PtxRow]:
+    """A row for every kernel, with a progress bar on a terminal."""
+    rows = []
+    kernels = sorted({run.kernel for run in RUNS.values()} - {_OTHER_PROGRAM})
+    for kernel in tqdm(kernels, unit=" kernels", disable=None, leave=False):
+        run = RUNS[kernel]
+        theirs = [_instructions(build(run, level)) for level in LEVELS]
+        rows.append(PtxRow(kernel, _instructions(_launch(run)), *theirs))
+    return rows

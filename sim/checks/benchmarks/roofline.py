@@ -1,0 +1,118 @@
+"""How near programs come to what lanes, memory and issue allow: cycles beside the least that such a machine needs."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+from tqdm import tqdm
+
+from rtl.isa.tokens import LINE_BYTES
+from rtl.params import SmParams
+from sim.checks.benchmarks import streaming
+from sim.checks.benchmarks.machine import BenchmarkError, BenchmarkMachine
+from sim.checks.benchmarks.work import Work, work_of
+from sim.launch import Launch, lacking
+from testbench.kernels.expected import complaints
+from testbench.kernels.manifest import LEVELS, RUNS, Run, build
+
+__all__ = ["QUICK", "RooflineRow", "left_out", "roofline_table"]
+
+_LEVEL = LEVELS[-1]
+QUICK = ("k01_vecadd", "k49_dynamic_shared")
+"""Programs of a short run."""
+
+
+@dataclass(frozen=True)
+class RooflineRow:
+    """A program that ran on a machine and left what it should: its cycles and its work.
+
+    ``streaming``: it is one of those that were written to measure memory.
+    """
+
+    name: str
+    streaming: bool
+    lanes: int
+    cycles: int
+    work: Work
+
+    @property
+    def bound(self) -> int:
+        """The least cycles that a machine with as many lanes needs."""
+        return self.work.bound(self.lanes)
+
+    @property
+    def ratio(self) -> float:
+        """Of 1: how much of the time something is at its limit."""
+        return self.bound / self.cycles
+
+    @property
+    def limit(self) -> str:
+        """What the bound comes from."""
+        figures = {"lanes": self.work.beats(self.lanes), "memory": self.work.lines, "issue": self.work.instructions}
+        return max(figures, key=lambda name: figures[name])
+
+    @property
+    def intensity(self) -> float | None:
+        """Operations of threads for a byte of memory; None without memory."""
+        return self.work.operations / (self.work.lines * LINE_BYTES) if self.work.lines else None
+
+    @property
+    def rate(self) -> float:
+        """Operations of threads in a cycle."""
+        return self.work.operations / self.cycles
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        figures = {name: getattr(self, name) for name in ("bound", "ratio", "limit", "intensity", "rate")}
+        return asdict(self) | {"beats": self.work.beats(self.lanes)} | figures
+
+
+@dataclass(frozen=True)
+class _Program:
+    """Something to run: how a launch of it is made, and what is wrong with one that has ended."""
+
+    name: str
+    streaming: bool
+    launch: Callable[[], Launch]
+    complaints: Callable[[Launch], list[str]]
+
+
+def _kernel(run: Run) -> _Program:
+    return _Program(run.kernel, False, partial(build, run, _LEVEL), partial(complaints, run, _LEVEL))
+
+
+def _programs() -> Iterable[_Program]:
+    """The streaming programs; the first run of each kernel, as NVIDIA's assembler made it, without those that trap."""
+    for make in streaming.STREAMING:
+        program = make()
+        yield _Program(program.name, True, partial(streaming.launch, program), partial(streaming.complaints, program))
+    yield from (_kernel(run) for run in RUNS.values() if not run.label and not run.traps)
+
+
+def _row(machine: BenchmarkMachine, program: _Program) -> RooflineRow:
+    params = machine.params
+    launch = program.launch()
+    result = machine.run(launch)
+    for line in program.complaints(replace(launch, memory=machine.memory)):
+        raise BenchmarkError(line)
+    return RooflineRow(program.name, program.streaming, params.lanes, result.cycles,
+                       work_of(program.launch(), params.warps))
+
+
+def _fits(program: _Program, params: SmParams) -> bool:
+    return lacking(program.launch(), params) is None
+
+
+def left_out(params: SmParams) -> list[str]:
+    """The names of the programs that a machine has no room for."""
+    return [program.name for program in _programs() if not _fits(program, params)]
+
+
+def roofline_table(machine: BenchmarkMachine, names: Iterable[str] | None = None) -> list[RooflineRow]:
+    """A row for every program that the machine has room for, or for those with these names; with a progress bar on a
+    terminal. BenchmarkError when one does not leave in memory what it should.
+    """
+    chosen = [program for program in _programs()
+              if (names is None or program.name in names) and _fits(program, machine.params)]
+    return [_row(machine, program) for program in tqdm(chosen, unit=" programs", disable=None, leave=False)]

@@ -1,0 +1,75 @@
+"""How fast the machine is simulated, on each engine, without a comparison with the reference machine."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from time import perf_counter, process_time
+from typing import Any
+
+from tqdm import tqdm
+
+from sim.checks.benchmarks.instructions import can_count, instructions_per_cycle
+from sim.checks.benchmarks.machine import BenchmarkMachine, launch_loop
+from sim.checks.benchmarks.throughput import WARPS, throughput_loop
+from sim.launch import Launch
+from testbench.kernels.manifest import LEVELS, RUNS, build
+
+__all__ = ["AIMS", "SpeedRow", "speed_rows"]
+
+AIMS = {"compiled": 100_000}
+"""Simulated cycles in a second on one core, for engines that have an aim."""
+_PROGRAM = "k29_sha_rounds"
+_LONG = ("k43_mandel_fixed", "k51_nqueens")
+"""Programs for engines that have an aim."""
+
+
+@dataclass(frozen=True)
+class SpeedRow:
+    """A program, the cycles that were simulated, how often memory was asked, the time that passed and that the
+    processor worked, and the processor's instructions for a cycle, None where they cannot be counted.
+    """
+
+    engine: str
+    program: str
+    cycles: int
+    requests: int
+    seconds: float
+    processor_seconds: float
+    instructions: float | None = None
+
+    @property
+    def per_second(self) -> float:
+        """Simulated cycles in a second of one core."""
+        return self.cycles / self.processor_seconds
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self) | {"cycles_per_second": self.per_second, "aim": AIMS.get(self.engine)}
+
+
+def _programs(machine: BenchmarkMachine, engine: str, turns: int, brief: bool) -> Iterable[tuple[str, Launch]]:
+    """What is run, by name."""
+    warps = min(WARPS, machine.params.warps)
+    yield f"throughput loop, {warps} warps", launch_loop(throughput_loop(given=True).module(), turns, warps)
+    if brief:
+        return
+    for name in (_PROGRAM, *(_LONG if engine in AIMS else ())):
+        run = build(RUNS[name], LEVELS[-1])
+        if run.warps <= machine.params.warps:
+            yield name, run
+
+
+def _instructions(machine: BenchmarkMachine, launch: Launch) -> float | None:
+    """Instructions for a cycle of a launch, without the testbench's."""
+    taped = machine.tape(launch) if can_count() else None
+    return None if taped is None else instructions_per_cycle(*taped)
+
+
+def speed_rows(machine: BenchmarkMachine, engine: str, turns: int, brief: bool = False) -> list[SpeedRow]:
+    """A row for every program, or for the first one. The machine has been built, and its model compiled."""
+    rows = []
+    for name, launch in tqdm(_programs(machine, engine, turns, brief), unit=" programs", disable=None, leave=False):
+        passed, worked = perf_counter(), process_time()
+        machine.run(launch)
+        row = SpeedRow(engine, name, machine.cycles, machine.requests, perf_counter() - passed, process_time() - worked)
+        rows.append(replace(row, instructions=_instructions(machine, launch)))
+    return rows

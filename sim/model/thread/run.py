@@ -1,0 +1,211 @@
+"""The threads of a grid, each with its own pc and stack, without masks or tokens.
+
+How threads take turns, meet and wait is in :mod:`sim.model.threads`.
+For a program without races the final memory is the machine's. What each instruction does is in the modules beside this.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, instruction_address
+from rtl.isa.errors import WarpError
+from rtl.isa.syntax import PT, RZ
+from sim.launch import Launch
+from sim.launch.memory import Memory, MemoryFaultError
+from sim.model.threads import ENDED, TURN, WAITING, check_nobody_waits, cta_positions, take_turns
+from sim.support.alignment import round_up
+from sim.toolchain.module import Kernel
+
+from . import access, arithmetic, bitwise, comparison, conversion, double, flow, functions, single, system, video
+from .decode import ThreadProgram
+from .integers import WORD
+from .state import Cta, FaultError, Thread, TrappedError
+
+__all__ = ["Before", "Step", "ThreadFaultError", "ThreadResult", "Trap", "run", "step", "step_together"]
+
+SEMANTICS = (access, arithmetic, bitwise, comparison, conversion, double, flow, functions, single, system, video)
+"""The modules that know the instructions."""
+MAX_INSTRUCTIONS = 50_000_000
+"""Where a run is taken to be a runaway, unless the caller says otherwise."""
+
+
+class ThreadFaultError(Exception):
+    """A run that can't go on: which thread, where, at what instruction, and why.
+
+    ``pc`` is the instruction's address from the program base. ``error`` is the warp error that the machine
+    reports, None for what only this oracle notices: a runaway, threads that all wait for each other.
+    """
+
+    def __init__(self, thread: Thread, pc: int, text: str, cause: str, error: WarpError | None) -> None:
+        super().__init__(f"{thread.name} at {pc:#06x} `{text}`: {cause}")
+        self.pc = pc
+        self.error = error
+
+
+@dataclass(frozen=True)
+class Trap:
+    """A BPT.TRAP that ended a run: its reason, its address, and the thread's and CTA's positions."""
+
+    reason: int
+    pc: int
+    thread: tuple[int, int, int]
+    cta: tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class ThreadResult:
+    """A run's end; the memory it left is the launch's.
+
+    ``counts`` are executed instructions by name, guard or not; ``trap`` tells if the run ended at
+    a BPT.TRAP rather than with the last thread.
+    """
+
+    counts: Mapping[str, int]
+    trap: Trap | None = None
+
+    @property
+    def instructions(self) -> int:
+        """Instructions executed by all threads."""
+        return sum(self.counts.values())
+
+
+@dataclass
+class _Run:
+    """The state of one run; ``executed`` counts by index of the instruction word."""
+
+    launch: Launch
+    program: ThreadProgram
+    limit: int
+    runnable: deque[Thread] = field(default_factory=deque)
+    ctas: list[Cta] = field(default_factory=list)
+    executed: list[int] = field(default_factory=list)
+    trap: Trap | None = None
+
+    def failure(self, thread: Thread, cause: str, error: WarpError | None = None) -> ThreadFaultError:
+        pc = instruction_address(thread.index * INSTRUCTION_BYTES)
+        return ThreadFaultError(thread, pc, self.program.text(thread.index), cause, error)
+
+    def turn(self, thread: Thread) -> int:
+        """Runs a thread until its turn is over, it waits, or it ends; returns the instructions that it executed."""
+        operations, nexts, executed, index = self.program.operations, self.program.nexts, self.executed, thread.index
+        try:
+            for before in range(TURN):
+                executed[index] += 1
+                following = operations[index](thread)
+                if following is None:
+                    index = nexts[index]
+                elif following < 0:
+                    thread.cta.stopped(thread, following)
+                    return before + 1
+                else:
+                    index = following
+        except FaultError as fault:
+            thread.index = index
+            raise self.failure(thread, str(fault), fault.error) from None
+        except MemoryFaultError as fault:
+            thread.index = index
+            raise self.failure(thread, str(fault), WarpError.MMU_FAULT) from None
+        except TrappedError as trapped:
+            pc = instruction_address(index * INSTRUCTION_BYTES)
+            self.trap = Trap(trapped.reason, pc, thread.position, thread.cta.position)
+            self.runnable.clear()
+            return 0
+        thread.index = index
+        self.runnable.append(thread)
+        return TURN
+
+    def all_turns(self) -> None:
+        """Runs every thread to its end, or all to the first trap."""
+        take_turns(self.runnable, self.turn, self.limit, self.failure)
+        if self.trap is None:
+            check_nobody_waits(self.ctas, self.failure)
+
+
+def run(launch: Launch, *, max_instructions: int = MAX_INSTRUCTIONS) -> ThreadResult:
+    """Runs a launch on its memory, to the end of the last thread or to the first BPT.TRAP.
+
+    Raises ThreadFaultError when a thread does what it can't, when all that are left wait for each other, or when
+    more than ``max_instructions`` have been executed (give or take a turn).
+    """
+    code = launch.memory.read(launch.program_base, launch.program_size)
+    banks = {bank: launch.bank(bank) for bank in launch.banks}
+    program = ThreadProgram(code, banks, launch.registers, launch.floats, launch.doubles)
+    state = _Run(launch, program, max_instructions, executed=[0] * (len(program.words) + 1))
+    for position in cta_positions(launch.grid):
+        state.ctas.append(Cta(launch, position, program.constants, state.runnable))
+    state.all_turns()
+    counts: Counter[str] = Counter()
+    for name, number in zip(program.names, state.executed, strict=False):
+        if number:
+            counts[name] += number
+    return ThreadResult(counts, state.trap)
+
+
+@dataclass(frozen=True)
+class Before:
+    """A thread before an instruction: registers by their numbers, predicates from P0 on, CC. What is not given is 0."""
+
+    registers: Mapping[int, int] = field(default_factory=dict)
+    predicates: Iterable[int] = ()
+    condition: int = 0
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one instruction did: all registers, predicates P0 to P6, CC, the next pc (None when the thread ended)."""
+
+    registers: tuple[int, ...]
+    predicates: tuple[int, ...]
+    condition: int
+    next_pc: int | None
+    thread: Thread
+
+
+def step(word: int, registers: Mapping[int, int] = MappingProxyType({}), *, predicates: Iterable[int] = (),
+         condition: int = 0, pc: int = INSTRUCTION_BYTES, banks: Mapping[int, bytes] = MappingProxyType({}),
+         launch: Launch | None = None) -> Step:
+    """Executes one instruction word on a thread of its own; see :func:`step_together`. An instruction that needs
+    neighbours meets nobody.
+    """
+    done, = step_together(word, [Before(registers, predicates, condition)], pc=pc, banks=banks, launch=launch)
+    return done
+
+
+def step_together(word: int, before: Sequence[Before], *, pc: int = INSTRUCTION_BYTES,
+                  banks: Mapping[int, bytes] = MappingProxyType({}), launch: Launch | None = None) -> list[Step]:
+    """Executes one instruction word on the first threads of a group, for tests of single instructions.
+
+    ``launch`` gives memory, sizes and windows; without one there is an empty memory, 1 KiB of shared and of local
+    memory, and no more threads than asked for. Raises FaultError as the instruction does, and TrappedError.
+    """
+    launch = launch or _lone_launch(banks, len(before))
+    size = round_up(pc + INSTRUCTION_BYTES, GROUP_BYTES)
+    code = bytearray(size)
+    code[pc:pc + INSTRUCTION_BYTES] = word.to_bytes(INSTRUCTION_BYTES, "little")
+    program = ThreadProgram(bytes(code), launch.banks, launch.registers, launch.floats, launch.doubles)
+    cta, index = Cta(launch, (0, 0, 0), program.constants, deque()), pc // INSTRUCTION_BYTES
+    group, following = cta.groups[0], []
+    threads = group.threads[:len(before)]
+    for thread, state in zip(threads, before, strict=True):
+        for number, value in state.registers.items():
+            thread.values[number] = value & WORD
+        for number, value in enumerate(state.predicates):
+            thread.predicates[number] = value
+        thread.condition, thread.index = state.condition, index
+        place = program.operations[index](thread)
+        following.append(program.nexts[index] if place is None else place)
+    if WAITING in following:
+        cta.settle(group)
+    places = (thread.index if place == WAITING else place for thread, place in zip(threads, following, strict=True))
+    return [Step(tuple(thread.values[:RZ]), tuple(thread.predicates[:PT]), thread.condition,
+                 None if place == ENDED else place * INSTRUCTION_BYTES, thread)
+            for thread, place in zip(threads, places, strict=True)]
+
+
+def _lone_launch(banks: Mapping[int, bytes], threads: int) -> Launch:
+    """One CTA of so many threads, nothing in memory."""
+    kernel = Kernel("step", INSTRUCTION_BYTES, 255, 0, 1024, 1024, 0, 0, ())
+    return Launch(kernel, Memory(), 0, 0, INSTRUCTION_BYTES, (1, 1, 1), (threads, 1, 1), banks, 255, 0, 1024, 1024, 0,
+                  {})

@@ -1,0 +1,103 @@
+"""A thread and what is around it."""
+
+from collections import deque
+from collections.abc import Callable
+from enum import Enum, auto
+
+from rtl.isa.errors import WarpError
+from rtl.isa.syntax import PT, RZ
+from sim.launch import Launch
+from sim.model.threads import GridCta, GridThread
+
+__all__ = ["DISCARD", "DISCARD_PREDICATE", "FIRST_VALUE", "Cta", "EntryKind", "FaultError", "Operation", "Thread",
+           "TrappedError"]
+
+DISCARD = RZ + 1
+"""Position in a thread's values where results for RZ go."""
+FIRST_VALUE = DISCARD + 1
+"""Position of the program's first immediate or constant in a thread's values."""
+DISCARD_PREDICATE = PT + 1
+"""Position where results for PT go."""
+
+
+class FaultError(Exception):
+    """An instruction that a thread can't execute.
+
+    ``error`` is the warp error that the machine reports for it, None where the machine has none.
+    """
+
+    def __init__(self, error: WarpError | None, cause: str) -> None:
+        super().__init__(cause if error is None else f"{cause} ({error.name})")
+        self.error = error
+
+
+class TrappedError(Exception):
+    """A BPT.TRAP was reached; ``reason`` is 1 to 7."""
+
+    def __init__(self, reason: int) -> None:
+        super().__init__(f"BPT.TRAP {reason}")
+        self.reason = reason
+
+
+class EntryKind(Enum):
+    """What a thread's stack entry is for: which instruction comes back to it."""
+
+    SYNC = auto()
+    BREAK = auto()
+    CONTINUE = auto()
+    RETURN = auto()
+    EXIT = auto()
+    LONGJMP = auto()
+
+
+class Thread(GridThread):
+    """One thread.
+
+    ``values`` are its registers, then RZ, DISCARD and the program's constants. ``stack`` holds (kind,
+    index to go to, whether it counts as an API call), innermost last. ``index`` counts instruction
+    words from the program base.
+    """
+
+    __slots__ = ("barrier_result", "clock", "condition", "index", "kill_branches", "local", "memory", "pending_trap",
+                 "predicates", "stack", "traps_masked", "values")
+
+    cta: "Cta"
+
+    def __init__(self, cta: "Cta", number: int, constants: list[int]) -> None:
+        super().__init__(cta, number, cta.launch.block)
+        self.memory = cta.launch.memory
+        self.values = [0] * FIRST_VALUE + constants
+        self.predicates = [0] * PT + [1, 0]
+        self.condition = 0
+        self.local = bytearray()
+        self.stack: list[tuple[EntryKind, int, bool]] = []
+        self.index = cta.launch.entry >> 3
+        self.clock = 0
+        self.barrier_result = 0
+        self.kill_branches = False
+        self.traps_masked = False
+        self.pending_trap = 0
+
+    @property
+    def place(self) -> int:
+        """Where it stands: the index of an instruction word."""
+        return self.index
+
+    def advance(self) -> None:
+        """Moves it to the next word; at a control word stands the instruction behind it."""
+        self.index += 1
+
+
+Operation = Callable[[Thread], int | None]
+"""Executes one instruction; returns the index of the thread's next one, ENDED or WAITING of
+:mod:`sim.model.threads`, or None: the one behind it."""
+
+
+class Cta(GridCta[Thread]):
+    """A CTA with its shared memory. ``runnable`` is the run's queue of threads."""
+
+    def __init__(self, launch: Launch, position: tuple[int, int, int], constants: list[int],
+                 runnable: deque[Thread]) -> None:
+        self.launch = launch
+        self.shared = bytearray(launch.shared)
+        super().__init__(position, [Thread(self, number, constants) for number in range(launch.threads)], runnable)

@@ -1,0 +1,20 @@
+"""The warp model: warps with active masks and a call/return stack, one retired instruction after the other.
+
+==============  ======================================================================
+module          content
+==============  ======================================================================
+model           the whole of it: CTAs into slots, which warp is next, fetch, errors
+state           a warp's and a CTA's state
+stack, unwind   tokens on chip and in memory; threads that leave, and the unwind
+decode, action  from a word to what it does
+flow            branches, calls, pushes, stack pointers
+barriers        CTA barriers
+traps           who enters the trap handler, pauses and leaves, by ``trap_state`` and ``trap_frame``
+error_status    what the host is told
+host            the registers by which a host sees and stops all this
+transfer        loads, stores, atomic operations, over the address spaces of ``spaces``
+bounds          accesses outside of what a program was given
+system          special registers, shuffles, breakpoints
+compute         everything else, by the vector operations of ``vector``
+==============  ======================================================================
+"""

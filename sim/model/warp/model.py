@@ -1,0 +1,325 @@
+"""The warp model: CTAs are given slots, one warp at a time fetches and retires an instruction.
+
+It has the function of the hardware and none of its timing. Each step retires one instruction of one warp and
+returns its :class:`~sim.model.warp.retirement.Retirement`, the same record that the hardware's retirement interface
+gives, so that both can be compared instruction by instruction.
+
+Choices of this project beyond those said at each instruction: errors are precise, an instruction that raises one
+changes nothing; an error that is not reported is no error, the instruction does nothing and the warp goes on. Behind a
+reported error the warp comes back to the instruction, but one in the trap handler is left behind.
+Without a trap handler, a reported error or a BPT.TRAP ends with all warps paused.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from rtl.isa.control_code import INSTRUCTION_BYTES, instruction_address, next_address
+from rtl.isa.errors import REPORT_MASK_RESET, WarpError
+from rtl.isa.tokens import CACHED_TOKENS
+from sim.launch import Launch
+
+from .barriers import settle, withdraw
+from .bounds import Bounds
+from .decode import WarpInstruction, decode
+from .error_status import ErrorLog, ErrorStatus
+from .faults import WarpFaultError, memory_faults
+from .retirement import Retirement
+from .state import Cta, Warp
+from .traps import Traps
+
+__all__ = ["ErrorStatus", "Result", "WarpModel"]
+
+_PC_MASK = (1 << 32) - 1
+_DEFAULT_SLOTS = 64
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended.
+
+    ``status`` is ``ok`` when every CTA has ended, ``error`` when warps were paused for what ``error_status`` says, or
+    ended with a warp error all the same, else ``timeout``: the limit of instructions was reached, or no live warp can
+    go on (``reason`` says which). Who interrupts a run calls it ``interrupted``.
+    """
+
+    status: str
+    instructions: int
+    reason: str = ""
+    error_status: ErrorStatus | None = None
+
+
+def _whole_words(bank: bytes) -> bytes:
+    """A constant bank, which ends with a whole word."""
+    return bank + bytes(-len(bank) % 4)
+
+
+class WarpModel:
+    """A streaming multiprocessor without time.
+
+    Parameters:
+        launch: What to run. Its memory gets the blocks of the warp slots, so a launch serves one machine.
+        warps: Warp slots. A CTA starts, in the order of the grid, x first, when enough of them are free; it takes the
+            lowest ones (ours).
+        report_mask: Bit n: warp errors of code n are reported. May be changed while the machine runs.
+        order: None: the ready warps take turns by slot. A number: the seed of a random order.
+        stack_tokens: Tokens of its call/return stack that a warp has on chip: all, if it has no region in memory.
+        follows: Whether CTAs start only when :meth:`start` says so, and warps enter and leave the trap when
+            :meth:`enter` and :meth:`leave` do, as another machine does it.
+
+    Attributes:
+        memory: The launch's memory.
+        warps: What is in the slots.
+        clock: Instructions retired; what the clock registers read. May be set, to follow another machine's.
+        instructions: Instructions retired.
+        traps: Who is in the trap, and what the host wants of it.
+        log: What went wrong.
+        raised: Bits of the global error status that are set, by name as in GlobalError.
+        trap_reasons: Reasons of BPT.TRAP so far.
+        bounds: Looks at accesses of global memory, if it is set: whether they are in what the program was given.
+        timeout: Whether TIMEOUT is raised when live warps can't go on though no trap holds all of them: a watchdog.
+
+    Raises ValueError when a CTA has more warps than there are slots.
+    """
+
+    def __init__(self, launch: Launch, *, warps: int = _DEFAULT_SLOTS, report_mask: int = REPORT_MASK_RESET,
+                 order: int | None = None, stack_tokens: int = CACHED_TOKENS, follows: bool = False) -> None:
+        if launch.warps > warps:
+            raise ValueError(f"a CTA of {launch.threads} threads needs {launch.warps} warps, the machine has {warps}")
+        self.launch = launch
+        self.memory = launch.memory
+        self.report_mask = report_mask
+        self.slots = warps
+        self.warps: list[Warp | None] = [None] * warps
+        self.clock = 0
+        self.instructions = 0
+        self.log = ErrorLog()
+        self.timeout = False
+        self.bounds: Bounds | None = None
+        self.raised = self.log.raised
+        self.trap_reasons = self.log.trap_reasons
+        self.traps = Traps(self.warps, self.log, self.reports, self._end, launch.trap_handler)
+        self._follows = follows
+        self._stack_tokens = stack_tokens
+        self._banks = {bank: _whole_words(launch.bank(bank)) for bank in launch.banks}
+        self._local_memory = launch.allocate_local(warps, launch.memory)
+        self._decoded: dict[int, WarpInstruction] = {}
+        self._order = None if order is None else random.Random(order)
+        self._last = warps - 1
+        self._may_start_cta = True
+        """A slot became free since CTAs were started last."""
+        self._ctas = self._grid()
+        self._next_cta: Cta | None = None if follows else next(self._ctas, None)
+        self._start_ctas()
+
+    def _grid(self) -> Iterator[Cta]:
+        """The CTAs of the launch in the order in which they start."""
+        width, height, depth = self.launch.grid
+        for z in range(depth):
+            for y in range(height):
+                for x in range(width):
+                    yield Cta((x, y, z), self.launch)
+
+    def _start_ctas(self) -> None:
+        """Puts CTAs into free slots."""
+        self._may_start_cta = False
+        while self._next_cta is not None:
+            free = [slot for slot, warp in enumerate(self.warps) if warp is None][:self.launch.warps]
+            if len(free) < self.launch.warps:
+                return
+            self.start(self._next_cta, free)
+            self._next_cta = next(self._ctas, None)
+
+    def start(self, cta: Cta, slots: Sequence[int]) -> None:
+        """Puts the warps of a CTA into free slots."""
+        for number, slot in enumerate(slots):
+            block = self._local_memory + slot * self.launch.warp_block
+            warp = Warp(slot, number, cta, self.launch, block, self._stack_tokens)
+            self.warps[slot] = warp
+            cta.warps.append(warp)
+
+    def constant(self, bank: int, address: int, size: int, error: WarpError) -> int:
+        """``size`` bytes of a constant bank, little endian. Beyond its end, which is that of its last whole word:
+        WarpFaultError with ``error`` if that is reported, else 0.
+        """
+        content = self._banks.get(bank, b"")
+        if address + size > len(content):
+            if self.reports(error):
+                raise WarpFaultError(error)
+            return 0
+        return int.from_bytes(content[address:address + size], "little")
+
+    def reports(self, error: WarpError) -> bool:
+        """Whether an error is reported."""
+        return bool(self.report_mask >> error.value & 1)
+
+    @property
+    def error_status(self) -> ErrorStatus | None:
+        """What went wrong first; None when nothing did."""
+        if self.log.first is None:
+            return None
+        return replace(self.log.first, trap_reasons=tuple(sorted(self.trap_reasons)))
+
+    @property
+    def live(self) -> list[Warp]:
+        """The warps that have not ended."""
+        return [warp for warp in self.warps if warp is not None]
+
+    def choose(self) -> Warp | None:
+        """The warp whose turn it is; None when no warp can go on."""
+        if self._order is not None:
+            ready = [warp for warp in self.live if self._is_ready(warp)]
+            return self._order.choice(ready) if ready else None
+        following = self._last + 1
+        for slot in (*range(following, self.slots), *range(following)):
+            warp = self.warps[slot]
+            if warp is not None and self._is_ready(warp):
+                self._last = slot
+                return warp
+        return None
+
+    def _is_ready(self, warp: Warp) -> bool:
+        return warp.barrier is None and self.traps.ready(warp)
+
+    def step(self) -> Retirement | None:
+        """Retires the next instruction of the warp whose turn it is; None when no warp can go on."""
+        warp = self.choose()
+        if warp is None:
+            if self.timeout and self.live and not self.traps.locked_down:
+                self.raised.add("TIMEOUT")
+            return None
+        return self.retire(warp.slot)
+
+    def _fetch(self, address: int) -> WarpInstruction:
+        with memory_faults():
+            word = self.memory.read_number(self.launch.program_base + address, INSTRUCTION_BYTES)
+        if word not in self._decoded:
+            self._decoded[word] = decode(word, self.launch.registers, self.launch.floats, self.launch.doubles)
+        return self._decoded[word]
+
+    def retire(self, slot: int) -> Retirement:
+        """Retires the next instruction of the warp in ``slot``.
+
+        Raises ValueError when the slot is empty, or its warp waits at a barrier or is stopped by a trap.
+        """
+        warp = self._warp(slot)
+        if self._follows:
+            self._resume(warp)
+        if warp.barrier is not None or not self.traps.ready(warp):
+            raise ValueError(f"warp slot {slot} {'waits at a barrier' if warp.barrier is not None else 'is stopped'}")
+        address = instruction_address(warp.pc)
+        masks, depth, following = warp.masks, warp.stack.depth, next_address(address) & _PC_MASK
+        record = Retirement(slot, address, 0, masks, masks, following, depth, depth)
+        detail = ""
+        try:
+            instruction = self._fetch(address)
+            record.word = instruction.word
+            if instruction.error is not WarpError.NONE:
+                raise WarpFaultError(instruction.error)
+            instruction.action(self, warp, instruction.threads(warp), record)
+        except WarpFaultError as fault:
+            record.error, detail = fault.error, fault.detail
+            # In the trap handler it is left behind, and so is one whose error is not reported.
+            record.next_pc = warp.pc if self.reports(fault.error) and not warp.in_trap else following
+        self._complete(warp, record, detail, following)
+        return record
+
+    def _warp(self, slot: int) -> Warp:
+        """The warp in a slot; ValueError when there is none."""
+        warp = self.warps[slot]
+        if warp is None:
+            raise ValueError(f"warp slot {slot} is empty")
+        return warp
+
+    def _complete(self, warp: Warp, record: Retirement, detail: str, following: int) -> None:
+        """What follows from an instruction, whatever it was."""
+        record.after, record.depth_after = warp.masks, warp.stack.depth
+        record.api_call_depth, record.kill_future_branch = warp.api_call_depth, warp.kill_future_branch
+        if record.error is not WarpError.NONE and not self.reports(record.error):
+            record.error, record.unreported = WarpError.NONE, record.error
+        self.traps.executed(warp, record.pc)
+        if record.error is WarpError.NONE or record.terminated:
+            self.instructions += 1
+            self.clock += 1
+        warp.pc = following if self._follows and record.error is not WarpError.NONE else record.next_pc
+        if record.error is not WarpError.NONE:
+            self.traps.fail(warp, record.error, record.pc, detail)
+        if record.terminated:
+            self._end(warp)
+        if not self._follows:
+            self.traps.settle(warp)
+            if self._may_start_cta and not self.traps.trapping:
+                self._start_ctas()
+
+    def settle(self) -> None:
+        """Does what happens between two instructions: traps, and CTAs that start. For the host's part of it; after an
+        instruction it comes by itself. A machine that follows another one waits for that.
+        """
+        if self._follows:
+            return
+        self.traps.settle()
+        if not self.traps.trapping:
+            self._start_ctas()
+
+    def _end(self, warp: Warp) -> None:
+        """Frees the slot of a warp that has ended."""
+        self.warps[warp.slot] = None
+        self._may_start_cta = True
+        warp.cta.warps.remove(warp)
+        settle(warp.cta)
+
+    # Following another machine.
+
+    def withdraw(self, slot: int) -> None:
+        """The warp in ``slot`` waits at its barrier no longer: it is to enter the trap, and come back to its BAR."""
+        warp = self._warp(slot)
+        withdraw(warp)
+        warp.trap.saved_pc = warp.trap.last_pc
+
+    def enter(self, slot: int) -> Retirement:
+        """The warp in ``slot`` enters the trap, as another machine has it. It comes back to its first instruction that
+        failed, whatever it has executed since. The record has no word; its pc is that of the next instruction.
+        """
+        warp = self._warp(slot)
+        self._resume(warp)
+        return self.traps.enter(warp)
+
+    def leave(self, slot: int) -> Retirement:
+        """The warp in ``slot`` leaves the trap as its RTT says; ValueError when it does not wait there."""
+        warp = self._warp(slot)
+        if warp.trap.returning is None:
+            raise ValueError(f"warp slot {slot} does not wait to leave a trap")
+        return self.traps.leave(warp)
+
+    def _resume(self, warp: Warp) -> None:
+        """The other machine has woken a warp, and where there is no handler to go on with, released it."""
+        warp.trap.paused = warp.trap.quiet = False
+        if warp.in_trap and not warp.trap.framed:
+            self.traps.leave(warp)
+
+    def run(self, max_instructions: int | None = None) -> Result:
+        """Steps until everything has ended, nobody can go on, or ``max_instructions`` more have retired. May be called
+        again after the last of these, and after the others when the host has done something about it.
+        """
+        end = None if max_instructions is None else self.instructions + max_instructions
+        while end is None or self.instructions < end:
+            if self.step() is None:
+                return self._ended()
+        return self._ended() if not self.live else Result(
+            "timeout", self.instructions, f"stopped after {self.instructions} instructions")
+
+    def _ended(self) -> Result:
+        """The result when nobody can go on."""
+        live, status = self.live, self.error_status
+        if not live:
+            failed = status is not None and status.error is not WarpError.NONE
+            return Result("error" if failed else "ok", self.instructions, error_status=status)
+        if self.traps.locked_down and status is not None:
+            return Result("error", self.instructions, error_status=status)
+        if all(warp.trap.paused for warp in live):
+            reason = "every live warp is paused"
+        elif all(warp.barrier is not None for warp in live):
+            reason = "every live warp waits at a barrier"
+        else:
+            reason = "every live warp waits for another one, or is paused"
+        return Result("timeout", self.instructions, reason)

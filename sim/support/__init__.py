@@ -1,0 +1,15 @@
+"""What all parts of ``sim`` use, and what knows none of them.
+
+==================  =================================================================================
+module              content
+==================  =================================================================================
+command             command lines: options, errors of users, files written as a whole, exit codes
+entry               how a command begins; what is said where a package is missing
+interrupt           Ctrl-C and SIGTERM: how far a command came
+activity            what a command that is silent for long is at
+children            the programs that a command runs; they end with it
+scratch             temporary folders
+garbage_collection  Python's collector, held off while very many objects are made
+alignment           addresses rounded up
+==================  =================================================================================
+"""

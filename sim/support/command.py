@@ -1,0 +1,238 @@
+"""What the commands of this package share: how they are called and refuse, and how results are written."""
+
+import argparse
+import errno
+import os
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+from weakref import finalize
+
+from sim.support.entry import why_missing
+from sim.support.interrupt import handled, interrupted
+
+__all__ = ["CALLED", "CommandError", "OutputError", "OutputFile", "Parser", "add_cache_option", "check_file",
+           "is_whole", "make_folder", "print_text", "write_file"]
+
+CALLED: ContextVar[str | None] = ContextVar("CALLED", default=None)
+"""What the command is called as, if not by its module."""
+
+
+class CommandError(Exception):
+    """What keeps a command from its work: one line that says what is wrong, and where."""
+
+
+class OutputError(CommandError):
+    """Results that can't be written: one line that says where to, and why."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A command: what ``python -m`` calls by the name of a module. ``example``: arguments that one may give it."""
+
+    def __init__(self, module: str, description: str, example: str) -> None:
+        super().__init__(prog=CALLED.get() or f"python -m {module}", description=description)
+        self.example = example
+
+    def format_help(self) -> str:
+        """The help, with an example at its end."""
+        return f"{super().format_help()}\nexample:\n  {self.prog} {self.example}\n"
+
+    def run(self, arguments: Sequence[str] | None, body: Callable[[Any], int | None], *, bare: bool = False) -> int:
+        """Does with the options what the body does; returns the exit code. A CommandError gets one line on stderr and
+        exit code 2, as wrong arguments do; a ``bare`` one, about a place in a file, without the command's name. So does
+        a module of an extra that is not installed.
+
+        After Ctrl-C there is one line, too, and exit code 130; see :mod:`sim.support.interrupt`. Called as a function,
+        with arguments, it leaves that to its caller.
+        """
+        if arguments is not None and CALLED.get() is None:
+            return self._carry_out(arguments, body, bare)
+        try:
+            with handled():
+                return self._carry_out(arguments, body, bare)
+        except KeyboardInterrupt as request:
+            stopped = interrupted(request)
+            warnings.simplefilter("ignore")     # hardware that was not elaborated any more is no mistake
+            begin = "\r\x1b[K" if sys.stderr.isatty() else ""      # the terminal has shown ^C there
+            print(f"{begin}{self.prog}: {stopped.line}", file=sys.stderr)
+            return stopped.code
+
+    def _carry_out(self, arguments: Sequence[str] | None, body: Callable[[Any], int | None], bare: bool) -> int:
+        """Does what the body does, or says why not."""
+        options = self.parse_args(arguments)
+        try:
+            return body(options) or 0
+        except CommandError as error:
+            if not bare:
+                self.error(str(error))
+            print(error, file=sys.stderr)
+            return 2
+        except ModuleNotFoundError as error:
+            if (why := why_missing(error.name)) is None:
+                raise
+            self.error(why)
+
+    def error(self, message: str) -> NoReturn:
+        """Ends the program."""
+        self.exit(2, f"{self.prog}: {message}\n")
+
+
+def add_cache_option(parser: argparse.ArgumentParser) -> None:
+    """Adds the option that has a command compile its model anew."""
+    parser.add_argument("--no-cache", dest="cached", action="store_false",
+                        help="compile the hardware anew, and keep nothing of it for the next run")
+
+
+def check_file(path: str | Path) -> None:
+    """Finds out before long work whether a file can be written; OutputError when not, also where its folder is missing.
+    Leaves no file.
+    """
+    target = Path(path)
+    try:
+        _check_place(target)
+        if is_whole(target):
+            unfinished = _beside(target)
+            unfinished.touch()
+            unfinished.unlink()
+        elif not os.access(target, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise OutputError(f"{path}: {error.strerror}") from error
+
+
+def make_folder(path: str | Path) -> None:
+    """Makes a folder and those it is in, as far as need be; OutputError when that can't be done."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{path}: {error.strerror}") from error
+
+
+def is_whole(path: str | Path) -> bool:
+    """Whether a file appears as a whole: a new one, or a regular one, unless a standard stream of this process goes
+    there. What is something else, such as a terminal, a device or a pipe, is written to as it is.
+    """
+    target = Path(path)
+    return not target.exists() or (target.is_file() and _stream(target) is None)
+
+
+class OutputFile:
+    """A file that is written part by part and appears when it is closed, as a whole or not at all; see
+    :func:`is_whole` for what is no such file. OutputError when it can't be written. A link stays one.
+
+    As a context it is closed, or discarded after an exception.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+        self._unfinished: Path | None = None
+        self._leftover: finalize[Any, Any] | None = None    # also of one that nobody closes or discards
+        self._error: OutputError | None = None
+        try:
+            _check_place(self._path)
+            self._file = self._open()
+        except OSError as error:
+            raise OutputError(f"{path}: {error.strerror}") from error
+
+    def _open(self) -> BinaryIO:
+        if is_whole(self._path):
+            self._unfinished = _beside(self._path)
+            self._leftover = finalize(self, _remove, self._unfinished)
+            return self._unfinished.open("wb")
+        if (stream := _stream(self._path)) is None:
+            return self._path.open("wb")
+        # By its name a stream that goes to a file would be written from the file's beginning.
+        sys.stdout.flush()
+        return os.fdopen(os.dup(stream), "wb")
+
+    def write(self, content: bytes) -> None:
+        """Writes a part."""
+        if self._error is not None:
+            raise self._error
+        try:
+            self._file.write(content)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def close(self) -> None:
+        """Puts the file in its place, if it was not discarded."""
+        if self._file.closed:
+            return
+        try:
+            self._file.close()
+            if self._unfinished is not None and self._leftover is not None:
+                self._unfinished.replace(os.path.realpath(self._path))
+                self._leftover.detach()
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def discard(self) -> None:
+        """Leaves nothing, if the file was not closed."""
+        with suppress(OSError):
+            self._file.close()
+        if self._leftover is not None:
+            self._leftover()
+
+    def _failed(self, error: OSError) -> OutputError:
+        """What is to be raised, then and by whatever is written after it."""
+        self.discard()
+        self._error = OutputError(f"{self._path}: {error.strerror}")
+        return self._error
+
+    def __enter__(self) -> "OutputFile":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.discard()
+
+
+def write_file(path: str | Path, content: bytes) -> None:
+    """Writes a whole :class:`OutputFile`."""
+    with OutputFile(path) as file:
+        file.write(content)
+
+
+def _check_place(target: Path) -> None:
+    """OSError for what is a folder itself."""
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+
+
+def _remove(path: Path) -> None:
+    """Removes a file, if it is there."""
+    with suppress(OSError):
+        path.unlink()
+
+
+def _beside(target: Path) -> Path:
+    """Where a file is made, so that a rename to the target takes no copying."""
+    target = Path(os.path.realpath(target))
+    return target.parent / f".{target.name}.{os.getpid()}"
+
+
+def _stream(target: Path) -> int | None:
+    """The standard stream that goes to a file, under whatever name."""
+    for stream in (1, 2):
+        with suppress(OSError):
+            if os.path.samestat(target.stat(), os.fstat(stream)):
+                return stream
+    return None
+
+
+def print_text(text: str) -> None:
+    """Prints a long text. A reader that wants no more of it, such as ``head``, is no error; OutputError for others."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        # The interpreter flushes once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            raise OutputError(f"standard output: {error.strerror}") from error

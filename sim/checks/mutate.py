@@ -19,7 +19,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from sim.checks.formal.prover import missing_prover
-from sim.checks.mutation.covering import tests_of
+from sim.checks.mutation.covering import covering_tests
 from sim.checks.mutation.mutants import OPERATORS, Mutant
 from sim.checks.mutation.store import Store, digest_of
 from sim.checks.mutation.trial import Plan, baseline, trial
@@ -165,7 +165,7 @@ def _try(options: Options, store: Store, cases: Sequence[_Case]) -> None:
             plan = store.plan(case.unit, sources[case.unit.name])
             if case.unit.is_host:
                 source = (ROOT / case.mutant.file).read_text(encoding="utf-8")
-                only = tests_of(case.mutant, source, store.lines(case.unit, sources[case.unit.name]))
+                only = covering_tests(case.mutant, source, store.lines(case.unit, sources[case.unit.name]))
                 plan = replace(plan, only=only)
             yield ROOT, case.unit, case.mutant, plan
 

@@ -9,7 +9,7 @@ import pytest
 
 from rtl.fpga.units import UNITS
 from sim.checks import mutate
-from sim.checks.mutation.covering import tests_of
+from sim.checks.mutation.covering import covering_tests
 from sim.checks.mutation.judge import Plugin
 from sim.checks.mutation.mutants import OPERATORS, mutants_of, statement_at
 from sim.checks.mutation.store import Store, StoreError
@@ -289,7 +289,7 @@ def test_host_code_is_shown_to_the_tests_that_run_it(project):
             ("LIMIT = [-3-]{+4+}", (apart, large, small), State.KILLED, large),
             ("return [-7-]{+8+}", (), State.SURVIVED, "no test runs it")):
         mutant, = (mutant for mutant in unit.mutants(project) if change in mutant.change)
-        only = tests_of(mutant, HOST, alone.lines)
+        only = covering_tests(mutant, HOST, alone.lines)
         assert only == tests
         found = trial(project, unit, mutant, Plan((small, large), alone.tests | alone.stages, (), only))
         assert (found.state, found.by) == (state, by)

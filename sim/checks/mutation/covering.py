@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sim.checks.mutation.mutants import Mutant, statement_at
 
-__all__ = ["cover", "recorded", "recording", "tests_of"]
+__all__ = ["cover", "covering_tests", "recorded", "recording"]
 
 _CONFIGURATION = """
 [run]
@@ -36,7 +36,7 @@ def recorded(folder: Path) -> bytes:
     return told.get_data().dumps()
 
 
-def tests_of(mutant: Mutant, source: str, record: bytes) -> tuple[str, ...] | None:
+def covering_tests(mutant: Mutant, source: str, record: bytes) -> tuple[str, ...] | None:
     """The tests that run the statement in which a mutant is; None where any may: a file's lines that run when it is
     imported matter to all that run some other of its lines, if there are such."""
     from coverage import CoverageData

@@ -153,7 +153,7 @@ def test_a_stack_in_memory_that_faults_is_shown_as_far_as_it_goes():
     assert "     4 tokens in memory that faults: nothing is mapped at 0x80" in describe(made, made.run())
 
 
-def test_the_limit(run_program, capsys):
+def test_a_run_ends_at_its_limit_of_cycles(run_program, capsys):
     code, written = run_program(ADD, *MODEL, *BUFFERS, "--arg", "u32:40", "--max-cycles", "7")
     assert (code, written["status"], written["instructions"], written["esr"]) == (1, "timeout", 7, {})
     assert "status        timeout: stopped after 7 instructions\n" in capsys.readouterr().out

@@ -15,7 +15,7 @@ from rtl.isa.table import FORMS, find
 from rtl.isa.tokens import TokenKind
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, Buffer
 from sim.model.warp import native
-from sim.model.warp.model import Machine
+from sim.model.warp.model import WarpModel
 from sim.model.warp.native.executor import Executor, compiled
 from sim.model.warp.retirement import StackToken, WarpMasks
 from sim.model.warp.state import Warp
@@ -42,7 +42,7 @@ KINDS = (TokenKind.SYNC, TokenKind.SYNC, TokenKind.DIVERGE, TokenKind.DIVERGE, T
 TESTED = [form for form in FORMS if not is_refused(form)]
 
 
-def state_of(made: Machine) -> list[object]:
+def state_of(made: WarpModel) -> list[object]:
     """All that a program or a host could see of a machine's warps."""
     return [None if warp is None else (
         warp.slot, warp.number, warp.cta.index, warp.pc, warp.masks, list(warp.predicates), warp.condition,
@@ -53,12 +53,12 @@ def state_of(made: Machine) -> list[object]:
         for warp in made.warps]
 
 
-def counts_of(made: Machine) -> tuple[object, ...]:
+def counts_of(made: WarpModel) -> tuple[object, ...]:
     """What a machine has come to."""
     return made.instructions, made.clock, made.next_cta, made.error_status, sorted(made.raised), made.traps.trapping
 
 
-def run_compiled(made: Machine, executor: Executor, end: int) -> None:
+def run_compiled(made: WarpModel, executor: Executor, end: int) -> None:
     """Runs until so many instructions have retired, or nobody can go on; what can be is executed in C."""
     while made.instructions < end:
         executor.run(end)
@@ -66,9 +66,9 @@ def run_compiled(made: Machine, executor: Executor, end: int) -> None:
             return
 
 
-def pair_of(words: list[int], **kind: object) -> tuple[Machine, Machine, Executor]:
+def pair_of(words: list[int], **kind: object) -> tuple[WarpModel, WarpModel, Executor]:
     """Two machines with the same program, and what runs the second one in C."""
-    alone, other = (Machine(launch(words, [Buffer("o", bytes(range(256)) * 8)], registers=REGISTERS, shared=512,
+    alone, other = (WarpModel(launch(words, [Buffer("o", bytes(range(256)) * 8)], registers=REGISTERS, shared=512,
                                    local=256, constants={2: TARGETS + bytes(range(200))}, **kind), warps=4)
                     for _ in range(2))
     return alone, other, Executor(other, compiled(), eager=True)
@@ -100,7 +100,7 @@ def _all_compiled() -> None:
     made.compile_all()
 
 
-def addressed(source: random.Random, form: Form, values: Values, made: Machine, numbers: np.ndarray) -> None:
+def addressed(source: random.Random, form: Form, values: Values, made: WarpModel, numbers: np.ndarray) -> None:
     """Has most threads' addresses be good ones of some space."""
     operand = form.operands.get("address")
     if not isinstance(operand, Address) or values[operand.register] == RZ or source.random() < 0.1:
@@ -147,7 +147,7 @@ def put(source: random.Random, warps: list[Warp], numbers: np.ndarray, pc: int) 
 @pytest.mark.parametrize("number", range(len(TESTED)), ids=[f"{form.name}:{form.variant}" for form in TESTED])
 def test_single_instructions_leave_the_same_state(number):
     form, source, words = TESTED[number], random.Random(number), words_of(number)
-    machines: tuple[Machine, Machine, Executor] | None = None
+    machines: tuple[WarpModel, WarpModel, Executor] | None = None
     for place, word in [(place, word) for place, word in enumerate(words) for _ in range(3)]:
         if machines is None:
             machines = pair_of(list(words))
@@ -190,7 +190,7 @@ def executes(word: int) -> bool:
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("name", RUNS)
 def test_kernels_come_to_the_same_state_at_every_stop(name, level):
-    alone, other = (Machine(build(RUNS[name], level)) for _ in range(2))
+    alone, other = (WarpModel(build(RUNS[name], level)) for _ in range(2))
     executor = Executor(other, compiled(), eager=True)
     for step in steps():
         end = alone.instructions + step

@@ -41,7 +41,7 @@ from .state import DISABLED, ROWS, Op
 from .translation import CONSTANT, Slot, function_of, immediate_fields, shape_of
 
 if TYPE_CHECKING:
-    from ..model import Machine
+    from ..model import WarpModel
 
 __all__ = ["CTA_INSTRUCTIONS", "CoreFunctions", "Decoder", "Plan"]
 
@@ -147,7 +147,7 @@ class _Rows:
 class Decoder:
     """Makes plans for the instructions of a machine."""
 
-    def __init__(self, machine: "Machine", core: CoreFunctions) -> None:
+    def __init__(self, machine: "WarpModel", core: CoreFunctions) -> None:
         self._machine = machine
         self._core = core
         self._special: dict[int, np.ndarray] = {}

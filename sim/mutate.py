@@ -1,4 +1,4 @@
-"""Changes the hardware in one small place after another, to see whether its tests notice: ``python -m sim.mutate crs``.
+"""Changes the sources in one small place after another, to see whether tests notice: ``python -m sim.mutate crs``.
 
 The command is :mod:`sim.checks.mutate`.
 """

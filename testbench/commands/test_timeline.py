@@ -58,7 +58,7 @@ def test_colours_can_be_told_apart():
     assert min(distance(one, other) for one, other in combinations(colours, 2)) > 100
 
 
-def test_a_trace():
+def test_a_trace_has_states_and_issues_of_each_warp():
     events = json.loads(trace(made()))["traceEvents"]
     assert [event["args"]["name"] for event in events if event["ph"] == "M"] == [
         "warp 0", "warp 0: issued", "warp 1", "warp 1: issued"]

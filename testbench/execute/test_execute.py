@@ -98,7 +98,7 @@ def test_lanes_agree_with_the_warp_model(lanes):
     assert passes(partial(tb_execute.check_model, lanes=lanes), 1).checks["results, warp model"] > 600 * lanes
 
 
-def test_single_precision():
+def test_single_precision_results_are_those_of_the_formulas():
     assert passes(tb_execute.check_singles, 2).checks["results, single precision"] > 2500
 
 

@@ -177,7 +177,7 @@ def test_examples_are_made_instead(tmp_path):
 
 @pytest.mark.skipif(MISSING is not None, reason=f"sim.prove: {MISSING}")
 @pytest.mark.parametrize("name", SHORT)
-def test_short_theorems(name, capsys):
+def test_a_short_theorem_holds_and_sees_its_faults(name, capsys):
     assert prove.main([name]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2 + len(load(KNOWN[name]).faults)

@@ -145,7 +145,7 @@ def test_lines_that_there_are_not():
     assert link.write_lines({end: (bytes(64), 1), end - 64: (bytes(64), 1)}) == [end]
 
 
-def test_a_silent_board(monkeypatch):
+def test_a_board_that_does_not_answer_is_told(monkeypatch):
     class Silent(FakeBoard):
         def write(self, content):
             pass

@@ -185,7 +185,7 @@ def test_memory_that_breaks_its_promises_is_found(monkeypatch):
     (["--rounds", "0"], "--rounds 0: at least 1"), (["--latency", "-1"], "--latency -1: at least 1"),
     (["--preset", "huge"], "no preset huge; there are tiny, least, small, default, compact, integer, programs, full"),
     (["--seed", "x"], "--seed")])
-def test_bad_arguments(arguments, told, capsys):
+def test_a_bad_argument_gets_one_line(arguments, told, capsys):
     assert told in refused(capsys, main, arguments)
 
 

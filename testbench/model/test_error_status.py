@@ -1,4 +1,4 @@
-"""The reference machine's error status registers, against a plain account of what they hold."""
+"""The warp model's error status registers, against a plain account of what they hold."""
 
 import random
 
@@ -13,7 +13,7 @@ from testbench.words import NOP, address
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_error_status(seed):
+def test_the_error_status_says_what_happened_where(seed):
     source, expected = random.Random(seed), Status()
     machine, host = on(launch_words([NOP]))
     log, seen = machine.log, set()

@@ -39,7 +39,7 @@ def expected_words(content: bytes, at: int, size: int, is_signed: bool) -> list[
 
 @pytest.mark.parametrize("code", SIZES)
 @pytest.mark.parametrize("stride", [0, 1, 3, 100])
-def test_global_loads(code, stride):
+def test_global_loads_extend_each_threads_value(code, stride):
     size, is_signed = SIZES[code]
     word = encode("LDG", Rd=4, Ra=2, offset=16, wide=1, size=code)
     made, warp, _ = prepared(word)
@@ -55,7 +55,7 @@ def test_global_loads(code, stride):
 
 @pytest.mark.parametrize("code", [0, 2, 4, 5, 6])
 @pytest.mark.parametrize("stride", [1, 5])
-def test_global_stores(code, stride):
+def test_global_stores_write_each_threads_bytes_and_no_others(code, stride):
     size, _ = SIZES[code]
     made, warp, base = prepared(encode("STG", Rd=4, Ra=2, offset=-16, wide=1, size=code))
     offsets = [16 + stride * lane * size for lane in LANES]
@@ -81,7 +81,7 @@ def test_where_threads_store_to_one_place_the_highest_stays():
         assert made.memory.read_number(base + 4096, 4) == (0 if spread == 0 else 31)
 
 
-def test_far_apart_addresses():
+def test_an_access_reaches_addresses_that_are_far_apart():
     content = bytes(range(256)) * 512
     made, warp, _ = prepared(encode("LDG", Rd=4, Ra=2, wide=1, size=4), content)
     warp.registers[2] += np.array([4000 * lane for lane in LANES], np.uint32)
@@ -239,7 +239,7 @@ def test_an_atomic_operation_through_a_window_is_an_error():
 @pytest.mark.parametrize("operation", ATOMICS, ids=lambda operation: operation.value)
 @pytest.mark.parametrize("kind", [0, 1, 2, 5])
 @pytest.mark.parametrize("name", ["ATOM", "ATOMS", "RED"])
-def test_atomic_operations(operation, kind, name):
+def test_an_atomic_operation_of_each_type_leaves_its_result_and_returns_what_was_there(operation, kind, name):
     bits, is_signed = {0: (32, False), 1: (32, True), 2: (64, False), 5: (64, True)}[kind]
     if name == "RED" and operation is AtomicOperation.EXCH:
         return
@@ -275,7 +275,7 @@ def test_atomic_operations(operation, kind, name):
 
 
 @pytest.mark.parametrize("name", ["ATOM", "RED"])
-def test_sums_of_floats(name):
+def test_an_atomic_sum_of_floats_is_the_one_of_mpfr(name):
     """Thread by thread, as MPFR adds them up."""
     operands = {"Rd": 6, "Rb": 4} if name == "ATOM" else {"Rd": 4}
     made, warp, _ = prepared(encode(name, Ra=1, type=AtomicType.F32.value, operation=0, **operands))
@@ -298,7 +298,7 @@ def test_sums_of_floats(name):
 @pytest.mark.parametrize("bits", [32, 64])
 @pytest.mark.parametrize("variant", ["bb", "bz", "zb"])
 @pytest.mark.parametrize("name", ["ATOM", "ATOMS", "CAST", "CAST.SPIN"])
-def test_compare_and_swap(bits, variant, name):
+def test_compare_and_swap_writes_if_the_memory_holds_the_compared_value(bits, variant, name):
     kind = {"ATOMS": 4, "CAST": 0, "CAST.SPIN": 2}.get(name, 0)
     tells, name = name.startswith("CAST"), "ATOM" if name == "ATOM" else "ATOMS"
     fields = {"compare_and_swap": kind + bits // 64} if name == "ATOMS" else {"wide_data": bits // 64}
@@ -342,7 +342,7 @@ BANK = bytes(range(64))
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 3, 4, 5])
-def test_loads_from_constants(code):
+def test_each_thread_loads_the_constant_at_its_own_index(code):
     size, is_signed = SIZES[code]
     made, warp, _ = prepared(encode("LDC", Rd=4, Ra=1, bank=3, offset=-8, size=code), constants={3: BANK})
     offsets = [8 + lane * size % 64 for lane in LANES]
@@ -363,7 +363,7 @@ def test_the_sum_of_a_constant_address_has_32_bits():
 
 @pytest.mark.parametrize("index,error", [(64, WarpError.INVALID_CONST_ADDR_LDC), (2, WarpError.MISALIGNED_ADDR),
                                          (0xFFFFFFFC, WarpError.INVALID_CONST_ADDR_LDC)])
-def test_constants_end(index, error):
+def test_a_constant_behind_the_bank_is_zero_and_an_error_if_reported(index, error):
     word = encode("LDC", Rd=4, Ra=1, bank=3, size=4)
     for report_mask in (ALL, 1 << WarpError.MISALIGNED_ADDR.value):
         made, warp, _ = prepared(word, constants={3: BANK}, report_mask=report_mask)

@@ -241,7 +241,7 @@ def test_beyond_a_constant_bank_there_are_zeros(bank, place):
     (SpecialRegister.EQMASK, 0x2000), (SpecialRegister.LTMASK, 0x1FFF), (SpecialRegister.LEMASK, 0x3FFF),
     (SpecialRegister.GTMASK, 0xFFFFC000), (SpecialRegister.GEMASK, 0xFFFFE000), (SpecialRegister.LMEMHIOFF, 0),
     (SpecialRegister.SWINLO, SHARED_WINDOW), (SpecialRegister.LWINLO, LOCAL_WINDOW), (255, 0)])
-def test_special_registers(register, expected):
+def test_a_special_register_holds_what_the_launch_says_of_one_thread(register, expected):
     # One thread of many stores: number 45 of its CTA, the 13th of its warp.
     body = [encode("S2R", Rd=4, special=SpecialRegister.TID), move(5, 1 | 2 << 16 | 3 << 26),
             encode("ISETP", "r", Pd=0, Ra=4, Rb=5, compare=5), encode("S2R", Rd=6, special=SpecialRegister.CTAID_X),

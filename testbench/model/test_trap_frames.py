@@ -11,7 +11,7 @@ from testbench.trap.programs import RETURN, kernel, with_handler
 from testbench.words import address, place
 
 
-def test_the_frame():
+def test_a_trap_pushes_the_masks_and_where_the_warp_goes_on():
     machine, _ = on(with_handler(kernel("SSY here", "BPT.TRAP 0x1", "here:", "EXIT"), *RETURN))
     warp = warp_of(machine)
     machine.retire(0)

@@ -189,7 +189,7 @@ def test_a_masked_warp_is_not_stopped():
     assert [record.pc for record in records(machine)] == [address(1), address(2), in_handler(machine, 0)]
 
 
-def test_single_steps():
+def test_a_single_step_is_one_instruction_of_each_warp():
     machine, host = on(kernel("NOP", "BRA there", "NOP", "there:", "SSY end", "SYNC", "NOP", "end:", "EXIT", warps=2))
     host.single_step(True)
     host.stop()

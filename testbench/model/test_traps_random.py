@@ -41,7 +41,7 @@ def disturbed(launch: Launch, source: Random, longest: int) -> int:
 
 @pytest.mark.parametrize("handler", HANDLERS.values(), ids=HANDLERS)
 @pytest.mark.parametrize("seed", range(8))
-def test_random_programs(seed, handler):
+def test_a_random_program_leaves_the_same_memory_when_the_host_stops_it(seed, handler):
     source = Random(seed)
     program = random_program(source, 12, block=32)
     alone, stopped = program.launch(), with_handler(program.launch(), *handler)

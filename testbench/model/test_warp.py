@@ -252,7 +252,7 @@ def test_lanes_and_their_masks():
     (SpecialRegister.LWINSZ, 1 << 24), (SpecialRegister.SMEMSZ, 96), (SpecialRegister.SMEMBANKS, 32),
     (SpecialRegister.LMEMLOSZ, 64), (SpecialRegister.LMEMHIOFF, 0), (SpecialRegister.REGALLOC, 32),
     (SpecialRegister.NTID, 32 | 2 << 16 | 3 << 26), (SpecialRegister.VIRTCFG, 8 << 8 | 1 << 20), (5, 0), (255, 0)])
-def test_special_registers(register, value):
+def test_a_special_register_holds_what_the_launch_says(register, value):
     made = machine([encode("S2R", Rd=4, special=register)], shared=96, block=(32, 2, 3), warps=8)
     made.retire(0)
     assert vector(warp_of(made), 4) == [value] * 32

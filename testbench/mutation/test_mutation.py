@@ -9,8 +9,9 @@ import pytest
 
 from rtl.fpga.units import UNITS
 from sim.checks import mutate
+from sim.checks.mutation.covering import covering_tests
 from sim.checks.mutation.judge import Plugin
-from sim.checks.mutation.mutants import OPERATORS, mutants_of
+from sim.checks.mutation.mutants import OPERATORS, mutants_of, statement_at
 from sim.checks.mutation.store import Store, StoreError
 from sim.checks.mutation.trial import Baseline, Plan, State, Trial, baseline, trial
 from sim.checks.mutation.units import Unit, reasons_of, units_of
@@ -64,6 +65,7 @@ def project(tmp_path) -> Path:
     """One with a unit and its test."""
     root = tmp_path / "project"
     for name, text in {
+            "pyproject.toml": "[tool.pytest.ini_options]\nfilterwarnings = ['error']\n",
             "rtl/__init__.py": "", "rtl/toy/__init__.py": COUNTER, "rtl/fpga/__init__.py": "",
             "rtl/fpga/units.py": "from rtl.toy import Counter\nUNITS = {'toy': Counter}\n",
             "rtl/params.py": "from collections import defaultdict\nPRESETS = defaultdict(int)\n",
@@ -84,8 +86,8 @@ def command(project, monkeypatch, tmp_path):
                                            str(tmp_path / "kept.sqlite"), *arguments])
 
 
-def changes(source: str, operator: str) -> list[str]:
-    return [mutant.change for mutant in mutants_of("rtl/a.py", source) if mutant.operator == operator]
+def changes(source: str, operator: str, file: str = "rtl/a.py") -> list[str]:
+    return [mutant.change for mutant in mutants_of(file, source) if mutant.operator == operator]
 
 
 @pytest.mark.parametrize(("source", "operator", "expected"), [
@@ -113,6 +115,67 @@ def changes(source: str, operator: str) -> list[str]:
     ("a = (b #  &\n     & c)", "operator", ["[-&-]{+|+} c)"])])
 def test_an_operator_makes_these_changes_of_a_source(source, operator, expected):
     assert changes(source, operator) == expected
+
+
+@pytest.mark.parametrize(("source", "operator", "expected"), [
+    ("a = b * c", "operator", ["a = b [-*-]{+++} c"]),
+    ("a = b // c", "operator", ["a = b [-//-]{+*+} c"]),
+    ("a = b in c", "operator", ["a = b [-in-]{+not in+} c"]),
+    ("a = b is not c", "operator", ["a = b [-is not-]{+is+} c"]),
+    ("a = min(b, c)", "swap", ["a = [-min-]{+max+}(b, c)"]),
+    ("a = 0.5", "constant", ["a = [-0.5-]{+1.0+}"]),
+    ("a = {'b': 4}", "constant", ["a = {'b': [-4-]{+5+}}", "a = {'b': [-4-]{+3+}}"]),
+    ("a = [b for b in c if b]", "stuck", ["a = [b for b in c if [-b-]{+True+}]"]),
+    ("while b:\n    c()", "negate", ["while [-b-]{+not (b)+}:"]),
+    ("match b:\n    case d if d > c:\n        pass", "negate", ["case d if [-d > c-]{+not (d > c)+}:"]),
+    ("def f():\n    return b", "return", ["return [-b-]{+None+}"]),
+    ("def f():\n    return None", "return", []),
+    ("for b in c:\n    break", "jump", ["[-break-]{+continue+}"]),
+    ("for b in c:\n    continue", "jump", ["[-continue-]{+break+}"]),
+    ("def f():\n    raise ValueError(b + 1)", "drop", ["[-raise ValueError(b + 1)-]{+pass+}"]),
+    ("def f():\n    raise ValueError(b + 1)", "operator", []),
+    ("def f():\n    b.c = d", "drop", ["[-b.c = d-]{+pass+}"]),
+    ("def f():\n    b += 1", "drop", ["[-b += 1-]{+pass+}"]),
+    ("def f(b=3):\n    pass", "constant", ["def f(b=[-3-]{+2+}):", "def f(b=[-3-]{+4+}):"]),
+    ("async def f():\n    return b", "return", ["return [-b-]{+None+}"])])
+def test_an_operator_makes_these_changes_of_host_code(source, operator, expected):
+    assert sorted(changes(source, operator, "sim/a.py")) == sorted(expected)
+
+
+@pytest.mark.parametrize("source", [
+    '"""Says 1 + 1."""', "a = 'text'", "a: int | None", "def f(a: b | c) -> b | c:\n    'Says 1.'", "A = B | C",
+    "__all__ = ['a', 'b'][:1]", "if TYPE_CHECKING:\n    a = 1", 'if __name__ == "__main__":\n    main(1)', "import a",
+    "assert a + 1", "a = f'{b + 1}'", "a = 'b' + c", "@dataclass(frozen=True)\nclass A:\n    pass",
+    "for a in tqdm(b, unit=1):\n    pass", "f(timeout=5)", "a = cast('b | c', d)"])
+def test_texts_types_and_messages_of_host_code_are_left_alone(source):
+    assert mutants_of("sim/a.py", source) == []
+
+
+STATEMENTS = """\
+@decorated(
+    1)
+def f(a,
+      b):
+    if (a and
+            b):
+        c = (a +
+             b)
+    elif a:
+        pass
+    return c
+
+
+D = 1
+"""
+
+
+@pytest.mark.parametrize(("line", "statement", "function"), [
+    (2, (1, 4), (1, 11)), (4, (1, 4), (1, 11)), (6, (5, 6), (1, 11)), (8, (7, 8), (1, 11)), (9, (9, 9), (1, 11)),
+    (11, (11, 11), (1, 11)), (14, (14, 14), None)])
+def test_a_line_is_of_its_innermost_statement(line, statement, function):
+    found, around = statement_at(ast.parse(STATEMENTS), line)
+    assert (found[0], found[-1]) == statement
+    assert (around[0], around[-1]) == function if function else not around
 
 
 def test_every_kind_of_change_is_made_somewhere():
@@ -150,6 +213,7 @@ def test_equivalents_are_mutants():
 def test_units_have_their_tests_and_theorems():
     for unit in KNOWN.values():
         assert unit.files(mutate.ROOT)
+        assert bool(unit.netlists) != unit.is_host
         assert set(unit.netlists) <= UNITS.keys()
         assert all((mutate.ROOT / test.partition("::")[0]).exists() for tests in unit.stages.values() for test in tests)
     theorems = {name: set(unit.theorems) for name, unit in units_of(
@@ -175,6 +239,61 @@ def test_what_becomes_of_mutants(project, monkeypatch, operator, change, state, 
     found = trial(project, TOY, mutant, Plan((), {"own": 1.0, TEST_NAME: 0.1}, netlists))
     assert (found.state, found.by) == (state, by)
     assert (project / mutant.file).read_text() == COUNTER
+
+
+HOST = '''
+LIMIT = 3
+
+def doubled(number):
+    if number > LIMIT:
+        return LIMIT
+    return number * 2
+
+def unused():
+    return 7
+'''
+HOST_TESTS = '''
+import subprocess, sys
+from sim.toy import doubled
+
+def test_small():
+    assert doubled(1) == 2
+
+def test_large():
+    assert doubled(8) == 3
+
+def test_in_a_process_of_its_own():
+    assert subprocess.run([sys.executable, "-c", "import sim.toy; assert sim.toy.doubled(1)"]).returncode == 0
+
+def test_nothing():
+    pass
+'''
+
+
+def test_host_code_is_shown_to_the_tests_that_run_it(project):
+    """Also in processes that they start; no test runs the last function, any may depend on what runs at the import."""
+    package = f"__path__.append({str(Path(__file__).parents[2] / 'sim')!r})"      # the judge is in it, too
+    for name, text in {"sim/__init__.py": package, "sim/toy/__init__.py": HOST,
+                       "testbench/host/test_toy.py": HOST_TESTS}.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text)
+    unit = Unit("toy", {"own": ("testbench/host",)}, (), {}, ("sim/toy/*.py",), True)
+    alone = baseline(project, unit)
+    small, large, apart, nothing = (f"testbench/host/test_toy.py::test_{name}" for name in (
+        "small", "large", "in_a_process_of_its_own", "nothing"))
+    assert (alone.failed, alone.tests.keys()) == ((), {small, large, apart, nothing})
+    for change, tests, state, by in (
+            ("[-*-]{+++} 2", (apart, small), State.KILLED, small),
+            ("return [-LIMIT-]{+None+}", (large,), State.KILLED, large),
+            ("number [->-]{+>=+} LIMIT", (apart, large, small), State.SURVIVED, ""),
+            ("LIMIT = [-3-]{+4+}", (apart, large, small), State.KILLED, large),
+            ("return [-7-]{+8+}", (), State.SURVIVED, "no test runs it")):
+        mutant, = (mutant for mutant in unit.mutants(project) if change in mutant.change)
+        only = covering_tests(mutant, HOST, alone.lines)
+        assert only == tests
+        found = trial(project, unit, mutant, Plan((small, large), alone.tests | alone.stages, (), only))
+        assert (found.state, found.by) == (state, by)
+    assert (project / "sim/toy/__init__.py").read_text() == HOST
 
 
 def test_tests_that_fail_without_a_mutant_are_told(project, command, capsys):
@@ -278,7 +397,7 @@ def test_tests_that_killed_soonest_go_first(tmp_path):
 
 
 def test_tests_of_a_file_stay_together():
-    plan = {"order": ["b::2", "a::1", "b::1"], "limits": {}}
+    plan = {"order": ["b::2", "a::1", "b::1"], "only": None, "limits": {}}
     items = [SimpleNamespace(nodeid=name, path=Path(name[0])) for name in ("a::1", "a::2", "b::1", "b::2", "c::1")]
     Plugin(plan, print).pytest_collection_modifyitems(items)
     assert [item.nodeid for item in items] == ["b::2", "b::1", "a::1", "a::2", "c::1"]

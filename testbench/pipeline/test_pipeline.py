@@ -99,7 +99,7 @@ def test_random_instructions_and_operations_agree_with_the_model(lanes, steps):
 
 
 @pytest.mark.parametrize(("lanes", "least"), [(1, 60), (8, 500)])
-def test_special_registers(lanes, least):
+def test_special_registers_are_read_as_the_launch_says(lanes, least):
     report = passes(lambda bench: check_special_registers(bench, tb_pipeline.machine_of(lanes)))
     assert report.checks["reads of special registers"] > least
 

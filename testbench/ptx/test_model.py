@@ -200,7 +200,7 @@ def test_registers_wider_than_what_is_loaded_are_filled_with_its_sign():
     ("add.u32", 7, 12), ("min.s32", 0xFFFF_FFFF, 0xFFFF_FFFF), ("max.u32", 2, 5), ("and.b32", 6, 4), ("or.b32", 2, 7),
     ("xor.b32", 6, 3), ("exch.b32", 9, 5), ("inc.u32", 4, 5), ("inc.u32", 5, 0), ("dec.u32", 0, 5), ("dec.u32", 6, 5),
     ("dec.u32", 5, 4)])
-def test_atomic_operations(operation, old, new):
+def test_an_atomic_operation_leaves_its_result_and_returns_what_was_there(operation, old, new):
     body = f"st.global.u32 [d0+8], {old}; atom.global.{operation} r0, [d0+8], 5;"
     assert words_left(KERNEL + body + END, block=1)[:3:2] == [old, new]
     if "exch" not in operation:

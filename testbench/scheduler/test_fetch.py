@@ -150,7 +150,7 @@ def test_a_rule_is_tabulated_over_the_fields_that_it_looks_at():
     assert condition.codes == set(range(256)) - SPECIAL_REGISTER_TEXTS.keys()
 
 
-def test_random_programs():
+def test_random_programs_are_fetched_in_order():
     assert passes(tb_scheduler.check_fetch, 1).checks["groups, random"] > 200
 
 

@@ -49,7 +49,7 @@ def test_who_waits_at_a_limit_goes_on_however_busy_others_are():
     passes(tb_scheduler.check_limits)
 
 
-def test_stall_counts():
+def test_an_instruction_waits_for_the_stall_count_before_it():
     passes(tb_scheduler.check_stalls)
 
 

@@ -63,7 +63,7 @@ def test_every_program_is_read(path):
 @pytest.mark.parametrize(("name", "local", "crs"), [
     ("k01_vecadd.O3", 0, 0), ("k06_switch_brx.O3", 0, 32), ("k20_local_array_sort.O3", 128, 528),
     ("k46_noinline_multilevel.O3", 0, 544), ("k10_calltable_global.O3", 8, 16)])
-def test_stack_sizes(name, local, crs):
+def test_a_kernels_stack_and_local_memory_are_those_of_its_functions(name, local, crs):
     kernel = program(name).kernel()
     assert (kernel.local, kernel.crs) == (local, crs)
 

@@ -246,7 +246,7 @@ def test_the_commands_go_round(tmp_path, capsys):
     assert "/*0028*/ CAL 0x70; " in theirs
 
 
-def test_bare_code(tmp_path, capsys):
+def test_bare_code_is_disassembled_and_must_be_whole_words(tmp_path, capsys):
     path = tmp_path / "code.bin"
     path.write_bytes(b"".join(word.to_bytes(8, "little") for word in (
         0x001FFC00FFE007ED, 0xE30000000007000F, 0xFFFF << 48, 0x50B0000000070F00)))

@@ -241,7 +241,7 @@ HAPPENS_INSIDE = {"fail", "fails inside", "ends", "leaves", "refused to leave", 
     (True, ALL_REPORTED, 2500, HAPPENS | HAPPENS_INSIDE | {"refused", "urgent trap"}),
     (False, ALL_REPORTED, 1500, HAPPENS | {"no frame", "refused"}),
     (True, 0, 1500, HAPPENS | HAPPENS_INSIDE)], ids=["handler", "no handler", "unreported"])
-def test_random_warps(installed, report_mask, cycles, happens, params):
+def test_random_warps_trap_as_a_plain_account_says(installed, report_mask, cycles, happens, params):
     """Warps that trap, fail, are stopped, stepped, paused, woken and taken from barriers, against a plain account."""
     driver = TrapUnitDriver(params, 3, cycles, installed=installed, report_mask=report_mask, timeout=3)
     simulate(driver.dut, driver.run, engine=ENGINE)

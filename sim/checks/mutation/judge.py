@@ -7,31 +7,43 @@ line of JSON for each answer, as soon as there is one.
 what     PLAN                                                   lines of OUT
 =======  =====================================================  ========================================================
 tests    ``tests``, as pytest is given them; ``order``, the     ``test`` when one begins; again with its ``seconds`` of
-         names of those that go first; ``limits``, seconds of   CPU and, if it ``failed``, the ``error``
-         CPU by name; whether to ``stop`` at the first failure
+         names of those that go first; ``only``, all that are   CPU and, if it ``failed``, the ``error``
+         run, if not all; ``limits``, seconds of CPU by name;
+         whether to ``stop`` at the first failure
 netlist  ``tops``, names of units; ``presets``; digests that    a ``digest`` for each, up to the first other one
          are ``wanted``, if any
 theorem  ``file``, ``folder``                                   whether it ``holds``, and where not
 =======  =====================================================  ========================================================
 
 A test that takes more than its limit ends the process by SIGPROF.
+
+With ``serve`` for an argument it has the libraries imported, and forks for each line of its standard input: JSON with
+the ``arguments`` above, and the ``environment`` that the new process has, in a session of its own. Its standard output
+gets that one's process id, and its exit code when it is over.
 """
 
 import json
+import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from hashlib import sha256
+from importlib import import_module
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sim.checks.mutation.covering import cover
+
 __all__ = ["Plugin", "main"]
 
 _NO_LIMIT = 0.0
+_LIBRARIES = ("amaranth.sim", "lark", "numpy", "pytest")
+"""What most tests import, and takes longest. pytest warns of one of its plugins that was imported before."""
 
 
 class Plugin:
@@ -39,10 +51,13 @@ class Plugin:
 
     def __init__(self, plan: dict[str, Any], tell: Callable[..., None]) -> None:
         self._places = {name: place for place, name in enumerate(plan["order"])}
+        self._only = plan["only"] if plan["only"] is None else set(plan["only"])
         self._limits, self._tell, self._error = plan["limits"], tell, ""
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         """Those that kill soonest go first; all of a file together, since they share what is made for them."""
+        if self._only is not None:
+            items[:] = [item for item in items if item.nodeid in self._only]
         places = {item.nodeid: self._places.get(item.nodeid, len(self._places)) for item in items}
         files: dict[str, int] = {}
         for item in items:
@@ -55,12 +70,14 @@ class Plugin:
         """A test with what it needs made first."""
         self._error = ""
         self._tell(test=item.nodeid)
+        cover(item.nodeid)
         signal.setitimer(signal.ITIMER_PROF, self._limits.get(item.nodeid, _NO_LIMIT))
         began = time.process_time()
         try:
             return (yield)
         finally:
             signal.setitimer(signal.ITIMER_PROF, _NO_LIMIT)
+            cover("")
             seconds = time.process_time() - began
             self._tell(test=item.nodeid, seconds=seconds, failed=bool(self._error), error=self._error)
 
@@ -97,8 +114,34 @@ def _theorem(plan: dict[str, Any], tell: Callable[..., None]) -> None:
     tell(holds=answer.right, where=answer.where)
 
 
+def _serve() -> list[str] | None:
+    """Returns in each new process with its arguments, and with None when nothing more is asked."""
+    for name in _LIBRARIES:
+        with suppress(ImportError):
+            import_module(name)
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if pid := os.fork():
+            os.write(1, f"{pid}\n".encode())
+            os.write(1, f"{os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}\n".encode())
+            continue
+        os.setsid()
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):
+            os.dup2(nothing, stream)
+        os.environ.clear()
+        os.environ.update(asked["environment"])
+        return asked["arguments"]
+    return None
+
+
 def main(arguments: list[str]) -> None:
     """Answers what is asked."""
+    if arguments == ["serve"]:
+        asked = _serve()
+        if asked is None:
+            return
+        arguments = asked
     what, plan, out = arguments
     with Path(out).open("a", encoding="utf-8") as lines:
         def tell(**facts: Any) -> None:

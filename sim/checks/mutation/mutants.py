@@ -10,7 +10,7 @@ from typing import Any
 
 from sim.checks.formal.fault import Fault
 
-__all__ = ["OPERATORS", "Mutant", "module_of", "mutants_of"]
+__all__ = ["OPERATORS", "Mutant", "module_of", "mutants_of", "statement_at"]
 
 OPERATORS = {
     "operator": "+ and -, & and |, << and >>, == and !=, < and <=, > and >= in place of each other; ^ becomes |",
@@ -21,19 +21,30 @@ OPERATORS = {
     "constant": "a number is one more, or one less; a truth value is the other one",
     "index": "so is an index or the end of a slice",
     "width": "a signal, port or field is a bit less wide; a wider one would do the same",
-    "drop": "an assignment, or a statement that is a call, is left out"}
-"""Kind of change -> what it is."""
+    "drop": "an assignment, or a statement that is a call, is left out; in host code also a raise",
+    "return": "a function returns None",
+    "jump": "break and continue in place of each other"}
+"""Kind of change -> what it is. The last two are made in host code alone."""
+_HOST = "sim/"
+"""Where host code is; all else is hardware."""
 _BINARY = {ast.Add: ("+", "-"), ast.Sub: ("-", "+"), ast.BitAnd: ("&", "|"), ast.BitOr: ("|", "&"),
            ast.BitXor: ("^", "|"), ast.LShift: ("<<", ">>"), ast.RShift: (">>", "<<"), ast.And: ("and", "or"),
            ast.Or: ("or", "and")}
 _COMPARED = {ast.Eq: ("==", "!="), ast.NotEq: ("!=", "=="), ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"),
              ast.Gt: (">", ">="), ast.GtE: (">=", ">")}
+_HOST_BINARY = {**_BINARY, ast.Mult: ("*", "+"), ast.Div: ("/", "*"), ast.FloorDiv: ("//", "*"), ast.Mod: ("%", "+")}
+_HOST_COMPARED = {**_COMPARED, ast.In: ("in", "not in"), ast.NotIn: ("not in", "in"), ast.Is: ("is", "is not"),
+                  ast.IsNot: ("is not", "is")}
+_OPPOSITES = {"min": "max", "max": "min", "any": "all", "all": "any"}
 _CONDITIONED = ("If", "Elif", "Mux")
 _WIDE = ("Signal", "unsigned", "signed", "In", "Out")
 _LEFT_ALONE = ("Assert", "Assume", "Cover", "cast", "TypeVar")
 """Calls in which nothing is changed: a promise that says less is no other hardware."""
 _NAMES_ONLY = ("name", "attrs", "domain", "src_loc_at")
 """Arguments that say nothing of what the hardware does."""
+_HOST_LEFT_ALONE = (*_LEFT_ALONE, "tqdm", "NewType", "ParamSpec")
+_HOST_NAMES_ONLY = (*_NAMES_ONLY, "timeout", "stacklevel", "help", "metavar", "desc", "unit")
+"""The same in host code."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +103,8 @@ def module_of(file: str) -> str:
 def mutants_of(file: str, source: str) -> list[Mutant]:
     """All mutants of a file, by their place in it."""
     content, found, seen = source.encode(), [], {}
-    edits = {(edit.start, edit.end, edit.new): edit for edit in _Edits(content).all()}
+    walk = (_HostEdits if file.startswith(_HOST) else _Edits)(content)
+    edits = {(edit.start, edit.end, edit.new): edit for edit in walk.all()}
     for edit in sorted(edits.values(), key=lambda edit: (edit.start, edit.end, edit.new)):
         if content[edit.start:edit.end] == edit.new.encode():
             continue
@@ -131,7 +143,9 @@ def _called(node: ast.AST) -> str:
 
 
 class _Edits:
-    """Goes through a file."""
+    """Goes through a file of the hardware."""
+
+    binary, compared = _BINARY, _COMPARED
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -198,12 +212,12 @@ class _Edits:
                 yield from self._binary(node)
             case ast.BoolOp():
                 for left, right in zip(node.values, node.values[1:], strict=False):
-                    yield self._symbol(left, right, *_BINARY[type(node.op)])
+                    yield self._symbol(left, right, *self.binary[type(node.op)])
             case ast.Compare():
                 for left, right, compared in zip([node.left, *node.comparators], node.comparators, node.ops,
                                                  strict=False):
-                    if type(compared) in _COMPARED:
-                        yield self._symbol(left, right, *_COMPARED[type(compared)])
+                    if type(compared) in self.compared:
+                        yield self._symbol(left, right, *self.compared[type(compared)])
             case ast.UnaryOp():
                 sign = "not" if isinstance(node.op, ast.Not) else "~"     # each other sign is as long
                 yield _Edit("invert", self._start(node), self._start(node) + len(sign), "", ".".join(self._scope))
@@ -240,8 +254,8 @@ class _Edits:
                 for part in node.value.elts:
                     if _called(part) not in _LEFT_ALONE:
                         yield self._put("drop", part, "*()")
-        elif type(node.op) in _BINARY:
-            old, new = _BINARY[type(node.op)]
+        elif type(node.op) in self.binary:
+            old, new = self.binary[type(node.op)]
             yield self._symbol(node.target, node.value, old, new)
 
     def _call(self, node: ast.Call) -> Iterator[_Edit]:
@@ -266,8 +280,8 @@ class _Edits:
             yield from self._visit(part)
 
     def _binary(self, node: ast.BinOp) -> Iterator[_Edit]:
-        if type(node.op) in _BINARY:
-            yield self._symbol(node.left, node.right, *_BINARY[type(node.op)])
+        if type(node.op) in self.binary:
+            yield self._symbol(node.left, node.right, *self.binary[type(node.op)])
         if isinstance(node.op, ast.Sub):
             yield self._put("swap", node, f"({self._text(node.right)}) - ({self._text(node.left)})")
 
@@ -293,6 +307,94 @@ class _Edits:
             case ast.Name(id=name) | ast.Attribute(attr=name) if operator != "constant" and _is_number(name):
                 for change in ("- 1",) if operator == "width" else ("+ 1", "- 1"):
                     yield self._put(operator, node, f"{self._text(node)} {change}")
+
+
+class _HostEdits(_Edits):
+    """Goes through a file of host code. Texts, annotations, decorators and checks of types are left alone."""
+
+    binary, compared = _HOST_BINARY, _HOST_COMPARED
+
+    def _visit(self, node: ast.AST) -> Iterator[_Edit]:
+        match node:
+            case ast.If() if self._text(node.test) in ("TYPE_CHECKING", '__name__ == "__main__"'):
+                return
+            case ast.Assign(targets=[ast.Name(id="__all__")]):
+                return
+            case ast.Assign(value=ast.BinOp(op=ast.BitOr())) if not self._scope:    # a union of types
+                return
+            case ast.Call() if _called(node) in _HOST_LEFT_ALONE:
+                return
+            case ast.keyword() if node.arg in _HOST_NAMES_ONLY:
+                return
+            case ast.AnnAssign():
+                if node.value is not None:
+                    yield from self._visit(node.value)
+                return
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self._scope.append(node.name)
+                for part in (*node.args.defaults, *node.args.kw_defaults, *node.body):
+                    if part is not None:
+                        yield from self._visit(part)
+                self._scope.pop()
+                return
+            case ast.Raise() if self._scope:
+                yield self._put("drop", node, "pass")
+                return
+            case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]) | ast.AugAssign() if self._scope:
+                yield self._put("drop", node, "pass")
+            case ast.Return(value=ast.expr()) if not _is_none(node.value):
+                yield self._put("return", node.value, "None")
+            case ast.Break():
+                yield self._put("jump", node, "continue")
+            case ast.Continue():
+                yield self._put("jump", node, "break")
+            case ast.While() if not isinstance(node.test, ast.Constant):
+                yield self._put("negate", node.test, f"not ({self._text(node.test)})")
+            case ast.match_case(guard=ast.expr()):
+                yield self._put("negate", node.guard, f"not ({self._text(node.guard)})")
+            case ast.comprehension():
+                for condition in node.ifs:
+                    yield self._put("stuck", condition, "True")
+            case ast.Dict():
+                yield from self._children(node)
+                return
+            case ast.BinOp() if any(_is_text(side) for side in (node.left, node.right)):
+                yield from self._children(node)
+                return
+            case ast.Call(func=ast.Name(id=name)) if name in _OPPOSITES:
+                yield self._put("swap", node.func, _OPPOSITES[name])
+            case ast.Constant(value=float(value)):
+                yield self._put("constant", node, repr(2 * value if value else 1.0))
+        yield from super()._visit(node)
+
+
+def _is_none(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def statement_at(tree: ast.Module, line: int) -> tuple[range, range]:
+    """The lines of the innermost statement around a line, without those of statements in it; and the lines of the
+    function around it, or of the file."""
+    inner, around = range(line, line + 1), None
+    nodes = [tree.body]
+    while nodes:
+        for node in nodes.pop():
+            decorators = getattr(node, "decorator_list", [])
+            first, last = min([node.lineno, *(part.lineno for part in decorators)]), node.end_lineno or node.lineno
+            if not first <= line <= last:
+                continue
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                around = range(first, last + 1)
+            body = [part for part in ast.walk(node) if isinstance(part, ast.stmt) and part is not node]
+            begins = min((part.lineno for part in body), default=last + 1)
+            inner = range(first, begins) if line < begins else range(line, line + 1)
+            nodes.append([part for part in body if part.lineno <= line <= (part.end_lineno or part.lineno)][:1])
+            break
+    return inner, around or range(0)
 
 
 def _is_number(name: str) -> bool:

@@ -19,6 +19,8 @@ CREATE TABLE IF NOT EXISTS baselines (
 CREATE TABLE IF NOT EXISTS tests (
     unit TEXT NOT NULL, name TEXT NOT NULL, is_test INTEGER NOT NULL, alone REAL NOT NULL, kills INTEGER NOT NULL,
     spent REAL NOT NULL, PRIMARY KEY (unit, name));
+CREATE TABLE IF NOT EXISTS lines (
+    unit TEXT NOT NULL, sources TEXT NOT NULL, record BLOB NOT NULL, PRIMARY KEY (unit, sources));
 CREATE TABLE IF NOT EXISTS mutants (
     file TEXT NOT NULL, source TEXT NOT NULL, scope TEXT NOT NULL, change TEXT NOT NULL, state TEXT NOT NULL,
     killer TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (file, source, scope, change));
@@ -69,10 +71,17 @@ class Store:
         with self._file:
             self._file.execute("INSERT OR REPLACE INTO baselines VALUES (?, ?, ?)",
                                (found.unit, sources, " ".join(found.netlists)))
+            self._file.execute("INSERT OR REPLACE INTO lines VALUES (?, ?, ?)", (found.unit, sources, found.lines))
             for is_test, times in ((1, found.tests), (0, found.stages)):
                 self._file.executemany(
                     "INSERT INTO tests VALUES (?, ?, ?, ?, 0, 0) ON CONFLICT DO UPDATE SET alone = excluded.alone",
                     [(found.unit, name, is_test, seconds) for name, seconds in times.items()])
+
+    def lines(self, unit: Unit, sources: str) -> bytes:
+        """Which tests run which lines of a unit of host code that was run without a mutant, on these sources."""
+        record, = self._file.execute("SELECT record FROM lines WHERE unit = ? AND sources = ?",
+                                     (unit.name, sources)).fetchone()
+        return record
 
     def plan(self, unit: Unit, sources: str) -> Plan:
         """How a unit's tests are best run, on sources on which they were run without a mutant: those first that have

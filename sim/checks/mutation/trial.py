@@ -12,10 +12,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
+from itertools import count
 from pathlib import Path
+from select import select
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from sim.checks.mutation.covering import recorded, recording
 from sim.checks.mutation.mutants import Mutant
 from sim.checks.mutation.units import Unit
 from sim.support.children import end_group
@@ -24,11 +27,14 @@ __all__ = ["Baseline", "Plan", "State", "Trial", "baseline", "trial"]
 
 _HERE = Path(__file__).resolve().parents[3]
 """Where this package is from."""
+_JUDGE = (sys.executable, "-m", "sim.checks.mutation.judge")
 _LEFT_OUT = shutil.ignore_patterns(".*", "build", "*.vcd", "*.fst", "*.sqlite", "*.egg-info")
 _MORE_CPU, _LEAST_CPU = 2, 8.0
 """A test may take so many times the CPU that it takes without a mutant, and so many seconds more."""
 _MORE_TIME, _LEAST_TIME = 10, 300.0
 """So it is with all tests of a stage, in seconds that pass."""
+_LEAST_SOME = 60.0
+"""And with those of them that run a line of host code."""
 _PRESETS = ("tiny", "small", "default")
 """Machines whose netlists are compared."""
 
@@ -51,11 +57,13 @@ class Plan:
         order: Names of tests, those first that kill soonest.
         seconds: Name of a test, a stage or a theorem -> seconds without a mutant, of CPU for tests.
         netlists: Digests of the netlists without a mutant.
+        only: Of host code, the tests that run the mutant; None for all.
     """
 
     order: tuple[str, ...] = ()
     seconds: dict[str, float] = field(default_factory=dict)
     netlists: tuple[str, ...] = ()
+    only: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -73,13 +81,18 @@ class Trial:
 @dataclass(frozen=True)
 class Baseline:
     """What the tests of a unit take without a mutant, and which fail. ``tests``: name -> seconds of CPU; ``stages``:
-    name of a stage or theorem -> seconds. ``netlists``: their digests."""
+    name of a stage or theorem -> seconds. ``netlists``: their digests. ``lines``: which tests run which lines of host
+    code, a record of ``coverage``."""
 
     unit: str
     tests: dict[str, float]
     stages: dict[str, float]
     failed: tuple[str, ...]
     netlists: tuple[str, ...]
+    lines: bytes = b""
+
+
+_times = count(1)
 
 
 @cache
@@ -103,6 +116,9 @@ def _mutated(root: Path, mutant: Mutant) -> Iterator[Path]:
     path = copy / mutant.file
     source, state = path.read_bytes(), path.stat()
     path.write_text(mutant.fault.applied(source.decode()), encoding="utf-8")
+    # Python takes what it has compiled from a file of this time, to the second, and this size. No two mutants have one.
+    seconds = int(state.st_mtime) + next(_times)
+    os.utime(path, (seconds, seconds))
     try:
         yield copy
     finally:
@@ -110,29 +126,76 @@ def _mutated(root: Path, mutant: Mutant) -> Iterator[Path]:
         os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
 
 
-def _ask(what: str, plan: dict[str, Any], copy: Path, limit: float | None, *, keep: bool = False) -> tuple[
-        list[dict[str, Any]], int | None]:
+class _Judge:
+    """The judge of a copy, which has imported libraries once for all that it is asked."""
+
+    def __init__(self, copy: Path) -> None:
+        self._process = subprocess.Popen(
+            [*_JUDGE, "serve"], cwd=copy, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            bufsize=0, start_new_session=True, env={**os.environ, "PYTHONPATH": _path(copy)})
+
+    def ask(self, arguments: list[str], environment: dict[str, str], limit: float | None) -> int | None:
+        """Has it answered by a process of its own; its exit code, None if it did not end in so many seconds."""
+        asks, answers, code = self._process.stdin, self._process.stdout, None
+        assert asks is not None and answers is not None
+        asks.write(f"{json.dumps({'arguments': arguments, 'environment': environment})}\n".encode())
+        pid = int(answers.readline())
+        try:
+            if select([answers], [], [], limit)[0]:
+                code = int(answers.readline())
+            return code
+        finally:
+            if code != 0:       # what it began goes with it
+                with suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGKILL)
+            if code is None:
+                answers.readline()
+
+
+@cache
+def _judge(copy: Path) -> _Judge:
+    return _Judge(copy)
+
+
+def _path(copy: Path) -> str:
+    """Where Python finds the copy's modules, and this package if it has no such."""
+    return os.pathsep.join((str(copy), str(_HERE)))
+
+
+def _run(command: list[str], copy: Path, environment: dict[str, str], limit: float | None) -> int | None:
+    """A program in a copy; its exit code, None if it did not end in so many seconds."""
+    with subprocess.Popen(command, cwd=copy, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL, start_new_session=True) as process:
+        code = None
+        try:
+            with suppress(subprocess.TimeoutExpired):
+                code = process.wait(limit)
+        finally:
+            if code != 0:       # what it began goes with it
+                end_group(process, patience=0)
+    return code
+
+
+def _ask(what: str, plan: dict[str, Any], copy: Path, limit: float | None, *, models: Path | None = None,
+         more: dict[str, str] | None = None) -> tuple[list[dict[str, Any]], int | None]:
     """Asks the judge; what it told, and its exit code, None if it did not end in so many seconds.
 
-    ``keep``: what Python makes of the sources, for the next time.
+    Parameters:
+        models: Where the hardware's compiled models are kept; by default nowhere.
+        more: Of its environment.
     """
     with TemporaryDirectory(dir=copy.parent) as work:
         asked, out = Path(work, "plan"), Path(work, "out")
         asked.write_text(json.dumps(plan))
         out.touch()
+        arguments = [what, str(asked), str(out)]
         environment = {
-            **os.environ, "WARPSTACK_CACHE": str(Path(work, "models")), "PYTHONDONTWRITEBYTECODE": "" if keep else "1",
-            "PYTHONPATH": os.pathsep.join((str(copy), str(_HERE)))}
-        command = [sys.executable, "-m", "sim.checks.mutation.judge", what, str(asked), str(out)]
-        with subprocess.Popen(command, cwd=copy, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL, start_new_session=True) as process:
-            code = None
-            try:
-                with suppress(subprocess.TimeoutExpired):
-                    code = process.wait(limit)
-            finally:
-                if code != 0:       # what it began goes with it
-                    end_group(process, patience=0)
+            **os.environ, "WARPSTACK_CACHE": str(models or Path(work, "models")),
+            "PYTHONPATH": _path(copy), **(more or {})}
+        if more is None and hasattr(os, "fork"):
+            code = _judge(copy).ask(arguments, environment, limit)
+        else:
+            code = _run([*_JUDGE, *arguments], copy, environment, limit)
         return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines() if line.endswith("}")], code
 
 
@@ -148,13 +211,26 @@ def _elaborates(unit: Unit, copy: Path) -> bool:
     return code == 0
 
 
+def _models(unit: Unit, copy: Path) -> Path | None:
+    """Where compiled models of a unit's tests are kept."""
+    return copy.parent / "models" if unit.keeps_models else None
+
+
+def _plan(files: tuple[str, ...], **others: Any) -> dict[str, Any]:
+    """What the judge is told of tests: unless said otherwise, all of them to their end."""
+    return {"tests": files, "order": [], "only": None, "limits": {}, "stop": False, **others}
+
+
 def baseline(root: Path, unit: Unit) -> Baseline:
     """Runs the tests of a unit of the project in a folder, and its theorems, without a mutant."""
     tests, stages, failed = {}, {}, []
     copy = _copy(root)
+    lines = Path(_scratch().name, f"lines of {unit.name}")
+    lines.mkdir(exist_ok=True)
+    more = recording(lines, [copy / file for file in unit.files(root)]) if unit.is_host else None
     for stage, files in unit.stages.items():
         began = time.monotonic()
-        told, _ = _ask("tests", {"tests": files, "order": [], "limits": {}, "stop": False}, copy, None, keep=True)
+        told, _ = _ask("tests", _plan(files), copy, None, models=_models(unit, copy), more=more)
         stages[stage] = time.monotonic() - began
         ended = {line["test"]: line for line in told if "seconds" in line}
         tests |= {name: line["seconds"] for name, line in ended.items()}
@@ -167,10 +243,15 @@ def baseline(root: Path, unit: Unit) -> Baseline:
         stages[name] = time.monotonic() - began
         if not told or not told[0]["holds"]:
             failed.append(f"theorem {name}")
-    netlists = _digests(unit, copy)
+    netlists = () if unit.is_host else _digests(unit, copy)
     if len(netlists) < len(unit.netlists) * len(_PRESETS):
         failed.append("a netlist")
-    return Baseline(unit.name, tests, stages, tuple(failed), netlists)
+    return Baseline(unit.name, tests, stages, tuple(failed), netlists, recorded(lines) if unit.is_host else b"")
+
+
+def _is_among(test: str, given: tuple[str, ...]) -> bool:
+    """Whether a test is one of those that pytest runs for these."""
+    return any(test == one or test.startswith((f"{one}/", f"{one}::", f"{one}[")) for one in given)
 
 
 def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan) -> Trial:
@@ -184,15 +265,24 @@ def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan) -> Trial:
     with _mutated(root, mutant) as copy:
         for number, (stage, files) in enumerate(unit.stages.items()):
             limits = {name: _MORE_CPU * seconds + _LEAST_CPU for name, seconds in plan.seconds.items()}
-            told, code = _ask("tests", {"tests": files, "order": plan.order, "limits": limits, "stop": True}, copy,
-                              _MORE_TIME * plan.seconds[stage] + _LEAST_TIME)
+            least, takes = _LEAST_TIME, plan.seconds[stage]
+            if plan.only is not None:
+                chosen = [name for name in plan.only if _is_among(name, files)]
+                files = tuple(sorted({name.partition("::")[0] for name in chosen}))
+                least, takes = _LEAST_SOME, sum(plan.seconds.get(name, 0) for name in chosen)
+                if not files:
+                    continue
+            asked = _plan(files, order=plan.order, only=plan.only, limits=limits, stop=True)
+            told, code = _ask("tests", asked, copy, _MORE_TIME * takes + least, models=_models(unit, copy))
             ended = {line["test"]: line for line in told if "seconds" in line}
             spent |= {name: line["seconds"] for name, line in ended.items()}
             last = told[-1] if told else {}
             for name, line in ended.items():
                 if line["failed"]:
+                    if unit.is_host and "::" not in name:
+                        return over(State.STILLBORN, line["error"])
                     # Other errors than these may come from hardware that cannot be made.
-                    if number == 0 and line["error"] not in ("AssertionError", "Failed") \
+                    if number == 0 and not unit.is_host and line["error"] not in ("AssertionError", "Failed") \
                             and not _elaborates(unit, copy):
                         return over(State.STILLBORN, line["error"])
                     return over(State.KILLED, name)
@@ -200,7 +290,7 @@ def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan) -> Trial:
                 return over(State.HANGS if code in (None, -signal.SIGPROF) else State.KILLED, last.get("test", stage))
             if not ended:
                 return over(State.STILLBORN, "nothing can be imported")
-            if number == 0 and _digests(unit, copy, plan.netlists) == plan.netlists:
+            if number == 0 and not unit.is_host and _digests(unit, copy, plan.netlists) == plan.netlists:
                 return over(State.EQUIVALENT, "")
         for name, file in unit.theorems.items():
             with TemporaryDirectory(dir=copy.parent) as work:
@@ -208,4 +298,4 @@ def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan) -> Trial:
                                   _MORE_TIME * plan.seconds[name] + _LEAST_TIME)
             if code is None or not told or not told[0]["holds"]:
                 return over(State.KILLED, f"theorem {name}")
-    return over(State.SURVIVED, "")
+    return over(State.SURVIVED, "no test runs it" if plan.only == () else "")

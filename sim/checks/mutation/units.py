@@ -16,27 +16,43 @@ _PREFIX = "prove_"
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit of the hardware.
+    """A unit of the hardware, or a folder of host code.
 
     Attributes:
-        name: The folder of ``rtl``.
+        name: The folder of ``rtl``, or of ``sim``.
         stages: Name -> the tests of it, as pytest is given them; in order.
         netlists: The units by whose netlists a mutant is compared with the original: all its files are in them.
         theorems: Name -> the file, of those that have a fault in one of its modules.
+        sources: Of host code, its files, as patterns; there are no netlists then, nor theorems.
+        keeps_models: Whether mutants use the hardware's compiled models that are there.
     """
 
     name: str
     stages: dict[str, tuple[str, ...]]
     netlists: tuple[str, ...]
     theorems: dict[str, str]
+    sources: tuple[str, ...] = ()
+    keeps_models: bool = False
+
+    @property
+    def is_host(self) -> bool:
+        """Whether it is host code."""
+        return bool(self.sources)
 
     def files(self, root: Path) -> list[str]:
         """Its source files, from the project's folder on."""
-        return sorted(str(path.relative_to(root)) for path in (root / "rtl" / self.name).glob("*.py"))
+        patterns = self.sources or (f"rtl/{self.name}/*.py",)
+        return sorted({str(path.relative_to(root)) for pattern in patterns for path in root.glob(pattern)})
+
+    def project_files(self, root: Path) -> list[Path]:
+        """All on which what its tests do depends."""
+        folders = ("rtl", "sim") if self.is_host else ("rtl",)
+        return [*(path for folder in folders for path in (root / folder).rglob("*.py")), *self.test_files(root)]
 
     def test_files(self, root: Path) -> list[Path]:
         """The files of its tests, with all that is beside them."""
-        folders = {(root / test.partition("::")[0]).parent for tests in self.stages.values() for test in tests}
+        paths = {root / test.partition("::")[0] for tests in self.stages.values() for test in tests}
+        folders = {path if path.is_dir() else path.parent for path in paths}
         return sorted(path for folder in folders for path in folder.glob("*.py"))
 
     def mutants(self, root: Path) -> list[Mutant]:
@@ -61,7 +77,8 @@ def units_of(root: Path, folder: Path, *, own: bool = False, theorems: str = "no
                    if (theorems == "all" or not theorem.long)
                    and any(fault.module.startswith(f"rtl.{name}.") for fault in theorem.faults)}
         stages = {stage: tuple(facts[stage]) for stage in ((_OWN,) if own else (_OWN, _BROADER)) if stage in facts}
-        found[name] = Unit(name, stages, tuple(facts["netlists"]), of_unit)
+        found[name] = Unit(name, stages, tuple(facts.get("netlists", ())), of_unit, tuple(facts.get("sources", ())),
+                           facts.get("keeps_models", False))
     return found
 
 

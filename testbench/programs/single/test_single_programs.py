@@ -76,7 +76,7 @@ def test_what_is_made_of_functions(kernel, level):
 
 
 @pytest.mark.parametrize("level", ["O0", "O3"])
-def test_atomic_sums(level):
+def test_atomic_sums_of_compiled_code_are_exact_where_their_order_does_not_matter(level):
     """The order in which threads meet is not defined: those that do have summands whose sums are exact."""
     x, out = _summands(np.random.default_rng(7))
     out[:16] = 0

@@ -1,0 +1,67 @@
+"""Which tests run which lines of host code, as ``coverage`` has recorded it: a mutant is shown to no others."""
+
+import ast
+from collections.abc import Sequence
+from pathlib import Path
+
+from sim.checks.mutation.mutants import Mutant, statement_at
+
+__all__ = ["cover", "covering_tests", "recorded", "recording"]
+
+_CONFIGURATION = """
+[run]
+parallel = true
+sigterm = true
+data_file = {folder}/lines
+context = ${{PYTEST_CURRENT_TEST-}}
+include =
+{files}
+"""
+"""Of every process that tests start. pytest names the test in the environment."""
+_STAGES = (" (setup)", " (call)", " (teardown)")
+
+
+def recording(folder: Path, files: Sequence[Path]) -> dict[str, str]:
+    """The environment in which processes record the lines of files that they run, in a folder."""
+    configuration = folder / "configuration"
+    configuration.write_text(_CONFIGURATION.format(folder=folder, files="\n".join(f"    {file}" for file in files)))
+    return {"COVERAGE_PROCESS_START": str(configuration), "PYTEST_CURRENT_TEST": ""}
+
+
+def recorded(folder: Path) -> bytes:
+    """What processes have recorded in a folder, all in one."""
+    from coverage import Coverage
+    told = Coverage(data_file=str(folder / "lines"), config_file=False)
+    told.combine([str(folder)], strict=False)
+    return told.get_data().dumps()
+
+
+def covering_tests(mutant: Mutant, source: str, record: bytes) -> tuple[str, ...] | None:
+    """The tests that run the statement in which a mutant is; None where any may: a file's lines that run when it is
+    imported matter to all that run some other of its lines, if there are such."""
+    from coverage import CoverageData
+    data = CoverageData(no_disk=True)
+    data.loads(record)
+    file = next((file for file in data.measured_files() if Path(file).match(mutant.file)), None)
+    if file is None:
+        return None
+    contexts = data.contexts_by_lineno(file)
+
+    def running(lines: Sequence[int]) -> list[str]:
+        return [context for line in lines for context in contexts.get(line, ())]
+
+    statement, function = statement_at(ast.parse(source), mutant.line)
+    found = running(statement)
+    if "" in found:         # imported
+        found = running(function or list(contexts))
+    names = {name.removesuffix(stage) for name in found for stage in _STAGES if name.endswith(stage)} | {
+        name for name in found if not name.endswith(_STAGES)}
+    names.discard("")
+    return tuple(sorted(names)) if names or "" not in found else None
+
+
+def cover(test: str) -> None:
+    """In the process in which tests are run: the lines that run from now on are of this test."""
+    from coverage import Coverage
+    if (current := Coverage.current()) is not None:
+        current.switch_context(test)

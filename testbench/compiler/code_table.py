@@ -13,11 +13,12 @@ from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 
-from sim.benchmarks.large_programs import LARGE_PROGRAMS
-from sim.collector import collector_off
-from sim.kernels.manifest import LEVELS, RUNS, Run
+from sim.checks.benchmarks.large_programs import LARGE_PROGRAMS
+from sim.support.garbage_collection import collector_off
+from testbench.kernels.manifest import LEVELS, RUNS, Run
+
 from sim.launch import Argument, Buffer, Launch, Scalar, prepare
-from sim.model.warp import Machine
+from sim.model.warp.model import WarpModel
 from sim.toolchain.compiler.layout import HANDLE_BYTES
 from sim.toolchain.cubin import load
 from sim.toolchain.from_ptx import compiled_object
@@ -144,7 +145,7 @@ def _row(name: str, text: str, registers: int, launcher: _Launcher | None) -> Ro
                        if section.flags & SectionFlag.EXECUTE)
     executed = None
     if launcher is not None:
-        executed = Machine(launcher(found), warps=64).run(_LIMIT).instructions
+        executed = WarpModel(launcher(found), warps=64).run(_LIMIT).instructions
     count = (len(content) - len(content) // _GROUP_BYTES * _INSTRUCTION_BYTES) // _INSTRUCTION_BYTES
     return Row(name, registers, count, sha256(content).hexdigest()[:_DIGITS], executed)
 

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from sim.checks.benchmarks.ptx import ptx_table
+from testbench.kernels.manifest import RUNS
 
-from sim.benchmarks.ptx import ptx_table
-from sim.kernels.manifest import RUNS
 from testbench.compiler.code_table import differences, kept_rows, made_rows
 
 _PARTS = 4
@@ -34,7 +34,7 @@ def test_a_difference_is_told_by_file():
 
 def test_the_benchmark_counts_what_the_table_has(monkeypatch):
     names = ("k05_triple_loop", "k14_transpose_shared")
-    monkeypatch.setattr("sim.benchmarks.ptx.RUNS", {name: RUNS[name] for name in names})
+    monkeypatch.setattr("sim.checks.benchmarks.ptx.RUNS", {name: RUNS[name] for name in names})
     kept = kept_rows()
     found = {row.kernel: row.compiled for row in ptx_table()}
     assert found == {name: kept[f"testbench/programs/{name}.ptx", 255].executed for name in names}

@@ -22,11 +22,11 @@ from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
 from rtl.isa.kinds import AtomicOperation, BarrierMode, BarrierReduction
 from rtl.isa.syntax import PT
 from rtl.isa.tokens import API_CALL_LIMIT, TOKENS_PER_LINE, TokenKind
-from sim.support.children import Children
 from sim.engine import cache as kept
 from sim.engine.build import compiler, compiler_identity, link_options
 from sim.engine.errors import EngineError
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+from sim.support.children import Children
 
 from ..state import BARRIER_FIELDS
 from ..unwind import CALL_DEPTHS

@@ -39,6 +39,10 @@ def exists(name: str) -> bool:
     return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
 
 
+LABELS = {"sim.report.diagrams"}
+"""Modules in whose strings names of modules are words of a picture."""
+
+
 def part_of(name: str) -> str:
     """The part of ``sim`` that a module belongs to."""
     _, part, *rest = name.split(".")
@@ -62,7 +66,8 @@ def modules_in(tree: ast.Module, name: str, *, is_package: bool = False) -> set[
                  and isinstance(node.func, ast.Name) and node.func.id == "Parser"}
     found = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in own_names:
+        if (isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in own_names
+                and name not in LABELS):
             module = node.value.partition("{")[0].rstrip(".")
             if module == "testbench" or (re.fullmatch(r"(rtl|sim|testbench)(\.\w+)+", module) and exists(module)
                                          and not f"{name}.".startswith(f"{module}.")):

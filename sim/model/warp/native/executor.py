@@ -4,7 +4,7 @@ import ctypes
 import os
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +22,6 @@ from ..vector.lanes import Condition
 from . import library, state
 from .instructions import CTA_INSTRUCTIONS, CoreFunctions, Decoder, Plan
 from .memory import HostMemory
-
-if TYPE_CHECKING:
-    from ..model import WarpModel
 
 __all__ = ["Compiled", "Executor", "compiled", "executor_for", "is_available", "is_on", "switch"]
 
@@ -96,7 +93,7 @@ def is_available() -> bool:
     return True
 
 
-def executor_for(machine: "WarpModel") -> "Executor | None":
+def executor_for(machine: Any) -> "Executor | None":
     """What runs a machine; None where it is run by the model alone: without a compiler, or with more warps or tokens
     than the core has room for."""
     if machine.slots > state.SLOTS or machine.stack_tokens > _MOST_TOKENS_ON_CHIP or not is_on() or not is_available():
@@ -118,7 +115,7 @@ class Executor:
         eager: Whether functions are compiled as soon as an instruction wants them.
     """
 
-    def __init__(self, machine: "WarpModel", shared: Compiled, eager: bool = False) -> None:
+    def __init__(self, machine: Any, shared: Compiled, eager: bool = False) -> None:
         self._machine, self._compiled, self._eager = machine, shared, eager
         launch, slots = machine.launch, machine.slots
         self._registers = np.zeros((slots, state.ROWS, state.LANES), np.uint32)
@@ -127,7 +124,7 @@ class Executor:
         self._tokens = (state.Token * ((on_chip + 2 * TOKENS_PER_LINE) * slots))()
         self._warps = (state.Warp * slots)()
         self._ctas = (state.Cta * slots)()
-        self._core = core = state.WarpModel()
+        self._core = core = state.Machine()
         core.warps, core.ctas = self._warps, self._ctas
         core.slots, core.slot_mask = slots, (1 << slots) - 1
         core.grid[:] = launch.grid

@@ -3,7 +3,7 @@
 import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -39,9 +39,6 @@ from ..vector.operations import OPERATIONS
 from ..vector.single import float_sums
 from .state import DISABLED, ROWS, Op
 from .translation import CONSTANT, Slot, function_of, immediate_fields, shape_of
-
-if TYPE_CHECKING:
-    from ..model import WarpModel
 
 __all__ = ["CTA_INSTRUCTIONS", "CoreFunctions", "Decoder", "Plan"]
 
@@ -147,7 +144,7 @@ class _Rows:
 class Decoder:
     """Makes plans for the instructions of a machine."""
 
-    def __init__(self, machine: "WarpModel", core: CoreFunctions) -> None:
+    def __init__(self, machine: Any, core: CoreFunctions) -> None:
         self._machine = machine
         self._core = core
         self._special: dict[int, np.ndarray] = {}

@@ -113,6 +113,7 @@ _STYLE = """\
 .md-typeset pre > code { font-size: .72em; }
 .md-typeset .command pre > code { white-space: pre-wrap; overflow-wrap: anywhere; }
 .md-typeset a:has(> img) { cursor: zoom-in; }
+@media (max-width: 600px) { .md-typeset table:not([class]) :is(th, td) { padding: .5em .6em; } }
 """
 """Room for tables of registers and for block diagrams; names are not broken, but lines of commands
 are. A picture is a link to itself in its own size."""

@@ -171,6 +171,12 @@ def test_every_link_leads_somewhere(page):
         assert not anchor or anchor in anchors(page.parent / target), f"{page.name}: {target}#{anchor}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_fenced_text_does_not_break_a_list_of_the_site(page):
+    """Python-Markdown takes what is indented by less than four spaces out of its list."""
+    assert re.findall(r"^ {1,3}```.*$", page.read_text(), re.MULTILINE) == []
+
+
 def listed(page: Path) -> list[str]:
     """File names and patterns in a page's tables, in backticks or as the text of a link."""
     rows = "\n".join(line for line in page.read_text().splitlines() if line.startswith("|"))

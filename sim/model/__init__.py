@@ -1,2 +1,2 @@
-"""Two oracles that share no idea: :mod:`~sim.model.warp`, the machine with masks and stacks, instruction by
+"""Two models that share no code: :mod:`~sim.model.warp`, the machine with masks and stacks, instruction by
 instruction; and :mod:`~sim.model.thread`, every thread of the grid by itself."""

@@ -1,4 +1,4 @@
-"""The independent oracle: every thread of the grid runs by itself, with its own pc and stack, without masks or tokens.
+"""The thread model: every thread of the grid runs by itself, with its own pc and stack, without masks or tokens.
 
 Threads take turns, in a queue, each for a fixed number of instructions, so that one that spins can't starve one that it
 waits for. A group of 32 consecutive threads exists only where an instruction needs neighbours: once no
@@ -41,7 +41,7 @@ class ThreadFaultError(Exception):
     """A run that can't go on: which thread, where, at what instruction, and why.
 
     ``pc`` is the instruction's address from the program base. ``error`` is the warp error that the machine
-    reports, None for what only this oracle notices: a runaway, threads that all wait for each other.
+    reports, None for what only this model notices: a runaway, threads that all wait for each other.
     """
 
     def __init__(self, thread: Thread, pc: int, text: str, cause: str, error: WarpError | None) -> None:

@@ -1,4 +1,4 @@
-"""The reference machine: warps with masks and a call/return stack, one instruction after the other.
+"""The warp model: warps with masks and a call/return stack, one instruction after the other.
 
 It has the function of the hardware and none of its timing. Each step retires one instruction of one warp and
 returns its :class:`~sim.model.retirement.Retirement`, the same record that the hardware's retirement interface

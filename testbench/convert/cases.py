@@ -1,4 +1,4 @@
-"""Conversions to execute: words of every form, values at the edges of types, and what the reference machine makes of
+"""Conversions to execute: words of every form, values at the edges of types, and what the warp model makes of
 them."""
 
 import random
@@ -213,7 +213,7 @@ def _bank(seed: int) -> bytes:
 
 def case_of(source: random.Random, form: Form, word: int, *, active: int = ALL, guard: int = ALL,
             report_mask: int = ALL) -> ConversionCase:
-    """An instruction with random sources, and what the reference machine does; against the formulas, too."""
+    """An instruction with random sources, and what the warp model does; against the formulas, too."""
     values = form.values(word)
     patterns, bank = _patterns(source, form, values), _bank(source.randrange(8))
     before = {number: [source.getrandbits(32) for _ in range(WARP_THREADS)]
@@ -250,7 +250,7 @@ def case_of(source: random.Random, form: Form, word: int, *, active: int = ALL, 
 
 
 def _compare(case: ConversionCase, values: Mapping[str, int], patterns: list[int]) -> None:
-    """The reference machine and the formulas agree."""
+    """The warp model and the formulas agree."""
     if case.error is not WarpError.NONE:
         assert not case.after
         assert case.conditions is None

@@ -1,4 +1,4 @@
-"""Instructions of double precision to execute, and what the reference machine makes of them."""
+"""Instructions of double precision to execute, and what the warp model makes of them."""
 
 import random
 from collections.abc import Mapping
@@ -66,7 +66,7 @@ def word_of_form(source: random.Random, form: Form, **chosen: int) -> int:
 
 
 def case_of(source: random.Random, form: Form, word: int, threads: int = ALL) -> DoubleCase:
-    """An instruction with random operands, and what the reference machine does; against the formulas, too."""
+    """An instruction with random operands, and what the warp model does; against the formulas, too."""
     values, touched = form.values(word), effects(form, form.values(word))
     bank = b"".join((number & 0xFFFF_FFFF_FFFF_FFFF).to_bytes(8, "little")
                     for number in doubles(source, BANK_BYTES // 8)[0])
@@ -110,7 +110,7 @@ def _operand(case: DoubleCase, role: str, thread: int) -> int:
 
 
 def _compare(case: DoubleCase) -> None:
-    """The reference machine and the formulas agree."""
+    """The warp model and the formulas agree."""
     values = case.form.values(case.word)
     for thread in range(WARP_THREADS):
         if not case.threads >> thread & 1:

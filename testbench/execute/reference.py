@@ -1,4 +1,4 @@
-"""Beats with what they should do: by formulas, and as the reference machine executes them; operands at the edges."""
+"""Beats with what they should do: by formulas, and as the warp model executes them; operands at the edges."""
 
 from collections.abc import Iterator, Sequence
 from itertools import product

@@ -1,6 +1,6 @@
-"""The lanes: every form of every instruction, decoded and computed, against formulas and the reference machine.
+"""The lanes: every form of every instruction, decoded and computed, against formulas and the warp model.
 
-The formulas are whole numbers. The reference machine executes words with random fields, of every form
+The formulas are whole numbers. The warp model executes words with random fields, of every form
 that the lanes have. Both meet operands at the edges, and each instruction follows the one before in the next cycle, or
 in a serial machine when that one is done. The lane of such a machine is compared with a full lane of others, too.
 """
@@ -39,10 +39,10 @@ def check_formulas(bench: Bench, lanes: int = LANES) -> None:
 
 
 def check_model(bench: Bench, lanes: int = LANES) -> None:
-    """Words of every form, with any fields that the machine does not refuse, as the reference machine executes them."""
+    """Words of every form, with any fields that the machine does not refuse, as the warp model executes them."""
     count, forms = 500 if bench.thorough else 8, LANE_FORMS if lanes > 1 else INTEGER_FORMS
-    counts = _play(bench, "reference machine", model_beats(bench.random, lanes, count, forms), lanes)
-    _table(bench, "threads compared with the reference machine", counts, {form.name for form in forms})
+    counts = _play(bench, "warp model", model_beats(bench.random, lanes, count, forms), lanes)
+    _table(bench, "threads compared with the warp model", counts, {form.name for form in forms})
 
 
 def check_singles(bench: Bench) -> None:

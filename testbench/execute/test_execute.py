@@ -95,7 +95,7 @@ def test_results_of_the_lanes_agree_with_the_formulas(lanes):
 
 @pytest.mark.parametrize("lanes", [4, 1])
 def test_reference_machine(lanes):
-    assert passes(partial(tb_execute.check_model, lanes=lanes), 1).checks["results, reference machine"] > 600 * lanes
+    assert passes(partial(tb_execute.check_model, lanes=lanes), 1).checks["results, warp model"] > 600 * lanes
 
 
 def test_single_precision():

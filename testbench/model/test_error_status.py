@@ -1,4 +1,4 @@
-"""The reference machine's error status registers, against a plain account of what they hold."""
+"""The warp model's error status registers, against a plain account of what they hold."""
 
 import random
 

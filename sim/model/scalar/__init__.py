@@ -1,8 +1,8 @@
 """What each instruction does to one thread, in Python integers.
 
-The thread oracle (:mod:`sim.model.thread`) runs these. There is no warp here: an instruction sees one
+The thread model (:mod:`sim.model.thread`) runs these. There is no warp here: an instruction sees one
 thread's registers, predicates, CC, memory and its own stack of places to go back to. Instructions that need
-neighbours (VOTE, SHFL, barriers) are meetings that the oracle arranges.
+neighbours (VOTE, SHFL, barriers) are meetings that the thread model arranges.
 
 ===========  ==============================================================================
 module       content

@@ -31,9 +31,9 @@ __all__ = ["BOARD", "DEFAULT_PRESET", "MODEL", "LaunchError", "LaunchOptions", "
 DEFAULT_PRESET = "default"
 """What is simulated unless something else is asked for."""
 MODEL = "model"
-"""The engine that is no engine: the warp model."""
+"""In place of an engine: the warp model."""
 BOARD = "board"
-"""The engine that is no engine: a board at a serial port."""
+"""In place of an engine: a board at a serial port."""
 PARAMETERS = ("warps", "lanes")
 """Parameters of SmParams that have an option of their own, instead of the preset's."""
 T = TypeVar("T", bound=Any)

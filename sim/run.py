@@ -86,7 +86,7 @@ def _parser() -> Parser:
     parser = Parser("sim.run", "Runs a kernel and reports what it left in its buffers.",
                     "testbench/programs/k08_fib_recursion.O3.cubin --block 12 --arg 'buf:OUT=u32[12]' --check")
     add_launch_options(parser, (*ENGINES, MODEL),
-                       "what simulates the hardware; model: the reference machine instead")
+                       "what simulates the hardware; model: the warp model instead")
     parser.add_argument("--handler", metavar="FILE",
                         help=f"a trap handler: a kernel without parameters, {' '.join(SUFFIXES[:3])}")
     parser.add_argument("--max-cycles", metavar="N", type=number_from_one, default=_LIMIT,
@@ -99,7 +99,7 @@ def _parser() -> Parser:
     for name, what in _TIMELINES.items():
         parser.add_argument(f"--{name}", metavar="FILE", help=f"write what every warp did in every cycle, as {what}")
     parser.add_argument("--check", action="store_true",
-                        help="compare every instruction with the reference machine, on a board memory at the end (not "
+                        help="compare every instruction with the warp model, on a board memory at the end (not "
                              "with the engine model)")
     parser.add_argument("--bounds", action="store_true",
                         help="tell of accesses outside of all buffers, variables and constants, to the byte (exit code "
@@ -181,7 +181,7 @@ def _report(launch: Launch, memory: Memory, text: str) -> None:
 
 
 def _on_model(options: Options, launch: Launch) -> dict[str, object]:
-    """Runs on the reference machine; prints what it came to."""
+    """Runs on the warp model; prints what it came to."""
     bounds = Bounds(launch) if options.bounds else None
     params = options.params
     machine = WarpModel(launch, warps=params.warps, stack_tokens=params.stack_tokens)
@@ -209,8 +209,8 @@ def _timed(machine: BaseMachine, launch: Launch, options: Options, driver: Drive
 
 
 def _on_board(options: Options, launch: Launch, board: Board) -> dict[str, object]:
-    """Runs on a board; prints what it came to. With ``--check``, memory at the end is compared with what the reference
-    machine leaves there.
+    """Runs on a board; prints what it came to. With ``--check``, memory at the end is compared with what the warp
+    model leaves there.
     """
     difference = None
     try:

@@ -253,7 +253,7 @@ def board_difference(board: Board, reference: Launch, progress: Progress = lambd
     ``reference``; None when it does not."""
     model = WarpModel(reference, warps=board.params.warps, stack_tokens=board.params.stack_tokens)
     if run_model(model, _MODEL_LIMIT, progress).status != "ok":
-        return "difference    the reference machine does not end as the board does"
+        return "difference    the warp model does not end as the board does"
     scratch = {name for name in reference.memory.regions if name.startswith((OUTPUT_MEMORY, HEAP_MEMORY))}
     return _of_memory(memory_difference(board.memory, reference.memory, scratch))
 

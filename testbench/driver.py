@@ -1,5 +1,5 @@
 """What drivers are built on: of a unit, cycles that are counted, ports that are set, an end when nothing happens; of
-the whole machine, the comparison with the reference machine."""
+the whole machine, the comparison with the warp model."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -49,8 +49,8 @@ def flags_in(struct: Any, bits: int) -> frozenset[str]:
 class UnitDriver(ABC):
     """Drives a unit: the testbench is :meth:`_drive`, whose cycles are :meth:`_ticks` or :meth:`_tick`.
 
-    ``servers`` act beside it and before it in each cycle: what has a testbench ``serve`` that goes on for ever. ``top``
-    is what to simulate when the unit is a part of it.
+    ``servers`` act beside it and before it in each cycle: what has a testbench ``serve`` that never ends. ``top`` is
+    what to simulate when the unit is a part of it.
 
     Attributes:
         cycle: Clock edges that were seen.
@@ -118,7 +118,7 @@ class MachineDriver:
 
     @staticmethod
     def compare(bench: Bench, what: str, hardware: Hardware, result: HardwareResult, status: str) -> None:
-        """Fails at the first difference from the reference machine, in memory too, if that has run beside it; when an
+        """Fails at the first difference from the warp model, in memory too, if that has run beside it; when an
         instruction is left over; and when the run has not ended as ``status`` says."""
         bench.report.cycles += hardware.cycles
         lockstep = hardware.lockstep

@@ -1,4 +1,4 @@
-"""Launches that have come to a good end: on both reference machines, and on the hardware in lockstep with the first."""
+"""Launches that have come to a good end: on both models, and on the hardware in lockstep with the first."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Programs with labels, made by hand, and reference machines that run them."""
+"""Programs with labels, made by hand, and models that run them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -124,7 +124,7 @@ class BarrierUnit(Component):
         of the cycle. The barrier is as if the warp had not arrived; what R2B has set stays, unless
         no arrival is left (ours).
     resume : Out(warps)
-        For one cycle: these warps go on. After every BAR and R2B, at once or when the barrier
+        For one cycle: these warps continue. After every BAR and R2B, at once or when the barrier
         releases the warp.
     port, operands_read : Out(LaneWriterPort), Out(Event of operands_read)
         For B2R, which reads no register.

@@ -619,7 +619,7 @@ class SpillFillEngine(Component):
 
     def _choose(self) -> tuple[Any, Any]:
         """Whether a warp has a hint, and which one is next: urgent ones first. Of two halves of the
-        warps each bit of ``turn`` prefers one in turn, so that none waits for ever."""
+        warps each bit of ``turn`` prefers one in turn, so that none waits without end."""
         turn = self._turn
 
         def search(candidates: Any, bit: int) -> tuple[Any, Any]:

@@ -123,7 +123,7 @@ class SharedWords:
     Each place writes a memory of its own (``parts``). A word is the exclusive or of the two, so
     that none needs to say which is newer. The first call of ``write`` is that of the first place.
     After a reset both parts are swept: a difference from a part that is not known would not be
-    known either, in a simulation with four states for ever.
+    known either, in a simulation with four states without end.
     """
 
     def __init__(self, shape: Any, warps: int, sweep: Sweep) -> None:

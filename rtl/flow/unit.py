@@ -61,7 +61,7 @@ class FlowUnit(Component):
     -------
     request : In(stream of flow_request)
     launch : In(stream of flow_launch)
-        A new warp; goes before ``request``. Its result tells where it begins.
+        A new warp; goes before ``request``. Its result says where it begins.
     report_mask : In(32)
         Bit n: errors of code n are reported. One that is not makes the instruction do nothing; one
         of entering the trap handler always is.

@@ -54,7 +54,7 @@ class QmdField:
 _BANKS = 8
 
 QMD: Mapping[str, QmdField] = MappingProxyType({
-    "SEMAPHORE_RELEASE_ENABLE0": QmdField(202, 202, "whether memory is told of the grid's end"),
+    "SEMAPHORE_RELEASE_ENABLE0": QmdField(202, 202, "whether the grid's end is written to memory"),
     "CWD_REFERENCE_COUNT_ID": QmdField(357, 352, "the reference counter of the grid's CTAs"),
     "CWD_REFERENCE_COUNT_DELTA_MINUS_ONE": QmdField(
         365, 358, "what a CTA adds to it and takes from it, less one"
@@ -83,7 +83,7 @@ QMD: Mapping[str, QmdField] = MappingProxyType({
     "SM_DISABLE_MASK_LOWER": QmdField(
         703, 672, "multiprocessors that must not run the grid; this one is bit 0"
     ),
-    "RELEASE0_ADDRESS_LOWER": QmdField(767, 736, "where memory is told of the grid's end"),
+    "RELEASE0_ADDRESS_LOWER": QmdField(767, 736, "where the grid's end is written"),
     "RELEASE0_ADDRESS_UPPER": QmdField(775, 768, "the rest of that address"),
     "RELEASE0_STRUCTURE_SIZE": QmdField(799, 799, "0: four words are written; 1: one"),
     "RELEASE0_PAYLOAD": QmdField(831, 800, "the word that is written there"),

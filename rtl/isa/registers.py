@@ -125,7 +125,7 @@ SM_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
     "DBGR_CONTROL0": HostRegister(
         0x10,
         Access.BOTH,
-        "STOP_TRIGGER: all warps trap, as long as it is 1; a 1 written to RUN_TRIGGER wakes all"
+        "STOP_TRIGGER: all warps trap, as long as it is 1; a 1 written to RUN_TRIGGER resumes all"
         " paused warps, it reads 0; SINGLE_STEP_MODE: warps that leave the trap execute one"
         " instruction and trap again;"
         " the others have no effect here",
@@ -146,7 +146,7 @@ SM_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
     "BPT_PAUSE_MASK": HostRegister(
         0x24,
         Access.CLEAR_ZEROS,
-        "warp slots 0 to 31 with a paused warp; a 0 that is written wakes it, while trapped",
+        "warp slots 0 to 31 with a paused warp; a 0 that is written resumes it, while trapped",
     ),
     "BPT_PAUSE_MASK_1": HostRegister(0x28, Access.CLEAR_ZEROS, "warp slots 32 to 63"),
     "BPT_TRAP_MASK": HostRegister(
@@ -183,7 +183,7 @@ SM_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
     "HWW_WARP_ESR_PC": HostRegister(
         0x54,
         Access.READ,
-        "address of the instruction with that error; of the one behind BPT.TRAP. It stays when"
+        "address of the instruction with that error; of the one after BPT.TRAP. It stays when"
         " HWW_WARP_ESR is cleared (ours)",
     ),
     "CACHE_CONTROL": HostRegister(

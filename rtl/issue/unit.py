@@ -124,7 +124,7 @@ class IssueUnit(Component):
         Completes all other instructions but NOTHING and DEPENDENCY, and lowers their scoreboards
         earlier.
     resume : In(1 bit a warp)
-        A BARRIER, BARRIER_INDEXED or TRAP instruction, which is complete, lets its warp go on.
+        A BARRIER, BARRIER_INDEXED or TRAP instruction is complete, and its warp continues.
     gather_0.., write_0..
         See OperationArbiter.
     rooms : In(unit_rooms)

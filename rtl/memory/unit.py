@@ -105,7 +105,7 @@ class MemoryUnit(Component):
     local_base : In(Event of local_move)
         SETLMEMBASE; it is for instructions that come later.
     clear : In(stream of shared_clear)
-        Fills shared memory with zeros, as a CTA expects it; the transfer tells that it is done.
+        Fills shared memory with zeros, as a CTA expects it; the transfer says that it is done.
     memory : Out(MemoryPort)
     events : Out(MemoryEvents)
 

@@ -76,7 +76,7 @@ class TrapUnit(Component):
         A CTA is being started.
     result : In(Event of flow_result)
         The flow results of all instructions: with that of a LEAVE the warp is outside; that of an
-        ENTER may tell that there was no room for the frame; any may end its warp.
+        ENTER may say that there was no room for the frame; any may end its warp.
     waiting, withdraw, withdrawn : In(warps), Out(Event of a warp), In(Event of a warp)
         Of the barrier unit: who waits; the arrival of a warp is to be taken back; it has been.
     errors, report_mask : In(ErrorEvents), In(32)

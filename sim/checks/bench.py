@@ -112,7 +112,7 @@ def _speed_text(rows: list[SpeedRow]) -> str:
               f"{row.processor_seconds:.2f}", f"{row.per_second:,.0f}",
               f"{AIMS[row.engine]:,}" if row.engine in AIMS else "",
               "" if row.instructions is None else f"{row.instructions:,.0f}") for row in rows]
-    return table("Speed of the simulation, by second of processor; no comparison with the reference machine",
+    return table("Speed of the simulation, by second of processor; no comparison with the warp model",
                  ("engine", "program", "cycles", "memory requests", "seconds", "processor", "cycles/second", "aim",
                   "instructions/cycle"),
                  lines)

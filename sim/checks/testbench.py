@@ -86,7 +86,7 @@ class Bench:
         Parameters:
             dut: What to simulate; a combinational loop in it is named.
             testbenches, background: Amaranth testbenches, in the order in which they act; ``background`` ones, which
-                act first, may go on for ever.
+                act first, may go on without end.
             clock: Period of the clock of the domain ``sync``, in seconds.
             traces: What to record, see :mod:`sim.waves.traces`.
             name: Tells the waveforms of several simulations of one testbench apart.

@@ -55,10 +55,10 @@ def _parser() -> Parser:
     parser.add_argument("--png", metavar="OUT", help="write the last picture to a file instead of showing it")
     parser.add_argument("--preset", choices=PRESETS, default="default", help="the machine (default: default)")
     parser.add_argument("--engine", type=current_name, choices=("auto", *ENGINES, MODEL, BOARD),
-                        default="auto", help="what simulates the hardware; model: the reference machine instead; "
+                        default="auto", help="what simulates the hardware; model: the warp model instead; "
                         "board: a board at a serial port, which shows the picture if it has a screen (default: auto)")
     parser.add_argument("--check", action="store_true",
-                        help="compare every instruction with the reference machine, on a board memory at the end (not "
+                        help="compare every instruction with the warp model, on a board memory at the end (not "
                              "with the engine model)")
     add_cache_option(parser)
     add_board_options(parser)

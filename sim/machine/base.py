@@ -126,7 +126,7 @@ class BaseMachine(HostAccess):
 
     @property
     def differs(self) -> bool:
-        """The reference machine does something else."""
+        """The warp model does something else."""
         return self.lockstep is not None and self.lockstep.difference is not None
 
     async def serve(self, launch: Launch, places: tuple[int, int], limit: int, result: HardwareResult, *,

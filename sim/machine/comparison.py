@@ -1,4 +1,4 @@
-"""What the hardware and the reference machine have done, compared."""
+"""What the hardware and the warp model have done, compared."""
 
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ class Difference:
 
 
 class DifferenceError(Exception):
-    """What differs, of hardware and reference machine."""
+    """What differs, of hardware and warp model."""
 
     def __init__(self, what: str, hardware: object, reference: object) -> None:
         super().__init__(what, hardware, reference)
@@ -116,7 +116,7 @@ def compare_flow(instruction: HardwareInstruction, record: Retirement) -> None:
 
 
 def memory_difference(hardware: Memory, reference: Memory, but: Container[str] = ()) -> str | None:
-    """The first difference of the hardware's memory from the reference machine's, ``but`` for some regions; None when
+    """The first difference of the hardware's memory from the warp model's, ``but`` for some regions; None when
     there is none. Local memory is left out: what the stack's region holds depends on the cache.
     """
     for name, first, size in _regions(reference):

@@ -64,7 +64,7 @@ class Hardware(BaseMachine):
     Parameters:
         params: The machine.
         engine: What simulates it.
-        check: Whether every instruction is compared with the reference machine.
+        check: Whether every instruction is compared with the warp model.
         vcd: Where a waveform goes, with a save file beside it; for one launch.
         policy: Which warp issues first.
         latency: Of memory, in cycles.
@@ -115,7 +115,7 @@ class Hardware(BaseMachine):
         says that warp errors of code n are reported. The ``driver`` is the host while the grid runs; without one, a
         machine that is locked down stays so, which ends the run.
 
-        The launch's memory becomes the reference machine's, the hardware has a copy. RunInterrupted after Ctrl-C.
+        The launch's memory becomes the warp model's, the hardware has a copy. RunInterrupted after Ctrl-C.
         """
         if self._now is None:
             self._simulator.add_testbench(self._host)   # not before: one that never runs is a warning

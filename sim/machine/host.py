@@ -55,7 +55,7 @@ class HostAccess(ABC):
     @property
     @abstractmethod
     def differs(self) -> bool:
-        """The reference machine does something else."""
+        """The warp model does something else."""
 
     @abstractmethod
     async def read_all(self, addresses: Iterable[int]) -> list[int]:
@@ -113,7 +113,7 @@ class HardwareHost:
 
     @property
     def failed(self) -> bool:
-        """The reference machine differs."""
+        """The warp model differs."""
         return self._hardware.differs
 
     async def read(self, register: str) -> int:

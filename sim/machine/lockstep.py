@@ -1,6 +1,6 @@
-"""The hardware and the reference machine side by side, instruction by instruction.
+"""The hardware and the warp model side by side, instruction by instruction.
 
-The hardware's instructions are put together from the events of its retirement interface. The reference machine then
+The hardware's instructions are put together from the events of its retirement interface. The warp model then
 executes the same instruction of the same warp, and what both wrote is compared: registers, predicates, CC; masks and
 next pc of flow instructions; errors. In what order it follows: a warp's instructions as they were issued; those that
 other warps can see the effects of, as the units did them, which do them in order. Warps enter and leave the trap where
@@ -54,7 +54,7 @@ _RUN_TRIGGER = SM_REGISTERS["DBGR_CONTROL0"].put(RUN_TRIGGER=1)
 
 @dataclass
 class _Slot:
-    """A warp slot: instructions that the reference machine has not executed yet, and what the hardware has written."""
+    """A warp slot: instructions that the warp model has not executed yet, and what the hardware has written."""
 
     waiting: deque[HardwareInstruction] = field(default_factory=deque)
     flow: deque[HardwareInstruction] = field(default_factory=deque)
@@ -76,7 +76,7 @@ class _Withdrawal:
 
 
 class Lockstep:
-    """Follows a run of the hardware with the reference machine.
+    """Follows a run of the hardware with the warp model.
 
     Parameters:
         launch: What runs; its memory is this machine's own, not the hardware's.
@@ -86,9 +86,9 @@ class Lockstep:
     Attributes:
         difference: The first one; nothing is compared after it.
         compared, moved: Instructions that were the same on both sides; how often warps have entered and left the trap.
-        host: The registers of the reference machine, for those that the hardware's host writes, too; what it says of
+        host: The registers of the warp model, for those that the hardware's host writes, too; what it says of
             the whole machine's trap means nothing.
-        told: Of each instruction before the reference machine executes it: its warp, and the word.
+        told: Of each instruction before the warp model executes it: its warp, and the word.
         entered: Of each entry into the trap, before it: the warp, whether it waited at a barrier, whether its last
             instruction had an error.
     """
@@ -122,7 +122,7 @@ class Lockstep:
 
     def note_write(self, cycle: int, register: str, word: int) -> None:
         """The hardware's host writes a register, in this cycle. Whom it wakes is seen by what warps do, and registers
-        that the reference machine does not have are none of its business."""
+        that the warp model does not have are none of its business."""
         if register == "DBGR_CONTROL0":
             word &= ~_RUN_TRIGGER
         if self.host.writes(register) and not register.startswith("BPT_PAUSE_MASK"):
@@ -197,10 +197,10 @@ class Lockstep:
                 break
         self._advance()
 
-    # What the reference machine does.
+    # What the warp model does.
 
     def _advance(self) -> None:
-        """Lets the reference machine execute everything whose turn it is."""
+        """Lets the warp model execute everything whose turn it is."""
         going = True
         while going and self.difference is None:
             self._start()

@@ -50,7 +50,7 @@ class WarpState:
 
 
 def state_of(warp: Warp) -> WarpState:
-    """The state of a warp of the reference machine."""
+    """The state of a warp of the warp model."""
     tokens, unreadable, depth = [], "", warp.stack.depth
     for index in reversed(range(max(0, depth - SHOWN_TOKENS), depth)):
         try:

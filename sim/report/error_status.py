@@ -111,6 +111,6 @@ def decode(registers: Mapping[str, int], *, ended: bool = False) -> DecodedStatu
 
 
 def registers_of(machine: WarpModel) -> dict[str, int]:
-    """The same registers of the reference machine."""
+    """The same registers of the warp model."""
     host = ModelHost(machine)
     return {name: host.read(name) for name in (*_LOGGED, _PLACE_REGISTER)}

@@ -21,7 +21,7 @@ def describe_hardware(launch: Launch, hardware: BaseMachine, result: HardwareRes
              f"cycles        {result.cycles}"]
     lines += [f"{label:13} {result.counters[name]}" for name, label in _SHOWN.items() if name in result.counters]
     if hardware.lockstep is not None:
-        lines.append(f"compared      {hardware.lockstep.compared} instructions with the reference machine")
+        lines.append(f"compared      {hardware.lockstep.compared} instructions with the warp model")
     errors = decode(result.registers, ended=result.status == "ok")
     if errors.events:
         lines.append(f"events        {' '.join(errors.events)}")

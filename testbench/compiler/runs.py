@@ -1,4 +1,4 @@
-"""Compiled PTX text on the reference machine and on the thread oracle."""
+"""Compiled PTX text on the warp model and on the thread model."""
 
 from collections.abc import Mapping
 
@@ -26,8 +26,8 @@ def arguments(run: Run, values: Mapping[str, int]) -> list[Argument]:
 
 
 def words_left(module: Module, threads: int, words: int, *values: int, content: bytes = b"",
-               oracle: bool = True) -> list[int]:
-    """The words in the first buffer after a launch with it and some numbers. With ``oracle`` threads that run alone
+               alone: bool = True) -> list[int]:
+    """The words in the first buffer after a launch with it and some numbers. With ``alone`` threads that run alone
     must leave the same.
     """
     def launch() -> Launch:
@@ -36,5 +36,5 @@ def words_left(module: Module, threads: int, words: int, *values: int, content: 
         return prepare(module, arguments, block=(threads, 1, 1))
 
     found = contents(on_warps(launch(), 400_000), "out")
-    assert not oracle or contents(on_threads(launch()), "out") == found
+    assert not alone or contents(on_threads(launch()), "out") == found
     return found

@@ -47,7 +47,7 @@ def check(operation: Operation, seed: int) -> None:
     if " C" in operation.text:
         operands = [(x, y, z & 0xFFFF_FFFF) for x, y, z in operands]
     content = b"".join(struct.pack("<4Q", x, y, z, 0) for x, y, z in operands)
-    left = words_left(compiled(_text(operation)), _THREADS, 8 * _THREADS, content=content, oracle=False)
+    left = words_left(compiled(_text(operation)), _THREADS, 8 * _THREADS, content=content, alone=False)
     mask = (1 << operation.result) - 1
     for at, (x, y, z) in enumerate(operands):
         found = (left[8 * at + 6] | left[8 * at + 7] << 32) & mask

@@ -112,7 +112,7 @@ def test_a_number_beyond_its_field_means_what_ptx_says(line):
     body = f".reg .b32 K; mov.b32 K, {number}; {line}"
     assert text.kernel(body) == expected
     module = compiled(text.HEADER + text.KERNEL + body + text.END)
-    assert words_left(module, _THREADS, _THREADS, oracle=False) == expected
+    assert words_left(module, _THREADS, _THREADS, alone=False) == expected
 
 
 _FAR = 1 << 24
@@ -178,7 +178,7 @@ def test_tables_of_targets_are_read_wherever_they_are(far, monkeypatch):
         A: mov.u32 r0, 1; bra C; B: mov.u32 r0, 2; C:"""
     expected = [1 if (lane + 7) % 3 else 2 for lane in _LANES]
     module = compiled(text.HEADER + text.KERNEL + body + text.END)
-    assert words_left(module, _THREADS, _THREADS, oracle=False) == expected == text.kernel(body)
+    assert words_left(module, _THREADS, _THREADS, alone=False) == expected == text.kernel(body)
 
 
 def test_what_the_assembler_refuses_names_the_line_of_the_ptx(monkeypatch):

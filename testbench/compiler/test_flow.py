@@ -21,7 +21,7 @@ _FEW = 12
 def _check(program: Program, registers: int | None = None) -> None:
     module = compiled(program.text) if registers is None else compiled(program.text, registers)
     for same in (0, 5):
-        found = words_left(module, THREADS, 4 * THREADS, same, oracle=same == 0)
+        found = words_left(module, THREADS, 4 * THREADS, same, alone=same == 0)
         assert found == program.expected(same)
 
 
@@ -230,7 +230,7 @@ def _voting(t: int) -> int:
 
 def test_what_threads_do_together_at_the_end_of_a_function_they_meet_for():
     module = compiled(_calling(VOTING, "and.b32 r1, t, 1; add.u32 r1, r1, 2;"))
-    assert words_left(module, 32, 32, 0, oracle=False) == [_voting(t) for t in range(32)]
+    assert words_left(module, 32, 32, 0, alone=False) == [_voting(t) for t in range(32)]
 
 
 _MANY = 24

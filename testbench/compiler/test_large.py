@@ -54,7 +54,7 @@ def test_many_values_live_at_once(values):
         for at in range(values):
             a = a * 3 + (thread ^ at * 37 % values * 7919) & _WORD
         expected.append(a)
-    assert words_left(module, 4, 4, oracle=values < 1000) == expected
+    assert words_left(module, 4, 4, alone=values < 1000) == expected
 
 
 def test_many_predicates_live_at_once():
@@ -74,7 +74,7 @@ def test_many_branches_one_behind_the_other():
         for at in range(1500):
             a = (a if a > 3 * at else a ^ thread) + 3
         expected.append(a)
-    assert words_left(module, 4, 4, oracle=False) == expected
+    assert words_left(module, 4, 4, alone=False) == expected
 
 
 def test_many_loops_in_each_other():
@@ -86,14 +86,14 @@ def test_many_loops_in_each_other():
         "add.u32 a, a, 1;",
         *(f"add.u32 r{at}, r{at}, 1; setp.lt.u32 p, r{at}, n{at}; @p bra L{at};" for at in reversed(range(depth)))])
     module = _soon(_kernel(depth, body).replace(".reg .b32 a,", f".reg .b32 s, n<{depth}>, a,"))
-    assert words_left(module, 4, 4, oracle=False) == [1, 2, 2, 4]
+    assert words_left(module, 4, 4, alone=False) == [1, 2, 2, 4]
 
 
 def test_many_copies_into_neighbours():
     body = "\n".join(f"ld.global.u32 r{at}, [d]; add.u32 r{at}, r{at}, {at}; st.global.u32 [d], r{at};"
                      for at in range(1500))
     module = _soon(_kernel(1500, f"{body}\nld.global.u32 a, [d];"))
-    assert words_left(module, 4, 4, oracle=False) == [sum(range(1500))] * 4
+    assert words_left(module, 4, 4, alone=False) == [sum(range(1500))] * 4
 
 
 def _calls_made(text: str) -> int:

@@ -1,6 +1,6 @@
 """Barriers and counts that only the launch decides: in one register, as NVIDIA's compiler has them, or one of them.
 
-The same kernel, compiled by NVIDIA and here, on both reference machines and on the whole hardware.
+The same kernel, compiled by NVIDIA and here, on both models and on the whole hardware.
 """
 
 import struct

@@ -89,7 +89,7 @@ def check_types(bench: Bench) -> None:
     for params in (_SIZES[0], SERIAL):
         words = list(every_type(params.floats))
         chosen = bench.random.sample(words, len(words) if bench.thorough else 20 if params.serial else 100)
-        cases = [case_of(bench.random, form, word) for form, word in bench.progress(chosen, "reference machine")]
+        cases = [case_of(bench.random, form, word) for form, word in bench.progress(chosen, "warp model")]
         driver = _play(bench, f"of every type, {params.lanes} lanes", params, cases, idle=0.0)
         bench.table(f"cycles from selection to completion, {params.lanes} lanes, the unit always busy",
                     ["", "least", "mean", "most", "count"],

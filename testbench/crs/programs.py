@@ -1,4 +1,4 @@
-"""What the kernels ask of the stack: the control flow of their warps, as the reference machine retires it."""
+"""What the kernels ask of the stack: the control flow of their warps, as the warp model retires it."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping

@@ -105,7 +105,7 @@ def without_holes(tokens: Sequence[StackToken]) -> list[StackToken]:
 
 
 def held(area: SaveArea) -> WarpModel:
-    """The launch with the trap handler on a reference machine, up to where all warps are paused."""
+    """The launch with the trap handler on a warp model, up to where all warps are paused."""
     machine = WarpModel(area.launch, warps=2)
     machine.run(LIMIT)
     assert machine.traps.locked_down
@@ -352,7 +352,7 @@ def test_the_result_of_a_barrier_and_arrivals_without_waiting_are_saved():
 
 
 def follower(image: ContextImage) -> tuple[WarpModel, Cta]:
-    """A reference machine with the only CTA of an image's launch, whose warps enter and leave traps one by one."""
+    """A warp model with the only CTA of an image's launch, whose warps enter and leave traps one by one."""
     machine, cta = WarpModel(image.launch, warps=2, follows=True), Cta((0, 0, 0), image.launch)
     machine.start(cta, [0, 1])
     return machine, cta
@@ -431,12 +431,12 @@ def test_what_no_image_can_hold_is_refused():
 
 @pytest.fixture(scope="module")
 def hardware() -> Hardware:
-    """The smallest machine, every instruction compared with the reference machine."""
+    """The smallest machine, every instruction compared with the warp model."""
     return Hardware(PRESETS["tiny"], ENGINES["compiled"], check=True)
 
 
 def agreed(hardware: Hardware) -> None:
-    """The reference machine has found no difference."""
+    """The warp model has found no difference."""
     assert hardware.lockstep is not None
     assert hardware.lockstep.difference is None, str(hardware.lockstep.difference)
     assert hardware.lockstep.compared > 50

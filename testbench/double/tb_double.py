@@ -1,6 +1,6 @@
 """The unit for double precision: every instruction, rounding and operand; registers, predicates, CC and barriers.
 
-The datapath is compared with exact arithmetic that rounds its result once, and the unit with the reference machine.
+The datapath is compared with exact arithmetic that rounds its result once, and the unit with the warp model.
 """
 
 import random

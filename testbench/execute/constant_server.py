@@ -26,7 +26,7 @@ class ConstantServer:
         self._due.append((what, bank, address, value))
 
     async def serve(self, ctx: Any) -> None:
-        """The testbench: for ever."""
+        """The testbench: without end."""
         indexed, value, answer = self._dut.indexed, self._dut.value, None
         while True:
             gives = answer is not None and self._busy()

@@ -101,7 +101,7 @@ class LaneClientDriver:
         return not self._under_way
 
     async def serve(self, ctx: Any) -> None:
-        """The testbench: for ever."""
+        """The testbench: without end."""
         port = self._port
         while True:
             gathered = [self._gathered(under_way) for under_way in self._under_way]

@@ -217,7 +217,7 @@ class FlowDriver(UnitDriver):
                if not warp.blocked and self.cycle >= warp.rests_until and self._refill(warp)]
         if not can:
             return None
-        # Those that wait longest first, so that no warp waits for ever; any warp now and then.
+        # Those that wait longest first, so that no warp waits without end; any warp now and then.
         later = [number for number in can if number > self._last]
         self._last = number = self.bench.random.choice(can) if self._idle else (later or can)[0]
         warp, dut = self._warps[number], self.dut

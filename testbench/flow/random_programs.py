@@ -1,4 +1,4 @@
-"""Warps that execute random flow instructions, as the reference machine does them.
+"""Warps that execute random flow instructions, as the warp model does them.
 
 Every instruction is made up when its turn comes, and written where the warp is. So any word can follow any other, and
 every state that instructions can bring about comes about.

@@ -1,4 +1,4 @@
-"""What the flow unit is to do, from the reference machine: one step for each flow instruction that a warp retires."""
+"""What the flow unit is to do, from the warp model: one step for each flow instruction that a warp retires."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the trap unit makes warps do, at random, as the reference machine does it."""
+"""What the trap unit makes warps do, at random, as the warp model does it."""
 
 from random import Random
 

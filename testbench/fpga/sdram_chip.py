@@ -89,7 +89,7 @@ class SdramModel:
             self._banks[bank].cells[row, column] = int.from_bytes(content[at:at + 2], "little")
 
     async def serve(self, ctx: Any, bus: Any, clock_hz: float, pads: int = 0) -> None:
-        """At a controller's bus, for ever. ``pads``: registers on the way to the chip and back together."""
+        """At a controller's bus, without end. ``pads``: registers on the way to the chip and back together."""
         pins = [bus.cke, bus.cs, bus.ras, bus.cas, bus.we, bus.ba, bus.a, bus.dqm, bus.dq_o, bus.dq_oe]
         way, number = deque([0] * pads), 0
         async for _, _, *values in ctx.tick().sample(*pins):

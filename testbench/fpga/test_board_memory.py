@@ -39,7 +39,7 @@ def test_a_block_memory_that_is_no_power_of_two(size):
 
 
 def test_a_gate_that_closes_lets_the_rest_of_a_burst_pass():
-    """Memory would wait for its beats for ever."""
+    """Memory would wait for its beats without end."""
     dut = MemoryGate(PRESETS["least"], 2)
 
     async def testbench(ctx):

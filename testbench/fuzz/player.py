@@ -20,7 +20,7 @@ from testbench.words import memory_left
 __all__ = ["Outcome", "Player"]
 
 _LIMIT = 64_000_000
-"""Cycles that no program takes; random words may go round for ever."""
+"""Cycles that no program takes; random words may go round without end."""
 _WORDS_LIMIT = 20_000
 
 
@@ -104,7 +104,7 @@ class Player:
         if result.status != "ok" and not (case.kind is Kind.TRAPS and hardware.ended):
             waits = all(warp.barrier is not None for warp in lockstep.machine.live)
             if case.kind is Kind.WORDS and (result.status == "error" or hardware.cycles >= _WORDS_LIMIT or waits):
-                return None     # an error, a loop, or a barrier that waits for ever, on both sides
+                return None     # an error, a loop, or a barrier that waits without end, on both sides
             return "\n".join([f"{result.status} {result.reason}".strip(), *result.diagnosis])
         if pending := lockstep.pending():
             return f"not complete in the end: {pending[0]}"

@@ -1,6 +1,6 @@
 """What made-up instructions of the memory unit have reached: lines, conflicts, errors, instructions under way at once.
 
-The kinds of accesses are counted from what the reference machine executes, overlaps from the unit's ports. Nothing here
+The kinds of accesses are counted from what the warp model executes, overlaps from the unit's ports. Nothing here
 depends on how the unit is built.
 """
 
@@ -80,7 +80,7 @@ class MemoryCoverage:
         self.depths: dict[str, Counter[int]] = {what: Counter() for what in _LEAST}
 
     def take(self, steps: Iterable[MemoryStep]) -> None:
-        """Counts instructions that the reference machine has executed."""
+        """Counts instructions that the warp model has executed."""
         for step in steps:
             if step.fault is not WarpError.NONE:
                 told = _TELLS[step.error is WarpError.NONE]

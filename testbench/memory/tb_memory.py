@@ -1,6 +1,6 @@
 """The memory unit: registers, memory, shared memory and errors of every load, store, atomic operation and shuffle.
 
-Made-up instructions, on several warps, are executed by the reference machine first. The unit must come to the same
+Made-up instructions, on several warps, are executed by the warp model first. The unit must come to the same
 registers, predicates, memory, errors and order. Accesses with known patterns must take as many requests as they touch
 lines, and as many cycles as their bank conflicts cost.
 """
@@ -56,7 +56,7 @@ def _play(bench: Bench, world: MemoryWorld, params: SmParams = PARAMS, **how: An
 
 
 def check_random(bench: Bench) -> MemoryCoverage:
-    """Made-up instructions, compared one by one with the reference machine. Returns what they have reached, which in
+    """Made-up instructions, compared one by one with the warp model. Returns what they have reached, which in
     the long form must be everything that there is.
     """
     coverage = MemoryCoverage()

@@ -1,4 +1,4 @@
-"""What the memory unit's testbench plays on: warps of the reference machine with memory, and instructions for them."""
+"""What the memory unit's testbench plays on: warps of the warp model with memory, and instructions for them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ _QUAD_BYTES = 16
 
 @dataclass
 class MemoryStep:
-    """An instruction of a warp, for some threads, and what came of it on the reference machine.
+    """An instruction of a warp, for some threads, and what came of it on the warp model.
 
     ``record`` tells the registers and predicates written; ``fault`` why there are none, and ``error`` the same if it is
     reported.
@@ -137,7 +137,7 @@ class MemoryWorld:
         self.set_register(slot, register + 1, [value >> 32 for value in values])
 
     def execute(self, step: MemoryStep) -> MemoryStep:
-        """Does an instruction on the reference machine and notes it; an unreported error is none."""
+        """Does an instruction on the warp model and notes it; an unreported error is none."""
         if not self.registers:
             self.registers = {(slot, register): warp.registers[register].tolist()
                               for slot, warp in enumerate(self.warps) for register in range(REGISTERS)}

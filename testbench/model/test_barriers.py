@@ -1,4 +1,4 @@
-"""CTA barriers of the reference machine."""
+"""CTA barriers of the warp model."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Branches, calls, pushes, leaving and the unwind of the reference machine, row by row."""
+"""Branches, calls, pushes, leaving and the unwind of the warp model, row by row."""
 
 import pytest
 

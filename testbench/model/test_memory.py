@@ -1,4 +1,4 @@
-"""Loads, stores and atomic operations of the reference machine."""
+"""Loads, stores and atomic operations of the warp model."""
 
 import struct
 from random import Random

@@ -1,4 +1,4 @@
-"""The call/return stack of the reference machine: what is on chip, what is in memory, where the limits are."""
+"""The call/return stack of the warp model: what is on chip, what is in memory, where the limits are."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The thread oracle's own behaviour: flow, meetings, barriers, faults, traps, fairness."""
+"""The thread model's own behaviour: flow, meetings, barriers, faults, traps, fairness."""
 
 import struct
 from dataclasses import replace

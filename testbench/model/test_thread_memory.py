@@ -1,4 +1,4 @@
-"""What the thread oracle reads and writes: memory of every kind, atomics, constants, special registers."""
+"""What the thread model reads and writes: memory of every kind, atomics, constants, special registers."""
 
 from functools import partial
 from random import Random

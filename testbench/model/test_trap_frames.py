@@ -1,4 +1,4 @@
-"""What the trap handler finds and leaves on the stack of the reference machine."""
+"""What the trap handler finds and leaves on the stack of the warp model."""
 
 import pytest
 

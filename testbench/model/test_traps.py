@@ -1,4 +1,4 @@
-"""Traps of the reference machine, rule by rule."""
+"""Traps of the warp model, rule by rule."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The reference machine as a whole: CTAs in slots, turns, errors, special registers, traps."""
+"""The warp model as a whole: CTAs in slots, turns, errors, special registers, traps."""
 
 import pytest
 

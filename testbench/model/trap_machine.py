@@ -1,4 +1,4 @@
-"""The reference machine with a host, for tests of its traps."""
+"""The warp model with a host, for tests of its traps."""
 
 from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.isa.registers import SM_REGISTERS, GlobalError

@@ -1,6 +1,6 @@
 """Kernels as NVIDIA's assembler made them, on the execute unit: what the lanes execute, with the stall counts it gave.
 
-What other units would do is taken from the reference machine: their results are written by operations of the lanes, and
+What other units would do is taken from the warp model: their results are written by operations of the lanes, and
 the active threads change as they do there.
 """
 

@@ -1,4 +1,4 @@
-"""Random instructions of the lanes on several warps, as the reference machine executes them.
+"""Random instructions of the lanes on several warps, as the warp model executes them.
 
 Each instruction comes as early as the latency contract lets it, or a little later. In between, units read and write
 registers, and the active threads change.

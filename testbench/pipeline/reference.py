@@ -1,4 +1,4 @@
-"""What the reference machine says that the execute unit should do, and the comparison."""
+"""What the warp model says that the execute unit should do, and the comparison."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ class Expected:
 
 
 def compare(bench: Bench, expected: Expected, written: Written) -> None:
-    """Fails unless a write is as the reference machine says."""
+    """Fails unless a write is as the warp model says."""
     record, name = expected.record, expected.name
     registers = {written.register: written.threads} if written.threads and written.register != RZ else {}
     bench.expect(f"{name}: registers and threads", registers,

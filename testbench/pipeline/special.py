@@ -1,4 +1,4 @@
-"""Every special register but the clocks, of two warps of different CTAs, against the reference machine."""
+"""Every special register but the clocks, of two warps of different CTAs, against the warp model."""
 
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.special_registers import SpecialRegister

@@ -1,7 +1,7 @@
 """The execute unit around its lanes: who executes, what is read and written when, what other units are told.
 
 Cases by hand at several numbers of lanes; random instructions on several warps, as early as the latency contract lets
-them come; kernels, with their own stall counts. Every write is compared with the reference machine's.
+them come; kernels, with their own stall counts. Every write is compared with the warp model's.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The kernels as NVIDIA's assembler compiled them, on the thread oracle, against what their PTX says."""
+"""The kernels as NVIDIA's assembler compiled them, on the thread model, against what their PTX says."""
 
 import random
 import re

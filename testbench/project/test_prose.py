@@ -14,6 +14,8 @@ from testbench.project.documented import ROOT
 WORDS = tomllib.loads((Path(__file__).parent / "words.toml").read_text(encoding="utf-8"))
 PAGES = sorted([*ROOT.glob("*.md"), *(page for top in ("docs", "rtl", "sim", "testbench", "waveforms", "constraints")
                                       for page in (ROOT / top).rglob("*.md"))])
+CODE = [path for top in ("rtl", "sim", "testbench", "docs") for path in sorted((ROOT / top).rglob("*.py"))
+        if path != Path(__file__)]
 STRINGS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
 
 
@@ -45,6 +47,12 @@ def test_pages_use_no_word_of_the_list(page):
     words = {**WORDS["everywhere"], **WORDS["pages"]}
     prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     assert [f"{word!r}: write {instead}" for word, instead in found_in(re.sub(r"`[^`]*`", "``", prose), words)] == []
+
+
+def test_code_uses_no_word_of_the_list_in_comments_docstrings_and_messages():
+    assert [f"{path.relative_to(ROOT)}:{line}: {word!r}: write {instead}" for path in CODE
+            for line, text in sentences(path.read_text(encoding="utf-8"))
+            for word, instead in found_in(text, WORDS["everywhere"])] == []
 
 
 def test_a_word_of_the_list_is_found_over_the_end_of_a_line():

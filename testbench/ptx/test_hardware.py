@@ -1,5 +1,5 @@
-"""All PTX kernels, compiled here, each with the first of its runs, on the hardware in lockstep with the reference
-machine.
+"""All PTX kernels, compiled here, each with the first of its runs, on the hardware in lockstep with the warp
+model.
 """
 
 from functools import cache

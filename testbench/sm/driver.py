@@ -1,4 +1,4 @@
-"""The whole machine under test: launches in lockstep with the reference machine, one after the other on one model."""
+"""The whole machine under test: launches in lockstep with the warp model, one after the other on one model."""
 
 from dataclasses import replace
 
@@ -41,7 +41,7 @@ class SmDriver(MachineDriver):
 
     def run(self, bench: Bench, what: str, launch: Launch, *, status: str = "ok",
             report_mask: int = REPORT_MASK_RESET, limit: int = LIMIT) -> HardwareResult:
-        """Runs a launch, whose memory becomes the reference machine's. Fails at the first difference, when the run
+        """Runs a launch, whose memory becomes the warp model's. Fails at the first difference, when the run
         does not end as ``status`` says, when an instruction is left over, or when memory differs in the end.
         """
         result = self.hardware.run(launch, limit, report_mask=report_mask)
@@ -60,7 +60,7 @@ class SmDriver(MachineDriver):
         return replace(launch, memory=self.hardware.memory)
 
     def _check_status(self, bench: Bench, what: str, result: HardwareResult) -> None:
-        """The host's error registers are what the reference machine says, but for which of several errors was first."""
+        """The host's error registers are what the warp model says, but for which of several errors was first."""
         lockstep, registers = self.lockstep, result.registers
         for name in ("HWW_GLOBAL_ESR", "BPT_PAUSE_MASK", "BPT_TRAP_MASK"):
             bench.expect(f"{what}: {name}", registers[name], lockstep.host.read(name))
@@ -69,7 +69,7 @@ class SmDriver(MachineDriver):
             found = WarpError(_field(registers, "HWW_WARP_ESR", "ERROR"))
             first = found.name, _field(registers, "HWW_WARP_ESR", "WARP_ID"), registers["HWW_WARP_ESR_PC"]
             if first not in errors:
-                bench.fail(f"{what}: error, its warp and its pc are {first}, of the reference machine {errors}")
+                bench.fail(f"{what}: error, its warp and its pc are {first}, of the warp model {errors}")
             bench.checked("error status")
             return
         for name in ("HWW_WARP_ESR", "HWW_WARP_ESR_PC") if lockstep.machine.error_status else ("HWW_WARP_ESR",):

@@ -1,4 +1,4 @@
-"""The whole machine: kernels, random programs and errors, every instruction in lockstep with the reference machine.
+"""The whole machine: kernels, random programs and errors, every instruction in lockstep with the warp model.
 
 Kernels must also leave in memory what their PTX says and what threads leave that run alone, those of CUDA C++ what a
 host's code of the same source leaves. How many warps, CTAs and lanes there are, who issues first and how slow memory is
@@ -63,7 +63,7 @@ _REVERSE = f""".kernel reverse
     EXIT
 """
 _LOOPS = 5000
-"""Instructions: a program that executes more goes round for ever once its error is not reported."""
+"""Instructions: a program that executes more goes round without end once its error is not reported."""
 NEVER_RAISED = {WarpError.PC_OVERFLOW, WarpError.ILLEGAL_SPH_INSTR_COMBO, WarpError.GEOMETRY_SM_ERROR,
                  WarpError.WARP_EXIT}
 """Codes of graphics, or without a public meaning."""
@@ -151,7 +151,7 @@ def check_errors(bench: Bench, driver: SmDriver, cases: Iterable[ErrorCase]) -> 
         driver.run(bench, case.name, case.launch(), status="error", report_mask=ALL_REPORTED)
         status = driver.lockstep.machine.error_status
         assert status is not None
-        bench.expect(f"{case.name}: error of the reference machine", status.error.name, case.error.name)
+        bench.expect(f"{case.name}: error of the warp model", status.error.name, case.error.name)
         silent = WarpModel(case.launch(), report_mask=0).run(_LOOPS)
         if silent.status != "timeout":
             driver.run(bench, f"{case.name}, not reported", case.launch(), status=silent.status, report_mask=0)

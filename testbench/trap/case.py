@@ -49,7 +49,7 @@ class Debugger:
         self._bench, self._what = bench, what
 
     def expect(self, what: str, found: object, expected: object) -> None:
-        """Fails unless both are the same. If the reference machine has differed, that is the failure, which the run
+        """Fails unless both are the same. If the warp model has differed, that is the failure, which the run
         reports."""
         if not self.host.failed:
             self._bench.expect(f"{self._what}: {what}", found, expected)
@@ -161,7 +161,7 @@ class Debugger:
         self.expect("entries", [self.log(slot)[0] for slot in range(len(entries))], list(entries))
 
     def _require(self, what: str, came: bool, patience: int = PATIENCE) -> None:
-        """Fails unless something came, or the reference machine has differed, which is reported instead."""
+        """Fails unless something came, or the warp model has differed, which is reported instead."""
         if not came and not self.host.failed:
             self._bench.fail(f"{self._what}: no {what} after {patience} cycles")
 

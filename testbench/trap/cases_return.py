@@ -343,7 +343,7 @@ async def _comes_back(d: Debugger, told: int, *events: str) -> None:
 
 @case((*_FULL, _BAD_LOAD, "SSY met", *_BEHIND), ("BPT.DRAIN", "BPT.PAUSE", "RTT"), crs=512)
 async def behind_a_load_that_failed_a_push_fails_earlier(d: Debugger) -> None:
-    await _comes_back(d, len(_FULL) + 1, "MULTIPLE_WARP_ERRORS")     # to the load, as the reference machine does
+    await _comes_back(d, len(_FULL) + 1, "MULTIPLE_WARP_ERRORS")     # to the load, as the warp model does
 
 
 @case((*_FULL, "SSY met", _BAD_LOAD, *_BEHIND), ("BPT.DRAIN", "BPT.PAUSE", "RTT"), crs=512)

@@ -15,7 +15,7 @@ from testbench.trap.case import Debugger, Script, TrapCase
 
 
 class TrapDriver(MachineDriver):
-    """Runs launches in lockstep with the reference machine if wanted. There is a model for either, made when it is
+    """Runs launches in lockstep with the warp model if wanted. There is a model for either, made when it is
     needed; with ``always`` everything is in lockstep: making one model takes longer than short runs save without it.
     """
 
@@ -25,7 +25,7 @@ class TrapDriver(MachineDriver):
         self._machines: dict[bool, Hardware] = {}
 
     def hardware(self, *, check: bool) -> Hardware:
-        """The machine, with or without the reference machine beside it."""
+        """The machine, with or without the warp model beside it."""
         check |= self._always
         if check not in self._machines:
             self._machines[check] = Hardware(self.params, self._engine, check=check)

@@ -83,7 +83,7 @@ async def _stop(bench: Bench, what: str, host: HardwareHost, run: Counted) -> No
 
 
 async def _see_no_error(bench: Bench, what: str, host: HardwareHost) -> None:
-    """A warp with an error comes back to it for ever: a run that goes on would not end."""
+    """A warp with an error returns to it again and again: a run that continues would not end."""
     if not host.failed and (error := await host.field("HWW_WARP_ESR", "ERROR")):
         bench.fail(f"{what}: {WarpError(error).name} at {await host.read('HWW_WARP_ESR_PC'):#06x}")
 
@@ -140,7 +140,7 @@ async def _step(host: HardwareHost, cycles: int) -> None:
 
 
 def stops_often(source: Random, most: int) -> Iterator[int]:
-    """Stops for ever, at most so many cycles or instructions apart."""
+    """Stops without end, at most so many cycles or instructions apart."""
     while True:
         yield source.randrange(1, most)
 

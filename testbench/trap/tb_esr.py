@@ -108,7 +108,7 @@ def _check_silent(bench: Bench, driver: TrapDriver, case: ErrorCase) -> None:
         d.expect("interrupt", d.host.interrupted, False)
 
     mask = ALL_REPORTED & ~(1 << case.error.value)
-    ends = WarpModel(case.launch(_WARP, drains=True), report_mask=mask).run(_SILENT).status     # some go on for ever
+    ends = WarpModel(case.launch(_WARP, drains=True), report_mask=mask).run(_SILENT).status     # some would not end
     driver.debug(bench, f"{case.name}, not reported", case.launch(_WARP, drains=True), script, ends, mask)
 
 

@@ -1,4 +1,4 @@
-"""Traps of the whole machine: rule by rule, injected at any time, step by step, in lockstep with the reference machine.
+"""Traps of the whole machine: rule by rule, injected at any time, step by step, in lockstep with the warp model.
 
 Programs that are stopped at any cycle must leave what they leave undisturbed, and every warp that lives must enter the
 handler once for each stop.

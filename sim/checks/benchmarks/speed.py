@@ -1,4 +1,4 @@
-"""How fast the machine is simulated, on each engine, without a comparison with the reference machine."""
+"""How fast the machine is simulated, on each engine, without a comparison with the warp model."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace

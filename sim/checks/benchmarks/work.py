@@ -34,7 +34,7 @@ _Lines = Callable[[Warp, int], int]
 
 @dataclass(frozen=True)
 class Work:
-    """What a launch comes to, counted on the reference machine.
+    """What a launch comes to, counted on the warp model.
 
     ``instructions`` are those of warps; ``lane_instructions`` those among them that pass the lanes as they issue, and
     ``operations`` what single threads do in these. ``lines`` counts the lines of global and local memory that each
@@ -111,7 +111,7 @@ def _read(word: int, registers: int) -> _Word:
 
 
 def work_of(launch: Launch, warps: int) -> Work:
-    """Runs a launch on a reference machine with so many warps; BenchmarkError when it does not end."""
+    """Runs a launch on a warp model with so many warps; BenchmarkError when it does not end."""
     machine = WarpModel(launch, warps=warps)
     known: dict[int, _Word] = {}
     lane_instructions = operations = lines = 0
@@ -127,5 +127,5 @@ def work_of(launch: Launch, warps: int) -> Work:
         machine.retire(warp.slot)
     result = machine.run(0)
     if machine.live or machine.error_status is not None:
-        raise BenchmarkError(f"{launch.kernel.name}: the reference machine does not come to its end: {result.reason}")
+        raise BenchmarkError(f"{launch.kernel.name}: the warp model does not come to its end: {result.reason}")
     return Work(machine.instructions, lane_instructions, operations, lines)

@@ -35,7 +35,7 @@ class ThreadFaultError(Exception):
     """A run that can't go on: which thread, where, at what instruction, and why.
 
     ``pc`` is the instruction's address from the program base. ``error`` is the warp error that the machine
-    reports, None for what only this oracle notices: a runaway, threads that all wait for each other.
+    reports, None for what only this model notices: a runaway, threads that all wait for each other.
     """
 
     def __init__(self, thread: Thread, pc: int, text: str, cause: str, error: WarpError | None) -> None:

@@ -1,4 +1,4 @@
-"""The reference machine as a host sees it: the registers of its SM, and what a debugger does with them."""
+"""The warp model as a host sees it: the registers of its SM, and what a debugger does with them."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

@@ -18,7 +18,7 @@ optimise, patterns  copies, numbers, equal and dead operations; what one instruc
 expand, division    operations that stand for several instructions (with emitter)
 legalise            constants that cannot be encoded go into registers
 predicate, hoist    short bodies under guards; what is the same each turn before the loop
-convergence         where threads that part meet again (with convergence_graph, uniform)
+convergence         where divergent threads meet again (with convergence_graph, uniform)
 allocate, spill     registers (with interference, neighbours, pressure)
 emit, text          instructions of the assembler: operations, functions; program_text: all around them
 =================== =============================================================================================

@@ -1,4 +1,4 @@
-"""Where threads that part meet again, and how: tokens on the stack.
+"""Where divergent threads meet again, and how: tokens on the stack.
 
 A region is the code between a push and the place where the threads that passed the push meet. Ways to that place leave
 the region by the instruction that fits its token: SYNC for SSY; BRK, CONT and LONGJMP for the tokens that they unwind

@@ -70,7 +70,7 @@ def test_threads_of_a_mask_meet(tmp_path):
     ("out[t] = __ballot_sync(0xff, 1);", "a thread that is not in the mask"),
     ("if (t) __syncwarp();", ""),
     ("if (t < 16) out[t] = __shfl_sync(0xffff, t, 20);", "a shuffle reads a thread that is not there"),
-    ("if (t < 16) __syncwarp(); else __ballot_sync(~0u, 1);", "threads wait for each other for ever"),
+    ("if (t < 16) __syncwarp(); else __ballot_sync(~0u, 1);", "threads wait for each other without end"),
     ("for (;;) atomicAdd(&out[t], 1u);", "the grid does not end"),
     ("out[t] = 7 / int(t);", "ended by signal 4"), ("out[t] = 1u << t + 1;", "ended by signal 4"),
     ("out[t] = 0x7fffffff + int(t);", "ended by signal 4")])

@@ -1,4 +1,4 @@
-"""Kernels of CUDA C++ on the reference machines, as NVIDIA's compilers made them and as the compiler here makes them of
+"""Kernels of CUDA C++ on the models, as NVIDIA's compilers made them and as the compiler here makes them of
 their PTX, against what a host compiler's code of the same source leaves.
 """
 

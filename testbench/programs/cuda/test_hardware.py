@@ -1,4 +1,4 @@
-"""Kernels of CUDA C++, as NVIDIA's compilers made them, on the hardware in lockstep with the reference machine.
+"""Kernels of CUDA C++, as NVIDIA's compilers made them, on the hardware in lockstep with the warp model.
 
 Each optimised, and every fourth one, by turns, not optimised or for a debugger; ``run_tb sm --all`` has them all at
 every level.

@@ -193,7 +193,7 @@ inline void run(Position grid, Position block, std::function<void()> kernel) {
         bool lives = false;
         for (Cta &each : ctas) lives |= turn(each);
         if (!lives) return;
-        if (!progress) fail("threads wait for each other for ever");
+        if (!progress) fail("threads wait for each other without end");
     }
 }
 

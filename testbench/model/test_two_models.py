@@ -1,6 +1,6 @@
-"""The two oracles, which share no idea, against each other and against what the kernels' PTX says.
+"""The warp model and the thread model, which share no code, against each other and against what the kernels' PTX says.
 
-The warp oracle has masks, stacks and vectors of threads; the thread oracle runs every thread by itself.
+The warp model has masks, stacks and vectors of threads; the thread model runs every thread by itself.
 """
 
 import random
@@ -34,7 +34,7 @@ LIMIT = 1_000_000
 
 
 def on_warps(run: Run, level: str, **kind) -> Launch:
-    """The launch of a run, ended on the warp oracle."""
+    """The launch of a run, ended on the warp model."""
     launch = build(run, level)
     result = WarpModel(launch, **kind).run(LIMIT)
     assert result.status == ("error" if run.traps else "ok"), result
@@ -43,7 +43,7 @@ def on_warps(run: Run, level: str, **kind) -> Launch:
 
 
 def on_threads(run: Run, level: str) -> Launch:
-    """The same on the thread oracle."""
+    """The same on the thread model."""
     launch = build(run, level)
     assert (thread.run(launch).trap is not None) == run.traps
     return launch
@@ -51,7 +51,7 @@ def on_threads(run: Run, level: str) -> Launch:
 
 @cache
 def left(name: str, level: str) -> dict[str, bytes]:
-    """The memory that a run leaves on the warp oracle, which is what the kernel's PTX says."""
+    """The memory that a run leaves on the warp model, which is what the kernel's PTX says."""
     launch = on_warps(RUNS[name], level)
     assert complaints(RUNS[name], level, launch) == []
     return memory_left(launch)
@@ -142,7 +142,7 @@ def random_word(source: random.Random, form: Form, /, **pinned: int) -> int:
 
 
 def executed_alike(source: random.Random, word: int) -> bool:
-    """Whether somebody executes the word; fails unless both oracles make the same of it, errors too."""
+    """Whether somebody executes the word; fails unless both models make the same of it, errors too."""
     slot, bank = source.randrange(GROUP_INSTRUCTIONS), source.randbytes(256)
     made = machine([*[NOP] * slot, word], constants={2: bank}, registers=REGISTERS, report_mask=REPORT_MASK_RESET)
     warp, pc = warp_of(made), address(slot)
@@ -186,7 +186,7 @@ def test_single_instructions_compute_the_same(form):
     assert executed >= WORDS
 
 
-# These count, or tell how large the machine is, which the thread oracle is not.
+# These count, or tell how large the machine is, which the thread model is not.
 UNLIKE = {SpecialRegister.CLOCK, SpecialRegister.CLOCKLO, SpecialRegister.GLOBALTIMERLO, SpecialRegister.VIRTCFG}
 
 
@@ -222,7 +222,7 @@ def test_nobody_executes_what_either_refuses_whatever_the_guard():
 # API calls
 
 def on_both(body: list[int]) -> int:
-    """What one thread stores when a launch that limits API calls runs; fails unless it does so on both oracles."""
+    """What one thread stores when a launch that limits API calls runs; fails unless it does so on both models."""
     ended = [results(lambda made, run=run: run(replace(made, check_api_calls=True)), body)
              for run in (thread.run, lambda made: WarpModel(made).run(LIMIT))]
     assert ended[0] == ended[1]

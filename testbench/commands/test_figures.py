@@ -1,0 +1,89 @@
+"""Tables of cycles in the manual are those of the hardware: figures that depend on the RTL alone.
+
+The rows of benchmarks are measured again; each of them stands for a few others, since all take minutes. The cycles of
+the flow unit and of the stack are those that their testbenches require.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rtl.params import PRESETS
+from sim.benchmarks.classes import class_table
+from sim.benchmarks.machine import BenchmarkMachine
+from sim.engine import CompiledEngine
+from testbench.crs import limits
+from testbench.engine.designs import needs_compiled
+from testbench.flow.driver import ENTRY_CYCLES, HIT_CYCLES, PUSH_CYCLES
+from testbench.project.test_manual import DOCS
+from testbench.project.test_manual import table as cells_of
+
+PAGE = DOCS / "benchmarks.md"
+HOLES = 3
+"""Under a trap frame at most: they fill a line of four tokens."""
+FLOW, STACK = ((DOCS / "units" / name).read_text(encoding="utf-8") for name in ("flow.md", "crs.md"))
+ONE_WARP = {
+    "arithmetic: IADD to IADD": ("arithmetic: IADD to IADD, XMAD to XMAD; IADD.CC to IADD.X", 0),
+    "predicate: ISETP to guard": ("predicate: ISETP to an operand or a guard", 0),
+    "bytes: PRMT to PRMT": ("a quarter of the rate: BFE to BFE, PRMT to PRMT", 0),
+    "S2R": ("S2R", 0),
+    "conversion: I2I to I2I": ("conversion: POPC to POPC, I2I to I2I", 0),
+    "SHFL to SHFL": ("SHFL to SHFL", 0),
+    "LDS to LDS": ("LDS to LDS", 0),
+    "LDG to LDG": ("LDG to LDG, all threads one address", 0),
+    "ATOM to ATOM, one address": ("ATOM to ATOM, all threads one address", 0),
+    "BAR.SYNC, 1 warp": ("BAR.SYNC, 1 warp; 8 warps", 0),
+    "BAR.SYNC, 8 warps": ("BAR.SYNC, 1 warp; 8 warps", 1),
+    "BRA, taken": ("BRA to the next instruction; BRA, EXIT that no thread takes", 0),
+    "CAL, RET": ("CAL, RET: two jumps to other code", 0),
+    "SSY, SYNC": ("SSY, SYNC; PBK, BRK", 0),
+    "SSY, BRA that diverges, SYNC, SYNC": ("SSY, BRA that diverges, SYNC, SYNC", 0),
+}
+"""Names of the benchmark: the row of the table that has them, and which of its figures that is."""
+SEVERAL_WARPS = ("LDG, coalesced", "LDS, no conflict", "IADD")
+"""Rows of the table for eight warps, by the same names."""
+
+
+def table(page: Path, heading: str) -> list[list[str]]:
+    """The rows of a table, with the text of links alone."""
+    return [[re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", cell) for cell in row] for row in cells_of(page, heading)]
+
+
+@pytest.fixture(scope="module")
+def measured():
+    machine = BenchmarkMachine(PRESETS["default"], CompiledEngine)
+    return {row.name: row for row in class_table(machine, [*ONE_WARP, *(f"{name}, 8 warps" for name in SEVERAL_WARPS)])}
+
+
+@needs_compiled
+@pytest.mark.parametrize("name", ONE_WARP)
+def test_cycles_of_one_warp_are_those_of_the_manual(measured, name):
+    title, place = ONE_WARP[name]
+    (row,) = [row for row in table(PAGE, "## One warp") if row[0] == title]
+    assert row[1] == f"{measured[name].instructions:g}"
+    assert row[2].split("; ")[place] == f"{measured[name].cycles:.1f}".removesuffix(".0")
+
+
+@needs_compiled
+@pytest.mark.parametrize("name", SEVERAL_WARPS)
+def test_cycles_of_eight_warps_are_those_of_the_manual(measured, name):
+    (row,) = [row for row in table(PAGE, "## Several warps") if row[0] == name]
+    assert row[1] == f"{measured[f'{name}, 8 warps'].per_instruction:.1f}"
+
+
+def test_cycles_of_flow_instructions_are_those_that_the_testbench_requires():
+    rows = {row[0]: row[2] for row in table(PAGE, "## The flow unit")}
+    assert rows["push"] == f"{PUSH_CYCLES}"
+    assert rows["branch"] == rows["call"] == rows["all threads and back"] == f"{HIT_CYCLES}"
+    assert rows["leave, with or without an unwind that ends at the topmost token"] == f"{HIT_CYCLES}"
+    assert rows["unwind, each further token on chip"] == f"+{limits.TOKEN_CYCLES}"
+    entry, hole = ENTRY_CYCLES - limits.TOKEN_CYCLES * HOLES, limits.TOKEN_CYCLES
+    assert f"the same warp's next, at the earliest; of a push | {HIT_CYCLES}; {PUSH_CYCLES} |" in FLOW
+    assert f"| entering the trap | the warp's next | {entry}, and {hole} for each hole |" in FLOW
+
+
+def test_cycles_of_the_stack_are_those_that_the_testbench_requires():
+    assert f"| an unwind | each further token on chip | {limits.TOKEN_CYCLES} more |" in STACK
+    assert re.search(rf"the warp's next, \w+ a push, SET_MODE or a GET \| {limits.PUSH_CYCLES} \|", STACK)
+    assert f"results come {('', 'one', 'two', 'three')[limits.RESULT_CYCLES]} cycles later" in STACK

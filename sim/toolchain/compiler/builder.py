@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
+from rtl.isa.kinds import Compare
 from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.module import (
     Guard,
@@ -20,9 +22,9 @@ from sim.toolchain.ptx.module import (
     Vector,
 )
 
-from .instructions import is_pure
 from .ir import PT, Block, Constant, Function, Global, Op, Source, Value, number
 from .layout import DriverWord, Layout
+from .opcodes import opcode
 
 __all__ = ["Builder", "CompileError", "Handler", "Kind", "handler_of", "handles"]
 
@@ -141,30 +143,33 @@ class Builder:
 
     # Operations
 
-    def op(self, name: str, results: list[Value | None], *sources: Source, mods: str = "", sets_carry: bool = False,
-           takes_carry: bool = False, offset: int = 0, text: str = "", clobbers: frozenset[int] = frozenset()) -> Op:
-        """Adds an operation, guarded as the instruction is where that can be told from outside."""
-        made = Op(name, list(results), list(sources), mods, sets_carry, takes_carry, offset=offset, text=text,
-                  clobbers=clobbers)
+    def op(self, name: str, results: list[Value | None], *sources: Source, sets_carry: bool = False,
+           takes_carry: bool = False, offset: int = 0, in_caller: bool = False, symbol: str = "",
+           clobbers: frozenset[int] = frozenset(), **fields: Any) -> Op:
+        """Adds an operation, guarded as the instruction is where that can be told from outside. ``fields`` are those
+        of the instruction that are not as usual.
+        """
+        made = Op(opcode(name, tuple(fields.items())), list(results), list(sources), sets_carry, takes_carry,
+                  offset=offset, in_caller=in_caller, symbol=symbol, clobbers=clobbers)
         if self.here is not None:
             made.line, made.column = self.here.line, self.here.column
-        if self.guard is not None and (not is_pure(made) or any(value in self.named for value in made.writes())):
+        if self.guard is not None and (not made.is_pure or any(value in self.named for value in made.writes())):
             made.guard = self.guard
             made.fresh = not any(value in self.named for value in made.writes())
         self.block.ops.append(made)
         return made
 
-    def compute(self, name: str, *sources: Source, mods: str = "", text: str = "", sets_carry: bool = False,
-                takes_carry: bool = False) -> Source:
+    def compute(self, name: str, *sources: Source, sets_carry: bool = False, takes_carry: bool = False,
+                symbol: str = "", **fields: Any) -> Source:
         """Adds an operation with one new result, and returns that."""
         result = self.temporary()
-        self.op(name, [result], *sources, mods=mods, text=text, sets_carry=sets_carry, takes_carry=takes_carry)
+        self.op(name, [result], *sources, sets_carry=sets_carry, takes_carry=takes_carry, symbol=symbol, **fields)
         return Source(result)
 
-    def compute_pair(self, name: str, *sources: Source, mods: str = "") -> list[Source]:
+    def compute_pair(self, name: str, *sources: Source, **fields: Any) -> list[Source]:
         """Adds an operation with two new results, and returns these."""
         results = self.pair()
-        self.op(name, list(results), *sources, mods=mods)
+        self.op(name, list(results), *sources, **fields)
         return [Source(result) for result in results]
 
     def move(self, results: list[Value | None], sources: list[Source]) -> None:
@@ -176,16 +181,20 @@ class Builder:
             if result is not None:
                 self.op("MOV", [result], source)
 
-    def compare(self, result: Value | None, mods: str, *sources: Source, other: Value | None = None,
-                with_: Source = PT) -> None:
+    def compare(self, result: Value | None, relation: Compare, x: Source, y: Source, with_: Source = PT,
+                signed: bool = True) -> None:
         """Adds an ISETP."""
-        self.op("ISETP", [result, other], *sources, with_, mods=mods)
+        self.op("ISETP", [result, None], x, y, with_, compare=relation, signed=signed)
 
-    def test(self, mods: str, *sources: Source, with_: Source = PT) -> Source:
+    def test(self, relation: Compare, x: Source, y: Source, with_: Source = PT, signed: bool = True) -> Source:
         """Adds an ISETP, and returns its predicate."""
         result = self.temporary(True)
-        self.compare(result, mods, *sources, with_=with_)
+        self.compare(result, relation, x, y, with_, signed)
         return Source(result)
+
+    def test_unsigned(self, relation: Compare, x: Source, y: Source, with_: Source = PT) -> Source:
+        """The same of numbers without sign."""
+        return self.test(relation, x, y, with_, signed=False)
 
     # Blocks
 

@@ -123,8 +123,8 @@ def _find_standard(layout: Layout, functions: dict[str, Function], graph: CallGr
 def _compile(function: Function, finished: dict[str, Finished], registers: int) -> Finished:
     """One function through all passes."""
     for op in function.ops():
-        if op.name == "CAL" and op.text in finished and not finished[op.text].function.standard:
-            op.clobbers = finished[op.text].function.clobbers
+        if op.name == "CAL" and op.symbol in finished and not finished[op.symbol].function.standard:
+            op.clobbers = finished[op.symbol].function.clobbers
     clean(function)
     keep_carries(function)
     rotate(function)

@@ -13,9 +13,9 @@ from enum import Enum
 
 from .convergence_graph import Level, Shape
 from .dominance import Dominators
-from .instructions import TOGETHER
 from .ir import Block, Function
 from .loops import Loop
+from .opcodes import TOGETHER
 from .uniform import divergent_blocks
 
 __all__ = ["Plan", "Region", "Token", "plan"]

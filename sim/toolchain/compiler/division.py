@@ -8,8 +8,11 @@ remainder by zero are all ones, as NVIDIA's assembler has it.
 
 from dataclasses import replace
 
+from rtl.isa.kinds import Compare, FloatFlush, FloatFormat, FloatRounding, Logic, MultiFunction
+
 from .emitter import Emitter
 from .ir import RZ, WORD, Op, Source, Value, number
+from .opcodes import IntegerFormat
 
 __all__ = ["divide"]
 
@@ -23,7 +26,7 @@ def divide(e: Emitter, op: Op) -> None:
     if result is None:
         return
     x, y = op.sources
-    signed, remainder = op.mods == ".S32", op.name == "REM"
+    signed, remainder = bool(op.fields["signed"]), op.name == "REM"
     if not isinstance(x.what, Value):
         x = e.compute("MOV", x)
     divisor = y.number
@@ -37,15 +40,16 @@ def divide(e: Emitter, op: Op) -> None:
     else:
         quotient, rest = _unsigned(e, x, y, remainder)
         found = rest if remainder else quotient
-        e.op("ICMP", [result], _all_ones_if_zero(e, y), found, y, mods=".EQ.U32")
+        e.op("ICMP", [result], _all_ones_if_zero(e, y), found, y, compare=Compare.EQ, signed=False)
 
 
 def _unsigned(e: Emitter, x: Source, y: Source, remainder: bool) -> tuple[Source, Source]:
     """Quotient and remainder by a divisor that is not zero."""
-    rounded = e.compute("I2F", y, mods=".F32.U32.RP")
-    inverse = e.compute("MUFU", rounded, mods=".RCP")
+    rounded = e.compute("I2F", y, destination=FloatFormat.F32, source=IntegerFormat.U32, round=FloatRounding.RP)
+    inverse = e.compute("MUFU", rounded, function=MultiFunction.RCP)
     scaled = e.compute("IADD", inverse, number(_RECIPROCAL_SCALE))
-    estimate = e.compute("F2I", scaled, mods=".FTZ.U32.F32.TRUNC")
+    estimate = e.compute("F2I", scaled, flush=FloatFlush.FTZ,
+                         destination=IntegerFormat.U32, source=FloatFormat.F32, round=FloatRounding.RZ)
     error, better, quotient, rest = (e.value() for _ in range(4))
     e.low_product(error, e.compute("IADD", y.negate(), RZ), estimate, RZ)
     e.high_product(better, estimate, Source(error), False, estimate)
@@ -53,7 +57,7 @@ def _unsigned(e: Emitter, x: Source, y: Source, remainder: bool) -> tuple[Source
     e.low_product(rest, e.compute("IADD", Source(quotient).negate(), RZ), y, x)
     current, left = Source(quotient), Source(rest)
     for last in (False, True):
-        enough = e.compare(".GE.U32.AND", left, y)
+        enough = e.compare_unsigned(Compare.GE, left, y)
         if not (last and not remainder):
             left = e.compute("SEL", e.compute("IADD", left, y.negate()), left, enough)
         if not remainder:
@@ -63,16 +67,17 @@ def _unsigned(e: Emitter, x: Source, y: Source, remainder: bool) -> tuple[Source
 
 def _signed(e: Emitter, result: Value, x: Source, y: Source, remainder: bool) -> None:
     """Magnitudes are divided; the quotient is negative if one is, the remainder if the dividend is."""
-    one, other = (e.compute("I2I", replace(source, absolute=True), mods=".S32.S32") for source in (x, y))
+    one, other = (e.compute("I2I", replace(source, absolute=True), destination=IntegerFormat.S32,
+                             source=IntegerFormat.S32) for source in (x, y))
     quotient, rest = _unsigned(e, one, other, remainder)
     found = rest if remainder else quotient
-    sign = x if remainder else e.compute("LOP", x, y, mods=".XOR")
-    signed = e.compute("ICMP", found, e.compute("IADD", found.negate(), RZ), sign, mods=".GE")
-    e.op("ICMP", [result], _all_ones_if_zero(e, y), signed, y, mods=".EQ.U32")
+    sign = x if remainder else e.compute("LOP", x, y, operation=Logic.XOR)
+    signed = e.compute("ICMP", found, e.compute("IADD", found.negate(), RZ), sign, compare=Compare.GE)
+    e.op("ICMP", [result], _all_ones_if_zero(e, y), signed, y, compare=Compare.EQ, signed=False)
 
 
 def _all_ones_if_zero(e: Emitter, y: Source) -> Source:
-    return e.compute("LOP", RZ, y.invert(), mods=".PASS_B")
+    return e.compute("LOP", RZ, y.invert(), operation=Logic.PASS_B)
 
 
 def _by_number(e: Emitter, result: Value, x: Source, divisor: int, signed: bool, remainder: bool) -> None:
@@ -91,19 +96,19 @@ def _by_number(e: Emitter, result: Value, x: Source, divisor: int, signed: bool,
 def _unsigned_by_number(e: Emitter, result: Value, x: Source, divisor: int) -> None:
     bits = (divisor - 1).bit_length()
     if divisor & divisor - 1 == 0:
-        e.op("SHR", [result], x, number(bits), mods=".U32")
+        e.op("SHR", [result], x, number(bits), signed=False)
         return
     factor, shift = _reciprocal(divisor, 32)
     if factor <= WORD:
         product = e.value()
         e.high_product(product, x, number(factor), False)
-        e.op("SHR", [result], Source(product), number(shift - 32), mods=".U32")
+        e.op("SHR", [result], Source(product), number(shift - 32), signed=False)
         return
     # The factor has 33 bits: x is added once more, halved before so that nothing overflows.
     product = e.value()
     e.high_product(product, x, number(factor & WORD), False)
-    half = e.compute("SHR", e.compute("IADD", x, Source(product).negate()), number(1), mods=".U32")
-    e.op("SHR", [result], e.compute("IADD", half, Source(product)), number(shift - 33), mods=".U32")
+    half = e.compute("SHR", e.compute("IADD", x, Source(product).negate()), number(1), signed=False)
+    e.op("SHR", [result], e.compute("IADD", half, Source(product)), number(shift - 33), signed=False)
 
 
 def _reciprocal(divisor: int, bits: int) -> tuple[int, int]:
@@ -123,7 +128,7 @@ def _signed_by_number(e: Emitter, result: Value, x: Source, divisor: int, magnit
     found = e.value()
     if magnitude & magnitude - 1 == 0:
         bits = magnitude.bit_length() - 1
-        bias = e.compute("SHR", e.compute("SHR", x, number(31)), number(32 - bits), mods=".U32")
+        bias = e.compute("SHR", e.compute("SHR", x, number(31)), number(32 - bits), signed=False)
         e.op("SHR", [found], e.compute("IADD", x, bias), number(bits))
     else:
         factor, shift = _reciprocal(magnitude, 31)
@@ -133,5 +138,5 @@ def _signed_by_number(e: Emitter, result: Value, x: Source, divisor: int, magnit
         if factor >> 31:
             total = e.compute("IADD", total, x)
         shifted = e.compute("SHR", total, number(shift - 32))
-        e.op("IADD", [found], shifted, e.compute("SHR", x, number(31), mods=".U32"))
+        e.op("IADD", [found], shifted, e.compute("SHR", x, number(31), signed=False))
     e.op("IADD", [result], Source(found).negate() if negative else Source(found), RZ)

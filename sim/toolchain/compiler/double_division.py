@@ -7,12 +7,14 @@ Newton's method doubles twice. The sign of an exact rest says how a quotient is 
 
 from collections.abc import Callable, Mapping
 
+from rtl.isa.kinds import Boolean, Compare, FloatCompare, Logic, MultiFunction
 from sim.toolchain.ptx.module import Instruction
 
 from .abi import STACK_POINTER, STANDARD_CLOBBERS
 from .builder import Builder
 from .ir import PT, RZ, SIGN, Function, Source, Value, number
 from .layout import Layout
+from .roundings import ROUNDINGS
 from .select_double import INFINITY, LEAST, ONE, Pair, absolute, compared, computed, double, negated, operand
 from .select_long import shifted_left, shifted_right
 
@@ -37,15 +39,11 @@ _SHIFT_LIMIT = 55
 """A significand that is shifted by as much is less than half of what is left."""
 
 
-def _mods(direction: str) -> str:
-    return f".{direction.upper()}" if direction != "rn" else ""
-
-
 def _fused(b: Builder, x: Pair, y: Pair, z: Pair, direction: str = "rn") -> Pair:
     # A product's sign stands at its second factor.
     if x[0].negated:
         x, y = y, x
-    return computed(b, "DFMA", x, y, z, mods=_mods(direction))
+    return computed(b, "DFMA", x, y, z, round=ROUNDINGS[direction])
 
 
 def _chosen(b: Builder, x: Pair, y: Pair, condition: Source) -> Pair:
@@ -53,15 +51,15 @@ def _chosen(b: Builder, x: Pair, y: Pair, condition: Source) -> Pair:
 
 
 def _and(b: Builder, x: Source, bits: int) -> Source:
-    return b.compute("LOP", x, number(bits), mods=".AND")
+    return b.compute("LOP", x, number(bits), operation=Logic.AND)
 
 
 def _or(b: Builder, x: Source, y: Source) -> Source:
-    return b.compute("LOP", x, y, mods=".OR")
+    return b.compute("LOP", x, y, operation=Logic.OR)
 
 
 def _field(b: Builder, x: Pair) -> Source:
-    return b.compute("BFE", x[1], _EXPONENT, mods=".U32")
+    return b.compute("BFE", x[1], _EXPONENT, signed=False)
 
 
 class _Part:
@@ -70,10 +68,11 @@ class _Part:
     """
 
     def __init__(self, b: Builder, x: Pair) -> None:
-        tiny = compared(b, ".LT", absolute(x), LEAST)
+        tiny = compared(b, FloatCompare.LT, absolute(x), LEAST)
         normal = _chosen(b, computed(b, "DMUL", x, _TWO_54), x, tiny)
         self.exponent = b.compute("IADD", _field(b, normal), b.compute("SEL", number(-_FIFTY_FOUR), RZ, tiny))
-        self.ordinary = compared(b, ".LT", absolute(x), INFINITY, compared(b, ".GT", absolute(x), [RZ, RZ]))
+        positive = compared(b, FloatCompare.GT, absolute(x), [RZ, RZ])
+        self.ordinary = compared(b, FloatCompare.LT, absolute(x), INFINITY, positive)
         high = _or(b, _and(b, normal[1], 0x800F_FFFF), ONE[1])
         self.value = _chosen(b, [normal[0], high], x, self.ordinary)
         self.size = [self.value[0], _and(b, self.value[1], SIGN - 1)]
@@ -98,14 +97,14 @@ def _finish(b: Builder, result: Pair) -> Function:
     return b.function
 
 
-def _estimate(b: Builder, name: str, x: Pair) -> Pair:
-    return [RZ, b.compute("MUFU", x[1], mods=f".{name}64H")]
+def _estimate(b: Builder, function: MultiFunction, x: Pair) -> Pair:
+    return [RZ, b.compute("MUFU", x[1], function=function)]
 
 
 def _division(name: str, direction: str) -> Function:
     b, numbers = _begin(name, 2)
     x, y = (_Part(b, words) for words in numbers)
-    first = _estimate(b, "RCP", y.size)
+    first = _estimate(b, MultiFunction.RCP64H, y.size)
     inverse = first
     for _ in range(3):
         inverse = _fused(b, inverse, _fused(b, negated(y.size), inverse, ONE), inverse)
@@ -115,20 +114,22 @@ def _division(name: str, direction: str) -> Function:
     cut = _fused(b, _fused(b, negated(y.size), nearest, x.size), inverse, nearest, "rz")
     rest = _fused(b, negated(y.size), cut, x.size)
     power = b.compute("IADD", x.exponent, y.exponent.negate())
-    sign = _and(b, b.compute("LOP", x.value[1], y.value[1], mods=".XOR"), SIGN)
-    more = compared(b, ".NE", rest, [RZ, RZ])
+    sign = _and(b, b.compute("LOP", x.value[1], y.value[1], operation=Logic.XOR), SIGN)
+    more = compared(b, FloatCompare.NE, rest, [RZ, RZ])
     small = _subnormal(b, cut, power, more, sign, direction)
     rounded = _rounded(b, cut, rest, y.size, more, sign, direction)
     exponent = b.compute("IADD", _field(b, rounded), power)
     result = [rounded[0], b.compute("IADD", b.compute("SHL", power, number(20)), rounded[1])]
-    result = _chosen(b, small, result, b.test(".LT.AND", exponent, number(1)))
+    result = _chosen(b, small, result, b.test(Compare.LT, exponent, number(1)))
     result = [result[0], _or(b, result[1], sign)]
-    beyond = computed(b, "DMUL", [RZ, _or(b, sign, number(_LARGE))], _FOUR, mods=_mods(direction))
-    result = _chosen(b, beyond, result, b.test(".GE.AND", exponent, number(_TOP_EXPONENT)))
+    beyond = computed(b, "DMUL", [RZ, _or(b, sign, number(_LARGE))], _FOUR,
+                      round=ROUNDINGS[direction])
+    result = _chosen(b, beyond, result, b.test(Compare.GE, exponent, number(_TOP_EXPONENT)))
     both = b.temporary(True)
-    b.op("PSETP", [both, None], x.ordinary, y.ordinary, PT, mods=".AND.AND")
+    b.op("PSETP", [both, None], x.ordinary, y.ordinary, PT)
     # The float unit does not see a NaN by the upper word alone.
-    special = _chosen(b, y.value, _estimate(b, "RCP", y.value), compared(b, ".NAN", y.value, y.value))
+    estimate = _estimate(b, MultiFunction.RCP64H, y.value)
+    special = _chosen(b, y.value, estimate, compared(b, FloatCompare.NAN, y.value, y.value))
     return _finish(b, _chosen(b, result, computed(b, "DMUL", x.value, special), Source(both)))
 
 
@@ -141,9 +142,9 @@ def _rounded(b: Builder, cut: Pair, rest: Pair, divisor: Pair, more: Source, sig
             return cut
         case "rn":
             half = [RZ, b.compute("IADD", _and(b, cut[1], 0x7FF0_0000), number(-_HALF_STEP << 20))]
-            upwards = compared(b, ".GT", _fused(b, negated(divisor), half, rest), [RZ, RZ])
+            upwards = compared(b, FloatCompare.GT, _fused(b, negated(divisor), half, rest), [RZ, RZ])
         case _:
-            upwards = b.test(".LT.AND" if direction == "rm" else ".GE.AND", sign, RZ, with_=more)
+            upwards = b.test(Compare.LT if direction == "rm" else Compare.GE, sign, RZ, with_=more)
     return b.compute_pair("ADD64", *cut, b.compute("SEL", number(1), RZ, upwards), RZ)
 
 
@@ -164,7 +165,7 @@ def _subnormal(b: Builder, cut: Pair, power: Source, more: Source, sign: Source,
             odd = _and(b, shifted_right(b, significand, one_more, False)[0], 1)
             added = b.compute_pair("ADD64", *added, odd, RZ)
         else:
-            outwards = b.test(".LT.AND" if direction == "rm" else ".GE.AND", sign, RZ)
+            outwards = b.test(Compare.LT if direction == "rm" else Compare.GE, sign, RZ)
             added = _chosen(b, added, [RZ, RZ], outwards)
     return shifted_right(b, b.compute_pair("ADD64", *significand, *added), one_more, False)
 
@@ -173,9 +174,9 @@ def _root(name: str, direction: str) -> Function:
     b, (x,) = _begin(name, 1)
     part = _Part(b, x)
     # An even exponent: the number is between 1 and 4.
-    odd = b.compute("LOP", b.compute("IADD", part.exponent, number(1)), number(1), mods=".AND")
+    odd = b.compute("LOP", b.compute("IADD", part.exponent, number(1)), number(1), operation=Logic.AND)
     value = [part.value[0], b.compute("IADD", part.value[1], b.compute("SHL", odd, number(20)))]
-    inverse = _estimate(b, "RSQ", value)
+    inverse = _estimate(b, MultiFunction.RSQ64H, value)
     for _ in range(2):
         # r + r * (1 - x * r * r) / 2
         error = _fused(b, negated(computed(b, "DMUL", value, inverse)), inverse, ONE)
@@ -188,8 +189,8 @@ def _root(name: str, direction: str) -> Function:
     power = b.compute("IADD", b.compute("IADD", part.exponent, odd.negate()), number(-_BIAS))
     root = [root[0], b.compute("IADD", root[1], b.compute("SHL", power, number(19)))]
     # Zeros and infinity are their own, NaNs and negative numbers are none.
-    itself = compared(b, ".EQ", x, INFINITY, compared(b, ".EQ", x, [RZ, RZ]), ".OR")
-    positive = compared(b, ".GT", x, [RZ, RZ])
+    itself = compared(b, FloatCompare.EQ, x, INFINITY, compared(b, FloatCompare.EQ, x, [RZ, RZ]), Boolean.OR)
+    positive = compared(b, FloatCompare.GT, x, [RZ, RZ])
     nothing = computed(b, "DMUL", INFINITY, [RZ, RZ])
     return _finish(b, _chosen(b, x, _chosen(b, root, nothing, positive), itself))
 
@@ -203,7 +204,7 @@ DOUBLE_DIVISIONS: Mapping[str, Callable[[], Function]] = {
 
 def _gross(b: Builder, i: Instruction) -> Pair:
     """What the float unit knows of the upper word; the lower one is zero."""
-    return _estimate(b, "RCP" if i.opcode == "rcp" else "RSQ", operand(b, i, 1))
+    return _estimate(b, MultiFunction.RCP64H if i.opcode == "rcp" else MultiFunction.RSQ64H, operand(b, i, 1))
 
 
 @double("rsqrt")
@@ -212,19 +213,19 @@ def _inverse_root(b: Builder, i: Instruction) -> None:
         b.move(b.write(i.operands[0], 64), _gross(b, i))
         return
     x = operand(b, i, 1)
-    tiny = compared(b, ".LT", absolute(x), LEAST)
+    tiny = compared(b, FloatCompare.LT, absolute(x), LEAST)
     normal = _chosen(b, computed(b, "DMUL", x, _TWO_54), x, tiny)
-    first = _estimate(b, "RSQ", normal)
+    first = _estimate(b, MultiFunction.RSQ64H, normal)
     # r + r * e * (1/2 + 3/8 e), e = 1 - x * r * r
     error = _fused(b, normal, negated(computed(b, "DMUL", first, first)), ONE)
     slope = _fused(b, error, _THREE_EIGHTHS, _HALF)
     found = _fused(b, slope, computed(b, "DMUL", first, error), first)
     found = _chosen(b, computed(b, "DMUL", found, _TWO_27), found, tiny)
     # Of zeros infinities of their signs, of infinity zero; other numbers that are not positive have none.
-    zero = compared(b, ".EQ", x, [RZ, RZ])
+    zero = compared(b, FloatCompare.EQ, x, [RZ, RZ])
     edge = _chosen(b, [RZ, _or(b, _and(b, x[1], SIGN), INFINITY[1])], computed(b, "DMUL", INFINITY, [RZ, RZ]), zero)
-    edge = _chosen(b, [RZ, RZ], edge, compared(b, ".EQ", x, INFINITY))
-    ordinary = compared(b, ".LT", x, INFINITY, compared(b, ".GT", x, [RZ, RZ]))
+    edge = _chosen(b, [RZ, RZ], edge, compared(b, FloatCompare.EQ, x, INFINITY))
+    ordinary = compared(b, FloatCompare.LT, x, INFINITY, compared(b, FloatCompare.GT, x, [RZ, RZ]))
     b.move(b.write(i.operands[0], 64), _chosen(b, found, edge, ordinary))
 
 
@@ -243,7 +244,7 @@ def _divide(b: Builder, i: Instruction) -> None:
     for value, word in zip(fixed, words, strict=True):
         b.op("MOV", [value], word)
     results = [b.temporary(fixed=register) for register in _REGISTERS[:2]]
-    b.op("CAL", list(results), *(Source(value) for value in fixed), text=name, clobbers=STANDARD_CLOBBERS)
+    b.op("CAL", list(results), *(Source(value) for value in fixed), symbol=name, clobbers=STANDARD_CLOBBERS)
     b.function.calls.append(name)
     copies = [b.compute("MOV", Source(value)) for value in results]
     b.guard = guard

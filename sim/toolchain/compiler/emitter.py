@@ -1,10 +1,17 @@
 """Makes the operations that take the place of one."""
 
 from dataclasses import dataclass, replace
+from typing import Any
+
+from rtl.isa.kinds import Compare, ProductAddend, SumShift
 
 from .ir import PT, RZ, WORD, Constant, Op, Source, Value, number
+from .opcodes import opcode
 
 __all__ = ["Emitter"]
+
+_UNSIGNED, _SIGNED_A, _SIGNED_B = 0, 1, 2
+"""Which factors of XMAD have a sign."""
 
 
 @dataclass
@@ -15,11 +22,11 @@ class Emitter:
     ops: list[Op]
     count: int = 0
 
-    def op(self, name: str, results: list[Value | None], *sources: Source, mods: str = "", sets_carry: bool = False,
-           takes_carry: bool = False, text: str = "") -> None:
+    def op(self, name: str, results: list[Value | None], *sources: Source, sets_carry: bool = False,
+           takes_carry: bool = False, **fields: Any) -> None:
         """Adds an operation. What the original one writes is written under its guard."""
-        made = Op(name, results, list(sources), mods, sets_carry, takes_carry, text=text, line=self.origin.line,
-                  column=self.origin.column)
+        made = Op(opcode(name, tuple(fields.items())), results, list(sources), sets_carry, takes_carry,
+                  line=self.origin.line, column=self.origin.column)
         if self.origin.guard is not None and any(value in self.origin.results for value in made.writes()):
             made.guard, made.fresh = self.origin.guard, self.origin.fresh
         self.ops.append(made)
@@ -28,16 +35,16 @@ class Emitter:
         """A new virtual register."""
         return Value("e", predicate)
 
-    def compute(self, name: str, *sources: Source, mods: str = "", text: str = "") -> Source:
+    def compute(self, name: str, *sources: Source, **fields: Any) -> Source:
         """Adds an operation with one new result, and returns that."""
         result = self.value()
-        self.op(name, [result], *sources, mods=mods, text=text)
+        self.op(name, [result], *sources, **fields)
         return Source(result)
 
-    def compare(self, mods: str, *sources: Source, with_: Source = PT) -> Source:
-        """A new predicate that tells how two words compare."""
+    def compare_unsigned(self, relation: Compare, x: Source, y: Source) -> Source:
+        """A new predicate that tells how two words without sign compare."""
         result = self.value(True)
-        self.op("ISETP", [result, None], *sources, with_, mods=mods)
+        self.op("ISETP", [result, None], x, y, PT, compare=relation, signed=False)
         return Source(result)
 
     def products(self, x: Source, y: Source) -> tuple[Source, Source]:
@@ -59,9 +66,10 @@ class Emitter:
             return
         if isinstance(y.what, Constant):
             y = Source(y.what)
-        cross = self.compute("XMAD", x, replace(y, part=".H1"), RZ, mods=".MRG")
+        cross = self.compute("XMAD", x, replace(y, part=".H1"), RZ, merge=True)
         low = self.compute("XMAD", x, y, addend)
-        self.op("XMAD", [result], replace(x, part=".H1"), replace(cross, part=".H1"), low, mods=".PSL.CBCC")
+        self.op("XMAD", [result], replace(x, part=".H1"), replace(cross, part=".H1"), low, product_high=True,
+                addend=ProductAddend.CBCC)
 
     def _product_with_number(self, result: Value, x: Source, factor: int, addend: Source) -> None:
         if factor & factor - 1 == 0:
@@ -69,24 +77,25 @@ class Emitter:
                 self.op("MOV", [result], addend)
             elif addend == RZ:
                 self.op("SHL", [result], x, number(factor.bit_length() - 1))
+            elif factor > 1:
+                self.op("ISCADD", [result], x, addend, shift=factor.bit_length() - 1)
             else:
-                self.op("ISCADD" if factor > 1 else "IADD", [result], x, addend,
-                        text=f"{factor.bit_length() - 1:#x}" if factor > 1 else "")
+                self.op("IADD", [result], x, addend)
             return
         opposite = -factor & WORD
         if opposite & opposite - 1 == 0:
-            self.op("ISCADD", [result], x.negate(), addend, text=f"{opposite.bit_length() - 1:#x}")
+            self.op("ISCADD", [result], x.negate(), addend, shift=opposite.bit_length() - 1)
             return
         low, high = factor & 0xFFFF, factor >> 16
         if addend.number not in (None, 0):
             addend = self.compute("MOV", addend)
-        parts = [(x, number(low), ""), (replace(x, part=".H1"), number(low), ".PSL"), (x, number(high), ".PSL")]
+        parts = [(x, number(low), False), (replace(x, part=".H1"), number(low), True), (x, number(high), True)]
         parts = [part for part in parts if part[1].what]
-        for at, (one, other, mods) in enumerate(parts):
+        for at, (one, other, shifted) in enumerate(parts):
             if at == len(parts) - 1:
-                self.op("XMAD", [result], one, other, addend, mods=mods)
+                self.op("XMAD", [result], one, other, addend, product_high=shifted)
             else:
-                addend = self.compute("XMAD", one, other, addend, mods=mods)
+                addend = self.compute("XMAD", one, other, addend, product_high=shifted)
 
     def high_product(self, result: Value, x: Source, y: Source, signed: bool, addend: Source = RZ) -> None:
         """Result = (x * y >> 32) + addend."""
@@ -95,9 +104,11 @@ class Emitter:
             y = self.compute("MOV", y)
         x_high, y_high = replace(x, part=".H1"), replace(y, part=".H1")
         low = self.compute("XMAD", x, y, RZ)
-        cross = self.compute("XMAD", x, y_high, RZ, mods=".U16.S16" if signed else "")
-        high = self.compute("XMAD", x_high, y_high, addend, mods=".S16.S16.CSFU" if signed else "")
+        cross = self.compute("XMAD", x, y_high, RZ, signs=_SIGNED_B if signed else _UNSIGNED)
+        high = self.compute("XMAD", x_high, y_high, addend, signs=_SIGNED_A | _SIGNED_B if signed else _UNSIGNED,
+                            addend=ProductAddend.CSFU if signed else ProductAddend.C)
         if signed and addend != RZ:
             raise AssertionError("CSFU takes no addend")
-        middle = self.compute("XMAD", x_high, y, low, mods=".S16.U16.CHI" if signed else ".CHI")
-        self.op("IADD3", [result], middle, cross, high, mods=".RS")
+        middle = self.compute("XMAD", x_high, y, low, signs=_SIGNED_A if signed else _UNSIGNED,
+                              addend=ProductAddend.CHI)
+        self.op("IADD3", [result], middle, cross, high, shift=SumShift.RS)

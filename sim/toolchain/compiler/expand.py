@@ -12,6 +12,8 @@
 
 from collections.abc import Callable
 
+from rtl.isa.kinds import Compare
+
 from . import division
 from .emitter import Emitter
 from .ir import PT, RZ, Function, Op, Source, number
@@ -44,15 +46,15 @@ def _add_pairs(e: Emitter, op: Op) -> None:
 
 def _compare_pairs(e: Emitter, op: Op) -> None:
     x_low, x_high, y_low, y_high = op.sources
-    if op.mods in (".LT", ".GE") and (y_low.number, y_high.number) == (0, 0):
-        e.op("ISETP", [op.results[0], None], x_high, RZ, PT, mods=f"{op.mods}.AND")
+    relation, signed = op.fields["compare"], op.fields["signed"]
+    if relation in (Compare.LT, Compare.GE) and signed and (y_low.number, y_high.number) == (0, 0):
+        e.op("ISETP", [op.results[0], None], x_high, RZ, PT, compare=relation)
         return
     if x_high.number is not None and x_high.number == y_high.number:
-        relation = op.mods.removesuffix(".U32")
-        e.op("ISETP", [op.results[0], None], x_low, y_low, PT, mods=f"{relation}.U32.AND")
+        e.op("ISETP", [op.results[0], None], x_low, y_low, PT, compare=relation, signed=False)
         return
     e.op("IADD", [None], x_low, y_low.negate(), sets_carry=True)
-    e.op("ISETP", [op.results[0], None], x_high, y_high, PT, mods=f"{op.mods}.X.AND", takes_carry=True)
+    e.op("ISETP", [op.results[0], None], x_high, y_high, PT, compare=relation, signed=signed, takes_carry=True)
 
 
 def _multiply_add(e: Emitter, op: Op) -> None:
@@ -68,7 +70,7 @@ def _multiply_add(e: Emitter, op: Op) -> None:
 def _multiply_high(e: Emitter, op: Op) -> None:
     result = op.results[0]
     if result is not None:
-        e.high_product(result, *op.sources, signed=op.mods == ".S32")
+        e.high_product(result, *op.sources, signed=bool(op.fields["signed"]))
 
 
 def _multiply_wide(e: Emitter, op: Op) -> None:
@@ -76,7 +78,7 @@ def _multiply_wide(e: Emitter, op: Op) -> None:
     x, y = op.sources
     if y.number is None and x.number is not None:
         x, y = y, x
-    signed = op.mods == ".S32"
+    signed = bool(op.fields["signed"])
     factor = y.number
     if factor is not None and not factor >> 31 and factor & factor - 1 == 0 and factor:
         shift = factor.bit_length() - 1
@@ -86,7 +88,7 @@ def _multiply_wide(e: Emitter, op: Op) -> None:
         if high is not None:
             if shift or signed:
                 e.op("SHR", [high], x, number(min(32 - shift, 31) if signed else 32 - shift),
-                     mods="" if signed else ".U32")
+                     signed=signed)
             else:
                 e.op("MOV", [high], RZ)
         if kept is not low and kept is not None:

@@ -3,7 +3,6 @@
 from collections.abc import Container
 
 from .definitions import Definitions
-from .instructions import is_pure
 from .ir import Block, Function, Op
 from .loops import Loop, find_loops
 
@@ -42,7 +41,7 @@ def _empty(blocks: list[Block], loop: Loop, before: Block, known: Definitions) -
 
 
 def _same_each_turn(op: Op, known: Definitions, loop: Loop, moved: Container[Op]) -> bool:
-    if not is_pure(op) or op.takes_carry or op.guard is not None or not op.results:
+    if not op.is_pure or op.takes_carry or op.guard is not None or not op.results:
         return False
     if any(value is not None and (value not in known.only or value.predicate) for value in op.results):
         return False

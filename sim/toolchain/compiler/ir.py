@@ -8,7 +8,12 @@ several instructions (see :mod:`.expand`). Sources may be numbers and constants 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from .opcodes import Fields, Opcode, Shape, opcode
+
 __all__ = [
+    "ADD",
+    "COPY_PREDICATE",
+    "MOVE",
     "PT",
     "RZ",
     "SIGN",
@@ -111,6 +116,8 @@ def number(value: int) -> Source:
 
 RZ = Source(0)
 PT = Source(1)
+MOVE, ADD, COPY_PREDICATE = opcode("MOV"), opcode("IADD"), opcode("PSETP")
+"""What many passes make: a copy, a sum, and a copy of a predicate (its conjunction with two that are true)."""
 
 
 def real(source: Source) -> Source:
@@ -126,31 +133,50 @@ class Op:
     """An operation.
 
     Attributes:
-        name: The mnemonic without modifiers, or a name of :mod:`.expand`.
-        results, sources: What is written, None where nobody wants it, and what is read; the order is that of
-            :mod:`.instructions`.
-        mods: The mnemonic's modifiers as they are printed: ``.U32``.
+        opcode: What it does.
+        results, sources: What is written, None where nobody wants it, and what is read, in the table's order.
         sets_carry, takes_carry: Whether CC is written (``.CC``) and read (``.X``).
         guard: The predicate that lets threads take part.
         fresh: Of a guarded operation: what its results held before is not needed.
-        offset: Of an address.
-        text: An operand that is no register: special register, barrier number, label.
+        offset: Of an address. ``in_caller``: behind the function's own frame.
+        symbol: The function that is called, or the table that is read.
+        clobbers: Registers that a call changes beside its results.
         line, column: Where the PTX has it.
     """
 
-    name: str
+    opcode: Opcode
     results: list[Value | None]
     sources: list[Source]
-    mods: str = ""
     sets_carry: bool = False
     takes_carry: bool = False
     guard: Source | None = None
     fresh: bool = False
     offset: int = 0
-    text: str = ""
+    in_caller: bool = False
+    symbol: str = ""
     line: int = 0
     column: int = 0
     clobbers: frozenset[int] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """The name of what it does."""
+        return self.opcode.name
+
+    @property
+    def fields(self) -> Fields:
+        """The values of its modifiers."""
+        return self.opcode.fields
+
+    @property
+    def shape(self) -> Shape:
+        """The roles of its operands."""
+        return self.opcode.shape(len(self.results), len(self.sources))
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether it does nothing but compute its results, the same each time."""
+        return self.opcode.pure and not self.sets_carry
 
     def reads(self) -> list[Value]:
         """All values that it reads, the guard's too."""
@@ -171,8 +197,8 @@ class Op:
     def __repr__(self) -> str:
         guard = f"@{'!' if self.guard.inverted else ''}{self.guard.what} " if self.guard is not None else ""
         sources = ", ".join(f"{'-' * s.negated}{'~' * s.inverted}{s.what}{s.part}" for s in self.sources)
-        mods = f"{self.mods}{'.X' * self.takes_carry}{'.CC' * self.sets_carry}"
-        return f"{guard}{self.name}{mods} {self.results} <- {sources} {self.text}"
+        carry = f"{'.X' * self.takes_carry}{'.CC' * self.sets_carry}"
+        return f"{guard}{self.opcode}{carry} {self.results} <- {sources} {self.symbol}".rstrip()
 
 
 @dataclass(eq=False)
@@ -236,7 +262,7 @@ class Function:
 
     def recurses(self, block: Block) -> bool:
         """Whether a block has a call that may lead to this function again."""
-        return not self.entry and any(op.name == "ICAL" or (op.name == "CAL" and op.text in self.circle)
+        return not self.entry and any(op.name == "ICAL" or (op.name == "CAL" and op.symbol in self.circle)
                                       for op in block.ops)
 
     def predecessors(self) -> dict[Block, list[Block]]:

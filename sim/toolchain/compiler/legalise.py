@@ -1,13 +1,20 @@
 """Puts constants and numbers that an instruction cannot encode into registers."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from .instructions import groups, needs_slot, shape, slot_takes
-from .ir import Function, Op, Source, Value, number, real
+from rtl.isa.kinds import Compare, FloatCompare
+
+from .ir import MOVE, Function, Op, Source, Value, number, real
+from .opcodes import FieldValue
+from .operands import needs_slot, slot_takes
 
 __all__ = ["legalise"]
 
-_MIRRORED = {".LT": ".GT", ".GT": ".LT", ".LE": ".GE", ".GE": ".LE", ".EQ": ".EQ", ".NE": ".NE"}
+_MIRRORED: Mapping[FieldValue, FieldValue] = {
+    kind[one]: kind[other] for kind in (Compare, FloatCompare)
+    for one, other in (("LT", "GT"), ("GT", "LT"), ("LE", "GE"), ("GE", "LE"), ("EQ", "EQ"), ("NE", "NE"))}
+"""What a relation is when its numbers change places."""
 
 
 def legalise(function: Function) -> None:
@@ -44,17 +51,18 @@ def _exchange(op: Op) -> None:
     if len(op.sources) < 2 or not needs_slot(op, 0, op.sources[0]) or needs_slot(op, 1, op.sources[1]):
         return
     first, second, *rest = op.sources
-    if shape(op).commutes:
+    if op.opcode.commutes:
         op.sources = [second, first, *rest]
-    elif op.name in ("ISETP", "ISET", "FSETP", "FSET") and ".X" not in op.mods and op.mods[:3] in _MIRRORED:
+    elif (op.name in ("ISETP", "ISET", "FSETP", "FSET") and not op.takes_carry
+          and (mirrored := _MIRRORED.get(op.fields["compare"])) is not None):
         op.sources = [second, first, *rest]
-        op.mods = _MIRRORED[op.mods[:3]] + op.mods[3:]
+        op.opcode = op.opcode.with_fields(compare=mirrored)
     elif op.name == "SEL":
         op.sources = [second, first, rest[0].invert()]
 
 
 def _load_sources(op: Op, before: list[Op]) -> None:
-    together = groups(op)[1]
+    together = op.shape.source_groups
     free = True
     for index, source in enumerate(op.sources):
         if source.value is not None or op.name == "MOV":
@@ -65,7 +73,7 @@ def _load_sources(op: Op, before: list[Op]) -> None:
                 _load(op, index, before)
         elif not slot_takes(op, index, source):
             _load(op, index, before)
-        elif needs_slot(op, index, source) and op.name != "SHFL":
+        elif needs_slot(op, index, source) and not op.opcode.several_numbers:
             if free:
                 free = False
             else:
@@ -75,7 +83,7 @@ def _load_sources(op: Op, before: list[Op]) -> None:
 def _load(op: Op, index: int, before: list[Op]) -> None:
     value = Value("n")
     source = op.sources[index]
-    whole = None if shape(op).exact else source.number
-    before.append(Op("MOV", [value], [Source(whole if whole is not None else source.what)], line=op.line,
+    whole = None if op.opcode.exact else source.number
+    before.append(Op(MOVE, [value], [Source(whole if whole is not None else source.what)], line=op.line,
                      column=op.column))
     op.sources[index] = Source(value) if whole is not None else replace(source, what=value)

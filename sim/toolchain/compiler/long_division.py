@@ -4,6 +4,7 @@ The function divides numbers without sign. Its reciprocal begins as a float, is 
 Newton's method, each of which doubles the bits that are right, and gives a quotient that 2 at most are missing of.
 """
 
+from rtl.isa.kinds import Compare, FloatFormat, FloatRounding, Logic, MultiFunction
 from sim.toolchain.ptx.module import Instruction
 
 from . import select_long
@@ -11,6 +12,7 @@ from .abi import STACK_POINTER, STANDARD_CLOBBERS
 from .builder import Builder, Kind, handles
 from .ir import RZ, Function, Source, Value, number
 from .layout import Layout
+from .opcodes import IntegerFormat
 
 __all__ = ["DIVIDE", "division_function"]
 
@@ -30,9 +32,10 @@ def division_function() -> Function:
     function.parameters = [b.temporary(fixed=register) for register in _REGISTERS]
     words = [b.compute("MOV", Source(value)) for value in function.parameters]
     x, y = words[:2], words[2:]
-    rounded = b.compute("I2F.64", *y, mods=".F32.U64.RP")
-    scaled = b.compute("IADD", b.compute("MUFU", rounded, mods=".RCP"), number(_RECIPROCAL_SCALE))
-    inverse = b.compute_pair("F2I.64", scaled, mods=".U64.F32.TRUNC")
+    rounded = b.compute("I2F", *y, destination=FloatFormat.F32, source=IntegerFormat.U64, round=FloatRounding.RP)
+    scaled = b.compute("IADD", b.compute("MUFU", rounded, function=MultiFunction.RCP), number(_RECIPROCAL_SCALE))
+    inverse = b.compute_pair("F2I", scaled, destination=IntegerFormat.U64, source=FloatFormat.F32,
+                             round=FloatRounding.RZ)
     negative = _sum(b, [RZ, RZ], [word.negate() for word in y])
     for _ in range(2):
         error = select_long.low_product(b, inverse, negative)
@@ -40,7 +43,7 @@ def division_function() -> Function:
     quotient = select_long.high_product(b, inverse, x, False)
     rest = _sum(b, x, select_long.low_product(b, quotient, negative))
     for _ in range(2):
-        enough = select_long.comparison(b, "GE", False, rest, y)
+        enough = select_long.comparison(b, Compare.GE, False, rest, y)
         more, less = _sum(b, quotient, [number(1), RZ]), _sum(b, rest, negative)
         quotient, rest = (
             [b.compute("SEL", new, old, enough) for new, old in zip(words, olds, strict=True)]
@@ -68,18 +71,18 @@ def _divide(b: Builder, i: Instruction) -> None:
     for value, word in zip(fixed, copies, strict=True):
         b.op("MOV", [value], word)
     results = [b.temporary(fixed=register) for register in _REGISTERS]
-    b.op("CAL", list(results), *(Source(value) for value in fixed), text=DIVIDE, clobbers=STANDARD_CLOBBERS)
+    b.op("CAL", list(results), *(Source(value) for value in fixed), symbol=DIVIDE, clobbers=STANDARD_CLOBBERS)
     b.function.calls.append(DIVIDE)
     copies = [b.compute("MOV", Source(value)) for value in results]
     b.guard = guard
     found = copies[:2] if i.opcode == "div" else copies[2:]
     if i.type.signed:
-        sign = b.compute("LOP", x[1], y[1], mods=".XOR") if i.opcode == "div" else x[1]
+        sign = b.compute("LOP", x[1], y[1], operation=Logic.XOR) if i.opcode == "div" else x[1]
         found = _signed(b, found, sign)
     if divisor:
         b.move(b.write(i.operands[0], 64), found)
         return
-    zero = b.test(".EQ.U32.AND", b.compute("LOP", *y, mods=".OR"), RZ)
+    zero = b.test_unsigned(Compare.EQ, b.compute("LOP", *y, operation=Logic.OR), RZ)
     b.move(b.write(i.operands[0], 64), [b.compute("SEL", number(-1), word, zero) for word in found])
 
 
@@ -99,6 +102,6 @@ def _magnitude(b: Builder, words: list[Source]) -> list[Source]:
 
 def _signed(b: Builder, words: list[Source], sign: Source) -> list[Source]:
     """The number, negated where the sign is."""
-    negative = b.test(".LT.AND", sign, RZ)
+    negative = b.test(Compare.LT, sign, RZ)
     return [b.compute("SEL", new, old, negative)
             for new, old in zip(_sum(b, [RZ, RZ], [word.negate() for word in words]), words, strict=True)]

@@ -5,15 +5,18 @@ All of them rest on values that are defined once, on every way to their uses. If
 such, then wherever the value may be used what it is made of has not changed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
+
+from rtl.isa.kinds import Boolean, Logic, ProductAddend
 
 from .cleanup import drop_unreachable
 from .dataflow import Liveness, ending_reads
 from .definitions import Definitions
-from .instructions import MASKS, fits, is_needless, is_pure, shape
-from .ir import PT, RZ, WORD, Block, Function, Op, Source, Value, number, real
+from .ir import ADD, COPY_PREDICATE, MOVE, PT, RZ, WORD, Block, Function, Op, Source, Value, number, real
+from .opcodes import RELATIONS, Opcode, opcode
+from .operands import fits
 from .patterns import combine
 
 __all__ = ["optimise"]
@@ -62,7 +65,7 @@ def _copied(op: Op) -> Source | None:
         return None
     if op.name == "MOV":
         return op.sources[0]
-    if op.name == "PSETP" and op.mods == ".AND.AND" and op.results[1] is None and all(
+    if op.opcode is COPY_PREDICATE and op.results[1] is None and all(
             source.what == 1 and not source.inverted for source in op.sources[1:]):
         return op.sources[0]
     return None
@@ -119,18 +122,24 @@ def _compose(op: Op | None, at: int, outer: Source, inner: Source) -> Source | N
         return None
     if isinstance(inner.what, int) and op is not None and op.name == "XMAD" and at < 2:
         # The instruction has room for the half that it takes, unless it wants the other one, too.
-        if ".MRG" in op.mods or ".CBCC" in op.mods:
+        if op.fields["merge"] or op.fields["addend"] is ProductAddend.CBCC:
             return None
         return number(inner.what >> 16 if outer.part else inner.what & 0xFFFF)
-    if isinstance(inner.what, int) and op is not None and (op.name, at) in MASKS:
-        return number(inner.what & MASKS[op.name, at])
+    if isinstance(inner.what, int) and op is not None and (mask := _mask(op, at)) is not None:
+        return number(inner.what & mask)
     new = replace(outer, what=inner.what)
-    if op is not None and shape(op).real and not _is_predicate(outer):
+    if op is not None and op.opcode.single and not _is_predicate(outer):
         return real(new)
-    if op is not None and (op.name == "ADD64" or op.sets_carry or op.takes_carry or shape(op).exact):
+    if op is not None and (op.name == "ADD64" or op.sets_carry or op.takes_carry or op.opcode.exact):
         # What is negated is the pair, or what the carry goes with.
         return new
     return number(new.number) if new.number is not None and not _is_predicate(outer) else new
+
+
+def _mask(op: Op, at: int) -> int | None:
+    """The bits of a number that an operation reads as a source, if not all."""
+    role = op.shape.roles.get(at)
+    return op.opcode.mask(role.key) if role is not None else None
 
 
 def _is_predicate(source: Source) -> bool:
@@ -139,20 +148,24 @@ def _is_predicate(source: Source) -> bool:
 
 def _fits_exchanged(op: Op, at: int, new: Source) -> bool:
     """Whether the operation can take it as its other source."""
-    if at > 1 or not shape(op).commutes or len(op.sources) < 2 or op.sources[1 - at].value is None:
+    if at > 1 or not op.opcode.commutes or len(op.sources) < 2 or op.sources[1 - at].value is None:
         return False
-    trial = Op(op.name, op.results, [*op.sources], op.mods)
+    trial = Op(op.opcode, op.results, [*op.sources])
     trial.sources[0], trial.sources[1] = trial.sources[1], trial.sources[0]
     return fits(trial, 1 - at, new)
 
 
 # Numbers
 
-_FOLDS: dict[str, Callable[[int, int], int]] = {
-    "LOP.AND": lambda x, y: x & y, "LOP.OR": lambda x, y: x | y, "LOP.XOR": lambda x, y: x ^ y,
-    "SHL": lambda x, y: x << min(y, 32), "SHR.U32": lambda x, y: x >> min(y, 32),
-    "SHR": lambda x, y: (x - ((x >> 31) << 32)) >> min(y, 32), "IADD": lambda x, y: x + y,
-    "LOP.PASS_B": lambda x, y: y}
+_LOGIC = {logic: opcode("LOP", (("operation", logic),)) for logic in Logic}
+_SHIFT_LEFT, _SHIFT_RIGHT = opcode("SHL"), opcode("SHR")
+_SHIFT_RIGHT_UNSIGNED = opcode("SHR", (("signed", False),))
+_FOLDS: Mapping[Opcode, Callable[[int, int], int]] = {
+    _LOGIC[Logic.AND]: lambda x, y: x & y, _LOGIC[Logic.OR]: lambda x, y: x | y,
+    _LOGIC[Logic.XOR]: lambda x, y: x ^ y, _SHIFT_LEFT: lambda x, y: x << min(y, 32),
+    _SHIFT_RIGHT_UNSIGNED: lambda x, y: x >> min(y, 32),
+    _SHIFT_RIGHT: lambda x, y: (x - ((x >> 31) << 32)) >> min(y, 32), ADD: lambda x, y: x + y,
+    _LOGIC[Logic.PASS_B]: lambda x, y: y}
 
 
 def _fold_numbers(analysis: _Analysis) -> bool:
@@ -167,7 +180,7 @@ def _fold_numbers(analysis: _Analysis) -> bool:
             continue
         new = _folded(op)
         if new is not None:
-            op.name, op.mods, op.sources, op.text = "MOV", "", [new], ""
+            op.opcode, op.sources = MOVE, [new]
             changed = True
     return changed
 
@@ -196,29 +209,25 @@ def _true(source: Source) -> bool:
     return bool(source.what) != source.inverted
 
 
-_RELATIONS = {"LT": int.__lt__, "LE": int.__le__, "GT": int.__gt__, "GE": int.__ge__, "EQ": int.__eq__,
-              "NE": int.__ne__}
-
-
 def _decide(op: Op) -> bool:
     """A comparison of numbers."""
     x, y = (source.number for source in op.sources[:2])
-    if x is None or y is None or op.results[1] is not None or not op.mods.endswith(".AND"):
+    if x is None or y is None or op.results[1] is not None or op.fields["combine"] is not Boolean.AND:
         return False
-    signed = ".U32" not in op.mods
+    signed = bool(op.fields["signed"])
     x, y = (value - (value >> 31 << 32) if signed else value for value in (x, y))
-    holds = _RELATIONS[op.mods[1:3]](x, y)
-    op.name, op.mods, op.sources = "PSETP", ".AND.AND", [op.sources[2] if holds else Source(0), PT, PT]
+    holds = RELATIONS[op.fields["compare"]](x, y)
+    op.opcode, op.sources = COPY_PREDICATE, [op.sources[2] if holds else Source(0), PT, PT]
     return True
 
 
 def _folded(op: Op) -> Source | None:
-    key = op.name + op.mods
-    if key in _FOLDS:
+    fold = _FOLDS.get(op.opcode) if len(op.results) == 1 else None
+    if fold is not None:
         x, y = (source.number for source in op.sources)
         if x is not None and y is not None:
-            return number(_FOLDS[key](x, y))
-        return _simplified(key, op.sources, x, y)
+            return number(fold(x, y))
+        return _simplified(op.opcode, op.sources, x, y)
     if op.name == "SEL" and op.sources[2].value is None:
         chosen = op.sources[0 if _true(op.sources[2]) else 1]
         return chosen if chosen.plain else None
@@ -227,18 +236,18 @@ def _folded(op: Op) -> Source | None:
     return None
 
 
-def _simplified(key: str, sources: list[Source], x: int | None, y: int | None) -> Source | None:
+def _simplified(code: Opcode, sources: list[Source], x: int | None, y: int | None) -> Source | None:
     """The operand that is the result, when the other one is a number that does nothing."""
     for own, other in ((x, sources[1]), (y, sources[0])):
-        if own == 0 and key in ("IADD", "LOP.OR", "LOP.XOR") and other.plain:
+        if own == 0 and code in (ADD, _LOGIC[Logic.OR], _LOGIC[Logic.XOR]) and other.plain:
             return other
-        if own == WORD and key == "LOP.AND" and other.plain:
+        if own == WORD and code is _LOGIC[Logic.AND] and other.plain:
             return other
-        if own == 0 and key == "LOP.AND":
+        if own == 0 and code is _LOGIC[Logic.AND]:
             return RZ
-    if key in ("SHL", "SHR", "SHR.U32") and y == 0 and sources[0].plain:
+    if code in (_SHIFT_LEFT, _SHIFT_RIGHT, _SHIFT_RIGHT_UNSIGNED) and y == 0 and sources[0].plain:
         return sources[0]
-    if key in ("SHL", "SHR.U32") and x == 0:
+    if code in (_SHIFT_LEFT, _SHIFT_RIGHT_UNSIGNED) and x == 0:
         return RZ
     return None
 
@@ -271,13 +280,13 @@ def _share(analysis: _Analysis) -> bool:
 
 def _copy(result: Value, value: Value, op: Op) -> Op:
     if result.predicate:
-        return Op("PSETP", [result, None], [Source(value), Source(1), Source(1)], ".AND.AND", line=op.line,
+        return Op(COPY_PREDICATE, [result, None], [Source(value), Source(1), Source(1)], line=op.line,
                   column=op.column)
-    return Op("MOV", [result], [Source(value)], line=op.line, column=op.column)
+    return Op(MOVE, [result], [Source(value)], line=op.line, column=op.column)
 
 
 def _key(op: Op, known: Definitions) -> tuple | None:
-    if op.name == "MOV" or op.guard is not None or op.takes_carry or not is_pure(op) or _copied(op) is not None:
+    if op.name == "MOV" or op.guard is not None or op.takes_carry or not op.is_pure or _copied(op) is not None:
         return None
     for value in op.results:
         if value is not None and value not in known.only:
@@ -285,7 +294,7 @@ def _key(op: Op, known: Definitions) -> tuple | None:
     for source in op.sources:
         if not known.steady(source, op):
             return None
-    return op.name, op.mods, op.text, tuple(op.sources), tuple(value is None for value in op.results)
+    return op.opcode, tuple(op.sources), tuple(value is None for value in op.results)
 
 
 # Dead operations
@@ -302,11 +311,11 @@ def _remove_dead(analysis: _Analysis) -> bool:
         carry_wanted = False
         for op in reversed(block.ops):
             written = live.written_by(op)
-            needed = alive & written or not (is_needless(op) or op.sets_carry) or (op.sets_carry and carry_wanted)
+            needed = alive & written or not (op.opcode.needless or op.sets_carry) or (op.sets_carry and carry_wanted)
             if not needed:
                 changed = True
                 continue
-            if written & ~alive and _may_drop(op):
+            if written & ~alive and op.opcode.may_drop_results:
                 op.results = [value if value is not None and alive & live.bit[value] else None for value in op.results]
                 written &= alive
                 changed = True
@@ -322,8 +331,3 @@ def _remove_dead(analysis: _Analysis) -> bool:
             alive |= live.read_by(op)
         block.ops = kept[::-1]
     return changed
-
-
-def _may_drop(op: Op) -> bool:
-    """Whether a result may be written nowhere: neighbours must all be there."""
-    return "D" not in shape(op).format and op.name not in ("MOV", "CAL", "ICAL")

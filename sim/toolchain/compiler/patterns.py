@@ -1,13 +1,20 @@
 """Operations that one instruction can do together: addresses with offsets, shifts with sums, tests of bits."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+from rtl.isa.kinds import Boolean, Compare, FloatFlush, Logic, PredicateTest
+
 from .definitions import Definitions
-from .instructions import has_offset, offset_fits, shape
 from .ir import PT, RZ, WORD, Function, Op, Source, Value, number
+from .opcodes import FieldValue, opcode
+from .operands import has_offset, offset_fits
 
 __all__ = ["NOTHING", "combine"]
+
+_AND = opcode("LOP", (("operation", Logic.AND),))
+_SUM, _SUM_FLUSHED = opcode("FADD"), opcode("FADD", (("flush", FloatFlush.FTZ),))
+_TESTS: Mapping[FieldValue, PredicateTest] = {Compare.EQ: PredicateTest.Z, Compare.NE: PredicateTest.NZ}
 
 
 def _available(inner: Op, op: Op, known: Definitions, sources: list[Source]) -> bool:
@@ -41,9 +48,8 @@ def _near(number_of_bits: int, value: int) -> int:
 
 def _offset(op: Op, known: Definitions) -> bool:
     """A number that is added to an address goes into the instruction."""
-    form = shape(op).format
     first = 0
-    wide = "a" in form
+    wide = op.shape.wide
     source = op.sources[first]
     if not source.plain or source.value is None:
         return False
@@ -103,12 +109,12 @@ def _long_sum(op: Op, known: Definitions) -> bool:
 
 
 def _plain_sum(op: Op) -> bool:
-    return not op.sets_carry and not op.takes_carry and not op.mods
+    return not op.sets_carry and not op.takes_carry and op.opcode.plain
 
 
 def _shifted_sum(op: Op, known: Definitions) -> bool:
     """(x << n) + y."""
-    if op.takes_carry or op.mods:
+    if op.takes_carry or not op.opcode.plain:
         return False
     for at, inner, other in _made_by(op, known, "SHL"):
         shifted, x, by = op.sources[at], inner.sources[0], inner.sources[1].number
@@ -120,7 +126,7 @@ def _shifted_sum(op: Op, known: Definitions) -> bool:
             continue
         if other.number is not None and not _short(other.number):
             continue
-        op.name, op.text = "ISCADD", f"{by:#x}"
+        op.opcode = opcode("ISCADD", (("shift", by),))
         op.sources = [replace(x, negated=shifted.negated), other]
         return True
     return False
@@ -128,16 +134,16 @@ def _shifted_sum(op: Op, known: Definitions) -> bool:
 
 def _upper_sum(op: Op, known: Definitions) -> bool:
     """(x >> n) + y, the upper word of a pair that is shifted to the left."""
-    if op.sets_carry or op.mods:
+    if op.sets_carry or not op.opcode.plain:
         return False
     for at, inner, other in _made_by(op, known, "SHR"):
-        if inner.mods != ".U32" or not op.sources[at].plain or not other.plain or known.used(inner) != 1:
+        if inner.fields["signed"] or not op.sources[at].plain or not other.plain or known.used(inner) != 1:
             continue
         x, by = inner.sources[0], inner.sources[1].number
         if by is None or not 0 < by < 32 or x.value is None or not x.plain or isinstance(other.what, int):
             continue
         if _available(inner, op, known, [x]):
-            op.name, op.sources, op.text = "LEA.HI.SHIFT", [x, other, RZ], f"{32 - by:#x}"
+            op.opcode, op.sources = opcode("LEA.HI", (("shift", 32 - by),)), [x, other, RZ]
             return True
     return False
 
@@ -178,7 +184,7 @@ def _three(op: Op, known: Definitions) -> bool:
         if sum(term.negated for term in terms) > 1:
             continue
         middle = rest[0] if rest else values[2]
-        op.name, op.sources = "IADD3", [values[0], middle, values[1]]
+        op.opcode, op.sources = opcode("IADD3"), [values[0], middle, values[1]]
         return True
     return False
 
@@ -187,7 +193,7 @@ def _shift_of_shift(op: Op, known: Definitions) -> bool:
     """(x << 2) << 3."""
     inner = known.operation(op.sources[0])
     by = op.sources[1].number
-    if inner is None or inner.name != "SHL" or by is None or inner.sources[1].number is None or op.mods or inner.mods:
+    if inner is None or inner.name != "SHL" or by is None or inner.sources[1].number is None:
         return False
     total = by + inner.sources[1].number
     if total > 31 or not _available(inner, op, known, inner.sources[:1]):
@@ -198,7 +204,8 @@ def _shift_of_shift(op: Op, known: Definitions) -> bool:
 
 def _bit_test(op: Op, known: Definitions) -> bool:
     """Whether some bits are zero."""
-    if not (op.mods.startswith((".EQ.", ".NE.")) and op.mods.endswith(".AND") and ".X" not in op.mods):
+    test = _TESTS.get(op.fields["compare"])
+    if test is None or op.fields["combine"] is not Boolean.AND or op.takes_carry:
         return False
     x, y, third = op.sources
     if x == RZ:
@@ -206,49 +213,52 @@ def _bit_test(op: Op, known: Definitions) -> bool:
     inner = known.operation(x)
     if y != RZ or third.what != 1 or third.inverted or op.results[1] is not None or inner is None or not x.plain:
         return False
-    if inner.name != "LOP" or inner.mods != ".AND" or inner.sets_carry or inner.takes_carry:
+    if inner.opcode is not _AND or len(inner.results) > 1 or inner.sets_carry or inner.takes_carry:
         return False
     if known.used(inner) != 1 or not _available(inner, op, known, inner.sources):
         return False
-    op.name, op.mods = "LOP.TEST", ".AND.Z" if op.mods.startswith(".EQ") else ".AND.NZ"
+    op.opcode = _AND.with_fields(predicate_test=test)
     op.results, op.sources = [op.results[0], None], list(inner.sources)
     return True
 
 
-_OPPOSITE = {".LT": ".GE", ".GE": ".LT", ".LE": ".GT", ".GT": ".LE", ".EQ": ".NE", ".NE": ".EQ"}
+_OPPOSITE: Mapping[FieldValue, Compare] = {
+    Compare.LT: Compare.GE, Compare.GE: Compare.LT, Compare.LE: Compare.GT, Compare.GT: Compare.LE,
+    Compare.EQ: Compare.NE, Compare.NE: Compare.EQ}
 
 
 def _combined_test(op: Op, known: Definitions) -> bool:
     """A comparison and another predicate."""
-    relation = op.mods.split(".")[1]
-    if op.results[1] is not None or not op.mods.endswith(".AND") or op.sources[2] != PT:
+    if op.results[1] is not None or op.fields["combine"] is not Boolean.AND or op.sources[2] != PT:
         return False
     for at, inner, other in _made_by(op, known, "ISETP"):
-        if not inner.mods.endswith(".AND") or inner.takes_carry:
+        if inner.fields["combine"] is not Boolean.AND or inner.takes_carry:
             continue
         if (inner.sources[2] != PT or inner.results[1] is not None or known.used(inner) != 1
                 or other == PT or other.value is None or not _available(inner, op, known, inner.sources)):
             continue
-        mods = inner.mods.removesuffix(".AND")
+        relation = inner.fields["compare"]
         if op.sources[at].inverted:
-            mods = _OPPOSITE[mods[:3]] + mods[3:]
-        op.name, op.mods, op.sources = "ISETP", f"{mods}.{relation}", [*inner.sources[:2], other]
+            relation = _OPPOSITE[relation]
+        op.opcode = inner.opcode.with_fields(compare=relation, combine=op.fields["combine_first"])
+        op.sources = [*inner.sources[:2], other]
         return True
     return False
 
 
-_TABLES = {".AND": lambda x, y: x & y, ".OR": lambda x, y: x | y, ".XOR": lambda x, y: x ^ y,
-           ".PASS_B": lambda x, y: y}
+_TABLES: Mapping[FieldValue, Callable[[int, int], int]] = {
+    Logic.AND: lambda x, y: x & y, Logic.OR: lambda x, y: x | y, Logic.XOR: lambda x, y: x ^ y,
+    Logic.PASS_B: lambda x, y: y}
 _COLUMNS = (0xF0, 0xCC, 0xAA)
 """What LOP3's table has for its operands a, b and c alone."""
 
 
 def _three_bits(op: Op, known: Definitions) -> bool:
     """Two operations on bits with three operands, where nobody else wants the inner one's result."""
-    if op.sets_carry or op.takes_carry or op.mods not in _TABLES:
+    if op.sets_carry or op.takes_carry or len(op.results) > 1:
         return False
     for at, inner, other in _made_by(op, known, "LOP", "LOP3.LUT"):
-        if (inner.sets_carry or inner.takes_carry or known.used(inner) != 1
+        if (inner.sets_carry or inner.takes_carry or len(inner.results) > 1 or known.used(inner) != 1
                 or not _available(inner, op, known, inner.sources)):
             continue
         operands: list[Source] = []
@@ -260,7 +270,7 @@ def _three_bits(op: Op, known: Definitions) -> bool:
             continue
         if any(source.number is not None and not _short(source.number) for source in operands):
             continue
-        if RZ in operands and op.mods != ".PASS_B" and inner.mods != ".PASS_B":
+        if RZ in operands and Logic.PASS_B not in (op.fields["operation"], inner.fields.get("operation")):
             continue
         _make_lookup(op, inner, at, operands)
         return True
@@ -281,14 +291,15 @@ def _make_lookup(op: Op, inner: Op, at: int, operands: list[Source]) -> None:
         return table ^ 0xFF * source.inverted
 
     if inner.name == "LOP":
-        inner_table = _TABLES[inner.mods](*(column(source) for source in inner.sources))
+        inner_table = _TABLES[inner.fields["operation"]](*(column(source) for source in inner.sources))
     else:
-        inner_table = _composed(int(inner.text, 0), [column(source) for source in inner.sources])
+        inner_table = _composed(inner.opcode.codes["lut"], [column(source) for source in inner.sources])
     inner_table ^= 0xFF * op.sources[at].inverted
     pair = [inner_table, column(op.sources[1 - at])]
     if at == 1:
         pair.reverse()
-    op.name, op.mods, op.sources, op.text = "LOP3.LUT", "", order, f"{_TABLES[op.mods](*pair) & 0xFF:#x}"
+    table = _TABLES[op.fields["operation"]](*pair) & 0xFF
+    op.opcode, op.sources = opcode("LOP3.LUT", (("lut", table),)), order
 
 
 def _composed(table: int, columns: list[int]) -> int:
@@ -311,8 +322,11 @@ def _signs(op: Op, known: Definitions) -> bool:
     """A number with another sign."""
     for at, source in enumerate(op.sources[:_SIGNED[op.name]]):
         inner = known.operation(source)
-        if (inner is None or inner.name != "FADD" or inner.sources[1] != NOTHING or inner.mods not in ("", ".FTZ")
-                or (inner.mods and ".FTZ" not in op.mods) or inner.sources[0].value is None):
+        if inner is None or inner.opcode not in (_SUM, _SUM_FLUSHED) or inner.sources[1] != NOTHING:
+            continue
+        if inner.opcode is _SUM_FLUSHED and op.fields.get("flush") is not FloatFlush.FTZ:
+            continue
+        if inner.sources[0].value is None:
             continue
         signed = inner.sources[0]
         if signed.absolute and op.name in ("FMUL", "FFMA"):

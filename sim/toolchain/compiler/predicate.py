@@ -3,8 +3,8 @@
 from heapq import heappop, heappush
 
 from .dataflow import Liveness
-from .instructions import TOGETHER, is_pure
 from .ir import Block, Function, Op, Source, Value
+from .opcodes import TOGETHER
 
 __all__ = ["predicate"]
 
@@ -72,7 +72,7 @@ def _guarded(op: Op, guard: Source, live: Liveness, wanted: int) -> Op:
     body does not read it, as each meaning of a value has a name of its own.
     """
     seen = live.written_by(op) & wanted
-    if not seen and (is_pure(op) or op.sets_carry):
+    if not seen and (op.is_pure or op.sets_carry):
         return op
     op.guard, op.fresh = guard, not seen
     return op

@@ -1,30 +1,37 @@
 """Selection of atomic operations."""
 
+from rtl.isa.kinds import AtomicOperation, AtomicType, Compare, CompareAndSwapType, Logic
 from sim.toolchain.ptx.module import Instruction, Sink, Space, Type
 
 from .builder import Builder, handles
 from .ir import PT, Source, Value, number
 from .layout import DriverWord
+from .opcodes import value_of
 from .select_long import comparison
-from .select_memory import address_words, sum_with
+from .select_memory import address_words, sum_with, uniform_size
 from .select_spaces import WINDOW_MASK, in_window
 
 __all__: list[str] = []
 
-_OPERATIONS = {"add": "ADD", "min": "MIN", "max": "MAX", "and": "AND", "or": "OR", "xor": "XOR", "exch": "EXCH",
-               "inc": "INC", "dec": "DEC", "cas": "CAS"}
+_COMPARE_AND_SWAP = "cas"
+_OPERATIONS = {operation.name.lower(): operation for operation in AtomicOperation}
+_SHARED_TYPES = {AtomicType.U32: 0, AtomicType.S32: 1, AtomicType.U64: 2, AtomicType.S64: 3}
+"""Codes of types in shared memory's instructions."""
 
 
-def _kind(i: Instruction) -> str:
-    """The type of an atomic operation as a modifier."""
-    if i.operation == "cas":
-        return ".64" if i.type.bits == 64 else ""
+def _kind(i: Instruction) -> AtomicType:
+    """The type of an atomic operation."""
     if i.type is Type.F32:
-        return ".F32.FTZ.RN"
+        return AtomicType.F32
     signed = i.type.signed and i.operation in ("min", "max")
     if i.type.bits == 64:
-        return ".S64" if signed else ".U64"
-    return ".S32" if signed else ""
+        return AtomicType.S64 if signed else AtomicType.U64
+    return AtomicType.S32 if signed else AtomicType.U32
+
+
+def _swap(i: Instruction) -> CompareAndSwapType:
+    """The type of shared memory's compare-and-swap."""
+    return CompareAndSwapType.CAS_64 if i.type.bits == 64 else CompareAndSwapType.CAS
 
 
 @handles("atom", "red")
@@ -44,23 +51,23 @@ def _atomic(b: Builder, i: Instruction) -> None:
 def _atomic_global(b: Builder, i: Instruction, results: list[Value | None], base: list[Source], offset: int,
                    data: list[Source]) -> None:
     nobody = all(value is None for value in results)
-    operation = _OPERATIONS[i.operation]
-    if operation == "CAS":
-        b.op("ATOM.CAS", results, *base, *data, mods=_kind(i), offset=offset)
-    elif nobody and operation != "EXCH" and not (i.type.bits == 64 and operation in ("MIN", "MAX")):
-        b.op("RED", [], *base, *data, mods=f".E.{operation}{_kind(i)}", offset=offset)
-    else:
-        b.op("ATOM", results, *base, *data, mods=f".E.{operation}{_kind(i)}", offset=offset)
+    if i.operation == _COMPARE_AND_SWAP:
+        b.op("ATOM", results, *base, *data, offset=offset, wide=True, wide_data=i.type.bits == 64,
+             compare_and_swap=value_of("ATOM", "compare_and_swap", ".CAS"))
+        return
+    reduces = nobody and i.operation != "exch" and not (i.type.bits == 64 and i.operation in ("min", "max"))
+    b.op("RED" if reduces else "ATOM", [] if reduces else results, *base, *data, offset=offset, wide=True,
+         operation=_OPERATIONS[i.operation], type=_kind(i))
 
 
 def _atomic_shared(b: Builder, i: Instruction, results: list[Value | None], base: list[Source], offset: int,
                    data: list[Source]) -> None:
     """Shared memory has all operations on words, on double words EXCH and CAS: others try until nobody was faster."""
-    operation = _OPERATIONS[i.operation]
-    if operation == "CAS":
-        b.op("ATOMS.CAS", results, *base, *data, mods=_kind(i), offset=offset)
-    elif operation == "EXCH" or (i.type.bits == 32 and not i.type.floating):
-        b.op("ATOMS", results, *base, *data, mods=f".{operation}{_kind(i)}", offset=offset)
+    if i.operation == _COMPARE_AND_SWAP:
+        b.op("ATOMS", results, *base, *data, offset=offset, compare_and_swap=_swap(i))
+    elif i.operation == "exch" or (i.type.bits == 32 and not i.type.floating):
+        b.op("ATOMS", results, *base, *data, offset=offset, operation=_OPERATIONS[i.operation],
+             type=_SHARED_TYPES[_kind(i)])
     else:
         _atomic_loop(b, i, results, base, offset, data)
 
@@ -69,19 +76,18 @@ def _atomic_loop(b: Builder, i: Instruction, results: list[Value | None], base: 
                  data: list[Source]) -> None:
     """Compare-and-swap in shared memory until nobody was faster."""
     behind = b.guarded_block()
-    size = ".64" if i.type.bits == 64 else ""
     old, held = ([b.temporary() for _ in data] for _ in range(2))
-    b.op("LDS", list(old), *base, mods=f".U{size or '.32'}", offset=offset)
+    b.op("LDS", list(old), *base, offset=offset, uniform_size=uniform_size(i.type.bits))
     loop, done = b.new_block("again"), b.new_block("done")
     b.end("goto", loop)
     b.begin(loop)
     before = [Source(word) for word in old]
     new = _updated(b, i, before, data)
-    b.op("ATOMS.CAS", list(held), *base, *before, *new, mods=size, offset=offset)
+    b.op("ATOMS", list(held), *base, *before, *new, offset=offset, compare_and_swap=_swap(i))
     found = [Source(word) for word in held]
     same = PT
     for word, earlier in zip(found, before, strict=True):
-        same = b.test(".EQ.U32.AND", word, earlier, with_=same)
+        same = b.test_unsigned(Compare.EQ, word, earlier, with_=same)
     b.move(list(old), found)
     b.end("branch", done, loop, condition=same)
     b.begin(done)
@@ -94,10 +100,10 @@ def _updated(b: Builder, i: Instruction, old: list[Source], data: list[Source]) 
     if i.type is Type.F32:
         return [b.compute("FADD", old[0], data[0])]
     if i.operation in ("and", "or", "xor"):
-        return [b.compute("LOP", x, y, mods=f".{i.operation.upper()}") for x, y in zip(old, data, strict=True)]
+        return [b.compute("LOP", x, y, operation=Logic[i.operation.upper()]) for x, y in zip(old, data, strict=True)]
     if i.operation == "add":
         return b.compute_pair("ADD64", *old, *data)
-    chosen = comparison(b, "LT" if i.operation == "min" else "GT", i.type.signed, old, data)
+    chosen = comparison(b, Compare.LT if i.operation == "min" else Compare.GT, i.type.signed, old, data)
     return [b.compute("SEL", x, y, chosen) for x, y in zip(old, data, strict=True)]
 
 
@@ -111,7 +117,7 @@ def _atomic_generic(b: Builder, i: Instruction, results: list[Value | None], bas
     shared, elsewhere, done = b.new_block("shared"), b.new_block("global"), b.new_block("done")
     b.end("branch", shared, elsewhere, condition=inside)
     b.begin(shared)
-    _atomic_shared(b, i, results, [b.compute("LOP", base[0], number(~WINDOW_MASK), mods=".AND")], 0, data)
+    _atomic_shared(b, i, results, [b.compute("LOP", base[0], number(~WINDOW_MASK), operation=Logic.AND)], 0, data)
     b.end("goto", done)
     b.begin(elsewhere)
     _atomic_global(b, i, results, base, 0, data)

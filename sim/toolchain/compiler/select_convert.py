@@ -3,15 +3,17 @@
 A register wider than the result's type is filled with the result's sign, or with zeros if the type has none.
 """
 
+from rtl.isa.kinds import Compare, Logic
 from sim.toolchain.ptx.module import Instruction, Register, SpecialRegister, Type
 
 from .builder import Builder, handles
 from .ir import PT, RZ, Source, number
+from .opcodes import IntegerFormat
 from .select_integer import extended
 from .select_long import comparison
 from .special import special_words
 
-__all__ = ["upper"]
+__all__ = ["integer_format", "upper"]
 
 
 @handles("cvt")
@@ -30,6 +32,11 @@ def _convert(b: Builder, i: Instruction) -> None:
     if register.type.bits == 64 and len(words) == 1:
         words.append(upper(b, words[0], to))
     b.move(b.write(register, register.type.bits), words)
+
+
+def integer_format(kind: Type, least: int = 8) -> IntegerFormat:
+    """An integer's type as conversions have it, with at least so many bits."""
+    return IntegerFormat[f"{'S' if kind.signed else 'U'}{max(kind.bits, least)}"]
 
 
 def upper(b: Builder, low: Source, kind: Type) -> Source:
@@ -65,7 +72,7 @@ def _saturated(b: Builder, x: list[Source], to: Type, source: Type) -> list[Sour
     bits = to.bits - to.signed
     largest = number((1 << bits) - 1)
     if not source.signed:
-        return [b.compute("IMNMX", low, largest, PT, mods=".U32") if bits < 32 else low]
+        return [b.compute("IMNMX", low, largest, PT, signed=False) if bits < 32 else low]
     if bits < 31:
         low = b.compute("IMNMX", low, largest, PT)
     if to is Type.S32:
@@ -76,7 +83,7 @@ def _saturated(b: Builder, x: list[Source], to: Type, source: Type) -> list[Sour
 def _without_negative(b: Builder, x: list[Source]) -> list[Source]:
     """Words of a number, 0 for a negative one."""
     sign = _sign(b, x[-1])
-    return [b.compute("LOP", word, sign.invert(), mods=".AND") for word in x]
+    return [b.compute("LOP", word, sign.invert(), operation=Logic.AND) for word in x]
 
 
 def _saturated_long(b: Builder, x: list[Source], to: Type, source: Type) -> list[Source]:
@@ -84,26 +91,26 @@ def _saturated_long(b: Builder, x: list[Source], to: Type, source: Type) -> list
     if not to.signed:
         words = _without_negative(b, x if source.bits == 64 else [extended(b, x[0], source)])
         return [*words, RZ][:2]
-    fits = comparison(b, "GE", True, x, [RZ, RZ])
+    fits = comparison(b, Compare.GE, True, x, [RZ, RZ])
     return [b.compute("SEL", word, number(most), fits) for word, most in zip(x, (-1, 0x7FFF_FFFF), strict=True)]
 
 
 def _unsigned_word(b: Builder, x: list[Source], source: Type) -> Source:
     """A number of 64 bits as the nearest one of 32 bits without sign."""
     low, high = _without_negative(b, x) if source.signed else x
-    return b.compute("SEL", low, number(-1), b.test(".EQ.U32.AND", high, RZ))
+    return b.compute("SEL", low, number(-1), b.test_unsigned(Compare.EQ, high, RZ))
 
 
 def _signed_word(b: Builder, x: list[Source], source: Type) -> Source:
     """The same with sign."""
     low, high = x
     if not source.signed:
-        fits = b.test(".EQ.U32.AND", b.compute("LOP", high, _sign_bit(b, low), mods=".OR"), RZ)
+        fits = b.test_unsigned(Compare.EQ, b.compute("LOP", high, _sign_bit(b, low), operation=Logic.OR), RZ)
         return b.compute("SEL", low, number(0x7FFF_FFFF), fits)
-    fits = b.test(".EQ.U32.AND", high, _sign(b, low))
-    most = b.compute("LOP", _sign(b, high), number(0x7FFF_FFFF), mods=".XOR")
+    fits = b.test_unsigned(Compare.EQ, high, _sign(b, low))
+    most = b.compute("LOP", _sign(b, high), number(0x7FFF_FFFF), operation=Logic.XOR)
     return b.compute("SEL", low, most, fits)
 
 
 def _sign_bit(b: Builder, word: Source) -> Source:
-    return b.compute("SHR", word, number(31), mods=".U32")
+    return b.compute("SHR", word, number(31), signed=False)

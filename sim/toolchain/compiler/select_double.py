@@ -5,12 +5,16 @@ A number is a list of two words, of which the lower one tells what is done to it
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
+from rtl.isa.kinds import Boolean, FloatCompare, FloatFormat, Logic
 from sim.toolchain.ptx.module import Instruction, Register, SpecialRegister, Type
 
 from .builder import Builder, Handler, Kind, handles
 from .ir import PT, RZ, SIGN, Source, number
-from .select_convert import upper
+from .roundings import ROUNDINGS, TO_WHOLE, WHOLE
+from .select_compare import combination
+from .select_convert import integer_format, upper
 from .special import special_words
 
 __all__ = ["INFINITY", "LEAST", "NOTHING", "ONE", "Pair", "absolute", "compared", "computed", "double", "negated",
@@ -23,7 +27,6 @@ NOTHING = [Source(0, negated=True), RZ]
 ZERO = [RZ, RZ]
 ONE, INFINITY, LEAST, _LEAST_SINGLE = (
     [RZ, number(high)] for high in (0x3FF0_0000, 0x7FF0_0000, 0x0010_0000, 0x3810_0000))
-_WHOLE = {"rni": ".ROUND", "rmi": ".FLOOR", "rpi": ".CEIL", "rzi": ".TRUNC"}
 
 
 def double(*opcodes: str) -> Callable[[Handler], Handler]:
@@ -47,15 +50,17 @@ def absolute(x: Pair) -> Pair:
     return [replace(low, absolute=True, negated=False), high]
 
 
-def computed(b: Builder, name: str, *numbers: Pair, mods: str = "", more: tuple[Source, ...] = ()) -> Pair:
+def computed(b: Builder, name: str, *numbers: Pair, more: tuple[Source, ...] = (),
+             **fields: Any) -> Pair:
     """Adds an operation on numbers, and returns the one it gives."""
-    return b.compute_pair(name, *(word for words in numbers for word in words), *more, mods=mods)
+    return b.compute_pair(name, *(word for words in numbers for word in words), *more, **fields)
 
 
-def compared(b: Builder, relation: str, x: Pair, y: Pair, with_: Source = PT, combine: str = ".AND") -> Source:
+def compared(b: Builder, relation: FloatCompare, x: Pair, y: Pair, with_: Source = PT,
+             combine: Boolean = Boolean.AND) -> Source:
     """The predicate that two numbers are related, and what it is combined with."""
     result = b.temporary(True)
-    b.op("DSETP", [result, None], *x, *y, with_, mods=f"{relation}{combine}")
+    b.op("DSETP", [result, None], *x, *y, with_, compare=relation, combine=combine)
     return Source(result)
 
 
@@ -74,8 +79,7 @@ def _arithmetic(b: Builder, i: Instruction) -> None:
     numbers = [operand(b, i, at) for at in range(1, len(i.operands))]
     if i.opcode == "sub":
         numbers[1] = negated(numbers[1])
-    mods = f".{i.rounding.upper()}" if i.rounding not in ("", "rn") else ""
-    _give(b, i, computed(b, name, *numbers, mods=mods))
+    _give(b, i, computed(b, name, *numbers, round=ROUNDINGS[i.rounding]))
 
 
 @double("neg", "abs")
@@ -93,41 +97,43 @@ def _extreme(b: Builder, i: Instruction) -> None:
 @double("copysign")
 def _copy_sign(b: Builder, i: Instruction) -> None:
     (_, signed), (low, high) = (operand(b, i, at) for at in (1, 2))
-    sign = b.compute("LOP", signed, number(SIGN), mods=".AND")
-    size = b.compute("LOP", high, number(SIGN - 1), mods=".AND")
-    _give(b, i, [low, b.compute("LOP", sign, size, mods=".OR")])
+    sign = b.compute("LOP", signed, number(SIGN), operation=Logic.AND)
+    size = b.compute("LOP", high, number(SIGN - 1), operation=Logic.AND)
+    _give(b, i, [low, b.compute("LOP", sign, size, operation=Logic.OR)])
 
 
-def _relation(i: Instruction) -> str:
+def _relation(i: Instruction) -> FloatCompare:
     assert i.compare is not None
-    return f".{i.compare.name}.{i.combine.name if i.combine is not None else 'AND'}"
+    return FloatCompare[i.compare.name]
 
 
 @double("setp")
 def _set_predicate(b: Builder, i: Instruction) -> None:
     first, second = (b.write(operand)[0] for operand in i.operands[:2])
     third = b.predicate(i.operands[4]) if i.combine is not None else PT
-    b.op("DSETP", [first, second], *operand(b, i, 2), *operand(b, i, 3), third, mods=_relation(i))
+    b.op("DSETP", [first, second], *operand(b, i, 2), *operand(b, i, 3), third,
+         compare=_relation(i), combine=combination(i))
 
 
 @double("set")
 def _set(b: Builder, i: Instruction) -> None:
     third = b.predicate(i.operands[3]) if i.combine is not None else PT
     b.op("DSET", b.write(i.operands[0]), *operand(b, i, 1), *operand(b, i, 2), third,
-         mods=f"{'.BF' * i.type.floating}{_relation(i)}")
+         one=i.type.floating, compare=_relation(i), combine=combination(i))
 
 
 @double("testp")
 def _test(b: Builder, i: Instruction) -> None:
     size, result = absolute(operand(b, i, 1)), b.write(i.operands[0])
     relation, bound, third = {
-        "finite": (".LT", INFINITY, PT), "infinite": (".EQ", INFINITY, PT), "number": (".NUM", ZERO, PT),
-        "notanumber": (".NAN", ZERO, PT), "subnormal": (".GT", ZERO, PT), "normal": (".LT", INFINITY, PT)}[i.operation]
+        "finite": (FloatCompare.LT, INFINITY, PT), "infinite": (FloatCompare.EQ, INFINITY, PT),
+        "number": (FloatCompare.NUM, ZERO, PT), "notanumber": (FloatCompare.NAN, ZERO, PT),
+        "subnormal": (FloatCompare.GT, ZERO, PT), "normal": (FloatCompare.LT, INFINITY, PT)}[i.operation]
     if i.operation == "subnormal":
-        third = compared(b, ".LT", size, LEAST)
+        third = compared(b, FloatCompare.LT, size, LEAST)
     elif i.operation == "normal":
-        third = compared(b, ".EQ", size, ZERO, compared(b, ".GE", size, LEAST), ".OR")
-    b.op("DSETP", [result[0], None], *size, *bound, third, mods=f"{relation}.AND")
+        third = compared(b, FloatCompare.EQ, size, ZERO, compared(b, FloatCompare.GE, size, LEAST), Boolean.OR)
+    b.op("DSETP", [result[0], None], *size, *bound, third, compare=relation)
 
 
 # Conversions
@@ -137,30 +143,32 @@ def _convert(b: Builder, i: Instruction) -> None:
     to, source = i.types
     register, value = i.operands
     assert isinstance(register, Register)
-    rounding = f".{i.rounding.upper()}" if i.rounding not in ("", "rn") else ""
     if not source.floating:
         words = [*special_words(b, value), RZ][:max(source.bits // 32, 1)] if isinstance(value, SpecialRegister) else (
             b.read(value, source.bits))
-        name = "I2F.DOUBLE.64" if source.bits == 64 else "I2F.DOUBLE"
-        found = computed(b, name, words, mods=f".F64.{source.value.upper()}{rounding}")
+        found = computed(b, "I2F", words, destination=FloatFormat.F64, source=integer_format(source),
+                         round=ROUNDINGS[i.rounding])
         _give(b, i, saturated(b, found) if i.saturate else found)
     elif to is Type.F32:
         words = b.read(value, 64)
         if i.flush and not i.saturate:
             # As NVIDIA's code does: what is too small before it is rounded.
-            tiny = compared(b, ".LT", absolute(operand(b, i, 1)), _LEAST_SINGLE)
-            found = b.compute("F2F.NARROW", *words, mods=f".F32.F64{rounding}")
-            zero = b.compute("LOP", words[1], number(SIGN), mods=".AND")
+            tiny = compared(b, FloatCompare.LT, absolute(operand(b, i, 1)), _LEAST_SINGLE)
+            found = b.compute("F2F", *words, destination=FloatFormat.F32, source=FloatFormat.F64,
+                              round=ROUNDINGS[i.rounding])
+            zero = b.compute("LOP", words[1], number(SIGN), operation=Logic.AND)
             b.op("SEL", b.write(register), zero, found, tiny)
         else:
-            mods = f"{'.FTZ' * i.flush}.F32.F64{rounding}{'.SAT' * i.saturate}"
-            b.op("F2F.NARROW", b.write(register), *words, mods=mods)
+            b.op("F2F", b.write(register), *words, flush=i.flush, destination=FloatFormat.F32,
+                 source=FloatFormat.F64, round=ROUNDINGS[i.rounding], saturate=i.saturate)
     elif source is Type.F32:
-        found = computed(b, "F2F.WIDE", [b.word(value)], mods=f"{'.FTZ' * i.flush}.F64.F32")
+        found = computed(b, "F2F", [b.word(value)], flush=i.flush, destination=FloatFormat.F64,
+                         source=FloatFormat.F32)
         _give(b, i, saturated(b, found) if i.saturate else found)
     elif to.floating:
         x = operand(b, i, 1)
-        found = computed(b, "F2F.DOUBLE", x, mods=f".F64.F64{_WHOLE[i.rounding]}") if i.rounding else x
+        found = computed(b, "F2F", x, destination=FloatFormat.F64, source=FloatFormat.F64,
+                         whole=WHOLE[i.rounding]) if i.rounding else x
         _give(b, i, saturated(b, found) if i.saturate else found)
     else:
         words = _to_integer(b, i, to)
@@ -176,16 +184,15 @@ def saturated(b: Builder, x: Pair) -> Pair:
 
 def _to_integer(b: Builder, i: Instruction, to: Type) -> list[Source]:
     """An integer within its type: of less than 32 bits by way of those."""
-    letter, bits = to.value[0].upper(), max(to.bits, 32)
-    rounding = "" if i.rounding == "rni" else _WHOLE[i.rounding]
-    mods = f".{letter}{bits}.F64{rounding}"
+    fields: dict[str, Any] = {"destination": integer_format(to, 32), "source": FloatFormat.F64,
+                                     "round": TO_WHOLE[i.rounding]}
     x = operand(b, i, 1)
     if to.bits == 64:
-        return computed(b, "F2I.DOUBLE.64", x, mods=mods)
-    found = b.compute("F2I.DOUBLE", *x, mods=mods)
+        return computed(b, "F2I", x, **fields)
+    found = b.compute("F2I", *x, **fields)
     if to.bits == 32:
         return [found]
     largest = (1 << to.bits - to.signed) - 1
     if not to.signed:
-        return [b.compute("IMNMX", found, number(largest), PT, mods=".U32")]
+        return [b.compute("IMNMX", found, number(largest), PT, signed=False)]
     return [b.compute("IMNMX", b.compute("IMNMX", found, number(largest), PT), number(~largest), PT.invert())]

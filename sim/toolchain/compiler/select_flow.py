@@ -1,5 +1,6 @@
 """Selection of branches and calls, and of whole functions."""
 
+from rtl.isa.kinds import Compare
 from sim.toolchain.ptx.module import (
     Function as PtxFunction,
 )
@@ -71,7 +72,7 @@ def _branch_by_index(b: Builder, i: Instruction) -> None:
     if b.layout.far_tables:
         scaled = b.compute("IADD", scaled, number(FAR_TABLE))
         offset = -FAR_TABLE
-    b.op("LDC", [place], scaled, text=f"{TABLE_BANK}:{table.name}", offset=offset)
+    b.op("LDC", [place], scaled, symbol=table.name, offset=offset, bank=TABLE_BANK)
     b.end("switch", *table.targets, condition=Source(place), uniform=i.uniform)
     b.block.table = table
     b.begin(behind or b.new_block("next"))
@@ -99,7 +100,7 @@ def _call(b: Builder, i: Instruction) -> None:
     inputs, stores = [], []
     place = []
     if not isinstance(call.target, FunctionRef):
-        place = [b.compute("LDC", *b.read(call.target, 32), text=f"{TABLE_BANK}:{FUNCTION_TABLE}")]
+        place = [b.compute("LDC", *b.read(call.target, 32), symbol=FUNCTION_TABLE, bank=TABLE_BANK)]
     for register, source in arguments:
         if register < 0:
             stores.append((register, source))
@@ -116,7 +117,7 @@ def _call(b: Builder, i: Instruction) -> None:
     given = [register for _, registers in places.results(call.signature) for register in registers]
     results = [b.temporary(fixed=register) for register in given if register >= 0]
     if isinstance(call.target, FunctionRef):
-        b.op("CAL", list(results), *fixed, text=call.target.name, clobbers=STANDARD_CLOBBERS)
+        b.op("CAL", list(results), *fixed, symbol=call.target.name, clobbers=STANDARD_CLOBBERS)
         b.function.calls.append(call.target.name)
     else:
         b.op("ICAL", list(results), *place, *fixed, clobbers=STANDARD_CLOBBERS)
@@ -147,7 +148,7 @@ def _word_of_predicate(b: Builder, predicate: Source) -> Source:
 
 def _set_predicate(b: Builder, predicate: Value, word: Source) -> None:
     """The predicate of such a word."""
-    b.compare(predicate, ".NE.AND", word, RZ)
+    b.compare(predicate, Compare.NE, word, RZ)
 
 
 def _receive(b: Builder, result: Register | Variable | Sink, words: list[Source]) -> None:
@@ -232,7 +233,7 @@ def _receive_parameters(b: Builder, ptx: PtxFunction) -> None:
         for word, register in zip(words, registers, strict=True):
             if register < 0:
                 value = b.temporary()
-                b.op("LDL", [value], Source(b.stack), offset=4 * ~register, text="caller")
+                b.op("LDL", [value], Source(b.stack), offset=4 * ~register, in_caller=True)
             else:
                 value = b.temporary(fixed=register)
                 b.function.parameters.append(value)
@@ -269,7 +270,7 @@ def _give_results(b: Builder, ptx: PtxFunction) -> None:
         for value, register in pairs:
             word = _word_of_predicate(b, Source(value)) if value.predicate else Source(value)
             if register < 0:
-                b.op("STL", [], Source(b.stack), word, offset=4 * ~register, text="caller")
+                b.op("STL", [], Source(b.stack), word, offset=4 * ~register, in_caller=True)
             else:
                 given.append(word)
         for result, word in zip(b.function.results, given, strict=True):

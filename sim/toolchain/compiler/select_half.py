@@ -7,14 +7,16 @@ does not have are beyond all halves.
 
 from dataclasses import replace
 
+from rtl.isa.kinds import FloatCompare, FloatFormat, FloatRounding, Logic
 from sim.toolchain.ptx.module import Instruction, Register, SpecialRegister, Type
 
 from .builder import Builder, Kind, handles
 from .ir import RZ, Source, number
-from .select_convert import upper
+from .roundings import ROUNDINGS
+from .select_convert import integer_format, upper
 from .select_double import compared, computed
 from .select_double import saturated as saturated_double
-from .select_single import WHOLE, to_integer
+from .select_single import to_integer, whole
 from .special import special_words
 
 __all__: list[str] = []
@@ -33,8 +35,8 @@ def _convert(b: Builder, i: Instruction) -> None:
 
 def _to_half(b: Builder, i: Instruction, x: Source) -> None:
     """A number of single precision as a half."""
-    rounding = f".{i.rounding.upper()}" if i.rounding in ("rz", "rm", "rp") else ""
-    b.op("F2F", b.write(i.operands[0]), x, mods=f"{'.FTZ' * i.flush}.F16.F32{rounding}{'.SAT' * i.saturate}")
+    b.op("F2F", b.write(i.operands[0]), x, flush=i.flush, destination=FloatFormat.F16, source=FloatFormat.F32,
+         round=ROUNDINGS.get(i.rounding, FloatRounding.RN), saturate=i.saturate)
 
 
 def _single_of(b: Builder, i: Instruction, source: Type) -> Source:
@@ -42,28 +44,28 @@ def _single_of(b: Builder, i: Instruction, source: Type) -> Source:
     value = i.operands[1]
     if source is Type.F16:
         x = _widened(b, b.word(value))
-        return b.compute("F2F", x, mods=f".F32.F32{WHOLE[i.rounding]}") if i.rounding else x
+        return whole(b, x, i.rounding) if i.rounding else x
     if source is Type.F32:
         return b.word(value)
     words = [*special_words(b, value), RZ] if isinstance(value, SpecialRegister) else b.read(value, source.bits)
     if source is Type.F64:
         return _narrowed(b, words, i.rounding)
-    rounding = f".{i.rounding.upper()}" if i.rounding != "rn" else ""
-    name = "I2F.64" if source.bits == 64 else "I2F"
-    return b.compute(name, *words[:max(source.bits // 32, 1)], mods=f".F32.{source.value.upper()}{rounding}")
+    return b.compute("I2F", *words[:max(source.bits // 32, 1)], destination=FloatFormat.F32,
+                     source=integer_format(source), round=ROUNDINGS[i.rounding])
 
 
-def _widened(b: Builder, half: Source, mods: str = "") -> Source:
-    return b.compute("F2F.HALF", half, mods=f".F32.F16{mods}")
+def _widened(b: Builder, half: Source) -> Source:
+    return b.compute("F2F", half, destination=FloatFormat.F32, source=FloatFormat.F16)
 
 
 def _narrowed(b: Builder, x: list[Source], rounding: str) -> Source:
     """Double precision in single precision, rounded to odd where a half will be the nearest one."""
     if rounding != "rn":
-        return b.compute("F2F.NARROW", *x, mods=f".F32.F64.{rounding.upper()}")
-    cut = b.compute("F2F.NARROW", *x, mods=".F32.F64.RZ")
-    inexact = compared(b, ".NE", computed(b, "F2F.WIDE", [cut], mods=".F64.F32"), x)
-    odd = b.compute("LOP", cut, number(1), mods=".OR")
+        return b.compute("F2F", *x, destination=FloatFormat.F32, source=FloatFormat.F64, round=ROUNDINGS[rounding])
+    cut = b.compute("F2F", *x, destination=FloatFormat.F32, source=FloatFormat.F64, round=FloatRounding.RZ)
+    inexact = compared(b, FloatCompare.NE, computed(b, "F2F", [cut], destination=FloatFormat.F64,
+                                                    source=FloatFormat.F32), x)
+    odd = b.compute("LOP", cut, number(1), operation=Logic.OR)
     return b.compute("SEL", odd, cut, inexact)
 
 
@@ -71,11 +73,12 @@ def _from_half(b: Builder, i: Instruction, to: Type) -> None:
     register, value = i.operands
     assert isinstance(register, Register)
     if to is Type.F32:
-        b.op("F2F.HALF", b.write(register), b.word(value), mods=f".F32.F16{'.SAT' * i.saturate}")
+        b.op("F2F", b.write(register), b.word(value), destination=FloatFormat.F32, source=FloatFormat.F16,
+             saturate=i.saturate)
         return
     x = _widened(b, b.word(value))
     if to is Type.F64:
-        words = computed(b, "F2F.WIDE", [x], mods=".F64.F32")
+        words = computed(b, "F2F", [x], destination=FloatFormat.F64, source=FloatFormat.F32)
         words = saturated_double(b, words) if i.saturate else words
     else:
         words = to_integer(b, replace(i, types=(to, Type.F32)), x, to)

@@ -4,13 +4,19 @@ Registers of 8 and 16 bits have undefined bits above: whoever depends on them ex
 """
 
 from dataclasses import replace
+from typing import Any
 
+from rtl.isa.kinds import Boolean, Compare, FunnelWidth, Logic, PermuteMode
 from sim.toolchain.ptx.module import Half, Immediate, Instruction, Type
 
 from .builder import Builder, handles
 from .ir import PT, RZ, Source, number
+from .opcodes import IntegerFormat
 
 __all__ = ["extended"]
+
+_BOTH_SIGNED = 3
+"""XMAD's factors."""
 
 
 def extended(b: Builder, source: Source, kind: Type) -> Source:
@@ -20,7 +26,8 @@ def extended(b: Builder, source: Source, kind: Type) -> Source:
     if isinstance(source.what, int):
         value = source.what & (1 << kind.bits) - 1
         return number(value - (1 << kind.bits) if kind.signed and value >> kind.bits - 1 else value)
-    return b.compute("I2I", source, mods=f".{'S' if kind.signed else 'U'}32.{kind.value.upper().replace('B', 'U')}")
+    return b.compute("I2I", source, destination=IntegerFormat.S32 if kind.signed else IntegerFormat.U32,
+                     source=IntegerFormat[kind.value.upper().replace("B", "U")])
 
 
 def _operands(b: Builder, i: Instruction, count: int, extend: bool) -> list[Source]:
@@ -33,7 +40,7 @@ def _add(b: Builder, i: Instruction) -> None:
     x, y = _operands(b, i, 2, False)
     if i.opcode in ("sub", "subc"):
         y = y.negate()
-    b.op("IADD", b.write(i.operands[0]), x, y, mods=".SAT" if i.saturate else "", sets_carry=i.carry_out,
+    b.op("IADD", b.write(i.operands[0]), x, y, saturate=i.saturate, sets_carry=i.carry_out,
          takes_carry=i.opcode in ("addc", "subc"))
 
 
@@ -45,42 +52,38 @@ def _multiply(b: Builder, i: Instruction) -> None:
         _multiply_short(b, i, x, y)
         return
     if narrow:
-        x, y = (b.compute("BFE", source, number(0x1800), mods="" if i.type.signed else ".U32") for source in (x, y))
+        x, y = (b.compute("BFE", source, number(0x1800), signed=i.type.signed) for source in (x, y))
     addends = i.operands[3:]
     if i.half is Half.WIDE:
         results = b.write(i.operands[0], 64)
         _wide(b, i, results, x, y)
         return
     product = "MAD" if i.half is Half.LO else "MULHI"
-    mods = "" if i.half is Half.LO else _sign(i)
+    fields: dict[str, Any] = {} if i.half is Half.LO else {"signed": i.type.signed}
     if narrow and i.half is Half.HI:
-        low, high = b.compute_pair("MULWIDE", x, y, mods=_sign(i))
-        result = b.compute("SHF.R", low, number(16), high, mods=".U64")
+        low, high = b.compute_pair("MULWIDE", x, y, signed=i.type.signed)
+        result = b.compute("SHF.R", low, number(16), high, width=FunnelWidth.U64)
         if not addends:
             b.move(b.write(i.operands[0]), [result])
             return
         _accumulate(b, i, result)
     elif not addends:
-        b.op(product, b.write(i.operands[0]), x, y, *([RZ] if product == "MAD" else []), mods=mods)
+        b.op(product, b.write(i.operands[0]), x, y, *([RZ] if product == "MAD" else []), **fields)
     elif product == "MAD" and not i.carry_out and i.opcode != "madc" and not i.saturate:
         b.op("MAD", b.write(i.operands[0]), x, y, b.word(addends[0]))
     else:
-        _accumulate(b, i, b.compute(product, x, y, *([RZ] if product == "MAD" else []), mods=mods))
-
-
-def _sign(i: Instruction) -> str:
-    return ".S32" if i.type.signed else ".U32"
+        _accumulate(b, i, b.compute(product, x, y, *([RZ] if product == "MAD" else []), **fields))
 
 
 def _accumulate(b: Builder, i: Instruction, product: Source) -> None:
     """Adds the addend of a mad to its product, with the carries that it wants."""
-    b.op("IADD", b.write(i.operands[0]), product, b.word(i.operands[3]), mods=".SAT" if i.saturate else "",
+    b.op("IADD", b.write(i.operands[0]), product, b.word(i.operands[3]), saturate=i.saturate,
          sets_carry=i.carry_out, takes_carry=i.opcode == "madc")
 
 
 def _wide(b: Builder, i: Instruction, results: list, x: Source, y: Source) -> None:
     """A product of 64 bits, and what is added to it."""
-    product = b.compute_pair("MULWIDE", x, y, mods=_sign(i))
+    product = b.compute_pair("MULWIDE", x, y, signed=i.type.signed)
     if len(i.operands) == 3:
         b.move(results, product)
     else:
@@ -89,8 +92,7 @@ def _wide(b: Builder, i: Instruction, results: list, x: Source, y: Source) -> No
 
 def _multiply_short(b: Builder, i: Instruction, x: Source, y: Source) -> None:
     """Products of 16 bits: XMAD takes the lower halves as they are."""
-    letter = "S16" if i.type.signed else "U16"
-    mods = f".{letter}.{letter}" if i.type.signed else ""
+    signs = _BOTH_SIGNED if i.type.signed else 0
     if isinstance(x.what, int):
         x, y = y, x
     if y.number is not None:
@@ -98,10 +100,10 @@ def _multiply_short(b: Builder, i: Instruction, x: Source, y: Source) -> None:
     results = b.write(i.operands[0])
     if i.half is not Half.HI:
         addend = b.word(i.operands[3]) if len(i.operands) > 3 else RZ
-        b.op("XMAD", results, x, y, addend, mods=mods)
+        b.op("XMAD", results, x, y, addend, signs=signs)
         return
-    product = b.compute("XMAD", x, y, RZ, mods=mods)
-    upper = b.compute("SHR", product, number(16), mods=".U32")
+    product = b.compute("XMAD", x, y, RZ, signs=signs)
+    upper = b.compute("SHR", product, number(16), signed=False)
     if len(i.operands) > 3:
         b.op("IADD", results, upper, b.word(i.operands[3]))
     else:
@@ -113,18 +115,18 @@ def _unary(b: Builder, i: Instruction) -> None:
     results = b.write(i.operands[0])
     if i.type is Type.PRED:
         p = b.predicate(i.operands[1]).invert()
-        b.op("PSETP", [results[0], None], p, PT, PT, mods=".AND.AND")
+        b.op("PSETP", [results[0], None], p, PT, PT)
         return
     x = b.word(i.operands[1])
     if i.opcode == "neg":
         b.op("IADD", results, x.negate(), RZ)
     elif i.opcode == "not":
-        b.op("LOP", results, RZ, x.invert(), mods=".PASS_B")
+        b.op("LOP", results, RZ, x.invert(), operation=Logic.PASS_B)
     elif i.opcode == "abs":
         x = extended(b, x, i.type)
-        b.op("I2I", results, replace(x, absolute=True), mods=".S32.S32")
+        b.op("I2I", results, replace(x, absolute=True), destination=IntegerFormat.S32, source=IntegerFormat.S32)
     else:
-        b.op("SEL", results, number(1), RZ, b.test(".EQ.U32.AND", _masked(b, x, i.type), RZ))
+        b.op("SEL", results, number(1), RZ, b.test_unsigned(Compare.EQ, _masked(b, x, i.type), RZ))
 
 
 def _masked(b: Builder, x: Source, kind: Type) -> Source:
@@ -136,13 +138,13 @@ def _logic(b: Builder, i: Instruction) -> None:
     name = i.opcode.upper()
     if i.type is Type.PRED:
         x, y = (b.predicate(operand) for operand in i.operands[1:])
-        b.op("PSETP", [b.write(i.operands[0])[0], None], x, y, PT, mods=f".{name}.AND")
+        b.op("PSETP", [b.write(i.operands[0])[0], None], x, y, PT, combine_first=Boolean[name])
         return
     words = zip(b.read(i.operands[1], i.type.bits), b.read(i.operands[2], i.type.bits), strict=True)
     if i.type.bits == 64:
-        b.move(b.write(i.operands[0], 64), [b.compute("LOP", x, y, mods=f".{name}") for x, y in words])
+        b.move(b.write(i.operands[0], 64), [b.compute("LOP", x, y, operation=Logic[name]) for x, y in words])
     else:
-        b.op("LOP", b.write(i.operands[0]), *next(words), mods=f".{name}")
+        b.op("LOP", b.write(i.operands[0]), *next(words), operation=Logic[name])
 
 
 @handles("shl", "shr")
@@ -151,35 +153,34 @@ def _shift(b: Builder, i: Instruction) -> None:
     if i.opcode == "shl":
         b.op("SHL", b.write(i.operands[0]), x, by)
     else:
-        b.op("SHR", b.write(i.operands[0]), extended(b, x, i.type), by, mods="" if i.type.signed else ".U32")
+        b.op("SHR", b.write(i.operands[0]), extended(b, x, i.type), by, signed=i.type.signed)
 
 
 @handles("min", "max")
 def _extreme(b: Builder, i: Instruction) -> None:
     x, y = _operands(b, i, 2, True)
     b.op("IMNMX", b.write(i.operands[0]), x, y, PT if i.opcode == "min" else PT.invert(),
-         mods="" if i.type.signed else ".U32")
+         signed=i.type.signed)
 
 
 @handles("sad")
 def _absolute_difference(b: Builder, i: Instruction) -> None:
     x, y = _operands(b, i, 2, True)
-    sign = "" if i.type.signed else ".U32"
-    larger = b.compute("IMNMX", x, y, PT.invert(), mods=sign)
-    smaller = b.compute("IMNMX", x, y, PT, mods=sign)
+    larger = b.compute("IMNMX", x, y, PT.invert(), signed=i.type.signed)
+    smaller = b.compute("IMNMX", x, y, PT, signed=i.type.signed)
     b.op("IADD3", b.write(i.operands[0]), larger, smaller.negate(), b.word(i.operands[3]))
 
 
 @handles("div", "rem")
 def _divide(b: Builder, i: Instruction) -> None:
     x, y = _operands(b, i, 2, True)
-    b.op(i.opcode.upper(), b.write(i.operands[0]), x, y, mods=_sign(i))
+    b.op(i.opcode.upper(), b.write(i.operands[0]), x, y, signed=i.type.signed)
 
 
 @handles("bfe")
 def _extract(b: Builder, i: Instruction) -> None:
     x, position, length = (b.word(operand) for operand in i.operands[1:])
-    b.op("BFE", b.write(i.operands[0]), x, _field(b, position, length), mods="" if i.type.signed else ".U32")
+    b.op("BFE", b.write(i.operands[0]), x, _field(b, position, length), signed=i.type.signed)
 
 
 def _field(b: Builder, position: Source, length: Source) -> Source:
@@ -187,9 +188,9 @@ def _field(b: Builder, position: Source, length: Source) -> Source:
     if isinstance(position.what, int) and isinstance(length.what, int):
         return number(position.what & 0xFF | (length.what & 0xFF) << 8)
     if isinstance(length.what, int):
-        low = b.compute("LOP", position, number(0xFF), mods=".AND")
-        return b.compute("LOP", low, number((length.what & 0xFF) << 8), mods=".OR")
-    return b.compute("BFI", length, number(0x808), b.compute("LOP", position, number(0xFF), mods=".AND"))
+        low = b.compute("LOP", position, number(0xFF), operation=Logic.AND)
+        return b.compute("LOP", low, number((length.what & 0xFF) << 8), operation=Logic.OR)
+    return b.compute("BFI", length, number(0x808), b.compute("LOP", position, number(0xFF), operation=Logic.AND))
 
 
 @handles("bfi")
@@ -205,12 +206,11 @@ def _bits(b: Builder, i: Instruction) -> None:
     if i.opcode == "popc":
         b.op("POPC", results, x)
     elif i.opcode == "brev":
-        b.op("BFE", results, x, number(0x2000), mods=".U32.BREV")
+        b.op("BFE", results, x, number(0x2000), signed=False, reverse=True)
     elif i.opcode == "bfind":
-        sign = "" if i.type.signed else ".U32"
-        b.op("FLO", results, x, mods=sign + (".SH" if i.operation == "shiftamt" else ""))
+        b.op("FLO", results, x, signed=i.type.signed, shift=i.operation == "shiftamt")
     else:
-        b.op("IADD", results, b.compute("FLO", x, mods=".U32").negate(), number(31))
+        b.op("IADD", results, b.compute("FLO", x, signed=False).negate(), number(31))
 
 
 @handles("fns")
@@ -221,22 +221,22 @@ def _find_nth_set(b: Builder, i: Instruction) -> None:
     has fewer bits than are left to count, the bit is in the upper one.
     """
     mask, base, offset = (b.word(operand) for operand in i.operands[1:])
-    down = b.test(".LT.AND", offset, RZ)
-    here = b.test(".EQ.U32.AND", offset, RZ)
-    reverse = b.compute("BFE", mask, number(0x2000), mods=".U32.BREV")
+    down = b.test(Compare.LT, offset, RZ)
+    here = b.test_unsigned(Compare.EQ, offset, RZ)
+    reverse = b.compute("BFE", mask, number(0x2000), signed=False, reverse=True)
     mask = b.compute("SEL", reverse, mask, down)
     base = b.compute("SEL", b.compute("IADD", base.negate(), number(31)), base, down)
     left = b.compute("SEL", b.compute("IADD", offset.negate(), RZ), offset, down)
     left = b.compute("SEL", number(1), left, here)
     allowed = b.compute("SEL", number(1), number(-1), here)
-    mask = b.compute("LOP", mask, b.compute("SHL", allowed, base), mods=".AND")
-    found = b.test(".GE.U32.AND", b.compute("POPC", mask), left)
+    mask = b.compute("LOP", mask, b.compute("SHL", allowed, base), operation=Logic.AND)
+    found = b.test_unsigned(Compare.GE, b.compute("POPC", mask), left)
     place = RZ
     for width in (16, 8, 4, 2, 1):
-        below = b.compute("POPC", b.compute("LOP", mask, number((1 << width) - 1), mods=".AND"))
-        above = b.test(".GT.U32.AND", left, below)
+        below = b.compute("POPC", b.compute("LOP", mask, number((1 << width) - 1), operation=Logic.AND))
+        above = b.test_unsigned(Compare.GT, left, below)
         left = b.compute("SEL", b.compute("IADD", left, below.negate()), left, above)
-        mask = b.compute("SEL", b.compute("SHR", mask, number(width), mods=".U32"), mask, above)
+        mask = b.compute("SEL", b.compute("SHR", mask, number(width), signed=False), mask, above)
         place = b.compute("IADD", place, b.compute("SEL", number(width), RZ, above))
     place = b.compute("SEL", b.compute("IADD", place.negate(), number(31)), place, down)
     b.op("SEL", b.write(i.operands[0]), place, number(-1), found)
@@ -245,7 +245,8 @@ def _find_nth_set(b: Builder, i: Instruction) -> None:
 @handles("prmt")
 def _permute(b: Builder, i: Instruction) -> None:
     x, y, selector = (b.word(operand) for operand in i.operands[1:])
-    b.op("PRMT", b.write(i.operands[0]), x, selector, y, mods=f".{i.operation.upper()}" if i.operation else "")
+    b.op("PRMT", b.write(i.operands[0]), x, selector, y,
+         mode=PermuteMode[i.operation.upper()] if i.operation else PermuteMode.INDEX)
 
 
 @handles("shf")
@@ -254,7 +255,7 @@ def _funnel(b: Builder, i: Instruction) -> None:
     if isinstance(by.what, int):
         by = number(min(by.what, 32) if i.clamp else by.what & 31)
     name = f"SHF.{i.operation.upper()}"
-    b.op(name, b.write(i.operands[0]), low, by, high, mods="" if i.clamp else ".W")
+    b.op(name, b.write(i.operands[0]), low, by, high, wrap=not i.clamp)
 
 
 @handles("lop3")
@@ -262,4 +263,4 @@ def _lookup(b: Builder, i: Instruction) -> None:
     x, y, z = (b.word(operand) for operand in i.operands[1:4])
     table = i.operands[4]
     assert isinstance(table, Immediate)
-    b.op("LOP3.LUT", b.write(i.operands[0]), x, y, z, text=f"{table.value & 0xFF:#x}")
+    b.op("LOP3.LUT", b.write(i.operands[0]), x, y, z, lut=table.value & 0xFF)

@@ -2,12 +2,16 @@
 
 from dataclasses import replace
 
+from rtl.isa.kinds import Compare, FunnelWidth, Logic
 from sim.toolchain.ptx.module import Half, Instruction
 
 from .builder import Builder, Kind, handles
 from .ir import PT, RZ, Source, number
 
 __all__ = ["comparison", "high_product", "low_product", "shifted_left", "shifted_right"]
+
+_CHOICE = 0xCA
+"""LOP3's table for the second operand where the first one has ones, elsewhere the third."""
 
 
 @handles("add", "sub", "addc", "subc", kind=Kind.LONGS)
@@ -44,17 +48,17 @@ def _multiply(b: Builder, i: Instruction) -> None:
 
 def low_product(b: Builder, x: list[Source], y: list[Source]) -> list[Source]:
     """The lower half of a product."""
-    low, high = b.compute_pair("MULWIDE", x[0], y[0], mods=".U32")
+    low, high = b.compute_pair("MULWIDE", x[0], y[0], signed=False)
     middle = b.compute("MAD", x[0], y[1], high)
     return [low, b.compute("MAD", x[1], y[0], middle)]
 
 
 def high_product(b: Builder, x: list[Source], y: list[Source], signed: bool) -> list[Source]:
     """Four products, summed in columns; what the sign bits count too much is subtracted."""
-    carry = b.compute("MULHI", x[0], y[0], mods=".U32")
+    carry = b.compute("MULHI", x[0], y[0], signed=False)
     first, second, top = b.pair(), b.pair(), b.pair()
     for pair, one, other in ((first, x[1], y[0]), (second, x[0], y[1]), (top, x[1], y[1])):
-        b.op("MULWIDE", list(pair), one, other, mods=".U32")
+        b.op("MULWIDE", list(pair), one, other, signed=False)
     column, above, sum_low, sum_high = (*b.pair(), *b.pair())
     b.op("ADD64", [column, above], Source(first[0]), Source(first[1]), carry, RZ)
     b.op("ADD64", [b.temporary(), sum_low], Source(second[0]), Source(second[1]), Source(column), RZ)
@@ -65,7 +69,7 @@ def high_product(b: Builder, x: list[Source], y: list[Source], signed: bool) -> 
     if signed:
         for one, other in ((x, y), (y, x)):
             sign = b.compute("SHR", one[1], number(31))
-            masked = [b.compute("LOP", word, sign, mods=".AND").negate() for word in other]
+            masked = [b.compute("LOP", word, sign, operation=Logic.AND).negate() for word in other]
             result = b.compute_pair("ADD64", *result, *masked)
     return result
 
@@ -76,15 +80,15 @@ def _unary(b: Builder, i: Instruction) -> None:
     x = b.read(i.operands[1], 64)
     results = b.write(i.operands[0], 64)
     if i.opcode == "not":
-        b.move(results, [b.compute("LOP", RZ, word.invert(), mods=".PASS_B") for word in x])
+        b.move(results, [b.compute("LOP", RZ, word.invert(), operation=Logic.PASS_B) for word in x])
     elif i.opcode == "neg":
         b.op("ADD64", results, RZ, RZ, *(word.negate() for word in x))
     elif i.opcode == "abs":
         opposite = b.compute_pair("ADD64", RZ, RZ, *(word.negate() for word in x))
-        negative = b.test(".LT.AND", x[1], RZ)
+        negative = b.test(Compare.LT, x[1], RZ)
         b.move(results, [b.compute("SEL", new, old, negative) for new, old in zip(opposite, x, strict=True)])
     else:
-        zero = b.test(".EQ.U32.AND", b.compute("LOP", *x, mods=".OR"), RZ)
+        zero = b.test_unsigned(Compare.EQ, b.compute("LOP", *x, operation=Logic.OR), RZ)
         b.move(results, [b.compute("SEL", number(1), RZ, zero), RZ])
 
 
@@ -104,23 +108,23 @@ def shifted_left(b: Builder, words: list[Source], by: Source) -> list[Source]:
     low, high = words
     if isinstance(by.what, int) and by.what >= 32:
         return [RZ, b.compute("SHL", low, number(min(by.what - 32, 32)))]
-    return [b.compute("SHL", low, by), b.compute("SHF.L", low, by, high, mods=".U64")]
+    return [b.compute("SHL", low, by), b.compute("SHF.L", low, by, high, width=FunnelWidth.U64)]
 
 
 def shifted_right(b: Builder, words: list[Source], by: Source, signed: bool) -> list[Source]:
     """The same to the right."""
     low, high = words
-    sign = "" if signed else ".U32"
     if isinstance(by.what, int) and by.what >= 32:
         top = b.compute("SHR", high, number(31)) if signed else RZ
-        return [b.compute("SHR", high, number(min(by.what - 32, 32)), mods=sign), top]
-    return [b.compute("SHF.R", low, by, high, mods=".S64" if signed else ".U64"), b.compute("SHR", high, by, mods=sign)]
+        return [b.compute("SHR", high, number(min(by.what - 32, 32)), signed=signed), top]
+    return [b.compute("SHF.R", low, by, high, width=FunnelWidth.S64 if signed else FunnelWidth.U64),
+            b.compute("SHR", high, by, signed=signed)]
 
 
-def comparison(b: Builder, compare: str, signed: bool, x: list[Source], y: list[Source]) -> Source:
+def comparison(b: Builder, compare: Compare, signed: bool, x: list[Source], y: list[Source]) -> Source:
     """A predicate that tells how two numbers compare: the lower words' difference goes into CC."""
     result = b.temporary(True)
-    b.op("SETP64", [result], *x, *y, mods=f".{compare}{'' if signed else '.U32'}")
+    b.op("SETP64", [result], *x, *y, compare=compare, signed=signed)
     return Source(result)
 
 
@@ -128,7 +132,7 @@ def comparison(b: Builder, compare: str, signed: bool, x: list[Source], y: list[
 def _extreme(b: Builder, i: Instruction) -> None:
     """Min and max."""
     x, y = (b.read(operand, 64) for operand in i.operands[1:])
-    chosen = comparison(b, "LT" if i.opcode == "min" else "GT", i.type.signed, x, y)
+    chosen = comparison(b, Compare.LT if i.opcode == "min" else Compare.GT, i.type.signed, x, y)
     b.move(b.write(i.operands[0], 64), [b.compute("SEL", one, other, chosen) for one, other in zip(x, y, strict=True)])
 
 
@@ -136,7 +140,7 @@ def _extreme(b: Builder, i: Instruction) -> None:
 def _absolute_difference(b: Builder, i: Instruction) -> None:
     """sad: the difference that is not negative, and the third number."""
     x, y, base = (b.read(operand, 64) for operand in i.operands[1:])
-    less = comparison(b, "LT", i.type.signed, x, y)
+    less = comparison(b, Compare.LT, i.type.signed, x, y)
     ways = []
     for one, other in ((y, x), (x, y)):
         ways.append(b.compute_pair("ADD64", *one, *(word.negate() for word in other)))
@@ -152,7 +156,7 @@ def _bits(b: Builder, i: Instruction) -> None:
     if i.opcode == "popc":
         b.op("IADD", results, b.compute("POPC", low), b.compute("POPC", high))
     elif i.opcode == "brev":
-        b.move(results, [b.compute("BFE", word, number(0x2000), mods=".U32.BREV") for word in (high, low)])
+        b.move(results, [b.compute("BFE", word, number(0x2000), signed=False, reverse=True) for word in (high, low)])
     else:
         _first_bit(b, i, results, low, high)
 
@@ -161,10 +165,10 @@ def _first_bit(b: Builder, i: Instruction, results: list, low: Source, high: Sou
     """The highest bit that counts: of the upper word if there is one, else of the lower."""
     if i.type.signed:
         sign = b.compute("SHR", high, number(31))
-        low, high = (b.compute("LOP", word, sign, mods=".XOR") for word in (low, high))
-    empty = b.test(".EQ.U32.AND", high, RZ)
-    top = b.compute("IADD", b.compute("FLO", high, mods=".U32"), number(32))
-    found = b.compute("SEL", b.compute("FLO", low, mods=".U32"), top, empty)
+        low, high = (b.compute("LOP", word, sign, operation=Logic.XOR) for word in (low, high))
+    empty = b.test_unsigned(Compare.EQ, high, RZ)
+    top = b.compute("IADD", b.compute("FLO", high, signed=False), number(32))
+    found = b.compute("SEL", b.compute("FLO", low, signed=False), top, empty)
     if i.opcode == "bfind" and i.operation != "shiftamt":
         b.move(results, [found])
         return
@@ -172,7 +176,7 @@ def _first_bit(b: Builder, i: Instruction, results: list, low: Source, high: Sou
     if i.opcode == "clz":
         b.move(results, [shifted])
         return
-    b.op("SEL", results, found, shifted, b.test(".EQ.AND", found, number(-1)))
+    b.op("SEL", results, found, shifted, b.test(Compare.EQ, found, number(-1)))
 
 
 @handles("bfe", kind=Kind.LONGS)
@@ -194,16 +198,16 @@ def _extract(b: Builder, i: Instruction) -> None:
         return
     # A field behind the number: copies of the sign alone. One of no bits is zero.
     sign = b.compute("SHR", high, number(31)) if i.type.signed else RZ
-    beyond = b.test(".GE.U32.AND", position, number(64))
+    beyond = b.test_unsigned(Compare.GE, position, number(64))
     words = [b.compute("SEL", sign, word, beyond) for word in found]
-    none = b.test(".EQ.U32.AND", length, RZ)
+    none = b.test_unsigned(Compare.EQ, length, RZ)
     b.move(b.write(i.operands[0], 64), [b.compute("SEL", RZ, word, none) for word in words])
 
 
 def _byte(b: Builder, source: Source) -> Source:
     if isinstance(source.what, int):
         return number(source.what & 0xFF)
-    return b.compute("LOP", source, number(0xFF), mods=".AND")
+    return b.compute("LOP", source, number(0xFF), operation=Logic.AND)
 
 
 def _sum(b: Builder, x: Source, y: Source) -> Source:
@@ -214,7 +218,7 @@ def _sum(b: Builder, x: Source, y: Source) -> Source:
 def _least(b: Builder, source: Source, bound: int) -> Source:
     if isinstance(source.what, int):
         return number(min(source.what, bound))
-    return b.compute("IMNMX", source, number(bound), PT, mods=".U32")
+    return b.compute("IMNMX", source, number(bound), PT, signed=False)
 
 
 @handles("bfi", kind=Kind.LONGS)
@@ -225,12 +229,11 @@ def _insert(b: Builder, i: Instruction) -> None:
     ones_low, ones_high = (_inverse(b, word) for word in shifted_left(b, [number(-1), number(-1)],
                                                                     _least(b, length, 64)))
     mask, field = shifted_left(b, [ones_low, ones_high], position), shifted_left(b, x[:2], position)
-    # 0xca: where the mask has ones the field, elsewhere the base.
-    b.move(b.write(i.operands[0], 64), [b.compute("LOP3.LUT", m, f, old, text="0xca")
+    b.move(b.write(i.operands[0], 64), [b.compute("LOP3.LUT", m, f, old, lut=_CHOICE)
                                         for m, f, old in zip(mask, field, base, strict=True)])
 
 
 def _inverse(b: Builder, word: Source) -> Source:
     if isinstance(word.what, int):
         return replace(word, what=word.what ^ 0xFFFF_FFFF)
-    return b.compute("LOP", RZ, word.invert(), mods=".PASS_B")
+    return b.compute("LOP", RZ, word.invert(), operation=Logic.PASS_B)

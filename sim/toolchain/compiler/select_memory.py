@@ -1,5 +1,8 @@
 """Selection of loads, stores and prefetches."""
 
+from typing import Any
+
+from rtl.isa.kinds import CacheOperation, MemorySize
 from sim.toolchain.program import BANK_BYTES
 from sim.toolchain.ptx.module import (
     Address,
@@ -12,18 +15,21 @@ from sim.toolchain.ptx.module import (
 )
 
 from .builder import Builder, constant, handles
-from .instructions import offset_fits
 from .ir import RZ, Source, Value, number
 from .layout import CONSTANT_BANK, PARAMETER_BANK, PARAMETER_BASE
+from .opcodes import FieldValue, value_of
+from .operands import offset_fits
 
-__all__ = ["address_words", "sum_with"]
+__all__ = ["address_words", "sum_with", "uniform_size"]
 
-_SIZES = {32: "", 64: ".64", 128: ".128"}
+_SIZES = {32: MemorySize.B32, 64: MemorySize.B64, 128: MemorySize.B128}
+_UNIFORM_SIZES = {32: ".U.32", 64: ".U.64", 128: ".U.128"}
 _NAMES = {Space.GLOBAL: ("LDG", "STG"), Space.LOCAL: ("LDL", "STL"), Space.SHARED: ("LDS", "STS"), None: ("LD", "ST")}
 _BANKS = {Space.CONST: (CONSTANT_BANK, 0), Space.PARAM: (PARAMETER_BANK, PARAMETER_BASE)}
 """Spaces that are in constant banks: which bank, and where in it their addresses begin."""
 _LOAD_CACHES = {"": "", "ca": "", "cg": ".CG", "cs": "", "lu": "", "cv": ".CV", "nc": ".CI"}
 _STORE_CACHES = {"": "", "wb": "", "cg": ".CG", "cs": ".CS", "wt": ".WT"}
+"""How the table spells the caching of loads and of stores."""
 
 
 def address_words(b: Builder, address: Operand, name: str, wide: bool) -> tuple[list[Source], int]:
@@ -46,7 +52,7 @@ def address_words(b: Builder, address: Operand, name: str, wide: bool) -> tuple[
     if not offset_fits(name, offset):
         base = sum_with(b, base, offset)
         offset = 0
-    if name in ("LDC", "LDS", "STS", "ATOMS", "ATOMS.CAS", "LDL", "STL") and isinstance(base[0].what, int):
+    if name in ("LDC", "LDS", "STS", "ATOMS", "LDL", "STL") and isinstance(base[0].what, int):
         # Constants are read from their places, as sources of MOV, up to the end of the bank.
         total = base[0].what + offset
         if offset_fits(name, total) or (name == "LDC" and total in range(BANK_BYTES)):
@@ -61,11 +67,16 @@ def sum_with(b: Builder, base: list[Source], offset: int) -> list[Source]:
     return b.compute_pair("ADD64", *base, number(offset), number(offset >> 32))
 
 
-def _size(kind: Type, count: int) -> str:
-    """The size of an access as a modifier."""
+def _size(kind: Type, count: int, signed: bool = False) -> MemorySize:
+    """The size of an access, which may extend a sign."""
     if kind.bits < 32:
-        return f".{'S' if kind.signed else 'U'}{kind.bits}"
+        return MemorySize[f"{'S' if kind.signed and signed else 'U'}{kind.bits}"]
     return _SIZES[kind.bits * count]
+
+
+def uniform_size(bits: int) -> FieldValue:
+    """The size of a load from shared memory that is of the uniform kind."""
+    return value_of("LDS", "uniform_size", _UNIFORM_SIZES[bits])
 
 
 def _results(b: Builder, operand: Operand, kind: Type) -> list[Value | None]:
@@ -99,17 +110,21 @@ def _load_words(b: Builder, i: Instruction, address: Address, results: list[Valu
     name = _NAMES[i.space][0]
     wide = i.space in (Space.GLOBAL, None)
     base, offset = address_words(b, address, name, wide)
-    cache = ".CV" if i.volatile and wide else _LOAD_CACHES[i.cache] if wide else ""
+    fields: dict[str, Any] = {}
     if i.space is Space.SHARED and i.type.bits >= 32:
-        cache = ".U"
-        size = _size(i.type, i.vector) or ".32"
+        fields["uniform_size"] = uniform_size(i.type.bits * i.vector)
+    elif i.space is Space.SHARED:
+        fields["uniform_size"] = value_of("LDS", "uniform_size", f".{_size(i.type, i.vector, True).name}")
     else:
-        size = _size(i.type, i.vector)
+        fields["size"] = _size(i.type, i.vector, True)
+    if wide:
+        cache = ".CV" if i.volatile else _LOAD_CACHES[i.cache]
+        fields |= {"wide": True, "cache": value_of(name, "cache", cache)}
     extra = []
     if i.space is None:
         base, outside = _generic(b, base)
         extra = [outside]
-    b.op(name, results, *base, *extra, mods=f"{'.E' if wide else ''}{cache}{size}", offset=offset)
+    b.op(name, results, *base, *extra, offset=offset, **fields)
 
 
 def _load_constant(b: Builder, i: Instruction, bank: int, base: list[Source], offset: int,
@@ -125,8 +140,8 @@ def _load_constant(b: Builder, i: Instruction, bank: int, base: list[Source], of
     if base != [RZ] and not offset_fits("LDC", offset + 4 * (words - step)):
         base, offset = sum_with(b, base, offset), 0
     for at in range(0, words, step):
-        size = _size(i.type, 1) if step == 1 else ".64"
-        b.op("LDC", results[at:at + step], *base, mods=size, offset=offset + 4 * at, text=str(bank))
+        size = _size(i.type, 1, True) if step == 1 else MemorySize.B64
+        b.op("LDC", results[at:at + step], *base, offset=offset + 4 * at, size=size, bank=bank)
 
 
 def _spread(b: Builder, i: Instruction, results: list[Value | None], loaded: list[Value | None]) -> None:
@@ -169,13 +184,15 @@ def _store_words(b: Builder, i: Instruction, address: Address, words: list[Sourc
     name = _NAMES[i.space][1]
     wide = i.space in (Space.GLOBAL, None)
     base, offset = address_words(b, Address(address.base, address.offset + shift), name, wide)
-    cache = ".WT" if i.volatile and wide else _STORE_CACHES[i.cache] if wide else ""
-    size = _size(i.type, count).replace(".S", ".U")
+    fields: dict[str, Any] = {"size": _size(i.type, count)}
+    if wide:
+        cache = ".WT" if i.volatile else _STORE_CACHES[i.cache]
+        fields |= {"wide": True, "cache": value_of(name, "cache", cache)}
     extra = []
     if i.space is None:
         base, outside = _generic(b, base)
         extra = [outside]
-    b.op(name, [], *base, *extra, *words, mods=f"{'.E' if wide else ''}{cache}{size}", offset=offset)
+    b.op(name, [], *base, *extra, *words, offset=offset, **fields)
 
 
 def _generic(b: Builder, base: list[Source]) -> tuple[list[Source], Source]:
@@ -212,7 +229,7 @@ def _load_parameter(b: Builder, i: Instruction, address: Address) -> None:
             source = Source(words[place // 4 + word])
             if i.type.bits < 32:
                 field = number(place % 4 * 8 | i.type.bits << 8)
-                source = b.compute("BFE", source, field, mods="" if i.type.signed else ".U32")
+                source = b.compute("BFE", source, field, signed=i.type.signed)
             sources.append(source)
     results = _results(b, i.operands[0], i.type)
     held = [None if value is None else b.temporary() for value in results]
@@ -242,4 +259,5 @@ def _prefetch(b: Builder, i: Instruction) -> None:
     local = i.space is Space.LOCAL
     name = "CCTLL" if local else "CCTL"
     base, offset = address_words(b, i.operands[0], name, not local)
-    b.op(name, [], *base, mods=f"{'' if local else '.E'}.PF{i.operation[1]}", offset=offset)
+    fields: dict[str, Any] = {} if local else {"wide": True}
+    b.op(name, [], *base, offset=offset, operation=CacheOperation[f"PF{i.operation[1]}"], **fields)

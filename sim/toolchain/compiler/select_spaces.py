@@ -4,6 +4,7 @@ The windows of shared and of local memory are 16 MiB of the generic addresses ea
 the driver tells where.
 """
 
+from rtl.isa.kinds import Compare, Logic
 from sim.toolchain.ptx.module import Instruction, Register, Space
 
 from .builder import Builder, constant, handles
@@ -19,9 +20,9 @@ WINDOW_MASK = 0xFF00_0000
 
 def in_window(b: Builder, address: list[Source], window: int) -> Source:
     """Whether a generic address lies in a window of 16 MiB."""
-    upper = b.compute("LOP", address[0], number(WINDOW_MASK), mods=".AND")
-    same = b.test(".EQ.U32.AND", upper, constant(0, window))
-    return b.test(".EQ.U32.AND", address[1], RZ, with_=same)
+    upper = b.compute("LOP", address[0], number(WINDOW_MASK), operation=Logic.AND)
+    same = b.test_unsigned(Compare.EQ, upper, constant(0, window))
+    return b.test_unsigned(Compare.EQ, address[1], RZ, with_=same)
 
 
 _CONSTANTS = [constant(0, DriverWord.CONSTANTS + at) for at in (0, 4)]
@@ -49,7 +50,7 @@ def _convert_address(b: Builder, i: Instruction) -> None:
     assert i.space is not None
     window = constant(0, _WINDOWS[i.space])
     if i.to:
-        low = b.compute("LOP", source[0], number(~WINDOW_MASK), mods=".AND")
+        low = b.compute("LOP", source[0], number(~WINDOW_MASK), operation=Logic.AND)
     else:
         low = b.compute("IADD", source[0], window)
     b.move(results, [low, RZ][:len(results)])
@@ -63,13 +64,13 @@ def _is_in_space(b: Builder, i: Instruction) -> None:
     result = b.write(i.operands[0])[0]
     if i.space in _WINDOWS:
         inside = in_window(b, address, _WINDOWS[i.space])
-        b.op("PSETP", [result, None], inside, PT, PT, mods=".AND.AND")
+        b.op("PSETP", [result, None], inside, PT, PT)
     elif i.space is Space.GLOBAL:
         one, other = (in_window(b, address, window) for window in _WINDOWS.values())
         third = _among_constants(b, address)
-        b.op("PSETP", [result, None], one.invert(), other.invert(), third.invert(), mods=".AND.AND")
+        b.op("PSETP", [result, None], one.invert(), other.invert(), third.invert())
     else:
-        b.op("PSETP", [result, None], _among_constants(b, address), PT, PT, mods=".AND.AND")
+        b.op("PSETP", [result, None], _among_constants(b, address), PT, PT)
 
 
 def _from_constants(b: Builder, address: list[Source]) -> list[Source]:
@@ -79,4 +80,4 @@ def _from_constants(b: Builder, address: list[Source]) -> list[Source]:
 
 def _among_constants(b: Builder, address: list[Source]) -> Source:
     """Whether a generic address is that of a constant."""
-    return comparison(b, "LT", False, _from_constants(b, address), [number(b.layout.constant_bytes), RZ])
+    return comparison(b, Compare.LT, False, _from_constants(b, address), [number(b.layout.constant_bytes), RZ])

@@ -1,6 +1,20 @@
 """Selection of moves, warp-wide operations, barriers and traps."""
 
+from typing import Any
+
 from rtl.isa.barriers import BARRIERS, PACKED_COUNT
+from rtl.isa.kinds import (
+    BarrierMode,
+    BarrierRead,
+    BarrierReduction,
+    Boolean,
+    BreakpointMode,
+    Compare,
+    Logic,
+    MembarScope,
+    ShuffleMode,
+    VoteMode,
+)
 from sim.toolchain.ptx.module import (
     FunctionRef,
     Immediate,
@@ -14,11 +28,14 @@ from sim.toolchain.ptx.module import (
 )
 
 from .builder import Builder, handles
-from .instructions import MASKS
 from .ir import PT, RZ, WORD, Source, Value, number
+from .opcodes import SHUFFLE_MASKS
 from .special import special_words
 
 __all__: list[str] = []
+
+_LANES, _CLAMPS = (SHUFFLE_MASKS[field] for field in ("lane", "clamp"))
+"""What SHFL reads of its second and third source."""
 
 
 @handles("mov")
@@ -27,7 +44,7 @@ def _move(b: Builder, i: Instruction) -> None:
     to, source = i.operands
     bits = i.type.bits
     if i.type is Type.PRED:
-        b.op("PSETP", [b.write(to)[0], None], b.predicate(source), PT, PT, mods=".AND.AND")
+        b.op("PSETP", [b.write(to)[0], None], b.predicate(source), PT, PT)
     elif isinstance(to, Vector):
         _unpack(b, to, b.read(source, bits), bits)
     elif isinstance(source, Vector):
@@ -65,7 +82,7 @@ def _unpack(b: Builder, vector: Vector, words: list[Source], bits: int) -> None:
             part = words[at * width // 32:(at + 1) * width // 32]
         else:
             place = at * width
-            part = [b.compute("BFE", words[place // 32], number(place % 32 | width << 8), mods=".U32")]
+            part = [b.compute("BFE", words[place // 32], number(place % 32 | width << 8), signed=False)]
         results += b.write(element, width) if not isinstance(element, Sink) else [None] * len(part)
         sources += part
     held = [None if result is None else b.temporary() for result in results]
@@ -80,39 +97,39 @@ def _vote(b: Builder, i: Instruction) -> None:
     if members != number(WORD):
         _vote_of(b, i, p, members)
     elif i.operation == "ballot":
-        b.op("VOTE", [b.write(i.operands[0])[0], None], p, mods=".ANY")
+        b.op("VOTE", [b.write(i.operands[0])[0], None], p, mode=VoteMode.ANY)
     else:
-        mode = {"all": ".ALL", "any": ".ANY", "uni": ".EQ"}[i.operation]
-        b.op("VOTE", [None, b.write(i.operands[0])[0]], p, mods=mode)
+        mode = {"all": VoteMode.ALL, "any": VoteMode.ANY, "uni": VoteMode.EQ}[i.operation]
+        b.op("VOTE", [None, b.write(i.operands[0])[0]], p, mode=mode)
 
 
 def _vote_of(b: Builder, i: Instruction, p: Source, members: Source) -> None:
     """A vote of some active threads. Each may have a mask of its own, so all vote; every thread picks its members."""
     result = b.write(i.operands[0])[0]
     if i.operation == "ballot":
-        b.op("LOP", [result], _ballot(b, p), members, mods=".AND")
+        b.op("LOP", [result], _ballot(b, p), members, operation=Logic.AND)
         return
     yes, no = b.temporary(True), b.temporary(True)
     if i.operation != "any":
-        against = b.compute("LOP", _ballot(b, p.invert()), members, mods=".AND")
-        b.compare(result if i.operation == "all" else no, ".EQ.U32.AND", against, RZ)
+        against = b.compute("LOP", _ballot(b, p.invert()), members, operation=Logic.AND)
+        b.compare(result if i.operation == "all" else no, Compare.EQ, against, RZ, signed=False)
     if i.operation != "all":
-        for_it = b.compute("LOP", _ballot(b, p), members, mods=".AND")
-        b.compare(result if i.operation == "any" else yes, ".NE.U32.AND", for_it, RZ)
+        for_it = b.compute("LOP", _ballot(b, p), members, operation=Logic.AND)
+        b.compare(result if i.operation == "any" else yes, Compare.NE, for_it, RZ, signed=False)
     if i.operation == "uni":
-        b.op("PSETP", [result, None], Source(no), Source(yes, inverted=True), PT, mods=".OR.AND")
+        b.op("PSETP", [result, None], Source(no), Source(yes, inverted=True), PT, combine_first=Boolean.OR)
 
 
 def _ballot(b: Builder, p: Source) -> Source:
     """The active threads of which a predicate holds, as a mask."""
     result = b.temporary()
-    b.op("VOTE", [result, None], p, mods=".ANY")
+    b.op("VOTE", [result, None], p, mode=VoteMode.ANY)
     return Source(result)
 
 
 @handles("activemask")
 def _active(b: Builder, i: Instruction) -> None:
-    b.op("VOTE", [b.write(i.operands[0])[0], None], PT, mods=".ANY")
+    b.op("VOTE", [b.write(i.operands[0])[0], None], PT, mode=VoteMode.ANY)
 
 
 @handles("shfl")
@@ -120,10 +137,10 @@ def _shuffle(b: Builder, i: Instruction) -> None:
     result, p = b.write(i.operands[0])[0], b.write(i.operands[1])[0]
     x, by, limits = (b.word(operand) for operand in i.operands[2:5])
     if isinstance(by.what, int):
-        by = number(by.what & MASKS["SHFL", 1])
+        by = number(by.what & _LANES)
     if isinstance(limits.what, int):
-        limits = number(limits.what & MASKS["SHFL", 2])
-    b.op("SHFL", [p, result], x, by, limits, mods=f".{i.operation.upper()}")
+        limits = number(limits.what & _CLAMPS)
+    b.op("SHFL", [p, result], x, by, limits, mode=ShuffleMode[i.operation.upper()])
 
 
 # Barriers
@@ -136,47 +153,48 @@ def _barrier(b: Builder, i: Instruction) -> None:
         _barrier_reduction(b, i)
         return
     where, count = (*i.operands, None)[:2]
-    _barrier_at(b, ".SYNC" if i.operation == "sync" else ".ARV", where, count)
-    b.op("MEMBAR", [], mods=".CTA")
+    _barrier_at(b, {"mode": BarrierMode.SYNC if i.operation == "sync" else BarrierMode.ARV}, where, count)
+    b.op("MEMBAR", [], scope=MembarScope.CTA)
 
 
-def _barrier_at(b: Builder, mods: str, where: Operand | None, count: Operand | None,
+def _barrier_at(b: Builder, fields: dict[str, Any], where: Operand | None, count: Operand | None,
                 *predicate: Source) -> None:
     """An arrival at a barrier. No ``count``: all threads. With a ``predicate`` it is reduced."""
     assert where is not None
     known = isinstance(where, Immediate)
     b.function.barriers = max(b.function.barriers, where.value + 1 if known else BARRIERS)
-    name, sources, texts = "BAR.RED" if predicate else "BAR", [], []
-    for operand in (where, count):
+    sources = []
+    for field, operand in (("barrier", where), ("count", count)):
         if isinstance(operand, Immediate):
-            texts.append(f"{operand.value:#x}")
+            fields[field] = operand.value
         elif operand is not None:
             sources.append(b.word(operand))
+        else:
+            fields[field] = 0
     if len(sources) == 2:
         lowest, width = PACKED_COUNT.pieces[0]
-        sources = [b.compute("BFI", sources[1], number(lowest | width << 8), sources[0])]
-        name += ".PACKED"
-    elif sources:
-        name += ".COUNT" if known else ".REG"
-    b.op(name, [], *sources, *predicate, mods=mods.removeprefix(".RED"), text=", ".join(texts))
+        sources = [b.compute("BFI", sources[1], number(lowest | width << 8), sources[0])] * 2
+    b.op("BAR", [], *sources, *predicate, **fields)
 
 
 def _barrier_reduction(b: Builder, i: Instruction) -> None:
     to, where, count, p = i.operands
-    _barrier_at(b, f".RED.{i.reduction.upper()}", where, None if isinstance(count, Sink) else count, b.predicate(p))
-    b.op("MEMBAR", [], mods=".CTA")
+    fields: dict[str, Any] = {"mode": BarrierMode.RED, "reduction": BarrierReduction[i.reduction.upper()]}
+    _barrier_at(b, fields, where, None if isinstance(count, Sink) else count, b.predicate(p))
+    b.op("MEMBAR", [], scope=MembarScope.CTA)
     if i.reduction == "popc":
-        b.op("B2R", [b.write(to)[0], None], mods=".RESULT")
+        b.op("B2R", [b.write(to)[0], None], mode=BarrierRead.RESULT)
     else:
-        b.op("B2R", [None, b.write(to)[0]], mods=".RESULT")
+        b.op("B2R", [None, b.write(to)[0]], mode=BarrierRead.RESULT)
 
 
-_SCOPES = {Scope.CTA: ".CTA", Scope.GL: ".GL.IVALLD", Scope.SYS: ".SYS.IVALLD"}
+_SCOPES = {Scope.CTA: MembarScope.CTA, Scope.GL: MembarScope.GL, Scope.SYS: MembarScope.SYS}
 
 
 @handles("membar")
 def _order(b: Builder, i: Instruction) -> None:
-    b.op("MEMBAR", [], mods=_SCOPES[i.scope] if i.scope is not None else ".CTA")
+    scope = _SCOPES[i.scope] if i.scope is not None else MembarScope.CTA
+    b.op("MEMBAR", [], scope=scope, invalidate=scope is not MembarScope.CTA)
 
 
 @handles("pmevent")
@@ -184,13 +202,13 @@ def _event(b: Builder, i: Instruction) -> None:
     event = i.operands[0]
     assert isinstance(event, Immediate)
     events = event.value if i.operation == "mask" else 1 << event.value
-    b.op("NOP", [], mods=".TRIG", text=f"{events:#x}")
+    b.op("NOP", [], trigger=True, imm16=events)
 
 
 @handles("trap", "brkpt")
 def _trap(b: Builder, i: Instruction) -> None:
     behind = b.guarded_block()
-    b.op("BPT", [], mods=".TRAP", text="0x1")
+    b.op("BPT", [], mode=BreakpointMode.TRAP, reason=1)
     if i.opcode == "trap":
         b.end("exit")
         b.begin(b.new_block("after") if behind is None else behind)

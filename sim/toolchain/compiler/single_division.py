@@ -10,6 +10,7 @@ small numbers are multiplied by a power of 4.
 
 from collections.abc import Callable, Mapping
 
+from rtl.isa.kinds import Boolean, Compare, FloatCompare, FloatFlush, Logic, MultiFunction
 from sim.toolchain.ptx.module import Instruction
 
 from .abi import STACK_POINTER, STANDARD_CLOBBERS
@@ -17,6 +18,7 @@ from .builder import Builder
 from .ir import PT, RZ, SIGN, Function, Source, Value, number
 from .layout import Layout
 from .patterns import NOTHING
+from .roundings import ROUNDINGS
 from .select_single import (
     INFINITY,
     LEAST,
@@ -53,17 +55,13 @@ def _name(direction: str, flush: bool) -> str:
     return f"__divide_f32_{direction}{'_ftz' * flush}"
 
 
-def _mods(direction: str) -> str:
-    return f".{direction.upper()}" if direction != "rn" else ""
-
-
 def _fused(b: Builder, x: Source, y: Source, z: Source, direction: str = "rn") -> Source:
-    return b.compute("FFMA", x, y, z, mods=_mods(direction))
+    return b.compute("FFMA", x, y, z, round=ROUNDINGS[direction])
 
 
 def _better(b: Builder, x: Source) -> tuple[Source, Source]:
     """The reciprocal of a number in the middle of the range, as it is and rounded to the nearest."""
-    first = b.compute("MUFU", x, mods=".RCP")
+    first = b.compute("MUFU", x, function=MultiFunction.RCP)
     return first, _fused(b, first, _fused(b, sign_changed(x), first, number(ONE)), first)
 
 
@@ -83,12 +81,12 @@ class _Part:
     def __init__(self, b: Builder, x: Source) -> None:
         tiny = below(b, x, LEAST)
         normal = scaled(b, x, TWO_24, tiny)
-        exponent = b.compute("BFE", normal, _EXPONENT, mods=".U32")
+        exponent = b.compute("BFE", normal, _EXPONENT, signed=False)
         self.exponent = where(b, tiny, "IADD", exponent, number(-24))
-        fraction = b.compute("LOP", normal, number(~INFINITY), mods=".AND")
-        self.ordinary = compared(b, ".LT", Source(x.what, absolute=True), number(INFINITY),
-                                 compared(b, ".GT", Source(x.what, absolute=True), RZ))
-        self.value = b.compute("SEL", b.compute("LOP", fraction, number(ONE), mods=".OR"), x, self.ordinary)
+        fraction = b.compute("LOP", normal, number(~INFINITY), operation=Logic.AND)
+        self.ordinary = compared(b, FloatCompare.LT, Source(x.what, absolute=True), number(INFINITY),
+                                 compared(b, FloatCompare.GT, Source(x.what, absolute=True), RZ))
+        self.value = b.compute("SEL", b.compute("LOP", fraction, number(ONE), operation=Logic.OR), x, self.ordinary)
 
 
 def _function(direction: str, flush: bool) -> Function:
@@ -103,19 +101,20 @@ def _function(direction: str, flush: bool) -> Function:
     missing = _fused(b, sign_changed(y.value), nearest, x.value)
     rounded = nearest if direction == "rn" else _fused(b, missing, inverse, nearest, direction)
     power = b.compute("IADD", x.exponent, y.exponent.negate())
-    exponent = b.compute("IADD", b.compute("BFE", rounded, _EXPONENT, mods=".U32"), power)
-    sign = b.compute("LOP", rounded, number(SIGN), mods=".AND")
-    beyond = b.compute("FMUL", b.compute("LOP", sign, number(_LARGE), mods=".OR"), number(_FOUR), mods=_mods(direction))
+    exponent = b.compute("IADD", b.compute("BFE", rounded, _EXPONENT, signed=False), power)
+    sign = b.compute("LOP", rounded, number(SIGN), operation=Logic.AND)
+    beyond = b.compute("FMUL", b.compute("LOP", sign, number(_LARGE), operation=Logic.OR), number(_FOUR),
+                       round=ROUNDINGS[direction])
     small = sign
     if not flush:
         cut = _fused(b, missing, inverse, nearest, "rz")
-        more = compared(b, ".NE", _fused(b, sign_changed(y.value), cut, x.value), RZ)
-        small = b.compute("LOP", _subnormal(b, cut, power, more, sign, direction), sign, mods=".OR")
+        more = compared(b, FloatCompare.NE, _fused(b, sign_changed(y.value), cut, x.value), RZ)
+        small = b.compute("LOP", _subnormal(b, cut, power, more, sign, direction), sign, operation=Logic.OR)
     result = b.compute("IADD", b.compute("SHL", power, number(23)), rounded)
-    result = b.compute("SEL", small, result, b.test(".LT.AND", exponent, number(1)))
-    result = b.compute("SEL", beyond, result, b.test(".GE.AND", exponent, number(_TOP_EXPONENT)))
+    result = b.compute("SEL", small, result, b.test(Compare.LT, exponent, number(1)))
+    result = b.compute("SEL", beyond, result, b.test(Compare.GE, exponent, number(_TOP_EXPONENT)))
     both = b.temporary(True)
-    b.op("PSETP", [both, None], x.ordinary, y.ordinary, PT, mods=".AND.AND")
+    b.op("PSETP", [both, None], x.ordinary, y.ordinary, PT)
     result = b.compute("SEL", result, b.compute("FMUL", x.value, first), Source(both))
     function.results = [b.temporary(fixed=_REGISTERS[0])]
     b.op("MOV", [function.results[0]], result)
@@ -125,21 +124,22 @@ def _function(direction: str, flush: bool) -> Function:
 
 def _subnormal(b: Builder, cut: Source, power: Source, more: Source, sign: Source, direction: str) -> Source:
     """The bits of a subnormal result without its sign, of a significand that is cut off and whether it was more."""
-    exponent = b.compute("IADD", b.compute("BFE", cut, _EXPONENT, mods=".U32"), power)
+    exponent = b.compute("IADD", b.compute("BFE", cut, _EXPONENT, signed=False), power)
     shift = b.compute("IMNMX", b.compute("IADD", number(1), exponent.negate()), number(_SHIFT_LIMIT), PT)
     one_more = b.compute("IADD", shift, number(1))
-    fraction = b.compute("LOP", b.compute("LOP", cut, number(LEAST - 1), mods=".AND"), number(LEAST), mods=".OR")
+    fraction = b.compute("LOP", b.compute("LOP", cut, number(LEAST - 1), operation=Logic.AND), number(LEAST),
+                         operation=Logic.OR)
     significand = b.compute("IADD", b.compute("SHL", fraction, number(1)), b.compute("SEL", number(1), RZ, more))
     if direction == "rn":
-        odd = b.compute("LOP", b.compute("SHR", significand, one_more, mods=".U32"), number(1), mods=".AND")
+        odd = b.compute("LOP", b.compute("SHR", significand, one_more, signed=False), number(1), operation=Logic.AND)
         added = b.compute("IADD", b.compute("IADD", b.compute("SHL", number(1), shift), number(-1)), odd)
     elif direction == "rz":
         added = RZ
     else:
-        outwards = b.test(".LT.AND" if direction == "rm" else ".GE.AND", sign, RZ)
+        outwards = b.test(Compare.LT if direction == "rm" else Compare.GE, sign, RZ)
         added = b.compute("IADD", b.compute("SHL", number(1), one_more), number(-1))
         added = b.compute("SEL", added, RZ, outwards)
-    return b.compute("SHR", b.compute("IADD", significand, added), one_more, mods=".U32")
+    return b.compute("SHR", b.compute("IADD", significand, added), one_more, signed=False)
 
 
 DIVISIONS: Mapping[str, Callable[[], Function]] = {
@@ -151,7 +151,7 @@ DIVISIONS: Mapping[str, Callable[[], Function]] = {
 # Their calls
 
 def _flushed(b: Builder, x: Source, flush: bool) -> Source:
-    return b.compute("FADD", x, NOTHING, mods=".FTZ") if flush else x
+    return b.compute("FADD", x, NOTHING, flush=FloatFlush.FTZ) if flush else x
 
 
 def _quotient(b: Builder, x: Source, y: Source, direction: str, flush: bool) -> Source:
@@ -159,7 +159,7 @@ def _quotient(b: Builder, x: Source, y: Source, direction: str, flush: bool) -> 
     x, y = (b.compute("MOV", _flushed(b, word, flush)) for word in (x, y))
     slow, fast, done = b.new_block("slow"), b.new_block("fast"), b.new_block("done")
     check, result = b.temporary(True), b.temporary()
-    b.op("FCHK", [check], x, y, mods=".DIVIDE")
+    b.op("FCHK", [check], x, y)
     b.end("branch", slow, fast, condition=Source(check))
     b.begin(slow)
     fixed = [b.temporary(fixed=register) for register in _REGISTERS]
@@ -167,7 +167,7 @@ def _quotient(b: Builder, x: Source, y: Source, direction: str, flush: bool) -> 
         b.op("MOV", [value], word)
     given = b.temporary(fixed=_REGISTERS[0])
     name = _name(direction, flush)
-    b.op("CAL", [given], *(Source(value) for value in fixed), text=name, clobbers=STANDARD_CLOBBERS)
+    b.op("CAL", [given], *(Source(value) for value in fixed), symbol=name, clobbers=STANDARD_CLOBBERS)
     b.function.calls.append(name)
     b.op("MOV", [result], Source(given))
     b.end("goto", done)
@@ -181,16 +181,16 @@ def _quotient(b: Builder, x: Source, y: Source, direction: str, flush: bool) -> 
 
 def _rooted(b: Builder, x: Source, direction: str) -> Source:
     """The root; 0 and infinity are their own, as a fused multiply-add would not have it."""
-    small = compared(b, ".LT", x, number(_TWO_MINUS_64))
+    small = compared(b, FloatCompare.LT, x, number(_TWO_MINUS_64))
     normal = scaled(b, x, _TWO_64, small)
-    inverse = b.compute("MUFU", normal, mods=".RSQ")
+    inverse = b.compute("MUFU", normal, function=MultiFunction.RSQ)
     root, half = b.compute("FMUL", normal, inverse), b.compute("FMUL", inverse, number(_HALF))
     error = _fused(b, sign_changed(root), half, number(_HALF))
     root, half = _fused(b, root, error, root), _fused(b, half, error, half)
     for rounding in ("rn", *([] if direction == "rn" else [direction])):
         root = _fused(b, _fused(b, sign_changed(root), root, normal), half, root, rounding)
     root = scaled(b, root, _TWO_MINUS_32, small)
-    itself = compared(b, ".EQ", x, number(INFINITY), compared(b, ".EQ", x, RZ), ".OR")
+    itself = compared(b, FloatCompare.EQ, x, number(INFINITY), compared(b, FloatCompare.EQ, x, RZ), Boolean.OR)
     return b.compute("SEL", x, root, itself)
 
 

@@ -1,10 +1,12 @@
 """Special registers: which the machine has, which the driver has written to constants, which are computed."""
 
+from rtl.isa.kinds import Compare
 from sim.toolchain.ptx.module import SpecialRegister
 
 from .builder import Builder, constant
 from .ir import RZ, Source, number
 from .layout import DriverWord
+from .opcodes import value_of
 
 __all__ = ["special_words"]
 
@@ -23,17 +25,18 @@ def special_words(b: Builder, register: SpecialRegister) -> list[Source]:
     """The words of a special register."""
     name, axis = register.name, register.component
     if name in ("tid", "ctaid"):
-        return [b.compute("S2R", text=f"SR_{name.upper()}.{axis.upper()}")]
+        return [b.compute("S2R", special=value_of("S2R", "special", f"SR_{name.upper()}.{axis.upper()}"))]
     if name in ("ntid", "nctaid"):
         base = DriverWord.NTID if name == "ntid" else DriverWord.NCTAID
         return [constant(0, base + _AXES[axis])]
     if name in _STATE:
-        return [b.compute("S2R", text=_STATE[name])]
+        return [b.compute("S2R", special=value_of("S2R", "special", _STATE[name]))]
     if name in _FIELDS:
         text, field = _FIELDS[name]
-        return [b.compute("BFE", b.compute("S2R", text=text), number(field), mods=".U32")]
+        whole = b.compute("S2R", special=value_of("S2R", "special", text))
+        return [b.compute("BFE", whole, number(field), signed=False)]
     if name in _CLOCKS:
-        return [b.compute("CS2R", text=_CLOCKS[name])]
+        return [b.compute("CS2R", special=value_of("CS2R", "special", _CLOCKS[name]))]
     if name in _LONG_CLOCKS:
         return _long_clock(b, *_LONG_CLOCKS[name])
     if name == "nwarpid":
@@ -53,11 +56,11 @@ def _long_clock(b: Builder, low_name: str, high_name: str) -> list[Source]:
     """A counter of two words. One that has just carried shows a lower word without its top bit: only if that is set the
     upper word, read before, may be old, and is read again.
     """
-    high = b.temporary()
-    b.op("CS2R", [high], text=high_name)
-    low = b.compute("CS2R", text=low_name)
+    high, above = b.temporary(), value_of("CS2R", "special", high_name)
+    b.op("CS2R", [high], special=above)
+    low = b.compute("CS2R", special=value_of("CS2R", "special", low_name))
     small = b.temporary(True)
-    b.compare(small, ".LT.AND", low, RZ)
-    again = b.op("CS2R", [high], text=high_name)
+    b.compare(small, Compare.LT, low, RZ)
+    again = b.op("CS2R", [high], special=above)
     again.guard = Source(small, inverted=True)
     return [low, Source(high)]

@@ -5,12 +5,18 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+from rtl.isa.kinds import Compare
+
 from .dataflow import ending_reads
 from .definitions import Definitions
 from .ir import PT, RZ, Block, Function, Op, Source, Value
 from .layout import aligned
+from .opcodes import opcode
 
 __all__ = ["spill", "spill_predicates"]
+
+_LOAD, _STORE = opcode("LDL"), opcode("STL")
+_IS_NOT_ZERO, _ALL_ONES = opcode("ISETP", (("compare", Compare.NE),)), opcode("PSET")
 
 
 @dataclass(frozen=True)
@@ -36,11 +42,11 @@ def spill(function: Function, values: Iterable[Value], kept: set[Value]) -> None
 
 
 def _loaded(stack: Source, offset: int, copy: Value) -> Op:
-    return Op("LDL", [copy], [stack], offset=offset)
+    return Op(_LOAD, [copy], [stack], offset=offset)
 
 
 def _stored(stack: Source, offset: int, copy: Value) -> Op:
-    return Op("STL", [], [stack, Source(copy)], offset=offset)
+    return Op(_STORE, [], [stack, Source(copy)], offset=offset)
 
 
 def spill_predicates(function: Function, values: Iterable[Value], kept: set[Value],
@@ -68,11 +74,11 @@ def spill_predicates(function: Function, values: Iterable[Value], kept: set[Valu
 
 
 def _unpacked(holder: Value, copy: Value) -> Op:
-    return Op("ISETP", [copy, None], [Source(holder), RZ, PT], ".NE.AND")
+    return Op(_IS_NOT_ZERO, [copy, None], [Source(holder), RZ, PT])
 
 
 def _packed(holder: Value, copy: Value) -> Op:
-    return Op("PSET", [holder], [Source(copy), PT, PT], ".AND.AND")
+    return Op(_ALL_ONES, [holder], [Source(copy), PT, PT])
 
 
 def _uses(function: Function) -> dict[Value, list[tuple[Block, int]]]:

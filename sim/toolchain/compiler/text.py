@@ -10,7 +10,7 @@ from sim.toolchain.source import Label, Operand, Targets
 
 from .abi import FRAME_ALIGNMENT, STACK_POINTER, STANDARD_CLOBBERS
 from .convergence import Plan
-from .emit import InstructionWriter, names_a_copy
+from .encode import InstructionEncoder, names_a_copy
 from .ir import Block, Function, Op, Source, Value
 from .layout import DriverWord, aligned
 
@@ -70,9 +70,9 @@ class FunctionCode:
 
     def statements(self, prefix: str) -> list[Label | Line]:
         """Those of a kernel, in which ``prefix`` stands before the names of functions and tables."""
-        writer = InstructionWriter(self._finished.registers, self._finished.frame, prefix)
+        writer = InstructionEncoder(self._finished.registers, self._finished.frame, prefix)
         return [statement if isinstance(statement, Label) or statement not in self._named
-                else Line(writer.instruction(self._named[statement])) for statement in self._statements]
+                else writer.line(self._named[statement]) for statement in self._statements]
 
 
 class _Writer:
@@ -82,7 +82,7 @@ class _Writer:
         self.finished = finished
         self.function = finished.function
         self.plan = finished.plan
-        self.writer = InstructionWriter(finished.registers, finished.frame, "")
+        self.writer = InstructionEncoder(finished.registers, finished.frame, "")
         self.written: list[Label | Line] = []
         self.stubs: list[Label | Line] = []
         self.named: dict[Line, Op] = {}
@@ -140,7 +140,7 @@ class _Writer:
             self._add("BRX", self._indexed(op.sources[0]), targets=statements.targets((), call=True))
             self.written.append(statements.label(label))
             return
-        line = Line(self.writer.instruction(op))
+        line = self.writer.line(op)
         if names_a_copy(op):
             self.named[line] = op
         self.written.append(line)

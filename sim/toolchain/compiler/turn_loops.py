@@ -6,8 +6,11 @@ that runs a known number of times is written out, if that is not too long.
 
 from dataclasses import replace
 
+from rtl.isa.kinds import Boolean
+
 from .ir import Block, Function, Op, Source, Value
 from .loops import Loop, find_loops
+from .opcodes import RELATIONS
 
 __all__ = ["copied", "first_source", "only_definition", "rotate", "write_out"]
 
@@ -80,23 +83,19 @@ def write_out(function: Function) -> bool:
     return changed
 
 
-_RELATIONS = {"LT": int.__lt__, "LE": int.__le__, "GT": int.__gt__, "GE": int.__ge__, "EQ": int.__eq__,
-              "NE": int.__ne__}
-
-
 def _turns(function: Function, block: Block, entry: Block, before: dict[Block, list[Block]]) -> int | None:
     """How often a loop of one block runs, found by counting."""
     condition = block.condition
     if condition is None or condition.value is None:
         return None
     test = only_definition(block, condition.value)
-    if test is None or test.name != "ISETP" or not test.mods.endswith(".AND") or test.takes_carry:
+    if test is None or test.name != "ISETP" or test.fields["combine"] is not Boolean.AND or test.takes_carry:
         return None
     counter, limit, third = test.sources
     if limit.number is None or counter.value is None or third.value is not None or not counter.plain:
         return None
     step = only_definition(block, counter.value)
-    if step is None or step.name != "IADD" or step.sets_carry or step.takes_carry or step.mods:
+    if step is None or step.name != "IADD" or step.sets_carry or step.takes_carry or not step.opcode.plain:
         return None
     if step.sources[0] != counter or step.sources[1].number is None:
         return None
@@ -104,7 +103,7 @@ def _turns(function: Function, block: Block, entry: Block, before: dict[Block, l
     if first is None or first.number is None:
         return None
     value = first.number
-    relation, signed = _RELATIONS[test.mods[1:3]], ".U32" not in test.mods
+    relation, signed = RELATIONS[test.fields["compare"]], bool(test.fields["signed"])
     stays = block.successors[0] is block
     stepped = block.ops.index(step) < block.ops.index(test)
     for turn in range(1, _MOST_TURNS + 1):

@@ -5,14 +5,18 @@ A wrong answer costs only time: a branch without a place to meet again is right,
 
 from collections.abc import Mapping
 
+from rtl.isa.special_registers import SPECIAL_REGISTER_TEXTS
+
 from .convergence_graph import Shape
 from .ir import Block, Function, Op, Source, Value
 from .loops import Loop
 
 __all__ = ["divergent_blocks"]
 
-_SAME_FOR_ALL = ("SR_CTAID", "SR_VIRT", "SR_SMEMSZ")
-_OWN = frozenset({"CAL", "ICAL", "SHFL", "LDG", "LD", "LDL", "LDS", "ATOM", "ATOMS", "ATOM.CAS", "ATOMS.CAS", "CS2R"})
+_SAME_FOR_ALL = frozenset(value for value, text in SPECIAL_REGISTER_TEXTS.items()
+                          if text.startswith(("SR_CTAID", "SR_VIRT", "SR_SMEMSZ")))
+"""Special registers in which all threads of a block have the same."""
+_OWN = frozenset({"CAL", "ICAL", "SHFL", "LDG", "LD", "LDL", "LDS", "ATOM", "ATOMS", "CS2R"})
 
 
 def divergent_blocks(function: Function, graph: Shape) -> set[Block]:
@@ -51,7 +55,7 @@ def _makes_different(op: Op, different: set[Value]) -> bool:
     if op.name in _OWN:
         return True
     if op.name == "S2R":
-        return not op.text.startswith(_SAME_FOR_ALL)
+        return op.fields["special"] not in _SAME_FOR_ALL
     if op.name in ("VOTE", "B2R"):
         return False
     sources: list[Source] = [*op.sources, *([op.guard] if op.guard is not None else [])]

@@ -7,14 +7,17 @@ threads, so that none of these branches parts them.
 
 from dataclasses import dataclass, replace
 
-from .instructions import ARRIVALS
-from .ir import PT, Block, Constant, Function, Op, Source, Value, number
+from rtl.isa.kinds import Boolean, Compare
+
+from .ir import ADD, PT, Block, Constant, Function, Op, Source, Value, number
+from .opcodes import ARRIVALS, opcode
 from .turn_loops import copied, first_source, only_definition
 
 __all__ = ["unroll"]
 
 _TURNS = 4
 _LONGEST = 40
+_IS_MORE = opcode("ISETP", (("compare", Compare.GT), ("signed", False)))
 _SIDE_EFFECTS_APART = ARRIVALS | {"CAL", "ICAL"}
 
 
@@ -47,13 +50,15 @@ def _counting(block: Block, entry: Block, before: dict[Block, list[Block]]) -> _
     if condition is None or condition.value is None or condition.inverted == (block.successors[0] is block):
         return None
     test = only_definition(block, condition.value)
-    if test is None or test.name != "ISETP" or test.mods not in (".LT.AND", ".LT.U32.AND") or test.results[1]:
+    if test is None or test.name != "ISETP" or test.takes_carry or test.results[1]:
+        return None
+    if test.fields["compare"] is not Compare.LT or test.fields["combine"] is not Boolean.AND:
         return None
     counter, limit, third = test.sources
     if counter.value is None or limit.value is None or third != PT or not counter.plain or not limit.plain:
         return None
     step = only_definition(block, counter.value)
-    if step is None or step.name != "IADD" or step.sets_carry or step.takes_carry or step.mods:
+    if step is None or step.name != "IADD" or step.sets_carry or step.takes_carry or not step.opcode.plain:
         return None
     by = step.sources[1].number
     if step.sources[0] != counter or by is None or not 0 < by < 1 << 8:
@@ -90,7 +95,7 @@ def _tests(count: _Count, less: Value, room: Value) -> list[Op]:
     """Whether there is a turn left, and whether there are four: the difference is right if the first is."""
     left = Value("left")
     counter, line, column = Source(count.counter), count.test.line, count.test.column
-    return [Op("IADD", [left], [count.limit, counter.negate()], line=line, column=column),
+    return [Op(ADD, [left], [count.limit, counter.negate()], line=line, column=column),
             replace(count.test, results=[less, None], sources=[counter, count.limit, PT]),
-            Op("ISETP", [room, None], [Source(left), number((_TURNS - 1) * count.by), Source(less)], ".GT.U32.AND",
+            Op(_IS_MORE, [room, None], [Source(left), number((_TURNS - 1) * count.by), Source(less)],
                line=line, column=column)]

@@ -1,7 +1,6 @@
 """What is known of values at every place: where they are live, which definitions reach a use."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -28,13 +27,15 @@ class Liveness:
         self.function = function
         self.values: list[Value] = []
         self.bit: dict[Value, int] = {}
+        self.effects: dict[Block, list[tuple[int, int]]] = {}
+        """What each operation of a block reads and writes, as long as the operations stay as they are."""
         used: dict[Block, int] = {}
         defined: dict[Block, int] = {}
         for block in function.blocks:
             reads = writes = 0
-            for op in block.ops:
-                reads |= self.read_by(op) & ~writes
-                mask = self.written_by(op)
+            effects = self.effects[block] = [(self.read_by(op), self.written_by(op)) for op in block.ops]
+            for op, (read, mask) in zip(block.ops, effects, strict=True):
+                reads |= read & ~writes
                 if op.replaces:
                     writes |= mask
                 else:
@@ -100,12 +101,13 @@ class Liveness:
     def backwards(self, block: Block) -> Iterator[tuple[int, Op, int]]:
         """The operations from the last one on, each with its index and what is live behind it."""
         live = self.live_out[block] | self.mask(ending_reads(self.function, block))
+        effects = self.effects[block]
         for index in range(len(block.ops) - 1, -1, -1):
             op = block.ops[index]
             yield index, op, live
-            written = self.written_by(op)
+            read, written = effects[index]
             live = live & ~written if op.replaces else live | written
-            live |= self.read_by(op)
+            live |= read
 
     def members(self, mask: int) -> Iterator[Value]:
         """The values of a number's bits."""
@@ -212,13 +214,13 @@ class _Webs:
         for holder, index, value, web in self.uses:
             if isinstance(holder, Block):
                 assert holder.condition is not None
-                holder.condition = replace(holder.condition, what=name(value, web))
+                holder.condition = holder.condition.of(name(value, web))
             elif isinstance(holder, Op):
                 if index < 0:
                     assert holder.guard is not None
-                    holder.guard = replace(holder.guard, what=name(value, web))
+                    holder.guard = holder.guard.of(name(value, web))
                 else:
-                    holder.sources[index] = replace(holder.sources[index], what=name(value, web))
+                    holder.sources[index] = holder.sources[index].of(name(value, web))
         for (op, index), web in self.result_of.items():
             value = op.results[index]
             assert value is not None

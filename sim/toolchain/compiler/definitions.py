@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from .dominance import Places
+from .dominance import Dominators, Places
 from .ir import Block, Function, Op, Source, Value
 
 __all__ = ["Definitions"]
@@ -11,9 +11,9 @@ __all__ = ["Definitions"]
 class Definitions:
     """The operations that define values which are defined once, without a guard that matters."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, dominators: Dominators | None = None) -> None:
         self.function = function
-        self.places = Places(function)
+        self.places = Places(function, dominators)
         self.only: dict[Value, Op] = {}
         uses: list[Value] = []
         again: set[Value] = set(function.parameters)
@@ -25,7 +25,7 @@ class Definitions:
                     if value in self.only or value.fixed is not None or not op.replaces:
                         again.add(value)
                     self.only[value] = op
-                uses += [source.what for source in op.sources if isinstance(source.what, Value)]
+                uses.extend(source.what for source in op.sources if isinstance(source.what, Value))
                 if op.guard is not None and isinstance(op.guard.what, Value):
                     uses.append(op.guard.what)
             if block.condition is not None and block.condition.value is not None:

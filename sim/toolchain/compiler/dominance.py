@@ -42,8 +42,8 @@ class Dominators:
 class Places:
     """Where operations are, and which are passed on every way to which."""
 
-    def __init__(self, function: Function) -> None:
-        self.blocks = Dominators(function)
+    def __init__(self, function: Function, dominators: Dominators | None = None) -> None:
+        self.blocks = dominators or Dominators(function)
         self.at = {op: (block, index) for block in function.blocks for index, op in enumerate(block.ops)}
 
     def append(self, op: Op, block: Block) -> None:

@@ -100,6 +100,10 @@ class Source:
             value = ~value
         return (-value if self.negated else value) & WORD
 
+    def of(self, what: "Value | int | Constant | Global") -> "Source":
+        """Something else with the same done to it."""
+        return Source(what, self.negated, self.inverted, self.absolute, self.part)
+
     def negate(self) -> "Source":
         """The same, negated."""
         return replace(self, negated=not self.negated)

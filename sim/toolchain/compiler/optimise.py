@@ -6,7 +6,6 @@ such, then wherever the value may be used what it is made of has not changed.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cached_property
 
 from rtl.isa.kinds import Boolean, Logic, ProductAddend
@@ -14,6 +13,7 @@ from rtl.isa.kinds import Boolean, Logic, ProductAddend
 from .cleanup import drop_unreachable
 from .dataflow import Liveness, ending_reads
 from .definitions import Definitions
+from .dominance import Dominators
 from .ir import ADD, COPY_PREDICATE, MOVE, PT, RZ, WORD, Block, Function, Op, Source, Value, number, real
 from .opcodes import RELATIONS, Opcode, opcode
 from .operands import fits
@@ -28,7 +28,8 @@ def optimise(function: Function) -> None:
     unchanged = 0
     for step in (_fold_numbers, _propagate, _share, _combine, _remove_dead) * _ROUNDS:
         if step(analysis):
-            analysis = _Analysis(function)
+            # Only guards and branches that numbers decide change the ways between blocks.
+            analysis = _Analysis(function, analysis.dominators if step is not _fold_numbers else None)
             unchanged = 0
             continue
         unchanged += 1
@@ -43,13 +44,19 @@ _STEPS = 5
 class _Analysis:
     """A function, and what is known of it as long as it does not change."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, dominators: Dominators | None = None) -> None:
         self.function = function
+        self._dominators = dominators
+
+    @property
+    def dominators(self) -> Dominators | None:
+        """The dominator tree, if it is known already."""
+        return self.definitions.places.blocks if "definitions" in vars(self) else self._dominators
 
     @cached_property
     def definitions(self) -> Definitions:
         """Its values that are defined once."""
-        return Definitions(self.function)
+        return Definitions(self.function, self._dominators)
 
 
 def _combine(analysis: _Analysis) -> bool:
@@ -59,13 +66,16 @@ def _combine(analysis: _Analysis) -> bool:
 
 # Copies
 
+_COPIES = (MOVE, COPY_PREDICATE)
+
+
 def _copied(op: Op) -> Source | None:
     """What an operation copies into its one result."""
-    if op.sets_carry or op.takes_carry or not op.replaces:
+    if op.opcode not in _COPIES or op.sets_carry or op.takes_carry or not op.replaces:
         return None
-    if op.name == "MOV":
+    if op.opcode is MOVE:
         return op.sources[0]
-    if op.opcode is COPY_PREDICATE and op.results[1] is None and all(
+    if op.results[1] is None and all(
             source.what == 1 and not source.inverted for source in op.sources[1:]):
         return op.sources[0]
     return None
@@ -77,8 +87,8 @@ def _propagate(analysis: _Analysis) -> bool:
     changed = False
 
     def better(source: Source, block: Block, index: int, op_at: Op | None = None, at: int = 0) -> Source | None:
-        op = known.operation(source)
-        if op is None:
+        op = known.only.get(source.what) if isinstance(source.what, Value) else None
+        if op is None or op.opcode not in _COPIES:
             return None
         copied = _copied(op)
         if copied is None or op.results[0] is not source.what:
@@ -127,7 +137,7 @@ def _compose(op: Op | None, at: int, outer: Source, inner: Source) -> Source | N
         return number(inner.what >> 16 if outer.part else inner.what & 0xFFFF)
     if isinstance(inner.what, int) and op is not None and (mask := _mask(op, at)) is not None:
         return number(inner.what & mask)
-    new = replace(outer, what=inner.what)
+    new = outer.of(inner.what)
     if op is not None and op.opcode.single and not _is_predicate(outer):
         return real(new)
     if op is not None and (op.name == "ADD64" or op.sets_carry or op.takes_carry or op.opcode.exact):
@@ -286,7 +296,7 @@ def _copy(result: Value, value: Value, op: Op) -> Op:
 
 
 def _key(op: Op, known: Definitions) -> tuple | None:
-    if op.name == "MOV" or op.guard is not None or op.takes_carry or not op.is_pure or _copied(op) is not None:
+    if op.opcode is MOVE or op.guard is not None or op.takes_carry or not op.is_pure or _copied(op) is not None:
         return None
     for value in op.results:
         if value is not None and value not in known.only:
@@ -309,8 +319,7 @@ def _remove_dead(analysis: _Analysis) -> bool:
         alive = live.live_out[block]
         alive |= live.mask(ending_reads(function, block))
         carry_wanted = False
-        for op in reversed(block.ops):
-            written = live.written_by(op)
+        for op, (read, written) in zip(reversed(block.ops), reversed(live.effects[block]), strict=True):
             needed = alive & written or not (op.opcode.needless or op.sets_carry) or (op.sets_carry and carry_wanted)
             if not needed:
                 changed = True
@@ -328,6 +337,6 @@ def _remove_dead(analysis: _Analysis) -> bool:
                 carry_wanted = True
             kept.append(op)
             alive = alive & ~written if op.replaces else alive | written
-            alive |= live.read_by(op)
+            alive |= read
         block.ops = kept[::-1]
     return changed

@@ -349,6 +349,9 @@ def combine(function: Function, known: Definitions) -> bool:
     """One round of all patterns."""
     changed = False
     for op in function.ops():
-        patterns = (_offset,) if has_offset(op.name) else _PATTERNS.get(op.name, ())
-        changed |= any(pattern(op, known) for pattern in patterns)
+        name = op.opcode.name
+        for pattern in (_offset,) if has_offset(name) else _PATTERNS.get(name, ()):
+            if pattern(op, known):
+                changed = True
+                break
     return changed

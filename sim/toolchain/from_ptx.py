@@ -7,7 +7,7 @@ from sim.collector import collector_off
 
 from .assembler import assemble_statements
 from .compiler import compile_statements
-from .compiler.allocate import REGISTERS
+from .compiler.regalloc.color import REGISTERS
 from .cubin import load
 from .grammar import SourceError
 from .module import Kernel, Module, ProgramError

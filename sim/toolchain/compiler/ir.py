@@ -1,8 +1,8 @@
 """What is between PTX and assembly text: operations on virtual registers of 32 bits.
 
 A 64-bit value is two of them. An operation has the name that its instruction has, or one of a few that stand for
-several instructions (see :mod:`.expand`). Sources may be numbers and constants anywhere until
-:mod:`.legalise` puts what cannot be encoded into registers.
+several instructions (see :mod:`.passes.expand`). Sources may be numbers and constants anywhere until
+:mod:`.passes.legalise` puts what cannot be encoded into registers.
 """
 
 from collections.abc import Iterator

@@ -259,6 +259,12 @@ class Opcode:
     def _modifiers(self) -> tuple:
         return self.forms[0].modifiers if self.forms else ()
 
+    @cached_property
+    def operand_fields(self) -> dict[str, int]:
+        """The values of operands that are no source."""
+        spelled = {modifier.field for modifier in self._modifiers}
+        return {name: code for name, code in self.codes.items() if self.forms and name not in spelled}
+
     @property
     def _volatile(self) -> bool:
         return any(modifier.field == "cache" and modifier.texts[self.codes["cache"]] == ".CV"

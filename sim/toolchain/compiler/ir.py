@@ -36,7 +36,7 @@ SIGN = 0x8000_0000
 """The sign of a number in single precision."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Value:
     """A virtual register: 32 bits, or a predicate. ``fixed`` is the register it must have, if there is one."""
 
@@ -65,7 +65,7 @@ class Global:
     upper: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Source:
     """An operand that is read: a value, a number of 32 bits, a constant or an address, with what is done to it first.
 
@@ -132,7 +132,7 @@ def real(source: Source) -> Source:
     return number(bits ^ (SIGN if source.negated else 0))
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Op:
     """An operation.
 

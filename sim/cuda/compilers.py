@@ -15,7 +15,7 @@ from pathlib import Path
 from sim.cuda.errors import CudaError
 from sim.engine.cache import cache_folder, is_on, store
 from sim.engine.cache import load as load_kept
-from sim.toolchain.compiler.allocate import REGISTERS
+from sim.toolchain.compiler.regalloc.color import REGISTERS
 from sim.toolchain.cuda import CompilerError, cubin_of_ptx
 from sim.toolchain.elf_reader import read_object
 from sim.toolchain.elf_writer import write_object

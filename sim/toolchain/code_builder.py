@@ -14,7 +14,7 @@ from .latency import operation
 from .nvinfo import BRANCH, CALL, LARGEST_WORD, BranchTargets
 from .object_file import CODE_GRANULE
 from .operands import Reference
-from .program import Code, Line, label_place, line_address
+from .program import Code, Emitted, Line, label_place, line_address
 from .schedule import Slot, schedule
 from .scope import CodeScope, FileScope
 from .source import Instruction, Number, SourceError, at_most
@@ -90,6 +90,8 @@ def _is_mnemonic(line: Line, mnemonic: str) -> bool:
 
 def _word(line: Line, address: int, scope: CodeScope, references: list[tuple[int, Reference]]) -> tuple[int, int]:
     """The word and reuse bits of a line; notes what in it is still open."""
+    if isinstance(line.node, Emitted):
+        return line.node.word, 0
     if not isinstance(line.node, Instruction):
         word = line.node.word
         if word >> WORD_BITS:

@@ -17,7 +17,7 @@ from .mnemonics import candidates
 from .operands import Kind, Matcher, MismatchError, Reference, Scope, fitting_kinds, kind_of, predicate_number
 from .source import Instruction, SourceError
 
-__all__ = ["Encoded", "encode"]
+__all__ = ["Encoded", "encode", "legal_form"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def encode(instruction: Instruction, address: int, scope: Scope) -> Encoded:
             settled &= matcher.settled
             continue
         _set_guard(matcher, instruction)
-        if _legal(matcher.word) is choice.form:
+        if legal_form(matcher.word) is choice.form:
             return Encoded(matcher.word, matcher.reuse, matcher.reference, settled and matcher.settled)
     raise _complaint(instruction, given, address, scope)
 
@@ -82,7 +82,7 @@ def _choices(mnemonic: str, count: int) -> tuple[_Choice, ...]:
 
 
 @lru_cache(1 << 16)
-def _legal(word: int) -> Form | None:
+def legal_form(word: int) -> Form | None:
     """The form of a word that the machine does not refuse."""
     form = find(word)
     return None if form is None or form.refuses(form.values(word)) else form

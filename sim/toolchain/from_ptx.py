@@ -7,7 +7,7 @@ from sim.support.garbage_collection import collector_off
 
 from .assembler import assemble_statements
 from .compiler import compile_statements
-from .compiler.allocate import REGISTERS
+from .compiler.regalloc.color import REGISTERS
 from .cubin import load
 from .grammar import SourceError
 from .module import Kernel, Module, ProgramError
@@ -29,13 +29,12 @@ def compiled_object(ptx: PtxModule, name: str, registers: int = REGISTERS) -> Ob
     if not any(function.entry and function.body is not None for function in ptx.functions.values()) \
             and not ptx.refused:
         raise ProgramError(f"{name}: has no entry")
-    statements = compile_statements(ptx, registers)
     try:
-        return assemble_statements(statements, name)
+        return assemble_statements(compile_statements(ptx, registers), name)
     except ProgramError as error:
-        if not isinstance(error.__cause__, SourceError):
+        place = error if isinstance(error, SourceError) else error.__cause__
+        if not isinstance(place, SourceError):
             raise
-        place = error.__cause__
         raise CompilerFaultError(f"{name}:{place.line}:{place.column}: this is compiled wrong, which is an error of "
                                  f"this project: {place}") from error
 

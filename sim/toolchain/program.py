@@ -18,6 +18,7 @@ from .nvinfo import LARGEST_PARAMETER, LARGEST_WORD
 from .object_file import ALIGNMENTS, PARAMETER_BASE, Binding, Role, Section, SectionKind
 from .operands import NEXT, is_reserved
 from .source import Instruction, Leaf, Number, Raw, SourceError, Statement, at_most
+from .spelling import spell
 
 __all__ = [
     "BANK_BYTES",
@@ -26,6 +27,7 @@ __all__ = [
     "ZERO",
     "AssemblyProgram",
     "Code",
+    "Emitted",
     "Line",
     "Memory",
     "Parameter",
@@ -68,11 +70,29 @@ def label_place(index: int) -> int:
     return line_address(index) - (0 if index % GROUP_INSTRUCTIONS else INSTRUCTION_BYTES)
 
 
+@dataclass(frozen=True)
+class Emitted:
+    """An instruction that a compiler encoded itself, for what stands at ``line`` and ``column`` of its source."""
+
+    word: int
+    line: int | None = None
+    column: int | None = None
+    control: None = None
+
+    @property
+    def token(self) -> "Emitted":
+        """Where it stands."""
+        return self
+
+    def __str__(self) -> str:
+        return spell(self.word)
+
+
 @dataclass(eq=False)
 class Line:
     """An instruction and what is known of it beside its text."""
 
-    node: Instruction | Raw
+    node: Instruction | Raw | Emitted
     marks: frozenset[str] = frozenset()
     encoded: Encoded | None = None
     """What it is encoded to wherever it stands, once that is known: several kernels may share a line."""
@@ -266,7 +286,7 @@ class _Collector:
             piece.size = piece.data_size
         return self.program
 
-    def _open(self, token: Leaf) -> Code:
+    def _open(self, token: Leaf | Emitted) -> Code:
         """The open kernel or function."""
         if self.code is None:
             raise SourceError(token, f"{token} stands outside of any kernel: expected .kernel before it")

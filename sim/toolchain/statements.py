@@ -1,4 +1,4 @@
-"""Statements of the assembler, made without text: what a compiler emits.
+"""Statements of the assembler, made without text: what a compiler emits beside the words that it encodes itself.
 
 They are the nodes that :func:`sim.toolchain.source.parse` makes of the same text, which ``str`` gives.
 """
@@ -12,7 +12,6 @@ from rtl.isa.syntax import PT, RZ
 
 from .operands import NEXT
 from .source import (
-    Absolute,
     AddressByte,
     Amount,
     Bank,
@@ -39,9 +38,9 @@ from .source import (
     Variable,
 )
 
-__all__ = ["absolute", "address_byte", "amount", "bank", "constant", "data", "function", "generic", "guard", "half",
-           "indexed", "info", "instruction", "kernel", "label", "memory", "name", "number", "parameter", "predicate",
-           "register", "shared", "signed", "targets", "total", "variable", "with_suffix", "zeros"]
+__all__ = ["address_byte", "amount", "bank", "constant", "data", "function", "generic", "guard", "half", "indexed",
+           "info", "instruction", "kernel", "label", "memory", "name", "number", "parameter", "register", "shared",
+           "targets", "total", "variable", "zeros"]
 
 _NO_SIGNS = Signs([])
 
@@ -64,13 +63,6 @@ def register(index: int, suffix: str) -> Operand:
 
 def _register_name(index: int) -> str:
     return "RZ" if index == RZ else f"R{index}"
-
-
-@cache
-def predicate(index: int, inverted: bool) -> Operand:
-    """A predicate, or its opposite."""
-    core = Sum([_word(_predicate_name(index))])
-    return Operand(Signs([Token("SIGN", "!")]) if inverted else _NO_SIGNS, core)
 
 
 def _predicate_name(index: int) -> str:
@@ -123,26 +115,6 @@ def constant(bank: int, *place: str | int) -> Operand:
 def half(symbol: str, addend: int, upper: bool) -> Operand:
     """Half of the address of a symbol."""
     return Operand(_NO_SIGNS, Half(Token("HALF", f"32@{'hi' if upper else 'lo'}"), total(symbol, addend)))
-
-
-def absolute(inner: Operand) -> Operand:
-    """``|operand|``"""
-    return Operand(_NO_SIGNS, Absolute(inner))
-
-
-@cache
-def _signs(text: str) -> Signs:
-    return Signs([Token("SIGN", sign) for sign in text])
-
-
-def signed(signs: str, inner: Operand) -> Operand:
-    """An operand that has no signs, with signs before it."""
-    return Operand(_signs(signs), inner.core, inner.suffix)
-
-
-def with_suffix(inner: Operand, suffix: str) -> Operand:
-    """A number or constant, with a part behind it where ``suffix`` names one."""
-    return Operand(inner.signs, inner.core, Token("SUFFIX", suffix)) if suffix else inner
 
 
 @cache

@@ -8,8 +8,8 @@ from sim.launch import Launch, prepare
 from sim.launch.memory import Memory
 from sim.toolchain.assembler import assemble
 from sim.toolchain.compiler import compile_module
-from sim.toolchain.compiler.allocate import REGISTERS
 from sim.toolchain.compiler.layout import HANDLE_BYTES
+from sim.toolchain.compiler.regalloc.color import REGISTERS
 from sim.toolchain.cubin import load
 from sim.toolchain.module import Module
 from sim.toolchain.object_file import ObjectFile

@@ -1,6 +1,5 @@
 """Every instruction with every kind of operand: numbers at the ends of all fields, written or known by propagation."""
 
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -15,7 +14,7 @@ from sim.toolchain.from_ptx import CompilerFaultError, compiled_object
 from sim.toolchain.program import Line
 from sim.toolchain.ptx.front_end import parse_ptx
 from sim.toolchain.ptx.module import PtxModule
-from sim.toolchain.source import Instruction, Statement
+from sim.toolchain.source import Statement
 from testbench.compiler.every_form import (
     THREAD_BYTES,
     WHOLE,
@@ -189,11 +188,21 @@ def test_what_the_assembler_refuses_names_the_line_of_the_ptx(monkeypatch):
     def wrong(module: PtxModule, registers: int) -> list[Statement | Line]:
         found = real(module, registers)
         for item in found:
-            if isinstance(item, Line) and isinstance(item.node, Instruction) and item.node.mnemonic == "BAR.SYNC":
-                item.node = replace(item.node, operands=[statements.number(0x333)])
+            if isinstance(item, Line) and str(item.node).startswith("BAR.SYNC"):
+                item.node = statements.instruction("BAR.SYNC", [statements.number(0x333)], line=item.node.token.line,
+                                                   column=item.node.token.column)
         return found
 
     monkeypatch.setattr(from_ptx, "compile_statements", wrong)
     with pytest.raises(CompilerFaultError, match=r"^t\.ptx:8:1: this is compiled wrong, which is an error of this "
                                                  r"project: 0x333 "):
+        compiled_object(module, "t.ptx")
+
+
+def test_what_no_instruction_fits_names_the_line_of_the_ptx(monkeypatch):
+    """An error of the compiler, made here: a number that should have been loaded to a register."""
+    module = text.module_of(text.KERNEL + "\nlop3.b32 r0, t, 0x12345678, t, 0x3c; st.global.u32 [d1], r0;\n ret; }")
+    monkeypatch.setattr("sim.toolchain.compiler.compiler.legalise", lambda function: None)
+    with pytest.raises(CompilerFaultError, match=r"^t\.ptx:8:1: this is compiled wrong, which is an error of this "
+                                                 r"project: LOP3.LUT.* 0x12345678 does not fit"):
         compiled_object(module, "t.ptx")

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from sim.toolchain.compiler.graphs import immediate_dominators, reachable, strongly_connected_components
+from sim.toolchain.compiler.analysis.graphs import immediate_dominators, reachable, strongly_connected_components
 
 _Graph = dict[int, list[int]]
 

@@ -9,8 +9,8 @@ import pytest
 from sim.checks.benchmarks.large_programs import LARGE_PROGRAMS
 from sim.toolchain.assembler import assemble, assemble_statements
 from sim.toolchain.compiler import compile_module, compile_statements
+from sim.toolchain.compiler.analysis.loops import find_loops
 from sim.toolchain.compiler.ir import Block, Function
-from sim.toolchain.compiler.loops import find_loops
 from sim.toolchain.cubin import load
 from sim.toolchain.module import Module
 from sim.toolchain.ptx.front_end import parse_ptx

@@ -1,5 +1,6 @@
-"""What the compiler hands to the assembler is what its text says."""
+"""What the compiler hands to the assembler, words and statements, is what its listing says."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,9 +8,9 @@ import pytest
 from sim.toolchain.assembler import assemble, assemble_statements
 from sim.toolchain.compiler import compile_module, compile_statements
 from sim.toolchain.elf_writer import write_object
-from sim.toolchain.program import Line
+from sim.toolchain.program import Emitted, Line
 from sim.toolchain.ptx.front_end import parse_ptx, read_ptx
-from sim.toolchain.source import parse
+from sim.toolchain.source import Instruction
 from testbench.programs import PROGRAMS
 from testbench.ptx.text import HEADER
 
@@ -43,7 +44,18 @@ def test_a_file_assembles_alike_from_statements_and_from_their_text(path):
     assert write_object(direct) == write_object(assemble(compile_module(module), "file"))
 
 
-def test_statements_are_the_nodes_of_their_text():
+def test_every_kind_of_operand_is_assembled_alike_from_words_and_from_the_listing():
     module = parse_ptx(_SPELLINGS, "test.ptx")
-    statements = [item.node if isinstance(item, Line) else item for item in compile_statements(module)]
-    assert statements == parse(compile_module(module))
+    direct = assemble_statements(compile_statements(module), "file")
+    assert write_object(direct) == write_object(assemble(compile_module(module), "file"))
+
+
+def test_only_what_names_something_is_a_statement():
+    """All else is encoded by the compiler itself."""
+    named = {str(item.node.mnemonic) for item in compile_statements(parse_ptx(_SPELLINGS, "test.ptx"))
+             if isinstance(item, Line) and isinstance(item.node, Instruction)}
+    emitted = {str(item.node) for item in compile_statements(parse_ptx(_SPELLINGS, "test.ptx"))
+               if isinstance(item, Line) and isinstance(item.node, Emitted)}
+    assert named == {"EXIT", "IADD32I", "MOV", "MOV32I", "SSY", "SYNC"}
+    for name in ("FSETP", "XMAD", "SHFL", "STG", "BAR"):
+        assert any(re.match(rf"(@\S+ )?{name}\b", text) for text in emitted), name

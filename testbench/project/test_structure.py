@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.toolchain.compiler.graphs import strongly_connected_components
+from sim.toolchain.compiler.analysis.graphs import strongly_connected_components
 
 ROOT = Path(__file__).parents[2]
 UNITS = ("barrier", "convert", "crs", "execute", "fetch", "flow", "host", "issue", "launch", "memory", "trap")

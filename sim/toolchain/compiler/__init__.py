@@ -4,23 +4,16 @@
 module              content
 =================== =============================================================================================
 compiler            all passes in order: :func:`compile_statements`, :func:`compile_module`
-ir                  what they work on: operations on virtual registers of 32 bits, in blocks
-instructions        how each operation is written, and what it can encode
-builder, select_*   instruction selection, by groups of PTX opcodes (with special, long_division)
+ir                  operations on virtual registers of 32 bits, in basic blocks
+opcodes, operands   what operations do, as the instruction table has it; what each can encode
 abi, layout         how functions are called; where variables are
-dataflow            liveness, names of their own for each meaning of a register
-graphs              dominators and strongly connected components of any graph
-dominance, loops    what is passed on every way to what; natural loops
-cleanup             blocks that do nothing
-carry               carries that outlive the condition code
-turn_loops, unroll  tests at loops' ends, loops written out, four turns at a time
-optimise, patterns  copies, numbers, equal and dead operations; what one instruction does together (with definitions)
-expand, division    operations that stand for several instructions (with emitter)
-legalise            constants that cannot be encoded go into registers
-predicate, hoist    short bodies under guards; what is the same each turn before the loop
-convergence         where divergent threads meet again (with convergence_graph, uniform)
-allocate, spill     registers (with interference, neighbours, pressure)
-emit, text          instructions of the assembler: operations, functions; program_text: all around them
+select              instruction selection, by groups of PTX opcodes, with the division functions
+analysis            graphs, dominators, post-dominators, loops, liveness, single definitions, divergence
+passes              simplify_cfg, carry, rotate, full_unroll, unroll, webs, optimise (constant_folding,
+                    constant_propagation, cse, combine, dead_code), expand, legalise, if_conversion, licm,
+                    reconvergence
+regalloc            register groups, interference, coalesce, pressure, color, spill
+emit                words, functions, programs of the assembler
 =================== =============================================================================================
 
 Ours, where neither PTX nor the machine decides:
@@ -35,7 +28,7 @@ Ours, where neither PTX nor the machine decides:
   a function that calls itself counts 32 times.
 """
 
-from .builder import CompileError
 from .compiler import compile_module, compile_statements
+from .select.builder import CompileError
 
 __all__ = ["CompileError", "compile_module", "compile_statements"]

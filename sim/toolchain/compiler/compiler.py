@@ -6,29 +6,30 @@ from sim.toolchain.ptx.module import Linkage, PtxModule
 from sim.toolchain.source import Statement
 
 from .abi import STANDARD_CLOBBERS
-from .allocate import REGISTERS, allocate
-from .builder import CompileError
-from .carry import keep_carries
-from .cleanup import clean, skip_empty
-from .convergence import plan
-from .dataflow import reaching_webs
-from .double_division import DOUBLE_DIVISIONS
-from .expand import expand
-from .graphs import strongly_connected_components
-from .hoist import hoist
+from .analysis.graphs import strongly_connected_components
+from .analysis.loops import add_preheaders
+from .emit.functions import Finished
+from .emit.program import CallGraph, kernel_statements, module_statements
 from .ir import Function
 from .layout import Layout
-from .legalise import legalise
-from .long_division import DIVIDE, division_function
-from .loops import add_preheaders
-from .optimise import optimise
-from .predicate import predicate
-from .program_text import CallGraph, kernel_statements, module_statements
-from .select_flow import select_function
-from .single_division import DIVISIONS
-from .text import Finished
-from .turn_loops import rotate, write_out
-from .unroll import unroll
+from .passes.carry import keep_carries
+from .passes.expand import expand
+from .passes.full_unroll import unroll_fully
+from .passes.if_conversion import if_convert
+from .passes.legalise import legalise
+from .passes.licm import hoist_invariants
+from .passes.optimise import optimise
+from .passes.reconvergence import plan
+from .passes.rotate import rotate
+from .passes.simplify_cfg import simplify_cfg, skip_empty
+from .passes.unroll import unroll
+from .passes.webs import reaching_webs
+from .regalloc.color import REGISTERS, allocate
+from .select.builder import CompileError
+from .select.double_division import DOUBLE_DIVISIONS
+from .select.functions import select_function
+from .select.long_division import DIVIDE, division_function
+from .select.single_division import DIVISIONS
 
 __all__ = ["compile_module", "compile_statements"]
 
@@ -123,27 +124,27 @@ def _find_standard(layout: Layout, functions: dict[str, Function], graph: CallGr
 def _compile(function: Function, finished: dict[str, Finished], registers: int) -> Finished:
     """One function through all passes."""
     for op in function.ops():
-        if op.name == "CAL" and op.text in finished and not finished[op.text].function.standard:
-            op.clobbers = finished[op.text].function.clobbers
-    clean(function)
+        if op.name == "CAL" and op.symbol in finished and not finished[op.symbol].function.standard:
+            op.clobbers = finished[op.symbol].function.clobbers
+    simplify_cfg(function)
     keep_carries(function)
     rotate(function)
-    clean(function)
-    write_out(function)
-    clean(function)
+    simplify_cfg(function)
+    unroll_fully(function)
+    simplify_cfg(function)
     unroll(function)
-    clean(function)
+    simplify_cfg(function)
     reaching_webs(function)
     optimise(function)
-    clean(function)
+    simplify_cfg(function)
     expand(function)
     optimise(function)
     legalise(function)
-    clean(function)
-    predicate(function)
-    clean(function)
+    simplify_cfg(function)
+    if_convert(function)
+    simplify_cfg(function)
     add_preheaders(function)
-    hoist(function)
+    hoist_invariants(function)
     made = plan(function)
     result = Finished.of(function, allocate(function, registers), made)
     skip_empty(function, made)

@@ -1,14 +1,19 @@
 """What is between PTX and assembly text: operations on virtual registers of 32 bits.
 
 A 64-bit value is two of them. An operation has the name that its instruction has, or one of a few that stand for
-several instructions (see :mod:`.expand`). Sources may be numbers and constants anywhere until
-:mod:`.legalise` puts what cannot be encoded into registers.
+several instructions (see :mod:`.passes.expand`). Sources may be numbers and constants anywhere until
+:mod:`.passes.legalise` puts what cannot be encoded into registers.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from .opcodes import Fields, Opcode, Shape, opcode
+
 __all__ = [
+    "ADD",
+    "COPY_PREDICATE",
+    "MOVE",
     "PT",
     "RZ",
     "SIGN",
@@ -31,7 +36,7 @@ SIGN = 0x8000_0000
 """The sign of a number in single precision."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Value:
     """A virtual register: 32 bits, or a predicate. ``fixed`` is the register it must have, if there is one."""
 
@@ -60,7 +65,7 @@ class Global:
     upper: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Source:
     """An operand that is read: a value, a number of 32 bits, a constant or an address, with what is done to it first.
 
@@ -95,6 +100,10 @@ class Source:
             value = ~value
         return (-value if self.negated else value) & WORD
 
+    def of(self, what: "Value | int | Constant | Global") -> "Source":
+        """Something else with the same done to it."""
+        return Source(what, self.negated, self.inverted, self.absolute, self.part)
+
     def negate(self) -> "Source":
         """The same, negated."""
         return replace(self, negated=not self.negated)
@@ -111,6 +120,8 @@ def number(value: int) -> Source:
 
 RZ = Source(0)
 PT = Source(1)
+MOVE, ADD, COPY_PREDICATE = opcode("MOV"), opcode("IADD"), opcode("PSETP")
+"""What many passes make: a copy, a sum, and a copy of a predicate (its conjunction with two that are true)."""
 
 
 def real(source: Source) -> Source:
@@ -121,36 +132,55 @@ def real(source: Source) -> Source:
     return number(bits ^ (SIGN if source.negated else 0))
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Op:
     """An operation.
 
     Attributes:
-        name: The mnemonic without modifiers, or a name of :mod:`.expand`.
-        results, sources: What is written, None where nobody wants it, and what is read; the order is that of
-            :mod:`.instructions`.
-        mods: The mnemonic's modifiers as they are printed: ``.U32``.
+        opcode: What it does.
+        results, sources: What is written, None where nobody wants it, and what is read, in the table's order.
         sets_carry, takes_carry: Whether CC is written (``.CC``) and read (``.X``).
         guard: The predicate that lets threads take part.
         fresh: Of a guarded operation: what its results held before is not needed.
-        offset: Of an address.
-        text: An operand that is no register: special register, barrier number, label.
+        offset: Of an address. ``in_caller``: behind the function's own frame.
+        symbol: The function that is called, or the table that is read.
+        clobbers: Registers that a call changes beside its results.
         line, column: Where the PTX has it.
     """
 
-    name: str
+    opcode: Opcode
     results: list[Value | None]
     sources: list[Source]
-    mods: str = ""
     sets_carry: bool = False
     takes_carry: bool = False
     guard: Source | None = None
     fresh: bool = False
     offset: int = 0
-    text: str = ""
+    in_caller: bool = False
+    symbol: str = ""
     line: int = 0
     column: int = 0
     clobbers: frozenset[int] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """The name of what it does."""
+        return self.opcode.name
+
+    @property
+    def fields(self) -> Fields:
+        """The values of its modifiers."""
+        return self.opcode.fields
+
+    @property
+    def shape(self) -> Shape:
+        """The roles of its operands."""
+        return self.opcode.shape(len(self.results), len(self.sources))
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether it does nothing but compute its results, the same each time."""
+        return self.opcode.pure and not self.sets_carry
 
     def reads(self) -> list[Value]:
         """All values that it reads, the guard's too."""
@@ -171,8 +201,8 @@ class Op:
     def __repr__(self) -> str:
         guard = f"@{'!' if self.guard.inverted else ''}{self.guard.what} " if self.guard is not None else ""
         sources = ", ".join(f"{'-' * s.negated}{'~' * s.inverted}{s.what}{s.part}" for s in self.sources)
-        mods = f"{self.mods}{'.X' * self.takes_carry}{'.CC' * self.sets_carry}"
-        return f"{guard}{self.name}{mods} {self.results} <- {sources} {self.text}"
+        carry = f"{'.X' * self.takes_carry}{'.CC' * self.sets_carry}"
+        return f"{guard}{self.opcode}{carry} {self.results} <- {sources} {self.symbol}".rstrip()
 
 
 @dataclass(eq=False)
@@ -236,7 +266,7 @@ class Function:
 
     def recurses(self, block: Block) -> bool:
         """Whether a block has a call that may lead to this function again."""
-        return not self.entry and any(op.name == "ICAL" or (op.name == "CAL" and op.text in self.circle)
+        return not self.entry and any(op.name == "ICAL" or (op.name == "CAL" and op.symbol in self.circle)
                                       for op in block.ops)
 
     def predecessors(self) -> dict[Block, list[Block]]:

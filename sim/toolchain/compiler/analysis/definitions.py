@@ -1,0 +1,60 @@
+"""Single definitions: values that are defined once, and what defines them (as in SSA)."""
+
+from collections import Counter
+
+from sim.toolchain.compiler.ir import Block, Function, Op, Source, Value
+
+from .dominators import Dominators, Places
+
+__all__ = ["Definitions"]
+
+
+class Definitions:
+    """The operations that define values which are defined once, without a guard that matters."""
+
+    def __init__(self, function: Function, dominators: Dominators | None = None) -> None:
+        self.function = function
+        self.places = Places(function, dominators)
+        self.only: dict[Value, Op] = {}
+        uses: list[Value] = []
+        again: set[Value] = set(function.parameters)
+        for block in function.blocks:
+            for op in block.ops:
+                for value in op.results:
+                    if value is None:
+                        continue
+                    if value in self.only or value.fixed is not None or not op.replaces:
+                        again.add(value)
+                    self.only[value] = op
+                uses.extend(source.what for source in op.sources if isinstance(source.what, Value))
+                if op.guard is not None and isinstance(op.guard.what, Value):
+                    uses.append(op.guard.what)
+            if block.condition is not None and block.condition.value is not None:
+                uses.append(block.condition.value)
+        for value in again:
+            self.only.pop(value, None)
+        self.uses = Counter(uses)
+
+    def operation(self, source: Source) -> Op | None:
+        """What defines a source, if that is one operation."""
+        return self.only.get(source.what) if isinstance(source.what, Value) else None
+
+    def used(self, op: Op) -> int:
+        """How often an operation's first result is used."""
+        return self.uses[op.results[0]] if op.results[0] is not None else 0
+
+    def steady(self, source: Source, at: Op) -> bool:
+        """Whether a source of an operation is the same wherever the operation's result is used."""
+        value = source.what
+        if not isinstance(value, Value) or value is self.function.stack:
+            return True
+        op = self.only.get(value)
+        return op is not None and self.places.dominates(op, *self.places.at[at])
+
+    def same(self, source: Source, at: Op, block: Block, index: int) -> bool:
+        """Whether a source of an operation is still the same at a place behind it."""
+        if self.steady(source, at):
+            return True
+        own, position = self.places.at[at]
+        return (own is block and source.value is not None and source.value.fixed is None
+                and not any(source.what in op.results for op in block.ops[position:index]))

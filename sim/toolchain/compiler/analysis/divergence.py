@@ -1,0 +1,81 @@
+"""Which branches all threads of a warp take the same way, as far as that can be told.
+
+A wrong answer costs only time: a branch without a place to meet again is right, whoever takes it.
+"""
+
+from collections.abc import Mapping
+
+from rtl.isa.special_registers import SPECIAL_REGISTER_TEXTS
+from sim.toolchain.compiler.ir import Block, Function, Op, Source, Value
+
+from .loops import Loop
+from .post_dominators import Shape
+
+__all__ = ["divergent_blocks"]
+
+_SAME_FOR_ALL = frozenset(value for value, text in SPECIAL_REGISTER_TEXTS.items()
+                          if text.startswith(("SR_CTAID", "SR_VIRT", "SR_SMEMSZ")))
+"""Special registers in which all threads of a block have the same."""
+_OWN = frozenset({"CAL", "ICAL", "SHFL", "LDG", "LD", "LDL", "LDS", "ATOM", "ATOMS", "CS2R"})
+
+
+def divergent_blocks(function: Function, graph: Shape) -> set[Block]:
+    """The blocks at whose end threads may part."""
+    definitions: dict[Value, list[tuple[Block, Op]]] = {}
+    for block in function.blocks:
+        for op in block.ops:
+            for value in op.writes():
+                definitions.setdefault(value, []).append((block, op))
+    different: set[Value] = set(function.parameters)
+    parting: set[Block] = set()
+    while True:
+        apart = graph.blocks_apart(parting)
+        before = len(different), len(parting)
+        for value, places in definitions.items():
+            if value not in different and _differs(places, different, apart):
+                different.add(value)
+        _leave_loops(function, graph, definitions, different, parting)
+        for block in function.blocks:
+            condition = block.condition
+            if (condition is not None and not block.uniform and len(set(block.successors)) > 1
+                    and condition.value in different):
+                parting.add(block)
+        if (len(different), len(parting)) == before:
+            return parting
+
+
+def _differs(places: list[tuple[Block, Op]], different: set[Value], apart: set[Block]) -> bool:
+    """Whether threads may hold different values."""
+    if len(places) > 1 and any(block in apart for block, _ in places):
+        return True
+    return any(_makes_different(op, different) for _, op in places)
+
+
+def _makes_different(op: Op, different: set[Value]) -> bool:
+    if op.name in _OWN:
+        return True
+    if op.name == "S2R":
+        return op.fields["special"] not in _SAME_FOR_ALL
+    if op.name in ("VOTE", "B2R"):
+        return False
+    sources: list[Source] = [*op.sources, *([op.guard] if op.guard is not None else [])]
+    # Where the carry comes from is not looked up.
+    return op.takes_carry or any(source.value in different for source in sources)
+
+
+def _leave_loops(function: Function, graph: Shape, definitions: Mapping[Value, list[tuple[Block, Op]]],
+                 different: set[Value], parting: set[Block]) -> None:
+    """What is defined in a loop that threads leave at different times differs behind it."""
+    leaving = graph.left_apart(parting)
+    if not leaving:
+        return
+    around: dict[Block, set[Loop]] = {block: set() for block in function.blocks}
+    for loop in leaving:
+        for block in loop.blocks:
+            around[block].add(loop)
+    for block in function.blocks:
+        used = {value for op in block.ops for value in op.reads()}
+        if block.condition is not None and block.condition.value is not None:
+            used.add(block.condition.value)
+        different |= {value for value in used - different
+                      if not all(around[place] <= around[block] for place, _ in definitions.get(value, []))}

@@ -1,0 +1,127 @@
+"""Liveness: the values that are needed behind each place (backward data flow)."""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from sim.toolchain.compiler.ir import Block, Function, Op, Value
+
+__all__ = ["Liveness", "ending_reads"]
+
+_FEW = 16
+"""Fewer bits than these are found one by one."""
+
+
+def ending_reads(function: Function, block: Block) -> Iterator[Value]:
+    """The values that a block's ending reads."""
+    if block.condition is not None and isinstance(block.condition.what, Value):
+        yield block.condition.what
+    if block.ending == "ret":
+        yield from function.results
+
+
+class Liveness:
+    """The values that are live, as bits of a number; ``bit`` has the bit of each value."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.values: list[Value] = []
+        self.bit: dict[Value, int] = {}
+        self.effects: dict[Block, list[tuple[int, int]]] = {}
+        """What each operation of a block reads and writes, as long as the operations stay as they are."""
+        used: dict[Block, int] = {}
+        defined: dict[Block, int] = {}
+        for block in function.blocks:
+            reads = writes = 0
+            effects = self.effects[block] = [(self.read_by(op), self.written_by(op)) for op in block.ops]
+            for op, (read, mask) in zip(block.ops, effects, strict=True):
+                reads |= read & ~writes
+                if op.replaces:
+                    writes |= mask
+                else:
+                    reads |= mask & ~writes
+            used[block] = reads | self.mask(ending_reads(function, block)) & ~writes
+            defined[block] = writes
+        self.live_in = dict(used)
+        self.live_out = dict.fromkeys(function.blocks, 0)
+        self._solve(used, defined)
+
+    def mask(self, values: Iterable[Value]) -> int:
+        """The bits of some values."""
+        found = 0
+        for value in values:
+            found |= self.bit.get(value) or self._new(value)
+        return found
+
+    def _new(self, value: Value) -> int:
+        """The bit of a value that had none."""
+        bit = self.bit[value] = 1 << len(self.values)
+        self.values.append(value)
+        return bit
+
+    def read_by(self, op: Op) -> int:
+        """The bits of the values that an operation reads, its guard's too."""
+        found = 0
+        for source in op.sources:
+            what = source.what
+            if isinstance(what, Value):
+                found |= self.bit.get(what) or self._new(what)
+        if op.guard is not None and isinstance(op.guard.what, Value):
+            found |= self.bit.get(op.guard.what) or self._new(op.guard.what)
+        return found
+
+    def written_by(self, op: Op) -> int:
+        """The bits of the values that an operation writes."""
+        found = 0
+        for value in op.results:
+            if value is not None:
+                found |= self.bit.get(value) or self._new(value)
+        return found
+
+    def _solve(self, used: dict[Block, int], defined: dict[Block, int]) -> None:
+        """Finds the smallest sets: a block is looked at again when more is live at the begin of one behind it."""
+        predecessors = self.function.predecessors()
+        waiting = list(self.function.blocks)
+        pending = set(waiting)
+        while waiting:
+            block = waiting.pop()
+            pending.discard(block)
+            out = 0
+            for successor in block.successors:
+                out |= self.live_in[successor]
+            self.live_out[block] = out
+            into = used[block] | out & ~defined[block]
+            if into != self.live_in[block]:
+                self.live_in[block] = into
+                for predecessor in predecessors[block]:
+                    if predecessor not in pending:
+                        pending.add(predecessor)
+                        waiting.append(predecessor)
+
+    def backwards(self, block: Block) -> Iterator[tuple[int, Op, int]]:
+        """The operations from the last one on, each with its index and what is live behind it."""
+        live = self.live_out[block] | self.mask(ending_reads(self.function, block))
+        effects = self.effects[block]
+        for index in range(len(block.ops) - 1, -1, -1):
+            op = block.ops[index]
+            yield index, op, live
+            read, written = effects[index]
+            live = live & ~written if op.replaces else live | written
+            live |= read
+
+    def members(self, mask: int) -> Iterator[Value]:
+        """The values of a number's bits."""
+        if mask.bit_count() < _FEW:
+            while mask:
+                low = mask & -mask
+                yield self.values[low.bit_length() - 1]
+                mask ^= low
+            return
+        for number in self.numbers(mask).tolist():
+            yield self.values[number]
+
+    @staticmethod
+    def numbers(mask: int) -> np.ndarray:
+        """Which bits of a number are set."""
+        content = np.frombuffer(mask.to_bytes(-(-mask.bit_length() // 8), "little"), np.uint8)
+        return np.flatnonzero(np.unpackbits(content, bitorder="little"))

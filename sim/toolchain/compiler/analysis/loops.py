@@ -1,0 +1,85 @@
+"""The loops of a function: natural ones, with one header that all ways into them pass."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sim.toolchain.compiler.ir import Block, Function
+
+from .dominators import Dominators
+
+__all__ = ["Loop", "add_preheaders", "block_weights", "find_loops", "innermost"]
+
+_DEEPEST = 4
+"""Loops in more loops than these are taken to be executed as often as in these."""
+
+
+@dataclass(eq=False)
+class Loop:
+    """A loop. ``parent`` is the one around it, None at the top; ``depth`` is 1 there."""
+
+    header: Block
+    blocks: set[Block] = field(default_factory=set)
+    parent: "Loop | None" = None
+    depth: int = 1
+
+    def exits(self) -> list[tuple[Block, Block]]:
+        """The ways out of it: from, to."""
+        return [(block, successor) for block in self.blocks for successor in block.successors
+                if successor not in self.blocks]
+
+
+def find_loops(function: Function) -> list[Loop]:
+    """All natural loops, outer ones before inner ones."""
+    predecessors = function.predecessors()
+    dominators = Dominators(function)
+    loops: dict[Block, Loop] = {}
+    for block in function.blocks:
+        for successor in block.successors:
+            if dominators.dominates(successor, block):
+                loop = loops.setdefault(successor, Loop(successor, {successor}))
+                _collect(predecessors, block, loop)
+    ordered = sorted(loops.values(), key=lambda loop: -len(loop.blocks))
+    around: dict[Block, Loop] = {}
+    for loop in ordered:
+        loop.parent = around.get(loop.header)
+        loop.depth = 1 + (loop.parent.depth if loop.parent is not None else 0)
+        around.update(dict.fromkeys(loop.blocks, loop))
+    return ordered
+
+
+def _collect(predecessors: Mapping[Block, list[Block]], last: Block, loop: Loop) -> None:
+    """Adds what leads to the end of a loop without passing its header."""
+    waiting = [last]
+    while waiting:
+        block = waiting.pop()
+        if block not in loop.blocks:
+            loop.blocks.add(block)
+            waiting.extend(predecessors[block])
+
+
+def innermost(loops: list[Loop]) -> dict[Block, Loop]:
+    """The innermost loop of every block that is in one."""
+    return {block: loop for loop in loops for block in loop.blocks}
+
+
+def add_preheaders(function: Function) -> None:
+    """Gives every loop a block before its header that leads nowhere else."""
+    predecessors = function.predecessors()
+    for loop in find_loops(function):
+        before = list(dict.fromkeys(block for block in predecessors[loop.header] if block not in loop.blocks))
+        if loop.header is function.blocks[0] or len(before) != 1 or before[0].ending != "goto":
+            block = Block(f"{loop.header.name}.before", successors=[loop.header])
+            predecessors[loop.header] = [block, *(source for source in predecessors[loop.header]
+                                                  if source in loop.blocks)]
+            for source in before:
+                source.successors = [block if successor is loop.header else successor
+                                     for successor in source.successors]
+                if source.table is not None:
+                    source.table.targets = list(source.successors)
+            function.blocks.insert(function.blocks.index(loop.header), block)
+
+
+def block_weights(function: Function) -> dict[Block, float]:
+    """How often each block is taken to be executed: ten times as often in a loop as outside of it."""
+    loops = innermost(find_loops(function))
+    return {block: 10.0 ** min(loops[block].depth if block in loops else 0, _DEEPEST) for block in function.blocks}

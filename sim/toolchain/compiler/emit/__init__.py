@@ -1,0 +1,1 @@
+"""From operations with registers to words and statements of the assembler."""

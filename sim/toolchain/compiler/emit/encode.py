@@ -1,0 +1,290 @@
+"""Operations with registers as instruction words, by the table's fields."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from rtl.isa.fields import FIELDS
+from rtl.isa.syntax import PLAIN, PT, RZ, Access, Address, Adjust, Constant, Field, Form, Immediate, Predicate, Register
+from sim.toolchain import statements
+from sim.toolchain.compiler.ir import WORD, Global, Op, Source, Value
+from sim.toolchain.compiler.ir import Constant as ConstantSource
+from sim.toolchain.compiler.opcodes import LOWEST, Opcode, Role
+from sim.toolchain.encoding import legal_form
+from sim.toolchain.operands import escaped
+from sim.toolchain.program import Emitted, Line
+from sim.toolchain.relocation import fit
+from sim.toolchain.source import Guard, Instruction, Operand, SourceError
+
+__all__ = ["InstructionEncoder", "names_a_copy"]
+
+_LONG_NUMBER = 1 << 19
+"""Numbers from here on, or below its opposite, need an instruction for 32 bits."""
+_GUARD, _GUARD_NOT = FIELDS["guard"], FIELDS["guard_not"]
+
+
+def names_a_copy(op: Op) -> bool:
+    """Whether an operation names a function or a table, of which each kernel has a copy."""
+    return op.name == "CAL" or (op.name == "LDC" and bool(op.symbol))
+
+
+class InstructionEncoder:
+    """Makes lines of operations. ``registers`` has the number of each value's register, ``frame`` is the function's, in
+    bytes. ``prefix`` stands before the names of functions and tables.
+
+    What names a function, a table or a variable is a statement of the assembler, which knows their places; all else is
+    a word.
+    """
+
+    def __init__(self, registers: Mapping[Value, int], frame: int, prefix: str) -> None:
+        self.registers = registers
+        self.frame = frame
+        self.prefix = prefix
+
+    def line(self, op: Op) -> Line:
+        """An operation as a line of the program. SourceError where no form of the table fits it, which is an error of
+        the compiler.
+        """
+        named = self._named(op)
+        if named is not None:
+            return Line(named)
+        try:
+            word = self.word(op)
+        except (AssertionError, KeyError, ValueError) as error:
+            raise SourceError(op, f"{op}: {error}") from error
+        return Line(Emitted(word, op.line or None, op.column or None))
+
+    def guard(self, guard: Source | None) -> Guard | None:
+        """What stands before a guarded instruction."""
+        return statements.guard(*self._predicate(guard)) if guard is not None else None
+
+    def _named(self, op: Op) -> Instruction | None:
+        """The statement of an operation that names something."""
+        operands: list[Operand]
+        if op.name == "CAL":
+            mnemonic, operands = "CAL", [statements.name(f"{self.prefix}{op.symbol}")]
+        elif op.name == "LDC" and op.symbol:
+            base = op.sources[0].value
+            register = "RZ" if base is None else f"R{self.registers[base]}"
+            place = statements.constant(op.opcode.codes["bank"], register, f"{self.prefix}{op.symbol}", op.offset)
+            mnemonic, operands = "LDC", [self._result(op), place]
+        elif op.name == "MOV" and isinstance(op.sources[0].what, Global):
+            what = op.sources[0].what
+            mnemonic = "MOV32I"
+            operands = [self._result(op), statements.half(escaped(what.name), what.addend, what.upper)]
+        else:
+            return None
+        return statements.instruction(mnemonic, operands, self.guard(op.guard), op.line or None, op.column or None)
+
+    def _result(self, op: Op) -> Operand:
+        value = op.results[0]
+        return statements.register(RZ if value is None else self.registers[value], "")
+
+    def _predicate(self, source: Source) -> tuple[int, bool]:
+        """The number of a predicate, and whether the opposite is meant."""
+        if isinstance(source.what, Value):
+            return self.registers[source.what], source.inverted
+        return PT, bool(source.what) == source.inverted
+
+    def word(self, op: Op) -> int:
+        """The instruction word of an operation that names nothing."""
+        registers = self.registers
+        plan = _plan(op)
+        word = plan.word
+        for index, shift, nothing in plan.results:
+            value = op.results[index]
+            word |= (nothing if value is None else registers[value]) << shift
+        for operand in plan.sources:
+            source = op.sources[operand.index]
+            what = source.what
+            if operand.predicate:
+                number, opposite = self._predicate(source)
+                word |= number << operand.shift
+                if opposite:
+                    word |= operand.bit(operand.negate, source)
+                continue
+            if operand.immediate is not None:
+                word = operand.immediate.put(word, _immediate(operand, source))
+                continue
+            if isinstance(what, ConstantSource):
+                assert operand.bank is not None and operand.offset is not None
+                word = operand.bank.put(word, what.bank)
+                word = operand.offset.put(word, fit(operand.offset, what.offset))
+            else:
+                word |= (registers[what] if isinstance(what, Value) else RZ) << operand.shift
+                if operand.offset is not None:
+                    offset = op.offset + (self.frame if op.in_caller else 0)
+                    word = operand.offset.put(word, fit(operand.offset, offset))
+            if not source.plain:
+                word |= operand.adjusted(source)
+        if op.guard is not None:
+            number, opposite = self._predicate(op.guard)
+            word = _GUARD_NOT.put(_GUARD.put(word, number), opposite)
+        assert legal_form(word) is plan.form, f"{op} is no instruction"
+        return word
+
+
+def _immediate(operand: "_Source", source: Source) -> int:
+    """A number as its field holds it."""
+    value = source.number
+    assert value is not None, f"{source} is no number"
+    if not operand.unsigned:
+        value -= value >> 31 << 32
+    assert operand.immediate is not None
+    return fit(operand.immediate, value)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where a source goes in the word."""
+
+    index: int
+    predicate: bool = False
+    shift: int = 0
+    negate: Field | None = None
+    adjust: Adjust = PLAIN
+    form: Form | None = None
+    parts: Mapping[str, int] | None = None
+    immediate: Field | None = None
+    unsigned: bool = False
+    bank: Field | None = None
+    offset: Field | None = None
+
+    @staticmethod
+    def bit(field: Field | None, source: Source) -> int:
+        """The bits of a flag that says what is done to a source."""
+        assert field is not None, f"{source} cannot be changed so"
+        return field.mask
+
+    def adjusted(self, source: Source) -> int:
+        """The bits that say what is done to a register or constant."""
+        bits = 0
+        for wanted, name in ((source.negated, self.adjust.negate), (source.absolute, self.adjust.absolute),
+                             (source.inverted, self.adjust.invert)):
+            if wanted:
+                assert name is not None and self.form is not None, f"{source} cannot be changed so"
+                bits |= self.form.fields[name].mask
+        if source.part:
+            assert self.parts is not None and self.form is not None and self.adjust.select is not None
+            bits |= self.form.fields[self.adjust.select].put(0, self.parts[source.part])
+        return bits
+
+
+class _Plan:
+    """How operations of an opcode with sources of some kinds are encoded: the form, the word without operands."""
+
+    def __init__(self, code: Opcode, results: int, kinds: str, sets_carry: bool, takes_carry: bool) -> None:
+        self.code = code
+        self.shape = code.shape(results, len(kinds))
+        self.first = self._first_indices()
+        form = next((form for form in code.forms if self._is(form, kinds)), None)
+        assert form is not None, f"{code} has no form for {kinds}"
+        self.form: Form = form
+        self.word = code.word(form)
+        self.results: list[tuple[int, int, int]] = []
+        """Of each result its index, where its number goes, and the number for nothing."""
+        at = 0
+        for role in self.shape.results:
+            self._add_result(role, at, sets_carry)
+            at += role.count
+        self.sources = [self._source(role, at) for role, at in zip(self.shape.sources, self.first, strict=True)]
+        self.sources = [source for source in self.sources if not self._repeats(source)]
+        if takes_carry:
+            self.word = form.fields["extended"].put(self.word, 1)
+
+    def _first_indices(self) -> list[int]:
+        found, at = [], 0
+        for role in self.shape.sources:
+            found.append(at)
+            at += role.count
+        return found
+
+    def _is(self, form: Form, kinds: str) -> bool:
+        long = form.name != self.code.name
+        if long != ("L" in kinds):
+            return False
+        return all(isinstance(form.operands.get(role.key), _KINDS[kinds[at]])
+                   for role, at in zip(self.shape.sources, self.first, strict=True))
+
+    @cached_property
+    def _values(self) -> Mapping[str, int]:
+        return self.form.values(self.word)
+
+    def _clear(self, field: Field) -> Field:
+        self.word &= ~field.mask
+        return field
+
+    def _add_result(self, role: Role, at: int, sets_carry: bool) -> None:
+        operand = self.form.operands[role.key]
+        assert isinstance(operand, Register | Predicate) and operand.access is not Access.READ
+        field = self._clear(self.form.fields[operand.field])
+        # Further registers of a result follow from the first.
+        self.results.append((at, field.pieces[0][0], PT if role.predicate else RZ))
+        if sets_carry and isinstance(operand, Register) and operand.set_cc is not None:
+            self.word = self.form.fields[operand.set_cc].put(self.word, 1)
+
+    def _repeats(self, source: _Source) -> bool:
+        """Whether the number of a source follows from that of one before."""
+        role = self.shape.roles[source.index]
+        return any(other.field == role.field and other.key != role.key and at < source.index
+                   for other, at in zip(self.shape.sources, self.first, strict=True))
+
+    def _source(self, role: Role, at: int) -> _Source:
+        fields = self.form.fields
+        operand = self.form.operands[role.key]
+        match operand:
+            case Predicate(field, _, negate):
+                flag = self._clear(fields[negate]) if negate is not None else None
+                return _Source(at, True, self._clear(fields[field]).pieces[0][0], flag)
+            case Immediate(field):
+                return _Source(at, immediate=fields[field], unsigned=operand.bits is not None)
+            case Address(register, offset):
+                return _Source(at, shift=self._clear(fields[register]).pieces[0][0], offset=fields[offset])
+            case Constant(index, adjust, _, bank, offset):
+                shift = self._clear(fields[index]).pieces[0][0] if index is not None else 0
+                return _Source(at, shift=shift, adjust=adjust, form=self.form, parts=self._parts(adjust),
+                               bank=fields[bank], offset=fields[offset])
+            case Register(field):
+                return _Source(at, shift=self._clear(fields[field]).pieces[0][0], adjust=operand.adjust, form=self.form,
+                               parts=self._parts(operand.adjust))
+        raise AssertionError(f"{self.form.name} has no source {role.key}")
+
+    def _parts(self, adjust: Adjust) -> Mapping[str, int] | None:
+        if adjust.select is None:
+            return None
+        return {text: part for part, text in adjust.part_texts(self._values).items()}
+
+
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "r": (Register, Address, Constant), "c": (Constant,), "i": (Immediate,), "L": (Immediate,), "p": (Predicate,)}
+"""What an operand of a form must be for a source of some kind. A register may be in an address, or an index."""
+_plans: dict[tuple[Opcode, int, str, bool, bool], _Plan] = {}
+
+
+def _plan(op: Op) -> _Plan:
+    shape = op.shape
+    predicates = shape.predicates
+    kinds = "".join(["p" if at in predicates else "r" if isinstance(source.what, Value) else _kind(op, source)
+                     for at, source in enumerate(op.sources)])
+    key = op.opcode, len(op.results), kinds, op.sets_carry, op.takes_carry
+    found = _plans.get(key)
+    if found is None:
+        found = _plans[key] = _Plan(*key)
+    return found
+
+
+def _kind(op: Op, source: Source) -> str:
+    """What a source that is no value needs: a constant, a number, or one of 32 bits; 0 is the register RZ."""
+    if isinstance(source.what, ConstantSource):
+        return "c"
+    value = source.number
+    if value is None:
+        return "i" if source.what else "r"
+    if not value:
+        return "r"
+    code = op.opcode
+    if code.long_form is None:
+        return "i"
+    if code.name == "MOV" or (value & LOWEST if code.single else _LONG_NUMBER <= value <= WORD - _LONG_NUMBER):
+        return "L"
+    return "i"

@@ -1,0 +1,160 @@
+"""What is around the code in an assembly program: variables, kernels, sizes."""
+
+from collections.abc import Mapping
+
+from sim.toolchain import statements
+from sim.toolchain.compiler.analysis.graphs import reachable, strongly_connected_components
+from sim.toolchain.compiler.layout import CONSTANT_BANK, FUNCTION_TABLE, HANDLE_BYTES, TABLE_BANK, Layout
+from sim.toolchain.compiler.select.builder import CompileError
+from sim.toolchain.operands import escaped
+from sim.toolchain.program import BANK_BYTES, Line
+from sim.toolchain.ptx.module import AddressOf, PtxModule, Variable, parameter_offsets
+from sim.toolchain.source import Data, End, Statement
+
+from .functions import Finished
+
+__all__ = ["CallGraph", "kernel_statements", "module_statements"]
+
+CallGraph = dict[str, dict[str, None]]
+"""The functions that each function calls by name, in order."""
+
+_DATA = {1: ".byte", 2: ".half", 4: ".word", 8: ".dword"}
+_NO_CODE = 1
+_TOKEN_BYTES = 16
+_LANES = 32
+_WORD_BYTES = 4
+_LARGEST_SHARED = 1 << 28
+_LARGEST_STACK = 0xFFFF_FFF0
+"""Bytes that a file can tell; a launch of less is refused."""
+
+
+def module_statements(layout: Layout) -> list[Statement | Line]:
+    """Global variables and constants."""
+    constants = {constant.name: layout.places[constant] for constant in layout.constants}
+    found: list[Statement | Line] = []
+    for variable in layout.globals:
+        size = None if variable.initial else max(variable.size, 1)
+        found.append(statements.variable(escaped(variable.name), size, variable.alignment))
+        found += _data(variable, constants, layout)
+    for variable in layout.constants:
+        found.append(statements.bank(CONSTANT_BANK, escaped(variable.name), variable.alignment,
+                                     layout.places[variable]))
+        found += _data(variable, constants, layout) or [statements.zeros(variable.size)]
+    return found
+
+
+def _data(variable: Variable, constants: Mapping[str, int], layout: Layout) -> list[Data]:
+    """The first values of a variable, zeros behind them. ``constants`` are the places of constants by name."""
+    if not variable.initial:
+        return []
+    size = variable.type.size
+    found: list[Data] = []
+    for value in variable.initial:
+        if not isinstance(value, AddressOf):
+            found.append(statements.data(_DATA[size], statements.total(value)))
+            continue
+        known = layout.handles.get(value.symbol, None if value.generic else constants.get(value.symbol))
+        if known is not None:
+            number = known + value.offset
+            part = number if value.byte is None else number >> value.byte & 0xFF
+            found.append(statements.data(_DATA[size], statements.total(part % (1 << 8 * size))))
+            continue
+        place = statements.total(escaped(value.symbol), value.offset)
+        address = statements.generic(place) if value.symbol in constants else place
+        if value.byte is None:
+            found.append(statements.data(_DATA[size], address))
+        else:
+            found.append(statements.data(_DATA[1], statements.address_byte(value.byte, address)))
+            found += [statements.zeros(size - 1)] if size > 1 else []
+    missing = variable.size - size * len(variable.initial)
+    return found + ([statements.zeros(missing)] if missing else [])
+
+
+def kernel_statements(module: PtxModule, layout: Layout, name: str, finished: Mapping[str, Finished],
+                      graph: CallGraph) -> list[Statement | Line]:
+    """A kernel with all functions that it may call."""
+    prefix = f"${name}$"
+    reached = _reached(name, finished, graph)
+    own = finished[name]
+    bodies = [(other, finished[other].code.statements(prefix)) for other in reached]
+    found: list[Statement | Line] = [statements.kernel(escaped(name))]
+    function = module.functions[name]
+    offsets, _ = parameter_offsets(function.parameters)
+    for parameter, offset in zip(function.parameters, offsets, strict=True):
+        assert isinstance(parameter, Variable)
+        found.append(statements.parameter(escaped(parameter.name), parameter.size, offset))
+    for attribute, sizes in (("MAX_THREADS", function.bounds.most), ("REQNTID", function.bounds.exact)):
+        if sizes is not None:
+            found.append(statements.info(attribute, sizes))
+    shared = layout.shared[name]
+    if shared.size > _LARGEST_SHARED:
+        raise CompileError(function.line, function.column, f"{name} has {shared.size} bytes of shared variables: "
+                                                           f"{_LARGEST_SHARED} at most")
+    if shared.size:
+        found.append(statements.shared(shared.size, shared.alignment))
+    barriers = max(finished[other].function.barriers for other in reached)
+    if barriers:
+        found.append(statements.amount(".barriers", barriers))
+    stack, tokens = _depths(name, finished, graph, reached)
+    found += [statements.amount(".frame", own.frame), statements.amount(".local", min(stack, _LARGEST_STACK))]
+    if tokens:
+        found.append(statements.amount(".crs", tokens * _TOKEN_BYTES))
+    indirect = any(finished[other].function.indirect for other in reached)
+    tables = [block.table for other in reached for block in finished[other].function.blocks if block.table is not None]
+    size = (HANDLE_BYTES * (len(layout.handles) + 1) * indirect
+            + _WORD_BYTES * sum(len(table.labels) for table in tables))
+    if size > BANK_BYTES:
+        raise CompileError(function.line, function.column, f"{name} and the functions it calls have {size} bytes of "
+                                                           f"branch targets and functions: {BANK_BYTES} at most")
+    if indirect:
+        found += _function_table(layout, prefix)
+    for table in tables:
+        found.append(statements.bank(TABLE_BANK, f"{prefix}{table.name}", _WORD_BYTES))
+        found += [statements.data(_DATA[_WORD_BYTES], statements.total(label)) for label in table.labels]
+    for other, body in bodies:
+        if other != name:
+            found.append(statements.function(f"{prefix}{other}"))
+        found += body
+    return [*found, End()]
+
+
+def _function_table(layout: Layout, prefix: str) -> list[Statement]:
+    """The places of a kernel's functions in its code, by their handles. There is no code at the first."""
+    words = [statements.total(_NO_CODE), *(statements.total(f"{prefix}{name}") for name in layout.handles)]
+    return [statements.bank(TABLE_BANK, f"{prefix}{FUNCTION_TABLE}", HANDLE_BYTES),
+            *(statements.data(".dword", word) for word in words)]
+
+
+def _reached(name: str, finished: Mapping[str, Finished], graph: CallGraph) -> list[str]:
+    """The functions that a kernel may call, the kernel first."""
+    found = reachable([name], graph)
+    if any(finished[other].function.indirect for other in found):
+        for other in finished:
+            if not finished[other].function.entry and finished[other].function.standard:
+                found |= reachable([other], graph)
+    return [name, *(other for other in finished if other in found and other != name)]
+
+
+def _depths(name: str, finished: Mapping[str, Finished], graph: CallGraph, reached: list[str]) -> tuple[int, int]:
+    """Bytes of stack of the deepest calls, and tokens. Functions that call themselves, or one another, are all in it
+    once, and the largest of them as often as a warp has lanes.
+    """
+    indirect = [other for other in reached if finished[other].function.standard]
+    calls: CallGraph = {}
+    for caller in reached:
+        called = indirect if finished[caller].function.indirect else []
+        calls[caller] = dict.fromkeys((*graph[caller], *called))
+    depths: dict[str, tuple[int, int]] = {}
+    for group in strongly_connected_components(calls):       # callees first
+        below = [depths[other] for caller in group for other in calls[caller] if other not in group]
+        again = _LANES - 1 if any(other in calls[caller] for caller in group for other in group) else 0
+        own = [(finished[caller].frame, _tokens(finished[caller], bool(calls[caller]))) for caller in group]
+        found = tuple(sum(column) + again * max(column) + max((item[at] for item in below), default=0)
+                      for at, column in enumerate(zip(*own, strict=True)))
+        depths |= dict.fromkeys(group, (found[0], found[1]))
+    return depths[name]
+
+
+def _tokens(one: Finished, calls: bool) -> int:
+    """Tokens that one function has on the stack."""
+    return one.plan.depth + (_LANES if one.plan.loops else min(len(one.plan.parting), _LANES)) + calls

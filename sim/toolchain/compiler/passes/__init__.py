@@ -1,0 +1,1 @@
+"""Passes over the operations of a function, each under its textbook name."""

@@ -1,0 +1,105 @@
+"""Copy and constant propagation: uses of copies become uses of what is copied, a value or a number."""
+
+from rtl.isa.kinds import ProductAddend
+from sim.toolchain.compiler.analysis.definitions import Definitions
+from sim.toolchain.compiler.ir import COPY_PREDICATE, MOVE, Block, Function, Op, Source, Value, number, real
+from sim.toolchain.compiler.operands import fits
+
+__all__ = ["copied_source", "propagate"]
+
+_COPIES = (MOVE, COPY_PREDICATE)
+
+
+def copied_source(op: Op) -> Source | None:
+    """What an operation copies into its one result."""
+    if op.opcode not in _COPIES or op.sets_carry or op.takes_carry or not op.replaces:
+        return None
+    if op.opcode is MOVE:
+        return op.sources[0]
+    if op.results[1] is None and all(
+            source.what == 1 and not source.inverted for source in op.sources[1:]):
+        return op.sources[0]
+    return None
+
+
+def propagate(function: Function, known: Definitions) -> bool:
+    """Uses of copies become uses of what is copied."""
+    changed = False
+
+    def better(source: Source, block: Block, index: int, op_at: Op | None = None, at: int = 0) -> Source | None:
+        op = known.only.get(source.what) if isinstance(source.what, Value) else None
+        if op is None or op.opcode not in _COPIES:
+            return None
+        copied = copied_source(op)
+        if copied is None or op.results[0] is not source.what:
+            return None
+        if copied.value is not None:
+            if copied.value.fixed is not None and copied.value is not function.stack:
+                return None
+            if not known.places.dominates(op, block, index) or not known.same(copied, op, block, index):
+                return None
+        return _compose(op_at, at, source, copied)
+
+    for block in function.blocks:
+        for index, op in enumerate(block.ops):
+            for at, source in enumerate(op.sources):
+                new = better(source, block, index, op, at)
+                if new is not None and new != source and (new.value is not None or fits(op, at, new)):
+                    op.sources[at] = new
+                    changed = True
+                elif new is not None and new.value is None and _fits_exchanged(op, at, new):
+                    op.sources[0], op.sources[1] = op.sources[1], op.sources[0]
+                    op.sources[1 - at] = new
+                    changed = True
+            if op.guard is not None:
+                new = better(op.guard, block, index)
+                if new is not None:
+                    op.guard = new
+                    changed = True
+        if block.condition is not None:
+            new = better(block.condition, block, len(block.ops))
+            if new is not None:
+                block.condition = new
+                changed = True
+    return changed
+
+
+def _compose(op: Op | None, at: int, outer: Source, inner: Source) -> Source | None:
+    """A source of an operation with another one in its place."""
+    if inner.inverted and _is_predicate(outer):
+        return Source(inner.what, inverted=outer.inverted != inner.inverted)
+    if not inner.plain:
+        return None
+    if isinstance(inner.what, int) and op is not None and op.name == "XMAD" and at < 2:
+        # The instruction has room for the half that it takes, unless it wants the other one, too.
+        if op.fields["merge"] or op.fields["addend"] is ProductAddend.CBCC:
+            return None
+        return number(inner.what >> 16 if outer.part else inner.what & 0xFFFF)
+    if isinstance(inner.what, int) and op is not None and (mask := _mask(op, at)) is not None:
+        return number(inner.what & mask)
+    new = outer.of(inner.what)
+    if op is not None and op.opcode.single and not _is_predicate(outer):
+        return real(new)
+    if op is not None and (op.name == "ADD64" or op.sets_carry or op.takes_carry or op.opcode.exact):
+        # What is negated is the pair, or what the carry goes with.
+        return new
+    return number(new.number) if new.number is not None and not _is_predicate(outer) else new
+
+
+def _mask(op: Op, at: int) -> int | None:
+    """The bits of a number that an operation reads as a source, if not all."""
+    role = op.shape.roles.get(at)
+    return op.opcode.mask(role.key) if role is not None else None
+
+
+def _is_predicate(source: Source) -> bool:
+    return source.value is not None and source.value.predicate
+
+
+def _fits_exchanged(op: Op, at: int, new: Source) -> bool:
+    """Whether the operation can take it as its other source."""
+    if at > 1 or not op.opcode.commutes or len(op.sources) < 2 or op.sources[1 - at].value is None:
+        return False
+    trial = Op(op.opcode, op.results, [*op.sources])
+    trial.sources[0], trial.sources[1] = trial.sources[1], trial.sources[0]
+    return fits(trial, 1 - at, new)

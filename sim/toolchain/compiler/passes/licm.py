@@ -1,0 +1,57 @@
+"""Loop-invariant code motion: what is the same in each iteration is computed before the loop."""
+
+from collections.abc import Container
+
+from sim.toolchain.compiler.analysis.definitions import Definitions
+from sim.toolchain.compiler.analysis.loops import Loop, find_loops
+from sim.toolchain.compiler.ir import Block, Function, Op
+
+__all__ = ["hoist_invariants"]
+
+_MOST = 32
+"""Values that one loop gives away, so that they do not fill the registers."""
+
+
+def hoist_invariants(function: Function) -> None:
+    """Moves operations to loops' preheaders, from inner loops to outer ones."""
+    known = Definitions(function)
+    predecessors = function.predecessors()
+    position = {block: at for at, block in enumerate(function.blocks)}
+    for loop in reversed(find_loops(function)):
+        before = [block for block in predecessors[loop.header] if block not in loop.blocks]
+        if len(before) == 1 and before[0].ending == "goto":
+            _empty(sorted(loop.blocks, key=position.__getitem__), loop, before[0], known)
+
+
+def _empty(blocks: list[Block], loop: Loop, before: Block, known: Definitions) -> None:
+    """Moves what can be moved out of a loop, whose blocks are given in the order of the code."""
+    moved: dict[Op, None] = {}
+    for block in blocks:
+        if len(moved) == _MOST:
+            break
+        kept = []
+        for op in block.ops:
+            if len(moved) < _MOST and _same_each_turn(op, known, loop, moved):
+                moved[op] = None
+            else:
+                kept.append(op)
+        block.ops = kept
+    for op in moved:
+        known.places.append(op, before)
+
+
+def _same_each_turn(op: Op, known: Definitions, loop: Loop, moved: Container[Op]) -> bool:
+    if not op.is_pure or op.takes_carry or op.guard is not None or not op.results:
+        return False
+    if any(value is not None and (value not in known.only or value.predicate) for value in op.results):
+        return False
+    for source in op.sources:
+        value = source.value
+        if value is None or value is known.function.stack:
+            continue
+        made = known.only.get(value)
+        if made is None or not known.steady(source, op):
+            return False
+        if made not in moved and known.places.at[made][0] in loop.blocks:
+            return False
+    return True

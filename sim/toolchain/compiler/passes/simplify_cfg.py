@@ -1,0 +1,96 @@
+"""Simplification of the control-flow graph: jump threading, merging of blocks, removal of unreachable ones."""
+
+from collections.abc import Collection
+
+from sim.toolchain.compiler.ir import Block, Function
+
+from .reconvergence import Plan
+
+__all__ = ["drop_unreachable", "simplify_cfg", "skip_empty"]
+
+
+def simplify_cfg(function: Function) -> None:
+    """Simplifies the ways between blocks until nothing changes."""
+    changed = True
+    while changed:
+        changed = _same_targets(function) | _thread(function) | _merge(function) | drop_unreachable(function)
+
+
+def _same_targets(function: Function) -> bool:
+    """A branch to one place is none."""
+    changed = False
+    for block in function.blocks:
+        if block.ending == "branch" and block.successors[0] is block.successors[1]:
+            block.ending, block.condition, block.successors = "goto", None, block.successors[:1]
+            changed = True
+    return changed
+
+
+def _thread(function: Function) -> bool:
+    """Ways through a block that only leads on skip it."""
+    changed = False
+    for block in function.blocks:
+        for at, successor in enumerate(block.successors):
+            target = successor
+            seen = {target}
+            while not target.ops and target.ending == "goto" and target.successors[0] not in seen:
+                target = target.successors[0]
+                seen.add(target)
+            if target is not successor:
+                block.successors[at] = target
+                changed = True
+        if block.table is not None:
+            block.table.targets = list(block.successors)
+    return changed
+
+
+def _merge(function: Function) -> bool:
+    """A block that only one leads to, and that leads nowhere else, is part of that."""
+    before = function.predecessors()
+    changed = False
+    gone: set[Block] = set()
+    for block in function.blocks:
+        while block not in gone and block.ending == "goto":
+            target = block.successors[0]
+            if target is block or target is function.blocks[0] or len(before[target]) != 1 or target in gone:
+                break
+            block.ops += target.ops
+            block.ending, block.condition, block.successors = target.ending, target.condition, target.successors
+            block.table, block.uniform = target.table, target.uniform
+            gone.add(target)
+            changed = True
+    function.blocks = [block for block in function.blocks if block not in gone]
+    return changed
+
+
+def skip_empty(function: Function, plan: Plan) -> None:
+    """Ways through blocks that have become empty since it was planned where threads meet. Where such a block leaves a
+    region, so does the way.
+    """
+    for block in function.blocks:
+        for at, target in enumerate(block.successors):
+            seen = {block}
+            while (not target.ops and target.ending == "goto" and target not in plan.pushes
+                   and (block, target) not in plan.leaves and target not in seen):
+                seen.add(target)
+                beyond = target.successors[0]
+                if (target, beyond) in plan.leaves:
+                    plan.leaves[block, beyond] = plan.leaves[target, beyond]
+                block.successors[at] = target = beyond
+        if block.table is not None:
+            block.table.targets = list(block.successors)
+    _same_targets(function)
+    drop_unreachable(function, {region.join for pushed in plan.pushes.values() for region in pushed})
+
+
+def drop_unreachable(function: Function, kept: Collection[Block] = ()) -> bool:
+    """Blocks that nothing leads to go, but for some to be kept."""
+    found, waiting = {function.blocks[0], *kept}, [function.blocks[0], *kept]
+    while waiting:
+        for successor in waiting.pop().successors:
+            if successor not in found:
+                found.add(successor)
+                waiting.append(successor)
+    changed = len(found) != len(function.blocks)
+    function.blocks = [block for block in function.blocks if block in found]
+    return changed

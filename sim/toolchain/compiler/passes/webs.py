@@ -1,0 +1,107 @@
+"""Web construction: a value that means several things gets a name of its own for each, by its reaching definitions."""
+
+from sim.toolchain.compiler.analysis.liveness import Liveness
+from sim.toolchain.compiler.ir import Block, Function, Op, Value
+
+__all__ = ["reaching_webs"]
+
+
+
+def reaching_webs(function: Function) -> None:
+    """Gives every value that means several things names of its own for each: definitions that share a use stay
+    together, others part.
+    """
+    _Webs(function).part()
+
+
+class _Webs:
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.live = Liveness(function)
+        self.parent: list[int] = []
+        self.result_of: dict[tuple[Op, int], int] = {}
+        self.uses: list[tuple[object, int, Value, int]] = []
+
+    def _new(self) -> int:
+        self.parent.append(len(self.parent))
+        return len(self.parent) - 1
+
+    def _find(self, web: int) -> int:
+        while self.parent[web] != web:
+            self.parent[web] = self.parent[self.parent[web]]
+            web = self.parent[web]
+        return web
+
+    def _join(self, one: int, other: int) -> int:
+        one, other = self._find(one), self._find(other)
+        self.parent[other] = one
+        return one
+
+    def part(self) -> None:
+        """Each block begins with a web for each value that is live there; ways into it join these with what comes."""
+        incoming = {block: {value: self._new() for value in self.live.members(self.live.live_in[block])}
+                    for block in self.function.blocks}
+        for block in self.function.blocks:
+            current = dict(incoming[block])
+            for op in block.ops:
+                self._operation(op, current)
+            self._ending(block, current)
+            for successor in block.successors:
+                for value, web in incoming[successor].items():
+                    self._join(web, current.get(value, web))
+        self._rename(incoming)
+
+    def _use(self, holder: object, index: int, value: Value, current: dict[Value, int]) -> None:
+        web = current.setdefault(value, self._new())
+        self.uses.append((holder, index, value, web))
+
+    def _operation(self, op: Op, current: dict[Value, int]) -> None:
+        for index, source in enumerate(op.sources):
+            if source.value is not None:
+                self._use(op, index, source.value, current)
+        if op.guard is not None and op.guard.value is not None:
+            self._use(op, -1, op.guard.value, current)
+        for index, value in enumerate(op.results):
+            if value is None:
+                continue
+            web = self._new()
+            if not op.replaces and value in current:
+                self._join(web, current[value])
+            current[value] = web
+            self.result_of[op, index] = web
+
+    def _ending(self, block: Block, current: dict[Value, int]) -> None:
+        if block.condition is not None and block.condition.value is not None:
+            self._use(block, -1, block.condition.value, current)
+        if block.ending == "ret":
+            for value in self.function.results:
+                current.setdefault(value, self._new())
+
+    def _rename(self, incoming: dict[Block, dict[Value, int]]) -> None:
+        names: dict[tuple[Value, int], Value] = {}
+        count: dict[Value, int] = {}
+
+        def name(value: Value, web: int) -> Value:
+            key = value, self._find(web)
+            if value.fixed is not None:
+                return value
+            if key not in names:
+                count[value] = count.get(value, 0) + 1
+                suffix = f"'{count[value]}" if count[value] > 1 else ""
+                names[key] = Value(value.name + suffix, value.predicate)
+            return names[key]
+
+        for holder, index, value, web in self.uses:
+            if isinstance(holder, Block):
+                assert holder.condition is not None
+                holder.condition = holder.condition.of(name(value, web))
+            elif isinstance(holder, Op):
+                if index < 0:
+                    assert holder.guard is not None
+                    holder.guard = holder.guard.of(name(value, web))
+                else:
+                    holder.sources[index] = holder.sources[index].of(name(value, web))
+        for (op, index), web in self.result_of.items():
+            value = op.results[index]
+            assert value is not None
+            op.results[index] = name(value, web)

@@ -1,0 +1,67 @@
+"""Which values wait in memory where more are live at once than there are registers."""
+
+import numpy as np
+
+from sim.toolchain.compiler.abi import STACK_POINTER
+from sim.toolchain.compiler.ir import Function, Op, Value
+
+from .interference import Interference
+
+__all__ = ["crowded_out"]
+
+
+def crowded_out(function: Function, known: Interference, limit: int, kept: set[Value]) -> list[Value]:
+    """Values so many that without them no place needs more registers than there are, those that cost least in memory.
+    Copies of what is ``kept`` there already are not among them. Values that must be neighbours may need more: that
+    shows when registers are given out.
+    """
+    return _Relief(function, known, limit, kept).values()
+
+
+class _Relief:
+    """``words`` are the values that need registers, ``open`` those that may wait, ``gone`` those that shall: bits."""
+
+    def __init__(self, function: Function, known: Interference, limit: int, kept: set[Value]) -> None:
+        self.function = function
+        self.known = known
+        self.live = live = known.live
+        self.registers = limit - (limit > STACK_POINTER)
+        words = [value for value in live.values if not value.predicate and value.fixed != STACK_POINTER]
+        self.words = live.mask(iter(words))
+        self.open = live.mask(value for value in words if value.fixed is None and value not in kept)
+        self.gone = 0
+        self.chosen: list[int] = []
+        self.costs: np.ndarray | None = None
+
+    def values(self) -> list[Value]:
+        for block in self.function.blocks:
+            for _, op, alive in self.live.backwards(block):
+                self._operation(op, alive)
+            self._check(self.live.live_in[block], 0, self.registers)
+        return [self.live.values[number] for number in self.chosen]
+
+    def _operation(self, op: Op, alive: int) -> None:
+        """Behind an operation all live values and results need registers, before it all live values and operands: a
+        value that waits has a copy where it is used.
+        """
+        writes = self.live.written_by(op)
+        self._check(alive | writes, writes, self.registers)
+        touched = self.live.read_by(op) | (0 if op.replaces else writes)
+        self._check(alive & ~writes | touched, touched, self.registers)
+        if op.clobbers:
+            self._check(alive & ~writes, 0, self.registers - len(op.clobbers - {STACK_POINTER}))
+
+    def _check(self, alive: int, touched: int, registers: int) -> None:
+        needed = alive & self.words & (~self.gone | touched)
+        excess = needed.bit_count() - registers
+        if excess > 0:
+            self._choose(needed & self.open & ~self.gone & ~touched, excess)
+
+    def _choose(self, candidates: int, count: int) -> None:
+        """The cheapest of some values, as many as there are."""
+        if self.costs is None:
+            self.costs = np.array([self.known.cost(value) for value in self.live.values])
+        numbers = self.live.numbers(candidates)
+        for number in numbers[np.argsort(self.costs[numbers], kind="stable")[:count]].tolist():
+            self.chosen.append(number)
+            self.gone |= 1 << number

@@ -1,0 +1,1 @@
+"""Instruction selection: from PTX to operations, by groups of PTX opcodes."""

@@ -1,0 +1,306 @@
+"""What instruction selection works with: the function under construction, its blocks, and its registers."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from rtl.isa.kinds import Compare
+from sim.toolchain.compiler.ir import PT, Block, Constant, Function, Global, Op, Source, Value, number
+from sim.toolchain.compiler.layout import DriverWord, Layout
+from sim.toolchain.compiler.opcodes import opcode
+from sim.toolchain.module import ProgramError
+from sim.toolchain.ptx.module import (
+    Guard,
+    Immediate,
+    Instruction,
+    Label,
+    Negated,
+    Operand,
+    Register,
+    Sink,
+    Type,
+    Variable,
+    VariableRef,
+    Vector,
+)
+
+__all__ = ["Builder", "CompileError", "Handler", "Kind", "handler_of", "handles"]
+
+
+class CompileError(ProgramError):
+    """Something that this compiler does not translate, at ``line`` and ``column``."""
+
+    def __init__(self, line: int, column: int, message: str) -> None:
+        super().__init__(message)
+        self.line, self.column = line, column
+
+
+@dataclass
+class Builder:
+    """One function on its way from PTX to operations.
+
+    ``layout`` tells where the module's variables are, ``locals`` where the function's are in its frame.
+    """
+
+    function: Function
+    layout: Layout
+    locals: Mapping[Variable, int]
+    stack: Value
+    words: dict[Register | Variable, list[Value]] = field(default_factory=dict)
+    labels: dict[Label, Block] = field(default_factory=dict)
+    block: Block = field(default_factory=lambda: Block("entry"))
+    here: Instruction | None = None
+    guard: Source | None = None
+    temporaries: int = 0
+    named: set[Value] = field(default_factory=set)
+
+    # Values
+
+    def temporary(self, predicate: bool = False, fixed: int | None = None) -> Value:
+        """A new virtual register."""
+        self.temporaries += 1
+        return Value(f"{'p' if predicate else 't'}{self.temporaries}", predicate, fixed)
+
+    def pair(self) -> list[Value]:
+        """Two new virtual registers."""
+        return [self.temporary(), self.temporary()]
+
+    def registers(self, register: Register) -> list[Value]:
+        """The virtual registers of a PTX register: one, or two where it has 64 bits."""
+        if register not in self.words:
+            count = 2 if register.type.bits == 64 else 1
+            self.words[register] = [Value(f"{register.name}{'_hi' * at}", register.type is Type.PRED)
+                                    for at in range(count)]
+            self.named.update(self.words[register])
+        return self.words[register]
+
+    def variable_words(self, variable: Variable) -> list[Value]:
+        """The virtual registers of a variable that holds a parameter."""
+        if variable not in self.words:
+            self.words[variable] = [Value(f"{variable.name}.{at}") for at in range(-(-variable.size // 4))]
+            self.named.update(self.words[variable])
+        return self.words[variable]
+
+    def read(self, operand: Operand, bits: int = 32) -> list[Source]:
+        """An operand's 32-bit words, as many as ``bits`` need."""
+        count = 2 if bits == 64 else 1
+        match operand:
+            case Register():
+                found = [Source(value) for value in self.registers(operand)]
+            case Immediate(value):
+                found = [number(value), number(value >> 32)]
+            case VariableRef(variable, offset):
+                found = self.address_of(variable, offset)
+            case _:
+                raise self.failure(f"{type(operand).__name__} can't be read here")
+        return [*found, number(0)][:count]
+
+    def word(self, operand: Operand) -> Source:
+        """An operand of at most 32 bits."""
+        return self.read(operand)[0]
+
+    def predicate(self, operand: Operand | Guard) -> Source:
+        """A predicate operand."""
+        match operand:
+            case Register():
+                return Source(self.registers(operand)[0])
+            case Negated(register):
+                return Source(self.registers(register)[0], inverted=True)
+            case Guard(register, negated):
+                return Source(self.registers(register)[0], inverted=negated)
+            case Immediate(value):
+                return number(value & 1)
+        raise self.failure("expected a predicate")
+
+    def write(self, operand: Operand, bits: int = 32) -> list[Value | None]:
+        """The virtual registers that a result of ``bits`` bits goes to; None where nobody wants it."""
+        count = 2 if bits == 64 else 1
+        if isinstance(operand, Sink):
+            return [None] * count
+        if not isinstance(operand, Register):
+            raise self.failure("expected a register for the result")
+        return self.registers(operand)[:count]  # type: ignore[return-value]
+
+    def elements(self, operand: Operand) -> tuple[Operand, ...]:
+        """The elements of a vector, or the one operand."""
+        return operand.elements if isinstance(operand, Vector) else (operand,)
+
+    def address_of(self, variable: Variable, offset: int) -> list[Source]:
+        """A variable's address in its space, as two words."""
+        if variable in self.locals:
+            low = self.temporary()
+            self.op("IADD", [low], Source(self.stack), number(self.locals[variable] + offset))
+            return [Source(low), number(0)]
+        if variable in self.layout.locals:
+            below = self.layout.locals[variable] - self.layout.local_bytes
+            return [self.compute("IADD", constant(0, DriverWord.STACK), number(below + offset)), number(0)]
+        place = self.layout.places.get(variable)
+        if place is None:
+            return [Source(Global(variable.name, offset)), Source(Global(variable.name, offset, True))]
+        return [number(place + offset), number(0)]
+
+    # Operations
+
+    def op(self, name: str, results: list[Value | None], *sources: Source, sets_carry: bool = False,
+           takes_carry: bool = False, offset: int = 0, in_caller: bool = False, symbol: str = "",
+           clobbers: frozenset[int] = frozenset(), **fields: Any) -> Op:
+        """Adds an operation, guarded as the instruction is where that can be told from outside. ``fields`` are those
+        of the instruction that are not as usual.
+        """
+        made = Op(opcode(name, tuple(fields.items())), list(results), list(sources), sets_carry, takes_carry,
+                  offset=offset, in_caller=in_caller, symbol=symbol, clobbers=clobbers)
+        if self.here is not None:
+            made.line, made.column = self.here.line, self.here.column
+        if self.guard is not None and (not made.is_pure or any(value in self.named for value in made.writes())):
+            made.guard = self.guard
+            made.fresh = not any(value in self.named for value in made.writes())
+        self.block.ops.append(made)
+        return made
+
+    def compute(self, name: str, *sources: Source, sets_carry: bool = False, takes_carry: bool = False,
+                symbol: str = "", **fields: Any) -> Source:
+        """Adds an operation with one new result, and returns that."""
+        result = self.temporary()
+        self.op(name, [result], *sources, sets_carry=sets_carry, takes_carry=takes_carry, symbol=symbol, **fields)
+        return Source(result)
+
+    def compute_pair(self, name: str, *sources: Source, **fields: Any) -> list[Source]:
+        """Adds an operation with two new results, and returns these."""
+        results = self.pair()
+        self.op(name, list(results), *sources, **fields)
+        return [Source(result) for result in results]
+
+    def move(self, results: list[Value | None], sources: list[Source]) -> None:
+        """Copies words. A destination may be among the sources."""
+        held = {source.value for source in sources[1:]} & set(results[:-1])
+        if held:
+            sources = [self.compute("MOV", source) for source in sources]
+        for result, source in zip(results, sources, strict=True):
+            if result is not None:
+                self.op("MOV", [result], source)
+
+    def compare(self, result: Value | None, relation: Compare, x: Source, y: Source, with_: Source = PT,
+                signed: bool = True) -> None:
+        """Adds an ISETP."""
+        self.op("ISETP", [result, None], x, y, with_, compare=relation, signed=signed)
+
+    def test(self, relation: Compare, x: Source, y: Source, with_: Source = PT, signed: bool = True) -> Source:
+        """Adds an ISETP, and returns its predicate."""
+        result = self.temporary(True)
+        self.compare(result, relation, x, y, with_, signed)
+        return Source(result)
+
+    def test_unsigned(self, relation: Compare, x: Source, y: Source, with_: Source = PT) -> Source:
+        """The same of numbers without sign."""
+        return self.test(relation, x, y, with_, signed=False)
+
+    # Blocks
+
+    def label(self, label: Label) -> Block:
+        """The block behind a label."""
+        if label not in self.labels:
+            self.labels[label] = Block(label.name)
+        return self.labels[label]
+
+    def begin(self, block: Block) -> None:
+        """Goes on with another block."""
+        self.function.blocks.append(block)
+        self.block = block
+
+    def new_block(self, name: str) -> Block:
+        """A block that is not in the function yet."""
+        self.temporaries += 1
+        return Block(f"{name}{self.temporaries}")
+
+    def end(self, ending: str, *successors: Block, condition: Source | None = None, uniform: bool = False) -> None:
+        """Ends the block."""
+        self.block.ending, self.block.successors = ending, list(successors)
+        self.block.condition, self.block.uniform = condition, uniform
+
+    def guarded_end(self, ending: str) -> None:
+        """Ends the block by an exit or ret for the threads of the guard; the others go on."""
+        if self.guard is None:
+            self.end(ending)
+            self.begin(self.new_block("after"))
+            return
+        leave, stay = self.new_block("leave"), self.new_block("stay")
+        self.end("branch", leave, stay, condition=self.guard)
+        self.begin(leave)
+        self.end(ending)
+        self.begin(stay)
+
+    def guarded_block(self) -> Block | None:
+        """Begins a block for the threads of the guard alone, and returns the one behind it, to be begun afterwards."""
+        if self.guard is None:
+            return None
+        body, behind = self.new_block("body"), self.new_block("behind")
+        self.end("branch", body, behind, condition=self.guard)
+        self.begin(body)
+        self.guard = None
+        return behind
+
+    def leave_guarded_block(self, behind: Block | None) -> None:
+        """Goes on behind a block that :meth:`guarded_block` began."""
+        if behind is not None:
+            self.end("goto", behind)
+            self.begin(behind)
+
+    def failure(self, message: str) -> CompileError:
+        """What is raised where the instruction is not translated."""
+        assert self.here is not None
+        return CompileError(self.here.line, self.here.column, message)
+
+
+def constant(bank: int, offset: int) -> Source:
+    """A word of a constant bank."""
+    return Source(Constant(bank, offset))
+
+
+Handler = Callable[[Builder, Instruction], None]
+
+class Kind(Enum):
+    """What instructions compute with, where there are handlers of their own for it."""
+
+    WORDS = "words"
+    LONGS = "double words"
+    SINGLES = "single precision"
+    DOUBLES = "double precision"
+    HALVES = "half precision"
+
+
+_handlers: dict[tuple[str, Kind], Handler] = {}
+"""What selects each PTX opcode; for some of them there is another one for 64 bits, and for floating-point numbers."""
+_MOVES = frozenset({"atom", "ld", "ldu", "mov", "red", "selp", "set", "slct", "st"})
+"""Opcodes for which a floating-point number is what its bits are, unless there is a handler."""
+
+
+def handles(*opcodes: str, kind: Kind = Kind.WORDS) -> Callable[[Handler], Handler]:
+    """Enters the decorated function for some opcodes, or for them on numbers of another kind."""
+    def enter(handler: Handler) -> Handler:
+        _handlers.update(dict.fromkeys(((opcode, kind) for opcode in opcodes), handler))
+        return handler
+    return enter
+
+
+def _kind(i: Instruction) -> Kind:
+    """What an instruction computes with: cvt with any of its types, others with that of what they compare."""
+    kinds = i.types if i.opcode == "cvt" else i.types[-1:]
+    if Type.F16 in kinds:
+        return Kind.HALVES
+    if Type.F64 in kinds:
+        return Kind.DOUBLES
+    if Type.F32 in kinds:
+        return Kind.SINGLES
+    return Kind.LONGS if i.types and i.type.bits == 64 else Kind.WORDS
+
+
+def handler_of(i: Instruction) -> Handler | None:
+    """What selects an instruction; None where nothing does."""
+    kind = _kind(i)
+    found = _handlers.get((i.opcode, kind))
+    if found is not None:
+        return found
+    if kind in (Kind.SINGLES, Kind.DOUBLES) and i.opcode not in _MOVES:
+        raise CompileError(i.line, i.column, f"{i.opcode} in {kind.value} is not supported")
+    return _handlers.get((i.opcode, Kind.WORDS))

@@ -1,0 +1,116 @@
+"""Selection of conversions between integers.
+
+A register wider than the result's type is filled with the result's sign, or with zeros if the type has none.
+"""
+
+from rtl.isa.kinds import Compare, Logic
+from sim.toolchain.compiler.ir import PT, RZ, Source, number
+from sim.toolchain.compiler.opcodes import IntegerFormat
+from sim.toolchain.ptx.module import Instruction, Register, SpecialRegister, Type
+
+from .builder import Builder, handles
+from .integer import extended
+from .long import comparison
+from .special_registers import special_words
+
+__all__ = ["integer_format", "upper"]
+
+
+@handles("cvt")
+def _convert(b: Builder, i: Instruction) -> None:
+    to, source = i.types
+    register, operand = i.operands
+    assert isinstance(register, Register)
+    if isinstance(operand, SpecialRegister):
+        x = [*special_words(b, operand), RZ][:max(source.bits // 32, 1)]
+    else:
+        x = b.read(operand, source.bits)
+    if i.saturate:
+        words = _saturated(b, x, to, source)
+    else:
+        words = _cut(b, x, to, source, register.type.bits)
+    if register.type.bits == 64 and len(words) == 1:
+        words.append(upper(b, words[0], to))
+    b.move(b.write(register, register.type.bits), words)
+
+
+def integer_format(kind: Type, least: int = 8) -> IntegerFormat:
+    """An integer's type as conversions have it, with at least so many bits."""
+    return IntegerFormat[f"{'S' if kind.signed else 'U'}{max(kind.bits, least)}"]
+
+
+def upper(b: Builder, low: Source, kind: Type) -> Source:
+    """The upper word of a number that is extended to 64 bits."""
+    return _sign(b, low) if kind.signed else RZ
+
+
+def _sign(b: Builder, word: Source) -> Source:
+    """Copies of a word's sign."""
+    return b.compute("SHR", word, number(31))
+
+
+def _cut(b: Builder, x: list[Source], to: Type, source: Type, width: int) -> list[Source]:
+    """The lower bits of a number in one word, extended if the register wants more bits, or in two words."""
+    if to.bits == 64:
+        if source.bits == 64:
+            return x
+        low = extended(b, x[0], source)
+        return [low, upper(b, low, source)]
+    low = extended(b, x[0], source) if source.bits < to.bits else x[0]
+    return [extended(b, low, to) if to.bits < width else low]
+
+
+def _saturated(b: Builder, x: list[Source], to: Type, source: Type) -> list[Source]:
+    """The nearest number in the range of ``to``."""
+    if to.bits == 64:
+        return _saturated_long(b, x, to, source)
+    if source.bits == 64:
+        low = _unsigned_word(b, x, source) if not to.signed else _signed_word(b, x, source)
+        source = Type.S32 if to.signed else Type.U32
+    else:
+        low = extended(b, x[0], source)
+    bits = to.bits - to.signed
+    largest = number((1 << bits) - 1)
+    if not source.signed:
+        return [b.compute("IMNMX", low, largest, PT, signed=False) if bits < 32 else low]
+    if bits < 31:
+        low = b.compute("IMNMX", low, largest, PT)
+    if to is Type.S32:
+        return [low]
+    return [b.compute("IMNMX", low, number(-(1 << bits)) if to.signed else RZ, PT.invert())]
+
+
+def _without_negative(b: Builder, x: list[Source]) -> list[Source]:
+    """Words of a number, 0 for a negative one."""
+    sign = _sign(b, x[-1])
+    return [b.compute("LOP", word, sign.invert(), operation=Logic.AND) for word in x]
+
+
+def _saturated_long(b: Builder, x: list[Source], to: Type, source: Type) -> list[Source]:
+    """From a number with sign to one without, or the other way round from 64 bits."""
+    if not to.signed:
+        words = _without_negative(b, x if source.bits == 64 else [extended(b, x[0], source)])
+        return [*words, RZ][:2]
+    fits = comparison(b, Compare.GE, True, x, [RZ, RZ])
+    return [b.compute("SEL", word, number(most), fits) for word, most in zip(x, (-1, 0x7FFF_FFFF), strict=True)]
+
+
+def _unsigned_word(b: Builder, x: list[Source], source: Type) -> Source:
+    """A number of 64 bits as the nearest one of 32 bits without sign."""
+    low, high = _without_negative(b, x) if source.signed else x
+    return b.compute("SEL", low, number(-1), b.test_unsigned(Compare.EQ, high, RZ))
+
+
+def _signed_word(b: Builder, x: list[Source], source: Type) -> Source:
+    """The same with sign."""
+    low, high = x
+    if not source.signed:
+        fits = b.test_unsigned(Compare.EQ, b.compute("LOP", high, _sign_bit(b, low), operation=Logic.OR), RZ)
+        return b.compute("SEL", low, number(0x7FFF_FFFF), fits)
+    fits = b.test_unsigned(Compare.EQ, high, _sign(b, low))
+    most = b.compute("LOP", _sign(b, high), number(0x7FFF_FFFF), operation=Logic.XOR)
+    return b.compute("SEL", low, most, fits)
+
+
+def _sign_bit(b: Builder, word: Source) -> Source:
+    return b.compute("SHR", word, number(31), signed=False)

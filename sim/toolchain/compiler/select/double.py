@@ -1,0 +1,198 @@
+"""Selection of double precision, in pairs of registers, apart from what is divided.
+
+A number is a list of two words, of which the lower one tells what is done to its sign.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from rtl.isa.kinds import Boolean, FloatCompare, FloatFormat, Logic
+from sim.toolchain.compiler.ir import PT, RZ, SIGN, Source, number
+from sim.toolchain.ptx.module import Instruction, Register, SpecialRegister, Type
+
+from .builder import Builder, Handler, Kind, handles
+from .compare import combination
+from .convert import integer_format, upper
+from .roundings import ROUNDINGS, TO_WHOLE, WHOLE
+from .special_registers import special_words
+
+__all__ = ["INFINITY", "LEAST", "NOTHING", "ONE", "Pair", "absolute", "compared", "computed", "double", "negated",
+           "saturated"]
+
+Pair = list[Source]
+
+NOTHING = [Source(0, negated=True), RZ]
+"""What added to a number leaves it: -0."""
+ZERO = [RZ, RZ]
+ONE, INFINITY, LEAST, _LEAST_SINGLE = (
+    [RZ, number(high)] for high in (0x3FF0_0000, 0x7FF0_0000, 0x0010_0000, 0x3810_0000))
+
+
+def double(*opcodes: str) -> Callable[[Handler], Handler]:
+    """Enters the decorated function for some opcodes in double precision."""
+    return handles(*opcodes, kind=Kind.DOUBLES)
+
+
+def negated(x: Pair) -> Pair:
+    """The number with the other sign."""
+    low, high = x
+    if isinstance(high.what, int):
+        return [low, number(high.what ^ SIGN)]
+    return [low.negate(), high]
+
+
+def absolute(x: Pair) -> Pair:
+    """The number without its sign."""
+    low, high = x
+    if isinstance(high.what, int):
+        return [low, number(high.what & SIGN - 1)]
+    return [replace(low, absolute=True, negated=False), high]
+
+
+def computed(b: Builder, name: str, *numbers: Pair, more: tuple[Source, ...] = (),
+             **fields: Any) -> Pair:
+    """Adds an operation on numbers, and returns the one it gives."""
+    return b.compute_pair(name, *(word for words in numbers for word in words), *more, **fields)
+
+
+def compared(b: Builder, relation: FloatCompare, x: Pair, y: Pair, with_: Source = PT,
+             combine: Boolean = Boolean.AND) -> Source:
+    """The predicate that two numbers are related, and what it is combined with."""
+    result = b.temporary(True)
+    b.op("DSETP", [result, None], *x, *y, with_, compare=relation, combine=combine)
+    return Source(result)
+
+
+def operand(b: Builder, i: Instruction, at: int) -> Pair:
+    """A number that an instruction computes with."""
+    return b.read(i.operands[at], 64)
+
+
+def _give(b: Builder, i: Instruction, words: Pair) -> None:
+    b.move(b.write(i.operands[0], 64), words)
+
+
+@double("add", "sub", "mul", "fma", "mad")
+def _arithmetic(b: Builder, i: Instruction) -> None:
+    name = {"add": "DADD", "sub": "DADD", "mul": "DMUL"}.get(i.opcode, "DFMA")
+    numbers = [operand(b, i, at) for at in range(1, len(i.operands))]
+    if i.opcode == "sub":
+        numbers[1] = negated(numbers[1])
+    _give(b, i, computed(b, name, *numbers, round=ROUNDINGS[i.rounding]))
+
+
+@double("neg", "abs")
+def _sign(b: Builder, i: Instruction) -> None:
+    x = operand(b, i, 1)
+    _give(b, i, computed(b, "DADD", negated(x) if i.opcode == "neg" else absolute(x), NOTHING))
+
+
+@double("min", "max")
+def _extreme(b: Builder, i: Instruction) -> None:
+    least = PT if i.opcode == "min" else PT.invert()
+    _give(b, i, computed(b, "DMNMX", operand(b, i, 1), operand(b, i, 2), more=(least,)))
+
+
+@double("copysign")
+def _copy_sign(b: Builder, i: Instruction) -> None:
+    (_, signed), (low, high) = (operand(b, i, at) for at in (1, 2))
+    sign = b.compute("LOP", signed, number(SIGN), operation=Logic.AND)
+    size = b.compute("LOP", high, number(SIGN - 1), operation=Logic.AND)
+    _give(b, i, [low, b.compute("LOP", sign, size, operation=Logic.OR)])
+
+
+def _relation(i: Instruction) -> FloatCompare:
+    assert i.compare is not None
+    return FloatCompare[i.compare.name]
+
+
+@double("setp")
+def _set_predicate(b: Builder, i: Instruction) -> None:
+    first, second = (b.write(operand)[0] for operand in i.operands[:2])
+    third = b.predicate(i.operands[4]) if i.combine is not None else PT
+    b.op("DSETP", [first, second], *operand(b, i, 2), *operand(b, i, 3), third,
+         compare=_relation(i), combine=combination(i))
+
+
+@double("set")
+def _set(b: Builder, i: Instruction) -> None:
+    third = b.predicate(i.operands[3]) if i.combine is not None else PT
+    b.op("DSET", b.write(i.operands[0]), *operand(b, i, 1), *operand(b, i, 2), third,
+         one=i.type.floating, compare=_relation(i), combine=combination(i))
+
+
+@double("testp")
+def _test(b: Builder, i: Instruction) -> None:
+    size, result = absolute(operand(b, i, 1)), b.write(i.operands[0])
+    relation, bound, third = {
+        "finite": (FloatCompare.LT, INFINITY, PT), "infinite": (FloatCompare.EQ, INFINITY, PT),
+        "number": (FloatCompare.NUM, ZERO, PT), "notanumber": (FloatCompare.NAN, ZERO, PT),
+        "subnormal": (FloatCompare.GT, ZERO, PT), "normal": (FloatCompare.LT, INFINITY, PT)}[i.operation]
+    if i.operation == "subnormal":
+        third = compared(b, FloatCompare.LT, size, LEAST)
+    elif i.operation == "normal":
+        third = compared(b, FloatCompare.EQ, size, ZERO, compared(b, FloatCompare.GE, size, LEAST), Boolean.OR)
+    b.op("DSETP", [result[0], None], *size, *bound, third, compare=relation)
+
+
+# Conversions
+
+@double("cvt")
+def _convert(b: Builder, i: Instruction) -> None:
+    to, source = i.types
+    register, value = i.operands
+    assert isinstance(register, Register)
+    if not source.floating:
+        words = [*special_words(b, value), RZ][:max(source.bits // 32, 1)] if isinstance(value, SpecialRegister) else (
+            b.read(value, source.bits))
+        found = computed(b, "I2F", words, destination=FloatFormat.F64, source=integer_format(source),
+                         round=ROUNDINGS[i.rounding])
+        _give(b, i, saturated(b, found) if i.saturate else found)
+    elif to is Type.F32:
+        words = b.read(value, 64)
+        if i.flush and not i.saturate:
+            # As NVIDIA's code does: what is too small before it is rounded.
+            tiny = compared(b, FloatCompare.LT, absolute(operand(b, i, 1)), _LEAST_SINGLE)
+            found = b.compute("F2F", *words, destination=FloatFormat.F32, source=FloatFormat.F64,
+                              round=ROUNDINGS[i.rounding])
+            zero = b.compute("LOP", words[1], number(SIGN), operation=Logic.AND)
+            b.op("SEL", b.write(register), zero, found, tiny)
+        else:
+            b.op("F2F", b.write(register), *words, flush=i.flush, destination=FloatFormat.F32,
+                 source=FloatFormat.F64, round=ROUNDINGS[i.rounding], saturate=i.saturate)
+    elif source is Type.F32:
+        found = computed(b, "F2F", [b.word(value)], flush=i.flush, destination=FloatFormat.F64,
+                         source=FloatFormat.F32)
+        _give(b, i, saturated(b, found) if i.saturate else found)
+    elif to.floating:
+        x = operand(b, i, 1)
+        found = computed(b, "F2F", x, destination=FloatFormat.F64, source=FloatFormat.F64,
+                         whole=WHOLE[i.rounding]) if i.rounding else x
+        _give(b, i, saturated(b, found) if i.saturate else found)
+    else:
+        words = _to_integer(b, i, to)
+        if register.type.bits == 64 and len(words) == 1:
+            words.append(upper(b, words[0], to))
+        b.move(b.write(register, register.type.bits), words)
+
+
+def saturated(b: Builder, x: Pair) -> Pair:
+    """The nearest number from 0 to 1; 0 of a NaN."""
+    return computed(b, "DMNMX", computed(b, "DMNMX", x, ZERO, more=(PT.invert(),)), ONE, more=(PT,))
+
+
+def _to_integer(b: Builder, i: Instruction, to: Type) -> list[Source]:
+    """An integer within its type: of less than 32 bits by way of those."""
+    fields: dict[str, Any] = {"destination": integer_format(to, 32), "source": FloatFormat.F64,
+                                     "round": TO_WHOLE[i.rounding]}
+    x = operand(b, i, 1)
+    if to.bits == 64:
+        return computed(b, "F2I", x, **fields)
+    found = b.compute("F2I", *x, **fields)
+    if to.bits == 32:
+        return [found]
+    largest = (1 << to.bits - to.signed) - 1
+    if not to.signed:
+        return [b.compute("IMNMX", found, number(largest), PT, signed=False)]
+    return [b.compute("IMNMX", b.compute("IMNMX", found, number(largest), PT), number(~largest), PT.invert())]

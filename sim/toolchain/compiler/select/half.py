@@ -1,0 +1,87 @@
+"""Selection of conversions from and to half precision, by way of single precision.
+
+Every half is a number of single precision. What is rounded to a half from more bits is rounded twice in the same
+direction; to the nearest, the first time to odd, which leaves enough for the second. Integers that single precision
+does not have are beyond all halves.
+"""
+
+from dataclasses import replace
+
+from rtl.isa.kinds import FloatCompare, FloatFormat, FloatRounding, Logic
+from sim.toolchain.compiler.ir import RZ, Source, number
+from sim.toolchain.ptx.module import Instruction, Register, SpecialRegister, Type
+
+from .builder import Builder, Kind, handles
+from .convert import integer_format, upper
+from .double import compared, computed
+from .double import saturated as saturated_double
+from .roundings import ROUNDINGS
+from .single import to_integer, whole
+from .special_registers import special_words
+
+__all__: list[str] = []
+
+
+@handles("cvt", kind=Kind.HALVES)
+def _convert(b: Builder, i: Instruction) -> None:
+    to, source = i.types
+    if to is source and not i.rounding and not i.saturate:
+        b.move(b.write(i.operands[0]), [b.word(i.operands[1])])
+    elif to is Type.F16:
+        _to_half(b, i, _single_of(b, i, source))
+    else:
+        _from_half(b, i, to)
+
+
+def _to_half(b: Builder, i: Instruction, x: Source) -> None:
+    """A number of single precision as a half."""
+    b.op("F2F", b.write(i.operands[0]), x, flush=i.flush, destination=FloatFormat.F16, source=FloatFormat.F32,
+         round=ROUNDINGS.get(i.rounding, FloatRounding.RN), saturate=i.saturate)
+
+
+def _single_of(b: Builder, i: Instruction, source: Type) -> Source:
+    """What becomes a half, in single precision."""
+    value = i.operands[1]
+    if source is Type.F16:
+        x = _widened(b, b.word(value))
+        return whole(b, x, i.rounding) if i.rounding else x
+    if source is Type.F32:
+        return b.word(value)
+    words = [*special_words(b, value), RZ] if isinstance(value, SpecialRegister) else b.read(value, source.bits)
+    if source is Type.F64:
+        return _narrowed(b, words, i.rounding)
+    return b.compute("I2F", *words[:max(source.bits // 32, 1)], destination=FloatFormat.F32,
+                     source=integer_format(source), round=ROUNDINGS[i.rounding])
+
+
+def _widened(b: Builder, half: Source) -> Source:
+    return b.compute("F2F", half, destination=FloatFormat.F32, source=FloatFormat.F16)
+
+
+def _narrowed(b: Builder, x: list[Source], rounding: str) -> Source:
+    """Double precision in single precision, rounded to odd where a half will be the nearest one."""
+    if rounding != "rn":
+        return b.compute("F2F", *x, destination=FloatFormat.F32, source=FloatFormat.F64, round=ROUNDINGS[rounding])
+    cut = b.compute("F2F", *x, destination=FloatFormat.F32, source=FloatFormat.F64, round=FloatRounding.RZ)
+    inexact = compared(b, FloatCompare.NE, computed(b, "F2F", [cut], destination=FloatFormat.F64,
+                                                    source=FloatFormat.F32), x)
+    odd = b.compute("LOP", cut, number(1), operation=Logic.OR)
+    return b.compute("SEL", odd, cut, inexact)
+
+
+def _from_half(b: Builder, i: Instruction, to: Type) -> None:
+    register, value = i.operands
+    assert isinstance(register, Register)
+    if to is Type.F32:
+        b.op("F2F", b.write(register), b.word(value), destination=FloatFormat.F32, source=FloatFormat.F16,
+             saturate=i.saturate)
+        return
+    x = _widened(b, b.word(value))
+    if to is Type.F64:
+        words = computed(b, "F2F", [x], destination=FloatFormat.F64, source=FloatFormat.F32)
+        words = saturated_double(b, words) if i.saturate else words
+    else:
+        words = to_integer(b, replace(i, types=(to, Type.F32)), x, to)
+        if register.type.bits == 64 and len(words) == 1:
+            words.append(upper(b, words[0], to))
+    b.move(b.write(register, register.type.bits), words)

@@ -1,0 +1,263 @@
+"""Selection of loads, stores and prefetches."""
+
+from typing import Any
+
+from rtl.isa.kinds import CacheOperation, MemorySize
+from sim.toolchain.compiler.ir import RZ, Source, Value, number
+from sim.toolchain.compiler.layout import CONSTANT_BANK, PARAMETER_BANK, PARAMETER_BASE
+from sim.toolchain.compiler.opcodes import FieldValue, value_of
+from sim.toolchain.compiler.operands import offset_fits
+from sim.toolchain.program import BANK_BYTES
+from sim.toolchain.ptx.module import (
+    Address,
+    Instruction,
+    Operand,
+    Register,
+    Space,
+    Type,
+    Variable,
+)
+
+from .builder import Builder, constant, handles
+
+__all__ = ["address_words", "sum_with", "uniform_size"]
+
+_SIZES = {32: MemorySize.B32, 64: MemorySize.B64, 128: MemorySize.B128}
+_UNIFORM_SIZES = {32: ".U.32", 64: ".U.64", 128: ".U.128"}
+_NAMES = {Space.GLOBAL: ("LDG", "STG"), Space.LOCAL: ("LDL", "STL"), Space.SHARED: ("LDS", "STS"), None: ("LD", "ST")}
+_BANKS = {Space.CONST: (CONSTANT_BANK, 0), Space.PARAM: (PARAMETER_BANK, PARAMETER_BASE)}
+"""Spaces that are in constant banks: which bank, and where in it their addresses begin."""
+_LOAD_CACHES = {"": "", "ca": "", "cg": ".CG", "cs": "", "lu": "", "cv": ".CV", "nc": ".CI"}
+_STORE_CACHES = {"": "", "wb": "", "cg": ".CG", "cs": ".CS", "wt": ".WT"}
+"""How the table spells the caching of loads and of stores."""
+
+
+def address_words(b: Builder, address: Operand, name: str, wide: bool) -> tuple[list[Source], int]:
+    """The words of an address, and the number that the instruction adds."""
+    assert isinstance(address, Address)
+    offset = address.offset
+    count = 2 if wide else 1
+    match address.base:
+        case None:
+            base = [number(offset), number(offset >> 32)][:count]
+            offset = 0
+        case Register():
+            base = [*b.read(address.base, address.base.type.bits), RZ][:count]
+        case Variable():
+            if address.base in b.locals:
+                base, offset = [Source(b.stack)], offset + b.locals[address.base]
+            else:
+                base = b.address_of(address.base, offset)[:count]
+                offset = 0
+    if not offset_fits(name, offset):
+        base = sum_with(b, base, offset)
+        offset = 0
+    if name in ("LDC", "LDS", "STS", "ATOMS", "LDL", "STL") and isinstance(base[0].what, int):
+        # Constants are read from their places, as sources of MOV, up to the end of the bank.
+        total = base[0].what + offset
+        if offset_fits(name, total) or (name == "LDC" and total in range(BANK_BYTES)):
+            offset, base = total, [RZ]
+    return base, offset
+
+
+def sum_with(b: Builder, base: list[Source], offset: int) -> list[Source]:
+    """An address and a number."""
+    if len(base) == 1:
+        return [b.compute("IADD", base[0], number(offset))]
+    return b.compute_pair("ADD64", *base, number(offset), number(offset >> 32))
+
+
+def _size(kind: Type, count: int, signed: bool = False) -> MemorySize:
+    """The size of an access, which may extend a sign."""
+    if kind.bits < 32:
+        return MemorySize[f"{'S' if kind.signed and signed else 'U'}{kind.bits}"]
+    return _SIZES[kind.bits * count]
+
+
+def uniform_size(bits: int) -> FieldValue:
+    """The size of a load from shared memory that is of the uniform kind."""
+    return value_of("LDS", "uniform_size", _UNIFORM_SIZES[bits])
+
+
+def _results(b: Builder, operand: Operand, kind: Type) -> list[Value | None]:
+    return [value for element in b.elements(operand) for value in b.write(element, 64 if kind.bits == 64 else 32)]
+
+
+@handles("ld", "ldu")
+def _load(b: Builder, i: Instruction) -> None:
+    address = i.operands[1]
+    assert isinstance(address, Address)
+    if isinstance(address.base, Variable) and _is_held(b, address.base):
+        _load_parameter(b, i, address)
+        return
+    if i.type.bits < 32 and i.vector > 1:
+        _load_small_vector(b, i, address)
+        return
+    results = _results(b, i.operands[0], i.type)
+    loaded = [None if value is None else b.temporary() for value in results]
+    _load_words(b, i, address, loaded)
+    _spread(b, i, results, loaded)
+
+
+def _load_words(b: Builder, i: Instruction, address: Address, results: list[Value | None], shift: int = 0) -> None:
+    """One load of all results."""
+    address = Address(address.base, address.offset + shift)
+    if i.space in _BANKS:
+        bank, start = _BANKS[i.space]
+        base, offset = address_words(b, Address(address.base, address.offset + start), "LDC", False)
+        _load_constant(b, i, bank, base, offset, results)
+        return
+    name = _NAMES[i.space][0]
+    wide = i.space in (Space.GLOBAL, None)
+    base, offset = address_words(b, address, name, wide)
+    fields: dict[str, Any] = {}
+    if i.space is Space.SHARED and i.type.bits >= 32:
+        fields["uniform_size"] = uniform_size(i.type.bits * i.vector)
+    elif i.space is Space.SHARED:
+        fields["uniform_size"] = value_of("LDS", "uniform_size", f".{_size(i.type, i.vector, True).name}")
+    else:
+        fields["size"] = _size(i.type, i.vector, True)
+    if wide:
+        cache = ".CV" if i.volatile else _LOAD_CACHES[i.cache]
+        fields |= {"wide": True, "cache": value_of(name, "cache", cache)}
+    extra = []
+    if i.space is None:
+        base, outside = _generic(b, base)
+        extra = [outside]
+    b.op(name, results, *base, *extra, offset=offset, **fields)
+
+
+def _load_constant(b: Builder, i: Instruction, bank: int, base: list[Source], offset: int,
+                   results: list[Value | None]) -> None:
+    words = len(results)
+    if base == [RZ] and i.type.bits >= 32 and offset % 4 == 0 and offset + 4 * words <= BANK_BYTES:
+        for at, value in enumerate(results):
+            if value is not None:
+                b.op("MOV", [value], constant(bank, offset + 4 * at))
+        return
+    step = min(words, 2)
+    # Of an address that is known the whole number is the offset, up to the end of the bank.
+    if base != [RZ] and not offset_fits("LDC", offset + 4 * (words - step)):
+        base, offset = sum_with(b, base, offset), 0
+    for at in range(0, words, step):
+        size = _size(i.type, 1, True) if step == 1 else MemorySize.B64
+        b.op("LDC", results[at:at + step], *base, offset=offset + 4 * at, size=size, bank=bank)
+
+
+def _spread(b: Builder, i: Instruction, results: list[Value | None], loaded: list[Value | None]) -> None:
+    """Loaded words into the registers, extended where these are longer than what is loaded."""
+    b.move(results, [RZ if word is None else Source(word) for word in loaded])
+    register = i.operands[0]
+    if isinstance(register, Register) and register.type.bits == 64 and i.type.bits < 64 and loaded[0] is not None:
+        top = b.compute("SHR", Source(loaded[0]), number(31)) if i.type.signed else RZ
+        b.move([b.registers(register)[1]], [top])
+
+
+def _load_small_vector(b: Builder, i: Instruction, address: Address) -> None:
+    """Vectors of bytes and halves, an element at a time."""
+    loaded = []
+    for at, _ in enumerate(b.elements(i.operands[0])):
+        word = b.temporary()
+        step = Instruction(opcode="ld", line=i.line, column=i.column, types=i.types, space=i.space, volatile=i.volatile,
+                           cache=i.cache)
+        _load_words(b, step, address, [word], at * i.type.size)
+        loaded.append(word)
+    b.move([b.write(element)[0] for element in b.elements(i.operands[0])], [Source(word) for word in loaded])
+
+
+@handles("st")
+def _store(b: Builder, i: Instruction) -> None:
+    address = i.operands[0]
+    assert isinstance(address, Address)
+    if i.space is Space.PARAM:
+        _store_parameter(b, i, address)
+        return
+    elements = b.elements(i.operands[1])
+    if i.type.bits < 32 and i.vector > 1:
+        for at, element in enumerate(elements):
+            _store_words(b, i, address, b.read(element), 1, at * i.type.size)
+        return
+    _store_words(b, i, address, [word for element in elements for word in b.read(element, i.type.bits)], i.vector)
+
+
+def _store_words(b: Builder, i: Instruction, address: Address, words: list[Source], count: int, shift: int = 0) -> None:
+    name = _NAMES[i.space][1]
+    wide = i.space in (Space.GLOBAL, None)
+    base, offset = address_words(b, Address(address.base, address.offset + shift), name, wide)
+    fields: dict[str, Any] = {"size": _size(i.type, count)}
+    if wide:
+        cache = ".WT" if i.volatile else _STORE_CACHES[i.cache]
+        fields |= {"wide": True, "cache": value_of(name, "cache", cache)}
+    extra = []
+    if i.space is None:
+        base, outside = _generic(b, base)
+        extra = [outside]
+    b.op(name, [], *base, *extra, *words, offset=offset, **fields)
+
+
+def _generic(b: Builder, base: list[Source]) -> tuple[list[Source], Source]:
+    """A generic address as LD and ST want it, and the predicate that it lies in no window."""
+    low, high, outside = b.temporary(), b.temporary(), b.temporary(True)
+    b.op("LEA", [low], base[0], RZ, sets_carry=True)
+    b.op("LEA.HI", [outside, high], base[0], RZ, base[1], takes_carry=True)
+    return [Source(low), Source(high)], Source(outside)
+
+
+# Parameters
+
+def _is_held(b: Builder, variable: Variable) -> bool:
+    """Whether a variable is a parameter in registers: all but an entry's are."""
+    return variable.space is Space.PARAM and b.layout.places.get(variable) is None
+
+
+def _parameter_words(b: Builder, i: Instruction, address: Address) -> tuple[list[Value], int]:
+    """The registers of a parameter of a function, and the offset into them."""
+    variable = address.base
+    if not isinstance(variable, Variable) or variable.space is not Space.PARAM:
+        raise b.failure("the address of a parameter must be its name and a number")
+    if address.offset < 0 or address.offset + i.type.size * i.vector > max(variable.size, i.type.size * i.vector):
+        raise b.failure(f"{address.offset} lies outside of {variable.name}")
+    return b.variable_words(variable), address.offset
+
+
+def _load_parameter(b: Builder, i: Instruction, address: Address) -> None:
+    words, offset = _parameter_words(b, i, address)
+    sources = []
+    for at in range(i.vector):
+        place = offset + at * i.type.size
+        for word in range(max(i.type.bits // 32, 1)):
+            source = Source(words[place // 4 + word])
+            if i.type.bits < 32:
+                field = number(place % 4 * 8 | i.type.bits << 8)
+                source = b.compute("BFE", source, field, signed=i.type.signed)
+            sources.append(source)
+    results = _results(b, i.operands[0], i.type)
+    held = [None if value is None else b.temporary() for value in results]
+    b.move(held, sources)
+    _spread(b, i, results, held)
+
+
+def _store_parameter(b: Builder, i: Instruction, address: Address) -> None:
+    words, offset = _parameter_words(b, i, address)
+    for at, element in enumerate(b.elements(i.operands[1])):
+        place = offset + at * i.type.size
+        if i.type.bits < 32:
+            variable = address.base
+            assert isinstance(variable, Variable)
+            if variable.count == 1:
+                b.move([words[place // 4]], b.read(element))
+            else:
+                target = words[place // 4]
+                b.op("BFI", [target], b.read(element)[0], number(place % 4 * 8 | i.type.bits << 8), Source(target))
+        else:
+            source = b.read(element, i.type.bits)
+            b.move([*words[place // 4:place // 4 + len(source)]], source)
+
+
+@handles("prefetch", "prefetchu")
+def _prefetch(b: Builder, i: Instruction) -> None:
+    local = i.space is Space.LOCAL
+    name = "CCTLL" if local else "CCTL"
+    base, offset = address_words(b, i.operands[0], name, not local)
+    fields: dict[str, Any] = {} if local else {"wide": True}
+    b.op(name, [], *base, offset=offset, operation=CacheOperation[f"PF{i.operation[1]}"], **fields)

@@ -1,0 +1,30 @@
+"""Each pass of the compiler on a small function: PTX in, the listing of its operations out."""
+
+from collections.abc import Callable
+
+from sim.toolchain.compiler.ir import Function
+from sim.toolchain.compiler.layout import Layout
+from sim.toolchain.compiler.listing import function_listing
+from sim.toolchain.compiler.select.functions import select_function
+from sim.toolchain.ptx.front_end import parse_ptx
+from testbench.ptx.text import HEADER
+
+__all__ = ["after", "selected"]
+
+_HEAD = (".visible .entry k(.param .u32 x, .param .u32 y)\n{ .reg .pred p, q; .reg .b32 a, b, c, d, i, n; "
+         ".reg .b64 e, f, g;\n")
+
+
+def selected(body: str) -> Function:
+    """The function of a kernel's body, as instruction selection leaves it. Registers a to d, i, n; 64-bit e to g."""
+    module = parse_ptx(f"{HEADER}{_HEAD}{body}\nret; }}\n", "pass.ptx")
+    return select_function(module.functions["k"], Layout.of(module))
+
+
+def after(body: str, *passes: Callable[[Function], object]) -> str:
+    """The listing after some passes; with registers behind their allocation."""
+    function, registers = selected(body), None
+    for each in passes:
+        found = each(function)
+        registers = found if isinstance(found, dict) else registers
+    return function_listing(function, registers)

@@ -98,7 +98,7 @@ _times = count(1)
 @cache
 def _scratch() -> TemporaryDirectory[str]:
     """A folder for this process alone, which goes with it."""
-    return TemporaryDirectory(prefix="warpstack-mutate-")
+    return TemporaryDirectory(prefix="warpstack-mutate-", ignore_cleanup_errors=True)
 
 
 @cache

@@ -337,6 +337,33 @@ def test_text_is_worked_out_of_several_signals(tmp_path):
                               (120, "next IDLE")]
 
 
+def test_text_in_a_scope_is_worked_out_of_the_upper_bits_of_a_signal(tmp_path):
+    dut = Counter()
+
+    async def testbench(ctx):
+        ctx.set(dut.step, 1)
+        await ctx.tick().repeat(12)
+
+    shown = {"scope": {"inner": {"text": Text(lambda upper: f"upper {upper}", [dut.count[2:4]])}}}
+    path = traced(dut, testbench, shown, tmp_path / "a.vcd")
+    assert list(variables(path)["top.scope.inner.text"].tv) == [
+        (0, "upper 0"), (40, "upper 1"), (80, "upper 2"), (120, "upper 3")]
+
+
+def test_the_clock_goes_on_to_the_last_cycle_when_nothing_else_does(tmp_path):
+    dut = Counter()
+
+    async def testbench(ctx):
+        ctx.set(dut.step, 1)
+        await ctx.tick()
+        ctx.set(dut.step, 0)
+        await ctx.tick().repeat(9)
+
+    path = traced(dut, testbench, {"count": dut.count}, tmp_path / "a.vcd")
+    assert [time for time, _ in variables(path)["top.count"].tv] == [0, 10]
+    assert picture.Waveform(path).cycles == 11
+
+
 def test_a_view_begins_at_its_first_event_and_closes_what_is_beside_the_story(tmp_path):
     tracer, dut, mark = record_story(tmp_path / "a.vcd")
     assert tracer.found == {"six": 6, "odd": 1}

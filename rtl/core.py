@@ -135,6 +135,7 @@ class Core(Component):
     fetch: Any
     issue: Any
     execute: Any
+    targets: Any
     queue: Any
     flow: Any
     stack: Any
@@ -148,7 +149,6 @@ class Core(Component):
     def __init__(self, params: SmParams) -> None:
         self.make_large_units(params)
         self.make_units(params)
-        self.targets = IndexedTargets(params)
         self.dispatcher = Dispatcher(params)
         self.errors = ErrorCollector(params)
         self.reasons = self.issue.reasons
@@ -188,6 +188,7 @@ class Core(Component):
         """Makes the units that the harness of the front end omits."""
         self.fetch = FetchUnit(params)
         self.execute = ExecuteUnit(params)
+        self.targets = IndexedTargets(params)
         self.memory = MemoryUnit(params)
         self.conversion = ConversionUnit(params)
         self.double = DoubleUnit(params) if params.doubles else None

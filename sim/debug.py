@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from rtl.params import PRESETS
 from sim.board.machine import Board
 from sim.debugger.addresses import Places
 from sim.debugger.session import DebuggerSession
@@ -23,8 +22,6 @@ from sim.launch_options import (
     LaunchOptions,
     add_launch_options,
     check_size,
-    machine_of,
-    open_board,
     prepared,
 )
 from sim.machine.base import BaseMachine
@@ -65,7 +62,7 @@ def _session(options: Options, watch: Watch, board: Board | None) -> DebuggerSes
 
     module, area = prepared(options, install, board)
     launch = area.launch
-    check_size(launch, *machine_of(options.preset, board))
+    check_size(launch, options, board)
     return DebuggerSession(area, Places(module.code.symbols, launch.program_size), watch)
 
 
@@ -85,11 +82,11 @@ def _debug(session: DebuggerSession, source: Batch | Terminal, machine: BaseMach
 def _run(options: Options) -> None:
     watch = Watch()
     batch = None if options.batch is None else read_batch(options.batch)
-    board = open_board(options.engine, options.port, options.baud, options.preset)
+    board = options.board()
     session = _session(options, watch, board)
     if batch is None and not sys.stdin.isatty():
         batch = read_batch("-")
-    machine = board or Hardware(PRESETS[options.preset], chosen_engine(options))
+    machine = board or Hardware(options.params, chosen_engine(options))
     _debug(session, batch or Terminal(session), machine, watch)
 
 

@@ -24,7 +24,7 @@ from sim.toolchain.module import Module
 from sim.toolchain.runtime.supply import supplied
 
 __all__ = ["BOARD", "DEFAULT_PRESET", "MODEL", "LaunchError", "LaunchOptions", "add_board_options",
-           "add_launch_options", "check_size", "chosen_runner", "machine_of", "number_from_one", "open_board",
+           "add_launch_options", "check_size", "chosen_runner", "number_from_one", "open_board",
            "prepared"]
 
 
@@ -34,6 +34,8 @@ MODEL = "model"
 """The engine that is no engine: the warp model."""
 BOARD = "board"
 """The engine that is no engine: a board at a serial port."""
+PARAMETERS = ("warps", "lanes")
+"""Parameters of SmParams that have an option of their own, instead of the preset's."""
 T = TypeVar("T", bound=Any)
 
 
@@ -51,6 +53,8 @@ class LaunchOptions:
     block: tuple[int, int, int]
     arg: list[str]
     preset: str
+    warps: int | None
+    lanes: int | None
     engine: str
     cached: bool
     crs: int | None
@@ -60,6 +64,35 @@ class LaunchOptions:
     heap: int | None
     port: str | None
     baud: int
+
+    @property
+    def changed(self) -> dict[str, int]:
+        """The parameters of the machine that are not the preset's."""
+        return {name: value for name in PARAMETERS if (value := getattr(self, name)) is not None}
+
+    @property
+    def params(self) -> SmParams:
+        """The machine in simulation. CommandError when there is none with these parameters."""
+        try:
+            return replace(PRESETS[self.preset], **self.changed)
+        except ValueError as error:
+            raise CommandError(f"preset {self.preset} with {self._changes}: {error}") from None
+
+    @property
+    def machine_name(self) -> str:
+        """The machine in simulation, for messages and titles: ``default``, ``default with 16 warps``."""
+        return f"{self.preset} with {self._changes}" if self.changed else self.preset
+
+    @property
+    def _changes(self) -> str:
+        """``16 warps, 4 lanes``."""
+        return ", ".join(f"{value} {name}" for name, value in self.changed.items())
+
+    def board(self) -> Board | None:
+        """The board, if that is the engine; see :func:`open_board`."""
+        if self.engine == BOARD and self.changed:
+            raise CommandError(f"--{next(iter(self.changed))}: a board has the machine that it was built with")
+        return open_board(self.engine, self.port, self.baud, self.preset)
 
 
 def _dimensions(text: str) -> tuple[int, int, int]:
@@ -96,6 +129,8 @@ def add_launch_options(parser: Parser, engines: tuple[str, ...], engine_help: st
                         help=f"a parameter, in order: {ARGUMENT_FORMS}")
     parser.add_argument("--preset", choices=PRESETS, default=DEFAULT_PRESET,
                         help=f"the machine (default: {DEFAULT_PRESET}; of a board: what it has)")
+    parser.add_argument("--warps", metavar="N", type=number_from_one, help="warps, instead of the preset's")
+    parser.add_argument("--lanes", metavar="N", type=number_from_one, help="lanes, instead of the preset's")
     parser.add_argument("--engine", type=current_name, choices=("auto", *engines, BOARD), default="auto",
                         help=f"{engine_help}; board: a board at a serial port (default: auto)")
     add_cache_option(parser)
@@ -151,7 +186,7 @@ def prepared(options: LaunchOptions, finish: Callable[[Launch], T], board: Board
     """
     with activity(f"reading {options.program}"):
         module = supplied(read_program(options.program))
-    name, params = machine_of(options.preset, board)
+    name, params = machine_of(options, board)
     output, heap = (size if board is None or size is not None else share(default, board.size)
                     for size, default in ((options.output, OUTPUT_DEFAULT), (options.heap, HEAP_DEFAULT)))
     check_instructions(module, module.kernel(options.entry), name, params)
@@ -169,14 +204,16 @@ def prepared(options: LaunchOptions, finish: Callable[[Launch], T], board: Board
     return module, fit(place, board.size, board.params.warps, options.local, options.crs)
 
 
-def machine_of(preset: str, board: Board | None) -> tuple[str, SmParams]:
-    """The name and the parameters of a board's machine, or of a preset's."""
-    return (preset, PRESETS[preset]) if board is None else (board.preset, board.params)
+def machine_of(options: LaunchOptions, board: Board | None) -> tuple[str, SmParams]:
+    """The name and the parameters of a board's machine, or of the one in simulation."""
+    return (options.machine_name, options.params) if board is None else (board.preset, board.params)
 
 
-def check_size(launch: Launch, name: str, params: SmParams) -> None:
-    """Refuses what the machine of this name is too small for: LaunchError."""
+def check_size(launch: Launch, options: LaunchOptions, board: Board | None) -> None:
+    """Refuses what the machine of the options, or the board's, is too small for: LaunchError."""
+    name, params = machine_of(options, board)
     if (why := lacking(launch, params)) is not None:
-        fitting = [name for name, params in PRESETS.items() if lacking(launch, params) is None]
+        presets = {DEFAULT_PRESET: PRESETS[DEFAULT_PRESET], **PRESETS}
+        fitting = [name for name, params in presets.items() if lacking(launch, params) is None]
         raise LaunchError(f"{why[0]}, preset {name} has {why[1]}"
                           + (f"; preset {fitting[0]} has enough" if fitting else ""))

@@ -17,6 +17,7 @@ from pathlib import Path
 from subprocess import PIPE
 from typing import Any
 
+from sim.report.diagrams import DIAGRAMS, draw
 from sim.report.ports import PORT_UNITS, port_table
 from sim.report.reference import reference_pages
 from sim.support.activity import activity
@@ -30,33 +31,100 @@ ROOT = Path(__file__).resolve().parent.parent
 _CODE = {".py": "python", ".sass": "text", ".ptx": "text", ".lark": "text", ".h": "cpp", ".cc": "cpp", ".toml": "toml",
          ".html": "html", "": "bash", ".cu": "cpp", ".cff": "yaml", ".gtkw": "text"}
 """Suffixes of what is shown as a page, with the language that it is in."""
+_HOME = "README.md"
 _LINK = re.compile(r"(\]\()([^)#:\s]+)((?:#[^)]*)?\))")
+_NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
+"""Before a page of source code: a search finds what explains it, and that links to the source."""
 _QUOTED = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 _DRAWN = re.compile(r"^python -m (sim\.waves\.(?:picture|sequence)) (waveforms/(\w+)\.vcd (?:.*\\\n)*.*)$",
                     re.MULTILINE)
 _PORTS = re.compile(r"(<!-- ports -->\n).*?(<!-- end of ports -->\n)", re.DOTALL)
 """Where a unit's page has the table of its ports."""
-NAVIGATION: tuple[tuple[str, Sequence[str]], ...] = (
-    ("Begin", ("docs/tour.md", "docs/examples/README.md", "waveforms/README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
-    ("The hardware", ("rtl/README.md", "docs/front_end.md", "docs/lanes.md", "docs/control_flow.md", "docs/memory.md",
-                      "docs/reset.md", "docs/serial.md", "docs/barriers_traps.md", "docs/traps.md", "docs/host.md",
-                      "docs/choices.md", "docs/proofs.md", "docs/mutation.md", "docs/benchmarks.md")),
-    ("Units", tuple(f"docs/units/{unit}.md" for unit in PORT_UNITS)),
-    ("Reference", ("reference/instructions.md", "docs/refused.md", "reference/registers.md", "reference/errors.md")),
-    ("Programs", ("sim/README.md", "docs/cuda.md", "docs/cuda_tests.md", "docs/python.md", "docs/debugger.md",
-                  "docs/profile.md", "docs/ptx.md", "docs/runtime.md", "docs/fuzz.md")),
-    ("Boards", ("docs/board.md", "docs/board_video.md", "docs/board_measurements.md", "constraints/README.md")),
-    ("Tests", ("testbench/README.md", "testbench/programs/README.md", "testbench/programs/cuda/README.md",
-               "testbench/programs/clients/README.md")))
-"""Pages by section; the home page goes before."""
+Navigation = Sequence["str | tuple[str, Navigation]"]
+"""Pages, and sections of pages with their titles."""
+NAVIGATION: Navigation = (
+    ("Start", (
+        "README.md",
+        "docs/architecture.md",
+        "docs/glossary.md",
+        "docs/tour.md",
+        "docs/implemented.md",
+        "docs/comparison.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+    )),
+    ("Use", (
+        "docs/commands.md",
+        "sim/README.md",
+        "docs/cuda.md",
+        "docs/python.md",
+        "docs/ptx.md",
+        "docs/runtime.md",
+        "docs/debugger.md",
+        "docs/profile.md",
+        "waveforms/README.md",
+        "docs/examples/README.md",
+    )),
+    ("Hardware", (
+        "rtl/README.md",
+        "docs/front_end.md",
+        "docs/lanes.md",
+        "docs/control_flow.md",
+        "docs/memory.md",
+        "docs/barriers_traps.md",
+        "docs/traps.md",
+        "docs/host.md",
+        "docs/serial.md",
+        "docs/reset.md",
+        "docs/choices.md",
+        "docs/benchmarks.md",
+        ("Units", tuple(f"docs/units/{unit}.md" for unit in PORT_UNITS)),
+        ("Reference", (
+            "reference/instructions.md",
+            "docs/refused.md",
+            "reference/registers.md",
+            "reference/errors.md",
+        )),
+    )),
+    ("Verification", (
+        "testbench/README.md",
+        "docs/proofs.md",
+        "docs/fuzz.md",
+        "docs/mutation.md",
+        "docs/verification_results.md",
+        "docs/cuda_tests.md",
+        "testbench/programs/README.md",
+        "testbench/programs/cuda/README.md",
+        "testbench/programs/clients/README.md",
+    )),
+    ("Board", (
+        "docs/board.md",
+        "docs/board_video.md",
+        "docs/board_measurements.md",
+        "constraints/README.md",
+    )),
+)
+"""The groups of pages, in the order in which the site shows them."""
 _STYLE = """\
 .md-grid { max-width: 90rem; }
 .md-typeset table:not([class]) { font-size: .62rem; }
 .md-typeset table:not([class]) th { min-width: 0; }
 .md-typeset td:first-child code { white-space: nowrap; }
 .md-typeset pre > code { font-size: .72em; }
+.md-typeset .command pre > code { white-space: pre-wrap; overflow-wrap: anywhere; }
+.md-typeset a:has(> img) { cursor: zoom-in; }
 """
-"""Room for tables of registers and for block diagrams; names are not broken."""
+"""Room for tables of registers and for block diagrams; names are not broken, but lines of commands
+are. A picture is a link to itself in its own size."""
+_COMMAND = re.compile(r"^```\n(?=(?:\$ |\. |\w+=\S+ )*(?:python3?|pip|pytest|bash|warpstack|cat) )", re.MULTILINE)
+"""The beginning of a text that shows a command, alone or with what it prints."""
+_PICTURE = re.compile(r"(?<!\[)!\[[^]]*\]\(([^)#:\s]+)\)")
+
+
+def pages_of(navigation: Navigation) -> list[str]:
+    """All pages of a navigation, in its order."""
+    return [page for entry in navigation
+            for page in ([entry] if isinstance(entry, str) else pages_of(entry[1]))]
 
 
 class Pages:
@@ -120,7 +188,7 @@ class Pages:
         elif path.suffix in _CODE:
             text = path.read_text(encoding="utf-8")
             fence = "`" * 8     # more than any file has
-            text = f"# {name}\n\n{fence}{_CODE[path.suffix]}\n{text}\n{fence}\n"
+            text = f"{_NOT_SEARCHED}# {name}\n\n{fence}{_CODE[path.suffix]}\n{text}\n{fence}\n"
             target.with_name(f"{target.name}.md").write_text(text, encoding="utf-8")
         else:
             shutil.copy(path, target)
@@ -134,7 +202,9 @@ class Pages:
             here = path.relative_to(self._root).parent
             return found[1] + Path(os.path.relpath(target, here)).as_posix() + found[3]
 
-        return "".join(part if at % 2 else _LINK.sub(link, part) for at, part in enumerate(_QUOTED.split(text)))
+        return "".join(_COMMAND.sub("```{ .text .command }\n", part) if at % 2
+                       else _PICTURE.sub(r"[\g<0>](\1)", _LINK.sub(link, part))
+                       for at, part in enumerate(_QUOTED.split(text)))
 
 
 def _draw(root: Path, stage: Path, say: Callable[[str], None]) -> None:
@@ -170,20 +240,57 @@ def _write_ports() -> int:
     return 0
 
 
+def _listed(navigation: Navigation, pages: set[str]) -> list[Any]:
+    """A navigation as MkDocs has it, with those pages that are there."""
+    listed: list[Any] = []
+    for entry in navigation:
+        if not isinstance(entry, str):
+            listed.append({entry[0]: _listed(entry[1], pages)})
+        elif entry in pages:
+            listed.append({"Overview": entry} if entry == _HOME else entry)
+    return listed
+
+
+def _write_diagrams() -> int:
+    for name, diagram in DIAGRAMS.items():
+        (ROOT / name).write_text(draw(diagram), encoding="utf-8")
+    print(f"diagrams      {', '.join(DIAGRAMS)}")
+    return 0
+
+
 def settings_of(stage: Path, site: Path, navigation: list[Any]) -> dict[str, Any]:
     """What MkDocs is told about a folder of pages. No page asks anything of the net."""
     from pymdownx.slugs import slugify  # pyright: ignore[reportMissingImports]
+    palette = [{"media": f"(prefers-color-scheme: {kind})", "scheme": scheme, "primary": "teal"}
+               for kind, scheme in (("light", "default"), ("dark", "slate"))]
     return {
-        "site_name": "Warpstack", "docs_dir": str(stage), "site_dir": str(site), "nav": navigation,
-        "use_directory_urls": False, "strict": True,
-        "theme": {"name": "material", "font": False, "features": ["navigation.indexes", "navigation.top", "toc.follow"],
-                  "palette": [{"media": "(prefers-color-scheme: light)", "scheme": "default", "primary": "teal"},
-                              {"media": "(prefers-color-scheme: dark)", "scheme": "slate", "primary": "teal"}]},
-        "plugins": ["search"], "extra_css": ["wide.css"],
-        "markdown_extensions": ["tables", "attr_list", "pymdownx.superfences", "pymdownx.highlight",
-                                {"toc": {"slugify": slugify(case="lower"), "permalink": True}}],
-        "validation": {"nav": {"omitted_files": "ignore", "not_found": "warn"},
-                       "links": {"not_found": "warn", "anchors": "warn", "unrecognized_links": "warn"}}}
+        "site_name": "Warpstack",
+        "docs_dir": str(stage),
+        "site_dir": str(site),
+        "nav": navigation,
+        "use_directory_urls": False,
+        "strict": True,
+        "theme": {
+            "name": "material",
+            "font": False,
+            "features": ["navigation.tabs", "navigation.sections", "navigation.top", "toc.follow"],
+            "palette": palette,
+        },
+        "plugins": ["search"],
+        "extra": {"homepage": "index.html"},
+        "extra_css": ["wide.css"],
+        "markdown_extensions": [
+            "tables",
+            "attr_list",
+            "pymdownx.superfences",
+            "pymdownx.highlight",
+            {"toc": {"slugify": slugify(case="lower"), "permalink": True}},
+        ],
+        "validation": {
+            "nav": {"omitted_files": "ignore", "not_found": "warn"},
+            "links": {"not_found": "warn", "anchors": "warn", "unrecognized_links": "warn"},
+        },
+    }
 
 
 def _build(options: Namespace) -> int:
@@ -191,6 +298,8 @@ def _build(options: Namespace) -> int:
         raise CommandError("the manual is not there: it is built from the sources of the project")
     if options.ports:
         return _write_ports()
+    if options.diagrams:
+        return _write_diagrams()
     missing = [name for name in ("mkdocs", "material", "pymdownx") if find_spec(name) is None]
     if missing:
         raise CommandError(f"{', '.join(missing)} not installed: pip install -e '.[docs]'")
@@ -206,16 +315,13 @@ def _build(options: Namespace) -> int:
         say("gathering pages")
         for name, text in reference_pages().items():
             pages.write(f"reference/{name}", text)
-        listed = [name for _, names in NAVIGATION for name in names if not name.startswith("reference/")]
-        pages.gather(["README.md", *(name for name in listed if (ROOT / name).is_file())])
+        pages.gather([name for name in pages_of(NAVIGATION) if (ROOT / name).is_file()])
         (stage / "wide.css").write_text(_STYLE, encoding="utf-8")
         if options.draw:
             _draw(ROOT, stage, say)
-        navigation: list[Any] = [{"Warpstack": "README.md"}]
-        navigation += ({title: [name for name in names if name in pages.pages]} for title, names in NAVIGATION)
         say(f"building {len(pages.pages)} pages")
         with activity("building"):
-            render(settings_of(stage, site, navigation))
+            render(settings_of(stage, site, _listed(NAVIGATION, pages.pages)))
     print(f"manual        {os.path.relpath(site)}/index.html")
     return 0
 
@@ -267,6 +373,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         help="take the pictures of waveforms as they are, instead of drawing them anew")
     parser.add_argument("--ports", action="store_true",
                         help="write the tables of ports in docs/units anew, from the units' signatures; build nothing")
+    parser.add_argument("--diagrams", action="store_true",
+                        help="write the block diagrams in docs anew; build nothing")
     return parser.run(arguments, _build)
 
 

@@ -11,14 +11,12 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from rtl.params import PRESETS
 from sim.engine import ENGINES, chosen_engine
 from sim.launch_options import (
     BOARD,
     LaunchOptions,
     add_launch_options,
     check_size,
-    machine_of,
     number_from_one,
     prepared,
 )
@@ -62,11 +60,11 @@ def _work(options: Namespace) -> int:
         if path is not None:
             check_file(path)
     fields = {name: getattr(options, name) for name in LaunchOptions.__dataclass_fields__}
-    module, launch = prepared(LaunchOptions(**fields), lambda launch: launch)
-    params = PRESETS[options.preset]
-    check_size(launch, *machine_of(options.preset, None))
-    profile = Profile(params)
-    hardware = Hardware(params, chosen_engine(options), watched=profile.watched)
+    asked = LaunchOptions(**fields)
+    module, launch = prepared(asked, lambda launch: launch)
+    check_size(launch, asked, None)
+    profile = Profile(asked.params)
+    hardware = Hardware(asked.params, chosen_engine(options), watched=profile.watched)
     result = hardware.run(launch, options.max_cycles)
     profile.finish(hardware.cycles, result.cycles)
     print_text(f"kernel        {launch.kernel.name}\nstatus        {result.status}\ncycles        {result.cycles}\n\n"
@@ -75,7 +73,7 @@ def _work(options: Namespace) -> int:
     if options.json is not None:
         write_file(options.json, (json.dumps(content(profile, lines)) + "\n").encode())
     if options.html is not None:
-        title = f"{Path(options.program).name}, preset {options.preset}"
+        title = f"{Path(options.program).name}, preset {asked.machine_name}"
         sources = _sources(options.program, {file for file, _ in lines.values()})
         write_file(options.html, page(profile, title, lines, sources).encode())
         print_text(f"\nprofile       {options.html}\n")

@@ -14,7 +14,6 @@ from pathlib import Path
 from tqdm import tqdm
 
 from rtl.layouts import LaunchRejection
-from rtl.params import PRESETS
 from sim.board.machine import Board
 from sim.engine import ENGINES, Engine, chosen_engine
 from sim.firmware.switching import GridSwitch
@@ -27,9 +26,7 @@ from sim.launch_options import (
     LaunchOptions,
     add_launch_options,
     check_size,
-    machine_of,
     number_from_one,
-    open_board,
     prepared,
 )
 from sim.machine.base import BaseMachine, HardwareResult, RunInterrupted
@@ -186,7 +183,7 @@ def _report(launch: Launch, memory: Memory, text: str) -> None:
 def _on_model(options: Options, launch: Launch) -> dict[str, object]:
     """Runs on the reference machine; prints what it came to."""
     bounds = Bounds(launch) if options.bounds else None
-    params = PRESETS[options.preset]
+    params = options.params
     machine = WarpModel(launch, warps=params.warps, stack_tokens=params.stack_tokens)
     machine.bounds = bounds
     try:
@@ -233,8 +230,8 @@ def _on_board(options: Options, launch: Launch, board: Board) -> dict[str, objec
 
 def _on_hardware(options: Options, launch: Launch, engine: type[Engine]) -> dict[str, object]:
     """Runs on the hardware; prints what it came to."""
-    timeline = Timeline(PRESETS[options.preset]) if any(getattr(options, name) for name in _TIMELINES) else None
-    hardware = Hardware(PRESETS[options.preset], engine, check=options.check, vcd=options.waveform,
+    timeline = Timeline(options.params) if any(getattr(options, name) for name in _TIMELINES) else None
+    hardware = Hardware(options.params, engine, check=options.check, vcd=options.waveform,
                         watched=(lambda _sm: ()) if timeline is None else timeline.watched)
     switch = None
     if options.switch is not None:
@@ -251,7 +248,7 @@ def _on_hardware(options: Options, launch: Launch, engine: type[Engine]) -> dict
                 print_text(f"switched      the grid is off the machine after {switch.cycles:,} cycles, and goes on\n")
                 print_text("".join(f"saved         {line}\n" for line in switch.lines(hardware.memory)))
                 launch = switch.resumed(hardware.memory)
-                hardware = Hardware(PRESETS[options.preset], engine, check=options.check)
+                hardware = Hardware(options.params, engine, check=options.check)
                 result = _timed(hardware, launch, options)
     except RunInterrupted as request:
         _tell(options, launch, hardware, request.result, timeline)
@@ -276,7 +273,7 @@ def _tell(options: Options, launch: Launch, hardware: Hardware, result: Hardware
 
 def _write_timelines(options: Options, timeline: Timeline, note: str) -> None:
     """Writes the files that were asked for, and says so, with a note behind their names."""
-    title = f"{Path(options.program).name}, preset {options.preset}"
+    title = f"{Path(options.program).name}, preset {options.machine_name}"
     for name, path, write in (
             ("timeline", options.timeline, lambda: page(timeline, title)),
             ("trace", options.trace, lambda: trace(timeline)), ("konata", options.konata, lambda: konata(timeline))):
@@ -287,11 +284,11 @@ def _write_timelines(options: Options, timeline: Timeline, note: str) -> None:
 
 def _work(options: Options) -> int:
     _check(options)
-    board = open_board(options.engine, options.port, options.baud, options.preset)
+    board = options.board()
     handler = None if options.handler is None else read_program(options.handler)
     _, launch = prepared(
         options, lambda launch: launch if handler is None else with_trap_handler(launch, handler), board)
-    check_size(launch, *machine_of(options.preset, board))
+    check_size(launch, options, board)
     if board is not None:
         written = _on_board(options, launch, board)
     elif options.engine == MODEL:

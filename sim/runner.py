@@ -7,6 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
+from time import perf_counter
 from typing import Any, TypeVar
 
 from rtl.fpga.machine import MEMORY_BASE
@@ -36,7 +37,9 @@ __all__ = ["BoardRunner", "HardwareRunner", "LaunchInterrupted", "MachineError",
 Progress = Callable[[int], object]
 T = TypeVar("T")
 _STEP = 10_000
-"""Instructions of the warp model between two looks at how far it is."""
+"""Instructions of the warp model between two looks at how far it is, at first."""
+_STEP_SECONDS = 0.1
+"""Time between two looks that there should be at least."""
 _MODEL_LIMIT = 1_000_000_000
 """Instructions of the warp model, after which it is given up."""
 _THREAD = re.compile(r"thread (\d+), address (0x[0-9a-f]+)")
@@ -144,10 +147,13 @@ class Runner(ABC):
 def run_model(machine: WarpModel, limit: int, progress: Progress = lambda _instructions: None) -> Result:
     """Runs the warp model to its end, an error, or ``limit`` instructions. A signal that was noted is raised between
     two of them."""
+    step = _STEP
     while True:
         raise_noted()
-        done = machine.instructions
-        result = machine.run(min(_STEP, limit - done))
+        done, begin = machine.instructions, perf_counter()
+        result = machine.run(min(step, limit - done))
+        if perf_counter() - begin < _STEP_SECONDS:
+            step *= 2
         progress(machine.instructions - done)
         if result.status != "timeout" or machine.instructions in (done, limit):
             return result

@@ -4,7 +4,7 @@ from typing import Any
 
 from amaranth.hdl import Assert, Module, Mux, Signal
 from amaranth.lib import enum, stream
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Member, Out
 
 from rtl.component import Component
 from rtl.isa.errors import WarpError
@@ -15,7 +15,7 @@ from rtl.params import SmParams
 from rtl.structs import struct_value
 from rtl.word import field_of, pattern_of
 
-__all__ = ["IndexedTargets"]
+__all__ = ["IndexedTargets", "target_ports"]
 
 
 def _reads_table(form: Form) -> bool:
@@ -40,6 +40,19 @@ class _State(enum.Enum, shape=2):
     """The request was accepted: the entry is on its way."""
     PASS = 3
     """It has its entry, and waits for a cycle in which no other instruction is dispatched."""
+
+
+def target_ports(params: SmParams) -> dict[str, Member]:
+    """The ports of :class:`IndexedTargets`."""
+    layout = dispatched(params)
+    return {
+        "dispatch": In(Event(layout)),
+        "passed": Out(Event(layout)),
+        "busy": Out(1),
+        "report_mask": In(REPORT_BITS),
+        "indexed": Out(stream.Signature(indexed_request())),
+        "value": In(stream.Signature(indexed_response())),
+    }
 
 
 class IndexedTargets(Component):
@@ -68,16 +81,8 @@ class IndexedTargets(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        layout = dispatched(params)
-        super().__init__({
-            "dispatch": In(Event(layout)),
-            "passed": Out(Event(layout)),
-            "busy": Out(1),
-            "report_mask": In(REPORT_BITS),
-            "indexed": Out(stream.Signature(indexed_request())),
-            "value": In(stream.Signature(indexed_response())),
-        })
-        self._branch: Any = Signal(layout, name="branch")
+        super().__init__(target_ports(params))
+        self._branch: Any = Signal(dispatched(params), name="branch")
         """The branch that waits."""
         self._state = Signal(_State, name="state")
         self._address = Signal(32, name="address")

@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out, Signature, connect, flipped
 from rtl.component import Component
 from rtl.convert.ports import unit_ports as conversion_ports
 from rtl.core import Core
+from rtl.execute.indexed import target_ports
 from rtl.execute.ports import unit_ports as execute_ports
 from rtl.fetch.ports import unit_ports as fetch_ports
 from rtl.memory.ports import unit_ports as memory_ports
@@ -15,8 +16,8 @@ from rtl.params import SmParams
 
 __all__ = ["FrontEnd"]
 
-_LARGE_UNITS = {"fetch": fetch_ports, "execute": execute_ports, "memory": memory_ports,
-                "conversion": conversion_ports}
+_LARGE_UNITS = {"fetch": fetch_ports, "execute": execute_ports, "targets": target_ports,
+                "memory": memory_ports, "conversion": conversion_ports}
 """Units that are outside, and the functions that describe their ports."""
 
 
@@ -45,6 +46,7 @@ class _CoreOfFrontEnd(Core):
     def make_large_units(self, params: SmParams) -> None:
         self.fetch = _Outside()
         self.execute = _Outside()
+        self.targets = _Outside()
         self.memory = _Outside()
         self.conversion = _Outside()
         self.double = None
@@ -53,13 +55,13 @@ class _CoreOfFrontEnd(Core):
 class FrontEnd(Component):
     """Issue, flow unit, stack, barriers, traps and error status, connected as in the core.
 
-    Fetch, execute, memory and conversion are outside: the signals that connect the core to them are
-    members of the harness. There is no unit for double precision.
+    Fetch, execute and IndexedTargets, memory and conversion are outside: the signals that connect
+    the core to them are members of the harness. There is no unit for double precision.
 
     Members
     -------
     core : Out(signature of Core)
-    fetch, execute, memory, conversion : In(signature of the unit)
+    fetch, execute, targets, memory, conversion : In(signature of the unit)
     """
 
     def __init__(self, params: SmParams) -> None:

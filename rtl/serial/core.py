@@ -7,6 +7,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, connect, flipped
 
 from rtl.core import Core
+from rtl.execute import IndexedTargets
 from rtl.layouts import BeatPort, Event, described_bank
 from rtl.params import SmParams
 from rtl.structs import common_fields
@@ -69,6 +70,7 @@ class SerialCore(Core):
     def make_large_units(self, params: SmParams) -> None:
         self.fetch = SerialFetch(params)
         self.execute = SerialExecuteUnit(params)
+        self.targets = IndexedTargets(params)
         self.memory = SerialMemoryUnit(params)
         self.conversion = SerialConversionUnit(params)
         self.double = None

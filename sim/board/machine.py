@@ -82,9 +82,9 @@ class Board(BaseMachine):
 
     def show(self, address: int, scale: int) -> None:
         """Shows the picture at an address in memory, whose pixels are 2**scale pixels of the screen wide and high."""
-        fields = BOARD_REGISTERS["FRAMEBUFFER_CONTROL"].fields
+        control = BOARD_REGISTERS["FRAMEBUFFER_CONTROL"].put(ENABLE=1, SCALE=scale)
         self._link.write_register(_at("FRAMEBUFFER_ADDRESS"), address - MEMORY_BASE)
-        self._link.write_register(_at("FRAMEBUFFER_CONTROL"), 1 << fields["ENABLE"][1] | scale << fields["SCALE"][1])
+        self._link.write_register(_at("FRAMEBUFFER_CONTROL"), control)
 
     def close(self) -> None:
         """Gives the port back."""

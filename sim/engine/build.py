@@ -20,7 +20,7 @@ from sim.engine import cache
 from sim.engine.errors import EngineError
 from sim.support.children import Children
 
-__all__ = ["compiler", "compiler_identity", "missing_tool", "shared_object"]
+__all__ = ["compiler", "compiler_identity", "link_options", "missing_tool", "shared_object"]
 
 FLAGS = "-O1 -std=c++17 -fPIC"
 _ZIG_COMPILES = ["-fno-sanitize=undefined"]
@@ -66,10 +66,14 @@ def _command() -> list[str]:
     return [*found, *_ZIG_COMPILES * _is_zig(found), *shlex.split(os.environ.get("CXXFLAGS", FLAGS))]
 
 
+def link_options(command: Sequence[str]) -> list[str]:
+    """What a compiler is told where it links."""
+    return _ZIG_LINKS * (_is_zig(command) and sys.platform == "linux")
+
+
 def _linker(command: list[str]) -> list[str]:
     """What makes a shared object of what a compiler has compiled."""
-    links = _ZIG_LINKS * (_is_zig(command) and sys.platform == "linux")
-    return [*command, "-shared", *links]
+    return [*command, "-shared", *link_options(command)]
 
 
 def compiler_identity() -> str:

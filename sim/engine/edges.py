@@ -7,7 +7,7 @@ from typing import Any
 
 from sim.engine.effects import Check, Effects
 from sim.engine.expressions import Expressions
-from sim.engine.graph import WORD
+from sim.engine.graph import WORD, Slice, State
 from sim.engine.internals import SyncPrint, SyncProperty, SyncWritePort
 from sim.engine.lower import Lowering
 from sim.engine.registers import Word
@@ -63,9 +63,12 @@ class Edges:
     def _edge(self, clock: Any, edge: str) -> Edge:
         key = clock, edge
         if key not in self._edges:
-            node = self._lowering.graph.nodes[self._lowering.bit(clock)]
-            place, shift = (node[2], 0) if node[0] == "state" else (self._lowering.graph.nodes[node[2]][2], node[3])
-            self._edges[key] = Edge(int(edge == "pos"), (place, shift))
+            graph, shift = self._lowering.graph, 0
+            node = graph.nodes[self._lowering.bit(clock)]
+            if isinstance(node, Slice):
+                node, shift = graph.nodes[node.source], node.shift
+            assert isinstance(node, State), "a clock is an input"
+            self._edges[key] = Edge(int(edge == "pos"), (node.place, shift))
         return self._edges[key]
 
     def _write_port(self, cell: Any, nodes: Sequence[int]) -> str:

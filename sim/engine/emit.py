@@ -7,7 +7,7 @@ from sim.engine.edges import Edges
 from sim.engine.effects import Effects
 from sim.engine.errors import FineLoopError
 from sim.engine.expressions import Expressions
-from sim.engine.graph import WORD, Graph
+from sim.engine.graph import WORD, Graph, State
 from sim.engine.internals import FlipFlop
 from sim.engine.lower import Lowering, Part
 from sim.engine.messages import Message
@@ -34,7 +34,7 @@ class _Emitter:
         lowering.claim(0)
         self.schedule = Schedule(self.graph, lowering.modules, [one.node for one in effects.nexts], effects.roots(),
                                  shown)
-        self.place_of = {number: node[2] for number, node in enumerate(self.graph.nodes) if node[0] == "state"}
+        self.place_of = {number: node.place for number, node in enumerate(self.graph.nodes) if isinstance(node, State)}
         for node in sorted(self.schedule.placed):
             self.place_of[node] = len(self.place_of)
         self.words = max(self.place_of.values(), default=0) + 1

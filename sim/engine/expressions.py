@@ -3,13 +3,16 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from sim.engine.graph import WORD, Graph
+from sim.engine.graph import WORD, Binary, Cat, Const, Graph, Mux, Pick, Read, Rep, Slice, Unary
 from sim.engine.lower import MemoryWords
 
 __all__ = ["Expressions"]
 
 _TABLE = 256
 """Entries of a table of constants, at most."""
+_OPERATORS = {"and": "&", "or": "|", "xor": "^", "add": "+", "sub": "-", "mul": "*", "eq": "==", "ult": "<",
+              "shl": "<<", "shr": ">>"}
+"""Of C++, for binary nodes that have one."""
 
 
 def _ones(width: int) -> str:
@@ -41,60 +44,66 @@ class Expressions:
     def operation(self, number: int) -> str:
         """The expression of a node from its operands."""
         node = self._graph.nodes[number]
-        name, width = node[0], node[1]
+        width = node.width
         mask = "" if width == WORD else f" & {_ones(width)}"
         text = self.text
-        match name:
-            case "const":
-                return f"{node[2]:#x}ull" if node[2] >> 31 else f"{node[2]}u"
-            case "slice":
-                source = self._graph.width(node[2])
-                shifted = f"({text(node[2])} >> {node[3]})" if node[3] else text(node[2])
-                return shifted if node[3] + width == source else f"({shifted}{mask})"
-            case "cat":
-                parts = [text(part) if not at else f"((word){text(part)} << {at})" for part, at in node[2]]
+        match node:
+            case Const():
+                return f"{node.value:#x}ull" if node.value >> 31 else f"{node.value}u"
+            case Slice():
+                source = self._graph.width(node.source)
+                shifted = f"({text(node.source)} >> {node.shift})" if node.shift else text(node.source)
+                return shifted if node.shift + width == source else f"({shifted}{mask})"
+            case Cat():
+                parts = [text(part) if not at else f"((word){text(part)} << {at})" for part, at in node.parts]
                 return f"({' | '.join(parts)})" if len(parts) > 1 else parts[0]
-            case "rep":
-                return f"(-(word){text(node[2])}{mask})"
-            case "not":
-                return f"({text(node[2])} ^ 1)" if width == 1 else f"(~(word){text(node[2])}{mask})"
-            case "neg":
-                return f"(-(word){text(node[2])}{mask})"
-            case "and" | "or" | "xor":
-                return f"({text(node[2])} {'&|^'[('and', 'or', 'xor').index(name)]} {text(node[3])})"
-            case "add" | "sub" | "mul":
-                operator = "+-*"[("add", "sub", "mul").index(name)]
-                return f"(((word){text(node[2])} {operator} {text(node[3])}){mask})"
-            case "eq":
-                return f"(word)({text(node[2])} == {text(node[3])})"
-            case "ult":
-                return f"(word)({text(node[2])} < {text(node[3])})"
-            case "slt":
-                return f"(word)({self._signed(node[2])} < {self._signed(node[3])})"
-            case "shl" | "shr":
-                if self._bound(node[3]) < WORD:
-                    return f"(((word){text(node[2])} {'<<' if name == 'shl' else '>>'} {text(node[3])}){mask})"
-                return f"(shift_{'left' if name == 'shl' else 'right'}({text(node[2])}, {text(node[3])}){mask})"
-            case "sar":
-                return f"(shift_signed({self._signed(node[2])}, {text(node[3])}){mask})"
-            case "udiv" | "umod":
-                return f"{name}({text(node[2])}, {text(node[3])})"
-            case "sdiv" | "smod":
-                return f"({name}({self._signed(node[2])}, {self._signed(node[3])}){mask})"
-            case "parity":
-                return f"(word)__builtin_parityll({text(node[2])})"
-            case "mux":
-                return f"({text(node[2])} ? {text(node[3])} : {text(node[4])})"
-            case "pick":
-                return self._pick(node[2], node[3], width)
-            case "read":
-                memory = self._memories[node[2]]
+            case Rep():
+                return f"(-(word){text(node.bit)}{mask})"
+            case Unary(kind="not"):
+                return f"({text(node.operand)} ^ 1)" if width == 1 else f"(~(word){text(node.operand)}{mask})"
+            case Unary(kind="neg"):
+                return f"(-(word){text(node.operand)}{mask})"
+            case Unary():
+                return f"(word)__builtin_parityll({text(node.operand)})"
+            case Binary():
+                return self._binary(node, mask)
+            case Mux():
+                return f"({text(node.condition)} ? {text(node.one)} : {text(node.other)})"
+            case Pick():
+                return self._pick(node.index, node.picks, width)
+            case Read():
+                memory = self._memories[node.memory]
                 words = len(memory.widths)
-                place = f"{memory.base + node[3]} + a" + (f" * {words}" if words > 1 else "")
-                inside = self.inside(node[4], memory.depth)
+                place = f"{memory.base + node.word} + a" + (f" * {words}" if words > 1 else "")
+                inside = self.inside(node.row, memory.depth)
                 read = f"{inside} ? s->m[{place}] : 0" if inside else f"s->m[{place}]"
-                return f"({{ const word a = {text(node[4])}; {read}; }})"
-        raise AssertionError(name)
+                return f"({{ const word a = {text(node.row)}; {read}; }})"
+        raise AssertionError(node.kind)
+
+    def _binary(self, node: Binary, mask: str) -> str:
+        """An operation of two nodes; ``mask`` cuts it to its width."""
+        a, b = node.a, node.b
+        match node.kind:
+            case "and" | "or" | "xor":
+                return f"({self.text(a)} {_OPERATORS[node.kind]} {self.text(b)})"
+            case "add" | "sub" | "mul":
+                return f"(((word){self.text(a)} {_OPERATORS[node.kind]} {self.text(b)}){mask})"
+            case "eq" | "ult":
+                return f"(word)({self.text(a)} {_OPERATORS[node.kind]} {self.text(b)})"
+            case "slt":
+                return f"(word)({self._signed(a)} < {self._signed(b)})"
+            case "shl" | "shr":
+                if self._bound(b) < WORD:
+                    return f"(((word){self.text(a)} {_OPERATORS[node.kind]} {self.text(b)}){mask})"
+                name = "shift_left" if node.kind == "shl" else "shift_right"
+                return f"({name}({self.text(a)}, {self.text(b)}){mask})"
+            case "sar":
+                return f"(shift_signed({self._signed(a)}, {self.text(b)}){mask})"
+            case "udiv" | "umod":
+                return f"{node.kind}({self.text(a)}, {self.text(b)})"
+            case "sdiv" | "smod":
+                return f"({node.kind}({self._signed(a)}, {self._signed(b)}){mask})"
+        raise AssertionError(node.kind)
 
     def _pick(self, index: int, picks: Sequence[int], width: int) -> str:
         """One of several by number: bits of a constant, a table, or a switch."""
@@ -123,15 +132,14 @@ class Expressions:
     def _bound(self, number: int) -> int:
         """A number that a node is never greater than."""
         node = self._graph.nodes[number]
-        match node[0]:
-            case "const":
-                return node[2]
-            case "cat" if len(node[2]) == 1:
-                (part, at), = node[2]
+        match node:
+            case Const():
+                return node.value
+            case Cat(parts=((part, at),)):
                 return self._bound(part) << at
-            case "mul" if self._graph.value(node[3]) is not None:
-                return self._bound(node[2]) * self._graph.nodes[node[3]][2]
-        return (1 << node[1]) - 1
+            case Binary(kind="mul") if (factor := self._graph.value(node.b)) is not None:
+                return self._bound(node.a) * factor
+        return (1 << node.width) - 1
 
     def _signed(self, number: int) -> str:
         shift = WORD - self._graph.width(number)

@@ -5,33 +5,114 @@ Nodes are numbered. Equal nodes are one; what is constant is folded. A node's va
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["WORD", "Graph", "Node"]
+__all__ = ["WORD", "Binary", "Cat", "Const", "Graph", "Mux", "Node", "Pick", "Read", "Rep", "Slice", "State", "Unary"]
 
 WORD = 64
 """Bits of the largest word."""
-Node = tuple[Any, ...]
-"""What a node does, its width, and what it is made of: numbers of other nodes, and constants.
 
-==================  =========================================================================
-const w value       a constant
-state w place       a word that is kept: a register's, an input's
-slice w a shift     bits of a word
-cat w ((a, at)..)   words side by side
-rep w a             copies of one bit
-not neg w a         the rest as in C, modulo 2**w; compare unsigned
-and or xor add sub mul shl shr w a b
-eq ult w a b        1 bit
-slt sar w a b       as signed numbers of a's width
-udiv umod w a b     0 when b is 0
-sdiv smod w a b     rounding down, 0 when b is 0
-parity w a          1 bit
-mux w c a b         a where c is 1, else b
-pick w index (a..)  one of several by number; the last one beyond their end
-read w memory k a   word k of row a of a memory
-==================  =========================================================================
-"""
+# What a node does, its width, and what it is made of: numbers of other nodes, and constants. Each begins with its kind,
+# so that nodes of two kinds are never equal.
+
+
+class Const(NamedTuple):
+    """A constant."""
+
+    kind: str
+    width: int
+    value: int
+
+
+class State(NamedTuple):
+    """A word that is kept, a register's or an input's, by its number."""
+
+    kind: str
+    width: int
+    place: int
+
+
+class Slice(NamedTuple):
+    """``width`` bits of a word, from bit ``shift`` on."""
+
+    kind: str
+    width: int
+    source: int
+    shift: int
+
+
+class Cat(NamedTuple):
+    """Words side by side: nodes, and the bits at which they begin."""
+
+    kind: str
+    width: int
+    parts: tuple[tuple[int, int], ...]
+
+
+class Rep(NamedTuple):
+    """Copies of one bit."""
+
+    kind: str
+    width: int
+    bit: int
+
+
+class Unary(NamedTuple):
+    """``not`` or ``neg`` as in C, modulo ``2**width``, or ``parity``, which has one bit."""
+
+    kind: str
+    width: int
+    operand: int
+
+
+class Binary(NamedTuple):
+    """An operation of two nodes.
+
+    ``and``, ``or``, ``xor``, ``add``, ``sub``, ``mul``, ``shl`` and ``shr`` are as in C, modulo ``2**width``; ``eq``,
+    ``ult`` and ``slt`` have one bit; ``slt`` and ``sar`` are of signed numbers of a's width. ``udiv`` and ``umod``
+    are 0 when b is 0; so are ``sdiv`` and ``smod``, which round down.
+    """
+
+    kind: str
+    width: int
+    a: int
+    b: int
+
+
+class Mux(NamedTuple):
+    """``one`` where the condition is 1, else ``other``."""
+
+    kind: str
+    width: int
+    condition: int
+    one: int
+    other: int
+
+
+class Pick(NamedTuple):
+    """One of several by number; the last one beyond their end."""
+
+    kind: str
+    width: int
+    index: int
+    picks: tuple[int, ...]
+
+
+class Read(NamedTuple):
+    """A word of a row of a memory, which is named by the number of its cell."""
+
+    kind: str
+    width: int
+    memory: int
+    word: int
+    row: int
+
+
+Node = Const | State | Slice | Cat | Rep | Unary | Binary | Mux | Pick | Read
+_CLASSES: dict[str, type[Node]] = {
+    "const": Const, "state": State, "slice": Slice, "cat": Cat, "rep": Rep, "not": Unary, "neg": Unary, "parity": Unary,
+    "mux": Mux, "pick": Pick, "read": Read}
+"""By kind; all others are Binary."""
 _COMMUTATIVE = frozenset({"and", "or", "xor", "add", "mul", "eq"})
 
 
@@ -44,19 +125,20 @@ class Graph:
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
-        self._numbers: dict[Node, int] = {}
+        self._numbers: dict[tuple[Any, ...], int] = {}
 
-    def add(self, *node: Any) -> int:
+    def add(self, kind: str, width: int, *made_of: Any) -> int:
         """The number of a node, a new one if there is no such node yet."""
+        node = (kind, width, *made_of)
         number = self._numbers.get(node)
         if number is None:
             number = self._numbers[node] = len(self.nodes)
-            self.nodes.append(node)
+            self.nodes.append(_CLASSES.get(kind, Binary)._make(node))
         return number
 
     def width(self, number: int) -> int:
         """Bits of a node."""
-        return self.nodes[number][1]
+        return self.nodes[number].width
 
     def const(self, width: int, value: int) -> int:
         """A constant."""
@@ -65,23 +147,23 @@ class Graph:
     def value(self, number: int) -> int | None:
         """The value of a constant, else None."""
         node = self.nodes[number]
-        return node[2] if node[0] == "const" else None
+        return node.value if isinstance(node, Const) else None
 
     def slice(self, number: int, shift: int, width: int) -> int:
         """Bits of a node."""
         node = self.nodes[number]
-        if shift == 0 and width == node[1]:
+        if shift == 0 and width == node.width:
             return number
-        match node[0]:
-            case "const":
-                return self.const(width, node[2] >> shift)
-            case "slice":
-                return self.slice(node[2], node[3] + shift, width)
-            case "rep":
-                return self.copies(node[2], width)
-            case "cat":
+        match node:
+            case Const():
+                return self.const(width, node.value >> shift)
+            case Slice():
+                return self.slice(node.source, node.shift + shift, width)
+            case Rep():
+                return self.copies(node.bit, width)
+            case Cat():
                 parts: list[tuple[int, int]] = []
-                for part, at in node[2]:
+                for part, at in node.parts:
                     low, high = max(at, shift), min(at + self.width(part), shift + width)
                     if low < high:
                         parts.append((self.slice(part, low - at, high - low), low - shift))
@@ -119,23 +201,23 @@ class Graph:
     def _joined(self, low: int, low_at: int, high: int, at: int) -> int | None:
         """One node for two that are neighbours, when there is one."""
         one, other = self.nodes[low], self.nodes[high]
-        if low_at + one[1] != at:
+        if low_at + one.width != at:
             return None
-        if other[1] == 1 and (low == high or (one[0] == "rep" and one[2] == high)):
-            return self.copies(high, one[1] + 1)
-        if other[0] == "rep" and ((one[0] == "rep" and one[2] == other[2]) or low == other[2]):
-            return self.copies(other[2], one[1] + other[1])
-        source, start = (one[2], one[3]) if one[0] == "slice" else (low, 0)
-        if other[0] == "slice" and other[2] == source and other[3] == start + one[1]:
-            return self.slice(source, start, one[1] + other[1])
+        if other.width == 1 and (low == high or (isinstance(one, Rep) and one.bit == high)):
+            return self.copies(high, one.width + 1)
+        if isinstance(other, Rep) and ((isinstance(one, Rep) and one.bit == other.bit) or low == other.bit):
+            return self.copies(other.bit, one.width + other.width)
+        source, start = (one.source, one.shift) if isinstance(one, Slice) else (low, 0)
+        if isinstance(other, Slice) and other.source == source and other.shift == start + one.width:
+            return self.slice(source, start, one.width + other.width)
         return None
 
     def invert(self, number: int) -> int:
         """All bits the other way."""
         node = self.nodes[number]
-        if node[0] == "const":
-            return self.const(node[1], ~node[2])
-        return node[2] if node[0] == "not" else self.add("not", node[1], number)
+        if isinstance(node, Const):
+            return self.const(node.width, ~node.value)
+        return node.operand if isinstance(node, Unary) and node.kind == "not" else self.add("not", node.width, number)
 
     def negate(self, number: int) -> int:
         """0 less the number."""
@@ -150,8 +232,8 @@ class Graph:
         if (value := self.value(condition)) is not None:
             return one if value else other
         node = self.nodes[condition]
-        if node[0] == "not":
-            return self.mux(node[2], other, one)
+        if isinstance(node, Unary) and node.kind == "not":
+            return self.mux(node.operand, other, one)
         width = self.width(one)
         if width == 1:
             values = self.value(one), self.value(other)

@@ -111,8 +111,8 @@ class Lowering:
             self.states.append((number, part))
         self._outputs[number] = output
 
-    def _node(self, *node: Any, module: int) -> int:
-        number = self.graph.add(*node)
+    def _node(self, kind: str, width: int, *made_of: Any, module: int) -> int:
+        number = self.graph.add(kind, width, *made_of)
         self.claim(module)
         return number
 

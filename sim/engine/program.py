@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sim.engine.graph import WORD
+from sim.engine.graph import WORD, Cat, Const, Slice, State
 from sim.engine.locations import MemoryLocation, SignalLocation
 from sim.engine.lower import Lowering
 from sim.engine.messages import Message
@@ -39,7 +39,7 @@ class TranslatedDesign:
                 constant |= (value >> shift & (1 << width) - 1) << at
             else:
                 pieces.append((self.place_of[node], shift, width, at))
-                combinational |= graph.nodes[node][0] != "state"
+                combinational |= not isinstance(graph.nodes[node], State)
         return SignalLocation(tuple(pieces), constant, combinational)
 
     def memories(self) -> dict[tuple[str, ...], MemoryLocation]:
@@ -69,10 +69,10 @@ def _collect(lowering: Lowering, node: int, shift: int, width: int, at: int, fou
     """Takes a node apart."""
     graph = lowering.graph
     what = graph.nodes[node]
-    if what[0] == "slice":
-        _collect(lowering, what[2], shift + what[3], width, at, found)
-    elif what[0] == "cat" and all(graph.nodes[part][0] != "const" for part, _ in what[2]) and shift == 0:
-        for part, place in what[2]:
+    if isinstance(what, Slice):
+        _collect(lowering, what.source, shift + what.shift, width, at, found)
+    elif isinstance(what, Cat) and all(graph.value(part) is None for part, _ in what.parts) and shift == 0:
+        for part, place in what.parts:
             if place < width:
                 _collect(lowering, part, 0, min(graph.width(part), width - place), at + place, found)
     else:
@@ -84,8 +84,8 @@ def _joined(lowering: Lowering, nets: Sequence[Any], apart: Sequence[_Piece]) ->
     found: list[_Piece] = []
     run: list[_Piece] = []
     for piece in apart:
-        kind, whole, *_ = lowering.graph.nodes[piece[0]]
-        small = kind not in ("state", "const") and whole <= _SMALL
+        node = lowering.graph.nodes[piece[0]]
+        small = not isinstance(node, State | Const) and node.width <= _SMALL
         if run and (not small or piece[3] + piece[2] > run[0][3] + WORD):
             found += _one(lowering, nets, run)
             run = []
@@ -99,6 +99,6 @@ def _one(lowering: Lowering, nets: Sequence[Any], run: list[_Piece]) -> list[_Pi
         return run
     start, end = run[0][3], run[-1][3] + run[-1][2]
     node, shift = lowering.word(nets[start:end]), 0
-    if lowering.graph.nodes[node][0] == "slice":
-        _, _, node, shift = lowering.graph.nodes[node]
+    if isinstance(what := lowering.graph.nodes[node], Slice):
+        node, shift = what.source, what.shift
     return [(node, shift, end - start, start)]

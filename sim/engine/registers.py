@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from sim.engine.expressions import Expressions
-from sim.engine.graph import Graph
+from sim.engine.graph import Binary, Graph, Mux, Unary
 from sim.engine.wakes import Wakes
 
 __all__ = ["Registers", "Word", "readers_first"]
@@ -103,16 +103,16 @@ class Registers:
         what = self._graph.nodes[node]
         if node in self._place_of:
             return None
-        match what[0]:
-            case "mux":
-                return what[2:]
-            case "and":
-                for one, other in (what[2:], what[:1:-1]):
+        match what:
+            case Mux():
+                return what.condition, what.one, what.other
+            case Binary(kind="and"):
+                for one, other in ((what.a, what.b), (what.b, what.a)):
                     inner = self._graph.nodes[one]
-                    if inner[0] == "not" and inner[2] in self._inputs:
-                        return inner[2], self._graph.const(what[1], 0), other
-            case "or" if what[1] == 1:
-                for one, other in (what[2:], what[:1:-1]):
+                    if isinstance(inner, Unary) and inner.kind == "not" and inner.operand in self._inputs:
+                        return inner.operand, self._graph.const(what.width, 0), other
+            case Binary(kind="or", width=1):
+                for one, other in ((what.a, what.b), (what.b, what.a)):
                     if one in self._inputs:
                         return one, self._graph.const(1, 1), other
         return None
@@ -120,12 +120,11 @@ class Registers:
     def _statement(self, place: int, node: int, at_once: bool) -> str:
         """Finds the next value of one word."""
         text, what = self._expressions.text, self._graph.nodes[node]
-        if what[0] == "mux" and node not in self._place_of:
-            _, _, condition, one, other = what
-            if self._place_of.get(other) == place:
-                return f"if ({text(condition)}) {self._take(place, text(one), at_once)}"
-            if self._place_of.get(one) == place:
-                return f"if (!{text(condition)}) {self._take(place, text(other), at_once)}"
+        if isinstance(what, Mux) and node not in self._place_of:
+            if self._place_of.get(what.other) == place:
+                return f"if ({text(what.condition)}) {self._take(place, text(what.one), at_once)}"
+            if self._place_of.get(what.one) == place:
+                return f"if (!{text(what.condition)}) {self._take(place, text(what.other), at_once)}"
         return self._take(place, text(node), at_once)
 
     def _take(self, place: int, value: str, at_once: bool) -> str:

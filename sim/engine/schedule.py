@@ -8,9 +8,8 @@ changed is left alone.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from sim.engine.graph import Graph, Node
+from sim.engine.graph import Binary, Cat, Const, Graph, Mux, Node, Pick, Read, Rep, Slice, State, Unary
 
 __all__ = ["Cluster", "Schedule", "operands"]
 
@@ -18,54 +17,63 @@ CLUSTER = 32
 """Words of a cluster, about."""
 DEEP = 40
 """Operations of one expression, about."""
-_PLAIN = frozenset({"const", "state"})
 
 
 def operands(node: Node) -> Iterator[int]:
     """The nodes that a node is made of."""
-    match node[0]:
-        case "const" | "state":
+    match node:
+        case Const() | State():
             return
-        case "slice" | "rep" | "not" | "neg" | "parity":
-            yield node[2]
-        case "cat":
-            for part, _ in node[2]:
+        case Binary():
+            yield node.a
+            yield node.b
+        case Slice():
+            yield node.source
+        case Mux():
+            yield node.condition
+            yield node.one
+            yield node.other
+        case Cat():
+            for part, _ in node.parts:
                 yield part
-        case "pick":
-            yield node[2]
-            yield from node[3]
-        case "read":
-            yield node[4]
-        case _:
-            yield from node[2:]
+        case Unary():
+            yield node.operand
+        case Rep():
+            yield node.bit
+        case Pick():
+            yield node.index
+            yield from node.picks
+        case Read():
+            yield node.row
 
 
 def _operand_bits(nodes: Sequence[Node], number: int, bits: int) -> list[tuple[int, int]]:
     """The nodes that some bits of a node are made of, and which of their bits."""
-    made_of: Any
-    name, _, *made_of = nodes[number]
+    def mask(operand: int) -> int:
+        made = nodes[operand]
+        return made.value if isinstance(made, Const) else -1
 
-    def mask(node: int) -> int:
-        return nodes[node][2] if nodes[node][0] == "const" else -1
+    def whole(operand: int) -> tuple[int, int]:
+        return operand, _ones(nodes[operand].width)
 
-    def whole(node: int) -> tuple[int, int]:
-        return node, _ones(nodes[node][1])
-
-    match name:
-        case "slice":
-            return [(made_of[0], bits << made_of[1])]
-        case "cat":
-            parts = [(part, bits >> at & whole(part)[1]) for part, at in made_of[0]]
+    node = nodes[number]
+    match node:
+        case Slice():
+            return [(node.source, bits << node.shift)]
+        case Cat():
+            parts = [(part, bits >> at & whole(part)[1]) for part, at in node.parts]
             return [(part, needed) for part, needed in parts if needed]
-        case "not" | "or" | "xor":
-            return [(operand, bits) for operand in made_of]
-        case "and":
-            return [(made_of[0], bits & mask(made_of[1])), (made_of[1], bits & mask(made_of[0]))]
-        case "mux":
-            return [(made_of[0], 1), (made_of[1], bits), (made_of[2], bits)]
-        case "pick":
-            return [whole(made_of[0]), *((pick, bits) for pick in made_of[1])]
-    return [whole(operand) for operand in operands(nodes[number])]
+        case Unary(kind="not"):
+            return [(node.operand, bits)]
+        case Binary(kind="or" | "xor"):
+            return [(node.a, bits), (node.b, bits)]
+        case Binary(kind="and"):
+            return [(node.a, bits & mask(node.b)), (node.b, bits & mask(node.a))]
+        case Mux():
+            return [(node.condition, 1), (node.one, bits), (node.other, bits)]
+        case Pick():
+            return [whole(node.index), *((pick, bits) for pick in node.picks)]
+    return [whole(operand) for operand in operands(node)]
 
 
 def _ones(width: int) -> int:
@@ -128,8 +136,8 @@ class Schedule:
 
     def _source(self, node: int) -> int:
         """The node that a slice is of."""
-        while self._nodes[node][0] == "slice":
-            node = self._nodes[node][2]
+        while isinstance(what := self._nodes[node], Slice):
+            node = what.source
         return node
 
     def _reachable(self, roots: Iterable[int]) -> set[int]:
@@ -148,11 +156,11 @@ class Schedule:
         size: dict[int, int] = {}
         for node in nodes:
             what = self._nodes[node]
-            if what[0] in _PLAIN:
+            if isinstance(what, Const | State):
                 size[node] = 0
                 continue
             total = 1 + sum(size.get(operand, 0) for operand in operands(what))
-            if what[0] != "slice" and (uses[node] > 1 or total > DEEP or what[0] in ("pick", "read")):
+            if not isinstance(what, Slice) and (uses[node] > 1 or total > DEEP or isinstance(what, Pick | Read)):
                 kept.add(node)
                 total = 0
             size[node] = total
@@ -161,13 +169,13 @@ class Schedule:
     def reads(self, node: int) -> dict[int, int]:
         """Kept nodes and states that the expression of a node is computed from, and which of their bits."""
         found: dict[int, int] = {}
-        self._collect(_operand_bits(self._nodes, node, _ones(self._nodes[node][1])), found)
+        self._collect(_operand_bits(self._nodes, node, _ones(self._nodes[node].width)), found)
         return found
 
     def sources(self, node: int) -> dict[int, int]:
         """What is read where a node is needed: itself when it is kept."""
-        if node in self.kept or self._nodes[node][0] == "state":
-            return {node: _ones(self._nodes[node][1])}
+        if node in self.kept or isinstance(self._nodes[node], State):
+            return {node: _ones(self._nodes[node].width)}
         return self.reads(node)
 
     def needs(self, nodes: Iterable[int]) -> tuple[dict[int, int], set[int]]:
@@ -189,7 +197,7 @@ class Schedule:
             if not bits:
                 continue
             done[node] = done.get(node, 0) | bits
-            if node in self.kept or self._nodes[node][0] == "state":
+            if node in self.kept or isinstance(self._nodes[node], State):
                 found[node] = found.get(node, 0) | bits
             else:
                 todo += _operand_bits(self._nodes, node, bits)
@@ -200,8 +208,8 @@ class Schedule:
         todo = [node]
         while todo:
             what = self._nodes[todo.pop()]
-            if what[0] == "read":
-                found.add(what[2])
+            if isinstance(what, Read):
+                found.add(what.memory)
             todo.extend(operand for operand in operands(what) if operand not in self.kept)
         return found
 

@@ -1,18 +1,19 @@
 """The memory behind the machine: sparse, byte addressed, with bounds."""
 
+import ctypes
 import mmap
 import os
 from bisect import bisect_right, insort
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 
 from rtl.isa.tokens import LINE_BYTES
 from rtl.params import ADDRESS_BITS
 from sim.support.alignment import round_up
 
-__all__ = ["Memory", "MemoryFaultError", "OutOfMemoryError", "SharedMemory"]
+__all__ = ["PAGE_BYTES", "Memory", "MemoryFaultError", "OutOfMemoryError", "SharedMemory"]
 
 _PAGE_BITS = 12
-_PAGE_BYTES = 1 << _PAGE_BITS
+PAGE_BYTES = 1 << _PAGE_BITS
 _WHOLE_LINE = (1 << LINE_BYTES) - 1
 _COPIED_BYTES = 1 << 16
 """Of shared memory, in one piece."""
@@ -44,12 +45,14 @@ class Memory:
 
     Attributes:
         regions: Name, first address and size in bytes of every range that was allocated.
+        version: Counts the changes of what is mapped.
         constant: Names of the ranges that launches only read: programs, constant banks, descriptors.
     """
 
-    def __init__(self, heap: int = 0x2_0000_0000, gap: int = _PAGE_BYTES, limit: int = 1 << ADDRESS_BITS) -> None:
+    def __init__(self, heap: int = 0x2_0000_0000, gap: int = PAGE_BYTES, limit: int = 1 << ADDRESS_BITS) -> None:
         self.regions: dict[str, tuple[int, int]] = {}
         self.constant: set[str] = set()
+        self.version = 0
         self._pages: dict[int, bytearray] = {}
         self._starts: list[int] = []
         self._ends: list[int] = []
@@ -84,6 +87,7 @@ class Memory:
             raise ValueError(f"{name}: some of {size} bytes at {base:#x} are mapped already")
         if name in self.regions:
             raise ValueError(f"{name} is mapped already")
+        self.version += 1
         self._starts.insert(at, first)
         self._ends.insert(at, end)
         self._names[first] = name
@@ -134,6 +138,7 @@ class Memory:
         if name is None or self.regions[name][0] != base:
             raise ValueError(f"no range begins at {base:#x}")
         size = self.regions.pop(name)[1]
+        self.version += 1
         self.constant.discard(name)
         first, end = self._starts.pop(at), self._ends.pop(at)
         del self._names[first]
@@ -173,8 +178,8 @@ class Memory:
             page = self._pages.get(number)
             if page is None:
                 continue
-            start, stop = max(first - (number << _PAGE_BITS), 0), min(end - (number << _PAGE_BITS), _PAGE_BYTES)
-            if stop - start == _PAGE_BYTES:
+            start, stop = max(first - (number << _PAGE_BITS), 0), min(end - (number << _PAGE_BITS), PAGE_BYTES)
+            if stop - start == PAGE_BYTES:
                 del self._pages[number]
             else:
                 page[start:stop] = bytes(stop - start)
@@ -196,6 +201,21 @@ class Memory:
         self.write(target, self.read(source, size))
 
     @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """The first address of each range of mapped lines, and the one behind it, in order."""
+        return list(zip(self._starts, self._ends, strict=True))
+
+    @property
+    def pages(self) -> Mapping[int, bytearray]:
+        """The pages of PAGE_BYTES by number that were written, the last one at the end. They stay where they are as long
+        as :attr:`version` does."""
+        return self._pages
+
+    def touch(self, number: int) -> None:
+        """Makes the page with a number, if there is none yet."""
+        self._pages.setdefault(number, bytearray(PAGE_BYTES))
+
+    @property
     def end(self) -> int:
         """Behind the last byte that is mapped."""
         return max(self._ends, default=0)
@@ -212,8 +232,8 @@ class Memory:
         self._check(address, size)
         result = bytearray()
         while size:
-            inside = address & _PAGE_BYTES - 1
-            step = min(size, _PAGE_BYTES - inside)
+            inside = address & PAGE_BYTES - 1
+            step = min(size, PAGE_BYTES - inside)
             page = self._pages.get(address >> _PAGE_BITS)
             result += page[inside:inside + step] if page is not None else bytes(step)
             address += step
@@ -225,9 +245,9 @@ class Memory:
         self._check(address, len(content))
         done = 0
         while done < len(content):
-            inside = address + done & _PAGE_BYTES - 1
-            step = min(len(content) - done, _PAGE_BYTES - inside)
-            page = self._pages.setdefault(address + done >> _PAGE_BITS, bytearray(_PAGE_BYTES))
+            inside = address + done & PAGE_BYTES - 1
+            step = min(len(content) - done, PAGE_BYTES - inside)
+            page = self._pages.setdefault(address + done >> _PAGE_BITS, bytearray(PAGE_BYTES))
             page[inside:inside + step] = content[done:done + step]
             done += step
 
@@ -260,12 +280,17 @@ class SharedMemory(Memory):
         file: The file's descriptor; offset 0 is that address. Closed by :meth:`close`.
     """
 
-    def __init__(self, size: int, heap: int = 0x2_0000_0000, gap: int = _PAGE_BYTES) -> None:
+    def __init__(self, size: int, heap: int = 0x2_0000_0000, gap: int = PAGE_BYTES) -> None:
         super().__init__(heap, gap, heap + size)
         self.file = os.memfd_create("warpstack device memory")
         os.ftruncate(self.file, size)
         self.first = heap
         self._bytes = mmap.mmap(self.file, size)
+
+    @property
+    def place(self) -> int:
+        """Where the byte at :attr:`first` is in this process."""
+        return ctypes.addressof(ctypes.c_char.from_buffer(self._bytes))
 
     def close(self) -> None:
         """Gives the memory back."""

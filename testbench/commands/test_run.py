@@ -204,12 +204,26 @@ def test_the_command_itself():
      "a block of 512 threads needs 16 warps, preset default has 8; preset programs has enough"),
     ((ADD, *BUFFERS, "--arg", "u32:1", "--block", "1024"),
      "a block of 1024 threads needs 32 warps, preset default has 8; preset programs has enough"),
+    ((ADD, *BUFFERS, "--arg", "u32:1", "--warps", "4", "--block", "256"),
+     "a block of 256 threads needs 8 warps, preset default with 4 warps has 4; preset default has enough"),
+    ((ADD, "--warps", "3"), "preset default with 3 warps: warps must be a power of two from 1 to 64, not 3"),
+    ((ADD, "--lanes", "1"), "preset default with 1 lanes: floats need two lanes"),
+    ((ADD, "--warps", "0"), "argument --warps: '0' is not a number from 1 on"),
+    ((ADD, "--warps", "2", "--engine", "board", "--port", "none"),
+     "--warps: a board has the machine that it was built with"),
     ((ADD, *BUFFERS, "--arg", "u32:1", "--block", "4096"), f"{ADD}: a block of 4096 in x; there can be 1024"),
     ((ADD, "--arg", "7"), "argument '7' is neither TYPE:NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=@FILE nor "
      "struct:ITEM,... nor bytes:@FILE"),
 ])
 def test_one_line_for_each_mistake(capsys, arguments, message):
     assert refused(capsys, *arguments) == message
+
+
+def test_more_warps_than_the_preset_has_take_a_larger_block(run_program, capsys):
+    arguments = ["--block", "512", "--arg", "buf:A=u32[512]", "--arg", "buf:B=u32[512]", "--arg", "buf:C=u32[512]",
+                 "--arg", "u32:512"]
+    code, _ = run_program(ADD, *MODEL, "--warps", "16", *arguments)
+    assert code == 0
 
 
 def test_unknown_presets_and_engines(capsys):

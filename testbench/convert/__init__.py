@@ -1,1 +1,1 @@
-"""The conversion unit, against the warp model and exact formulas."""
+"""The conversion unit, against the warp model and the thread model."""

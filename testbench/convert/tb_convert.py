@@ -1,6 +1,6 @@
 """The conversion unit: bit counts, conversions of every type, MUFU's functions; registers, CC, order and barriers.
 
-Every instruction is executed by the reference machine, whose results must be those of exact formulas, and by the
+Every instruction is executed by the warp model, whose results must be those of the thread model, and by the
 hardware, whose operations of the lanes must leave the same registers and CC.
 """
 
@@ -38,8 +38,8 @@ from testbench.convert.cases import (
 )
 from testbench.convert.driver import ConvertDriver
 from testbench.execute.singles import EDGES
-from testbench.formulas.functions import UPPER_EDGES
 from testbench.handmade import ALL
+from testbench.instructions.functions import UPPER_EDGES
 from testbench.words import encode
 
 _SIZES = (SmParams(warps=16, lanes=8), SmParams(warps=16, lanes=4), SmParams(warps=16, lanes=32))

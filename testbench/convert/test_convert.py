@@ -29,9 +29,9 @@ from testbench import simulation
 from testbench.convert import make_table, tb_convert
 from testbench.convert.cases import calculated, case_of, random_word
 from testbench.convert.driver import ConvertDriver
+from testbench.convert.formats import typed, unpacked
 from testbench.execute.singles import SINGLES
-from testbench.formulas.conversion import typed, unpacked
-from testbench.formulas.functions import errors
+from testbench.instructions.functions import errors
 from testbench.simulation import combinational, failure, simulate
 
 passes = partial(simulation.passes, "convert")

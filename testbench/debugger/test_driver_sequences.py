@@ -67,7 +67,8 @@ def play(hardware: Hardware) -> Callable:
 
 async def control(host: HardwareHost) -> dict[str, int]:
     value = await host.read("DBGR_CONTROL0")
-    return {name: value >> low & 1 for name, (_, low) in SM_REGISTERS["DBGR_CONTROL0"].fields.items()}
+    register = SM_REGISTERS["DBGR_CONTROL0"]
+    return {name: register.get(name, value) for name in register.fields}
 
 
 async def finish(host: HardwareHost, launch: Launch) -> None:

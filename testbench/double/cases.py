@@ -1,4 +1,4 @@
-"""Instructions of double precision to execute, and what the reference machine makes of them."""
+"""Instructions of double precision to execute, and what the warp model makes of them."""
 
 import random
 from collections.abc import Mapping
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from rtl.isa.double import DOUBLE
 from rtl.isa.effects import effects
-from rtl.isa.syntax import PT, RZ, Constant, Form, Immediate, Register
+from rtl.isa.syntax import RZ, Constant, Form, Register
 from rtl.params import WARP_THREADS
+from sim.model.thread.run import Before, step_together
 from testbench.double.numbers import doubles
-from testbench.formulas.double import outcome
-from testbench.formulas.inputs import random_word
 from testbench.handmade import ALL, alone
+from testbench.instructions.cases import random_word
 
 __all__ = ["BANK_BYTES", "DoubleCase", "case_of", "random_case", "word_of_form"]
 
@@ -66,7 +66,7 @@ def word_of_form(source: random.Random, form: Form, **chosen: int) -> int:
 
 
 def case_of(source: random.Random, form: Form, word: int, threads: int = ALL) -> DoubleCase:
-    """An instruction with random operands, and what the reference machine does; against the formulas, too."""
+    """An instruction with random operands, and what the warp model does; against the thread model, too."""
     values, touched = form.values(word), effects(form, form.values(word))
     bank = b"".join((number & 0xFFFF_FFFF_FFFF_FFFF).to_bytes(8, "little")
                     for number in doubles(source, BANK_BYTES // 8)[0])
@@ -94,37 +94,20 @@ def case_of(source: random.Random, form: Form, word: int, threads: int = ALL) ->
     return case
 
 
-def _operand(case: DoubleCase, role: str, thread: int) -> int:
-    """What an operand is to a thread, 0 where there is none."""
-    values = case.form.values(case.word)
-    match case.form.operands.get(role):
-        case Register(field) if values[field] != RZ:
-            return case.before[values[field]][thread] | case.before[values[field] + 1][thread] << _WORD_BITS
-        case Constant():
-            assert case.offset is not None
-            return case.constant(case.offset)[0] | case.constant(case.offset + 4)[0] << _WORD_BITS
-        case Immediate(field):
-            return values[field] & (1 << 2 * _WORD_BITS) - 1
-        case _:
-            return 0
-
-
 def _compare(case: DoubleCase) -> None:
-    """The reference machine and the formulas agree."""
-    values = case.form.values(case.word)
-    for thread in range(WARP_THREADS):
-        if not case.threads >> thread & 1:
-            continue
-        a, b, c = (_operand(case, role, thread) for role in "abc")
-        value, predicates, flags = outcome(case.form.name, values, a, b, c, case.predicate >> thread & 1)
-        what = case.form.name, hex(case.word), thread, hex(a), hex(b), hex(c)
-        for place, number in enumerate(sorted(case.after)):
-            assert value is not None and case.after[number][thread] == value >> _WORD_BITS * place & _WORD, what
-        written = {values[field]: bit for field, bit in zip(("Pd", "Pd2"), predicates or (), strict=False)}
-        written.pop(PT, None)
-        assert {number: held >> thread & 1 for number, held in case.predicates.items()} == written, what
-        if case.conditions is not None:
-            assert case.conditions[thread] == flags, what
+    """The warp model and the thread model agree."""
+    threads = [thread for thread in range(WARP_THREADS) if case.threads >> thread & 1]
+    before = [Before({number: row[thread] for number, row in case.before.items()},
+                     [held >> thread & 1 for held in case.held]) for thread in threads]
+    for thread, done in zip(threads, step_together(case.word, before, banks={BANK: case.bank}), strict=True):
+        what = case.form.name, hex(case.word), thread
+        assert {number: row[thread] for number, row in case.after.items()} == {
+            number: done.registers[number] for number in case.after}, what
+        held = list(before[threads.index(thread)].predicates)
+        for number, mask in case.predicates.items():
+            held[number] = mask >> thread & 1
+        assert held == list(done.predicates), what
+        assert case.conditions is None or case.conditions[thread] == done.condition, what
 
 
 def random_case(source: random.Random, form: Form | None = None) -> DoubleCase:

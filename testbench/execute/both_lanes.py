@@ -20,7 +20,7 @@ from rtl.params import SmParams
 from rtl.serial.lane import BYTE_LANE_CYCLES, SerialLanes
 from sim.checks.testbench import Bench
 from testbench.driver import UnitDriver
-from testbench.formulas.inputs import number, random_word
+from testbench.instructions.cases import number, random_word
 
 _SERIAL, _OTHER = (SmParams(lanes=lanes, floats=False, doubles=False) for lanes in (1, 2))
 _OPERANDS = data.Layout.cast(Operands)

@@ -1,4 +1,4 @@
-"""Beats with what they should do: by formulas, and as the reference machine executes them; operands at the edges."""
+"""Beats with what they should do, by the thread model and by the warp model; operands at the edges."""
 
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rtl.execute.decode import LANE_FORMS
+from rtl.isa.effects import effects
 from rtl.isa.errors import WarpError
 from rtl.isa.floating import FLOATING
 from rtl.isa.kinds import VoteMode
@@ -19,40 +20,39 @@ from sim.model.warp.state import Warp
 from sim.model.warp.vector.lanes import ALL_THREADS, Condition
 from testbench.execute.driver import Beat, Expected, Threads
 from testbench.execute.singles import CORNERS, ONE, SIGN, singles
-from testbench.formulas.inputs import case_of, number, random_word, words_of
-from testbench.formulas.integer import FORMULAS
 from testbench.handmade import machine, warp_of
+from testbench.instructions.cases import case_of, number, random_word, words_of
 from testbench.words import NOP
 
 _REGISTERS = (0, 1, 2, 3, 4, 5)
 _BYTES = (0, 1, 0x7F, 0x80, 0x81, 0xFE, 0xFF)
 _OPERANDS = ("Ra", "Rb", "Rc")
 _SPECIAL = ("S2R", "CS2R", "LEPC")
+COMPUTED = [form for form in LANE_FORMS if form not in FLOATING and form.name not in (*_SPECIAL, "VOTE")]
+"""Forms whose results are from their operands alone, but for floating point, which has operands of its own."""
 
 
 def _numbers(source: Random, count: int) -> list[int]:
     return [number(source) for _ in range(count)]
 
 
-def formula_beats(source: Random, lanes: int, count: int) -> Iterator[Beat]:
-    """Each form that has a formula, in every combination of its modes or ``count`` of them; in random order."""
+def thread_beats(source: Random, lanes: int, count: int) -> Iterator[Beat]:
+    """Each form of COMPUTED, in every combination of its modes or ``count`` of them, as the thread model executes it;
+    in random order."""
     named = (*_REGISTERS, *_REGISTERS, RZ)
-    words = [(form, word) for form in LANE_FORMS if form.name in FORMULAS
+    words = [(form, word) for form in COMPUTED
              for word in words_of(source, form, named, RZ + 1, count if form.variant in ("r", "") else 1 + count // 5)]
     source.shuffle(words)
     for form, word in words:
-        case = case_of(source, form, word, lanes, named)
-        outcomes, held = case.after, case.predicates
+        case, touched = case_of(source, form, word, lanes, named), effects(form, form.values(word))
         expected = Expected(case.threads, case.destination)
-        if outcomes[0].value is not None:
-            expected.values = [outcome.value or 0 for outcome in outcomes]
-        expected.predicates = {number: [outcome.predicates.get(number, before >> number & 1)
-                                        for outcome, before in zip(outcomes, held, strict=True)]
-                               for number in range(PT) if any(number in outcome.predicates for outcome in outcomes)}
-        if outcomes[0].flags is not None:
-            expected.conditions = [sum(bit << place for place, bit in enumerate(outcome.flags or ()))
-                                   for outcome in outcomes]
-        yield Beat(form.name, word, Threads(case.registers, held, case.conditions, case.constant), expected)
+        if touched.writes:
+            expected.values = [after.registers[case.destination] for after in case.after]
+        expected.predicates = {number: [after.predicates[number] for after in case.after]
+                               for number in case.written_predicates}
+        if touched.writes_cc:
+            expected.conditions = [after.condition for after in case.after]
+        yield Beat(form.name, word, Threads(case.registers, case.predicates, case.conditions, case.constant), expected)
 
 
 class _Constants:

@@ -1,6 +1,6 @@
-"""The lanes: every form of every instruction, decoded and computed, against formulas and the reference machine.
+"""The lanes: every form of every instruction, decoded and computed, against the thread model and the warp model.
 
-The formulas are whole numbers. The reference machine executes words with random fields, of every form
+The thread model executes words in all their modes, the warp model words with random fields, of every form
 that the lanes have. Both meet operands at the edges, and each instruction follows the one before in the next cycle, or
 in a serial machine when that one is done. The lane of such a machine is compared with a full lane of others, too.
 """
@@ -15,8 +15,7 @@ from sim.toolchain.spelling import spell
 from sim.waves import Mark, Text, Trace, View
 from testbench.execute.both_lanes import INTEGER_FORMS, BothDriver
 from testbench.execute.driver import Beat, LaneDriver
-from testbench.execute.reference import corner_beats, distance_beats, formula_beats, model_beats
-from testbench.formulas.integer import FORMULAS
+from testbench.execute.reference import COMPUTED, corner_beats, distance_beats, model_beats, thread_beats
 
 LANES = 4
 """Lanes of the machine that is tested: what a lane computes does not depend on how many there are."""
@@ -31,18 +30,18 @@ def _play(bench: Bench, what: str, beats: Iterable[Beat], lanes: int = LANES) ->
     return driver.counts
 
 
-def check_formulas(bench: Bench, lanes: int = LANES) -> None:
-    """Words of every form in its modes, as formulas of whole numbers."""
+def check_modes(bench: Bench, lanes: int = LANES) -> None:
+    """Words of every form in its modes, as the thread model executes them."""
     count = 1300 if bench.thorough else 30
-    counts = _play(bench, "formulas", formula_beats(bench.random, lanes, count), lanes)
-    _table(bench, "threads compared with formulas", counts, set(FORMULAS))
+    counts = _play(bench, "thread model", thread_beats(bench.random, lanes, count), lanes)
+    _table(bench, "threads compared with the thread model", counts, {form.name for form in COMPUTED})
 
 
 def check_model(bench: Bench, lanes: int = LANES) -> None:
-    """Words of every form, with any fields that the machine does not refuse, as the reference machine executes them."""
+    """Words of every form, with any fields that the machine does not refuse, as the warp model executes them."""
     count, forms = 500 if bench.thorough else 8, LANE_FORMS if lanes > 1 else INTEGER_FORMS
-    counts = _play(bench, "reference machine", model_beats(bench.random, lanes, count, forms), lanes)
-    _table(bench, "threads compared with the reference machine", counts, {form.name for form in forms})
+    counts = _play(bench, "warp model", model_beats(bench.random, lanes, count, forms), lanes)
+    _table(bench, "threads compared with the warp model", counts, {form.name for form in forms})
 
 
 def check_singles(bench: Bench) -> None:
@@ -65,7 +64,7 @@ def check_video(bench: Bench, lanes: int = LANES) -> None:
 
 def check_serial(bench: Bench) -> None:
     """A serial machine: the same checks, and words of every form as a full lane of other machines computes them."""
-    for check in (check_formulas, check_model, check_video):
+    for check in (check_modes, check_model, check_video):
         check(bench, 1)
     check_both(bench)
 
@@ -110,5 +109,5 @@ def _traces(driver: LaneDriver) -> View:
 
 def run(bench: Bench) -> None:
     """The testbench."""
-    for check in (check_formulas, check_model, check_singles, check_video, record, check_serial):
+    for check in (check_modes, check_model, check_singles, check_video, record, check_serial):
         check(bench)

@@ -23,7 +23,7 @@ from sim.model.thread.run import step
 from testbench import simulation
 from testbench.execute import tb_execute
 from testbench.execute.driver import LaneDriver
-from testbench.execute.reference import formula_beats
+from testbench.execute.reference import thread_beats
 from testbench.handmade import alone, encode
 from testbench.simulation import combinational, failure, simulate
 
@@ -89,13 +89,13 @@ def test_every_form_is_told_from_all_others(floats):
 
 
 @pytest.mark.parametrize("lanes", [4, 1])
-def test_results_of_the_lanes_agree_with_the_formulas(lanes):
-    assert passes(partial(tb_execute.check_formulas, lanes=lanes)).checks["results, formulas"] > 600 * lanes
+def test_lanes_agree_with_the_thread_model_in_every_mode(lanes):
+    assert passes(partial(tb_execute.check_modes, lanes=lanes)).checks["results, thread model"] > 600 * lanes
 
 
 @pytest.mark.parametrize("lanes", [4, 1])
-def test_results_are_those_of_the_warp_model(lanes):
-    assert passes(partial(tb_execute.check_model, lanes=lanes), 1).checks["results, reference machine"] > 600 * lanes
+def test_lanes_agree_with_the_warp_model(lanes):
+    assert passes(partial(tb_execute.check_model, lanes=lanes), 1).checks["results, warp model"] > 600 * lanes
 
 
 def test_single_precision_results_are_those_of_the_formulas():
@@ -114,7 +114,7 @@ def test_the_lane_of_a_serial_machine_computes_what_a_full_lane_does():
 @pytest.mark.parametrize("what", ["values", "conditions", "p", "destination", "threads"])
 def test_a_wrong_result_is_seen(what):
     def body(bench):
-        beats = [beat for beat in formula_beats(bench.random, 4, 1)
+        beats = [beat for beat in thread_beats(bench.random, 4, 1)
                  if (beat.after.conditions if what == "conditions" else beat.after.predicates if what == "p"
                      else beat.after.values)][:3]
         after = beats[-1].after

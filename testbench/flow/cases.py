@@ -14,8 +14,8 @@ from rtl.params import WARP_THREADS
 from sim.model.warp.retirement import StackToken, WarpMasks
 from testbench.crs.reference import encode_token
 from testbench.flow.steps import ALL, FlowStep, Start, Stream, codes_of
-from testbench.formulas.condition import meanings
 from testbench.handmade import encode
+from testbench.instructions.condition import meanings
 
 _IGNORED = encode("EXIT")
 """The word in whose place a warp is moved."""

@@ -103,7 +103,7 @@ def test_the_host_wakes_warps():
 
 def test_one_write_can_stop_step_and_wake():
     dut = HostRegisters(PARAMS)
-    stop, run, step = (1 << SM_REGISTERS["DBGR_CONTROL0"].fields[name][0]
+    stop, run, step = (SM_REGISTERS["DBGR_CONTROL0"].put(**{name: 1})
                        for name in ("STOP_TRIGGER", "RUN_TRIGGER", "SINGLE_STEP_MODE"))
 
     async def body(ctx):

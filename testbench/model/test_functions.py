@@ -9,8 +9,8 @@ from rtl.isa.kinds import FloatRange
 from rtl.params import WARP_THREADS
 from sim.model.thread.run import step
 from testbench.execute.singles import EDGES, single
-from testbench.formulas.functions import BOUNDS, UPPER_EDGES
 from testbench.handmade import alone, encode, vector
+from testbench.instructions.functions import BOUNDS, UPPER_EDGES
 
 WORDS = [encode("MUFU", Rd=0, Ra=1, function=function.value, saturate=saturate, negate_a=negate)
          for function in (*BOUNDS, *OF_DOUBLES) for saturate, negate in ((0, 0), (1, 0), (0, 1))]

@@ -1,4 +1,4 @@
-"""Single instructions on the models: who writes, and what is refused. Their results: ``testbench.formulas``."""
+"""Single instructions on the models: who writes, and what is refused. Their results: ``testbench.instructions``."""
 
 from itertools import product
 

@@ -9,11 +9,11 @@ import pytest
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import AtomicOperation, AtomicType, FloatRounding
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, Buffer
+from sim.model.thread.access import ATOMICS, atomic_change
 from sim.model.warp.model import WarpModel
 from sim.model.warp.retirement import MemoryWrite, Retirement
 from sim.model.warp.state import Warp
 from testbench.execute.singles import singles
-from testbench.formulas.atomics import ATOMICS, modified
 from testbench.handmade import ALL, encode, machine, vector, warp_of
 from testbench.model.test_single import expected
 
@@ -267,7 +267,7 @@ def test_an_atomic_operation_of_each_type_leaves_its_result_and_returns_what_was
         if name != "RED":
             assert vector(warp, 6)[lane] == value & 0xFFFFFFFF
             assert bits == 32 or vector(warp, 7)[lane] == value >> 32
-        value = modified(operation, value, operands[lane], bits, is_signed)
+        value = atomic_change(operation, bits, is_signed)(value, operands[lane] & (1 << bits) - 1) % (1 << bits)
         write = record.memory[lane]
         assert (write.thread, write.address, write.content) == (lane, 0x108, value.to_bytes(bits // 8, "little"))
     assert memory() == value

@@ -6,8 +6,8 @@ import pytest
 from rtl.isa.condition import ConditionCode, holds
 from rtl.isa.kinds import ShuffleMode
 from sim.model.warp.vector.lanes import bits_of, bools_of, threads_of, uniform
-from testbench.formulas.condition import meanings
 from testbench.handmade import ALL, alone, encode, held, vector
+from testbench.instructions.condition import meanings
 from testbench.memory.cases import SHUFFLES, shuffled
 
 P1, P2 = 0x0FF0F00F, 0x33CC55AA

@@ -10,11 +10,11 @@ from rtl.isa.kinds import AtomicOperation, AtomicType, CompareAndSwapType, Float
 from rtl.isa.special_registers import SpecialRegister
 from rtl.isa.syntax import RZ
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, Buffer, Launch
+from sim.model.thread.access import ATOMICS
 from sim.model.thread.run import run, step
 from sim.model.thread.state import FaultError
 from testbench import words
 from testbench.execute.singles import singles
-from testbench.formulas.atomics import ATOMICS, modified
 from testbench.model import test_single
 from testbench.words import FINISH, START, contents, encode, launch, move
 
@@ -117,10 +117,27 @@ def test_accesses_that_fault(content, error, cause):
 PAIRS = [(0, 0), (5, 3), (3, 5), (5, 5), (0, 7), (WORD, 1), (0x80000000, 0x7FFFFFFF), (0x12345678, 0xF0F0F0F0)]
 
 
-@pytest.mark.parametrize("operation", ATOMICS)
-@pytest.mark.parametrize(("old", "new"), PAIRS)
-def test_atomics_on_global_and_shared_words(operation, old, new):
-    expected = modified(operation, old, new, 32, False)
+LEFT = {
+    AtomicOperation.ADD: (0, 8, 8, 10, 7, 0, WORD, 0x03254768),
+    AtomicOperation.MIN: (0, 3, 3, 5, 0, 1, 0x7FFFFFFF, 0x12345678),
+    AtomicOperation.MAX: (0, 5, 5, 5, 7, WORD, 0x80000000, 0xF0F0F0F0),
+    AtomicOperation.INC: (0, 0, 4, 0, 1, 0, 0, 0x12345679),
+    AtomicOperation.DEC: (0, 3, 2, 4, 7, 1, 0x7FFFFFFF, 0x12345677),
+    AtomicOperation.AND: (0, 1, 1, 5, 0, 1, 0, 0x10305070),
+    AtomicOperation.OR: (0, 7, 7, 5, 7, WORD, WORD, 0xF2F4F6F8),
+    AtomicOperation.XOR: (0, 6, 6, 0, 7, 0xFFFFFFFE, WORD, 0xE2C4A688),
+    AtomicOperation.EXCH: (0, 3, 5, 5, 7, 1, 0x7FFFFFFF, 0xF0F0F0F0)}
+"""What memory holds after an operation on each of PAIRS, as PTX defines atom."""
+
+
+def test_every_atomic_operation_has_its_results():
+    assert LEFT.keys() == set(ATOMICS)
+
+
+@pytest.mark.parametrize(("operation", "old", "new", "expected"), [
+    (operation, *pair, expected) for operation, results in LEFT.items()
+    for pair, expected in zip(PAIRS, results, strict=True)])
+def test_atomics_on_global_and_shared_words(operation, old, new, expected):
     made, _, pointer = pointed_at(old.to_bytes(4, "little"))
     done = step(encode("ATOM", Rd=5, Ra=2, Rb=4, wide=1, operation=operation.value, type=AtomicType.U32.value),
                 {**pointer, 4: new}, launch=made)
@@ -133,12 +150,13 @@ def test_atomics_on_global_and_shared_words(operation, old, new):
 
 @pytest.mark.parametrize(("kind", "bits"), [(AtomicType.S32, 32), (AtomicType.S64, 64), (AtomicType.U64, 64)])
 @pytest.mark.parametrize("operation", [AtomicOperation.MIN, AtomicOperation.MAX, AtomicOperation.ADD])
-def test_reductions_by_type(kind, bits, operation):
+def test_a_minimum_is_negative_only_in_signed_types(kind, bits, operation):
     old, new = 1 << bits - 1 | 5, 7
     made, base, pointer = pointed_at(old.to_bytes(8, "little"))
     step(encode("RED", Rd=4, Ra=2, wide=1, operation=operation.value, type=kind.value), {**pointer, 4: new, 5: 0},
          launch=made)
-    expected = modified(operation, old, new, bits, is_signed=kind is not AtomicType.U64)
+    lesser, greater = (new, old) if kind is AtomicType.U64 else (old, new)
+    expected = {AtomicOperation.MIN: lesser, AtomicOperation.MAX: greater, AtomicOperation.ADD: old + new}[operation]
     assert made.memory.read_number(base, bits // 8) == expected
 
 

@@ -37,7 +37,7 @@ def in_handler(machine: WarpModel, number: int) -> int:
 def status0(host: ModelHost) -> tuple[int, int]:
     """SM_IN_TRAP_MODE and LOCKED_DOWN."""
     word = host.read("DBGR_STATUS0")
-    return word & 1, word >> SM_REGISTERS["DBGR_STATUS0"].fields["LOCKED_DOWN"][0] & 1
+    return word & 1, SM_REGISTERS["DBGR_STATUS0"].get("LOCKED_DOWN", word)
 
 
 def events(host: ModelHost) -> set[str]:

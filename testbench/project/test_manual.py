@@ -54,12 +54,15 @@ UNIT_PAGES = {
     "launch": "host.md", "host": "host.md"}
 
 
-def table(page: Path, heading: str) -> list[list[str]]:
-    """The cells of the first table under a heading, row by row; the head row is left out, and so are backticks."""
+def table(page: Path, heading: str, first: str = "") -> list[list[str]]:
+    """The cells of the first table under a heading, row by row; the head row is left out, and so are backticks.
+
+    ``first``: what the head row of the table begins with.
+    """
     text = page.read_text()
     assert text.count(f"\n{heading}\n") == 1, f"{page.name} has not exactly one {heading!r}"
     body = re.split(r"^#+ ", text.split(f"\n{heading}\n")[1], maxsplit=1, flags=re.MULTILINE)[0]
-    rows = f"\n{body}".split("\n\n|", 1)[1].split("\n\n")[0].splitlines()
+    rows = f"\n{body}".split(f"\n\n| {first}" if first else "\n\n|", 1)[1].split("\n\n")[0].splitlines()
     return [[cell.strip().replace("`", "") for cell in row.strip().strip("|").split("|")] for row in rows[2:]]
 
 
@@ -103,7 +106,7 @@ def class_rows() -> list[list[str]]:
 
 
 EXACT = {
-    "classes of instructions": (ROOT / "README.md", "## Instructions", class_rows()),
+    "classes of instructions": (DOCS / "implemented.md", "## Classes of instructions", class_rows()),
     "refused": (DOCS / "refused.md", "## The list", [list(row) for row in refused_rows()]),
     "board registers": (DOCS / "board.md", "## Registers of the board", [*register_rows(BOARD_BLOCK, BOARD_REGISTERS)]),
     "link commands": (DOCS / "board.md", "### Commands", [
@@ -132,11 +135,11 @@ def test_the_tables_of_the_manual_agree_with_the_data(name):
         [cell.replace("`", "") for cell in row] for row in rows]
 
 
-def test_the_readme_has_every_option_of_a_run(capsys):
+def test_the_page_of_commands_has_every_option_of_a_run(capsys):
     with pytest.raises(SystemExit):
         run(["--help"])
     options = set(re.findall(r"--[a-z][a-z-]*", capsys.readouterr().out)) - {"--help"}
-    first_cells = " ".join(row[0] for row in table(ROOT / "README.md", "### Run a kernel"))
+    first_cells = " ".join(row[0] for row in table(DOCS / "commands.md", "## Run a kernel", "option"))
     assert set(re.findall(r"--[a-z][a-z-]*", first_cells)) == options
 
 
@@ -250,7 +253,9 @@ def test_every_page_of_the_manual_is_linked_from_it():
 
 def test_the_version_is_the_same_everywhere():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    cited = dict(re.findall(r"^(version|license): (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE))
+    cited = dict(re.findall(r"^(version|license|date-released): (.+)$", (ROOT / "CITATION.cff").read_text(),
+                            re.MULTILINE))
+    cited_on = cited.pop("date-released")
     assert cited == {"version": project["version"], "license": project["license"]["text"]}
-    newest = next(line for line in (ROOT / "CHANGELOG.md").read_text().splitlines() if re.match(r"## \d", line))
-    assert newest == f"## {project['version'].removesuffix('.0')}"
+    newest = re.search(r"^## \[(.+)\] - (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest.groups() == (project["version"], cited_on)

@@ -1,5 +1,7 @@
 """The manual as a site: what it links to is there, and it asks nothing of the net."""
 
+import json
+import re
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from urllib.parse import unquote, urlsplit
@@ -15,6 +17,10 @@ from sim.support.command import CommandError
 
 needs_mkdocs = pytest.mark.skipif(find_spec("mkdocs") is None or find_spec("material") is None,
                                   reason="mkdocs and mkdocs-material are not installed")
+
+
+WIDTH_OF_A_PNG = slice(16, 20)
+"""Where a PNG file has its width in pixels."""
 
 
 class Links(HTMLParser):
@@ -65,7 +71,7 @@ def test_every_link_of_the_site_leads_somewhere(site):
 
 
 def test_the_pages_of_the_manual_are_in_the_navigation():
-    named = [page for _, pages in manual.NAVIGATION for page in pages]
+    named = manual.pages_of(manual.NAVIGATION)
     assert len(set(named)) == len(named)
     assert {f"docs/{path.name}" for path in (manual.ROOT / "docs").glob("*.md")} <= set(named)
 
@@ -75,11 +81,91 @@ def test_a_page_of_the_site_leads_to_every_page_of_the_navigation(site):
     folder, pages = site
     page = next(page for path, page in pages.items() if path.parent.name == "docs" and path.name == "tour.html")
     targets = {(folder / "docs" / link).resolve() for link in page.links}
-    for _, names in manual.NAVIGATION:
-        for name in names:
-            path = (folder / name).with_suffix(".html")
-            places = {path, path.with_name("index.html") if path.stem == "README" else path}
-            assert places & targets or path == folder / "docs" / "tour.html", name
+    for name in manual.pages_of(manual.NAVIGATION):
+        path = (folder / name).with_suffix(".html")
+        places = {path, path.with_name("index.html") if path.stem == "README" else path}
+        assert places & targets or path == folder / "docs" / "tour.html", name
+
+
+def test_the_manual_has_five_groups():
+    assert [title for title, _ in manual.NAVIGATION] == ["Start", "Use", "Hardware", "Verification", "Board"]
+
+
+class Navigation(HTMLParser):
+    """Where the list of all pages beside a page leads."""
+
+    def __init__(self):
+        super().__init__()
+        self.targets = []
+
+    def handle_starttag(self, tag, attributes):
+        told = dict(attributes)
+        if tag == "a" and "md-nav__link" in (told.get("class") or "") and not told["href"].startswith("#"):
+            self.targets.append(told["href"])
+
+
+@needs_mkdocs
+def test_the_navigation_lists_each_page_once(site):
+    folder, _ = site
+    navigation = Navigation()
+    navigation.feed((folder / "docs" / "tour.html").read_text())
+    assert navigation.targets.count("../index.html") == 1
+    assert sorted(set(navigation.targets)) == sorted(navigation.targets)
+
+
+@needs_mkdocs
+def test_a_link_to_a_source_shows_its_name(site):
+    """``__main__.py`` is no bold main."""
+    folder, _ = site
+    shown = re.findall(r'<a href="[^"]*?([\w.]+)\.html"[^>]*>((?:(?!</a>).)*\.py(?:(?!</a>).)*)</a>',
+                       "".join(path.read_text() for path in folder.rglob("*.html")))
+    assert len(shown) > 100
+    assert [text for _, text in shown if "<strong>" in text] == []
+
+
+@needs_mkdocs
+def test_every_picture_opens_in_its_own_size(site):
+    folder, _ = site
+    pictures = 0
+    for path in folder.rglob("*.html"):
+        text = path.read_text()
+        for picture, source in re.findall(r'((?:<a href="[^"]*">)?<img alt="[^"]*" src="([^"]*)")', text):
+            pictures += 1
+            assert picture.startswith(f'<a href="{source}">'), f"{path.relative_to(folder)}: {source}"
+    assert pictures > 40
+
+
+def test_pictures_of_gtkwave_are_no_wider_than_a_page():
+    """A page's text has room for 920 pixels on a screen of 1,440; GTKWave's letters are readable in their own size."""
+    screens = [*(manual.ROOT / "docs" / "waves").glob("*.png"),
+               *(manual.ROOT / "docs" / "tour" / f"{name}.png" for name in ("call", "divergence", "recursion", "trap"))]
+    assert len(screens) > 15
+    widths = {path.name: int.from_bytes(path.read_bytes()[WIDTH_OF_A_PNG], "big") for path in screens}
+    assert [name for name, width in widths.items() if width > 920] == []
+
+
+@needs_mkdocs
+def test_lines_of_commands_are_broken_where_the_page_ends(site):
+    """Diagrams and tables are not."""
+    folder, _ = site
+    text = (folder / "index.html").read_text()
+    commands = re.findall(r'<div class="command highlight"><pre>.*?<code>(.*?)</code>', text, re.DOTALL)
+    assert len(commands) == 5 and all("python" in command for command in commands)
+    assert 'class="command' not in (folder / "docs" / "units" / "crs.html").read_text().partition("<h2")[0]
+    style = (folder / "wide.css").read_text()
+    assert re.search(r"\.command pre > code \{ white-space: pre-wrap;", style)
+
+
+@needs_mkdocs
+def test_a_search_finds_pages_and_not_their_sources(site):
+    folder, _ = site
+    found = json.loads((folder / "search" / "search_index.json").read_text())["docs"]
+    places = {page["location"].partition("#")[0] for page in found}
+    assert {"index.html", "docs/glossary.html", "docs/architecture.html", "rtl/index.html"} <= places
+    assert [place for place in places if place.endswith((".py.html", ".sass.html", ".ptx.html"))] == []
+    scripts = json.loads(re.search(r'<script id="__config" type="application/json">(.*?)</script>',
+                                   (folder / "docs" / "tour.html").read_text())[1])
+    assert (folder / "docs" / scripts["search"]).is_file()
 
 
 @needs_mkdocs

@@ -69,10 +69,7 @@ class Debugger:
     async def control(self, **fields: int) -> None:
         """Changes fields of DBGR_CONTROL0."""
         value = await self.host.read("DBGR_CONTROL0")
-        for name, content in fields.items():
-            high, _ = SM_REGISTERS["DBGR_CONTROL0"].fields[name]
-            value = value & ~(1 << high) | content << high
-        await self.write("DBGR_CONTROL0", value)
+        await self.write("DBGR_CONTROL0", SM_REGISTERS["DBGR_CONTROL0"].put(value, **fields))
 
     async def stop(self) -> None:
         """Sets the stop trigger."""

@@ -4,6 +4,7 @@ Needs GTKWave and Xvfb, and the waveforms with their save files in ``waveforms``
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -25,8 +26,10 @@ gtkwave::/File/Grab_To_File {name}
 exit
 """
 _COLORS = 32
-_TITLE, _WIDTH = 51, 1600
-"""Pixels of the window's title, which names folders of this machine, and its width."""
+_WINDOW = 960, 830
+"""Width and height of the window, in pixels: its text is readable where a page shows the picture in its own size."""
+_ABOVE, _BESIDE = 99, 46
+"""Pixels above the waves (a title, which names folders of this machine, and buttons) and left of the signals' names."""
 _PATIENCE = 120
 
 
@@ -64,9 +67,14 @@ def draw(folder: Path, names: Sequence[str]) -> None:
         for name in names:
             save = Path(name) if name.endswith(".gtkw") else run_tb.ROOT / "waveforms" / f"{name}.gtkw"
             picture = folder / f"{save.stem}.png"
-            ask(["gtkwave", save.name], _SCRIPT.format(name=picture), save.resolve().parent, display)
+            size = "[size] {} {}".format(*_WINDOW)
+            with tempfile.NamedTemporaryFile("w", suffix=".gtkw") as narrow:
+                narrow.write(re.sub(r"^\[size\] .*$", size, save.read_text(), flags=re.MULTILINE))
+                narrow.flush()
+                command = ["gtkwave", f"{save.stem}.vcd", narrow.name]
+                ask(command, _SCRIPT.format(name=picture), save.resolve().parent, display)
             shown = Image.open(picture).convert("RGB")
-            shown = shown.crop((0, _TITLE, min(shown.width, _WIDTH), shown.height))
+            shown = shown.crop((_BESIDE, _ABOVE, min(shown.width, _WINDOW[0]), shown.height))
             shown.quantize(_COLORS).save(picture, optimize=True)
 
 

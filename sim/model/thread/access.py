@@ -19,7 +19,7 @@ from .integers import WORD, signed
 from .single import sum_flushed
 from .state import FaultError, Operation, Thread
 
-__all__: list[str] = []
+__all__ = ["ATOMICS", "atomic_change"]
 
 _LONG = (1 << 64) - 1
 _SIGNED_SIZES = (MemorySize.S8, MemorySize.S16)
@@ -141,10 +141,13 @@ _UPDATED: dict[AtomicOperation, Callable[[int, int], int]] = {
     AtomicOperation.XOR: lambda old, operand: old ^ operand, AtomicOperation.EXCH: lambda old, operand: operand,
 }
 """What most atomics leave in memory; INC and DEC wrap around at the operand."""
+ATOMICS = (*_UPDATED, AtomicOperation.MIN, AtomicOperation.MAX)
+"""Operations of ATOM, RED and ATOMS."""
 
 
-def _change(kind: AtomicOperation, bits: int, is_signed: bool) -> Callable[[int, int], int]:
-    """What an atomic leaves in memory."""
+def atomic_change(kind: AtomicOperation, bits: int, is_signed: bool) -> Callable[[int, int], int]:
+    """What an atomic on numbers of so many bits leaves in memory, of what was there and of the operand; the lowest
+    ``bits`` bits count."""
     if kind not in (AtomicOperation.MIN, AtomicOperation.MAX):
         return _UPDATED[kind]
     choose, order = min if kind is AtomicOperation.MIN else max, partial(signed, bits=bits) if is_signed else None
@@ -171,7 +174,7 @@ def _atomic(i: ThreadInstruction) -> Operation:
         return _exchange(i, 4, i.destinations(1) if i.name == "ATOM" else [], sum_flushed, i.sources("b", 1))
     bits, is_signed = (_SHARED_TYPES if i.name == "ATOMS" else _GLOBAL_TYPES)[i["type"]]
     results = i.destinations(bits // 32) if "d" in i.form.operands else []
-    change = _change(AtomicOperation(i["operation"]), bits, is_signed)
+    change = atomic_change(AtomicOperation(i["operation"]), bits, is_signed)
     return _exchange(i, bits // 8, results, change, i.sources("b", bits // 32))
 
 

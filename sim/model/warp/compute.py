@@ -17,7 +17,7 @@ from .vector.lanes import ALL_THREADS, Condition, Outcome, Sources, Words, mask_
 from .vector.operations import OPERATIONS
 from .vector.predicates import move_lanes
 
-__all__ = ["compute_action"]
+__all__ = ["compute_action", "constant_word"]
 
 _WORD = 4
 _Reader = Callable[[Core, Warp], Words]
@@ -31,7 +31,7 @@ def _reader(values: Values, operand: Operand, word: int = 0) -> _Reader | None:
             return lambda core, warp: warp.rows[number]
         case Constant(bank=bank):
             address = constant_address(values, operand) + _WORD * word
-            return lambda core, warp: uniform(_constant(core, values[bank], address, optional=bool(word)))
+            return lambda core, warp: uniform(constant_word(core, values[bank], address, optional=bool(word)))
         case Immediate(field):
             vector = uniform(values[field] >> 32 * word)
             return lambda core, warp: vector
@@ -39,7 +39,7 @@ def _reader(values: Values, operand: Operand, word: int = 0) -> _Reader | None:
             return None
 
 
-def _constant(core: Core, bank: int, address: int, *, optional: bool) -> int:
+def constant_word(core: Core, bank: int, address: int, *, optional: bool) -> int:
     """A word of a constant bank. Beyond its end an ``optional`` one, the second of an operand, is 0 (ours)."""
     try:
         return core.constant(bank, address, _WORD, WarpError.INVALID_CONST_ADDR)

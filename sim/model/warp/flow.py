@@ -16,7 +16,7 @@ from .state import Warp
 from .unwind import CALL_DEPTHS, DISABLED_BY, check_pc, continue_or_unwind, moved, push
 from .vector.lanes import mask_of, uniform
 
-__all__ = ["FLOW", "write_back_action"]
+__all__ = ["FLOW", "target_of", "write_back_action"]
 
 _ABSOLUTE = ("JMP", "JMX", "JCAL")
 _PC_LIMIT = 1 << 32
@@ -59,7 +59,7 @@ def _constant_word(core: Core, values: Values, operand: Constant, index: int) ->
     return core.constant(values[operand.bank], address, _CONSTANT_BYTES, WarpError.INVALID_CONST_ADDR)
 
 
-def _target(form: Form, values: Values) -> _TargetOf:
+def target_of(form: Form, values: Values) -> _TargetOf:
     """How the instruction's target is found.
 
     What is added to the next instruction's pc is a signed offset, wherever it comes from: the instruction, a
@@ -85,7 +85,7 @@ def _target(form: Form, values: Values) -> _TargetOf:
 
 def _branch(form: Form, values: Values) -> Action:
     """BRA and JMP. The threads that take it go first; the others wait under DIVERGE at the next instruction."""
-    target_of, limited, uniform_only = _target(form, values), values["limited"], values["uniform"]
+    locate, limited, uniform_only = target_of(form, values), values["limited"], values["uniform"]
 
     def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
         if not threads or (limited and warp.kill_future_branch):
@@ -93,7 +93,7 @@ def _branch(form: Form, values: Values) -> Action:
         rest = warp.masks.active & ~threads
         if rest and uniform_only:
             raise WarpFaultError(WarpError.DIVERGENT)
-        target = check_pc(target_of(core, record, 0))
+        target = check_pc(locate(core, record, 0))
         if rest:
             push(warp, record, StackToken(TokenKind.DIVERGE, record.next_pc, rest))
             warp.masks = replace(warp.masks, active=threads)
@@ -107,7 +107,7 @@ def _indexed_branch(form: Form, values: Values) -> Action:
     the register points into a constant bank). The others that want to branch wait under DIVERGE at this same
     instruction; below it, those that do not, at the next.
     """
-    target_of, limited, index_register = _target(form, values), values["limited"], values["Ra"]
+    locate, limited, index_register = target_of(form, values), values["limited"], values["Ra"]
 
     def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
         if not threads or (limited and warp.kill_future_branch):
@@ -115,7 +115,7 @@ def _indexed_branch(form: Form, values: Values) -> Action:
         row = warp.rows[index_register]
         index = int(row[_lowest_thread(threads)])
         group = mask_of(row == index) & threads
-        target = check_pc(target_of(core, record, index))
+        target = check_pc(locate(core, record, index))
         waiting = ((warp.masks.active & ~threads, record.next_pc), (threads & ~group, record.pc))
         push(warp, record, *(StackToken(TokenKind.DIVERGE, pc, mask) for mask, pc in waiting if mask))
         warp.masks = replace(warp.masks, active=group)
@@ -132,10 +132,10 @@ def _call(form: Form, values: Values) -> Action:
     """CAL and JCAL: a RETURN token for the next instruction, and away. A counted call at the limit is not
     taken: API_STACK_ERROR.
     """
-    target_of, counted = _target(form, values), bool(values["counted"])
+    locate, counted = target_of(form, values), bool(values["counted"])
 
     def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
-        target = check_pc(target_of(core, record, 0))
+        target = check_pc(locate(core, record, 0))
         if counted and _at_limit(core, warp):
             raise WarpFaultError(WarpError.API_STACK_ERROR)
         push(warp, record, StackToken(TokenKind.RETURN, record.next_pc, warp.masks.active, counted))
@@ -150,10 +150,10 @@ def _push(form: Form, values: Values, kind: TokenKind) -> Action:
 
     A counted PRET sets kill_future_branch to whether the call depth is at its limit; if it is, nothing is pushed.
     """
-    target_of, counted = _target(form, values), bool(values.get("counted", 0))
+    locate, counted = target_of(form, values), bool(values.get("counted", 0))
 
     def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
-        target = target_of(core, record, 0)
+        target = locate(core, record, 0)
         if counted and _at_limit(core, warp):
             warp.kill_future_branch = True
             return

@@ -11,7 +11,7 @@ Without a trap handler, a reported error or a BPT.TRAP ends with all warps pause
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rtl.isa.control_code import INSTRUCTION_BYTES, instruction_address, next_address
@@ -24,6 +24,7 @@ from .bounds import Bounds
 from .decode import WarpInstruction, decode
 from .error_status import ErrorLog, ErrorStatus
 from .faults import WarpFaultError, memory_faults
+from .native.executor import THRESHOLD, Executor, executor_for
 from .retirement import Retirement
 from .state import Cta, Warp
 from .traps import Traps
@@ -77,6 +78,10 @@ class WarpModel:
         raised: Bits of the global error status that are set, by name as in GlobalError.
         trap_reasons: Reasons of BPT.TRAP so far.
         bounds: Looks at accesses of global memory, if it is set: whether they are in what the program was given.
+        banks: The constant banks.
+        local_memory: Address of the local memory and stacks of the warp in the first slot.
+        cta_count, next_cta: How many CTAs start by themselves, and the number of the one that does so next.
+        last_slot: The slot whose turn was last.
         timeout: Whether TIMEOUT is raised when live warps can't go on though no trap holds all of them: a watchdog.
 
     Raises ValueError when a CTA has more warps than there are slots.
@@ -100,41 +105,47 @@ class WarpModel:
         self.trap_reasons = self.log.trap_reasons
         self.traps = Traps(self.warps, self.log, self.reports, self._end, launch.trap_handler)
         self._follows = follows
-        self._stack_tokens = stack_tokens
-        self._banks = {bank: _whole_words(launch.bank(bank)) for bank in launch.banks}
-        self._local_memory = launch.allocate_local(warps, launch.memory)
+        self.stack_tokens = stack_tokens
+        self.banks = {bank: _whole_words(launch.bank(bank)) for bank in launch.banks}
+        self.local_memory = launch.allocate_local(warps, launch.memory)
         self._decoded: dict[int, WarpInstruction] = {}
         self._order = None if order is None else random.Random(order)
-        self._last = warps - 1
+        self.last_slot = warps - 1
         self._may_start_cta = True
         """A slot became free since CTAs were started last."""
-        self._ctas = self._grid()
-        self._next_cta: Cta | None = None if follows else next(self._ctas, None)
+        width, height, depth = launch.grid
+        self.cta_count = 0 if follows else width * height * depth
+        self.next_cta = 0
+        self._executor: Executor | None = None
+        self._may_compile = order is None and not follows
         self._start_ctas()
 
-    def _grid(self) -> Iterator[Cta]:
-        """The CTAs of the launch in the order in which they start."""
-        width, height, depth = self.launch.grid
-        for z in range(depth):
-            for y in range(height):
-                for x in range(width):
-                    yield Cta((x, y, z), self.launch)
+    def make_cta(self, number: int) -> Cta:
+        """A CTA of the launch by its number in the order in which they start."""
+        width, height, _ = self.launch.grid
+        return Cta((number % width, number // width % height, number // (width * height)), self.launch)
+
+    def number_of(self, cta: Cta) -> int:
+        """The number of a CTA in the order in which they start."""
+        x, y, z = cta.index
+        width, height, _ = self.launch.grid
+        return x + width * (y + height * z)
 
     def _start_ctas(self) -> None:
         """Puts CTAs into free slots."""
         self._may_start_cta = False
-        while self._next_cta is not None:
+        while self.next_cta < self.cta_count:
             free = [slot for slot, warp in enumerate(self.warps) if warp is None][:self.launch.warps]
             if len(free) < self.launch.warps:
                 return
-            self.start(self._next_cta, free)
-            self._next_cta = next(self._ctas, None)
+            self.start(self.make_cta(self.next_cta), free)
+            self.next_cta += 1
 
     def start(self, cta: Cta, slots: Sequence[int]) -> None:
         """Puts the warps of a CTA into free slots."""
         for number, slot in enumerate(slots):
-            block = self._local_memory + slot * self.launch.warp_block
-            warp = Warp(slot, number, cta, self.launch, block, self._stack_tokens)
+            block = self.local_memory + slot * self.launch.warp_block
+            warp = Warp(slot, number, cta, self.launch, block, self.stack_tokens)
             self.warps[slot] = warp
             cta.warps.append(warp)
 
@@ -142,7 +153,7 @@ class WarpModel:
         """``size`` bytes of a constant bank, little endian. Beyond its end, which is that of its last whole word:
         WarpFaultError with ``error`` if that is reported, else 0.
         """
-        content = self._banks.get(bank, b"")
+        content = self.banks.get(bank, b"")
         if address + size > len(content):
             if self.reports(error):
                 raise WarpFaultError(error)
@@ -170,11 +181,11 @@ class WarpModel:
         if self._order is not None:
             ready = [warp for warp in self.live if self._is_ready(warp)]
             return self._order.choice(ready) if ready else None
-        following = self._last + 1
+        following = self.last_slot + 1
         for slot in (*range(following, self.slots), *range(following)):
             warp = self.warps[slot]
             if warp is not None and self._is_ready(warp):
-                self._last = slot
+                self.last_slot = slot
                 return warp
         return None
 
@@ -207,9 +218,16 @@ class WarpModel:
             self._resume(warp)
         if warp.barrier is not None or not self.traps.ready(warp):
             raise ValueError(f"warp slot {slot} {'waits at a barrier' if warp.barrier is not None else 'is stopped'}")
+        record, detail, following = self.execute(warp)
+        self.complete(warp, record, detail, following)
+        return record
+
+    def execute(self, warp: Warp) -> tuple[Retirement, str, int]:
+        """Does what the next instruction of a warp does by itself: the record, what else is known of an error, and the
+        pc behind the instruction."""
         address = instruction_address(warp.pc)
         masks, depth, following = warp.masks, warp.stack.depth, next_address(address) & _PC_MASK
-        record = Retirement(slot, address, 0, masks, masks, following, depth, depth)
+        record = Retirement(warp.slot, address, 0, masks, masks, following, depth, depth)
         detail = ""
         try:
             instruction = self._fetch(address)
@@ -221,8 +239,7 @@ class WarpModel:
             record.error, detail = fault.error, fault.detail
             # In the trap handler it is left behind, and so is one whose error is not reported.
             record.next_pc = warp.pc if self.reports(fault.error) and not warp.in_trap else following
-        self._complete(warp, record, detail, following)
-        return record
+        return record, detail, following
 
     def _warp(self, slot: int) -> Warp:
         """The warp in a slot; ValueError when there is none."""
@@ -231,7 +248,7 @@ class WarpModel:
             raise ValueError(f"warp slot {slot} is empty")
         return warp
 
-    def _complete(self, warp: Warp, record: Retirement, detail: str, following: int) -> None:
+    def complete(self, warp: Warp, record: Retirement, detail: str, following: int) -> None:
         """What follows from an instruction, whatever it was."""
         record.after, record.depth_after = warp.masks, warp.stack.depth
         record.api_call_depth, record.kill_future_branch = warp.api_call_depth, warp.kill_future_branch
@@ -303,10 +320,22 @@ class WarpModel:
         """
         end = None if max_instructions is None else self.instructions + max_instructions
         while end is None or self.instructions < end:
+            if self._may_compile and self.instructions >= THRESHOLD:
+                self._run_compiled(end)
+                if end is not None and self.instructions >= end:
+                    break
             if self.step() is None:
                 return self._ended()
         return self._ended() if not self.live else Result(
             "timeout", self.instructions, f"stopped after {self.instructions} instructions")
+
+    def _run_compiled(self, end: int | None) -> None:
+        """Executes what can be executed in C, until ``end`` instructions have retired."""
+        if self._executor is None:
+            self._executor = executor_for(self)
+            self._may_compile = self._executor is not None
+        if self._executor is not None:
+            self._executor.run(end)
 
     def _ended(self) -> Result:
         """The result when nobody can go on."""

@@ -5,6 +5,8 @@ and on request. What the hardware writes earlier than that is its own affair: me
 only after a write-back, and what is popped from under the window comes from memory.
 """
 
+from collections.abc import Iterable, Sequence, Set
+
 from amaranth.lib import data
 
 from rtl.isa.errors import WarpError
@@ -111,6 +113,17 @@ class CallReturnStack:
             del self._cached[depth - self._first:]
         self._dirty = {line for line in self._dirty if line * TOKENS_PER_LINE < depth}
         self.depth = depth
+
+    @property
+    def on_chip(self) -> tuple[int, Sequence[StackToken], Set[int]]:
+        """What is on chip: the number of the first token there, the tokens from it on, and the lines, by number, that
+        memory does not have."""
+        return self._first, self._cached, self._dirty
+
+    def put_on_chip(self, first: int, tokens: Iterable[StackToken], changed: Iterable[int]) -> None:
+        """Replaces what is on chip, and with it the depth."""
+        self._first, self._cached, self._dirty = first, list(tokens), set(changed)
+        self.depth = first + len(self._cached)
 
     def write_back(self) -> None:
         """Makes memory current: writes every changed line, and the topmost if it is not full; its slots above

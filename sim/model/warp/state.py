@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rtl.isa.barriers import SYNCALL_BARRIER, BarrierState
 from rtl.isa.kinds import BarrierReduction
@@ -19,7 +20,8 @@ from .stack import CallReturnStack
 from .trap_state import TrapState
 from .vector.lanes import ALL_THREADS, TRUE_PREDICATE, Condition, Words, bools_of
 
-__all__ = ["BARRIER_FIELDS", "Arrival", "Barrier", "Cta", "Warp"]
+__all__ = ["BARRIER_FIELDS", "Arrival", "Barrier", "Cta", "Warp", "created_threads",
+           "thread_index"]
 
 _REGISTERS = 256
 """Numbers a register field can hold; the last is RZ."""
@@ -70,7 +72,7 @@ class Cta:
 
     Attributes:
         index: Its place in the grid.
-        shared (bytearray): Its shared memory.
+        shared (bytearray, or a view of such memory): Its shared memory.
         warps: Those of its warps that have not terminated.
         barriers: Its barriers by number; the last one is BAR.SYNCALL's.
         keeps_reference: A thread has left by EXIT.KEEPREFCOUNT.
@@ -82,6 +84,18 @@ class Cta:
         self.warps: list[Warp] = []
         self.barriers = [Barrier() for _ in range(SYNCALL_BARRIER + 1)]
         self.keeps_reference = False
+
+
+def thread_index(launch: Launch, number: int) -> NDArray[np.intp]:
+    """X, y and z in the block of every thread of the warp with a number: 3 by 32."""
+    threads = np.arange(number * WARP_THREADS, (number + 1) * WARP_THREADS)
+    width, height = launch.block[0], launch.block[1]
+    return np.stack((threads % width, threads // width % height, threads // (width * height)))
+
+
+def created_threads(launch: Launch, number: int) -> int:
+    """The threads that a launch creates of the warp with a number."""
+    return (1 << max(0, min(WARP_THREADS, launch.threads - number * WARP_THREADS))) - 1
 
 
 class Warp:
@@ -114,10 +128,8 @@ class Warp:
         self.cta = cta
         self.local_size = launch.local
         self.pc = launch.entry
-        threads = np.arange(number * WARP_THREADS, (number + 1) * WARP_THREADS)
-        width, height = launch.block[0], launch.block[1]
-        self.thread_index = np.stack((threads % width, threads // width % height, threads // (width * height)))
-        created = (1 << max(0, min(WARP_THREADS, launch.threads - number * WARP_THREADS))) - 1
+        self.thread_index = thread_index(launch, number)
+        created = created_threads(launch, number)
         self.masks = WarpMasks(active=created, killed=ALL_THREADS & ~created)
         self.registers = np.zeros((_REGISTERS, WARP_THREADS), np.uint32)
         self.rows: Sequence[Words] = list(self.registers)

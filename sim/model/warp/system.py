@@ -19,7 +19,7 @@ from .retirement import Retirement
 from .state import Warp
 from .vector.lanes import Words, bits_of, mask_of, uniform
 
-__all__ = ["SYSTEM"]
+__all__ = ["SYSTEM", "special_register"]
 
 _LANES = np.arange(WARP_THREADS, dtype=np.uint32)
 _Read = Callable[[Core, Warp], Words]
@@ -83,12 +83,17 @@ byte (LMEMHIOFF is 0).
 _NOTHING = _number(lambda core, warp: 0)
 
 
+def special_register(number: int) -> Callable[[Core, Warp], Words]:
+    """What reads a special register."""
+    return _SPECIAL.get(number, _NOTHING)
+
+
 @of_fields
 def _read_special(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
     """S2R and CS2R. Reading WARPERRORSTATUSCLEAR clears the warp's error status."""
     number, destination = values["special"], values["Rd"]
     if threads:
-        warp.write_register(record, destination, _SPECIAL.get(number, _NOTHING)(core, warp), threads)
+        warp.write_register(record, destination, special_register(number)(core, warp), threads)
         if number == SpecialRegister.WARPERRORSTATUSCLEAR:
             warp.trap.forget()
 

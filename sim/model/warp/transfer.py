@@ -19,7 +19,7 @@ from .state import Warp
 from .vector.lanes import pair, threads_of
 from .vector.single import float_sum
 
-__all__ = ["TRANSFERS", "thread_addresses"]
+__all__ = ["TESTING_SWAPS", "TRANSFERS", "WIDE_SWAPS", "thread_addresses"]
 
 _SIGNED_SIZES = {MemorySize.S8.value: np.int8, MemorySize.S16.value: np.int16}
 _WORD = 4
@@ -193,8 +193,8 @@ _SHARED_TYPES = (AtomicType.U32, AtomicType.S32, AtomicType.U64, AtomicType.S64)
 _SIGNED_TYPES = (AtomicType.S32, AtomicType.S64)
 _BYTES_OF_TYPE = {AtomicType.U32: 4, AtomicType.S32: 4, AtomicType.F32: 4, AtomicType.U64: 8, AtomicType.S64: 8}
 
-_WIDE_SWAPS = (CompareAndSwapType.CAST_64, CompareAndSwapType.CAST_SPIN_64, CompareAndSwapType.CAS_64)
-_TESTING_SWAPS = (CompareAndSwapType.CAST, CompareAndSwapType.CAST_64, CompareAndSwapType.CAST_SPIN,
+WIDE_SWAPS = (CompareAndSwapType.CAST_64, CompareAndSwapType.CAST_SPIN_64, CompareAndSwapType.CAS_64)
+TESTING_SWAPS = (CompareAndSwapType.CAST, CompareAndSwapType.CAST_64, CompareAndSwapType.CAST_SPIN,
                   CompareAndSwapType.CAST_SPIN_64)
 
 _Change = Callable[[int, tuple[int, ...]], int]
@@ -255,7 +255,7 @@ def _compare_and_swap(form: Form, values: Values, shared: bool) -> Action:
     """ATOM.CAS and ATOMS.CAS: the second operand replaces what equals the first. ATOMS.CAST tells whether it does, as 1
     or 0, in place of the old value."""
     kind = CompareAndSwapType(values["compare_and_swap"]) if shared else None
-    size = 8 if (kind in _WIDE_SWAPS if shared else values["wide_data"]) else 4
+    size = 8 if (kind in WIDE_SWAPS if shared else values["wide_data"]) else 4
     first = values["Rb"]
     second = RZ if first == RZ else first + size // _WORD
     compare, swap = form.operands["b"], form.operands["c"]
@@ -263,7 +263,7 @@ def _compare_and_swap(form: Form, values: Values, shared: bool) -> Action:
                RZ if isinstance(swap, Literal) else first if isinstance(compare, Literal) else second)
     return _atomic_action(form, values, size, sources, values["Rd"],
                           lambda old, operands: operands[1] if old == operands[0] else old,
-                          (lambda old, operands: int(old == operands[0])) if kind in _TESTING_SWAPS else None)
+                          (lambda old, operands: int(old == operands[0])) if kind in TESTING_SWAPS else None)
 
 
 TRANSFERS: Mapping[str, Maker] = {

@@ -66,6 +66,9 @@ def _exact(a: float, b: float, c: float, rounding: FloatRounding) -> float:
 
 
 def _fused(a: _Numbers, b: _Numbers, c: _Numbers, rounding: FloatRounding) -> _Numbers:
+    """A * b + c, rounded once."""
+    if not isinstance(a, np.ndarray):
+        return a.fused(b, c, rounding)      # while it is translated: what comes below is the same, without an FMA
     with np.errstate(all="ignore"):
         result = np.where(np.isfinite(a) & np.isfinite(b), c, a * b + c)
     for thread in np.flatnonzero(np.isfinite(a) & np.isfinite(b) & np.isfinite(c)):

@@ -27,7 +27,8 @@ _ROWS = np.array(rows(), np.int64)
 def _value(function: MultiFunction, fraction: _Integers, half: _Integers | int = 0) -> _Integers:
     """A function of a fraction of FRACTION_BITS, from the upper half of its rows where ``half`` is 1."""
     low = FRACTION_BITS - INTERVAL_BITS[function]
-    c0, c1, c2 = _ROWS[FIRST_ROWS[function] + (half << INTERVAL_BITS[function]) + (fraction >> low)].T
+    row = FIRST_ROWS[function] + (half << INTERVAL_BITS[function]) + (fraction >> low)
+    c0, c1, c2 = _ROWS[row].T if isinstance(row, np.ndarray) else row.picked(_ROWS)
     d = ((fraction & (1 << low) - 1) << DISTANCE_BITS - low) - (1 << DISTANCE_BITS - 1)
     return c0 + (c1 * d + 2 * c2 * (d * d >> DISTANCE_BITS) >> DISTANCE_BITS - 1)
 

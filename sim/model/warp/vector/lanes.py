@@ -1,4 +1,8 @@
-"""Vectors of 32 threads, and the inputs and results of operations on them."""
+"""Vectors of 32 threads, and the inputs and results of operations on them.
+
+The functions between vectors and masks also take the values of :mod:`sim.model.warp.native.recording`, which stand for
+vectors and masks while an operation is translated.
+"""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -42,20 +46,28 @@ _CACHED_MASKS = 1 << 14
 
 
 @lru_cache(_CACHED_MASKS)
-def bools_of(mask: int) -> Bools:
-    """A mask as a vector (not to be written)."""
+def _bools_of(mask: int) -> Bools:
     octets = np.frombuffer(mask.to_bytes(WARP_THREADS // 8, "little"), np.uint8)
     vector = np.unpackbits(octets, bitorder="little").view(np.bool_)
     vector.flags.writeable = False
     return vector
 
 
+def bools_of(mask: int) -> Bools:
+    """A mask as a vector (not to be written)."""
+    return _bools_of(mask) if isinstance(mask, int) else mask.as_bools()
+
+
 @lru_cache(_CACHED_MASKS)
-def bits_of(mask: int) -> Words:
-    """A mask as a vector of 0 and 1 (not to be written)."""
+def _bits_of(mask: int) -> Words:
     vector = bools_of(mask).astype(np.uint32)
     vector.flags.writeable = False
     return vector
+
+
+def bits_of(mask: int) -> Words:
+    """A mask as a vector of 0 and 1 (not to be written)."""
+    return _bits_of(mask) if isinstance(mask, int) else mask.as_bits()
 
 
 @lru_cache(_CACHED_MASKS)
@@ -68,15 +80,21 @@ def threads_of(mask: int) -> NDArray[np.intp]:
 
 def mask_of(vector: Bools) -> int:
     """A vector of conditions as a mask."""
+    if not isinstance(vector, np.ndarray):
+        return vector.as_mask()
     return int.from_bytes(np.packbits(vector, bitorder="little").tobytes(), "little")
 
 
 @lru_cache(_CACHED_MASKS)
-def uniform(value: int) -> Words:
-    """The same 32-bit value for every thread (not to be written)."""
+def _uniform(value: int) -> Words:
     vector = np.full(WARP_THREADS, value & 0xFFFF_FFFF, np.uint32)
     vector.flags.writeable = False
     return vector
+
+
+def uniform(value: int) -> Words:
+    """The same 32-bit value for every thread (not to be written)."""
+    return _uniform(value) if isinstance(value, int) else value.as_words()
 
 
 def doubles(vector: Words, signed: bool = False) -> Doubles:

@@ -77,9 +77,9 @@ def vote(sources: Sources, values: Values) -> Outcome:
     """VOTE: the executing threads whose predicate holds; and whether all, any, or all or none of them do."""
     mode = VoteMode(values["mode"])
     ballot = sources.x & sources.threads
-    verdict = {VoteMode.ALL: ballot == sources.threads, VoteMode.ANY: ballot != 0,
-               VoteMode.EQ: ballot in (0, sources.threads)}[mode]
-    return Outcome(uniform(ballot), p=ALL_THREADS if verdict else 0)
+    everybody, nobody = ballot == sources.threads, ballot == 0
+    verdict = {VoteMode.ALL: everybody, VoteMode.ANY: ballot != 0, VoteMode.EQ: everybody | nobody}[mode]
+    return Outcome(uniform(ballot), p=verdict * ALL_THREADS)
 
 
 def move_lanes(values: Values) -> int:

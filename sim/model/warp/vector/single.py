@@ -15,7 +15,7 @@ from rtl.isa.syntax import Values
 from .comparison import set_predicates, set_register
 from .lanes import Bools, Outcome, Sources, Words, bools_of, mask_of, uniform
 
-__all__ = ["fadd", "fchk", "fcmp", "ffma", "float_sum", "fmnmx", "fmul", "fset", "fsetp", "fswzadd", "related"]
+__all__ = ["fadd", "fchk", "fcmp", "ffma", "float_sum", "float_sums", "fmnmx", "fmul", "fset", "fsetp", "fswzadd", "related"]
 
 _SIGN, _MAGNITUDE, _INFINITY = np.uint32(0x8000_0000), np.uint32(0x7FFF_FFFF), np.uint32(0x7F80_0000)
 _NAN, _ONE, _SMALLEST = np.uint32(0x7FFF_FFFF), np.uint32(0x3F80_0000), np.uint32(0x0080_0000)
@@ -104,12 +104,17 @@ def fadd(sources: Sources, values: Values) -> Outcome:
     return _fused(values, _operand(sources, values, "a"), uniform(int(_ONE)), _operand(sources, values, "b"))
 
 
-def float_sum(old: int, operand: int) -> int:
-    """What an atomic sum of floats leaves: rounded to the nearest, flushed."""
-    a, b = (_flushed(np.array([word], np.uint32), FloatFlush.FTZ.value) for word in (old, operand))
+def float_sums(old: Words, operand: Words) -> Words:
+    """What atomic sums of floats leave: rounded to the nearest, flushed."""
+    a, b = (_flushed(words, FloatFlush.FTZ.value) for words in (old, operand))
     with np.errstate(all="ignore"):
         total = _to_single(_sum_to_odd(_numbers(a), _numbers(b)), FloatRounding.RN)
-    return int(_flushed(total, FloatFlush.FTZ.value)[0])
+    return _flushed(total, FloatFlush.FTZ.value)
+
+
+def float_sum(old: int, operand: int) -> int:
+    """The same of one."""
+    return int(float_sums(*(np.array([word], np.uint32) for word in (old, operand)))[0])
 
 
 def fswzadd(sources: Sources, values: Values) -> Outcome:

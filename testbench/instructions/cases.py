@@ -1,4 +1,4 @@
-"""Words of a form in all its modes, operands at the edges, and what a formula makes of threads."""
+"""Words of a form in all its modes, operands at the edges, and what the thread model makes of threads."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,13 +6,15 @@ from itertools import islice, product
 from math import prod
 from random import Random
 
+from rtl.isa.effects import effects
 from rtl.isa.errors import WarpError
 from rtl.isa.legality import encoding_error
-from rtl.isa.syntax import PT, RZ, Constant, Form, Immediate, Predicate, Register
+from rtl.isa.syntax import PT, RZ, Form, Immediate, Predicate, Register
 from rtl.isa.table import find
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW
-from testbench.formulas.integer import LONG, WORD, Outcome, Thread, outcome
+from sim.model.thread.run import Before, Step, step_together
 
+WORD, LONG = (1 << 32) - 1, (1 << 64) - 1
 EDGES = (0, 1, 2, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0x18000, 0x7FFF_FFFF, 0x8000_0000, 0x8000_0001, 0xFFFF_0000,
          0xFFFF_FFFE, WORD)
 BANK = 3
@@ -89,10 +91,17 @@ def modes(source: Random, form: Form, most: int) -> Iterator[dict[str, int]]:
             yield dict(zip(fields, values, strict=True))
 
 
+def signed(value: int, bits: int = 32) -> int:
+    """The low bits of a number as one with a sign."""
+    value &= (1 << bits) - 1
+    return value - (value >> bits - 1 << bits)
+
+
 @dataclass
 class Case:
-    """A word, threads before it, and what each gets. Registers have a value a thread, predicates a number whose bit n
-    is Pn, conditions the flags; ``constant`` is what a constant operand reads. ``threads`` are those that execute it.
+    """A word, threads before it, and what each is after it. Registers have a value a thread, predicates a number whose
+    bit n is Pn, conditions the flags; ``constant`` is what a constant operand reads. ``threads`` are those that execute
+    it.
     """
 
     form: Form
@@ -102,16 +111,37 @@ class Case:
     conditions: list[int]
     constant: int
     threads: list[int]
-    after: list[Outcome]
+    after: list[Step]
 
     @property
     def destination(self) -> int:
         """The register that it writes, RZ if none."""
         return self.form.values(self.word).get("Rd", RZ)
 
+    @property
+    def written_predicates(self) -> frozenset[int]:
+        """Numbers of the predicates that it writes in any thread."""
+        values = self.form.values(self.word)
+        written = effects(self.form, values).predicate_writes
+        if self.form.name != "R2P":
+            return written
+        masks = range(len(self.predicates))
+        return frozenset(number for number in written if any(self._mask(thread) >> number & 1 for thread in masks))
+
+    def _mask(self, thread: int) -> int:
+        """Operand b of a thread."""
+        values = self.form.values(self.word)
+        match self.form.operands["b"]:
+            case Register(field):
+                return self.registers[values[field]][thread]
+            case Immediate(field):
+                return values[field]
+            case _:
+                return self.constant
+
 
 def case_of(source: Random, form: Form, word: int, threads: int, registers: Sequence[int]) -> Case:
-    """Random threads before a word, and what its formula says of them."""
+    """Random threads before a word, and what the thread model makes of them."""
     values = form.values(word)
     held = {name: [number(source) for _ in range(threads)] for name in registers}
     if source.random() < 0.25 and {"Ra", "Rb"} <= values.keys() and values["Rb"] in held and values["Ra"] in held:
@@ -121,26 +151,13 @@ def case_of(source: Random, form: Form, word: int, threads: int, registers: Sequ
     held[RZ] = [0] * threads
     predicates = [source.getrandbits(PT) for _ in range(threads)]
     conditions, constant = [source.getrandbits(4) for _ in range(threads)], number(source)
-    after = []
-    for thread in range(threads):
-        flags = conditions[thread]
-        made = Thread(predicates=predicates[thread], zero=flags & 1, sign=flags >> 1 & 1, carry=flags >> 2 & 1,
-                      overflow=flags >> 3)
-        for name, operand in form.operands.items():
-            match operand:
-                case Register(field) if name in "abc":
-                    setattr(made, name, held[values[field]][thread])
-                case Constant() if name in "abc":
-                    setattr(made, name, constant)
-                case Immediate(field) if name in "abc":
-                    setattr(made, name, values[field] & WORD)
-                case Predicate(field, negate=negate) if name in "xyz":
-                    bit = (predicates[thread] | 1 << PT) >> values[field] & 1
-                    setattr(made, name, bit ^ values[negate] if negate else bit)
-        after.append(outcome(form.name, values, made))
+    before = [Before({name: row[thread] for name, row in held.items() if name != RZ},
+                     [predicates[thread] >> place & 1 for place in range(PT)], conditions[thread])
+              for thread in range(threads)]
     lanes = values.get("lanes", 15)
     return Case(form, word, held, predicates, conditions, constant,
-                [thread for thread in range(threads) if lanes >> thread % 4 & 1], after)
+                [thread for thread in range(threads) if lanes >> thread % 4 & 1],
+                step_together(word, before, banks={BANK: constant.to_bytes(4, "little") * BANK_WORDS}))
 
 
 def _near_windows(source: Random, values: Mapping[str, int], held: dict[int, list[int]]) -> None:

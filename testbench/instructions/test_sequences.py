@@ -14,9 +14,8 @@ from rtl.isa.kinds import Compare, Logic, MinMaxPart, PredicateTest, ProductAdde
 from rtl.isa.syntax import PT, RZ
 from rtl.params import WARP_THREADS
 from sim.model.thread.run import step
-from testbench.formulas.inputs import EDGES, number
-from testbench.formulas.integer import LONG, WORD, signed
 from testbench.handmade import encode, machine, warp_of
+from testbench.instructions.cases import EDGES, LONG, WORD, number, signed
 
 SOURCES = range(6)
 LOGIC = {Logic.AND: operator.and_, Logic.OR: operator.or_, Logic.XOR: operator.xor, Logic.PASS_B: lambda a, b: b}

@@ -1,4 +1,4 @@
-"""The examples of the README print what it says."""
+"""The examples of the page of commands print what it says."""
 
 import json
 import re
@@ -14,12 +14,12 @@ ROOT = Path(__file__).parents[2]
 TIMES = re.compile(r"^((?:cycles|lane ops|idle cycles) +)(\d+)$", re.MULTILINE)
 """Lines with figures that change with the hardware's timing."""
 TOLERANCE = 0.1
-"""By how much they may be other than the README says."""
+"""By how much they may be other than the page says."""
 
 
 def examples() -> list[tuple[list[str], str]]:
     """Words of a command of this project, and what it prints."""
-    text = (ROOT / "README.md").read_text()
+    text = (ROOT / "docs" / "commands.md").read_text()
     blocks = re.findall(r"^```\n(\$ .*?)^```$", text, re.MULTILINE | re.DOTALL)
     commands = [part for block in blocks for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
     split = [re.match(r"((?:[^\n]*\\\n)*[^\n]*)\n(.*)", command, re.DOTALL) for command in commands]
@@ -36,7 +36,7 @@ RUNS = [(words[3:], printed) for words, printed in EXAMPLES if words[:3] == ["py
 
 
 @pytest.mark.parametrize(("arguments", "expected"), RUNS, ids=lambda part: Path(part[0]).stem if part else "")
-def test_a_run_prints_what_the_readme_says(arguments, expected, tmp_path, monkeypatch, capsys):
+def test_a_run_prints_what_the_page_says(arguments, expected, tmp_path, monkeypatch, capsys):
     (tmp_path / "testbench").symlink_to(ROOT / "testbench")
     monkeypatch.chdir(tmp_path)
     run(arguments)
@@ -51,12 +51,12 @@ def test_a_run_prints_what_the_readme_says(arguments, expected, tmp_path, monkey
             assert kept == shown
 
 
-def test_the_disassembler_prints_what_the_readme_says(monkeypatch, capsys):
+def test_the_disassembler_prints_what_the_page_says(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     (words, expected), = (example for example in EXAMPLES if example[0][1:3] == ["-m", "sim.dis"])
     dis(words[3:words.index("|")])
     assert capsys.readouterr().out.startswith(expected)
 
 
-def test_two_runs_are_in_the_readme():
+def test_two_runs_are_on_the_page():
     assert len(RUNS) == 2

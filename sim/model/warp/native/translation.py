@@ -1,0 +1,363 @@
+"""From an instruction to a function in C: its action is run once on values that record what is done to them.
+
+Instructions that differ in registers, predicates, immediates and constants alone share one function, their
+*shape*: it takes these from the decoded instruction. So there are few functions, and a new kernel seldom needs a new
+one.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+
+from rtl.isa.syntax import PT, RZ, Access, Constant, Form, Immediate, Predicate, Register, Values
+from rtl.params import WARP_THREADS
+
+from ..action import Maker
+from ..vector.lanes import Condition
+from .recording import Mask, Node, Scalar, UnrecordableError, Vector, as_mask, as_vector, c_type, literal
+
+__all__ = ["CONSTANT", "Shape", "Slot", "function_of", "immediate_fields", "shape_of", "shape_key"]
+
+CONSTANT = "constant"
+"""The name of a constant operand among what an instruction reads."""
+_SPAN = 16
+"""Recorded registers of one field are numbered from a multiple of this on."""
+_FIRST_PREDICATE = 16
+_OFFSET = 256
+_SOURCES = ("a", "b", "c")
+_MASKS = ("mask", "reduce", "input")
+"""Kinds of nodes that are masks."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """An entry in a table of the decoded instruction: a word of what a field names, which is read or written. A
+    predicate has one word."""
+
+    name: str
+    word: int
+    is_written: bool
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A function in C: its name, its text, and what it takes from the decoded instruction: rows of registers,
+    immediates and constants, and predicates."""
+
+    name: str
+    text: str
+    rows: tuple[Slot, ...]
+    predicates: tuple[Slot, ...]
+
+
+def _operand_fields(form: Form) -> tuple[dict[str, bool], dict[str, bool], set[str], set[str]]:
+    """The fields that hold registers, predicates (whether they are written), immediates, and parts of constants."""
+    registers, predicates, immediates, constants = {}, {}, set(), set()
+    for key, operand in form.operands.items():
+        match operand:
+            case Register(field=field):
+                registers[field] = True
+            case Predicate(field=field, access=access):
+                predicates[field] = predicates.get(field, False) or access is not Access.READ
+            case Immediate(field=field) if key in _SOURCES:
+                immediates.add(field)
+            case Constant(bank=bank, offset=offset):
+                constants |= {bank, offset}
+    return registers, predicates, immediates, constants
+
+
+def immediate_fields(form: Form) -> set[str]:
+    """The fields that hold immediates among the sources."""
+    return _operand_fields(form)[2]
+
+
+def shape_key(form: Form, values: Values) -> tuple[Any, ...]:
+    """What instructions of one shape have in common."""
+    registers, predicates, immediates, constants = _operand_fields(form)
+    left_out = {*registers, *immediates, *constants, "guard", "guard_not"}
+    fixed = tuple((name, value) for name, value in values.items() if name not in left_out and name not in predicates)
+    unwritten = tuple(name for name, written in predicates.items() if written and values[name] == PT)
+    return form.name, form.variant, fixed, unwritten
+
+
+class _Rows:
+    """The registers of the recorded warp, by the numbers that stand for fields."""
+
+    def __init__(self, fields: Sequence[str]) -> None:
+        self._fields = fields
+
+    def __getitem__(self, number: int) -> Any:
+        if number == RZ:
+            return np.zeros(WARP_THREADS, np.uint32)
+        return Vector(Node("row", f"{self._fields[number // _SPAN - 1]}.{number % _SPAN}", np.dtype(np.uint32)))
+
+
+class _Predicates:
+    """The predicates of the recorded warp: by the numbers that stand for fields, or by their own."""
+
+    def __init__(self, fields: Sequence[str]) -> None:
+        self._fields = fields
+
+    def name(self, number: int) -> str:
+        """What stands for a predicate."""
+        return self._fields[number - _FIRST_PREDICATE] if number >= _FIRST_PREDICATE else str(number)
+
+    def __getitem__(self, number: int | slice) -> Any:
+        if isinstance(number, slice):
+            return [self[one] for one in range(*number.indices(PT + 1))]
+        return Mask(Node("input", f"predicate.{self.name(number)}", np.dtype(np.uint32)))
+
+    def __iter__(self) -> Iterator[Mask]:
+        return (self[number] for number in range(PT + 1))
+
+
+class _Core:
+    """What a recorded instruction sees of the machine."""
+
+    def constant(self, bank: int, address: int, size: int, error: object) -> Any:
+        """A word of a constant operand."""
+        return Scalar(CONSTANT) >> 8 * (address - _OFFSET)
+
+
+class _Warp:
+    """A warp that records what an instruction reads and writes."""
+
+    def __init__(self, registers: Sequence[str], predicates: Sequence[str]) -> None:
+        self.rows = _Rows(registers)
+        self.predicates = _Predicates(predicates)
+        self.condition: Any = Condition(*(
+            Mask(Node("input", f"condition.{flag}", np.dtype(np.uint32))) for flag in range(4)))  # type: ignore[arg-type]
+        self._registers = registers
+        self.written: list[tuple[str, Node, Node]] = []
+        """Rows: what stands for it, its value, and the mask of threads."""
+        self.masks: list[tuple[str, Node, Node]] = []
+        """Predicates and flags, likewise."""
+
+    def write_register(self, record: object, number: int, value: Any, threads: Any) -> None:
+        """See Warp."""
+        if number != RZ:
+            name = f"{self._registers[number // _SPAN - 1]}.{number % _SPAN}"
+            self.written.append((name, as_vector(value, np.dtype(np.uint32)), as_mask(threads)))
+
+    def write_predicate(self, record: object, number: int, value: Any, threads: Any) -> None:
+        """See Warp."""
+        if number != PT:
+            self.masks.append((f"predicate.{self.predicates.name(number)}", as_mask(value), as_mask(threads)))
+
+    def write_condition(self, record: object, value: Condition, threads: Any) -> None:
+        """See Warp."""
+        for flag, mask in enumerate((value.zero, value.sign, value.carry, value.overflow)):
+            self.masks.append((f"condition.{flag}", as_mask(mask), as_mask(threads)))
+
+
+_THREADS = Mask(Node("input", "threads", np.dtype(np.uint32)), holds=True)
+
+
+def _recorded(make: Maker, form: Form, values: Values) -> _Warp:
+    """The instruction, run on what records it."""
+    registers, predicates, immediates, constants = _operand_fields(form)
+    stand_ins: dict[str, Any] = dict(values)
+    for number, name in enumerate(registers):
+        stand_ins[name] = (number + 1) * _SPAN
+    for number, (name, written) in enumerate(predicates.items()):
+        stand_ins[name] = PT if written and values[name] == PT else _FIRST_PREDICATE + number
+    stand_ins |= {name: Scalar(name) for name in immediates}
+    stand_ins |= {name: _OFFSET for name in constants}
+    warp = _Warp(tuple(registers), tuple(predicates))
+    action: Callable[..., None] = make(form, stand_ins)
+    action(_Core(), warp, _THREADS, None)
+    return warp
+
+
+class _Writer:
+    """Writes the C of recorded values.
+
+    The work goes in stages: a loop over the threads, then the masks that are made of what it has found, then the next
+    loop, which may ask for these masks, or for what other threads have found. A value of an earlier loop is computed
+    again.
+    """
+
+    def __init__(self) -> None:
+        self.rows: list[Slot] = []
+        self.predicates: list[Slot] = []
+        self._head: list[str] = []
+        self._lines: list[str] = []
+        self._names: dict[Node, str] = {}
+        """Masks, tables and rows."""
+        self._stored: dict[Node, str] = {}
+        """Values that a loop has stored."""
+        self._stages: dict[Node, int] = {}
+
+    def stage(self, node: Node) -> int:
+        """The loop in which a vector can be computed, or the number of loops that a mask needs before it."""
+        if node not in self._stages:
+            stages = [self.stage(argument) for argument in node.arguments]
+            if node.kind in ("reduce", "gather"):
+                stages[0] += 1
+            self._stages[node] = max(stages, default=0)
+        return self._stages[node]
+
+    @staticmethod
+    def _place(table: list[Slot], slot: Slot) -> int:
+        if slot not in table:
+            table.append(slot)
+        return table.index(slot)
+
+    def row(self, name: str, is_written: bool = False) -> int:
+        """The place of a row in the instruction's table."""
+        field, _, word = name.rpartition(".")
+        return self._place(self.rows, Slot(field, int(word), is_written))
+
+    def mask_place(self, name: str, is_written: bool = False) -> str:
+        """Where a predicate or a flag is."""
+        kind, which = name.split(".")
+        if kind == "condition":
+            return f"w->condition[{which}]"
+        if which.isdecimal():
+            return f"w->predicates[{which}]"
+        return f"w->predicates[op->predicates[{self._place(self.predicates, Slot(which, 0, is_written))}]]"
+
+    def _leaf(self, node: Node) -> str:
+        """What was there before the first loop."""
+        name = f"{node.kind[0]}{len(self._names)}"
+        if node.kind == "row":
+            self._head.append(f"const u32 *{name} = source(w, op, {self.row(node.text)});")
+            name += "[i]"
+        elif node.kind == "input":
+            if node.text == "threads":
+                return "threads"
+            self._head.append(f"const u32 {name} = {self.mask_place(node.text)};")
+        else:
+            content = ", ".join(literal(value, node.dtype) for value in node.content)
+            self._head.append(f"static const {c_type(node.dtype)} {name}[] = {{{content}}};")
+        return name
+
+    def mask(self, node: Node) -> str:
+        """The name of a mask, once the loops before it are written."""
+        if node not in self._names:
+            if node.kind == "input":
+                self._names[node] = self._leaf(node)
+            elif node.kind == "reduce":
+                name = self._names[node] = f"m{len(self._names)}"
+                self._lines.append(f"u32 {name} = 0;")
+                self._lines.append(f"for (int i = 0; i < LANES; i++) {name} |= (u32){self._stored[node.arguments[0]]}[i] << i;")
+            else:
+                arguments = [self.mask(argument) for argument in node.arguments]
+                name = self._names[node] = f"m{len(self._names)}"
+                self._lines.append(f"const u32 {name} = {node.text.format(*arguments)};")
+        return self._names[node]
+
+    def value(self, node: Node, body: list[str], local: dict[Node, str]) -> str:
+        """The name of a value inside a loop."""
+        if node.kind in _MASKS:
+            return self.mask(node)
+        if node.kind in ("row", "table"):
+            if node not in self._names:
+                self._names[node] = self._leaf(node)
+            return self._names[node]
+        if node not in local:
+            if node.kind == "gather":
+                arguments = [self._stored[node.arguments[0]], self.value(node.arguments[1], body, local)]
+            else:
+                arguments = [self.value(argument, body, local) for argument in node.arguments]
+            text = node.text.format(*arguments)
+            if not node.arguments:
+                return text
+            local[node] = f"v{len(local)}"
+            body.append(f"const {c_type(node.dtype)} {local[node]} = {text};")
+        return local[node]
+
+    def _masks_in(self, node: Node, seen: dict[Node, None]) -> None:
+        """Notes all that a value is made of, up to masks."""
+        for argument in node.arguments:
+            if argument not in seen:
+                seen[argument] = None
+                if argument.kind not in _MASKS:
+                    self._masks_in(argument, seen)
+
+    def loop(self, stage: int, stored: Sequence[Node]) -> None:
+        """One loop: stores the values that later ones, masks and results need."""
+        seen: dict[Node, None] = {}
+        for node in stored:
+            self._masks_in(node, seen)
+        for node in seen:
+            if node.kind in _MASKS:
+                self.mask(node)
+        body: list[str] = []
+        local: dict[Node, str] = {}
+        for node in stored:
+            value = self.value(node, body, local)
+            name = f"s{len(self._stored)}"
+            # A condition is kept as a word, so that it becomes a part of a mask by a shift.
+            kind = "u32" if node.dtype == np.dtype(np.bool_) else c_type(node.dtype)
+            self._lines.append(f"{kind} {name}[LANES];")
+            body.append(f"{name}[i] = {value};")
+            self._stored[node] = name
+        if body:
+            self._lines += ["for (int i = 0; i < LANES; i++) {", *(f"    {line}" for line in body), "}"]
+
+    def write(self, warp: _Warp) -> str:
+        """The body of the function."""
+        roots = [node for _, *nodes in (*warp.written, *warp.masks) for node in nodes]
+        wanted: dict[Node, None] = {node: None for _, node, _ in warp.written}
+        seen: set[Node] = set()
+
+        def visit(node: Node) -> None:
+            if node in seen:
+                return
+            seen.add(node)
+            for argument in node.arguments:
+                visit(argument)
+            if node.kind in ("reduce", "gather"):
+                wanted[node.arguments[0]] = None
+
+        for node in roots:
+            visit(node)
+        for stage in range(max((self.stage(node) for node in roots), default=0) + 1):
+            self.loop(stage, [node for node in wanted if self.stage(node) == stage])
+        masks = [(self.mask_place(name, True), self.mask(value), self.mask(threads)) for name, value, threads in warp.masks]
+        for name, value, threads in warp.written:
+            where = f"w->registers + LANES * op->rows[{self.row(name, True)}]"
+            self._lines.append(f"write_row({where}, {self._stored[value]}, {self.mask(threads)});")
+        self._lines += [f"write_mask(&{place}, {value}, {threads});" for place, value, threads in masks]
+        return "\n    ".join([*self._head, *self._lines])
+
+
+_shapes: dict[tuple[Any, ...], Shape | None] = {}
+
+
+def shape_of(make: Maker, form: Form, values: Values) -> Shape | None:
+    """The shape of an instruction whose action ``make`` makes; None where it has no translation."""
+    key = shape_key(form, values)
+    if key not in _shapes:
+        try:
+            _shapes[key] = _translated(_recorded(make, form, values))
+        except (UnrecordableError, TypeError, AttributeError, ValueError, KeyError):
+            _shapes[key] = None
+    return _shapes[key]
+
+
+def _translated(warp: _Warp) -> Shape:
+    writer = _Writer()
+    body = writer.write(warp)
+    name = f"op_{sha256(body.encode()).hexdigest()[:24]}"
+    text = (f'extern "C" int {name}(Machine *, Warp *w, const Op *op, u32 threads) {{\n    if (!threads)\n'
+            f"        return DONE;\n    {body}\n    return DONE;\n}}\n")
+    return Shape(name, text, tuple(writer.rows), tuple(writer.predicates))
+
+
+@lru_cache
+def function_of(operation: Callable[[Any, Any], Any]) -> tuple[str, str]:
+    """An operation on two vectors of words as a C function of two words, for what goes thread by thread: its name and
+    its text."""
+    word = np.dtype(np.uint32)
+    result = as_vector(operation(*(Vector(Node("vector", name, word)) for name in ("first", "second"))), word)
+    body: list[str] = []
+    value = _Writer().value(result, body, {})
+    lines = "\n    ".join([*body, f"return {value};"])
+    name = f"f_{sha256(lines.encode()).hexdigest()[:24]}"
+    return name, f'extern "C" u32 {name}(u32 first, u32 second) {{\n    {lines}\n}}\n'

@@ -1,0 +1,200 @@
+"""What the compiler makes of every PTX file of the tree and of random functions: a table that is kept, so that a change
+of the compiler shows what it changes: ``python -m testbench.compiler.code_table`` makes ``code_table.txt`` anew.
+
+A row is a program compiled for a number of registers: the instructions of its code (padding among them), the begin of
+the SHA-256 of its words and control codes, and the warp instructions that a launch of it executes on the warp model;
+``-`` where the tree has no launch of the file. A file that is refused has the reason instead.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+
+from sim.checks.benchmarks.large_programs import LARGE_PROGRAMS
+from sim.support.garbage_collection import collector_off
+from testbench.kernels.manifest import LEVELS, RUNS, Run
+
+from sim.launch import Argument, Buffer, Launch, Scalar, prepare
+from sim.model.warp.model import WarpModel
+from sim.toolchain.compiler.layout import HANDLE_BYTES
+from sim.toolchain.cubin import load
+from sim.toolchain.from_ptx import compiled_object
+from sim.toolchain.module import ProgramError
+from sim.toolchain.object_file import ObjectFile, SectionFlag
+from sim.toolchain.ptx.front_end import parse_ptx
+from testbench.compiler.every_form import check, random_program
+from testbench.compiler.random_functions import THREADS, structured, unstructured
+from testbench.programs.cuda.runs import CUDA_RUNS
+
+__all__ = ["TABLE", "Row", "differences", "kept_rows", "made_rows"]
+
+ROOT = Path(__file__).parents[2]
+TABLE = Path(__file__).with_suffix(".txt")
+_FOLDERS = ("docs", "sim", "testbench")
+MANY, FEW, FEWEST = 255, 24, 12
+"""Registers that programs are compiled for."""
+_EVERY = 4
+"""Of the files with a launch every fourth is compiled for few registers, too."""
+_INSTRUCTION_BYTES = 8
+_GROUP_BYTES = 32
+_DIGITS = 12
+_LIMIT = 10_000_000
+_FUNCTIONS = {"structured": (structured, 16), "unstructured": (unstructured, 12)}
+"""Random functions by kind, and how many there are."""
+_FORMS = 40
+"""Instructions of a program of random forms."""
+_FORM_SEEDS = 6
+_SIZES = {"blocks": 6, "pressure": 24, "doubles": 6}
+_USUAL_SIZE = 20
+"""Parts of the large programs, which are small here."""
+_POINTER_OF_A_FUNCTION = ("k12_callprototype_param", "fp")
+"""A kernel and its parameter that is a function's handle: the first function's."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row; ``executed`` is None where nothing is launched, ``refused`` says why there is no code."""
+
+    name: str
+    registers: int
+    instructions: int = 0
+    digest: str = ""
+    executed: int | None = None
+    refused: str = ""
+
+    def __str__(self) -> str:
+        if self.refused:
+            return f"{self.name} {self.registers} refused: {self.refused}"
+        return (f"{self.name} {self.registers} {self.instructions} {self.digest} "
+                f"{'-' if self.executed is None else self.executed}")
+
+    @classmethod
+    def read(cls, line: str) -> "Row":
+        """The row of a line of the table."""
+        name, registers, rest = line.split(" ", 2)
+        if rest.startswith("refused: "):
+            return cls(name, int(registers), refused=rest.removeprefix("refused: "))
+        instructions, digest, executed = rest.split()
+        return cls(name, int(registers), int(instructions), digest, None if executed == "-" else int(executed))
+
+
+_Launcher = Callable[[ObjectFile], Launch]
+
+
+def _files() -> Iterator[tuple[str, str, Run | None]]:
+    """The PTX files of the tree: name, text, and a run if there is one."""
+    runs: dict[str, Run] = {}
+    for run in (*RUNS.values(), *CUDA_RUNS.values()):
+        runs.setdefault(str(run.ptx.relative_to(ROOT)), run)
+    for path in sorted(path for folder in _FOLDERS for path in (ROOT / folder).rglob("*.ptx")):
+        name = str(path.relative_to(ROOT))
+        yield name, path.read_text(encoding="utf-8"), runs.get(name.replace(".G.ptx", ".ptx"))
+
+
+def _launcher(run: Run) -> _Launcher:
+    def argument(given: Argument, name: str) -> Argument:
+        if (run.kernel, name) == _POINTER_OF_A_FUNCTION:
+            return Scalar(HANDLE_BYTES, 8)
+        return given
+
+    arguments = [argument(given, spec.name)
+                 for given, spec in zip(run.launch_arguments(LEVELS[-1]), run.arguments, strict=True)]
+    return lambda found: prepare(load(found), arguments, entry=run.entry, grid=run.grid, block=run.block,
+                                 dynamic_shared=run.dynamic_shared)
+
+
+def _random_launcher(found: ObjectFile) -> Launch:
+    return prepare(load(found), [Buffer("out", bytes(16 * THREADS)), Scalar(5, 4)], block=(THREADS, 1, 1))
+
+
+def _programs() -> Iterator[tuple[str, str, int, _Launcher | None]]:
+    """All programs: name, text, registers, and how they are launched."""
+    launched = 0
+    for name, text, run in _files():
+        launch = _launcher(run) if run is not None else None
+        yield name, text, MANY, launch
+        if launch is not None:
+            if launched % _EVERY == 0:
+                yield name, text, FEW, launch
+            launched += 1
+    for kind, (function, count) in _FUNCTIONS.items():
+        for seed in range(count):
+            text = function(seed).text
+            for registers in (MANY, FEWEST):
+                yield f"{kind}:{seed}", text, registers, _random_launcher
+    for seed in range(_FORM_SEEDS):
+        lines = random_program(seed, _FORMS)
+        for line, _ in check(lines):
+            lines[lines.index(line)] = ""
+        for registers in (MANY, FEW):
+            yield f"forms:{seed}", "\n".join(lines), registers, None
+    for kind, (generator, _) in LARGE_PROGRAMS.items():
+        yield f"large:{kind}", generator(_SIZES.get(kind, _USUAL_SIZE)), MANY, None
+
+
+def _row(name: str, text: str, registers: int, launcher: _Launcher | None) -> Row:
+    try:
+        with collector_off():
+            found = compiled_object(parse_ptx(text, name), name, registers)
+    except ProgramError as error:
+        return Row(name, registers, refused=str(error))
+    content = b"".join(section.content for section in found.sections.values()
+                       if section.flags & SectionFlag.EXECUTE)
+    executed = None
+    if launcher is not None:
+        executed = WarpModel(launcher(found), warps=64).run(_LIMIT).instructions
+    count = (len(content) - len(content) // _GROUP_BYTES * _INSTRUCTION_BYTES) // _INSTRUCTION_BYTES
+    return Row(name, registers, count, sha256(content).hexdigest()[:_DIGITS], executed)
+
+
+def made_rows(part: int = 0, parts: int = 1) -> Iterator[Row]:
+    """The rows as the compiler makes them now, one after the other: all, or one of several equal parts."""
+    for program in islice(_programs(), part, None, parts):
+        yield _row(*program)
+
+
+def kept_rows() -> dict[tuple[str, int], Row]:
+    """The rows of the file, by name and number of registers."""
+    rows = [Row.read(line) for line in TABLE.read_text().splitlines() if not line.startswith("#")]
+    return {(row.name, row.registers): row for row in rows}
+
+
+def differences(made: Iterable[Row], kept: Mapping[tuple[str, int], Row]) -> list[str]:
+    """A line for every row that differs from the one that is kept, is new, or is gone."""
+    left, found = dict(kept), []
+    for row in made:
+        before = left.pop((row.name, row.registers), None)
+        if row != before:
+            found.append(f"{row.name}, {row.registers} registers: {_changed(before, row)}")
+    return found + [f"{name}, {registers} registers: is gone" for name, registers in left]
+
+
+def _changed(before: Row | None, row: Row) -> str:
+    if before is None:
+        return "is new"
+    if before.refused or row.refused:
+        return f"{row.refused or 'is compiled'}; before: {before.refused or 'was compiled'}"
+    changes = [f"{getattr(before, field)} -> {getattr(row, field)} {what}"
+               for field, what in (("instructions", "instructions"), ("executed", "warp instructions executed"))
+               if getattr(before, field) != getattr(row, field)]
+    return ", ".join(changes) or "other code of the same length"
+
+
+def main() -> int:
+    """Writes the table, and prints what changes in it."""
+    kept = kept_rows() if TABLE.exists() else {}
+    made = list(made_rows())
+    for line in differences(made, kept):
+        print(line)
+    header = "# program, registers, instructions, digest of the code, warp instructions executed"
+    TABLE.write_text("\n".join([header, *map(str, made)]) + "\n")
+    print(f"{len(made)} rows, {sum(row.instructions for row in made)} instructions, "
+          f"{sum(row.executed or 0 for row in made)} executed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+"""The code that every PTX file of the tree is compiled to, against the table that is kept."""
+
+from dataclasses import replace
+
+import pytest
+from sim.checks.benchmarks.ptx import ptx_table
+from testbench.kernels.manifest import RUNS
+
+from testbench.compiler.code_table import differences, kept_rows, made_rows
+
+_PARTS = 4
+
+
+@pytest.mark.parametrize("part", range(_PARTS))
+def test_code_is_that_of_the_table(part):
+    """``python -m testbench.compiler.code_table`` makes the table anew, and prints what changes in it."""
+    made = list(made_rows(part, _PARTS))
+    kept = kept_rows()
+    own = {key: row for at, (key, row) in enumerate(kept.items()) if at % _PARTS == part}
+    assert differences(made, own) == []
+
+
+def test_a_difference_is_told_by_file():
+    kept = kept_rows()
+    (first, second, third), others = list(kept.values())[:3], list(kept.values())[3:]
+    made = [replace(first, executed=1, instructions=2), replace(second, digest="0"),
+            replace(third, name="new"), *others]
+    assert differences(made, kept) == [
+        f"{first.name}, 255 registers: {first.instructions} -> 2 instructions, "
+        f"{first.executed} -> 1 warp instructions executed",
+        f"{second.name}, 255 registers: other code of the same length", "new, 255 registers: is new",
+        f"{third.name}, 255 registers: is gone"]
+
+
+def test_the_benchmark_counts_what_the_table_has(monkeypatch):
+    names = ("k05_triple_loop", "k14_transpose_shared")
+    monkeypatch.setattr("sim.checks.benchmarks.ptx.RUNS", {name: RUNS[name] for name in names})
+    kept = kept_rows()
+    found = {row.kernel: row.compiled for row in ptx_table()}
+    assert found == {name: kept[f"testbench/programs/{name}.ptx", 255].executed for name in names}

@@ -100,6 +100,12 @@ def test_freed_ranges_that_touch_make_room_for_a_larger_one(memory):
     assert memory.allocate("last", 1, PAGE) == places[4]
 
 
+def test_the_rest_of_a_hole_is_allocated_next(memory):
+    first, _ = memory.allocate("first", 6 * PAGE, PAGE), memory.allocate("behind", 1)
+    memory.free(first)
+    assert [memory.allocate(name, PAGE, PAGE) for name in "abc"] == [first, first + 2 * PAGE, first + 4 * PAGE]
+
+
 def test_all_of_the_heap_can_be_allocated_and_no_more(memory):
     assert memory.room() == SIZE
     memory.allocate("first", 100, 64)
@@ -144,6 +150,12 @@ def test_a_shared_memory_is_a_file_until_it_is_closed():
     memory.fill(base + 5, 10, 9)
     assert os.fstat(memory.file).st_size == SIZE
     assert os.pread(memory.file, 128, base - memory.first)[4:16] == bytes([0, *[9] * 10, 0])
+    before = os.fstat(memory.file).st_blocks
+    large = memory.allocate("large", SIZE // 2)
+    memory.fill(large, SIZE // 2, 1)
+    assert os.fstat(memory.file).st_blocks > before
+    memory.free(large)      # its pages are the system's again
+    assert os.fstat(memory.file).st_blocks <= before + 2 * PAGE // 512
     file = memory.file
     memory.close()
     with pytest.raises(OSError, match="Bad file descriptor"):

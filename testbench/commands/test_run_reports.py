@@ -153,7 +153,12 @@ def test_every_error_is_the_exception_that_debuggers_would_show():
     assert cuda_exception(WarpError.DIVERGENT, ["L1_ERROR"]) is None
 
 
-def test_exceptions_are_named_as_debuggers_name_them():
-    assert CudaException.WARP_INVALID_PC.meaning == "Warp Invalid PC"
-    assert CudaException.WARP_OUT_OF_RANGE_ADDRESS.meaning == "Warp Out-of-range Address"
-    assert CudaException.LANE_SYSCALL_ERROR.symbol == "CUDA_EXCEPTION_13"
+def test_exceptions_are_numbered_and_named_as_debuggers_do():
+    assert [(exception.symbol, exception.meaning) for exception in CudaException] == [
+        ("CUDA_EXCEPTION_1", "Lane Illegal Address"), ("CUDA_EXCEPTION_2", "Lane User Stack Overflow"),
+        ("CUDA_EXCEPTION_3", "Device Hardware Stack Overflow"), ("CUDA_EXCEPTION_4", "Warp Illegal Instruction"),
+        ("CUDA_EXCEPTION_5", "Warp Out-of-range Address"), ("CUDA_EXCEPTION_6", "Warp Misaligned Address"),
+        ("CUDA_EXCEPTION_7", "Warp Invalid Address Space"), ("CUDA_EXCEPTION_8", "Warp Invalid PC"),
+        ("CUDA_EXCEPTION_9", "Warp Hardware Stack Overflow"), ("CUDA_EXCEPTION_10", "Device Illegal Address"),
+        ("CUDA_EXCEPTION_11", "Lane Misaligned Address"), ("CUDA_EXCEPTION_12", "Warp Assert"),
+        ("CUDA_EXCEPTION_13", "Lane Syscall Error"), ("CUDA_EXCEPTION_14", "Warp Illegal Address")]

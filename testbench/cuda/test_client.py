@@ -151,7 +151,7 @@ def test_a_server_that_is_closed_in_a_launch_gives_the_program_an_error(client, 
 
 @pytest.mark.parametrize("engine", ["model", "pysim"])
 def test_ctrl_c_ends_a_kernel_that_never_ends(client, tmp_path, engine):
-    command = [sys.executable, "-m", "sim.cuda", "--engine", engine, "--preset", "small", "--", client, "endless"]
+    command = [sys.executable, "-m", "sim.cuda", "--engine", engine, "--preset", "tiny", "--", client, "endless"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=_ROOT,
                           env=os.environ | {"TMPDIR": str(tmp_path)}, start_new_session=True) as process:
         assert process.stdout is not None and process.stdout.readline() == "begins\n"

@@ -1,16 +1,20 @@
 """Sizes as a driver makes them, and what a driver does not launch."""
 
+import struct
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
 
 from rtl.isa.qmd import QMD
-from rtl.params import PRESETS
+from rtl.params import LOCAL_WINDOW, PRESETS, SHARED_WINDOW, SmParams
 from sim.api import Machine
 from sim.engine import CompiledEngine
 from sim.launch import Buffer, Scalar, lacking, prepare
+from sim.launch.attributes import blocks_at_a_time, most_threads
 from sim.launch.descriptor import place_descriptor
 from sim.machine.hardware import Hardware
 from sim.model.ptx.launch import place
@@ -92,6 +96,31 @@ def test_the_descriptor_has_rounded_sizes():
     assert QMD["CONSTANT_BUFFER_SIZE"].get(number, 0) == 512      # 0x140 bytes, no parameters
     assert QMD["CONSTANT_BUFFER_SIZE"].get(number, 3) == 256
     assert memory.read(launch.bank_addresses[3], 256) == b"\1\0\0\0\2\0\0\0\3\0\0\0" + bytes(244)
+
+
+def test_compiled_code_finds_the_launch_in_constant_bank_0():
+    """At the offsets at which NVIDIA's compiler reads it."""
+    launch = prepare(kernel_of(".shared 12; NOP"), grid=(2, 3, 4), block=(5, 6, 7), local=20, dynamic_shared=100)
+    words = struct.unpack("<64I", launch.banks[0][:256])
+    expected = {0x0: SHARED_WINDOW, 0x4: LOCAL_WINDOW, 0x8: 5, 0xC: 6, 0x10: 7, 0x14: 2, 0x18: 3, 0x1C: 4, 0x20: 32,
+                0x28: 1, 0xFC: 100}
+    low, high = words[0xD0 // 4], words[0xD4 // 4]
+    assert {4 * at: word for at, word in enumerate(words) if word and 4 * at not in (0xD0, 0xD4)} == expected
+    assert low | high << 32 == launch.bank_addresses[3] >= 1 << 32
+
+
+@pytest.mark.parametrize(("warps", "rows", "threads", "blocks"), [
+    (64, 64 * 16, 1024, 32), (64, 10 * 16, 320, 5), (2, 64 * 16, 64, 1), (64, 10 * 16 - 1, 288, 4),
+    (1, 64 * 16, 32, 0)])
+def test_a_machine_holds_as_many_threads_as_it_has_warps_and_registers_for(warps, rows, threads, blocks):
+    """The kernel's 13 registers take 16 rows a warp; blocks of 33 threads are two warps."""
+    kernel = kernel_of(".registers 13; NOP").kernel()
+    params = cast(SmParams, SimpleNamespace(warps=warps, registers=rows, shared_bytes=1024))
+    assert most_threads(kernel, params) == threads
+    assert blocks_at_a_time(kernel, params, 33) == blocks
+    assert blocks_at_a_time(kernel, params, 33, 256) == min(blocks, 4)
+    assert blocks_at_a_time(kernel, params, 33, 257) == min(blocks, 2)
+    assert blocks_at_a_time(kernel, params, 33, 1025) == 0
 
 
 # Blocks and grids

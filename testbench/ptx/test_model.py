@@ -162,6 +162,13 @@ def test_generic_addresses_reach_every_space():
     assert kernel(body) == [70 + t + 100 + 200 + 400 + 70 for t in range(32)]
 
 
+def test_the_first_word_of_shared_and_of_local_memory_has_a_generic_address():
+    body = """.shared .u32 s; .local .u32 x; mov.u64 d2, s; cvta.shared.u64 d2, d2; cvta.local.u64 d3, x;
+        st.u32 [d3], t; setp.eq.u32 p, t, 3; @p st.u32 [d2], 70; bar.sync 0; ld.shared.u32 r1, [s];
+        ld.local.u32 r2, [x]; add.u32 r0, r1, r2;"""
+    assert kernel(body) == [70 + t for t in range(32)]
+
+
 def test_constants_have_generic_addresses():
     before = """.const .u32 a = 5; .const .u32 c[4] = { 10, 20, 30, 40 }; .const .u64 at = generic(c)+4;
         .const .u64 in = c+8; .global .u64 g[2] = { generic(c), c };

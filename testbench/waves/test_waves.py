@@ -17,13 +17,14 @@ from vcdvcd import VCDVCD
 
 from sim.engine import ENGINES, PysimEngine, run_cycles
 from sim.support.command import CommandError
-from sim.waves import Mark, Text, Trace, Tracer, View, picture, save_file_of, write_save_file
+from sim.waves import Mark, Text, Trace, Tracer, View, instruction, picture, save_file_of, write_save_file
 from sim.waves.__main__ import main as waves
 from sim.waves.fst import FstFile
 from sim.waves.picture import PictureError, Row, draw
 from sim.waves.tracer import timescale
 from sim.waves.traces import flatten
 from testbench.engine.designs import needs_compiled
+from testbench.words import encode
 
 PERIOD = 1e-8
 
@@ -335,6 +336,43 @@ def test_text_is_worked_out_of_several_signals(tmp_path):
     # The counter is the cycle: 4 to 7 and 12 have an item, whose operation are the two low bits; 3 has no name.
     assert list(shown.tv) == [(0, "-"), (40, "next IDLE"), (50, "next PUSH"), (60, "next POP"), (80, "-"),
                               (120, "next IDLE")]
+
+
+def test_text_in_a_scope_is_worked_out_of_the_upper_bits_of_a_signal(tmp_path):
+    dut = Counter()
+
+    async def testbench(ctx):
+        ctx.set(dut.step, 1)
+        await ctx.tick().repeat(12)
+
+    shown = {"scope": {"inner": {"text": Text(lambda upper: f"upper {upper}", [dut.count[2:4]])}}}
+    path = traced(dut, testbench, shown, tmp_path / "a.vcd")
+    assert list(variables(path)["top.scope.inner.text"].tv) == [
+        (0, "upper 0"), (40, "upper 1"), (80, "upper 2"), (120, "upper 3")]
+
+
+def test_an_instruction_is_spelled_with_its_address_if_that_is_traced():
+    valid, word, pc = Signal(), Signal(64), Signal(32)
+    branch = encode("BRA", "i", target=0x20)
+    with_address, alone = instruction(valid, word, pc), instruction(valid, word)
+    assert with_address.signals == (valid, word, pc) and alone.signals == (valid, word)
+    assert with_address.decode(1, branch, 0x48) == "0048 BRA 0x70"
+    assert alone.decode(1, branch) == "BRA 0x28"
+    assert with_address.decode(0, branch, 0x48) is None and alone.decode(0, branch) is None
+
+
+def test_the_clock_goes_on_to_the_last_cycle_when_nothing_else_does(tmp_path):
+    dut = Counter()
+
+    async def testbench(ctx):
+        ctx.set(dut.step, 1)
+        await ctx.tick()
+        ctx.set(dut.step, 0)
+        await ctx.tick().repeat(9)
+
+    path = traced(dut, testbench, {"count": dut.count}, tmp_path / "a.vcd")
+    assert [time for time, _ in variables(path)["top.count"].tv] == [0, 10]
+    assert picture.Waveform(path).cycles == 11
 
 
 def test_a_view_begins_at_its_first_event_and_closes_what_is_beside_the_story(tmp_path):

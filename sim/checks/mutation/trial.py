@@ -33,8 +33,6 @@ _MORE_CPU, _LEAST_CPU = 2, 8.0
 """A test may take so many times the CPU that it takes without a mutant, and so many seconds more."""
 _MORE_TIME, _LEAST_TIME = 10, 300.0
 """So it is with all tests of a stage, in seconds that pass."""
-_LEAST_SOME = 60.0
-"""And with those of them that run a line of host code."""
 _PRESETS = ("tiny", "small", "default")
 """Machines whose netlists are compared."""
 
@@ -98,7 +96,7 @@ _times = count(1)
 @cache
 def _scratch() -> TemporaryDirectory[str]:
     """A folder for this process alone, which goes with it."""
-    return TemporaryDirectory(prefix="warpstack-mutate-")
+    return TemporaryDirectory(prefix="warpstack-mutate-", ignore_cleanup_errors=True)
 
 
 @cache
@@ -265,15 +263,15 @@ def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan) -> Trial:
     with _mutated(root, mutant) as copy:
         for number, (stage, files) in enumerate(unit.stages.items()):
             limits = {name: _MORE_CPU * seconds + _LEAST_CPU for name, seconds in plan.seconds.items()}
-            least, takes = _LEAST_TIME, plan.seconds[stage]
+            takes = plan.seconds[stage]
             if plan.only is not None:
                 chosen = [name for name in plan.only if _is_among(name, files)]
                 files = tuple(sorted({name.partition("::")[0] for name in chosen}))
-                least, takes = _LEAST_SOME, sum(plan.seconds.get(name, 0) for name in chosen)
+                takes = sum(plan.seconds.get(name, 0) for name in chosen)
                 if not files:
                     continue
             asked = _plan(files, order=plan.order, only=plan.only, limits=limits, stop=True)
-            told, code = _ask("tests", asked, copy, _MORE_TIME * takes + least, models=_models(unit, copy))
+            told, code = _ask("tests", asked, copy, _MORE_TIME * takes + _LEAST_TIME, models=_models(unit, copy))
             ended = {line["test"]: line for line in told if "seconds" in line}
             spent |= {name: line["seconds"] for name, line in ended.items()}
             last = told[-1] if told else {}

@@ -36,9 +36,8 @@ def _interpolated(function: MultiFunction, fraction: Fraction, more_rows: int = 
 
 
 def _power(number: Fraction) -> int:
-    """The exponent of a positive number's highest bit."""
-    power = number.numerator.bit_length() - number.denominator.bit_length()
-    return power if number >= Fraction(2) ** power else power - 1
+    """The exponent of the highest bit of a positive number whose denominator is a power of two."""
+    return number.numerator.bit_length() - number.denominator.bit_length()
 
 
 def _cut(number: Fraction, step: Fraction) -> Fraction:

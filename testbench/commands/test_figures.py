@@ -8,10 +8,10 @@ import re
 from pathlib import Path
 
 import pytest
-
-from rtl.params import PRESETS
 from sim.benchmarks.classes import class_table
 from sim.benchmarks.machine import BenchmarkMachine
+
+from rtl.params import PRESETS
 from sim.engine import CompiledEngine
 from testbench.crs import limits
 from testbench.engine.designs import needs_compiled

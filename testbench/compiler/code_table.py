@@ -14,11 +14,9 @@ from itertools import islice
 from pathlib import Path
 
 from sim.checks.benchmarks.large_programs import LARGE_PROGRAMS
-from sim.support.garbage_collection import collector_off
-from testbench.kernels.manifest import LEVELS, RUNS, Run
-
 from sim.launch import Argument, Buffer, Launch, Scalar, prepare
 from sim.model.warp.model import WarpModel
+from sim.support.garbage_collection import collector_off
 from sim.toolchain.compiler.layout import HANDLE_BYTES
 from sim.toolchain.cubin import load
 from sim.toolchain.from_ptx import compiled_object
@@ -27,6 +25,7 @@ from sim.toolchain.object_file import ObjectFile, SectionFlag
 from sim.toolchain.ptx.front_end import parse_ptx
 from testbench.compiler.every_form import check, random_program
 from testbench.compiler.random_functions import THREADS, structured, unstructured
+from testbench.kernels.manifest import LEVELS, RUNS, Run
 from testbench.programs.cuda.runs import CUDA_RUNS
 
 __all__ = ["TABLE", "Row", "differences", "kept_rows", "made_rows"]

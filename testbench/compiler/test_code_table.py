@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from sim.checks.benchmarks.ptx import ptx_table
-from testbench.kernels.manifest import RUNS
 
+from sim.checks.benchmarks.ptx import ptx_table
 from testbench.compiler.code_table import differences, kept_rows, made_rows
+from testbench.kernels.manifest import RUNS
 
 _PARTS = 4
 

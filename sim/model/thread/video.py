@@ -2,7 +2,7 @@
 
 The bounds are those of what is written: of a byte or a half if it goes into the third operand. Shifts to the left are
 exact, too, so that what is shifted out counts for the bounds; a second operation takes the low 32 bits of the first
-(ours). VMAD's third operand has a sign if anything of its sum has one.
+(ours). VMAD's third operand is signed if a factor is signed or a term is negated.
 """
 
 from collections.abc import Callable

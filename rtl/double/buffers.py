@@ -3,90 +3,86 @@
 Both are block memory. No word is read in the cycle in which it is written.
 """
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.isa.condition import Flags
-from rtl.layouts import Event
+from rtl.layouts import GATHER_REGISTERS, Event
 from rtl.params import WARP_THREADS, SmParams
-from rtl.pick import pick
 from rtl.structs import common_fields
 from rtl.wires import IN_BLOCKS
 
-from .instruction import WORD_BITS
+from .instruction import DOUBLE_BITS, THREAD_BITS, WORD_BITS
 
 __all__ = [
-    "OPERAND_WORD_BITS",
     "OperandBuffer",
     "OperandRead",
     "ResultBuffer",
     "operand_place",
+    "operand_words",
     "operand_write",
     "result_place",
-    "result_word",
     "result_write",
 ]
 
-_THREAD_BITS = ceil_log2(WARP_THREADS)
-_RESULT_WORDS = 2
 _ENTRIES = 2
-OPERAND_WORD_BITS = 3
-"""Width of the number of a word of a thread's operands."""
+
+operand_words = data.ArrayLayout(WORD_BITS, GATHER_REGISTERS)
+"""A word of each operand of a thread: a, b and c."""
 
 
 def operand_write(params: SmParams) -> data.StructLayout:
-    """Gather to the operand buffer: the word with number ``word`` of each thread of a beat."""
+    """Gather to the operand buffer: the upper words of the operands of a beat's threads if
+    ``is_upper``, else the lower ones."""
     return data.StructLayout({
         "entry": 1,
-        "word": OPERAND_WORD_BITS,
+        "is_upper": 1,
         "beat": range(params.beats),
-        "values": data.ArrayLayout(WORD_BITS, params.lanes),
+        "values": data.ArrayLayout(operand_words, params.lanes),
     })
 
 
-operand_place = data.StructLayout({"entry": 1, "word": OPERAND_WORD_BITS, "thread": _THREAD_BITS})
-"""The place of a thread's word in the operand buffer."""
+operand_place = data.StructLayout({"entry": 1, "thread": THREAD_BITS})
+"""The place of a thread's operands in the operand buffer."""
 
 
 class OperandRead(wiring.Signature):
-    """Compute to the operand buffer: reads a word of a thread.
+    """Compute to the operand buffer: reads the operands of a thread.
 
     Members
     -------
     place : Out(operand_place)
         A place is read each cycle.
-    value : In(32)
-        The word; two cycles after ``place``.
+    lower, upper : In(operand_words)
+        The words of the operands; a cycle after ``place``.
     """
 
     def __init__(self) -> None:
-        super().__init__({"place": Out(operand_place), "value": In(WORD_BITS)})
+        super().__init__({
+            "place": Out(operand_place),
+            "lower": In(operand_words),
+            "upper": In(operand_words),
+        })
 
 
-result_word = data.StructLayout({"value": WORD_BITS, "zero": 1, "sign": 1})
-"""A word of a thread's result; ``zero`` and ``sign`` are those of the whole result."""
-result_write = data.StructLayout({
-    "entry": 1,
-    "second": 1,
-    "thread": _THREAD_BITS,
-    "word": result_word,
-})
-"""Compute to the result buffer: the upper word of a thread's result if ``second``, else the lower
-one."""
+_result = data.StructLayout({"value": DOUBLE_BITS, "zero": 1, "sign": 1})
+"""A thread's result; ``zero`` and ``sign`` are its flags for CC."""
+result_write = data.StructLayout({"entry": 1, "thread": THREAD_BITS, "value": DOUBLE_BITS})
+"""Compute to the result buffer: a thread's result."""
 
 
 def result_place(params: SmParams) -> data.StructLayout:
-    """Write to the result buffer: reads the upper words of a beat's results if ``second``, else the
-    lower ones."""
-    return data.StructLayout({"entry": 1, "second": 1, "beat": range(params.beats)})
+    """Write to the result buffer: reads the upper words of a beat's results if ``is_upper``, else
+    the lower ones."""
+    return data.StructLayout({"entry": 1, "is_upper": 1, "beat": range(params.beats)})
 
 
 class OperandBuffer(Component):
-    """Operands of two instructions: written a word of all threads of a beat at a time, read a word
-    of one thread at a time.
+    """Operands of two instructions: written a word of each operand of a beat at a time, read all of
+    a thread.
 
     Members
     -------
@@ -103,39 +99,38 @@ class OperandBuffer(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        lane_bits = ceil_log2(self._params.lanes)
-        row_shape = data.ArrayLayout(WORD_BITS, self._params.lanes)
-        depth = _ENTRIES * self._params.beats << OPERAND_WORD_BITS
-        m.submodules.rows = rows = memory.Memory(
-            shape=row_shape, depth=depth, init=[], attrs=IN_BLOCKS)
-        write = rows.write_port()
-        arriving = self.write.payload
-        m.d.comb += write.en.eq(self.write.valid)
-        m.d.comb += write.addr.eq(Cat(arriving.beat, arriving.word, arriving.entry))
-        m.d.comb += write.data.eq(arriving["values"])
-
-        place = self.read.place
-        thread = place.thread
-        read = rows.read_port(domain="comb")
-        row = Signal(row_shape)
-        lane = Signal(lane_bits)
-        m.d.comb += read.addr.eq(Cat(thread[lane_bits:], place.word, place.entry))
-        m.d.sync += row.eq(read.data)
-        m.d.sync += lane.eq(thread[:lane_bits])
-        m.d.sync += self.read.value.eq(pick(row, lane))
+        self._add_half(m, "lower", ~self.write.payload.is_upper, self.read.lower)
+        self._add_half(m, "upper", self.write.payload.is_upper, self.read.upper)
         return m
+
+    def _add_half(self, m: Module, name: str, is_written: Signal, words: Signal) -> None:
+        """Adds the memory of the lower or of the upper words. A beat is written by a write port for
+        each lane: synthesis merges these to one wide port of block memories, whose read port is
+        narrower, so that no multiplexers choose a lane."""
+        lane_bits = ceil_log2(self._params.lanes)
+        m.submodules[name] = rows = memory.Memory(
+            shape=operand_words, depth=_ENTRIES * WARP_THREADS, init=[], attrs=IN_BLOCKS)
+        arriving = self.write.payload
+        for lane in range(self._params.lanes):
+            write = rows.write_port()
+            m.d.comb += write.en.eq(self.write.valid & is_written)
+            m.d.comb += write.addr.eq(Cat(Const(lane, lane_bits), arriving.beat, arriving.entry))
+            m.d.comb += write.data.eq(arriving["values"][lane])
+        read = rows.read_port(domain="comb")
+        m.d.comb += read.addr.eq(Cat(self.read.place.thread, self.read.place.entry))
+        m.d.sync += words.eq(read.data)
 
 
 class ResultBuffer(Component):
-    """Results of two instructions: written a word of one thread at a time, read a word of all
-    threads of a beat at a time.
+    """Results of two instructions: written a thread at a time, read a word of all threads of a beat
+    at a time. Each lane has its own memory.
 
     Members
     -------
     write : In(Event(result_write))
     read, values, conditions : In(result_place), Out(array of words), Out(array of Flags)
-        ``values`` are the words at ``read``, ``conditions`` their flags for CC; a cycle after
-        ``read``. C and O are 0.
+        ``values`` are the words at ``read``, ``conditions`` the flags of the whole results for CC;
+        a cycle after ``read``. C and O are 0.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -153,19 +148,22 @@ class ResultBuffer(Component):
         arriving = self.write.payload
         lane_of_thread = arriving.thread[:lane_bits]
         beat_of_thread = arriving.thread[lane_bits:]
-        depth = _ENTRIES * _RESULT_WORDS * self._params.beats
+        is_upper = Signal()
+        m.d.sync += is_upper.eq(self.read.is_upper)
         for lane, (value, flags) in enumerate(zip(self.values, self.conditions, strict=True)):
-            m.submodules[f"lane_{lane}"] = words = memory.Memory(
-                shape=result_word, depth=depth, init=[], attrs=IN_BLOCKS)
-            write = words.write_port()
+            m.submodules[f"lane_{lane}"] = results = memory.Memory(
+                shape=_result, depth=_ENTRIES * self._params.beats, init=[], attrs=IN_BLOCKS)
+            write = results.write_port()
             m.d.comb += write.en.eq(self.write.valid & (lane_of_thread == lane))
-            m.d.comb += write.addr.eq(Cat(beat_of_thread, arriving.second, arriving.entry))
-            m.d.comb += write.data.eq(arriving.word)
+            m.d.comb += write.addr.eq(Cat(beat_of_thread, arriving.entry))
+            m.d.comb += write.data.value.eq(arriving.value)
+            m.d.comb += write.data.zero.eq(~arriving.value.any())
+            m.d.comb += write.data.sign.eq(arriving.value[-1])
 
-            read = words.read_port(domain="comb")
-            found = Signal(result_word, name=f"found_{lane}")
-            m.d.comb += read.addr.eq(Cat(self.read.beat, self.read.second, self.read.entry))
+            read = results.read_port(domain="comb")
+            found = Signal(_result, name=f"found_{lane}")
+            m.d.comb += read.addr.eq(Cat(self.read.beat, self.read.entry))
             m.d.sync += found.eq(read.data)
-            m.d.comb += value.eq(found.value)
+            m.d.comb += value.eq(found.value.word_select(is_upper, WORD_BITS))
             m.d.comb += common_fields(flags, found)
         return m

@@ -2,61 +2,45 @@
 
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, unsigned
-from amaranth.lib import data, stream
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import ceil_log2
 
+from rtl.arbiter import lowest
 from rtl.component import Component
-from rtl.isa.syntax import RZ
 from rtl.layouts import Event, delayed
+from rtl.one_hot import one_hot
 from rtl.params import WARP_THREADS, SmParams
 from rtl.structs import struct_value
 
-from .buffers import OPERAND_WORD_BITS, OperandRead, operand_place, result_word, result_write
-from .datapath import THREAD_CYCLES, DoubleDatapath
-from .instruction import (
-    WORD_BITS,
-    Uniform,
-    buffered_instruction,
-    gathered_instruction,
-)
+from .buffers import OperandRead, operand_place, result_write
+from .datapath import DATAPATH_CYCLES, DoubleDatapath
+from .instruction import THREAD_BITS, Uniform, buffered_instruction, gathered_instruction
 
-__all__ = ["ComputeStep"]
+__all__ = ["RESULT_CYCLES", "ComputeStep"]
 
-_THREAD_BITS = ceil_log2(WARP_THREADS)
-_WORDS = 6
-"""Words of a thread's operands a, b and c, the lower one of each first."""
-_OPERAND_B = 1
-_OPERAND_C = 2
-_BUFFER_CYCLES = 2
-"""Cycles from a read of the operand buffer to its word."""
-assert THREAD_CYCLES == 1 << OPERAND_WORD_BITS, "a thread is computed in as many cycles as words"
-
-
-class _WordRead(data.Struct):
-    """A read of an operand word of a thread. Word numbers 6 and 7 are read as well, and not used: a
-    thread takes THREAD_CYCLES cycles."""
-
-    word: unsigned(OPERAND_WORD_BITS)
-    thread: unsigned(_THREAD_BITS)
+_OPERAND_A, _OPERAND_B, _OPERAND_C = range(3)
+_BUFFER_CYCLES = 1
+"""Cycles from a read of the operand buffer to its words."""
+RESULT_CYCLES = _BUFFER_CYCLES + DATAPATH_CYCLES + 1
+"""Cycles from the first one in which ``output`` is valid until the first beat of results can be
+read; each further beat can be read a cycle later."""
 
 
 class ComputeStep(Component):
-    """Reads the operands of all 32 threads, a word a cycle, and starts the datapath for one thread
-    after another, every THREAD_CYCLES cycles.
-
-    ::
+    """Reads the operands of the threads that execute an instruction, one in a cycle, and sends them
+    through the datapath. ::
 
         cycle of a thread      event
-        0 to 5                 a word is read from the operand buffer
-        2 to 7                 the buffer outputs the word
-        8                      start of the datapath; cycle 0 of the next thread
-        8 + DATAPATH_CYCLES    the lower word of the result is written to the result buffer
-        9 + DATAPATH_CYCLES    the upper word is written
+        0                      its operands are read from the operand buffer
+        1                      they enter the datapath
+        1 + DATAPATH_CYCLES    the result is written to the result buffer
+        2 + DATAPATH_CYCLES    it can be read
 
-    The next instruction begins when all results of the one before are in the buffer and the write
-    step has accepted it: instructions do not overlap in the datapath.
+    An instruction may be accepted in the cycle in which the first beat of its operands is written
+    to the buffer; the others follow, one in each cycle, and no thread is read before its beat. An
+    instruction is in this step while threads of it have not been read, and a cycle longer. In the
+    datapath threads of two instructions follow each other.
 
     Members
     -------
@@ -65,16 +49,19 @@ class ComputeStep(Component):
     read : Out(OperandRead)
     result : Out(Event(result_write))
     output : Out(stream of buffered_instruction)
-        Valid when all results of the instruction are in the buffer.
+        Valid as soon as it is known when the results can be read: see RESULT_CYCLES.
 
     Attributes
     ----------
     work
         The instruction in this step, a double_entry.
+    sent
+        The thread whose operands enter the datapath, and its entry of both buffers.
     datapath : DoubleDatapath
     """
 
     def __init__(self, params: SmParams) -> None:
+        self._params = params
         super().__init__({
             "input": In(stream.Signature(gathered_instruction(params))),
             "read": Out(OperandRead()),
@@ -89,99 +76,118 @@ class ComputeStep(Component):
         self._is_busy = Signal(name="is_busy")
         self._is_taken = Signal(name="is_taken")
         """The next instruction is accepted in this cycle."""
-        self._next_read: Any = Event(_WordRead).create(path=("next_read",))
-        """The word that is read in this cycle."""
+        self._hands_on = Signal(name="hands_on")
+        """The write step accepts the instruction in this cycle."""
+        self._is_handed_on = Signal(name="is_handed_on")
+        """The write step has accepted it."""
+        self._remaining = Signal(WARP_THREADS, name="remaining")
+        """Threads of the instruction whose operands are read later than in this cycle."""
+        self._reading: Any = Event(unsigned(THREAD_BITS)).create(path=("reading",))
+        """The thread whose operands are read in this cycle."""
+        self._open_beats = Signal(params.beats, name="open_beats")
+        """Beats that may be read: in the n-th cycle beats 0 to n, counted from 0."""
+        self.sent: Any = Event(operand_place).create(path=("sent",))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.datapath = self.datapath
         self._take(m)
-        self._read_words(m)
-        self._collect_words(m)
+        self._hand_on(m)
+        self._read_threads(m)
+        self._feed(m)
         self._store_results(m)
         return m
 
     def _take(self, m: Module) -> None:
-        """Accepts the next instruction when the one before leaves the step."""
-        is_handed_on = self.output.valid & self.output.ready
-        m.d.comb += self.input.ready.eq(~self._is_busy | is_handed_on)
+        """Accepts the next instruction when all threads of the one before have been read, and the
+        write step has it."""
+        is_read = (self._remaining == 0) & ~self._reading.valid
+        leaves = is_read & (self._is_handed_on | self._hands_on)
+        m.d.comb += self.input.ready.eq(~self._is_busy | leaves)
         m.d.comb += self._is_taken.eq(self.input.valid & self.input.ready)
         with m.If(self._is_taken):
             m.d.sync += self._is_busy.eq(1)
             m.d.sync += self._gathered.eq(self.input.payload)
-        with m.Elif(is_handed_on):
+        with m.Elif(leaves):
             m.d.sync += self._is_busy.eq(0)
-        m.d.comb += self.output.payload.eq(self._gathered.buffered)
 
-    def _read_words(self, m: Module) -> None:
-        """Reads all words of all threads, one a cycle."""
-        valid = self._next_read.valid
-        read = self._next_read.payload
-        is_last_word = read.word.all()
+    def _hand_on(self, m: Module) -> None:
+        """Offers the instruction to the write step when the threads that remain are the last ones,
+        at most as many as there are beats behind the first one, and one of them is read in each
+        cycle from the next one on. Then the results of each beat are there a cycle after those of
+        the beat before, at the latest."""
+        others_are_read = ~self._remaining[:WARP_THREADS - self._params.beats + 1].any()
+        none_waits = self._next_open_beats().all() | (self._remaining == 0)
+        m.d.comb += self.output.valid.eq(
+            self._is_busy & ~self._is_handed_on & others_are_read & none_waits)
+        m.d.comb += self.output.payload.eq(self._gathered.buffered)
+        m.d.comb += self._hands_on.eq(self.output.valid & self.output.ready)
         with m.If(self._is_taken):
-            m.d.sync += valid.eq(1)
-        with m.Elif(valid):
-            m.d.sync += read.word.eq(read.word + 1)
-            m.d.sync += read.thread.eq(read.thread + is_last_word)
-            m.d.sync += valid.eq(~(is_last_word & read.thread.all()))
+            m.d.sync += self._is_handed_on.eq(0)
+        with m.Elif(self._hands_on):
+            m.d.sync += self._is_handed_on.eq(1)
+
+    def _next_open_beats(self) -> Value:
+        """The beats that may be read in the next cycle."""
+        return Cat(Const(1, 1), self._open_beats)[:self._params.beats]
+
+    def _read_threads(self, m: Module) -> None:
+        """Reads the operands of a thread in each cycle: the first one that remains in an open beat.
+        One more beat opens in each cycle."""
+        reading = self._reading
+        threads = self.input.payload.buffered.work.threads
+        with m.If(self._is_taken):
+            m.d.sync += self._open_beats.eq(1)
+        with m.Else():
+            m.d.sync += self._open_beats.eq(self._next_open_beats())
+        self._choose(m, "first", self._is_taken, threads, Const(1, self._params.beats))
+        self._choose(m, "next", ~self._is_taken, self._remaining, self._next_open_beats())
+
         m.d.comb += self.read.place.eq(struct_value(
             operand_place,
             entry=self._gathered.buffered.entry,
-            word=read.word,
-            thread=read.thread))
+            thread=reading.payload))
+        m.d.sync += self.sent.valid.eq(reading.valid)
+        m.d.sync += self.sent.payload.eq(self.read.place)
 
-    def _collect_words(self, m: Module) -> None:
-        """Collects the words of a thread, and starts the datapath after the last one. A word of an
-        operand that is neither uniform nor gathered is 0."""
-        work = self.work
+    def _choose(
+            self, m: Module, name: str, when: Value, threads: Value, open_beats: Value) -> None:
+        """Chooses the thread that is read in the next cycle. ``when`` is known late."""
+        beats = Cat(is_open.replicate(self._params.lanes) for is_open in open_beats)
+        candidates = Signal(WARP_THREADS, name=f"{name}_candidates")
+        m.d.comb += candidates.eq(threads & beats)
+        is_read = candidates.any()
+        thread = lowest(candidates)
+        with m.If(when):
+            m.d.sync += self._reading.valid.eq(is_read)
+            m.d.sync += self._reading.payload.eq(thread)
+            m.d.sync += self._remaining.eq(threads & ~one_hot(thread, WARP_THREADS, is_read))
+
+    def _feed(self, m: Module) -> None:
+        """Gives the datapath the operands of the thread that was read in the cycle before."""
+        decoded = self.work.decoded
         datapath = self.datapath
-        arriving = delayed(m, self._next_read, _BUFFER_CYCLES)
-        read = arriving.payload
-        operand = read.word[1:]
-        is_upper = read.word[0]
-        has_b = work.decoded.registers[_OPERAND_B] != RZ
-        has_c = work.decoded.registers[_OPERAND_C] != RZ
-        is_gathered = Array([1, has_b, has_c, 0])[operand]
-        uniform_operand = Mux(work.decoded.uniform_c, _OPERAND_C, _OPERAND_B)
-        is_uniform = (work.decoded.uniform != Uniform.NONE) & (operand == uniform_operand)
-        value = Signal(WORD_BITS, name="operand_word")
-        with m.If(is_uniform):
-            m.d.comb += value.eq(self._gathered.uniform.word_select(is_upper, WORD_BITS))
-        with m.Elif(is_gathered):
-            m.d.comb += value.eq(self.read.value)
+        m.d.comb += datapath.instruction.eq(decoded.instruction)
+        m.d.comb += datapath.predicate.eq(
+            self.work.predicate.bit_select(self.sent.payload.thread, 1))
+        m.d.comb += datapath.a.eq(self._gathered_operand(_OPERAND_A))
+        is_uniform = decoded.uniform != Uniform.NONE
+        uniform = self._gathered.uniform
+        m.d.comb += datapath.b.eq(Mux(
+            is_uniform & ~decoded.uniform_c, uniform, self._gathered_operand(_OPERAND_B)))
+        m.d.comb += datapath.c.eq(Mux(
+            is_uniform & decoded.uniform_c, uniform, self._gathered_operand(_OPERAND_C)))
 
-        words = [Signal(WORD_BITS, name=f"word_{number}") for number in range(_WORDS)]
-        for number, word in enumerate(words):
-            with m.If(read.word == number):
-                m.d.sync += word.eq(value)
-        m.d.sync += datapath.start.eq(arriving.valid & (read.word == _WORDS - 1))
-        m.d.sync += datapath.predicate.eq(work.predicate.bit_select(read.thread, 1))
-        m.d.comb += datapath.instruction.eq(work.decoded.instruction)
-        m.d.comb += datapath.a.eq(Cat(words[0], words[1]))
-        m.d.comb += datapath.b.eq(Cat(words[2], words[3]))
-        m.d.comb += datapath.c.eq(Cat(words[4], words[5]))
+    def _gathered_operand(self, operand: int) -> Value:
+        """Operand a, b or c of the thread, from registers; 0 from RZ."""
+        return Cat(self.read.lower[operand], self.read.upper[operand])
 
     def _store_results(self, m: Module) -> None:
-        """Writes a thread's result: the lower word when ``done``, the upper one a cycle later."""
-        result = self.datapath.result
-        is_second = Signal()
-        thread = Signal(_THREAD_BITS)
-        is_handed_on = self.output.valid & self.output.ready
-        m.d.sync += is_second.eq(self.datapath.done)
-        m.d.sync += thread.eq(thread + is_second)
-        with m.If(is_handed_on):
-            m.d.sync += self.output.valid.eq(0)
-        with m.Elif(is_second & thread.all()):
-            m.d.sync += self.output.valid.eq(1)
-        word = struct_value(
-            result_word,
-            value=result.word_select(is_second, WORD_BITS),
-            zero=~result.any(),
-            sign=result[-1])
-        m.d.comb += self.result.valid.eq(self.datapath.done | is_second)
+        """Writes the result of the thread that leaves the datapath."""
+        leaving = delayed(m, self.sent, DATAPATH_CYCLES)
+        m.d.comb += self.result.valid.eq(leaving.valid)
         m.d.comb += self.result.payload.eq(struct_value(
             result_write,
-            entry=self._gathered.buffered.entry,
-            second=is_second,
-            thread=thread,
-            word=word))
+            entry=leaving.payload.entry,
+            thread=leaving.payload.thread,
+            value=self.datapath.result))

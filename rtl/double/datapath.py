@@ -1,22 +1,30 @@
-"""The datapath: a result from three operands, for a thread every THREAD_CYCLES cycles."""
+"""The datapath: a result from three operands, for a thread in each cycle."""
 
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value, signed, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa.kinds import Boolean, FloatRounding
-from rtl.structs import struct_value
+from rtl.structs import common_fields, struct_value
 
 from .instruction import DOUBLE_BITS, WORD_BITS, DoubleInstruction, DoubleOperation
 from .product import PRODUCT_BITS, PRODUCT_CYCLES, SIGNIFICAND_BITS, SignificandProduct
-from .shifts import ALIGN_STAGES, DISTANCE_BITS, NORMAL_STAGES, Align, Normalize, saturated
+from .shifts import (
+    COARSE_LEVELS,
+    DISTANCE_BITS,
+    FINE_BITS,
+    FINE_LEVELS,
+    SHIFT_STAGES,
+    aligned,
+    normalized_coarse,
+    normalized_fine,
+    saturated,
+)
 
-__all__ = ["DATAPATH_CYCLES", "THREAD_CYCLES", "DoubleDatapath"]
+__all__ = ["DATAPATH_CYCLES", "DoubleDatapath"]
 
-THREAD_CYCLES = 8
-"""Cycles from the ``start`` of a thread to that of the next one, at least."""
 _FRACTION = 52
 _EXPONENT = 11
 _BIAS = (1 << _EXPONENT - 1) - 1
@@ -36,37 +44,66 @@ _NO_PRODUCT = -(1 << _EXPONENT)
 """The exponent of a product that is 0: less than all others."""
 _NAN = _SPECIAL << 1 | 1
 """The exponent of a NaN result and the highest bit of its fraction; its other bits are 0."""
-_ONE = _BIAS << _FRACTION
 _FLOAT_ONE = 0x3F80_0000
 _ALL_ONES = (1 << WORD_BITS) - 1
 
-# Cycles from ``start`` of a thread until a value of it is in its register.
-_CHOSEN_AT = 3
-_PRODUCT_AT = _CHOSEN_AT + PRODUCT_CYCLES
-_TERMS_AT = _PRODUCT_AT + 1
-_SUM_AT = _TERMS_AT + ALIGN_STAGES + 1
-_MAGNITUDE_AT = _SUM_AT + 1
-_ROUNDED_AT = _MAGNITUDE_AT + NORMAL_STAGES + 1
-DATAPATH_CYCLES = _ROUNDED_AT + 1
-"""Cycles from ``start`` to ``done`` and the result."""
-assert _PRODUCT_AT < _CHOSEN_AT + THREAD_CYCLES and _SUM_AT < _TERMS_AT + THREAD_CYCLES
-assert _ROUNDED_AT < _MAGNITUDE_AT + THREAD_CYCLES
+# Cycles from the operands of a thread until a value of it is in its register.
+_SIGNED_AT = 1
+_COMPARED_AT = _SIGNED_AT + 1
+_CHOSEN_AT = _COMPARED_AT + 1
+_TERMS_AT = _CHOSEN_AT + 1
+_ALIGNED_AT = _TERMS_AT + SHIFT_STAGES
+_SUM_AT = _ALIGNED_AT + 1
+_NORMAL_AT = _SUM_AT + SHIFT_STAGES
+_ROUNDED_AT = _NORMAL_AT + 1
+DATAPATH_CYCLES = _ROUNDED_AT
+"""Cycles from the operands to the result."""
+assert _SIGNED_AT + PRODUCT_CYCLES == _CHOSEN_AT, "the product is known when the addend is chosen"
 
 
-class _Number(data.Struct):
-    """An unpacked finite number. Zeros and subnormal numbers have exponent 1, that of the smallest
-    normal numbers; their significands are below 1."""
+class _Signed(data.Struct):
+    """Signs to comparison: the operands, as patterns."""
 
-    significand: unsigned(SIGNIFICAND_BITS)
-    exponent: unsigned(_EXPONENT)
+    instruction: DoubleInstruction
+    a: unsigned(DOUBLE_BITS)
+    b: unsigned(DOUBLE_BITS)
+    c: unsigned(DOUBLE_BITS)
+    predicate: unsigned(1)
+
+
+class _Product(data.Struct):
+    """What accompanies the product x * y."""
+
+    power: signed(_POWER_BITS)
+    """Its exponent, with the bias."""
     is_negative: unsigned(1)
     is_zero: unsigned(1)
+    is_infinite: unsigned(1)
+    is_nan: unsigned(1)
+
+
+class _Compared(data.Struct):
+    """Comparison to choice."""
+
+    instruction: DoubleInstruction
+    product: _Product
+    a: unsigned(DOUBLE_BITS)
+    """DMNMX: the first choice for z."""
+    z: unsigned(DOUBLE_BITS)
+    """The addend; for DMNMX the second choice."""
+    holds: unsigned(1)
+    """The relation of a and b that the instruction tests is true."""
+    takes_a: unsigned(1)
+    """DMNMX: a is the result, not b."""
+    predicate: unsigned(1)
 
 
 class _Outcome(data.Struct):
     """What the operands alone decide of a result: whether it is a NaN or an infinity, and
     predicates p and q."""
 
+    operation: DoubleOperation
+    one: unsigned(1)
     is_nan: unsigned(1)
     is_infinite: unsigned(1)
     is_negative: unsigned(1)
@@ -76,13 +113,19 @@ class _Outcome(data.Struct):
 
 
 class _Chosen(data.Struct):
-    """Choice to terms: the operands of x * y + z."""
+    """Choice to order: all but the product itself, which has its own registers."""
 
-    x: _Number
-    y: _Number
-    z: _Number
-    is_product_only: unsigned(1)
-    """z is not an operand, and is 0: its sign does not count."""
+    power: signed(_POWER_BITS)
+    """The exponent of the product, with the bias."""
+    product_is_negative: unsigned(1)
+    significand: unsigned(SIGNIFICAND_BITS)
+    """Of z. Zeros and subnormal numbers have a significand below 1."""
+    z_power: unsigned(_EXPONENT)
+    """The exponent of z, with the bias."""
+    z_is_negative: unsigned(1)
+    power_less_z: signed(_POWER_BITS)
+    z_less_power: signed(_POWER_BITS)
+    round: FloatRounding
     outcome: _Outcome
 
 
@@ -95,16 +138,42 @@ class _Beside(data.Struct):
     """The sign of the term with that exponent; beside the sum, that of the sum."""
     subtracts: unsigned(1)
     """The terms have different signs."""
+    round: FloatRounding
     outcome: _Outcome
 
 
 class _Terms(data.Struct):
-    """Terms to sum: ``large`` with the greater exponent, and ``small``, which is to be shifted
-    right by ``distance``."""
+    """Terms to alignment, and from there to sum."""
 
     large: unsigned(_WIDTH)
+    """The term with the greater exponent."""
     small: unsigned(_WIDTH)
+    """The other one, shifted right by ``distance`` in two stages."""
     distance: unsigned(DISTANCE_BITS)
+    is_inexact: unsigned(1)
+    """A 1 was shifted out of ``small``."""
+    beside: _Beside
+
+
+class _Sum(data.Struct):
+    """Sum to normalization."""
+
+    magnitude: unsigned(_WIDTH)
+    most: unsigned(DISTANCE_BITS)
+    """How far it can be shifted left, until its exponent would be 0."""
+    is_inexact: unsigned(1)
+    beside: _Beside
+
+
+class _Normal(data.Struct):
+    """Normalization, of two stages, to rounding."""
+
+    number: unsigned(_WIDTH)
+    """Shifted left by ``distance``."""
+    distance: unsigned(DISTANCE_BITS)
+    most: unsigned(FINE_BITS)
+    """How far the second stage can shift."""
+    is_inexact: unsigned(1)
     beside: _Beside
 
 
@@ -116,105 +185,103 @@ class _Rounded(data.Struct):
     is_negative: unsigned(1)
     overflows_to_infinity: unsigned(1)
     """If the exponent is too great the result is infinite; else it is the largest number."""
+    outcome: _Outcome
 
 
 class DoubleDatapath(wiring.Component):
-    """Computes a * b + c, rounded once, of which DADD, DMUL and DMNMX are cases; and compares.
+    """Computes x * y + z, rounded once, of which all arithmetic is a case; and compares a and b.
 
-    ::
+    A stage takes a cycle, but for two that take two. There is a method for each, and a struct
+    between each stage and the next one::
 
-        start -> signs -> comparison -> choice -> product (6 cycles) -> terms -> align (4)
-              -> sum (2) -> normalize (4) -> round -> result
+        cycle  0       1          2          3       4, 5    6     7, 8        9       10
+               signs > compare  > choose   > order > align > add > normalize > round > result
+                       multiply > multiply -^
 
-    The term with the lesser exponent is shifted right to align it with the other. Zeros and
-    subnormal numbers have exponent 1, and the addend is one term: no sum has an exponent below 1,
-    and a subnormal result needs no special case. Values that accompany a number, as sign and
-    exponent, are not pipelined: each has one register, which is written once a thread.
+    =========  ==========  =======================================================================
+    stage      leaves      what it does
+    =========  ==========  =======================================================================
+    signs      _Signed     applies the instruction's signs to a, b and c
+    compare    _Compared   compares a and b
+    multiply   _Compared   selects x, y and z; begins the product of x and y
+    choose     _Chosen     DMNMX: chooses a or b for z; determines what is no finite number, p and q
+    order      _Terms      completes the product; orders it and z by their exponents
+    align      _Terms      shifts the term with the lesser exponent right
+    add        _Sum        adds the terms, or subtracts the lesser one from the greater one
+    normalize  _Normal     shifts the sum left
+    round      _Rounded    rounds it to a fraction
+    result                 selects the result, and packs it
+    =========  ==========  =======================================================================
+
+    Zeros and subnormal numbers have exponent 1, that of the smallest normal numbers, and the addend
+    is one term: no sum has an exponent below 1, and a subnormal result needs no special case.
 
     Members
     -------
-    instruction : In(DoubleInstruction)
-        Stable from the first thread's ``start`` to the last one's ``done``.
-    start, a, b, c, predicate : In
-        The operands of a thread, in the cycle of ``start``; at least THREAD_CYCLES cycles apart.
-    done, result : Out(1), Out(64)
-        DATAPATH_CYCLES after ``start``; ``result`` is stable until the next ``done``. For DSETP, p
-        and q are bit 0 of the lower and of the upper word. For DSET both words are the result.
+    instruction, a, b, c, predicate : In
+        The instruction and the operands of a thread; those of another one can follow in the next
+        cycle.
+    result : Out(64)
+        DATAPATH_CYCLES later. For DSETP, p and q are bit 0 of the lower and of the upper word. For
+        DSET both words are the result.
     """
 
     instruction: In(DoubleInstruction)
-    start: In(1)
     a: In(DOUBLE_BITS)
     b: In(DOUBLE_BITS)
     c: In(DOUBLE_BITS)
     predicate: In(1)
-    done: Out(1)
     result: Out(DOUBLE_BITS)
 
     def __init__(self) -> None:
         super().__init__()
-        self._cycles = Signal(DATAPATH_CYCLES + 1, name="cycles")
-        """Bit n: a thread had its ``start`` n cycles ago."""
-        self._a = Signal(DOUBLE_BITS, name="signed_a")
-        self._b = Signal(DOUBLE_BITS, name="signed_b")
-        self._c = Signal(DOUBLE_BITS, name="signed_c")
-        self._predicate = Signal(name="thread_predicate")
-        self._holds = Signal(name="holds")
-        """The relation of a and b that the instruction tests is true."""
-        self._takes_a = Signal(name="takes_a")
-        """DMNMX: a is the result, not b."""
-        # The operands of x * y + z, as patterns.
-        self._x = Signal(DOUBLE_BITS, name="x")
-        self._y = Signal(DOUBLE_BITS, name="y")
-        self._z = Signal(DOUBLE_BITS, name="z")
+        # What is in the registers between two stages.
+        self._signed: Any = Signal(_Signed, name="signed")
+        self._compared: Any = Signal(_Compared, name="compared")
         self._chosen: Any = Signal(_Chosen, name="chosen")
-        self._product = SignificandProduct()
         self._terms: Any = Signal(_Terms, name="terms")
-        self._magnitude = Signal(_WIDTH, name="magnitude")
-        self._sum: Any = Signal(_Beside, name="sum")
-        """What accompanies ``magnitude``: sign, exponent and outcome of the sum."""
-        self._is_inexact = Signal(name="is_inexact")
-        """A 1 was shifted out when the term with the lesser exponent was aligned."""
-        self._normalize = Normalize(_WIDTH)
+        self._aligning: Any = Signal(_Terms, name="aligning")
+        self._aligned: Any = Signal(_Terms, name="aligned")
+        self._sum: Any = Signal(_Sum, name="sum")
+        self._normalizing: Any = Signal(_Normal, name="normalizing")
+        self._normal: Any = Signal(_Normal, name="normal")
         self._rounded: Any = Signal(_Rounded, name="rounded")
+        self._product = SignificandProduct()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.d.comb += self._cycles[0].eq(self.start)
-        m.d.sync += self._cycles[1:].eq(self._cycles)
-        m.d.comb += self.done.eq(self._at(DATAPATH_CYCLES))
-        too_early = self.start & self._cycles[1:THREAD_CYCLES].any()
-        m.d.sync += Assert(~too_early, "a thread begins before the one before has left its place")
+        m.submodules.product = self._product
         self._apply_signs(m)
         self._compare(m)
-        self._select_operands(m)
-        self._choose(m)
         self._multiply(m)
+        self._choose(m)
         self._order_terms(m)
+        self._align(m, self._terms, self._aligning, COARSE_LEVELS)
+        self._align(m, self._aligning, self._aligned, FINE_LEVELS)
         self._add(m)
+        self._normalize_coarse(m)
+        self._normalize_fine(m)
         self._round(m)
         self._give_result(m)
         return m
 
-    def _at(self, cycle: int) -> Value:
-        """Whether a thread had its ``start`` that many cycles ago."""
-        return self._cycles[cycle]
-
     def _apply_signs(self, m: Module) -> None:
         """Applies ``absolute`` and ``negate`` to the operands."""
         instruction = self.instruction
-        with m.If(self._at(0)):
-            m.d.sync += self._a.eq(_signed(self.a, instruction.negate_a, instruction.absolute_a))
-            m.d.sync += self._b.eq(_signed(self.b, instruction.negate_b, instruction.absolute_b))
-            m.d.sync += self._c.eq(_signed(self.c, instruction.negate_c, Const(0, 1)))
-            m.d.sync += self._predicate.eq(self.predicate)
+        m.d.sync += self._signed.eq(struct_value(
+            _Signed,
+            instruction=instruction,
+            a=_signed(self.a, instruction.negate_a, instruction.absolute_a),
+            b=_signed(self.b, instruction.negate_b, instruction.absolute_b),
+            c=_signed(self.c, instruction.negate_c, Const(0, 1)),
+            predicate=self.predicate))
 
     def _compare(self, m: Module) -> None:
         """Compares a and b: for a relation zeros of both signs are equal, for DMNMX -0 is less than
         +0. DMNMX chooses the operand that is not a NaN."""
-        a = self._a
-        b = self._b
-        compare = self.instruction.compare
+        a = self._signed.a
+        b = self._signed.b
+        compare = self._signed.instruction.compare
         magnitude_a = a[:-1]
         magnitude_b = b[:-1]
         is_equal = Signal()
@@ -227,182 +294,201 @@ class DoubleDatapath(wiring.Component):
         with m.Else():
             m.d.comb += is_less.eq(a[-1])
 
+        compared = self._compared
         with m.If(_is_nan(a) | _is_nan(b)):
-            m.d.sync += self._holds.eq(compare[3])
+            m.d.sync += compared.holds.eq(compare[3])
         with m.Elif(is_equal):
-            m.d.sync += self._holds.eq(compare[1])
+            m.d.sync += compared.holds.eq(compare[1])
         with m.Elif(is_less):
-            m.d.sync += self._holds.eq(compare[0])
+            m.d.sync += compared.holds.eq(compare[0])
         with m.Else():
-            m.d.sync += self._holds.eq(compare[2])
+            m.d.sync += compared.holds.eq(compare[2])
 
         with m.If(_is_nan(a)):
-            m.d.sync += self._takes_a.eq(0)
+            m.d.sync += compared.takes_a.eq(0)
         with m.Elif(_is_nan(b)):
-            m.d.sync += self._takes_a.eq(1)
+            m.d.sync += compared.takes_a.eq(1)
         with m.Else():
-            m.d.sync += self._takes_a.eq(is_less == self._predicate)
-
-    def _select_operands(self, m: Module) -> None:
-        """Selects x, y and z for the operation; z is 0 where it does not have one."""
-        operation = self.instruction.operation
-        m.d.comb += self._x.eq(self._a)
-        m.d.comb += self._y.eq(_ONE)
-        with m.If((operation == DoubleOperation.CHOOSE) & ~self._takes_a):
-            m.d.comb += self._x.eq(self._b)
-        with m.Switch(operation):
-            with m.Case(DoubleOperation.ADD):
-                m.d.comb += self._z.eq(self._b)
-            with m.Case(DoubleOperation.MULTIPLY):
-                m.d.comb += self._y.eq(self._b)
-            with m.Case(DoubleOperation.FUSED):
-                m.d.comb += self._y.eq(self._b)
-                m.d.comb += self._z.eq(self._c)
-
-    def _choose(self, m: Module) -> None:
-        """Unpacks x, y and z, and determines the outcome."""
-        operation = self.instruction.operation
-        combine = self.instruction.combine
-        x = self._x
-        y = self._y
-        z = self._z
-        chosen = self._chosen
-        outcome = chosen.outcome
-        adds = (operation == DoubleOperation.FUSED) | (operation == DoubleOperation.ADD)
-        is_zero = Signal()
-        is_infinite = Signal()
-        has_special = _is_special(x) | _is_special(y)
-        is_negative = x[-1] ^ y[-1]
-        m.d.comb += is_zero.eq(~(x[:-1].any() & y[:-1].any()))
-        m.d.comb += is_infinite.eq(has_special & ~is_zero)
-        zero_times_infinity = has_special & is_zero
-        infinities_cancel = is_infinite & _is_special(z) & (is_negative ^ z[-1])
-        has_nan = _is_nan(x) | _is_nan(y) | _is_nan(z)
-        with m.If(self._at(_CHOSEN_AT - 1)):
-            _unpack(m, chosen.x, x)
-            _unpack(m, chosen.y, y)
-            _unpack(m, chosen.z, z)
-            m.d.sync += chosen.is_product_only.eq(~adds)
-            m.d.sync += outcome.is_nan.eq(has_nan | zero_times_infinity | infinities_cancel)
-            m.d.sync += outcome.is_infinite.eq(is_infinite | _is_special(z))
-            m.d.sync += outcome.is_negative.eq(Mux(is_infinite, is_negative, z[-1]))
-            m.d.sync += outcome.p.eq(_combined(combine, self._holds, self._predicate))
-            m.d.sync += outcome.q.eq(_combined(combine, ~self._holds, self._predicate))
+            m.d.sync += compared.takes_a.eq(is_less == self._signed.predicate)
 
     def _multiply(self, m: Module) -> None:
-        """Multiplies the significands of x and y."""
-        m.submodules.product = product = self._product
-        m.d.comb += product.start.eq(self._at(_CHOSEN_AT))
-        m.d.comb += product.a.eq(self._chosen.x.significand)
-        m.d.comb += product.b.eq(self._chosen.y.significand)
+        """Selects x, y and z for the operation, and multiplies x and y. Where the operation has no
+        product or no addend it is 0."""
+        operands = self._signed
+        operation = operands.instruction.operation
+        x = Signal(DOUBLE_BITS, name="x")
+        y = Signal(DOUBLE_BITS, name="y")
+        z = Signal(DOUBLE_BITS, name="z")
+        with m.Switch(operation):
+            with m.Case(DoubleOperation.ADD):
+                m.d.comb += x.eq(operands.a)
+                m.d.comb += y.eq(_BIAS << _FRACTION)
+                m.d.comb += z.eq(operands.b)
+            with m.Case(DoubleOperation.MULTIPLY):
+                m.d.comb += x.eq(operands.a)
+                m.d.comb += y.eq(operands.b)
+            with m.Case(DoubleOperation.FUSED):
+                m.d.comb += x.eq(operands.a)
+                m.d.comb += y.eq(operands.b)
+                m.d.comb += z.eq(operands.c)
+            with m.Case(DoubleOperation.CHOOSE):
+                m.d.comb += z.eq(operands.b)
+        m.d.comb += self._product.a.eq(_significand(x))
+        m.d.comb += self._product.b.eq(_significand(y))
+
+        compared = self._compared
+        m.d.sync += common_fields(compared, operands)
+        m.d.sync += compared.z.eq(z)
+        is_zero = ~(x[:-1].any() & y[:-1].any())
+        has_special = _is_special(x) | _is_special(y)
+        m.d.sync += compared.product.eq(struct_value(
+            _Product,
+            power=Mux(is_zero, _NO_PRODUCT, _power(x) + _power(y) - _BIAS),
+            is_negative=x[-1] ^ y[-1],
+            is_zero=is_zero,
+            is_infinite=has_special & ~is_zero,
+            is_nan=_is_nan(x) | _is_nan(y) | (has_special & is_zero)))
+
+    def _choose(self, m: Module) -> None:
+        """Chooses z, unpacks it, and determines the outcome. A term that is no operand, and a z of
+        0 beside a product that is not 0, get the sign of the other term: then the sum has this
+        sign, too."""
+        instruction = self._compared.instruction
+        product = self._compared.product
+        operation = instruction.operation
+        predicate = self._compared.predicate
+        holds = self._compared.holds
+        z = Signal(DOUBLE_BITS, name="chosen_z")
+        with m.If((operation == DoubleOperation.CHOOSE) & self._compared.takes_a):
+            m.d.comb += z.eq(self._compared.a)
+        with m.Else():
+            m.d.comb += z.eq(self._compared.z)
+
+        z_is_infinite = _is_special(z)
+        infinities_cancel = product.is_infinite & z_is_infinite & (product.is_negative ^ z[-1])
+        outcome = struct_value(
+            _Outcome,
+            operation=operation,
+            one=instruction.one,
+            is_nan=product.is_nan | _is_nan(z) | infinities_cancel,
+            is_infinite=product.is_infinite | z_is_infinite,
+            is_negative=Mux(product.is_infinite, product.is_negative, z[-1]),
+            p=_combined(instruction.combine, holds, predicate),
+            q=_combined(instruction.combine, ~holds, predicate))
+
+        has_no_product = operation == DoubleOperation.CHOOSE
+        has_no_addend = operation == DoubleOperation.MULTIPLY
+        adds_nothing = has_no_addend | (~z[:-1].any() & ~product.is_zero)
+        z_power = _power(z)
+        m.d.sync += self._chosen.eq(struct_value(
+            _Chosen,
+            power=product.power,
+            product_is_negative=Mux(has_no_product, z[-1], product.is_negative),
+            significand=_significand(z),
+            z_power=z_power,
+            z_is_negative=Mux(adds_nothing, product.is_negative, z[-1]),
+            power_less_z=product.power - z_power,
+            z_less_power=z_power - product.power,
+            round=instruction.round,
+            outcome=outcome))
 
     def _order_terms(self, m: Module) -> None:
-        """Orders the two terms by their exponents, computed while the product is. A product of 0
-        has the lesser exponent. A z of 0 gets the sign of the product if it is no operand, or if
-        the product is not 0: then the sum has this sign, too."""
-        x = self._chosen.x
-        y = self._chosen.y
-        z = self._chosen.z
-        outcome = self._chosen.outcome
-        shape = signed(_POWER_BITS)
-        power = Signal(shape)
-        power_less_z = Signal(shape)
-        z_less_power = Signal(shape)
-        is_zero = x.is_zero | y.is_zero
-        m.d.sync += power.eq(Mux(is_zero, _NO_PRODUCT, x.exponent + y.exponent - _BIAS))
-        m.d.sync += power_less_z.eq(power - z.exponent)
-        m.d.sync += z_less_power.eq(z.exponent - power)
-
-        product_is_negative = Signal()
-        z_is_negative = Signal()
-        subtracts = Signal()
-        adds_nothing = self._chosen.is_product_only | (z.is_zero & ~is_zero)
-        m.d.comb += product_is_negative.eq(x.is_negative ^ y.is_negative)
-        m.d.comb += z_is_negative.eq(Mux(adds_nothing, product_is_negative, z.is_negative))
-        m.d.comb += subtracts.eq(product_is_negative ^ z_is_negative)
-
+        """Orders the two terms by their exponents. A product of 0 has the lesser exponent."""
+        chosen = self._chosen
         product = Cat(Const(0, _BELOW), self._product.product)
-        addend = Cat(Const(0, _POINT - _FRACTION), z.significand)
-        beside_addend = struct_value(
-            _Beside,
-            power=z.exponent,
-            is_negative=z_is_negative,
-            subtracts=subtracts,
-            outcome=outcome)
-        beside_product = struct_value(
-            _Beside,
-            power=power,
-            is_negative=product_is_negative,
-            subtracts=subtracts,
-            outcome=outcome)
-        with m.If(self._at(_PRODUCT_AT)):
-            with m.If(power_less_z[-1]):
-                m.d.sync += self._terms.eq(struct_value(
-                    _Terms,
-                    large=addend,
-                    small=product,
-                    distance=saturated(z_less_power),
-                    beside=beside_addend))
-            with m.Else():
-                m.d.sync += self._terms.eq(struct_value(
-                    _Terms,
-                    large=product,
-                    small=addend,
-                    distance=saturated(power_less_z),
-                    beside=beside_product))
+        addend = Cat(Const(0, _POINT - _FRACTION), chosen.significand)
+        terms = self._terms
+        with m.If(chosen.power_less_z[-1]):
+            m.d.sync += terms.large.eq(addend)
+            m.d.sync += terms.small.eq(product)
+            m.d.sync += terms.distance.eq(saturated(chosen.z_less_power))
+            m.d.sync += terms.beside.power.eq(chosen.z_power)
+            m.d.sync += terms.beside.is_negative.eq(chosen.z_is_negative)
+        with m.Else():
+            m.d.sync += terms.large.eq(product)
+            m.d.sync += terms.small.eq(addend)
+            m.d.sync += terms.distance.eq(saturated(chosen.power_less_z))
+            m.d.sync += terms.beside.power.eq(chosen.power)
+            m.d.sync += terms.beside.is_negative.eq(chosen.product_is_negative)
+        subtracts = chosen.product_is_negative ^ chosen.z_is_negative
+        m.d.sync += terms.beside.subtracts.eq(subtracts)
+        m.d.sync += terms.beside.round.eq(chosen.round)
+        m.d.sync += terms.beside.outcome.eq(chosen.outcome)
+        m.d.sync += terms.is_inexact.eq(0)
+
+    def _align(self, m: Module, before: Any, after: Any, levels: tuple[int, ...]) -> None:
+        """Shifts the term with the lesser exponent right by these bits of its distance."""
+        small, lost = aligned(before.small, before.distance, levels)
+        m.d.sync += after.eq(before)
+        m.d.sync += after.small.eq(small)
+        m.d.sync += after.is_inexact.eq(before.is_inexact | lost)
 
     def _add(self, m: Module) -> None:
         """Adds the terms, or computes the magnitude of their difference.
 
-        A difference is made as large + ~small, which is large - small - 1. Without a carry small is
-        at least large, and the complement of the sum is small - large. With a carry one is added,
-        unless a 1 was shifted out of small: then the exact difference is between these two
-        integers, of which the lesser one is kept, and ``is_inexact`` stands for the rest.
+        If a 1 was shifted out of small, the exact difference is between two integers, of which the
+        lesser one is kept, and ``is_inexact`` stands for the rest. For large - small this is large
+        + ~small, to which 1 is added if nothing was shifted out; small - large it is by itself.
         """
-        m.submodules.align = align = Align(_WIDTH)
-        terms = self._terms
+        terms = self._aligned
         subtracts = terms.beside.subtracts
-        added = Signal(_WIDTH + 1)
-        lost = Signal()
-        is_complemented = Signal()
-        m.d.comb += align.value.eq(terms.small)
-        m.d.comb += align.distance.eq(terms.distance)
-        m.d.sync += added.eq(terms.large + (align.shifted ^ subtracts.replicate(_WIDTH)))
-        m.d.sync += lost.eq(align.lost)
-        m.d.comb += is_complemented.eq(subtracts & ~added[-1])
-        adds_one = subtracts & added[-1] & ~lost
-        m.d.sync += self._magnitude.eq(
-            (added[:-1] ^ is_complemented.replicate(_WIDTH)) + adds_one)
-        with m.If(self._at(_SUM_AT)):
-            m.d.sync += self._sum.eq(terms.beside)
-            m.d.sync += self._sum.is_negative.eq(terms.beside.is_negative ^ is_complemented)
-            m.d.sync += self._is_inexact.eq(lost)
+        added = Signal(_WIDTH)
+        less_large = Signal(_WIDTH + 1)
+        is_reversed = Signal()
+        addend = terms.small ^ subtracts.replicate(_WIDTH)
+        m.d.comb += added.eq(terms.large + addend + (subtracts & ~terms.is_inexact))
+        m.d.comb += less_large.eq(terms.small - terms.large)
+        # Without a borrow small is at least large.
+        m.d.comb += is_reversed.eq(subtracts & ~less_large[-1])
+        total = self._sum
+        m.d.sync += total.eq(struct_value(
+            _Sum,
+            magnitude=Mux(is_reversed, less_large[:-1], added),
+            most=saturated(terms.beside.power + (_ABOVE - 1)),
+            is_inexact=terms.is_inexact,
+            beside=terms.beside))
+        m.d.sync += total.beside.is_negative.eq(terms.beside.is_negative ^ is_reversed)
+
+    def _normalize_coarse(self, m: Module) -> None:
+        """Shifts the sum left by a multiple of 16, as far as its exponent allows."""
+        total = self._sum
+        number, count, most = normalized_coarse(m, total.magnitude, total.most)
+        m.d.sync += self._normalizing.eq(struct_value(
+            _Normal,
+            number=number,
+            distance=Cat(Const(0, FINE_BITS), count),
+            most=most,
+            is_inexact=total.is_inexact,
+            beside=total.beside))
+
+    def _normalize_fine(self, m: Module) -> None:
+        """Shifts it by the rest."""
+        before = self._normalizing
+        number, distance = normalized_fine(m, before.number, before.most)
+        m.d.sync += self._normal.eq(before)
+        m.d.sync += self._normal.number.eq(number)
+        m.d.sync += self._normal.distance.eq(Cat(distance, before.distance[FINE_BITS:]))
 
     def _round(self, m: Module) -> None:
-        """Normalizes the sum as far as its exponent allows, and rounds it to a fraction. A carry
-        out of the fraction increments the exponent. An exact difference of 0 is +0, or -0 when
-        rounding down."""
-        m.submodules.normalize = normalize = self._normalize
-        total = self._sum
-        rounding = self.instruction.round
-        m.d.comb += normalize.value.eq(self._magnitude)
-        m.d.comb += normalize.most.eq(saturated(total.power + (_ABOVE - 1)))
-
-        number = normalize.shifted
+        """Rounds the normalized sum to a fraction. A carry out of the fraction increments the
+        exponent. An exact difference of 0 is +0, or -0 when rounding down."""
+        normal = self._normal
+        total = normal.beside
+        number = normal.number
         is_normal = number[-1]
         fraction = number[-SIGNIFICAND_BITS:-1]
         half = number[-SIGNIFICAND_BITS - 1]
-        is_more = number[:-SIGNIFICAND_BITS - 1].any() | self._is_inexact
+        is_more = number[:-SIGNIFICAND_BITS - 1].any() | normal.is_inexact
         is_zero = ~(is_normal | fraction.any() | half | is_more)
         is_negative = Signal()
         with m.If(is_zero & total.subtracts):
-            m.d.comb += is_negative.eq(rounding == FloatRounding.RM)
+            m.d.comb += is_negative.eq(total.round == FloatRounding.RM)
         with m.Else():
             m.d.comb += is_negative.eq(total.is_negative)
 
         rounds_up = Signal()
         to_infinity = Signal()
-        with m.Switch(rounding):
+        with m.Switch(total.round):
             with m.Case(FloatRounding.RN):
                 m.d.comb += to_infinity.eq(1)
                 m.d.comb += rounds_up.eq(half & (is_more | fraction[0]))
@@ -413,19 +499,20 @@ class DoubleDatapath(wiring.Component):
                 m.d.comb += to_infinity.eq(~is_negative)
                 m.d.comb += rounds_up.eq(~is_negative & (half | is_more))
 
-        power = (total.power + _ABOVE - normalize.distance)[:_POWER_BITS]
+        power = (total.power + _ABOVE - normal.distance)[:_POWER_BITS]
         exponent = Mux(is_normal, power, 0)
         m.d.sync += self._rounded.eq(struct_value(
             _Rounded,
             packed=Cat(fraction, exponent) + rounds_up,
             is_negative=is_negative,
-            overflows_to_infinity=to_infinity))
+            overflows_to_infinity=to_infinity,
+            outcome=total.outcome))
 
     def _give_result(self, m: Module) -> None:
         """Selects the result, and packs it."""
         rounded = self._rounded
-        outcome = self._sum.outcome
-        operation = self.instruction.operation
+        outcome = rounded.outcome
+        operation = outcome.operation
         magnitude_bits = DOUBLE_BITS - 1
         infinity = Const(_SPECIAL << _FRACTION, magnitude_bits)
         largest = Const((_SPECIAL << _FRACTION) - 1, magnitude_bits)
@@ -433,9 +520,9 @@ class DoubleDatapath(wiring.Component):
         overflows = exponent[_EXPONENT:].any() | exponent[:_EXPONENT].all()
         word = Signal(WORD_BITS)
         with m.If(outcome.p):
-            m.d.comb += word.eq(Mux(self.instruction.one, _FLOAT_ONE, _ALL_ONES))
+            m.d.comb += word.eq(Mux(outcome.one, _FLOAT_ONE, _ALL_ONES))
 
-        result = Signal(DOUBLE_BITS, name="next_result")
+        result = self.result
         with m.If(operation == DoubleOperation.TEST):
             m.d.comb += result.eq(Cat(outcome.p, Const(0, WORD_BITS - 1), outcome.q))
         with m.Elif(operation == DoubleOperation.TEST_TO_REGISTER):
@@ -449,8 +536,6 @@ class DoubleDatapath(wiring.Component):
             m.d.comb += result.eq(Cat(magnitude, rounded.is_negative))
         with m.Else():
             m.d.comb += result.eq(Cat(rounded.packed[:magnitude_bits], rounded.is_negative))
-        with m.If(self._at(_ROUNDED_AT)):
-            m.d.sync += self.result.eq(result)
 
 
 def _signed(word: Value, negate: Value, absolute: Value) -> Value:
@@ -467,13 +552,19 @@ def _is_nan(word: Value) -> Value:
     return _is_special(word) & word[:_FRACTION].any()
 
 
-def _unpack(m: Module, number: Any, word: Value) -> None:
-    """Sets the fields of a _Number from a pattern."""
-    is_normal = word[_FRACTION:-1].any()
-    m.d.sync += number.significand.eq(Cat(word[:_FRACTION], is_normal))
-    m.d.sync += number.exponent.eq(word[_FRACTION:-1] | ~is_normal)
-    m.d.sync += number.is_negative.eq(word[-1])
-    m.d.sync += number.is_zero.eq(~word[:-1].any())
+def _is_normal(word: Value) -> Value:
+    """Whether a pattern is no zero and not subnormal."""
+    return word[_FRACTION:-1].any()
+
+
+def _significand(word: Value) -> Value:
+    """The significand of a pattern, with the bit above its fraction."""
+    return Cat(word[:_FRACTION], _is_normal(word))
+
+
+def _power(word: Value) -> Value:
+    """The exponent of a pattern, with the bias; 1 for zeros and subnormal numbers."""
+    return word[_FRACTION:-1] | ~_is_normal(word)
 
 
 def _combined(combine: Any, holds: Value, predicate: Value) -> Value:

@@ -2,18 +2,17 @@
 
 from typing import Any
 
-from amaranth.hdl import Array, Assert, Cat, Const, Module, Mux, Signal
-from amaranth.lib import stream
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, unsigned
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.control_code import NO_BARRIER
-from rtl.isa.syntax import RZ
 from rtl.layouts import Event, gathered_beat, indexed_request, indexed_response, register_gather
 from rtl.params import SmParams
 from rtl.structs import struct_value
 
-from .buffers import OPERAND_WORD_BITS, operand_write
+from .buffers import operand_write
 from .instruction import (
     DOUBLE_BITS,
     WORD_BITS,
@@ -25,38 +24,39 @@ from .instruction import (
 
 __all__ = ["GatherStep"]
 
-_LAST_OF_A = 1
-_LAST_OF_B = 3
-_FIRST_OF_C = 4
-_LAST_OF_C = 5
-"""Numbers of operand words, see :class:`GatherStep`."""
+
+class _GatherIndex(data.Struct):
+    """The ``index`` of a gather: where its words go in the operand buffer."""
+
+    is_upper: unsigned(1)
+    entry: unsigned(1)
+
+
+_INDEX_BITS = data.Layout.cast(_GatherIndex).size
 
 
 class GatherStep(Component):
-    """Gathers the words of an instruction's operands, one gather for each word of all threads.
-    Meanwhile it requests the upper word of a constant.
+    """Gathers the operands of an instruction: the lower words of a, b and c of all threads, and
+    then the upper ones. Meanwhile it requests the upper word of a constant.
 
-    ::
-
-        word      0      1      2      3      4      5
-        operand   a low  a high b low  b high c low  c high
-
-    Words of a are always gathered, so that there is a last gather, which lowers the read barrier.
-    Words of b and c are gathered unless ``registers`` has RZ for them: the operand is RZ, is
-    uniform, or does not exist.
+    A gather reads RZ for an operand that is RZ, is uniform, or does not exist. The last one lowers
+    the read barrier. Beats of a gather follow each other: when the first one of the upper words has
+    arrived the instruction is handed on, and another one may be in this step while the other beats
+    arrive.
 
     Members
     -------
     entry : In(stream of double_entry)
         Accepted when no instruction is in this step, or the one that is leaves it in this cycle.
     gather, gathered
-        See LaneClientPort. The ``index`` of a gather is the number of its word.
+        See LaneClientPort.
     indexed, value : Out(stream of indexed_request), In(stream of indexed_response)
         Reads the upper word of a constant operand.
     operands : Out(Event(operand_write))
         A beat of ``gathered``, in the same cycle.
     output : Out(stream of gathered_instruction)
-        Valid when all words of the instruction are in the buffer, and its constant has arrived.
+        Valid when the first beat of the upper words arrives, and as long as the instruction is
+        here; but not before its constant has arrived.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -75,10 +75,10 @@ class GatherStep(Component):
         self._is_busy = Signal(name="is_busy")
         self._buffer_entry = Signal(name="buffer_entry")
         """The entry of the operand buffer that its words are written to; instructions alternate."""
-        self._last_word = Signal(OPERAND_WORD_BITS, name="last_word")
-        """The number of the last word that is gathered."""
         self._has_words = Signal(name="has_words")
-        """All words are in the buffer."""
+        """The first beat of the upper words has arrived."""
+        self._words_arrive = Signal(name="words_arrive")
+        """It arrives in this cycle."""
         self._has_constant = Signal(name="has_constant")
         """``upper`` has the upper word of the constant."""
         self._upper = Signal(WORD_BITS, name="upper")
@@ -104,58 +104,48 @@ class GatherStep(Component):
         m.d.sync += self._buffer_entry.eq(self._buffer_entry ^ is_handed_on)
 
     def _request_words(self, m: Module) -> None:
-        """Offers a gather for each word. A register pair begins with an even register, and RZ is
-        odd: the number of the second register is made by ``| 1``."""
+        """Offers both gathers. A register pair begins with an even register, and RZ is odd: the
+        number of the second register is made by ``| 1``."""
         work = self.work
         gather = self.gather
-        word = Signal(OPERAND_WORD_BITS)
-        has_b = work.decoded.registers[1] != RZ
-        has_c = work.decoded.registers[2] != RZ
-        with m.If(has_c):
-            m.d.comb += self._last_word.eq(_LAST_OF_C)
-        with m.Elif(has_b):
-            m.d.comb += self._last_word.eq(_LAST_OF_B)
-        with m.Else():
-            m.d.comb += self._last_word.eq(_LAST_OF_A)
-
-        is_last = word == self._last_word
-        register = Array(work.decoded.registers)[word[1:]] | word[0]
-        nothing = Const(RZ, 8)
+        is_upper = Signal()
+        index = struct_value(_GatherIndex, is_upper=is_upper, entry=self._buffer_entry)
         m.d.comb += gather.payload.eq(struct_value(
             register_gather(self._params),
             warp=work.warp,
             sequence=work.sequence,
-            index=word,
-            last=is_last,
-            barrier=Mux(is_last, work.read_barrier, NO_BARRIER),
-            registers=Cat(register, nothing, nothing)))
+            index=index,
+            last=is_upper,
+            barrier=Mux(is_upper, work.read_barrier, NO_BARRIER),
+            registers=Cat(first | is_upper for first in work.decoded.registers)))
         with m.If(self.entry.ready):
             m.d.sync += gather.valid.eq(self.entry.valid)
-            m.d.sync += word.eq(0)
+            m.d.sync += is_upper.eq(0)
         with m.Elif(gather.ready):
-            m.d.sync += gather.valid.eq(~is_last)
-            m.d.sync += word.eq(Mux((word == _LAST_OF_A) & ~has_b, _FIRST_OF_C, word + 1))
+            m.d.sync += gather.valid.eq(~is_upper)
+            m.d.sync += is_upper.eq(1)
         m.d.sync += Assert(~gather.ready | gather.valid, "a gather is taken that was not offered")
 
     def _receive_words(self, m: Module) -> None:
-        """Writes a beat of a word to the buffer."""
+        """Writes a beat of words to the buffer."""
         gathered = self.gathered
         content = gathered.payload
-        is_last_beat = content.beat == self._params.beats - 1
-        is_last_word = content.index == self._last_word
+        index: Any = data.View(_GatherIndex, content.index[:_INDEX_BITS])
         m.d.comb += self.operands.valid.eq(gathered.valid)
         m.d.comb += self.operands.payload.eq(struct_value(
             operand_write(self._params),
-            entry=self._buffer_entry,
-            word=content.index,
+            entry=index.entry,
+            is_upper=index.is_upper,
             beat=content.beat,
-            values=Cat(registers[0] for registers in content["values"])))
+            values=content["values"]))
+        is_first_beat = content.beat == 0
+        m.d.comb += self._words_arrive.eq(gathered.valid & index.is_upper & is_first_beat)
         with m.If(self.entry.ready):
             m.d.sync += self._has_words.eq(0)
-        with m.Elif(gathered.valid & is_last_word & is_last_beat):
+        with m.Elif(self._words_arrive):
             m.d.sync += self._has_words.eq(1)
-        m.d.sync += Assert(
-            ~gathered.valid | self._is_busy, "a gather that was not requested")
+        is_own = self._is_busy & (index.entry == self._buffer_entry)
+        m.d.sync += Assert(~self._words_arrive | is_own, "a gather that was not requested")
 
     def _request_constant(self, m: Module) -> None:
         """Requests the upper word of a constant; the lower one was dispatched."""
@@ -178,12 +168,13 @@ class GatherStep(Component):
                 m.d.sync += self._has_constant.eq(1)
 
     def _hand_on(self, m: Module) -> None:
-        """Offers the instruction to compute when all its operands have arrived."""
+        """Offers the instruction to compute when it can be computed."""
         work = self.work
         output = self.output.payload
         is_constant = work.decoded.uniform == Uniform.CONSTANT
         has_uniform = self._has_constant | ~is_constant
-        m.d.comb += self.output.valid.eq(self._is_busy & self._has_words & has_uniform)
+        has_words = self._has_words | self._words_arrive
+        m.d.comb += self.output.valid.eq(self._is_busy & has_words & has_uniform)
         m.d.comb += output.buffered.eq(struct_value(
             buffered_instruction(self._params), work=work, entry=self._buffer_entry))
         with m.If(is_constant):

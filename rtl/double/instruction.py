@@ -2,6 +2,7 @@
 
 from amaranth.hdl import unsigned
 from amaranth.lib import data, enum
+from amaranth.utils import ceil_log2
 
 from rtl.isa.kinds import Boolean, FloatRounding
 from rtl.isa.syntax import PT, RZ
@@ -10,6 +11,7 @@ from rtl.params import WARP_THREADS, SmParams
 
 __all__ = [
     "DOUBLE_BITS",
+    "THREAD_BITS",
     "WORD_BITS",
     "DecodedDouble",
     "DoubleInstruction",
@@ -22,6 +24,7 @@ __all__ = [
 
 DOUBLE_BITS = 64
 WORD_BITS = 32
+THREAD_BITS = ceil_log2(WARP_THREADS)
 
 
 class DoubleOperation(enum.Enum, shape=3):

@@ -1,7 +1,9 @@
-"""Multiplies two significands, a limb of one in each cycle."""
+"""Multiplies two significands, a pair in each cycle."""
 
-from amaranth.hdl import Assert, Cat, Const, Module, Signal, unsigned
-from amaranth.lib import wiring
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Signal, unsigned
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 __all__ = ["PRODUCT_BITS", "PRODUCT_CYCLES", "SIGNIFICAND_BITS", "SignificandProduct"]
@@ -11,71 +13,60 @@ PRODUCT_BITS = 2 * SIGNIFICAND_BITS
 _LIMB = 18
 """Width of a multiplier's operands, and of a limb of a significand."""
 _LIMBS = 3
-_WIDE = _LIMB * _LIMBS
-_FIRST_ROW = 2
-"""Cycles from the operands' registers to that of the first row: a times a limb of b."""
-PRODUCT_CYCLES = _LIMBS + 3
-"""Cycles from ``start`` to the product."""
+PRODUCT_CYCLES = 2
+"""Cycles from the significands to their product."""
+assert SIGNIFICAND_BITS <= _LIMBS * _LIMB
+
+_Parts = data.ArrayLayout(data.ArrayLayout(2 * _LIMB, _LIMBS), _LIMBS)
+"""Parts to sums: element [i][j] is limb i of a times limb j of b."""
+
+
+class _Sums(data.Struct):
+    """Sums to the product: sums of parts by how far the numbers of their limbs differ."""
+
+    equal: data.ArrayLayout(2 * _LIMB, _LIMBS)
+    """Limb i of a times limb i of b, which do not overlap; its lowest bit has weight 1."""
+    by_one: unsigned(4 * _LIMB + 1)
+    """Its lowest bit has the weight of limb 1."""
+    by_two: unsigned(2 * _LIMB + 1)
+    """Its lowest bit has the weight of limb 2."""
 
 
 class SignificandProduct(wiring.Component):
-    """Multiplies with three multipliers: in each cycle a by a limb of b, the lowest one first.
+    """Multiplies with nine multipliers, each of which has a limb of a and a limb of b.
 
     ::
 
-        cycle      0      1        2       3        4        5        6
-                   start  a and b  parts   row      total    total    product
-                                   of b0   of b0    of b0    of b0, b1
+        cycle   0            1           2
+                a and b  ->  parts   ->  sums; product
 
     Members
     -------
-    start : In(1)
-        At least PRODUCT_CYCLES after the one before.
     a, b : In(53), In(53)
-        The significands, in the cycle of ``start``.
+        Significands; others can follow in the next cycle.
     product : Out(106)
-        PRODUCT_CYCLES after ``start``; stable until three cycles after the next ``start``.
+        PRODUCT_CYCLES later, at the end of a long sum.
     """
 
-    start: In(1)
     a: In(SIGNIFICAND_BITS)
     b: In(SIGNIFICAND_BITS)
     product: Out(PRODUCT_BITS)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        step = Signal(PRODUCT_CYCLES)
-        a = Signal(_WIDE)
-        b = Signal(_WIDE)
-        parts = [Signal(2 * _LIMB, name=f"part_{limb}") for limb in range(_LIMBS)]
-        row = Signal(_WIDE + _LIMB)
-        total = Signal(_WIDE + _LIMB)
-        low = Signal(_LIMB * (_LIMBS - 1))
-        m.d.sync += step.eq(Cat(self.start, step))
-        m.d.sync += Assert(
-            ~(self.start & step[:-1].any()), "a product begins before the last one is there")
+        parts: Any = Signal(_Parts, name="parts")
+        for i in range(_LIMBS):
+            for j in range(_LIMBS):
+                limb_of_a = self.a[i * _LIMB:(i + 1) * _LIMB]
+                limb_of_b = self.b[j * _LIMB:(j + 1) * _LIMB]
+                m.d.sync += parts[i][j].eq(limb_of_a * limb_of_b)
 
-        # A row: the lowest limb of b times a, from three parts. Then b is shifted to its next limb.
-        with m.If(self.start):
-            m.d.sync += a.eq(self.a)
-            m.d.sync += b.eq(self.b)
-        with m.Else():
-            m.d.sync += b.eq(b >> _LIMB)
-        for limb, part in enumerate(parts):
-            m.d.sync += part.eq(a.word_select(limb, _LIMB) * b[:_LIMB])
-        even_parts = Cat(parts[0], parts[2])
-        odd_part = Cat(Const(0, _LIMB), parts[1])
-        m.d.sync += row.eq(even_parts + odd_part)
+        sums: Any = Signal(_Sums, name="sums")
+        m.d.sync += sums.equal.eq(Cat(parts[0][0], parts[1][1], parts[2][2]))
+        m.d.sync += sums.by_one.eq(
+            Cat(parts[0][1], parts[1][2]) + Cat(parts[1][0], parts[2][1]))
+        m.d.sync += sums.by_two.eq(parts[0][2] + parts[2][0])
 
-        # The total is shifted right by a limb before each further row; its lowest limb, to which no
-        # further row adds, moves to ``low``.
-        with m.If(step[_FIRST_ROW]):
-            m.d.sync += total.eq(row)
-        with m.If(step[_FIRST_ROW + 1:_FIRST_ROW + _LIMBS].any()):
-            m.d.sync += total.eq(row + (total >> _LIMB))
-            m.d.sync += low.eq(Cat(low[_LIMB:], total[:_LIMB]))
-        m.d.comb += self.product.eq(Cat(low, total))
+        m.d.comb += self.product.eq(
+            sums.equal.as_value() + (sums.by_one << _LIMB) + (sums.by_two << 2 * _LIMB))
         return m
-
-
-assert unsigned(PRODUCT_BITS).width <= _LIMB * (_LIMBS - 1) + _WIDE + _LIMB

@@ -16,7 +16,8 @@ from .instruction import double_entry
 __all__ = ["DoubleQueue"]
 
 class DoubleQueue(Component):
-    """Decodes dispatched instructions, queues them, and outputs them in order.
+    """Decodes dispatched instructions, queues them, and outputs them in order; in the cycle of the
+    dispatch if none is waiting.
 
     Members
     -------
@@ -42,7 +43,8 @@ class DoubleQueue(Component):
         m.d.comb += decoder.word.eq(dispatch.word)
         m.d.comb += decoder.constant.eq(dispatch.operands[0])
 
-        m.submodules.places = places = DispatchQueue(self._layout)
+        m.submodules.places = places = DispatchQueue(
+            self._layout, bypass=True)
         m.d.comb += places.arriving.valid.eq(self.dispatch.valid)
         m.d.comb += self.room.eq(places.room)
         connect(m, places.head, flipped(self.entry))

@@ -1,23 +1,31 @@
-"""Pipelined shifters: for alignment, to the right, and for normalization, to the left."""
+"""The stages of two shifters: alignment, to the right, and normalization, to the left."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib.wiring import In, Out
 
-from rtl.component import Component
+from rtl.leading_zeros import leading_zeros
 
 __all__ = [
-    "ALIGN_STAGES",
+    "COARSE_LEVELS",
     "DISTANCE_BITS",
-    "NORMAL_STAGES",
-    "Align",
-    "Normalize",
+    "FINE_BITS",
+    "FINE_LEVELS",
+    "SHIFT_STAGES",
+    "aligned",
+    "normalized_coarse",
+    "normalized_fine",
     "saturated",
 ]
 
+SHIFT_STAGES = 2
 DISTANCE_BITS = 7
-_LEVELS = ((6, 5), (4, 3), (2, 1), (0,))
+FINE_BITS = 4
+"""The lower bits of a distance, by which the second stage of a shifter shifts; the first one shifts
+by the upper bits."""
+COARSE_LEVELS = tuple(range(DISTANCE_BITS - 1, FINE_BITS - 1, -1))
+FINE_LEVELS = tuple(range(FINE_BITS - 1, -1, -1))
 """The bits of a distance by which each stage shifts."""
-ALIGN_STAGES = NORMAL_STAGES = len(_LEVELS)
+_STEP = 1 << FINE_BITS
+"""The distance of which the first stage shifts by a multiple."""
 
 
 def saturated(distance: Value) -> Value:
@@ -26,89 +34,47 @@ def saturated(distance: Value) -> Value:
     return distance[:DISTANCE_BITS] | is_far.replicate(DISTANCE_BITS)
 
 
-class Align(Component):
-    """Shifts right by ``distance``; a register after each stage.
+def aligned(value: Value, distance: Value, levels: tuple[int, ...]) -> tuple[Value, Value]:
+    """The value shifted right by these bits of ``distance``; and whether a 1 was shifted out."""
+    lost: Value = Const(0, 1)
+    for level in levels:
+        step = 1 << level
+        shifts = distance[level]
+        lost = lost | (shifts & value[:step].any())
+        value = Mux(shifts, value[step:], value)
+    return value, lost
 
-    Members
-    -------
-    value, distance : In(width), In(7)
-        ``distance`` is not pipelined: it has to be stable while its value is in the stages.
-    shifted, lost : Out(width), Out(1)
-        ALIGN_STAGES later. ``lost``: a 1 was shifted out.
+
+def normalized_coarse(m: Module, value: Value, most: Value) -> tuple[Value, Value, Value]:
+    """The first stage of a shift to the left until the top bit is 1, but at most by ``most``.
+
+    Returns the value after a shift by a multiple of 16; that multiple, of three bits; and how far
+    the second stage may shift at most.
     """
-
-    def __init__(self, width: int) -> None:
-        self._width = width
-        super().__init__({
-            "value": In(width),
-            "distance": In(DISTANCE_BITS),
-            "shifted": Out(width),
-            "lost": Out(1),
-        })
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        value: Value = self.value
-        lost: Value = Const(0, 1)
-        for stage, levels in enumerate(_LEVELS):
-            for level in levels:
-                step = 1 << level
-                shifts = self.distance[level]
-                lost = lost | (shifts & value[:step].any())
-                value = Mux(shifts, value[step:], value)
-            value = _registered(m, f"value_{stage}", value)
-            lost = _registered(m, f"lost_{stage}", lost)
-        m.d.comb += self.shifted.eq(value)
-        m.d.comb += self.lost.eq(lost)
-        return m
+    starts = range(len(value), 0, -_STEP)
+    groups = [value[max(start - _STEP, 0):start] for start in starts]
+    zero_groups = leading_zeros(Cat(group.any() for group in reversed(groups)))
+    limit = most[FINE_BITS:]
+    is_limited = Signal(name="coarse_is_limited")
+    count = Signal(DISTANCE_BITS - FINE_BITS, name="coarse_count")
+    m.d.comb += is_limited.eq(zero_groups >= limit)
+    m.d.comb += count.eq(Mux(is_limited, limit, zero_groups))
+    # Without the limit the shift is shorter than ``most`` by 16 at least.
+    fine_most = Mux(is_limited, most[:FINE_BITS], _STEP - 1)
+    return _shifted_left(value, count, _STEP), count, fine_most
 
 
-class Normalize(Component):
-    """Shifts left until the top bit is 1, but at most by ``most``; a register after each stage.
-
-    Members
-    -------
-    value, most : In(width), In(7)
-        In the same cycle; both are pipelined.
-    shifted, distance : Out(width), Out(7)
-        NORMAL_STAGES later. ``distance``: how far it was shifted.
-    """
-
-    def __init__(self, width: int) -> None:
-        self._width = width
-        super().__init__({
-            "value": In(width),
-            "most": In(DISTANCE_BITS),
-            "shifted": Out(width),
-            "distance": Out(DISTANCE_BITS),
-        })
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        value: Value = self.value
-        most: Value = self.most
-        distance: Value = Const(0, 0)
-        for stage, levels in enumerate(_LEVELS):
-            for level in levels:
-                step = 1 << level
-                shifts = Signal(name=f"shifts_{level}")
-                m.d.comb += shifts.eq(most[level] & ~value[-step:].any())
-                # If ``most`` allows this level to shift and it does not, it allows all lower
-                # levels: together they shift less.
-                may_shift_freely = most[level] & ~shifts
-                most = most[:level] | may_shift_freely.replicate(level)
-                value = Mux(shifts, Cat(Const(0, step), value[:-step]), value)
-                distance = Cat(shifts, distance)
-            value = _registered(m, f"value_{stage}", value)
-            most = _registered(m, f"most_{stage}", most)
-            distance = _registered(m, f"distance_{stage}", distance)
-        m.d.comb += self.shifted.eq(value)
-        m.d.comb += self.distance.eq(distance)
-        return m
+def normalized_fine(m: Module, value: Value, most: Value) -> tuple[Value, Value]:
+    """The second stage: the value after the rest of the shift, and its distance, of four bits."""
+    zeros = leading_zeros(value[-_STEP:])
+    distance = Signal(FINE_BITS, name="fine_distance")
+    m.d.comb += distance.eq(Mux(zeros >= most, most, zeros))
+    return _shifted_left(value, distance, 1), distance
 
 
-def _registered(m: Module, name: str, value: Value) -> Signal:
-    """A register of the value."""
-    register = Signal(len(value), name=name)
-    m.d.sync += register.eq(value)
-    return register
+def _shifted_left(value: Value, count: Value, step: int) -> Value:
+    """The value shifted left by ``count`` times ``step``, in as many bits."""
+    for bit in reversed(range(len(count))):
+        distance = step << bit
+        value = Mux(count[bit], Cat(Const(0, distance), value[:-distance]), value)
+    return value

@@ -25,8 +25,8 @@ __all__ = ["DoubleUnit"]
 
 class DoubleUnit(Component):
     """Executes DADD, DMUL, DFMA, DMNMX, DSETP and DSET, in order and in three steps that overlap:
-    registers of one instruction are gathered, a word at a time, while another one is computed and
-    results of a third one are written. ::
+    registers of one instruction are gathered while another one is computed and results of a third
+    one are written. ::
 
         dispatch --> queue --> GATHER ---------> COMPUTE ---------> WRITE --> writes
                                  |                |   |               ^
@@ -34,7 +34,10 @@ class DoubleUnit(Component):
                                 operand buffer ---'   result buffer --'
 
     Each step has one instruction at a time. Each buffer has two entries: one step fills one while
-    the next step empties the other. A thread is computed every THREAD_CYCLES cycles.
+    the next step empties the other. A thread that executes the instruction enters the datapath in
+    each cycle; others take no time. Steps overlap in one instruction, too: it is computed as soon
+    as the first beat of its operands is there, and its results are written as soon as all will be
+    there when they are requested.
 
     The unit raises no errors, and each of its instructions has at least one write, which completes
     it. An instruction with a reported fault or without threads is dispatched to the conversion unit
@@ -47,7 +50,7 @@ class DoubleUnit(Component):
     room : Out(1)
         The unit can take an instruction that issue selects in this cycle.
     port : Out(LaneClientPort)
-        The last write completes an instruction. Of ``index`` three bits are used.
+        The last write completes an instruction. Of ``index`` two bits are used.
     indexed, value : Out(stream of indexed_request), In(stream of indexed_response)
         Reads the upper words of constant operands, one at a time. A missing one is 0.
     """

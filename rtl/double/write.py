@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
@@ -14,9 +14,16 @@ from rtl.params import SmParams
 from rtl.structs import struct_value
 
 from .buffers import result_place
+from .compute import RESULT_CYCLES
 from .instruction import DoubleOperation, buffered_instruction
 
 __all__ = ["WriteStep"]
+
+_WANTED_CYCLES = 2
+"""Cycles from the transfer of a write to the request for its first beat, at least."""
+_OFFER_CYCLES = RESULT_CYCLES - _WANTED_CYCLES
+"""Cycles from an instruction's being accepted to the offer of its first write: so that all beats
+are in the buffer when they are requested."""
 
 
 class WriteStep(Component):
@@ -26,11 +33,18 @@ class WriteStep(Component):
     predicate p, which is bit 0 of that word; the second one the upper word, or predicate q. There
     is no second write if its register is RZ or its predicate PT, nor for DSET.
 
+    An instruction is accepted while the last results are being computed: ::
+
+        cycle                 event
+        0                     the instruction is accepted
+        _OFFER_CYCLES         the first write is offered, and taken at the earliest
+        RESULT_CYCLES + n     beat n of the results can be read; it is requested at the earliest
+
     Members
     -------
     input : In(stream of buffered_instruction)
         Accepted when no instruction is in this step, or the lanes request the last beat of the one
-        that is.
+        that is. Its results are there RESULT_CYCLES later.
     write, wanted
         See LaneClientPort. The ``index`` of a write is 0, or 1 for the second one.
     read : Out(result_place)
@@ -95,6 +109,8 @@ class WriteStep(Component):
         write = self.write
         is_second = Signal()
         is_last = is_second | ~self._has_second
+        is_awaited = Signal(_OFFER_CYCLES - 1)
+        """Bit n: the instruction was accepted n + 1 cycles ago."""
         m.d.comb += write.payload.eq(struct_value(
             register_write(self._params),
             warp=work.warp,
@@ -106,17 +122,23 @@ class WriteStep(Component):
             predicate=Mux(is_second, decoded.q, decoded.p),
             conditional=decoded.conditional & is_last,
             threads=work.threads))
-        with m.If(self._is_taken):
+        m.d.sync += is_awaited.eq(Cat(self._is_taken, is_awaited))
+        with m.If(is_awaited[-1]):
             m.d.sync += write.valid.eq(1)
             m.d.sync += is_second.eq(0)
         with m.Elif(write.ready & write.valid):
             m.d.sync += write.valid.eq(~is_last)
             m.d.sync += is_second.eq(1)
 
+        was_taken = Signal()
+        m.d.sync += was_taken.eq(write.ready & write.valid & ~is_second)
+        m.d.sync += Assert(
+            ~(was_taken & self.wanted.valid), "results are requested before they are there")
+
     def _read_results(self, m: Module) -> None:
         """Reads the beat that the lanes request."""
         m.d.comb += self.read.eq(struct_value(
             result_place(self._params),
             entry=self._buffered.entry,
-            second=self.wanted.payload.index[0],
+            is_upper=self.wanted.payload.index[0],
             beat=self.wanted.payload.beat))

@@ -111,7 +111,8 @@ def _compare(case: DoubleCase) -> None:
 
 
 def random_case(source: random.Random, form: Form | None = None) -> DoubleCase:
-    """Any word of a form, or of any, executed by some threads."""
+    """Any word of a form, or of any, executed by all threads, by some or by few."""
     form = form or source.choice(DOUBLE)
-    threads = source.choice([ALL, source.getrandbits(WARP_THREADS) | 1 << source.randrange(WARP_THREADS)])
+    few = 1 << source.randrange(WARP_THREADS) | 1 << source.randrange(WARP_THREADS)
+    threads = source.choice([ALL, source.getrandbits(WARP_THREADS) | few, few])
     return case_of(source, form, word_of_form(source, form), threads)

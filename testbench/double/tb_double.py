@@ -4,14 +4,13 @@ The datapath is compared with exact arithmetic that rounds its result once, and 
 """
 
 import random
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Iterable, Sequence
 from itertools import product
 from math import isnan
 from statistics import mean
 from typing import Any
 
-from rtl.double.datapath import DATAPATH_CYCLES, THREAD_CYCLES, DoubleDatapath
+from rtl.double.datapath import DATAPATH_CYCLES, DoubleDatapath
 from rtl.double.instruction import WORD_BITS, DoubleOperation
 from rtl.isa.double import DOUBLE
 from rtl.isa.kinds import Boolean, FloatRounding
@@ -22,9 +21,15 @@ from sim.waves import Mark, Trace, View, instruction
 from testbench.double.cases import BANK_BYTES, DoubleCase, case_of, random_case, word_of_form
 from testbench.double.driver import DoubleDriver
 from testbench.double.numbers import EDGES, NAN, SIGN, as_double, doubles, fused
+from testbench.handmade import ALL
 
-_SIZES = (SmParams(warps=16, lanes=8), SmParams(warps=16, lanes=4), SmParams(warps=16, lanes=32))
+_SIZES = tuple(SmParams(warps=16, lanes=lanes) for lanes in (8, 4, 32, 2))
 _ONE = 0x3FF << 52
+_Row = tuple[dict[str, Any], int, int, int, int]
+"""Instruction, operands a, b and c, and predicate of a thread."""
+PACE = {ALL: 66, 0x1: 38, 0x8000_0000: 40, 0x8000_0001: 40, 0x0101_0101: 41, 0xFF: 45, 0xFF00_0000: 45,
+        0x7FFF_FFFF: 66, 0xC000_00FF: 45, 0xE000_0001: 40}
+"""Threads that execute an instruction on eight lanes, alone in the unit -> cycles from selection to completion."""
 _ARITHMETIC = (DoubleOperation.ADD, DoubleOperation.MULTIPLY, DoubleOperation.FUSED)
 
 
@@ -36,44 +41,39 @@ def _play(bench: Bench, what: str, params: SmParams, cases: Iterable[DoubleCase]
 
 
 def check_datapath(bench: Bench) -> None:
-    """Sums, products and both at once in all roundings, as fast as they can come, against exact arithmetic."""
-    count, dut = 20_000 if bench.thorough else 250, DoubleDatapath()
-    for operation in _ARITHMETIC:
-        for rounding in FloatRounding:
-            columns, found = doubles(bench.random, count), list[int]()
-            bench.simulate(dut, [partial(_pass, dut, columns, found, {"operation": operation, "round": rounding})],
-                           limit=THREAD_CYCLES * (count + 8))
-            exact = [expected(operation, a, b, c, rounding) for a, b, c in zip(*columns, strict=True)]
-            wrong = [[hex(each) for each in row] for row in zip(*columns, found, exact, strict=True)
-                     if row[3] != row[4]]
-            bench.expect(f"{operation.name}, {rounding.name}: a, b, c whose result is wrong, it, and the right one",
-                         wrong[:4], [])
-            bench.checked("results of the datapath", count)
+    """Sums, products and both at once in all roundings, in any order, a thread in each cycle, against exact
+    arithmetic."""
+    count = 20_000 if bench.thorough else 250
+    rows = [(operation, rounding, *operands) for operation in _ARITHMETIC for rounding in FloatRounding
+            for operands in zip(*doubles(bench.random, count), strict=True)]
+    bench.random.shuffle(rows)
+    found = _results(bench, [({"operation": operation, "round": rounding}, a, b, c, 0)
+                             for operation, rounding, a, b, c in rows])
+    wrong = [(operation.name, rounding.name, *map(hex, (a, b, c, result, exact)))
+             for (operation, rounding, a, b, c), result in zip(rows, found, strict=True)
+             if result != (exact := expected(operation, a, b, c, rounding))]
+    bench.expect("threads whose result is wrong: operation, rounding, a, b, c, it, and the right one", wrong[:4], [])
+    bench.checked("results of the datapath", len(rows))
 
 
 def check_comparisons(bench: Bench) -> None:
     """Relations, and the lesser and the greater, of edges with both signs, against what Python makes of them."""
-    edges, dut = [edge | sign for edge in EDGES for sign in (0, SIGN)], DoubleDatapath()
+    edges = [edge | sign for edge in EDGES for sign in (0, SIGN)]
     pairs = list(product(edges, edges)) if bench.thorough else bench.random.sample(list(product(edges, edges)), 300)
     pairs += product((0, SIGN), (0, SIGN))
-    columns = [*map(list, zip(*pairs, strict=True)), [0] * len(pairs)]
-    for number, relation in enumerate("<=>?"):
-        found = list[int]()
-        bench.simulate(dut, [partial(_pass, dut, columns, found, {
-            "operation": DoubleOperation.TEST, "compare": 1 << number, "combine": Boolean.OR})],
-            limit=THREAD_CYCLES * (len(pairs) + 8))
-        exact = [1 << WORD_BITS * (order(a, b) != relation) for a, b in pairs]
-        bench.expect(f"{relation}: pairs of which p or q is wrong", [
-            (hex(a), hex(b)) for (a, b), p, right in zip(pairs, found, exact, strict=True) if p != right][:4], [])
-        bench.checked("comparisons", len(pairs))
-    for lesser in (0, 1):
-        found = list[int]()
-        bench.simulate(dut, [partial(_pass, dut, columns, found, {"operation": DoubleOperation.CHOOSE}, lesser)],
-                       limit=THREAD_CYCLES * (len(pairs) + 8))
-        bench.expect(f"lesser {lesser}: pairs of which the wrong one is chosen", [
-            (hex(a), hex(b), hex(it)) for (a, b), it in zip(pairs, found, strict=True)
-            if it != chosen(a, b, bool(lesser))][:4], [])
-        bench.checked("choices", len(pairs))
+    rows = [(relation, a, b) for relation in "<=>?" for a, b in pairs]
+    found = _results(bench, [({"operation": DoubleOperation.TEST, "compare": 1 << "<=>?".index(relation),
+                               "combine": Boolean.OR}, a, b, 0, 0) for relation, a, b in rows])
+    bench.expect("relations and pairs of which p or q is wrong", [
+        (relation, hex(a), hex(b)) for (relation, a, b), result in zip(rows, found, strict=True)
+        if result != 1 << WORD_BITS * (order(a, b) != relation)][:4], [])
+    bench.checked("comparisons", len(rows))
+    choices = [(lesser, a, b) for lesser in (0, 1) for a, b in pairs]
+    found = _results(bench, [({"operation": DoubleOperation.CHOOSE}, a, b, 0, lesser) for lesser, a, b in choices])
+    bench.expect("pairs of which the wrong one is chosen: whether the lesser one, the pair, the choice", [
+        (lesser, hex(a), hex(b), hex(it)) for (lesser, a, b), it in zip(choices, found, strict=True)
+        if it != chosen(a, b, bool(lesser))][:4], [])
+    bench.checked("choices", len(choices))
 
 
 def order(a: int, b: int) -> str:
@@ -96,21 +96,24 @@ def expected(operation: DoubleOperation, a: int, b: int, c: int, rounding: Float
     return fused(a, b, (a ^ b) & SIGN if operation is DoubleOperation.MULTIPLY else c, rounding)
 
 
-async def _pass(dut: DoubleDatapath, columns: list[list[int]], found: list[int], instruction: Any, *rest: Any) -> None:
-    """Sends threads through the datapath, with a predicate if there is one."""
-    *predicate, ctx = rest
-    ctx.set(dut.instruction, instruction)
-    ctx.set(dut.predicate, sum(predicate))
-    rows = list(zip(*columns, strict=True))
-    for cycle in range(THREAD_CYCLES * (len(rows) - 1) + DATAPATH_CYCLES + 1):
-        place, step = divmod(cycle, THREAD_CYCLES)
-        ctx.set(dut.start, place < len(rows) and not step)
-        if place < len(rows) and not step:
-            for name, number in zip("abc", rows[place], strict=True):
-                ctx.set(getattr(dut, name), number)
-        if ctx.get(dut.done):
-            found.append(ctx.get(dut.result))
-        await ctx.tick()
+def _results(bench: Bench, rows: Sequence[_Row]) -> list[int]:
+    """What the datapath makes of threads that follow each other, one in each cycle."""
+    dut, found = DoubleDatapath(), list[int]()
+
+    async def send(ctx: Any) -> None:
+        for cycle in range(len(rows) + DATAPATH_CYCLES):
+            if cycle < len(rows):
+                instruction, *operands, predicate = rows[cycle]
+                ctx.set(dut.instruction, instruction)
+                ctx.set(dut.predicate, predicate)
+                for port, number in zip((dut.a, dut.b, dut.c), operands, strict=True):
+                    ctx.set(port, number)
+            if cycle >= DATAPATH_CYCLES:
+                found.append(ctx.get(dut.result))
+            await ctx.tick()
+
+    bench.simulate(dut, [send], limit=len(rows) + 2 * DATAPATH_CYCLES)
+    return found
 
 
 def check_forms(bench: Bench) -> None:
@@ -150,6 +153,19 @@ def check_crowd(bench: Bench) -> None:
                  for name, taken in sorted(driver.cycles.items())])
 
 
+def check_pace(bench: Bench) -> None:
+    """Instructions of one warp, each alone in the unit: how long they take, by the threads that execute them."""
+    form = next(form for form in DOUBLE if form.name == "DFMA")
+    word = word_of_form(bench.random, form, Rd=4, Ra=8, Rb=10, Rc=12)
+    cases = [case_of(bench.random, form, word, threads) for threads in PACE]
+    driver = DoubleDriver(bench, SmParams(warps=1, lanes=8), cases, idle=0.0)
+    driver.run()
+    found = dict(zip(map(hex, PACE), driver.cycles["DFMA"], strict=True))
+    bench.expect("cycles from selection to completion, by threads", found,
+                 {hex(threads): cycles for threads, cycles in PACE.items()})
+    bench.checked("instructions by themselves", driver.done)
+
+
 def record(bench: Bench) -> None:
     """A sum with a constant, a fused multiply-add, and a comparison, for the waveform."""
     source, forms = random.Random(0), {(form.name, form.variant): form for form in DOUBLE}
@@ -163,7 +179,8 @@ def traces_of(driver: DoubleDriver) -> View:
     """What is worth seeing of the unit."""
     dut = driver.dut
     port, gather, write = dut.port, dut.port.gather, dut.port.write
-    current, datapath = dut.compute.work, dut.compute.datapath
+    compute = dut.compute
+    current, sent, datapath, result = compute.work, compute.sent, compute.datapath, compute.result
     return View({
         "dispatch": {"text": instruction(dut.dispatch.valid, dut.dispatch.payload.word), "valid": dut.dispatch.valid,
                      "warp": Trace(dut.dispatch.payload.warp, "dec"), "word": dut.dispatch.payload.word,
@@ -171,8 +188,9 @@ def traces_of(driver: DoubleDriver) -> View:
         "instruction": {
             "operation": current.decoded.instruction.operation, "warp": Trace(current.warp, "dec"),
             "threads": current.threads},
-        "datapath": {"start": datapath.start, "a": datapath.a, "b": datapath.b, "c": datapath.c,
-                     "done": datapath.done, "result": datapath.result},
+        "datapath": {"starts": sent.valid, "thread": Trace(sent.payload.thread, "dec"),
+                     "a": datapath.a, "b": datapath.b, "c": datapath.c,
+                     "done": result.valid, "result": datapath.result},
         "lanes": {
             "gather": gather.valid, "read": gather.ready, "write": write.valid, "taken": write.ready,
             "register": Trace(write.payload.register, "dec"), "last": write.payload.last,
@@ -180,10 +198,10 @@ def traces_of(driver: DoubleDriver) -> View:
             "beat": Trace(port.data.wanted.payload.beat, "dec")},
         "constant": {"asked": dut.indexed.valid, "address": dut.indexed.payload.address, "comes": dut.value.valid,
                      "value": dut.value.payload.value}},
-        ("dispatch", "instruction", "datapath"), [Mark("start", [datapath.start])])
+        ("dispatch", "instruction", "datapath"), [Mark("start", [sent.valid])])
 
 
 def run(bench: Bench) -> None:
     """The testbench."""
-    for check in (check_datapath, check_comparisons, check_forms, check_corners, check_crowd, record):
+    for check in (check_datapath, check_comparisons, check_forms, check_corners, check_crowd, check_pace, record):
         check(bench)

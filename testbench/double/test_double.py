@@ -63,6 +63,10 @@ def test_instructions_that_come_as_fast_as_there_is_room_follow_each_other():
     passes(tb_double.check_crowd)
 
 
+def test_threads_that_do_not_execute_an_instruction_cost_no_cycles():
+    assert passes(tb_double.check_pace).checks["instructions by themselves"] == len(tb_double.PACE)
+
+
 @pytest.mark.parametrize(("name", "what", "named"), [
     ("DFMA", "after", "R4"), ("DADD", "conditions", "CC"), ("DSETP", "predicates", "P3")])
 def test_a_wrong_result_is_seen(name, what, named):

@@ -22,6 +22,7 @@ _FIRST_NUMBER = 10
 _HALF = "S2R R5, SR_LANEID\nISETP.LT.AND P0, PT, R5, 0x10, PT"
 _OWN_PLACE = "S2R R4, SR_TID.X\nSHL R4, R4, 0x2"
 _OWN_WORD = f"{_OWN_PLACE}\n{_POINTER}\nIADD R2.CC, R2, R4\nIADD.X R3, R3, RZ"
+_ONE_THREAD = "S2R R5, SR_LANEID\nISETP.EQ.AND P0, PT, R5, RZ, PT"
 _WARPS = 8
 """That execute instructions which depend on nothing."""
 
@@ -29,9 +30,9 @@ _WARPS = 8
 @dataclass(frozen=True)
 class InstructionClass:
     """A class of instructions: text that is repeated, in the loop and ``behind`` the kernel's EXIT, with ``#`` for the
-    number of the repetition, from 10 on, in labels and destinations. ``before`` is executed once. With several warps,
-    threads have their own word in R4 bytes of shared memory, or at R2, if ``before`` says so. With ``floats`` the
-    machine needs them.
+    number of the repetition, from 10 on, in labels and destinations, and ``##`` for twice that number, where a register
+    pair begins. ``before`` is executed once. With several warps, threads have their own word in R4 bytes of shared
+    memory, or at R2, if ``before`` says so. With ``floats`` or ``doubles`` the machine needs them.
     """
 
     name: str
@@ -41,14 +42,17 @@ class InstructionClass:
     directives: str = ""
     warps: int = 1
     floats: bool = False
+    doubles: bool = False
 
     def loop(self, count: int) -> Loop:
         """A loop around so many repetitions."""
-        body, behind = ("\n".join(text.replace("#", str(_FIRST_NUMBER + number)) for number in range(count))
+        numbers = range(_FIRST_NUMBER, _FIRST_NUMBER + count)
+        body, behind = ("\n".join(text.replace("##", str(2 * number)).replace("#", str(number)) for number in numbers)
                         for text in (self.text, self.behind))
         return Loop(self.name, body, self.before, behind, self.directives)
 
 
+_DOUBLES = {"DADD": "R8, R8", "DMUL": "R8, R8", "DFMA": "R8, R8, R8"}
 _SHARED, _SHARED_EACH = ".shared 256", f".shared {4 * WARP_THREADS * _WARPS}"
 CLASSES: tuple[InstructionClass, ...] = (
     InstructionClass("arithmetic: IADD to IADD", "IADD R5, R5, 0x1"),
@@ -62,6 +66,10 @@ CLASSES: tuple[InstructionClass, ...] = (
     InstructionClass("address: LEA.HI to LEA.HI", "LEA.HI R5, R5, R6, R5, 0x2"),
     InstructionClass("conversion: POPC to POPC", "POPC R5, R5"),
     InstructionClass("conversion: I2I to I2I", "I2I.U32.U16 R5, R5"),
+    *(InstructionClass(f"double: {name} to {name}", f"{name} R8, {operands}", doubles=True)
+      for name, operands in _DOUBLES.items()),
+    InstructionClass("double: DFMA to DFMA, one thread active", "@P0 DFMA R8, R8, R8, R8", _ONE_THREAD, doubles=True),
+    InstructionClass("double: DFMA, independent", "DFMA R##, R8, R8, R8", doubles=True),
     InstructionClass("S2R", "S2R R5, SR_LANEID"),
     InstructionClass("VOTE to VOTE", "VOTE.ANY R5, P1, P1"),
     InstructionClass("SHFL to SHFL", "SHFL.BFLY PT, R5, R5, 0x1, 0x1f"),
@@ -102,8 +110,10 @@ CLASSES: tuple[InstructionClass, ...] = (
         ("PRMT", "PRMT R#, R5, R6, R5", "", ""),
         ("SHFL", "SHFL.BFLY PT, R#, R5, 0x1, 0x1f", "", ""),
         ("POPC", "POPC R#, R5", "", ""))),
+    *(InstructionClass(f"{name}, {_WARPS} warps", f"{name} R##, {operands}", warps=_WARPS, doubles=True)
+      for name, operands in _DOUBLES.items()),
 )
-"""What is measured. Predicate P1 and R5, R6 are 0 at the start."""
+"""What is measured. Predicate P1, R5, R6, R8 and R9 are 0 at the start."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +147,7 @@ def class_table(machine: BenchmarkMachine, names: Sequence[str] | None = None,
     """
     rows = []
     chosen = [each for each in CLASSES if (names is None or each.name in names)
-              and (machine.params.floats or not each.floats)]
+              and (machine.params.floats or not each.floats) and (machine.params.doubles or not each.doubles)]
     for each in tqdm(chosen, unit=" classes", disable=None, leave=False):
         warps = min(each.warps, machine.params.warps)
         modules = [each.loop(count).module() for count in (_REPETITIONS, 2 * _REPETITIONS)]

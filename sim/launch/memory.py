@@ -207,8 +207,8 @@ class Memory:
 
     @property
     def pages(self) -> Mapping[int, bytearray]:
-        """The pages of PAGE_BYTES by number that were written, the last one at the end. They stay where they are as long
-        as :attr:`version` does."""
+        """The pages of PAGE_BYTES by number that were written, the newest at the end. They stay in place as long as
+        :attr:`version` does."""
         return self._pages
 
     def touch(self, number: int) -> None:

@@ -1,4 +1,4 @@
-"""The warp model in C against the warp model: single instructions on random state, all kernels, and what stops a run."""
+"""The warp model in C against the warp model: single instructions on random state, all kernels, what stops a run."""
 
 import random
 from collections.abc import Iterator
@@ -33,10 +33,11 @@ WORDS = 5
 """Words of each form."""
 TARGETS = b"".join((8 * place).to_bytes(4, "little") for place in range(8))
 LEFT = {"SAM:", "RAM:", "GETCRSPTR:", "SETCRSPTR:", "GETLMEMBASE:", "SETLMEMBASE:", "IDE:", "BPT:", "RTT:", "LEPC:",
-        "BAR:all", "CCTLL:stack", "CCTLL:address", "B2R:barrier", "B2R:warp", "R2B:", "VADD:r", "VADD:i", "VMAD:r", "VMAD:i",
-        "VMNMX:r", "VMNMX:i", "VSHL:r", "VSHL:i", "VSHR:r", "VSHR:i", "VSET:r", "VSET:i", "VSETP:r", "VSETP:i",
-        "VABSDIFF:r", "VABSDIFF:i", "VABSDIFF4:r"}
+        "BAR:all", "CCTLL:stack", "CCTLL:address", "B2R:barrier", "B2R:warp", "R2B:", "VADD:r", "VADD:i", "VMAD:r",
+        "VMAD:i", "VMNMX:r", "VMNMX:i", "VSHL:r", "VSHL:i", "VSHR:r", "VSHR:i", "VSET:r", "VSET:i", "VSETP:r",
+        "VSETP:i", "VABSDIFF:r", "VABSDIFF:i", "VABSDIFF4:r"}
 """Forms that are left to the model; words of CCTLL:address are hardly ever legal."""
+SPACES = {"LDS": "shared", "STS": "shared", "ATOMS": "shared", "LDL": "local", "STL": "local"}
 KINDS = (TokenKind.SYNC, TokenKind.SYNC, TokenKind.DIVERGE, TokenKind.DIVERGE, TokenKind.BREAK, TokenKind.CONTINUE,
          TokenKind.RETURN, TokenKind.EXIT, TokenKind.LONGJMP, TokenKind.NONE, TokenKind.QUAD)
 TESTED = [form for form in FORMS if not is_refused(form)]
@@ -105,7 +106,7 @@ def addressed(source: random.Random, form: Form, values: Values, made: Machine, 
     operand = form.operands.get("address")
     if not isinstance(operand, Address) or values[operand.register] == RZ or source.random() < 0.1:
         return
-    space = {"LDS": "shared", "STS": "shared", "ATOMS": "shared", "LDL": "local", "STL": "local"}.get(form.name, "global")
+    space = SPACES.get(form.name, "global")
     if form.name in ("LD", "ST"):
         space = source.choice(("global", "shared window", "local window", "mixed"))
     base, size = made.launch.buffers["o"]

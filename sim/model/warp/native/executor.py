@@ -57,7 +57,8 @@ def is_on() -> bool:
 
 class Compiled:
     """What all executors of this process share. ``misses`` counts instructions for which ``wanted`` functions, text by
-    name, are still to be compiled."""
+    name, are still to be compiled. ``seconds``: of processor, those of the compiler among them, that were spent on
+    that."""
 
     def __init__(self) -> None:
         self.library = library.core_library()
@@ -66,6 +67,7 @@ class Compiled:
         self.functions = library.Functions()
         self.wanted: dict[str, str] = {}
         self.misses = 0
+        self.seconds = 0.0
 
     def want(self, texts: dict[str, str]) -> None:
         """Loads functions that were compiled earlier; the others are wanted from now on."""
@@ -75,7 +77,10 @@ class Compiled:
     def compile(self) -> None:
         """Compiles all that is wanted."""
         wanted, self.wanted, self.misses = self.wanted, {}, 0
-        self.functions.compile(wanted)
+        before = sum(os.times()[:4])
+        if wanted:
+            self.functions.compile(wanted)
+        self.seconds += sum(os.times()[:4]) - before
 
 
 @cache
@@ -107,8 +112,8 @@ def executor_for(machine: "Machine") -> "Executor | None":
 class Executor:
     """Runs the warps of one machine.
 
-    While it runs, warps, barriers and CTAs are in the structures of the core, and the objects of the model are not up to
-    date; registers and memory are the same for both. An instruction that the core leaves to the model is executed by it
+    While it runs, warps, barriers and CTAs are in the structures of the core, and the model's objects are out of date;
+    registers and memory are the same for both. An instruction that the core leaves to the model is executed by it
     after the warp's state has been taken over, and of barriers that of its CTA; once something has to do with errors or
     traps, all is taken over and the model goes on alone.
 

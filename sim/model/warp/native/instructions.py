@@ -3,7 +3,7 @@
 import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -82,8 +82,8 @@ class CoreFunctions:
 class Plan:
     """An instruction as the core executes it.
 
-    ``op``: what it needs. ``functions``: texts of the functions that are to be compiled before, by name: ``function`` is
-    the name of its own one and ``helper`` that of one that it calls, empty where there is none. ``uniform`` keeps what
+    ``op``: what it needs. ``functions``: texts of the functions that it is compiled from, by name: ``function`` is the
+    name of its own one and ``helper`` that of one that it calls, empty where there is none. ``uniform`` keeps what
     ``op`` points at.
     """
 
@@ -94,7 +94,7 @@ class Plan:
     uniform: np.ndarray | None = None
 
 
-class _Unsupported(Exception):
+class _UnsupportedError(Exception):
     """The model executes this instruction."""
 
 
@@ -163,7 +163,7 @@ class Decoder:
                 has_test=instruction.test != ConditionCode.T.value, truth=TRUTH[instruction.test])
         try:
             return self._made(form, form.values(word), op, address)
-        except (_Unsupported, WarpFaultError):
+        except (_UnsupportedError, WarpFaultError):
             return None
 
     def _made(self, form: Form, values: Values, op: Op, address: int) -> Plan:
@@ -203,7 +203,7 @@ class Decoder:
             ShuffleMode(values["mode"])
         shape = shape_of(maker, form, values)
         if shape is None or len(shape.rows) > len(op.rows) or len(shape.predicates) > len(op.predicates):
-            raise _Unsupported
+            raise _UnsupportedError
         rows, immediates = _Rows(op), immediate_fields(form)
         for slot in shape.rows:
             if slot.name == CONSTANT:
@@ -234,7 +234,7 @@ class Decoder:
         number = values["special"]
         rows.add_written(values["Rd"])
         if number in _LIVE:
-            raise _Unsupported
+            raise _UnsupportedError
         if number in _AXES:
             op.function, op.a = self._core.others["cta_index"], _AXES.index(number)
             return None
@@ -309,7 +309,7 @@ class Decoder:
             if kind is AtomicType.F32:
                 op.d, helper = _ADDS_FLOATS, function_of(float_sums)
             elif kind is AtomicType.U128 or operation is AtomicOperation.SAFEADD:
-                raise _Unsupported
+                raise _UnsupportedError
             sources = (values["Rd" if form.name == "RED" else "Rb"], RZ)
             result = RZ if form.name == "RED" else values["Rd"]
         for source in sources:
@@ -327,7 +327,7 @@ class Decoder:
             op.predicates[0] = _DISCARDED_PREDICATE if values["Pd"] == PT else values["Pd"]
             return
         if form.name != "BAR" or BarrierMode(values["mode"]) is BarrierMode.SYNCALL:
-            raise _Unsupported
+            raise _UnsupportedError
         op.function, op.a = self._core.others["barrier"], values["mode"]
         for key in "ab":
             operand = form.operands[key]
@@ -365,7 +365,7 @@ class Decoder:
             else:
                 op.number = values["target"]
         else:
-            raise _Unsupported
+            raise _UnsupportedError
 
     def _target(self, form: Form, values: Values, address: int, checked: bool = True) -> int:
         """A target that is the same for all threads, and always."""
@@ -374,5 +374,5 @@ class Decoder:
         locate: Callable[[Core, Retirement, int], int] = target_of(form, values)
         target = locate(self._machine, record, 0)
         if checked and target % 8:
-            raise _Unsupported
+            raise _UnsupportedError
         return target

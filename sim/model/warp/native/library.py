@@ -1,7 +1,7 @@
 """C that is compiled, kept by content, and loaded: the core, and libraries of translated instructions.
 
 The compiler is that of the compiled engine (:mod:`sim.engine.build`), the folder that of its models
-(:mod:`sim.engine.cache`). Beside every library that holds functions lies a record for each of them, by the digest of its
+(:mod:`sim.engine.cache`). Beside every library that holds functions is a record for each of them, by the digest of its
 text and of all that it was made with, so that a later run finds the functions of other kernels too.
 """
 
@@ -22,11 +22,11 @@ from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
 from rtl.isa.kinds import AtomicOperation, BarrierMode, BarrierReduction
 from rtl.isa.syntax import PT
 from rtl.isa.tokens import API_CALL_LIMIT, TOKENS_PER_LINE, TokenKind
-from sim.support.children import Children
 from sim.engine import cache as kept
 from sim.engine.build import compiler, compiler_identity, link_options
 from sim.engine.errors import EngineError
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+from sim.support.children import Children
 
 from ..state import BARRIER_FIELDS
 from ..unwind import CALL_DEPTHS

@@ -125,8 +125,7 @@ def _model_text(rows: list[ModelRow]) -> str:
     lines = [(row.program, row.executor, f"{row.size} x {row.size}", f"{row.instructions:,}", f"{row.seconds:.2f}",
               f"{row.per_second:,.0f}", f"{MODEL_AIMS[row.executor]:,}",
               "" if row.compiling is None else f"{row.compiling:.2f}") for row in rows]
-    return table("Speed of the warp model, by second of processor; compiling: seconds for a kernel of which nothing was "
-                 "kept",
+    return table("Speed of the warp model, by second of processor; compiling: seconds for a kernel that is new",
                  ("program", "executed", "threads", "warp instructions", "processor", "instructions/second", "aim",
                   "compiling"), lines)
 

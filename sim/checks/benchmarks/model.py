@@ -103,10 +103,10 @@ END:
 """
 _PROGRAMS: Mapping[str, str] = MappingProxyType({
     "matrix product, shared memory": _TILED, "matrix product": _NAIVE, "Collatz, divergent": _COLLATZ})
-_SIZES = {_COMPILED: 512, _ALONE: 32}
+_SIZES = {_COMPILED: 512, _ALONE: 64}
 _COMPILED_SIZE = 64
 """Enough for a program to be compiled."""
-_QUICK_SIZES = {_COMPILED: 128, _ALONE: 16}
+_QUICK_SIZES = {_COMPILED: 128, _ALONE: 32}
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from rtl.isa.syntax import PT, RZ
 from rtl.isa.table import find
 from rtl.isa.tokens import TOKEN_BYTES, TOKENS_PER_LINE, TRAP_RESERVE, TokenKind
 from sim.engine.errors import EngineError
+from sim.launch import Launch
 
 from ..retirement import StackToken, WarpMasks
 from ..state import Arrival, Cta, Warp, created_threads
@@ -26,7 +27,8 @@ from .memory import HostMemory
 if TYPE_CHECKING:
     from ..model import Machine
 
-__all__ = ["Compiled", "Executor", "compiled", "executor_for", "is_available", "is_on", "switch"]
+__all__ = ["Compiled", "Executor", "compiled", "executor_for", "is_available", "is_on", "switch",
+           "threshold_of"]
 
 SWITCH = "WARPSTACK_COMPILED_MODEL"
 """The environment variable that turns compiled instructions off: ``0``."""
@@ -101,11 +103,26 @@ def is_available() -> bool:
     return True
 
 
+def threshold_of(launch: Launch) -> int:
+    """Instructions of a launch that the model executes before it is compiled: none where the kernel has been before."""
+    return 0 if _key_of(launch) in _seen else THRESHOLD
+
+
+def _key_of(launch: Launch) -> tuple[object, ...]:
+    """What tells a kernel from another one, most often: it may be compiled too early, no more."""
+    return launch.kernel.name, launch.program_base, launch.program_size, launch.entry
+
+
+_seen: set[tuple[object, ...]] = set()
+"""Kernels that have been compiled in this process."""
+
+
 def executor_for(machine: "Machine") -> "Executor | None":
     """What runs a machine; None where it is run by the model alone: without a compiler, or with more warps or tokens
     than the core has room for."""
     if machine.slots > state.SLOTS or machine.stack_tokens > _MOST_TOKENS_ON_CHIP or not is_on() or not is_available():
         return None
+    _seen.add(_key_of(machine.launch))
     return Executor(machine, compiled())
 
 
@@ -367,9 +384,7 @@ class Executor:
 
     def _share_registers(self, warp: Warp) -> None:
         """Has a warp's registers in the core's memory."""
-        warp.registers = self._registers[warp.slot, :RZ + 1]
-        warp.rows = list(warp.registers)
-        warp.rows[RZ].flags.writeable = False
+        warp.share_registers(self._registers[warp.slot, :RZ + 1])
 
     def _barriers_out(self, number: int) -> None:
         """Brings the barriers of a CTA up to date, and who of it lives. Its warps are."""

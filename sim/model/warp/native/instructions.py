@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -27,7 +28,7 @@ from rtl.params import WARP_THREADS
 
 from ..action import Core, constant_address
 from ..compute import compute_action, constant_word
-from ..decode import decode
+from ..decode import Instruction, decode
 from ..faults import WarpFaultError
 from ..flow import target_of
 from ..retirement import Retirement, WarpMasks
@@ -144,6 +145,11 @@ class _Rows:
         return np.repeat(np.array(self.uniform, np.uint32), WARP_THREADS)
 
 
+@lru_cache(1 << 14)
+def _decoded(word: int, registers: int, floats: bool, doubles: bool) -> tuple[Instruction, Form | None]:
+    return decode(word, registers, floats, doubles), find(word)
+
+
 class Decoder:
     """Makes plans for the instructions of a machine."""
 
@@ -155,8 +161,7 @@ class Decoder:
     def plan(self, word: int, address: int) -> Plan | None:
         """How the core executes a word at an address; None: it does not."""
         launch = self._machine.launch
-        instruction = decode(word, launch.registers, launch.floats, launch.doubles)
-        form = find(word)
+        instruction, form = _decoded(word, launch.registers, launch.floats, launch.doubles)
         if instruction.error is not WarpError.NONE or form is None:
             return None
         op = Op(guard=instruction.guard, guard_flip=instruction.guard_flip,
@@ -250,9 +255,10 @@ class Decoder:
     def _special_rows(self, number: int) -> np.ndarray:
         """What a special register reads, by slot and by number of the warp, which are never both asked for."""
         machine, read = self._machine, special_register(number)
+        by_slot = number == SpecialRegister.VIRTID
         return np.concatenate([
             read(machine, _Thread(place, thread_index(machine.launch, place)))      # type: ignore[arg-type]
-            for place in range(machine.slots)]).astype(np.uint32)
+            for place in range(machine.slots if by_slot else machine.launch.warps)]).astype(np.uint32)
 
     def _address(self, form: Form, values: Values, op: Op, rows: _Rows) -> None:
         """Rows 0 and 1."""

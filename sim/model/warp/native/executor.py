@@ -4,7 +4,6 @@ import ctypes
 import os
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,9 +22,7 @@ from ..vector.lanes import Condition
 from . import library, state
 from .instructions import CTA_INSTRUCTIONS, CoreFunctions, Decoder, Plan
 from .memory import HostMemory
-
-if TYPE_CHECKING:
-    from ..model import Machine
+from .protocol import Model
 
 __all__ = ["Compiled", "Executor", "compiled", "executor_for", "is_available", "is_on", "switch",
            "threshold_of"]
@@ -117,7 +114,7 @@ _seen: set[tuple[object, ...]] = set()
 """Kernels that have been compiled in this process."""
 
 
-def executor_for(machine: "Machine") -> "Executor | None":
+def executor_for(machine: Model) -> "Executor | None":
     """What runs a machine; None where it is run by the model alone: without a compiler, or with more warps or tokens
     than the core has room for."""
     if machine.slots > state.SLOTS or machine.stack_tokens > _MOST_TOKENS_ON_CHIP or not is_on() or not is_available():
@@ -140,7 +137,7 @@ class Executor:
         eager: Whether functions are compiled as soon as an instruction wants them.
     """
 
-    def __init__(self, machine: "Machine", shared: Compiled, eager: bool = False) -> None:
+    def __init__(self, machine: Model, shared: Compiled, eager: bool = False) -> None:
         self._machine, self._compiled, self._eager = machine, shared, eager
         launch, slots = machine.launch, machine.slots
         self._registers = np.zeros((slots, state.ROWS, state.LANES), np.uint32)

@@ -4,7 +4,6 @@ import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -38,11 +37,9 @@ from ..transfer import TESTING_SWAPS, WIDE_SWAPS, thread_addresses
 from ..unwind import DISABLED_BY
 from ..vector.operations import OPERATIONS
 from ..vector.single import float_sums
+from .protocol import Model
 from .state import DISABLED, ROWS, Op
 from .translation import CONSTANT, Slot, function_of, immediate_fields, shape_of
-
-if TYPE_CHECKING:
-    from ..model import Machine
 
 __all__ = ["CTA_INSTRUCTIONS", "CoreFunctions", "Decoder", "Plan"]
 
@@ -99,15 +96,10 @@ class _UnsupportedError(Exception):
     """The model executes this instruction."""
 
 
-class _Place(Protocol):
-    """What a special register depends on."""
-
-    slot: int
-    thread_index: np.ndarray
-
-
 @dataclass
-class _Thread:
+class _Place:
+    """Of a warp, what special registers depend on."""
+
     slot: int
     thread_index: np.ndarray
 
@@ -153,7 +145,7 @@ def _decoded(word: int, registers: int, floats: bool, doubles: bool) -> tuple[In
 class Decoder:
     """Makes plans for the instructions of a machine."""
 
-    def __init__(self, machine: "Machine", core: CoreFunctions) -> None:
+    def __init__(self, machine: Model, core: CoreFunctions) -> None:
         self._machine = machine
         self._core = core
         self._special: dict[int, np.ndarray] = {}
@@ -257,7 +249,7 @@ class Decoder:
         machine, read = self._machine, special_register(number)
         by_slot = number == SpecialRegister.VIRTID
         return np.concatenate([
-            read(machine, _Thread(place, thread_index(machine.launch, place)))      # type: ignore[arg-type]
+            read(machine, _Place(place, thread_index(machine.launch, place)))      # type: ignore[arg-type]
             for place in range(machine.slots if by_slot else machine.launch.warps)]).astype(np.uint32)
 
     def _address(self, form: Form, values: Values, op: Op, rows: _Rows) -> None:

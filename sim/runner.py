@@ -40,6 +40,7 @@ _STEP = 10_000
 """Instructions of the warp model between two looks at how far it is, at first."""
 _STEP_SECONDS = 0.1
 """Time between two looks that there should be at least."""
+_STEP_GROWTH = 4
 _MODEL_LIMIT = 1_000_000_000
 """Instructions of the warp model, after which it is given up."""
 _THREAD = re.compile(r"thread (\d+), address (0x[0-9a-f]+)")
@@ -153,7 +154,7 @@ def run_model(machine: WarpModel, limit: int, progress: Progress = lambda _instr
         done, begin = machine.instructions, perf_counter()
         result = machine.run(min(step, limit - done))
         if perf_counter() - begin < _STEP_SECONDS:
-            step *= 2
+            step *= _STEP_GROWTH
         progress(machine.instructions - done)
         if result.status != "timeout" or machine.instructions in (done, limit):
             return result

@@ -24,6 +24,7 @@ from sim.checks.benchmarks.compile_time import CompileRow, compile_table
 from sim.checks.benchmarks.cuda import GROWTH_LAUNCHES, CudaRow, GrowthRow, cuda_rows, growth_rows
 from sim.checks.benchmarks.floats import FLOAT_AIM, FloatRow, float_table
 from sim.checks.benchmarks.machine import MACHINES, BenchmarkMachine
+from sim.checks.benchmarks.model import MODEL_AIMS, ModelRow, model_rows
 from sim.checks.benchmarks.plot import check_plotter, roofline_svg
 from sim.checks.benchmarks.ptx import PtxRow, ptx_table, total
 from sim.checks.benchmarks.roofline import QUICK, RooflineRow, left_out, roofline_table
@@ -40,6 +41,8 @@ __all__ = ["main"]
 _BENCHMARKS = ("throughput", "classes", "roofline", "floats", "speed")
 _CUDA = "cuda"
 """The benchmark that runs programs, which has to be asked for."""
+_MODEL = "model"
+"""The benchmark of the warp model, which has to be asked for."""
 _ON_BOARDS = ("throughput", "classes")
 """Those that need little memory, and no simulation."""
 _QUICK_TURNS, _TURNS = (1, 2), (4, 40)
@@ -53,7 +56,7 @@ def _parser() -> Parser:
     parser = Parser("sim.bench", "Measures the machine in simulation.",
                     "throughput --quick")
     parser.add_argument("only", nargs="*", metavar="BENCHMARK",
-                        help=f"which: {', '.join(_BENCHMARKS)}, all of them without a name; or {_CUDA}")
+                        help=f"which: {', '.join(_BENCHMARKS)}, all of them without a name; or {_CUDA}; or {_MODEL}")
     parser.add_argument("--preset", default="default", metavar="|".join(MACHINES), help="the machine; default default")
     parser.add_argument("--engine", default="auto", metavar=f"auto|{'|'.join(ENGINES)}|{BOARD}",
                         help="for what is counted in cycles, default auto; speed is measured on every engine, or on "
@@ -116,6 +119,15 @@ def _speed_text(rows: list[SpeedRow]) -> str:
                  ("engine", "program", "cycles", "memory requests", "seconds", "processor", "cycles/second", "aim",
                   "instructions/cycle"),
                  lines)
+
+
+def _model_text(rows: list[ModelRow]) -> str:
+    lines = [(row.program, row.executor, f"{row.size} x {row.size}", f"{row.instructions:,}", f"{row.seconds:.2f}",
+              f"{row.per_second:,.0f}", f"{MODEL_AIMS[row.executor]:,}",
+              "" if row.compiling is None else f"{row.compiling:.2f}") for row in rows]
+    return table("Speed of the warp model, by second of processor; compiling: seconds for a kernel that is new",
+                 ("program", "executed", "threads", "warp instructions", "processor", "instructions/second", "aim",
+                  "compiling"), lines)
 
 
 def _cuda_text(rows: list[CudaRow]) -> str:
@@ -209,13 +221,15 @@ def _measure(options: argparse.Namespace, params: SmParams, engine: type[Engine]
         python = options.python or (sys.executable if find_spec("numba") is not None else None)
         figures.report(_CUDA, cuda_rows(params, engine, python), _cuda_text)
         figures.report("cuda_growth", growth_rows(params, GROWTH_LAUNCHES), _growth_text)
+    if _MODEL in wanted:
+        figures.report(_MODEL, model_rows(options.quick), _model_text)
     return figures
 
 
 def _run(options: argparse.Namespace) -> None:
     for name in options.only:
-        if name not in (*_BENCHMARKS, _CUDA):
-            raise CommandError(f"no benchmark {name}; there are {', '.join((*_BENCHMARKS, _CUDA))}")
+        if name not in (*_BENCHMARKS, _CUDA, _MODEL):
+            raise CommandError(f"no benchmark {name}; there are {', '.join((*_BENCHMARKS, _CUDA, _MODEL))}")
     if options.python is not None:
         if _CUDA not in options.only:
             raise CommandError(f"--python goes with the benchmark {_CUDA}")
@@ -248,6 +262,9 @@ def _run(options: argparse.Namespace) -> None:
         print_text(_compile_text(rows))
     elif (board := open_board(options.engine, options.port, options.baud, options.preset)) is not None:
         figures = _measure_board(options, board)
+    elif options.only == [_MODEL]:
+        figures = _Figures()
+        figures.report(_MODEL, model_rows(options.quick), _model_text)
     else:
         figures = _measure(options, MACHINES[options.preset], chosen_engine(options, sys.stderr.write))
     if options.json is not None:

@@ -83,13 +83,13 @@ def _check(options: Options) -> None:
     make_folder(options.folder)
 
 
-def _one(options: Options, engine: str) -> int:
-    """Plays one case."""
+def _one(options: Options, number: int, engine: str) -> int:
+    """Plays the case of this number."""
     from testbench.fuzz.cases import case_of
     from testbench.fuzz.player import Player
 
     params = PRESETS[options.preset]
-    case = case_of(options.seed, options.case, floats=params.floats, doubles=params.doubles)
+    case = case_of(options.seed, number, floats=params.floats, doubles=params.doubles)
     outcome = Player(options.preset, ENGINES[engine]).play(case)
     print_text(f"case          {case.number}, {case.kind.value}\nstatus        {outcome.status}\n"
                f"instructions  {outcome.instructions:,}\ncycles        {outcome.cycles:,}\n")
@@ -143,7 +143,7 @@ def _work(options: Options) -> int:
     _check(options)
     engine = chosen_engine(options).name
     if options.case is not None:
-        return _one(options, engine)
+        return _one(options, options.case, engine)
     path = options.store or Path(f"fuzz-{options.seed}-{options.preset}.sqlite")
     from testbench.fuzz.store import Store
 

@@ -17,9 +17,11 @@ from tempfile import NamedTemporaryFile
 from sim.engine.errors import EngineError
 from sim.support.scratch import scratch, why_unwritable
 
-__all__ = ["cache_folder", "is_on", "is_sealed", "keep", "load", "model_folder", "prepare", "store", "switch", "trim"]
+__all__ = ["VARIABLE", "cache_folder", "is_on", "is_sealed", "keep", "load", "model_folder", "prepare", "store",
+           "switch", "trim"]
 
-_VARIABLE = "WARPSTACK_CACHE"
+VARIABLE = "WARPSTACK_CACHE"
+"""The environment variable that names it."""
 LIMIT_MIB = 1024
 """What the folder holds unless the environment says otherwise."""
 SUFFIXES = (".so", ".json", ".cubin")
@@ -29,7 +31,7 @@ _SEAL = hashlib.sha256().digest_size
 
 def cache_folder() -> Path:
     """Where models are kept."""
-    named = os.environ.get(_VARIABLE)
+    named = os.environ.get(VARIABLE)
     try:
         return Path(named or "~/.cache/warpstack").expanduser()
     except RuntimeError:        # there is no home
@@ -53,8 +55,8 @@ def _instead(folder: Path | str, why: str) -> Path:
     except OSError as error:
         raise EngineError(f"engine compiled: no place for models: {folder}: {why}; nor a temporary folder: "
                           f"{error.strerror or error}") from error
-    os.environ[_VARIABLE] = str(place)      # also of the processes that this one starts
-    print(f"warning: {folder} cannot be written ({why}): models are kept for this run alone; {_VARIABLE} names another "
+    os.environ[VARIABLE] = str(place)      # also of the processes that this one starts
+    print(f"warning: {folder} cannot be written ({why}): models are kept for this run alone; {VARIABLE} names another "
           "folder", file=sys.stderr)
     return place
 

@@ -4,7 +4,7 @@ import ctypes
 import mmap
 import os
 from bisect import bisect_right, insort
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable
 
 from rtl.isa.tokens import LINE_BYTES
 from rtl.params import ADDRESS_BITS
@@ -206,9 +206,9 @@ class Memory:
         return list(zip(self._starts, self._ends, strict=True))
 
     @property
-    def pages(self) -> Mapping[int, bytearray]:
-        """The pages of PAGE_BYTES by number that were written, the last one at the end. They stay where they are as long
-        as :attr:`version` does."""
+    def pages(self) -> dict[int, bytearray]:
+        """The pages of PAGE_BYTES by number that were written, the newest at the end. They stay in place as long as
+        :attr:`version` does."""
         return self._pages
 
     def touch(self, number: int) -> None:

@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 
 import pytest
-from sim.benchmarks.classes import class_table
-from sim.benchmarks.machine import BenchmarkMachine
+from sim.checks.benchmarks.classes import class_table
+from sim.checks.benchmarks.machine import BenchmarkMachine
 
 from rtl.params import PRESETS
 from sim.engine import CompiledEngine

@@ -249,8 +249,8 @@ def test_a_run_on_the_model_shows_where_its_warps_are(listening, tmp_path, monke
         signal.raise_signal(signal.SIGINT)
         return honest(self, count // 1000)
 
-    honest = run.Machine.run
-    monkeypatch.setattr(run.Machine, "run", step)
+    honest = run.WarpModel.run
+    monkeypatch.setattr(run.WarpModel, "run", step)
     assert run.main() == 130
     printed = capsys.readouterr()
     assert printed.err == "python -m sim.run: interrupted after 10 instructions\n"

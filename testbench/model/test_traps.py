@@ -356,7 +356,7 @@ def test_what_is_wrong_is_kept_until_the_host_clears_it():
 
 def follower(launch: Launch) -> WarpModel:
     machine = WarpModel(launch, warps=4, follows=True)
-    (cta,) = machine._grid()
+    cta = machine.make_cta(0)
     machine.start(cta, range(launch.warps))
     return machine
 

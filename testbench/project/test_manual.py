@@ -264,4 +264,5 @@ def test_the_version_is_the_same_everywhere():
     cited_on = cited.pop("date-released")
     assert cited == {"version": project["version"], "license": project["license"]["text"]}
     newest = re.search(r"^## \[(.+)\] - (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest is not None
     assert newest.groups() == (project["version"], cited_on)

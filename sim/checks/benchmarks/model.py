@@ -2,18 +2,20 @@
 that is new takes to compile."""
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from tempfile import TemporaryDirectory
-from time import perf_counter
+from time import process_time
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from sim.api import Machine
+from sim.engine import cache
 from sim.model.warp import native
+from sim.model.warp.native.executor import compiled
+from sim.model.warp.native.library import Functions
 
 __all__ = ["MODEL_AIMS", "ModelRow", "model_rows"]
 
@@ -101,14 +103,16 @@ END:
 """
 _PROGRAMS: Mapping[str, str] = MappingProxyType({
     "matrix product, shared memory": _TILED, "matrix product": _NAIVE, "Collatz, divergent": _COLLATZ})
-_SIZES = {_COMPILED: 512, _ALONE: 32}
-_QUICK_SIZES = {_COMPILED: 128, _ALONE: 16}
+_SIZES = {_COMPILED: 512, _ALONE: 64}
+_COMPILED_SIZE = 64
+"""Enough for a program to be compiled."""
+_QUICK_SIZES = {_COMPILED: 128, _ALONE: 32}
 
 
 @dataclass(frozen=True)
 class ModelRow:
-    """A program of ``size`` by ``size`` threads, what executed it, and how fast: warp instructions, and seconds of which
-    ``compiling`` is what a first run takes more."""
+    """A program of ``size`` by ``size`` threads, what executed it, and how fast: warp instructions, and seconds of the
+    processor; ``compiling`` are those for which a compiler works where nothing of it was kept."""
 
     program: str
     executor: str
@@ -128,42 +132,51 @@ class ModelRow:
 
 
 def _run(machine: Machine, text: str, size: int) -> tuple[int, float]:
-    """Warp instructions and seconds of a program. AssertionError when a matrix product is wrong."""
+    """Warp instructions of a program, and seconds of this processor. AssertionError when a matrix product is wrong."""
     kernel = machine.load(text)
     numbers = np.random.default_rng(size)
     a, b = (numbers.integers(-8, 9, (size, size)).astype(np.float32) for _ in range(2))
     c = np.zeros((size, size), np.float32)
-    begin = perf_counter()
+    begin = process_time()
     run = kernel(a, b, c, size, grid=(size // _SIDE, size // _SIDE), block=(_SIDE, _SIDE), limit=_LIMIT)
-    seconds = perf_counter() - begin
+    seconds = process_time() - begin
     assert run.status == "ok", run.report
-    if text is not _COLLATZ:
-        assert (c == a @ b).all(), "the matrix product is wrong"
+    assert text is _COLLATZ or (c == a @ b).all(), "the matrix product is wrong"
     return run.instructions, seconds
 
 
-@contextmanager
-def _executor(name: str) -> Iterator[None]:
-    was = native.is_on()
-    native.switch(name == _COMPILED)
+def _compiling(text: str) -> float:
+    """Seconds of processor that a program takes to compile where nothing of it was kept; the core is."""
+    shared = compiled()
+    functions, shared.functions = shared.functions, Functions()
+    kept = os.environ.get(cache.VARIABLE)
     try:
-        yield
+        with TemporaryDirectory() as folder:
+            os.environ[cache.VARIABLE] = folder
+            before = shared.seconds
+            _run(Machine(_PRESET, engine="model"), text, _COMPILED_SIZE)
+            return shared.seconds - before
     finally:
-        native.switch(was)
+        shared.functions = functions
+        if kept is None:
+            os.environ.pop(cache.VARIABLE, None)
+        else:
+            os.environ[cache.VARIABLE] = kept
 
 
-def model_rows(quick: bool = False, sizes: Mapping[str, int] | None = None) -> list[ModelRow]:
+def model_rows(quick: bool = False) -> list[ModelRow]:
     """A row for every program and executor; of what is compiled where there is a compiler."""
-    sizes = sizes or (_QUICK_SIZES if quick else _SIZES)
-    rows = []
-    for executor, size in sizes.items():
-        with _executor(executor):
+    was, rows = native.is_on(), []
+    try:
+        for executor, size in (_QUICK_SIZES if quick else _SIZES).items():
+            native.switch(executor == _COMPILED)
             if executor == _COMPILED and not native.is_available():
                 continue
             for name, text in _PROGRAMS.items():
-                machine, compiling = Machine(_PRESET, engine="model"), None
-                if executor == _COMPILED:
-                    compiling = native.compiling_seconds(lambda machine=machine, text=text: _run(machine, text, _SIDE * 4))
-                instructions, seconds = _run(machine, text, size)
+                compiling = _compiling(text) if executor == _COMPILED else None
+                _run(Machine(_PRESET, engine="model"), text, _COMPILED_SIZE if executor == _COMPILED else _SIDE)
+                instructions, seconds = _run(Machine(_PRESET, engine="model"), text, size)
                 rows.append(ModelRow(name, executor, size, instructions, seconds, compiling))
+    finally:
+        native.switch(was)
     return rows

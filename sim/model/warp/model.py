@@ -24,7 +24,7 @@ from .bounds import Bounds
 from .decode import WarpInstruction, decode
 from .error_status import ErrorLog, ErrorStatus
 from .faults import WarpFaultError, memory_faults
-from .native.executor import THRESHOLD, Executor, executor_for
+from .native.executor import Executor, executor_for, threshold_of
 from .retirement import Retirement
 from .state import Cta, Warp
 from .traps import Traps
@@ -118,6 +118,7 @@ class WarpModel:
         self.next_cta = 0
         self._executor: Executor | None = None
         self._may_compile = order is None and not follows
+        self._threshold = threshold_of(launch)
         self._start_ctas()
 
     def make_cta(self, number: int) -> Cta:
@@ -320,7 +321,7 @@ class WarpModel:
         """
         end = None if max_instructions is None else self.instructions + max_instructions
         while end is None or self.instructions < end:
-            if self._may_compile and self.instructions >= THRESHOLD:
+            if self._may_compile and self.instructions >= self._threshold:
                 self._run_compiled(end)
                 if end is not None and self.instructions >= end:
                     break

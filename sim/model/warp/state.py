@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +81,7 @@ class Cta:
 
     def __init__(self, index: tuple[int, int, int], launch: Launch) -> None:
         self.index = index
-        self.shared = bytearray(launch.shared)
+        self.shared: bytearray | memoryview = bytearray(launch.shared)
         self.warps: list[Warp] = []
         self.barriers = [Barrier() for _ in range(SYNCALL_BARRIER + 1)]
         self.keeps_reference = False
@@ -117,7 +118,6 @@ class Warp:
         trap: What brought it there, and what it waits for.
         barrier: The barrier that it waits at; SYNCALL_BARRIER at BAR.SYNCALL.
         reduction: The last result of BAR.RED or BAR.SCAN.
-        thread_index (array, 3 by 32): x, y and z of every thread in the block.
         terminated: It has ended.
     """
 
@@ -128,12 +128,10 @@ class Warp:
         self.cta = cta
         self.local_size = launch.local
         self.pc = launch.entry
-        self.thread_index = thread_index(launch, number)
+        self._launch = launch
         created = created_threads(launch, number)
         self.masks = WarpMasks(active=created, killed=ALL_THREADS & ~created)
         self.registers = np.zeros((_REGISTERS, WARP_THREADS), np.uint32)
-        self.rows: Sequence[Words] = list(self.registers)
-        self.rows[RZ].flags.writeable = False
         self.predicates = [0] * PT + [TRUE_PREDICATE]
         self.condition = Condition()
         self.stack = CallReturnStack(launch.memory, launch.crs, 0, stack_tokens)
@@ -146,6 +144,23 @@ class Warp:
         self.barrier: int | None = None
         self.reduction = 0
         self.terminated = False
+
+    @cached_property
+    def rows(self) -> Sequence[Words]:
+        """The registers one by one; RZ's cannot be written."""
+        rows = list(self.registers)
+        rows[RZ].flags.writeable = False
+        return rows
+
+    def share_registers(self, registers: NDArray[np.uint32]) -> None:
+        """Has its registers somewhere else, as they are there."""
+        self.registers = registers
+        self.__dict__.pop("rows", None)
+
+    @cached_property
+    def thread_index(self) -> NDArray[np.intp]:
+        """X, y and z of every thread in the block: 3 by 32."""
+        return thread_index(self._launch, self.number)
 
     @property
     def local_base(self) -> int:

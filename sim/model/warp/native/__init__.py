@@ -36,6 +36,7 @@ translation     from an instruction to a shape, and to C
 library         compiler, cache, addresses of functions
 instructions    from a word to what the core needs
 state, memory   the core's structures, and the launch's memory as it sees it
+protocol        what the executor sees of the model
 executor        runs a machine: what is compiled when, and what the model does
 ==============  ======================================================================
 

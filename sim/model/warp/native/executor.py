@@ -4,7 +4,6 @@ import ctypes
 import os
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from rtl.isa.syntax import PT, RZ
 from rtl.isa.table import find
 from rtl.isa.tokens import TOKEN_BYTES, TOKENS_PER_LINE, TRAP_RESERVE, TokenKind
 from sim.engine.errors import EngineError
+from sim.launch import Launch
 
 from ..retirement import StackToken, WarpMasks
 from ..state import Arrival, Cta, Warp, created_threads
@@ -22,8 +22,10 @@ from ..vector.lanes import Condition
 from . import library, state
 from .instructions import CTA_INSTRUCTIONS, CoreFunctions, Decoder, Plan
 from .memory import HostMemory
+from .protocol import Model
 
-__all__ = ["Compiled", "Executor", "compiled", "executor_for", "is_available", "is_on", "switch"]
+__all__ = ["Compiled", "Executor", "compiled", "executor_for", "is_available", "is_on", "switch",
+           "threshold_of"]
 
 SWITCH = "WARPSTACK_COMPILED_MODEL"
 """The environment variable that turns compiled instructions off: ``0``."""
@@ -54,7 +56,8 @@ def is_on() -> bool:
 
 class Compiled:
     """What all executors of this process share. ``misses`` counts instructions for which ``wanted`` functions, text by
-    name, are still to be compiled."""
+    name, are still to be compiled. ``seconds``: of processor, those of the compiler among them, that were spent on
+    that."""
 
     def __init__(self) -> None:
         self.library = library.core_library()
@@ -63,6 +66,7 @@ class Compiled:
         self.functions = library.Functions()
         self.wanted: dict[str, str] = {}
         self.misses = 0
+        self.seconds = 0.0
 
     def want(self, texts: dict[str, str]) -> None:
         """Loads functions that were compiled earlier; the others are wanted from now on."""
@@ -72,7 +76,10 @@ class Compiled:
     def compile(self) -> None:
         """Compiles all that is wanted."""
         wanted, self.wanted, self.misses = self.wanted, {}, 0
-        self.functions.compile(wanted)
+        before = sum(os.times()[:4])
+        if wanted:
+            self.functions.compile(wanted)
+        self.seconds += sum(os.times()[:4]) - before
 
 
 @cache
@@ -93,19 +100,34 @@ def is_available() -> bool:
     return True
 
 
-def executor_for(machine: Any) -> "Executor | None":
+def threshold_of(launch: Launch) -> int:
+    """Instructions of a launch that the model executes before it is compiled: none where the kernel has been before."""
+    return 0 if _key_of(launch) in _seen else THRESHOLD
+
+
+def _key_of(launch: Launch) -> tuple[object, ...]:
+    """What tells a kernel from another one, most often: it may be compiled too early, no more."""
+    return launch.kernel.name, launch.program_base, launch.program_size, launch.entry
+
+
+_seen: set[tuple[object, ...]] = set()
+"""Kernels that have been compiled in this process."""
+
+
+def executor_for(machine: Model) -> "Executor | None":
     """What runs a machine; None where it is run by the model alone: without a compiler, or with more warps or tokens
     than the core has room for."""
     if machine.slots > state.SLOTS or machine.stack_tokens > _MOST_TOKENS_ON_CHIP or not is_on() or not is_available():
         return None
+    _seen.add(_key_of(machine.launch))
     return Executor(machine, compiled())
 
 
 class Executor:
     """Runs the warps of one machine.
 
-    While it runs, warps, barriers and CTAs are in the structures of the core, and the objects of the model are not up to
-    date; registers and memory are the same for both. An instruction that the core leaves to the model is executed by it
+    While it runs, warps, barriers and CTAs are in the structures of the core, and the model's objects are out of date;
+    registers and memory are the same for both. An instruction that the core leaves to the model is executed by it
     after the warp's state has been taken over, and of barriers that of its CTA; once something has to do with errors or
     traps, all is taken over and the model goes on alone.
 
@@ -115,7 +137,7 @@ class Executor:
         eager: Whether functions are compiled as soon as an instruction wants them.
     """
 
-    def __init__(self, machine: Any, shared: Compiled, eager: bool = False) -> None:
+    def __init__(self, machine: Model, shared: Compiled, eager: bool = False) -> None:
         self._machine, self._compiled, self._eager = machine, shared, eager
         launch, slots = machine.launch, machine.slots
         self._registers = np.zeros((slots, state.ROWS, state.LANES), np.uint32)
@@ -359,9 +381,7 @@ class Executor:
 
     def _share_registers(self, warp: Warp) -> None:
         """Has a warp's registers in the core's memory."""
-        warp.registers = self._registers[warp.slot, :RZ + 1]
-        warp.rows = list(warp.registers)
-        warp.rows[RZ].flags.writeable = False
+        warp.share_registers(self._registers[warp.slot, :RZ + 1])
 
     def _barriers_out(self, number: int) -> None:
         """Brings the barriers of a CTA up to date, and who of it lives. Its warps are."""

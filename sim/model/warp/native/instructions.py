@@ -3,7 +3,7 @@
 import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import lru_cache
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from rtl.params import WARP_THREADS
 
 from ..action import Core, constant_address
 from ..compute import compute_action, constant_word
-from ..decode import decode
+from ..decode import WarpInstruction, decode
 from ..faults import WarpFaultError
 from ..flow import target_of
 from ..retirement import Retirement, WarpMasks
@@ -37,6 +37,7 @@ from ..transfer import TESTING_SWAPS, WIDE_SWAPS, thread_addresses
 from ..unwind import DISABLED_BY
 from ..vector.operations import OPERATIONS
 from ..vector.single import float_sums
+from .protocol import Model
 from .state import DISABLED, ROWS, Op
 from .translation import CONSTANT, Slot, function_of, immediate_fields, shape_of
 
@@ -79,8 +80,8 @@ class CoreFunctions:
 class Plan:
     """An instruction as the core executes it.
 
-    ``op``: what it needs. ``functions``: texts of the functions that are to be compiled before, by name: ``function`` is
-    the name of its own one and ``helper`` that of one that it calls, empty where there is none. ``uniform`` keeps what
+    ``op``: what it needs. ``functions``: texts of the functions that it is compiled from, by name: ``function`` is the
+    name of its own one and ``helper`` that of one that it calls, empty where there is none. ``uniform`` keeps what
     ``op`` points at.
     """
 
@@ -91,19 +92,14 @@ class Plan:
     uniform: np.ndarray | None = None
 
 
-class _Unsupported(Exception):
+class _UnsupportedError(Exception):
     """The model executes this instruction."""
 
 
-class _Place(Protocol):
-    """What a special register depends on."""
-
-    slot: int
-    thread_index: np.ndarray
-
-
 @dataclass
-class _Thread:
+class _Place:
+    """Of a warp, what special registers depend on."""
+
     slot: int
     thread_index: np.ndarray
 
@@ -141,10 +137,15 @@ class _Rows:
         return np.repeat(np.array(self.uniform, np.uint32), WARP_THREADS)
 
 
+@lru_cache(1 << 14)
+def _decoded(word: int, registers: int, floats: bool, doubles: bool) -> tuple[WarpInstruction, Form | None]:
+    return decode(word, registers, floats, doubles), find(word)
+
+
 class Decoder:
     """Makes plans for the instructions of a machine."""
 
-    def __init__(self, machine: Any, core: CoreFunctions) -> None:
+    def __init__(self, machine: Model, core: CoreFunctions) -> None:
         self._machine = machine
         self._core = core
         self._special: dict[int, np.ndarray] = {}
@@ -152,15 +153,14 @@ class Decoder:
     def plan(self, word: int, address: int) -> Plan | None:
         """How the core executes a word at an address; None: it does not."""
         launch = self._machine.launch
-        instruction = decode(word, launch.registers, launch.floats, launch.doubles)
-        form = find(word)
+        instruction, form = _decoded(word, launch.registers, launch.floats, launch.doubles)
         if instruction.error is not WarpError.NONE or form is None:
             return None
         op = Op(guard=instruction.guard, guard_flip=instruction.guard_flip,
                 has_test=instruction.test != ConditionCode.T.value, truth=TRUTH[instruction.test])
         try:
             return self._made(form, form.values(word), op, address)
-        except (_Unsupported, WarpFaultError):
+        except (_UnsupportedError, WarpFaultError):
             return None
 
     def _made(self, form: Form, values: Values, op: Op, address: int) -> Plan:
@@ -200,7 +200,7 @@ class Decoder:
             ShuffleMode(values["mode"])
         shape = shape_of(maker, form, values)
         if shape is None or len(shape.rows) > len(op.rows) or len(shape.predicates) > len(op.predicates):
-            raise _Unsupported
+            raise _UnsupportedError
         rows, immediates = _Rows(op), immediate_fields(form)
         for slot in shape.rows:
             if slot.name == CONSTANT:
@@ -231,7 +231,7 @@ class Decoder:
         number = values["special"]
         rows.add_written(values["Rd"])
         if number in _LIVE:
-            raise _Unsupported
+            raise _UnsupportedError
         if number in _AXES:
             op.function, op.a = self._core.others["cta_index"], _AXES.index(number)
             return None
@@ -247,9 +247,10 @@ class Decoder:
     def _special_rows(self, number: int) -> np.ndarray:
         """What a special register reads, by slot and by number of the warp, which are never both asked for."""
         machine, read = self._machine, special_register(number)
+        by_slot = number == SpecialRegister.VIRTID
         return np.concatenate([
-            read(machine, _Thread(place, thread_index(machine.launch, place)))      # type: ignore[arg-type]
-            for place in range(machine.slots)]).astype(np.uint32)
+            read(machine, _Place(place, thread_index(machine.launch, place)))      # type: ignore[arg-type]
+            for place in range(machine.slots if by_slot else machine.launch.warps)]).astype(np.uint32)
 
     def _address(self, form: Form, values: Values, op: Op, rows: _Rows) -> None:
         """Rows 0 and 1."""
@@ -306,7 +307,7 @@ class Decoder:
             if kind is AtomicType.F32:
                 op.d, helper = _ADDS_FLOATS, function_of(float_sums)
             elif kind is AtomicType.U128 or operation is AtomicOperation.SAFEADD:
-                raise _Unsupported
+                raise _UnsupportedError
             sources = (values["Rd" if form.name == "RED" else "Rb"], RZ)
             result = RZ if form.name == "RED" else values["Rd"]
         for source in sources:
@@ -324,7 +325,7 @@ class Decoder:
             op.predicates[0] = _DISCARDED_PREDICATE if values["Pd"] == PT else values["Pd"]
             return
         if form.name != "BAR" or BarrierMode(values["mode"]) is BarrierMode.SYNCALL:
-            raise _Unsupported
+            raise _UnsupportedError
         op.function, op.a = self._core.others["barrier"], values["mode"]
         for key in "ab":
             operand = form.operands[key]
@@ -362,7 +363,7 @@ class Decoder:
             else:
                 op.number = values["target"]
         else:
-            raise _Unsupported
+            raise _UnsupportedError
 
     def _target(self, form: Form, values: Values, address: int, checked: bool = True) -> int:
         """A target that is the same for all threads, and always."""
@@ -371,5 +372,5 @@ class Decoder:
         locate: Callable[[Core, Retirement, int], int] = target_of(form, values)
         target = locate(self._machine, record, 0)
         if checked and target % 8:
-            raise _Unsupported
+            raise _UnsupportedError
         return target

@@ -1,7 +1,7 @@
 """C that is compiled, kept by content, and loaded: the core, and libraries of translated instructions.
 
 The compiler is that of the compiled engine (:mod:`sim.engine.build`), the folder that of its models
-(:mod:`sim.engine.cache`). Beside every library that holds functions lies a record for each of them, by the digest of its
+(:mod:`sim.engine.cache`). Beside every library that holds functions is a record for each of them, by the digest of its
 text and of all that it was made with, so that a later run finds the functions of other kernels too.
 """
 

@@ -42,7 +42,7 @@ class HostMemory:
         if memory.version != self._version:
             self._map()
         elif (count := len(memory.pages)) != self._known:
-            for number in islice(reversed(memory.pages), count - self._known):      # type: ignore[call-overload]
+            for number in islice(reversed(memory.pages), count - self._known):
                 self._add(number, memory.pages[number])
             self._known = count
 

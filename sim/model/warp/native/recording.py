@@ -206,7 +206,7 @@ class Vector(np.lib.mixins.NDArrayOperatorsMixin):
         return self
 
     def fused(self, factor: "Vector", addend: Any, rounding: FloatRounding) -> "Vector":
-        """This number times a factor plus an addend, in double precision, rounded once: IEEE 754's operation."""
+        """Multiplied by a factor, plus an addend, in double precision and rounded once: IEEE 754's operation."""
         arguments = tuple(as_vector(number, np.dtype(np.float64)) for number in (self, factor, addend))
         text = "__builtin_fma({0}, {1}, {2})"
         if rounding is not FloatRounding.RN:
@@ -240,7 +240,8 @@ def _where(condition: Any, first: Any, second: Any) -> Any:
     test = as_vector(condition) if not isinstance(condition, bool) else as_vector(condition, _BOOL)
     if test.dtype != _BOOL:
         test = _cast(test, _BOOL)
-    plain = [type(value)(0) if isinstance(value, (int, float)) else np.zeros(1, value.dtype) for value in (first, second)]
+    plain = [type(value)(0) if isinstance(value, (int, float)) else np.zeros(1, value.dtype)
+             for value in (first, second)]
     dtype = np.where(np.zeros(1, np.bool_), *plain).dtype
     return Vector(Node("vector", "({0} ? {1} : {2})", dtype, (test, as_vector(first, dtype), as_vector(second, dtype))))
 

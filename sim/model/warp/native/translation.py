@@ -5,7 +5,7 @@ Instructions that differ in registers, predicates, immediates and constants alon
 one.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -20,7 +20,7 @@ from ..action import Maker
 from ..vector.lanes import Condition
 from .recording import Mask, Node, Scalar, UnrecordableError, Vector, as_mask, as_vector, c_type, literal
 
-__all__ = ["CONSTANT", "Shape", "Slot", "function_of", "immediate_fields", "shape_of", "shape_key"]
+__all__ = ["CONSTANT", "Shape", "Slot", "function_of", "immediate_fields", "shape_key", "shape_of"]
 
 CONSTANT = "constant"
 """The name of a constant operand among what an instruction reads."""
@@ -166,7 +166,7 @@ def _recorded(make: Maker, form: Form, values: Values) -> _Warp:
     for number, (name, written) in enumerate(predicates.items()):
         stand_ins[name] = PT if written and values[name] == PT else _FIRST_PREDICATE + number
     stand_ins |= {name: Scalar(name) for name in immediates}
-    stand_ins |= {name: _OFFSET for name in constants}
+    stand_ins |= dict.fromkeys(constants, _OFFSET)
     warp = _Warp(tuple(registers), tuple(predicates))
     action: Callable[..., None] = make(form, stand_ins)
     action(_Core(), warp, _THREADS, None)
@@ -244,7 +244,8 @@ class _Writer:
             elif node.kind == "reduce":
                 name = self._names[node] = f"m{len(self._names)}"
                 self._lines.append(f"u32 {name} = 0;")
-                self._lines.append(f"for (int i = 0; i < LANES; i++) {name} |= (u32){self._stored[node.arguments[0]]}[i] << i;")
+                value = self._stored[node.arguments[0]]
+                self._lines.append(f"for (int i = 0; i < LANES; i++) {name} |= (u32){value}[i] << i;")
             else:
                 arguments = [self.mask(argument) for argument in node.arguments]
                 name = self._names[node] = f"m{len(self._names)}"
@@ -319,7 +320,8 @@ class _Writer:
             visit(node)
         for stage in range(max((self.stage(node) for node in roots), default=0) + 1):
             self.loop(stage, [node for node in wanted if self.stage(node) == stage])
-        masks = [(self.mask_place(name, True), self.mask(value), self.mask(threads)) for name, value, threads in warp.masks]
+        masks = [(self.mask_place(name, True), self.mask(value), self.mask(threads))
+                 for name, value, threads in warp.masks]
         for name, value, threads in warp.written:
             where = f"w->registers + LANES * op->rows[{self.row(name, True)}]"
             self._lines.append(f"write_row({where}, {self._stored[value]}, {self.mask(threads)});")

@@ -15,7 +15,8 @@ from rtl.isa.syntax import Values
 from .comparison import set_predicates, set_register
 from .lanes import Bools, Outcome, Sources, Words, bools_of, mask_of, uniform
 
-__all__ = ["fadd", "fchk", "fcmp", "ffma", "float_sum", "float_sums", "fmnmx", "fmul", "fset", "fsetp", "fswzadd", "related"]
+__all__ = ["fadd", "fchk", "fcmp", "ffma", "float_sum", "float_sums", "fmnmx", "fmul", "fset", "fsetp", "fswzadd",
+           "related"]
 
 _SIGN, _MAGNITUDE, _INFINITY = np.uint32(0x8000_0000), np.uint32(0x7FFF_FFFF), np.uint32(0x7F80_0000)
 _NAN, _ONE, _SMALLEST = np.uint32(0x7FFF_FFFF), np.uint32(0x3F80_0000), np.uint32(0x0080_0000)

@@ -1,0 +1,44 @@
+"""What an executor sees of the warp model."""
+
+from typing import Protocol
+
+from ..action import Core
+from ..retirement import Retirement
+from ..state import Cta, Warp
+
+__all__ = ["Model"]
+
+
+class Model(Core, Protocol):
+    """The warp model, as :class:`~sim.model.warp.model.WarpModel` documents it."""
+
+    warps: list[Warp | None]
+    instructions: int
+    report_mask: int
+    stack_tokens: int
+    banks: dict[int, bytes]
+    local_memory: int
+    cta_count: int
+    next_cta: int
+    last_slot: int
+
+    @property
+    def live(self) -> list[Warp]:
+        """The warps that have not ended."""
+        ...
+
+    def make_cta(self, number: int) -> Cta:
+        """A CTA of the launch by its number in the order in which they start."""
+        ...
+
+    def number_of(self, cta: Cta) -> int:
+        """The number of a CTA in the order in which they start."""
+        ...
+
+    def execute(self, warp: Warp) -> tuple[Retirement, str, int]:
+        """Does what the next instruction of a warp does by itself."""
+        ...
+
+    def complete(self, warp: Warp, record: Retirement, detail: str, following: int) -> None:
+        """Does what follows from an instruction, whatever it was."""
+        ...

@@ -12,9 +12,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Machine", "SmParams"]
 
-if sys.argv[:1] == ["-m"]:      # that is what it is while ``python -m`` imports the package of a module
-    if sys.version_info < (3, 11):      # noqa: UP036
-        sys.exit(f"this project needs Python 3.11 or newer, this is {sys.version_info[0]}.{sys.version_info[1]}")
+if sys.argv[:1] == ["-m"]:  # that is what it is while ``python -m`` imports the package of a module
+    if sys.version_info < (3, 11):  # noqa: UP036
+        sys.exit(
+            f"this project needs Python 3.11 or newer, this is {sys.version_info[0]}.{sys.version_info[1]}"
+        )
 
     from sim.support.entry import begin
 

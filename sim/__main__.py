@@ -10,12 +10,26 @@ from sim.support.entry import begin
 __all__ = ["COMMANDS", "main"]
 
 COMMANDS = {
-    "run": "sim.run", "cuda": "sim.cuda.command", "debug": "sim.debug", "run_tb": "sim.run_tb",
-    "profile": "sim.profile", "bench": "sim.bench", "ptx": "sim.ptx", "asm": "sim.asm", "dis": "sim.dis",
-    "demo": "sim.demo.command", "fpga": "sim.fpga.command", "board": "sim.board.__main__", "prove": "sim.prove",
-    "fuzz": "sim.fuzz", "mutate": "sim.mutate",
-    "waves": "sim.waves.__main__", "picture": "sim.waves.picture", "sequence": "sim.waves.sequence",
-    "manual": "sim.manual"}
+    "run": "sim.run",
+    "cuda": "sim.cuda.command",
+    "debug": "sim.debug",
+    "run_tb": "sim.run_tb",
+    "profile": "sim.profile",
+    "bench": "sim.bench",
+    "ptx": "sim.ptx",
+    "asm": "sim.asm",
+    "dis": "sim.dis",
+    "demo": "sim.demo.command",
+    "fpga": "sim.fpga.command",
+    "board": "sim.board.__main__",
+    "prove": "sim.prove",
+    "fuzz": "sim.fuzz",
+    "mutate": "sim.mutate",
+    "waves": "sim.waves.__main__",
+    "picture": "sim.waves.picture",
+    "sequence": "sim.waves.sequence",
+    "manual": "sim.manual",
+}
 """Command -> the module whose ``main`` it is."""
 
 

@@ -44,14 +44,31 @@ from sim.model.warp.model import WarpModel
 from sim.model.warp.retirement import Retirement
 from sim.model.warp.state import Warp
 from sim.report.output import output_of
-from sim.runner import HardwareRunner, MachineError, ModelRunner, Outcome, Runner, outcome_of_model, run_model
+from sim.runner import (
+    HardwareRunner,
+    MachineError,
+    ModelRunner,
+    Outcome,
+    Runner,
+    outcome_of_model,
+    run_model,
+)
 from sim.toolchain.module import Kernel as Entry
 from sim.toolchain.module import Module, Parameter, ProgramError
 from sim.toolchain.runtime.supply import supplied
 from sim.toolchain.spelling import spell
 from sim.waves.picture import Row, draw
 
-__all__ = ["DeviceArray", "DifferenceError", "Kernel", "Machine", "Picture", "Run", "Session", "WarpView"]
+__all__ = [
+    "DeviceArray",
+    "DifferenceError",
+    "Kernel",
+    "Machine",
+    "Picture",
+    "Run",
+    "Session",
+    "WarpView",
+]
 
 _LIMIT = 10_000_000
 _KINDS = {"__global__": ".cu", ".version": ".ptx", ".kernel": ".sass"}
@@ -126,7 +143,9 @@ class Machine:
         check: Whether every instruction is compared with the warp model; DifferenceError at the first that differs.
     """
 
-    def __init__(self, preset: str | SmParams = "default", *, engine: str = "auto", check: bool = False) -> None:
+    def __init__(
+        self, preset: str | SmParams = "default", *, engine: str = "auto", check: bool = False
+    ) -> None:
         if isinstance(preset, str) and preset not in PRESETS:
             raise ValueError(f"no preset {preset}: there are {', '.join(PRESETS)}")
         self.params = PRESETS[preset] if isinstance(preset, str) else preset
@@ -196,7 +215,12 @@ class DeviceArray:
         content = np.ascontiguousarray(values).reshape(np.shape(values))
         if content.dtype.hasobject or content.dtype.kind not in _ARRAY_KINDS:
             raise ProgramError(f"an array of {content.dtype} has no place in a machine's memory")
-        self.machine, self.shape, self.dtype, self.nbytes = machine, content.shape, content.dtype, content.nbytes
+        self.machine, self.shape, self.dtype, self.nbytes = (
+            machine,
+            content.shape,
+            content.dtype,
+            content.nbytes,
+        )
         memory = machine.memory
         self.address = memory.allocate(memory.free_name("array"), self.nbytes)
         self._kept = machine.keep(self, partial(memory.free, self.address))
@@ -229,8 +253,10 @@ class DeviceArray:
         try:
             content[...] = values
         except (TypeError, ValueError) as error:
-            raise ProgramError(f"an array of shape {self.shape} and type {self.dtype} can't have these values: "
-                               f"{error}") from None
+            raise ProgramError(
+                f"an array of shape {self.shape} and type {self.dtype} can't have these values: "
+                f"{error}"
+            ) from None
         self.machine.memory.write(self.address, content.tobytes())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -268,9 +294,16 @@ class Kernel:
         self._parameters = sorted(entry.parameters, key=lambda one: one.ordinal)
         self.sizes = tuple(one.size for one in self._parameters)
 
-    def __call__(self, *arguments: Any, grid: _Dimensions = 1, block: _Dimensions = 32, shared: int = 0,
-                 vcd: str | Path | None = None, limit: int = _LIMIT,
-                 progress: Callable[[int], object] = lambda cycles: None) -> Run:
+    def __call__(
+        self,
+        *arguments: Any,
+        grid: _Dimensions = 1,
+        block: _Dimensions = 32,
+        shared: int = 0,
+        vcd: str | Path | None = None,
+        limit: int = _LIMIT,
+        progress: Callable[[int], object] = lambda cycles: None,
+    ) -> Run:
         """Runs the kernel to its end; then arrays have what it has left in them, but for those that can't be written.
 
         Parameters:
@@ -292,7 +325,9 @@ class Kernel:
             _take_back(arguments, launch, memory)
         return _run_of(outcome, output.text, path, timed=self._machine.has_time)
 
-    def start(self, *arguments: Any, grid: _Dimensions = 1, block: _Dimensions = 32, shared: int = 0) -> "Session":
+    def start(
+        self, *arguments: Any, grid: _Dimensions = 1, block: _Dimensions = 32, shared: int = 0
+    ) -> "Session":
         """Starts the kernel on the warp model, to go step by step: what the hardware is compared with, instruction by
         instruction. It works on a copy of the machine's memory; arrays have what it has left there when it has ended.
         """
@@ -301,34 +336,58 @@ class Kernel:
         return Session(own, arguments, self._machine.params)
 
     @contextmanager
-    def _launched(self, arguments: Sequence[Any], grid: _Dimensions, block: _Dimensions,
-                  shared: int) -> Iterator[Launch]:
+    def _launched(
+        self, arguments: Sequence[Any], grid: _Dimensions, block: _Dimensions, shared: int
+    ) -> Iterator[Launch]:
         """The launch, while its numpy arrays are in the machine's memory."""
         if len(arguments) != len(self.sizes):
-            raise ProgramError(f"kernel {self.name} takes {len(self.sizes)} arguments, not {len(arguments)}")
-        given = [_argument(value, parameter, self._machine)
-                 for value, parameter in zip(arguments, self._parameters, strict=True)]
+            raise ProgramError(
+                f"kernel {self.name} takes {len(self.sizes)} arguments, not {len(arguments)}"
+            )
+        given = [
+            _argument(value, parameter, self._machine)
+            for value, parameter in zip(arguments, self._parameters, strict=True)
+        ]
         memory, program = self._machine.memory, self._placed.module.name
         before = set(memory.regions)
         try:
             found = place_buffers(given, memory, program)
-            buffers = {one: (memory.regions[one][0], len(buffer.content)) for one, buffer in found.items()}
+            buffers = {
+                one: (memory.regions[one][0], len(buffer.content)) for one, buffer in found.items()
+            }
             types = {one: buffer.type for one, buffer in found.items() if buffer.type is not None}
             for number, value in enumerate(arguments):
                 if isinstance(value, DeviceArray):
                     buffers[_buffer_name(number)] = value.address, value.nbytes
                     if (kind := _type_name(value.dtype)) is not None:
                         types[_buffer_name(number)] = kind
-            parameters = parameter_block(given, self._parameters, {one: base for one, (base, _) in buffers.items()},
-                                         f"{program}: kernel {self.name}")
-            ordered = {one: buffers[one] for one in map(_buffer_name, range(len(arguments))) if one in buffers}
-            launch = self._placed.launch(self._entry, parameters, grid=_three(grid), block=_three(block),
-                                         dynamic_shared=shared, buffers=ordered, types=types)
+            parameters = parameter_block(
+                given,
+                self._parameters,
+                {one: base for one, (base, _) in buffers.items()},
+                f"{program}: kernel {self.name}",
+            )
+            ordered = {
+                one: buffers[one]
+                for one in map(_buffer_name, range(len(arguments)))
+                if one in buffers
+            }
+            launch = self._placed.launch(
+                self._entry,
+                parameters,
+                grid=_three(grid),
+                block=_three(block),
+                dynamic_shared=shared,
+                buffers=ordered,
+                types=types,
+            )
             if (why := lacking(launch, self._machine.params)) is not None:
                 raise ProgramError(f"{why[0]}, the machine ({self._machine.name}) has {why[1]}")
             yield launch.on(self._machine.params)
         finally:
-            for one in [one for one in memory.regions if one not in before and one.startswith(_BUFFER)]:
+            for one in [
+                one for one in memory.regions if one not in before and one.startswith(_BUFFER)
+            ]:
                 memory.free(memory.regions[one][0])
 
 
@@ -369,7 +428,10 @@ class WarpView:
     @property
     def predicates(self) -> np.ndarray[Any, Any]:
         """P0 to P6: bool, 7 by 32."""
-        return np.array([[mask >> thread & 1 for thread in range(32)] for mask in self._warp.predicates[:PT]], bool)
+        return np.array(
+            [[mask >> thread & 1 for thread in range(32)] for mask in self._warp.predicates[:PT]],
+            bool,
+        )
 
     def __str__(self) -> str:
         return "\n".join([f"next          {self.pc:#06x}  {self.next}", *self.state.lines()])
@@ -393,20 +455,32 @@ class Session:
         if warp is None:
             return self._model.step()
         if warp not in self.warps:
-            raise ProgramError(f"there is no warp {warp}: there are {', '.join(map(str, self.warps)) or 'none'}")
+            raise ProgramError(
+                f"there is no warp {warp}: there are {', '.join(map(str, self.warps)) or 'none'}"
+            )
         return self._model.retire(warp)
 
     def run(self, limit: int = _LIMIT) -> Run:
         """Executes the rest; then arrays have what the kernel has left in them."""
         outcome = outcome_of_model(self._model, run_model(self._model, limit))
         _take_back(self._arguments, self._launch, self._model.memory)
-        return _run_of(outcome, output_of(self._model.memory, self._launch.output).text, None, timed=False)
+        return _run_of(
+            outcome, output_of(self._model.memory, self._launch.output).text, None, timed=False
+        )
 
 
 def _run_of(outcome: Outcome, printed: str, vcd: Path | None, *, timed: bool) -> Run:
     """An outcome as a user of the machine sees it."""
-    return Run(outcome.status, outcome.cycles if timed else 0, outcome.instructions, outcome.counters, printed,
-               outcome.report, vcd, outcome.error)
+    return Run(
+        outcome.status,
+        outcome.cycles if timed else 0,
+        outcome.instructions,
+        outcome.counters,
+        printed,
+        outcome.report,
+        vcd,
+        outcome.error,
+    )
 
 
 def _module(program: str | Path) -> Module:
@@ -415,7 +489,9 @@ def _module(program: str | Path) -> Module:
         return read_program(str(program))
     suffix = next((suffix for mark, suffix in _KINDS.items() if mark in program), None)
     if suffix is None:
-        raise ProgramError("the text is no program: CUDA C++ has __global__ in it, PTX .version, SASS .kernel")
+        raise ProgramError(
+            "the text is no program: CUDA C++ has __global__ in it, PTX .version, SASS .kernel"
+        )
     with TemporaryDirectory() as folder:
         path = Path(folder, f"program{suffix}")
         path.write_text(program, encoding="utf-8")
@@ -474,7 +550,9 @@ def _argument(value: Any, parameter: Parameter, machine: Machine) -> Argument:
         if size not in _FLOATS:
             raise wrong(f"no floating-point number has {size} bytes")
         try:
-            return Scalar(int.from_bytes(struct.pack(_FLOATS[size], value), "little"), size, f"f{8 * size}")
+            return Scalar(
+                int.from_bytes(struct.pack(_FLOATS[size], value), "little"), size, f"f{8 * size}"
+            )
         except OverflowError:
             raise wrong(f"{value} is too large for {size} bytes") from None
     if isinstance(value, int):
@@ -496,5 +574,10 @@ def _take_back(arguments: Sequence[Any], launch: Launch, memory: Memory) -> None
         if isinstance(value, np.ndarray) and value.flags.writeable and value.size:
             base, size = launch.buffers[_buffer_name(number)]
             value[...] = np.frombuffer(memory.read(base, size), value.dtype).reshape(value.shape)
-        elif isinstance(value, DeviceArray) and value.nbytes and not value.freed and value.machine.memory is not memory:
+        elif (
+            isinstance(value, DeviceArray)
+            and value.nbytes
+            and not value.freed
+            and value.machine.memory is not memory
+        ):
             value.machine.memory.write(value.address, memory.read(value.address, value.nbytes))

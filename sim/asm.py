@@ -19,8 +19,11 @@ __all__ = ["main"]
 
 def _parser() -> Parser:
     """The command line."""
-    parser = Parser("sim.asm", "Assembles a program into a cubin.",
-                    "testbench/programs/tour/divergence.sass -o divergence.cubin")
+    parser = Parser(
+        "sim.asm",
+        "Assembles a program into a cubin.",
+        "testbench/programs/tour/divergence.sass -o divergence.cubin",
+    )
     parser.add_argument("input", metavar="IN", help="assembly text")
     parser.add_argument("-o", "--output", metavar="OUT", required=True, help="the cubin to write")
     return parser

@@ -44,21 +44,32 @@ class Options(LaunchOptions):
 
 def _parser() -> Parser:
     """The command line."""
-    parser = Parser("sim.debug", "Debugs a kernel through the registers of the hardware.",
-                    "testbench/programs/k08_fib_recursion.O3.cubin --block 12 --arg 'buf:OUT=u32[12]'")
+    parser = Parser(
+        "sim.debug",
+        "Debugs a kernel through the registers of the hardware.",
+        "testbench/programs/k08_fib_recursion.O3.cubin --block 12 --arg 'buf:OUT=u32[12]'",
+    )
     add_launch_options(parser, tuple(ENGINES), "what simulates the hardware")
-    parser.add_argument("--batch", metavar="FILE",
-                        help="take the commands from a file, one a line, # for comments; - for standard input, from "
-                             "which they come anyway if it is no terminal")
+    parser.add_argument(
+        "--batch",
+        metavar="FILE",
+        help="take the commands from a file, one a line, # for comments; - for standard input, from "
+        "which they come anyway if it is no terminal",
+    )
     return parser
 
 
 def _session(options: Options, watch: Watch, board: Board | None) -> DebuggerSession:
     """The launch with its trap handler."""
+
     def install(launch: Launch) -> SaveArea:
         if not launch.crs:
             raise LaunchError("a debugger needs call/return stacks in memory: --crs 512 or more")
-        return install_trap_handler(launch) if board is None else install_trap_handler(launch, board.params.warps)
+        return (
+            install_trap_handler(launch)
+            if board is None
+            else install_trap_handler(launch, board.params.warps)
+        )
 
     module, area = prepared(options, install, board)
     launch = area.launch
@@ -66,9 +77,12 @@ def _session(options: Options, watch: Watch, board: Board | None) -> DebuggerSes
     return DebuggerSession(area, Places(module.code.symbols, launch.program_size), watch)
 
 
-def _debug(session: DebuggerSession, source: Batch | Terminal, machine: BaseMachine, watch: Watch) -> None:
+def _debug(
+    session: DebuggerSession, source: Batch | Terminal, machine: BaseMachine, watch: Watch
+) -> None:
     """Grid after grid, as long as the user wants another one. Ctrl-C stops the machine for a person, and ends a
     batch."""
+
     async def drive(host: HardwareHost) -> None:
         with watch.installed() if isinstance(source, Terminal) else nullcontext():
             await session.begin(host)

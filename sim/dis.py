@@ -21,14 +21,20 @@ __all__ = ["main"]
 
 def _parser() -> Parser:
     """The command line."""
-    parser = Parser("sim.dis", "Prints the machine code of a cubin as text.",
-                    "testbench/programs/k08_fib_recursion.O3.cubin")
+    parser = Parser(
+        "sim.dis",
+        "Prints the machine code of a cubin as text.",
+        "testbench/programs/k08_fib_recursion.O3.cubin",
+    )
     parser.add_argument("input", metavar="IN", nargs="?", help="a cubin")
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--raw", action="store_true", help="IN is bare code: groups of 32 bytes")
     kind.add_argument("--source", action="store_true", help="print what sim.asm reads back")
-    kind.add_argument("--refused", action="store_true",
-                      help="without IN: print the instructions of sm_50 that no machine here has, and why")
+    kind.add_argument(
+        "--refused",
+        action="store_true",
+        help="without IN: print the instructions of sm_50 that no machine here has, and why",
+    )
     return parser
 
 
@@ -50,8 +56,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def print_it(options: Namespace) -> None:
         if (options.input is None) != options.refused:
-            parser.error("--refused takes no file" if options.refused else "the following arguments are required: IN")
-        print_text(refused_table() if options.refused else _text(options.input, options.raw, options.source))
+            parser.error(
+                "--refused takes no file"
+                if options.refused
+                else "the following arguments are required: IN"
+            )
+        print_text(
+            refused_table()
+            if options.refused
+            else _text(options.input, options.raw, options.source)
+        )
 
     return parser.run(arguments, print_it, bare=True)
 

@@ -23,9 +23,20 @@ from sim.support.command import CommandError, Parser, add_cache_option
 from sim.toolchain.module import Module
 from sim.toolchain.runtime.supply import supplied
 
-__all__ = ["BOARD", "DEFAULT_PRESET", "MODEL", "LaunchError", "LaunchOptions", "add_board_options",
-           "add_launch_options", "check_size", "chosen_runner", "number_from_one", "open_board",
-           "prepared"]
+__all__ = [
+    "BOARD",
+    "DEFAULT_PRESET",
+    "MODEL",
+    "LaunchError",
+    "LaunchOptions",
+    "add_board_options",
+    "add_launch_options",
+    "check_size",
+    "chosen_runner",
+    "number_from_one",
+    "open_board",
+    "prepared",
+]
 
 
 DEFAULT_PRESET = "default"
@@ -91,14 +102,18 @@ class LaunchOptions:
     def board(self) -> Board | None:
         """The board, if that is the engine; see :func:`open_board`."""
         if self.engine == BOARD and self.changed:
-            raise CommandError(f"--{next(iter(self.changed))}: a board has the machine that it was built with")
+            raise CommandError(
+                f"--{next(iter(self.changed))}: a board has the machine that it was built with"
+            )
         return open_board(self.engine, self.port, self.baud, self.preset)
 
 
 def _dimensions(text: str) -> tuple[int, int, int]:
     """``X``, ``X,Y`` or ``X,Y,Z``."""
     parts = text.split(",")
-    if not 1 <= len(parts) <= 3 or not all(part.isascii() and part.isdigit() and int(part) for part in parts):
+    if not 1 <= len(parts) <= 3 or not all(
+        part.isascii() and part.isdigit() and int(part) for part in parts
+    ):
         raise argparse.ArgumentTypeError(f"{text!r} is not X[,Y[,Z]] with numbers from 1 on")
     x, y, z = (*map(int, parts), 1, 1)[:3]
     return x, y, z
@@ -121,34 +136,80 @@ def number_from_one(text: str) -> int:
 def add_launch_options(parser: Parser, engines: tuple[str, ...], engine_help: str) -> None:
     """Adds what LaunchOptions has to a command line."""
     parser.add_argument("program", metavar="PROGRAM", help=f"a file: {' '.join(SUFFIXES)}")
-    parser.add_argument("--entry", metavar="K", help="the kernel; not needed when there is only one")
-    parser.add_argument("--grid", metavar="X[,Y[,Z]]", type=_dimensions, default=(1, 1, 1), help="CTAs (default: 1)")
-    parser.add_argument("--block", metavar="X[,Y[,Z]]", type=_dimensions, default=(32, 1, 1),
-                        help="threads of a CTA (default: 32)")
-    parser.add_argument("--arg", metavar="SPEC", action="append", default=[],
-                        help=f"a parameter, in order: {ARGUMENT_FORMS}")
-    parser.add_argument("--preset", choices=PRESETS, default=DEFAULT_PRESET,
-                        help=f"the machine (default: {DEFAULT_PRESET}; of a board: what it has)")
-    parser.add_argument("--warps", metavar="N", type=number_from_one, help="warps, instead of the preset's")
-    parser.add_argument("--lanes", metavar="N", type=number_from_one, help="lanes, instead of the preset's")
-    parser.add_argument("--engine", type=current_name, choices=("auto", *engines, BOARD), default="auto",
-                        help=f"{engine_help}; board: a board at a serial port (default: auto)")
+    parser.add_argument(
+        "--entry", metavar="K", help="the kernel; not needed when there is only one"
+    )
+    parser.add_argument(
+        "--grid", metavar="X[,Y[,Z]]", type=_dimensions, default=(1, 1, 1), help="CTAs (default: 1)"
+    )
+    parser.add_argument(
+        "--block",
+        metavar="X[,Y[,Z]]",
+        type=_dimensions,
+        default=(32, 1, 1),
+        help="threads of a CTA (default: 32)",
+    )
+    parser.add_argument(
+        "--arg",
+        metavar="SPEC",
+        action="append",
+        default=[],
+        help=f"a parameter, in order: {ARGUMENT_FORMS}",
+    )
+    parser.add_argument(
+        "--preset",
+        choices=PRESETS,
+        default=DEFAULT_PRESET,
+        help=f"the machine (default: {DEFAULT_PRESET}; of a board: what it has)",
+    )
+    parser.add_argument(
+        "--warps", metavar="N", type=number_from_one, help="warps, instead of the preset's"
+    )
+    parser.add_argument(
+        "--lanes", metavar="N", type=number_from_one, help="lanes, instead of the preset's"
+    )
+    parser.add_argument(
+        "--engine",
+        type=current_name,
+        choices=("auto", *engines, BOARD),
+        default="auto",
+        help=f"{engine_help}; board: a board at a serial port (default: auto)",
+    )
     add_cache_option(parser)
     add_board_options(parser)
-    parser.add_argument("--crs", metavar="BYTES", type=_bytes, help="call/return stack of a warp in memory")
+    parser.add_argument(
+        "--crs", metavar="BYTES", type=_bytes, help="call/return stack of a warp in memory"
+    )
     parser.add_argument("--local", metavar="BYTES", type=_bytes, help="local memory of a thread")
-    parser.add_argument("--shared", metavar="BYTES", type=_bytes, default=0, help="dynamic shared memory of a CTA")
-    parser.add_argument("--output", metavar="BYTES", type=_bytes, help="room for what a kernel prints "
-                        f"(default: {OUTPUT_DEFAULT})")
-    parser.add_argument("--heap", metavar="BYTES", type=_bytes, help="room for what a kernel allocates "
-                        f"(default: {HEAP_DEFAULT})")
+    parser.add_argument(
+        "--shared", metavar="BYTES", type=_bytes, default=0, help="dynamic shared memory of a CTA"
+    )
+    parser.add_argument(
+        "--output",
+        metavar="BYTES",
+        type=_bytes,
+        help=f"room for what a kernel prints (default: {OUTPUT_DEFAULT})",
+    )
+    parser.add_argument(
+        "--heap",
+        metavar="BYTES",
+        type=_bytes,
+        help=f"room for what a kernel allocates (default: {HEAP_DEFAULT})",
+    )
 
 
 def add_board_options(parser: argparse.ArgumentParser) -> None:
     """Adds what says where a board is."""
-    parser.add_argument("--port", metavar="DEVICE", help="the board's serial port, such as /dev/ttyUSB0")
-    parser.add_argument("--baud", metavar="N", type=number_from_one, default=BAUD,
-                        help=f"bits a second of the port (default: {BAUD})")
+    parser.add_argument(
+        "--port", metavar="DEVICE", help="the board's serial port, such as /dev/ttyUSB0"
+    )
+    parser.add_argument(
+        "--baud",
+        metavar="N",
+        type=number_from_one,
+        default=BAUD,
+        help=f"bits a second of the port (default: {BAUD})",
+    )
 
 
 def open_board(engine: str, port: str | None, baud: int, preset: str) -> Board | None:
@@ -156,7 +217,9 @@ def open_board(engine: str, port: str | None, baud: int, preset: str) -> Board |
     is another than the preset that is asked for, if that is not the default.
     """
     if (engine == BOARD) != (port is not None):
-        raise BoardError("--engine board needs --port" if port is None else "--port needs --engine board")
+        raise BoardError(
+            "--engine board needs --port" if port is None else "--port needs --engine board"
+        )
     if port is None:
         return None
     board = Board(Link(open_port(port, baud), port), port)
@@ -165,7 +228,9 @@ def open_board(engine: str, port: str | None, baud: int, preset: str) -> Board |
     return board
 
 
-def chosen_runner(options: Any, preset: str | None, default: str, *, results: Container[str] | None = None) -> Runner:
+def chosen_runner(
+    options: Any, preset: str | None, default: str, *, results: Container[str] | None = None
+) -> Runner:
     """What runs launches, by the options engine, port, baud, check and those of the cache: a machine of this preset or,
     where none is given, of the ``default``; a board. ``results`` as of :class:`~sim.runner.BoardRunner`.
     """
@@ -180,24 +245,43 @@ def chosen_runner(options: Any, preset: str | None, default: str, *, results: Co
     return HardwareRunner(params, chosen_engine(options), check=options.check)
 
 
-def prepared(options: LaunchOptions, finish: Callable[[Launch], T], board: Board | None = None) -> tuple[Module, T]:
+def prepared(
+    options: LaunchOptions, finish: Callable[[Launch], T], board: Board | None = None
+) -> tuple[Module, T]:
     """The program of the options, and what ``finish`` makes of it once it is placed in memory: a launch, or something
     that has one as its attribute ``launch``. BoardError when it does not fit into the board's memory.
     """
     with activity(f"reading {options.program}"):
         module = supplied(read_program(options.program))
     name, params = machine_of(options, board)
-    output, heap = (size if board is None or size is not None else share(default, board.size)
-                    for size, default in ((options.output, OUTPUT_DEFAULT), (options.heap, HEAP_DEFAULT)))
+    output, heap = (
+        size if board is None or size is not None else share(default, board.size)
+        for size, default in ((options.output, OUTPUT_DEFAULT), (options.heap, HEAP_DEFAULT))
+    )
     check_instructions(module, module.kernel(options.entry), name, params)
 
     def place(local: int | None, crs: int | None, memory: Memory) -> tuple[Launch, T]:
-        made = finish(replace(prepare(
-            module, parse_arguments(options.arg), entry=options.entry, grid=options.grid, block=options.block,
-            local=local, crs=crs, dynamic_shared=options.shared, memory=memory, output=output, heap=heap),
-            floats=params.floats, doubles=params.doubles))
+        made = finish(
+            replace(
+                prepare(
+                    module,
+                    parse_arguments(options.arg),
+                    entry=options.entry,
+                    grid=options.grid,
+                    block=options.block,
+                    local=local,
+                    crs=crs,
+                    dynamic_shared=options.shared,
+                    memory=memory,
+                    output=output,
+                    heap=heap,
+                ),
+                floats=params.floats,
+                doubles=params.doubles,
+            )
+        )
         launch: Launch = made if isinstance(made, Launch) else made.launch
-        return launch, made     # pyright: ignore[reportReturnType]
+        return launch, made  # pyright: ignore[reportReturnType]
 
     if board is None:
         return module, place(options.local, options.crs, Memory())[1]
@@ -215,5 +299,7 @@ def check_size(launch: Launch, options: LaunchOptions, board: Board | None) -> N
     if (why := lacking(launch, params)) is not None:
         presets = {DEFAULT_PRESET: PRESETS[DEFAULT_PRESET], **PRESETS}
         fitting = [name for name, params in presets.items() if lacking(launch, params) is None]
-        raise LaunchError(f"{why[0]}, preset {name} has {why[1]}"
-                          + (f"; preset {fitting[0]} has enough" if fitting else ""))
+        raise LaunchError(
+            f"{why[0]}, preset {name} has {why[1]}"
+            + (f"; preset {fitting[0]} has enough" if fitting else "")
+        )

@@ -28,81 +28,113 @@ __all__ = ["NAVIGATION", "ROOT", "Pages", "main", "render", "settings_of", "with
 
 ROOT = Path(__file__).resolve().parent.parent
 """Of the sources."""
-_CODE = {".py": "python", ".sass": "text", ".ptx": "text", ".lark": "text", ".h": "cpp", ".cc": "cpp", ".toml": "toml",
-         ".html": "html", "": "bash", ".cu": "cpp", ".cff": "yaml", ".gtkw": "text"}
+_CODE = {
+    ".py": "python",
+    ".sass": "text",
+    ".ptx": "text",
+    ".lark": "text",
+    ".h": "cpp",
+    ".cc": "cpp",
+    ".toml": "toml",
+    ".html": "html",
+    "": "bash",
+    ".cu": "cpp",
+    ".cff": "yaml",
+    ".gtkw": "text",
+}
 """Suffixes of what is shown as a page, with the language that it is in."""
 _HOME = "README.md"
 _LINK = re.compile(r"(\]\()([^)#:\s]+)((?:#[^)]*)?\))")
 _NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
 """Before a page of source code: a search finds what explains it, and that links to the source."""
 _QUOTED = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
-_DRAWN = re.compile(r"^python -m (sim\.waves\.(?:picture|sequence)) (waveforms/(\w+)\.vcd (?:.*\\\n)*.*)$",
-                    re.MULTILINE)
+_DRAWN = re.compile(
+    r"^python -m (sim\.waves\.(?:picture|sequence)) (waveforms/(\w+)\.vcd (?:.*\\\n)*.*)$",
+    re.MULTILINE,
+)
 _PORTS = re.compile(r"(<!-- ports -->\n).*?(<!-- end of ports -->\n)", re.DOTALL)
 """Where a unit's page has the table of its ports."""
 Navigation = Sequence["str | tuple[str, Navigation]"]
 """Pages, and sections of pages with their titles."""
 NAVIGATION: Navigation = (
-    ("Start", (
-        "README.md",
-        "docs/architecture.md",
-        "docs/glossary.md",
-        "docs/tour.md",
-        "docs/implemented.md",
-        "docs/comparison.md",
-        "CONTRIBUTING.md",
-        "CHANGELOG.md",
-    )),
-    ("Use", (
-        "docs/commands.md",
-        "sim/README.md",
-        "docs/cuda.md",
-        "docs/python.md",
-        "docs/ptx.md",
-        "docs/runtime.md",
-        "docs/debugger.md",
-        "docs/profile.md",
-        "waveforms/README.md",
-        "docs/examples/README.md",
-    )),
-    ("Hardware", (
-        "rtl/README.md",
-        "docs/front_end.md",
-        "docs/lanes.md",
-        "docs/control_flow.md",
-        "docs/memory.md",
-        "docs/barriers_traps.md",
-        "docs/traps.md",
-        "docs/host.md",
-        "docs/serial.md",
-        "docs/reset.md",
-        "docs/choices.md",
-        "docs/benchmarks.md",
-        ("Units", tuple(f"docs/units/{unit}.md" for unit in PORT_UNITS)),
-        ("Reference", (
-            "reference/instructions.md",
-            "docs/refused.md",
-            "reference/registers.md",
-            "reference/errors.md",
-        )),
-    )),
-    ("Verification", (
-        "testbench/README.md",
-        "docs/proofs.md",
-        "docs/fuzz.md",
-        "docs/mutation.md",
-        "docs/verification_results.md",
-        "docs/cuda_tests.md",
-        "testbench/programs/README.md",
-        "testbench/programs/cuda/README.md",
-        "testbench/programs/clients/README.md",
-    )),
-    ("Board", (
-        "docs/board.md",
-        "docs/board_video.md",
-        "docs/board_measurements.md",
-        "constraints/README.md",
-    )),
+    (
+        "Start",
+        (
+            "README.md",
+            "docs/architecture.md",
+            "docs/glossary.md",
+            "docs/tour.md",
+            "docs/implemented.md",
+            "docs/comparison.md",
+            "CONTRIBUTING.md",
+            "CHANGELOG.md",
+        ),
+    ),
+    (
+        "Use",
+        (
+            "docs/commands.md",
+            "sim/README.md",
+            "docs/cuda.md",
+            "docs/python.md",
+            "docs/ptx.md",
+            "docs/runtime.md",
+            "docs/debugger.md",
+            "docs/profile.md",
+            "waveforms/README.md",
+            "docs/examples/README.md",
+        ),
+    ),
+    (
+        "Hardware",
+        (
+            "rtl/README.md",
+            "docs/front_end.md",
+            "docs/lanes.md",
+            "docs/control_flow.md",
+            "docs/memory.md",
+            "docs/barriers_traps.md",
+            "docs/traps.md",
+            "docs/host.md",
+            "docs/serial.md",
+            "docs/reset.md",
+            "docs/choices.md",
+            "docs/benchmarks.md",
+            ("Units", tuple(f"docs/units/{unit}.md" for unit in PORT_UNITS)),
+            (
+                "Reference",
+                (
+                    "reference/instructions.md",
+                    "docs/refused.md",
+                    "reference/registers.md",
+                    "reference/errors.md",
+                ),
+            ),
+        ),
+    ),
+    (
+        "Verification",
+        (
+            "testbench/README.md",
+            "docs/proofs.md",
+            "docs/fuzz.md",
+            "docs/mutation.md",
+            "docs/verification_results.md",
+            "docs/cuda_tests.md",
+            "testbench/programs/README.md",
+            "testbench/programs/cuda/README.md",
+            "testbench/programs/clients/README.md",
+        ),
+    ),
+    (
+        "Board",
+        (
+            "docs/board.md",
+            "docs/board_video.md",
+            "docs/board_measurements.md",
+            "constraints/README.md",
+        ),
+    ),
 )
 """The groups of pages, in the order in which the site shows them."""
 _STYLE = """\
@@ -117,15 +149,20 @@ _STYLE = """\
 """
 """Room for tables of registers and for block diagrams; names are not broken, but lines of commands
 are. A picture is a link to itself in its own size."""
-_COMMAND = re.compile(r"^```\n(?=(?:\$ |\. |\w+=\S+ )*(?:python3?|pip|pytest|bash|warpstack|cat) )", re.MULTILINE)
+_COMMAND = re.compile(
+    r"^```\n(?=(?:\$ |\. |\w+=\S+ )*(?:python3?|pip|pytest|bash|warpstack|cat) )", re.MULTILINE
+)
 """The beginning of a text that shows a command, alone or with what it prints."""
 _PICTURE = re.compile(r"(?<!\[)!\[[^]]*\]\(([^)#:\s]+)\)")
 
 
 def pages_of(navigation: Navigation) -> list[str]:
     """All pages of a navigation, in its order."""
-    return [page for entry in navigation
-            for page in ([entry] if isinstance(entry, str) else pages_of(entry[1]))]
+    return [
+        page
+        for entry in navigation
+        for page in ([entry] if isinstance(entry, str) else pages_of(entry[1]))
+    ]
 
 
 class Pages:
@@ -185,10 +222,12 @@ class Pages:
         target = self._stage / name
         target.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".md":
-            target.write_text(self._linked(path.read_text(encoding="utf-8"), path), encoding="utf-8")
+            target.write_text(
+                self._linked(path.read_text(encoding="utf-8"), path), encoding="utf-8"
+            )
         elif path.suffix in _CODE:
             text = path.read_text(encoding="utf-8")
-            fence = "`" * 8     # more than any file has
+            fence = "`" * 8  # more than any file has
             text = f"{_NOT_SEARCHED}# {name}\n\n{fence}{_CODE[path.suffix]}\n{text}\n{fence}\n"
             target.with_name(f"{target.name}.md").write_text(text, encoding="utf-8")
         else:
@@ -196,6 +235,7 @@ class Pages:
 
     def _linked(self, text: str, path: Path) -> str:
         """A page's text, whose links lead to where things are in the site."""
+
         def link(found: re.Match[str]) -> str:
             target = self._add(Path(os.path.normpath(path.parent / found[2])))
             if target is None:
@@ -203,15 +243,21 @@ class Pages:
             here = path.relative_to(self._root).parent
             return found[1] + Path(os.path.relpath(target, here)).as_posix() + found[3]
 
-        return "".join(_COMMAND.sub("```{ .text .command }\n", part) if at % 2
-                       else _PICTURE.sub(r"[\g<0>](\1)", _LINK.sub(link, part))
-                       for at, part in enumerate(_QUOTED.split(text)))
+        return "".join(
+            _COMMAND.sub("```{ .text .command }\n", part)
+            if at % 2
+            else _PICTURE.sub(r"[\g<0>](\1)", _LINK.sub(link, part))
+            for at, part in enumerate(_QUOTED.split(text))
+        )
 
 
 def _draw(root: Path, stage: Path, say: Callable[[str], None]) -> None:
     """Draws the pictures of waveforms that pages say how to draw; records each testbench once."""
+
     def run(what: str, module: str, *arguments: str) -> None:
-        done = run_child([sys.executable, "-m", module, *arguments], cwd=root, stdout=PIPE, stderr=PIPE)
+        done = run_child(
+            [sys.executable, "-m", module, *arguments], cwd=root, stdout=PIPE, stderr=PIPE
+        )
         if done.returncode:
             raise CommandError(f"{what}: {(done.stderr or done.stdout).strip()}")
 
@@ -262,8 +308,11 @@ def _write_diagrams() -> int:
 def settings_of(stage: Path, site: Path, navigation: list[Any]) -> dict[str, Any]:
     """What MkDocs is told about a folder of pages. No page asks anything of the net."""
     from pymdownx.slugs import slugify  # pyright: ignore[reportMissingImports]
-    palette = [{"media": f"(prefers-color-scheme: {kind})", "scheme": scheme, "primary": "teal"}
-               for kind, scheme in (("light", "default"), ("dark", "slate"))]
+
+    palette = [
+        {"media": f"(prefers-color-scheme: {kind})", "scheme": scheme, "primary": "teal"}
+        for kind, scheme in (("light", "default"), ("dark", "slate"))
+    ]
     return {
         "site_name": "Warpstack",
         "docs_dir": str(stage),
@@ -365,17 +414,36 @@ def render(settings: dict[str, Any]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = Parser("sim.manual", "Builds the manual as a site. A browser opens it from its folder; search needs a "
-                    "server, such as python -m http.server.",
-                    "-o build/manual")
-    parser.add_argument("-o", "--output", type=Path, default=Path("build/manual"), metavar="FOLDER",
-                        help="default build/manual")
-    parser.add_argument("--no-draw", dest="draw", action="store_false",
-                        help="take the pictures of waveforms as they are, instead of drawing them anew")
-    parser.add_argument("--ports", action="store_true",
-                        help="write the tables of ports in docs/units anew, from the units' signatures; build nothing")
-    parser.add_argument("--diagrams", action="store_true",
-                        help="write the block diagrams in docs anew; build nothing")
+    parser = Parser(
+        "sim.manual",
+        "Builds the manual as a site. A browser opens it from its folder; search needs a "
+        "server, such as python -m http.server.",
+        "-o build/manual",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("build/manual"),
+        metavar="FOLDER",
+        help="default build/manual",
+    )
+    parser.add_argument(
+        "--no-draw",
+        dest="draw",
+        action="store_false",
+        help="take the pictures of waveforms as they are, instead of drawing them anew",
+    )
+    parser.add_argument(
+        "--ports",
+        action="store_true",
+        help="write the tables of ports in docs/units anew, from the units' signatures; build nothing",
+    )
+    parser.add_argument(
+        "--diagrams",
+        action="store_true",
+        help="write the block diagrams in docs anew; build nothing",
+    )
     return parser.run(arguments, _build)
 
 

@@ -33,15 +33,32 @@ _LINES = 20
 
 
 def _parser() -> Parser:
-    parser = Parser("sim.profile", "Runs a kernel and tells what each instruction costs, the most expensive first.",
-                    "testbench/programs/k08_fib_recursion.O3.cubin --block 12 --arg 'buf:OUT=u32[12]' --html fib.html")
+    parser = Parser(
+        "sim.profile",
+        "Runs a kernel and tells what each instruction costs, the most expensive first.",
+        "testbench/programs/k08_fib_recursion.O3.cubin --block 12 --arg 'buf:OUT=u32[12]' --html fib.html",
+    )
     add_launch_options(parser, tuple(ENGINES), "what simulates the hardware")
-    parser.add_argument("--max-cycles", metavar="N", type=number_from_one, default=_LIMIT,
-                        help=f"give up after N cycles (default: {_LIMIT})")
-    parser.add_argument("--lines", metavar="N", type=number_from_one, default=_LINES,
-                        help=f"how many instructions are printed (default: {_LINES})")
-    parser.add_argument("--html", metavar="FILE", help="write all of it as a page, with the source beside it where the "
-                        "program is a cubin with line numbers")
+    parser.add_argument(
+        "--max-cycles",
+        metavar="N",
+        type=number_from_one,
+        default=_LIMIT,
+        help=f"give up after N cycles (default: {_LIMIT})",
+    )
+    parser.add_argument(
+        "--lines",
+        metavar="N",
+        type=number_from_one,
+        default=_LINES,
+        help=f"how many instructions are printed (default: {_LINES})",
+    )
+    parser.add_argument(
+        "--html",
+        metavar="FILE",
+        help="write all of it as a page, with the source beside it where the "
+        "program is a cubin with line numbers",
+    )
     parser.add_argument("--json", metavar="FILE", help="write all of it as JSON")
     return parser
 
@@ -49,8 +66,11 @@ def _parser() -> Parser:
 def _sources(program: str, names: set[str]) -> dict[str, list[str]]:
     """The sources that lie beside the program."""
     paths = {name: Path(program).with_name(name) for name in sorted(names)}
-    return {name: path.read_text(encoding="utf-8", errors="replace").splitlines()
-            for name, path in paths.items() if path.is_file()}
+    return {
+        name: path.read_text(encoding="utf-8", errors="replace").splitlines()
+        for name, path in paths.items()
+        if path.is_file()
+    }
 
 
 def _work(options: Namespace) -> int:
@@ -67,8 +87,10 @@ def _work(options: Namespace) -> int:
     hardware = Hardware(asked.params, chosen_engine(options), watched=profile.watched)
     result = hardware.run(launch, options.max_cycles)
     profile.finish(hardware.cycles, result.cycles)
-    print_text(f"kernel        {launch.kernel.name}\nstatus        {result.status}\ncycles        {result.cycles}\n\n"
-               + text(profile, options.lines))
+    print_text(
+        f"kernel        {launch.kernel.name}\nstatus        {result.status}\ncycles        {result.cycles}\n\n"
+        + text(profile, options.lines)
+    )
     lines = source_lines(options.program, module)
     if options.json is not None:
         write_file(options.json, (json.dumps(content(profile, lines)) + "\n").encode())

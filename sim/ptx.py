@@ -23,11 +23,19 @@ __all__ = ["main"]
 
 def _parser() -> Parser:
     """The command line."""
-    parser = Parser("sim.ptx", "Compiles a program in PTX into a cubin.",
-                    "testbench/programs/tour/call.ptx -o call.cubin")
+    parser = Parser(
+        "sim.ptx",
+        "Compiles a program in PTX into a cubin.",
+        "testbench/programs/tour/call.ptx -o call.cubin",
+    )
     parser.add_argument("input", metavar="IN", help="PTX text")
-    parser.add_argument("-o", "--output", metavar="OUT", required=True,
-                        help="the cubin to write; with suffix .sass, the assembly text")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="OUT",
+        required=True,
+        help="the cubin to write; with suffix .sass, the assembly text",
+    )
     return parser
 
 

@@ -51,7 +51,11 @@ _LIMIT = 10_000_000
 
 
 _UNTIL_THEN = ", up to the interruption"
-_TIMELINES = {"timeline": "a page of HTML", "trace": "a trace for Perfetto (JSON)", "konata": "a log for Konata"}
+_TIMELINES = {
+    "timeline": "a page of HTML",
+    "trace": "a trace for Perfetto (JSON)",
+    "konata": "a log for Konata",
+}
 
 
 class RunError(CommandError):
@@ -83,30 +87,59 @@ class Options(LaunchOptions):
 
 def _parser() -> Parser:
     """The command line."""
-    parser = Parser("sim.run", "Runs a kernel and reports what it left in its buffers.",
-                    "testbench/programs/k08_fib_recursion.O3.cubin --block 12 --arg 'buf:OUT=u32[12]' --check")
-    add_launch_options(parser, (*ENGINES, MODEL),
-                       "what simulates the hardware; model: the warp model instead")
-    parser.add_argument("--handler", metavar="FILE",
-                        help=f"a trap handler: a kernel without parameters, {' '.join(SUFFIXES[:3])}")
-    parser.add_argument("--max-cycles", metavar="N", type=number_from_one, default=_LIMIT,
-                        help=f"give up after N cycles (default: {_LIMIT})")
+    parser = Parser(
+        "sim.run",
+        "Runs a kernel and reports what it left in its buffers.",
+        "testbench/programs/k08_fib_recursion.O3.cubin --block 12 --arg 'buf:OUT=u32[12]' --check",
+    )
+    add_launch_options(
+        parser, (*ENGINES, MODEL), "what simulates the hardware; model: the warp model instead"
+    )
+    parser.add_argument(
+        "--handler",
+        metavar="FILE",
+        help=f"a trap handler: a kernel without parameters, {' '.join(SUFFIXES[:3])}",
+    )
+    parser.add_argument(
+        "--max-cycles",
+        metavar="N",
+        type=number_from_one,
+        default=_LIMIT,
+        help=f"give up after N cycles (default: {_LIMIT})",
+    )
     parser.add_argument("--json", metavar="OUT", help="write the results to a file")
     waveform = parser.add_mutually_exclusive_group()
-    waveform.add_argument("--vcd", metavar="FILE", help="write a waveform (not with the engine model)")
-    waveform.add_argument("--fst", metavar="FILE.fst",
-                          help="write it as FST, a tenth of the size or less; needs vcd2fst, which comes with GTKWave")
+    waveform.add_argument(
+        "--vcd", metavar="FILE", help="write a waveform (not with the engine model)"
+    )
+    waveform.add_argument(
+        "--fst",
+        metavar="FILE.fst",
+        help="write it as FST, a tenth of the size or less; needs vcd2fst, which comes with GTKWave",
+    )
     for name, what in _TIMELINES.items():
-        parser.add_argument(f"--{name}", metavar="FILE", help=f"write what every warp did in every cycle, as {what}")
-    parser.add_argument("--check", action="store_true",
-                        help="compare every instruction with the warp model, on a board memory at the end (not "
-                             "with the engine model)")
-    parser.add_argument("--bounds", action="store_true",
-                        help="tell of accesses outside of all buffers, variables and constants, to the byte (exit code "
-                             "1; only with the engine model)")
-    parser.add_argument("--switch", metavar="N", type=number_from_one,
-                        help="take the grid off the machine after N cycles, all its warps saved to memory, and let it "
-                             "go on from there (not with the engine model, on a board, with a handler or a timeline)")
+        parser.add_argument(
+            f"--{name}", metavar="FILE", help=f"write what every warp did in every cycle, as {what}"
+        )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="compare every instruction with the warp model, on a board memory at the end (not "
+        "with the engine model)",
+    )
+    parser.add_argument(
+        "--bounds",
+        action="store_true",
+        help="tell of accesses outside of all buffers, variables and constants, to the byte (exit code "
+        "1; only with the engine model)",
+    )
+    parser.add_argument(
+        "--switch",
+        metavar="N",
+        type=number_from_one,
+        help="take the grid off the machine after N cycles, all its warps saved to memory, and let it "
+        "go on from there (not with the engine model, on a board, with a handler or a timeline)",
+    )
     return parser
 
 
@@ -115,7 +148,9 @@ def _check(options: Options) -> None:
     if options.json is not None:
         check_file(options.json)
     timelines = {name: path for name in _TIMELINES if (path := getattr(options, name)) is not None}
-    simulated = [name for name in ("vcd", "fst") if getattr(options, name) is not None] + list(timelines)
+    simulated = [name for name in ("vcd", "fst") if getattr(options, name) is not None] + list(
+        timelines
+    )
     switches = ["switch"] * (options.switch is not None)
     for flag in (*simulated, *["check"] * options.check, *switches):
         if options.engine == MODEL:
@@ -124,7 +159,9 @@ def _check(options: Options) -> None:
         if options.engine == BOARD:
             raise RunError(f"--{flag} needs a simulation, which a board is not")
     if options.bounds and options.engine != MODEL:
-        raise RunError("--bounds needs --engine model: the hardware's memory comes in lines of 64 bytes")
+        raise RunError(
+            "--bounds needs --engine model: the hardware's memory comes in lines of 64 bytes"
+        )
     for flag in (*timelines, *["handler"] * (options.handler is not None)):
         if switches:
             raise RunError(f"--switch and --{flag} do not go together")
@@ -137,7 +174,9 @@ def _check(options: Options) -> None:
         check_fst(waveform)
 
 
-def _error_status(registers: Mapping[str, int], warps: Mapping[int, WarpState]) -> dict[str, object]:
+def _error_status(
+    registers: Mapping[str, int], warps: Mapping[int, WarpState]
+) -> dict[str, object]:
     """The error status as it is written to a file: empty when nothing has happened."""
     status = decode(registers)
     if decoded := status.decoded():
@@ -146,7 +185,9 @@ def _error_status(registers: Mapping[str, int], warps: Mapping[int, WarpState]) 
 
 
 def _of_model(machine: WarpModel) -> dict[str, object]:
-    return _error_status(registers_of(machine), {warp.slot: state_of(warp) for warp in machine.live})
+    return _error_status(
+        registers_of(machine), {warp.slot: state_of(warp) for warp in machine.live}
+    )
 
 
 def _of_hardware(result: HardwareResult) -> dict[str, object]:
@@ -159,17 +200,31 @@ def _of_hardware(result: HardwareResult) -> dict[str, object]:
 def _words(content: bytes) -> list[int]:
     """A buffer as 32-bit numbers, the last one filled up with zeros."""
     content += bytes(-len(content) % 4)
-    return [int.from_bytes(content[at:at + 4], "little") for at in range(0, len(content), 4)]
+    return [int.from_bytes(content[at : at + 4], "little") for at in range(0, len(content), 4)]
 
 
-def results(launch: Launch, memory: Memory, status: str, cycles: int, instructions: int,
-            error_status: dict[str, object]) -> dict[str, object]:
+def results(
+    launch: Launch,
+    memory: Memory,
+    status: str,
+    cycles: int,
+    instructions: int,
+    error_status: dict[str, object],
+) -> dict[str, object]:
     """What ``--json`` writes."""
-    buffers = {name: _words(memory.read(base, size)) for name, (base, size) in launch.buffers.items()}
+    buffers = {
+        name: _words(memory.read(base, size)) for name, (base, size) in launch.buffers.items()
+    }
     output = output_of(memory, launch.output)
     printed = {} if launch.output is None else {"output": output.text, "assertions": output.failed}
-    return {"status": status, "cycles": cycles, "instructions": instructions, "buffers": buffers, **printed,
-            "esr": error_status}
+    return {
+        "status": status,
+        "cycles": cycles,
+        "instructions": instructions,
+        "buffers": buffers,
+        **printed,
+        "esr": error_status,
+    }
 
 
 def _report(launch: Launch, memory: Memory, text: str) -> None:
@@ -191,18 +246,32 @@ def _on_model(options: Options, launch: Launch) -> dict[str, object]:
             result = run_model(machine, options.max_cycles, bar.update)
     except Interrupted as request:
         request.after = f"after {machine.instructions:,} instructions"
-        _report(launch, machine.memory, describe(machine, Result("interrupted", machine.instructions)))
+        _report(
+            launch, machine.memory, describe(machine, Result("interrupted", machine.instructions))
+        )
         raise
     outside = [] if bounds is None else list(bounds.found.values())
     if outside:
         result = replace(result, status="error")
-    _report(launch, machine.memory, "\n".join([describe(machine, result), *(one.line() for one in outside)]))
-    written = results(launch, machine.memory, result.status, result.instructions, result.instructions,
-                      _of_model(machine))
+    _report(
+        launch,
+        machine.memory,
+        "\n".join([describe(machine, result), *(one.line() for one in outside)]),
+    )
+    written = results(
+        launch,
+        machine.memory,
+        result.status,
+        result.instructions,
+        result.instructions,
+        _of_model(machine),
+    )
     return written | ({"outside": [one.decoded() for one in outside]} if bounds is not None else {})
 
 
-def _timed(machine: BaseMachine, launch: Launch, options: Options, driver: Driver | None = None) -> HardwareResult:
+def _timed(
+    machine: BaseMachine, launch: Launch, options: Options, driver: Driver | None = None
+) -> HardwareResult:
     """Runs a launch, with a progress bar on a terminal."""
     with tqdm(unit=" cycles", unit_scale=True, disable=None, leave=False) as bar:
         return machine.run(launch, options.max_cycles, bar.update, driver=driver)
@@ -224,15 +293,29 @@ def _on_board(options: Options, launch: Launch, board: Board) -> dict[str, objec
             difference = board_difference(board, launch, bar.update)
     outcome = outcome_of(launch, board, result, difference)
     _report(launch, board.memory, outcome.report)
-    written = results(launch, board.memory, outcome.status, result.cycles, result.instructions, _of_hardware(result))
+    written = results(
+        launch,
+        board.memory,
+        outcome.status,
+        result.cycles,
+        result.instructions,
+        _of_hardware(result),
+    )
     return written | ({"difference": difference} if difference is not None else {})
 
 
 def _on_hardware(options: Options, launch: Launch, engine: type[Engine]) -> dict[str, object]:
     """Runs on the hardware; prints what it came to."""
-    timeline = Timeline(options.params) if any(getattr(options, name) for name in _TIMELINES) else None
-    hardware = Hardware(options.params, engine, check=options.check, vcd=options.waveform,
-                        watched=(lambda _sm: ()) if timeline is None else timeline.watched)
+    timeline = (
+        Timeline(options.params) if any(getattr(options, name) for name in _TIMELINES) else None
+    )
+    hardware = Hardware(
+        options.params,
+        engine,
+        check=options.check,
+        vcd=options.waveform,
+        watched=(lambda _sm: ()) if timeline is None else timeline.watched,
+    )
     switch = None
     if options.switch is not None:
         switch = GridSwitch(launch, options.switch, options.max_cycles)
@@ -243,10 +326,16 @@ def _on_hardware(options: Options, launch: Launch, engine: type[Engine]) -> dict
             if switch.failure:
                 raise RunError(f"--switch {options.switch}: {switch.failure}")
             if not switch.left:
-                print_text(f"switched      not: the grid has ended before, after {hardware.cycles:,} cycles\n")
+                print_text(
+                    f"switched      not: the grid has ended before, after {hardware.cycles:,} cycles\n"
+                )
             else:
-                print_text(f"switched      the grid is off the machine after {switch.cycles:,} cycles, and goes on\n")
-                print_text("".join(f"saved         {line}\n" for line in switch.lines(hardware.memory)))
+                print_text(
+                    f"switched      the grid is off the machine after {switch.cycles:,} cycles, and goes on\n"
+                )
+                print_text(
+                    "".join(f"saved         {line}\n" for line in switch.lines(hardware.memory))
+                )
                 launch = switch.resumed(hardware.memory)
                 hardware = Hardware(options.params, engine, check=options.check)
                 result = _timed(hardware, launch, options)
@@ -254,17 +343,31 @@ def _on_hardware(options: Options, launch: Launch, engine: type[Engine]) -> dict
         _tell(options, launch, hardware, request.result, timeline)
         raise
     outcome = _tell(options, launch, hardware, result, timeline)
-    written = results(launch, hardware.memory, outcome.status, result.cycles, result.instructions, _of_hardware(result))
+    written = results(
+        launch,
+        hardware.memory,
+        outcome.status,
+        result.cycles,
+        result.instructions,
+        _of_hardware(result),
+    )
     return written | ({"difference": outcome.difference} if outcome.difference is not None else {})
 
 
-def _tell(options: Options, launch: Launch, hardware: Hardware, result: HardwareResult,
-          timeline: Timeline | None) -> Outcome:
+def _tell(
+    options: Options,
+    launch: Launch,
+    hardware: Hardware,
+    result: HardwareResult,
+    timeline: Timeline | None,
+) -> Outcome:
     """Prints what a run came to, and writes its timelines; returns it."""
     outcome = outcome_of(launch, hardware, result)
     _report(launch, hardware.memory, outcome.report)
     if options.waveform is not None:
-        print_text(f"waveform      {options.waveform}{_UNTIL_THEN * (result.status == 'interrupted')}\n")
+        print_text(
+            f"waveform      {options.waveform}{_UNTIL_THEN * (result.status == 'interrupted')}\n"
+        )
     if timeline is not None:
         timeline.finish(hardware.cycles, result.cycles)
         _write_timelines(options, timeline, _UNTIL_THEN * (result.status == "interrupted"))
@@ -275,8 +378,10 @@ def _write_timelines(options: Options, timeline: Timeline, note: str) -> None:
     """Writes the files that were asked for, and says so, with a note behind their names."""
     title = f"{Path(options.program).name}, preset {options.machine_name}"
     for name, path, write in (
-            ("timeline", options.timeline, lambda: page(timeline, title)),
-            ("trace", options.trace, lambda: trace(timeline)), ("konata", options.konata, lambda: konata(timeline))):
+        ("timeline", options.timeline, lambda: page(timeline, title)),
+        ("trace", options.trace, lambda: trace(timeline)),
+        ("konata", options.konata, lambda: konata(timeline)),
+    ):
         if path is not None:
             write_file(path, write().encode())
             print_text(f"{name:13} {path}{note}\n")
@@ -287,7 +392,10 @@ def _work(options: Options) -> int:
     board = options.board()
     handler = None if options.handler is None else read_program(options.handler)
     _, launch = prepared(
-        options, lambda launch: launch if handler is None else with_trap_handler(launch, handler), board)
+        options,
+        lambda launch: launch if handler is None else with_trap_handler(launch, handler),
+        board,
+    )
     check_size(launch, options, board)
     if board is not None:
         written = _on_board(options, launch, board)

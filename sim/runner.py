@@ -31,8 +31,21 @@ from sim.support.interrupt import Interrupted, raise_noted
 from sim.toolchain.module import Kernel
 from sim.toolchain.spelling import spell
 
-__all__ = ["BoardRunner", "HardwareRunner", "LaunchInterrupted", "MachineError", "ModelRunner", "Outcome", "Progress",
-           "Runner", "Space", "board_difference", "outcome_of", "outcome_of_model", "run_model"]
+__all__ = [
+    "BoardRunner",
+    "HardwareRunner",
+    "LaunchInterrupted",
+    "MachineError",
+    "ModelRunner",
+    "Outcome",
+    "Progress",
+    "Runner",
+    "Space",
+    "board_difference",
+    "outcome_of",
+    "outcome_of_model",
+    "run_model",
+]
 
 Progress = Callable[[int], object]
 T = TypeVar("T")
@@ -67,8 +80,10 @@ class MachineError:
         name = "BPT.TRAP" if self.error is WarpError.NONE else self.error.name
         thread = "" if self.thread is None else f", thread {self.thread}"
         address = "" if self.address is None else f", address {self.address:#x}"
-        return (f"kernel {self.kernel}: {name} at pc {self.pc:#06x} ({self.instruction}), warp {self.warp}{thread}"
-                f"{address}")
+        return (
+            f"kernel {self.kernel}: {name} at pc {self.pc:#06x} ({self.instruction}), warp {self.warp}{thread}"
+            f"{address}"
+        )
 
 
 @dataclass(frozen=True)
@@ -94,11 +109,21 @@ def _machine_error(launch: Launch, status: DecodedStatus, detail: str = "") -> M
     """The error in the registers of a machine; None where there is none."""
     if not status.stopped:
         return None
-    word = launch.memory.read_number(launch.program_base + status.pc, 8) if status.pc < launch.program_size else 0
+    word = (
+        launch.memory.read_number(launch.program_base + status.pc, 8)
+        if status.pc < launch.program_size
+        else 0
+    )
     found = _THREAD.search(detail)
     return MachineError(
-        status.error, launch.kernel.name, status.warp, status.pc, spell(word, status.pc) if word else "no code",
-        int(found[1]) if found else None, int(found[2], 16) if found else None)
+        status.error,
+        launch.kernel.name,
+        status.warp,
+        status.pc,
+        spell(word, status.pc) if word else "no code",
+        int(found[1]) if found else None,
+        int(found[2], 16) if found else None,
+    )
 
 
 class LaunchInterrupted(Interrupted):
@@ -130,7 +155,9 @@ class Runner(ABC):
     params: SmParams
     space: Space = Space()
 
-    def sized(self, make: Callable[[int, int | None], Launch], local: int, _kernel: Kernel) -> Launch:
+    def sized(
+        self, make: Callable[[int, int | None], Launch], local: int, _kernel: Kernel
+    ) -> Launch:
         """The launch of a kernel that ``make`` makes for bytes of local memory a thread, and of stack a warp or None
         for the default: ``local`` bytes, or fewer where the machine's memory has no room for these."""
         return make(local, None)
@@ -145,7 +172,9 @@ class Runner(ABC):
         LaunchInterrupted after Ctrl-C, or where :func:`~sim.support.interrupt.stop_threads` ends it."""
 
 
-def run_model(machine: WarpModel, limit: int, progress: Progress = lambda _instructions: None) -> Result:
+def run_model(
+    machine: WarpModel, limit: int, progress: Progress = lambda _instructions: None
+) -> Result:
     """Runs the warp model to its end, an error, or ``limit`` instructions. A signal that was noted is raised between
     two of them."""
     step = _STEP
@@ -171,12 +200,13 @@ class ModelRunner(Runner):
         memory = launch.memory
         before = set(memory.regions)
         machine = WarpModel(launch, warps=self.params.warps, stack_tokens=self.params.stack_tokens)
-        placed = memory.new_bases(before)       # what comes later, such as arrays of ``progress``, stays
+        placed = memory.new_bases(before)  # what comes later, such as arrays of ``progress``, stays
         try:
             return outcome_of_model(machine, run_model(machine, limit, progress))
         except Interrupted as request:
-            raise LaunchInterrupted(request.number, Outcome(
-                "interrupted", machine.instructions, machine.instructions)) from None
+            raise LaunchInterrupted(
+                request.number, Outcome("interrupted", machine.instructions, machine.instructions)
+            ) from None
         finally:
             memory.free_all(placed)
 
@@ -191,7 +221,9 @@ class HardwareRunner(Runner):
         options: Further ones of :class:`~sim.machine.hardware.Hardware`, such as ``vcd`` and ``watched``.
     """
 
-    def __init__(self, params: SmParams, engine: type[Engine], *, check: bool = False, **options: Any) -> None:
+    def __init__(
+        self, params: SmParams, engine: type[Engine], *, check: bool = False, **options: Any
+    ) -> None:
         self.params = params
         self.hardware = Hardware(params, engine, check=check, **options)
         self.hardware.in_place = True
@@ -202,7 +234,9 @@ class HardwareRunner(Runner):
         try:
             result = hardware.run(launch, limit, progress)
         except RunInterrupted as request:
-            raise LaunchInterrupted(request.number, outcome_of(launch, hardware, request.result)) from None
+            raise LaunchInterrupted(
+                request.number, outcome_of(launch, hardware, request.result)
+            ) from None
         finally:
             hardware.clear()
         return outcome_of(launch, hardware, result)
@@ -217,13 +251,17 @@ class BoardRunner(Runner):
         results: Names of the regions that are read back, None: all. What a launch leaves in others is lost.
     """
 
-    def __init__(self, board: Board, *, check: bool = False, results: Container[str] | None = None) -> None:
+    def __init__(
+        self, board: Board, *, check: bool = False, results: Container[str] | None = None
+    ) -> None:
         self.params, self.board = board.params, board
         self.space = Space(MEMORY_BASE, 0, board.size)
         self._check, self._results = check, results
         board.in_place = True
 
-    def sized(self, make: Callable[[int, int | None], Launch], local: int, kernel: Kernel) -> Launch:
+    def sized(
+        self, make: Callable[[int, int | None], Launch], local: int, kernel: Kernel
+    ) -> Launch:
         """See Runner."""
         return launch_with_stacks(make, self.params.warps, local, kernel)
 
@@ -249,13 +287,17 @@ class BoardRunner(Runner):
         return outcome_of(launch, board, result, difference)
 
 
-def board_difference(board: Board, reference: Launch, progress: Progress = lambda _instructions: None) -> str | None:
+def board_difference(
+    board: Board, reference: Launch, progress: Progress = lambda _instructions: None
+) -> str | None:
     """What the board's memory differs in, after a run that ended well, from what the warp model leaves in that of the
     ``reference``; None when it does not."""
     model = WarpModel(reference, warps=board.params.warps, stack_tokens=board.params.stack_tokens)
     if run_model(model, _MODEL_LIMIT, progress).status != "ok":
         return "difference    the warp model does not end as the board does"
-    scratch = {name for name in reference.memory.regions if name.startswith((OUTPUT_MEMORY, HEAP_MEMORY))}
+    scratch = {
+        name for name in reference.memory.regions if name.startswith((OUTPUT_MEMORY, HEAP_MEMORY))
+    }
     return _of_memory(memory_difference(board.memory, reference.memory, scratch))
 
 
@@ -266,13 +308,24 @@ def _of_memory(where: str | None) -> str | None:
 def outcome_of_model(machine: WarpModel, result: Result) -> Outcome:
     """What a run of the warp model came to."""
     found, launch = machine.error_status, machine.launch
-    error = None if found is None else _machine_error(launch, decode(registers_of(machine)), found.detail)
-    return Outcome(result.status, machine.instructions, machine.instructions, error, result.reason,
-                   report=describe(machine, result))
+    error = (
+        None
+        if found is None
+        else _machine_error(launch, decode(registers_of(machine)), found.detail)
+    )
+    return Outcome(
+        result.status,
+        machine.instructions,
+        machine.instructions,
+        error,
+        result.reason,
+        report=describe(machine, result),
+    )
 
 
-def outcome_of(launch: Launch, machine: BaseMachine, result: HardwareResult,
-               difference: str | None = None) -> Outcome:
+def outcome_of(
+    launch: Launch, machine: BaseMachine, result: HardwareResult, difference: str | None = None
+) -> Outcome:
     """What a run of hardware came to. ``difference`` is one from the warp model that the machine does not know of.
     Where there is one, the outcome's status is ``error``, unless the run was interrupted."""
     reason = result.reason
@@ -286,5 +339,13 @@ def outcome_of(launch: Launch, machine: BaseMachine, result: HardwareResult,
     if difference is not None and result.status != "interrupted":
         result = replace(result, status="error")
     error = _machine_error(launch, decode(result.registers)) if result.registers else None
-    return Outcome(result.status, result.cycles, result.instructions, error, reason, difference, result.counters,
-                   describe_hardware(launch, machine, result, difference))
+    return Outcome(
+        result.status,
+        result.cycles,
+        result.instructions,
+        error,
+        reason,
+        difference,
+        result.counters,
+        describe_hardware(launch, machine, result, difference),
+    )

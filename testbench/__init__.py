@@ -2,7 +2,7 @@
 
 import sys
 
-if sys.argv[:1] == ["-m"]:      # as in sim
+if sys.argv[:1] == ["-m"]:  # as in sim
     from sim.support.entry import begin
 
     begin()

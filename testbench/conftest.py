@@ -17,7 +17,9 @@ from hypothesis import settings
 from sim.engine.build import FLAGS
 from sim.run import main
 
-os.environ.setdefault("CXXFLAGS", f"{FLAGS} -Og")   # most models run a short time: compile them sooner
+os.environ.setdefault(
+    "CXXFLAGS", f"{FLAGS} -Og"
+)  # most models run a short time: compile them sooner
 
 # Since vcdvcd was imported a write to a pipe that nobody reads would end this process, and the whole run with it.
 signal.signal(signal.SIGPIPE, signal.SIG_IGN)
@@ -25,7 +27,9 @@ signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 # A shell that starts the suite in the background has it ignore Ctrl-C, and so all programs that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-gc.set_threshold(100_000, 20, 20)   # designs are large, live as long as their test, and are not garbage
+gc.set_threshold(
+    100_000, 20, 20
+)  # designs are large, live as long as their test, and are not garbage
 
 # The suite tries the same inputs every time: what fails here fails everywhere. Others: --hypothesis-profile search.
 settings.register_profile("suite", deadline=None, derandomize=True)
@@ -52,8 +56,11 @@ def full_device(tmp_path) -> Path:
 @pytest.fixture(scope="module")
 def port() -> Iterator[str]:
     """The serial port of a simulated board with the smallest machine."""
-    board = subprocess.Popen([sys.executable, "-m", "sim.board", "--preset", "tiny", "--engine", "compiled"],
-                             stdout=subprocess.PIPE, text=True)
+    board = subprocess.Popen(
+        [sys.executable, "-m", "sim.board", "--preset", "tiny", "--engine", "compiled"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert board.stdout is not None
     try:
         yield board.stdout.readline().strip()
@@ -66,8 +73,10 @@ def port() -> Iterator[str]:
 @pytest.fixture
 def run_program(tmp_path) -> Callable[..., tuple[int, dict]]:
     """Gives the command that runs a program arguments: its exit code, and the results that it writes."""
+
     def run(*arguments: object) -> tuple[int, dict]:
         out = tmp_path / "out.json"
         code = main([*map(str, arguments), "--json", str(out)])
         return code, json.loads(out.read_text())
+
     return run

@@ -66,14 +66,22 @@ class UnitDriver(ABC):
         self.cycle = self._happened_at = 0
         self._servers = servers
 
-    def run(self, *arguments: Any, top: Any = None, traces: View | None = None, name: str = "") -> int:
+    def run(
+        self, *arguments: Any, top: Any = None, traces: View | None = None, name: str = ""
+    ) -> int:
         """Simulates until the driver, which gets the arguments, has come to its end; returns the cycles."""
+
         async def drive(ctx: Any) -> None:
             await self._drive(ctx, *arguments)
 
         return self.bench.simulate(
-            self.dut if top is None else top, [drive], background=[server.serve for server in self._servers],
-            traces=traces, name=name, limit=self.limit)
+            self.dut if top is None else top,
+            [drive],
+            background=[server.serve for server in self._servers],
+            traces=traces,
+            name=name,
+            limit=self.limit,
+        )
 
     @abstractmethod
     async def _drive(self, ctx: Any, *arguments: Any) -> None:
@@ -103,7 +111,9 @@ class UnitDriver(ABC):
 
     def _check_patience(self) -> None:
         if self.cycle - self._happened_at > self.patience:
-            self.bench.fail(f"nothing happens for {self.patience:,} cycles; due: {', '.join(self._due()) or 'nothing'}")
+            self.bench.fail(
+                f"nothing happens for {self.patience:,} cycles; due: {', '.join(self._due()) or 'nothing'}"
+            )
 
 
 class MachineDriver:
@@ -117,7 +127,9 @@ class MachineDriver:
         return lacking(launch, self.params) is None
 
     @staticmethod
-    def compare(bench: Bench, what: str, hardware: Hardware, result: HardwareResult, status: str) -> None:
+    def compare(
+        bench: Bench, what: str, hardware: Hardware, result: HardwareResult, status: str
+    ) -> None:
         """Fails at the first difference from the warp model, in memory too, if that has run beside it; when an
         instruction is left over; and when the run has not ended as ``status`` says."""
         bench.report.cycles += hardware.cycles
@@ -125,8 +137,15 @@ class MachineDriver:
         if lockstep is not None and lockstep.difference is not None:
             bench.fail(f"{what}: {lockstep.difference}")
         if result.status != status:
-            bench.fail("\n".join([f"{what}: {result.status} {result.reason}, expected {status}", result.rejection.name,
-                                  *result.diagnosis]))
+            bench.fail(
+                "\n".join(
+                    [
+                        f"{what}: {result.status} {result.reason}, expected {status}",
+                        result.rejection.name,
+                        *result.diagnosis,
+                    ]
+                )
+            )
         if lockstep is None:
             return
         if status == "ok" and (left := lockstep.pending()):

@@ -26,7 +26,9 @@ class Program:
         self._lines: list[tuple[str, str | None, dict[str, int], str | None] | int] = []
         self.labels: dict[str, int] = {}
 
-    def __call__(self, name: str, variant: str | None = None, *, to: str | None = None, **fields: int) -> "Program":
+    def __call__(
+        self, name: str, variant: str | None = None, *, to: str | None = None, **fields: int
+    ) -> "Program":
         """Adds an instruction."""
         self._lines.append((name, variant, fields, to))
         return self
@@ -55,20 +57,36 @@ class Program:
             name, variant, fields, to = line
             if to is not None:
                 base = 0 if name in ("JMP", "JCAL") else address(index) + INSTRUCTION_BYTES
-                variant, fields = variant or BY_NAME[name][0].variant, fields | {"target": self.pc(to) - base}
+                variant, fields = (
+                    variant or BY_NAME[name][0].variant,
+                    fields | {"target": self.pc(to) - base},
+                )
             result.append(encode(name, variant, **fields))
         return result
 
 
-def launch(words: Program | Sequence[int], arguments: Sequence[Argument] = (), *,
-           block: tuple[int, int, int] = (32, 1, 1), crs: int = 512, local: int = 64, **kind: Any) -> Launch:
+def launch(
+    words: Program | Sequence[int],
+    arguments: Sequence[Argument] = (),
+    *,
+    block: tuple[int, int, int] = (32, 1, 1),
+    crs: int = 512,
+    local: int = 64,
+    **kind: Any,
+) -> Launch:
     """A launch of a whole warp with little stack and memory; ``kind`` is what :func:`testbench.words.launch` takes."""
     words = words.words() if isinstance(words, Program) else words
     return launch_words(words, arguments, block=block, crs=crs, local=local, **kind)
 
 
-def machine(words: Program | Sequence[int], *, report_mask: int = 0x00FF_FFFF, warps: int = 4, order: int | None = None,
-            **kind: Any) -> WarpModel:
+def machine(
+    words: Program | Sequence[int],
+    *,
+    report_mask: int = 0x00FF_FFFF,
+    warps: int = 4,
+    order: int | None = None,
+    **kind: Any,
+) -> WarpModel:
     """A machine with a launch of a program, all errors reported."""
     return WarpModel(launch(words, **kind), warps=warps, report_mask=report_mask, order=order)
 
@@ -92,9 +110,16 @@ def retire(made: WarpModel, *slots: int, times: int = 1) -> None:
         made.retire(slot)
 
 
-def alone(word: int, registers: Mapping[int, Sequence[int] | int] | None = None, *, active: int = ALL,
-          report_mask: int = 0x00FF_FFFF, predicates: Mapping[int, int] | None = None, condition: Sequence[int] = (),
-          **kind: Any) -> tuple[Warp, Retirement]:
+def alone(
+    word: int,
+    registers: Mapping[int, Sequence[int] | int] | None = None,
+    *,
+    active: int = ALL,
+    report_mask: int = 0x00FF_FFFF,
+    predicates: Mapping[int, int] | None = None,
+    condition: Sequence[int] = (),
+    **kind: Any,
+) -> tuple[Warp, Retirement]:
     """One instruction retired by a warp whose registers, predicates and CC (masks of Z, S, C, O) are set first.
 
     Returns the warp and the record.

@@ -5,8 +5,13 @@ from collections.abc import Callable, Sequence
 import pytest
 
 
-def refused(capsys: pytest.CaptureFixture[str], command: Callable[[Sequence[str]], object],
-            arguments: Sequence[str], *, silent: bool = True) -> str:
+def refused(
+    capsys: pytest.CaptureFixture[str],
+    command: Callable[[Sequence[str]], object],
+    arguments: Sequence[str],
+    *,
+    silent: bool = True,
+) -> str:
     """
     The one line, without its end, that a command writes to stderr when it ends with exit code 2; nothing goes to stdout
     before, unless the command is not silent.

@@ -16,8 +16,13 @@ ENGINE, _ = choose()
 """What simulates where nothing else is said."""
 
 
-def simulate(dut: Any, *testbenches: Any, background: Iterable[Any] = (), clocks: Mapping[str, float] = CLOCK,
-             engine: type[Engine] | None = None) -> Simulator:
+def simulate(
+    dut: Any,
+    *testbenches: Any,
+    background: Iterable[Any] = (),
+    clocks: Mapping[str, float] = CLOCK,
+    engine: type[Engine] | None = None,
+) -> Simulator:
     """Runs testbenches, and others beside them, until the former have ended: in Amaranth's simulator, or on another
     engine.
     """
@@ -40,7 +45,9 @@ def combinational(dut: Any, body: Any) -> None:
     simulate(dut, body, clocks={})
 
 
-def passes(unit: str, body: Callable[[Bench], Any], seed: int = 0, engine: type[Engine] | None = None) -> Report:
+def passes(
+    unit: str, body: Callable[[Bench], Any], seed: int = 0, engine: type[Engine] | None = None
+) -> Report:
     """The report of a part of a testbench, which passes."""
     report = run(unit, body, engine or ENGINE, seed=seed)
     assert report.passed, report.failure

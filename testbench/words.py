@@ -5,7 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, INSTRUCTION_BYTES, ControlCode, pack
+from rtl.isa.control_code import (
+    GROUP_BYTES,
+    GROUP_INSTRUCTIONS,
+    INSTRUCTION_BYTES,
+    ControlCode,
+    pack,
+)
 from rtl.isa.kinds import Compare, MemorySize
 from rtl.isa.special_registers import SpecialRegister
 from rtl.isa.syntax import PT, RZ, Form, Predicate
@@ -82,32 +88,65 @@ def offset(source: int, target: int) -> int:
 def code(words: Sequence[int]) -> bytes:
     """Words with their control words, filled up to whole groups."""
     padded = [*words, *[NOP] * (-len(words) % GROUP_INSTRUCTIONS)]
-    groups = [[_CONTROL_WORD, *padded[at:at + GROUP_INSTRUCTIONS]] for at in range(0, len(padded), GROUP_INSTRUCTIONS)]
-    return b"".join(word.to_bytes(INSTRUCTION_BYTES, "little") for group in groups for word in group)
+    groups = [
+        [_CONTROL_WORD, *padded[at : at + GROUP_INSTRUCTIONS]]
+        for at in range(0, len(padded), GROUP_INSTRUCTIONS)
+    ]
+    return b"".join(
+        word.to_bytes(INSTRUCTION_BYTES, "little") for group in groups for word in group
+    )
 
 
-def launch(words: Sequence[int], arguments: Sequence[Argument] = (), *, registers: int = 32, barriers: int = 16,
-           shared: int = 0, constants: Mapping[int, bytes] | None = None, grid: tuple[int, int, int] = (1, 1, 1),
-           block: tuple[int, int, int] = (1, 1, 1), crs: int | None = None, local: int | None = None,
-           check_calls: bool = False) -> Launch:
+def launch(
+    words: Sequence[int],
+    arguments: Sequence[Argument] = (),
+    *,
+    registers: int = 32,
+    barriers: int = 16,
+    shared: int = 0,
+    constants: Mapping[int, bytes] | None = None,
+    grid: tuple[int, int, int] = (1, 1, 1),
+    block: tuple[int, int, int] = (1, 1, 1),
+    crs: int | None = None,
+    local: int | None = None,
+    check_calls: bool = False,
+) -> Launch:
     """A launch of these instructions. Every argument is 8 bytes. Shared memory and constant banks are as large as it is
     said here, where a driver would round them up: for tests of what is at their ends.
     """
-    kernel = Kernel("k", 0, registers, barriers, shared, 0, 0, PARAMETER_BASE,
-                    tuple(Parameter(number, 8 * number, 8) for number in range(len(arguments))),
-                    {number: Data(content) for number, content in (constants or {}).items()})
-    prepared = prepare(Module("test", Data(code(words)), {"k": kernel}), arguments, grid=grid, block=block, crs=crs,
-                       local=local)
+    kernel = Kernel(
+        "k",
+        0,
+        registers,
+        barriers,
+        shared,
+        0,
+        0,
+        PARAMETER_BASE,
+        tuple(Parameter(number, 8 * number, 8) for number in range(len(arguments))),
+        {number: Data(content) for number, content in (constants or {}).items()},
+    )
+    prepared = prepare(
+        Module("test", Data(code(words)), {"k": kernel}),
+        arguments,
+        grid=grid,
+        block=block,
+        crs=crs,
+        local=local,
+    )
     sizes = {bank: len(data.content) for bank, data in kernel.constants.items()}
     sizes[0] = PARAMETER_BASE + 8 * len(arguments)
-    banks = {bank: content[:sizes[bank]] for bank, content in prepared.banks.items()}
+    banks = {bank: content[: sizes[bank]] for bank, content in prepared.banks.items()}
     return replace(prepared, check_api_calls=check_calls, shared=shared, banks=banks)
 
 
 NOP = encode("NOP")
-START = (encode("S2R", Rd=1, special=SpecialRegister.TID_X), encode("MOV", "c", Rd=3, offset=PARAMETER_BASE + 4),
-         encode("ISCADD", "c", Rd=2, Ra=1, offset=PARAMETER_BASE, shift=2, cc=1),
-         encode("IADD", "r", Rd=3, Ra=3, Rb=RZ, extended=1))
+START = (
+    encode("S2R", Rd=1, special=SpecialRegister.TID_X),
+    encode("MOV", "c", Rd=3, offset=PARAMETER_BASE + 4),
+    encode("ISCADD", "c", Rd=2, Ra=1, offset=PARAMETER_BASE, shift=2, cc=1),
+    encode("IADD", "r", Rd=3, Ra=3, Rb=RZ, extended=1),
+)
 """R1 = tid.x, R2 and R3 the address of word tid.x of the first buffer. What comes behind is a body."""
 STORE = encode("STG", Rd=0, Ra=2, wide=1, size=MemorySize.B32.value)
 FINISH = (STORE, encode("EXIT"))
@@ -123,11 +162,22 @@ def contents(made: Any, name: str) -> list[int]:
 def memory_left(made: Launch) -> dict[str, bytes]:
     """Every byte of global memory that a kernel can name, as it is now: buffers and module variables."""
     regions = made.memory.regions
-    return {name: made.memory.read(*regions[name]) for name in (*made.buffers, "globals") if name in regions}
+    return {
+        name: made.memory.read(*regions[name])
+        for name in (*made.buffers, "globals")
+        if name in regions
+    }
 
 
-def results(run: Callable[[Launch], object], body: Sequence[int], threads: int = 1, **options: Any) -> list[int]:
+def results(
+    run: Callable[[Launch], object], body: Sequence[int], threads: int = 1, **options: Any
+) -> list[int]:
     """What each thread of one CTA stores after START, the body and FINISH."""
-    made = launch([*START, *body, *FINISH], [Buffer("o", bytes(4 * threads))], block=(threads, 1, 1), **options)
+    made = launch(
+        [*START, *body, *FINISH],
+        [Buffer("o", bytes(4 * threads))],
+        block=(threads, 1, 1),
+        **options,
+    )
     run(made)
     return contents(made, "o")

@@ -31,11 +31,22 @@ def _serve(options: Namespace) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = Parser("sim.board", "Simulates a board behind a pseudo-terminal.",
-                    "--preset tiny --video")
-    parser.add_argument("--preset", choices=PRESETS, default="small", help="the machine (default: small)")
-    parser.add_argument("--memory", type=int, default=1 << 16, metavar="BYTES", help="a power of two (default: 65536)")
-    parser.add_argument("--video", action="store_true", help="with video, whose framebuffer demos use")
+    parser = Parser(
+        "sim.board", "Simulates a board behind a pseudo-terminal.", "--preset tiny --video"
+    )
+    parser.add_argument(
+        "--preset", choices=PRESETS, default="small", help="the machine (default: small)"
+    )
+    parser.add_argument(
+        "--memory",
+        type=int,
+        default=1 << 16,
+        metavar="BYTES",
+        help="a power of two (default: 65536)",
+    )
+    parser.add_argument(
+        "--video", action="store_true", help="with video, whose framebuffer demos use"
+    )
     parser.add_argument("--engine", type=current_name, choices=("auto", *ENGINES), default="auto")
     add_cache_option(parser)
     return parser.run(arguments, _serve)

@@ -20,9 +20,13 @@ class Frame:
 
     def sent(self) -> bytes:
         """The bytes on the line, with both flags."""
-        body = bytes((self.number, self.command)) + len(self.content).to_bytes(2, "little") + self.content
+        body = (
+            bytes((self.number, self.command))
+            + len(self.content).to_bytes(2, "little")
+            + self.content
+        )
         body += zlib.crc32(body).to_bytes(CRC_BYTES, "little")
-        for byte, replacement in _ESCAPED.items():      # ESCAPE first
+        for byte, replacement in _ESCAPED.items():  # ESCAPE first
             body = body.replace(bytes((byte,)), replacement)
         return bytes((FLAG,)) + body + bytes((FLAG,))
 
@@ -40,8 +44,9 @@ def _read(escaped: bytes) -> Frame | None:
     if before or len(body) < HEADER_BYTES + CRC_BYTES:
         return None
     content, crc = bytes(body[HEADER_BYTES:-CRC_BYTES]), body[-CRC_BYTES:]
-    if int.from_bytes(body[2:4], "little") != len(content) or zlib.crc32(body[:-CRC_BYTES]) != int.from_bytes(
-            crc, "little"):
+    if int.from_bytes(body[2:4], "little") != len(content) or zlib.crc32(
+        body[:-CRC_BYTES]
+    ) != int.from_bytes(crc, "little"):
         return None
     return Frame(body[0], body[1], content)
 

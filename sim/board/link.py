@@ -56,6 +56,7 @@ class _Port:
 
     def __init__(self, name: str, baud: int) -> None:
         import serial
+
         self._port = serial.Serial(name, baud, timeout=_SHORT)
         self._port.reset_input_buffer()
 
@@ -98,7 +99,9 @@ class Link:
         self.repeated = 0
         version = self._ask(LinkCommand.HELLO, b"", self._written)[0]
         if version != VERSION:
-            raise BoardError(f"port {name}: the board speaks version {version} of the protocol, not {VERSION}")
+            raise BoardError(
+                f"port {name}: the board speaks version {version} of the protocol, not {VERSION}"
+            )
 
     def close(self) -> None:
         """Gives the port back."""
@@ -112,15 +115,23 @@ class Link:
         while len(values) < count:
             some = min(count - len(values), _MOST_REGISTERS)
             first = address + _WORD * len(values)
-            content = self._ask(LinkCommand.READ_REGISTERS, bytes((some,)) + first.to_bytes(_REGISTER, "little"))
-            values += [int.from_bytes(content[at:at + _WORD], "little") for at in range(0, len(content), _WORD)]
+            content = self._ask(
+                LinkCommand.READ_REGISTERS, bytes((some,)) + first.to_bytes(_REGISTER, "little")
+            )
+            values += [
+                int.from_bytes(content[at : at + _WORD], "little")
+                for at in range(0, len(content), _WORD)
+            ]
         return values
 
     def write_register(self, address: int, value: int) -> None:
         """Writes a register, once."""
         self._written = (self._written + 1) % 256
-        self._ask(LinkCommand.WRITE_REGISTER, value.to_bytes(_WORD, "little") + address.to_bytes(_REGISTER, "little"),
-                  self._written)
+        self._ask(
+            LinkCommand.WRITE_REGISTER,
+            value.to_bytes(_WORD, "little") + address.to_bytes(_REGISTER, "little"),
+            self._written,
+        )
 
     # Memory.
 
@@ -149,13 +160,24 @@ class Link:
         while waiting:
             before = len(waiting)
             batch = {self._next(): item for item in list(waiting.items())[:_AHEAD]}
-            self._write(b"".join(
-                Frame(number, LinkCommand.WRITE_LINE.value, content + mask.to_bytes(LINE_BYTES // 8, "little")
-                      + address.to_bytes(_ADDRESS, "little")).sent()
-                for number, (address, (content, mask)) in batch.items()))
+            self._write(
+                b"".join(
+                    Frame(
+                        number,
+                        LinkCommand.WRITE_LINE.value,
+                        content
+                        + mask.to_bytes(LINE_BYTES // 8, "little")
+                        + address.to_bytes(_ADDRESS, "little"),
+                    ).sent()
+                    for number, (address, (content, mask)) in batch.items()
+                )
+            )
             for answer in self._answers(LinkCommand.WRITE_LINE, batch.keys(), len(batch), tries):
                 address = batch[answer.number][0]
-                if waiting.pop(address, None) is not None and answer.content[0] == LinkStatus.MEMORY.value:
+                if (
+                    waiting.pop(address, None) is not None
+                    and answer.content[0] == LinkStatus.MEMORY.value
+                ):
                     missing.append(address)
             tries = self._again(tries, before, len(waiting))
         return missing
@@ -174,8 +196,10 @@ class Link:
             self._write(Frame(number, command.value, content).sent())
             for answer in self._answers(command, {number}, 1, tries):
                 if answer.content[0] != LinkStatus.DONE.value:
-                    raise BoardError(f"port {self._name}: the board answers {command.name} with "
-                                     f"{LinkStatus(answer.content[0]).name}")
+                    raise BoardError(
+                        f"port {self._name}: the board answers {command.name} with "
+                        f"{LinkStatus(answer.content[0]).name}"
+                    )
                 return answer.content[1:]
             tries = self._again(tries, 1, 1)
 
@@ -193,7 +217,9 @@ class Link:
         except OSError as error:
             raise BoardError(f"port {self._name}: {error.strerror or error}") from error
 
-    def _answers(self, command: LinkCommand, numbers: Collection[int], count: int, tries: int) -> Iterator[Frame]:
+    def _answers(
+        self, command: LinkCommand, numbers: Collection[int], count: int, tries: int
+    ) -> Iterator[Frame]:
         """So many answers to requests with these numbers, as they come; fewer after a silence, or when frames have been
         damaged on their way to the board.
         """
@@ -208,7 +234,11 @@ class Link:
             for frame in self._finder.take(received):
                 if frame.command == LinkCommand.ANY.value | ANSWER:
                     count -= 1
-                elif frame.command == command.value | ANSWER and frame.number in numbers and frame.content:
+                elif (
+                    frame.command == command.value | ANSWER
+                    and frame.number in numbers
+                    and frame.content
+                ):
                     yield frame
                     count -= 1
                 if not count:

@@ -36,9 +36,11 @@ def _machine(size: int, parts: int) -> SmParams:
     """The machine that the registers SIZE and PARTS tell of."""
     sizes, others = BOARD_REGISTERS["SIZE"], BOARD_REGISTERS["PARTS"]
     tokens = others.get("STACK_TOKENS", parts)
-    return SmParams(stack_tokens=1 << tokens if tokens else CACHED_TOKENS,
-                    **{name: 1 << sizes.get(name.upper(), size) for name in SIZES},
-                    **{name: bool(others.get(name.upper(), parts)) for name in PARTS})
+    return SmParams(
+        stack_tokens=1 << tokens if tokens else CACHED_TOKENS,
+        **{name: 1 << sizes.get(name.upper(), size) for name in SIZES},
+        **{name: bool(others.get(name.upper(), parts)) for name in PARTS},
+    )
 
 
 class Board(BaseMachine):
@@ -55,7 +57,9 @@ class Board(BaseMachine):
         self._link = link
         identity, size, self.clock, self.size = link.read_registers(_at("IDENTITY"), 4)
         if identity != IDENTITY:
-            raise BoardError(f"port {name}: no board of this project, its identity is {identity:#x}")
+            raise BoardError(
+                f"port {name}: no board of this project, its identity is {identity:#x}"
+            )
         super().__init__(_machine(size, *link.read_registers(_at("PARTS"), 1)), policy)
         self._levels = self._began = 0
         self._image = BoardImage(MEMORY_BASE, self.size)
@@ -63,7 +67,9 @@ class Board(BaseMachine):
     @property
     def preset(self) -> str:
         """The name of the machine, or its parameters."""
-        parameters = ", ".join(f"{value} {name.replace('_', ' ')}" for name, value in asdict(self.params).items())
+        parameters = ", ".join(
+            f"{value} {name.replace('_', ' ')}" for name, value in asdict(self.params).items()
+        )
         return next((name for name, params in PRESETS.items() if params == self.params), parameters)
 
     @property
@@ -90,16 +96,25 @@ class Board(BaseMachine):
         """Gives the port back."""
         self._link.close()
 
-    def run(self, launch: Launch, limit: int, progress: Callable[[int], object] = lambda _cycles: None, *,
-            report_mask: int = REPORT_MASK_RESET, driver: Driver | None = None) -> HardwareResult:
+    def run(
+        self,
+        launch: Launch,
+        limit: int,
+        progress: Callable[[int], object] = lambda _cycles: None,
+        *,
+        report_mask: int = REPORT_MASK_RESET,
+        driver: Driver | None = None,
+    ) -> HardwareResult:
         """Runs to the end of the grid, an error, a hang, or ``limit`` cycles; see BaseMachine. The launch's memory
         must fit into the board's: BoardError. RunInterrupted after Ctrl-C.
         """
         self._reset()
         places = self.place(launch)
         if self.memory.end > MEMORY_BASE + self.size:
-            raise BoardError(f"the launch needs {self.memory.end - MEMORY_BASE:,} bytes of memory, the board has "
-                             f"{self.size:,}")
+            raise BoardError(
+                f"the launch needs {self.memory.end - MEMORY_BASE:,} bytes of memory, the board has "
+                f"{self.size:,}"
+            )
         self.memory = memory = BoardMemory(self.memory, self._link, self._image)
         memory.load()
         self._began, self._levels = self._look()[1], 0
@@ -107,18 +122,29 @@ class Board(BaseMachine):
         result = HardwareResult("timeout", 0)
         try:
             with deferred():
-                _carry_out(self.serve(launch, places, limit, result, report_mask=report_mask, driver=driver,
-                                      progress=progress))
+                _carry_out(
+                    self.serve(
+                        launch,
+                        places,
+                        limit,
+                        result,
+                        report_mask=report_mask,
+                        driver=driver,
+                        progress=progress,
+                    )
+                )
         finally:
             memory.forget()
         return result
 
-    def take_back(self, launch: Launch, result: HardwareResult, names: Container[str] | None, *, whole: bool) -> None:
+    def take_back(
+        self, launch: Launch, result: HardwareResult, names: Container[str] | None, *, whole: bool
+    ) -> None:
         """Reads what the last run has left into its launch's memory; see :meth:`BoardMemory.take_back`. ``whole``:
         with the kernels' heap, and nothing counts as known. Behind a run that did not end well the machine is reset,
         and nothing more is known of the board's memory."""
         assert isinstance(self.memory, BoardMemory)
-        if (failed := result.status != "ok"):
+        if failed := result.status != "ok":
             self._reset()
         if whole:
             self.forget()
@@ -141,7 +167,9 @@ class Board(BaseMachine):
             if not control.get("RESET", self._link.read_registers(_at("CONTROL"), 1)[0]):
                 break
         else:
-            raise BoardError("the board's machine does not come out of its reset: its memory owes it an answer")
+            raise BoardError(
+                "the board's machine does not come out of its reset: its memory owes it an answer"
+            )
         for number in range(len(COUNTERS)):
             self._link.write_register(COUNTER_BLOCK + 2 * _WORD * number, 0)
 
@@ -159,7 +187,7 @@ class Board(BaseMachine):
     @property
     def ended(self) -> bool:
         """The grid is over."""
-        status, = self._link.read_registers(REGISTERS["STATUS"], 1)
+        (status,) = self._link.read_registers(REGISTERS["STATUS"], 1)
         return bool(WORK_REGISTERS["STATUS"].get("DONE", status))
 
     @property

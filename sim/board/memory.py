@@ -42,7 +42,7 @@ class BoardImage:
         """The board has this line."""
         at = line - self._base
         if 0 <= at < len(self._content):
-            self._content[at:at + LINE_BYTES] = content
+            self._content[at : at + LINE_BYTES] = content
             self._states[at // LINE_BYTES] = _SAME
 
     def has(self, line: int) -> bool:
@@ -52,9 +52,11 @@ class BoardImage:
 
     def read(self, first: int, size: int) -> bytes:
         """What was put there."""
-        return bytes(self._content[first - self._base:first - self._base + size])
+        return bytes(self._content[first - self._base : first - self._base + size])
 
-    def different(self, first: int, end: int, read: Callable[[int, int], bytes], *, keep: bool = False) -> list[int]:
+    def different(
+        self, first: int, end: int, read: Callable[[int, int], bytes], *, keep: bool = False
+    ) -> list[int]:
         """Lines that are not, or not known to be, what ``read`` says. ``keep``: but for those that the host has not
         changed since :meth:`drop` kept them."""
         found: list[int] = []
@@ -62,12 +64,20 @@ class BoardImage:
         for chunk in range(first, end, _CHUNK):
             stop = min(chunk + _CHUNK, end)
             states, content = self._states[self._lines(chunk, stop)], read(chunk, stop - chunk)
-            if states.count(_SAME) == len(states) and self._content[chunk - self._base:stop - self._base] == content:
+            if (
+                states.count(_SAME) == len(states)
+                and self._content[chunk - self._base : stop - self._base] == content
+            ):
                 continue
-            found += [line for line in range(chunk, stop, LINE_BYTES) if not (
-                states[(line - chunk) // LINE_BYTES] in good
-                and self._content[line - self._base:line - self._base + LINE_BYTES]
-                == content[line - chunk:line - chunk + LINE_BYTES])]
+            found += [
+                line
+                for line in range(chunk, stop, LINE_BYTES)
+                if not (
+                    states[(line - chunk) // LINE_BYTES] in good
+                    and self._content[line - self._base : line - self._base + LINE_BYTES]
+                    == content[line - chunk : line - chunk + LINE_BYTES]
+                )
+            ]
         return found
 
     def _change(self, first: int, end: int, table: bytes) -> None:
@@ -101,7 +111,11 @@ class BoardMemory(Memory):
 
     def __init__(self, content: Memory, link: Link, image: BoardImage) -> None:
         super().__init__()
-        self.regions, self._starts, self._ends = dict(content.regions), list(content._starts), list(content._ends)
+        self.regions, self._starts, self._ends = (
+            dict(content.regions),
+            list(content._starts),
+            list(content._ends),
+        )
         self.constant = set(content.constant)
         self._content, self._link, self._image = content, link, image
         self._idle = False
@@ -125,9 +139,14 @@ class BoardMemory(Memory):
         lines = {}
         for name in self.regions:
             if not name.startswith((LOCAL_MEMORY, HEAP_MEMORY)):
-                lines |= {line: (self._content.read(line, LINE_BYTES), _ALL)
-                          for line in self._image.different(*self._lines_of(name), self._content.read,
-                                                            keep=name.startswith(OUTPUT_MEMORY))}
+                lines |= {
+                    line: (self._content.read(line, LINE_BYTES), _ALL)
+                    for line in self._image.different(
+                        *self._lines_of(name),
+                        self._content.read,
+                        keep=name.startswith(OUTPUT_MEMORY),
+                    )
+                }
         self._send(lines)
 
     def forget(self) -> None:
@@ -165,7 +184,7 @@ class BoardMemory(Memory):
         """Reads lines into the launch's memory, of which what is the same stays untouched."""
         content = self.read(first, end - first)
         for chunk in range(0, end - first, _CHUNK):
-            part = content[chunk:chunk + _CHUNK]
+            part = content[chunk : chunk + _CHUNK]
             if self._content.read(first + chunk, len(part)) != part:
                 self._content.write(first + chunk, part)
 
@@ -187,9 +206,11 @@ class BoardMemory(Memory):
         lines = {}
         for line in range(address - address % LINE_BYTES, address + len(content), LINE_BYTES):
             first, end = max(address, line), min(address + len(content), line + LINE_BYTES)
-            part = bytes(content[first - address:end - address])
-            lines[line] = (part.rjust(end - line, b"\0").ljust(LINE_BYTES, b"\0"),
-                           (1 << end - line) - (1 << first - line))
+            part = bytes(content[first - address : end - address])
+            lines[line] = (
+                part.rjust(end - line, b"\0").ljust(LINE_BYTES, b"\0"),
+                (1 << end - line) - (1 << first - line),
+            )
         self._send(lines)
 
     def _send(self, lines: dict[int, tuple[bytes, int]]) -> None:

@@ -6,7 +6,15 @@ from typing import Protocol, TypeVar
 from rtl.fpga.machine import MEMORY_BASE
 from rtl.isa.tokens import CRS_GRANULE
 from rtl.params import WARP_THREADS
-from sim.launch import BANK_ALIGNMENT, CRS_DEFAULT, LOCAL_DEFAULT, LOCAL_GRANULE, LOCAL_MEMORY, PROGRAM_BASE, Launch
+from sim.launch import (
+    BANK_ALIGNMENT,
+    CRS_DEFAULT,
+    LOCAL_DEFAULT,
+    LOCAL_GRANULE,
+    LOCAL_MEMORY,
+    PROGRAM_BASE,
+    Launch,
+)
 from sim.launch.descriptor import place_descriptor
 from sim.launch.memory import Memory, OutOfMemoryError
 from sim.toolchain.module import Kernel
@@ -39,14 +47,18 @@ def _up(value: int, granule: int) -> int:
     return -(-value // granule) * granule
 
 
-def fit(place: Place[T], size: int, slots: int, local: int | None = None, crs: int | None = None) -> T:
+def fit(
+    place: Place[T], size: int, slots: int, local: int | None = None, crs: int | None = None
+) -> T:
     """What ``place`` returns for a launch that fits into ``size`` bytes with local memory for so many warp slots.
 
     A size that is not given (``local``, ``crs``) is the default or, where there is no room for that, what there is room
     for. BoardError when there is none for what the program needs.
     """
     trial, _ = place(local, crs, Memory())
-    below = max(base + length for base, length in trial.memory.regions.values() if base < MEMORY_BASE + size)
+    below = max(
+        base + length for base, length in trial.memory.regions.values() if base < MEMORY_BASE + size
+    )
     least_local = _up(trial.kernel.local, LOCAL_GRANULE) if local is None else local
     least_crs = _up(max(trial.kernel.crs, CRS_GRANULE), CRS_GRANULE) if crs is None else crs
 
@@ -59,21 +71,37 @@ def fit(place: Place[T], size: int, slots: int, local: int | None = None, crs: i
     place_descriptor(launch, memory)
     spare = MEMORY_BASE + size - memory.end
     if spare < 0:
-        raise BoardError(f"the launch needs {size - spare:,} bytes of memory, the board has {size:,}")
-    return placed(*stack_sizes(spare, slots, least_local, least_crs, LOCAL_DEFAULT if local is None else least_local,
-                               CRS_DEFAULT if crs is None else least_crs))[1]
+        raise BoardError(
+            f"the launch needs {size - spare:,} bytes of memory, the board has {size:,}"
+        )
+    return placed(
+        *stack_sizes(
+            spare,
+            slots,
+            least_local,
+            least_crs,
+            LOCAL_DEFAULT if local is None else least_local,
+            CRS_DEFAULT if crs is None else least_crs,
+        )
+    )[1]
 
 
-def stack_sizes(spare: int, slots: int, local: int, crs: int, most_local: int, most_crs: int) -> tuple[int, int]:
+def stack_sizes(
+    spare: int, slots: int, local: int, crs: int, most_local: int, most_crs: int
+) -> tuple[int, int]:
     """Local memory of a thread and stack of a warp, from ``local`` and ``crs`` on up to the most, as far as ``spare``
     bytes more for so many warp slots go.
     """
     each = _down(spare // slots - CRS_GRANULE, CRS_GRANULE)
     more = min(max(most_crs - crs, 0), _down(each // 2, CRS_GRANULE))
-    return local + min(max(most_local - local, 0), _down((each - more) // WARP_THREADS, LOCAL_GRANULE)), crs + more
+    return local + min(
+        max(most_local - local, 0), _down((each - more) // WARP_THREADS, LOCAL_GRANULE)
+    ), crs + more
 
 
-def launch_with_stacks(make: Callable[[int, int], Launch], slots: int, local: int, kernel: Kernel) -> Launch:
+def launch_with_stacks(
+    make: Callable[[int, int], Launch], slots: int, local: int, kernel: Kernel
+) -> Launch:
     """The launch that ``make`` makes in a memory for bytes of local memory a thread and of stack a warp: ``local`` and
     the default, or what the memory has room for beside the launch's descriptor. OutOfMemoryError where there is not
     even room for what the kernel needs.

@@ -42,27 +42,45 @@ class _Cable(Component):
         outgoing, incoming: The rings.
     """
 
-    def __init__(self, params: SmParams, clock: int, make_memory: Maker, video: Maker | None) -> None:
+    def __init__(
+        self, params: SmParams, clock: int, make_memory: Maker, video: Maker | None
+    ) -> None:
         super().__init__({})
         self._clock = clock
         self.machine = BoardMachine(params, clock, clock // _BIT_CYCLES, make_memory, video=video)
-        self.put, self.taken, self.given = (Signal(_RING_BITS, name=name) for name in ("put", "taken", "given"))
+        self.put, self.taken, self.given = (
+            Signal(_RING_BITS, name=name) for name in ("put", "taken", "given")
+        )
         self.busy = Signal()
-        self.outgoing, self.incoming = (memory.Memory(shape=8, depth=1 << _RING_BITS, init=[]) for _ in range(2))
+        self.outgoing, self.incoming = (
+            memory.Memory(shape=8, depth=1 << _RING_BITS, init=[]) for _ in range(2)
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.machine = machine = self.machine
         m.submodules.outgoing, m.submodules.incoming = self.outgoing, self.incoming
-        m.submodules.transmitter = transmitter = UartTransmitter(self._clock, self._clock // _BIT_CYCLES)
+        m.submodules.transmitter = transmitter = UartTransmitter(
+            self._clock, self._clock // _BIT_CYCLES
+        )
         m.submodules.receiver = receiver = UartReceiver(self._clock, self._clock // _BIT_CYCLES)
         next_byte, received = self.outgoing.read_port(domain="comb"), self.incoming.write_port()
         m.d.comb += [
-            machine.receive.eq(transmitter.pin), receiver.pin.eq(machine.transmit), next_byte.addr.eq(self.taken),
-            transmitter.content.payload.eq(next_byte.data), transmitter.content.valid.eq(self.taken != self.put),
-            received.addr.eq(self.given), received.data.eq(receiver.received.payload),
+            machine.receive.eq(transmitter.pin),
+            receiver.pin.eq(machine.transmit),
+            next_byte.addr.eq(self.taken),
+            transmitter.content.payload.eq(next_byte.data),
+            transmitter.content.valid.eq(self.taken != self.put),
+            received.addr.eq(self.given),
+            received.data.eq(receiver.received.payload),
             received.en.eq(receiver.received.valid),
-            self.busy.eq((self.taken != self.put) | ~transmitter.content.ready | machine.traffic | machine.sm.busy)]
+            self.busy.eq(
+                (self.taken != self.put)
+                | ~transmitter.content.ready
+                | machine.traffic
+                | machine.sm.busy
+            ),
+        ]
         with m.If(transmitter.content.valid & transmitter.content.ready):
             m.d.sync += self.taken.eq(self.taken + 1)
         with m.If(received.en):
@@ -84,14 +102,24 @@ class StandIn:
         port: What a host opens.
     """
 
-    def __init__(self, params: SmParams, engine: type[Engine], memory: Maker = BlockMemory, video: Maker | None = None,
-                 clock: int = _CLOCK) -> None:
+    def __init__(
+        self,
+        params: SmParams,
+        engine: type[Engine],
+        memory: Maker = BlockMemory,
+        video: Maker | None = None,
+        clock: int = _CLOCK,
+    ) -> None:
         self._cable = _Cable(params, clock, memory, video)
         self.machine = self._cable.machine
-        design = self._cable if video is None else DomainRenamer({"pixel": "sync", "shift": "sync"})(self._cable)
+        design = (
+            self._cable
+            if video is None
+            else DomainRenamer({"pixel": "sync", "shift": "sync"})(self._cable)
+        )
         self.simulator: Any = make_simulator(design, engine)
         self.simulator.add_clock(1 / clock)
-        self._line, self._far = pty.openpty()       # the far end stays open when a host leaves
+        self._line, self._far = pty.openpty()  # the far end stays open when a host leaves
         tty.setraw(self._far)
         self.port = os.ttyname(self._far)
         self._ended, self._more, self._passed = False, 0, Event()
@@ -134,6 +162,11 @@ class StandIn:
             await run_cycles(ctx, _CYCLES)
             given = ctx.get(cable.given)
             if given != seen:
-                os.write(self._line, bytes(ctx.get(cable.incoming.data[at & mask])
-                                           for at in range(seen, seen + (given - seen & mask))))
+                os.write(
+                    self._line,
+                    bytes(
+                        ctx.get(cable.incoming.data[at & mask])
+                        for at in range(seen, seen + (given - seen & mask))
+                    ),
+                )
                 seen = given

@@ -34,7 +34,14 @@ from sim.checks.benchmarks.throughput import AIM, ThroughputRow, throughput_tabl
 from sim.engine import ENGINES, Engine, chosen_engine
 from sim.launch_options import BOARD, add_board_options, open_board
 from sim.machine.memory_service import LATENCY
-from sim.support.command import CommandError, Parser, add_cache_option, check_file, print_text, write_file
+from sim.support.command import (
+    CommandError,
+    Parser,
+    add_cache_option,
+    check_file,
+    print_text,
+    write_file,
+)
 
 __all__ = ["main"]
 
@@ -53,120 +60,304 @@ _SPEED_TURNS = {"pysim": 1, "compiled": 60}
 
 
 def _parser() -> Parser:
-    parser = Parser("sim.bench", "Measures the machine in simulation.",
-                    "throughput --quick")
-    parser.add_argument("only", nargs="*", metavar="BENCHMARK",
-                        help=f"which: {', '.join(_BENCHMARKS)}, all of them without a name; or {_CUDA}; or {_MODEL}")
-    parser.add_argument("--preset", default="default", metavar="|".join(MACHINES), help="the machine; default default")
-    parser.add_argument("--engine", default="auto", metavar=f"auto|{'|'.join(ENGINES)}|{BOARD}",
-                        help="for what is counted in cycles, default auto; speed is measured on every engine, or on "
-                             f"the one that is named; {BOARD}: {' and '.join(_ON_BOARDS)} on a board")
+    parser = Parser("sim.bench", "Measures the machine in simulation.", "throughput --quick")
+    parser.add_argument(
+        "only",
+        nargs="*",
+        metavar="BENCHMARK",
+        help=f"which: {', '.join(_BENCHMARKS)}, all of them without a name; or {_CUDA}; or {_MODEL}",
+    )
+    parser.add_argument(
+        "--preset",
+        default="default",
+        metavar="|".join(MACHINES),
+        help="the machine; default default",
+    )
+    parser.add_argument(
+        "--engine",
+        default="auto",
+        metavar=f"auto|{'|'.join(ENGINES)}|{BOARD}",
+        help="for what is counted in cycles, default auto; speed is measured on every engine, or on "
+        f"the one that is named; {BOARD}: {' and '.join(_ON_BOARDS)} on a board",
+    )
     add_cache_option(parser)
     add_board_options(parser)
-    parser.add_argument("--python", metavar="FILE",
-                        help=f"a Python that has numba, for {_CUDA} (default: this one, if it has)")
+    parser.add_argument(
+        "--python",
+        metavar="FILE",
+        help=f"a Python that has numba, for {_CUDA} (default: this one, if it has)",
+    )
     parser.add_argument("--json", metavar="FILE", help="write all figures there")
     parser.add_argument("--svg", metavar="FILE", help="draw the roofline there")
     parser.add_argument("--quick", action="store_true", help="short runs of a few things")
-    parser.add_argument("--ptx", action="store_true", help="measure the code that the PTX compiler makes instead")
-    parser.add_argument("--compile-time", action="store_true",
-                        help="measure how long the PTX compiler takes for large programs instead")
+    parser.add_argument(
+        "--ptx", action="store_true", help="measure the code that the PTX compiler makes instead"
+    )
+    parser.add_argument(
+        "--compile-time",
+        action="store_true",
+        help="measure how long the PTX compiler takes for large programs instead",
+    )
     return parser
 
 
 def _throughput_text(rows: list[ThroughputRow], params: SmParams) -> str:
-    lines = [(row.control_codes, f"{row.instructions:,}", f"{row.cycles:,}", f"{row.busy:.3f}", f"{row.per_cycle:.3f}",
-              f"{AIM / params.beats:.3f}") for row in rows]
-    return table(f"Independent integer work, {rows[0].warps} warps, {params.lanes} lanes. Lanes busy: aim {AIM}",
-                 ("control codes", "instructions", "cycles", "lanes busy", "instructions/cycle", "aim"), lines)
+    lines = [
+        (
+            row.control_codes,
+            f"{row.instructions:,}",
+            f"{row.cycles:,}",
+            f"{row.busy:.3f}",
+            f"{row.per_cycle:.3f}",
+            f"{AIM / params.beats:.3f}",
+        )
+        for row in rows
+    ]
+    return table(
+        f"Independent integer work, {rows[0].warps} warps, {params.lanes} lanes. Lanes busy: aim {AIM}",
+        ("control codes", "instructions", "cycles", "lanes busy", "instructions/cycle", "aim"),
+        lines,
+    )
 
 
 def _class_text(rows: list[ClassRow]) -> str:
-    lines = [(row.name, f"{row.warps}", f"{row.instructions:g}", f"{row.cycles:.1f}", f"{row.per_instruction:.1f}",
-              f"{row.stall:g}") for row in rows]
-    return table(f"Cycles by class of instructions; memory answers after {LATENCY} cycles",
-                 ("class", "warps", "instructions", "cycles", "cycles/instruction", "NVIDIA's stall"), lines)
+    lines = [
+        (
+            row.name,
+            f"{row.warps}",
+            f"{row.instructions:g}",
+            f"{row.cycles:.1f}",
+            f"{row.per_instruction:.1f}",
+            f"{row.stall:g}",
+        )
+        for row in rows
+    ]
+    return table(
+        f"Cycles by class of instructions; memory answers after {LATENCY} cycles",
+        ("class", "warps", "instructions", "cycles", "cycles/instruction", "NVIDIA's stall"),
+        lines,
+    )
 
 
 def _roofline_text(rows: list[RooflineRow]) -> str:
-    lines = [(row.name, f"{row.cycles:,}", f"{row.work.beats(row.lanes):,}", f"{row.work.lines:,}",
-              f"{row.work.instructions:,}", row.limit, f"{row.ratio:.3f}",
-              "" if row.intensity is None else f"{row.intensity:.2f}", f"{row.rate:.2f}") for row in rows]
+    lines = [
+        (
+            row.name,
+            f"{row.cycles:,}",
+            f"{row.work.beats(row.lanes):,}",
+            f"{row.work.lines:,}",
+            f"{row.work.instructions:,}",
+            row.limit,
+            f"{row.ratio:.3f}",
+            "" if row.intensity is None else f"{row.intensity:.2f}",
+            f"{row.rate:.2f}",
+        )
+        for row in rows
+    ]
     for name, chosen in (("streaming", True), ("others", False)):
         ratios = [row.ratio for row in rows if row.streaming is chosen]
         if ratios:
             lines.append((f"median, {name}", "", "", "", "", "", f"{median(ratios):.3f}", "", ""))
-    return table(f"Cycles beside the least that {rows[0].lanes} lanes, a line of memory and an instruction a cycle "
-                 f"need; memory answers after {LATENCY} cycles",
-                 ("program", "cycles", "lane beats", "memory lines", "instructions", "limit", "bound/cycles",
-                  "operations/byte", "operations/cycle"), lines)
+    return table(
+        f"Cycles beside the least that {rows[0].lanes} lanes, a line of memory and an instruction a cycle "
+        f"need; memory answers after {LATENCY} cycles",
+        (
+            "program",
+            "cycles",
+            "lane beats",
+            "memory lines",
+            "instructions",
+            "limit",
+            "bound/cycles",
+            "operations/byte",
+            "operations/cycle",
+        ),
+        lines,
+    )
 
 
 def _float_text(rows: list[FloatRow]) -> str:
-    lines = [(row.name, f"{row.cycles:,}", f"{row.instructions:,}", f"{row.lane_instructions:,}", f"{row.accesses:,}",
-              f"{row.computing:.3f}", f"{row.busy:.3f}", f"{FLOAT_AIM}") for row in rows]
-    return table(f"Single precision, {rows[0].lanes} lanes. Busy: they compute, or units access registers",
-                 ("program", "cycles", "instructions", "lane instructions", "register accesses", "lanes compute",
-                  "lanes busy", "aim"), lines)
+    lines = [
+        (
+            row.name,
+            f"{row.cycles:,}",
+            f"{row.instructions:,}",
+            f"{row.lane_instructions:,}",
+            f"{row.accesses:,}",
+            f"{row.computing:.3f}",
+            f"{row.busy:.3f}",
+            f"{FLOAT_AIM}",
+        )
+        for row in rows
+    ]
+    return table(
+        f"Single precision, {rows[0].lanes} lanes. Busy: they compute, or units access registers",
+        (
+            "program",
+            "cycles",
+            "instructions",
+            "lane instructions",
+            "register accesses",
+            "lanes compute",
+            "lanes busy",
+            "aim",
+        ),
+        lines,
+    )
 
 
 def _speed_text(rows: list[SpeedRow]) -> str:
-    lines = [(row.engine, row.program, f"{row.cycles:,}", f"{row.requests:,}", f"{row.seconds:.2f}",
-              f"{row.processor_seconds:.2f}", f"{row.per_second:,.0f}",
-              f"{AIMS[row.engine]:,}" if row.engine in AIMS else "",
-              "" if row.instructions is None else f"{row.instructions:,.0f}") for row in rows]
-    return table("Speed of the simulation, by second of processor; no comparison with the warp model",
-                 ("engine", "program", "cycles", "memory requests", "seconds", "processor", "cycles/second", "aim",
-                  "instructions/cycle"),
-                 lines)
+    lines = [
+        (
+            row.engine,
+            row.program,
+            f"{row.cycles:,}",
+            f"{row.requests:,}",
+            f"{row.seconds:.2f}",
+            f"{row.processor_seconds:.2f}",
+            f"{row.per_second:,.0f}",
+            f"{AIMS[row.engine]:,}" if row.engine in AIMS else "",
+            "" if row.instructions is None else f"{row.instructions:,.0f}",
+        )
+        for row in rows
+    ]
+    return table(
+        "Speed of the simulation, by second of processor; no comparison with the warp model",
+        (
+            "engine",
+            "program",
+            "cycles",
+            "memory requests",
+            "seconds",
+            "processor",
+            "cycles/second",
+            "aim",
+            "instructions/cycle",
+        ),
+        lines,
+    )
 
 
 def _model_text(rows: list[ModelRow]) -> str:
-    lines = [(row.program, row.executor, f"{row.size} x {row.size}", f"{row.instructions:,}", f"{row.seconds:.2f}",
-              f"{row.per_second:,.0f}", f"{MODEL_AIMS[row.executor]:,}",
-              "" if row.compiling is None else f"{row.compiling:.2f}") for row in rows]
-    return table("Speed of the warp model, by second of processor; compiling: seconds for a kernel that is new",
-                 ("program", "executed", "threads", "warp instructions", "processor", "instructions/second", "aim",
-                  "compiling"), lines)
+    lines = [
+        (
+            row.program,
+            row.executor,
+            f"{row.size} x {row.size}",
+            f"{row.instructions:,}",
+            f"{row.seconds:.2f}",
+            f"{row.per_second:,.0f}",
+            f"{MODEL_AIMS[row.executor]:,}",
+            "" if row.compiling is None else f"{row.compiling:.2f}",
+        )
+        for row in rows
+    ]
+    return table(
+        "Speed of the warp model, by second of processor; compiling: seconds for a kernel that is new",
+        (
+            "program",
+            "executed",
+            "threads",
+            "warp instructions",
+            "processor",
+            "instructions/second",
+            "aim",
+            "compiling",
+        ),
+        lines,
+    )
 
 
 def _cuda_text(rows: list[CudaRow]) -> str:
-    lines = [(row.what, row.engine, f"{row.seconds:.4f}", "" if row.aim is None else f"{row.aim:g}") for row in rows]
+    lines = [
+        (row.what, row.engine, f"{row.seconds:.4f}", "" if row.aim is None else f"{row.aim:g}")
+        for row in rows
+    ]
     return table("What a CUDA program waits for", ("what", "engine", "seconds", "aim"), lines)
 
 
 def _growth_text(rows: list[GrowthRow]) -> str:
-    lines = [(row.what, f"{row.launches:,}", f"{row.memory:,}", f"{row.memory / row.launches:,.0f}",
-              "" if row.files is None else str(row.files))
-             for row in rows]
-    return table("What launches on the warp model leave behind",
-                 ("where", "launches", "bytes", "bytes/launch", "files"), lines)
+    lines = [
+        (
+            row.what,
+            f"{row.launches:,}",
+            f"{row.memory:,}",
+            f"{row.memory / row.launches:,.0f}",
+            "" if row.files is None else str(row.files),
+        )
+        for row in rows
+    ]
+    return table(
+        "What launches on the warp model leave behind",
+        ("where", "launches", "bytes", "bytes/launch", "files"),
+        lines,
+    )
 
 
 def _ptx_text(rows: list[PtxRow]) -> str:
-    lines = [(row.kernel, f"{row.compiled:,}", f"{row.unoptimised:,}", f"{row.optimised:,}",
-              f"{row.to_unoptimised:.2f}", f"{row.to_optimised:.2f}") for row in [*rows, total(rows)]]
-    lines.append(("median", "", "", "", f"{median(row.to_unoptimised for row in rows):.2f}",
-                  f"{median(row.to_optimised for row in rows):.2f}"))
-    return table("Warp instructions that kernels execute, compiled here and by NVIDIA's assembler",
-                 ("kernel", "here", "-O0", "-O3", "here/-O0", "here/-O3"), lines)
+    lines = [
+        (
+            row.kernel,
+            f"{row.compiled:,}",
+            f"{row.unoptimised:,}",
+            f"{row.optimised:,}",
+            f"{row.to_unoptimised:.2f}",
+            f"{row.to_optimised:.2f}",
+        )
+        for row in [*rows, total(rows)]
+    ]
+    lines.append(
+        (
+            "median",
+            "",
+            "",
+            "",
+            f"{median(row.to_unoptimised for row in rows):.2f}",
+            f"{median(row.to_optimised for row in rows):.2f}",
+        )
+    )
+    return table(
+        "Warp instructions that kernels execute, compiled here and by NVIDIA's assembler",
+        ("kernel", "here", "-O0", "-O3", "here/-O0", "here/-O3"),
+        lines,
+    )
 
 
 def _compile_text(rows: list[CompileRow]) -> str:
-    lines = [(row.kind, f"{row.size / 1000:.0f}", f"{row.front_end:.2f}", f"{row.compiler:.2f}",
-              f"{row.assembler:.2f}", f"{row.seconds:.2f}", f"{row.rate:.0f}", f"{row.growth:.2f}") for row in rows]
-    return table("Seconds of processor that large programs take to compile; growth: a byte's time beside that in a "
-                 "program of half the size",
-                 ("program", "KB of PTX", "front end", "compiler", "assembler", "all", "KB/s", "growth"), lines)
+    lines = [
+        (
+            row.kind,
+            f"{row.size / 1000:.0f}",
+            f"{row.front_end:.2f}",
+            f"{row.compiler:.2f}",
+            f"{row.assembler:.2f}",
+            f"{row.seconds:.2f}",
+            f"{row.rate:.0f}",
+            f"{row.growth:.2f}",
+        )
+        for row in rows
+    ]
+    return table(
+        "Seconds of processor that large programs take to compile; growth: a byte's time beside that in a "
+        "program of half the size",
+        ("program", "KB of PTX", "front end", "compiler", "assembler", "all", "KB/s", "growth"),
+        lines,
+    )
 
 
-def _speed(params: SmParams, engines: Sequence[type[Engine]], machines: dict[type[Engine], BenchmarkMachine],
-           quick: bool) -> list[SpeedRow]:
+def _speed(
+    params: SmParams,
+    engines: Sequence[type[Engine]],
+    machines: dict[type[Engine], BenchmarkMachine],
+    quick: bool,
+) -> list[SpeedRow]:
     rows: list[SpeedRow] = []
     for engine in engines:
         if engine not in machines:
             machines[engine] = BenchmarkMachine(params, engine)
-        rows += speed_rows(machines[engine], engine.name, 1 if quick else _SPEED_TURNS[engine.name], quick)
+        rows += speed_rows(
+            machines[engine], engine.name, 1 if quick else _SPEED_TURNS[engine.name], quick
+        )
     return rows
 
 
@@ -179,20 +370,30 @@ class _Figures(dict[str, Any]):
         print_text(text(rows) + "\n")
 
 
-def _count(figures: _Figures, wanted: Sequence[str], machine: BenchmarkMachine, quick: bool) -> None:
+def _count(
+    figures: _Figures, wanted: Sequence[str], machine: BenchmarkMachine, quick: bool
+) -> None:
     """Measures what needs little memory, and no simulation."""
     if "throughput" in wanted:
         rows = throughput_table(machine, _QUICK_TURNS if quick else _TURNS)
         figures.report("throughput", rows, lambda rows: _throughput_text(rows, machine.params))
     if "classes" in wanted:
-        rows = class_table(machine, _QUICK_CLASSES, _QUICK_CLASS_TURNS) if quick else class_table(machine)
+        rows = (
+            class_table(machine, _QUICK_CLASSES, _QUICK_CLASS_TURNS)
+            if quick
+            else class_table(machine)
+        )
         figures.report("classes", rows, _class_text)
 
 
 def _measure_board(options: argparse.Namespace, board: Board) -> _Figures:
     """Runs what is asked for on a board. Returns the figures."""
-    figures = _Figures(preset=board.preset, params=asdict(board.params), engine=BOARD, clock_hz=board.clock)
-    _count(figures, options.only or _ON_BOARDS, BenchmarkMachine(board.params, board), options.quick)
+    figures = _Figures(
+        preset=board.preset, params=asdict(board.params), engine=BOARD, clock_hz=board.clock
+    )
+    _count(
+        figures, options.only or _ON_BOARDS, BenchmarkMachine(board.params, board), options.quick
+    )
     return figures
 
 
@@ -200,7 +401,9 @@ def _measure(options: argparse.Namespace, params: SmParams, engine: type[Engine]
     """Runs what is asked for in simulation. Returns the figures."""
     wanted = options.only or _BENCHMARKS
     machines = {engine: BenchmarkMachine(params, engine)}
-    figures = _Figures(preset=options.preset, params=asdict(params), engine=engine.name, memory_latency=LATENCY)
+    figures = _Figures(
+        preset=options.preset, params=asdict(params), engine=engine.name, memory_latency=LATENCY
+    )
     _count(figures, wanted, machines[engine], options.quick)
     if "roofline" in wanted:
         rows = roofline_table(machines[engine], QUICK if options.quick else None)
@@ -229,7 +432,9 @@ def _measure(options: argparse.Namespace, params: SmParams, engine: type[Engine]
 def _run(options: argparse.Namespace) -> None:
     for name in options.only:
         if name not in (*_BENCHMARKS, _CUDA, _MODEL):
-            raise CommandError(f"no benchmark {name}; there are {', '.join((*_BENCHMARKS, _CUDA, _MODEL))}")
+            raise CommandError(
+                f"no benchmark {name}; there are {', '.join((*_BENCHMARKS, _CUDA, _MODEL))}"
+            )
     if options.python is not None:
         if _CUDA not in options.only:
             raise CommandError(f"--python goes with the benchmark {_CUDA}")
@@ -241,11 +446,19 @@ def _run(options: argparse.Namespace) -> None:
         if given and options.only:
             raise CommandError(f"{option} measures the compiler alone, not {options.only[0]}")
     if options.ptx and options.compile_time:
-        raise CommandError("--ptx and --compile-time measure different things: expected one of them")
-    if options.svg is not None and (options.ptx or options.compile_time or options.engine == BOARD
-                                    or "roofline" not in (options.only or _BENCHMARKS)):
+        raise CommandError(
+            "--ptx and --compile-time measure different things: expected one of them"
+        )
+    if options.svg is not None and (
+        options.ptx
+        or options.compile_time
+        or options.engine == BOARD
+        or "roofline" not in (options.only or _BENCHMARKS)
+    ):
         raise CommandError("--svg draws the roofline, which is not measured")
-    if options.engine == BOARD and (others := [name for name in options.only if name not in _ON_BOARDS]):
+    if options.engine == BOARD and (
+        others := [name for name in options.only if name not in _ON_BOARDS]
+    ):
         raise CommandError(f"{others[0]} is not measured on boards, {' and '.join(_ON_BOARDS)} are")
     if options.svg is not None:
         check_plotter()
@@ -260,13 +473,17 @@ def _run(options: argparse.Namespace) -> None:
         rows = compile_table(options.quick)
         figures = _Figures(compile_time=[row.record() for row in rows])
         print_text(_compile_text(rows))
-    elif (board := open_board(options.engine, options.port, options.baud, options.preset)) is not None:
+    elif (
+        board := open_board(options.engine, options.port, options.baud, options.preset)
+    ) is not None:
         figures = _measure_board(options, board)
     elif options.only == [_MODEL]:
         figures = _Figures()
         figures.report(_MODEL, model_rows(options.quick), _model_text)
     else:
-        figures = _measure(options, MACHINES[options.preset], chosen_engine(options, sys.stderr.write))
+        figures = _measure(
+            options, MACHINES[options.preset], chosen_engine(options, sys.stderr.write)
+        )
     if options.json is not None:
         write_file(options.json, (json.dumps(figures, indent=2) + "\n").encode())
 

@@ -18,7 +18,15 @@ from tqdm import tqdm
 
 from rtl.params import PRESETS
 from sim.engine import ENGINES, chosen_engine
-from sim.support.command import CommandError, Parser, add_cache_option, check_file, make_folder, print_text, write_file
+from sim.support.command import (
+    CommandError,
+    Parser,
+    add_cache_option,
+    check_file,
+    make_folder,
+    print_text,
+    write_file,
+)
 from sim.support.entry import missing_of
 from sim.support.interrupt import telling
 
@@ -48,23 +56,51 @@ class Options:
 
 
 def _parser() -> Parser:
-    parser = Parser("sim.fuzz", "Plays random programs on the hardware, in lockstep with the warp model.",
-                    "--minutes 10 --seed 1")
+    parser = Parser(
+        "sim.fuzz",
+        "Plays random programs on the hardware, in lockstep with the warp model.",
+        "--minutes 10 --seed 1",
+    )
     parser.add_argument("--minutes", type=float, default=1, metavar="N", help="how long; default 1")
     parser.add_argument("--cases", type=int, metavar="N", help="N cases at most")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the campaign; default 0")
-    parser.add_argument("--preset", choices=PRESETS, default="small", help="the machine; default small")
-    parser.add_argument("--engine", default="auto", metavar=f"auto|{'|'.join(ENGINES)}", help="default auto")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="of the campaign; default 0"
+    )
+    parser.add_argument(
+        "--preset", choices=PRESETS, default="small", help="the machine; default small"
+    )
+    parser.add_argument(
+        "--engine", default="auto", metavar=f"auto|{'|'.join(ENGINES)}", help="default auto"
+    )
     add_cache_option(parser)
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N",
-                        help="processes; default one a core")
-    parser.add_argument("--scheduler", metavar="tcp://HOST:PORT",
-                        help="of a cluster of dask, whose workers do it instead")
-    parser.add_argument("--store", type=Path, metavar="FILE", help="what was found; default fuzz-SEED-PRESET.sqlite")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write what was covered as a page")
-    parser.add_argument("--folder", type=Path, default=Path(), metavar="FOLDER",
-                        help="where programs that fail are written; default here")
-    parser.add_argument("--case", type=int, metavar="N", help="play one case alone, and keep nothing")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="processes; default one a core",
+    )
+    parser.add_argument(
+        "--scheduler",
+        metavar="tcp://HOST:PORT",
+        help="of a cluster of dask, whose workers do it instead",
+    )
+    parser.add_argument(
+        "--store", type=Path, metavar="FILE", help="what was found; default fuzz-SEED-PRESET.sqlite"
+    )
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="write what was covered as a page"
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=Path(),
+        metavar="FOLDER",
+        help="where programs that fail are written; default here",
+    )
+    parser.add_argument(
+        "--case", type=int, metavar="N", help="play one case alone, and keep nothing"
+    )
     return parser
 
 
@@ -91,8 +127,10 @@ def _one(options: Options, number: int, engine: str) -> int:
     params = PRESETS[options.preset]
     case = case_of(options.seed, number, floats=params.floats, doubles=params.doubles)
     outcome = Player(options.preset, ENGINES[engine]).play(case)
-    print_text(f"case          {case.number}, {case.kind.value}\nstatus        {outcome.status}\n"
-               f"instructions  {outcome.instructions:,}\ncycles        {outcome.cycles:,}\n")
+    print_text(
+        f"case          {case.number}, {case.kind.value}\nstatus        {outcome.status}\n"
+        f"instructions  {outcome.instructions:,}\ncycles        {outcome.cycles:,}\n"
+    )
     if outcome.failure is not None:
         print_text(f"failure       {outcome.failure}\n")
     return 0 if outcome.failure is None else 1
@@ -105,8 +143,11 @@ def _play(options: Options, engine: str, store: Any, path: Path) -> list[tuple[i
     failed: list[tuple[int, str]] = []
     campaign = Campaign(options.seed, options.preset, engine)
     played = 0
-    with (tqdm(unit=" cases", disable=None, leave=False) as bar,
-          telling(lambda: f"after {played} cases, kept in {path}")):
+    with (
+        tqdm(unit=" cases", disable=None, leave=False) as bar,
+        telling(lambda: f"after {played} cases, kept in {path}"),
+    ):
+
         def told(outcome: Any) -> None:
             nonlocal played
             played += 1
@@ -114,8 +155,15 @@ def _play(options: Options, engine: str, store: Any, path: Path) -> list[tuple[i
             if outcome.failure is not None:
                 failed.append((outcome.number, outcome.failure))
 
-        play(campaign, store, 60 * options.minutes, workers=options.workers, scheduler=options.scheduler,
-                       cases=options.cases, told=told)
+        play(
+            campaign,
+            store,
+            60 * options.minutes,
+            workers=options.workers,
+            scheduler=options.scheduler,
+            cases=options.cases,
+            told=told,
+        )
     for number, failure in failed:
         path = save(campaign, number, options.folder)
         print_text(f"case {number}: {failure}\n  smallest program: {path}\n")
@@ -130,10 +178,17 @@ def _report(store: Any, html: Path | None, title: str) -> None:
     sums = store.sums
     sums["all"] = tuple(map(sum, zip(*sums.values(), strict=True)))
     for kind, (cases, instructions, cycles, seconds) in sums.items():
-        facts.append((kind.lower(), f"{cases:,} cases, {instructions:,} instructions in lockstep, {cycles:,} cycles, "
-                                    f"{instructions / seconds:,.0f} instructions/s of processor time"))
+        facts.append(
+            (
+                kind.lower(),
+                f"{cases:,} cases, {instructions:,} instructions in lockstep, {cycles:,} cycles, "
+                f"{instructions / seconds:,.0f} instructions/s of processor time",
+            )
+        )
     facts.append(("failed", ", ".join(f"case {number}" for number, _ in store.failures) or "none"))
-    print_text("".join(f"{name:12}  {value}\n" for name, value in facts) + coverage.table(store.coverage))
+    print_text(
+        "".join(f"{name:12}  {value}\n" for name, value in facts) + coverage.table(store.coverage)
+    )
     if html is not None:
         write_file(html, coverage.page(store.coverage, title, facts).encode())
         print_text(f"page          {html}\n")
@@ -149,7 +204,9 @@ def _work(options: Options) -> int:
 
     with closing(Store(path, options.seed, options.preset)) as store:
         _play(options, engine, store, path)
-        _report(store, options.html, f"Random programs, seed {options.seed}, preset {options.preset}")
+        _report(
+            store, options.html, f"Random programs, seed {options.seed}, preset {options.preset}"
+        )
         return 1 if store.failures else 0
 
 

@@ -34,8 +34,15 @@ __all__ = ["MutateError", "main"]
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "testbench" / "mutation"
 _KILLED = ("KILLED", "HANGS")
-_COLUMNS = {"KILLED": "killed", "HANGS": "hangs", "SURVIVED": "survived", "EQUIVALENT": "same netlist",
-            "KNOWN": "same by reason", "STILLBORN": "stillborn", "OPEN": "open"}
+_COLUMNS = {
+    "KILLED": "killed",
+    "HANGS": "hangs",
+    "SURVIVED": "survived",
+    "EQUIVALENT": "same netlist",
+    "KNOWN": "same by reason",
+    "STILLBORN": "stillborn",
+    "OPEN": "open",
+}
 """State -> heading of the table."""
 
 
@@ -71,25 +78,71 @@ class _Case:
 
 
 def _parser() -> Parser:
-    parser = Parser("sim.mutate", "Changes the sources in one small place after another, to see whether their tests "
-                    "notice.", "crs barrier --sample 60 --seed 1")
-    parser.add_argument("units", nargs="*", metavar="UNIT", help="which; default all that have a list of their tests")
+    parser = Parser(
+        "sim.mutate",
+        "Changes the sources in one small place after another, to see whether their tests notice.",
+        "crs barrier --sample 60 --seed 1",
+    )
+    parser.add_argument(
+        "units",
+        nargs="*",
+        metavar="UNIT",
+        help="which; default all that have a list of their tests",
+    )
     parser.add_argument("--list", action="store_true", help="show the mutants, and run nothing")
-    parser.add_argument("--sample", type=int, metavar="N", help="N mutants of each unit; default all")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="which of them are in the sample; default 0")
-    parser.add_argument("--minutes", type=float, default=math.inf, metavar="N", help="how long; default to the end")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N",
-                        help="processes; default one a core")
-    parser.add_argument("--scheduler", metavar="tcp://HOST:PORT",
-                        help="of a cluster of dask, whose workers do it instead")
-    parser.add_argument("--store", type=Path, default=Path("mutants.sqlite"), metavar="FILE",
-                        help="what was found; default mutants.sqlite")
-    parser.add_argument("--again", action="store_true", help="try those that survived once more, with the tests of now")
-    parser.add_argument("--own", action="store_true", help="run the tests of the unit itself alone, and no theorems")
-    parser.add_argument("--theorems", choices=("none", "short", "all"), default="short",
-                        help="which are asked about survivors of the tests; default those that take a minute at most")
-    parser.add_argument("--least", type=float, default=95, metavar="PERCENT",
-                        help="how many of a unit's mutants have to be killed for exit code 0; default 95")
+    parser.add_argument(
+        "--sample", type=int, metavar="N", help="N mutants of each unit; default all"
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="which of them are in the sample; default 0",
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, metavar="N", help="how long; default to the end"
+    )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="processes; default one a core",
+    )
+    parser.add_argument(
+        "--scheduler",
+        metavar="tcp://HOST:PORT",
+        help="of a cluster of dask, whose workers do it instead",
+    )
+    parser.add_argument(
+        "--store",
+        type=Path,
+        default=Path("mutants.sqlite"),
+        metavar="FILE",
+        help="what was found; default mutants.sqlite",
+    )
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="try those that survived once more, with the tests of now",
+    )
+    parser.add_argument(
+        "--own", action="store_true", help="run the tests of the unit itself alone, and no theorems"
+    )
+    parser.add_argument(
+        "--theorems",
+        choices=("none", "short", "all"),
+        default="short",
+        help="which are asked about survivors of the tests; default those that take a minute at most",
+    )
+    parser.add_argument(
+        "--least",
+        type=float,
+        default=95,
+        metavar="PERCENT",
+        help="how many of a unit's mutants have to be killed for exit code 0; default 95",
+    )
     return parser
 
 
@@ -103,7 +156,7 @@ def _check(options: Options) -> None:
         raise MutateError(f"--minutes has to be more than 0, not {options.minutes:g}")
     if not 0 <= options.least <= 100:
         raise MutateError(f"--least has to be 0 to 100, not {options.least:g}")
-    for extra in (["test"] * (not options.list) + ["cluster"] * (options.scheduler is not None)):
+    for extra in ["test"] * (not options.list) + ["cluster"] * (options.scheduler is not None):
         if (missing := missing_of(extra)) is not None:
             raise MutateError(missing)
 
@@ -142,12 +195,29 @@ def _measure(options: Options, store: Store, units: Sequence[Unit]) -> dict[str,
     these."""
     sources = {unit.name: digest_of(unit.project_files(ROOT)) for unit in units}
     missing = [unit for unit in units if store.netlists(unit, sources[unit.name]) is None]
-    with (tqdm(total=len(missing), desc="tests without mutants", unit=" units", disable=None, leave=False) as bar,
-          closing(results_of(baseline, ((ROOT, unit) for unit in missing), lambda: True, workers=options.workers,
-                             scheduler=options.scheduler)) as results):
+    with (
+        tqdm(
+            total=len(missing),
+            desc="tests without mutants",
+            unit=" units",
+            disable=None,
+            leave=False,
+        ) as bar,
+        closing(
+            results_of(
+                baseline,
+                ((ROOT, unit) for unit in missing),
+                lambda: True,
+                workers=options.workers,
+                scheduler=options.scheduler,
+            )
+        ) as results,
+    ):
         for found in results:
             if found.failed:
-                raise MutateError(f"{found.unit}: without a mutant there fails {', '.join(found.failed)}")
+                raise MutateError(
+                    f"{found.unit}: without a mutant there fails {', '.join(found.failed)}"
+                )
             store.add_baseline(found, sources[found.unit])
             bar.update()
     return sources
@@ -165,14 +235,26 @@ def _try(options: Options, store: Store, cases: Sequence[_Case]) -> None:
             plan = store.plan(case.unit, sources[case.unit.name])
             if case.unit.is_host:
                 source = (ROOT / case.mutant.file).read_text(encoding="utf-8")
-                only = covering_tests(case.mutant, source, store.lines(case.unit, sources[case.unit.name]))
+                only = covering_tests(
+                    case.mutant, source, store.lines(case.unit, sources[case.unit.name])
+                )
                 plan = replace(plan, only=only)
             yield ROOT, case.unit, case.mutant, plan
 
-    with (tqdm(total=len(cases), unit=" mutants", disable=None, leave=False) as bar,
-          telling(lambda: f"after {tried} mutants, kept in {options.store}"),
-          closing(results_of(trial, tasks(), lambda: time.monotonic() < end, workers=options.workers,
-                             scheduler=options.scheduler, ahead=1)) as results):
+    with (
+        tqdm(total=len(cases), unit=" mutants", disable=None, leave=False) as bar,
+        telling(lambda: f"after {tried} mutants, kept in {options.store}"),
+        closing(
+            results_of(
+                trial,
+                tasks(),
+                lambda: time.monotonic() < end,
+                workers=options.workers,
+                scheduler=options.scheduler,
+                ahead=1,
+            )
+        ) as results,
+    ):
         for found in results:
             tried += 1
             case = of_key[found.mutant.key]
@@ -194,7 +276,9 @@ def _rate(counts: Counter[str]) -> float:
     return 100 * killed / total if (total := killed + counts["SURVIVED"]) else 100.0
 
 
-def _report(store: Store, cases: Sequence[_Case], reasons: dict[tuple[str, str, str], str]) -> dict[str, float]:
+def _report(
+    store: Store, cases: Sequence[_Case], reasons: dict[tuple[str, str, str], str]
+) -> dict[str, float]:
     """Prints what all has come to; unit -> per cent killed."""
     states = [_state(store, case, reasons) for case in cases]
     counts: dict[tuple[str, str], Counter[str]] = {}
@@ -209,7 +293,11 @@ def _report(store: Store, cases: Sequence[_Case], reasons: dict[tuple[str, str, 
         numbers = "  ".join(f"{row[state]:>{len(heading)}}" for state, heading in _COLUMNS.items())
         named = f"{'' if operator else unit:9} {operator or 'all':8}"
         lines.append(f"{named} {row.total():7} {numbers}  {_rate(row):5.1f} %")
-    lines += [f"survived: {case.mutant}" for case, state in zip(cases, states, strict=True) if state == "SURVIVED"]
+    lines += [
+        f"survived: {case.mutant}"
+        for case, state in zip(cases, states, strict=True)
+        if state == "SURVIVED"
+    ]
     print_text("".join(f"{line.rstrip()}\n" for line in lines))
     return {unit: _rate(row) for (unit, operator), row in counts.items() if not operator}
 

@@ -52,34 +52,59 @@ def _title(path: Path) -> str:
 
 
 def _parser() -> Parser:
-    parser = Parser("sim.prove", "Proves theorems about the hardware.",
-                    "rtt")
+    parser = Parser("sim.prove", "Proves theorems about the hardware.", "rtt")
     parser.add_argument("name", nargs="?", help="which; without it all; --list shows them")
     parser.add_argument("--list", action="store_true", help="show the theorems")
-    parser.add_argument("--short", action="store_true", help="leave out those that take more than a minute")
-    parser.add_argument("--depth", type=int, metavar="N", help="of the induction, in cycles, instead of the theorem's")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER",
-                        help="keep the files of the tools, waveforms of what is wrong among them")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N",
-                        help="processes; default one a core")
+    parser.add_argument(
+        "--short", action="store_true", help="leave out those that take more than a minute"
+    )
+    parser.add_argument(
+        "--depth",
+        type=int,
+        metavar="N",
+        help="of the induction, in cycles, instead of the theorem's",
+    )
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FOLDER",
+        help="keep the files of the tools, waveforms of what is wrong among them",
+    )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="processes; default one a core",
+    )
     return parser
 
 
 def _prove(options: Options, folder: Path, paths: Iterable[Path]) -> bool:
     """Proves theorems, those that take long first, and prints what was found."""
     loaded = sorted(((path, load(path)) for path in paths), key=lambda each: not each[1].long)
-    asked = [(question,) for path, theorem in loaded if not (options.short and theorem.long)
-             for question in questions(path, theorem, folder / path.stem, options.depth)]
+    asked = [
+        (question,)
+        for path, theorem in loaded
+        if not (options.short and theorem.long)
+        for question in questions(path, theorem, folder / path.stem, options.depth)
+    ]
     right = True
     with ExitStack() as stack:
-        bar = stack.enter_context(tqdm(total=len(asked), desc="questions", disable=None, leave=False))
+        bar = stack.enter_context(
+            tqdm(total=len(asked), desc="questions", disable=None, leave=False)
+        )
         stack.enter_context(telling(lambda: f"after {bar.n} of {len(asked)} questions"))
-        found = stack.enter_context(closing(results_of(answer, iter(asked), lambda: True, workers=options.workers)))
+        found = stack.enter_context(
+            closing(results_of(answer, iter(asked), lambda: True, workers=options.workers))
+        )
         for each in found:
             right &= each.right
             bar.clear()
-            print_text(f"{each.question.theorem:16} {each.seconds:6.1f} s  {'yes' if each.right else 'NO '}  "
-                       f"{each.question.text}{each.where and f', {each.where}'}\n")
+            print_text(
+                f"{each.question.theorem:16} {each.seconds:6.1f} s  {'yes' if each.right else 'NO '}  "
+                f"{each.question.text}{each.where and f', {each.where}'}\n"
+            )
             bar.update()
     return right
 
@@ -99,7 +124,7 @@ def _work(options: Options) -> int:
         raise ProofError(missing)
     if options.keep is not None:
         make_folder(options.keep)
-    with (TemporaryDirectory() if options.keep is None else nullcontext(options.keep)) as folder:
+    with TemporaryDirectory() if options.keep is None else nullcontext(options.keep) as folder:
         paths = known.values() if options.name is None else (known[options.name],)
         return 0 if _prove(options, Path(folder), paths) else 1
 

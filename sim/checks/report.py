@@ -49,18 +49,35 @@ class Report:
 
     def text(self) -> str:
         """The report for people."""
-        lines = [f"{self.name}: {self.title}" if self.title else self.name, f"engine {self.engine}, seed {self.seed}"]
+        lines = [
+            f"{self.name}: {self.title}" if self.title else self.name,
+            f"engine {self.engine}, seed {self.seed}",
+        ]
         if self.checks:
-            lines += ["", "checked", *_aligned([[f"{count:,}", what] for what, count in self.checks.items()], "><")]
+            lines += [
+                "",
+                "checked",
+                *_aligned([[f"{count:,}", what] for what, count in self.checks.items()], "><"),
+            ]
         figures = {"cycles": (self.cycles, ""), **self.figures}
-        lines += ["", "figures", *_aligned([[name, _number(value), unit] for name, (value, unit) in figures.items()],
-                                           "<><")]
+        lines += [
+            "",
+            "figures",
+            *_aligned(
+                [[name, _number(value), unit] for name, (value, unit) in figures.items()], "<><"
+            ),
+        ]
         for title, rows in self.tables:
-            cells = [[cell if isinstance(cell, str) else _number(cell) for cell in row] for row in rows]
+            cells = [
+                [cell if isinstance(cell, str) else _number(cell) for cell in row] for row in rows
+            ]
             lines += ["", title, *_aligned(cells, "<" + ">" * (len(rows[0]) - 1))]
         lines += ["", f"PASS in {self.seconds:.1f} s" if self.passed else f"FAIL {self.failure}"]
-        lines += [f"waveform {near(vcd)}" + (f", shown by: gtkwave {near(save)}" if save is not None else "")
-                  for vcd, save in self.waveforms]
+        lines += [
+            f"waveform {near(vcd)}"
+            + (f", shown by: gtkwave {near(save)}" if save is not None else "")
+            for vcd, save in self.waveforms
+        ]
         return "\n".join(lines) + "\n"
 
 
@@ -78,6 +95,10 @@ def near(path: Path) -> str:
 def _aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
     """The rows' cells in columns; ``sides`` has ``<`` or ``>`` for each."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(sides))]
-    lines = ("  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True))
-             for row in rows)
+    lines = (
+        "  ".join(
+            f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)
+        )
+        for row in rows
+    )
     return [f"  {line}".rstrip() for line in lines]

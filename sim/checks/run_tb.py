@@ -15,7 +15,14 @@ from pathlib import Path
 from sim.checks.report import Report
 from sim.checks.testbench import Bench, run
 from sim.engine import ENGINES, Engine, chosen_engine
-from sim.support.command import CommandError, Parser, add_cache_option, check_file, make_folder, print_text
+from sim.support.command import (
+    CommandError,
+    Parser,
+    add_cache_option,
+    check_file,
+    make_folder,
+    print_text,
+)
 from sim.waves.fst import FST, check_fst
 
 __all__ = ["execute", "main", "module_name", "testbenches", "title_of"]
@@ -55,28 +62,52 @@ def _body(path: Path, folder: Path, part: str) -> Callable[[Bench], None]:
     return getattr(module, part)
 
 
-def execute(unit: str, engine: type[Engine], *, seed: int = 0, thorough: bool = False, vcd: Path | None = None,
-            folder: Path = FOLDER, part: str = "run") -> Report:
+def execute(
+    unit: str,
+    engine: type[Engine],
+    *,
+    seed: int = 0,
+    thorough: bool = False,
+    vcd: Path | None = None,
+    folder: Path = FOLDER,
+    part: str = "run",
+) -> Report:
     """Runs the testbench of a unit, or another function of its file. KeyError when there is none."""
     path = testbenches(folder)[unit]
-    return run(unit, _body(path, folder, part), engine, seed=seed, thorough=thorough, vcd=vcd, title=title_of(path))
+    return run(
+        unit,
+        _body(path, folder, part),
+        engine,
+        seed=seed,
+        thorough=thorough,
+        vcd=vcd,
+        title=title_of(path),
+    )
 
 
 def _parser() -> Parser:
-    parser = Parser("sim.run_tb", "Runs the testbench of a unit of the hardware.",
-                    "flow --seed 1")
+    parser = Parser("sim.run_tb", "Runs the testbench of a unit of the hardware.", "flow --seed 1")
     parser.add_argument("unit", nargs="?", help="which; --list shows them")
     parser.add_argument("--list", action="store_true", help="show the testbenches")
-    parser.add_argument("--all", action="store_true",
-                        help="the long form of the checks; of every testbench without a unit")
-    parser.add_argument("--engine", default="auto", metavar=f"auto|{'|'.join(ENGINES)}", help="default auto")
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="the long form of the checks; of every testbench without a unit",
+    )
+    parser.add_argument(
+        "--engine", default="auto", metavar=f"auto|{'|'.join(ENGINES)}", help="default auto"
+    )
     add_cache_option(parser)
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="where random numbers start; default 0")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="where random numbers start; default 0"
+    )
     waveform = parser.add_mutually_exclusive_group()
     waveform.add_argument("--vcd", type=Path, metavar="FILE", help="default waveforms/UNIT.vcd")
     waveform.add_argument("--fst", action="store_true", help="record waveforms/UNIT.fst instead")
     waveform.add_argument("--no-vcd", action="store_true", help="record no waveform")
-    parser.add_argument("--record", action="store_true", help="check nothing: record the waveform, and no more")
+    parser.add_argument(
+        "--record", action="store_true", help="check nothing: record the waveform, and no more"
+    )
     return parser
 
 
@@ -97,17 +128,30 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
     if options.unit is None and options.vcd is not None:
         raise CommandError("--vcd names one file, and there are several testbenches")
     if options.record and (options.no_vcd or options.all):
-        raise CommandError(f"--record records a waveform, which --{'no-vcd' if options.no_vcd else 'all'} is not for")
+        raise CommandError(
+            f"--record records a waveform, which --{'no-vcd' if options.no_vcd else 'all'} is not for"
+        )
     failed, engine = False, chosen_engine(options, sys.stderr.write)
     for unit in [options.unit] if options.unit else known:
-        vcd = None if options.no_vcd else options.vcd or ROOT / "waveforms" / f"{unit}{FST if options.fst else '.vcd'}"
+        vcd = (
+            None
+            if options.no_vcd
+            else options.vcd or ROOT / "waveforms" / f"{unit}{FST if options.fst else '.vcd'}"
+        )
         if vcd is not None and options.vcd is None:
             make_folder(vcd.parent)
         if vcd is not None:
             check_file(vcd)
             check_fst(vcd)
-        report = execute(unit, engine, seed=options.seed, thorough=options.all, vcd=vcd, folder=folder,
-                         part="record" if options.record else "run")
+        report = execute(
+            unit,
+            engine,
+            seed=options.seed,
+            thorough=options.all,
+            vcd=vcd,
+            folder=folder,
+            part="record" if options.record else "run",
+        )
         print_text(f"{report.text()}\n")
         failed |= not report.passed
     return int(failed)

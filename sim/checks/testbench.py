@@ -63,8 +63,16 @@ class Bench:
         report: What was found so far.
     """
 
-    def __init__(self, name: str, engine: type[Engine], *, seed: int = 0, thorough: bool = False,
-                 vcd: Path | None = None, title: str = "") -> None:
+    def __init__(
+        self,
+        name: str,
+        engine: type[Engine],
+        *,
+        seed: int = 0,
+        thorough: bool = False,
+        vcd: Path | None = None,
+        title: str = "",
+    ) -> None:
         self.engine = engine
         self.seed = seed
         self.random = random.Random(seed)
@@ -78,9 +86,17 @@ class Bench:
         """Where the waveform goes, for a testbench that records it itself; None: nowhere."""
         return self._vcd
 
-    def simulate(self, dut: Any, testbenches: Iterable[Testbench], *, background: Iterable[Testbench] = (),
-                 clock: float = PERIOD, traces: Traces | View | None = None, name: str = "",
-                 limit: int = 1_000_000) -> int:
+    def simulate(
+        self,
+        dut: Any,
+        testbenches: Iterable[Testbench],
+        *,
+        background: Iterable[Testbench] = (),
+        clock: float = PERIOD,
+        traces: Traces | View | None = None,
+        name: str = "",
+        limit: int = 1_000_000,
+    ) -> int:
         """Simulates ``dut`` until all ``testbenches`` have ended; returns the clock cycles that took.
 
         Parameters:
@@ -101,7 +117,7 @@ class Bench:
             simulator.add_testbench(testbench, background=True)
         for testbench in testbenches:
             simulator.add_testbench(testbench)
-        period = int(clock * 1e15)      # in femtoseconds, as the simulator counts
+        period = int(clock * 1e15)  # in femtoseconds, as the simulator counts
         is_whole = True
         try:
             with deferred():
@@ -111,7 +127,10 @@ class Bench:
             raise
         except Exception as error:
             edge = _edges(simulator, period)
-            error.add_note(f"at clock edge {edge} ({edge * clock * 1e9:g} ns)" + (f" of {name}" if name else ""))
+            error.add_note(
+                f"at clock edge {edge} ({edge * clock * 1e9:g} ns)"
+                + (f" of {name}" if name else "")
+            )
             raise
         finally:
             cycles = _edges(simulator, period)
@@ -120,15 +139,23 @@ class Bench:
             if tracer is not None and path is not None and traces is not None:
                 tracer.close()
                 if (save := save_file_of(path)) is not None and (is_whole or not save.exists()):
-                    write_save_file(save, path, traces, period=clock, root=self.report.name, found=tracer.found)
+                    write_save_file(
+                        save, path, traces, period=clock, root=self.report.name, found=tracer.found
+                    )
                 self.report.add_waveform(path, save)
         return cycles
 
     def _advance(self, simulator: Simulator, period: int, limit: int, name: str) -> None:
         """Runs to the end, or to the limit; ``period`` in femtoseconds."""
         engine, deadline = engine_of(simulator), limit * period
-        with tqdm(desc=name or self.report.name, unit=" cycles", delay=BAR_DELAY, leave=False, file=sys.stderr,
-                  disable=not self._terminal) as bar:
+        with tqdm(
+            desc=name or self.report.name,
+            unit=" cycles",
+            delay=BAR_DELAY,
+            leave=False,
+            file=sys.stderr,
+            disable=not self._terminal,
+        ) as bar:
             going = True
             while going:
                 for _ in range(BAR_STEP):
@@ -148,7 +175,9 @@ class Bench:
 
     def progress(self, steps: Iterable[T], what: str, total: int | None = None) -> Iterable[T]:
         """The steps, with a bar on a terminal that shows how far they are."""
-        return tqdm(steps, desc=what, total=total, leave=False, file=sys.stderr, disable=not self._terminal)
+        return tqdm(
+            steps, desc=what, total=total, leave=False, file=sys.stderr, disable=not self._terminal
+        )
 
     def checked(self, what: str, count: int = 1) -> None:
         """Reports that ``what`` was found true ``count`` times more."""
@@ -186,7 +215,7 @@ def _difference(error: BaseException) -> str:
     """What a failed testbench reports: the message, where it came from, and when."""
     message = str(error)
     if isinstance(error, AssertionError):
-        message = message.partition("\n")[0]     # pytest adds lines
+        message = message.partition("\n")[0]  # pytest adds lines
         frame = traceback.extract_tb(error.__traceback__)[-1]
         place = Path(frame.filename)
         with suppress(ValueError):
@@ -201,8 +230,16 @@ def _how_far(report: Report) -> str:
     return f"after {report.cycles:,} cycles{waveforms}"
 
 
-def run(name: str, body: Callable[[Bench], None], engine: type[Engine], *, seed: int = 0, thorough: bool = False,
-        vcd: Path | None = None, title: str = "") -> Report:
+def run(
+    name: str,
+    body: Callable[[Bench], None],
+    engine: type[Engine],
+    *,
+    seed: int = 0,
+    thorough: bool = False,
+    vcd: Path | None = None,
+    title: str = "",
+) -> Report:
     """Runs a testbench. Failed checks and assertions, in it or in the hardware, are reported; other errors are raised.
     So is Interrupted after Ctrl-C, when the waveform was written up to there.
 

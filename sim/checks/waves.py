@@ -21,8 +21,10 @@ def _viewer(wanted: str | None) -> str:
     """The viewer that is installed."""
     names = _VIEWERS if wanted is None else (wanted,)
     if (found := next((name for name in names if shutil.which(name)), None)) is None:
-        raise CommandError(f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'} not installed; GTKWave is the "
-                           "package gtkwave of Debian and Ubuntu, Surfer is at surfer-project.org")
+        raise CommandError(
+            f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'} not installed; GTKWave is the "
+            "package gtkwave of Debian and Ubuntu, Surfer is at surfer-project.org"
+        )
     return found
 
 
@@ -51,10 +53,19 @@ def _work(options: Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = Parser("sim.waves", "Records the waveform of a testbench, without its checks, or takes one that is there.",
-                    "trap --open")
-    parser.add_argument("waveform", metavar="UNIT|FILE", help="a testbench, or a .vcd or .fst that is there")
-    parser.add_argument("--open", action="store_true", help="open it, in GTKWave, or in Surfer where that is missing")
+    parser = Parser(
+        "sim.waves",
+        "Records the waveform of a testbench, without its checks, or takes one that is there.",
+        "trap --open",
+    )
+    parser.add_argument(
+        "waveform", metavar="UNIT|FILE", help="a testbench, or a .vcd or .fst that is there"
+    )
+    parser.add_argument(
+        "--open",
+        action="store_true",
+        help="open it, in GTKWave, or in Surfer where that is missing",
+    )
     parser.add_argument("--viewer", choices=_VIEWERS, help="open it in this one")
     parser.add_argument("--fst", action="store_true", help="record it as FST, which is smaller")
     return parser.run(arguments, _work)

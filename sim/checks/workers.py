@@ -2,7 +2,14 @@
 
 import signal
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from multiprocessing import get_context
@@ -38,10 +45,12 @@ class _Worker:
     @classmethod
     def begin(cls) -> None:
         """Called in a new process."""
-        signal.signal(signal.SIGINT, lambda *_: None)       # what it runs gets Ctrl-C again, unlike with SIG_IGN
+        signal.signal(
+            signal.SIGINT, lambda *_: None
+        )  # what it runs gets Ctrl-C again, unlike with SIG_IGN
         signal.signal(signal.SIGTERM, lambda *_: setattr(cls, "over", True))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _BLOCKED)
-        activity.shown = False      # a line at the terminal is the command's
+        activity.shown = False  # a line at the terminal is the command's
 
     @classmethod
     def do(cls, work: Callable[..., T], task: tuple[Any, ...]) -> T:
@@ -54,7 +63,9 @@ class _Worker:
                 return work(*task)
         except Interrupted as request:
             cls.over = True
-            raise Interrupted(request.number) from None     # which goes through a pipe, whatever that was
+            raise Interrupted(
+                request.number
+            ) from None  # which goes through a pipe, whatever that was
         finally:
             signal.signal(signal.SIGTERM, before)
 
@@ -90,7 +101,9 @@ def _workers(count: int, scheduler: str | None) -> Iterator[tuple[Submit[Any], i
     many they are. A task whose worker a cluster loses is done by another one."""
     with ExitStack() as stack:
         if scheduler is None:
-            executor = ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_Worker.begin)
+            executor = ProcessPoolExecutor(
+                count, mp_context=get_context("spawn"), initializer=_Worker.begin
+            )
             stack.enter_context(executor)
             try:
                 yield lambda work, task: _submit(executor, work, task), count
@@ -98,14 +111,24 @@ def _workers(count: int, scheduler: str | None) -> Iterator[tuple[Submit[Any], i
                 _end(executor)
                 raise
             return
-        distributed: Any = import_module("distributed")     # of the extra 'cluster'
+        distributed: Any = import_module("distributed")  # of the extra 'cluster'
         client = stack.enter_context(distributed.Client(scheduler))
         cluster = stack.enter_context(client.get_executor(pure=False))
-        yield lambda work, task: cluster.submit(work, *task), max(1, sum(client.nthreads().values()))
+        yield (
+            lambda work, task: cluster.submit(work, *task),
+            max(1, sum(client.nthreads().values())),
+        )
 
 
-def results_of(work: Callable[..., T], tasks: Iterator[tuple[Any, ...]], goes_on: Callable[[], bool], *,
-               workers: int = 1, scheduler: str | None = None, ahead: int = _AHEAD) -> Generator[T, None, None]:
+def results_of(
+    work: Callable[..., T],
+    tasks: Iterator[tuple[Any, ...]],
+    goes_on: Callable[[], bool],
+    *,
+    workers: int = 1,
+    scheduler: str | None = None,
+    ahead: int = _AHEAD,
+) -> Generator[T, None, None]:
     """What a function gives for tasks, which are its arguments, in the order in which they are done. A task is taken
     when a worker is about to need it. WorkersError when workers are lost; what they gave before was given. Interrupted,
     or closed before its end, it ends its processes.
@@ -120,7 +143,11 @@ def results_of(work: Callable[..., T], tasks: Iterator[tuple[Any, ...]], goes_on
         with _workers(workers, scheduler) as (submit, count):
             under_way: set[Future[T]] = set()
             while True:
-                while len(under_way) < ahead * count and goes_on() and (task := next(tasks, None)) is not None:
+                while (
+                    len(under_way) < ahead * count
+                    and goes_on()
+                    and (task := next(tasks, None)) is not None
+                ):
                     under_way.add(submit(work, task))
                 if not under_way:
                     return

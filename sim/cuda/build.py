@@ -24,19 +24,36 @@ __all__ = ["LIBRARIES", "SOURCES", "LibraryError", "library_folder", "sources"]
 
 SOURCES = Path(__file__).parent / "library"
 """The folder of what is compiled."""
-_DRIVER_FILES = ("connection.c", "context.c", "device.c", "memory.c", "module.c", "stream.c", "graph.c")
+_DRIVER_FILES = (
+    "connection.c",
+    "context.c",
+    "device.c",
+    "memory.c",
+    "module.c",
+    "stream.c",
+    "graph.c",
+)
 LIBRARIES = ("libcuda.so.1", "libcudart.so.11.0", "libcudart.so.12")
 """Names of the files."""
 _REASONS: Mapping[str, str] = {
-    "cuTex": "there are no textures", "cuSurf": "there are no surfaces", "cuArray": "there are no arrays",
-    "cuMipmappedArray": "there are no arrays", "cuMemcpyA": "there are no arrays",
+    "cuTex": "there are no textures",
+    "cuSurf": "there are no surfaces",
+    "cuArray": "there are no arrays",
+    "cuMipmappedArray": "there are no arrays",
+    "cuMemcpyA": "there are no arrays",
     "cuMemcpyHtoA": "there are no arrays",
-    "cuMemcpyDtoA": "there are no arrays", "cuMemAddress": "there is no virtual memory management",
-    "cuMemCreate": "there is no virtual memory management", "cuMemMap": "there is no virtual memory management",
-    "cuMemUnmap": "there is no virtual memory management", "cuMemSetAccess": "there is no virtual memory management",
-    "cuMemRelease": "there is no virtual memory management", "cuGraphics": "there is no graphics",
-    "cuMulticast": "there is one device", "cuGreenCtx": "sm_50 has no partitions",
-    "cuLaunchCooperativeKernelMultiDevice": "sm_50 has no cooperative launch"}
+    "cuMemcpyDtoA": "there are no arrays",
+    "cuMemAddress": "there is no virtual memory management",
+    "cuMemCreate": "there is no virtual memory management",
+    "cuMemMap": "there is no virtual memory management",
+    "cuMemUnmap": "there is no virtual memory management",
+    "cuMemSetAccess": "there is no virtual memory management",
+    "cuMemRelease": "there is no virtual memory management",
+    "cuGraphics": "there is no graphics",
+    "cuMulticast": "there is one device",
+    "cuGreenCtx": "sm_50 has no partitions",
+    "cuLaunchCooperativeKernelMultiDevice": "sm_50 has no cooperative launch",
+}
 """Beginning of a name -> why there is no such function."""
 
 
@@ -46,15 +63,23 @@ class LibraryError(CommandError):
 
 def _symbols() -> list[tuple[str, str, int]]:
     """Symbol, name, version of CUDA, of all public names."""
-    rows = [line.split() for line in (SOURCES / "symbols.txt").read_text().splitlines() if not line.startswith("#")]
+    rows = [
+        line.split()
+        for line in (SOURCES / "symbols.txt").read_text().splitlines()
+        if not line.startswith("#")
+    ]
     return [(symbol, name, int(version)) for symbol, name, version in rows]
 
 
 def _symbols_header() -> str:
     """The public names as a header of C."""
-    rows = "\n".join(f'    {{"{symbol}", "{name}", {version}}},' for symbol, name, version in _symbols())
-    return ("/* Made from symbols.txt. */\n#pragma once\nstruct symbol_version {\n    const char *symbol, *name;\n"
-            f"    int version;\n}};\nstatic const struct symbol_version SYMBOLS[] = {{\n{rows}\n}};\n")
+    rows = "\n".join(
+        f'    {{"{symbol}", "{name}", {version}}},' for symbol, name, version in _symbols()
+    )
+    return (
+        "/* Made from symbols.txt. */\n#pragma once\nstruct symbol_version {\n    const char *symbol, *name;\n"
+        f"    int version;\n}};\nstatic const struct symbol_version SYMBOLS[] = {{\n{rows}\n}};\n"
+    )
 
 
 def _defined(text: str, prefix: str) -> set[str]:
@@ -76,14 +101,20 @@ def _others(symbols: Iterable[str], defined: set[str]) -> str:
             lines.append(f'EXPORT __typeof({base}) {symbol} __attribute__((alias("{base}")));')
         else:
             why = next((text for start, text in _REASONS.items() if symbol.startswith(start)), "")
-            lines.append(f'EXPORT CUresult {symbol}(void) {{ return refuse("{symbol}", "{why}"); }}')
+            lines.append(
+                f'EXPORT CUresult {symbol}(void) {{ return refuse("{symbol}", "{why}"); }}'
+            )
     return "\n".join(dict.fromkeys(lines)) + "\n"
 
 
 def _runtime_source(major: int) -> str:
     """The whole of libcudart as one file, with the names of a major version of CUDA."""
     text = (SOURCES / "runtime.c").read_text()
-    rows = [line.split() for line in (SOURCES / "runtime_symbols.txt").read_text().splitlines() if line[0] != "#"]
+    rows = [
+        line.split()
+        for line in (SOURCES / "runtime_symbols.txt").read_text().splitlines()
+        if line[0] != "#"
+    ]
     defined, lines = _defined(text, "cuda"), []
     for symbol, *majors in rows:
         base = re.sub(r"_pt[ds]s?z?$", "", symbol)
@@ -92,8 +123,10 @@ def _runtime_source(major: int) -> str:
         if base in defined and base != symbol:
             lines.append(f'EXPORT __typeof({base}) {symbol} __attribute__((alias("{base}")));')
         else:
-            lines.append(f'EXPORT cudaError_t {symbol}(void) {{\n    static int said;\n'
-                         f'    return refuse("{symbol}", &said);\n}}')
+            lines.append(
+                f"EXPORT cudaError_t {symbol}(void) {{\n    static int said;\n"
+                f'    return refuse("{symbol}", &said);\n}}'
+            )
     return '#include "runtime.c"\n' + "\n".join(lines) + "\n"
 
 
@@ -107,17 +140,32 @@ def _driver_source() -> str:
 
 def sources() -> dict[str, str]:
     """All that is compiled: name of a file -> its text. Of the made ones and of those of this folder."""
-    made = {"protocol.h": c_header(), "results.h": c_results(), "symbols.h": _symbols_header(),
-            "libcuda.c": _driver_source(), "libcudart_11.c": _runtime_source(11), "libcudart_12.c": _runtime_source(12)}
-    return made | {path.name: path.read_text() for path in sorted(SOURCES.glob("*.[ch]"))} | {
-        "runtime.map": (SOURCES / "runtime.map").read_text()}
+    made = {
+        "protocol.h": c_header(),
+        "results.h": c_results(),
+        "symbols.h": _symbols_header(),
+        "libcuda.c": _driver_source(),
+        "libcudart_11.c": _runtime_source(11),
+        "libcudart_12.c": _runtime_source(12),
+    }
+    return (
+        made
+        | {path.name: path.read_text() for path in sorted(SOURCES.glob("*.[ch]"))}
+        | {"runtime.map": (SOURCES / "runtime.map").read_text()}
+    )
 
 
 def _compile(command: list[str], folder: Path, arguments: list[str]) -> None:
-    done = subprocess.run([*command, *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*command, *arguments], cwd=folder, capture_output=True, text=True, check=False
+    )
     if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()[-1:]
-        raise LibraryError(f"the CUDA libraries do not compile: {lines[0] if lines else 'no message'}")
+        lines = [
+            line for line in done.stderr.splitlines() if "error" in line
+        ] or done.stderr.splitlines()[-1:]
+        raise LibraryError(
+            f"the CUDA libraries do not compile: {lines[0] if lines else 'no message'}"
+        )
 
 
 def library_folder() -> Path:
@@ -126,7 +174,9 @@ def library_folder() -> Path:
     if (reason := missing_tool()) is not None:
         raise LibraryError(f"the CUDA libraries need a compiler: {reason}")
     command = compiler() or []
-    digest = hashlib.sha256("\0".join(f"{name}\0{text}" for name, text in files.items()).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(
+        "\0".join(f"{name}\0{text}" for name, text in files.items()).encode()
+    ).hexdigest()[:16]
     folder = cache_folder() / f"cuda-{digest}"
     if folder.is_dir():
         return folder
@@ -137,19 +187,46 @@ def library_folder() -> Path:
         source = Path(scratch)
         for name, text in files.items():
             (source / name).write_text(text)
-        common = ["-x", "c", "-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread"]
-        _compile(command, source, [*common, "libcuda.c", "-Wl,-soname,libcuda.so.1", "-o", "libraries/libcuda.so.1"])
+        common = [
+            "-x",
+            "c",
+            "-std=gnu11",
+            "-O2",
+            "-fPIC",
+            "-shared",
+            "-fvisibility=hidden",
+            "-pthread",
+        ]
+        _compile(
+            command,
+            source,
+            [*common, "libcuda.c", "-Wl,-soname,libcuda.so.1", "-o", "libraries/libcuda.so.1"],
+        )
         for name in LIBRARIES[1:]:
             node = name.removeprefix("libcudart.so.").partition(".")[0]
             (source / "runtime.map").write_text(files["runtime.map"].replace("@VERSION@", name))
-            _compile(command, source, [*common, f"-DRUNTIME_MAJOR={node}", f"libcudart_{node}.c", "-x", "none",
-                                       "libraries/libcuda.so.1", "-Wl,--version-script,runtime.map",
-                                       f"-Wl,-soname,{name}", "-Wl,-rpath,$ORIGIN", "-o", f"libraries/{name}"])
+            _compile(
+                command,
+                source,
+                [
+                    *common,
+                    f"-DRUNTIME_MAJOR={node}",
+                    f"libcudart_{node}.c",
+                    "-x",
+                    "none",
+                    "libraries/libcuda.so.1",
+                    "-Wl,--version-script,runtime.map",
+                    f"-Wl,-soname,{name}",
+                    "-Wl,-rpath,$ORIGIN",
+                    "-o",
+                    f"libraries/{name}",
+                ],
+            )
         for link, target in (("libcuda.so", "libcuda.so.1"), ("libcudart.so", "libcudart.so.12")):
             os.symlink(target, place / link)
         try:
             place.rename(folder)
         except OSError:
-            if not folder.is_dir():     # else another process was first
+            if not folder.is_dir():  # else another process was first
                 raise
     return folder

@@ -66,37 +66,83 @@ class Options:
 
 
 def _parser() -> Parser:
-    parser = Parser("sim.cuda", "Runs a CUDA program: all its kernels run on this machine.",
-                    "--engine model -- python docs/examples/numba_add.py")
-    parser.add_argument("--engine", choices=("auto", *ENGINES, MODEL, BOARD), type=current_name, default="auto",
-                        help="what runs kernels: the hardware in simulation, the warp model, or a board at a serial "
-                             "port (default: auto)")
+    parser = Parser(
+        "sim.cuda",
+        "Runs a CUDA program: all its kernels run on this machine.",
+        "--engine model -- python docs/examples/numba_add.py",
+    )
+    parser.add_argument(
+        "--engine",
+        choices=("auto", *ENGINES, MODEL, BOARD),
+        type=current_name,
+        default="auto",
+        help="what runs kernels: the hardware in simulation, the warp model, or a board at a serial "
+        "port (default: auto)",
+    )
     add_board_options(parser)
-    parser.add_argument("--preset", choices=tuple(PRESETS),
-                        help=f"the machine's size (default: {_PRESET}, which takes blocks of 1,024 threads; of a "
-                             "board: what it has)")
-    parser.add_argument("--check", action="store_true",
-                        help="compare every instruction with the warp model, on a board memory at the end of each "
-                             "launch (not with the engine model)")
-    parser.add_argument("--max-cycles", metavar="N", type=number_from_one, default=_LIMIT,
-                        help=f"give a launch up after N cycles (default: {_LIMIT})")
-    parser.add_argument("--memory", metavar="MIB", type=number_from_one,
-                        help=f"device memory (default: {_MEMORY_MIB}; of a board: what it has); what nobody writes "
-                             "takes no room")
-    parser.add_argument("--ptxas", action="store_true",
-                        help="compile PTX by NVIDIA's assembler, where it is installed")
-    parser.add_argument("--launch", metavar="N", type=number_from_one,
-                        help="record launch N of the table that is printed at the end, not with the engine model")
+    parser.add_argument(
+        "--preset",
+        choices=tuple(PRESETS),
+        help=f"the machine's size (default: {_PRESET}, which takes blocks of 1,024 threads; of a "
+        "board: what it has)",
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="compare every instruction with the warp model, on a board memory at the end of each "
+        "launch (not with the engine model)",
+    )
+    parser.add_argument(
+        "--max-cycles",
+        metavar="N",
+        type=number_from_one,
+        default=_LIMIT,
+        help=f"give a launch up after N cycles (default: {_LIMIT})",
+    )
+    parser.add_argument(
+        "--memory",
+        metavar="MIB",
+        type=number_from_one,
+        help=f"device memory (default: {_MEMORY_MIB}; of a board: what it has); what nobody writes "
+        "takes no room",
+    )
+    parser.add_argument(
+        "--ptxas",
+        action="store_true",
+        help="compile PTX by NVIDIA's assembler, where it is installed",
+    )
+    parser.add_argument(
+        "--launch",
+        metavar="N",
+        type=number_from_one,
+        help="record launch N of the table that is printed at the end, not with the engine model",
+    )
     waveform = parser.add_mutually_exclusive_group()
     waveform.add_argument("--vcd", metavar="FILE", help="write its waveform")
-    waveform.add_argument("--fst", metavar="FILE.fst", help="write it as FST; needs vcd2fst, which comes with GTKWave")
-    parser.add_argument("--timeline", metavar="FILE", help="write what its warps did in every cycle, as a page of HTML")
-    parser.add_argument("--profile", metavar="FILE", help="write what each of its instructions cost, as a page of HTML")
+    waveform.add_argument(
+        "--fst", metavar="FILE.fst", help="write it as FST; needs vcd2fst, which comes with GTKWave"
+    )
+    parser.add_argument(
+        "--timeline",
+        metavar="FILE",
+        help="write what its warps did in every cycle, as a page of HTML",
+    )
+    parser.add_argument(
+        "--profile",
+        metavar="FILE",
+        help="write what each of its instructions cost, as a page of HTML",
+    )
     parser.add_argument("--report", metavar="FILE", help="write all launches to a file, as JSON")
-    parser.add_argument("--shell", action="store_true", help="serve until Ctrl-C, and print the environment to use")
-    parser.add_argument("--check-setup", action="store_true", help="say what is installed, and what is missing")
+    parser.add_argument(
+        "--shell", action="store_true", help="serve until Ctrl-C, and print the environment to use"
+    )
+    parser.add_argument(
+        "--check-setup", action="store_true", help="say what is installed, and what is missing"
+    )
     add_cache_option(parser)
-    parser.add_argument("command", nargs="*", metavar="COMMAND", help="the program and its arguments, behind --")
+    parser.add_argument(
+        "command", nargs="*", metavar="COMMAND", help="the program and its arguments, behind --"
+    )
     return parser
 
 
@@ -106,8 +152,10 @@ def _compiler(options: Options) -> Compiler:
         return OwnCompiler()
     found = find_ptxas(options.command)
     if found is None:
-        raise CommandError("--ptxas: no ptxas that knows sm_50 is installed: "
-                           "pip install nvidia-cuda-nvcc-cu11==11.8.89")
+        raise CommandError(
+            "--ptxas: no ptxas that knows sm_50 is installed: "
+            "pip install nvidia-cuda-nvcc-cu11==11.8.89"
+        )
     return Ptxas(found)
 
 
@@ -122,15 +170,23 @@ def _recording(options: Options) -> Recording | None:
     if options.engine == MODEL:
         raise CommandError(f"--{flag} needs hardware, which the engine model does not have")
     if options.launch is None:
-        raise CommandError(f"--{next(iter(files.given))} needs --launch N: which launch is recorded")
+        raise CommandError(
+            f"--{next(iter(files.given))} needs --launch N: which launch is recorded"
+        )
     if not files.given:
-        raise CommandError("--launch needs --vcd, --fst, --timeline or --profile: what is recorded, and where it goes")
+        raise CommandError(
+            "--launch needs --vcd, --fst, --timeline or --profile: what is recorded, and where it goes"
+        )
     files.check()
     preset = options.preset or _PRESET
     params, engine = PRESETS[preset], chosen_engine(options)
-    return Recording(options.launch, files, params,
-                     lambda **how: HardwareRunner(params, engine, check=options.check, **how),
-                     f"preset {preset}")
+    return Recording(
+        options.launch,
+        files,
+        params,
+        lambda **how: HardwareRunner(params, engine, check=options.check, **how),
+        f"preset {preset}",
+    )
 
 
 def _run(options: Options, server: Server) -> int:
@@ -178,7 +234,10 @@ def _programs(options: Options, server: Server) -> int:
 def _print_setup() -> int:
     lines = check_setup()
     for line in lines:
-        print(f"{'there  ' if line.there else 'missing'}  {line.what}" + ("" if line.there else f": {line.install}"))
+        print(
+            f"{'there  ' if line.there else 'missing'}  {line.what}"
+            + ("" if line.there else f": {line.install}")
+        )
     return 0
 
 
@@ -194,11 +253,14 @@ def _work(options: Options) -> int:
     runner = chosen_runner(options, options.preset, _PRESET)
     recording, compiler = _recording(options), _compiler(options)
     with tqdm(unit=" cycles", unit_scale=True, disable=None, leave=False, delay=1) as bar:
+
         def progress(launch: int, cycles: int) -> None:
             bar.set_description_str(f"launch {launch}", refresh=False)
             bar.update(cycles)
 
-        device = Device(runner, (options.memory or _MEMORY_MIB) << 20, options.max_cycles, progress, recording)
+        device = Device(
+            runner, (options.memory or _MEMORY_MIB) << 20, options.max_cycles, progress, recording
+        )
         try:
             code = _programs(options, Server(device, compiler))
         except KeyboardInterrupt as request:
@@ -217,14 +279,20 @@ def _tell(options: Options, device: Device, recording: Recording | None, code: i
         if recording.failure is not None:
             lines.append(f"launch {recording.number} is not recorded: {recording.failure}")
         elif not recording.lines:
-            lines.append(f"launch {recording.number} is not recorded: there were {len(device.launches)} launches")
+            lines.append(
+                f"launch {recording.number} is not recorded: there were {len(device.launches)} launches"
+            )
         failed |= recording.failure is not None or not recording.lines
     code = code or int(failed)
     if lines:
         print("\n".join(lines), file=sys.stderr)
     if options.report is not None:
-        setting = {"command": options.command, "engine": options.engine, "preset": options.preset or _PRESET,
-                   "exit_code": code}
+        setting = {
+            "command": options.command,
+            "engine": options.engine,
+            "preset": options.preset or _PRESET,
+            "exit_code": code,
+        }
         write_file(options.report, content(device.launches, setting))
     return code
 

@@ -68,7 +68,9 @@ class Compiler(ABC):
         if content is None:
             content = self._compile(text, options)
             if is_on():
-                with suppress(OSError):     # a folder that can't be written: it is compiled again next time
+                with suppress(
+                    OSError
+                ):  # a folder that can't be written: it is compiled again next time
                     store(place, content)
         return content
 
@@ -77,8 +79,12 @@ class Compiler(ABC):
 def _toolchain() -> bytes:
     """A digest of the compiler: its sources, and those of the machine language."""
     root = Path(__file__).parents[2]
-    files = [path for folder in ("sim/toolchain", "rtl/isa") for path in sorted((root / folder).rglob("*"))
-             if path.suffix in (".py", ".lark", ".ptx")]
+    files = [
+        path
+        for folder in ("sim/toolchain", "rtl/isa")
+        for path in sorted((root / folder).rglob("*"))
+        if path.suffix in (".py", ".lark", ".ptx")
+    ]
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).digest()
 
 
@@ -108,7 +114,9 @@ class OwnCompiler(Compiler):
         """See Compiler: texts with each other or cubins with each other. Texts are compiled as one, so that the lowest
         limit of registers holds for all."""
         if texts and cubins:
-            raise CudaError(_INVALID_IMAGE, "PTX is linked with cubins by NVIDIA's assembler only: --ptxas")
+            raise CudaError(
+                _INVALID_IMAGE, "PTX is linked with cubins by NVIDIA's assembler only: --ptxas"
+            )
         if cubins:
             return _linked(cubins)
         try:
@@ -147,4 +155,9 @@ class Ptxas(Compiler):
         """See Compiler."""
         if len(texts) == 1 and not cubins:
             return self.cubin(*texts[0])
-        return _linked([*(self._assembled(text, *self._flags(options), "-c") for text, options in texts), *cubins])
+        return _linked(
+            [
+                *(self._assembled(text, *self._flags(options), "-c") for text, options in texts),
+                *cubins,
+            ]
+        )

@@ -87,9 +87,14 @@ class Device:
         lock: Held by whoever uses the device.
     """
 
-    def __init__(self, runner: Runner, memory_bytes: int, limit: int,
-                 progress: Callable[[int, int], object] = lambda _launch, _cycles: None,
-                 recording: Recording | None = None) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        memory_bytes: int,
+        limit: int,
+        progress: Callable[[int, int], object] = lambda _launch, _cycles: None,
+        recording: Recording | None = None,
+    ) -> None:
         self._runner = runner
         self._recording = recording
         self._stopped = False
@@ -111,16 +116,56 @@ class Device:
         shared = min(params.shared_bytes, SHARED_LIMIT)
         registers = params.registers * WARP_THREADS
         return {
-            1: threads, 2: threads, 3: threads, 4: min(threads, 64), 5: (1 << 31) - 1, 6: 65535, 7: 65535, 8: shared,
-            9: 65536, 10: WARP_THREADS, 11: (1 << 31) - 1, 12: registers, 13: CLOCK_KHZ, 14: 512, 15: 1, 16: 1, 17: 0,
-            18: 0, 19: 1, 30: 512, 31: 0, 36: CLOCK_KHZ, 37: 512, 38: 0, 39: params.warps * WARP_THREADS, 40: 1, 41: 1,
-            51: 32, 75: 5, 76: 0, 78: 1, 81: params.shared_bytes, 82: registers, 83: 1, 87: 32, 91: 0, 97: shared,
-            99: 1, 106: params.warps}
+            1: threads,
+            2: threads,
+            3: threads,
+            4: min(threads, 64),
+            5: (1 << 31) - 1,
+            6: 65535,
+            7: 65535,
+            8: shared,
+            9: 65536,
+            10: WARP_THREADS,
+            11: (1 << 31) - 1,
+            12: registers,
+            13: CLOCK_KHZ,
+            14: 512,
+            15: 1,
+            16: 1,
+            17: 0,
+            18: 0,
+            19: 1,
+            30: 512,
+            31: 0,
+            36: CLOCK_KHZ,
+            37: 512,
+            38: 0,
+            39: params.warps * WARP_THREADS,
+            40: 1,
+            41: 1,
+            51: 32,
+            75: 5,
+            76: 0,
+            78: 1,
+            81: params.shared_bytes,
+            82: registers,
+            83: 1,
+            87: 32,
+            91: 0,
+            97: shared,
+            99: 1,
+            106: params.warps,
+        }
 
     def make_context(self) -> Context:
         """A context that owns nothing."""
-        return Context({_STACK_LIMIT: 1024, _PRINTF_LIMIT: share(OUTPUT_DEFAULT, self.size),
-                        _HEAP_LIMIT: share(HEAP_DEFAULT, self.size)})
+        return Context(
+            {
+                _STACK_LIMIT: 1024,
+                _PRINTF_LIMIT: share(OUTPUT_DEFAULT, self.size),
+                _HEAP_LIMIT: share(HEAP_DEFAULT, self.size),
+            }
+        )
 
     # Memory.
 
@@ -149,11 +194,16 @@ class Device:
         """Places a module; returns its number."""
         number = next(self._numbers)
         try:
-            placed = place(module, self.memory, output=context.limits[_PRINTF_LIMIT], heap=context.limits[_HEAP_LIMIT])
+            placed = place(
+                module,
+                self.memory,
+                output=context.limits[_PRINTF_LIMIT],
+                heap=context.limits[_HEAP_LIMIT],
+            )
         except OutOfMemoryError as error:
             raise CudaError(_OUT_OF_MEMORY) from error
         except ProgramError as error:
-            raise CudaError(302, str(error)) from error     # CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND
+            raise CudaError(302, str(error)) from error  # CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND
         context.modules[number] = placed
         return number
 
@@ -198,8 +248,16 @@ class Device:
 
     # Launches.
 
-    def launch(self, context: Context, loaded: LoadedKernel, parameters: bytes, grid: tuple[int, int, int],
-               block: tuple[int, int, int], dynamic_shared: int, check: Callable[[], object] = lambda: None) -> Output:
+    def launch(
+        self,
+        context: Context,
+        loaded: LoadedKernel,
+        parameters: bytes,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        dynamic_shared: int,
+        check: Callable[[], object] = lambda: None,
+    ) -> Output:
         """Runs a grid to its end; returns what it has printed. CudaError when it can't be launched; an error of the
         kernel becomes the context's instead. ``check`` is called again and again while it runs; what it raises ends the
         launch."""
@@ -209,8 +267,15 @@ class Device:
         kernel = loaded.kernel
 
         def make(local: int, crs: int | None) -> Launch:
-            return placed.launch(kernel, parameters, grid=grid, block=block, dynamic_shared=dynamic_shared, local=local,
-                                 crs=crs)
+            return placed.launch(
+                kernel,
+                parameters,
+                grid=grid,
+                block=block,
+                dynamic_shared=dynamic_shared,
+                local=local,
+                crs=crs,
+            )
 
         try:
             made = self._runner.sized(make, max(kernel.local, context.limits[_STACK_LIMIT]), kernel)
@@ -219,7 +284,9 @@ class Device:
         except OutOfMemoryError as error:
             raise CudaError(_OUT_OF_MEMORY) from error
         if (why := lacking(made, params)) is not None:
-            raise CudaError(_OUT_OF_RESOURCES, f"kernel {kernel.name}: {why[0]}, the machine has {why[1]}")
+            raise CudaError(
+                _OUT_OF_RESOURCES, f"kernel {kernel.name}: {why[0]}, the machine has {why[1]}"
+            )
         if self._stopped:
             raise CudaError(LAUNCH_FAILED)
         number = len(self.launches) + 1
@@ -229,9 +296,21 @@ class Device:
         if placed.output is not None:
             empty_output(self.memory, placed.output)
         context.error = self._result(outcome, output)
-        message = with_readable_kernels(self._why(kernel.name, outcome, output)) if context.error else ""
-        self.launches.append(LaunchRecord(kernel.name, grid, block, replace(outcome, report=""), seconds, context.error,
-                                          message, tuple(output.failed)))
+        message = (
+            with_readable_kernels(self._why(kernel.name, outcome, output)) if context.error else ""
+        )
+        self.launches.append(
+            LaunchRecord(
+                kernel.name,
+                grid,
+                block,
+                replace(outcome, report=""),
+                seconds,
+                context.error,
+                message,
+                tuple(output.failed),
+            )
+        )
         if message:
             print(f"warpstack: launch {number}: {message}", file=sys.stderr, flush=True)
         return output
@@ -239,7 +318,11 @@ class Device:
     def _run(self, made: Launch, number: int, check: Callable[[], object]) -> tuple[Outcome, float]:
         """Runs a launch, on the machine that is watched if it is the one that is recorded: what it came to, and the
         seconds that it took."""
-        recording = self._recording if self._recording is not None and self._recording.number == number else None
+        recording = (
+            self._recording
+            if self._recording is not None and self._recording.number == number
+            else None
+        )
         runner, begin = self._runner, time.monotonic()
 
         def progress(cycles: int) -> None:
@@ -249,7 +332,7 @@ class Device:
         try:
             if recording is not None:
                 runner = recording.runner()
-                begin = time.monotonic()    # to make the machine is no part of the launch
+                begin = time.monotonic()  # to make the machine is no part of the launch
             outcome = runner.run(made, self._limit, progress)
         except OutOfMemoryError as error:
             raise CudaError(_OUT_OF_MEMORY) from error
@@ -274,9 +357,12 @@ class Device:
         """CudaError for a grid or a block that no launch can have."""
         limits = self.attributes
         threads = block[0] * block[1] * block[2]
-        if (min(*grid, *block) < 1 or threads > limits[1]
-                or any(size > limits[2 + axis] for axis, size in enumerate(block))
-                or any(size > limits[5 + axis] for axis, size in enumerate(grid))):
+        if (
+            min(*grid, *block) < 1
+            or threads > limits[1]
+            or any(size > limits[2 + axis] for axis, size in enumerate(block))
+            or any(size > limits[5 + axis] for axis, size in enumerate(grid))
+        ):
             raise CudaError(_INVALID_VALUE)
 
     @staticmethod

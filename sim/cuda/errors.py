@@ -10,7 +10,10 @@ RESULTS: Mapping[int, tuple[str, str]] = {
     0: ("CUDA_SUCCESS", "no error"),
     1: ("CUDA_ERROR_INVALID_VALUE", "an argument is not valid"),
     2: ("CUDA_ERROR_OUT_OF_MEMORY", "device memory is used up"),
-    3: ("CUDA_ERROR_NOT_INITIALIZED", "cuInit was not called, or this is a child of the process that called it"),
+    3: (
+        "CUDA_ERROR_NOT_INITIALIZED",
+        "cuInit was not called, or this is a child of the process that called it",
+    ),
     4: ("CUDA_ERROR_DEINITIALIZED", "the driver has been shut down"),
     5: ("CUDA_ERROR_PROFILER_DISABLED", "profiler disabled"),
     6: ("CUDA_ERROR_PROFILER_NOT_INITIALIZED", "profiler not initialized"),
@@ -57,7 +60,10 @@ RESULTS: Mapping[int, tuple[str, str]] = {
     500: ("CUDA_ERROR_NOT_FOUND", "no such name"),
     600: ("CUDA_ERROR_NOT_READY", "not done yet"),
     700: ("CUDA_ERROR_ILLEGAL_ADDRESS", "a kernel accessed an address that is not allocated"),
-    701: ("CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "the machine is too small for a block of this launch"),
+    701: (
+        "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
+        "the machine is too small for a block of this launch",
+    ),
     702: ("CUDA_ERROR_LAUNCH_TIMEOUT", "a kernel did not end within the limit of cycles"),
     703: ("CUDA_ERROR_LAUNCH_INCOMPATIBLE_TEXTURING", "launch incompatible texturing"),
     704: ("CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "peer access already enabled"),
@@ -69,8 +75,14 @@ RESULTS: Mapping[int, tuple[str, str]] = {
     712: ("CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "host memory already registered"),
     713: ("CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "host memory not registered"),
     714: ("CUDA_ERROR_HARDWARE_STACK_ERROR", "an error of a call/return stack"),
-    715: ("CUDA_ERROR_ILLEGAL_INSTRUCTION", "a kernel executed an instruction that this machine does not have"),
-    716: ("CUDA_ERROR_MISALIGNED_ADDRESS", "a kernel accessed an address that is not a multiple of the access size"),
+    715: (
+        "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+        "a kernel executed an instruction that this machine does not have",
+    ),
+    716: (
+        "CUDA_ERROR_MISALIGNED_ADDRESS",
+        "a kernel accessed an address that is not a multiple of the access size",
+    ),
     717: ("CUDA_ERROR_INVALID_ADDRESS_SPACE", "a kernel accessed the wrong address space"),
     718: ("CUDA_ERROR_INVALID_PC", "a kernel's program counter left its code"),
     719: ("CUDA_ERROR_LAUNCH_FAILED", "a kernel failed"),
@@ -124,8 +136,14 @@ _OF_WARP_ERRORS: Mapping[int, tuple[str, ...]] = {
     700: ("MMU_FAULT", "OOR_ADDR"),
     716: ("MISALIGNED_ADDR",),
     717: ("INVALID_ADDR_SPACE",),
-    715: ("ILLEGAL_INSTR_ENCODING", "ILLEGAL_INSTR_PARAM", "ILLEGAL_INSTR_PARAM2", "ILLEGAL_SPH_INSTR_COMBO", "OOR_REG",
-          "MISALIGNED_REG"),
+    715: (
+        "ILLEGAL_INSTR_ENCODING",
+        "ILLEGAL_INSTR_PARAM",
+        "ILLEGAL_INSTR_PARAM2",
+        "ILLEGAL_SPH_INSTR_COMBO",
+        "OOR_REG",
+        "MISALIGNED_REG",
+    ),
     718: ("PC_WRAP", "MISALIGNED_PC", "PC_OVERFLOW"),
     714: ("STACK_ERROR", "API_STACK_ERROR", "RET_EMPTY_STACK_ERROR", "STACK_OVERFLOW"),
 }
@@ -135,12 +153,18 @@ LAUNCH_FAILED = 719
 
 def result_of_warp_error(error: WarpError) -> int:
     """The result that an error of a warp is to a CUDA program."""
-    return next((result for result, names in _OF_WARP_ERRORS.items() if error.name in names), LAUNCH_FAILED)
+    return next(
+        (result for result, names in _OF_WARP_ERRORS.items() if error.name in names), LAUNCH_FAILED
+    )
 
 
 def c_results() -> str:
     """The results as a header of C."""
-    rows = "\n".join(f'    {{{number}, "{name}", "{text}"}},' for number, (name, text) in RESULTS.items())
-    return ("/* Made from sim/cuda/errors.py. */\n#pragma once\n"
-            "struct result_text {\n    int number;\n    const char *name, *text;\n};\n"
-            f"static const struct result_text RESULTS[] = {{\n{rows}\n}};\n")
+    rows = "\n".join(
+        f'    {{{number}, "{name}", "{text}"}},' for number, (name, text) in RESULTS.items()
+    )
+    return (
+        "/* Made from sim/cuda/errors.py. */\n#pragma once\n"
+        "struct result_text {\n    int number;\n    const char *name, *text;\n};\n"
+        f"static const struct result_text RESULTS[] = {{\n{rows}\n}};\n"
+    )

@@ -45,7 +45,9 @@ def _decompressed(content: bytes, flags: int, size: int) -> bytes:
     try:
         library: Any = import_module(name)
     except ImportError:
-        raise CudaError(_INVALID_IMAGE, "the fatbin is compressed: pip install -e '.[fatbin]'") from None
+        raise CudaError(
+            _INVALID_IMAGE, "the fatbin is compressed: pip install -e '.[fatbin]'"
+        ) from None
     if flags & _LZ4:
         return library.decompress(content, uncompressed_size=size)
     return library.ZstdDecompressor().decompress(content, max_output_size=size)
@@ -56,11 +58,17 @@ def _entries(content: bytes) -> Iterator[_Image]:
     try:
         _, _, at, _ = _HEADER.unpack_from(content)
         while at + _ENTRY.size <= len(content):
-            kind, _, header, size, compressed, target, flags, whole = _ENTRY.unpack_from(content, at)
-            body = content[at + header:at + header + (compressed if flags & (_LZ4 | _ZSTD) else size)]
+            kind, _, header, size, compressed, target, flags, whole = _ENTRY.unpack_from(
+                content, at
+            )
+            body = content[
+                at + header : at + header + (compressed if flags & (_LZ4 | _ZSTD) else size)
+            ]
             if not header:
                 break
-            yield _Image(kind, target, _decompressed(body, flags, whole) if flags & (_LZ4 | _ZSTD) else body)
+            yield _Image(
+                kind, target, _decompressed(body, flags, whole) if flags & (_LZ4 | _ZSTD) else body
+            )
             at += header + size
     except (struct.error, ValueError, RuntimeError) as error:
         raise CudaError(_INVALID_IMAGE, f"the fatbin is damaged: {error}") from error

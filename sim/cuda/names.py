@@ -15,9 +15,15 @@ def readable(name: str, longest: int | None = _LONGEST_NAME) -> str:
         while number := re.match(r"[0-9]+", name[at:]):
             start = at + number.end()
             at = start + int(number[0])
-            parts.append(re.sub(r"_(2[0-9a-f]|3[a-f]|5b|5d)", lambda found: chr(int(found[1], 16)), name[start:at]))
+            parts.append(
+                re.sub(
+                    r"_(2[0-9a-f]|3[a-f]|5b|5d)",
+                    lambda found: chr(int(found[1], 16)),
+                    name[start:at],
+                )
+            )
         name = ".".join(part for part in parts if part not in ("cudapy", "<locals>"))
-    return name if longest is None or len(name) <= longest else f"{name[:longest - 1]}…"
+    return name if longest is None or len(name) <= longest else f"{name[: longest - 1]}…"
 
 
 def with_readable_kernels(message: str) -> str:

@@ -13,7 +13,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-__all__ = ["CALLS", "REPLY_HEADER", "REQUEST_HEADER", "SOCKET_VARIABLE", "VERSION", "Call", "Fields", "c_header"]
+__all__ = [
+    "CALLS",
+    "REPLY_HEADER",
+    "REQUEST_HEADER",
+    "SOCKET_VARIABLE",
+    "VERSION",
+    "Call",
+    "Fields",
+    "c_header",
+]
 
 VERSION = 3
 """Of this table. A library that was built from another one is refused."""
@@ -21,7 +30,11 @@ SOCKET_VARIABLE = "WARPSTACK_CUDA_SOCKET"
 """Environment variable with the name of the server's socket, in Linux's abstract name space."""
 
 _TYPES: Mapping[str, tuple[str, str]] = {
-    "u32": ("I", "uint32_t"), "i32": ("i", "int32_t"), "u64": ("Q", "uint64_t"), "u32[3]": ("3I", "uint32_t")}
+    "u32": ("I", "uint32_t"),
+    "i32": ("i", "int32_t"),
+    "u64": ("Q", "uint64_t"),
+    "u32[3]": ("3I", "uint32_t"),
+}
 """Type of a field -> its format for ``struct``, and C's name of it."""
 
 
@@ -54,7 +67,9 @@ class Fields:
         numbers = list(self._struct.unpack(content))
         values: dict[str, Any] = {}
         for name, kind in self.types.items():
-            values[name] = tuple(numbers.pop(0) for _ in range(3)) if "[" in kind else numbers.pop(0)
+            values[name] = (
+                tuple(numbers.pop(0) for _ in range(3)) if "[" in kind else numbers.pop(0)
+            )
         return values
 
     def c_struct(self, name: str) -> str:
@@ -92,41 +107,84 @@ REPLY_HEADER = Fields({"result": "i32", "sticky": "i32", "data_bytes": "u64"})
 fields follow only when the result is 0."""
 
 CALLS: Mapping[str, Call] = {
-    "hello": _call(1, "version:u32 process:u32", "base:u64 size:u64 clock_khz:u32",
-                   "Begins a connection. With the reply comes a file descriptor: the device's memory, which the client "
-                   "maps at `base`."),
-    "device_attribute": _call(2, "attribute:u32", "value:i32", "An attribute of the device by its number."),
+    "hello": _call(
+        1,
+        "version:u32 process:u32",
+        "base:u64 size:u64 clock_khz:u32",
+        "Begins a connection. With the reply comes a file descriptor: the device's memory, which the client "
+        "maps at `base`.",
+    ),
+    "device_attribute": _call(
+        2, "attribute:u32", "value:i32", "An attribute of the device by its number."
+    ),
     "memory_info": _call(3, "", "free:u64 total:u64", "Bytes of device memory."),
-    "context_create": _call(4, "", "context:u32", "Makes a context, which owns memory and modules."),
+    "context_create": _call(
+        4, "", "context:u32", "Makes a context, which owns memory and modules."
+    ),
     "context_destroy": _call(5, "context:u32", "", "Frees a context and what it owns."),
-    "allocate": _call(6, "size:u64 kind:u32", "address:u64",
-                      "Allocates zeroed memory; `kind` is kept for address_range."),
+    "allocate": _call(
+        6,
+        "size:u64 kind:u32",
+        "address:u64",
+        "Allocates zeroed memory; `kind` is kept for address_range.",
+    ),
     "free": _call(7, "address:u64", "", "Frees what `allocate` gave."),
-    "address_range": _call(8, "address:u64 size:u64", "base:u64 size:u64 kind:u32 context:u32",
-                           "The allocation that has `size` bytes from `address`."),
-    "module_load": _call(9, "max_registers:u32 level:u32", "module:u64",
-                         "Loads an image: PTX text, a cubin or a fatbin, the data of the request. `level` is how much "
-                         "the compiler optimises. The reply's data are its log, also after a failure."),
+    "address_range": _call(
+        8,
+        "address:u64 size:u64",
+        "base:u64 size:u64 kind:u32 context:u32",
+        "The allocation that has `size` bytes from `address`.",
+    ),
+    "module_load": _call(
+        9,
+        "max_registers:u32 level:u32",
+        "module:u64",
+        "Loads an image: PTX text, a cubin or a fatbin, the data of the request. `level` is how much "
+        "the compiler optimises. The reply's data are its log, also after a failure.",
+    ),
     "module_unload": _call(10, "module:u64", "", "Forgets a module, its code and variables."),
-    "module_function": _call(11, "module:u64",
-                             "function:u64 max_threads:u32 shared:u32 constant:u32 local:u32 registers:u32 "
-                             "parameters:u32",
-                             "The kernel that the request's data name. The reply's data are offset and size of each "
-                             "parameter, as pairs of u32, then the kernel's name."),
-    "module_global": _call(12, "module:u64", "address:u64 size:u64", "The variable that the request's data name."),
-    "module_functions": _call(13, "module:u64", "count:u32", "Names of all kernels, each ended by 0, as data."),
-    "occupancy": _call(14, "function:u64 threads:u32 dynamic_shared:u32", "blocks:u32",
-                       "How many blocks of so many threads the machine holds at a time."),
-    "launch": _call(15, "function:u64 grid:u32[3] block:u32[3] dynamic_shared:u32 cooperative:u32", "failed:u32",
-                    "Runs a grid to its end. Data: the bytes of its parameters. The reply's data: what it printed."),
+    "module_function": _call(
+        11,
+        "module:u64",
+        "function:u64 max_threads:u32 shared:u32 constant:u32 local:u32 registers:u32 "
+        "parameters:u32",
+        "The kernel that the request's data name. The reply's data are offset and size of each "
+        "parameter, as pairs of u32, then the kernel's name.",
+    ),
+    "module_global": _call(
+        12, "module:u64", "address:u64 size:u64", "The variable that the request's data name."
+    ),
+    "module_functions": _call(
+        13, "module:u64", "count:u32", "Names of all kernels, each ended by 0, as data."
+    ),
+    "occupancy": _call(
+        14,
+        "function:u64 threads:u32 dynamic_shared:u32",
+        "blocks:u32",
+        "How many blocks of so many threads the machine holds at a time.",
+    ),
+    "launch": _call(
+        15,
+        "function:u64 grid:u32[3] block:u32[3] dynamic_shared:u32 cooperative:u32",
+        "failed:u32",
+        "Runs a grid to its end. Data: the bytes of its parameters. The reply's data: what it printed.",
+    ),
     "clock": _call(16, "", "cycles:u64", "Cycles that the device has run."),
-    "link": _call(17, "", "",
-                  "Links images into one, the reply's data. Of each: u64 size, u32 the most registers, u32 level of "
-                  "optimisation, the image."),
+    "link": _call(
+        17,
+        "",
+        "",
+        "Links images into one, the reply's data. Of each: u64 size, u32 the most registers, u32 level of "
+        "optimisation, the image.",
+    ),
     "get_limit": _call(18, "limit:u32", "value:u64", "A limit of the context: CUlimit."),
     "set_limit": _call(19, "limit:u32 value:u64", "", "Sets a limit of the context."),
-    "set_shared": _call(20, "function:u64 dynamic_shared:u32", "",
-                        "Sets the most dynamic shared memory of a kernel: checked, and nothing else."),
+    "set_shared": _call(
+        20,
+        "function:u64 dynamic_shared:u32",
+        "",
+        "Sets the most dynamic shared memory of a kernel: checked, and nothing else.",
+    ),
 }
 """Name of a call -> its number, fields and meaning."""
 
@@ -137,10 +195,18 @@ def _comment(text: str) -> str:
 
 def c_header() -> str:
     """The table as a header of C."""
-    parts = [_comment("Made from sim/cuda/protocol.py."), "#pragma once\n#include <stdint.h>\n",
-             f"#define PROTOCOL_VERSION {VERSION}\n#define SOCKET_VARIABLE \"{SOCKET_VARIABLE}\"\n",
-             REQUEST_HEADER.c_struct("request_header"), REPLY_HEADER.c_struct("reply_header")]
+    parts = [
+        _comment("Made from sim/cuda/protocol.py."),
+        "#pragma once\n#include <stdint.h>\n",
+        f'#define PROTOCOL_VERSION {VERSION}\n#define SOCKET_VARIABLE "{SOCKET_VARIABLE}"\n',
+        REQUEST_HEADER.c_struct("request_header"),
+        REPLY_HEADER.c_struct("reply_header"),
+    ]
     for name, call in CALLS.items():
-        parts.append(_comment(call.meaning) + f"#define CALL_{name.upper()} {call.number}\n"
-                     + call.request.c_struct(f"{name}_request") + call.reply.c_struct(f"{name}_reply"))
+        parts.append(
+            _comment(call.meaning)
+            + f"#define CALL_{name.upper()} {call.number}\n"
+            + call.request.c_struct(f"{name}_request")
+            + call.reply.c_struct(f"{name}_reply")
+        )
     return "\n".join(parts)

@@ -65,8 +65,14 @@ class Recording:
         failure: Why something could not be written.
     """
 
-    def __init__(self, number: int, files: Files, params: SmParams, make_runner: Callable[..., HardwareRunner],
-                 setting: str) -> None:
+    def __init__(
+        self,
+        number: int,
+        files: Files,
+        params: SmParams,
+        make_runner: Callable[..., HardwareRunner],
+        setting: str,
+    ) -> None:
         self.number, self._files, self._setting = number, files, setting
         self._make_runner = make_runner
         self._profile = Profile(params)
@@ -96,8 +102,16 @@ class Recording:
             self._profile.timeline.finish(cycles, outcome.cycles)
         if self._files.waveform is not None:
             self.lines.append(f"waveform      {self._files.waveform}{note}")
-        pages = {"timeline": (self._files.timeline, lambda: timeline_report.page(self._profile.timeline, title)),
-                 "profile": (self._files.profile, lambda: profile_report.page(self._profile, title, {}, {}))}
+        pages = {
+            "timeline": (
+                self._files.timeline,
+                lambda: timeline_report.page(self._profile.timeline, title),
+            ),
+            "profile": (
+                self._files.profile,
+                lambda: profile_report.page(self._profile, title, {}, {}),
+            ),
+        }
         for name, (path, page) in pages.items():
             if path is None:
                 continue
@@ -106,4 +120,4 @@ class Recording:
                 self.lines.append(f"{name:13} {path}{note}")
             except CommandError as error:
                 self.failure = str(error)
-        self._runner = None     # what was watched is not needed any more
+        self._runner = None  # what was watched is not needed any more

@@ -93,7 +93,9 @@ class Server:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
-            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            credentials = connection.getsockopt(
+                socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
+            )
             if _CREDENTIALS.unpack(credentials)[1] != os.getuid():
                 connection.close()
                 continue
@@ -175,10 +177,15 @@ class _Session:
                 raise
             except Exception as error:  # a fault of this server must not end the program
                 result = _UNKNOWN
-                print(f"warpstack: the CUDA server failed at {name}: {type(error).__name__}: {error}", file=sys.stderr,
-                      flush=True)
+                print(
+                    f"warpstack: the CUDA server failed at {name}: {type(error).__name__}: {error}",
+                    file=sys.stderr,
+                    flush=True,
+                )
             sticky = 0 if context is None else context.error
-        self._send(REPLY_HEADER.pack(result=result, sticky=sticky, data_bytes=len(answer)) + reply + answer)
+        self._send(
+            REPLY_HEADER.pack(result=result, sticky=sticky, data_bytes=len(answer)) + reply + answer
+        )
 
     def _check_connection(self) -> None:
         """Ends a launch whose program has gone, or whose server is closed: nobody waits for it."""
@@ -198,7 +205,11 @@ class _Session:
         device = self._device
         header = REPLY_HEADER.pack(result=0, sticky=0, data_bytes=0)
         socket.send_fds(self._connection, [header], [device.memory.file])
-        self._send(CALLS["hello"].reply.pack(base=device.memory.first, size=device.size, clock_khz=CLOCK_KHZ))
+        self._send(
+            CALLS["hello"].reply.pack(
+                base=device.memory.first, size=device.size, clock_khz=CLOCK_KHZ
+            )
+        )
 
     @staticmethod
     def _present(context: Context | None) -> Context:
@@ -206,47 +217,70 @@ class _Session:
             raise CudaError(_INVALID_CONTEXT)
         return context
 
-    def _device_attribute(self, _context: Context | None, fields: Mapping[str, int], _data: bytes) -> Answer:
+    def _device_attribute(
+        self, _context: Context | None, fields: Mapping[str, int], _data: bytes
+    ) -> Answer:
         return {"value": self._device.attributes.get(fields["attribute"], 0)}, b""
 
-    def _memory_info(self, _context: Context | None, _fields: Mapping[str, int], _data: bytes) -> Answer:
+    def _memory_info(
+        self, _context: Context | None, _fields: Mapping[str, int], _data: bytes
+    ) -> Answer:
         return {"free": self._device.free_bytes(), "total": self._device.size}, b""
 
-    def _context_create(self, _context: Context | None, _fields: Mapping[str, int], _data: bytes) -> Answer:
+    def _context_create(
+        self, _context: Context | None, _fields: Mapping[str, int], _data: bytes
+    ) -> Answer:
         self._last_context += 1
         self._contexts[self._last_context] = self._device.make_context()
         return {"context": self._last_context}, b""
 
-    def _context_destroy(self, _context: Context | None, fields: Mapping[str, int], _data: bytes) -> Answer:
+    def _context_destroy(
+        self, _context: Context | None, fields: Mapping[str, int], _data: bytes
+    ) -> Answer:
         context = self._contexts.pop(fields["context"], None)
         self._device.release(self._present(context))
         return {}, b""
 
     def _allocate(self, context: Context | None, fields: Mapping[str, int], _data: bytes) -> Answer:
-        return {"address": self._device.allocate(self._present(context), fields["size"], fields["kind"])}, b""
+        return {
+            "address": self._device.allocate(self._present(context), fields["size"], fields["kind"])
+        }, b""
 
     def _free(self, context: Context | None, fields: Mapping[str, int], _data: bytes) -> Answer:
-        owner = next((one for one in self._contexts.values() if fields["address"] in one.allocations), None)
+        owner = next(
+            (one for one in self._contexts.values() if fields["address"] in one.allocations), None
+        )
         if owner is None:
             raise CudaError(_INVALID_VALUE)
         self._device.free(owner, fields["address"])
         return {}, b""
 
-    def _address_range(self, _context: Context | None, fields: Mapping[str, int], _data: bytes) -> Answer:
+    def _address_range(
+        self, _context: Context | None, fields: Mapping[str, int], _data: bytes
+    ) -> Answer:
         found = self._device.memory.range_of(fields["address"], fields["size"])
         if found is None:
             raise CudaError(_INVALID_VALUE)
         base, size = found
         for number, context in self._contexts.items():
             if base in context.allocations:
-                return {"base": base, "size": size, "kind": context.allocations[base][1], "context": number}, b""
+                return {
+                    "base": base,
+                    "size": size,
+                    "kind": context.allocations[base][1],
+                    "context": number,
+                }, b""
         return {"base": base, "size": size, "kind": 0, "context": 0}, b""
 
-    def _module_load(self, context: Context | None, fields: Mapping[str, int], data: bytes) -> Answer:
+    def _module_load(
+        self, context: Context | None, fields: Mapping[str, int], data: bytes
+    ) -> Answer:
         module = self._server.module(data, JitOptions(fields["max_registers"], fields["level"]))
         return {"module": self._device.load(self._present(context), module)}, b""
 
-    def _module_unload(self, _context: Context | None, fields: Mapping[str, int], _data: bytes) -> Answer:
+    def _module_unload(
+        self, _context: Context | None, fields: Mapping[str, int], _data: bytes
+    ) -> Answer:
         self._device.unload(self._owner(fields["module"]), fields["module"])
         return {}, b""
 
@@ -257,25 +291,41 @@ class _Session:
                 return context
         raise CudaError(400)
 
-    def _module_function(self, _context: Context | None, fields: Mapping[str, int], data: bytes) -> Answer:
-        number, loaded = self._device.find_kernel(self._owner(fields["module"]), fields["module"], data.decode())
+    def _module_function(
+        self, _context: Context | None, fields: Mapping[str, int], data: bytes
+    ) -> Answer:
+        number, loaded = self._device.find_kernel(
+            self._owner(fields["module"]), fields["module"], data.decode()
+        )
         kernel = loaded.kernel
         parameters = sorted(kernel.parameters, key=lambda one: one.ordinal)
         places = b"".join(struct.pack("<2I", one.offset, one.size) for one in parameters)
         constant = sum(len(bank) for bank in loaded.placement.banks.values())
-        return {"function": number, "max_threads": self._device.most_threads(kernel), "shared": kernel.shared,
-                "constant": constant, "local": kernel.local, "registers": kernel.registers,
-                "parameters": len(parameters)}, places
+        return {
+            "function": number,
+            "max_threads": self._device.most_threads(kernel),
+            "shared": kernel.shared,
+            "constant": constant,
+            "local": kernel.local,
+            "registers": kernel.registers,
+            "parameters": len(parameters),
+        }, places
 
-    def _module_global(self, _context: Context | None, fields: Mapping[str, int], data: bytes) -> Answer:
+    def _module_global(
+        self, _context: Context | None, fields: Mapping[str, int], data: bytes
+    ) -> Answer:
         placed = self._device.module(self._owner(fields["module"]), fields["module"])
         found = placed.variables.get(data.decode())
         if found is None:
             raise CudaError(_NOT_FOUND)
         return {"address": found[0], "size": found[1]}, b""
 
-    def _module_functions(self, _context: Context | None, fields: Mapping[str, int], _data: bytes) -> Answer:
-        names = list(self._device.module(self._owner(fields["module"]), fields["module"]).module.kernels)
+    def _module_functions(
+        self, _context: Context | None, fields: Mapping[str, int], _data: bytes
+    ) -> Answer:
+        names = list(
+            self._device.module(self._owner(fields["module"]), fields["module"]).module.kernels
+        )
         return {"count": len(names)}, b"".join(name.encode() + b"\0" for name in names)
 
     def _kernel_owner(self, function: int) -> Context:
@@ -284,14 +334,27 @@ class _Session:
                 return context
         raise CudaError(400)
 
-    def _occupancy(self, _context: Context | None, fields: Mapping[str, int], _data: bytes) -> Answer:
+    def _occupancy(
+        self, _context: Context | None, fields: Mapping[str, int], _data: bytes
+    ) -> Answer:
         loaded = self._device.kernel(self._kernel_owner(fields["function"]), fields["function"])
-        return {"blocks": self._device.blocks(loaded.kernel, fields["threads"], fields["dynamic_shared"])}, b""
+        return {
+            "blocks": self._device.blocks(
+                loaded.kernel, fields["threads"], fields["dynamic_shared"]
+            )
+        }, b""
 
     def _launch(self, context: Context | None, fields: Mapping[str, Any], data: bytes) -> Answer:
         loaded = self._device.kernel(self._kernel_owner(fields["function"]), fields["function"])
-        output = self._device.launch(self._present(context), loaded, data, fields["grid"], fields["block"],
-                                     fields["dynamic_shared"], self._check_connection)
+        output = self._device.launch(
+            self._present(context),
+            loaded,
+            data,
+            fields["grid"],
+            fields["block"],
+            fields["dynamic_shared"],
+            self._check_connection,
+        )
         return {"failed": 0}, output.text.encode("latin-1", "replace")
 
     def _clock(self, _context: Context | None, _fields: Mapping[str, int], _data: bytes) -> Answer:
@@ -302,18 +365,24 @@ class _Session:
         while data:
             size, max_registers, level = _LINK_INPUT.unpack_from(data)
             end = _LINK_INPUT.size + size
-            inputs.append((data[_LINK_INPUT.size:end], JitOptions(max_registers, level)))
+            inputs.append((data[_LINK_INPUT.size : end], JitOptions(max_registers, level)))
             data = data[end:]
         return {}, self._server.link(inputs)
 
-    def _get_limit(self, context: Context | None, fields: Mapping[str, int], _data: bytes) -> Answer:
+    def _get_limit(
+        self, context: Context | None, fields: Mapping[str, int], _data: bytes
+    ) -> Answer:
         return {"value": self._device.get_limit(self._present(context), fields["limit"])}, b""
 
-    def _set_limit(self, context: Context | None, fields: Mapping[str, int], _data: bytes) -> Answer:
+    def _set_limit(
+        self, context: Context | None, fields: Mapping[str, int], _data: bytes
+    ) -> Answer:
         self._device.set_limit(self._present(context), fields["limit"], fields["value"])
         return {}, b""
 
-    def _set_shared(self, _context: Context | None, fields: Mapping[str, int], _data: bytes) -> Answer:
+    def _set_shared(
+        self, _context: Context | None, fields: Mapping[str, int], _data: bytes
+    ) -> Answer:
         loaded = self._device.kernel(self._kernel_owner(fields["function"]), fields["function"])
         if loaded.kernel.shared + fields["dynamic_shared"] > self._device.attributes[8]:
             raise CudaError(_INVALID_VALUE)

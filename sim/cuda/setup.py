@@ -20,8 +20,14 @@ from sim.engine.cache import cache_folder
 __all__ = ["SetupLine", "check_setup", "environment", "find_ptxas"]
 
 _LINKS: Mapping[str, tuple[str, ...]] = {
-    "nvvm/lib64/libnvvm.so": ("cuda_nvcc/nvvm/lib64/libnvvm.so", "cuda_nvcc/nvvm/lib64/libnvvm.so.4"),
-    "nvvm/lib64/libnvvm.so.4": ("cuda_nvcc/nvvm/lib64/libnvvm.so.4", "cuda_nvcc/nvvm/lib64/libnvvm.so"),
+    "nvvm/lib64/libnvvm.so": (
+        "cuda_nvcc/nvvm/lib64/libnvvm.so",
+        "cuda_nvcc/nvvm/lib64/libnvvm.so.4",
+    ),
+    "nvvm/lib64/libnvvm.so.4": (
+        "cuda_nvcc/nvvm/lib64/libnvvm.so.4",
+        "cuda_nvcc/nvvm/lib64/libnvvm.so",
+    ),
     "nvvm/libdevice": ("cuda_nvcc/nvvm/libdevice",),
     "bin/ptxas": ("cuda_nvcc/bin/ptxas",),
     "include": ("cuda_runtime/include",),
@@ -38,10 +44,19 @@ def _search_path(command: Sequence[str]) -> list[Path]:
     """Where the packages of a command are looked for: those of its Python, if it is one, and of this one."""
     places = [Path(place) for place in sys.path]
     found = shutil.which(command[0]) if command else None
-    if found is not None and Path(found).name.startswith("python") and not Path(found).samefile(sys.executable):
+    if (
+        found is not None
+        and Path(found).name.startswith("python")
+        and not Path(found).samefile(sys.executable)
+    ):
         try:
-            told = subprocess.run([found, "-c", "import sys; print(*sys.path, sep='\\n')"], capture_output=True,
-                                  text=True, timeout=20, check=True).stdout
+            told = subprocess.run(
+                [found, "-c", "import sys; print(*sys.path, sep='\\n')"],
+                capture_output=True,
+                text=True,
+                timeout=20,
+                check=True,
+            ).stdout
         except (OSError, subprocess.SubprocessError):
             told = ""
         places = [Path(line) for line in told.splitlines() if line] + places
@@ -53,7 +68,9 @@ def _targets(packages: Sequence[Path]) -> dict[str, Path]:
     found = {}
     for link, candidates in _LINKS.items():
         for package in packages:
-            target = next((package / name for name in candidates if (package / name).exists()), None)
+            target = next(
+                (package / name for name in candidates if (package / name).exists()), None
+            )
             if target is not None:
                 found[link] = target
                 break
@@ -62,9 +79,14 @@ def _targets(packages: Sequence[Path]) -> dict[str, Path]:
 
 def _cuda_home(targets: Mapping[str, Path], libraries: Path) -> Path:
     """A folder that looks like an installed CUDA; made once for the same links."""
-    links = {**targets, "lib64/libcudart.so": libraries / "libcudart.so",
-             "lib64/libcuda.so": libraries / "libcuda.so.1"}
-    digest = hashlib.sha256("\0".join(f"{link}={target}" for link, target in links.items()).encode())
+    links = {
+        **targets,
+        "lib64/libcudart.so": libraries / "libcudart.so",
+        "lib64/libcuda.so": libraries / "libcuda.so.1",
+    }
+    digest = hashlib.sha256(
+        "\0".join(f"{link}={target}" for link, target in links.items()).encode()
+    )
     folder = cache_folder() / f"cuda-home-{digest.hexdigest()[:16]}"
     if folder.is_dir():
         return folder
@@ -76,7 +98,7 @@ def _cuda_home(targets: Mapping[str, Path], libraries: Path) -> Path:
         try:
             made.rename(folder)
         except OSError:
-            if not folder.is_dir():     # else another process was first
+            if not folder.is_dir():  # else another process was first
                 raise
     return folder
 
@@ -87,8 +109,12 @@ def environment(socket: str, command: Sequence[str]) -> dict[str, str]:
     before = os.environ.get("LD_LIBRARY_PATH")
     home = _cuda_home(_targets(_search_path(command)), libraries)
     nvrtc = home / "lib64" / "libnvrtc.so"
-    return {SOCKET_VARIABLE: socket, "LD_LIBRARY_PATH": str(libraries) + (f":{before}" if before else ""),
-            "CUDA_HOME": str(home), "CUDA_PATH": str(home)} | ({"NVRTC_PATH": str(nvrtc)} if nvrtc.exists() else {})
+    return {
+        SOCKET_VARIABLE: socket,
+        "LD_LIBRARY_PATH": str(libraries) + (f":{before}" if before else ""),
+        "CUDA_HOME": str(home),
+        "CUDA_PATH": str(home),
+    } | ({"NVRTC_PATH": str(nvrtc)} if nvrtc.exists() else {})
 
 
 _NVCC_LINE = "pip install nvidia-cuda-nvcc-cu11==11.8.89"
@@ -99,15 +125,25 @@ def find_ptxas(command: Sequence[str]) -> Path | None:
     of these that knows sm_50: CUDA 13 has dropped it.
     """
     candidates = [_targets(_search_path(command)).get("bin/ptxas")]
-    candidates += [Path(os.environ[name], "bin", "ptxas") for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
+    candidates += [
+        Path(os.environ[name], "bin", "ptxas")
+        for name in ("CUDA_HOME", "CUDA_PATH")
+        if name in os.environ
+    ]
     candidates.append(Path(shutil.which("ptxas") or "ptxas"))
-    return next((path for path in candidates if path is not None and path.exists() and _knows_sm_50(path)), None)
+    return next(
+        (path for path in candidates if path is not None and path.exists() and _knows_sm_50(path)),
+        None,
+    )
 
 
 def _knows_sm_50(ptxas: Path) -> bool:
     """Whether the machines that an assembler's help lists are with this one."""
     try:
-        return "sm_50" in subprocess.run([ptxas, "--help"], capture_output=True, text=True, check=False).stdout
+        return (
+            "sm_50"
+            in subprocess.run([ptxas, "--help"], capture_output=True, text=True, check=False).stdout
+        )
     except OSError:
         return False
 
@@ -125,12 +161,20 @@ def check_setup() -> list[SetupLine]:
     """What is installed, and what would be needed for which programs."""
     targets = _targets(_search_path([]))
     return [
-        SetupLine("a C compiler, for the libraries", missing_tool() is None, "apt install g++, or pip install ziglang"),
-        SetupLine("numba", find_spec("numba") is not None, "pip install 'numba==0.60.0' 'numpy<2.1'"),
-        SetupLine("NVVM and libdevice, for numba", "nvvm/libdevice" in targets,
-                  _NVCC_LINE),
+        SetupLine(
+            "a C compiler, for the libraries",
+            missing_tool() is None,
+            "apt install g++, or pip install ziglang",
+        ),
+        SetupLine(
+            "numba", find_spec("numba") is not None, "pip install 'numba==0.60.0' 'numpy<2.1'"
+        ),
+        SetupLine("NVVM and libdevice, for numba", "nvvm/libdevice" in targets, _NVCC_LINE),
         SetupLine("ptxas, for --ptxas", find_ptxas([]) is not None, _NVCC_LINE),
-        SetupLine("NVRTC, for programs that compile C++", "lib64/libnvrtc.so" in targets,
-                  "pip install nvidia-cuda-nvrtc-cu11==11.8.89"),
+        SetupLine(
+            "NVRTC, for programs that compile C++",
+            "lib64/libnvrtc.so" in targets,
+            "pip install nvidia-cuda-nvrtc-cu11==11.8.89",
+        ),
         SetupLine("tinygrad", find_spec("tinygrad") is not None, "pip install tinygrad==0.14.0"),
     ]

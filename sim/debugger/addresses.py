@@ -54,7 +54,9 @@ class Places:
         if pc % INSTRUCTION_BYTES:
             raise DebuggerError(f"{text}: {pc:#x} is no multiple of {INSTRUCTION_BYTES}")
         if address >= self._size:
-            raise DebuggerError(f"{text}: {pc:#x} is behind the program, which has {self._size:#x} bytes")
+            raise DebuggerError(
+                f"{text}: {pc:#x} is behind the program, which has {self._size:#x} bytes"
+            )
         return address
 
     def name(self, address: int) -> str:
@@ -68,4 +70,6 @@ class Places:
         if offset == INSTRUCTION_BYTES and pc % GROUP_BYTES == 0:
             offset = 0
         short = name.rsplit("$", 1)[-1]
-        return (short if self._found.get(short) == pc else name) + (f"+{offset:#x}" if offset else "")
+        return (short if self._found.get(short) == pc else name) + (
+            f"+{offset:#x}" if offset else ""
+        )

@@ -54,15 +54,28 @@ class Command:
 _FOUND: dict[str, Command] = {}
 COMMANDS: Mapping[str, Command] = MappingProxyType(_FOUND)
 """All commands by name, in the order of the help."""
-_SHORT: Mapping[str, str] = MappingProxyType({
-    "b": "break", "c": "continue", "d": "delete", "h": "help", "m": "memory", "p": "predicates", "q": "quit",
-    "r": "run", "s": "step", "w": "warps"})
+_SHORT: Mapping[str, str] = MappingProxyType(
+    {
+        "b": "break",
+        "c": "continue",
+        "d": "delete",
+        "h": "help",
+        "m": "memory",
+        "p": "predicates",
+        "q": "quit",
+        "r": "run",
+        "s": "step",
+        "w": "warps",
+    }
+)
 """Letters that would otherwise mean several commands."""
 
 
-def _command(name: str, arguments: str, meaning: str, most: int = 1, *, places: bool = False
-             ) -> Callable[[Action], Action]:
+def _command(
+    name: str, arguments: str, meaning: str, most: int = 1, *, places: bool = False
+) -> Callable[[Action], Action]:
     """Makes a function a command."""
+
     def known(action: Action) -> Action:
         _FOUND[name] = Command(name, arguments, meaning, action, most, places)
         return action
@@ -97,7 +110,9 @@ async def execute(session: DebuggerSession, line: str) -> list[str]:
         raise DebuggerError(str(fault)) from fault
 
 
-def _count(arguments: Sequence[str], at: int, default: int, what: str, most: int = _MOST_SHOWN) -> int:
+def _count(
+    arguments: Sequence[str], at: int, default: int, what: str, most: int = _MOST_SHOWN
+) -> int:
     """A number from 1 on, if it is there."""
     if len(arguments) <= at:
         return default
@@ -109,7 +124,12 @@ def _count(arguments: Sequence[str], at: int, default: int, what: str, most: int
 
 # Running.
 
-@_command("run", "[CYCLES]", "starts the grid, or starts it again from the beginning; at most so many cycles of it")
+
+@_command(
+    "run",
+    "[CYCLES]",
+    "starts the grid, or starts it again from the beginning; at most so many cycles of it",
+)
 async def _run(session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
     cycles = _cycles(arguments)
     if session.machine.state is not State.HELD:
@@ -133,7 +153,9 @@ async def _continue(session: DebuggerSession, arguments: Sequence[str]) -> list[
 @_command("step", "[N] [all]", "N instructions of the warp that is looked at, or of every warp", 2)
 async def _step(session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
     everyone = "all" in arguments
-    steps = _count([word for word in arguments if word != "all"], 0, 1, "number of steps", _MOST_STEPS)
+    steps = _count(
+        [word for word in arguments if word != "all"], 0, 1, "number of steps", _MOST_STEPS
+    )
     machine, warps = session.stopped(), session.warps()
     session.warp()
     waiting: set[int] = set()
@@ -154,7 +176,12 @@ async def _stop(session: DebuggerSession, _arguments: Sequence[str]) -> list[str
     return await session.outcome()
 
 
-@_command("detach", "", "takes out the breakpoints and lets the grid run to its end without the debugger", 0)
+@_command(
+    "detach",
+    "",
+    "takes out the breakpoints and lets the grid run to its end without the debugger",
+    0,
+)
 async def _detach(session: DebuggerSession, _arguments: Sequence[str]) -> list[str]:
     if session.machine.state is State.OVER:
         return [session.machine.state.value]
@@ -172,12 +199,19 @@ async def _quit(session: DebuggerSession, _arguments: Sequence[str]) -> list[str
 
 # Breakpoints.
 
-@_command("break", "[ADDRESS | FUNCTION[+OFFSET]]", "stops warps that come to an instruction; alone: lists breakpoints",
-          places=True)
+
+@_command(
+    "break",
+    "[ADDRESS | FUNCTION[+OFFSET]]",
+    "stops warps that come to an instruction; alone: lists breakpoints",
+    places=True,
+)
 async def _break(session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
     if not arguments:
         listed = session.breakpoints.addresses.items()
-        return [f"breakpoint {one} at {session.code.place(address)}" for one, address in listed] or ["no breakpoints"]
+        return [
+            f"breakpoint {one} at {session.code.place(address)}" for one, address in listed
+        ] or ["no breakpoints"]
     address = session.places.address(arguments[0])
     _check_still(session)
     one = session.breakpoints.add(address)
@@ -190,7 +224,9 @@ async def _delete(session: DebuggerSession, arguments: Sequence[str]) -> list[st
     known = session.breakpoints.addresses
     chosen = [number(arguments[0], "number of a breakpoint")] if arguments else list(known)
     if not set(chosen) <= known.keys():
-        raise DebuggerError(f"there is no breakpoint {chosen[0]}; there are {', '.join(map(str, known)) or 'none'}")
+        raise DebuggerError(
+            f"there is no breakpoint {chosen[0]}; there are {', '.join(map(str, known)) or 'none'}"
+        )
     _check_still(session)
     await session.machine.lift()
     for one in chosen:
@@ -207,21 +243,37 @@ def _check_still(session: DebuggerSession) -> None:
 
 # Looking.
 
+
 @_command("warps", "", "all warps: where they are, their active threads, and why they stopped", 0)
 async def _warps(session: DebuggerSession, _arguments: Sequence[str]) -> list[str]:
     machine, code, rows = session.stopped(), session.code, []
     for slot, warp in session.warps().items():
         (x, y, z), member = warp.place
         address = address_of(warp)
-        rows.append(("*" if slot == session.warp_number else "", f"warp {slot}", f"CTA {x},{y},{z} warp {member}",
-                     code.place(address), f"{warp.masks.active:08x}", str(machine.why(slot, warp)),
-                     code.instruction(address)))
-    widths = [max((len(row[column]) for row in rows), default=0) for column in range(6)] if rows else []
-    lines = ["  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]])
-             for row in rows]
+        rows.append(
+            (
+                "*" if slot == session.warp_number else "",
+                f"warp {slot}",
+                f"CTA {x},{y},{z} warp {member}",
+                code.place(address),
+                f"{warp.masks.active:08x}",
+                str(machine.why(slot, warp)),
+                code.instruction(address),
+            )
+        )
+    widths = (
+        [max((len(row[column]) for row in rows), default=0) for column in range(6)] if rows else []
+    )
+    lines = [
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]])
+        for row in rows
+    ]
     unsaved = await driver.live_warps(machine.host) & ~sum(1 << slot for slot in machine.warps)
-    return lines + [f"   warp {slot}  stopped, but not saved" for slot in range(unsaved.bit_length())
-                    if unsaved >> slot & 1]
+    return lines + [
+        f"   warp {slot}  stopped, but not saved"
+        for slot in range(unsaved.bit_length())
+        if unsaved >> slot & 1
+    ]
 
 
 @_command("warp", "[N]", "looks at another warp")
@@ -236,7 +288,10 @@ async def _warp(session: DebuggerSession, arguments: Sequence[str]) -> list[str]
     warp = session.warp()
     why = session.machine.why(session.warp_number, warp)
     address = address_of(warp)
-    return [f"warp {session.warp_number} at {session.code.place(address)}: {why}", session.code.line(address, "->")]
+    return [
+        f"warp {session.warp_number} at {session.code.place(address)}: {why}",
+        session.code.line(address, "->"),
+    ]
 
 
 @_command("thread", "[N]", "looks at another thread of the warp; alone: what all threads do")
@@ -246,7 +301,9 @@ async def _thread(session: DebuggerSession, arguments: Sequence[str]) -> list[st
         return thread_lines(warp)
     thread = number(arguments[0], "number of a thread")
     if thread >= WARP_THREADS or not warp.live >> thread & 1:
-        raise DebuggerError(f"there is no thread {thread}; there are {', '.join(map(str, threads_of(warp.live)))}")
+        raise DebuggerError(
+            f"there is no thread {thread}; there are {', '.join(map(str, threads_of(warp.live)))}"
+        )
     session.thread = thread
     return [f"warp {session.warp_number}, thread {thread}"]
 
@@ -295,8 +352,13 @@ async def _memory(session: DebuggerSession, arguments: Sequence[str]) -> list[st
     return memory_lines(session.machine.memory, number(arguments[0], "address"), count)
 
 
-@_command("disassemble", "[ADDRESS | FUNCTION[+OFFSET]] [COUNT]", "instructions from there on, or around the warp's pc",
-          2, places=True)
+@_command(
+    "disassemble",
+    "[ADDRESS | FUNCTION[+OFFSET]] [COUNT]",
+    "instructions from there on, or around the warp's pc",
+    2,
+    places=True,
+)
 async def _disassemble(session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
     count = _count(arguments, 1, _SHOWN_INSTRUCTIONS, "number of instructions")
     pc = address_of(session.warp()) if session.machine.state is State.STOPPED else None

@@ -40,8 +40,10 @@ __all__ = [
 
 PATIENCE = 100_000
 """Cycles that a driver waits for lock-down before it gives up (ours)."""
-EXPECTED = sum(1 << error.value for error in (
-    GlobalError.BPT_INT, GlobalError.BPT_PAUSE, GlobalError.SINGLE_STEP_COMPLETE))
+EXPECTED = sum(
+    1 << error.value
+    for error in (GlobalError.BPT_INT, GlobalError.BPT_PAUSE, GlobalError.SINGLE_STEP_COMPLETE)
+)
 """Bits of the global error status that are no reason to lock the machine down."""
 POLL = 256
 """Cycles between two looks at the status, if nothing interrupts the wait."""
@@ -58,7 +60,9 @@ async def attach(host: HardwareHost) -> None:
 
 async def detach(host: HardwareHost) -> None:
     """It leaves; nothing is stopped or stepped any more."""
-    await host.modify("DBGR_CONTROL0", DEBUGGER_MODE=0, STOP_ON_ANY_WARP=1, SINGLE_STEP_MODE=0, STOP_TRIGGER=0)
+    await host.modify(
+        "DBGR_CONTROL0", DEBUGGER_MODE=0, STOP_ON_ANY_WARP=1, SINGLE_STEP_MODE=0, STOP_TRIGGER=0
+    )
 
 
 async def is_attached(host: HardwareHost) -> bool:
@@ -117,7 +121,9 @@ async def all_paused(host: HardwareHost) -> bool:
     return bool(live) and live == await paused_warps(host)
 
 
-async def wait(host: HardwareHost, until: Callable[[HardwareHost], Awaitable[bool]], cycles: int = PATIENCE) -> bool:
+async def wait(
+    host: HardwareHost, until: Callable[[HardwareHost], Awaitable[bool]], cycles: int = PATIENCE
+) -> bool:
     """Lets the machine run until a status that is looked at now and then is there, at most so many cycles. Returns
     whether it is.
     """
@@ -129,10 +135,13 @@ async def wait(host: HardwareHost, until: Callable[[HardwareHost], Awaitable[boo
     return True
 
 
-async def wait_for_lock_down(host: HardwareHost, cycles: int = PATIENCE, *, check_errors: bool = False) -> bool:
+async def wait_for_lock_down(
+    host: HardwareHost, cycles: int = PATIENCE, *, check_errors: bool = False
+) -> bool:
     """Waits until the machine is locked down, at most so many cycles. With ``check_errors`` a machine that has no error
     pending need not lock down. Returns whether the wait had the end that it was for.
     """
+
     async def reached(host: HardwareHost) -> bool:
         return await locked_down(host) or (check_errors and await nothing_pending(host))
 

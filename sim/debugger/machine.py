@@ -76,8 +76,13 @@ class DebuggedMachine:
         ran: Warps that have run since they were looked at last.
     """
 
-    def __init__(self, host: HardwareHost, area: SaveArea, breakpoints: Breakpoints,
-                 watch: Callable[[int], bool]) -> None:
+    def __init__(
+        self,
+        host: HardwareHost,
+        area: SaveArea,
+        breakpoints: Breakpoints,
+        watch: Callable[[int], bool],
+    ) -> None:
         self.host, self.area, self.breakpoints = host, area, breakpoints
         self.memory = host.memory
         self.state = State.RUNNING
@@ -99,16 +104,24 @@ class DebuggedMachine:
         """Why a warp stopped."""
         status = WarpStatus.from_bits(warp.word("STATUS"))
         at = address_of(warp)
-        number = self.breakpoints.number(at) if self._told.get(slot) == at and at in self.breakpoints else None
-        reasons = tuple(reason for reason in TRAP_REASONS if status.reasons >> reason - TRAP_REASONS.start & 1)
-        if warp.word("COMMAND") == Command.RELOAD:      # the breakpoint's own
+        number = (
+            self.breakpoints.number(at)
+            if self._told.get(slot) == at and at in self.breakpoints
+            else None
+        )
+        reasons = tuple(
+            reason for reason in TRAP_REASONS if status.reasons >> reason - TRAP_REASONS.start & 1
+        )
+        if warp.word("COMMAND") == Command.RELOAD:  # the breakpoint's own
             reasons = tuple(reason for reason in reasons if reason != REASON)
         error = WarpError(status.error) if status.failed else WarpError.NONE
         return Why(error, reasons, number, bool(status.stepped))
 
     def reasons(self) -> dict[int, Why]:
         """Why warps that have run stopped, of those that stopped by themselves."""
-        found = {slot: self.why(slot, warp) for slot, warp in self.warps.items() if slot in self.ran}
+        found = {
+            slot: self.why(slot, warp) for slot, warp in self.warps.items() if slot in self.ran
+        }
         return {slot: why for slot, why in found.items() if why.own}
 
     async def rejection(self) -> LaunchRejection:
@@ -172,10 +185,13 @@ class DebuggedMachine:
         places = {slot: address_of(warp) for slot, warp in self.warps.items() if slot in slots}
         if told := self._at_breakpoints() & slots:
             await self._step_over(told)
-        if (rest := (slots - told) & self.warps.keys()):
+        if rest := (slots - told) & self.warps.keys():
             await self._step(rest)
-        waiting = {slot for slot, warp in self.warps.items()
-                   if places.get(slot) == address_of(warp) and self._waits(address_of(warp))}
+        waiting = {
+            slot
+            for slot, warp in self.warps.items()
+            if places.get(slot) == address_of(warp) and self._waits(address_of(warp))
+        }
         self.ran = slots - waiting
         return waiting
 
@@ -196,8 +212,11 @@ class DebuggedMachine:
     def _at_breakpoints(self) -> set[int]:
         """Warps that step over a breakpoint before they go on."""
         warps = self.warps
-        return {slot for slot, address in self._told.items()
-                if slot in warps and address in self.breakpoints and address_of(warps[slot]) == address}
+        return {
+            slot
+            for slot, address in self._told.items()
+            if slot in warps and address in self.breakpoints and address_of(warps[slot]) == address
+        }
 
     async def _leave_breakpoints(self) -> bool:
         """Steps over breakpoints that the user knows of. Returns whether there is something new to tell."""
@@ -207,8 +226,11 @@ class DebuggedMachine:
         await self._step_over(set(told))
         if self.state is State.OVER:
             return True
-        self.ran = {slot for slot, address in told.items()
-                    if self._told.get(slot) != address or not self._waits(address)}
+        self.ran = {
+            slot
+            for slot, address in told.items()
+            if self._told.get(slot) != address or not self._waits(address)
+        }
         return bool(self.reasons())
 
     def _waits(self, address: int) -> bool:
@@ -223,7 +245,9 @@ class DebuggedMachine:
         warps = self.warps.keys()
         free = warps - self._at_breakpoints()
         self._parked = set(warps - free) if free else set()
-        if self._parked or self.host.remote:    # warps that start, and are paused, before they are woken stay so
+        if (
+            self._parked or self.host.remote
+        ):  # warps that start, and are paused, before they are woken stay so
             await self.host.modify("DBGR_CONTROL0", STOP_TRIGGER=0)
             await driver.wake(self.host, sum(1 << slot for slot in free or warps))
         else:
@@ -246,7 +270,11 @@ class DebuggedMachine:
         return interrupted and self.state is State.RUNNING
 
     async def _happened(self, host: HardwareHost) -> bool:
-        return await driver.locked_down(host) or await driver.grid_over(host) or await driver.all_paused(host)
+        return (
+            await driver.locked_down(host)
+            or await driver.grid_over(host)
+            or await driver.all_paused(host)
+        )
 
     async def _look(self) -> bool:
         """Whether the grid is over."""
@@ -273,7 +301,11 @@ class DebuggedMachine:
         started = await self.host.read("ctas")
 
         async def reached(host: HardwareHost) -> bool:
-            return await self._happened(host) or self._watch(host.cycles) or await host.read("ctas") != started
+            return (
+                await self._happened(host)
+                or self._watch(host.cycles)
+                or await host.read("ctas") != started
+            )
 
         await driver.single_step(self.host, sum(1 << slot for slot in slots))
         await driver.wait(self.host, reached)
@@ -306,7 +338,10 @@ class DebuggedMachine:
     def _hit(self, warp: SavedWarp) -> bool:
         """Whether a trap of a breakpoint's reason was executed since the warp ran last."""
         status = WarpStatus.from_bits(warp.word("STATUS"))
-        return bool(status.reasons >> REASON - TRAP_REASONS.start & 1) and warp.word("COMMAND") == Command.LEAVE
+        return (
+            bool(status.reasons >> REASON - TRAP_REASONS.start & 1)
+            and warp.word("COMMAND") == Command.LEAVE
+        )
 
     async def _acknowledge(self) -> None:
         """Clears what the debugger itself has brought about from the error status, and nothing else."""
@@ -315,5 +350,6 @@ class DebuggedMachine:
             bits |= 1 << trap_bit(REASON)
         await self.host.write("HWW_GLOBAL_ESR", bits)
         if not await self.host.field("HWW_WARP_ESR", "ERROR") and not await self.host.field(
-                "HWW_GLOBAL_ESR", "TRAP_REASONS"):
+            "HWW_GLOBAL_ESR", "TRAP_REASONS"
+        ):
             await self.host.write("HWW_WARP_ESR", 0)

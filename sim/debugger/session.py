@@ -75,7 +75,11 @@ class DebuggerSession:
     def stopped(self) -> DebuggedMachine:
         """The machine with its warps stopped; DebuggerError when they are not."""
         machine = self.machine
-        hints = {State.HELD: "run starts it", State.RUNNING: "stop stops it", State.OVER: "run starts it again"}
+        hints = {
+            State.HELD: "run starts it",
+            State.RUNNING: "stop stops it",
+            State.OVER: "run starts it again",
+        }
         if machine.state in hints:
             raise DebuggerError(f"{machine.state.value}; {hints[machine.state]}")
         return machine
@@ -88,7 +92,9 @@ class DebuggerSession:
         """The warp that is looked at; DebuggerError when it is not stopped."""
         warps = self.warps()
         if self.warp_number not in warps:
-            raise DebuggerError(f"there is no warp {self.warp_number}; there are {_listed(warps) or 'none'}")
+            raise DebuggerError(
+                f"there is no warp {self.warp_number}; there are {_listed(warps) or 'none'}"
+            )
         return warps[self.warp_number]
 
     def look_at(self, number: int) -> None:
@@ -110,8 +116,13 @@ class DebuggerSession:
 
     # What is told.
 
-    async def outcome(self, *, interrupted: bool = False, stepped: Collection[int] = (),
-                      waiting: Collection[int] = ()) -> list[str]:
+    async def outcome(
+        self,
+        *,
+        interrupted: bool = False,
+        stepped: Collection[int] = (),
+        waiting: Collection[int] = (),
+    ) -> list[str]:
         """What the machine has come to, after it was let go."""
         machine = self.machine
         self._watch.rest()
@@ -139,12 +150,16 @@ class DebuggerSession:
             lines += error_lines(await machine.registers(), self.code)
         pc = address_of(self.warp())
         line = self.code.line(pc, "->")
-        return [*lines, f"warp {self.warp_number} at {self.code.place(pc)}", *([] if line in lines else [line])]
+        return [
+            *lines,
+            f"warp {self.warp_number} at {self.code.place(pc)}",
+            *([] if line in lines else [line]),
+        ]
 
     def _printed(self) -> list[str]:
         """What the kernel has printed, and which assertions have failed, since it was asked last."""
         output = output_of(self.machine.memory, self.area.launch.output)
-        new = output.text[self._shown:]
+        new = output.text[self._shown :]
         self._shown = len(output.text)
         return [*new.splitlines(), *output.lines()]
 
@@ -160,8 +175,10 @@ class DebuggerSession:
         machine = self.machine
         if (rejection := await machine.rejection()) is not LaunchRejection.NONE:
             return [f"the machine does not take the launch: {rejection.name}"]
-        lines = [f"the grid is over, {await machine.host.read('instructions'):,} instructions in "
-                 f"{await machine.host.read('cycles'):,} cycles"]
+        lines = [
+            f"the grid is over, {await machine.host.read('instructions'):,} instructions in "
+            f"{await machine.host.read('cycles'):,} cycles"
+        ]
         told = error_lines(await machine.registers(), self.code, ended=True)
         lines += [line for line in told if line != "no errors"]
         return lines + buffer_lines(self.area.launch, machine.memory)

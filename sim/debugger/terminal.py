@@ -47,7 +47,9 @@ def read_batch(path: str) -> Batch:
     try:
         text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BatchError(f"{path}: {error.strerror if isinstance(error, OSError) else 'no text'}") from error
+        raise BatchError(
+            f"{path}: {error.strerror if isinstance(error, OSError) else 'no text'}"
+        ) from error
     lines = text.splitlines()
     for number, line in enumerate(lines, 1):
         if words := line.partition("#")[0].split():
@@ -70,7 +72,9 @@ def words_after(session: DebuggerSession, words: Sequence[str]) -> Sequence[str]
         return ()
     if command.places:
         return session.places.names
-    return {"memory": list(session.area.launch.buffers), "help": list(COMMANDS)}.get(command.name, ())
+    return {"memory": list(session.area.launch.buffers), "help": list(COMMANDS)}.get(
+        command.name, ()
+    )
 
 
 class Terminal:
@@ -85,12 +89,19 @@ class Terminal:
         class Words(Completer):
             """Completes commands, and names of functions with all that is in them, such as ``$`` and ``.``."""
 
-            def get_completions(self, document: Document, complete_event: object) -> Iterable[Completion]:
+            def get_completions(
+                self, document: Document, complete_event: object
+            ) -> Iterable[Completion]:
                 *before, begun = document.text_before_cursor.lstrip().split(" ")
-                return [Completion(word, -len(begun)) for word in words_after(session, [*filter(None, before)])
-                        if word.startswith(begun)]
+                return [
+                    Completion(word, -len(begun))
+                    for word in words_after(session, [*filter(None, before)])
+                    if word.startswith(begun)
+                ]
 
-        self._prompt: PromptSession[str] = PromptSession(PROMPT, completer=Words(), complete_while_typing=False)
+        self._prompt: PromptSession[str] = PromptSession(
+            PROMPT, completer=Words(), complete_while_typing=False
+        )
         self._last = ""
 
     async def serve(self, session: DebuggerSession) -> None:

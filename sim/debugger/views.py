@@ -112,8 +112,10 @@ def stack_lines(warp: SavedWarp, code: Code) -> list[str]:
         if token.kind is TokenKind.NONE:
             lines.append(f"{index:>5}  NONE")
         else:
-            lines.append(f"{index:>5}  {token.kind.name:<9} mask {token.mask:08x}  pc {code.place(token.pc)}"
-                         + "  counted" * token.counted)
+            lines.append(
+                f"{index:>5}  {token.kind.name:<9} mask {token.mask:08x}  pc {code.place(token.pc)}"
+                + "  counted" * token.counted
+            )
     return lines
 
 
@@ -137,12 +139,14 @@ def register_lines(warp: SavedWarp, thread: int, numbers: Sequence[int], every: 
     """Registers of a thread; with ``every``, of each thread that the handler saved."""
     if not every:
         cells = [f"{f'R{number}':<4} {warp.register(thread, number):08x}" for number in numbers]
-        return ["   ".join(cells[at:at + _IN_ROW]) for at in range(0, len(cells), _IN_ROW)]
+        return ["   ".join(cells[at : at + _IN_ROW]) for at in range(0, len(cells), _IN_ROW)]
     lines = []
     for number in numbers:
         for first in range(0, WARP_THREADS, _THREADS_IN_ROW):
-            values = [f"{warp.register(one, number):08x}" if warp.live >> one & 1 else f"{'-':>8}"
-                      for one in range(first, first + _THREADS_IN_ROW)]
+            values = [
+                f"{warp.register(one, number):08x}" if warp.live >> one & 1 else f"{'-':>8}"
+                for one in range(first, first + _THREADS_IN_ROW)
+            ]
             lines.append(f"{f'R{number}' if not first else '':<4} {first:>2}: {' '.join(values)}")
     return lines
 
@@ -155,18 +159,27 @@ def predicate_lines(warp: SavedWarp, thread: int) -> list[str]:
         mask = sum(1 << one for one, value in holds.items() if value)
         return f"{name:<8} {mask:08x}  {int(holds[thread]) if thread in holds else '-'}"
 
-    rows = [row(f"P{number}", {one: bool(warp.predicates(one) >> number & 1) for one in live})
-            for number in range(_PREDICATES)]
-    rows += [row(name, {one: bool(warp.condition(one) >> bit & 1) for one in live})
-             for bit, name in enumerate(_FLAGS)]
+    rows = [
+        row(f"P{number}", {one: bool(warp.predicates(one) >> number & 1) for one in live})
+        for number in range(_PREDICATES)
+    ]
+    rows += [
+        row(name, {one: bool(warp.condition(one) >> bit & 1) for one in live})
+        for bit, name in enumerate(_FLAGS)
+    ]
     return [f"{'':8} threads   thread {thread}", *rows]
 
 
 def memory_lines(memory: Memory, address: int, count: int) -> list[str]:
     """Words of memory; MemoryFaultError where there is nothing."""
-    words = [memory.read_number(address + _WORD_BYTES * number, _WORD_BYTES) for number in range(count)]
-    return [f"{address + _WORD_BYTES * at:#012x}  " + " ".join(f"{word:08x}" for word in words[at:at + _IN_ROW])
-            for at in range(0, count, _IN_ROW)]
+    words = [
+        memory.read_number(address + _WORD_BYTES * number, _WORD_BYTES) for number in range(count)
+    ]
+    return [
+        f"{address + _WORD_BYTES * at:#012x}  "
+        + " ".join(f"{word:08x}" for word in words[at : at + _IN_ROW])
+        for at in range(0, count, _IN_ROW)
+    ]
 
 
 def error_lines(registers: Mapping[str, int], code: Code, *, ended: bool = False) -> list[str]:
@@ -178,7 +191,10 @@ def error_lines(registers: Mapping[str, int], code: Code, *, ended: bool = False
     if status.handled:
         lines.append(status.handled)
     if status.stopped:
-        lines += [f"{status.cause()}, warp {status.warp} at {code.place(status.pc)}", code.line(status.pc, "->")]
+        lines += [
+            f"{status.cause()}, warp {status.warp} at {code.place(status.pc)}",
+            code.line(status.pc, "->"),
+        ]
     if status.events:
         lines.append(f"global events: {' '.join(status.events)}")
     return lines or ["no errors"]

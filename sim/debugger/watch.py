@@ -37,8 +37,14 @@ class Watch:
     def look(self, cycles: int) -> bool:
         """So many cycles have passed; whether the user wants the machine to stop."""
         if self._bar is None:
-            self._bar = tqdm(unit=" cycles", unit_scale=True, disable=None, leave=False, delay=_BAR_AFTER,
-                             initial=cycles)
+            self._bar = tqdm(
+                unit=" cycles",
+                unit_scale=True,
+                disable=None,
+                leave=False,
+                delay=_BAR_AFTER,
+                initial=cycles,
+            )
         self._bar.update(cycles - self._bar.n)
         asked, self._asked = self._asked, False
         return asked

@@ -42,24 +42,53 @@ def _size(text: str) -> Size:
 
 
 def _parser() -> Parser:
-    parser = Parser("sim.demo", "Draws with a kernel, and shows the picture.",
-                    "mandelbrot")
-    parser.add_argument("scene", metavar="SCENE", choices=SCENES,
-                        help="; ".join(f"{name}: {scene.about}" for name, scene in SCENES.items()))
-    parser.add_argument("--size", metavar="WxH", type=_size, help=f"in pixels (default: {_SIZE}, for a board's "
-                        f"screen {_SCREEN_SIZE}; a screen shows {', '.join(map(str, _SCREEN))})")
-    parser.add_argument("--steps", metavar="N", type=number_from_one, help="default: " + ", ".join(
-        f"{scene.steps} for {name}" for name, scene in SCENES.items()))
-    parser.add_argument("--seed", metavar="N", type=number_from_one, default=1,
-                        help="of the cells at the beginning (default: 1)")
-    parser.add_argument("--png", metavar="OUT", help="write the last picture to a file instead of showing it")
-    parser.add_argument("--preset", choices=PRESETS, default="default", help="the machine (default: default)")
-    parser.add_argument("--engine", type=current_name, choices=("auto", *ENGINES, MODEL, BOARD),
-                        default="auto", help="what simulates the hardware; model: the warp model instead; "
-                        "board: a board at a serial port, which shows the picture if it has a screen (default: auto)")
-    parser.add_argument("--check", action="store_true",
-                        help="compare every instruction with the warp model, on a board memory at the end (not "
-                             "with the engine model)")
+    parser = Parser("sim.demo", "Draws with a kernel, and shows the picture.", "mandelbrot")
+    parser.add_argument(
+        "scene",
+        metavar="SCENE",
+        choices=SCENES,
+        help="; ".join(f"{name}: {scene.about}" for name, scene in SCENES.items()),
+    )
+    parser.add_argument(
+        "--size",
+        metavar="WxH",
+        type=_size,
+        help=f"in pixels (default: {_SIZE}, for a board's "
+        f"screen {_SCREEN_SIZE}; a screen shows {', '.join(map(str, _SCREEN))})",
+    )
+    parser.add_argument(
+        "--steps",
+        metavar="N",
+        type=number_from_one,
+        help="default: " + ", ".join(f"{scene.steps} for {name}" for name, scene in SCENES.items()),
+    )
+    parser.add_argument(
+        "--seed",
+        metavar="N",
+        type=number_from_one,
+        default=1,
+        help="of the cells at the beginning (default: 1)",
+    )
+    parser.add_argument(
+        "--png", metavar="OUT", help="write the last picture to a file instead of showing it"
+    )
+    parser.add_argument(
+        "--preset", choices=PRESETS, default="default", help="the machine (default: default)"
+    )
+    parser.add_argument(
+        "--engine",
+        type=current_name,
+        choices=("auto", *ENGINES, MODEL, BOARD),
+        default="auto",
+        help="what simulates the hardware; model: the warp model instead; "
+        "board: a board at a serial port, which shows the picture if it has a screen (default: auto)",
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="compare every instruction with the warp model, on a board memory at the end (not "
+        "with the engine model)",
+    )
     add_cache_option(parser)
     add_board_options(parser)
     return parser
@@ -87,11 +116,16 @@ def _draw(options: Any, bar: "tqdm[Any]", runner: Runner) -> None:
         write_file(options.png, png(colours(picture)))
     elif style == Style.PLAIN:
         print_text(as_text(picture, style))
-    print_text(f"{options.scene}, {size}, {steps} steps: {painter.cycles:,} "
-               f"{'instructions of the model' if options.engine == MODEL else 'cycles'}\n")
+    print_text(
+        f"{options.scene}, {size}, {steps} steps: {painter.cycles:,} "
+        f"{'instructions of the model' if options.engine == MODEL else 'cycles'}\n"
+    )
     if screen is not None:
-        print_text("on the screen\n" if size in _SCREEN else
-                   f"not on the screen, which shows {', '.join(map(str, _SCREEN))}\n")
+        print_text(
+            "on the screen\n"
+            if size in _SCREEN
+            else f"not on the screen, which shows {', '.join(map(str, _SCREEN))}\n"
+        )
 
 
 def _run(options: Any) -> int:
@@ -100,8 +134,13 @@ def _run(options: Any) -> int:
         check_file(options.png)
     runner = chosen_runner(options, options.preset, options.preset, results={PICTURE})
     try:
-        with tqdm(desc=options.scene, unit=" instructions" if options.engine == MODEL else " cycles", unit_scale=True,
-                  disable=None, leave=False) as bar:
+        with tqdm(
+            desc=options.scene,
+            unit=" instructions" if options.engine == MODEL else " cycles",
+            unit_scale=True,
+            disable=None,
+            leave=False,
+        ) as bar:
             _draw(options, bar, runner)
     except DemoError as error:
         print_text(f"{error}\n")

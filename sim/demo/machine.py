@@ -29,13 +29,18 @@ class Painter:
         cycles: Of all launches so far.
     """
 
-    def __init__(self, runner: Runner, progress: Progress = lambda _cycles: None,
-                 painted: Callable[[int], object] = lambda _address: None) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        progress: Progress = lambda _cycles: None,
+        painted: Callable[[int], object] = lambda _address: None,
+    ) -> None:
         self.cycles = 0
         self._runner, self._progress, self._painted = runner, progress, painted
 
     def __call__(self, place: Place) -> bytes:
         """Places a launch and runs it; returns its picture. DemoError."""
+
         def placed(local: int | None, crs: int | None, memory: Memory) -> tuple[Launch, Launch]:
             launch = place(local=local, crs=crs, memory=memory)
             return launch, launch

@@ -35,7 +35,9 @@ class Style:
 
 def style_of(stream: TextIO, environment: Mapping[str, str] = os.environ) -> str:
     """The style for an output: plain if it is no terminal, or NO_COLOR has any text (no-color.org)."""
-    colour = stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
+    colour = (
+        stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
+    )
     if not colour or "utf" not in (stream.encoding or "").lower():
         return Style.PLAIN
     return Style.TRUE if environment.get("COLORTERM") in ("truecolor", "24bit") else Style.CUBE

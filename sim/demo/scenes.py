@@ -79,19 +79,27 @@ def _drawn(run: Run, name: str, size: Size, buffer: Buffer, *numbers: int) -> Pi
 def view(size: Size) -> tuple[int, int, int]:
     """Left edge, top edge and distance of pixels of a picture of the Mandelbrot set, in its numbers."""
     step = max(1, round(_HEIGHT * (1 << FRACTION_BITS) / size.height))
-    return round(_CENTRE * (1 << FRACTION_BITS)) - step * size.width // 2, -step * size.height // 2, step
+    return (
+        round(_CENTRE * (1 << FRACTION_BITS)) - step * size.width // 2,
+        -step * size.height // 2,
+        step,
+    )
 
 
 def palette(steps: int) -> Picture:
     """The colour of a point that leaves after 0 to ``steps`` - 1 steps, and of one that does not."""
     place = np.linspace(0, len(_COLOURS) - 1, steps)
-    red, green, blue = (np.interp(place, range(len(_COLOURS)), part) for part in zip(*_COLOURS, strict=True))
+    red, green, blue = (
+        np.interp(place, range(len(_COLOURS)), part) for part in zip(*_COLOURS, strict=True)
+    )
     levels = [np.rint(part * most).astype(int) for part, most in ((red, 7), (green, 7), (blue, 3))]
     return np.append(levels[0] << 5 | levels[1] << 2 | levels[2], 0).astype(np.uint8)
 
 
 def _mandelbrot(run: Run, size: Size, steps: int, _seed: int) -> Iterator[Picture]:
-    yield _drawn(run, "mandelbrot", size, Buffer("PALETTE", palette(steps).tobytes()), *view(size), steps)
+    yield _drawn(
+        run, "mandelbrot", size, Buffer("PALETTE", palette(steps).tobytes()), *view(size), steps
+    )
 
 
 def _life(run: Run, size: Size, steps: int, seed: int) -> Iterator[Picture]:
@@ -103,6 +111,9 @@ def _life(run: Run, size: Size, steps: int, seed: int) -> Iterator[Picture]:
 
 
 SCENES = {
-    "mandelbrot": Scene("the Mandelbrot set; steps until a point counts as within it", 32, _mandelbrot),
-    "life": Scene("Conway's game of life on a torus; generations", 16, _life)}
+    "mandelbrot": Scene(
+        "the Mandelbrot set; steps until a point counts as within it", 32, _mandelbrot
+    ),
+    "life": Scene("Conway's game of life on a torus; generations", 16, _life),
+}
 """By name."""

@@ -36,9 +36,27 @@ from sim.engine.internals import CombinationalCycle
 from sim.engine.pysim import PysimEngine
 from sim.support.command import print_text
 
-__all__ = ["ENGINES", "Change", "CombinationalCycle", "CompiledEngine", "Engine", "EngineError", "Observer",
-           "PysimEngine", "Ran", "Sink", "choose", "chosen_engine", "current_name", "engine_of", "make_simulator",
-           "observe", "observe_all", "run_cycles", "stop"]
+__all__ = [
+    "ENGINES",
+    "Change",
+    "CombinationalCycle",
+    "CompiledEngine",
+    "Engine",
+    "EngineError",
+    "Observer",
+    "PysimEngine",
+    "Ran",
+    "Sink",
+    "choose",
+    "chosen_engine",
+    "current_name",
+    "engine_of",
+    "make_simulator",
+    "observe",
+    "observe_all",
+    "run_cycles",
+    "stop",
+]
 
 ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (PysimEngine, CompiledEngine)}
 """Name -> engine."""

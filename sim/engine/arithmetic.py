@@ -27,26 +27,45 @@ class WideArithmetic:
             case "b" | "r|":
                 return self._one(graph.any_of([graph.invert(self._zero(node)) for node in x]))
             case "r&":
-                return self._one(graph.all_of([graph.binary("eq", node, graph.const(graph.width(node), -1))
-                                               for node in x]))
+                return self._one(
+                    graph.all_of(
+                        [graph.binary("eq", node, graph.const(graph.width(node), -1)) for node in x]
+                    )
+                )
             case "r^":
                 result = graph.const(1, 0)
                 for node in x:
                     result = graph.binary("xor", result, graph.add("parity", 1, node))
                 return self._one(result)
             case "==" | "!=":
-                same = graph.all_of([graph.binary("eq", one, other) for one, other in zip(x, y, strict=True)])
+                same = graph.all_of(
+                    [graph.binary("eq", one, other) for one, other in zip(x, y, strict=True)]
+                )
                 return self._one(same if operator == "==" else graph.invert(same))
             case "-" if not y:
-                return self._placed([graph.negate(x[0])] if len(x) == 1 else self._sum(
-                    [graph.invert(node) for node in x], [graph.const(graph.width(node), 0) for node in x], 1))
+                return self._placed(
+                    [graph.negate(x[0])]
+                    if len(x) == 1
+                    else self._sum(
+                        [graph.invert(node) for node in x],
+                        [graph.const(graph.width(node), 0) for node in x],
+                        1,
+                    )
+                )
             case "+":
-                return self._placed([graph.binary("add", x[0], y[0])] if len(x) == 1 else self._sum(x, y, 0))
+                return self._placed(
+                    [graph.binary("add", x[0], y[0])] if len(x) == 1 else self._sum(x, y, 0)
+                )
             case "-":
-                return self._placed([graph.binary("sub", x[0], y[0])] if len(x) == 1 else self._sum(
-                    x, [graph.invert(node) for node in y], 1))
+                return self._placed(
+                    [graph.binary("sub", x[0], y[0])]
+                    if len(x) == 1
+                    else self._sum(x, [graph.invert(node) for node in y], 1)
+                )
             case "*":
-                return self._placed([graph.binary("mul", x[0], y[0])] if len(x) == 1 else self._product(x, y, width))
+                return self._placed(
+                    [graph.binary("mul", x[0], y[0])] if len(x) == 1 else self._product(x, y, width)
+                )
             case "<<" | "u>>" | "s>>":
                 return self._shift(operator, values[0], width, values[1], widths[1])
         if operator[:1] in "us" and operator[1:] in ("<", ">", "<=", ">="):
@@ -76,7 +95,9 @@ class WideArithmetic:
             total = graph.binary("add", one, other)
             full = graph.binary("add", total, graph.cat([(carry, 0)], width))
             result.append(full)
-            carry = graph.binary("or", graph.binary("ult", total, one), graph.binary("ult", full, total))
+            carry = graph.binary(
+                "or", graph.binary("ult", total, one), graph.binary("ult", full, total)
+            )
         return result
 
     def _product(self, x: Sequence[int], y: Sequence[int], width: int) -> list[int]:
@@ -103,8 +124,11 @@ class WideArithmetic:
         for low in range(0, width, WORD):
             count = min(WORD, width - low)
             first, end = max(place, low), min(place + WORD, low + count)
-            words.append(graph.cat([(graph.slice(node, first - place, end - first), first - low)], count)
-                         if first < end else graph.const(count, 0))
+            words.append(
+                graph.cat([(graph.slice(node, first - place, end - first), first - low)], count)
+                if first < end
+                else graph.const(count, 0)
+            )
         return words
 
     def _compare(self, operator: str, x: Sequence[int], y: Sequence[int]) -> int:
@@ -112,7 +136,7 @@ class WideArithmetic:
         if operator[1] == ">":
             x, y = y, x
         strict = operator[1:] in ("<", ">")
-        if not strict:          # x <= y: not y < x
+        if not strict:  # x <= y: not y < x
             x, y = y, x
         result = graph.const(1, 0)
         for index, (one, other) in enumerate(zip(x, y, strict=True)):
@@ -121,20 +145,28 @@ class WideArithmetic:
             result = graph.binary("or", less, graph.binary("and", same, result))
         return result if strict else graph.invert(result)
 
-    def _shift(self, operator: str, value: Bits, width: int, amount: Bits, amount_width: int) -> Bits:
+    def _shift(
+        self, operator: str, value: Bits, width: int, amount: Bits, amount_width: int
+    ) -> Bits:
         graph = self._graph
         if len(value) == 1 and len(amount) == 1:
             name = {"<<": "shl", "u>>": "shr", "s>>": "sar"}[operator]
             distance = graph.cat([(amount[0][0], 0)], WORD)
             return ((graph.binary(name, value[0][0], distance), 0),)
-        fill = graph.slice(value[-1][0], graph.width(value[-1][0]) - 1, 1) if operator == "s>>" else graph.const(1, 0)
+        fill = (
+            graph.slice(value[-1][0], graph.width(value[-1][0]) - 1, 1)
+            if operator == "s>>"
+            else graph.const(1, 0)
+        )
         for bit in range(amount_width):
             node, at = amount[bit // WORD]
             condition = graph.slice(node, bit - at, 1)
             distance = min(1 << bit, width)
             moved = self._moved(value, width, distance if operator == "<<" else -distance, fill)
-            value = tuple((graph.mux(condition, one, other), place)
-                          for (one, place), (other, _) in zip(moved, value, strict=True))
+            value = tuple(
+                (graph.mux(condition, one, other), place)
+                for (one, place), (other, _) in zip(moved, value, strict=True)
+            )
         return value
 
     def _moved(self, value: Bits, width: int, distance: int, fill: int) -> Bits:
@@ -144,20 +176,41 @@ class WideArithmetic:
             count = graph.width(node)
             parts = []
             for source, start in value:
-                low, high = max(start + distance, at), min(start + distance + graph.width(source), at + count)
+                low, high = (
+                    max(start + distance, at),
+                    min(start + distance + graph.width(source), at + count),
+                )
                 if low < high:
-                    parts.append((graph.slice(source, low - distance - start, high - low), low - at))
-            missing = (at, min(at + count, distance)) if distance > 0 else (max(at, width + distance), at + count)
+                    parts.append(
+                        (graph.slice(source, low - distance - start, high - low), low - at)
+                    )
+            missing = (
+                (at, min(at + count, distance))
+                if distance > 0
+                else (max(at, width + distance), at + count)
+            )
             if missing[0] < missing[1]:
                 parts.append((graph.copies(fill, missing[1] - missing[0]), missing[0] - at))
             result.append((graph.cat(sorted(parts, key=lambda part: part[1]), count), at))
         return tuple(result)
 
-    def select(self, value: Bits, width: int, signed: bool, offset: Bits, offset_width: int, count: int,
-               stride: int) -> Bits:
+    def select(
+        self,
+        value: Bits,
+        width: int,
+        signed: bool,
+        offset: Bits,
+        offset_width: int,
+        count: int,
+        stride: int,
+    ) -> Bits:
         """``count`` bits of a value, from ``offset * stride`` on; beyond its end zeros, or copies of its sign."""
         graph = self._graph
-        fill = graph.slice(value[-1][0], graph.width(value[-1][0]) - 1, 1) if signed else graph.const(1, 0)
+        fill = (
+            graph.slice(value[-1][0], graph.width(value[-1][0]) - 1, 1)
+            if signed
+            else graph.const(1, 0)
+        )
         index = offset[0][0] if offset else graph.const(1, 0)
         inside = graph.all_of([self._zero(node) for node, _ in offset[1:]])
         choices = -(-width // stride)
@@ -166,7 +219,10 @@ class WideArithmetic:
         result = []
         for low in range(0, count, WORD):
             wanted = min(WORD, count - low)
-            picks = tuple(self._extract(value, width, number * stride + low, wanted, fill) for number in range(choices))
+            picks = tuple(
+                self._extract(value, width, number * stride + low, wanted, fill)
+                for number in range(choices)
+            )
             beyond = graph.copies(fill, wanted)
             result.append(graph.mux(inside, graph.pick(index, (*picks, beyond)), beyond))
         return self._placed(result)

@@ -25,7 +25,9 @@ class Observer:
     before. Changes come in order of cycle and number of the signal, some time after they happened, in batches.
     """
 
-    def __init__(self, engine: "Engine", clock: Signal, signals: Sequence[Signal], sink: Sink) -> None:
+    def __init__(
+        self, engine: "Engine", clock: Signal, signals: Sequence[Signal], sink: Sink
+    ) -> None:
         self._engine: Any = engine
         self._sink = sink
         self._cycle = 0
@@ -40,16 +42,18 @@ class Observer:
 
     def _watch(self, number: int, signal: Signal) -> None:
         """Has changes of a signal noted."""
+
         def touch(_current: int, _next: int) -> bool:
             self._touched.add(number)
             return True
+
         state = self._engine.state
         self._states.append(state.slots[state.get_signal(signal)])
         state.add_signal_waker(signal, touch)
 
     def _clock_changes(self, _current: int, level: int) -> bool:
         if level:
-            self._engine._active_triggers.add(self)   # run() comes before any process sees the edge
+            self._engine._active_triggers.add(self)  # run() comes before any process sees the edge
         return True
 
     def _sample(self) -> None:
@@ -103,13 +107,15 @@ class Engine(PySimEngine):
     @classmethod
     def simulator(cls, design: Any) -> Simulator:
         """A simulator of a design on this engine. EngineError when it has none for it."""
-        return Simulator(design, engine=cls)    # pyright: ignore[reportArgumentType]
+        return Simulator(design, engine=cls)  # pyright: ignore[reportArgumentType]
 
     def observe(self, clock: Signal, signals: Sequence[Signal], sink: Sink) -> Observer:
         """Hands the changes of ``signals`` to ``sink``, sampled once a cycle of ``clock``. Call it before the run."""
         return Observer(self, clock, signals, sink)
 
-    def leap(self, _process: Any, _domain: Any, _count: int, _until: Signal | None) -> tuple[int, bool]:
+    def leap(
+        self, _process: Any, _domain: Any, _count: int, _until: Signal | None
+    ) -> tuple[int, bool]:
         """Lets up to ``count`` clock cycles pass at once, if nobody but ``process`` could notice.
 
         Returns the cycles that passed, 0 when they have to be taken one by one, and whether ``until`` was 1 before the

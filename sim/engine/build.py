@@ -63,7 +63,11 @@ def _command() -> list[str]:
     if reason := missing_tool():
         raise EngineError(f"engine compiled: {reason}")
     found = compiler() or []
-    return [*found, *_ZIG_COMPILES * _is_zig(found), *shlex.split(os.environ.get("CXXFLAGS", FLAGS))]
+    return [
+        *found,
+        *_ZIG_COMPILES * _is_zig(found),
+        *shlex.split(os.environ.get("CXXFLAGS", FLAGS)),
+    ]
 
 
 def link_options(command: Sequence[str]) -> list[str]:
@@ -81,16 +85,24 @@ def compiler_identity() -> str:
     command = _command()
     found = shutil.which(command[0])
     state = Path(found).resolve().stat() if found else None
-    return "\0".join([*command, str(state and (Path(found or "").resolve(), state.st_size, state.st_mtime_ns))])
+    return "\0".join(
+        [*command, str(state and (Path(found or "").resolve(), state.st_size, state.st_mtime_ns))]
+    )
 
 
 def _compile(compilers: Children, command: list[str], source: Path) -> Path:
     """The object file of a translation unit."""
     made = source.with_suffix(".o")
-    done = compilers.run([*command, "-c", f"-I{RUNTIME[0].parent}", "-o", made, source], stdout=PIPE, stderr=PIPE)
+    done = compilers.run(
+        [*command, "-c", f"-I{RUNTIME[0].parent}", "-o", made, source], stdout=PIPE, stderr=PIPE
+    )
     if done.returncode:
-        errors = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()[-1:]
-        raise EngineError(f"engine compiled: {command[0]} failed on the model: {' '.join(errors[:1])}")
+        errors = [
+            line for line in done.stderr.splitlines() if "error" in line
+        ] or done.stderr.splitlines()[-1:]
+        raise EngineError(
+            f"engine compiled: {command[0]} failed on the model: {' '.join(errors[:1])}"
+        )
     return made
 
 
@@ -103,9 +115,13 @@ def _link(command: list[str], units: Sequence[str]) -> bytes:
         with ThreadPoolExecutor(os.cpu_count()) as pool, Children() as compilers:
             objects = list(pool.map(lambda source: _compile(compilers, command, source), sources))
             linked = Path(work, "model.so")
-            done = compilers.run([*_linker(command), "-o", linked, *objects], stdout=PIPE, stderr=PIPE)
+            done = compilers.run(
+                [*_linker(command), "-o", linked, *objects], stdout=PIPE, stderr=PIPE
+            )
         if done.returncode:
-            raise EngineError(f"engine compiled: {command[0]} can't link the model: {done.stderr.splitlines()[-1]}")
+            raise EngineError(
+                f"engine compiled: {command[0]} can't link the model: {done.stderr.splitlines()[-1]}"
+            )
         return linked.read_bytes()
 
 
@@ -114,7 +130,11 @@ def shared_object(units: Sequence[str], folder: Path) -> Path:
     if it has the same content. EngineError when it cannot be made.
     """
     command = _command()
-    made_by = [compiler_identity(), *(path.read_text() for path in RUNTIME), Path(__file__).read_text()]
+    made_by = [
+        compiler_identity(),
+        *(path.read_text() for path in RUNTIME),
+        Path(__file__).read_text(),
+    ]
     key = hashlib.sha256("\0".join([*units, *made_by]).encode())
     target = folder / f"{key.hexdigest()[:24]}.so"
     if cache.is_sealed(target):

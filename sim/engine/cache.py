@@ -17,8 +17,19 @@ from tempfile import NamedTemporaryFile
 from sim.engine.errors import EngineError
 from sim.support.scratch import scratch, why_unwritable
 
-__all__ = ["VARIABLE", "cache_folder", "is_on", "is_sealed", "keep", "load", "model_folder", "prepare", "store",
-           "switch", "trim"]
+__all__ = [
+    "VARIABLE",
+    "cache_folder",
+    "is_on",
+    "is_sealed",
+    "keep",
+    "load",
+    "model_folder",
+    "prepare",
+    "store",
+    "switch",
+    "trim",
+]
 
 VARIABLE = "WARPSTACK_CACHE"
 """The environment variable that names it."""
@@ -34,7 +45,7 @@ def cache_folder() -> Path:
     named = os.environ.get(VARIABLE)
     try:
         return Path(named or "~/.cache/warpstack").expanduser()
-    except RuntimeError:        # there is no home
+    except RuntimeError:  # there is no home
         return _instead(named or "the folder of the user", "there is no home folder")
 
 
@@ -53,11 +64,16 @@ def _instead(folder: Path | str, why: str) -> Path:
         place = scratch() / "models"
         place.mkdir(exist_ok=True)
     except OSError as error:
-        raise EngineError(f"engine compiled: no place for models: {folder}: {why}; nor a temporary folder: "
-                          f"{error.strerror or error}") from error
-    os.environ[VARIABLE] = str(place)      # also of the processes that this one starts
-    print(f"warning: {folder} cannot be written ({why}): models are kept for this run alone; {VARIABLE} names another "
-          "folder", file=sys.stderr)
+        raise EngineError(
+            f"engine compiled: no place for models: {folder}: {why}; nor a temporary folder: "
+            f"{error.strerror or error}"
+        ) from error
+    os.environ[VARIABLE] = str(place)  # also of the processes that this one starts
+    print(
+        f"warning: {folder} cannot be written ({why}): models are kept for this run alone; {VARIABLE} names another "
+        "folder",
+        file=sys.stderr,
+    )
     return place
 
 
@@ -81,7 +97,9 @@ def model_folder() -> Path:
     try:
         return scratch()
     except OSError as error:
-        raise EngineError(f"engine compiled: no temporary folder: {error.strerror or error}") from error
+        raise EngineError(
+            f"engine compiled: no temporary folder: {error.strerror or error}"
+        ) from error
 
 
 def _limit() -> int:
@@ -110,7 +128,7 @@ def load(path: Path) -> bytes | None:
     except OSError:
         return None
     if content is not None:
-        with suppress(OSError):     # a folder that can only be read serves as well
+        with suppress(OSError):  # a folder that can only be read serves as well
             os.utime(path)
     return content
 
@@ -146,7 +164,7 @@ def trim() -> None:
     """Removes the files that were not used for longest, until the rest is within the limit."""
     files = []
     for path in cache_folder().iterdir():
-        with suppress(OSError):     # another process may remove it at this moment
+        with suppress(OSError):  # another process may remove it at this moment
             if path.suffix in SUFFIXES:
                 state = path.stat()
                 files.append((state.st_mtime, state.st_size, path))

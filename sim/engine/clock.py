@@ -17,15 +17,21 @@ def engine_of(simulator: Any) -> Engine:
     return simulator._engine
 
 
-def observe(simulator: Any, signals: Sequence[Signal], sink: Sink, *, domain: str = "sync") -> Observer:
+def observe(
+    simulator: Any, signals: Sequence[Signal], sink: Sink, *, domain: str = "sync"
+) -> Observer:
     """Samples signals once a cycle of ``domain``, and hands the changes to ``sink``. Call it before the run.
 
     See :class:`Observer`. The signals may be the design's or the testbench's own.
     """
-    return engine_of(simulator).observe(simulator._design.fragment.domains[domain].clk, signals, sink)
+    return engine_of(simulator).observe(
+        simulator._design.fragment.domains[domain].clk, signals, sink
+    )
 
 
-def observe_all(simulator: Any, observed: Sequence[tuple[Sequence[Signal], Sink]], *, domain: str = "sync") -> Observer:
+def observe_all(
+    simulator: Any, observed: Sequence[tuple[Sequence[Signal], Sink]], *, domain: str = "sync"
+) -> Observer:
     """Several observers as one, for engines that have one at a time: each sink gets the changes of its own signals,
     numbered from 0.
     """
@@ -62,12 +68,16 @@ def stop(simulator: Any) -> None:
     """Ends the testbenches of a simulation, wherever they are: one that has failed does not end them by itself."""
     for testbench in engine_of(simulator)._testbenches:
         if testbench.coroutine is not None:
-            with suppress(RuntimeError):    # Amaranth's tick().repeat() cannot be closed in the middle of a step
+            with suppress(
+                RuntimeError
+            ):  # Amaranth's tick().repeat() cannot be closed in the middle of a step
                 testbench.coroutine.close()
             testbench.coroutine = None
 
 
-async def run_cycles(ctx: Any, count: int, *, until: Signal | None = None, domain: str = "sync") -> Ran:
+async def run_cycles(
+    ctx: Any, count: int, *, until: Signal | None = None, domain: str = "sync"
+) -> Ran:
     """Lets ``count`` clock cycles pass, or fewer: up to the edge that finds the one-bit signal ``until`` at 1.
 
     The same as ``await ctx.tick()`` in a loop. Where the engine can, and while nothing else waits for the clock (other

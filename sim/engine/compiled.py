@@ -140,7 +140,9 @@ class _State(PyEngineState):
 class _ModelObserver(Observer):
     """Has the signals that live in the model sampled there, and takes their changes from time to time."""
 
-    def __init__(self, engine: "CompiledEngine", clock: Signal, signals: Sequence[Signal], sink: Sink) -> None:
+    def __init__(
+        self, engine: "CompiledEngine", clock: Signal, signals: Sequence[Signal], sink: Sink
+    ) -> None:
         self._model = engine.model
         self._numbers: list[int] = []
         super().__init__(engine, clock, signals, sink)
@@ -170,7 +172,9 @@ class _ModelObserver(Observer):
     def flush(self) -> None:
         """Hands over what it and the model have."""
         numbers = self._numbers
-        changes = [(cycle, numbers[index], value) for cycle, index, value in self._model.take_changes()]
+        changes = [
+            (cycle, numbers[index], value) for cycle, index, value in self._model.take_changes()
+        ]
         self._sink(sorted(changes + self._changes) if self._changes else changes)
         self._changes = []
 
@@ -191,6 +195,7 @@ class CompiledEngine(Engine):
     def __init__(self, design: Any, layout: Layout | None = None) -> None:
         if layout is None:
             from sim.engine.translate import compiled  # most starts do without the translator
+
             layout = compiled(design, model_folder())
         self._layout = layout
         self.model = Model(layout.library, Messages(layout.messages), layout.settles)
@@ -223,7 +228,11 @@ class CompiledEngine(Engine):
     def field(self, signal: Signal) -> Field | None:
         """The signal in the model, None when it is the testbench's alone."""
         trace = self._layout.signals.get(signal)
-        return Field(self.model, trace.place) if trace is not None and trace.place is not None else None
+        return (
+            Field(self.model, trace.place)
+            if trace is not None and trace.place is not None
+            else None
+        )
 
     def signal_state(self, signal: Signal, pending: set[Any]) -> Any:
         """A new state for a signal."""
@@ -231,7 +240,9 @@ class CompiledEngine(Engine):
         role = self._layout.signals[signal].role if signal in self._layout.signals else Role.INPUT
         if field is None:
             if role in (Role.REGISTER, Role.COMBINATIONAL) and len(signal):
-                raise EngineError(f"engine compiled: signal {signal.name} is not in the compiled model")
+                raise EngineError(
+                    f"engine compiled: signal {signal.name} is not in the compiled model"
+                )
             return PySignalState(signal, pending)
         if role is Role.CLOCK:
             return ClockState(signal, pending, field, self._rtl.clock_changed)
@@ -239,13 +250,23 @@ class CompiledEngine(Engine):
             return InputState(signal, pending, field, self._rtl.state_changed)
         if role is Role.INPUT:
             return InputState(signal, pending, field, self._rtl.input_changed)
-        return DrivenState(signal, field, role is Role.COMBINATIONAL, self._rtl.input_changed, self._rtl.watched.append)
+        return DrivenState(
+            signal,
+            field,
+            role is Role.COMBINATIONAL,
+            self._rtl.input_changed,
+            self._rtl.watched.append,
+        )
 
     def memory_state(self, memory: Any, pending: set[Any]) -> Any:
         """A new state for a memory."""
         if id(memory) in self._memories:
-            return MemoryState(memory, pending, MemoryField(self.model, self._memories[id(memory)]),
-                               self._rtl.input_changed)
+            return MemoryState(
+                memory,
+                pending,
+                MemoryField(self.model, self._memories[id(memory)]),
+                self._rtl.input_changed,
+            )
         return PyMemoryState(memory, pending)
 
     def get_value(self, expr: Any) -> int:
@@ -270,7 +291,11 @@ class CompiledEngine(Engine):
 
     def step_design(self) -> None:
         """Comes to rest; nothing is to be done when all values that were set are those that were there."""
-        if self._state.pending or self._active_triggers or any(process.runnable for process in self._processes):
+        if (
+            self._state.pending
+            or self._active_triggers
+            or any(process.runnable for process in self._processes)
+        ):
             super().step_design()
 
     def add_clock_process(self, clock: Signal, *, phase: int, period: int) -> None:
@@ -288,16 +313,22 @@ class CompiledEngine(Engine):
 
     def write_vcd(self, **_arguments: Any) -> Any:
         """Amaranth's own waveforms need its own engine."""
-        raise EngineError("engine compiled does not write Amaranth's waveforms: use sim.waves, or the engine pysim")
+        raise EngineError(
+            "engine compiled does not write Amaranth's waveforms: use sim.waves, or the engine pysim"
+        )
 
     def leap(self, process: Any, domain: Any, count: int, until: Signal | None) -> tuple[int, bool]:
         """Runs the clock in the model, up to the next moment at which anything else is due."""
-        if until is not self._awaited[0]:       # it is the same one for many leaps
+        if until is not self._awaited[0]:  # it is the same one for many leaps
             self._awaited = (until, None if until is None else self.field(until))
         condition = self._awaited[1]
         if not self._alone(process, domain) or (until is not None and condition is None):
             return 0, False
-        clock, state, timeline = self._clocks[0], self._state.slots[self._clocks[0].slot], self._state.timeline
+        clock, state, timeline = (
+            self._clocks[0],
+            self._state.slots[self._clocks[0].slot],
+            self._state.timeline,
+        )
         half = clock.period // 2
         first = clock.next_edge() + (half if state.curr else 0)
         due = [time for waker, time in timeline.wakers.items() if waker is not clock.waker]
@@ -319,13 +350,21 @@ class CompiledEngine(Engine):
         if len(self._clocks) != 1 or domain.clk_edge != "pos":
             return False
         state = self._state.slots[self._clocks[0].slot]
-        if state.signal is not domain.clk or self._rtl.runnable or self._active_triggers or self._state.pending:
+        if (
+            state.signal is not domain.clk
+            or self._rtl.runnable
+            or self._active_triggers
+            or self._state.pending
+        ):
             return False
         observers = [] if self._observer is None else [self._observer._clock_changes]
         if state.wakers != observers or any(watched.wakers for watched in self._rtl.watched):
             return False
-        others = [other for other in (*self._processes, *self._testbenches)
-                  if isinstance(other, AsyncProcess) and other is not process]
+        others = [
+            other
+            for other in (*self._processes, *self._testbenches)
+            if isinstance(other, AsyncProcess) and other is not process
+        ]
         return not any(other.runnable or not _waits_for_time(other) for other in others)
 
 

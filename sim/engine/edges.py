@@ -37,20 +37,29 @@ class Edges:
         checks: Statements of checks that belong to no clock.
     """
 
-    def __init__(self, netlist: Any, lowering: Lowering, effects: Effects, expressions: Expressions) -> None:
+    def __init__(
+        self, netlist: Any, lowering: Lowering, effects: Effects, expressions: Expressions
+    ) -> None:
         self._cells, self._lowering = netlist.cells, lowering
         self._expressions, self._text = expressions, expressions.text
         self._edges: dict[tuple[Any, str], Edge] = {}
         self.checks: list[str] = []
         found: dict[tuple[Any, str, int], list[Word]] = defaultdict(list)
         for one in effects.nexts:
-            found[one.cell.clk, one.cell.clk_edge, one.cell.module_idx].append((one.place, one.node))
-        for (clock, edge, _), words in sorted(found.items(), key=lambda item: (int(item[0][0]), item[0][1:])):
+            found[one.cell.clk, one.cell.clk_edge, one.cell.module_idx].append(
+                (one.place, one.node)
+            )
+        for (clock, edge, _), words in sorted(
+            found.items(), key=lambda item: (int(item[0][0]), item[0][1:])
+        ):
             for first in range(0, len(words), _REGISTERS):
-                self._edge(clock, edge).registers.append(words[first:first + _REGISTERS])
+                self._edge(clock, edge).registers.append(words[first : first + _REGISTERS])
         for port in effects.ports:
-            line = (self._write_port(port.cell, port.nodes) if isinstance(port.cell, SyncWritePort)
-                    else self._read_port(port.number, port.cell, port.nodes))
+            line = (
+                self._write_port(port.cell, port.nodes)
+                if isinstance(port.cell, SyncWritePort)
+                else self._read_port(port.number, port.cell, port.nodes)
+            )
             self._edge(port.cell.clk, port.cell.clk_edge).ports.append(line)
         for number, check in enumerate(effects.checks):
             line = self._check(number, check)
@@ -78,11 +87,15 @@ class Edges:
         number = self._lowering.memory_number(cell.memory)
         for index, (data, enable) in enumerate(zip(nodes[1::2], nodes[2::2], strict=True)):
             place = f"{memory.base + index} + a" + (f" * {words}" if words > 1 else "")
-            by_enable.setdefault(enable, []).append(f"s->store({place}, {self._text(data)}, e, {number});")
+            by_enable.setdefault(enable, []).append(
+                f"s->store({place}, {self._text(data)}, e, {number});"
+            )
         for enable, stores in by_enable.items():
             inside = self._expressions.inside(nodes[0], memory.depth)
-            lines.append(f"if (const word e = {self._text(enable)}) {{ const word a = {self._text(nodes[0])}; "
-                         f"{f'if ({inside}) ' if inside else ''}{{ {' '.join(stores)} }} }}")
+            lines.append(
+                f"if (const word e = {self._text(enable)}) {{ const word a = {self._text(nodes[0])}; "
+                f"{f'if ({inside}) ' if inside else ''}{{ {' '.join(stores)} }} }}"
+            )
         return " ".join(lines)
 
     def _read_port(self, number: int, cell: Any, nodes: Sequence[int]) -> str:
@@ -94,7 +107,9 @@ class Edges:
         for index in range(len(places)):
             read = f"{memory.base + index} + a" + (f" * {words}" if words > 1 else "")
             inside = self._expressions.inside(nodes[0], memory.depth)
-            lines.append(f"word v{index} = {f'{inside} ? s->m[{read}] : 0' if inside else f's->m[{read}]'};")
+            lines.append(
+                f"word v{index} = {f'{inside} ? s->m[{read}] : 0' if inside else f's->m[{read}]'};"
+            )
         at = 2
         for port in cell.transparent_for:
             writer = self._cells[port]
@@ -102,8 +117,10 @@ class Edges:
             merges = []
             for index in range(count):
                 data, enable = nodes[at + 1 + 2 * index], nodes[at + 2 + 2 * index]
-                merges.append(f"v{index} = (v{index} & ~(word){self._text(enable)}) | "
-                              f"({self._text(data)} & {self._text(enable)});")
+                merges.append(
+                    f"v{index} = (v{index} & ~(word){self._text(enable)}) | "
+                    f"({self._text(data)} & {self._text(enable)});"
+                )
             lines.append(f"if ({self._text(nodes[at])} == a) {{ {' '.join(merges)} }}")
             at += 1 + 2 * count
         lines += [f"s->next({place}, v{index});" for index, place in enumerate(places)]

@@ -71,7 +71,11 @@ class Effects:
         for place, (number, part) in enumerate(lowering.states):
             cell = cells[number]
             if isinstance(cell, FlipFlop):
-                self.nexts.append(Next(place, cell, lowering.word(cell.data[part.start:part.start + part.width])))
+                self.nexts.append(
+                    Next(
+                        place, cell, lowering.word(cell.data[part.start : part.start + part.width])
+                    )
+                )
                 lowering.claim(cell.module_idx)
                 if not cell.arst.is_const:
                     init = cell.init >> part.start & (1 << part.width) - 1
@@ -110,8 +114,16 @@ class Effects:
         happens = lowering.bit(cell.en)
         if isinstance(cell, (SyncProperty, AsyncProperty)):
             test = lowering.bit(cell.test)
-            happens = graph.binary("and", happens, test if cell.kind == "cover" else graph.invert(test))
+            happens = graph.binary(
+                "and", happens, test if cell.kind == "cover" else graph.invert(test)
+            )
         chunks = cell.format.chunks if cell.format is not None else ()
-        values = [[lowering.word(chunk.value[low:low + WORD]) for low in range(0, len(chunk.value), WORD)]
-                  for chunk in chunks if not isinstance(chunk, str)]
+        values = [
+            [
+                lowering.word(chunk.value[low : low + WORD])
+                for low in range(0, len(chunk.value), WORD)
+            ]
+            for chunk in chunks
+            if not isinstance(chunk, str)
+        ]
         return [happens, *(node for value in values for node in value)], values

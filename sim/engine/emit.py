@@ -30,11 +30,22 @@ class _Emitter:
         self.lowering = lowering = Lowering(netlist, fine)
         self.graph: Graph = lowering.graph
         self._effects = effects = Effects(netlist, lowering)
-        shown = [node for value in netlist.signals.values() for node, *_ in pieces_of(lowering, value)]
+        shown = [
+            node for value in netlist.signals.values() for node, *_ in pieces_of(lowering, value)
+        ]
         lowering.claim(0)
-        self.schedule = Schedule(self.graph, lowering.modules, [one.node for one in effects.nexts], effects.roots(),
-                                 shown)
-        self.place_of = {number: node.place for number, node in enumerate(self.graph.nodes) if isinstance(node, State)}
+        self.schedule = Schedule(
+            self.graph,
+            lowering.modules,
+            [one.node for one in effects.nexts],
+            effects.roots(),
+            shown,
+        )
+        self.place_of = {
+            number: node.place
+            for number, node in enumerate(self.graph.nodes)
+            if isinstance(node, State)
+        }
         for node in sorted(self.schedule.placed):
             self.place_of[node] = len(self.place_of)
         self.words = max(self.place_of.values(), default=0) + 1
@@ -48,15 +59,25 @@ class _Emitter:
         """Everything."""
         self._functions()
         checks = self._effects.checks
-        settles = bool(self._effects.resets or self._edges.checks) or any(not edge.level for edge in self._edges.edges)
-        messages = [Message.of(check.cell, [len(words) for words in check.values]) for check in checks]
-        return TranslatedDesign(self.netlist, self.units, self.lowering, self.place_of, messages, settles)
+        settles = bool(self._effects.resets or self._edges.checks) or any(
+            not edge.level for edge in self._edges.edges
+        )
+        messages = [
+            Message.of(check.cell, [len(words) for words in check.values]) for check in checks
+        ]
+        return TranslatedDesign(
+            self.netlist, self.units, self.lowering, self.place_of, messages, settles
+        )
 
     def _functions(self) -> None:
         """All functions, in translation units, and the tables that join them."""
         for edge in self._edges.edges:
             edge.registers = readers_first(edge.registers, self._sources)
-        groups = [self.schedule.clusters, *(edge.registers for edge in self._edges.edges), self.schedule.looked_at]
+        groups = [
+            self.schedule.clusters,
+            *(edge.registers for edge in self._edges.edges),
+            self.schedule.looked_at,
+        ]
         ranges: list[tuple[int, int]] = []
         end = 0
         for group in groups:
@@ -64,16 +85,32 @@ class _Emitter:
             end = first + len(group)
             ranges.append((first, end))
         numbered: dict[int, Cluster | Sequence[Word]] = {
-            number: one for (first, _), group in zip(ranges, groups, strict=True)
-            for number, one in enumerate(group, first)}
+            number: one
+            for (first, _), group in zip(ranges, groups, strict=True)
+            for number, one in enumerate(group, first)
+        }
         inputs = {node for node, place in self.place_of.items() if self.lowering.is_input(place)}
-        next_values = Registers(self.graph, self._expressions, self.place_of, self._wakes, self._sources, inputs,
-                                [part.width for _, part in self.lowering.states], self._note_readers(numbered))
+        next_values = Registers(
+            self.graph,
+            self._expressions,
+            self.place_of,
+            self._wakes,
+            self._sources,
+            inputs,
+            [part.width for _, part in self.lowering.states],
+            self._note_readers(numbered),
+        )
         unit: list[str] = []
         for number, one in numbered.items():
-            body = self._cluster(one) if isinstance(one, Cluster) else next_values.function(number, one)
-            unit.append(f"void c{number}(model *s) {{\n    word *const w = s->w; flags *const d = s->d; (void)d;\n"
-                        f"{body}\n}}\n")
+            body = (
+                self._cluster(one)
+                if isinstance(one, Cluster)
+                else next_values.function(number, one)
+            )
+            unit.append(
+                f"void c{number}(model *s) {{\n    word *const w = s->w; flags *const d = s->d; (void)d;\n"
+                f"{body}\n}}\n"
+            )
             if sum(map(len, unit)) > _UNIT:
                 self.units.append("".join(unit))
                 unit = []
@@ -84,15 +121,23 @@ class _Emitter:
         """Notes what functions depend on. Returns the places of registers that a function reads which is called after
         the one that changes them.
         """
-        owners = {place: number for number, one in numbered.items() if not isinstance(one, Cluster)
-                  for place, _ in one}
+        owners = {
+            place: number
+            for number, one in numbered.items()
+            if not isinstance(one, Cluster)
+            for place, _ in one
+        }
         late = set(owners) if len(self._edges.edges) > 1 else set()
         for number, one in numbered.items():
             if isinstance(one, Cluster):
                 reads, memories = one.reads, one.memories
             else:
                 reads, memories = self.schedule.needs(node for _, node in one)
-                late |= {self.place_of[node] for node in reads if owners.get(self.place_of[node], number) < number}
+                late |= {
+                    self.place_of[node]
+                    for node in reads
+                    if owners.get(self.place_of[node], number) < number
+                }
                 for place, _ in one:
                     self._wakes.note(number, place, -1)
             for node, bits in reads.items():
@@ -114,7 +159,9 @@ class _Emitter:
             name = f"t{node}"
             lines.append(f"    const word {name} = {self._expressions.operation(node)};")
             if node in self.place_of:
-                lines.append(f"    {self._wakes.change(self.place_of[node], name, self.graph.width(node))}")
+                lines.append(
+                    f"    {self._wakes.change(self.place_of[node], name, self.graph.width(node))}"
+                )
             self._expressions.local[node] = name
         self._expressions.local.clear()
         return "\n".join(lines)
@@ -126,41 +173,68 @@ class _Emitter:
         lowering = self.lowering
         lines = [f"void c{number}(model *s);" for number in functions]
         named = {number: f"c{number}" for number in functions}
-        lines.append("static function *const table[] = { "
-                     f"{', '.join(named.get(number, '0') for number in range(ranges[-1][1]))} }};")
+        lines.append(
+            "static function *const table[] = { "
+            f"{', '.join(named.get(number, '0') for number in range(ranges[-1][1]))} }};"
+        )
         lines.append(self._wakes.tables(self.words, len(lowering.memories)))
         lines += self._lookers(*ranges[-1])
-        lines.append("static const range ranges[] = { "
-                     f"{', '.join(f'{{ {first // FLAGS}, {end} }}' for first, end in ranges)} }};")
-        inits = [(place, self._init(number, part)) for place, (number, part) in enumerate(lowering.states)]
+        lines.append(
+            "static const range ranges[] = { "
+            f"{', '.join(f'{{ {first // FLAGS}, {end} }}' for first, end in ranges)} }};"
+        )
+        inits = [
+            (place, self._init(number, part))
+            for place, (number, part) in enumerate(lowering.states)
+        ]
         inits = [(place, value) for place, value in inits if value]
-        lines += [_array("uint32_t", "init_places", [place for place, _ in inits]),
-                  _array("uint64_t", "init_values", [value for _, value in inits])]
+        lines += [
+            _array("uint32_t", "init_places", [place for place, _ in inits]),
+            _array("uint64_t", "init_values", [value for _, value in inits]),
+        ]
         inputs = [place for place, (number, _) in enumerate(lowering.states) if number == 0]
         lines.append(_array("uint32_t", "input_places", inputs))
-        rows = [(memory.base + row * len(memory.widths) + index, value >> index * WORD & (1 << WORD) - 1)
-                for memory in lowering.memories.values() for row, value in enumerate(memory.init)
-                for index in range(len(memory.widths))]
+        rows = [
+            (
+                memory.base + row * len(memory.widths) + index,
+                value >> index * WORD & (1 << WORD) - 1,
+            )
+            for memory in lowering.memories.values()
+            for row, value in enumerate(memory.init)
+            for index in range(len(memory.widths))
+        ]
         rows = [(place, value) for place, value in rows if value]
-        lines += [_array("uint32_t", "row_places", [place for place, _ in rows]),
-                  _array("uint64_t", "row_values", [value for _, value in rows])]
+        lines += [
+            _array("uint32_t", "row_places", [place for place, _ in rows]),
+            _array("uint64_t", "row_values", [value for _, value in rows]),
+        ]
         edges = []
         for number, edge in enumerate(self._edges.edges):
             body = "\n".join(f"    {line}" for line in edge.ports)
-            lines.append(f"static void ports{number}(model *s) {{\n    word *const w = s->w; (void)w;\n{body}\n}}")
+            lines.append(
+                f"static void ports{number}(model *s) {{\n    word *const w = s->w; (void)w;\n{body}\n}}"
+            )
             edges.append(f"{{ {edge.clock[0]}, {edge.clock[1]}, {edge.level}, ports{number} }}")
         lines.append(f"static const edge edges[] = {{ {', '.join(edges) or '{}'} }};")
         checks = "\n".join(f"    {line}" for line in self._edges.checks)
-        lines.append(f"static void comb_checks(model *s) {{\n    word *const w = s->w; (void)w;\n{checks}\n}}")
+        lines.append(
+            f"static void comb_checks(model *s) {{\n    word *const w = s->w; (void)w;\n{checks}\n}}"
+        )
         text = self._expressions.text
-        resets = "\n".join(f"    if ({text(one.node)}) changed |= s->force({one.place}, {one.init:#x}ull);"
-                           for one in self._effects.resets)
-        lines.append("static bool resets(model *s) {\n    word *const w = s->w; (void)w; bool changed = false;\n"
-                     f"{resets}\n    return changed;\n}}")
+        resets = "\n".join(
+            f"    if ({text(one.node)}) changed |= s->force({one.place}, {one.init:#x}ull);"
+            for one in self._effects.resets
+        )
+        lines.append(
+            "static bool resets(model *s) {\n    word *const w = s->w; (void)w; bool changed = false;\n"
+            f"{resets}\n    return changed;\n}}"
+        )
         falls = int(any(not edge.level for edge in self._edges.edges))
-        lines.append(f"enum {{ WORDS = {self.words}, MEMORY_WORDS = {lowering.memory_words}, "
-                     f"FLAG_WORDS = {-(-ranges[-1][1] // FLAGS)}, EDGES = {len(edges)}, FALLS = {falls}, "
-                     f"INPUTS = {len(inputs)}, INITS = {len(inits)}, ROWS = {len(rows)} }};")
+        lines.append(
+            f"enum {{ WORDS = {self.words}, MEMORY_WORDS = {lowering.memory_words}, "
+            f"FLAG_WORDS = {-(-ranges[-1][1] // FLAGS)}, EDGES = {len(edges)}, FALLS = {falls}, "
+            f"INPUTS = {len(inputs)}, INITS = {len(inits)}, ROWS = {len(rows)} }};"
+        )
         lines.append('#include "runtime.cc"')
         return "\n".join(lines) + "\n"
 
@@ -177,12 +251,23 @@ class _Emitter:
             needs.append(needed)
             maker.update(dict.fromkeys(cluster.nodes, number))
         words = -(-(end - first) // FLAGS)
-        makers = sorted((self.place_of[node], number) for node, number in maker.items() if node in self.place_of)
-        return [_array("uint32_t", "looked_places", [place for place, _ in makers]),
-                _array("uint32_t", "looked_makers", [number for _, number in makers]),
-                _array("flags", "looked_needs", [needed >> word * FLAGS & (1 << FLAGS) - 1 for needed in needs
-                                                 for word in range(words)]),
-                f"enum {{ LOOKED_WORDS = {words}, LOOKED_PLACES = {len(makers)} }};"]
+        makers = sorted(
+            (self.place_of[node], number) for node, number in maker.items() if node in self.place_of
+        )
+        return [
+            _array("uint32_t", "looked_places", [place for place, _ in makers]),
+            _array("uint32_t", "looked_makers", [number for _, number in makers]),
+            _array(
+                "flags",
+                "looked_needs",
+                [
+                    needed >> word * FLAGS & (1 << FLAGS) - 1
+                    for needed in needs
+                    for word in range(words)
+                ],
+            ),
+            f"enum {{ LOOKED_WORDS = {words}, LOOKED_PLACES = {len(makers)} }};",
+        ]
 
     def _init(self, number: int, part: Part) -> int:
         cell = self.netlist.cells[number]

@@ -10,8 +10,18 @@ __all__ = ["Expressions"]
 
 _TABLE = 256
 """Entries of a table of constants, at most."""
-_OPERATORS = {"and": "&", "or": "|", "xor": "^", "add": "+", "sub": "-", "mul": "*", "eq": "==", "ult": "<",
-              "shl": "<<", "shr": ">>"}
+_OPERATORS = {
+    "and": "&",
+    "or": "|",
+    "xor": "^",
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "eq": "==",
+    "ult": "<",
+    "shl": "<<",
+    "shr": ">>",
+}
 """Of C++, for binary nodes that have one."""
 
 
@@ -29,7 +39,9 @@ class Expressions:
         local: Nodes that are variables of the function that is being written, by name.
     """
 
-    def __init__(self, graph: Graph, memories: Mapping[int, MemoryWords], place_of: Mapping[int, int]) -> None:
+    def __init__(
+        self, graph: Graph, memories: Mapping[int, MemoryWords], place_of: Mapping[int, int]
+    ) -> None:
         self._graph, self._memories, self._place_of = graph, memories, place_of
         self.local: dict[int, str] = {}
 
@@ -52,15 +64,24 @@ class Expressions:
                 return f"{node.value:#x}ull" if node.value >> 31 else f"{node.value}u"
             case Slice():
                 source = self._graph.width(node.source)
-                shifted = f"({text(node.source)} >> {node.shift})" if node.shift else text(node.source)
+                shifted = (
+                    f"({text(node.source)} >> {node.shift})" if node.shift else text(node.source)
+                )
                 return shifted if node.shift + width == source else f"({shifted}{mask})"
             case Cat():
-                parts = [text(part) if not at else f"((word){text(part)} << {at})" for part, at in node.parts]
+                parts = [
+                    text(part) if not at else f"((word){text(part)} << {at})"
+                    for part, at in node.parts
+                ]
                 return f"({' | '.join(parts)})" if len(parts) > 1 else parts[0]
             case Rep():
                 return f"(-(word){text(node.bit)}{mask})"
             case Unary(kind="not"):
-                return f"({text(node.operand)} ^ 1)" if width == 1 else f"(~(word){text(node.operand)}{mask})"
+                return (
+                    f"({text(node.operand)} ^ 1)"
+                    if width == 1
+                    else f"(~(word){text(node.operand)}{mask})"
+                )
             case Unary(kind="neg"):
                 return f"(-(word){text(node.operand)}{mask})"
             case Unary():
@@ -117,7 +138,9 @@ class Expressions:
                 return f"(({every:#x}ull >> ({self.text(index)}{by})) & {_ones(width)})"
             kind = next(f"uint{bits}_t" for bits in (8, 16, 32, 64) if width <= bits)
             entries = ", ".join(f"{value:#x}" + ("ull" if width > 32 else "") for value in values)
-            return f"({{ static const {kind} t[] = {{ {entries} }}; (word)t[{self.text(index)}]; }})"
+            return (
+                f"({{ static const {kind} t[] = {{ {entries} }}; (word)t[{self.text(index)}]; }})"
+            )
         cases: dict[int, str] = defaultdict(str)
         for number, pick in enumerate(picks[:-1]):
             if pick != picks[-1]:

@@ -7,7 +7,21 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["WORD", "Binary", "Cat", "Const", "Graph", "Mux", "Node", "Pick", "Read", "Rep", "Slice", "State", "Unary"]
+__all__ = [
+    "WORD",
+    "Binary",
+    "Cat",
+    "Const",
+    "Graph",
+    "Mux",
+    "Node",
+    "Pick",
+    "Read",
+    "Rep",
+    "Slice",
+    "State",
+    "Unary",
+]
 
 WORD = 64
 """Bits of the largest word."""
@@ -110,8 +124,18 @@ class Read(NamedTuple):
 
 Node = Const | State | Slice | Cat | Rep | Unary | Binary | Mux | Pick | Read
 _CLASSES: dict[str, type[Node]] = {
-    "const": Const, "state": State, "slice": Slice, "cat": Cat, "rep": Rep, "not": Unary, "neg": Unary, "parity": Unary,
-    "mux": Mux, "pick": Pick, "read": Read}
+    "const": Const,
+    "state": State,
+    "slice": Slice,
+    "cat": Cat,
+    "rep": Rep,
+    "not": Unary,
+    "neg": Unary,
+    "parity": Unary,
+    "mux": Mux,
+    "pick": Pick,
+    "read": Read,
+}
 """By kind; all others are Binary."""
 _COMMUTATIVE = frozenset({"and", "or", "xor", "add", "mul", "eq"})
 
@@ -205,7 +229,9 @@ class Graph:
             return None
         if other.width == 1 and (low == high or (isinstance(one, Rep) and one.bit == high)):
             return self.copies(high, one.width + 1)
-        if isinstance(other, Rep) and ((isinstance(one, Rep) and one.bit == other.bit) or low == other.bit):
+        if isinstance(other, Rep) and (
+            (isinstance(one, Rep) and one.bit == other.bit) or low == other.bit
+        ):
             return self.copies(other.bit, one.width + other.width)
         source, start = (one.source, one.shift) if isinstance(one, Slice) else (low, 0)
         if isinstance(other, Slice) and other.source == source and other.shift == start + one.width:
@@ -217,13 +243,20 @@ class Graph:
         node = self.nodes[number]
         if isinstance(node, Const):
             return self.const(node.width, ~node.value)
-        return node.operand if isinstance(node, Unary) and node.kind == "not" else self.add("not", node.width, number)
+        return (
+            node.operand
+            if isinstance(node, Unary) and node.kind == "not"
+            else self.add("not", node.width, number)
+        )
 
     def negate(self, number: int) -> int:
         """0 less the number."""
         value = self.value(number)
-        return self.const(self.width(number), -value) if value is not None else self.add(
-            "neg", self.width(number), number)
+        return (
+            self.const(self.width(number), -value)
+            if value is not None
+            else self.add("neg", self.width(number), number)
+        )
 
     def mux(self, condition: int, one: int, other: int) -> int:
         """``one`` where the condition is 1."""
@@ -253,7 +286,11 @@ class Graph:
         """An operation of two nodes of one width."""
         width = self.width(a)
         one, other = self.value(a), self.value(b)
-        if one is not None and other is not None and (folded := _fold(name, width, one, other)) is not None:
+        if (
+            one is not None
+            and other is not None
+            and (folded := _fold(name, width, one, other)) is not None
+        ):
             return self.const(1 if name in ("eq", "ult", "slt") else width, folded)
         if one is not None and name in _COMMUTATIVE:
             a, b, other = b, a, one
@@ -288,11 +325,17 @@ class Graph:
         if name == "eq" and width == 1:
             return a if value else self.invert(a)
         if name == "shl":
-            return self.const(width, 0) if value >= width else self.cat(
-                [(self.slice(a, 0, width - value), value)], width)
+            return (
+                self.const(width, 0)
+                if value >= width
+                else self.cat([(self.slice(a, 0, width - value), value)], width)
+            )
         if name == "shr":
-            return self.const(width, 0) if value >= width else self.cat(
-                [(self.slice(a, value, width - value), 0)], width)
+            return (
+                self.const(width, 0)
+                if value >= width
+                else self.cat([(self.slice(a, value, width - value), 0)], width)
+            )
         return None
 
     def pick(self, index: int, picks: Sequence[int]) -> int:
@@ -322,8 +365,15 @@ class Graph:
 
 
 _FOLDS: dict[str, Callable[[int, int], int]] = {
-    "and": operator.and_, "or": operator.or_, "xor": operator.xor, "add": operator.add, "sub": operator.sub,
-    "mul": operator.mul, "eq": lambda a, b: int(a == b), "ult": lambda a, b: int(a < b)}
+    "and": operator.and_,
+    "or": operator.or_,
+    "xor": operator.xor,
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "eq": lambda a, b: int(a == b),
+    "ult": lambda a, b: int(a < b),
+}
 
 
 def _fold(name: str, width: int, a: int, b: int) -> int | None:

@@ -62,11 +62,15 @@ def identify(design: Any, *depends: str) -> Identity | None:
     except (_UncertainError, RecursionError):
         return None
     if any(changed >= _process_start() for _, _, changed in sources):
-        return None     # the code that was imported may be that of before the change
+        return None  # the code that was imported may be that of before the change
     parts = [*walk.parts, *depends, platform.python_version(), version("amaranth"), str(ROOT)]
     parts += [f"{name} {digest}" for name, digest, _ in sources]
-    return Identity(hashlib.sha256("\0".join(parts).encode()).hexdigest(), walk.signals, walk.memories,
-                    walk.elaboratables)
+    return Identity(
+        hashlib.sha256("\0".join(parts).encode()).hexdigest(),
+        walk.signals,
+        walk.memories,
+        walk.elaboratables,
+    )
 
 
 class _Walk:
@@ -79,7 +83,7 @@ class _Walk:
         self.elaboratables: list[Any] = []
         self.modules: set[str] = set()
         self._seen: dict[int, int] = {}
-        self._kept: list[Any] = []      # so that no other object gets the id of one that was seen
+        self._kept: list[Any] = []  # so that no other object gets the id of one that was seen
 
     def visit(self, thing: Any) -> None:
         """Notes a thing."""
@@ -101,12 +105,17 @@ class _Walk:
             self.parts.append(repr(thing))
         elif kind is Signal:
             self.signals.append(thing)
-            self.parts.append(f"signal {thing.name} {thing.shape()!r} {thing.init} {thing.reset_less}")
+            self.parts.append(
+                f"signal {thing.name} {thing.shape()!r} {thing.init} {thing.reset_less}"
+            )
             self.visit(thing.attrs)
         elif isinstance(thing, (list, tuple)):
             self._all(f"{self._named(kind)} {len(thing)}", thing)
         elif isinstance(thing, Mapping):
-            self._all(f"{self._named(kind)} {len(thing)}", (each for item in thing.items() for each in item))
+            self._all(
+                f"{self._named(kind)} {len(thing)}",
+                (each for item in thing.items() for each in item),
+            )
         elif isinstance(thing, (set, frozenset)):
             if not all(type(each) in _PLAIN for each in thing):
                 raise _UncertainError
@@ -166,20 +175,32 @@ def _attributes(thing: Any) -> Iterator[Any]:
 
 def _sources(modules: set[str]) -> list[tuple[str, str, float]]:
     """The files that these modules and all designs depend on: name, digest, time of change."""
-    files = {path for folder in ALWAYS for path in (ROOT / folder).rglob("*")
-             if path.suffix in (".py", ".cc", ".h")}
+    files = {
+        path
+        for folder in ALWAYS
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".py", ".cc", ".h")
+    }
     waiting = [path for name in modules for path in _files_of(name)]
     while waiting:
         path = waiting.pop()
         if path not in files:
             files.add(path)
-            waiting += [found for name in _imports(path, path.stat().st_mtime_ns) for found in _files_of(name)]
+            waiting += [
+                found
+                for name in _imports(path, path.stat().st_mtime_ns)
+                for found in _files_of(name)
+            ]
     return [_digest(path, path.stat().st_mtime_ns) for path in sorted(files)]
 
 
 @cache
 def _digest(path: Path, _changed: int) -> tuple[str, str, float]:
-    return str(path.relative_to(ROOT)), hashlib.sha256(path.read_bytes()).hexdigest(), _changed / 1e9
+    return (
+        str(path.relative_to(ROOT)),
+        hashlib.sha256(path.read_bytes()).hexdigest(),
+        _changed / 1e9,
+    )
 
 
 @cache
@@ -195,7 +216,9 @@ def _files_of(module: str) -> tuple[Path, ...]:
     found = []
     for end in range(1, len(parts) + 1):
         place = ROOT.joinpath(*parts[:end])
-        found += [path for path in (place / "__init__.py", place.with_suffix(".py")) if path.is_file()]
+        found += [
+            path for path in (place / "__init__.py", place.with_suffix(".py")) if path.is_file()
+        ]
     return tuple(found)
 
 
@@ -208,8 +231,11 @@ def _imports(path: Path, _changed: int) -> tuple[str, ...]:
         if isinstance(node, ast.Import):
             names += [name.name for name in node.names]
         elif isinstance(node, ast.ImportFrom):
-            base = ".".join([*package[:len(package) - node.level + 1], *([node.module] if node.module else [])]
-                            if node.level else [node.module or ""])
+            base = ".".join(
+                [*package[: len(package) - node.level + 1], *([node.module] if node.module else [])]
+                if node.level
+                else [node.module or ""]
+            )
             names += [base, *(f"{base}.{name.name}" for name in node.names)]
     return tuple(name for name in names if (ROOT / name.split(".")[0]).is_dir())
 
@@ -219,6 +245,10 @@ def _process_start() -> float:
     """When this process began, before it imported anything: in seconds since 1970, not too early."""
     try:
         ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
-        return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + (ticks + 1) / os.sysconf("SC_CLK_TCK")
+        return (
+            time.time()
+            - time.clock_gettime(time.CLOCK_BOOTTIME)
+            + (ticks + 1) / os.sysconf("SC_CLK_TCK")
+        )
     except (AttributeError, OSError, ValueError):
-        return _STARTED     # when this file was imported, on systems that do not tell
+        return _STARTED  # when this file was imported, on systems that do not tell

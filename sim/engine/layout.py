@@ -82,15 +82,37 @@ class Layout:
                 numbers[signal] = len(signals) + len(hidden)
                 trace = self.signals[signal]
                 shape = signal.shape()
-                hidden.append([signal.name, shape.width, shape.signed, signal.init, trace.role,
-                               trace.place and trace.place.record()])
+                hidden.append(
+                    [
+                        signal.name,
+                        shape.width,
+                        shape.signed,
+                        signal.init,
+                        trace.role,
+                        trace.place and trace.place.record(),
+                    ]
+                )
         places = [self.memory(memory) for memory in identity.memories]
-        domains = [[name, domain.clk_edge, domain.async_reset, numbers.get(domain.clk),
-                    None if domain.rst is None else numbers.get(domain.rst)] for name, domain in self.domains.items()]
-        return {"library": self.library.name, "settles": self.settles,
-                "messages": [message.record() for message in self.messages], "domains": domains, "signals": signals,
-                "hidden": hidden, "memories": [place and place.record() for place in places],
-                "inputs": [numbers[signal] for signal in self.inputs]}
+        domains = [
+            [
+                name,
+                domain.clk_edge,
+                domain.async_reset,
+                numbers.get(domain.clk),
+                None if domain.rst is None else numbers.get(domain.rst),
+            ]
+            for name, domain in self.domains.items()
+        ]
+        return {
+            "library": self.library.name,
+            "settles": self.settles,
+            "messages": [message.record() for message in self.messages],
+            "domains": domains,
+            "signals": signals,
+            "hidden": hidden,
+            "memories": [place and place.record() for place in places],
+            "inputs": [numbers[signal] for signal in self.inputs],
+        }
 
     @classmethod
     def restore(cls, record: dict[str, Any], identity: Identity, folder: Path) -> "Layout":
@@ -102,18 +124,27 @@ class Layout:
             traces.append(_trace(role, place))
         domains: dict[str, Any] = {}
         for name, edge, async_reset, clock, reset in record["domains"]:
-            domain: Any = ClockDomain(name, clk_edge=edge, async_reset=async_reset, reset_less=reset is None)
+            domain: Any = ClockDomain(
+                name, clk_edge=edge, async_reset=async_reset, reset_less=reset is None
+            )
             domains[name] = domain
             domain.clk = signals[clock] if clock is not None else domain.clk
             if reset is not None:
                 domain.rst = signals[reset]
-        layout = cls(folder / record["library"], record["settles"],
-                     [Message.restore(message) for message in record["messages"]], domains)
+        layout = cls(
+            folder / record["library"],
+            record["settles"],
+            [Message.restore(message) for message in record["messages"]],
+            domains,
+        )
         for signal, trace in zip(signals, traces, strict=True):
             if trace is not None:
                 layout.signals[signal] = trace
-        layout.memories = [(memory, MemoryLocation(*place)) for memory, place in
-                           zip(identity.memories, record["memories"], strict=True) if place is not None]
+        layout.memories = [
+            (memory, MemoryLocation(*place))
+            for memory, place in zip(identity.memories, record["memories"], strict=True)
+            if place is not None
+        ]
         layout.inputs = [signals[number] for number in record["inputs"]]
         return layout
 

@@ -26,7 +26,11 @@ class SignalLocation:
     def restore(cls, record: Sequence[Any]) -> "SignalLocation":
         """From its record."""
         pieces, constant, combinational = record
-        return cls(tuple((place, shift, width, at) for place, shift, width, at in pieces), constant, combinational)
+        return cls(
+            tuple((place, shift, width, at) for place, shift, width, at in pieces),
+            constant,
+            combinational,
+        )
 
 
 @dataclass(frozen=True)

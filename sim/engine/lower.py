@@ -80,8 +80,13 @@ class Lowering:
         self._outputs: dict[int, _Output] = {}
         self._working: dict[tuple[int, int], None] = {}
         self._makers: dict[type, Callable[[Any, Part, int], int]] = {
-            Operation: self._operation, PartSelect: self._part_select, AssignmentList: self._assignments,
-            PriorityMatch: self._priority, Matches: self._matches, AsyncReadPort: self._read}
+            Operation: self._operation,
+            PartSelect: self._part_select,
+            AssignmentList: self._assignments,
+            PriorityMatch: self._priority,
+            Matches: self._matches,
+            AsyncReadPort: self._read,
+        }
         self._done: dict[int, Bits] = {}
         words = 0
         for number, cell in enumerate(self._cells):
@@ -97,8 +102,11 @@ class Lowering:
     def _keep(self, number: int, cell: Any) -> None:
         """Places for the words that a cell keeps."""
         if isinstance(cell, Top):
-            parts = [Part(start + low, min(WORD, width - low)) for start, width in cell.ports_i.values()
-                     for low in range(0, width, WORD)]
+            parts = [
+                Part(start + low, min(WORD, width - low))
+                for start, width in cell.ports_i.values()
+                for low in range(0, width, WORD)
+            ]
         elif isinstance(cell, FlipFlop):
             parts = _cut(len(cell.data), _runs(cell.data))
         elif isinstance(cell, Initial):
@@ -107,7 +115,9 @@ class Lowering:
             parts = _cut(cell.width, ())
         output = _Output([part.start for part in parts], [part.width for part in parts])
         for part in parts:
-            output.nodes.append(self._node("state", part.width, len(self.states), module=cell.module_idx))
+            output.nodes.append(
+                self._node("state", part.width, len(self.states), module=cell.module_idx)
+            )
             self.states.append((number, part))
         self._outputs[number] = output
 
@@ -138,7 +148,9 @@ class Lowering:
         while at < count:
             net, end = nets[at], self.run_end(nets, at)
             if net.is_const:
-                node = graph.const(end - at, sum(bit.const << place for place, bit in enumerate(nets[at:end])))
+                node = graph.const(
+                    end - at, sum(bit.const << place for place, bit in enumerate(nets[at:end]))
+                )
             else:
                 start, _, whole = self._part(net.cell, net.bit)
                 node = graph.slice(whole, net.bit - start, end - at)
@@ -152,7 +164,7 @@ class Lowering:
 
     def bits(self, nets: Sequence[Any]) -> Bits:
         """A value of any width, whole words first."""
-        return tuple((self.word(nets[low:low + WORD]), low) for low in range(0, len(nets), WORD))
+        return tuple((self.word(nets[low : low + WORD]), low) for low in range(0, len(nets), WORD))
 
     def run_end(self, nets: Sequence[Any], at: int) -> int:
         """The end of the neighbours that begin at a place of a value: constants, or bits of one part of a cell."""
@@ -174,14 +186,15 @@ class Lowering:
             cell = self._cells[number]
             parts = self._parts_of(number, cell)
             output = self._outputs[number] = _Output(
-                [part.start for part in parts], [part.width for part in parts], [None] * len(parts))
+                [part.start for part in parts], [part.width for part in parts], [None] * len(parts)
+            )
         index = bisect_right(output.starts, bit) - 1
         node = output.nodes[index]
         if node is None:
             key = number, index
             if key in self._working:
                 working = list(self._working)
-                raise FineLoopError({one for one, _ in working[working.index(key):]} - self._fine)
+                raise FineLoopError({one for one, _ in working[working.index(key) :]} - self._fine)
             self._working[key] = None
             cell, part = self._cells[number], Part(output.starts[index], output.widths[index])
             maker = self._makers.get(type(cell))
@@ -202,14 +215,18 @@ class Lowering:
             case Operation():
                 if cell.operator in ("~", "&", "|", "^", "m"):
                     values = cell.inputs[1:] if cell.operator == "m" else cell.inputs
-                    return _cut(cell.width, sorted({run for value in values for run in _runs(value)}))
+                    return _cut(
+                        cell.width, sorted({run for value in values for run in _runs(value)})
+                    )
                 return _cut(cell.width, ())
             case AssignmentList():
                 marks = set(_runs(cell.default))
                 for assignment in cell.assignments:
                     marks |= {assignment.start, assignment.start + len(assignment.value)}
                     marks |= {assignment.start + run for run in _runs(assignment.value)}
-                firm = {at for one in cell.assignments for at in (one.start, one.start + len(one.value))}
+                firm = {
+                    at for one in cell.assignments for at in (one.start, one.start + len(one.value))
+                }
                 return _cut(len(cell.default), sorted(marks), firm)
             case AsyncReadPort():
                 return _cut(cell.width, ())
@@ -219,7 +236,9 @@ class Lowering:
                 return [Part(0, 1)]
             case PartSelect():
                 return _cut(cell.width, ())
-        raise EngineError(f"engine compiled does not simulate {type(cell).__name__}, at {cell.src_loc}")
+        raise EngineError(
+            f"engine compiled does not simulate {type(cell).__name__}, at {cell.src_loc}"
+        )
 
     # Cells.
 
@@ -231,31 +250,53 @@ class Lowering:
                 return graph.invert(self.word(inputs[0][low:high]))
             case "&" | "|" | "^":
                 name = {"&": "and", "|": "or", "^": "xor"}[operator]
-                return graph.binary(name, self.word(inputs[0][low:high]), self.word(inputs[1][low:high]))
+                return graph.binary(
+                    name, self.word(inputs[0][low:high]), self.word(inputs[1][low:high])
+                )
             case "m":
-                return graph.mux(self.bit(inputs[0][0]), self.word(inputs[1][low:high]),
-                                 self.word(inputs[2][low:high]))
+                return graph.mux(
+                    self.bit(inputs[0][0]),
+                    self.word(inputs[1][low:high]),
+                    self.word(inputs[2][low:high]),
+                )
         if number not in self._done:
             values = [self.bits(value) for value in inputs]
-            self._done[number] = self._arithmetic.operate(operator, values, [len(value) for value in inputs])
+            self._done[number] = self._arithmetic.operate(
+                operator, values, [len(value) for value in inputs]
+            )
         return next(node for node, at in self._done[number] if at == part.start)
 
     def _part_select(self, cell: Any, part: Part, number: int) -> int:
         if number not in self._done:
             self._done[number] = self._arithmetic.select(
-                self.bits(cell.value), len(cell.value), cell.value_signed,
-                self.bits(cell.offset), len(cell.offset), cell.width, cell.stride)
+                self.bits(cell.value),
+                len(cell.value),
+                cell.value_signed,
+                self.bits(cell.offset),
+                len(cell.offset),
+                cell.width,
+                cell.stride,
+            )
         return next(node for node, at in self._done[number] if at == part.start)
 
     def _assignments(self, cell: Any, part: Part, number: int) -> int:
         low, high = part.start, part.start + part.width
         result = self.word(cell.default[low:high])
-        found = [one for one in cell.assignments if one.start <= low and high <= one.start + len(one.value)]
+        found = [
+            one
+            for one in cell.assignments
+            if one.start <= low and high <= one.start + len(one.value)
+        ]
         for one, group in groupby(found, key=lambda one: self._switches.of(one.cond)):
-            arms = [(each.cond, self.word(each.value[low - each.start:high - each.start])) for each in group]
+            arms = [
+                (each.cond, self.word(each.value[low - each.start : high - each.start]))
+                for each in group
+            ]
             if one is not None and len({cond for cond, _ in arms}) >= _ARMS:
                 values = one.choose({cond.bit: value for cond, value in arms}, result)
-                result = self.graph.mux(self.bit(one.enable), self.graph.pick(self.word(one.value), values), result)
+                result = self.graph.mux(
+                    self.bit(one.enable), self.graph.pick(self.word(one.value), values), result
+                )
             else:
                 for cond, value in arms:
                     result = self.graph.mux(self.bit(cond), value, result)
@@ -273,10 +314,12 @@ class Lowering:
         for pattern in cell.patterns:
             terms = []
             for piece in _cut(len(cell.value), ()):
-                text = pattern[len(pattern) - piece.start - piece.width:len(pattern) - piece.start]
+                text = pattern[
+                    len(pattern) - piece.start - piece.width : len(pattern) - piece.start
+                ]
                 care = int(text.replace("0", "1").replace("-", "0"), 2)
                 if care:
-                    word = self.word(cell.value[piece.start:piece.start + piece.width])
+                    word = self.word(cell.value[piece.start : piece.start + piece.width])
                     masked = graph.binary("and", word, graph.const(piece.width, care))
                     wanted = graph.const(piece.width, int(text.replace("-", "0"), 2))
                     terms.append(graph.binary("eq", masked, wanted))
@@ -284,7 +327,9 @@ class Lowering:
         return graph.any_of(found)
 
     def _read(self, cell: Any, part: Part, number: int) -> int:
-        return self.graph.add("read", part.width, cell.memory, part.start // WORD, self.word(cell.addr))
+        return self.graph.add(
+            "read", part.width, cell.memory, part.start // WORD, self.word(cell.addr)
+        )
 
 
 def _runs(nets: Sequence[Any]) -> list[int]:

@@ -49,25 +49,44 @@ class Message:
     def of(cls, cell: Any, words: Sequence[int]) -> "Message":
         """That of a cell of the netlist; ``words``: how many each of its values takes."""
         left = list(words)
-        chunks = [chunk if isinstance(chunk, str)
-                  else _Value(len(chunk.value), chunk.signed, left.pop(0), chunk.format_desc)
-                  for chunk in (cell.format.chunks if cell.format is not None else ())]
+        chunks = [
+            chunk
+            if isinstance(chunk, str)
+            else _Value(len(chunk.value), chunk.signed, left.pop(0), chunk.format_desc)
+            for chunk in (cell.format.chunks if cell.format is not None else ())
+        ]
         kind = "print" if isinstance(cell, (SyncPrint, AsyncPrint)) else cell.kind
-        return cls(kind, f"{cell.src_loc[0]}:{cell.src_loc[1]}", not isinstance(cell, (AsyncPrint, AsyncProperty)),
-                   tuple(chunks))
+        return cls(
+            kind,
+            f"{cell.src_loc[0]}:{cell.src_loc[1]}",
+            not isinstance(cell, (AsyncPrint, AsyncProperty)),
+            tuple(chunks),
+        )
 
     def record(self) -> list[Any]:
         """As texts and lists."""
-        return [self.kind, self.place, self.clocked,
-                [chunk if isinstance(chunk, str) else [chunk.width, chunk.signed, chunk.words, chunk.form]
-                 for chunk in self.chunks]]
+        return [
+            self.kind,
+            self.place,
+            self.clocked,
+            [
+                chunk
+                if isinstance(chunk, str)
+                else [chunk.width, chunk.signed, chunk.words, chunk.form]
+                for chunk in self.chunks
+            ],
+        ]
 
     @classmethod
     def restore(cls, record: Sequence[Any]) -> "Message":
         """From its record."""
         kind, place, clocked, chunks = record
-        return cls(kind, place, clocked,
-                   tuple(chunk if isinstance(chunk, str) else _Value(*chunk) for chunk in chunks))
+        return cls(
+            kind,
+            place,
+            clocked,
+            tuple(chunk if isinstance(chunk, str) else _Value(*chunk) for chunk in chunks),
+        )
 
 
 class Messages:
@@ -104,8 +123,14 @@ class Messages:
                 if isinstance(chunk, str):
                     said.append(chunk)
                     continue
-                said.append(chunk.text(sum(word << 64 * index
-                                           for index, word in enumerate(events[at:at + chunk.words]))))
+                said.append(
+                    chunk.text(
+                        sum(
+                            word << 64 * index
+                            for index, word in enumerate(events[at : at + chunk.words])
+                        )
+                    )
+                )
                 at += chunk.words
             self._note(message, "".join(said))
 

@@ -24,13 +24,37 @@ def _library(path: Path) -> ctypes.CDLL:
     pointer, size, flag, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint32
     words, halves = ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(number)
     for name, result, *arguments in (
-            ("create", pointer), ("destroy", None, pointer), ("reset", None, pointer), ("words", words, pointer),
-            ("memory", words, pointer), ("touch", None, pointer, number), ("touch_memory", None, pointer, number),
-            ("look", None, pointer), ("step", None, pointer), ("checks", None, pointer),
-            ("events_size", size, pointer), ("events", words, pointer), ("clear_events", None, pointer),
-            ("watch", None, pointer, halves, size, halves, size), ("sample", size, pointer),
-            ("changes_size", size, pointer), ("changes", halves, pointer), ("clear_changes", None, pointer),
-            ("run", size, pointer, number, number, size, ctypes.c_int64, number, size, ctypes.POINTER(flag))):
+        ("create", pointer),
+        ("destroy", None, pointer),
+        ("reset", None, pointer),
+        ("words", words, pointer),
+        ("memory", words, pointer),
+        ("touch", None, pointer, number),
+        ("touch_memory", None, pointer, number),
+        ("look", None, pointer),
+        ("step", None, pointer),
+        ("checks", None, pointer),
+        ("events_size", size, pointer),
+        ("events", words, pointer),
+        ("clear_events", None, pointer),
+        ("watch", None, pointer, halves, size, halves, size),
+        ("sample", size, pointer),
+        ("changes_size", size, pointer),
+        ("changes", halves, pointer),
+        ("clear_changes", None, pointer),
+        (
+            "run",
+            size,
+            pointer,
+            number,
+            number,
+            size,
+            ctypes.c_int64,
+            number,
+            size,
+            ctypes.POINTER(flag),
+        ),
+    ):
         function = getattr(library, f"model_{name}")
         function.restype, function.argtypes = result, arguments
     return library
@@ -44,7 +68,9 @@ class Field:
     def __init__(self, model: "Model", place: SignalLocation) -> None:
         self._model = model
         self.pieces: tuple[Piece, ...] = place.pieces
-        self._pieces = [(number, shift, (1 << width) - 1, at) for number, shift, width, at in place.pieces]
+        self._pieces = [
+            (number, shift, (1 << width) - 1, at) for number, shift, width, at in place.pieces
+        ]
         self.constant = place.constant
         self.combinational = place.combinational
 
@@ -61,7 +87,9 @@ class Field:
         """Changes an input or a register; what depends on it follows with the next step or read."""
         model = self._model
         for place, shift, mask, at in self._pieces:
-            model.words[place] = model.words[place] & ~(mask << shift) | (value >> at & mask) << shift
+            model.words[place] = (
+                model.words[place] & ~(mask << shift) | (value >> at & mask) << shift
+            )
             model.touch(place)
         model.fresh = False
 
@@ -72,7 +100,12 @@ class MemoryField:
     __slots__ = ("_base", "_model", "_number", "_words")
 
     def __init__(self, model: "Model", place: MemoryLocation) -> None:
-        self._model, self._number, self._base, self._words = model, place.number, place.base, place.words
+        self._model, self._number, self._base, self._words = (
+            model,
+            place.number,
+            place.base,
+            place.words,
+        )
 
     def read(self, row: int = 0) -> int:
         """A row."""
@@ -169,8 +202,13 @@ class Model:
         numbers = [number for piece in field.pieces for number in piece]
         words = -(-width // _SAMPLE)
         constant = [field.constant >> _SAMPLE * index & 0xFFFF_FFFF for index in range(words)]
-        self._library.model_watch(self._model, (ctypes.c_uint32 * max(len(numbers), 1))(*numbers), len(field.pieces),
-                                  (ctypes.c_uint32 * words)(*constant), words)
+        self._library.model_watch(
+            self._model,
+            (ctypes.c_uint32 * max(len(numbers), 1))(*numbers),
+            len(field.pieces),
+            (ctypes.c_uint32 * words)(*constant),
+            words,
+        )
         self._widths.append(words)
 
     def sample(self) -> bool:
@@ -191,7 +229,9 @@ class Model:
         while at < size:
             index = words[at + 1]
             end = at + 2 + widths[index]
-            changes.append((words[at], index, int.from_bytes(octets[4 * at + 8:4 * end], "little")))
+            changes.append(
+                (words[at], index, int.from_bytes(octets[4 * at + 8 : 4 * end], "little"))
+            )
             at = end
         self._library.model_clear_changes(self._model)
         return changes
@@ -203,14 +243,15 @@ class Model:
         or changes taken.
         """
         hit = ctypes.c_int()
-        (clock_place, clock_shift, _, _), = clock.pieces
+        ((clock_place, clock_shift, _, _),) = clock.pieces
         if until is not None and not until.pieces:
             until, count = None, 1 if until.constant else count
             constant = count == 1
         else:
             constant = False
-        (place, shift, _, _), = until.pieces if until is not None else [(-1, 0, 1, 0)]
+        ((place, shift, _, _),) = until.pieces if until is not None else [(-1, 0, 1, 0)]
         cycles = self._library.model_run(
-            self._model, clock_place, clock_shift, count, place, shift, ROOM, ctypes.byref(hit))
+            self._model, clock_place, clock_shift, count, place, shift, ROOM, ctypes.byref(hit)
+        )
         self.fresh = False
         return cycles, bool(hit.value) or constant, self._events()

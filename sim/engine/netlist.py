@@ -14,8 +14,14 @@ from sim.engine.internals import (
     emit_netlist,
 )
 
-__all__ = ["check_loops", "check_supported", "driven_signals", "to_netlist", "undriven_signals",
-           "with_ports"]
+__all__ = [
+    "check_loops",
+    "check_supported",
+    "driven_signals",
+    "to_netlist",
+    "undriven_signals",
+    "with_ports",
+]
 
 ROOT = "(design)"
 """The name of the top module, which nobody sees."""
@@ -75,5 +81,7 @@ def check_supported(design: Any, domains: set[Any], driven: Any) -> None:
             raise EngineError(f"no engine simulates {what}, which has no description in Amaranth")
     for domain in domains:
         if domain.clk in driven:
-            raise EngineError(f"engine compiled: the design makes the clock of domain {domain.name} itself; "
-                              "use the engine pysim")
+            raise EngineError(
+                f"engine compiled: the design makes the clock of domain {domain.name} itself; "
+                "use the engine pysim"
+            )

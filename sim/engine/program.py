@@ -65,16 +65,24 @@ def pieces_of(lowering: Lowering, nets: Sequence[Any]) -> list[_Piece]:
     return _joined(lowering, nets, found)
 
 
-def _collect(lowering: Lowering, node: int, shift: int, width: int, at: int, found: list[_Piece]) -> None:
+def _collect(
+    lowering: Lowering, node: int, shift: int, width: int, at: int, found: list[_Piece]
+) -> None:
     """Takes a node apart."""
     graph = lowering.graph
     what = graph.nodes[node]
     if isinstance(what, Slice):
         _collect(lowering, what.source, shift + what.shift, width, at, found)
-    elif isinstance(what, Cat) and all(graph.value(part) is None for part, _ in what.parts) and shift == 0:
+    elif (
+        isinstance(what, Cat)
+        and all(graph.value(part) is None for part, _ in what.parts)
+        and shift == 0
+    ):
         for part, place in what.parts:
             if place < width:
-                _collect(lowering, part, 0, min(graph.width(part), width - place), at + place, found)
+                _collect(
+                    lowering, part, 0, min(graph.width(part), width - place), at + place, found
+                )
     else:
         found.append((node, shift, width, at))
 

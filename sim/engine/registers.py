@@ -19,14 +19,22 @@ _SHARED = 3
 """So many words have a condition in common where it is tested once for all of them."""
 
 
-def readers_first(functions: Sequence[Sequence[Word]], sources: Callable[[int], set[int]]) -> list[Sequence[Word]]:
+def readers_first(
+    functions: Sequence[Sequence[Word]], sources: Callable[[int], set[int]]
+) -> list[Sequence[Word]]:
     """An order of functions in which, as far as possible, each comes before those that change what it reads."""
     owner = {place: number for number, words in enumerate(functions) for place, _ in words}
-    waits: list[Counter[int]] = [Counter() for _ in functions]      # by function: how often others read its words
+    waits: list[Counter[int]] = [
+        Counter() for _ in functions
+    ]  # by function: how often others read its words
     reads: list[set[int]] = []
     for number, words in enumerate(functions):
-        others = Counter(owner[place] for _, node in words for place in sources(node)
-                         if owner.get(place, number) != number)
+        others = Counter(
+            owner[place]
+            for _, node in words
+            for place in sources(node)
+            if owner.get(place, number) != number
+        )
         reads.append(set(others))
         for other, count in others.items():
             waits[other][number] = count
@@ -52,10 +60,23 @@ class Registers:
         late (collection of int): Places whose old value something may need beside the function that finds the new one.
     """
 
-    def __init__(self, graph: Graph, expressions: Expressions, place_of: Mapping[int, int], wakes: Wakes,
-                 sources: Callable[[int], set[int]], inputs: Collection[int], widths: Sequence[int],
-                 late: Collection[int]) -> None:
-        self._graph, self._expressions, self._place_of, self._wakes = graph, expressions, place_of, wakes
+    def __init__(
+        self,
+        graph: Graph,
+        expressions: Expressions,
+        place_of: Mapping[int, int],
+        wakes: Wakes,
+        sources: Callable[[int], set[int]],
+        inputs: Collection[int],
+        widths: Sequence[int],
+        late: Collection[int],
+    ) -> None:
+        self._graph, self._expressions, self._place_of, self._wakes = (
+            graph,
+            expressions,
+            place_of,
+            wakes,
+        )
         self._sources, self._inputs, self._widths, self._late = sources, inputs, widths, late
         self._number = 0
         self._reads: dict[int, set[int]] = {}
@@ -68,7 +89,9 @@ class Registers:
         self._reads = {place: self._sources(node) for place, node in words}
         self._own.clear()
         self._own.update(*self._reads.values())
-        return "\n".join(self._all(words, Counter(place for reads in self._reads.values() for place in reads), 1))
+        return "\n".join(
+            self._all(words, Counter(place for reads in self._reads.values() for place in reads), 1)
+        )
 
     def _all(self, words: Sequence[Word], left: Counter[int], depth: int) -> list[str]:
         """Statements for words. ``left`` counts by place the words still to be found that read it."""
@@ -87,15 +110,22 @@ class Registers:
             one, other = self._all(ones, left.copy(), depth + 1), self._all(others, left, depth + 1)
             test = self._expressions.text(condition)
             if one:
-                lines += [f"{indent}if ({test}) {{", *one, *([f"{indent}}} else {{", *other] if other else []),
-                          f"{indent}}}"]
+                lines += [
+                    f"{indent}if ({test}) {{",
+                    *one,
+                    *([f"{indent}}} else {{", *other] if other else []),
+                    f"{indent}}}",
+                ]
             elif other:
                 lines += [f"{indent}if (!{test}) {{", *other, f"{indent}}}"]
             return lines + self._all(rest, left, depth)
         for place, node in words:
             left.subtract(self._reads[place])
             if self._place_of.get(node) != place:
-                lines.append(indent + self._statement(place, node, place not in self._late and left[place] <= 0))
+                lines.append(
+                    indent
+                    + self._statement(place, node, place not in self._late and left[place] <= 0)
+                )
         return lines
 
     def _halves(self, node: int) -> tuple[int, int, int] | None:
@@ -109,7 +139,11 @@ class Registers:
             case Binary(kind="and"):
                 for one, other in ((what.a, what.b), (what.b, what.a)):
                     inner = self._graph.nodes[one]
-                    if isinstance(inner, Unary) and inner.kind == "not" and inner.operand in self._inputs:
+                    if (
+                        isinstance(inner, Unary)
+                        and inner.kind == "not"
+                        and inner.operand in self._inputs
+                    ):
                         return inner.operand, self._graph.const(what.width, 0), other
             case Binary(kind="or", width=1):
                 for one, other in ((what.a, what.b), (what.b, what.a)):
@@ -124,7 +158,9 @@ class Registers:
             if self._place_of.get(what.other) == place:
                 return f"if ({text(what.condition)}) {self._take(place, text(what.one), at_once)}"
             if self._place_of.get(what.one) == place:
-                return f"if (!{text(what.condition)}) {self._take(place, text(what.other), at_once)}"
+                return (
+                    f"if (!{text(what.condition)}) {self._take(place, text(what.other), at_once)}"
+                )
         return self._take(place, text(node), at_once)
 
     def _take(self, place: int, value: str, at_once: bool) -> str:

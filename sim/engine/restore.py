@@ -28,7 +28,9 @@ class _Restored:
     def lookup_domain(self, domain: str, context: Any) -> Any:
         """The domain of this name. KeyError when there is none."""
         if context is not None:
-            raise EngineError("engine compiled knows the domains of the whole design only, not those of a part of it")
+            raise EngineError(
+                "engine compiled knows the domains of the whole design only, not those of a part of it"
+            )
         return self.domains[domain]
 
 
@@ -49,9 +51,10 @@ def simulator(engine: Callable[[Any, Layout], Any], design: Any) -> Simulator:
         layout = _known(identity, _record_of(identity))
         if layout is not None:
             for part in identity.elaboratables:
-                part._MustUse__used = True      # Amaranth warns of what nobody has elaborated
+                part._MustUse__used = True  # Amaranth warns of what nobody has elaborated
             return _Simulator(_Restored(layout.domains), engine(_Restored(layout.domains), layout))
     from sim.engine.translate import compiled  # most starts do without the translator
+
     cache.prepare()
     with activity("elaborating the design"):
         elaborated = Fragment.get(design, platform=None).prepare()

@@ -9,7 +9,20 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from sim.engine.graph import Binary, Cat, Const, Graph, Mux, Node, Pick, Read, Rep, Slice, State, Unary
+from sim.engine.graph import (
+    Binary,
+    Cat,
+    Const,
+    Graph,
+    Mux,
+    Node,
+    Pick,
+    Read,
+    Rep,
+    Slice,
+    State,
+    Unary,
+)
 
 __all__ = ["Cluster", "Schedule", "operands"]
 
@@ -49,6 +62,7 @@ def operands(node: Node) -> Iterator[int]:
 
 def _operand_bits(nodes: Sequence[Node], number: int, bits: int) -> list[tuple[int, int]]:
     """The nodes that some bits of a node are made of, and which of their bits."""
+
     def mask(operand: int) -> int:
         made = nodes[operand]
         return made.value if isinstance(made, Const) else -1
@@ -107,8 +121,14 @@ class Schedule:
         placed: Those that somebody needs beside the cluster that computes them.
     """
 
-    def __init__(self, graph: Graph, modules: Sequence[int], nexts: Iterable[int], roots: Iterable[int],
-                 shown: Iterable[int]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        modules: Sequence[int],
+        nexts: Iterable[int],
+        roots: Iterable[int],
+        shown: Iterable[int],
+    ) -> None:
         self._nodes = graph.nodes
         self._modules = modules
         nexts, roots, shown = list(nexts), list(roots), [self._source(node) for node in shown]
@@ -126,7 +146,9 @@ class Schedule:
             uses[node] += 2
         self.kept = self._choose(sorted(everything), uses)
         self.clusters = self._arrange([node for node in sorted(live) if node in self.kept])
-        self.looked_at = self._arrange([node for node in sorted(everything - live) if node in self.kept])
+        self.looked_at = self._arrange(
+            [node for node in sorted(everything - live) if node in self.kept]
+        )
         self.placed = set(shown)
         for node in {*nexts, *roots}:
             self.placed.update(self.sources(node))
@@ -160,7 +182,9 @@ class Schedule:
                 size[node] = 0
                 continue
             total = 1 + sum(size.get(operand, 0) for operand in operands(what))
-            if not isinstance(what, Slice) and (uses[node] > 1 or total > DEEP or isinstance(what, Pick | Read)):
+            if not isinstance(what, Slice) and (
+                uses[node] > 1 or total > DEEP or isinstance(what, Pick | Read)
+            ):
                 kept.add(node)
                 total = 0
             size[node] = total

@@ -24,7 +24,9 @@ class InputState(PySignalState):
 
     __slots__ = ("_field", "_notify", "mask", "signed")
 
-    def __init__(self, signal: Signal, pending: set[Any], field: Field, notify: Callable[[], None]) -> None:
+    def __init__(
+        self, signal: Signal, pending: set[Any], field: Field, notify: Callable[[], None]
+    ) -> None:
         self._field = field
         self.mask = (1 << len(signal)) - 1
         self.signed = signal.shape().signed
@@ -50,7 +52,13 @@ class ClockState(PySignalState):
 
     __slots__ = ("_notify", "field")
 
-    def __init__(self, signal: Signal, pending: set[Any], field: Field, notify: Callable[["ClockState"], None]) -> None:
+    def __init__(
+        self,
+        signal: Signal,
+        pending: set[Any],
+        field: Field,
+        notify: Callable[["ClockState"], None],
+    ) -> None:
         self.field = field
         self._notify = notify
         super().__init__(signal, pending)
@@ -77,8 +85,14 @@ class DrivenState(BaseSignalState):
 
     __slots__ = ("_field", "_notify", "_on_watch", "_shape", "is_comb", "last", "signal", "wakers")
 
-    def __init__(self, signal: Signal, field: Field, is_comb: bool, notify: Callable[[], None],
-                 on_watch: Callable[["DrivenState"], None]) -> None:
+    def __init__(
+        self,
+        signal: Signal,
+        field: Field,
+        is_comb: bool,
+        notify: Callable[[], None],
+        on_watch: Callable[["DrivenState"], None],
+    ) -> None:
         self.signal = signal
         self.is_comb = is_comb
         self.wakers: list[Any] = []
@@ -125,8 +139,9 @@ class MemoryState(PyMemoryState):
 
     __slots__ = ("_field", "_notify")
 
-    def __init__(self, memory: MemoryData, pending: set[Any], field: MemoryField,
-                 notify: Callable[[], None]) -> None:
+    def __init__(
+        self, memory: MemoryData, pending: set[Any], field: MemoryField, notify: Callable[[], None]
+    ) -> None:
         self._field = field
         self._notify = notify
         super().__init__(memory, pending)
@@ -137,7 +152,11 @@ class MemoryState(PyMemoryState):
 
     def read(self, addr: int) -> int:
         """A row; 0 outside of the memory."""
-        return _as_signed(self._field.read(addr), self.shape) if addr in range(self.memory.depth) else 0
+        return (
+            _as_signed(self._field.read(addr), self.shape)
+            if addr in range(self.memory.depth)
+            else 0
+        )
 
     def write(self, addr: int, value: int, mask: int | None = None) -> None:
         """Queues a write; ignored outside of the memory."""

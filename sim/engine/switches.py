@@ -33,9 +33,17 @@ class Switch:
 @cache
 def _arms(width: int, patterns: tuple[tuple[_Pattern, ...], ...]) -> tuple[int, ...]:
     """For each number of this width: the first arm that it fits, or -1."""
-    return tuple(next((arm for arm, each in enumerate(patterns) if any(number & care == wanted
-                                                                       for care, wanted in each)), -1)
-                 for number in range(1 << width))
+    return tuple(
+        next(
+            (
+                arm
+                for arm, each in enumerate(patterns)
+                if any(number & care == wanted for care, wanted in each)
+            ),
+            -1,
+        )
+        for number in range(1 << width)
+    )
 
 
 class Switches:
@@ -63,8 +71,13 @@ class Switches:
         rivals = []
         for net in before:
             other = self._patterns(net)
-            if other is None or other[0] != mine[0] or any(
-                    not (one[0] & two[0] & (one[1] ^ two[1])) for one in mine[1] for two in other[1]):
+            if (
+                other is None
+                or other[0] != mine[0]
+                or any(
+                    not (one[0] & two[0] & (one[1] ^ two[1])) for one in mine[1] for two in other[1]
+                )
+            ):
                 rivals.append(net)
         return rivals if len(rivals) <= _FEW else before
 
@@ -73,9 +86,16 @@ class Switches:
         if net.is_const or not isinstance(cell := self._cells[net.cell], Matches):
             return None
         if net.cell not in self._matches:
-            self._matches[net.cell] = cell.value, tuple(
-                (int("0" + pattern.replace("0", "1").replace("-", "0"), 2), int("0" + pattern.replace("-", "0"), 2))
-                for pattern in cell.patterns)
+            self._matches[net.cell] = (
+                cell.value,
+                tuple(
+                    (
+                        int("0" + pattern.replace("0", "1").replace("-", "0"), 2),
+                        int("0" + pattern.replace("-", "0"), 2),
+                    )
+                    for pattern in cell.patterns
+                ),
+            )
         return self._matches[net.cell]
 
     def _switch(self, cell: Any) -> Switch | None:

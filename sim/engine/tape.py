@@ -36,9 +36,11 @@ class Tape:
         """A function of the library."""
         function = getattr(self.library, name)
         if name in _PLAIN:
+
             def noted(*arguments: Any) -> Any:
                 self._note(_PLAIN[name])
                 return function(*arguments)
+
             return noted
         return function
 
@@ -67,6 +69,10 @@ class Tape:
 def build_replay(target: Path) -> None:
     """Compiles the program that plays tapes: ``target LIBRARY TAPE CYCLES``. EngineError when that fails."""
     command = compiler() or []
-    done = run_child([*command, "-O1", "-std=c++17", "-o", target, _REPLAY, "-ldl"], stdout=PIPE, stderr=PIPE)
+    done = run_child(
+        [*command, "-O1", "-std=c++17", "-o", target, _REPLAY, "-ldl"], stdout=PIPE, stderr=PIPE
+    )
     if done.returncode:
-        raise EngineError(f"{shlex.join(command)} failed on {_REPLAY.name}: {done.stderr.splitlines()[-1]}")
+        raise EngineError(
+            f"{shlex.join(command)} failed on {_REPLAY.name}: {done.stderr.splitlines()[-1]}"
+        )

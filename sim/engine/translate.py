@@ -7,7 +7,13 @@ from sim.engine.build import shared_object
 from sim.engine.emit import emit
 from sim.engine.internals import MemoryInstance, SignalSet
 from sim.engine.layout import Layout, Role, Trace
-from sim.engine.netlist import check_supported, driven_signals, to_netlist, undriven_signals, with_ports
+from sim.engine.netlist import (
+    check_supported,
+    driven_signals,
+    to_netlist,
+    undriven_signals,
+    with_ports,
+)
 from sim.support.activity import activity
 
 __all__ = ["compiled"]
@@ -26,8 +32,13 @@ def compiled(design: Any, folder: Path) -> Layout:
         library = shared_object(program.units, folder)
     clocks = SignalSet(domain.clk for domain in domains)
     resets = SignalSet(domain.rst for domain in domains if domain.async_reset)
-    layout = Layout(library, program.settles, program.messages, dict(design.fragment.domains),
-                    inputs=list(undriven_signals(design)))
+    layout = Layout(
+        library,
+        program.settles,
+        program.messages,
+        dict(design.fragment.domains),
+        inputs=list(undriven_signals(design)),
+    )
 
     def role(signal: Any) -> Role:
         if signal in driven:
@@ -40,6 +51,9 @@ def compiled(design: Any, folder: Path) -> Layout:
         if signal not in layout.signals:
             layout.signals[signal] = Trace(role(signal), None)
     places = program.memories()
-    layout.memories = [(fragment._data, places[info.name[1:]]) for fragment, info in ported.fragments.items()
-                       if isinstance(fragment, MemoryInstance)]
+    layout.memories = [
+        (fragment._data, places[info.name[1:]])
+        for fragment, info in ported.fragments.items()
+        if isinstance(fragment, MemoryInstance)
+    ]
     return layout

@@ -76,16 +76,23 @@ class Wakes:
         """What the runtime reads: for each word and each memory where its entries begin."""
         lines = []
         readers = [self._readers.get(place, {}) for place in range(words)]
-        everything = [dict.fromkeys(self._memory_readers.get(memory, ()), -1) for memory in range(memories)]
+        everything = [
+            dict.fromkeys(self._memory_readers.get(memory, ()), -1) for memory in range(memories)
+        ]
         for name, owners in (("reader", readers), ("memory", everything)):
             starts, entries = [0], []
             for each in owners:
                 groups: dict[int, list[int]] = defaultdict(list)
                 for function, bits in each.items():
                     groups[bits & _EVERY].append(function)
-                entries += [f"{{ {bits:#x}ull, {word}, {mask:#x} }}" for bits, functions in groups.items()
-                            for word, mask in _masks(functions)]
+                entries += [
+                    f"{{ {bits:#x}ull, {word}, {mask:#x} }}"
+                    for bits, functions in groups.items()
+                    for word, mask in _masks(functions)
+                ]
                 starts.append(len(entries))
-            lines += [f"static const uint32_t {name}_starts[] = {{ {', '.join(map(str, starts))} }};",
-                      f"static const entry {name}_entries[] = {{ {', '.join(entries) or '{}'} }};"]
+            lines += [
+                f"static const uint32_t {name}_starts[] = {{ {', '.join(map(str, starts))} }};",
+                f"static const entry {name}_entries[] = {{ {', '.join(entries) or '{}'} }};",
+            ]
         return "\n".join(lines)

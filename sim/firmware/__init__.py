@@ -51,7 +51,14 @@ the machine that runs. A stop does not reach a warp that masks it (IDE.DI), so w
 that had an error while it masked traps comes back without its mask. Stacks that exist on chip alone can't be saved.
 """
 
-from .context import ContextCommand, ContextImage, WarpContext, install_context_switch, resumed, save_grid
+from .context import (
+    ContextCommand,
+    ContextImage,
+    WarpContext,
+    install_context_switch,
+    resumed,
+    save_grid,
+)
 from .save_area import SavedWarp, ThreadArea
 from .trap_handler import Command, SaveArea, install_trap_handler
 

@@ -12,7 +12,14 @@ from sim.toolchain.module import ProgramError
 from .save_area import RECORD, RECORD_BYTES, SavedWarp, ThreadArea
 from .source import assembled, halves
 
-__all__ = ["ContextCommand", "ContextImage", "WarpContext", "install_context_switch", "resumed", "save_grid"]
+__all__ = [
+    "ContextCommand",
+    "ContextImage",
+    "WarpContext",
+    "install_context_switch",
+    "resumed",
+    "save_grid",
+]
 
 _WORD_BYTES = 4
 _MOST_CTAS = 1 << 16
@@ -43,7 +50,11 @@ class WarpContext(IntEnum):
 
 
 _QUAD_BYTES = 4 * _WORD_BYTES
-_CTA = {"BARRIERS": 0, "TICKET": BARRIERS * _WORD_BYTES, "SHARED": BARRIERS * _WORD_BYTES + _QUAD_BYTES}
+_CTA = {
+    "BARRIERS": 0,
+    "TICKET": BARRIERS * _WORD_BYTES,
+    "SHARED": BARRIERS * _WORD_BYTES + _QUAD_BYTES,
+}
 """A CTA's part of the image: its barriers, which command a warp has taken already
 for all of the CTA, its shared memory."""
 
@@ -82,8 +93,11 @@ class ContextImage:
 
     def over(self, memory: Memory) -> bool:
         """Whether all warps of the grid have ended."""
-        return all(self.warp(memory, *divmod(number, self.launch.warps)).word("STATE") == WarpContext.FINISHED
-                   for number in range(_cta_count(self.launch) * self.launch.warps))
+        return all(
+            self.warp(memory, *divmod(number, self.launch.warps)).word("STATE")
+            == WarpContext.FINISHED
+            for number in range(_cta_count(self.launch) * self.launch.warps)
+        )
 
     def note_started(self, memory: Memory, ctas: int) -> None:
         """Tells the image that so many CTAs of the grid have started so far, when all that were running are saved: of
@@ -106,23 +120,40 @@ def install_context_switch(launch: Launch) -> ContextImage:
     ProgramError for a launch without stacks in memory, and for one of more than 65,536 CTAs.
     """
     if _cta_count(launch) > _MOST_CTAS:
-        raise ProgramError(f"kernel {launch.kernel.name}: a context switch takes grids of up to {_MOST_CTAS} CTAs, not "
-                           f"{_cta_count(launch)}")
+        raise ProgramError(
+            f"kernel {launch.kernel.name}: a context switch takes grids of up to {_MOST_CTAS} CTAs, not "
+            f"{_cta_count(launch)}"
+        )
     launch, threads = ThreadArea.reserved(launch, _REGISTERS)
     cta_bytes = _CTA["SHARED"] + launch.shared
     header = launch.memory.allocate("context", _WORD_BYTES)
-    records = launch.memory.allocate("context of warps", _cta_count(launch) * launch.warps * RECORD_BYTES)
+    records = launch.memory.allocate(
+        "context of warps", _cta_count(launch) * launch.warps * RECORD_BYTES
+    )
     ctas = launch.memory.allocate("context of CTAs", _cta_count(launch) * cta_bytes)
     numbers = {
-        **threads.numbers, **RECORD, **DRIVER_WORDS, **_CTA, **halves("IMAGE", header), **halves("RECORDS", records),
-        **halves("CTAS", ctas), **{each.name: each.value for kind in (ContextCommand, WarpContext) for each in kind},
-        "WARPS": launch.warps, "RECORD_SHIFT": RECORD_BYTES.bit_length() - 1, "CTA_BYTES": cta_bytes,
-        "BARRIER_COUNT": launch.barriers, "SHARED_BYTES": launch.shared, "ENTRY": launch.entry}
+        **threads.numbers,
+        **RECORD,
+        **DRIVER_WORDS,
+        **_CTA,
+        **halves("IMAGE", header),
+        **halves("RECORDS", records),
+        **halves("CTAS", ctas),
+        **{each.name: each.value for kind in (ContextCommand, WarpContext) for each in kind},
+        "WARPS": launch.warps,
+        "RECORD_SHIFT": RECORD_BYTES.bit_length() - 1,
+        "CTA_BYTES": cta_bytes,
+        "BARRIER_COUNT": launch.barriers,
+        "SHARED_BYTES": launch.shared,
+        "ENTRY": launch.entry,
+    }
     handler = assembled(_HANDLER, (_HANDLER, "registers", _RESUME), numbers)
     launch = with_trap_handler(launch, handler, _HANDLER)
     assert launch.trap_handler is not None
     resume = launch.trap_handler + handler.kernel(_RESUME).entry - handler.kernel(_HANDLER).entry
-    return ContextImage(launch, threads, header, records, ctas, cta_bytes, resume, frozenset(launch.memory.regions))
+    return ContextImage(
+        launch, threads, header, records, ctas, cta_bytes, resume, frozenset(launch.memory.regions)
+    )
 
 
 def resumed(image: ContextImage, memory: Memory) -> ContextImage:
@@ -144,7 +175,10 @@ async def save_grid(host: HardwareHost, image: ContextImage, cycles: int) -> boo
     a grid may end by itself before it notices the stop. TimeoutError when that takes longer than so many cycles.
     """
     end = host.cycles + cycles
-    for memory in (host.memory, image.launch.memory):       # the machine's, and that of one that follows it
+    for memory in (
+        host.memory,
+        image.launch.memory,
+    ):  # the machine's, and that of one that follows it
         image.set_command(memory, ContextCommand.SAVE)
     await host.modify("DBGR_CONTROL0", STOP_TRIGGER=1)
     while host.cycles < end and not host.failed:

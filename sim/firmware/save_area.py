@@ -24,9 +24,18 @@ _REGISTER_STEP = 8
 _PREDICATES, _CONDITION_AT = 0x7F, 8
 RECORD_BYTES = 64
 """Of a warp."""
-RECORD: Mapping[str, int] = MappingProxyType({
-    "STACK": 0x00, "BLOCK": 0x04, "STATUS": 0x08, "LIVE": 0x0C, "PLACE": 0x10, "COMMAND": 0x20, "STATE": 0x24,
-    "RESULT": 0x28})
+RECORD: Mapping[str, int] = MappingProxyType(
+    {
+        "STACK": 0x00,
+        "BLOCK": 0x04,
+        "STATUS": 0x08,
+        "LIVE": 0x0C,
+        "PLACE": 0x10,
+        "COMMAND": 0x20,
+        "STATE": 0x24,
+        "RESULT": 0x28,
+    }
+)
 """Words of a warp's record and their offsets. STACK: what GETCRSPTR told; BLOCK: what GETLMEMBASE told; STATUS: SR66;
 LIVE: threads that neither exited nor were killed; PLACE: x, y and z of its CTA and its number in the CTA, four words;
 COMMAND: what the host wants; STATE: whether the record holds; RESULT: of the last BAR.RED."""
@@ -48,7 +57,9 @@ class ThreadArea:
         handlers leave them.
         """
         if not launch.crs:
-            raise ProgramError(f"kernel {launch.kernel.name}: to save call/return stacks they must be in memory")
+            raise ProgramError(
+                f"kernel {launch.kernel.name}: to save call/return stacks they must be in memory"
+            )
         steps = -(-max(launch.registers, registers) // _REGISTER_STEP)
         area = ThreadArea(launch.local, min(steps * _REGISTER_STEP, _MOST_REGISTERS))
         return replace(launch, local=launch.local + area.size, registers=area.registers), area
@@ -61,7 +72,11 @@ class ThreadArea:
     @property
     def numbers(self) -> dict[str, int]:
         """For the text of the handlers."""
-        return {"REGISTERS": self.registers, "SAVED_FLAGS": self.at, "SAVED_R0": self.at + _FLAGS_BYTES}
+        return {
+            "REGISTERS": self.registers,
+            "SAVED_FLAGS": self.at,
+            "SAVED_R0": self.at + _FLAGS_BYTES,
+        }
 
     def register_at(self, number: int) -> int:
         """Where a register is, in the thread's local memory; IndexError for one that there is not."""
@@ -93,8 +108,12 @@ class SavedWarp:
     @property
     def place(self) -> tuple[tuple[int, int, int], int]:
         """The CTA's place in the grid, and the warp's number in the CTA."""
-        x, y, z, number = (self._memory.read_number(self._record + RECORD["PLACE"] + _WORD_BYTES * part, _WORD_BYTES)
-                           for part in range(4))
+        x, y, z, number = (
+            self._memory.read_number(
+                self._record + RECORD["PLACE"] + _WORD_BYTES * part, _WORD_BYTES
+            )
+            for part in range(4)
+        )
         return (x, y, z), number
 
     @property
@@ -115,11 +134,15 @@ class SavedWarp:
 
     def register(self, thread: int, number: int) -> int:
         """A register of a thread; IndexError for one that there is not."""
-        return self._memory.read_number(self._local(thread, self._threads.register_at(number)), _WORD_BYTES)
+        return self._memory.read_number(
+            self._local(thread, self._threads.register_at(number)), _WORD_BYTES
+        )
 
     def set_register(self, thread: int, number: int, value: int) -> None:
         """What the register is when the warp goes on; IndexError for one that there is not."""
-        self._memory.write_number(self._local(thread, self._threads.register_at(number)), _WORD_BYTES, value)
+        self._memory.write_number(
+            self._local(thread, self._threads.register_at(number)), _WORD_BYTES, value
+        )
 
     def _flags(self, thread: int) -> int:
         return self._memory.read_number(self._local(thread, self._threads.at), _WORD_BYTES)
@@ -173,7 +196,12 @@ class SavedWarp:
     @property
     def masks(self) -> WarpMasks:
         """The masks that the warp goes on with."""
-        trap, *saved = (self.token(index) for index in range(self.depth - TOKENS_PER_LINE, self.depth))
-        disabled = {MASK_OF[code]: mask for codes, token in zip(TRAP_FRAME, saved, strict=True)
-                    for code, mask in zip(codes, (token.mask, token.pc), strict=True)}
+        trap, *saved = (
+            self.token(index) for index in range(self.depth - TOKENS_PER_LINE, self.depth)
+        )
+        disabled = {
+            MASK_OF[code]: mask
+            for codes, token in zip(TRAP_FRAME, saved, strict=True)
+            for code, mask in zip(codes, (token.mask, token.pc), strict=True)
+        }
         return WarpMasks(trap.mask, **disabled)

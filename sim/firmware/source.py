@@ -23,5 +23,7 @@ def assembled(name: str, parts: tuple[str, ...], numbers: Mapping[str, int]) -> 
     """The module ``name`` of the texts ``parts``, one behind the other, with ``{NAME}`` replaced by the number of that
     name. ProgramError when the numbers do not fit into the instructions.
     """
-    text = "".join(files("sim.firmware").joinpath(f"{part}.sass").read_text(encoding="utf-8") for part in parts)
+    text = "".join(
+        files("sim.firmware").joinpath(f"{part}.sass").read_text(encoding="utf-8") for part in parts
+    )
     return load(assemble(_PLACE.sub(lambda place: str(numbers[place[1]]), text), name))

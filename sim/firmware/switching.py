@@ -55,5 +55,7 @@ class GridSwitch:
             warp = self._image.warp(memory, cta, place)
             if warp.word("STATE") == WarpContext.SAVED:
                 word = self.launch.memory.read_number(self.launch.program_base + warp.pc, 8)
-                yield (f"CTA {cta}, warp {place}: before {warp.pc:#06x} {spell(word, warp.pc)}, {warp.depth} tokens on "
-                       "its stack")
+                yield (
+                    f"CTA {cta}, warp {place}: before {warp.pc:#06x} {spell(word, warp.pc)}, {warp.depth} tokens on "
+                    "its stack"
+                )

@@ -46,7 +46,11 @@ class SaveArea:
 
     def warps(self, memory: Memory) -> dict[int, SavedWarp]:
         """All that it holds, by slot."""
-        return {slot: warp for slot in range(self.slots) if (warp := self.warp(memory, slot)) is not None}
+        return {
+            slot: warp
+            for slot in range(self.slots)
+            if (warp := self.warp(memory, slot)) is not None
+        }
 
 
 def install_trap_handler(launch: Launch, slots: int = _MOST_SLOTS) -> SaveArea:
@@ -56,8 +60,13 @@ def install_trap_handler(launch: Launch, slots: int = _MOST_SLOTS) -> SaveArea:
     launch, threads = ThreadArea.reserved(launch, _REGISTERS)
     records = launch.memory.allocate("trap records", slots * RECORD_BYTES)
     numbers = {
-        **threads.numbers, **RECORD, **DRIVER_WORDS, **halves("RECORDS", records),
-        **{command.name: command.value for command in Command}, "SLOT_MASK": _MOST_SLOTS - 1 << VIRTUAL_WARP_AT,
-        "SLOT_TO_RECORD": VIRTUAL_WARP_AT - (RECORD_BYTES.bit_length() - 1)}
+        **threads.numbers,
+        **RECORD,
+        **DRIVER_WORDS,
+        **halves("RECORDS", records),
+        **{command.name: command.value for command in Command},
+        "SLOT_MASK": _MOST_SLOTS - 1 << VIRTUAL_WARP_AT,
+        "SLOT_TO_RECORD": VIRTUAL_WARP_AT - (RECORD_BYTES.bit_length() - 1),
+    }
     handler = assembled("trap_handler", ("trap_handler", "registers"), numbers)
     return SaveArea(with_trap_handler(launch, handler), threads, records, slots)

@@ -37,7 +37,16 @@ from sim.fpga.ecp5 import (
 from sim.fpga.netlist import names_of
 from sim.support.command import make_folder
 
-__all__ = ["COLUMNS", "Bitstream", "PadsAlone", "build", "check_loader", "constraints", "load", "missing_boards"]
+__all__ = [
+    "COLUMNS",
+    "Bitstream",
+    "PadsAlone",
+    "build",
+    "check_loader",
+    "constraints",
+    "load",
+    "missing_boards",
+]
 
 _NAME = "top"
 _REPORT = "report.json"
@@ -58,8 +67,14 @@ _PLACER, _ROUTER = "static", "router1"
 """nextpnr's own placer, heap, packs a machine into the middle of the device, as densely as it can
 (``--placer-heap-beta`` changes nothing there), and needs a fifth more wire. router2 leaves some 2,000 wires of preset
 ``least`` overused, however many rounds it has; router1 ends."""
-COLUMNS = {"lut4": "LUT4", "ccu2c": "CCU2C", "ff": "TRELLIS_FF", "dpr16x4": "TRELLIS_DPR16X4", "dp16kd": "DP16KD",
-           "mult18x18d": "MULT18X18D"}
+COLUMNS = {
+    "lut4": "LUT4",
+    "ccu2c": "CCU2C",
+    "ff": "TRELLIS_FF",
+    "dpr16x4": "TRELLIS_DPR16X4",
+    "dp16kd": "DP16KD",
+    "mult18x18d": "MULT18X18D",
+}
 """What is counted: key in results, type of cell."""
 _OPENED = ("machine", "machine.sm", "machine.sm.core")
 """Modules whose parts are counted apart."""
@@ -98,8 +113,11 @@ class Bitstream:
 
     def slow_clocks(self, timing: Timing) -> dict[str, tuple[float, float]]:
         """The clocks that are not met with a seed: MHz that are reached, and that are wanted."""
-        return {name: (reached, wanted) for name, (reached, wanted) in self.clocks[timing.seed].items()
-                if reached < wanted}
+        return {
+            name: (reached, wanted)
+            for name, (reached, wanted) in self.clocks[timing.seed].items()
+            if reached < wanted
+        }
 
     @property
     def best(self) -> Timing:
@@ -114,15 +132,33 @@ class Bitstream:
     def text(self) -> str:
         """It for people."""
         lines = [f"{self.board}, preset {self.preset}, on {self.device}", ""]
-        lines += [f"  {'':40}" + "".join(f"{kind.removeprefix('TRELLIS_'):>12}" for kind in COLUMNS.values())]
+        lines += [
+            f"  {'':40}"
+            + "".join(f"{kind.removeprefix('TRELLIS_'):>12}" for kind in COLUMNS.values())
+        ]
         rows = [*self.units.items(), ("all", self.total)]
-        lines += [f"  {name:40}" + "".join(f"{count[key]:>12,}" for key in COLUMNS) for name, count in rows]
-        lines += ["", *(f"  {kind:16}{used:>8,} of {there:,}" for kind, (used, there) in self.used.items()), ""]
-        lines += [f"  seed {timing.seed:<3} {timing.fmax:7.1f} MHz  {timing.path}" for timing in self.timings]
-        lines += [f"  {name}: {reached:.1f} of {wanted:g} MHz"
-                  for name, (reached, wanted) in self.clocks[self.best.seed].items()]
+        lines += [
+            f"  {name:40}" + "".join(f"{count[key]:>12,}" for key in COLUMNS)
+            for name, count in rows
+        ]
+        lines += [
+            "",
+            *(f"  {kind:16}{used:>8,} of {there:,}" for kind, (used, there) in self.used.items()),
+            "",
+        ]
+        lines += [
+            f"  seed {timing.seed:<3} {timing.fmax:7.1f} MHz  {timing.path}"
+            for timing in self.timings
+        ]
+        lines += [
+            f"  {name}: {reached:.1f} of {wanted:g} MHz"
+            for name, (reached, wanted) in self.clocks[self.best.seed].items()
+        ]
         verdict = "is met" if self.met else "IS NOT MET"
-        return "\n".join([*lines, f"  {self.wanted:.1f} MHz {verdict}", f"bitstream     {self.path}"]) + "\n"
+        return (
+            "\n".join([*lines, f"  {self.wanted:.1f} MHz {verdict}", f"bitstream     {self.path}"])
+            + "\n"
+        )
 
     @property
     def total(self) -> dict[str, int]:
@@ -131,18 +167,41 @@ class Bitstream:
 
     def json(self) -> str:
         """It for programs."""
-        return json.dumps({
-            "board": self.board, "preset": self.preset, "device": self.device, "clock_mhz": round(self.wanted, 3),
-            "fmax_mhz": round(self.best.fmax, 2), "met": self.met, **self.total, "units": self.units,
-            "used": {kind: used for kind, (used, _) in self.used.items()},
-            "available": {kind: there for kind, (_, there) in self.used.items()}, "tools": self.tools,
-            "clocks": {name: dict(zip(("fmax_mhz", "wanted_mhz"), rates, strict=True))
-                       for name, rates in self.clocks[self.best.seed].items()},
-            "seeds": [asdict(timing) for timing in self.timings], "bitstream": str(self.path)}, indent=2) + "\n"
+        return (
+            json.dumps(
+                {
+                    "board": self.board,
+                    "preset": self.preset,
+                    "device": self.device,
+                    "clock_mhz": round(self.wanted, 3),
+                    "fmax_mhz": round(self.best.fmax, 2),
+                    "met": self.met,
+                    **self.total,
+                    "units": self.units,
+                    "used": {kind: used for kind, (used, _) in self.used.items()},
+                    "available": {kind: there for kind, (_, there) in self.used.items()},
+                    "tools": self.tools,
+                    "clocks": {
+                        name: dict(zip(("fmax_mhz", "wanted_mhz"), rates, strict=True))
+                        for name, rates in self.clocks[self.best.seed].items()
+                    },
+                    "seeds": [asdict(timing) for timing in self.timings],
+                    "bitstream": str(self.path),
+                },
+                indent=2,
+            )
+            + "\n"
+        )
 
 
-def build(board: str, preset: str, top: BoardTop, folder: Path, seeds: Sequence[int],
-          say: Callable[[str], None]) -> tuple[Bitstream, Any]:
+def build(
+    board: str,
+    preset: str,
+    top: BoardTop,
+    folder: Path,
+    seeds: Sequence[int],
+    say: Callable[[str], None],
+) -> tuple[Bitstream, Any]:
     """Builds the bitstream of a top with the first seed that is fast enough, or the best; also what its platform
     programs it from. The tools' files are left in ``folder``, and the netlist is taken from there if an earlier run
     made it of the same design. FpgaError when a tool fails.
@@ -151,18 +210,37 @@ def build(board: str, preset: str, top: BoardTop, folder: Path, seeds: Sequence[
     make_folder(folder)
     platform = top.platform
     say("elaboration")
-    plan = platform.prepare(top, _NAME, script_after_read=_SYNTHESIS, debug_verilog=False,
-                            synth_opts=_MAPPING, script_after_synth=_LAST,
-                            nextpnr_opts=f"--timing-allow-fail --placer {_PLACER} --router {_ROUTER} "
-                                         f"--report {_REPORT}")
+    plan = platform.prepare(
+        top,
+        _NAME,
+        script_after_read=_SYNTHESIS,
+        debug_verilog=False,
+        synth_opts=_MAPPING,
+        script_after_synth=_LAST,
+        nextpnr_opts=f"--timing-allow-fail --placer {_PLACER} --router {_ROUTER} "
+        f"--report {_REPORT}",
+    )
     plan.extract(folder)
     tools = versions(folder, say, "ecppack")
     commands = dict(_commands(plan.files[f"build_{_NAME}.sh"]))
-    result = Bitstream(board, preset, f"{platform.device}, {platform.package}, speed grade {platform.speed}",
-                       top.frequency / 1e6, folder / f"{_NAME}.bit", tools=tools)
+    result = Bitstream(
+        board,
+        preset,
+        f"{platform.device}, {platform.package}, speed grade {platform.speed}",
+        top.frequency / 1e6,
+        folder / f"{_NAME}.bit",
+        tools=tools,
+    )
     say("synthesis")
-    if not run_tool_once("yosys", commands["yosys"], folder, "yosys.log", tools["yosys"],
-                         [f"{_NAME}.il", f"{_NAME}.ys"], [f"{_NAME}.json"]):
+    if not run_tool_once(
+        "yosys",
+        commands["yosys"],
+        folder,
+        "yosys.log",
+        tools["yosys"],
+        [f"{_NAME}.il", f"{_NAME}.ys"],
+        [f"{_NAME}.json"],
+    ):
         say(KEPT)
     netlist = json.loads((folder / f"{_NAME}.json").read_text(encoding="utf-8"))["modules"][_NAME]
     names = names_of(netlist)
@@ -171,12 +249,28 @@ def build(board: str, preset: str, top: BoardTop, folder: Path, seeds: Sequence[
     config = folder / f"{_NAME}.config"
     for seed in seeds:
         say(f"placement and routing, seed {seed}")
-        run_tool("nextpnr-ecp5", [*commands["nextpnr-ecp5"], "--seed", str(seed)], folder, f"seed{seed}.log",
-                 [_REPORT, config.name])
-        timing = _read_report(result, json.loads((folder / _REPORT).read_text(encoding="utf-8")), seed, names)
-        say(", ".join([f"{timing.fmax:.1f} MHz", *(
-            f"{name} {reached:.1f} of {wanted:g} MHz" for name, (reached, wanted) in result.slow_clocks(timing).items()
-            if reached != timing.fmax)]))
+        run_tool(
+            "nextpnr-ecp5",
+            [*commands["nextpnr-ecp5"], "--seed", str(seed)],
+            folder,
+            f"seed{seed}.log",
+            [_REPORT, config.name],
+        )
+        timing = _read_report(
+            result, json.loads((folder / _REPORT).read_text(encoding="utf-8")), seed, names
+        )
+        say(
+            ", ".join(
+                [
+                    f"{timing.fmax:.1f} MHz",
+                    *(
+                        f"{name} {reached:.1f} of {wanted:g} MHz"
+                        for name, (reached, wanted) in result.slow_clocks(timing).items()
+                        if reached != timing.fmax
+                    ),
+                ]
+            )
+        )
         if timing is result.best:
             config.replace(folder / "best.config")
         if result.met:
@@ -190,15 +284,14 @@ def build(board: str, preset: str, top: BoardTop, folder: Path, seeds: Sequence[
 class PadsAlone(Component):
     """A BoardMachine without its machine and its link: pads, memory and video, if there are any."""
 
-    def __init__(self, params: SmParams, clock: int, baud: int, memory: Any, lamps: int, video: Any) -> None:
+    def __init__(
+        self, params: SmParams, clock: int, baud: int, memory: Any, lamps: int, video: Any
+    ) -> None:
         self._memory: Any = memory(1)
         self._video: Any = None if video is None else video(1)
         self._has_bus = "bus" in self._memory.signature.members
         self._has_lanes = video is not None and "lanes" in self._video.signature.members
-        members = {
-            "receive": In(1),
-            "transmit": Out(1),
-            "lamps": Out(LampSignals(lamps))}
+        members = {"receive": In(1), "transmit": Out(1), "lamps": Out(LampSignals(lamps))}
         if self._has_bus:
             members["bus"] = self._memory.signature.members["bus"]
         if self._has_lanes:
@@ -258,15 +351,26 @@ def _unit_of(name: str) -> str:
     return unit
 
 
-def _read_report(result: Bitstream, report: dict[str, Any], seed: int, names: Mapping[str, str]) -> Timing:
+def _read_report(
+    result: Bitstream, report: dict[str, Any], seed: int, names: Mapping[str, str]
+) -> Timing:
     """What nextpnr has told, of the machine's clock: the slowest of those that are to be as fast as it."""
-    result.used = {kind: (entry["used"], entry["available"]) for kind, entry in report["utilization"].items()
-                   if entry["used"]}
+    result.used = {
+        kind: (entry["used"], entry["available"])
+        for kind, entry in report["utilization"].items()
+        if entry["used"]
+    }
     rates = {name: (rate["achieved"], rate["constraint"]) for name, rate in report["fmax"].items()}
     result.clocks[seed] = {name.removeprefix(_GLOBAL): both for name, both in rates.items()}
-    clock = min((name for name, (_, wanted) in rates.items() if abs(wanted - result.wanted) < _SAME),
-                key=lambda name: rates[name])
-    paths = [entry["path"] for entry in report["critical_paths"] if entry["from"] == entry["to"] == f"posedge {clock}"]
+    clock = min(
+        (name for name, (_, wanted) in rates.items() if abs(wanted - result.wanted) < _SAME),
+        key=lambda name: rates[name],
+    )
+    paths = [
+        entry["path"]
+        for entry in report["critical_paths"]
+        if entry["from"] == entry["to"] == f"posedge {clock}"
+    ]
     timing = Timing(seed, rates[clock][0], critical_path(paths[0], names))
     result.timings.append(timing)
     return timing
@@ -286,9 +390,15 @@ def check_loader() -> None:
     variable, program = _LOADER
     named = os.environ.get(variable)
     if shutil.which(program if named is None else named) is None:
-        missing = f"{program} is not installed" if named is None else f"{variable}={named}: there is no such program"
-        raise FpgaError(f"{missing}; it programs boards: apt install openfpgaloader, brew install openfpgaloader, or "
-                        f"see https://trabucayre.github.io/openFPGALoader")
+        missing = (
+            f"{program} is not installed"
+            if named is None
+            else f"{variable}={named}: there is no such program"
+        )
+        raise FpgaError(
+            f"{missing}; it programs boards: apt install openfpgaloader, brew install openfpgaloader, or "
+            f"see https://trabucayre.github.io/openFPGALoader"
+        )
 
 
 def load(platform: Any, bitstream: Path) -> None:

@@ -95,7 +95,10 @@ class Measurement:
         """The measurement for people."""
         small = "small, " if self.small else ""
         lines = [f"{self.unit}, preset {self.preset}, {small}alone on {DEVICE}", ""]
-        lines += [f"  {name:16}{self.size[key]:>7,}  {remark}".rstrip() for key, (name, remark) in COUNTED.items()]
+        lines += [
+            f"  {name:16}{self.size[key]:>7,}  {remark}".rstrip()
+            for key, (name, remark) in COUNTED.items()
+        ]
         lines += ["", "between registers"]
         for timing in self.timings:
             lines += [f"  seed {timing.seed:<3} {timing.fmax:7.1f} MHz  {timing.path}"]
@@ -103,17 +106,37 @@ class Measurement:
 
     def json(self) -> str:
         """The measurement for programs."""
-        return json.dumps({"unit": self.unit, "preset": self.preset, "small": self.small, "device": DEVICE, **self.size,
-                           "fmax_mhz": round(self.median, 2), "tools": self.tools,
-                           "seeds": [asdict(timing) for timing in self.timings]}, indent=2) + "\n"
+        return (
+            json.dumps(
+                {
+                    "unit": self.unit,
+                    "preset": self.preset,
+                    "small": self.small,
+                    "device": DEVICE,
+                    **self.size,
+                    "fmax_mhz": round(self.median, 2),
+                    "tools": self.tools,
+                    "seeds": [asdict(timing) for timing in self.timings],
+                },
+                indent=2,
+            )
+            + "\n"
+        )
 
 
 def _size(folder: Path) -> dict[str, int]:
     """What the synthesized unit needs."""
     count, packed = cells(folder), pack(folder)
-    return {"lut4": count["LUT4"], "ccu2c": count["CCU2C"], "lut4_with_carry": count["LUT4"] + 2 * count["CCU2C"],
-            "comb": packed["TRELLIS_COMB"], "ff": packed["TRELLIS_FF"], "dp16kd": packed["DP16KD"],
-            "dpr16x4": count["TRELLIS_DPR16X4"], "mult18x18d": count["MULT18X18D"]}
+    return {
+        "lut4": count["LUT4"],
+        "ccu2c": count["CCU2C"],
+        "lut4_with_carry": count["LUT4"] + 2 * count["CCU2C"],
+        "comb": packed["TRELLIS_COMB"],
+        "ff": packed["TRELLIS_FF"],
+        "dp16kd": packed["DP16KD"],
+        "dpr16x4": count["TRELLIS_DPR16X4"],
+        "mult18x18d": count["MULT18X18D"],
+    }
 
 
 class _Progress:
@@ -124,7 +147,11 @@ class _Progress:
         self._start = time.monotonic()
 
     def __call__(self, what: str) -> None:
-        print(f"{time.monotonic() - self._start:4.0f} s  {self._unit}: {what}", file=sys.stderr, flush=True)
+        print(
+            f"{time.monotonic() - self._start:4.0f} s  {self._unit}: {what}",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 @contextmanager
@@ -135,12 +162,21 @@ def _claimed(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise CommandError(f"{folder}: another sim.fpga works there; --build names another folder") from error
+            raise CommandError(
+                f"{folder}: another sim.fpga works there; --build names another folder"
+            ) from error
         yield
 
 
-def measure(unit: str, preset: str, seeds: Sequence[int], folder: Path, *, small: bool = False,
-            parameters: Mapping[str, int] | None = None) -> Measurement:
+def measure(
+    unit: str,
+    preset: str,
+    seeds: Sequence[int],
+    folder: Path,
+    *,
+    small: bool = False,
+    parameters: Mapping[str, int] | None = None,
+) -> Measurement:
     """Measures a unit of UNITS, which is synthesized for size if ``small``; leaves the tools' files in ``folder``.
     ``parameters`` of SmParams count instead of the preset's. FpgaError if a tool fails, ValueError for a parameter."""
     params = replace(PRESETS[preset], **(parameters or {}))
@@ -148,7 +184,9 @@ def measure(unit: str, preset: str, seeds: Sequence[int], folder: Path, *, small
     make_folder(folder)
     tools = versions(folder, say)
     say("synthesis")
-    if not synthesize(rtlil.convert(TimingHarness(UNITS[unit](params))), folder, tools["yosys"], small=small):
+    if not synthesize(
+        rtlil.convert(TimingHarness(UNITS[unit](params))), folder, tools["yosys"], small=small
+    ):
         say(KEPT)
     size = _size(folder)
     say(f"{size['lut4']} LUT4, {size['ff']} FF")
@@ -157,7 +195,9 @@ def measure(unit: str, preset: str, seeds: Sequence[int], folder: Path, *, small
         say(f"placement and routing, seed {seed}")
         timings.append(place_and_route(folder, seed))
         say(f"{timings[-1].fmax:.1f} MHz")
-    machine = ", ".join([preset, *(f"{value} {name}" for name, value in (parameters or {}).items())])
+    machine = ", ".join(
+        [preset, *(f"{value} {name}" for name, value in (parameters or {}).items())]
+    )
     return Measurement(unit, machine, small, size, timings, tools)
 
 
@@ -182,43 +222,90 @@ def _memory(text: str) -> int | str:
 
 
 def _parser() -> Parser:
-    parser = Parser("sim.fpga", "Builds the bitstream of a board, measures the size and the "
-                    "clock rate of a unit, or writes Verilog of the machine or of a unit.",
-                    "--unit crs")
+    parser = Parser(
+        "sim.fpga",
+        "Builds the bitstream of a board, measures the size and the "
+        "clock rate of a unit, or writes Verilog of the machine or of a unit.",
+        "--unit crs",
+    )
     parser.add_argument("board", nargs="?", metavar="BOARD", help=f"of {', '.join(BOARDS)}")
     parser.add_argument("--unit", help=f"which: {', '.join(UNITS)}")
-    parser.add_argument("--verilog", type=Path, metavar="OUT",
-                        help="write the machine there as Verilog, or the unit that --unit names")
+    parser.add_argument(
+        "--verilog",
+        type=Path,
+        metavar="OUT",
+        help="write the machine there as Verilog, or the unit that --unit names",
+    )
     parser.add_argument("--name", help="of the Verilog's top module, default the unit's, or sm")
-    parser.add_argument("--preset", help=f"of {', '.join(PRESETS)}; default default, of a board what it has room for")
+    parser.add_argument(
+        "--preset",
+        help=f"of {', '.join(PRESETS)}; default default, of a board what it has room for",
+    )
     for parameter in _PARAMETERS:
-        parser.add_argument(f"--{parameter.replace('_', '-')}", type=int, metavar="N",
-                            help=f"{parameter}, instead of the preset's")
-    parser.add_argument("--small", action="store_true",
-                        help="without the multiplexers between LUTs: smaller, and slower")
-    parser.add_argument("--seeds", type=_seeds, metavar="N,N,...", help="of placement: for a unit all "
-                        f"of them, default {_numbers(_SEEDS)}; for a board until one is fast enough, default "
-                        f"{_numbers(_BOARD_SEEDS)}")
-    parser.add_argument("--clock", type=int, metavar="HZ", help="of a board's machine, instead of the board's own")
-    parser.add_argument("--memory", type=_memory, metavar=f"{SDRAM}|BYTES",
-                        help="of a board, instead of the board's own: its SDRAM chip, or so many bytes of block memory")
-    parser.add_argument("--video", action=BooleanOptionalAction, help="of a board, instead of the board's own")
-    parser.add_argument("--lpf", type=Path, metavar="OUT", help="write pins and clocks of a board there, and no more")
-    parser.add_argument("--load", nargs="?", const=True, metavar="FILE.bit", help="program the board, by "
-                        "openFPGALoader: with what was built, or with a bitstream that was kept, and build nothing")
+        parser.add_argument(
+            f"--{parameter.replace('_', '-')}",
+            type=int,
+            metavar="N",
+            help=f"{parameter}, instead of the preset's",
+        )
+    parser.add_argument(
+        "--small",
+        action="store_true",
+        help="without the multiplexers between LUTs: smaller, and slower",
+    )
+    parser.add_argument(
+        "--seeds",
+        type=_seeds,
+        metavar="N,N,...",
+        help="of placement: for a unit all "
+        f"of them, default {_numbers(_SEEDS)}; for a board until one is fast enough, default "
+        f"{_numbers(_BOARD_SEEDS)}",
+    )
+    parser.add_argument(
+        "--clock", type=int, metavar="HZ", help="of a board's machine, instead of the board's own"
+    )
+    parser.add_argument(
+        "--memory",
+        type=_memory,
+        metavar=f"{SDRAM}|BYTES",
+        help="of a board, instead of the board's own: its SDRAM chip, or so many bytes of block memory",
+    )
+    parser.add_argument(
+        "--video", action=BooleanOptionalAction, help="of a board, instead of the board's own"
+    )
+    parser.add_argument(
+        "--lpf",
+        type=Path,
+        metavar="OUT",
+        help="write pins and clocks of a board there, and no more",
+    )
+    parser.add_argument(
+        "--load",
+        nargs="?",
+        const=True,
+        metavar="FILE.bit",
+        help="program the board, by "
+        "openFPGALoader: with what was built, or with a bitstream that was kept, and build nothing",
+    )
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the results there as well")
-    parser.add_argument("--build", type=Path, metavar="DIR", help="the tools' files; default build/fpga/NAME-PRESET")
+    parser.add_argument(
+        "--build", type=Path, metavar="DIR", help="the tools' files; default build/fpga/NAME-PRESET"
+    )
     return parser
 
 
 def _check(options: Any) -> None:
     """Refuses what does not go together; the preset is settled."""
-    if options.board is None and options.load in BOARDS:      # --load BOARD: the option takes what follows it
+    if (
+        options.board is None and options.load in BOARDS
+    ):  # --load BOARD: the option takes what follows it
         options.board, options.load = options.load, True
     given = [name for name in ("board", "unit", "verilog") if getattr(options, name) is not None]
     if len(given) != 1 and given != ["unit", "verilog"]:
-        raise CommandError("one of BOARD, --unit and --verilog is wanted"
-                     + (f", not {' and '.join(given)}" if given else ""))
+        raise CommandError(
+            "one of BOARD, --unit and --verilog is wanted"
+            + (f", not {' and '.join(given)}" if given else "")
+        )
     for what, names in (("board", BOARDS), ("unit", UNITS)):
         if getattr(options, what) not in (None, *names):
             raise CommandError(f"no {what} {getattr(options, what)}; there are {', '.join(names)}")
@@ -236,9 +323,15 @@ def _check(options: Any) -> None:
             raise CommandError("--name is for --verilog")
         check_name(options.name)
     if isinstance(options.load, str):
-        more = [name for name, value in vars(options).items() if name not in _LOAD_KEEPS and value not in (None, False)]
+        more = [
+            name
+            for name, value in vars(options).items()
+            if name not in _LOAD_KEEPS and value not in (None, False)
+        ]
         if more:
-            raise CommandError(f"--{more[0].replace('_', '-')} does not go with --load FILE.bit, which builds nothing")
+            raise CommandError(
+                f"--{more[0].replace('_', '-')} does not go with --load FILE.bit, which builds nothing"
+            )
     if options.preset is None:
         options.preset = "default" if options.board is None else BOARDS[options.board].preset
     if options.preset not in PRESETS:
@@ -247,7 +340,11 @@ def _check(options: Any) -> None:
 
 def _parameters(options: Any) -> dict[str, int]:
     """The parameters that are set."""
-    return {parameter: value for parameter in _PARAMETERS if (value := getattr(options, parameter)) is not None}
+    return {
+        parameter: value
+        for parameter in _PARAMETERS
+        if (value := getattr(options, parameter)) is not None
+    }
 
 
 def _name(options: Any) -> str:
@@ -260,8 +357,14 @@ def _measure(options: Any) -> int:
     """Measures a unit."""
     folder = options.build or Path("build", "fpga", _name(options))
     with _claimed(folder):
-        result = measure(options.unit, options.preset, options.seeds or _SEEDS, folder, small=options.small,
-                         parameters=_parameters(options))
+        result = measure(
+            options.unit,
+            options.preset,
+            options.seeds or _SEEDS,
+            folder,
+            small=options.small,
+            parameters=_parameters(options),
+        )
     print(result.text(), end="")
     if options.json is not None:
         write_file(options.json, result.json().encode())
@@ -280,7 +383,13 @@ def _build(options: Any) -> int:
         load(board.make_platform(), Path(options.load))
         print(_next_on_a_board())
         return 0
-    top = board_top(board, PRESETS[options.preset], clock=options.clock, memory=options.memory, video=options.video)
+    top = board_top(
+        board,
+        PRESETS[options.preset],
+        clock=options.clock,
+        memory=options.memory,
+        video=options.video,
+    )
     folder = options.build or Path("build", "fpga", f"{options.board}-{options.preset}")
     say = _Progress(options.board)
     seeds = options.seeds or _BOARD_SEEDS
@@ -311,33 +420,53 @@ def _next_when_met(options: Any, result: Bitstream) -> str:
 
 
 def _next_on_a_board() -> str:
-    return ("programmed    now: python -m sim.run testbench/programs/k08_fib_recursion.O3.cubin --block 12 "
-            "--arg 'buf:OUT=u32[12]' --check --engine board --port /dev/ttyUSB0")
+    return (
+        "programmed    now: python -m sim.run testbench/programs/k08_fib_recursion.O3.cubin --block 12 "
+        "--arg 'buf:OUT=u32[12]' --check --engine board --port /dev/ttyUSB0"
+    )
 
 
 def _next_when_slow(options: Any, result: Bitstream) -> str:
     """What each seed has reached, and, in a last line, which options help: a slower clock, where it is the machine's
     that is not met, or seeds that were not tried.
     """
-    reached = ", ".join(f"{timing.fmax:.1f} MHz with seed {timing.seed}" for timing in result.timings)
+    reached = ", ".join(
+        f"{timing.fmax:.1f} MHz with seed {timing.seed}" for timing in result.timings
+    )
     lines = [f"not met       {reached}; {result.wanted:g} MHz are wanted"]
-    lines += [f"              {name}: {rate:.1f} of {wanted:g} MHz"
-              for name, (rate, wanted) in result.slow_clocks(result.best).items() if rate != result.best.fmax]
+    lines += [
+        f"              {name}: {rate:.1f} of {wanted:g} MHz"
+        for name, (rate, wanted) in result.slow_clocks(result.best).items()
+        if rate != result.best.fmax
+    ]
     if options.load:
         lines.append("not loaded    the board is not programmed, as its clock is not met")
     given = _given(options)
     first = max(timing.seed for timing in result.timings) + 1
     clock = [] if options.clock is None else [f"--clock={options.clock}"]
-    seeds = _call(options.board, *given, *clock, f"--seeds={_numbers(range(first, first + len(_BOARD_SEEDS)))}")
+    seeds = _call(
+        options.board,
+        *given,
+        *clock,
+        f"--seeds={_numbers(range(first, first + len(_BOARD_SEEDS)))}",
+    )
     slower = int(result.best.fmax * (1 - _MARGIN)) * 1_000_000
-    choices = [_call(options.board, *given, f"--clock={slower}")] if result.best.fmax < result.wanted else []
+    choices = (
+        [_call(options.board, *given, f"--clock={slower}")]
+        if result.best.fmax < result.wanted
+        else []
+    )
     choices.append(f"{seeds}, which takes the netlist as it is")
     return "\n".join([*lines, f"next          {', or '.join(choices)}"])
 
 
 def _given(options: Any) -> list[str]:
     """The options of a board that were given, but its clock and its seeds."""
-    given = [f"--{name}={value}" for name in ("memory", "build") if (value := getattr(options, name)) is not None]
+    given = [
+        f"--{name}={value}"
+        for name in ("memory", "build")
+        if (value := getattr(options, name)) is not None
+    ]
     if options.preset != BOARDS[options.board].preset:
         given.append(f"--preset={options.preset}")
     if options.video is not None:
@@ -354,7 +483,10 @@ def _verilog(options: Any) -> int:
         component = UNITS[unit](params)
         head = _verilog_head(unit, params, component)
         text = verilog_of(Flat(component), folder, _Progress(unit), name)
-    write_file(options.verilog, "".join(f"// {line}".rstrip() + "\n" for line in head).encode() + text.encode())
+    write_file(
+        options.verilog,
+        "".join(f"// {line}".rstrip() + "\n" for line in head).encode() + text.encode(),
+    )
     print(f"verilog       {options.verilog}: module {name}")
     return 0
 
@@ -362,9 +494,16 @@ def _verilog(options: Any) -> int:
 def _verilog_head(unit: str, params: SmParams, component: Any) -> list[str]:
     """What the file is, and what its ports are."""
     parameters = ", ".join(f"{parameter} {value}" for parameter, value in asdict(params).items())
-    return [f"Warpstack: {unit}, written by python -m sim.fpga --verilog, with the parameters", f"  {parameters}", "",
-            "Ports: direction, name, bits, what these are. All are synchronous to the rising edge of clk; rst is the",
-            "reset, active high.", "", *port_comments(component), ""]
+    return [
+        f"Warpstack: {unit}, written by python -m sim.fpga --verilog, with the parameters",
+        f"  {parameters}",
+        "",
+        "Ports: direction, name, bits, what these are. All are synchronous to the rising edge of clk; rst is the",
+        "reset, active high.",
+        "",
+        *port_comments(component),
+        "",
+    ]
 
 
 def _run(options: Any) -> int:
@@ -381,7 +520,13 @@ def _run(options: Any) -> int:
     for path in (options.json, options.verilog, options.lpf):
         if path is not None:
             check_file(path)
-    action = _build if options.board is not None else _verilog if options.verilog is not None else _measure
+    action = (
+        _build
+        if options.board is not None
+        else _verilog
+        if options.verilog is not None
+        else _measure
+    )
     try:
         return action(options)
     except ValueError as error:

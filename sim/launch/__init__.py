@@ -35,7 +35,27 @@ from sim.launch.launch import (
 )
 from sim.launch.parameters import Argument, Buffer, Scalar, Structure
 
-__all__ = ["BANK_ALIGNMENT", "CRS_DEFAULT", "DRIVER_WORDS", "LOCAL_DEFAULT", "LOCAL_GRANULE",
-           "LOCAL_MEMORY", "LOCAL_WINDOW", "PROGRAM_BASE", "SHARED_LIMIT", "SHARED_WINDOW", "WINDOW_BYTES", "Argument",
-           "Buffer", "Launch", "Placement", "Scalar", "Structure", "bank_name", "lacking", "place", "prepare",
-           "with_trap_handler"]
+__all__ = [
+    "BANK_ALIGNMENT",
+    "CRS_DEFAULT",
+    "DRIVER_WORDS",
+    "LOCAL_DEFAULT",
+    "LOCAL_GRANULE",
+    "LOCAL_MEMORY",
+    "LOCAL_WINDOW",
+    "PROGRAM_BASE",
+    "SHARED_LIMIT",
+    "SHARED_WINDOW",
+    "WINDOW_BYTES",
+    "Argument",
+    "Buffer",
+    "Launch",
+    "Placement",
+    "Scalar",
+    "Structure",
+    "bank_name",
+    "lacking",
+    "place",
+    "prepare",
+    "with_trap_handler",
+]

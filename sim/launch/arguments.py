@@ -33,12 +33,18 @@ from sim.support.command import CommandError
 
 __all__ = ["ARGUMENT_FORMS", "TYPE_BYTES", "ArgumentError", "parse_argument", "parse_arguments"]
 
-ARGUMENT_FORMS = ("u32:V s32:V u64:V f32:V b32:V buf:NAME=u32[COUNT] buf:NAME=@FILE "
-                  "struct:u64=V,f32=V,buf:NAME=...,... bytes:@FILE")
+ARGUMENT_FORMS = (
+    "u32:V s32:V u64:V f32:V b32:V buf:NAME=u32[COUNT] buf:NAME=@FILE "
+    "struct:u64=V,f32=V,buf:NAME=...,... bytes:@FILE"
+)
 """Examples of all forms, for a command's help."""
 _FLOATS = {"f32": ("<f", np.float32), "f64": ("<d", np.float64)}
-TYPE_BYTES = {**{f"{sign}{8 * size}": size for sign in "us" for size in (1, 2, 4, 8)}, "f32": 4, "f64": 8,
-              **{f"b{8 * size}": size for size in (1, 2, 4, 8)}}
+TYPE_BYTES = {
+    **{f"{sign}{8 * size}": size for sign in "us" for size in (1, 2, 4, 8)},
+    "f32": 4,
+    "f64": 8,
+    **{f"b{8 * size}": size for size in (1, 2, 4, 8)},
+}
 """Types of numbers, and their bytes."""
 _FLOAT = re.compile(r"[-+]?([0-9]+\.?[0-9]*([eE][-+]?[0-9]+)?|\.[0-9]+|inf|nan)")
 _WHOLE = re.compile(r"-?(0[xX][0-9a-fA-F]+|[0-9]+)")
@@ -57,7 +63,9 @@ class ArgumentError(CommandError):
 
 def _size(text: str, kind: str) -> int:
     if kind not in TYPE_BYTES:
-        raise ArgumentError(f"argument {text!r}: unknown type {kind}; there are {' '.join(TYPE_BYTES)}")
+        raise ArgumentError(
+            f"argument {text!r}: unknown type {kind}; there are {' '.join(TYPE_BYTES)}"
+        )
     return TYPE_BYTES[kind]
 
 
@@ -73,7 +81,10 @@ def _number(text: str, part: str, sign: str) -> Scalar | None:
 
 
 def _whole(text: str, kind: str, number: str) -> Scalar:
-    size, value = _size(text, kind), int(number, 0 if number.lstrip("-")[:2] in ("0x", "0X") else 10)
+    size, value = (
+        _size(text, kind),
+        int(number, 0 if number.lstrip("-")[:2] in ("0x", "0X") else 10),
+    )
     lowest, steps = (-1 << 8 * size - 1 if kind[0] == "s" else 0), 1 << 8 * size
     if not lowest <= value < lowest + steps:
         raise ArgumentError(f"argument {text!r}: {kind} holds {lowest} to {lowest + steps - 1}")
@@ -91,7 +102,9 @@ def _float(text: str, kind: str, number: str) -> Scalar:
 def _zeros(text: str, name: str, kind: str, count: str) -> Buffer:
     length = _size(text, kind) * int(count)
     if not 0 < length <= _MOST_BYTES:
-        raise ArgumentError(f"argument {text!r}: a buffer has 1 to {_MOST_BYTES} bytes, not {length}")
+        raise ArgumentError(
+            f"argument {text!r}: a buffer has 1 to {_MOST_BYTES} bytes, not {length}"
+        )
     return Buffer(name, bytes(length), kind)
 
 
@@ -149,8 +162,10 @@ def _item(text: str, part: str) -> _Item:
     if (number := _number(text, part, "=")) is not None:
         content = (number.value & (1 << 8 * number.size) - 1).to_bytes(number.size, "little")
         return _Item(content, number.size)
-    raise ArgumentError(f"argument {text!r}: {part!r} is neither TYPE=NUMBER nor buf:NAME=TYPE[COUNT] nor "
-                        "buf:NAME=@FILE nor struct(ITEM,...)")
+    raise ArgumentError(
+        f"argument {text!r}: {part!r} is neither TYPE=NUMBER nor buf:NAME=TYPE[COUNT] nor "
+        "buf:NAME=@FILE nor struct(ITEM,...)"
+    )
 
 
 def _laid_out(text: str, items: str) -> _Item:
@@ -175,8 +190,10 @@ def parse_argument(text: str) -> Argument:
         return Structure(whole.content, whole.buffers)
     argument = _number(text, text, ":") or _buffer(text, text)
     if argument is None:
-        raise ArgumentError(f"argument {text!r} is neither TYPE:NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=@FILE nor "
-                            "struct:ITEM,... nor bytes:@FILE")
+        raise ArgumentError(
+            f"argument {text!r} is neither TYPE:NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=@FILE nor "
+            "struct:ITEM,... nor bytes:@FILE"
+        )
     return argument
 
 

@@ -22,11 +22,15 @@ def most_threads(kernel: Kernel, params: SmParams) -> int:
     """The most threads that a block of the kernel can have on a machine: whole warps, as many as there are slots and
     registers for, but no more than the kernel's launch bounds allow."""
     warps = min(params.warps, params.registers // _rows(kernel))
-    bounds = [prod(sizes) for sizes in (kernel.bounds.most, kernel.bounds.exact) if sizes is not None]
+    bounds = [
+        prod(sizes) for sizes in (kernel.bounds.most, kernel.bounds.exact) if sizes is not None
+    ]
     return min(MOST_THREADS, warps * WARP_THREADS, *bounds)
 
 
-def blocks_at_a_time(kernel: Kernel, params: SmParams, threads: int, dynamic_shared: int = 0) -> int:
+def blocks_at_a_time(
+    kernel: Kernel, params: SmParams, threads: int, dynamic_shared: int = 0
+) -> int:
     """How many blocks of so many threads the machine holds at a time: as many as there are warps, registers and shared
     memory for."""
     warps = -(-threads // WARP_THREADS)

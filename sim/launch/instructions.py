@@ -17,24 +17,41 @@ def check_instructions(module: Module, kernel: Kernel, name: str, params: SmPara
     """Refuses a kernel that may come to what is no instruction of the machine called ``name``, or that uses a texture:
     ProgramError with kernel, function and address.
     """
-    textures = {patch.offset: patch.symbol for patch in module.code.patches if patch.kind is PatchKind.TEXTURE}
+    textures = {
+        patch.offset: patch.symbol
+        for patch in module.code.patches
+        if patch.kind is PatchKind.TEXTURE
+    }
     used: tuple[int, int] | None = None
     for pc, word in reached(module, kernel):
-        if encoding_error(word, RZ, params.floats, params.doubles) is WarpError.ILLEGAL_INSTR_ENCODING:
+        if (
+            encoding_error(word, RZ, params.floats, params.doubles)
+            is WarpError.ILLEGAL_INSTR_ENCODING
+        ):
             form = find(word)
-            lack = None if form is None else lacks(form, form.values(word), params.floats, params.doubles)
+            lack = (
+                None
+                if form is None
+                else lacks(form, form.values(word), params.floats, params.doubles)
+            )
             why = "" if lack is None else f": {lack.why.replace('the machine', f'preset {name}')}"
-            raise ProgramError(f"{_place(module, kernel, pc)}: this machine has no instruction "
-                               f"{refused_text(word, pc)}{why}")
+            raise ProgramError(
+                f"{_place(module, kernel, pc)}: this machine has no instruction "
+                f"{refused_text(word, pc)}{why}"
+            )
         if used is None and pc in textures:
             used = pc, word
     if used is not None:
         pc, word = used
-        raise ProgramError(f"{_place(module, kernel, pc)}: {spell(word, pc)} uses the texture {textures[pc]}: there "
-                           "are no textures")
+        raise ProgramError(
+            f"{_place(module, kernel, pc)}: {spell(word, pc)} uses the texture {textures[pc]}: there "
+            "are no textures"
+        )
     if kernel.textures:
-        raise ProgramError(f"{module.name}: kernel {kernel.name} uses the texture {kernel.textures[0]}: there are no "
-                           "textures")
+        raise ProgramError(
+            f"{module.name}: kernel {kernel.name} uses the texture {kernel.textures[0]}: there are no "
+            "textures"
+        )
 
 
 def _place(module: Module, kernel: Kernel, pc: int) -> str:

@@ -53,10 +53,23 @@ HANDLER_GAP = 256
 end shall fault, and not trap (ours)."""
 SHARED_LIMIT = 48 << 10
 """The most shared memory of a CTA, in bytes, on sm_50."""
-DRIVER_WORDS: Mapping[str, int] = MappingProxyType({
-    "SHARED_BASE": 0x0, "LOCAL_BASE": 0x4, "BLOCK_X": 0x8, "BLOCK_Y": 0xC, "BLOCK_Z": 0x10, "GRID_X": 0x14,
-    "GRID_Y": 0x18, "GRID_Z": 0x1C, "STACK_TOP": 0x20, "GRID_NUMBER": 0x28, "CONSTANTS_LOW": 0xD0,
-    "CONSTANTS_HIGH": 0xD4, "DYNAMIC_SHARED": 0xFC})
+DRIVER_WORDS: Mapping[str, int] = MappingProxyType(
+    {
+        "SHARED_BASE": 0x0,
+        "LOCAL_BASE": 0x4,
+        "BLOCK_X": 0x8,
+        "BLOCK_Y": 0xC,
+        "BLOCK_Z": 0x10,
+        "GRID_X": 0x14,
+        "GRID_Y": 0x18,
+        "GRID_Z": 0x1C,
+        "STACK_TOP": 0x20,
+        "GRID_NUMBER": 0x28,
+        "CONSTANTS_LOW": 0xD0,
+        "CONSTANTS_HIGH": 0xD4,
+        "DYNAMIC_SHARED": 0xFC,
+    }
+)
 """Offsets in constant bank 0 of what compiled code expects the driver to have written there."""
 
 
@@ -138,8 +151,12 @@ def bank_name(number: int) -> str:
     return f"constant bank {number}"
 
 
-def _patched(name: str, data: Data, addresses: Mapping[str, int],
-             constants: Mapping[str, int] = MappingProxyType({})) -> bytes:
+def _patched(
+    name: str,
+    data: Data,
+    addresses: Mapping[str, int],
+    constants: Mapping[str, int] = MappingProxyType({}),
+) -> bytes:
     """The data with its patches filled in. ``constants`` are the generic addresses of constants."""
     content = bytearray(data.content)
     for patch in data.patches:
@@ -153,7 +170,9 @@ def _patched(name: str, data: Data, addresses: Mapping[str, int],
         place = slice(patch.offset, patch.offset + size)
         match patch.kind:
             case PatchKind.BYTE | PatchKind.WORD | PatchKind.DOUBLE_WORD:
-                content[place] = (value >> patch.shift & (1 << 8 * size) - 1).to_bytes(size, "little")
+                content[place] = (value >> patch.shift & (1 << 8 * size) - 1).to_bytes(
+                    size, "little"
+                )
             case PatchKind.CONSTANT_OFFSET:
                 content[place] = _with_constant_offset(name, bytes(content[place]), value)
             case PatchKind.IMMEDIATE_LOW | PatchKind.IMMEDIATE_HIGH:
@@ -168,22 +187,41 @@ def _with_constant_offset(name: str, place: bytes, value: int) -> bytes:
     word = int.from_bytes(place, "little")
     form = find(word)
     if form is None or "offset" not in form.fields or "bank" not in form.fields:
-        raise ProgramError(f"{name}: a constant's address belongs into {word:#018x}, which has none")
+        raise ProgramError(
+            f"{name}: a constant's address belongs into {word:#018x}, which has none"
+        )
     field = form.fields["offset"]
     return field.put(word, field.get(word) + value).to_bytes(8, "little")
 
 
-def _driver_words(grid: tuple[int, int, int], block: tuple[int, int, int], local: int, dynamic: int,
-                  base: int, constants: int) -> bytes:
+def _driver_words(
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    local: int,
+    dynamic: int,
+    base: int,
+    constants: int,
+) -> bytes:
     """Constant bank 0 below the parameters. ``constants`` is the address of SHARED_BANK, 0 where there is none."""
     bank = bytearray(base)
-    words = {"SHARED_BASE": SHARED_WINDOW, "LOCAL_BASE": LOCAL_WINDOW, "BLOCK_X": block[0], "BLOCK_Y": block[1],
-             "BLOCK_Z": block[2], "GRID_X": grid[0], "GRID_Y": grid[1], "GRID_Z": grid[2], "STACK_TOP": local,
-             "GRID_NUMBER": 1, "CONSTANTS_LOW": constants & 0xFFFF_FFFF, "CONSTANTS_HIGH": constants >> 32,
-             "DYNAMIC_SHARED": dynamic}
+    words = {
+        "SHARED_BASE": SHARED_WINDOW,
+        "LOCAL_BASE": LOCAL_WINDOW,
+        "BLOCK_X": block[0],
+        "BLOCK_Y": block[1],
+        "BLOCK_Z": block[2],
+        "GRID_X": grid[0],
+        "GRID_Y": grid[1],
+        "GRID_Z": grid[2],
+        "STACK_TOP": local,
+        "GRID_NUMBER": 1,
+        "CONSTANTS_LOW": constants & 0xFFFF_FFFF,
+        "CONSTANTS_HIGH": constants >> 32,
+        "DYNAMIC_SHARED": dynamic,
+    }
     for name, value in words.items():
         offset = DRIVER_WORDS[name]
-        bank[offset:offset + 4] = value.to_bytes(4, "little")
+        bank[offset : offset + 4] = value.to_bytes(4, "little")
     return bytes(bank)
 
 
@@ -212,27 +250,63 @@ class Placement:
         """Frees what the module occupies."""
         self.memory.free_all(self.regions)
 
-    def launch(self, kernel: Kernel, parameters: bytes, *, grid: tuple[int, int, int] = (1, 1, 1),
-               block: tuple[int, int, int] = (32, 1, 1), local: int | None = None, crs: int | None = None,
-               dynamic_shared: int = 0, buffers: Mapping[str, tuple[int, int]] = MappingProxyType({}),
-               types: Mapping[str, str] = MappingProxyType({})) -> Launch:
+    def launch(
+        self,
+        kernel: Kernel,
+        parameters: bytes,
+        *,
+        grid: tuple[int, int, int] = (1, 1, 1),
+        block: tuple[int, int, int] = (32, 1, 1),
+        local: int | None = None,
+        crs: int | None = None,
+        dynamic_shared: int = 0,
+        buffers: Mapping[str, tuple[int, int]] = MappingProxyType({}),
+        types: Mapping[str, str] = MappingProxyType({}),
+    ) -> Launch:
         """The launch of one grid. ``parameters`` is the kernel's parameter block.
 
         ``local`` (bytes a thread) and ``crs`` (bytes a warp) default to the larger of what the binary asks for and
         LOCAL_DEFAULT, CRS_DEFAULT. Raises ProgramError for sizes that can't be.
         """
         local, crs, shared = _sizes(self.module, kernel, grid, block, local, crs, dynamic_shared)
-        words = _driver_words(grid, block, local, dynamic_shared, kernel.parameter_base,
-                              self.bank_addresses.get(SHARED_BANK, 0))
+        words = _driver_words(
+            grid,
+            block,
+            local,
+            dynamic_shared,
+            kernel.parameter_base,
+            self.bank_addresses.get(SHARED_BANK, 0),
+        )
         banks = {0: _whole_bank(words + parameters), **self.banks, **self.kernel_banks[kernel.name]}
-        return Launch(kernel, self.memory, self.program_base, len(self.module.code.content), kernel.entry, grid, block,
-                      MappingProxyType(banks), kernel.registers, kernel.barriers, round_up(shared, SHARED_GRANULE),
-                      local, crs, MappingProxyType(dict(buffers)), bank_addresses=self.bank_addresses,
-                      output=self.output, buffer_types=MappingProxyType(dict(types)))
+        return Launch(
+            kernel,
+            self.memory,
+            self.program_base,
+            len(self.module.code.content),
+            kernel.entry,
+            grid,
+            block,
+            MappingProxyType(banks),
+            kernel.registers,
+            kernel.barriers,
+            round_up(shared, SHARED_GRANULE),
+            local,
+            crs,
+            MappingProxyType(dict(buffers)),
+            bank_addresses=self.bank_addresses,
+            output=self.output,
+            buffer_types=MappingProxyType(dict(types)),
+        )
 
 
-def place(module: Module, memory: Memory, *, program_base: int | None = None, output: int | None = None,
-          heap: int | None = None) -> Placement:
+def place(
+    module: Module,
+    memory: Memory,
+    *,
+    program_base: int | None = None,
+    output: int | None = None,
+    heap: int | None = None,
+) -> Placement:
     """Places a module: its code at ``program_base`` or wherever there is room, its variables, the constant bank that
     all its kernels share, and what its kernels print to and allocate from (``output`` and ``heap`` bytes; by default
     as many as CUDA has). Raises ProgramError when a symbol is not defined, OutOfMemoryError where there is no room;
@@ -247,8 +321,9 @@ def place(module: Module, memory: Memory, *, program_base: int | None = None, ou
     return replace(placed, regions=memory.new_bases(taken))
 
 
-def _place(module: Module, memory: Memory, program_base: int | None, output: int | None,
-           heap: int | None) -> Placement:
+def _place(
+    module: Module, memory: Memory, program_base: int | None, output: int | None, heap: int | None
+) -> Placement:
     """Places a module as :func:`place` does; which regions it occupies is not said."""
     region = memory.free_name
     code_bytes = max(len(module.code.content), 1)
@@ -257,14 +332,20 @@ def _place(module: Module, memory: Memory, program_base: int | None, output: int
     else:
         memory.map("program", program_base, code_bytes)
     memory.mark_constant(program_base)
-    data_base = memory.allocate(region("globals"), len(module.data.content), max(module.data.alignment, 256))
+    data_base = memory.allocate(
+        region("globals"), len(module.data.content), max(module.data.alignment, 256)
+    )
     addresses = dict(module.code.symbols)
     addresses |= {name: data_base + offset for name, offset in module.data.symbols.items()}
-    for bank in (*module.constants.values(), *(bank for kernel in module.kernels.values()
-                                               for bank in kernel.constants.values())):
+    for bank in (
+        *module.constants.values(),
+        *(bank for kernel in module.kernels.values() for bank in kernel.constants.values()),
+    ):
         addresses |= bank.symbols
-    variables = {name: (data_base + offset, _size_of(module.data, name))
-                 for name, offset in module.data.symbols.items()}
+    variables = {
+        name: (data_base + offset, _size_of(module.data, name))
+        for name, offset in module.data.symbols.items()
+    }
     bank_addresses: dict[int, int] = {}
     constants: dict[str, int] = {}
     if (shared_bank := module.constants.get(SHARED_BANK)) is not None:
@@ -273,20 +354,38 @@ def _place(module: Module, memory: Memory, program_base: int | None, output: int
         memory.mark_constant(base)
         bank_addresses = {SHARED_BANK: base}
         constants = {name: base + offset for name, offset in shared_bank.symbols.items()}
-        variables |= {name: (address, _size_of(shared_bank, name)) for name, address in constants.items()}
+        variables |= {
+            name: (address, _size_of(shared_bank, name)) for name, address in constants.items()
+        }
     memory.write(program_base, _patched(module.name, module.code, addresses, constants))
     memory.write(data_base, _patched(module.name, module.data, addresses, constants))
-    banks = {bank: _whole_bank(_patched(module.name, data, addresses, constants))
-             for bank, data in module.constants.items()}
+    banks = {
+        bank: _whole_bank(_patched(module.name, data, addresses, constants))
+        for bank, data in module.constants.items()
+    }
     kernel_banks = {
-        kernel.name: {bank: _whole_bank(_patched(module.name, data, addresses, constants))
-                      for bank, data in kernel.constants.items()}
-        for kernel in module.kernels.values()}
+        kernel.name: {
+            bank: _whole_bank(_patched(module.name, data, addresses, constants))
+            for bank, data in kernel.constants.items()
+        }
+        for kernel in module.kernels.values()
+    }
     for bank, base in bank_addresses.items():
         memory.write(base, banks[bank])
-    output_variable = allot(memory, {name: addresses[name] for name in module.data.symbols}, output, heap, region)
-    return Placement(module, memory, program_base, variables, banks, kernel_banks, MappingProxyType(bank_addresses),
-                     output_variable, ())
+    output_variable = allot(
+        memory, {name: addresses[name] for name in module.data.symbols}, output, heap, region
+    )
+    return Placement(
+        module,
+        memory,
+        program_base,
+        variables,
+        banks,
+        kernel_banks,
+        MappingProxyType(bank_addresses),
+        output_variable,
+        (),
+    )
 
 
 def _size_of(data: Data, name: str) -> int:
@@ -294,7 +393,13 @@ def _size_of(data: Data, name: str) -> int:
     if name in data.sizes:
         return data.sizes[name]
     start = data.symbols[name]
-    return min((offset for offset in data.symbols.values() if offset > start), default=len(data.content)) - start
+    return (
+        min(
+            (offset for offset in data.symbols.values() if offset > start),
+            default=len(data.content),
+        )
+        - start
+    )
 
 
 def _whole_bank(content: bytes) -> bytes:
@@ -302,38 +407,66 @@ def _whole_bank(content: bytes) -> bytes:
     return content.ljust(round_up(len(content), BANK_GRANULE), b"\0")
 
 
-def _check_dimensions(module: Module, kernel: Kernel, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
+def _check_dimensions(
+    module: Module, kernel: Kernel, grid: tuple[int, int, int], block: tuple[int, int, int]
+) -> None:
     """Refuses what a driver does not launch: ProgramError."""
     if min(*grid, *block) < 1:
-        raise ProgramError(f"{module.name}: grid {grid} and block {block} must be at least 1 in every dimension")
+        raise ProgramError(
+            f"{module.name}: grid {grid} and block {block} must be at least 1 in every dimension"
+        )
     for what, sizes, limits in (("grid", grid, GRID_LIMITS), ("block", block, BLOCK_LIMITS)):
         for dimension, size, limit in zip("xyz", sizes, limits, strict=True):
             if size > limit:
-                raise ProgramError(f"{module.name}: a {what} of {size} in {dimension}; there can be {limit}")
+                raise ProgramError(
+                    f"{module.name}: a {what} of {size} in {dimension}; there can be {limit}"
+                )
     if prod(block) > BLOCK_THREADS:
-        raise ProgramError(f"{module.name}: a block of {prod(block)} threads; there can be {BLOCK_THREADS}")
+        raise ProgramError(
+            f"{module.name}: a block of {prod(block)} threads; there can be {BLOCK_THREADS}"
+        )
     if (why := kernel.bounds.refusal(block)) is not None:
         raise ProgramError(f"{module.name}: kernel {kernel.name} {why}")
 
 
-def _sizes(module: Module, kernel: Kernel, grid: tuple[int, int, int], block: tuple[int, int, int], local: int | None,
-           crs: int | None, dynamic_shared: int) -> tuple[int, int, int]:
+def _sizes(
+    module: Module,
+    kernel: Kernel,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    local: int | None,
+    crs: int | None,
+    dynamic_shared: int,
+) -> tuple[int, int, int]:
     """Bytes of local memory a thread, of stack a warp, of shared memory a CTA; ProgramError for what can't be."""
     _check_dimensions(module, kernel, grid, block)
     local = round_up(max(kernel.local, LOCAL_DEFAULT) if local is None else local, LOCAL_GRANULE)
     crs = round_up(max(kernel.crs, CRS_DEFAULT) if crs is None else crs, CRS_GRANULE)
     shared = kernel.shared + dynamic_shared
-    for what, size, limit in (("call/return stack", crs, CRS_LIMIT), ("local memory", local, WINDOW_BYTES),
-                              ("shared memory", shared, SHARED_LIMIT)):
+    for what, size, limit in (
+        ("call/return stack", crs, CRS_LIMIT),
+        ("local memory", local, WINDOW_BYTES),
+        ("shared memory", shared, SHARED_LIMIT),
+    ):
         if size > limit:
             raise ProgramError(f"{module.name}: {size} bytes of {what}; there can be {limit}")
     return local, crs, shared
 
 
-def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | None = None,
-            grid: tuple[int, int, int] = (1, 1, 1), block: tuple[int, int, int] = (32, 1, 1), local: int | None = None,
-            crs: int | None = None, dynamic_shared: int = 0, memory: Memory | None = None, output: int | None = None,
-            heap: int | None = None) -> Launch:
+def prepare(
+    module: Module,
+    arguments: Iterable[Argument] = (),
+    *,
+    entry: str | None = None,
+    grid: tuple[int, int, int] = (1, 1, 1),
+    block: tuple[int, int, int] = (32, 1, 1),
+    local: int | None = None,
+    crs: int | None = None,
+    dynamic_shared: int = 0,
+    memory: Memory | None = None,
+    output: int | None = None,
+    heap: int | None = None,
+) -> Launch:
     """Places ``module`` and the arguments' buffers in a fresh memory, or in an empty one that is given, and makes the
     launch of one grid; sizes as in :meth:`Placement.launch` and :func:`place`. Raises ProgramError when the program or
     the arguments do not fit.
@@ -345,12 +478,27 @@ def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | 
     kernel = placed.module.kernel(entry)
     arguments = list(arguments)
     found = place_buffers(arguments, memory, module.name)
-    buffers = {name: (memory.regions[name][0], len(buffer.content)) for name, buffer in found.items()}
+    buffers = {
+        name: (memory.regions[name][0], len(buffer.content)) for name, buffer in found.items()
+    }
     types = {name: buffer.type for name, buffer in found.items() if buffer.type is not None}
-    parameters = parameter_block(arguments, kernel.parameters, {name: base for name, (base, _) in buffers.items()},
-                                 f"{module.name}: kernel {kernel.name}")
-    return placed.launch(kernel, parameters, grid=grid, block=block, local=local, crs=crs,
-                         dynamic_shared=dynamic_shared, buffers=buffers, types=types)
+    parameters = parameter_block(
+        arguments,
+        kernel.parameters,
+        {name: base for name, (base, _) in buffers.items()},
+        f"{module.name}: kernel {kernel.name}",
+    )
+    return placed.launch(
+        kernel,
+        parameters,
+        grid=grid,
+        block=block,
+        local=local,
+        crs=crs,
+        dynamic_shared=dynamic_shared,
+        buffers=buffers,
+        types=types,
+    )
 
 
 def lacking(launch: Launch, params: SmParams) -> tuple[str, int] | None:
@@ -360,8 +508,11 @@ def lacking(launch: Launch, params: SmParams) -> tuple[str, int] | None:
     if launch.warps > params.warps:
         return f"a block of {launch.threads} threads needs {launch.warps} warps", params.warps
     if rows > params.registers:
-        return (f"a block of {launch.warps} warps with {launch.registers} registers a thread needs {rows} warp "
-                "registers", params.registers)
+        return (
+            f"a block of {launch.warps} warps with {launch.registers} registers a thread needs {rows} warp "
+            "registers",
+            params.registers,
+        )
     if shared > params.shared_bytes:
         return f"a block needs {shared} bytes of shared memory", params.shared_bytes
     return None
@@ -376,10 +527,16 @@ def with_trap_handler(launch: Launch, handler: Module, entry: str | None = None)
     """
     kernel = handler.kernel(entry)
     if handler.constants or kernel.constants or handler.data.content or kernel.parameters:
-        raise ProgramError(f"{handler.name}: a trap handler has no constants, variables or parameters")
+        raise ProgramError(
+            f"{handler.name}: a trap handler has no constants, variables or parameters"
+        )
     offset = round_up(launch.program_size + HANDLER_GAP, HANDLER_GAP)
     symbols = {name: offset + pc for name, pc in handler.code.symbols.items()}
     content = _patched(handler.name, handler.code, symbols)
     launch.memory.map("trap handler", launch.program_base + offset, len(content))
     launch.memory.write(launch.program_base + offset, content)
-    return replace(launch, trap_handler=offset + kernel.entry, registers=max(launch.registers, kernel.registers))
+    return replace(
+        launch,
+        trap_handler=offset + kernel.entry,
+        registers=max(launch.registers, kernel.registers),
+    )

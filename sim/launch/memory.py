@@ -49,7 +49,9 @@ class Memory:
         constant: Names of the ranges that launches only read: programs, constant banks, descriptors.
     """
 
-    def __init__(self, heap: int = 0x2_0000_0000, gap: int = PAGE_BYTES, limit: int = 1 << ADDRESS_BITS) -> None:
+    def __init__(
+        self, heap: int = 0x2_0000_0000, gap: int = PAGE_BYTES, limit: int = 1 << ADDRESS_BITS
+    ) -> None:
         self.regions: dict[str, tuple[int, int]] = {}
         self.constant: set[str] = set()
         self.version = 0
@@ -80,10 +82,14 @@ class Memory:
         width.
         """
         if not 0 <= base < base + size <= 1 << ADDRESS_BITS:
-            raise ValueError(f"{name}: {size} bytes at {base:#x} do not fit in {ADDRESS_BITS}-bit addresses")
+            raise ValueError(
+                f"{name}: {size} bytes at {base:#x} do not fit in {ADDRESS_BITS}-bit addresses"
+            )
         first, end = base - base % LINE_BYTES, base + size + -(base + size) % LINE_BYTES
         at = bisect_right(self._starts, first)
-        if (at and self._ends[at - 1] > first) or (at < len(self._starts) and self._starts[at] < end):
+        if (at and self._ends[at - 1] > first) or (
+            at < len(self._starts) and self._starts[at] < end
+        ):
             raise ValueError(f"{name}: some of {size} bytes at {base:#x} are mapped already")
         if name in self.regions:
             raise ValueError(f"{name} is mapped already")
@@ -102,8 +108,11 @@ class Memory:
             base = round_up(start, alignment)
             if base + size + self._gap <= end:
                 self.map(name, base, size)
-                self._holes[number:number + 1] = [
-                    hole for hole in ((start, base), (base + size + self._gap, end)) if hole[0] < hole[1]]
+                self._holes[number : number + 1] = [
+                    hole
+                    for hole in ((start, base), (base + size + self._gap, end))
+                    if hole[0] < hole[1]
+                ]
                 return base
         base = round_up(self._heap, alignment)
         if base + size > self._limit:
@@ -117,7 +126,13 @@ class Memory:
     def room(self, alignment: int = 256) -> int:
         """The most bytes that one range with that alignment can have."""
         holes = [(start, end - self._gap) for start, end in self._holes]
-        return max(0, *(end - round_up(start, alignment) for start, end in [*holes, (self._heap, self._limit)]))
+        return max(
+            0,
+            *(
+                end - round_up(start, alignment)
+                for start, end in [*holes, (self._heap, self._limit)]
+            ),
+        )
 
     def free_name(self, name: str) -> str:
         """The name, or where a range has it already, the name with a number behind it that none has."""
@@ -178,7 +193,10 @@ class Memory:
             page = self._pages.get(number)
             if page is None:
                 continue
-            start, stop = max(first - (number << _PAGE_BITS), 0), min(end - (number << _PAGE_BITS), PAGE_BYTES)
+            start, stop = (
+                max(first - (number << _PAGE_BITS), 0),
+                min(end - (number << _PAGE_BITS), PAGE_BYTES),
+            )
             if stop - start == PAGE_BYTES:
                 del self._pages[number]
             else:
@@ -235,7 +253,7 @@ class Memory:
             inside = address & PAGE_BYTES - 1
             step = min(size, PAGE_BYTES - inside)
             page = self._pages.get(address >> _PAGE_BITS)
-            result += page[inside:inside + step] if page is not None else bytes(step)
+            result += page[inside : inside + step] if page is not None else bytes(step)
             address += step
             size -= step
         return bytes(result)
@@ -248,15 +266,17 @@ class Memory:
             inside = address + done & PAGE_BYTES - 1
             step = min(len(content) - done, PAGE_BYTES - inside)
             page = self._pages.setdefault(address + done >> _PAGE_BITS, bytearray(PAGE_BYTES))
-            page[inside:inside + step] = content[done:done + step]
+            page[inside : inside + step] = content[done : done + step]
             done += step
 
     def write_line(self, address: int, content: bytes, mask: int) -> None:
         """Writes those bytes of a line that a mask has, bit n for byte n."""
         if mask != _WHOLE_LINE:
             old = self.read(address, LINE_BYTES)
-            content = bytes(new if mask >> at & 1 else byte
-                            for at, (new, byte) in enumerate(zip(content, old, strict=True)))
+            content = bytes(
+                new if mask >> at & 1 else byte
+                for at, (new, byte) in enumerate(zip(content, old, strict=True))
+            )
         self.write(address, content)
 
     def read_number(self, address: int, size: int) -> int:
@@ -307,13 +327,13 @@ class SharedMemory(Memory):
         """``size`` bytes from ``address``; MemoryFaultError where nothing is mapped."""
         self._check(address, size)
         at = address - self.first
-        return self._bytes[at:at + size]
+        return self._bytes[at : at + size]
 
     def write(self, address: int, content: bytes | bytearray | memoryview) -> None:
         """Writes ``content`` at ``address``; MemoryFaultError, and nothing written, where nothing is mapped."""
         self._check(address, len(content))
         at = address - self.first
-        self._bytes[at:at + len(content)] = bytes(content)
+        self._bytes[at : at + len(content)] = bytes(content)
 
     def copy(self) -> Memory:
         """A memory of this process alone with the same content."""

@@ -6,8 +6,16 @@ from dataclasses import dataclass
 from sim.launch.memory import Memory
 from sim.toolchain.module import Parameter, ProgramError
 
-__all__ = ["ADDRESS_BYTES", "Argument", "Buffer", "Scalar", "Structure", "argument_bytes", "parameter_block",
-           "place_buffers"]
+__all__ = [
+    "ADDRESS_BYTES",
+    "Argument",
+    "Buffer",
+    "Scalar",
+    "Structure",
+    "argument_bytes",
+    "parameter_block",
+    "place_buffers",
+]
 
 ADDRESS_BYTES = 8
 """Bytes of a buffer's address."""
@@ -73,12 +81,18 @@ def argument_bytes(argument: Argument, addresses: Mapping[str, int]) -> bytes:
         case Structure(content, buffers):
             block = bytearray(content)
             for place, buffer in buffers:
-                block[place:place + ADDRESS_BYTES] = addresses[buffer.name].to_bytes(ADDRESS_BYTES, "little")
+                block[place : place + ADDRESS_BYTES] = addresses[buffer.name].to_bytes(
+                    ADDRESS_BYTES, "little"
+                )
             return bytes(block)
 
 
-def parameter_block(arguments: list[Argument], parameters: Iterable[Parameter], addresses: Mapping[str, int],
-                    kernel: str) -> bytes:
+def parameter_block(
+    arguments: list[Argument],
+    parameters: Iterable[Parameter],
+    addresses: Mapping[str, int],
+    kernel: str,
+) -> bytes:
     """The parameters of a kernel; ProgramError, which begins with what ``kernel`` calls it, where the arguments are
     others in number, size or type.
     """
@@ -86,16 +100,20 @@ def parameter_block(arguments: list[Argument], parameters: Iterable[Parameter], 
     if len(arguments) != len(ordered):
         sizes = [str(parameter.size) for parameter in ordered]
         told = f" ({', '.join(sizes)} byte{'s' * (sizes != ['1'])})" if sizes else ""
-        raise ProgramError(f"{kernel} takes {len(ordered)} argument{'s' * (len(ordered) != 1)}{told}, "
-                           f"not {len(arguments)}")
+        raise ProgramError(
+            f"{kernel} takes {len(ordered)} argument{'s' * (len(ordered) != 1)}{told}, "
+            f"not {len(arguments)}"
+        )
     block = bytearray(max((parameter.offset + parameter.size for parameter in ordered), default=0))
     for number, (parameter, argument) in enumerate(zip(ordered, arguments, strict=True)):
         content = argument_bytes(argument, addresses)
         if len(content) != parameter.size:
-            raise ProgramError(f"{kernel}, argument {number}: expected {parameter.size} bytes, got {len(content)}")
+            raise ProgramError(
+                f"{kernel}, argument {number}: expected {parameter.size} bytes, got {len(content)}"
+            )
         if (why := _other_type(parameter.type, argument)) is not None:
             raise ProgramError(f"{kernel}, argument {number}: {why}")
-        block[parameter.offset:parameter.offset + parameter.size] = content
+        block[parameter.offset : parameter.offset + parameter.size] = content
     return bytes(block)
 
 
@@ -110,7 +128,13 @@ def _other_type(expected: str | None, argument: Argument) -> str | None:
             found, named = "u64", "the address of a buffer"
         case _:
             return None
-    if expected is None or "b" in (expected[0], found[0]) or (expected[0] == "f") == (found[0] == "f"):
+    if (
+        expected is None
+        or "b" in (expected[0], found[0])
+        or (expected[0] == "f") == (found[0] == "f")
+    ):
         return None
-    bits = "" if isinstance(argument, Buffer) else f" (bits of any type: b{8 * argument.size}:0x...)"
+    bits = (
+        "" if isinstance(argument, Buffer) else f" (bits of any type: b{8 * argument.size}:0x...)"
+    )
     return f"expected {expected}, got {named}{bits}"

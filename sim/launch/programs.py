@@ -9,8 +9,11 @@ from sim.toolchain.module import Module, ProgramError
 __all__ = ["SUFFIXES", "read_program"]
 
 _READERS: Mapping[str, tuple[str, str]] = {
-    ".cubin": ("sim.toolchain.cubin", "read_cubin"), ".ptx": ("sim.toolchain.from_ptx", "read_ptx_program"),
-    ".sass": ("sim.toolchain.assembler", "read_sass"), ".cu": ("sim.toolchain.from_cuda", "read_cuda_program")}
+    ".cubin": ("sim.toolchain.cubin", "read_cubin"),
+    ".ptx": ("sim.toolchain.from_ptx", "read_ptx_program"),
+    ".sass": ("sim.toolchain.assembler", "read_sass"),
+    ".cu": ("sim.toolchain.from_cuda", "read_cuda_program"),
+}
 """Module and function of each reader: a binary does without the assembler, and that without the compiler."""
 
 SUFFIXES = tuple(_READERS)
@@ -22,7 +25,9 @@ def read_program(path: str) -> Module:
     suffix = Path(path).suffix
     if suffix not in _READERS:
         *most, last = SUFFIXES
-        raise ProgramError(f"{path}: a program is a file with the suffix {', '.join(most)} or {last}")
+        raise ProgramError(
+            f"{path}: a program is a file with the suffix {', '.join(most)} or {last}"
+        )
     module, function = _READERS[suffix]
     reader: Callable[[str], Module] = getattr(import_module(module), function)
     return reader(path)

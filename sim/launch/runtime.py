@@ -5,8 +5,15 @@ from collections.abc import Callable, Mapping
 from sim.launch.memory import Memory
 from sim.toolchain.runtime import HEAP, OUTPUT
 
-__all__ = ["HEAP_DEFAULT", "HEAP_MEMORY", "OUTPUT_DEFAULT", "OUTPUT_MEMORY", "allot", "empty_output",
-           "output_range"]
+__all__ = [
+    "HEAP_DEFAULT",
+    "HEAP_MEMORY",
+    "OUTPUT_DEFAULT",
+    "OUTPUT_MEMORY",
+    "allot",
+    "empty_output",
+    "output_range",
+]
 
 OUTPUT_MEMORY, HEAP_MEMORY = "kernel output", "kernel heap"
 """Names of the regions."""
@@ -14,14 +21,21 @@ OUTPUT_DEFAULT, HEAP_DEFAULT = 1 << 20, 8 << 20
 """Bytes of both, as CUDA has them."""
 
 
-def allot(memory: Memory, variables: Mapping[str, int], output: int | None, heap: int | None,
-          region: Callable[[str], str] = str) -> int | None:
+def allot(
+    memory: Memory,
+    variables: Mapping[str, int],
+    output: int | None,
+    heap: int | None,
+    region: Callable[[str], str] = str,
+) -> int | None:
     """Allocates output and heap, so many bytes or the defaults, if the program has the runtime's ``variables``, and
     writes there where they are. ``region`` makes the names of their regions. The address of the output's variable; None
     without it.
     """
-    for name, name_of_region, size in ((OUTPUT, OUTPUT_MEMORY, OUTPUT_DEFAULT if output is None else output),
-                               (HEAP, HEAP_MEMORY, HEAP_DEFAULT if heap is None else heap)):
+    for name, name_of_region, size in (
+        (OUTPUT, OUTPUT_MEMORY, OUTPUT_DEFAULT if output is None else output),
+        (HEAP, HEAP_MEMORY, HEAP_DEFAULT if heap is None else heap),
+    ):
         if name in variables:
             memory.write_number(variables[name], 8, memory.allocate(region(name_of_region), size))
             memory.write_number(variables[name] + 8, 8, size)

@@ -5,7 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from rtl.isa.errors import REPORT_MASK_RESET
-from rtl.isa.registers import CONTROL_RESET, COUNTER_BLOCK, COUNTERS, SM_REGISTERS, WORK_REGISTERS, counters_of
+from rtl.isa.registers import (
+    CONTROL_RESET,
+    COUNTER_BLOCK,
+    COUNTERS,
+    SM_REGISTERS,
+    WORK_REGISTERS,
+    counters_of,
+)
 from rtl.layouts import LaunchRejection, Policy
 from rtl.params import SmParams
 from sim.launch import Launch
@@ -94,8 +101,15 @@ class BaseMachine(HostAccess):
         """After an end that is not well: whatever else can be seen of the machine."""
 
     @abstractmethod
-    def run(self, launch: Launch, limit: int, progress: Callable[[int], object] = lambda _cycles: None, *,
-            report_mask: int = REPORT_MASK_RESET, driver: Driver | None = None) -> HardwareResult:
+    def run(
+        self,
+        launch: Launch,
+        limit: int,
+        progress: Callable[[int], object] = lambda _cycles: None,
+        *,
+        report_mask: int = REPORT_MASK_RESET,
+        driver: Driver | None = None,
+    ) -> HardwareResult:
         """Runs to the end of the grid, an error, a difference, a hang, or ``limit`` cycles. Bit n of ``report_mask``
         says that warp errors of code n are reported. The ``driver`` is the host while the grid runs; without one, a
         machine that is locked down stays so, which ends the run.
@@ -115,7 +129,9 @@ class BaseMachine(HostAccess):
         before = set(self.memory.regions)
         self._placed_memory = self.memory
         try:
-            return launch.allocate_local(self.params.warps, self.memory), place_descriptor(launch, self.memory)
+            return launch.allocate_local(self.params.warps, self.memory), place_descriptor(
+                launch, self.memory
+            )
         finally:
             self._placed_bases = self.memory.new_bases(before)
 
@@ -129,9 +145,17 @@ class BaseMachine(HostAccess):
         """The warp model does something else."""
         return self.lockstep is not None and self.lockstep.difference is not None
 
-    async def serve(self, launch: Launch, places: tuple[int, int], limit: int, result: HardwareResult, *,
-                    report_mask: int = REPORT_MASK_RESET, driver: Driver | None = None,
-                    progress: Callable[[int], object] = lambda _cycles: None) -> None:
+    async def serve(
+        self,
+        launch: Launch,
+        places: tuple[int, int],
+        limit: int,
+        result: HardwareResult,
+        *,
+        report_mask: int = REPORT_MASK_RESET,
+        driver: Driver | None = None,
+        progress: Callable[[int], object] = lambda _cycles: None,
+    ) -> None:
         """Runs a launch that is in memory to the end of its grid, an error, a difference, a hang, or ``limit`` cycles;
         ``result`` becomes what it came to. ``places`` are those of :meth:`place`. RunInterrupted after Ctrl-C, when all
         there is to know was read.
@@ -144,8 +168,16 @@ class BaseMachine(HostAccess):
             raise RunInterrupted(request.number, result) from None
         await self._finish(result)
 
-    async def _serve(self, launch: Launch, places: tuple[int, int], limit: int, result: HardwareResult,
-                     report_mask: int, driver: Driver | None, progress: Callable[[int], object]) -> None:
+    async def _serve(
+        self,
+        launch: Launch,
+        places: tuple[int, int],
+        limit: int,
+        result: HardwareResult,
+        report_mask: int,
+        driver: Driver | None,
+        progress: Callable[[int], object],
+    ) -> None:
         """Runs a launch; what is to be read at the end is not read."""
         await self._start(launch, places, report_mask, held=self.remote and driver is not None)
         if driver is not None:
@@ -154,7 +186,9 @@ class BaseMachine(HostAccess):
         else:
             await self._wait(limit, result, progress)
 
-    async def _start(self, launch: Launch, places: tuple[int, int], report_mask: int, *, held: bool) -> None:
+    async def _start(
+        self, launch: Launch, places: tuple[int, int], report_mask: int, *, held: bool
+    ) -> None:
         """Starts the grid, which waits for whoever lets it go, if it is ``held``."""
         if held:
             stop = SM_REGISTERS["DBGR_CONTROL0"].put(STOP_TRIGGER=1)
@@ -163,8 +197,11 @@ class BaseMachine(HostAccess):
         if launch.trap_handler is not None:
             await self.write(REGISTERS["TRAP_HANDLER"], launch.trap_handler)
             await self.write(REGISTERS["TRAP_CONTROL"], 1)
-        for name, address in zip(("PROGRAM_REGION", "LOCAL_MEMORY", "QMD_ADDRESS"), (launch.program_base, *places),
-                                 strict=True):
+        for name, address in zip(
+            ("PROGRAM_REGION", "LOCAL_MEMORY", "QMD_ADDRESS"),
+            (launch.program_base, *places),
+            strict=True,
+        ):
             for part, value in (("A", address >> 32), ("B", address & 0xFFFF_FFFF)):
                 await self.write(REGISTERS[f"{name}_{part}"], value)
         await self.write(REGISTERS["LAUNCH"], 1)
@@ -177,13 +214,17 @@ class BaseMachine(HostAccess):
             result.status = "error"
         return result.status != "timeout"
 
-    async def _wait(self, limit: int, result: HardwareResult, progress: Callable[[int], object]) -> None:
+    async def _wait(
+        self, limit: int, result: HardwareResult, progress: Callable[[int], object]
+    ) -> None:
         """Until the grid is over, or something else ends the run."""
         seen, quiet = 0, 0
         while self.cycles < limit:
             before, end = self.cycles, min(self.cycles + _CHUNK, limit)
             while self.cycles < end:
-                if (await self.advance(end - self.cycles) and self._outcome(result)) or self.differs:
+                if (
+                    await self.advance(end - self.cycles) and self._outcome(result)
+                ) or self.differs:
                     break
             progress(self.cycles - before)
             if self._outcome(result) or self.differs:
@@ -213,13 +254,20 @@ class BaseMachine(HostAccess):
             result.status = "error"
         registers = await self.read_all(REGISTERS[name] for name in SM_REGISTERS)
         result.registers.update(zip(SM_REGISTERS, registers, strict=True))
-        if result.status == "ok" and SM_REGISTERS["HWW_WARP_ESR"].get("ERROR", result.registers["HWW_WARP_ESR"]):
-            result.status = "error"     # of a warp that has ended all the same
+        if result.status == "ok" and SM_REGISTERS["HWW_WARP_ESR"].get(
+            "ERROR", result.registers["HWW_WARP_ESR"]
+        ):
+            result.status = "error"  # of a warp that has ended all the same
         names = counters_of(self.params.counters)
         halves = await self.read_all(range(COUNTER_BLOCK, COUNTER_BLOCK + 8 * len(names), 4))
         result.counters.update(
-            (name, low | high << 32) for name, low, high in zip(names, halves[::2], halves[1::2], strict=True))
-        result.counters.update((name, value) for name, value in (("cycles", result.cycles), ("idle", idle))
-                               if name in names)
+            (name, low | high << 32)
+            for name, low, high in zip(names, halves[::2], halves[1::2], strict=True)
+        )
+        result.counters.update(
+            (name, value)
+            for name, value in (("cycles", result.cycles), ("idle", idle))
+            if name in names
+        )
         if result.status != "ok":
             self.examine(result)

@@ -6,7 +6,14 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.layouts import BEAT_BYTES, BEAT_NUMBER_BITS, BeatPort, MemoryPort, ends_answer, ends_request
+from rtl.layouts import (
+    BEAT_BYTES,
+    BEAT_NUMBER_BITS,
+    BeatPort,
+    MemoryPort,
+    ends_answer,
+    ends_request,
+)
 
 __all__ = ["BeatLines"]
 

@@ -9,12 +9,26 @@ from rtl.isa.syntax import PT
 from rtl.params import WARP_THREADS
 from sim.launch import LOCAL_MEMORY
 from sim.launch.memory import Memory
-from sim.machine.hardware_instructions import FLAG_PLACES, FLAGS_BITS, WORD_BITS, HardwareInstruction, of_thread, spread
+from sim.machine.hardware_instructions import (
+    FLAG_PLACES,
+    FLAGS_BITS,
+    WORD_BITS,
+    HardwareInstruction,
+    of_thread,
+    spread,
+)
 from sim.model.warp.retirement import Retirement, WarpMasks
 from sim.model.warp.state import Warp
 from sim.model.warp.vector.lanes import Condition
 
-__all__ = ["Difference", "DifferenceError", "WrittenFlags", "compare", "compare_flow", "memory_difference"]
+__all__ = [
+    "Difference",
+    "DifferenceError",
+    "WrittenFlags",
+    "compare",
+    "compare_flow",
+    "memory_difference",
+]
 
 _FIRST_FLAGS = sum(1 << FLAGS_BITS * thread for thread in range(WARP_THREADS))
 """The lowest bit of each thread's flags."""
@@ -35,9 +49,12 @@ class Difference:
     stack: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        lines = [f"difference    cycle {self.cycle}, warp {self.warp}: {self.what}",
-                 f"instruction   {self.pc:#06x}  {self.word:016x}  {self.text}",
-                 f"hardware      {self.hardware}", f"reference     {self.reference}"]
+        lines = [
+            f"difference    cycle {self.cycle}, warp {self.warp}: {self.what}",
+            f"instruction   {self.pc:#06x}  {self.word:016x}  {self.text}",
+            f"hardware      {self.hardware}",
+            f"reference     {self.reference}",
+        ]
         return "\n".join([*lines, *self.stack])
 
 
@@ -65,7 +82,9 @@ class WrittenFlags:
             self.conditions = self.conditions & ~written | nibbles & written
 
 
-def compare(instruction: HardwareInstruction, flags: WrittenFlags, warp: Warp, record: Retirement) -> None:
+def compare(
+    instruction: HardwareInstruction, flags: WrittenFlags, warp: Warp, record: Retirement
+) -> None:
     """Raises the first difference of what the hardware has done, and the warp behind what it did by ``record``."""
     if instruction.error is not record.error:
         raise DifferenceError("error", instruction.error.name, record.error.name)
@@ -73,14 +92,22 @@ def compare(instruction: HardwareInstruction, flags: WrittenFlags, warp: Warp, r
         return
     _compare_registers(instruction, warp, record)
     flags.take(instruction)
-    for number, (hardware, reference) in enumerate(zip(flags.predicates, warp.predicates, strict=False)):
+    for number, (hardware, reference) in enumerate(
+        zip(flags.predicates, warp.predicates, strict=False)
+    ):
         if hardware != reference:
             raise DifferenceError(f"P{number}", f"{hardware:08x}", f"{reference:08x}")
-    if (instruction.conditions or record.condition is not None) and \
-            flags.conditions != (nibbles := _nibbles(warp.condition)):
+    if (instruction.conditions or record.condition is not None) and flags.conditions != (
+        nibbles := _nibbles(warp.condition)
+    ):
         thread = _lowest(flags.conditions ^ nibbles) // FLAGS_BITS
-        raise DifferenceError(f"CC of thread {thread}", *(
-            f"{either >> FLAGS_BITS * thread & (1 << FLAGS_BITS) - 1:04b}" for either in (flags.conditions, nibbles)))
+        raise DifferenceError(
+            f"CC of thread {thread}",
+            *(
+                f"{either >> FLAGS_BITS * thread & (1 << FLAGS_BITS) - 1:04b}"
+                for either in (flags.conditions, nibbles)
+            ),
+        )
     if instruction.masks is not None:
         compare_flow(instruction, record)
 
@@ -96,8 +123,11 @@ def _compare_registers(instruction: HardwareInstruction, warp: Warp, record: Ret
         wanted = int.from_bytes(warp.rows[number].tobytes(), "little") & spread(mask, WORD_BITS)
         if values != wanted:
             thread = _lowest(values ^ wanted) // WORD_BITS
-            raise DifferenceError(f"R{number} of thread {thread}", f"{of_thread(values, thread):#010x}",
-                                   f"{of_thread(wanted, thread):#010x}")
+            raise DifferenceError(
+                f"R{number} of thread {thread}",
+                f"{of_thread(values, thread):#010x}",
+                f"{of_thread(wanted, thread):#010x}",
+            )
 
 
 def compare_flow(instruction: HardwareInstruction, record: Retirement) -> None:
@@ -106,8 +136,9 @@ def compare_flow(instruction: HardwareInstruction, record: Retirement) -> None:
         raise DifferenceError("the warp's end", instruction.terminated, record.terminated)
     if record.terminated:
         return
-    if instruction.next_pc is not None and instruction_address(instruction.next_pc) != \
-            instruction_address(record.next_pc):
+    if instruction.next_pc is not None and instruction_address(
+        instruction.next_pc
+    ) != instruction_address(record.next_pc):
         raise DifferenceError("next pc", f"{instruction.next_pc:#x}", f"{record.next_pc:#x}")
     for name in WarpMasks.__slots__:
         hardware, reference = getattr(instruction.masks, name), getattr(record.after, name)
@@ -124,7 +155,11 @@ def memory_difference(hardware: Memory, reference: Memory, but: Container[str] =
             continue
         ours, theirs = hardware.read(first, size), reference.read(first, size)
         if ours != theirs:
-            at = next(index for index, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other)
+            at = next(
+                index
+                for index, (one, other) in enumerate(zip(ours, theirs, strict=True))
+                if one != other
+            )
             return f"{name}, byte {at:#x} at {first + at:#x}: hardware {ours[at]:#04x}, reference {theirs[at]:#04x}"
     return None
 
@@ -137,8 +172,10 @@ def _lowest(bits: int) -> int:
 def _nibbles(condition: Condition) -> int:
     """CC of a warp: a nibble of each thread, laid out as Flags."""
     ones = ~(-1 << WARP_THREADS)
-    return sum((spread(getattr(condition, name) & ones, FLAGS_BITS) & _FIRST_FLAGS) << place
-               for name, place in FLAG_PLACES)
+    return sum(
+        (spread(getattr(condition, name) & ones, FLAGS_BITS) & _FIRST_FLAGS) << place
+        for name, place in FLAG_PLACES
+    )
 
 
 def _names(registers: Mapping[int, object]) -> str:

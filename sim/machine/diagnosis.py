@@ -30,7 +30,8 @@ REASON_TEXTS = {
     WaitReason.FETCH: "its instructions have not arrived",
     WaitReason.DRAIN: "an instruction that it issued is not complete",
     WaitReason.RESUME: "the barrier or the trap unit has not resumed it",
-    WaitReason.TRAP: "the trap holds it"}
+    WaitReason.TRAP: "the trap holds it",
+}
 """Why a warp does not issue, in words."""
 
 _Reader = Callable[[Any, Any, int, int], StackToken]
@@ -46,7 +47,11 @@ def diagnose(ctx: Any, sm: Any, launch: Launch, memory: Memory) -> list[str]:
             text = f"waits at barrier {ctx.get(core.barrier.arrivals.data[warp]).number}"
         lines.append(f"warp {warp}: {text}")
         last = ctx.get(core.issue.last.data[warp])
-        lines.append(f"  issued last {instruction_text(launch, memory, last)}" if last else "  issued nothing")
+        lines.append(
+            f"  issued last {instruction_text(launch, memory, last)}"
+            if last
+            else "  issued nothing"
+        )
         lines += [f"  {line}" for line in state.lines()]
     return lines
 
@@ -56,27 +61,37 @@ def warp_states(ctx: Any, sm: Any, launch: Launch, memory: Memory) -> dict[int, 
     memory that the launch gave the slot.
     """
     core = sm.core
-    return {warp: _state(ctx, core, launch, memory, warp) for warp in range(len(core.reasons))
-            if WaitReason(ctx.get(core.reasons[warp])) is not WaitReason.NOT_LIVE}
+    return {
+        warp: _state(ctx, core, launch, memory, warp)
+        for warp in range(len(core.reasons))
+        if WaitReason(ctx.get(core.reasons[warp])) is not WaitReason.NOT_LIVE
+    }
 
 
 def _state(ctx: Any, core: Any, launch: Launch, memory: Memory, warp: int) -> WarpState:
     """Of one warp."""
     flow, stack = core.flow, core.stack
-    threads, kept = (_serial_threads, _serial_stack) if isinstance(core, SerialCore) else (_threads, _stack)
+    threads, kept = (
+        (_serial_threads, _serial_stack) if isinstance(core, SerialCore) else (_threads, _stack)
+    )
     active, codes = threads(ctx, flow, warp)
     masks = dict.fromkeys(MASK_OF.values(), 0)
     for thread, code in enumerate(codes):
         if (name := MASK_OF.get(ThreadCode(code))) is not None:
             masks[name] |= 1 << thread
     depth, calls, lines, on_chip = kept(ctx, stack, warp)
-    region = memory.regions[LOCAL_MEMORY][0] + warp * launch.warp_block + launch.local * WARP_THREADS
+    region = (
+        memory.regions[LOCAL_MEMORY][0] + warp * launch.warp_block + launch.local * WARP_THREADS
+    )
     first = (-(-depth // TOKENS_PER_LINE) - lines) * TOKENS_PER_LINE
     tokens, unreadable = [], ""
     for index in reversed(range(max(0, depth - SHOWN_TOKENS), depth)):
         try:
-            tokens.append(on_chip(ctx, stack, warp, index) if index >= first else
-                          decode_token(memory.read(region + index * TOKEN_BYTES, TOKEN_BYTES)))
+            tokens.append(
+                on_chip(ctx, stack, warp, index)
+                if index >= first
+                else decode_token(memory.read(region + index * TOKEN_BYTES, TOKEN_BYTES))
+            )
         except MemoryFaultError as fault:
             unreadable = str(fault)
             break
@@ -91,15 +106,21 @@ def _threads(ctx: Any, flow: Any, warp: int) -> tuple[int, list[int]]:
 
 def _serial_threads(ctx: Any, flow: Any, warp: int) -> tuple[int, list[int]]:
     """The same of a serial machine."""
-    threads = [ctx.get(flow.threads.data[warp * WARP_THREADS + thread]) for thread in range(WARP_THREADS)]
-    return sum(state.active << thread for thread, state in enumerate(threads)), [state.code for state in threads]
+    threads = [
+        ctx.get(flow.threads.data[warp * WARP_THREADS + thread]) for thread in range(WARP_THREADS)
+    ]
+    return sum(state.active << thread for thread, state in enumerate(threads)), [
+        state.code for state in threads
+    ]
 
 
 def _stack(ctx: Any, stack: Any, warp: int) -> tuple[int, int, int, _Reader]:
     """A stack's depth, its counted calls, its lines on chip, and what reads a token there."""
     pushed, committed = (ctx.get(part.data[warp]) for part in stack.states.states.parts)
     latest = stack_state(stack.params).from_bits(pushed.as_bits() ^ committed.as_bits())
-    lines = (latest.entered - ctx.get(stack.states.below.data[warp])) % (1 << stack.params.stack_count_bits)
+    lines = (latest.entered - ctx.get(stack.states.below.data[warp])) % (
+        1 << stack.params.stack_count_bits
+    )
     return (latest.last + 1) % (1 << DEPTH_BITS), latest.calls, lines, _on_chip
 
 
@@ -119,7 +140,9 @@ def _place(stack: Any, warp: int, index: int) -> int:
 def _on_chip(ctx: Any, stack: Any, warp: int, index: int) -> StackToken:
     """A token in the cache."""
     line, place = divmod(_place(stack, warp, index), TOKENS_PER_LINE)
-    body, kind = (ctx.get(stored[place].data[line]) for stored in (stack.tokens.bodies, stack.tokens.kinds))
+    body, kind = (
+        ctx.get(stored[place].data[line]) for stored in (stack.tokens.bodies, stack.tokens.kinds)
+    )
     token = StoredToken.from_bits(body | kind << BODY_BITS)
     return StackToken(TokenKind(token.kind), token.pc, token.mask, bool(token.counted))
 

@@ -84,10 +84,19 @@ class Hardware(BaseMachine):
         cycles: Of the last run, so far.
     """
 
-    def __init__(self, params: SmParams, engine: type[Engine], *, check: bool = False, vcd: Path | None = None,
-                 policy: Policy = Policy.GREEDY_THEN_OLDEST, latency: int = LATENCY, disorder: int | None = None,
-                 watched: Callable[[Sm], Sequence[Watched]] = lambda _sm: (),
-                 reader: type[EventReader] = EventReader) -> None:
+    def __init__(
+        self,
+        params: SmParams,
+        engine: type[Engine],
+        *,
+        check: bool = False,
+        vcd: Path | None = None,
+        policy: Policy = Policy.GREEDY_THEN_OLDEST,
+        latency: int = LATENCY,
+        disorder: int | None = None,
+        watched: Callable[[Sm], Sequence[Watched]] = lambda _sm: (),
+        reader: type[EventReader] = EventReader,
+    ) -> None:
         super().__init__(params, policy)
         with collector_off():
             self.harness = harness = Harness(params)
@@ -104,13 +113,26 @@ class Hardware(BaseMachine):
             observed.append((self._reader.signals, self._reader.changes))
         self._tracer = self._observer = None
         if vcd is not None:
-            self._tracer = Tracer(self._simulator, machine_traces(harness), vcd, period=PERIOD, root="sm",
-                                  beside=observed)
+            self._tracer = Tracer(
+                self._simulator,
+                machine_traces(harness),
+                vcd,
+                period=PERIOD,
+                root="sm",
+                beside=observed,
+            )
         elif observed:
             self._observer = observe_all(self._simulator, observed)
 
-    def run(self, launch: Launch, limit: int, progress: Callable[[int], object] = lambda _cycles: None, *,
-            report_mask: int = REPORT_MASK_RESET, driver: Driver | None = None) -> HardwareResult:
+    def run(
+        self,
+        launch: Launch,
+        limit: int,
+        progress: Callable[[int], object] = lambda _cycles: None,
+        *,
+        report_mask: int = REPORT_MASK_RESET,
+        driver: Driver | None = None,
+    ) -> HardwareResult:
         """Runs to the end of the grid, an error, a difference, a hang, or ``limit`` cycles. Bit n of ``report_mask``
         says that warp errors of code n are reported. The ``driver`` is the host while the grid runs; without one, a
         machine that is locked down stays so, which ends the run.
@@ -118,15 +140,34 @@ class Hardware(BaseMachine):
         The launch's memory becomes the warp model's, the hardware has a copy. RunInterrupted after Ctrl-C.
         """
         if self._now is None:
-            self._simulator.add_testbench(self._host)   # not before: one that never runs is a warning
+            self._simulator.add_testbench(
+                self._host
+            )  # not before: one that never runs is a warning
         else:
             self._restart()
-        reference = replace(launch, memory=launch.memory.copy()) if self.in_place and self._reader else launch
+        reference = (
+            replace(launch, memory=launch.memory.copy())
+            if self.in_place and self._reader
+            else launch
+        )
         self.cycles, self.lockstep, places = 0, None, self.place(launch)
-        service = MemoryService(self.harness.latch, self.memory, self.latency,
-                                None if self.disorder is None else Random(self.disorder), self.trouble)
-        self._now = now = _Run(launch, places, limit, progress, report_mask, driver, service,
-                               HardwareResult("timeout", 0))
+        service = MemoryService(
+            self.harness.latch,
+            self.memory,
+            self.latency,
+            None if self.disorder is None else Random(self.disorder),
+            self.trouble,
+        )
+        self._now = now = _Run(
+            launch,
+            places,
+            limit,
+            progress,
+            report_mask,
+            driver,
+            service,
+            HardwareResult("timeout", 0),
+        )
         if self._reader is not None:
             self.lockstep = Lockstep(reference, self.params, report_mask)
             self.lockstep.told, self.lockstep.entered = self.told, self.entered
@@ -159,8 +200,14 @@ class Hardware(BaseMachine):
         if self._tracer is not None and self._vcd is not None:
             self._tracer.close()
             if (save := save_file_of(self._vcd)) is not None:
-                write_save_file(save, self._vcd, machine_traces(self.harness), period=PERIOD, root="sm",
-                                found=self._tracer.found)
+                write_save_file(
+                    save,
+                    self._vcd,
+                    machine_traces(self.harness),
+                    period=PERIOD,
+                    root="sm",
+                    found=self._tracer.found,
+                )
         if self._observer is not None:
             self._observer.finish()
         if self._reader is not None:
@@ -187,8 +234,15 @@ class Hardware(BaseMachine):
         now = self._run
         now.ctx = ctx
         ctx.set(self.harness.sm.policy, self.policy)
-        await self.serve(now.launch, now.places, now.limit, now.result, report_mask=now.report_mask, driver=now.driver,
-                         progress=now.progress)
+        await self.serve(
+            now.launch,
+            now.places,
+            now.limit,
+            now.result,
+            report_mask=now.report_mask,
+            driver=now.driver,
+            progress=now.progress,
+        )
 
     @property
     def ended(self) -> bool:
@@ -210,7 +264,9 @@ class Hardware(BaseMachine):
         now = self._run
         ctx, service = now.ctx, now.service
         due = service.wait(self.cycles)
-        ran = await run_cycles(ctx, cycles if due is None else min(cycles, due), until=self.harness.wake)
+        ran = await run_cycles(
+            ctx, cycles if due is None else min(cycles, due), until=self.harness.wake
+        )
         self.cycles += ran.cycles
         if ran.hit:
             service.take(ctx, self.cycles)

@@ -16,8 +16,16 @@ from sim.machine.warp_state import MASK_OF
 from sim.model.warp.retirement import WarpMasks
 from sim.toolchain.spelling import spell
 
-__all__ = ["CACHED_MASKS", "FLAGS_BITS", "FLAG_PLACES", "MOVES", "WORD_BITS", "HardwareInstruction", "of_thread",
-           "spread"]
+__all__ = [
+    "CACHED_MASKS",
+    "FLAGS_BITS",
+    "FLAG_PLACES",
+    "MOVES",
+    "WORD_BITS",
+    "HardwareInstruction",
+    "of_thread",
+    "spread",
+]
 
 MOVES = kinds_where(lambda rule: rule.injected)
 """Not instructions: the warp enters the trap, or leaves it."""
@@ -101,6 +109,8 @@ def _masks(active: int, codes: int) -> WarpMasks:
     """The masks that a flow result tells."""
     masks = dict.fromkeys(MASK_OF.values(), 0)
     for thread in range(WARP_THREADS):
-        if (name := MASK_OF.get(ThreadCode(codes >> _CODE_BITS * thread & (1 << _CODE_BITS) - 1))) is not None:
+        if (
+            name := MASK_OF.get(ThreadCode(codes >> _CODE_BITS * thread & (1 << _CODE_BITS) - 1))
+        ) is not None:
             masks[name] |= 1 << thread
     return WarpMasks(active, **masks)

@@ -28,8 +28,15 @@ class Harness(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        super().__init__({
-            "host": In(HostBus()), "locked_down": Out(1), "ended": Out(1), "levels": Out(3), "wake": Out(1)})
+        super().__init__(
+            {
+                "host": In(HostBus()),
+                "locked_down": Out(1),
+                "ended": Out(1),
+                "levels": Out(3),
+                "wake": Out(1),
+            }
+        )
         self.sm = Sm(params)
         self.latch = MemoryLatch(self.sm.tag_bits)
         self.began, self._serial = Signal(), params.serial
@@ -48,9 +55,11 @@ class Harness(Component):
         else:
             connect(m, sm.memory, latch.port)
         m.d.comb += [
-            self.locked_down.eq(sm.core.trap_state.locked_down), self.ended.eq(self.began & ~sm.busy),
+            self.locked_down.eq(sm.core.trap_state.locked_down),
+            self.ended.eq(self.began & ~sm.busy),
             self.levels.eq(Cat(self.locked_down, self.ended, sm.interrupt)),
-            self.wake.eq(latch.requested | (self.levels & ~before).any())]
+            self.wake.eq(latch.requested | (self.levels & ~before).any()),
+        ]
         m.d.sync += before.eq(self.levels)
         with m.If(sm.busy):
             m.d.sync += self.began.eq(1)

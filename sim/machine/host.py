@@ -17,9 +17,11 @@ from sim.launch.memory import Memory
 
 __all__ = ["REGISTERS", "Driver", "HardwareHost", "HostAccess"]
 
-REGISTERS = ({name: SM_BLOCK + register.offset for name, register in SM_REGISTERS.items()}
-             | {name: WORK_BLOCK + register.offset for name, register in WORK_REGISTERS.items()}
-             | {name: COUNTER_BLOCK + 8 * number for number, name in enumerate(COUNTERS)})
+REGISTERS = (
+    {name: SM_BLOCK + register.offset for name, register in SM_REGISTERS.items()}
+    | {name: WORK_BLOCK + register.offset for name, register in WORK_REGISTERS.items()}
+    | {name: COUNTER_BLOCK + 8 * number for number, name in enumerate(COUNTERS)}
+)
 """Addresses of the host's registers, by name; of counters the low words."""
 
 

@@ -44,10 +44,20 @@ from sim.model.warp.state import Cta, Warp
 __all__ = ["Lockstep"]
 
 _FLOW = kinds_where(lambda rule: rule.unit == "flow")
-_SHARED_ORDER = {kind: rule.unit for kind, rule in KIND_RULES.items() if rule.unit in ("memory", "barrier")}
+_SHARED_ORDER = {
+    kind: rule.unit for kind, rule in KIND_RULES.items() if rule.unit in ("memory", "barrier")
+}
 """Kinds whose instructions have effects on other warps: the unit that does them, in order."""
-_TIMED = frozenset({SpecialRegister.CLOCK, SpecialRegister.CLOCKLO, SpecialRegister.CLOCKHI,
-                    SpecialRegister.GLOBALTIMERLO, SpecialRegister.GLOBALTIMERHI, SpecialRegister.GLOBALERRORSTATUS})
+_TIMED = frozenset(
+    {
+        SpecialRegister.CLOCK,
+        SpecialRegister.CLOCKLO,
+        SpecialRegister.CLOCKHI,
+        SpecialRegister.GLOBALTIMERLO,
+        SpecialRegister.GLOBALTIMERHI,
+        SpecialRegister.GLOBALERRORSTATUS,
+    }
+)
 """Special registers whose value depends on when they are read."""
 _RUN_TRIGGER = SM_REGISTERS["DBGR_CONTROL0"].put(RUN_TRIGGER=1)
 
@@ -96,17 +106,26 @@ class Lockstep:
     told: Callable[[Warp, int], object] | None = None
     entered: Callable[[Warp, bool, bool], object] | None = None
 
-    def __init__(self, launch: Launch, params: SmParams, report_mask: int = REPORT_MASK_RESET) -> None:
+    def __init__(
+        self, launch: Launch, params: SmParams, report_mask: int = REPORT_MASK_RESET
+    ) -> None:
         self.machine = WarpModel(
-            replace(launch, floats=params.floats, doubles=params.doubles), warps=params.warps, report_mask=report_mask,
-            stack_tokens=params.stack_tokens, follows=True)
+            replace(launch, floats=params.floats, doubles=params.doubles),
+            warps=params.warps,
+            report_mask=report_mask,
+            stack_tokens=params.stack_tokens,
+            follows=True,
+        )
         self.host = ModelHost(self.machine)
         self.difference: Difference | None = None
         self.compared = self.moved = 0
         self._lanes = params.lanes
         self._slots = [_Slot() for _ in range(params.warps)]
         self._by_sequence: dict[tuple[int, int], HardwareInstruction] = {}
-        self._orders: dict[str, deque[HardwareInstruction | _Withdrawal]] = {"memory": deque(), "barrier": deque()}
+        self._orders: dict[str, deque[HardwareInstruction | _Withdrawal]] = {
+            "memory": deque(),
+            "barrier": deque(),
+        }
         self._writes: deque[tuple[int, str, int]] = deque()
         self._launches: deque[list[dict[str, int]]] = deque()
 
@@ -143,8 +162,13 @@ class Lockstep:
 
     def _take_issued(self, event: Event) -> None:
         fields = event.fields
-        instruction = HardwareInstruction(fields["sequence"], event.cycle, fields["pc"], fields["word"],
-                                   InstructionKind(fields["kind"]))
+        instruction = HardwareInstruction(
+            fields["sequence"],
+            event.cycle,
+            fields["pc"],
+            fields["word"],
+            InstructionKind(fields["kind"]),
+        )
         slot = self._slots[fields["warp"]]
         slot.waiting.append(instruction)
         self._by_sequence[fields["warp"], instruction.sequence] = instruction
@@ -182,16 +206,22 @@ class Lockstep:
         before it may take longer to come to the unit, for its operands."""
         order, number = self._orders["barrier"], event.fields["warp"]
         counted = 0
-        while counted < len(order) and (isinstance(entry := order[counted], _Withdrawal) or entry.complete):
+        while counted < len(order) and (
+            isinstance(entry := order[counted], _Withdrawal) or entry.complete
+        ):
             counted += 1
         own = self._slots[number].waiting
         arrived = [place for place, entry in enumerate(order) if any(entry is each for each in own)]
-        order.insert(max([counted, *(place + 1 for place in arrived)]), _Withdrawal(number, event.cycle))
+        order.insert(
+            max([counted, *(place + 1 for place in arrived)]), _Withdrawal(number, event.cycle)
+        )
         self._advance()
 
     def _take_errors(self, event: Event) -> None:
         fields = event.fields
-        for instruction in self._slots[fields["warp"]].waiting if event.source != "flow" else ():   # its results tell
+        for instruction in (
+            self._slots[fields["warp"]].waiting if event.source != "flow" else ()
+        ):  # its results tell
             if instruction.pc == fields["pc"] and instruction.error is WarpError.NONE:
                 instruction.error, instruction.complete = WarpError(fields["error"]), True
                 break
@@ -222,8 +252,15 @@ class Lockstep:
             except ValueError as error:
                 warp = self.machine.warps[number]
                 self.difference = Difference(
-                    withdrawal.cycle, number, instruction_address(warp.pc) if warp is not None else 0, 0,
-                    "an arrival at a barrier", "taken back", str(error), "(in front of it)")
+                    withdrawal.cycle,
+                    number,
+                    instruction_address(warp.pc) if warp is not None else 0,
+                    0,
+                    "an arrival at a barrier",
+                    "taken back",
+                    str(error),
+                    "(in front of it)",
+                )
                 return
             self._slots[number].withdrawn = True
 
@@ -231,13 +268,16 @@ class Lockstep:
         """Starts CTAs whose slots are free."""
         while self._launches:
             warps = self._launches[0]
-            if len(warps) < warps[0]["cta_warps"] or any(self.machine.warps[warp["warp"]] is not None
-                                                         for warp in warps):
+            if len(warps) < warps[0]["cta_warps"] or any(
+                self.machine.warps[warp["warp"]] is not None for warp in warps
+            ):
                 return
             index = warps[0]["index"]
             assert isinstance(index, dict)
-            self.machine.start(Cta((index["x"], index["y"], index["z"]), self.machine.launch),
-                               [warp["warp"] for warp in warps])
+            self.machine.start(
+                Cta((index["x"], index["y"], index["z"]), self.machine.launch),
+                [warp["warp"] for warp in warps],
+            )
             for warp in warps:
                 slot = self._slots[warp["warp"]]
                 slot.flags = WrittenFlags()
@@ -269,14 +309,24 @@ class Lockstep:
                 self.told(warp, instruction.word)
             record = self.machine.retire(number)
             if instruction.word != record.word and record.error is WarpError.NONE:
-                raise DifferenceError("instruction word", f"{instruction.word:016x}", f"{record.word:016x}")
+                raise DifferenceError(
+                    "instruction word", f"{instruction.word:016x}", f"{record.word:016x}"
+                )
             self._follow_time(instruction, warp, record)
             compare(instruction, slot.flags, warp, record)
         except DifferenceError as error:
             what, hardware, reference = error.args
-            self.difference = Difference(instruction.cycle, number, instruction.pc, instruction.word, what,
-                                         str(hardware), str(reference), instruction.text,
-                                         tuple(state_of(warp).stack_lines()))
+            self.difference = Difference(
+                instruction.cycle,
+                number,
+                instruction.pc,
+                instruction.word,
+                what,
+                str(hardware),
+                str(reference),
+                instruction.text,
+                tuple(state_of(warp).stack_lines()),
+            )
             return
         if record.error is not WarpError.NONE:
             slot.failed_at = instruction.pc
@@ -289,7 +339,9 @@ class Lockstep:
         if instruction.pc != (expected := instruction_address(warp.pc)):
             raise DifferenceError("pc", f"{instruction.pc:#x}", f"{expected:#x}")
 
-    def _move(self, instruction: HardwareInstruction, number: int, warp: Warp, *, failed: bool) -> None:
+    def _move(
+        self, instruction: HardwareInstruction, number: int, warp: Warp, *, failed: bool
+    ) -> None:
         """The warp enters the trap, or leaves it."""
         if instruction.kind is InstructionKind.ENTER:
             if warp.in_trap and warp.trap.framed:
@@ -307,7 +359,9 @@ class Lockstep:
         compare_flow(instruction, record)
         self.moved += 1
 
-    def _follow_time(self, instruction: HardwareInstruction, warp: Warp, record: Retirement) -> None:
+    def _follow_time(
+        self, instruction: HardwareInstruction, warp: Warp, record: Retirement
+    ) -> None:
         """What depends on time reads what the hardware read."""
         if not _is_timed(instruction.word):
             return
@@ -315,8 +369,10 @@ class Lockstep:
             mask, values = instruction.registers.get(number, (0, 0))
             if mask == threads:
                 row = warp.rows[number].tolist()
-                row = [of_thread(values, thread) if threads >> thread & 1 else row[thread]
-                       for thread in range(WARP_THREADS)]
+                row = [
+                    of_thread(values, thread) if threads >> thread & 1 else row[thread]
+                    for thread in range(WARP_THREADS)
+                ]
                 warp.rows[number][:] = np.array(row, np.uint32)
                 record.registers[number] = (threads, tuple(row))
 
@@ -324,9 +380,13 @@ class Lockstep:
 
     def pending(self) -> list[str]:
         """Instructions that the hardware did not complete, as text: of each warp the first."""
-        heads = [(number, slot.waiting[0]) for number, slot in enumerate(self._slots) if slot.waiting]
-        return [f"warp {number}: {head.pc:#06x}  {head.text}, issued in cycle {head.cycle}"
-                for number, head in heads]
+        heads = [
+            (number, slot.waiting[0]) for number, slot in enumerate(self._slots) if slot.waiting
+        ]
+        return [
+            f"warp {number}: {head.pc:#06x}  {head.text}, issued in cycle {head.cycle}"
+            for number, head in heads
+        ]
 
     def compare_memory(self, memory: Memory) -> str | None:
         """See :func:`~sim.machine.comparison.memory_difference`."""
@@ -337,4 +397,6 @@ class Lockstep:
 def _is_timed(word: int) -> bool:
     """Whether an instruction reads what depends on time."""
     form = find(word)
-    return form is not None and form.name in ("S2R", "CS2R") and form.values(word)["special"] in _TIMED
+    return (
+        form is not None and form.name in ("S2R", "CS2R") and form.values(word)["special"] in _TIMED
+    )

@@ -35,10 +35,16 @@ class MemoryLatch(Component):
     """
 
     def __init__(self, tag_bits: int) -> None:
-        super().__init__({
-            "port": In(MemoryPort(tag_bits)), "requested": Out(1), "request": Out(memory_request(tag_bits)),
-            "count": Out(_COUNT_BITS),
-            "answer": In(data.StructLayout({"turn": 1, "payload": memory_response(tag_bits)})), "free": Out(1)})
+        super().__init__(
+            {
+                "port": In(MemoryPort(tag_bits)),
+                "requested": Out(1),
+                "request": Out(memory_request(tag_bits)),
+                "count": Out(_COUNT_BITS),
+                "answer": In(data.StructLayout({"turn": 1, "payload": memory_response(tag_bits)})),
+                "free": Out(1),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         """The latch."""
@@ -46,8 +52,12 @@ class MemoryLatch(Component):
         given = Signal()
         waits = self.answer.turn ^ given
         m.d.comb += [
-            self.port.request.ready.eq(1), self.requested.eq(self.port.request.valid), self.free.eq(~waits),
-            self.port.response.valid.eq(waits), self.port.response.payload.eq(self.answer.payload)]
+            self.port.request.ready.eq(1),
+            self.requested.eq(self.port.request.valid),
+            self.free.eq(~waits),
+            self.port.response.valid.eq(waits),
+            self.port.response.payload.eq(self.answer.payload),
+        ]
         with m.If(self.requested):
             m.d.sync += [self.request.eq(self.port.request.payload), self.count.eq(self.count + 1)]
         with m.If(waits & self.port.response.ready):

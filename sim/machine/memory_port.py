@@ -48,7 +48,9 @@ class MemoryServer:
         depths: How many requests were not answered yet when one was taken, with this one.
     """
 
-    def __init__(self, port: Any, memory: Memory, behaviour: MemoryBehaviour, random: Random) -> None:
+    def __init__(
+        self, port: Any, memory: Memory, behaviour: MemoryBehaviour, random: Random
+    ) -> None:
         self._port, self._memory, self._behaviour, self._random = port, memory, behaviour, random
         self._queues: dict[int, deque[_Request]] = {}
         self._in_beats = "beat" in dict(port.request.payload.shape())
@@ -89,9 +91,14 @@ class MemoryServer:
         if not self._in_beats:
             return request
         line = self._coming or SimpleNamespace(
-            write=request.write, tag=request.tag, address=request.address, data=0, mask=0, beats=0)
+            write=request.write, tag=request.tag, address=request.address, data=0, mask=0, beats=0
+        )
         assert (line.write, line.tag, line.address, line.beats) == (
-            request.write, request.tag, request.address, request.beat), "a beat is not the next one of its burst"
+            request.write,
+            request.tag,
+            request.address,
+            request.beat,
+        ), "a beat is not the next one of its burst"
         line.data |= request.data << 8 * BEAT_BYTES * line.beats
         line.mask |= request.mask << BEAT_BYTES * line.beats
         line.beats += 1
@@ -131,12 +138,19 @@ class MemoryServer:
         address, error, data = request.address * LINE_BYTES, 0, 0
         try:
             if request.write:
-                self._memory.write_line(address, request.data.to_bytes(LINE_BYTES, "little"), request.mask)
+                self._memory.write_line(
+                    address, request.data.to_bytes(LINE_BYTES, "little"), request.mask
+                )
             else:
                 data = self._memory.read_number(address, LINE_BYTES)
         except MemoryFaultError:
             error = 1
-        waiting.response = {"write": request.write, "tag": request.tag, "error": error, "data": data}
+        waiting.response = {
+            "write": request.write,
+            "tag": request.tag,
+            "error": error,
+            "data": data,
+        }
         return waiting.response
 
     def _next(self, cycle: int) -> int | None:

@@ -62,20 +62,38 @@ class MemoryService:
         reads, writes: Requests so far.
     """
 
-    def __init__(self, latch: MemoryLatch, memory: Memory, latency: int = LATENCY,
-                 disorder: Random | None = None, trouble: Callable[[int], Trouble] = lambda _number: ON_TIME) -> None:
+    def __init__(
+        self,
+        latch: MemoryLatch,
+        memory: Memory,
+        latency: int = LATENCY,
+        disorder: Random | None = None,
+        trouble: Callable[[int], Trouble] = lambda _number: ON_TIME,
+    ) -> None:
         tag_bits = len(latch.request.tag)
-        self._memory, self._latency, self._disorder, self.trouble = memory, latency, disorder, trouble
+        self._memory, self._latency, self._disorder, self.trouble = (
+            memory,
+            latency,
+            disorder,
+            trouble,
+        )
         self._requested, self._requests = latch.request.as_value(), latch.count
         self._answered, self._free = latch.answer.as_value(), latch.free
-        self._request, self._answer = _places(memory_request(tag_bits)), _places(memory_response(tag_bits))
+        self._request, self._answer = (
+            _places(memory_request(tag_bits)),
+            _places(memory_response(tag_bits)),
+        )
         self._waiting: dict[int, deque[_Request]] = {}
         self._turn = self._count = 0
         self.reads = self.writes = 0
 
     def wait(self, cycle: int) -> int | None:
         """Cycles until something is due, at least one; None when nothing is."""
-        return max(min(queue[0].due for queue in self._waiting.values()) - cycle, 1) if self._waiting else None
+        return (
+            max(min(queue[0].due for queue in self._waiting.values()) - cycle, 1)
+            if self._waiting
+            else None
+        )
 
     def take(self, ctx: Any, cycle: int) -> None:
         """Notes the request that was made in the cycle before this one, if one was."""
@@ -128,8 +146,12 @@ class MemoryService:
         """Performs what is performed by a cycle, or everything, in the order of time. (Of one tag, that is the order in
         which requests were made; of requests of one time, those come first whose tag is in use for longer.)
         """
-        requests = [request for queue in self._waiting.values() for request in queue
-                    if request.answer is None and (cycle is None or request.performed <= cycle)]
+        requests = [
+            request
+            for queue in self._waiting.values()
+            for request in queue
+            if request.answer is None and (cycle is None or request.performed <= cycle)
+        ]
         for request in sorted(requests, key=lambda request: request.performed):
             self._do(request)
 
@@ -140,7 +162,9 @@ class MemoryService:
             if request.error:
                 error = 1
             elif field["write"]:
-                self._memory.write_line(address, field["data"].to_bytes(LINE_BYTES, "little"), field["mask"])
+                self._memory.write_line(
+                    address, field["data"].to_bytes(LINE_BYTES, "little"), field["mask"]
+                )
             else:
                 content = self._memory.read_number(address, LINE_BYTES)
         except MemoryFaultError:

@@ -110,11 +110,20 @@ class _PipelineWatch(_MemoryWatch):
     def __init__(self, unit: Any, params: SmParams) -> None:
         begun, found, crossbar = unit.front.begun, unit.access.found, unit.crossbar
         job = begun.payload.job
-        super().__init__({
-            "begun": begun.valid, "slot": begun.payload.slot, "pc": job.pc, "threads": job.threads,
-            "words": begun.payload.instruction.words,
-            "found": found.valid, "taken": found.ready, "of": found.payload.slot,
-            "shared": crossbar.shared, "reads": crossbar.read.slot})
+        super().__init__(
+            {
+                "begun": begun.valid,
+                "slot": begun.payload.slot,
+                "pc": job.pc,
+                "threads": job.threads,
+                "words": begun.payload.instruction.words,
+                "found": found.valid,
+                "taken": found.ready,
+                "of": found.payload.slot,
+                "shared": crossbar.shared,
+                "reads": crossbar.read.slot,
+            }
+        )
         self._lanes = params.lanes
         self._slots: dict[int, tuple[int, int]] = {}
         self._passed: Counter[int] = Counter()
@@ -130,7 +139,10 @@ class _PipelineWatch(_MemoryWatch):
             self.lines[slot[0]] += cycles
         if now["begun"]:
             half = self._lanes // 2
-            parts = sum((now["threads"] >> first & (1 << half) - 1) != 0 for first in range(0, WARP_THREADS, half))
+            parts = sum(
+                (now["threads"] >> first & (1 << half) - 1) != 0
+                for first in range(0, WARP_THREADS, half)
+            )
             self._slots[now["slot"]] = now["pc"], parts * now["words"]
             self._passed[now["slot"]] = 0
 
@@ -140,8 +152,14 @@ class _SerialWatch(_MemoryWatch):
 
     def __init__(self, unit: Any, _params: SmParams) -> None:
         dispatch, events = unit.dispatch, unit.events
-        super().__init__({"begun": dispatch.valid, "pc": dispatch.payload.pc, "line": events.line,
-                          "shared": events.shared})
+        super().__init__(
+            {
+                "begun": dispatch.valid,
+                "pc": dispatch.payload.pc,
+                "line": events.line,
+                "shared": events.shared,
+            }
+        )
         self._pc: int | None = None
 
     def _pass(self, cycles: int) -> None:
@@ -191,15 +209,23 @@ class Profile:
             self._spend(span.begin, span.end, span.reason, warps[span.warp], selected[span.warp])
         for pc, cost in self.costs.items():
             cost.lines, cost.passes, cost.least = (
-                counted[pc] for counted in (self._memory.lines, self._memory.passes, self._memory.least))
+                counted[pc]
+                for counted in (self._memory.lines, self._memory.passes, self._memory.least)
+            )
 
     def _cost(self, pc: int, word: int) -> Cost:
         if pc not in self.costs:
             self.costs[pc] = Cost(pc, spell(word, pc))
         return self.costs[pc]
 
-    def _spend(self, begin: int, end: int, reason: WaitReason, issued: Sequence[IssuedInstruction],
-               selected: Sequence[int]) -> None:
+    def _spend(
+        self,
+        begin: int,
+        end: int,
+        reason: WaitReason,
+        issued: Sequence[IssuedInstruction],
+        selected: Sequence[int],
+    ) -> None:
         """Gives the cycles of a span to the instructions of its warp: those up to a selection to the one that is
         selected, or those behind it."""
         if not issued:

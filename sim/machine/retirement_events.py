@@ -29,8 +29,14 @@ class Event:
 
 def _reader(shape: Any) -> Callable[[int], dict[str, Any]]:
     """From the bits of a struct to the values of its fields: numbers, and mappings for structs in it."""
-    fields = [(str(name), field.offset, (1 << field.width) - 1) for name, field in data.Layout.cast(shape)]
-    inner = [(str(name), _reader(field.shape)) for name, field in data.Layout.cast(shape) if _is_struct(field.shape)]
+    fields = [
+        (str(name), field.offset, (1 << field.width) - 1) for name, field in data.Layout.cast(shape)
+    ]
+    inner = [
+        (str(name), _reader(field.shape))
+        for name, field in data.Layout.cast(shape)
+        if _is_struct(field.shape)
+    ]
 
     def read(bits: int) -> dict[str, Any]:
         values: dict[str, Any] = {name: bits >> offset & mask for name, offset, mask in fields}
@@ -42,7 +48,9 @@ def _reader(shape: Any) -> Callable[[int], dict[str, Any]]:
 
 
 def _is_struct(shape: Any) -> bool:
-    return isinstance(shape, data.StructLayout) or (isinstance(shape, type) and issubclass(shape, data.Struct))
+    return isinstance(shape, data.StructLayout) or (
+        isinstance(shape, type) and issubclass(shape, data.Struct)
+    )
 
 
 class _Member:
@@ -72,12 +80,22 @@ class EventReader:
     def __init__(self, port: Any) -> None:
         completed = port.completed
         self._members = [
-            _Member("launched", port.launched), _Member("issued", port.issued), _Member("written", port.written),
-            *(_Member("errors", event, source) for source, event in errors_by_source(port.errors).items()),
-            _Member("flow", port.flow), _Member("withdrawn", port.withdrawn),
-            _Member("completed", completed.issue, "issue"), _Member("completed", completed.lanes, "lanes"),
-            _Member("completed", completed.memory, "memory"), _Member("completed", completed.conversion, "conversion"),
-            _Member("completed", completed.barrier, "barrier"), _Member("completed", completed.trap, "trap")]
+            _Member("launched", port.launched),
+            _Member("issued", port.issued),
+            _Member("written", port.written),
+            *(
+                _Member("errors", event, source)
+                for source, event in errors_by_source(port.errors).items()
+            ),
+            _Member("flow", port.flow),
+            _Member("withdrawn", port.withdrawn),
+            _Member("completed", completed.issue, "issue"),
+            _Member("completed", completed.lanes, "lanes"),
+            _Member("completed", completed.memory, "memory"),
+            _Member("completed", completed.conversion, "conversion"),
+            _Member("completed", completed.barrier, "barrier"),
+            _Member("completed", completed.trap, "trap"),
+        ]
         self.signals: list[Any] = [signal for member in self._members for signal in member.signals]
         self._payloads = [0] * len(self._members)
         self._active: set[int] = set()

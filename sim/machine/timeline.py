@@ -73,8 +73,10 @@ class Timeline:
         """What of the machine is observed, and who is told."""
         self._reader = EventReader(sm.retired)
         self._reader.begin(self._take)
-        return [([reason.as_value() for reason in sm.core.reasons], self._reasons),
-                (self._reader.signals, self._reader.changes)]
+        return [
+            ([reason.as_value() for reason in sm.core.reasons], self._reasons),
+            (self._reader.signals, self._reader.changes),
+        ]
 
     @property
     def end(self) -> int:
@@ -102,8 +104,9 @@ class Timeline:
         fields = event.fields
         warp = fields.get("warp", 0)
         if event.what == "issued":
-            executed = IssuedInstruction(warp, event.cycle, fields["pc"], fields["word"], fields["kind"],
-                                         self._active[warp])
+            executed = IssuedInstruction(
+                warp, event.cycle, fields["pc"], fields["word"], fields["kind"], self._active[warp]
+            )
             self.executed.append(executed)
             self._open[warp, fields["sequence"]] = executed
             if InstructionKind(executed.kind) in _FLOW:

@@ -19,28 +19,36 @@ _INJECTED = {InstructionKind.ENTER: "enters the trap", InstructionKind.LEAVE: "l
 
 def _instruction(warp: int) -> Callable[..., str | None]:
     """The last instruction that a warp has issued; what the trap unit puts in the place of one."""
+
     def decode(valid: int, issuer: int, pc: int, word: int, kind: int) -> str | None:
         if not valid or issuer != warp:
             return None
         return _INJECTED.get(InstructionKind(kind)) or instruction_text(word, pc)
+
     return decode
 
 
 def _active(warp: int) -> Callable[..., str | None]:
     """With which threads a warp goes on."""
+
     def decode(valid: int, teller: int, active: int, terminated: int) -> str | None:
         if not valid or teller != warp:
             return None
         return "ended" if terminated else f"{active:08x}"
+
     return decode
 
 
 def _token(warp: int) -> Callable[..., str | None]:
     """The token that a warp has pushed last, or found on its stack."""
-    def decode(pushed: int, pusher: int, kind: int, result: int, teller: int, resume: int, found: int) -> str | None:
+
+    def decode(
+        pushed: int, pusher: int, kind: int, result: int, teller: int, resume: int, found: int
+    ) -> str | None:
         if result and teller == warp and resume:
             return f"pop {TokenKind(found).name}"
         return f"push {TokenKind(kind).name}" if pushed and pusher == warp else None
+
     return decode
 
 
@@ -78,15 +86,44 @@ def _warp(core: Any, warp: int) -> dict[str, Any]:
     else:
         result, found = stack.result.payload, (stack.result.valid, stack.result.payload.warp)
     return {
-        "instruction": Text(_instruction(warp), (issued.valid, issued.payload.warp, issued.payload.pc,
-                                                 issued.payload.word, issued.payload.kind)),
+        "instruction": Text(
+            _instruction(warp),
+            (
+                issued.valid,
+                issued.payload.warp,
+                issued.payload.pc,
+                issued.payload.word,
+                issued.payload.kind,
+            ),
+        ),
         "waits": core.reasons[warp],
-        "active": Text(_active(warp), (flow.valid, flow.payload.warp, flow.payload.active, flow.payload.terminated)),
-        "token": Text(_token(warp), (pushed.valid, pushed.payload.warp, pushed.payload.kind, *found,
-                                     result.resume, result.kind)),
-        "depth": Text(_Depth(warp), (pushed.valid, pushed.payload.warp, committed.valid, committed.payload.warp,
-                                     committed.payload.last)),
-        "trap": Text(_trap, (core.trap.inside[warp], state.paused[warp]))}
+        "active": Text(
+            _active(warp),
+            (flow.valid, flow.payload.warp, flow.payload.active, flow.payload.terminated),
+        ),
+        "token": Text(
+            _token(warp),
+            (
+                pushed.valid,
+                pushed.payload.warp,
+                pushed.payload.kind,
+                *found,
+                result.resume,
+                result.kind,
+            ),
+        ),
+        "depth": Text(
+            _Depth(warp),
+            (
+                pushed.valid,
+                pushed.payload.warp,
+                committed.valid,
+                committed.payload.warp,
+                committed.payload.last,
+            ),
+        ),
+        "trap": Text(_trap, (core.trap.inside[warp], state.paused[warp])),
+    }
 
 
 def machine_traces(harness: Any) -> View:
@@ -98,36 +135,93 @@ def machine_traces(harness: Any) -> View:
     arbiter, port, bus = harness.sm.arbiter, harness.sm.arbiter.port, harness.sm.registers.bus
     warps = {f"warp{number}": _warp(core, number) for number in range(len(core.reasons))}
     traces: dict[str, Any] = {
-        "machine": {"busy": distributor.control.busy, "trap": Text(_machine_trap, (trap.trapping, trap.locked_down)),
-                    "interrupt": harness.sm.interrupt, "spill": core.stack_events.spill,
-                    "fill": core.stack_events.fill, "diverged": core.diverged},
+        "machine": {
+            "busy": distributor.control.busy,
+            "trap": Text(_machine_trap, (trap.trapping, trap.locked_down)),
+            "interrupt": harness.sm.interrupt,
+            "spill": core.stack_events.spill,
+            "fill": core.stack_events.fill,
+            "diverged": core.diverged,
+        },
         **warps,
-        "launch": {"running": Trace(distributor.running, "bin"), "valid": core.launch.valid,
-                   "warp": core.launch.payload},
-        "issue": {"valid": issued.valid, "warp": Trace(issued.payload.warp, "dec"), "pc": issued.payload.pc,
-                  "kind": issued.payload.kind, "word": issued.payload.word,
-                  "sequence": Trace(issued.payload.sequence, "dec")},
-        "write": {"valid": retired.written.valid, "warp": Trace(written.warp, "dec"),
-                  "beat": Trace(written.beat, "dec"), "lanes": Trace(written.lanes, "bin"),
-                  "register": Trace(written.register, "dec"),
-                  "values": written.values},
-        "flow": {"valid": flow.valid, "warp": Trace(flow.payload.warp, "dec"), "pc": flow.payload.pc,
-                 "active": flow.payload.active, "terminated": flow.payload.terminated,
-                 "error": error_text(flow.valid, flow.payload.error)},
-        "memory": {"request": core.unit_memory.request.valid, "address": core.unit_memory.request.payload.address,
-                   "write": core.unit_memory.request.payload.write},
-        "stack": {"request": core.stack_memory.request.valid, "address": core.stack_memory.request.payload.address,
-                  "write": core.stack_memory.request.payload.write},
-        "fetch": {"request": core.fetch_memory.request.valid, "address": core.fetch_memory.request.payload.address},
-        "port": {"turn": Trace(arbiter.turn, "dec"), "request": port.request.valid, "ready": port.request.ready,
-                 "tag": port.request.payload.tag, "write": port.request.payload.write, "answer": port.response.valid,
-                 "answered": port.response.payload.tag},
-        "host": {"read": bus.read, "write": bus.write, "address": bus.address, "data": bus.data, "value": bus.value},
-        "trap": {"trapping": trap.trapping, "locked_down": trap.locked_down,
-                 "inside": Trace(core.trap.inside, "bin"), "paused": Trace(trap.paused, "bin"),
-                 "barrier": Trace(core.waiting, "bin"), "events": core.trap.events}}
+        "launch": {
+            "running": Trace(distributor.running, "bin"),
+            "valid": core.launch.valid,
+            "warp": core.launch.payload,
+        },
+        "issue": {
+            "valid": issued.valid,
+            "warp": Trace(issued.payload.warp, "dec"),
+            "pc": issued.payload.pc,
+            "kind": issued.payload.kind,
+            "word": issued.payload.word,
+            "sequence": Trace(issued.payload.sequence, "dec"),
+        },
+        "write": {
+            "valid": retired.written.valid,
+            "warp": Trace(written.warp, "dec"),
+            "beat": Trace(written.beat, "dec"),
+            "lanes": Trace(written.lanes, "bin"),
+            "register": Trace(written.register, "dec"),
+            "values": written.values,
+        },
+        "flow": {
+            "valid": flow.valid,
+            "warp": Trace(flow.payload.warp, "dec"),
+            "pc": flow.payload.pc,
+            "active": flow.payload.active,
+            "terminated": flow.payload.terminated,
+            "error": error_text(flow.valid, flow.payload.error),
+        },
+        "memory": {
+            "request": core.unit_memory.request.valid,
+            "address": core.unit_memory.request.payload.address,
+            "write": core.unit_memory.request.payload.write,
+        },
+        "stack": {
+            "request": core.stack_memory.request.valid,
+            "address": core.stack_memory.request.payload.address,
+            "write": core.stack_memory.request.payload.write,
+        },
+        "fetch": {
+            "request": core.fetch_memory.request.valid,
+            "address": core.fetch_memory.request.payload.address,
+        },
+        "port": {
+            "turn": Trace(arbiter.turn, "dec"),
+            "request": port.request.valid,
+            "ready": port.request.ready,
+            "tag": port.request.payload.tag,
+            "write": port.request.payload.write,
+            "answer": port.response.valid,
+            "answered": port.response.payload.tag,
+        },
+        "host": {
+            "read": bus.read,
+            "write": bus.write,
+            "address": bus.address,
+            "data": bus.data,
+            "value": bus.value,
+        },
+        "trap": {
+            "trapping": trap.trapping,
+            "locked_down": trap.locked_down,
+            "inside": Trace(core.trap.inside, "bin"),
+            "paused": Trace(trap.paused, "bin"),
+            "barrier": Trace(core.waiting, "bin"),
+            "events": core.trap.events,
+        },
+    }
     errors = [error.valid for error in errors_by_source(retired.errors).values()]
-    return View(traces, ("machine", *list(warps)[:_TOLD]), (
-        Mark("trap", (trap.trapping,)), Mark("error", errors, lambda *told: any(told)),
-        Mark("spill", (core.stack_events.spill,)), Mark("divergence", (core.diverged,)),
-        Mark("start", (issued.valid,))), _CYCLE_PIXELS)
+    return View(
+        traces,
+        ("machine", *list(warps)[:_TOLD]),
+        (
+            Mark("trap", (trap.trapping,)),
+            Mark("error", errors, lambda *told: any(told)),
+            Mark("spill", (core.stack_events.spill,)),
+            Mark("divergence", (core.diverged,)),
+            Mark("start", (issued.valid,)),
+        ),
+        _CYCLE_PIXELS,
+    )

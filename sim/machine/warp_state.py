@@ -12,7 +12,10 @@ __all__ = ["MASK_OF", "SHOWN_TOKENS", "WarpState", "state_of"]
 
 SHOWN_TOKENS = 16
 """Of a stack's top, tokens that a state holds."""
-MASK_OF = {**{ThreadCode[kind.name]: mask for kind, mask in DISABLED_BY.items()}, ThreadCode.KILLED: "killed"}
+MASK_OF = {
+    **{ThreadCode[kind.name]: mask for kind, mask in DISABLED_BY.items()},
+    ThreadCode.KILLED: "killed",
+}
 """The mask of the threads with a code."""
 
 
@@ -33,7 +36,10 @@ class WarpState:
     def lines(self) -> list[str]:
         """As text: masks that have threads, and the stack."""
         masks = " ".join(f"{name} {mask:08x}" for name, mask in asdict(self.masks).items() if mask)
-        head = f"stack         {self.depth} tokens, {self.calls} counted calls open" + ", top first" * bool(self.depth)
+        head = (
+            f"stack         {self.depth} tokens, {self.calls} counted calls open"
+            + ", top first" * bool(self.depth)
+        )
         return [f"masks         {masks}", head, *self.stack_lines()]
 
     def stack_lines(self) -> list[str]:
@@ -45,8 +51,14 @@ class WarpState:
 
     def decoded(self) -> dict[str, object]:
         """As it is written to a file: masks and depth as numbers, tokens as text."""
-        return {"masks": asdict(self.masks), "stack": {
-            "depth": self.depth, "calls": self.calls, "top": [str(token) for token in self.tokens]}}
+        return {
+            "masks": asdict(self.masks),
+            "stack": {
+                "depth": self.depth,
+                "calls": self.calls,
+                "top": [str(token) for token in self.tokens],
+            },
+        }
 
 
 def state_of(warp: Warp) -> WarpState:

@@ -19,8 +19,19 @@ from typing import Any, Generic, TypeVar
 from rtl.isa.kinds import ShuffleMode
 from rtl.params import WARP_THREADS
 
-__all__ = ["ENDED", "TURN", "WAITING", "Arrival", "GridCta", "GridThread", "Group", "check_nobody_waits",
-           "cta_positions", "shuffle_source", "take_turns"]
+__all__ = [
+    "ENDED",
+    "TURN",
+    "WAITING",
+    "Arrival",
+    "GridCta",
+    "GridThread",
+    "Group",
+    "check_nobody_waits",
+    "cta_positions",
+    "shuffle_source",
+    "take_turns",
+]
 
 TURN = 256
 """Instructions that a thread executes before it is another's turn, unless the caller says otherwise."""
@@ -102,8 +113,10 @@ class GridCta(Generic[T]):
     def __init__(self, position: Position, threads: list[T], runnable: deque[T]) -> None:
         self.position = position
         self.runnable = runnable
-        self.groups = [Group(first // WARP_THREADS, threads[first:first + WARP_THREADS])
-                       for first in range(0, len(threads), WARP_THREADS)]
+        self.groups = [
+            Group(first // WARP_THREADS, threads[first : first + WARP_THREADS])
+            for first in range(0, len(threads), WARP_THREADS)
+        ]
         self._barriers: dict[int, _Barrier] = {}
         runnable.extend(threads)
 
@@ -144,11 +157,17 @@ class GridCta(Generic[T]):
         """Lets go who waits at barriers at which all have come that they wait for."""
         living = sum(1 for group in self.groups if group.living)
         for number, barrier in list(self._barriers.items()):
-            if len(barrier.waiting) + barrier.passed < (living if barrier.groups is None else barrier.groups):
+            if len(barrier.waiting) + barrier.passed < (
+                living if barrier.groups is None else barrier.groups
+            ):
                 continue
             del self._barriers[number]
-            waiting = [(thread, thread.arrival) for at in barrier.waiting for thread in self.groups[at].threads
-                       if thread.arrival is not None and thread.arrival.barrier == number]
+            waiting = [
+                (thread, thread.arrival)
+                for at in barrier.waiting
+                for thread in self.groups[at].threads
+                if thread.arrival is not None and thread.arrival.barrier == number
+            ]
             votes = [arrival.vote for _, arrival in waiting if arrival.finish is not None]
             for _, arrival in waiting:
                 if arrival.finish is not None:
@@ -171,8 +190,9 @@ def cta_positions(grid: Position) -> Iterator[Position]:
         yield x, y, z
 
 
-def take_turns(runnable: deque[T], turn: Callable[[T], int], limit: int,
-               failure: Callable[[T, str], Exception]) -> int:
+def take_turns(
+    runnable: deque[T], turn: Callable[[T], int], limit: int, failure: Callable[[T, str], Exception]
+) -> int:
     """Gives threads their turns until none can run; returns the instructions that were executed.
 
     Parameters:
@@ -196,7 +216,9 @@ def check_nobody_waits(ctas: Iterable[GridCta[T]], failure: Callable[[T, str], E
         for group in cta.groups:
             for thread in group.threads:
                 if thread.arrival is not None:
-                    raise failure(thread, "waits at a barrier that the rest of its CTA will not reach")
+                    raise failure(
+                        thread, "waits at a barrier that the rest of its CTA will not reach"
+                    )
 
 
 def shuffle_source(mode: ShuffleMode, lane: int, b: int, c: int) -> tuple[int, bool]:

@@ -12,7 +12,12 @@ from sim.report.surroundings import before
 
 __all__ = ["DecodedStatus", "decode", "registers_of"]
 
-_LOGGED = ("HWW_WARP_ESR", "HWW_GLOBAL_ESR", "HWW_WARP_ESR_REPORT_MASK", "HWW_GLOBAL_ESR_REPORT_MASK")
+_LOGGED = (
+    "HWW_WARP_ESR",
+    "HWW_GLOBAL_ESR",
+    "HWW_WARP_ESR_REPORT_MASK",
+    "HWW_GLOBAL_ESR_REPORT_MASK",
+)
 """In the order of NVIDIA's log line."""
 _PLACE_REGISTER = "HWW_WARP_ESR_PC"
 _PREFIX = "Warpstack: Xid 13, Graphics"
@@ -64,7 +69,10 @@ class DecodedStatus:
         if self.error is not WarpError.NONE:
             lines.insert(0, f"{_PREFIX} SM Warp Exception on {_PLACE}: {text_of(self.error)}")
         if lines or self.stopped:
-            values = (f"{SM_BLOCK + SM_REGISTERS[name].offset:#x}={self.registers[name]:#x}" for name in _LOGGED)
+            values = (
+                f"{SM_BLOCK + SM_REGISTERS[name].offset:#x}={self.registers[name]:#x}"
+                for name in _LOGGED
+            )
             lines.append(f"{_PREFIX} Exception: ESR {' '.join(values)}")
         return lines
 
@@ -78,7 +86,12 @@ class DecodedStatus:
         """As it is written to a file; empty when nothing has happened."""
         fields: dict[str, object] = {}
         if self.stopped:
-            fields = {"error": self.error.name, "code": self.error.value, "warp": self.warp, "pc": self.pc}
+            fields = {
+                "error": self.error.name,
+                "code": self.error.value,
+                "warp": self.warp,
+                "pc": self.pc,
+            }
         if self.reasons:
             fields["trap_reasons"] = list(self.reasons)
         if self.events:
@@ -86,9 +99,14 @@ class DecodedStatus:
         if not fields:
             return fields
         if (exception := self.exception) is not None:
-            fields["cuda_exception"] = {"number": exception.value, "name": exception.symbol,
-                                        "meaning": exception.meaning}
-        warp, mask = (self.registers[f"HWW_{which}_ESR_REPORT_MASK"] for which in ("WARP", "GLOBAL"))
+            fields["cuda_exception"] = {
+                "number": exception.value,
+                "name": exception.symbol,
+                "meaning": exception.meaning,
+            }
+        warp, mask = (
+            self.registers[f"HWW_{which}_ESR_REPORT_MASK"] for which in ("WARP", "GLOBAL")
+        )
         fields["report_masks"] = {"warp": warp, "global": mask}
         fields["registers"] = dict(self.registers)
         return fields
@@ -106,8 +124,15 @@ def decode(registers: Mapping[str, int], *, ended: bool = False) -> DecodedStatu
     events = tuple(one.name for one in GlobalError if registers["HWW_GLOBAL_ESR"] >> one.value & 1)
     pc = registers[_PLACE_REGISTER]
     kept = {name: registers[name] for name in (*_LOGGED, _PLACE_REGISTER)}
-    return DecodedStatus(error, _field(registers, "HWW_WARP_ESR", "WARP_ID"),
-                         before(pc) if error is WarpError.NONE and reasons else pc, reasons, events, kept, ended)
+    return DecodedStatus(
+        error,
+        _field(registers, "HWW_WARP_ESR", "WARP_ID"),
+        before(pc) if error is WarpError.NONE and reasons else pc,
+        reasons,
+        events,
+        kept,
+        ended,
+    )
 
 
 def registers_of(machine: WarpModel) -> dict[str, int]:

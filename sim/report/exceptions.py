@@ -15,15 +15,26 @@ from rtl.isa.registers import GlobalError
 
 __all__ = ["CudaException", "cuda_exception", "text_of"]
 
-_WORDS = {"ADDR": "Address", "CONST": "Constant", "IMMC": "Immediate Constant", "INSTR": "Instruction",
-          "OOR": "Out Of Range", "PARAM": "Parameter", "PARAM2": "Parameter 2", "REG": "Register", "RET": "Return"}
+_WORDS = {
+    "ADDR": "Address",
+    "CONST": "Constant",
+    "IMMC": "Immediate Constant",
+    "INSTR": "Instruction",
+    "OOR": "Out Of Range",
+    "PARAM": "Parameter",
+    "PARAM2": "Parameter 2",
+    "REG": "Register",
+    "RET": "Return",
+}
 _AS_THEY_ARE = frozenset({"API", "BPT", "LDC", "MMU", "PC", "SM", "SPH"})
 
 
 def text_of(error: WarpError | GlobalError) -> str:
     """An error as a driver's log calls it."""
-    return " ".join(word if word in _AS_THEY_ARE else _WORDS.get(word, word.capitalize())
-                    for word in error.name.split("_"))
+    return " ".join(
+        word if word in _AS_THEY_ARE else _WORDS.get(word, word.capitalize())
+        for word in error.name.split("_")
+    )
 
 
 class CudaException(IntEnum):
@@ -52,26 +63,54 @@ class CudaException(IntEnum):
     @property
     def meaning(self) -> str:
         """Its name in words."""
-        return self.name.replace("_", " ").title().replace("Pc", "PC").replace("Out Of Range", "Out-of-range")
+        return (
+            self.name.replace("_", " ")
+            .title()
+            .replace("Pc", "PC")
+            .replace("Out Of Range", "Out-of-range")
+        )
 
 
-_OF_WARP: Mapping[WarpError, CudaException] = MappingProxyType({
-    **dict.fromkeys((WarpError.STACK_ERROR, WarpError.API_STACK_ERROR, WarpError.RET_EMPTY_STACK_ERROR,
-                     WarpError.STACK_OVERFLOW), CudaException.WARP_HARDWARE_STACK_OVERFLOW),
-    **dict.fromkeys((WarpError.PC_WRAP, WarpError.MISALIGNED_PC, WarpError.PC_OVERFLOW),
-                    CudaException.WARP_INVALID_PC),
-    **dict.fromkeys((WarpError.MISALIGNED_IMMC_ADDR, WarpError.MISALIGNED_REG, WarpError.ILLEGAL_INSTR_ENCODING,
-                     WarpError.ILLEGAL_SPH_INSTR_COMBO, WarpError.ILLEGAL_INSTR_PARAM, WarpError.OOR_REG,
-                     WarpError.ILLEGAL_INSTR_PARAM2), CudaException.WARP_ILLEGAL_INSTRUCTION),
-    WarpError.OOR_ADDR: CudaException.WARP_OUT_OF_RANGE_ADDRESS,
-    WarpError.MISALIGNED_ADDR: CudaException.WARP_MISALIGNED_ADDRESS,
-    WarpError.INVALID_ADDR_SPACE: CudaException.WARP_INVALID_ADDRESS_SPACE,
-    WarpError.MMU_FAULT: CudaException.WARP_ILLEGAL_ADDRESS,
-})
+_OF_WARP: Mapping[WarpError, CudaException] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            (
+                WarpError.STACK_ERROR,
+                WarpError.API_STACK_ERROR,
+                WarpError.RET_EMPTY_STACK_ERROR,
+                WarpError.STACK_OVERFLOW,
+            ),
+            CudaException.WARP_HARDWARE_STACK_OVERFLOW,
+        ),
+        **dict.fromkeys(
+            (WarpError.PC_WRAP, WarpError.MISALIGNED_PC, WarpError.PC_OVERFLOW),
+            CudaException.WARP_INVALID_PC,
+        ),
+        **dict.fromkeys(
+            (
+                WarpError.MISALIGNED_IMMC_ADDR,
+                WarpError.MISALIGNED_REG,
+                WarpError.ILLEGAL_INSTR_ENCODING,
+                WarpError.ILLEGAL_SPH_INSTR_COMBO,
+                WarpError.ILLEGAL_INSTR_PARAM,
+                WarpError.OOR_REG,
+                WarpError.ILLEGAL_INSTR_PARAM2,
+            ),
+            CudaException.WARP_ILLEGAL_INSTRUCTION,
+        ),
+        WarpError.OOR_ADDR: CudaException.WARP_OUT_OF_RANGE_ADDRESS,
+        WarpError.MISALIGNED_ADDR: CudaException.WARP_MISALIGNED_ADDRESS,
+        WarpError.INVALID_ADDR_SPACE: CudaException.WARP_INVALID_ADDRESS_SPACE,
+        WarpError.MMU_FAULT: CudaException.WARP_ILLEGAL_ADDRESS,
+    }
+)
 """Errors without an exception: debuggers show their own names."""
-_OF_DEVICE: Mapping[str, CudaException] = MappingProxyType({
-    "PHYSICAL_STACK_OVERFLOW": CudaException.DEVICE_HARDWARE_STACK_OVERFLOW,
-    "L1_ERROR": CudaException.DEVICE_ILLEGAL_ADDRESS})
+_OF_DEVICE: Mapping[str, CudaException] = MappingProxyType(
+    {
+        "PHYSICAL_STACK_OVERFLOW": CudaException.DEVICE_HARDWARE_STACK_OVERFLOW,
+        "L1_ERROR": CudaException.DEVICE_ILLEGAL_ADDRESS,
+    }
+)
 """By the name of a bit of the global error status."""
 
 

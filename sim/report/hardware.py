@@ -8,18 +8,34 @@ from sim.report.run import buffer_lines, error_lines
 
 __all__ = ["describe_hardware"]
 
-_SHOWN = {"instructions": "instructions", "lane_operations": "lane ops", "idle": "idle cycles",
-          "divergences": "divergences",
-          "pushes": "pushes", "spills": "spills", "fills": "fills", "memory_lines": "memory lines"}
+_SHOWN = {
+    "instructions": "instructions",
+    "lane_operations": "lane ops",
+    "idle": "idle cycles",
+    "divergences": "divergences",
+    "pushes": "pushes",
+    "spills": "spills",
+    "fills": "fills",
+    "memory_lines": "memory lines",
+}
 """What is shown of the counters, and how it is called there."""
 
 
-def describe_hardware(launch: Launch, hardware: BaseMachine, result: HardwareResult, difference: str | None) -> str:
+def describe_hardware(
+    launch: Launch, hardware: BaseMachine, result: HardwareResult, difference: str | None
+) -> str:
     """A run as text: status, cycles, instructions, what there was of divergence, spills and so on; after an error what
     it was, after a hang or Ctrl-C what each warp waits for; the head of each buffer."""
-    lines = [f"kernel        {launch.kernel.name}", f"status        {result.outcome}",
-             f"cycles        {result.cycles}"]
-    lines += [f"{label:13} {result.counters[name]}" for name, label in _SHOWN.items() if name in result.counters]
+    lines = [
+        f"kernel        {launch.kernel.name}",
+        f"status        {result.outcome}",
+        f"cycles        {result.cycles}",
+    ]
+    lines += [
+        f"{label:13} {result.counters[name]}"
+        for name, label in _SHOWN.items()
+        if name in result.counters
+    ]
     if hardware.lockstep is not None:
         lines.append(f"compared      {hardware.lockstep.compared} instructions with the warp model")
     errors = decode(result.registers, ended=result.status == "ok")

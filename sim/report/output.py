@@ -27,7 +27,11 @@ class Output:
 
     def lines(self) -> list[str]:
         """What there is to say of it but the text."""
-        lost = [f"output        {self.lost} more records found no room: more bytes with --output"] if self.lost else []
+        lost = (
+            [f"output        {self.lost} more records found no room: more bytes with --output"]
+            if self.lost
+            else []
+        )
         return [*(f"assertion     {line}" for line in self.failed), *lost]
 
 
@@ -42,9 +46,9 @@ def output_of(memory: Memory, variable: int | None) -> Output:
     at = 0
     while at + _HEAD.size <= len(content):
         bytes_, kind = _HEAD.unpack_from(content, at)
-        record = content[at:at + bytes_]
+        record = content[at : at + bytes_]
         if kind not in (PRINTED, FAILED) or len(record) < bytes_ or bytes_ % 8 or not bytes_:
-            break       # the machine was stopped before all of it was written
+            break  # the machine was stopped before all of it was written
         if kind == PRINTED:
             found.text += _printed(record, memory)
         else:
@@ -62,12 +66,12 @@ class _Record:
     def number(self) -> int:
         """The next double word."""
         self._at += 8
-        return int.from_bytes(self._content[self._at - 8:self._at], "little")
+        return int.from_bytes(self._content[self._at - 8 : self._at], "little")
 
     def text(self) -> str:
         """The next text."""
         end = self._content.find(b"\0", self._at)
-        found = self._content[self._at:end if end >= 0 else None]
+        found = self._content[self._at : end if end >= 0 else None]
         self._at += (len(found) + 8) & -8
         return found.decode(errors="replace")
 

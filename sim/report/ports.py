@@ -34,17 +34,47 @@ PRESET = "default"
 """Of the widths."""
 
 
-PORT_UNITS = ("fetch", "issue", "execute", "convert", "double", "flow", "crs", "memory", "memory_arbiter", "barrier",
-              "trap", "error_status", "launch", "host")
+PORT_UNITS = (
+    "fetch",
+    "issue",
+    "execute",
+    "convert",
+    "double",
+    "flow",
+    "crs",
+    "memory",
+    "memory_arbiter",
+    "barrier",
+    "trap",
+    "error_status",
+    "launch",
+    "host",
+)
 """The units that have a page in the manual."""
 _WIDTH = 110
 """Of a line of text about ports."""
 _HEAD = re.compile(r"(?P<names>\w+(?:\.\.)?(?:, \w+(?:\.\.)?)*)(?: : .*)?$")
 _ROLE = re.compile(r":\w+:`~?(?:[\w.]+\.)?(\w+)`")
 _SEE = re.compile(r"See (\w+)\.(?: |$)")
-_ELSEWHERE: dict[str, type] = {part.__name__: part for part in (
-    CallReturnStack, ConversionUnit, DebuggerRegisters, FetchUnit, FlowUnit, IssueUnit, LaneData, LaneWriteData,
-    LaneWriterPort, OperationArbiter, SerialFetch, Sm, StackPort, TrapUnit)}
+_ELSEWHERE: dict[str, type] = {
+    part.__name__: part
+    for part in (
+        CallReturnStack,
+        ConversionUnit,
+        DebuggerRegisters,
+        FetchUnit,
+        FlowUnit,
+        IssueUnit,
+        LaneData,
+        LaneWriteData,
+        LaneWriterPort,
+        OperationArbiter,
+        SerialFetch,
+        Sm,
+        StackPort,
+        TrapUnit,
+    )
+}
 """Where docstrings say that ports are described."""
 
 
@@ -53,7 +83,7 @@ def ports_of(unit: str, preset: str = PRESET) -> wiring.Component:
     whole: Any = UNITS.get(unit, Sm)(PRESETS[preset])
     identity = identify(whole)
     for part in identity.elaboratables if identity is not None else ():
-        part._MustUse__used = True      # Amaranth would warn
+        part._MustUse__used = True  # Amaranth would warn
     return whole.arbiter if unit == "memory_arbiter" else whole
 
 
@@ -65,7 +95,7 @@ def described_members(part: type) -> dict[str, str]:
         return {}
     groups: list[tuple[list[str], list[str]]] = []
     first = lines.index("Members") + 2
-    for line, below in zip(lines[first:], [*lines[first + 1:], ""], strict=True):
+    for line, below in zip(lines[first:], [*lines[first + 1 :], ""], strict=True):
         if below.startswith("---"):
             break
         if line.startswith("    "):
@@ -79,7 +109,7 @@ def described_members(part: type) -> dict[str, str]:
         text = _ROLE.sub(r"\1", " ".join(lines)).replace("``", "`")
         see = _SEE.match(text)
         there = described_members(_ELSEWHERE[see[1]]) if see else {}
-        rest = text[see.end():] if see else text
+        rest = text[see.end() :] if see else text
         for name in names:
             told[name] = " ".join(filter(None, (there.get(name, ""), rest)))
             rest = ""
@@ -116,7 +146,9 @@ def port_comments(component: wiring.Component) -> Iterator[str]:
         before = port.path
         direction = "in " if port.flow is In else "out"
         inside = _inside(port.kind, words)
-        yield from _wrapped(f"  {direction} {port.name}, {port.shape.width}{f': {inside}' if inside else ''}", 8)
+        yield from _wrapped(
+            f"  {direction} {port.name}, {port.shape.width}{f': {inside}' if inside else ''}", 8
+        )
     for name, each in words.items():
         line = f"{name}: {', '.join(f'{Const.cast(word).value}={word.name}' for word in each)}"
         yield from _wrapped(line, 4)
@@ -124,7 +156,9 @@ def port_comments(component: wiring.Component) -> Iterator[str]:
 
 def _described_parts(member: Any) -> dict[str, str]:
     """What the parts of an interface mean; nothing of a port, and of what Amaranth describes."""
-    if member.is_port or isinstance(signature := _upright(member.signature), (stream.Signature, Event)):
+    if member.is_port or isinstance(
+        signature := _upright(member.signature), (stream.Signature, Event)
+    ):
         return {}
     return described_members(type(signature))
 
@@ -142,7 +176,11 @@ def _inside(kind: Any, words: dict[str, type[enum.Enum]]) -> str:
         return kind.__name__
     if Shape.cast(kind).width == 0:
         return ""
-    layout: Any = kind.as_shape() if isinstance(kind, type) and issubclass(kind, (data.Struct, data.Union)) else kind
+    layout: Any = (
+        kind.as_shape()
+        if isinstance(kind, type) and issubclass(kind, (data.Struct, data.Union))
+        else kind
+    )
     if isinstance(layout, data.ArrayLayout):
         part = _inside(layout.elem_shape, words)
         bits = Shape.cast(layout.elem_shape).width
@@ -150,13 +188,17 @@ def _inside(kind: Any, words: dict[str, type[enum.Enum]]) -> str:
     if not isinstance(layout, data.Layout):
         return ""
     fields = [(name, field, _inside(field.shape, words)) for name, field in layout if field.width]
-    return ", ".join(f"[{field.offset + field.width - 1}:{field.offset}] {name}" + (f" ({part})" if part else "")
-                     for name, field, part in fields)
+    return ", ".join(
+        f"[{field.offset + field.width - 1}:{field.offset}] {name}" + (f" ({part})" if part else "")
+        for name, field, part in fields
+    )
 
 
 def _means(given: str, name: str) -> bool:
     """Whether a docstring's name stands for a port: ``client_0..`` does for all that are numbered so."""
-    return name == given or (given.endswith("..") and re.fullmatch(rf"{given.rstrip('0.')}\d+", name) is not None)
+    return name == given or (
+        given.endswith("..") and re.fullmatch(rf"{given.rstrip('0.')}\d+", name) is not None
+    )
 
 
 def _rows(name: str, member: Any, text: str) -> Iterator[tuple[str, ...]]:
@@ -171,7 +213,9 @@ def _rows(name: str, member: Any, text: str) -> Iterator[tuple[str, ...]]:
     else:
         told = described_members(type(signature))
         for part, inner in member.signature.members.items():
-            yield from _rows(f"{name}.{part}", inner, " ".join(filter(None, (text, told.get(part)))))
+            yield from _rows(
+                f"{name}.{part}", inner, " ".join(filter(None, (text, told.get(part))))
+            )
             text = ""
 
 
@@ -183,7 +227,11 @@ def _upright(signature: Any) -> Any:
 def _widths(shape: Any) -> tuple[str, str]:
     """Bits of a shape; and of its fields, if it has some."""
     bits = str(Shape.cast(shape).width)
-    layout = data.Layout.cast(shape) if isinstance(shape, type) and issubclass(shape, data.Struct) else shape
+    layout = (
+        data.Layout.cast(shape)
+        if isinstance(shape, type) and issubclass(shape, data.Struct)
+        else shape
+    )
     if isinstance(layout, data.ArrayLayout):
         return bits, f"{layout.length} of {Shape.cast(layout.elem_shape).width}"
     if isinstance(layout, data.StructLayout):

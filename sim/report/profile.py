@@ -28,14 +28,24 @@ th { border-bottom: 1px solid #888 } td.text, th.text { text-align: left; font-f
 
 def _waits(waits: Mapping[WaitReason, int]) -> list[tuple[str, int]]:
     """Reasons with their cycles, the longest first, but for the issue itself."""
-    told = [(reason.name.lower(), cycles) for reason, cycles in waits.items() if reason is not WaitReason.READY]
+    told = [
+        (reason.name.lower(), cycles)
+        for reason, cycles in waits.items()
+        if reason is not WaitReason.READY
+    ]
     return sorted(told, key=lambda one: -one[1])
 
 
 def _cells(cost: Cost, whole: int) -> list[str]:
     """Cycles to conflicts."""
-    return [str(cost.cycles), f"{100 * cost.cycles / whole:.1f}%", str(cost.issues),
-            f"{cost.threads / cost.issues:.1f}", str(cost.lines), str(cost.conflicts)]
+    return [
+        str(cost.cycles),
+        f"{100 * cost.cycles / whole:.1f}%",
+        str(cost.issues),
+        f"{cost.threads / cost.issues:.1f}",
+        str(cost.lines),
+        str(cost.conflicts),
+    ]
 
 
 def _whole(profile: Profile) -> int:
@@ -45,36 +55,69 @@ def _whole(profile: Profile) -> int:
 def text(profile: Profile, count: int | None = None) -> str:
     """The instructions that cost most, so many of them."""
     costs, whole = profile.hottest[:count], _whole(profile)
-    rows = [[*_cells(cost, whole), f"{cost.pc:04x} {cost.text}",
-             ", ".join(f"{name} {cycles}" for name, cycles in _waits(cost.waits)[:_SHOWN])] for cost in costs]
+    rows = [
+        [
+            *_cells(cost, whole),
+            f"{cost.pc:04x} {cost.text}",
+            ", ".join(f"{name} {cycles}" for name, cycles in _waits(cost.waits)[:_SHOWN]),
+        ]
+        for cost in costs
+    ]
     lines = [list(_HEADINGS), *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(_HEADINGS))]
-    return "".join("  ".join(f"{cell:{'<' if column > 5 else '>'}{width}}" for column, (cell, width) in enumerate(
-        zip(line, widths, strict=True))).rstrip() + "\n" for line in lines)
+    return "".join(
+        "  ".join(
+            f"{cell:{'<' if column > 5 else '>'}{width}}"
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        + "\n"
+        for line in lines
+    )
 
 
 def content(profile: Profile, lines: Lines) -> dict[str, Any]:
     """All of it, for JSON; in the order of the program."""
-    return {"cycles": profile.timeline.ran, "instructions": [
-        {"pc": cost.pc, "text": cost.text, "issues": cost.issues, "threads": cost.threads, "cycles": cost.cycles,
-         "waits": {reason.name.lower(): cycles for reason, cycles in cost.waits.items()},
-         "latency": cost.latency, "ended": cost.ended, "lines": cost.lines, "passes": cost.passes,
-         "conflicts": cost.conflicts, **({"source": list(lines[cost.pc])} if cost.pc in lines else {})}
-        for cost in sorted(profile.costs.values(), key=lambda cost: cost.pc)]}
+    return {
+        "cycles": profile.timeline.ran,
+        "instructions": [
+            {
+                "pc": cost.pc,
+                "text": cost.text,
+                "issues": cost.issues,
+                "threads": cost.threads,
+                "cycles": cost.cycles,
+                "waits": {reason.name.lower(): cycles for reason, cycles in cost.waits.items()},
+                "latency": cost.latency,
+                "ended": cost.ended,
+                "lines": cost.lines,
+                "passes": cost.passes,
+                "conflicts": cost.conflicts,
+                **({"source": list(lines[cost.pc])} if cost.pc in lines else {}),
+            }
+            for cost in sorted(profile.costs.values(), key=lambda cost: cost.pc)
+        ],
+    }
 
 
 def _bar(waits: Mapping[WaitReason, int]) -> str:
-    parts = "".join(f'<i style="flex:{cycles};background:{REASONS[reason][0]}" '
-                    f'title="{reason.name.lower()} {cycles}"></i>'
-                    for reason, cycles in sorted(waits.items(), key=lambda one: -one[1]) if cycles)
+    parts = "".join(
+        f'<i style="flex:{cycles};background:{REASONS[reason][0]}" '
+        f'title="{reason.name.lower()} {cycles}"></i>'
+        for reason, cycles in sorted(waits.items(), key=lambda one: -one[1])
+        if cycles
+    )
     return f'<span class="bar">{parts}</span>'
 
 
-def _row(cells: Sequence[str], waits: Mapping[WaitReason, int], words: str, cycles: int, most: int) -> str:
+def _row(
+    cells: Sequence[str], waits: Mapping[WaitReason, int], words: str, cycles: int, most: int
+) -> str:
     shown = "".join(f"<td>{cell}</td>" for cell in cells)
     share = f"{100 * cycles / (most or 1):.0f}%"
-    return (f'<tr>{shown}<td>{_bar(waits)}</td><td class="text share" style="--share:{share}">{html.escape(words)}</td>'
-            "</tr>\n")
+    return (
+        f'<tr>{shown}<td>{_bar(waits)}</td><td class="text share" style="--share:{share}">{html.escape(words)}</td>'
+        "</tr>\n"
+    )
 
 
 def page(profile: Profile, title: str, lines: Lines, sources: Mapping[str, Sequence[str]]) -> str:
@@ -83,19 +126,34 @@ def page(profile: Profile, title: str, lines: Lines, sources: Mapping[str, Seque
     lines."""
     whole, costs = _whole(profile), profile.hottest
     most = costs[0].cycles if costs else 1
-    parts = [f"<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>{html.escape(title)}</title>"
-             f"<style>{_STYLE}</style>\n<h1>{html.escape(title)}</h1>\n<p>The grid ran {profile.timeline.ran:,} "
-             f"cycles; its warps lived {whole:,} all together, of which each instruction below has its share. "
-             f"Point at a bar: how many cycles went by for each reason.</p>\n<p class=\"key\">"
-             + "".join(f'<i style="background:{colour}"></i>{reason.name.lower()}: {meaning}'
-                       for reason, (colour, meaning) in REASONS.items()) + "</p>\n"]
+    parts = [
+        f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
+        f"<style>{_STYLE}</style>\n<h1>{html.escape(title)}</h1>\n<p>The grid ran {profile.timeline.ran:,} "
+        f"cycles; its warps lived {whole:,} all together, of which each instruction below has its share. "
+        f'Point at a bar: how many cycles went by for each reason.</p>\n<p class="key">'
+        + "".join(
+            f'<i style="background:{colour}"></i>{reason.name.lower()}: {meaning}'
+            for reason, (colour, meaning) in REASONS.items()
+        )
+        + "</p>\n"
+    ]
     for name, source in sources.items():
         parts.append(_source(profile, name, source, lines, whole))
     headings = "".join(f"<th>{heading}</th>" for heading in (*_HEADINGS[:6], "waits"))
-    parts.append(f'<h2>Instructions</h2>\n<table><tr>{headings}<th class="text">instruction</th></tr>\n')
+    parts.append(
+        f'<h2>Instructions</h2>\n<table><tr>{headings}<th class="text">instruction</th></tr>\n'
+    )
     for cost in costs:
         where = f"  {lines[cost.pc][0]}:{lines[cost.pc][1]}" if cost.pc in lines else ""
-        parts.append(_row(_cells(cost, whole), cost.waits, f"{cost.pc:04x} {cost.text}{where}", cost.cycles, most))
+        parts.append(
+            _row(
+                _cells(cost, whole),
+                cost.waits,
+                f"{cost.pc:04x} {cost.text}{where}",
+                cost.cycles,
+                most,
+            )
+        )
     return "".join([*parts, "</table>\n</html>\n"])
 
 
@@ -110,7 +168,12 @@ def _source(profile: Profile, name: str, source: Sequence[str], lines: Lines, wh
     rows = []
     for number, line in enumerate(source, 1):
         spent = waits.get(number, Counter())
-        cells = [str(number), *((str(spent.total()), f"{100 * spent.total() / whole:.1f}%") if spent else ("", ""))]
+        cells = [
+            str(number),
+            *((str(spent.total()), f"{100 * spent.total() / whole:.1f}%") if spent else ("", "")),
+        ]
         rows.append(_row(cells, spent, line, spent.total(), most))
-    return (f'<h2>{html.escape(name)}</h2>\n<table><tr><th>line</th><th>cycles</th><th>share</th><th>waits</th>'
-            f'<th class="text">source</th></tr>\n{"".join(rows)}</table>\n')
+    return (
+        f"<h2>{html.escape(name)}</h2>\n<table><tr><th>line</th><th>cycles</th><th>share</th><th>waits</th>"
+        f'<th class="text">source</th></tr>\n{"".join(rows)}</table>\n'
+    )

@@ -27,7 +27,9 @@ def buffer_lines(launch: Launch, memory: Memory) -> list[str]:
         kind = launch.buffer_types.get(name, _WORD)
         bytes_each = int(kind[1:]) // 8
         shown = memory.read(base, min(size, bytes_each * _HEAD))
-        elements = [_element(shown[at:at + bytes_each], kind) for at in range(0, len(shown), bytes_each)]
+        elements = [
+            _element(shown[at : at + bytes_each], kind) for at in range(0, len(shown), bytes_each)
+        ]
         more = " ..." if size > len(shown) else ""
         lines.append(f"buffer        {name}, {size} bytes at {base:#x}: {' '.join(elements)}{more}")
     return lines
@@ -44,8 +46,9 @@ def _element(content: bytes, kind: str) -> str:
             return str(int.from_bytes(content, "little", signed=sign == "s"))
 
 
-def error_lines(status: DecodedStatus, launch: Launch, memory: Memory, warp: WarpState | None,
-                detail: str = "") -> list[str]:
+def error_lines(
+    status: DecodedStatus, launch: Launch, memory: Memory, warp: WarpState | None, detail: str = ""
+) -> list[str]:
     """What stopped a machine, as a driver's log and a debugger would say it, then the error and its place: the code
     around it, and masks and stack of its warp if that lives. ``detail`` is what else is known of the error.
     """
@@ -56,9 +59,13 @@ def error_lines(status: DecodedStatus, launch: Launch, memory: Memory, warp: War
         lines.append(f"traps         {status.handled}")
     if not status.stopped:
         return lines
-    lines += [f"error         {status.cause()}{f': {detail}' if detail else ''}",
-              f"where         warp {status.warp}, pc {status.pc:#06x}"]
-    return lines + code_lines(launch, memory, status.pc) + (warp.lines() if warp is not None else [])
+    lines += [
+        f"error         {status.cause()}{f': {detail}' if detail else ''}",
+        f"where         warp {status.warp}, pc {status.pc:#06x}",
+    ]
+    return (
+        lines + code_lines(launch, memory, status.pc) + (warp.lines() if warp is not None else [])
+    )
 
 
 def _where(machine: WarpModel, warp: Warp) -> list[str]:
@@ -68,9 +75,11 @@ def _where(machine: WarpModel, warp: Warp) -> list[str]:
         waits = "it is paused"
     elif warp.barrier is not None:
         waits = f"waits at barrier {warp.barrier}"
-    return [f"warp {warp.slot}: {waits}",
-            f"  comes to {instruction_text(machine.launch, machine.memory, instruction_address(warp.pc))}",
-            *(f"  {line}" for line in state_of(warp).lines())]
+    return [
+        f"warp {warp.slot}: {waits}",
+        f"  comes to {instruction_text(machine.launch, machine.memory, instruction_address(warp.pc))}",
+        *(f"  {line}" for line in state_of(warp).lines()),
+    ]
 
 
 def describe(machine: WarpModel, result: Result) -> str:
@@ -80,14 +89,25 @@ def describe(machine: WarpModel, result: Result) -> str:
     status = result.status + (f": {result.reason}" if result.reason else "")
     if result.status == "interrupted":
         status = f"interrupted after {result.instructions:,} instructions"
-    lines = [f"kernel        {machine.launch.kernel.name}", f"status        {status}",
-             f"instructions  {result.instructions}"]
+    lines = [
+        f"kernel        {machine.launch.kernel.name}",
+        f"status        {status}",
+        f"instructions  {result.instructions}",
+    ]
     if machine.raised:
         lines.append(f"events        {' '.join(sorted(machine.raised))}")
-    decoded, found = decode(registers_of(machine), ended=result.status == "ok"), machine.error_status
+    decoded, found = (
+        decode(registers_of(machine), ended=result.status == "ok"),
+        machine.error_status,
+    )
     warp = None if found is None else machine.warps[found.warp]
-    lines += error_lines(decoded, machine.launch, machine.memory, None if warp is None else state_of(warp),
-                         "" if found is None else found.detail)
+    lines += error_lines(
+        decoded,
+        machine.launch,
+        machine.memory,
+        None if warp is None else state_of(warp),
+        "" if found is None else found.detail,
+    )
     if result.status in ("timeout", "interrupted"):
         lines += [line for live in machine.live for line in _where(machine, live)]
     return "\n".join(lines + buffer_lines(machine.launch, machine.memory))

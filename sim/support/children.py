@@ -22,8 +22,11 @@ _PATIENCE = 3.0
 def end_group(process: subprocess.Popen[Any], patience: float = _PATIENCE) -> None:
     """Ends a program that was started in a session of its own, with those that it has started: it is asked to, and
     killed where it does not."""
-    for number, seconds in ((signal.SIGTERM, patience), (getattr(signal, "SIGKILL", signal.SIGTERM), None)):
-        if process.poll() is None or number != signal.SIGTERM:      # what it started may outlive it
+    for number, seconds in (
+        (signal.SIGTERM, patience),
+        (getattr(signal, "SIGKILL", signal.SIGTERM), None),
+    ):
+        if process.poll() is None or number != signal.SIGTERM:  # what it started may outlive it
             with suppress(ProcessLookupError, PermissionError):
                 if hasattr(os, "killpg"):
                     os.killpg(process.pid, number)
@@ -53,8 +56,14 @@ class Children:
         self._running: set[subprocess.Popen[Any]] = set()
         self._over = False
 
-    def run(self, command: Sequence[str | Path], *, text: bool = True, env: Mapping[str, str] = os.environ,
-            **how: Any) -> subprocess.CompletedProcess[Any]:
+    def run(
+        self,
+        command: Sequence[str | Path],
+        *,
+        text: bool = True,
+        env: Mapping[str, str] = os.environ,
+        **how: Any,
+    ) -> subprocess.CompletedProcess[Any]:
         """Runs a program to its end. ``how``: the arguments of Popen. OSError when it cannot be started."""
         with TemporaryDirectory(prefix="warpstack-", ignore_cleanup_errors=True) as temporary:
             return self._run(command, text=text, env=_environment(env, temporary), **how)
@@ -66,7 +75,9 @@ class Children:
             with self._lock, deferred():
                 if self._over:
                     raise ChildProcessError("the command is over")
-                process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, **how)
+                process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, start_new_session=True, **how
+                )
                 self._running.add(process)
             out, errors = process.communicate()
             return subprocess.CompletedProcess(command, process.wait(), out, errors)
@@ -90,6 +101,8 @@ class Children:
             end_group(process)
 
 
-def run_child(command: Sequence[str | Path], *, text: bool = True, **how: Any) -> subprocess.CompletedProcess[Any]:
+def run_child(
+    command: Sequence[str | Path], *, text: bool = True, **how: Any
+) -> subprocess.CompletedProcess[Any]:
     """Runs one program to its end, or ends it with the command; see :meth:`Children.run`."""
     return Children().run(command, text=text, **how)

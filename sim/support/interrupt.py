@@ -17,12 +17,26 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-__all__ = ["Interrupted", "at_once", "deferred", "handled", "interrupted", "raise_noted", "stop_threads",
-           "telling"]
+__all__ = [
+    "Interrupted",
+    "at_once",
+    "deferred",
+    "handled",
+    "interrupted",
+    "raise_noted",
+    "stop_threads",
+    "telling",
+]
 
-_WORDS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "terminated: its terminal is gone"}
+_WORDS = {
+    "SIGINT": "interrupted",
+    "SIGTERM": "terminated",
+    "SIGHUP": "terminated: its terminal is gone",
+}
 """Signal -> what has become of a command, where a system has such a signal."""
-_BY_NUMBER = {int(getattr(signal, name)): word for name, word in _WORDS.items() if hasattr(signal, name)}
+_BY_NUMBER = {
+    int(getattr(signal, name)): word for name, word in _WORDS.items() if hasattr(signal, name)
+}
 _SAME = 2.0
 """Signals that are not so many seconds apart are one request: a second one must not break the cleaning up."""
 _EXIT_CODE = 128
@@ -160,7 +174,7 @@ def handled() -> Iterator[None]:
 
 def _restore(before: dict[int, object]) -> None:
     for number, handler in before.items():
-        with suppress(TypeError):       # a handler that is not Python's
+        with suppress(TypeError):  # a handler that is not Python's
             signal.signal(number, handler)  # pyright: ignore[reportArgumentType]
 
 

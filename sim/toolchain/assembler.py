@@ -145,7 +145,9 @@ class _Assembler:
         self.name = name
         self.scope = FileScope(program)
         self.built = [build_code(code, self.scope) for code in program.codes]
-        self.addressed = self.scope.addressed | {str(part.name) for code in program.codes for part in code.parts}
+        self.addressed = self.scope.addressed | {
+            str(part.name) for code in program.codes for part in code.parts
+        }
         self.sections: dict[str, _Open] = {}
 
     def object_file(self) -> ObjectFile:
@@ -156,37 +158,83 @@ class _Assembler:
         indices = {symbol.name: index for index, symbol in enumerate(symbols)}
         sections = {section.name: section for section in self._info_sections(indices)}
         for entry in self.sections.values():
-            relocations = tuple(self._relocation(offset, reference, entry.code, indices)
-                                for offset, reference in entry.references)
+            relocations = tuple(
+                self._relocation(offset, reference, entry.code, indices)
+                for offset, reference in entry.references
+            )
             sections[entry.section.name] = replace(entry.section, relocations=relocations)
-        named = {_plain(name): replace(section, name=_plain(name)) for name, section in sections.items()}
-        return ObjectFile(self.name, named, tuple(
-            replace(symbol, name=_plain(symbol.name), section=_plain(symbol.section) if symbol.section else None)
-            for symbol in symbols))
+        named = {
+            _plain(name): replace(section, name=_plain(name)) for name, section in sections.items()
+        }
+        return ObjectFile(
+            self.name,
+            named,
+            tuple(
+                replace(
+                    symbol,
+                    name=_plain(symbol.name),
+                    section=_plain(symbol.section) if symbol.section else None,
+                )
+                for symbol in symbols
+            ),
+        )
 
-    def _add(self, section: Section, references: tuple[tuple[int, Reference], ...] = (),
-             code: Code | None = None) -> None:
+    def _add(
+        self,
+        section: Section,
+        references: tuple[tuple[int, Reference], ...] = (),
+        code: Code | None = None,
+    ) -> None:
         self.sections[section.name] = _Open(section, references, code)
 
     def _add_memory(self, name: str, memory: Memory, flags: int, code: Code | None = None) -> None:
         """A section of data."""
         scope = CodeScope(code, self.scope) if code is not None else self.scope
         content, references = build_memory(memory, scope, self.scope.addressed)
-        self._add(Section(name, SectionKind.PROGBITS, flags, content, len(content),
-                          max(memory.alignment, _WORD_ALIGNMENT)), tuple(references), code)
+        self._add(
+            Section(
+                name,
+                SectionKind.PROGBITS,
+                flags,
+                content,
+                len(content),
+                max(memory.alignment, _WORD_ALIGNMENT),
+            ),
+            tuple(references),
+            code,
+        )
 
     def _add_empty(self, name: str, memory: Memory) -> None:
         """A section of zeros."""
-        self._add(Section(name, SectionKind.NOBITS, _VARIABLE_FLAGS, b"", memory.size,
-                          max(memory.alignment, _WORD_ALIGNMENT)))
+        self._add(
+            Section(
+                name,
+                SectionKind.NOBITS,
+                _VARIABLE_FLAGS,
+                b"",
+                memory.size,
+                max(memory.alignment, _WORD_ALIGNMENT),
+            )
+        )
 
     def _add_data(self) -> None:
         for node, piece in self.program.sections:
-            content, references = build_memory(Memory([piece], piece.size), self.scope, self.scope.addressed)
+            content, references = build_memory(
+                Memory([piece], piece.size), self.scope, self.scope.addressed
+            )
             if references:
                 raise SourceError(references[0][1].name, f"{node.name} can't hold addresses")
-            self._add(Section(str(node.name), int(node.kind), 0, content, len(content), piece.alignment,
-                              int(node.entry or 0)))
+            self._add(
+                Section(
+                    str(node.name),
+                    int(node.kind),
+                    0,
+                    content,
+                    len(content),
+                    piece.alignment,
+                    int(node.entry or 0),
+                )
+            )
         for bank, memory in self.program.banks.items():
             self._add_memory(constant_name(bank), memory, _CONSTANT_FLAGS)
         for code in self.program.codes:
@@ -194,8 +242,16 @@ class _Assembler:
                 self._add_memory(constant_name(bank, code.name), memory, _CONSTANT_FLAGS, code)
             if code.kernel:
                 size = PARAMETER_BASE + code.parameter_bytes
-                self._add(Section(constant_name(0, code.name), SectionKind.PROGBITS, _CONSTANT_FLAGS, bytes(size),
-                                  size, _WORD_ALIGNMENT))
+                self._add(
+                    Section(
+                        constant_name(0, code.name),
+                        SectionKind.PROGBITS,
+                        _CONSTANT_FLAGS,
+                        bytes(size),
+                        size,
+                        _WORD_ALIGNMENT,
+                    )
+                )
             if code.shared.pieces:
                 self._add_empty(shared_name(code.name), code.shared)
         if self.program.initialised.pieces:
@@ -206,9 +262,20 @@ class _Assembler:
     def _add_code(self) -> None:
         for built in self.built:
             amounts = built.code.amounts
-            self._add(Section(text_name(built.code.name), SectionKind.PROGBITS, _CODE_FLAGS, built.content,
-                              len(built.content), _CODE_ALIGNMENT, registers=amounts[".registers"],
-                              barriers=amounts[".barriers"]), built.references, built.code)
+            self._add(
+                Section(
+                    text_name(built.code.name),
+                    SectionKind.PROGBITS,
+                    _CODE_FLAGS,
+                    built.content,
+                    len(built.content),
+                    _CODE_ALIGNMENT,
+                    registers=amounts[".registers"],
+                    barriers=amounts[".barriers"],
+                ),
+                built.references,
+                built.code,
+            )
 
     def _symbols(self) -> list[Symbol]:
         """All symbols in NVIDIA's order: section by section with what is in them, visible ones at the end. Shared
@@ -230,23 +297,38 @@ class _Assembler:
         return found
 
     def _section_symbols(self, *names: str) -> list[Symbol]:
-        return [Symbol(name, SymbolKind.SECTION, Binding.LOCAL, name) for name in names if name in self.sections]
+        return [
+            Symbol(name, SymbolKind.SECTION, Binding.LOCAL, name)
+            for name in names
+            if name in self.sections
+        ]
 
     def _variable_symbols(self) -> list[Symbol]:
         banks = {constant_name(bank): memory for bank, memory in self.program.banks.items()}
         memories = {GLOBAL_INIT: self.program.initialised, **banks, GLOBAL: self.program.zeroed}
-        return [*self._section_symbols(*memories),
-                *(symbol for name, memory in memories.items() for symbol in _objects(name, memory))]
+        return [
+            *self._section_symbols(*memories),
+            *(symbol for name, memory in memories.items() for symbol in _objects(name, memory)),
+        ]
 
     def _function_symbols(self, built: BuiltCode) -> list[Symbol]:
         """The functions in a code section. The first one's is all of the section."""
         code, size = built.code, len(built.content)
         section = text_name(code.name)
         ends = [*(label_place(part.begin) for part in code.parts[1:]), size]
-        first = Symbol(str(code.name), SymbolKind.FUNCTION, code.parts[0].binding, section, 0, size,
-                       Symbol.ENTRY if code.kernel else 0)
-        inner = [Symbol(str(part.name), SymbolKind.FUNCTION, part.binding, section, begin, end - begin)
-                 for part, begin, end in zip(code.parts[1:], ends, ends[1:], strict=False)]
+        first = Symbol(
+            str(code.name),
+            SymbolKind.FUNCTION,
+            code.parts[0].binding,
+            section,
+            0,
+            size,
+            Symbol.ENTRY if code.kernel else 0,
+        )
+        inner = [
+            Symbol(str(part.name), SymbolKind.FUNCTION, part.binding, section, begin, end - begin)
+            for part, begin, end in zip(code.parts[1:], ends, ends[1:], strict=False)
+        ]
         return [*inner, first]
 
     def _ordered(self, symbols: list[Symbol]) -> tuple[Symbol, ...]:
@@ -265,11 +347,16 @@ class _Assembler:
         for built in self.built:
             bank0 = indices.get(constant_name(0, built.code.name))
             contents[info_name(built.code.name)] = encode(
-                code_records(built.code, built.words, built.targets, indices, bank0))
-        return [Section(name, SectionKind.CUDA_INFO, 0, content, len(content), _WORD_ALIGNMENT)
-                for name, content in contents.items()]
+                code_records(built.code, built.words, built.targets, indices, bank0)
+            )
+        return [
+            Section(name, SectionKind.CUDA_INFO, 0, content, len(content), _WORD_ALIGNMENT)
+            for name, content in contents.items()
+        ]
 
-    def _relocation(self, offset: int, reference: Reference, code: Code | None, indices: dict[str, int]) -> Relocation:
+    def _relocation(
+        self, offset: int, reference: Reference, code: Code | None, indices: dict[str, int]
+    ) -> Relocation:
         """The relocation of a reference: to the name's symbol, or to the code section of a label."""
         name, addend = str(reference.name), reference.addend
         if name in self.addressed or (reference.kind in GENERIC and name in self.scope.constants):
@@ -280,11 +367,16 @@ class _Assembler:
         else:
             raise SourceError(reference.name, f"{name} has no address")
         if not -1 << 63 <= addend < 1 << 63:
-            raise SourceError(reference.name, f"{addend:#x}, which is added to {name}, does not fit 64 bits")
+            raise SourceError(
+                reference.name, f"{addend:#x}, which is added to {name}, does not fit 64 bits"
+            )
         return Relocation(offset, reference.kind, symbol, addend or None)
 
 
 def _objects(section: str, memory: Memory) -> list[Symbol]:
     """The named pieces of a memory."""
-    return [Symbol(str(piece.name), SymbolKind.OBJECT, piece.binding, section, piece.place, piece.size)
-            for piece in memory.pieces if piece.name is not None]
+    return [
+        Symbol(str(piece.name), SymbolKind.OBJECT, piece.binding, section, piece.place, piece.size)
+        for piece in memory.pieces
+        if piece.name is not None
+    ]

@@ -60,7 +60,9 @@ def build_code(code: Code, file_scope: FileScope) -> BuiltCode:
     words = tuple(slot.word for slot in slots)
     code.amounts.setdefault(".registers", _registers(words))
     code.amounts.setdefault(".barriers", _barriers(words))
-    return BuiltCode(code, words, _packed(words, schedule(slots)), tuple(references), tuple(targets))
+    return BuiltCode(
+        code, words, _packed(words, schedule(slots)), tuple(references), tuple(targets)
+    )
 
 
 def _close(code: Code) -> None:
@@ -68,8 +70,12 @@ def _close(code: Code) -> None:
     last = len(code.lines) - 1
     while last >= 0 and _is_mnemonic(code.lines[last], "NOP"):
         last -= 1
-    closed = (last >= 0 and _is_mnemonic(code.lines[last], "BRA") and not _conditional(code.lines[last])
-              and all(index <= last for index in code.labels.values()))
+    closed = (
+        last >= 0
+        and _is_mnemonic(code.lines[last], "BRA")
+        and not _conditional(code.lines[last])
+        and all(index <= last for index in code.labels.values())
+    )
     if not closed:
         place = statements.number(label_place(len(code.lines)))
         code.lines.append(Line(statements.instruction("BRA", [place], control=_ENDLESS)))
@@ -80,15 +86,18 @@ def _close(code: Code) -> None:
 def _conditional(line: Line) -> bool:
     """Whether a guard or a test may keep threads from an instruction with one operand."""
     node = line.node
-    return isinstance(node, Instruction) and (node.guard is not None
-                                              or len(node.operands or ()) > 1)
+    return isinstance(node, Instruction) and (
+        node.guard is not None or len(node.operands or ()) > 1
+    )
 
 
 def _is_mnemonic(line: Line, mnemonic: str) -> bool:
     return isinstance(line.node, Instruction) and line.node.mnemonic == mnemonic
 
 
-def _word(line: Line, address: int, scope: CodeScope, references: list[tuple[int, Reference]]) -> tuple[int, int]:
+def _word(
+    line: Line, address: int, scope: CodeScope, references: list[tuple[int, Reference]]
+) -> tuple[int, int]:
     """The word and reuse bits of a line; notes what in it is still open."""
     if isinstance(line.node, Emitted):
         return line.node.word, 0
@@ -109,9 +118,14 @@ def _word(line: Line, address: int, scope: CodeScope, references: list[tuple[int
 
 def _targets(node: Instruction, address: int, scope: CodeScope) -> BranchTargets:
     assert node.targets is not None
-    return BranchTargets(address, BRANCH if node.targets.call is None else CALL,
-                         tuple(at_most(place, LARGEST_WORD) if isinstance(place, Number) else scope.target(place)
-                               for place in node.targets.places or ()))
+    return BranchTargets(
+        address,
+        BRANCH if node.targets.call is None else CALL,
+        tuple(
+            at_most(place, LARGEST_WORD) if isinstance(place, Number) else scope.target(place)
+            for place in node.targets.places or ()
+        ),
+    )
 
 
 def _registers(words: tuple[int, ...]) -> int:
@@ -137,6 +151,9 @@ def _packed(words: tuple[int, ...], codes: list[ControlCode]) -> bytes:
     """Groups of a control word and its instructions."""
     content = b""
     for first in range(0, len(words), GROUP_INSTRUCTIONS):
-        group = (pack(codes[first:first + GROUP_INSTRUCTIONS]), *words[first:first + GROUP_INSTRUCTIONS])
+        group = (
+            pack(codes[first : first + GROUP_INSTRUCTIONS]),
+            *words[first : first + GROUP_INSTRUCTIONS],
+        )
         content += b"".join(word.to_bytes(INSTRUCTION_BYTES, "little") for word in group)
     return content

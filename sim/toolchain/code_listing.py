@@ -26,16 +26,22 @@ _HALVES = {PatchKind.IMMEDIATE_HIGH: "32@hi", PatchKind.IMMEDIATE_LOW: "32@lo"}
 def instructions(content: bytes) -> Iterator[tuple[int, int, ControlCode]]:
     """Address, word and control code of every instruction in some code of whole groups."""
     for group in range(0, len(content), GROUP_BYTES):
-        word, *words = (int.from_bytes(content[at:at + INSTRUCTION_BYTES], "little")
-                        for at in range(group, group + GROUP_BYTES, INSTRUCTION_BYTES))
+        word, *words = (
+            int.from_bytes(content[at : at + INSTRUCTION_BYTES], "little")
+            for at in range(group, group + GROUP_BYTES, INSTRUCTION_BYTES)
+        )
         for slot, (code, instruction) in enumerate(zip(unpack(word), words, strict=True), start=1):
             yield group + slot * INSTRUCTION_BYTES, instruction, code
 
 
 def _places(section: Section) -> dict[int, int]:
     """The places that labels can stand for, and the instructions there: a group's first one goes by the group."""
-    return {address - INSTRUCTION_BYTES if address % GROUP_BYTES == INSTRUCTION_BYTES else address: address
-            for address, _, _ in instructions(section.content)}
+    return {
+        address - INSTRUCTION_BYTES
+        if address % GROUP_BYTES == INSTRUCTION_BYTES
+        else address: address
+        for address, _, _ in instructions(section.content)
+    }
 
 
 class CodeLister:
@@ -43,19 +49,31 @@ class CodeLister:
     of functions, whole and alone, by symbol index. ``labels`` are the names of places.
     """
 
-    def __init__(self, file: ObjectFile, section: Section, records: Mapping[int, list[Record]],
-                 stacks: Mapping[int, tuple[int, int]]) -> None:
+    def __init__(
+        self,
+        file: ObjectFile,
+        section: Section,
+        records: Mapping[int, list[Record]],
+        stacks: Mapping[int, tuple[int, int]],
+    ) -> None:
         self.file = file
         self.section = section
         self.stacks = stacks
         if len(section.content) % GROUP_BYTES:
-            raise ProgramError(f"{file.name}: {section.name} has {len(section.content)} bytes, which are no whole "
-                               f"groups of {GROUP_BYTES}")
+            raise ProgramError(
+                f"{file.name}: {section.name} has {len(section.content)} bytes, which are no whole "
+                f"groups of {GROUP_BYTES}"
+            )
         self.targets = self._indirect_targets(records)
-        self.marks = {mark: {offset for record in records.get(attribute, ()) for offset in record.words}
-                      for mark, attribute in CODE_MARKS.items()}
-        self.functions = {symbol.value: (index, symbol) for index, symbol in file.functions(section.name)
-                          if symbol.name != section.owner}
+        self.marks = {
+            mark: {offset for record in records.get(attribute, ()) for offset in record.words}
+            for mark, attribute in CODE_MARKS.items()
+        }
+        self.functions = {
+            symbol.value: (index, symbol)
+            for index, symbol in file.functions(section.name)
+            if symbol.name != section.owner
+        }
         self.labels = self._labels()
         self.relocations = {relocation.offset: relocation for relocation in section.relocations}
 
@@ -74,7 +92,12 @@ class CodeLister:
         for address, word, _ in instructions(self.section.content):
             form = find(word)
             for operand in form.operands.values() if form is not None else ():
-                if isinstance(operand, Target) and operand.relative and operand.index is None and form is not None:
+                if (
+                    isinstance(operand, Target)
+                    and operand.relative
+                    and operand.index is None
+                    and form is not None
+                ):
                     wanted.add(form.fields[operand.field].get(word) + next_address(address))
         own = {0: self.section.owner or ""} if 0 in wanted else {}
         names = {place: symbol.name for place, (_, symbol) in self.functions.items()} | own
@@ -129,18 +152,29 @@ class CodeLister:
             return self._address_text(relocation, word)
         form = find(word)
         for operand in form.operands.values() if form is not None else ():
-            if isinstance(operand, Target) and operand.index is not None and operand.relative and form is not None:
+            if (
+                isinstance(operand, Target)
+                and operand.index is not None
+                and operand.relative
+                and form is not None
+            ):
                 offset = form.fields[operand.field].get(word)
                 return f"-{NEXT}" if offset == -next_address(address) else None
         return None
 
     def _address_text(self, relocation: Relocation, word: int) -> str:
-        name = address_text(self.file, relocation, held_number(word) if relocation.addend is None else 0)
+        name = address_text(
+            self.file, relocation, held_number(word) if relocation.addend is None else 0
+        )
         form = find(word)
-        if form is not None and any(isinstance(operand, Target) for operand in form.operands.values()):
+        if form is not None and any(
+            isinstance(operand, Target) for operand in form.operands.values()
+        ):
             return name
         half = _HALVES.get(PATCHES[relocation.kind].kind)
         if half is None:
-            raise ProgramError(f"{self.file.name}: {self.section.name}+{relocation.offset:#x}: a relocation of kind "
-                               f"{relocation.kind:#x}, which is for data")
+            raise ProgramError(
+                f"{self.file.name}: {self.section.name}+{relocation.offset:#x}: a relocation of kind "
+                f"{relocation.kind:#x}, which is for data"
+            )
         return f"{half}({name})"

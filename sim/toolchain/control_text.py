@@ -21,17 +21,24 @@ _DEFAULT_STALL = 1
 _STALLS = range(16)
 _REUSES = range(16)
 _PARTS = {
-    "B": re.compile(rf"B([0-{SCOREBOARDS - 1}-]+)"), "R": re.compile(rf"R([0-{SCOREBOARDS - 1}]|-)"),
-    "W": re.compile(rf"W([0-{SCOREBOARDS - 1}]|-)"), "Y": re.compile("(Y)"), "S": re.compile(r"S(\d+)"),
+    "B": re.compile(rf"B([0-{SCOREBOARDS - 1}-]+)"),
+    "R": re.compile(rf"R([0-{SCOREBOARDS - 1}]|-)"),
+    "W": re.compile(rf"W([0-{SCOREBOARDS - 1}]|-)"),
+    "Y": re.compile("(Y)"),
+    "S": re.compile(r"S(\d+)"),
     "U": re.compile(r"U(\d+)"),
 }
 
 
 def control_text(code: ControlCode, reuse: bool = False) -> str:
     """A control code, in columns that are the same for all; with ``reuse`` bits where these are not elsewhere."""
-    waits = "".join(str(number) if code.wait >> number & 1 else _NONE for number in range(SCOREBOARDS))
-    return (f"[B{waits}:R{_scoreboard(code.read_barrier)}:W{_scoreboard(code.write_barrier)}:"
-            f"{_NONE if code.no_yield else 'Y'}:S{code.stall:02}{f':U{code.reuse}' * reuse}]")
+    waits = "".join(
+        str(number) if code.wait >> number & 1 else _NONE for number in range(SCOREBOARDS)
+    )
+    return (
+        f"[B{waits}:R{_scoreboard(code.read_barrier)}:W{_scoreboard(code.write_barrier)}:"
+        f"{_NONE if code.no_yield else 'Y'}:S{code.stall:02}{f':U{code.reuse}' * reuse}]"
+    )
 
 
 def _scoreboard(number: int) -> str:
@@ -44,19 +51,30 @@ def read_control(token: Token, reuse: int) -> ControlCode:
     for part in token[1:-1].split(":"):
         match = _PARTS[part[0]].fullmatch(part) if part[:1] in _PARTS else None
         if part != _NONE and (match is None or part[0] in found):
-            raise SourceError(token, f"control codes {token}: {part or 'nothing'} is no part of them, "
-                                     "or stands twice: expected B, R, W, Y and S, such as [B01:R2:W3:Y:S5]")
+            raise SourceError(
+                token,
+                f"control codes {token}: {part or 'nothing'} is no part of them, "
+                "or stands twice: expected B, R, W, Y and S, such as [B01:R2:W3:Y:S5]",
+            )
         if match is not None:
             found[part[0]] = match[1]
     stall = int(found.get("S", _DEFAULT_STALL))
     if stall not in _STALLS:
-        raise SourceError(token, f"control codes {token}: a stall of {stall} cycles is not in "
-                                 f"{_STALLS[0]}..{_STALLS[-1]}")
+        raise SourceError(
+            token,
+            f"control codes {token}: a stall of {stall} cycles is not in "
+            f"{_STALLS[0]}..{_STALLS[-1]}",
+        )
     reuse |= int(found.get("U", 0))
     if reuse not in _REUSES:
-        raise SourceError(token, f"control codes {token}: reuse bits {reuse} are not in {_REUSES[0]}..{_REUSES[-1]}")
+        raise SourceError(
+            token,
+            f"control codes {token}: reuse bits {reuse} are not in {_REUSES[0]}..{_REUSES[-1]}",
+        )
     wait = sum(1 << int(number) for number in set(found.get("B", "")) - {_NONE})
-    return ControlCode(stall, int("Y" not in found), _number(found.get("W")), _number(found.get("R")), wait, reuse)
+    return ControlCode(
+        stall, int("Y" not in found), _number(found.get("W")), _number(found.get("R")), wait, reuse
+    )
 
 
 def _number(text: str | None) -> int:

@@ -78,7 +78,7 @@ def _cleared(section: Section) -> bytes:
     for relocation in section.relocations:
         if relocation.kind in CLEARED:
             size = place_bytes(relocation.kind)
-            content[relocation.offset:relocation.offset + size] = bytes(size)
+            content[relocation.offset : relocation.offset + size] = bytes(size)
     return bytes(content)
 
 
@@ -91,8 +91,11 @@ class _Loader:
         self.names: set[str] = set()
         self.records: Mapping[int, list[Record]] = {}
         self.named_sections = {
-            symbol.section for section in file.sections.values() for relocation in section.relocations
-            if (symbol := file.symbols[relocation.symbol]).kind == SymbolKind.SECTION}
+            symbol.section
+            for section in file.sections.values()
+            for relocation in section.relocations
+            if (symbol := file.symbols[relocation.symbol]).kind == SymbolKind.SECTION
+        }
 
     def module(self) -> Module:
         """The whole program."""
@@ -102,13 +105,26 @@ class _Loader:
         data = self._joined((*self.file.by_role[Role.GLOBAL_INIT], *self.file.by_role[Role.GLOBAL]))
         banks = self.file.by_role[Role.CONSTANT]
         return Module(
-            self.file.name, code,
-            {symbol.name: self._kernel(symbol, {section.bank: self._joined((section,)) for section in banks
-                                                if section.owner == symbol.name and section.bank})
-             for symbol in kernels},
-            {section.bank: self._joined((section,)) for section in banks if section.owner is None}, data,
-            tuple(range(self.bases[section.name], self.bases[section.name] + section.size)
-                  for section in self.file.by_role[Role.CODE]))
+            self.file.name,
+            code,
+            {
+                symbol.name: self._kernel(
+                    symbol,
+                    {
+                        section.bank: self._joined((section,))
+                        for section in banks
+                        if section.owner == symbol.name and section.bank
+                    },
+                )
+                for symbol in kernels
+            },
+            {section.bank: self._joined((section,)) for section in banks if section.owner is None},
+            data,
+            tuple(
+                range(self.bases[section.name], self.bases[section.name] + section.size)
+                for section in self.file.by_role[Role.CODE]
+            ),
+        )
 
     def _joined(self, sections: tuple[Section, ...], granule: int = 1) -> Data:
         """Sections one behind the other, with their symbols and patches."""
@@ -119,20 +135,35 @@ class _Loader:
             base = round_up(len(content), max(granule, section.alignment))
             self.bases[section.name] = base
             content = content.ljust(base, b"\0") + (_cleared(section) or bytes(section.size))
-            patches += [self._patch(section, base, relocation) for relocation in section.relocations
-                        if relocation.kind not in NO_ADDRESS]
+            patches += [
+                self._patch(section, base, relocation)
+                for relocation in section.relocations
+                if relocation.kind not in NO_ADDRESS
+            ]
             symbols |= self._symbols(section, base)
         patches.sort(key=lambda patch: patch.offset)
         names = {section.name for section in sections}
-        sizes = {symbol.name: symbol.size for symbol in self.file.symbols
-                 if symbol.section in names and symbol.kind == SymbolKind.OBJECT and symbol.size}
-        return Data(content, max((granule, *(section.alignment for section in sections))), symbols, tuple(patches),
-                    sizes)
+        sizes = {
+            symbol.name: symbol.size
+            for symbol in self.file.symbols
+            if symbol.section in names and symbol.kind == SymbolKind.OBJECT and symbol.size
+        }
+        return Data(
+            content,
+            max((granule, *(section.alignment for section in sections))),
+            symbols,
+            tuple(patches),
+            sizes,
+        )
 
     def _symbols(self, section: Section, base: int) -> dict[str, int]:
         """Offsets of the functions and variables in a section, and of the section where a relocation names it."""
-        found = {symbol.name: base + symbol.value for symbol in self.file.symbols
-                 if symbol.section == section.name and symbol.kind in (SymbolKind.OBJECT, SymbolKind.FUNCTION)}
+        found = {
+            symbol.name: base + symbol.value
+            for symbol in self.file.symbols
+            if symbol.section == section.name
+            and symbol.kind in (SymbolKind.OBJECT, SymbolKind.FUNCTION)
+        }
         if section.name in self.named_sections:
             found[section.name] = base
         if twice := self.names & found.keys():
@@ -146,20 +177,34 @@ class _Loader:
         if symbol.is_texture:
             return Patch(base + relocation.offset, PatchKind.TEXTURE, symbol.name)
         if relocation.kind not in PATCHES:
-            raise ProgramError(f"{where}: relocation of kind {relocation.kind:#x}: "
-                               f"{REFUSED.get(relocation.kind, 'unknown, or of no complete file')}")
+            raise ProgramError(
+                f"{where}: relocation of kind {relocation.kind:#x}: "
+                f"{REFUSED.get(relocation.kind, 'unknown, or of no complete file')}"
+            )
         filling = PATCHES[relocation.kind]
         try:
-            addend = self._held_addend(section, relocation) if relocation.addend is None else relocation.addend
+            addend = (
+                self._held_addend(section, relocation)
+                if relocation.addend is None
+                else relocation.addend
+            )
         except ValueError as error:
             raise ProgramError(f"{where}: relocation to {symbol.name}: {error}") from error
-        return Patch(base + relocation.offset, filling.kind, _linked_name(symbol), addend,
-                     relocation.kind in GENERIC and self.file.is_constant(symbol), filling.shift)
+        return Patch(
+            base + relocation.offset,
+            filling.kind,
+            _linked_name(symbol),
+            addend,
+            relocation.kind in GENERIC and self.file.is_constant(symbol),
+            filling.shift,
+        )
 
     @staticmethod
     def _held_addend(section: Section, relocation: Relocation) -> int:
         """The addend that the place itself holds."""
-        place = section.content[relocation.offset:relocation.offset + place_bytes(relocation.kind)]
+        place = section.content[
+            relocation.offset : relocation.offset + place_bytes(relocation.kind)
+        ]
         word = int.from_bytes(place, "little")
         filling = PATCHES[relocation.kind]
         if filling.kind in (PatchKind.BYTE, PatchKind.WORD, PatchKind.DOUBLE_WORD):
@@ -171,19 +216,35 @@ class _Loader:
         """One kernel: what its code needs, with the functions of other sections that it may call."""
         code = self._section(text_name(symbol.name))
         if code is None or symbol.section != code.name:
-            raise ProgramError(f"{self.file.name}: kernel {symbol.name} is not in a section of its own")
+            raise ProgramError(
+                f"{self.file.name}: kernel {symbol.name} is not in a section of its own"
+            )
         if symbol.value >= code.size:
-            raise ProgramError(f"{self.file.name}: kernel {symbol.name} begins at {symbol.value:#x}, behind its code")
+            raise ProgramError(
+                f"{self.file.name}: kernel {symbol.name} begins at {symbol.value:#x}, behind its code"
+            )
         kernels = {text_name(other.name) for other in self.file.symbols if other.is_kernel}
-        reached = [code, *(other for other in self.file.by_role[Role.CODE] if other.name not in kernels)]
+        reached = [
+            code,
+            *(other for other in self.file.by_role[Role.CODE] if other.name not in kernels),
+        ]
         shared = self._section(shared_name(symbol.name))
         records = records_of(self.file, info_name(symbol.name))
         bank0 = self._section(constant_name(0, symbol.name))
         return Kernel(
-            symbol.name, self.bases[code.name] + symbol.value, max(section.registers for section in reached),
-            max(section.barriers for section in reached), shared.size if shared is not None else 0,
-            self._stack(symbol, reached), _crs(records), _parameter_base(records, bank0), _parameters(records),
-            constants, self._textures(bank0), _bounds(records))
+            symbol.name,
+            self.bases[code.name] + symbol.value,
+            max(section.registers for section in reached),
+            max(section.barriers for section in reached),
+            shared.size if shared is not None else 0,
+            self._stack(symbol, reached),
+            _crs(records),
+            _parameter_base(records, bank0),
+            _parameters(records),
+            constants,
+            self._textures(bank0),
+            _bounds(records),
+        )
 
     def _textures(self, bank0: Section | None) -> tuple[str, ...]:
         """Names of the textures of which bank 0 of a kernel holds what a driver knows."""
@@ -199,13 +260,20 @@ class _Loader:
         """Bytes of stack that a thread needs: the kernel's with all it calls where the file knows, else every
         function's frame once (ours; recursion needs more, which only its user knows).
         """
-        sizes = {attribute: {record.words[0]: record.words[1] for record in self.records.get(attribute, ())}
-                 for attribute in (Attribute.MIN_STACK_SIZE, Attribute.FRAME_SIZE)}
+        sizes = {
+            attribute: {
+                record.words[0]: record.words[1] for record in self.records.get(attribute, ())
+            }
+            for attribute in (Attribute.MIN_STACK_SIZE, Attribute.FRAME_SIZE)
+        }
         whole = sizes[Attribute.MIN_STACK_SIZE].get(self.file.symbols.index(kernel), UNKNOWN_SIZE)
         if whole != UNKNOWN_SIZE:
             return whole
-        return sum(sizes[Attribute.FRAME_SIZE].get(index, 0)
-                   for section in reached for index, _ in self.file.functions(section.name))
+        return sum(
+            sizes[Attribute.FRAME_SIZE].get(index, 0)
+            for section in reached
+            for index, _ in self.file.functions(section.name)
+        )
 
 
 def _linked_name(symbol: Symbol) -> str:
@@ -228,6 +296,7 @@ def _parameter_base(records: Mapping[int, list[Record]], bank0: Section | None) 
 
 def _bounds(records: Mapping[int, list[Record]]) -> LaunchBounds:
     """What blocks a kernel may be launched with."""
+
     def dimensions(attribute: Attribute) -> tuple[int, int, int] | None:
         for record in records.get(attribute, ()):
             x, y, z = record.words
@@ -239,6 +308,8 @@ def _bounds(records: Mapping[int, list[Record]]) -> LaunchBounds:
 
 def _parameters(records: Mapping[int, list[Record]]) -> tuple[Parameter, ...]:
     """A kernel's parameters in order."""
-    infos = sorted((KernelParameter.of(record) for record in records.get(Attribute.KPARAM_INFO, ())),
-                   key=lambda info: info.ordinal)
+    infos = sorted(
+        (KernelParameter.of(record) for record in records.get(Attribute.KPARAM_INFO, ())),
+        key=lambda info: info.ordinal,
+    )
     return tuple(Parameter(info.ordinal, info.place, info.size) for info in infos)

@@ -38,7 +38,11 @@ def ptx_of_cuda(source: str, name: str, *, debug: bool) -> str:
     The same text each time: in a process of its own, because NVRTC numbers the calls of all programs of a process, and
     in the root folder, because a debugger's tables name the folder. Raises CompilerError.
     """
-    return _compiled("PTX", source.encode(), name, _DEBUG_OPTION if debug else None).rstrip(b"\0").decode()
+    return (
+        _compiled("PTX", source.encode(), name, _DEBUG_OPTION if debug else None)
+        .rstrip(b"\0")
+        .decode()
+    )
 
 
 def cubin_of_cuda(source: bytes, name: str) -> bytes:
@@ -48,21 +52,32 @@ def cubin_of_cuda(source: bytes, name: str) -> bytes:
 
 def _compiled(what: str, source: bytes, name: str, option: str | None) -> bytes:
     """What NVRTC makes of a source: PTX or a CUBIN. Raises CompilerError."""
-    options = (f"--gpu-architecture={_ARCHITECTURES[what]}", *_OPTIONS, *([] if option is None else [option]))
-    done = subprocess.run([sys.executable, "-I", __file__, _tool(*_NVRTC), what, name, *options], input=source,
-                          capture_output=True, cwd="/")
+    options = (
+        f"--gpu-architecture={_ARCHITECTURES[what]}",
+        *_OPTIONS,
+        *([] if option is None else [option]),
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", __file__, _tool(*_NVRTC), what, name, *options],
+        input=source,
+        capture_output=True,
+        cwd="/",
+    )
     if done.returncode:
         raise CompilerError(done.stderr.decode().rstrip())
     return done.stdout
 
 
-def _compile(library: ctypes.CDLL, source: bytes, what: str, name: str,
-             options: Sequence[str]) -> tuple[bytes, bool]:
+def _compile(
+    library: ctypes.CDLL, source: bytes, what: str, name: str, options: Sequence[str]
+) -> tuple[bytes, bool]:
     """What a source becomes and True, or what is wrong with it and False."""
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
     library.nvrtcCreateProgram(ctypes.byref(program), source, name.encode(), 0, None, None)
     given = [option.encode() for option in options]
-    failed = library.nvrtcCompileProgram(program, len(given), (ctypes.c_char_p * len(given))(*given))
+    failed = library.nvrtcCompileProgram(
+        program, len(given), (ctypes.c_char_p * len(given))(*given)
+    )
     wanted = "ProgramLog" if failed else what
     getattr(library, f"nvrtcGet{wanted}Size")(program, ctypes.byref(size))
     content = ctypes.create_string_buffer(size.value)
@@ -76,15 +91,20 @@ def cubin_of_ptx(ptx: str, *options: str, program: Path | None = None) -> bytes:
     ptxas = program or _tool(*_PTXAS)
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "k.ptx").write_text(ptx)
-        done = subprocess.run([ptxas, "-arch=sm_50", *options, "k.ptx", "-o", "k.cubin"], cwd=folder,
-                              capture_output=True, text=True)
+        done = subprocess.run(
+            [ptxas, "-arch=sm_50", *options, "k.ptx", "-o", "k.cubin"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+        )
         if done.returncode:
             raise CompilerError((done.stdout + done.stderr).rstrip())
         return Path(folder, "k.cubin").read_bytes()
 
 
 if __name__ == "__main__":
-    result, fine = _compile(ctypes.CDLL(sys.argv[1]), sys.stdin.buffer.read(), sys.argv[2], sys.argv[3],
-                            sys.argv[4:])
+    result, fine = _compile(
+        ctypes.CDLL(sys.argv[1]), sys.stdin.buffer.read(), sys.argv[2], sys.argv[3], sys.argv[4:]
+    )
     (sys.stdout if fine else sys.stderr).buffer.write(result)
     sys.exit(not fine)

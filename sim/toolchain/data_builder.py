@@ -24,7 +24,9 @@ class _Scope(Protocol):
         ...
 
 
-def build_memory(memory: Memory, scope: _Scope, addressed: set[str]) -> tuple[bytes, list[tuple[int, Reference]]]:
+def build_memory(
+    memory: Memory, scope: _Scope, addressed: set[str]
+) -> tuple[bytes, list[tuple[int, Reference]]]:
     """The content of a bank or of the variables, and the places of addresses in it. ``addressed`` are the names
     that have addresses.
     """
@@ -32,11 +34,13 @@ def build_memory(memory: Memory, scope: _Scope, addressed: set[str]) -> tuple[by
     references: list[tuple[int, Reference]] = []
     for piece in memory.pieces:
         data = _piece(piece, scope, addressed, references)
-        content[piece.place:piece.place + len(data)] = data
+        content[piece.place : piece.place + len(data)] = data
     return bytes(content), references
 
 
-def _piece(piece: Piece, scope: _Scope, addressed: set[str], references: list[tuple[int, Reference]]) -> bytes:
+def _piece(
+    piece: Piece, scope: _Scope, addressed: set[str], references: list[tuple[int, Reference]]
+) -> bytes:
     data = bytearray()
     for line in piece.data:
         for value in line.values:
@@ -49,12 +53,17 @@ def _piece(piece: Piece, scope: _Scope, addressed: set[str], references: list[tu
             kinds: Mapping[str, RelocationKind] = _GENERIC_ADDRESSES if generic else _ADDRESSES
             if isinstance(value, AddressByte):
                 kinds = {".byte": GENERIC_BYTES[value.shift]}
-            names = [token for _, token in terms.terms
-                     if isinstance(token, Token) and (generic or token in addressed)]
+            names = [
+                token
+                for _, token in terms.terms
+                if isinstance(token, Token) and (generic or token in addressed)
+            ]
             if (generic or isinstance(value, AddressByte)) and not names:
                 raise SourceError(terms.token, "expected one address, and numbers added to it")
             if names:
-                references.append((piece.place + len(data), _reference(line.kind, terms, names, kinds)))
+                references.append(
+                    (piece.place + len(data), _reference(line.kind, terms, names, kinds))
+                )
             total = 0 if names else _total(terms, scope)
             size = ELEMENT_BYTES[line.kind]
             if not -(1 << 8 * size - 1) <= total < 1 << 8 * size:
@@ -64,15 +73,23 @@ def _piece(piece: Piece, scope: _Scope, addressed: set[str], references: list[tu
 
 
 def _total(value: Sum, scope: _Scope) -> int:
-    return sum(sign * (token if isinstance(token, Number) else scope.value(token)) for sign, token in value.terms)
+    return sum(
+        sign * (token if isinstance(token, Number) else scope.value(token))
+        for sign, token in value.terms
+    )
 
 
-def _reference(kind: Token, value: Sum, names: list[Token], kinds: Mapping[str, RelocationKind]) -> Reference:
+def _reference(
+    kind: Token, value: Sum, names: list[Token], kinds: Mapping[str, RelocationKind]
+) -> Reference:
     """The address that a value is, of one of ``kinds`` by the directive."""
     others = [(sign, token) for sign, token in value.terms if token is not names[0]]
     if str(kind) not in kinds:
-        raise SourceError(names[0], f"{names[0]} has an address, for which {kind} has no room: "
-                                    f"expected {' or '.join(kinds)}")
+        raise SourceError(
+            names[0],
+            f"{names[0]} has an address, for which {kind} has no room: "
+            f"expected {' or '.join(kinds)}",
+        )
     numbers = [sign * token for sign, token in others if isinstance(token, Number)]
     if len(numbers) < len(others) or (-1, names[0]) in value.terms:
         raise SourceError(names[0], "expected one address, and numbers added to it")

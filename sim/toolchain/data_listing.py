@@ -31,9 +31,14 @@ class _Run:
 def _runs(file: ObjectFile, section: Section) -> Iterator[_Run]:
     """The variables of a section in order, and what is between them when it's more than padding."""
     end = 0
-    variables = sorted(((symbol.value, -symbol.size, symbol) for symbol in file.symbols
-                        if symbol.section == section.name and symbol.kind == SymbolKind.OBJECT),
-                       key=lambda entry: entry[:2])
+    variables = sorted(
+        (
+            (symbol.value, -symbol.size, symbol)
+            for symbol in file.symbols
+            if symbol.section == section.name and symbol.kind == SymbolKind.OBJECT
+        ),
+        key=lambda entry: entry[:2],
+    )
     for place, _, symbol in variables:
         if place < end:
             continue
@@ -50,13 +55,19 @@ def binding_text(binding: int, usual: int) -> str:
     return f" {_BINDINGS[Binding(binding)]}" if binding != usual else ""
 
 
-def memory_lines(file: ObjectFile, section: Section, directive: str, labels: Mapping[int, str]) -> Iterator[str]:
+def memory_lines(
+    file: ObjectFile, section: Section, directive: str, labels: Mapping[int, str]
+) -> Iterator[str]:
     """A constant bank or a section of variables. ``labels`` are names for words in it that are places in code."""
     end = 0
     longest = section.alignment
     for number, run in enumerate(_runs(file, section)):
         alignment = natural_alignment(run.size)
-        given = longest if alignment > longest or (not number and max(alignment, _SHORTEST_ALIGNMENT) < longest) else 0
+        given = (
+            longest
+            if alignment > longest or (not number and max(alignment, _SHORTEST_ALIGNMENT) < longest)
+            else 0
+        )
         alignment = given or alignment
         words = [directive, *([run.name] if run.name is not None else _nameless(section, run))]
         words += [f"{run.size:#x}"] if not section.has_content else []
@@ -73,8 +84,9 @@ def _nameless(section: Section, run: _Run) -> list[str]:
     return [] if section.role is Role.CONSTANT else [f".nameless_{run.place:#x}"]
 
 
-def data_lines(file: ObjectFile, section: Section, place: int, size: int,
-               labels: Mapping[int, str]) -> Iterator[str]:
+def data_lines(
+    file: ObjectFile, section: Section, place: int, size: int, labels: Mapping[int, str]
+) -> Iterator[str]:
     """Data directives of some bytes of a section."""
     addresses = {}
     for relocation in section.relocations:
@@ -82,7 +94,10 @@ def data_lines(file: ObjectFile, section: Section, place: int, size: int,
         filling = PATCHES.get(relocation.kind)
         if filling is None or file.symbols[relocation.symbol].is_texture:
             continue
-        held = int.from_bytes(section.content[relocation.offset:relocation.offset + width], "little") << filling.shift
+        held = (
+            int.from_bytes(section.content[relocation.offset : relocation.offset + width], "little")
+            << filling.shift
+        )
         text = address_text(file, relocation, held)
         if filling.kind is PatchKind.BYTE:
             text = f"8@{filling.shift}({text})"
@@ -94,13 +109,15 @@ def data_lines(file: ObjectFile, section: Section, place: int, size: int,
     while position < end:
         width, text = addresses.get(position, (unit, None))
         zeros = _zeros(section.content, position, end, addresses)
-        value = int.from_bytes(section.content[position:position + width], "little")
+        value = int.from_bytes(section.content[position : position + width], "little")
         directive = ZERO if zeros >= _LONG_ZEROS else _DIRECTIVES[width]
         if values and (directive != kind or directive == ZERO or len(values) == _VALUES_A_LINE):
             yield f"{_INDENT}{kind} {', '.join(values)}"
             values = []
         kind = directive
-        values.append(f"{zeros:#x}" if directive == ZERO else text or labels.get(value) or f"{value:#x}")
+        values.append(
+            f"{zeros:#x}" if directive == ZERO else text or labels.get(value) or f"{value:#x}"
+        )
         position += zeros if directive == ZERO else width
     if values:
         yield f"{_INDENT}{kind} {', '.join(values)}"
@@ -114,8 +131,13 @@ def address_text(file: ObjectFile, relocation: Relocation, held: int) -> str:
     symbol = file.symbols[relocation.symbol]
     addend = held if relocation.addend is None else relocation.addend
     if symbol.kind == SymbolKind.SECTION:
-        named = [other for other in file.symbols if other.section == symbol.section and other.value <= addend
-                 and other.kind in (SymbolKind.OBJECT, SymbolKind.FUNCTION)]
+        named = [
+            other
+            for other in file.symbols
+            if other.section == symbol.section
+            and other.value <= addend
+            and other.kind in (SymbolKind.OBJECT, SymbolKind.FUNCTION)
+        ]
         symbol = max(named, key=lambda other: other.value, default=symbol)
         addend -= symbol.value
     if symbol.section is None or symbol.kind == SymbolKind.SECTION:
@@ -127,7 +149,11 @@ def address_text(file: ObjectFile, relocation: Relocation, held: int) -> str:
 def _zeros(content: bytes, position: int, end: int, addresses: Mapping[int, object]) -> int:
     """Zero bytes in a row from a position on, in whole words, none of which is an address."""
     at = position
-    while at + _SHORTEST_ALIGNMENT <= end and at not in addresses and not any(content[at:at + _SHORTEST_ALIGNMENT]):
+    while (
+        at + _SHORTEST_ALIGNMENT <= end
+        and at not in addresses
+        and not any(content[at : at + _SHORTEST_ALIGNMENT])
+    ):
         at += _SHORTEST_ALIGNMENT
     return at - position
 
@@ -135,4 +161,6 @@ def _zeros(content: bytes, position: int, end: int, addresses: Mapping[int, obje
 def shared_line(section: Section) -> str:
     """A kernel's shared memory."""
     expected = max(natural_alignment(section.size), _SHORTEST_ALIGNMENT)
-    return f".shared {section.size:#x}" + (f" align {section.alignment}" if expected != section.alignment else "")
+    return f".shared {section.size:#x}" + (
+        f" align {section.alignment}" if expected != section.alignment else ""
+    )

@@ -17,8 +17,15 @@ _TEXT_COLUMN = 64
 
 def disassembly(file: ObjectFile) -> str:
     """The code sections of an object file."""
-    return "\n\n".join("\n".join([f"// {section.name}", *_lines(section.content, f"{file.name}: {section.name}")])
-                       for section in file.by_role[Role.CODE]) + "\n"
+    return (
+        "\n\n".join(
+            "\n".join(
+                [f"// {section.name}", *_lines(section.content, f"{file.name}: {section.name}")]
+            )
+            for section in file.by_role[Role.CODE]
+        )
+        + "\n"
+    )
 
 
 def raw_disassembly(content: bytes, name: str) -> str:
@@ -31,8 +38,10 @@ def _lines(content: bytes, name: str) -> Iterator[str]:
         raise ProgramError(f"{name}: {len(content)} bytes are no groups of {GROUP_BYTES}")
     for address, word, code in instructions(content):
         if address % GROUP_BYTES == INSTRUCTION_BYTES:
-            control = int.from_bytes(content[address - INSTRUCTION_BYTES:address], "little")
+            control = int.from_bytes(content[address - INSTRUCTION_BYTES : address], "little")
             yield f"{'':{_TEXT_COLUMN}}/* {control:#018x} */"
         text = f"/*{address:04x}*/ {spell(word, address, code.reuse)};"
         reason = absent_text(word)
-        yield f"{text:{_TEXT_COLUMN - 1}} /* {word:#018x} */" + ("" if reason is None else f" // {reason}")
+        yield f"{text:{_TEXT_COLUMN - 1}} /* {word:#018x} */" + (
+            "" if reason is None else f" // {reason}"
+        )

@@ -12,7 +12,16 @@ from elftools.elf.sections import Section as ElfSection
 from elftools.elf.sections import StringTableSection
 
 from .module import ProgramError
-from .object_file import ALIGNMENTS, Binding, ObjectFile, Relocation, Role, Section, SectionKind, Symbol
+from .object_file import (
+    ALIGNMENTS,
+    Binding,
+    ObjectFile,
+    Relocation,
+    Role,
+    Section,
+    SectionKind,
+    Symbol,
+)
 from .relocation import place_bytes
 
 __all__ = ["ARCHITECTURE", "MAGIC", "RELOCATION_ENTRY", "SYMBOL_ENTRY", "read_object"]
@@ -24,8 +33,10 @@ _EMPTY_LIMIT = 1 << 30
 _BINDINGS = frozenset(Binding)
 SYMBOL_ENTRY = struct.Struct("<IBBHQQ")
 """A symbol: name, kind and binding, st_other, section, value, size."""
-RELOCATION_ENTRY = {SectionKind.RELOCATIONS: struct.Struct("<QQ"),
-                    SectionKind.RELOCATIONS_WITH_ADDEND: struct.Struct("<QQq")}
+RELOCATION_ENTRY = {
+    SectionKind.RELOCATIONS: struct.Struct("<QQ"),
+    SectionKind.RELOCATIONS_WITH_ADDEND: struct.Struct("<QQq"),
+}
 """A relocation: offset, symbol and kind, addend."""
 _UNDEFINED = 0
 _RESERVED_INDICES = 0xFF00
@@ -41,7 +52,9 @@ def read_object(content: bytes, name: str) -> ObjectFile:
         _check_target(elf, name)
         end = elf["e_shoff"] + elf["e_shnum"] * elf["e_shentsize"]
         if end > len(content):
-            raise ProgramError(f"{name}: truncated: the section table ends at {end:#x}, the file at {len(content):#x}")
+            raise ProgramError(
+                f"{name}: truncated: the section table ends at {end:#x}, the file at {len(content):#x}"
+            )
         return _Reader(elf, content, name).read()
     except (ELFError, ConstructError, struct.error, UnicodeDecodeError, OverflowError) as error:
         raise ProgramError(f"{name}: not a sound ELF file: {error}") from error
@@ -92,8 +105,10 @@ class _Reader:
             home = sections.get(symbol.section or "")
             bounded = home is not None and home.bounds_symbols and not symbol.is_shared
             if home is not None and bounded and symbol.value + symbol.size > home.size:
-                raise ProgramError(f"{self.name}: {symbol.name} ends at {symbol.value + symbol.size:#x}, "
-                                   f"{home.name} at {home.size:#x}")
+                raise ProgramError(
+                    f"{self.name}: {symbol.name} ends at {symbol.value + symbol.size:#x}, "
+                    f"{home.name} at {home.size:#x}"
+                )
         for name, relocations in self._relocations(len(symbols)).items():
             if name in sections:
                 sections[name] = replace(sections[name], relocations=tuple(relocations))
@@ -103,30 +118,49 @@ class _Reader:
         """What the file holds of a section."""
         start, size = raw["sh_offset"], raw["sh_size"]
         if start + size > len(self.content):
-            raise ProgramError(f"{self.name}: truncated: section {raw.name} ends at {start + size:#x}, "
-                               f"the file at {len(self.content):#x}")
-        return self.content[start:start + size]
+            raise ProgramError(
+                f"{self.name}: truncated: section {raw.name} ends at {start + size:#x}, "
+                f"the file at {len(self.content):#x}"
+            )
+        return self.content[start : start + size]
 
     def _check_name(self, name: str) -> str:
         """Refuses a name that would not stand in a line of text."""
         if not name.isprintable():
-            raise ProgramError(f"{self.name}: the name {name!r} holds characters that can't be printed")
+            raise ProgramError(
+                f"{self.name}: the name {name!r} holds characters that can't be printed"
+            )
         return name
 
     def _section(self, raw: ElfSection) -> Section:
-        section = Section(raw.name, _kind(raw), raw["sh_flags"], b"", raw["sh_size"], max(raw["sh_addralign"], 1),
-                          raw["sh_entsize"])
+        section = Section(
+            raw.name,
+            _kind(raw),
+            raw["sh_flags"],
+            b"",
+            raw["sh_size"],
+            max(raw["sh_addralign"], 1),
+            raw["sh_entsize"],
+        )
         if section.has_content:
             section = replace(section, content=self._bytes(raw))
         elif section.size > _EMPTY_LIMIT:
-            raise ProgramError(f"{self.name}: section {raw.name} has {section.size:#x} bytes, which is too many")
+            raise ProgramError(
+                f"{self.name}: section {raw.name} has {section.size:#x} bytes, which is too many"
+            )
         if section.alignment not in ALIGNMENTS:
-            raise ProgramError(f"{self.name}: section {raw.name} is aligned to {section.alignment:#x}, not to a power "
-                               f"of two up to {ALIGNMENTS[-1]:#x}")
+            raise ProgramError(
+                f"{self.name}: section {raw.name} is aligned to {section.alignment:#x}, not to a power "
+                f"of two up to {ALIGNMENTS[-1]:#x}"
+            )
         if section.role is Role.CODE:
             flags, barriers = Section.split_flags(section.flags)
-            section = replace(section, flags=flags, barriers=barriers,
-                              registers=raw["sh_info"] >> Section.REGISTERS_AT)
+            section = replace(
+                section,
+                flags=flags,
+                barriers=barriers,
+                registers=raw["sh_info"] >> Section.REGISTERS_AT,
+            )
         return section
 
     def _name_at(self, index: int) -> str | None:
@@ -134,7 +168,9 @@ class _Reader:
         if index == _UNDEFINED or index >= _RESERVED_INDICES:
             return None
         if index >= len(self.raw):
-            raise ProgramError(f"{self.name}: a symbol is in section {index}, there are {len(self.raw)}")
+            raise ProgramError(
+                f"{self.name}: a symbol is in section {index}, there are {len(self.raw)}"
+            )
         return self.raw[index].name
 
     def _symbols(self) -> tuple[Symbol, ...]:
@@ -148,14 +184,26 @@ class _Reader:
             raise ProgramError(f"{self.name}: the symbol table names no string table")
         content = self._bytes(table)
         return tuple(
-            self._symbol(self._check_name(strings.get_string(at)), info, self._name_at(section), value, size, other)
-            for at, info, other, section, value, size in SYMBOL_ENTRY.iter_unpack(content))
+            self._symbol(
+                self._check_name(strings.get_string(at)),
+                info,
+                self._name_at(section),
+                value,
+                size,
+                other,
+            )
+            for at, info, other, section, value, size in SYMBOL_ENTRY.iter_unpack(content)
+        )
 
-    def _symbol(self, name: str, info: int, section: str | None, value: int, size: int, other: int) -> Symbol:
+    def _symbol(
+        self, name: str, info: int, section: str | None, value: int, size: int, other: int
+    ) -> Symbol:
         """A symbol, whose binding is one that there is."""
         kind, binding = info & 15, info >> 4
         if binding not in _BINDINGS:
-            raise ProgramError(f"{self.name}: symbol {name} has binding {binding}, which there is not")
+            raise ProgramError(
+                f"{self.name}: symbol {name} has binding {binding}, which there is not"
+            )
         return Symbol(name, kind, binding, section, value, size, other)
 
     def _relocations(self, symbols: int) -> dict[str, list[Relocation]]:
@@ -166,16 +214,24 @@ class _Reader:
             if entry is None:
                 continue
             if raw["sh_info"] >= len(self.raw):
-                raise ProgramError(f"{self.name}: {raw.name} completes section {raw['sh_info']}, "
-                                   f"there are {len(self.raw)}")
+                raise ProgramError(
+                    f"{self.name}: {raw.name} completes section {raw['sh_info']}, "
+                    f"there are {len(self.raw)}"
+                )
             target = self.raw[raw["sh_info"]]
             for offset, info, *addend in entry.iter_unpack(self._bytes(raw)):
-                relocation = Relocation(offset, info & 0xFFFF_FFFF, info >> 32, addend[0] if addend else None)
+                relocation = Relocation(
+                    offset, info & 0xFFFF_FFFF, info >> 32, addend[0] if addend else None
+                )
                 if relocation.symbol >= symbols:
-                    raise ProgramError(f"{self.name}: {raw.name} names symbol {relocation.symbol}, "
-                                       f"there are {symbols}")
+                    raise ProgramError(
+                        f"{self.name}: {raw.name} names symbol {relocation.symbol}, "
+                        f"there are {symbols}"
+                    )
                 if offset + place_bytes(relocation.kind) > target["sh_size"]:
-                    raise ProgramError(f"{self.name}: {raw.name} completes {offset:#x}, "
-                                       f"{target.name} ends at {target['sh_size']:#x}")
+                    raise ProgramError(
+                        f"{self.name}: {raw.name} completes {offset:#x}, "
+                        f"{target.name} ends at {target['sh_size']:#x}"
+                    )
                 found.setdefault(target.name, []).append(relocation)
         return found

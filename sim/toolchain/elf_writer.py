@@ -85,39 +85,85 @@ class _Writer:
         related = [section for section in self.sections if section.relocations]
         resident = [section for section in self.sections if section.flags & SectionFlag.ALLOCATE]
         other = [section for section in self.sections if not section.flags & SectionFlag.ALLOCATE]
-        kinds = [(section, kind) for section in related for kind in dict.fromkeys(map(_kind, section.relocations))]
-        names = [*_TABLES, *(section.name for section in other),
-                 *(_relocation_name(section, kind) for section, kind in kinds),
-                 *(section.name for section in resident)]
+        kinds = [
+            (section, kind)
+            for section in related
+            for kind in dict.fromkeys(map(_kind, section.relocations))
+        ]
+        names = [
+            *_TABLES,
+            *(section.name for section in other),
+            *(_relocation_name(section, kind) for section, kind in kinds),
+            *(section.name for section in resident),
+        ]
         self.indices = {name: index for index, name in enumerate(names, start=1)}
         self.entries = [
             *self._tables(),
             *(self._entry(section) for section in other),
             *(self._relocation_entry(section, kind) for section, kind in kinds),
-            *(self._entry(section) for section in resident)]
+            *(self._entry(section) for section in resident),
+        ]
 
     def _tables(self) -> list[_Entry]:
         """The string and symbol tables; the names of sections come into the first when all is written."""
         strings = _Strings()
         symbols = b"".join(self._symbol(symbol, strings) for symbol in self.file.symbols)
-        first_global = next((index for index, symbol in enumerate(self.file.symbols)
-                             if symbol.binding == Binding.GLOBAL), len(self.file.symbols))
-        return [_Entry(_TABLES[0], SectionKind.STRINGS, 0, b"", 0),
-                _Entry(_TABLES[1], SectionKind.STRINGS, 0, bytes(strings.content), len(strings.content)),
-                _Entry(_TABLES[2], SectionKind.SYMBOLS, 0, symbols, len(symbols), link=2, info=first_global,
-                       alignment=_TABLE_ALIGNMENT, entry_size=SYMBOL_ENTRY.size)]
+        first_global = next(
+            (
+                index
+                for index, symbol in enumerate(self.file.symbols)
+                if symbol.binding == Binding.GLOBAL
+            ),
+            len(self.file.symbols),
+        )
+        return [
+            _Entry(_TABLES[0], SectionKind.STRINGS, 0, b"", 0),
+            _Entry(
+                _TABLES[1], SectionKind.STRINGS, 0, bytes(strings.content), len(strings.content)
+            ),
+            _Entry(
+                _TABLES[2],
+                SectionKind.SYMBOLS,
+                0,
+                symbols,
+                len(symbols),
+                link=2,
+                info=first_global,
+                alignment=_TABLE_ALIGNMENT,
+                entry_size=SYMBOL_ENTRY.size,
+            ),
+        ]
 
     def _symbol(self, symbol: Symbol, strings: _Strings) -> bytes:
         section = self.indices[symbol.section] if symbol.section is not None else 0
-        return SYMBOL_ENTRY.pack(strings.place(symbol.name), symbol.kind | symbol.binding << 4, symbol.other, section,
-                                 symbol.value, symbol.size)
+        return SYMBOL_ENTRY.pack(
+            strings.place(symbol.name),
+            symbol.kind | symbol.binding << 4,
+            symbol.other,
+            section,
+            symbol.value,
+            symbol.size,
+        )
 
     def _entry(self, section: Section) -> _Entry:
-        entry = _Entry(section.name, section.kind, section.flags, section.content, section.size,
-                       alignment=section.alignment, entry_size=section.entry_size)
+        entry = _Entry(
+            section.name,
+            section.kind,
+            section.flags,
+            section.content,
+            section.size,
+            alignment=section.alignment,
+            entry_size=section.entry_size,
+        )
         if section.role is Role.CODE:
-            symbol = next((index for index, symbol in self.file.functions(section.name)
-                           if symbol.name == section.owner), 0)
+            symbol = next(
+                (
+                    index
+                    for index, symbol in self.file.functions(section.name)
+                    if symbol.name == section.owner
+                ),
+                0,
+            )
             entry.flags |= section.barriers << Section.BARRIERS_AT
             entry.info = symbol | section.registers << Section.REGISTERS_AT
             entry.link = _SYMBOLS_INDEX
@@ -131,11 +177,25 @@ class _Writer:
         """The section of a section's relocations with, or without, addends."""
         layout = RELOCATION_ENTRY[kind]
         content = b"".join(
-            layout.pack(relocation.offset, relocation.symbol << 32 | relocation.kind,
-                        *(() if relocation.addend is None else (relocation.addend,)))
-            for relocation in section.relocations if _kind(relocation) is kind)
-        return _Entry(_relocation_name(section, kind), kind, 0, content, len(content), _SYMBOLS_INDEX,
-                      self.indices[section.name], _TABLE_ALIGNMENT, layout.size)
+            layout.pack(
+                relocation.offset,
+                relocation.symbol << 32 | relocation.kind,
+                *(() if relocation.addend is None else (relocation.addend,)),
+            )
+            for relocation in section.relocations
+            if _kind(relocation) is kind
+        )
+        return _Entry(
+            _relocation_name(section, kind),
+            kind,
+            0,
+            content,
+            len(content),
+            _SYMBOLS_INDEX,
+            self.indices[section.name],
+            _TABLE_ALIGNMENT,
+            layout.size,
+        )
 
     def file_content(self) -> bytes:
         """The whole file."""
@@ -152,23 +212,41 @@ class _Writer:
         section_headers = len(content)
         content += bytes(_SECTION_HEADER.size)
         for place, entry in zip(places, self.entries, strict=True):
-            content += _SECTION_HEADER.pack(place, entry.kind, entry.flags, 0, entry.offset, entry.size, entry.link,
-                                            entry.info, entry.alignment, entry.entry_size)
+            content += _SECTION_HEADER.pack(
+                place,
+                entry.kind,
+                entry.flags,
+                0,
+                entry.offset,
+                entry.size,
+                entry.link,
+                entry.info,
+                entry.alignment,
+                entry.entry_size,
+            )
         program_headers = len(content)
         segments = self._segments(program_headers)
         for kind, flags, offset, size, memory in segments:
-            content += _PROGRAM_HEADER.pack(kind, flags, offset, 0, 0, size, memory, _TABLE_ALIGNMENT)
-        content[:_HEADER.size] = self._header(section_headers, program_headers, len(segments))
+            content += _PROGRAM_HEADER.pack(
+                kind, flags, offset, 0, 0, size, memory, _TABLE_ALIGNMENT
+            )
+        content[: _HEADER.size] = self._header(section_headers, program_headers, len(segments))
         return bytes(content)
 
     def _segments(self, at: int) -> list[tuple[int, int, int, int, int]]:
         """Kind, rights, place, size in the file and in memory of the program headers that will be at ``at``."""
         found = []
         for flags, rights in ((0, _READ_EXECUTE), (SectionFlag.WRITE, _READ_WRITE)):
-            entries = [entry for entry in self.entries
-                       if entry.flags & SectionFlag.ALLOCATE and entry.flags & SectionFlag.WRITE == flags]
+            entries = [
+                entry
+                for entry in self.entries
+                if entry.flags & SectionFlag.ALLOCATE and entry.flags & SectionFlag.WRITE == flags
+            ]
             if entries:
-                start, end = entries[0].offset, max(entry.offset + len(entry.content) for entry in entries)
+                start, end = (
+                    entries[0].offset,
+                    max(entry.offset + len(entry.content) for entry in entries),
+                )
                 empty = sum(entry.size - len(entry.content) for entry in entries)
                 found.append((_LOAD, rights, start, end - start, end - start + empty))
         size = (len(found) + 2) * _PROGRAM_HEADER.size
@@ -178,10 +256,21 @@ class _Writer:
     def _header(self, section_headers: int, program_headers: int, segments: int) -> bytes:
         ident = MAGIC + bytes((_WORD_64, _LITTLE_ENDIAN, _VERSION, _OS_CUDA, _ABI_CUDA))
         return _HEADER.pack(
-            ident, _EXECUTABLE, _MACHINE_CUDA, TOOLKIT, 0,
-            program_headers, section_headers,
-            ARCHITECTURE | _TEXMODE_AND_64BIT | ARCHITECTURE << _VIRTUAL_ARCHITECTURE_AT, _HEADER.size,
-            _PROGRAM_HEADER.size, segments, _SECTION_HEADER.size, len(self.entries) + 1, 1)
+            ident,
+            _EXECUTABLE,
+            _MACHINE_CUDA,
+            TOOLKIT,
+            0,
+            program_headers,
+            section_headers,
+            ARCHITECTURE | _TEXMODE_AND_64BIT | ARCHITECTURE << _VIRTUAL_ARCHITECTURE_AT,
+            _HEADER.size,
+            _PROGRAM_HEADER.size,
+            segments,
+            _SECTION_HEADER.size,
+            len(self.entries) + 1,
+            1,
+        )
 
 
 def _group(section: Section) -> int:
@@ -195,7 +284,11 @@ def _group(section: Section) -> int:
 
 def _kind(relocation: Relocation) -> SectionKind:
     """The kind of section that holds a relocation."""
-    return SectionKind.RELOCATIONS if relocation.addend is None else SectionKind.RELOCATIONS_WITH_ADDEND
+    return (
+        SectionKind.RELOCATIONS
+        if relocation.addend is None
+        else SectionKind.RELOCATIONS_WITH_ADDEND
+    )
 
 
 def _relocation_name(section: Section, kind: SectionKind) -> str:

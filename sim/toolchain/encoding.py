@@ -9,12 +9,30 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 
-from rtl.isa.syntax import Choice, ConditionTest, Form, Immediate, Operand, Predicate, Register, ScoreboardSet
+from rtl.isa.syntax import (
+    Choice,
+    ConditionTest,
+    Form,
+    Immediate,
+    Operand,
+    Predicate,
+    Register,
+    ScoreboardSet,
+)
 from rtl.isa.table import find
 
 from . import source
 from .mnemonics import candidates
-from .operands import Kind, Matcher, MismatchError, Reference, Scope, fitting_kinds, kind_of, predicate_number
+from .operands import (
+    Kind,
+    Matcher,
+    MismatchError,
+    Reference,
+    Scope,
+    fitting_kinds,
+    kind_of,
+    predicate_number,
+)
 from .source import Instruction, SourceError
 
 __all__ = ["Encoded", "encode", "legal_form"]
@@ -52,7 +70,9 @@ def encode(instruction: Instruction, address: int, scope: Scope) -> Encoded:
             continue
         _set_guard(matcher, instruction)
         if legal_form(matcher.word) is choice.form:
-            return Encoded(matcher.word, matcher.reuse, matcher.reference, settled and matcher.settled)
+            return Encoded(
+                matcher.word, matcher.reuse, matcher.reference, settled and matcher.settled
+            )
     raise _complaint(instruction, given, address, scope)
 
 
@@ -76,8 +96,10 @@ def _choices(mnemonic: str, count: int) -> tuple[_Choice, ...]:
         word = form.default
         for field, value in modifiers.items():
             word = form.fields[field].put(word, value)
-        found += [_Choice(form, word, tuple(operands), tuple(map(fitting_kinds, operands)))
-                  for operands in _selections(form, count)]
+        found += [
+            _Choice(form, word, tuple(operands), tuple(map(fitting_kinds, operands)))
+            for operands in _selections(form, count)
+        ]
     return tuple(found)
 
 
@@ -122,7 +144,9 @@ def _set_guard(matcher: Matcher, instruction: Instruction) -> None:
     matcher.put("guard_not", guard.negated is not None, guard.predicate)
 
 
-def _complaint(instruction: Instruction, given: Sequence[source.Operand], address: int, scope: Scope) -> SourceError:
+def _complaint(
+    instruction: Instruction, given: Sequence[source.Operand], address: int, scope: Scope
+) -> SourceError:
     """What is wrong when no form fits: what those say that fit longest."""
     count = len(given)
     mismatches = []
@@ -133,13 +157,22 @@ def _complaint(instruction: Instruction, given: Sequence[source.Operand], addres
             mismatches.append(error)
     if not mismatches:
         forms = [form for form, _ in candidates(str(instruction.mnemonic))]
-        counts = sorted({len(operands) - left_out for form in forms
-                         for operands in [form.operands.values()]
-                         for left_out in range(sum(map(_optional, operands)) + 1)})
+        counts = sorted(
+            {
+                len(operands) - left_out
+                for form in forms
+                for operands in [form.operands.values()]
+                for left_out in range(sum(map(_optional, operands)) + 1)
+            }
+        )
         if count in counts:
-            return SourceError(instruction.mnemonic, f"{instruction.mnemonic} is illegal with these operands")
+            return SourceError(
+                instruction.mnemonic, f"{instruction.mnemonic} is illegal with these operands"
+            )
         expected = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
-        return SourceError(instruction.mnemonic, f"{instruction.mnemonic} takes {expected} operands, not {count}")
+        return SourceError(
+            instruction.mnemonic, f"{instruction.mnemonic} takes {expected} operands, not {count}"
+        )
     furthest = max(error.index for error in mismatches)
     found = [error for error in mismatches if error.index == furthest]
     found = [error for error in found if error.close] or found
@@ -147,7 +180,9 @@ def _complaint(instruction: Instruction, given: Sequence[source.Operand], addres
     # What a compiler emits knows its place by instruction.
     place = found[0].token if found[0].token.line is not None else instruction.mnemonic
     if all(message.startswith(_EXPECTED) for message in messages):
-        return SourceError(place, _EXPECTED + " or ".join(m.removeprefix(_EXPECTED) for m in messages))
+        return SourceError(
+            place, _EXPECTED + " or ".join(m.removeprefix(_EXPECTED) for m in messages)
+        )
     return SourceError(place, next(iter(messages)))
 
 

@@ -25,7 +25,7 @@ def real_text(bits: int, size: int = 32) -> str:
     NVIDIA's disassembler has a space behind -0, infinities and NaNs, whatever follows.
     """
     bits %= 1 << size
-    value, = struct.unpack(f"<{_CODES[size]}", bits.to_bytes(size // 8, "little"))
+    (value,) = struct.unpack(f"<{_CODES[size]}", bits.to_bytes(size // 8, "little"))
     sign = "-" if bits >> size - 1 else "+"
     if math.isnan(value):
         return f"{sign}{'S' if size == 64 and not bits >> 51 & 1 else 'Q'}NAN "

@@ -15,7 +15,13 @@ from .object_file import ObjectFile
 from .ptx.front_end import read_ptx
 from .ptx.module import Function, PtxModule, Variable
 
-__all__ = ["CompilerFaultError", "compiled_object", "object_of_ptx", "program_of_ptx", "read_ptx_program"]
+__all__ = [
+    "CompilerFaultError",
+    "compiled_object",
+    "object_of_ptx",
+    "program_of_ptx",
+    "read_ptx_program",
+]
 
 
 class CompilerFaultError(ProgramError):
@@ -26,8 +32,10 @@ def compiled_object(ptx: PtxModule, name: str, registers: int = REGISTERS) -> Ob
     """The object file of a PTX module, whose threads have at most so many registers. ProgramError says what of it
     cannot be compiled, and where in the PTX that stands; a CompilerFaultError does so for what is the compiler's fault.
     """
-    if not any(function.entry and function.body is not None for function in ptx.functions.values()) \
-            and not ptx.refused:
+    if (
+        not any(function.entry and function.body is not None for function in ptx.functions.values())
+        and not ptx.refused
+    ):
         raise ProgramError(f"{name}: has no entry")
     try:
         return assemble_statements(compile_statements(ptx, registers), name)
@@ -35,8 +43,10 @@ def compiled_object(ptx: PtxModule, name: str, registers: int = REGISTERS) -> Ob
         place = error if isinstance(error, SourceError) else error.__cause__
         if not isinstance(place, SourceError):
             raise
-        raise CompilerFaultError(f"{name}:{place.line}:{place.column}: this is compiled wrong, which is an error of "
-                                 f"this project: {place}") from error
+        raise CompilerFaultError(
+            f"{name}:{place.line}:{place.column}: this is compiled wrong, which is an error of "
+            f"this project: {place}"
+        ) from error
 
 
 def object_of_ptx(path: str | Path) -> ObjectFile:
@@ -53,13 +63,21 @@ def read_ptx_program(path: str | Path) -> Module:
 def program_of_ptx(ptx: PtxModule, name: str, registers: int = REGISTERS) -> Module:
     """The program of a PTX module; see :func:`compiled_object`."""
     module = load(compiled_object(ptx, name, registers))
-    kernels = {kernel: _typed(found, ptx.functions[kernel]) for kernel, found in module.kernels.items()}
+    kernels = {
+        kernel: _typed(found, ptx.functions[kernel]) for kernel, found in module.kernels.items()
+    }
     return replace(module, kernels=kernels, refused=ptx.refused)
 
 
 def _typed(kernel: Kernel, function: Function) -> Kernel:
     """The kernel with the types of its parameters, of which object files know the sizes only."""
-    types = [variable.type.value if isinstance(variable, Variable) and variable.count == 1 else None
-             for variable in function.parameters]
-    return replace(kernel, parameters=tuple(
-        replace(parameter, type=types[parameter.ordinal]) for parameter in kernel.parameters))
+    types = [
+        variable.type.value if isinstance(variable, Variable) and variable.count == 1 else None
+        for variable in function.parameters
+    ]
+    return replace(
+        kernel,
+        parameters=tuple(
+            replace(parameter, type=types[parameter.ordinal]) for parameter in kernel.parameters
+        ),
+    )

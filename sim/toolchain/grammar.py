@@ -14,8 +14,18 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from .module import ProgramError
 
-__all__ = ["Leaf", "Node", "Number", "Place", "Placed", "SourceError", "make_parser", "parse_text", "read_text",
-           "whole_number"]
+__all__ = [
+    "Leaf",
+    "Node",
+    "Number",
+    "Place",
+    "Placed",
+    "SourceError",
+    "make_parser",
+    "parse_text",
+    "read_text",
+    "whole_number",
+]
 
 _LONGEST = 256
 """Characters of the longest number that is looked at (ours): more than 64 bits have in any base."""
@@ -113,14 +123,25 @@ def read_text(path: str | Path) -> str:
     except OSError as error:
         raise ProgramError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ProgramError(f"{path}: not a text: {error.reason} at byte {error.start:#x}") from error
+        raise ProgramError(
+            f"{path}: not a text: {error.reason} at byte {error.start:#x}"
+        ) from error
 
 
-def make_parser(package: str, grammar: str, rules: ModuleType, lists: Iterable[str],
-                number: Callable[[Token], Number] = Number) -> Lark:
+def make_parser(
+    package: str,
+    grammar: str,
+    rules: ModuleType,
+    lists: Iterable[str],
+    number: Callable[[Token], Number] = Number,
+) -> Lark:
     """The parser of the grammar in a file of a package, whose rules are the classes of a module, or ``lists``."""
-    return Lark((files(package) / grammar).read_text(), parser="lalr", maybe_placeholders=True,
-                transformer=create_transformer(rules, _Rules(lists, number)))
+    return Lark(
+        (files(package) / grammar).read_text(),
+        parser="lalr",
+        maybe_placeholders=True,
+        transformer=create_transformer(rules, _Rules(lists, number)),
+    )
 
 
 def parse_text(parser: Lark, text: str, phrases: Mapping[str, str], ends: Mapping[str, str]) -> Any:
@@ -132,7 +153,9 @@ def parse_text(parser: Lark, text: str, phrases: Mapping[str, str], ends: Mappin
     try:
         return parser.parse(text)
     except UnexpectedToken as error:
-        expected = _listed({_phrase(parser, name, phrases) for name in error.accepts or error.expected})
+        expected = _listed(
+            {_phrase(parser, name, phrases) for name in error.accepts or error.expected}
+        )
         found = ends.get(error.token.type, f"unexpected {str(error.token)!r}")
         raise SourceError(error, f"{found}: expected {expected}") from error
     except UnexpectedCharacters as error:
@@ -146,7 +169,9 @@ def whole_number(token: Token, text: str, base: int = 0) -> int:
     try:
         return int(text, base)
     except ValueError as error:
-        raise SourceError(token, f"{text} is no number: a decimal one does not start with 0") from error
+        raise SourceError(
+            token, f"{text} is no number: a decimal one does not start with 0"
+        ) from error
 
 
 def _phrase(parser: Lark, terminal: str, phrases: Mapping[str, str]) -> str:

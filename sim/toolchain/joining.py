@@ -34,8 +34,10 @@ def join_objects(files: Sequence[ObjectFile], name: str) -> ObjectFile:
     """One file of several. ProgramError for a complete one among them, and where two define the same."""
     for file in files:
         if not file.relocatable:
-            raise ProgramError(f"{file.name}: it is linked already: only relocatable files are linked (nvcc -rdc=true, "
-                               "ptxas -c)")
+            raise ProgramError(
+                f"{file.name}: it is linked already: only relocatable files are linked (nvcc -rdc=true, "
+                "ptxas -c)"
+            )
     return _Joined(files, name).joined()
 
 
@@ -94,21 +96,32 @@ class _Joined:
                     continue
                 first, before = self.kept.get(symbol.name, (number, symbol))
                 if first != number and _rank(symbol) == _rank(before) == _STRONG:
-                    raise ProgramError(f"{symbol.name} is defined in {self.parts[first].file.name} and in "
-                                       f"{part.file.name}")
+                    raise ProgramError(
+                        f"{symbol.name} is defined in {self.parts[first].file.name} and in "
+                        f"{part.file.name}"
+                    )
                 if symbol is before or _rank(symbol) > _rank(before):
                     self.kept[symbol.name] = number, symbol
         for number, part in enumerate(self.parts):
-            part.dropped = {symbol.name for symbol in part.file.symbols
-                            if symbol.kind == SymbolKind.FUNCTION and symbol.binding != Binding.LOCAL
-                            and _is_defined(symbol) and self.kept[symbol.name][0] != number}
+            part.dropped = {
+                symbol.name
+                for symbol in part.file.symbols
+                if symbol.kind == SymbolKind.FUNCTION
+                and symbol.binding != Binding.LOCAL
+                and _is_defined(symbol)
+                and self.kept[symbol.name][0] != number
+            }
 
     def _name_locals(self) -> None:
         """New names for local functions and variables of which another file has the name, too."""
         taken = set(self.kept)
         for part in self.parts:
             for symbol in part.file.symbols:
-                if symbol.binding == Binding.LOCAL and symbol.name and symbol.kind != SymbolKind.SECTION:
+                if (
+                    symbol.binding == Binding.LOCAL
+                    and symbol.name
+                    and symbol.kind != SymbolKind.SECTION
+                ):
                     if symbol.name in taken:
                         part.names[symbol.name] = f"{symbol.name}{part.suffix}"
                     taken.add(symbol.name)
@@ -130,8 +143,12 @@ class _Joined:
             content = before.content
             if section.has_content:
                 content = content.ljust(base, b"\0") + section.content
-            self.sections[name] = replace(before, content=content, size=base + section.size,
-                                          alignment=max(before.alignment, section.alignment))
+            self.sections[name] = replace(
+                before,
+                content=content,
+                size=base + section.size,
+                alignment=max(before.alignment, section.alignment),
+            )
 
     def _add_symbols(self, part: _Part) -> None:
         for symbol in part.file.symbols:
@@ -148,8 +165,14 @@ class _Joined:
 
     def _common_symbol(self, name: str) -> int:
         """The number of a symbol that all files see."""
-        found = next((at for at, one in enumerate(self.symbols)
-                      if one.name == name and one.binding != Binding.LOCAL), None)
+        found = next(
+            (
+                at
+                for at, one in enumerate(self.symbols)
+                if one.name == name and one.binding != Binding.LOCAL
+            ),
+            None,
+        )
         if found is not None:
             return found
         number, symbol = self.kept[name]
@@ -163,20 +186,27 @@ class _Joined:
         base, home = part.bases[section.name], part.section_name(section)
         if symbol.kind == SymbolKind.SECTION:
             if base:
-                return Symbol(f"{section.name}{part.suffix}", SymbolKind.OBJECT, Binding.LOCAL, home, base)
+                return Symbol(
+                    f"{section.name}{part.suffix}", SymbolKind.OBJECT, Binding.LOCAL, home, base
+                )
             return replace(symbol, name=home, section=home)
         value = symbol.value if symbol.is_shared else symbol.value + base
-        return replace(symbol, name=part.names.get(symbol.name, symbol.name), section=home, value=value)
+        return replace(
+            symbol, name=part.names.get(symbol.name, symbol.name), section=home, value=value
+        )
 
     def _add_relocations(self, part: _Part) -> None:
         for section in part.file.sections.values():
             if section.name not in part.bases:
                 continue
             name, base = part.section_name(section), part.bases[section.name]
-            moved = tuple(Relocation(one.offset + base, one.kind, part.numbers[one.symbol], one.addend)
-                          for one in section.relocations)
-            self.sections[name] = replace(self.sections[name],
-                                          relocations=(*self.sections[name].relocations, *moved))
+            moved = tuple(
+                Relocation(one.offset + base, one.kind, part.numbers[one.symbol], one.addend)
+                for one in section.relocations
+            )
+            self.sections[name] = replace(
+                self.sections[name], relocations=(*self.sections[name].relocations, *moved)
+            )
 
     def _add_records(self) -> None:
         """Records about functions, with their numbers in the whole."""
@@ -188,9 +218,13 @@ class _Joined:
                 continue
             first = first or section
             try:
-                records += [Record.sized(record.attribute, (part.numbers[record.words[0]], *record.words[1:]))
-                            for record in decode(section.content)
-                            if record.attribute in _OF_SYMBOLS and part.numbers[record.words[0]]]
+                records += [
+                    Record.sized(
+                        record.attribute, (part.numbers[record.words[0]], *record.words[1:])
+                    )
+                    for record in decode(section.content)
+                    if record.attribute in _OF_SYMBOLS and part.numbers[record.words[0]]
+                ]
             except (ValueError, IndexError) as error:
                 raise ProgramError(f"{part.file.name}: {INFO}: {error}") from error
         if first is not None:

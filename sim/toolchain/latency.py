@@ -15,8 +15,17 @@ from rtl.isa.kinds import MembarScope
 from rtl.isa.syntax import Form, Pipe
 from rtl.isa.table import find
 
-__all__ = ["LONGEST", "SCOREBOARD_VISIBLE", "Operation", "Resource", "Result", "completion", "operation",
-           "overwrite_distance", "read_distance"]
+__all__ = [
+    "LONGEST",
+    "SCOREBOARD_VISIBLE",
+    "Operation",
+    "Resource",
+    "Result",
+    "completion",
+    "operation",
+    "overwrite_distance",
+    "read_distance",
+]
 
 LONGEST = 15
 """No distance is longer."""
@@ -102,17 +111,27 @@ def operation(word: int) -> Operation | None:
     values = form.values(word)
     touched = effects(form, values)
     plain = form.default
-    guarded = any(name in form.fields and form.fields[name].get(word) != form.fields[name].get(plain)
-                  for name in ("guard", "guard_not", "test"))
-    return Operation(form, _resources(touched.reads, touched.predicate_reads, touched.reads_cc),
-                     _resources(touched.writes, touched.predicate_writes, touched.writes_cc), guarded,
-                     _stall(form, values.get("scope", 0)))
+    guarded = any(
+        name in form.fields and form.fields[name].get(word) != form.fields[name].get(plain)
+        for name in ("guard", "guard_not", "test")
+    )
+    return Operation(
+        form,
+        _resources(touched.reads, touched.predicate_reads, touched.reads_cc),
+        _resources(touched.writes, touched.predicate_writes, touched.writes_cc),
+        guarded,
+        _stall(form, values.get("scope", 0)),
+    )
 
 
-def _resources(registers: frozenset[int], predicates: frozenset[int], condition: bool) -> frozenset[Resource]:
-    return frozenset({(Result.REGISTER, number) for number in registers}
-                     | {(Result.PREDICATE, number) for number in predicates}
-                     | ({(Result.CONDITION, 0)} if condition else set()))
+def _resources(
+    registers: frozenset[int], predicates: frozenset[int], condition: bool
+) -> frozenset[Resource]:
+    return frozenset(
+        {(Result.REGISTER, number) for number in registers}
+        | {(Result.PREDICATE, number) for number in predicates}
+        | ({(Result.CONDITION, 0)} if condition else set())
+    )
 
 
 def _stall(form: Form, scope: int) -> int:
@@ -128,11 +147,17 @@ def _stall(form: Form, scope: int) -> int:
 def read_distance(producer: Form, resource: Resource, consumer: Form) -> int:
     """Cycles from an instruction to one that reads its result."""
     kind = resource[0]
-    if producer.pipe in (Pipe.MULTIPLY, Pipe.FLOW) or (producer.pipe is Pipe.PREDICATE and kind is Result.REGISTER):
+    if producer.pipe in (Pipe.MULTIPLY, Pipe.FLOW) or (
+        producer.pipe is Pipe.PREDICATE and kind is Result.REGISTER
+    ):
         return _PRODUCT
     if kind is Result.PREDICATE:
         return _PREDICATE
-    return _register_distance(consumer) if kind is Result.REGISTER else _condition_distance(producer, consumer)
+    return (
+        _register_distance(consumer)
+        if kind is Result.REGISTER
+        else _condition_distance(producer, consumer)
+    )
 
 
 def _register_distance(consumer: Form) -> int:
@@ -144,8 +169,9 @@ def _register_distance(consumer: Form) -> int:
 
 
 def _condition_distance(producer: Form, consumer: Form) -> int:
-    if ((producer.name in _CARRY_MAKERS and consumer.name in _CARRY_TAKERS)
-            or (producer.name in _ZERO_MAKERS and consumer.name in _ZERO_TAKERS)):
+    if (producer.name in _CARRY_MAKERS and consumer.name in _CARRY_TAKERS) or (
+        producer.name in _ZERO_MAKERS and consumer.name in _ZERO_TAKERS
+    ):
         return _CARRY
     makers, takers = _CARRY_MAKERS | _OTHER_CARRIERS, _CARRY_TAKERS | _OTHER_CARRIERS
     return _OTHER_CARRY if producer.name in makers and consumer.name in takers else _CONDITION
@@ -160,6 +186,8 @@ def overwrite_distance(producer: Form, resource: Resource, writer: Operation) ->
 
 def completion(form: Form, resource: Resource) -> int:
     """Cycles from an instruction to when its result of fixed latency is written."""
-    if form.pipe in (Pipe.MULTIPLY, Pipe.FLOW) or (form.pipe is Pipe.PREDICATE and resource[0] is Result.REGISTER):
+    if form.pipe in (Pipe.MULTIPLY, Pipe.FLOW) or (
+        form.pipe is Pipe.PREDICATE and resource[0] is Result.REGISTER
+    ):
         return _PRODUCT
     return _ARITHMETIC if resource[0] is Result.REGISTER else _PREDICATE

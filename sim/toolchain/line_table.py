@@ -35,7 +35,9 @@ def _functions(elf: ELFFile) -> list[str]:
     symbols = elf.get_section(relocations["sh_link"])
     assert isinstance(symbols, SymbolTableSection)
     found = sorted(relocations.iter_relocations(), key=lambda relocation: relocation["r_offset"])
-    sections = (elf.get_section(symbols.get_symbol(one["r_info_sym"])["st_shndx"]).name for one in found)
+    sections = (
+        elf.get_section(symbols.get_symbol(one["r_info_sym"])["st_shndx"]).name for one in found
+    )
     return [name.removeprefix(_PREFIX) for name in sections]
 
 
@@ -47,7 +49,10 @@ def _lines(elf: ELFFile, module: Module) -> dict[int, tuple[str, int]]:
         program = dwarf.line_program_for_CU(unit)
         if program is None:
             continue
-        names = [PurePosixPath(entry.name.decode(errors="replace")).name for entry in program["file_entry"]]
+        names = [
+            PurePosixPath(entry.name.decode(errors="replace")).name
+            for entry in program["file_entry"]
+        ]
         base, before = module.code.symbols.get(next(functions, ""), 0), None
         for entry in program.get_entries():
             state = entry.state

@@ -36,8 +36,12 @@ from .relocation import (
 
 __all__ = ["link"]
 
-_KINDS = {Role.CONSTANT: SectionKind.PROGBITS, Role.GLOBAL_INIT: SectionKind.PROGBITS,
-          Role.SHARED: SectionKind.NOBITS, Role.GLOBAL: SectionKind.NOBITS}
+_KINDS = {
+    Role.CONSTANT: SectionKind.PROGBITS,
+    Role.GLOBAL_INIT: SectionKind.PROGBITS,
+    Role.SHARED: SectionKind.NOBITS,
+    Role.GLOBAL: SectionKind.NOBITS,
+}
 
 
 def link(file: ObjectFile) -> ObjectFile:
@@ -69,26 +73,39 @@ class _Linker:
         self._place_constants()
         for section in self.file.sections.values():
             if section.role not in (Role.SHARED, Role.CONSTANT):
-                self.sections[section.name] = replace(section, kind=_KINDS.get(section.role, section.kind))
+                self.sections[section.name] = replace(
+                    section, kind=_KINDS.get(section.role, section.kind)
+                )
         for name, section in self.sections.items():
             if section.relocations:
                 self.sections[name] = self._completed(section)
-        symbols = tuple(self._symbol(index, symbol) for index, symbol in enumerate(self.file.symbols))
+        symbols = tuple(
+            self._symbol(index, symbol) for index, symbol in enumerate(self.file.symbols)
+        )
         return ObjectFile(self.file.name, self.sections, symbols)
 
     def _place_shared(self) -> None:
         """Shared variables that functions use, then those of each kernel."""
-        common = [section for section in self.file.by_role[Role.SHARED] if section.owner not in self.kernels]
+        common = [
+            section
+            for section in self.file.by_role[Role.SHARED]
+            if section.owner not in self.kernels
+        ]
         begin = self._placed_variables(common, 0)
-        own = {section.owner: section for section in self.file.by_role[Role.SHARED] if section.owner in self.kernels}
+        own = {
+            section.owner: section
+            for section in self.file.by_role[Role.SHARED]
+            if section.owner in self.kernels
+        }
         for kernel in self.kernels:
             parts = [own[kernel]] if kernel in own else []
             self.ends[kernel] = end = self._placed_variables(parts, begin)
             if end:
                 alignment = max(section.alignment for section in (*common, *parts))
                 name = shared_name(kernel)
-                self.sections[name] = Section(name, SectionKind.NOBITS, (parts or common)[0].flags, b"", end,
-                                              alignment)
+                self.sections[name] = Section(
+                    name, SectionKind.NOBITS, (parts or common)[0].flags, b"", end, alignment
+                )
 
     def _placed_variables(self, sections: Iterable[Section], position: int) -> int:
         """Gives the variables of some shared sections their places from ``position`` on; returns the end."""
@@ -123,13 +140,21 @@ class _Linker:
         relocations: list[Relocation] = []
         for part in parts:
             content = content.ljust(round_up(len(content), part.alignment), b"\0")
-            relocations += [replace(relocation, offset=relocation.offset + len(content))
-                            for relocation in part.relocations]
+            relocations += [
+                replace(relocation, offset=relocation.offset + len(content))
+                for relocation in part.relocations
+            ]
             self._place_constant_symbols(part, len(content))
             content += part.content
-        self.sections[name] = replace(parts[-1], name=name, kind=SectionKind.PROGBITS, content=content,
-                                      size=len(content), alignment=max(part.alignment for part in parts),
-                                      relocations=tuple(relocations))
+        self.sections[name] = replace(
+            parts[-1],
+            name=name,
+            kind=SectionKind.PROGBITS,
+            content=content,
+            size=len(content),
+            alignment=max(part.alignment for part in parts),
+            relocations=tuple(relocations),
+        )
 
     def _place_constant_symbols(self, section: Section, base: int) -> None:
         for index, symbol in enumerate(self.file.symbols):
@@ -139,7 +164,9 @@ class _Linker:
     def _symbol(self, index: int, symbol: Symbol) -> Symbol:
         """The symbol in the complete file. A shared variable of functions is in no section of it."""
         if symbol.kind == SymbolKind.CUDA_OBJECT:
-            symbol = replace(symbol, kind=SymbolKind.OBJECT, other=0, value=self.places.get(index, symbol.value))
+            symbol = replace(
+                symbol, kind=SymbolKind.OBJECT, other=0, value=self.places.get(index, symbol.value)
+            )
         return symbol if symbol.section in self.sections else replace(symbol, section=None)
 
     def _completed(self, section: Section) -> Section:
@@ -156,11 +183,15 @@ class _Linker:
                 else:
                     content[place] = _filled(bytes(content[place]), section, relocation, *found)
             except (ValueError, OverflowError) as error:
-                raise ProgramError(f"{self.file.name}: {section.name}+{relocation.offset:#x}: relocation to "
-                                   f"{symbol.name}: {error}") from error
+                raise ProgramError(
+                    f"{self.file.name}: {section.name}+{relocation.offset:#x}: relocation to "
+                    f"{symbol.name}: {error}"
+                ) from error
         return replace(section, content=bytes(content), relocations=tuple(kept))
 
-    def _place(self, section: Section, relocation: Relocation, symbol: Symbol) -> tuple[int, int | None] | None:
+    def _place(
+        self, section: Section, relocation: Relocation, symbol: Symbol
+    ) -> tuple[int, int | None] | None:
         """What the relocation's symbol is worth, and its constant bank; None when that waits for an address."""
         addend = relocation.addend or 0
         if symbol.is_texture or relocation.kind in NO_ADDRESS:
@@ -184,14 +215,22 @@ class _Linker:
     def _open_array(self, section: Section, symbol: Symbol) -> int:
         """Where a shared array without a size begins: behind the kernel's other variables."""
         kernels = [section.owner] if section.owner in self.ends else list(self.ends)
-        places = {round_up(self.ends[kernel], max(symbol.value, 1)) for kernel in kernels if kernel is not None}
+        places = {
+            round_up(self.ends[kernel], max(symbol.value, 1))
+            for kernel in kernels
+            if kernel is not None
+        }
         if len(places) != 1:
-            raise ProgramError(f"{self.file.name}: {section.name} uses {symbol.name}, which is not at the same "
-                               f"place in all kernels")
+            raise ProgramError(
+                f"{self.file.name}: {section.name} uses {symbol.name}, which is not at the same "
+                f"place in all kernels"
+            )
         return places.pop()
 
 
-def _filled(place: bytes, section: Section, relocation: Relocation, value: int, bank: int | None) -> bytes:
+def _filled(
+    place: bytes, section: Section, relocation: Relocation, value: int, bank: int | None
+) -> bytes:
     """A place with a value in it, and with its bank where an instruction names one."""
     word = int.from_bytes(place, "little")
     if section.role is not Role.CODE:

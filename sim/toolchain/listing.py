@@ -31,8 +31,13 @@ from .records import FORMATS
 
 __all__ = ["listing"]
 
-_SYMBOL_FIRST = (Attribute.REGCOUNT, Attribute.FRAME_SIZE, Attribute.MIN_STACK_SIZE, Attribute.MAX_STACK_SIZE,
-                 Attribute.PARAM_CBANK)
+_SYMBOL_FIRST = (
+    Attribute.REGCOUNT,
+    Attribute.FRAME_SIZE,
+    Attribute.MIN_STACK_SIZE,
+    Attribute.MAX_STACK_SIZE,
+    Attribute.PARAM_CBANK,
+)
 """Records whose first word is a symbol."""
 _NAME = re.compile(r"[A-Za-z_.$][A-Za-z0-9_.$?]*")
 _DEBUG = (".debug", ".nv_debug")
@@ -58,26 +63,39 @@ class _Lister:
     """
 
     def __init__(self, file: ObjectFile, linked: bool) -> None:
-        for name in (*file.sections, *(symbol.name for symbol in file.symbols if symbol.section is not None)):
+        for name in (
+            *file.sections,
+            *(symbol.name for symbol in file.symbols if symbol.section is not None),
+        ):
             if not _NAME.fullmatch(name):
-                raise ProgramError(f"{file.name}: the name {name!r} can't be written in assembly text")
+                raise ProgramError(
+                    f"{file.name}: the name {name!r} can't be written in assembly text"
+                )
         self.file = file
         self.linked = linked
         self.kernels = load(file).kernels
         self.raw: dict[str, set[int]] = {section.name: set() for section in file.by_role[Role.CODE]}
         self.infos: dict[str, dict[int, list[Record]]] = {}
         self.order: list[str] = []
-        self.records = {section.name: records_of(file, section.name) for section in file.by_role[Role.INFO]}
+        self.records = {
+            section.name: records_of(file, section.name) for section in file.by_role[Role.INFO]
+        }
         self.stacks = self._stacks()
-        self.codes = {section.name: CodeLister(file, section, self.records.get(info_name(section.owner or ""), {}),
-                                               self.stacks) for section in file.by_role[Role.CODE]}
+        self.codes = {
+            section.name: CodeLister(
+                file, section, self.records.get(info_name(section.owner or ""), {}), self.stacks
+            )
+            for section in file.by_role[Role.CODE]
+        }
 
     def _stacks(self) -> dict[int, tuple[int, int]]:
         """Bytes of stack of every function, whole and alone."""
         found = {}
         records = self.records.get(INFO, {})
-        whole, alone = ({record.words[0]: record.words[1] for record in records.get(attribute, ())}
-                        for attribute in (Attribute.MIN_STACK_SIZE, Attribute.FRAME_SIZE))
+        whole, alone = (
+            {record.words[0]: record.words[1] for record in records.get(attribute, ())}
+            for attribute in (Attribute.MIN_STACK_SIZE, Attribute.FRAME_SIZE)
+        )
         kernels = self.kernels if self.linked else {}
         for index, symbol in enumerate(self.file.symbols):
             size = whole.get(index, alone.get(index, 0))
@@ -108,8 +126,14 @@ class _Lister:
     def _code_lines(self, section: Section) -> Iterator[str]:
         """A kernel or a function, with all that is its own."""
         name = section.owner or ""
-        index, symbol = next(((index, symbol) for index, symbol in self.file.functions(section.name)
-                              if symbol.name == name), (0, None))
+        index, symbol = next(
+            (
+                (index, symbol)
+                for index, symbol in self.file.functions(section.name)
+                if symbol.name == name
+            ),
+            (0, None),
+        )
         kernel = symbol is not None and symbol.is_kernel
         usual = Binding.GLOBAL if kernel else Binding.LOCAL
         binding = binding_text(symbol.binding, usual) if symbol is not None else ""
@@ -121,15 +145,21 @@ class _Lister:
         code = self.codes[section.name]
         yield from code.stack_lines(index)
         records = self.records.get(info_name(name), {})
-        yield from (f".crs {record.words[0]:#x}" for record in records.get(Attribute.CRS_STACK_SIZE, ()))
+        yield from (
+            f".crs {record.words[0]:#x}" for record in records.get(Attribute.CRS_STACK_SIZE, ())
+        )
         yield from _parameter_lines(records)
         yield from self._info_lines(info_name(name))
         if (shared := self.file.sections.get(shared_name(name))) is not None and kernel:
             yield shared_line(shared)
         for bank in self.file.by_role[Role.CONSTANT]:
             if bank.owner == name and bank.bank:
-                labels = {place: code.labels[place] for targets in code.targets.values() for place in targets.places
-                          if place in code.labels}
+                labels = {
+                    place: code.labels[place]
+                    for targets in code.targets.values()
+                    for place in targets.places
+                    if place in code.labels
+                }
                 yield from memory_lines(self.file, bank, f".const {bank.bank}", labels)
         yield ""
         yield from code.lines(self.raw[section.name])
@@ -137,8 +167,14 @@ class _Lister:
     def _other_lines(self) -> Iterator[str]:
         """Sections that mean nothing here."""
         for section in self.file.by_role[Role.OTHER]:
-            if section.kind >= SectionKind.CUDA_INFO and section.has_content and not section.name.startswith(_DEBUG) \
-                    and not section.flags and not section.relocations and not self.linked:
+            if (
+                section.kind >= SectionKind.CUDA_INFO
+                and section.has_content
+                and not section.name.startswith(_DEBUG)
+                and not section.flags
+                and not section.relocations
+                and not self.linked
+            ):
                 entry = f" entry {section.entry_size}" if section.entry_size else ""
                 yield ""
                 yield f".section {section.name} {section.kind:#x} align {section.alignment}{entry}"
@@ -151,20 +187,36 @@ class _Lister:
             for record in records:
                 formats = {form: text for text, form in FORMATS.items()}
                 if record.format is Format.SIZED:
-                    first = [self.file.symbols[record.words[0]].name] if attribute in _SYMBOL_FIRST else []
-                    values = [*first, *(f"{word:#x}" for word in record.words[len(first):])]
+                    first = (
+                        [self.file.symbols[record.words[0]].name]
+                        if attribute in _SYMBOL_FIRST
+                        else []
+                    )
+                    values = [*first, *(f"{word:#x}" for word in record.words[len(first) :])]
                     yield f".info {name} {', '.join(values)}"
                 else:
-                    yield f".info {name}" + (f" {formats[record.format]} {record.value:#x}"
-                                             if record.format in formats else "")
+                    yield f".info {name}" + (
+                        f" {formats[record.format]} {record.value:#x}"
+                        if record.format in formats
+                        else ""
+                    )
 
     def learn(self, assembled: ObjectFile) -> bool:
         """Notes what the assembler makes of the text that isn't in the file; whether that was anything new."""
-        before = {name: set(addresses) for name, addresses in self.raw.items()}, str(self.infos), list(self.order)
+        before = (
+            {name: set(addresses) for name, addresses in self.raw.items()},
+            str(self.infos),
+            list(self.order),
+        )
         for name in self.raw:
-            found = {address: word for address, word, _ in instructions(assembled.sections[name].content)}
-            self.raw[name] |= {address for address, word, _ in instructions(self.file.sections[name].content)
-                               if found.get(address) != word}
+            found = {
+                address: word for address, word, _ in instructions(assembled.sections[name].content)
+            }
+            self.raw[name] |= {
+                address
+                for address, word, _ in instructions(self.file.sections[name].content)
+                if found.get(address) != word
+            }
         self._learn_records(assembled)
         if not self.linked:
             known = {symbol.name for symbol in assembled.symbols}
@@ -183,7 +235,11 @@ class _Lister:
                 named = [_named(record, self.file.symbols) for record in mine]
                 theirs = [_named(record, assembled.symbols) for record in found.get(attribute, ())]
                 whole_words = all(len(record.payload) % WORD_BYTES == 0 for record in mine)
-                if sorted(named) != sorted(theirs) and whole_words and all(entry[0] in known for entry in named):
+                if (
+                    sorted(named) != sorted(theirs)
+                    and whole_words
+                    and all(entry[0] in known for entry in named)
+                ):
                     self.infos.setdefault(name, {})[attribute] = mine
 
 
@@ -192,14 +248,21 @@ def _named(record: Record, symbols: tuple[Symbol, ...]) -> tuple[str, Format, in
     if record.attribute not in _SYMBOL_FIRST:
         return "", record.format, record.value, tuple(record.payload)
     index, *rest = record.words
-    return (symbols[index].name if index < len(symbols) else f"#{index}"), record.format, record.value, tuple(rest)
+    return (
+        (symbols[index].name if index < len(symbols) else f"#{index}"),
+        record.format,
+        record.value,
+        tuple(rest),
+    )
 
 
 def _parameter_lines(records: _Records) -> Iterator[str]:
     """A kernel's parameters, of which files do not have the names."""
     end = 0
-    infos = sorted((KernelParameter.of(record) for record in records.get(Attribute.KPARAM_INFO, ())),
-                   key=lambda info: info.ordinal)
+    infos = sorted(
+        (KernelParameter.of(record) for record in records.get(Attribute.KPARAM_INFO, ())),
+        key=lambda info: info.ordinal,
+    )
     for number, info in enumerate(infos):
         alignment = natural_alignment(info.size)
         at = f" at {info.place:#x}" if info.place != -(-end // alignment) * alignment else ""

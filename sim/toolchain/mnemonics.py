@@ -18,8 +18,12 @@ def candidates(mnemonic: str) -> tuple[Candidate, ...]:
     has them. ValueError says why it is none.
     """
     search = _Search(mnemonic)
-    found = [(form, values) for at in search.names() for form in BY_NAME[mnemonic[:at]]
-             if (values := search.values(form, form.modifiers, at)) is not None]
+    found = [
+        (form, values)
+        for at in search.names()
+        for form in BY_NAME[mnemonic[:at]]
+        if (values := search.values(form, form.modifiers, at)) is not None
+    ]
     if not found:
         raise ValueError(search.complaint())
     return tuple(found)
@@ -52,7 +56,7 @@ class _Search:
         self._reach(at, [text for text in modifier.texts.values() if text])
         for value, text in _spellings(form, modifier):
             end = at + len(text)
-            if self.mnemonic.startswith(text, at) and self.mnemonic[end:end + 1] in (".", ""):
+            if self.mnemonic.startswith(text, at) and self.mnemonic[end : end + 1] in (".", ""):
                 values = self.values(form, tuple(rest), end)
                 if values is not None:
                     return {modifier.field: value, **values}
@@ -69,7 +73,7 @@ class _Search:
         """Why the mnemonic is none."""
         if not self.furthest:
             return f"unknown instruction {self.mnemonic}"
-        read, rest = self.mnemonic[:self.furthest], self.mnemonic[self.furthest:]
+        read, rest = self.mnemonic[: self.furthest], self.mnemonic[self.furthest :]
         expected = f": expected {', '.join(sorted(self.expected))}" if self.expected else ""
         if rest:
             return f"{read} has no modifier {rest} here{expected}"

@@ -10,8 +10,20 @@ from math import prod
 
 from sim.support.command import CommandError
 
-__all__ = ["BLOCK_LIMITS", "BLOCK_THREADS", "GRID_LIMITS", "SHARED_BANK", "Data", "Kernel", "LaunchBounds", "Module",
-           "Parameter", "Patch", "PatchKind", "ProgramError"]
+__all__ = [
+    "BLOCK_LIMITS",
+    "BLOCK_THREADS",
+    "GRID_LIMITS",
+    "SHARED_BANK",
+    "Data",
+    "Kernel",
+    "LaunchBounds",
+    "Module",
+    "Parameter",
+    "Patch",
+    "PatchKind",
+    "ProgramError",
+]
 
 
 SHARED_BANK = 3
@@ -96,7 +108,9 @@ class LaunchBounds:
         if self.exact is not None and block != self.exact:
             return f"needs blocks of {_times(self.exact)} threads (.reqntid), not {_times(block)}"
         if self.most is not None and prod(block) > prod(self.most):
-            return f"takes blocks of at most {prod(self.most)} threads (.maxntid), not {prod(block)}"
+            return (
+                f"takes blocks of at most {prod(self.most)} threads (.maxntid), not {prod(block)}"
+            )
         return None
 
 

@@ -89,9 +89,18 @@ class Attribute(IntEnum):
     CUDA_API_VERSION = 0x37
 
 
-_WORDS = {Attribute.MAX_THREADS: 3, Attribute.PARAM_CBANK: 2, Attribute.REQNTID: 3, Attribute.FRAME_SIZE: 2,
-          Attribute.MIN_STACK_SIZE: 2, Attribute.KPARAM_INFO: 3, Attribute.CRS_STACK_SIZE: 1,
-          Attribute.MAX_STACK_SIZE: 2, Attribute.REGCOUNT: 2, Attribute.CUDA_API_VERSION: 1}
+_WORDS = {
+    Attribute.MAX_THREADS: 3,
+    Attribute.PARAM_CBANK: 2,
+    Attribute.REQNTID: 3,
+    Attribute.FRAME_SIZE: 2,
+    Attribute.MIN_STACK_SIZE: 2,
+    Attribute.KPARAM_INFO: 3,
+    Attribute.CRS_STACK_SIZE: 1,
+    Attribute.MAX_STACK_SIZE: 2,
+    Attribute.REGCOUNT: 2,
+    Attribute.CUDA_API_VERSION: 1,
+}
 """Words in the payload of records that are always alike."""
 
 
@@ -113,9 +122,11 @@ class Record:
     def words(self) -> tuple[int, ...]:
         """The payload as 32-bit words; ValueError when it isn't made of whole ones."""
         if len(self.payload) % _WORD.size:
-            raise ValueError(f"record {self.attribute:#x} has a payload of {len(self.payload)} bytes, "
-                             f"which are no whole words")
-        return tuple(word for word, in _WORD.iter_unpack(self.payload))
+            raise ValueError(
+                f"record {self.attribute:#x} has a payload of {len(self.payload)} bytes, "
+                f"which are no whole words"
+            )
+        return tuple(word for (word,) in _WORD.iter_unpack(self.payload))
 
 
 @dataclass(frozen=True)
@@ -134,8 +145,10 @@ class KernelParameter:
 
     def record(self) -> Record:
         """The record of a parameter."""
-        return Record.sized(Attribute.KPARAM_INFO, (0, self.ordinal | self.place << 16,
-                                                    _PARAMETER_BANK | self.size << _PARAMETER_SIZE_AT))
+        return Record.sized(
+            Attribute.KPARAM_INFO,
+            (0, self.ordinal | self.place << 16, _PARAMETER_BANK | self.size << _PARAMETER_SIZE_AT),
+        )
 
 
 @dataclass(frozen=True)
@@ -160,9 +173,14 @@ class BranchTargets:
     @staticmethod
     def record(entries: Iterable["BranchTargets"]) -> Record:
         """The record of these entries."""
-        return Record.sized(Attribute.INDIRECT_BRANCH_TARGETS,
-                            [word for entry in entries
-                             for word in (entry.offset, entry.kind, len(entry.places), *entry.places)])
+        return Record.sized(
+            Attribute.INDIRECT_BRANCH_TARGETS,
+            [
+                word
+                for entry in entries
+                for word in (entry.offset, entry.kind, len(entry.places), *entry.places)
+            ],
+        )
 
 
 def decode(content: bytes) -> list[Record]:
@@ -178,17 +196,21 @@ def decode(content: bytes) -> list[Record]:
         position += _HEADER.size
         payload = b""
         if form == Format.SIZED:
-            payload = content[position:position + value]
+            payload = content[position : position + value]
             if len(payload) != value:
                 raise ValueError(f"the record at {position - _HEADER.size:#x} is cut off")
             position += value
             value = 0
         expected = _WORDS.get(attribute)  # type: ignore[call-overload]
         if expected is not None and len(payload) != expected * _WORD.size:
-            raise ValueError(f"a record {Attribute(attribute).name} has {len(payload)} bytes, "
-                             f"not {expected * _WORD.size}")
+            raise ValueError(
+                f"a record {Attribute(attribute).name} has {len(payload)} bytes, "
+                f"not {expected * _WORD.size}"
+            )
         if attribute in tuple(Attribute) and len(payload) % _WORD.size:
-            raise ValueError(f"a record {Attribute(attribute).name} has {len(payload)} bytes, which are no whole words")
+            raise ValueError(
+                f"a record {Attribute(attribute).name} has {len(payload)} bytes, which are no whole words"
+            )
         records.append(Record(attribute, Format(form), value, payload))
     return records
 
@@ -196,6 +218,11 @@ def decode(content: bytes) -> list[Record]:
 def encode(records: Iterable[Record]) -> bytes:
     """The section of these records."""
     return b"".join(
-        _HEADER.pack(record.format, record.attribute,
-                     len(record.payload) if record.format is Format.SIZED else record.value) + record.payload
-        for record in records)
+        _HEADER.pack(
+            record.format,
+            record.attribute,
+            len(record.payload) if record.format is Format.SIZED else record.value,
+        )
+        + record.payload
+        for record in records
+    )

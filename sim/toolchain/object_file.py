@@ -62,7 +62,8 @@ _NAME = re.compile(
     r"(?P<text>\.text\.(?P<code>.+))|(?P<constant>\.nv\.constant(?P<bank>\d+)(\.(?P<constant_of>.+))?)"
     rf"|(?P<shared>\.nv\.shared\.(?P<shared_of>.+)|{re.escape(DEBUG_SHARED)})"
     r"|(?P<info>\.nv\.info(\.(?P<info_of>.+))?)"
-    r"|(?P<init>\.nv\.global\.init)|(?P<zeroed>\.nv\.global)")
+    r"|(?P<init>\.nv\.global\.init)|(?P<zeroed>\.nv\.global)"
+)
 
 
 class SectionKind(IntEnum):
@@ -80,8 +81,9 @@ class SectionKind(IntEnum):
     CUDA_SHARED = 0x7000_000A
 
 
-_EMPTY_KINDS = frozenset({SectionKind.NOBITS, SectionKind.CUDA_GLOBAL, SectionKind.CUDA_LOCAL,
-                          SectionKind.CUDA_SHARED})
+_EMPTY_KINDS = frozenset(
+    {SectionKind.NOBITS, SectionKind.CUDA_GLOBAL, SectionKind.CUDA_LOCAL, SectionKind.CUDA_SHARED}
+)
 
 
 class SectionFlag(IntFlag):
@@ -165,7 +167,9 @@ class Section:
     @classmethod
     def split_flags(cls, flags: int) -> tuple[int, int]:
         """sh_flags of code without the barriers, and the barriers."""
-        return flags & ~(cls.BARRIERS_MASK << cls.BARRIERS_AT), flags >> cls.BARRIERS_AT & cls.BARRIERS_MASK
+        return flags & ~(
+            cls.BARRIERS_MASK << cls.BARRIERS_AT
+        ), flags >> cls.BARRIERS_AT & cls.BARRIERS_MASK
 
     @property
     def has_content(self) -> bool:
@@ -182,7 +186,9 @@ class Section:
     def owner(self) -> str | None:
         """The function that the section belongs to, None for one of the whole file."""
         match = _NAME.fullmatch(self.name)
-        return match and (match["code"] or match["constant_of"] or match["shared_of"] or match["info_of"])
+        return match and (
+            match["code"] or match["constant_of"] or match["shared_of"] or match["info_of"]
+        )
 
     @property
     def bounds_symbols(self) -> bool:
@@ -222,7 +228,11 @@ class Symbol:
     @property
     def is_kernel(self) -> bool:
         """Whether a grid can start here."""
-        return self.kind == SymbolKind.FUNCTION and bool(self.other & self.ENTRY) and self.section is not None
+        return (
+            self.kind == SymbolKind.FUNCTION
+            and bool(self.other & self.ENTRY)
+            and self.section is not None
+        )
 
     @property
     def is_texture(self) -> bool:

@@ -33,10 +33,34 @@ from rtl.isa.syntax import Operand as FormOperand
 from .float_text import real_bits
 from .grammar import whole_number
 from .relocation import RelocationKind, fit
-from .source import Absolute, Brackets, ConstantPlace, Half, Leaf, Number, Operand, Real, Set, SourceError, Sum
+from .source import (
+    Absolute,
+    Brackets,
+    ConstantPlace,
+    Half,
+    Leaf,
+    Number,
+    Operand,
+    Real,
+    Set,
+    SourceError,
+    Sum,
+)
 
-__all__ = ["ESCAPE", "NEXT", "Kind", "Matcher", "MismatchError", "Reference", "Scope", "escaped", "fitting_kinds",
-           "is_reserved", "kind_of", "predicate_number"]
+__all__ = [
+    "ESCAPE",
+    "NEXT",
+    "Kind",
+    "Matcher",
+    "MismatchError",
+    "Reference",
+    "Scope",
+    "escaped",
+    "fitting_kinds",
+    "is_reserved",
+    "kind_of",
+    "predicate_number",
+]
 
 Core = TypeVar("Core")
 
@@ -130,14 +154,18 @@ class Matcher:
     def put(self, field: str, value: int, token: Leaf) -> None:
         """Sets a field. One that several operands share must be the same in all of them."""
         if self._set.setdefault(field, value) != value:
-            raise MismatchError(token, f"{token} does not go with the operands before it", close=True)
+            raise MismatchError(
+                token, f"{token} does not go with the operands before it", close=True
+            )
         self.word = self.form.fields[field].put(self.word, value)
 
     def _fit(self, field: str, value: int, token: Leaf, signed: bool = False) -> None:
         """Sets a field to a number; one without a sign may use a signed field's sign bit, unless it's ``signed``."""
         bounds = self.form.fields[field].bounds
         if signed and not bounds[0] <= value <= bounds[-1]:
-            raise MismatchError(token, f"{value:#x} is not in {bounds[0]:#x}..{bounds[-1]:#x}", close=True)
+            raise MismatchError(
+                token, f"{value:#x} is not in {bounds[0]:#x}..{bounds[-1]:#x}", close=True
+            )
         try:
             self.put(field, fit(self.form.fields[field], value), token)
         except ValueError as error:
@@ -154,7 +182,11 @@ class Matcher:
             case Immediate():
                 self._immediate(operand, node)
             case Address():
-                self._indexed(operand.register, operand.offset, self._plain(node, Brackets, "[register+offset]").inner)
+                self._indexed(
+                    operand.register,
+                    operand.offset,
+                    self._plain(node, Brackets, "[register+offset]").inner,
+                )
             case Target():
                 self._target(operand, node)
             case Choice(field, texts):
@@ -215,8 +247,11 @@ class Matcher:
         codes = {text: code for code, text in texts.items()}
         if suffix not in codes:
             known = ", ".join(text for text in codes if text)
-            raise MismatchError(token, f"{suffix} means nothing here" + (f": expected {known}" if known else ""),
-                                close=True)
+            raise MismatchError(
+                token,
+                f"{suffix} means nothing here" + (f": expected {known}" if known else ""),
+                close=True,
+            )
         if adjust.select is not None:
             self.put(adjust.select, codes[suffix], token)
 
@@ -234,7 +269,11 @@ class Matcher:
             self.put(operand.set_cc, 1, token)
             suffixes.remove("CC")
         self._part(operand.adjust, "".join(f".{suffix}" for suffix in suffixes), token)
-        offset = operand.offset(self.form.values(self.word)) if callable(operand.offset) else operand.offset
+        offset = (
+            operand.offset(self.form.values(self.word))
+            if callable(operand.offset)
+            else operand.offset
+        )
         self.put(operand.field, index if index == RZ else (index - offset) % RZ, token)
 
     def _predicate(self, field: str, negate: str | None, node: Operand) -> None:
@@ -249,7 +288,9 @@ class Matcher:
             self.put(negate, 1, token)
         self.put(field, index, token)
 
-    def _number(self, node: Sum, negative: bool = False, meaning: Callable[[Token], int] | None = None) -> int:
+    def _number(
+        self, node: Sum, negative: bool = False, meaning: Callable[[Token], int] | None = None
+    ) -> int:
         """The value of a sum; ``negative`` is for a minus before all of it, ``meaning`` tells what names are."""
         meaning = meaning if meaning is not None else self._scope.value
         total = 0
@@ -260,7 +301,10 @@ class Matcher:
                 self.settled = False
                 value = self._address + INSTRUCTION_BYTES
             elif is_reserved(token.split(".")[0]):
-                raise MismatchError(token, "expected a number" if meaning == self._scope.value else "expected a label")
+                raise MismatchError(
+                    token,
+                    "expected a number" if meaning == self._scope.value else "expected a label",
+                )
             else:
                 self.settled = False
                 try:
@@ -312,8 +356,11 @@ class Matcher:
                 self._adjusted(operand.adjust, node, "this number")
             value = self._number(node.core, negative=bool(node.signs.items) and not minus)
         suffixes = node.suffix.split(".")[1:] if node.suffix else []
-        for text, field in (("NEG", operand.adjust.negate), ("ABS", operand.adjust.absolute),
-                            ("INV", operand.adjust.invert)):
+        for text, field in (
+            ("NEG", operand.adjust.negate),
+            ("ABS", operand.adjust.absolute),
+            ("INV", operand.adjust.invert),
+        ):
             if text in suffixes and field is not None and not (text == "NEG" and self._adds_one()):
                 self.put(field, 1, node.token)
                 suffixes.remove(text)
@@ -336,8 +383,12 @@ class Matcher:
     def _half(self, operand: Immediate, node: Half) -> None:
         """Half of an address, which the relocation fills in."""
         if self.form.fields[operand.field].width != _WHOLE:
-            raise MismatchError(node.token, f"{node.token} needs an instruction with a 32-bit number", close=True)
-        kind = RelocationKind.ABS32_LO_20 if node.token.endswith("lo") else RelocationKind.ABS32_HI_20
+            raise MismatchError(
+                node.token, f"{node.token} needs an instruction with a 32-bit number", close=True
+            )
+        kind = (
+            RelocationKind.ABS32_LO_20 if node.token.endswith("lo") else RelocationKind.ABS32_HI_20
+        )
         self._refer(kind, node.inner)
         self.put(operand.field, 0, node.token)
 
@@ -356,7 +407,11 @@ class Matcher:
             self._indexed(operand.index, operand.field, place)
             return
         place = node.core
-        if not isinstance(place, Sum) or node.suffix or any(sign != "-" for sign in node.signs.items):
+        if (
+            not isinstance(place, Sum)
+            or node.suffix
+            or any(sign != "-" for sign in node.signs.items)
+        ):
             raise MismatchError(node.token, "expected a label or an offset")
         negative = bool(node.signs.items)
         if operand.relative:
@@ -406,12 +461,25 @@ class Kind(Enum):
 
 _NAMES = frozenset({Kind.REGISTER, Kind.PREDICATE, Kind.NAME})
 _NUMBERS = frozenset({Kind.NAME, Kind.NUMBER})
-_CORES = {Sum: Kind.NUMBER, Real: Kind.NUMBER, Half: Kind.NUMBER, ConstantPlace: Kind.CONSTANT,
-          Brackets: Kind.BRACKETS, Set: Kind.SET}
+_CORES = {
+    Sum: Kind.NUMBER,
+    Real: Kind.NUMBER,
+    Half: Kind.NUMBER,
+    ConstantPlace: Kind.CONSTANT,
+    Brackets: Kind.BRACKETS,
+    Set: Kind.SET,
+}
 _FITTING: dict[type[FormOperand], frozenset[Kind]] = {
-    Register: frozenset({Kind.REGISTER}), Predicate: frozenset({Kind.PREDICATE}),
-    Constant: frozenset({Kind.CONSTANT}), Address: frozenset({Kind.BRACKETS}), Immediate: _NUMBERS,
-    Choice: _NAMES, ConditionTest: _NAMES, Literal: _NAMES, ScoreboardSet: frozenset({Kind.SET})}
+    Register: frozenset({Kind.REGISTER}),
+    Predicate: frozenset({Kind.PREDICATE}),
+    Constant: frozenset({Kind.CONSTANT}),
+    Address: frozenset({Kind.BRACKETS}),
+    Immediate: _NUMBERS,
+    Choice: _NAMES,
+    ConditionTest: _NAMES,
+    Literal: _NAMES,
+    ScoreboardSet: frozenset({Kind.SET}),
+}
 
 
 def kind_of(node: Operand) -> Kind:

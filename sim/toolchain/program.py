@@ -141,8 +141,11 @@ class Piece:
     @property
     def data_size(self) -> int:
         """Bytes of all data of the piece."""
-        return sum(value.token if line.kind == ZERO else ELEMENT_BYTES[line.kind]
-                   for line in self.data for value in line.values)
+        return sum(
+            value.token if line.kind == ZERO else ELEMENT_BYTES[line.kind]
+            for line in self.data
+            for value in line.values
+        )
 
     @property
     def alignment(self) -> int:
@@ -254,7 +257,9 @@ class _Collector:
                 self._bank(statement)
             case source.Variable(name, size, align, at, binding):
                 self._define(name)
-                self.piece = Piece(name, _binding(binding), _alignment(align), _place(at), _size(size))
+                self.piece = Piece(
+                    name, _binding(binding), _alignment(align), _place(at), _size(size)
+                )
                 self.variables.append(self.piece)
             case source.Data():
                 self._data(statement)
@@ -289,7 +294,9 @@ class _Collector:
     def _open(self, token: Leaf | Emitted) -> Code:
         """The open kernel or function."""
         if self.code is None:
-            raise SourceError(token, f"{token} stands outside of any kernel: expected .kernel before it")
+            raise SourceError(
+                token, f"{token} stands outside of any kernel: expected .kernel before it"
+            )
         return self.code
 
     def _define(self, name: Token, *scopes: Token | None) -> None:
@@ -312,7 +319,9 @@ class _Collector:
     def _code(self, name: Token, kernel: bool, binding: Token | None, default: int) -> None:
         self._define(name, None, name)
         self.piece = None
-        self.code = Code(name, kernel, [Part(name, _binding(binding, default), 0)], labels={str(name): 0})
+        self.code = Code(
+            name, kernel, [Part(name, _binding(binding, default), 0)], labels={str(name): 0}
+        )
         self.program.codes.append(self.code)
 
     def _function(self, name: Token, binding: Token | None) -> None:
@@ -341,10 +350,15 @@ class _Collector:
         self._define(node.name, code.name)
         size = at_most(node.size, LARGEST_PARAMETER)
         alignment = natural_alignment(size)
-        place = -(-code.parameter_bytes // alignment) * alignment if node.at is None else _size(node.at)
+        place = (
+            -(-code.parameter_bytes // alignment) * alignment if node.at is None else _size(node.at)
+        )
         if PARAMETER_BASE + place + size > BANK_BYTES:
-            raise SourceError(node.name, f"{node.name} ends at {place + size:#x}: parameters have "
-                                         f"{BANK_BYTES - PARAMETER_BASE:#x} bytes at most")
+            raise SourceError(
+                node.name,
+                f"{node.name} ends at {place + size:#x}: parameters have "
+                f"{BANK_BYTES - PARAMETER_BASE:#x} bytes at most",
+            )
         code.parameters.append(Parameter(node.name, place, size))
 
     def _shared(self, name: Token | None, size: Number, align: Number | None) -> None:
@@ -363,17 +377,24 @@ class _Collector:
         if bank != SHARED_BANK:
             owner = self._open(node.token)
             if not owner.kernel:
-                raise SourceError(node.token, f"{owner.name} is no kernel: only kernels have constant banks")
+                raise SourceError(
+                    node.token, f"{owner.name} is no kernel: only kernels have constant banks"
+                )
         if node.name is not None:
             self._define(node.name, *([None, owner.name] if isinstance(owner, Code) else [None]))
-        self.piece = Piece(node.name, _binding(node.binding), _alignment(node.align), _place(node.at))
+        self.piece = Piece(
+            node.name, _binding(node.binding), _alignment(node.align), _place(node.at)
+        )
         owner.banks.setdefault(bank, Memory()).pieces.append(self.piece)
 
     def _section(self, node: source.NamedSection) -> None:
         kind = at_most(node.kind, LARGEST_WORD)
         if kind < SectionKind.CUDA_INFO:
-            raise SourceError(node.kind, f"{node.kind} is no kind of section that is carried: "
-                                         f"{SectionKind.CUDA_INFO:#x} at least")
+            raise SourceError(
+                node.kind,
+                f"{node.kind} is no kind of section that is carried: "
+                f"{SectionKind.CUDA_INFO:#x} at least",
+            )
         if Section(str(node.name), kind, 0, b"", 0).role is not Role.OTHER:
             raise SourceError(node.name, f"{node.name} is a section that the assembler makes")
         self._define(node.name)
@@ -384,9 +405,15 @@ class _Collector:
 
     def _data(self, node: source.Data) -> None:
         if self.piece is None:
-            raise SourceError(node.kind, f"{node.kind} belongs to nothing: expected .const or .global before it")
+            raise SourceError(
+                node.kind, f"{node.kind} belongs to nothing: expected .const or .global before it"
+            )
         for value in node.values if node.kind == ZERO else ():
-            if not (isinstance(value, source.Sum) and len(value.items) == 1 and isinstance(value.items[0], Number)):
+            if not (
+                isinstance(value, source.Sum)
+                and len(value.items) == 1
+                and isinstance(value.items[0], Number)
+            ):
                 raise SourceError(value.token, "expected a number of bytes")
             _size(value.items[0])
         self.piece.data.append(node)

@@ -16,7 +16,9 @@ from .module import Kernel, Module, Patch
 
 __all__ = ["reached"]
 
-_LEAVES = frozenset({"BRA", "BRX", "JMP", "JMX", "EXIT", "RET", "KIL", "BRK", "CONT", "LONGJMP", "SYNC", "RTT"})
+_LEAVES = frozenset(
+    {"BRA", "BRX", "JMP", "JMX", "EXIT", "RET", "KIL", "BRK", "CONT", "LONGJMP", "SYNC", "RTT"}
+)
 """Without a guard nobody comes to the instruction behind these."""
 
 
@@ -32,11 +34,17 @@ class _Walk:
     """What has been found so far: words by their addresses."""
 
     def __init__(self, module: Module, kernel: Kernel) -> None:
-        self._code, self._extents = module.code.content, module.sections or (range(len(module.code.content)),)
+        self._code, self._extents = (
+            module.code.content,
+            module.sections or (range(len(module.code.content)),),
+        )
         self._functions: Mapping[str, int] = module.code.symbols
         self._patches = {patch.offset: patch for patch in module.code.patches}
-        self._tables = [patch for data in (module.data, *module.constants.values(), *kernel.constants.values())
-                        for patch in data.patches]
+        self._tables = [
+            patch
+            for data in (module.data, *module.constants.values(), *kernel.constants.values())
+            for patch in data.patches
+        ]
         self._jumps_anywhere = False
         self._addressed: set[int] = set()
         self._todo: list[int] = []
@@ -49,7 +57,7 @@ class _Walk:
             address = instruction_address(self._todo.pop())
             if address in self.found or not 0 <= address < len(self._code):
                 continue
-            word = int.from_bytes(self._code[address:address + INSTRUCTION_BYTES], "little")
+            word = int.from_bytes(self._code[address : address + INSTRUCTION_BYTES], "little")
             self.found[address] = word
             if (op := operation(word)) is not None:
                 self._follow(address, op, word)
@@ -62,7 +70,9 @@ class _Walk:
         patch = self._patches.get(address)
         match op.form.operands.get("target"):
             case Target(field, relative, None):
-                place = op.form.fields[field].get(word) + (address + INSTRUCTION_BYTES if relative else 0)
+                place = op.form.fields[field].get(word) + (
+                    address + INSTRUCTION_BYTES if relative else 0
+                )
                 if patch is not None:
                     place = self._place(patch)
                 self._todo += [] if place is None else [place]
@@ -83,8 +93,14 @@ class _Walk:
     def _anywhere(self, address: int, relative: bool) -> None:
         """Goes to all that a register or a constant may name."""
         section = next(extent for extent in self._extents if address in extent)
-        self._todo += [place for place in range(section.start, section.stop, INSTRUCTION_BYTES) if place % GROUP_BYTES]
+        self._todo += [
+            place
+            for place in range(section.start, section.stop, INSTRUCTION_BYTES)
+            if place % GROUP_BYTES
+        ]
         if not relative and not self._jumps_anywhere:
             self._jumps_anywhere = True
-            self._addressed |= {place for patch in self._tables if (place := self._place(patch)) is not None}
+            self._addressed |= {
+                place for patch in self._tables if (place := self._place(patch)) is not None
+            }
             self._todo += self._addressed

@@ -17,7 +17,10 @@ from .source import Number, SourceError, at_most
 
 __all__ = ["CODE_MARKS", "FORMATS", "code_records", "file_records"]
 
-CODE_MARKS = {".coop_group": Attribute.COOP_GROUP_INSTR_OFFSETS, ".warp_wide": Attribute.INT_WARP_WIDE_INSTR_OFFSETS}
+CODE_MARKS = {
+    ".coop_group": Attribute.COOP_GROUP_INSTR_OFFSETS,
+    ".warp_wide": Attribute.INT_WARP_WIDE_INSTR_OFFSETS,
+}
 """Records that list the instructions which have a mark."""
 
 FORMATS = {"half": Format.HALF, "byte": Format.BYTE}
@@ -26,10 +29,22 @@ FORMATS = {"half": Format.HALF, "byte": Format.BYTE}
 _ANY_REGISTERS = 0xFF
 _CTA_REGISTERS = (SpecialRegister.CTAID_X, SpecialRegister.CTAID_Y, SpecialRegister.CTAID_Z)
 _ORDER = (
-    Attribute.CUDA_API_VERSION, Attribute.SW2393858_WAR, Attribute.SW1850030_WAR, Attribute.PARAM_CBANK,
-    Attribute.CBANK_PARAM_SIZE, Attribute.KPARAM_INFO, Attribute.EXPLICIT_CACHING, Attribute.MAXREG_COUNT,
-    Attribute.COOP_GROUP_INSTR_OFFSETS, Attribute.INT_WARP_WIDE_INSTR_OFFSETS, Attribute.S2RCTAID_INSTR_OFFSETS,
-    Attribute.EXIT_INSTR_OFFSETS, Attribute.CTAIDZ_USED, Attribute.INDIRECT_BRANCH_TARGETS, Attribute.CRS_STACK_SIZE)
+    Attribute.CUDA_API_VERSION,
+    Attribute.SW2393858_WAR,
+    Attribute.SW1850030_WAR,
+    Attribute.PARAM_CBANK,
+    Attribute.CBANK_PARAM_SIZE,
+    Attribute.KPARAM_INFO,
+    Attribute.EXPLICIT_CACHING,
+    Attribute.MAXREG_COUNT,
+    Attribute.COOP_GROUP_INSTR_OFFSETS,
+    Attribute.INT_WARP_WIDE_INSTR_OFFSETS,
+    Attribute.S2RCTAID_INSTR_OFFSETS,
+    Attribute.EXIT_INSTR_OFFSETS,
+    Attribute.CTAIDZ_USED,
+    Attribute.INDIRECT_BRANCH_TARGETS,
+    Attribute.CRS_STACK_SIZE,
+)
 
 
 def file_records(program: AssemblyProgram, symbols: Mapping[str, int]) -> list[Record]:
@@ -48,21 +63,36 @@ def _stack_records(part: Part, index: int) -> list[Record]:
     """What stack a function needs: its frame and the whole with its callees, each the other's default."""
     local = part.local if part.local is not None else part.frame or 0
     frame = part.frame if part.frame is not None else part.local or 0
-    return [Record.sized(attribute, (index, size))
-            for attribute, size in ((Attribute.MAX_STACK_SIZE, 0), (Attribute.MIN_STACK_SIZE, local),
-                                    (Attribute.FRAME_SIZE, frame))]
+    return [
+        Record.sized(attribute, (index, size))
+        for attribute, size in (
+            (Attribute.MAX_STACK_SIZE, 0),
+            (Attribute.MIN_STACK_SIZE, local),
+            (Attribute.FRAME_SIZE, frame),
+        )
+    ]
 
 
-def code_records(code: Code, words: Sequence[int], targets: Sequence[BranchTargets],
-                 symbols: Mapping[str, int], bank0: int | None) -> list[Record]:
+def code_records(
+    code: Code,
+    words: Sequence[int],
+    targets: Sequence[BranchTargets],
+    symbols: Mapping[str, int],
+    bank0: int | None,
+) -> list[Record]:
     """The records about one code section of these instruction words. ``bank0`` is its bank 0's symbol."""
-    found = [Record.sized(Attribute.CUDA_API_VERSION, (TOOLKIT,)), Record(Attribute.SW2393858_WAR, Format.NONE),
-             Record(Attribute.SW1850030_WAR, Format.NONE)]
+    found = [
+        Record.sized(Attribute.CUDA_API_VERSION, (TOOLKIT,)),
+        Record(Attribute.SW2393858_WAR, Format.NONE),
+        Record(Attribute.SW1850030_WAR, Format.NONE),
+    ]
     if code.kernel:
         found += _parameter_records(code, bank0)
         found.append(Record(Attribute.MAXREG_COUNT, Format.HALF, _ANY_REGISTERS))
     for mark, attribute in CODE_MARKS.items():
-        marked = [line_address(index) for index, line in enumerate(code.lines) if mark in line.marks]
+        marked = [
+            line_address(index) for index, line in enumerate(code.lines) if mark in line.marks
+        ]
         if marked:
             found.append(Record.sized(attribute, marked))
     found += _instruction_records(words)
@@ -77,10 +107,15 @@ def _parameter_records(code: Code, bank0: int | None) -> list[Record]:
     if not code.parameters or bank0 is None:
         return []
     size = code.parameter_bytes
-    infos = [KernelParameter(ordinal, parameter.place, parameter.size).record()
-             for ordinal, parameter in enumerate(code.parameters)]
-    return [Record.sized(Attribute.PARAM_CBANK, (bank0, PARAMETER_BASE | size << 16)),
-            Record(Attribute.CBANK_PARAM_SIZE, Format.HALF, size), *reversed(infos)]
+    infos = [
+        KernelParameter(ordinal, parameter.place, parameter.size).record()
+        for ordinal, parameter in enumerate(code.parameters)
+    ]
+    return [
+        Record.sized(Attribute.PARAM_CBANK, (bank0, PARAMETER_BASE | size << 16)),
+        Record(Attribute.CBANK_PARAM_SIZE, Format.HALF, size),
+        *reversed(infos),
+    ]
 
 
 def _instruction_records(words: Sequence[int]) -> list[Record]:
@@ -90,7 +125,11 @@ def _instruction_records(words: Sequence[int]) -> list[Record]:
         form = find(word)
         if form is not None and form.name == "EXIT":
             exits.append(line_address(index))
-        elif form is not None and form.name == "S2R" and form.values(word)["special"] in _CTA_REGISTERS:
+        elif (
+            form is not None
+            and form.name == "S2R"
+            and form.values(word)["special"] in _CTA_REGISTERS
+        ):
             ctas.append(line_address(index))
             uses_z |= form.values(word)["special"] == SpecialRegister.CTAID_Z
     found = [Record.sized(Attribute.S2RCTAID_INSTR_OFFSETS, ctas)] if ctas else []
@@ -98,8 +137,12 @@ def _instruction_records(words: Sequence[int]) -> list[Record]:
     return found + ([Record(Attribute.CTAIDZ_USED, Format.NONE)] if uses_z else [])
 
 
-def _with_given(found: list[Record], infos: Iterable[source.Info], symbols: Mapping[str, int],
-                order: Sequence[Attribute]) -> list[Record]:
+def _with_given(
+    found: list[Record],
+    infos: Iterable[source.Info],
+    symbols: Mapping[str, int],
+    order: Sequence[Attribute],
+) -> list[Record]:
     """The records with those of ``.info`` directives, which replace found ones of the same attribute."""
     given = [_given(info, symbols) for info in infos]
     replaced = {record.attribute for record in given}
@@ -121,7 +164,9 @@ def _given(info: source.Info, symbols: Mapping[str, int]) -> Record:
     if info.format is None and values:
         return Record.sized(attribute, values)
     if len(values) != (info.format is not None):
-        raise SourceError(info.attribute, f"{info.attribute}: expected one value behind {info.format}")
+        raise SourceError(
+            info.attribute, f"{info.attribute}: expected one value behind {info.format}"
+        )
     return Record(attribute, FORMATS.get(info.format, Format.NONE), *values)  # type: ignore[arg-type]
 
 

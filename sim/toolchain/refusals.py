@@ -24,14 +24,20 @@ def refused_text(word: int, address: int) -> str:
     if form is None:
         return " ".join(filter(None, (f"{word:016x}", absent_text(word))))
     refusal = refusal_of(form, form.values(word))
-    return f"{word:016x}" + ("" if text == ILLEGAL else f" {text}") + ("" if refusal is None else f": {refusal.why}")
+    return (
+        f"{word:016x}"
+        + ("" if text == ILLEGAL else f" {text}")
+        + ("" if refusal is None else f": {refusal.why}")
+    )
 
 
 def refused_rows() -> list[tuple[str, str, str]]:
     """All instructions that NVIDIA's disassembler knows and no machine here has: opcode, name, and the reason with
     which ones of that name if not all are refused."""
-    rows = [*((f"{row.match:04x}/{row.mask:04x}", row.name, row.why) for row in ABSENT),
-            *(row for refusal in REFUSALS for row in _rows(refusal))]
+    rows = [
+        *((f"{row.match:04x}/{row.mask:04x}", row.name, row.why) for row in ABSENT),
+        *(row for refusal in REFUSALS for row in _rows(refusal)),
+    ]
     return sorted(rows, key=lambda row: (row[1], row[2], row[0]))
 
 
@@ -46,8 +52,14 @@ def _rows(refusal: Refusal) -> Iterator[tuple[str, str, str]]:
     """The rows of instructions that have a form, one for each opcode."""
     for name in refusal.names:
         for form in BY_NAME[name]:
-            if refusal.variant in (None, form.variant) and (refusal.field is None or refusal.field in form.fields):
-                yield f"{form.match >> 48:04x}/{form.mask >> 48:04x}", name, refusal.why + _which(refusal, form)
+            if refusal.variant in (None, form.variant) and (
+                refusal.field is None or refusal.field in form.fields
+            ):
+                yield (
+                    f"{form.match >> 48:04x}/{form.mask >> 48:04x}",
+                    name,
+                    refusal.why + _which(refusal, form),
+                )
 
 
 def _which(refusal: Refusal, form: Form) -> str:
@@ -57,5 +69,7 @@ def _which(refusal: Refusal, form: Form) -> str:
     texts = {modifier.field: modifier.texts for modifier in form.modifiers}
     spelled = texts.get(refusal.field, {})
     codes = " ".join(spelled.get(code) or str(code) for code in sorted(refusal.codes))
-    beside = f" with {texts[refusal.beside[0]][refusal.beside[1]]}" if refusal.beside is not None else ""
+    beside = (
+        f" with {texts[refusal.beside[0]][refusal.beside[1]]}" if refusal.beside is not None else ""
+    )
     return f" ({refusal.field} {codes}{beside})"

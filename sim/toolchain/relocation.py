@@ -17,8 +17,21 @@ from rtl.isa.table import find
 
 from .module import PatchKind
 
-__all__ = ["CLEARED", "GENERIC", "GENERIC_BYTES", "NO_ADDRESS", "PATCHES", "REFUSED", "Filling", "RelocationKind",
-           "fit", "held_number", "place_bytes", "with_constant", "with_number"]
+__all__ = [
+    "CLEARED",
+    "GENERIC",
+    "GENERIC_BYTES",
+    "NO_ADDRESS",
+    "PATCHES",
+    "REFUSED",
+    "Filling",
+    "RelocationKind",
+    "fit",
+    "held_number",
+    "place_bytes",
+    "with_constant",
+    "with_number",
+]
 
 
 class RelocationKind(IntEnum):
@@ -91,31 +104,40 @@ _BYTES = range(0, 64, 8)
 _DATA_BYTES = [RelocationKind[f"DATA_8_{shift}"] for shift in _BYTES]
 _FUNCTION_BYTES = [RelocationKind[f"FUNC_DESC_8_{shift}"] for shift in _BYTES]
 GENERIC_BYTES: Mapping[int, RelocationKind] = MappingProxyType(
-    {shift: RelocationKind[f"GENERIC_8_{shift}"] for shift in _BYTES})
+    {shift: RelocationKind[f"GENERIC_8_{shift}"] for shift in _BYTES}
+)
 """Relocations of single bytes of generic addresses, by the lowest bit of the byte."""
 
 GENERIC = frozenset({RelocationKind.GENERIC_32, RelocationKind.GENERIC_64, *GENERIC_BYTES.values()})
 """Relocations to generic addresses: of a constant they are its address in global memory, not its place in the bank."""
 
-PATCHES: Mapping[int, Filling] = MappingProxyType({
-    RelocationKind.DATA_32: Filling(PatchKind.WORD),
-    RelocationKind.DATA_64: Filling(PatchKind.DOUBLE_WORD),
-    RelocationKind.GENERIC_32: Filling(PatchKind.WORD),
-    RelocationKind.GENERIC_64: Filling(PatchKind.DOUBLE_WORD),
-    RelocationKind.ABS32_20: Filling(PatchKind.IMMEDIATE_LOW),
-    RelocationKind.ABS32_LO_20: Filling(PatchKind.IMMEDIATE_LOW),
-    RelocationKind.ABS32_HI_20: Filling(PatchKind.IMMEDIATE_HIGH),
-    RelocationKind.DATA_32_LO: Filling(PatchKind.WORD),
-    RelocationKind.DATA_32_HI: Filling(PatchKind.WORD, 32),
-    **{kind: Filling(PatchKind.BYTE, shift) for shift, kind in zip(_BYTES, _DATA_BYTES, strict=True)},
-    **{kind: Filling(PatchKind.BYTE, shift) for shift, kind in GENERIC_BYTES.items()},
-    RelocationKind.FUNC_DESC_32: Filling(PatchKind.WORD),
-    RelocationKind.FUNC_DESC_64: Filling(PatchKind.DOUBLE_WORD),
-    RelocationKind.FUNC_DESC32_20: Filling(PatchKind.IMMEDIATE_LOW),
-    RelocationKind.FUNC_DESC32_LO_20: Filling(PatchKind.IMMEDIATE_LOW),
-    RelocationKind.FUNC_DESC32_HI_20: Filling(PatchKind.IMMEDIATE_HIGH),
-    **{kind: Filling(PatchKind.BYTE, shift) for shift, kind in zip(_BYTES, _FUNCTION_BYTES, strict=True)},
-})
+PATCHES: Mapping[int, Filling] = MappingProxyType(
+    {
+        RelocationKind.DATA_32: Filling(PatchKind.WORD),
+        RelocationKind.DATA_64: Filling(PatchKind.DOUBLE_WORD),
+        RelocationKind.GENERIC_32: Filling(PatchKind.WORD),
+        RelocationKind.GENERIC_64: Filling(PatchKind.DOUBLE_WORD),
+        RelocationKind.ABS32_20: Filling(PatchKind.IMMEDIATE_LOW),
+        RelocationKind.ABS32_LO_20: Filling(PatchKind.IMMEDIATE_LOW),
+        RelocationKind.ABS32_HI_20: Filling(PatchKind.IMMEDIATE_HIGH),
+        RelocationKind.DATA_32_LO: Filling(PatchKind.WORD),
+        RelocationKind.DATA_32_HI: Filling(PatchKind.WORD, 32),
+        **{
+            kind: Filling(PatchKind.BYTE, shift)
+            for shift, kind in zip(_BYTES, _DATA_BYTES, strict=True)
+        },
+        **{kind: Filling(PatchKind.BYTE, shift) for shift, kind in GENERIC_BYTES.items()},
+        RelocationKind.FUNC_DESC_32: Filling(PatchKind.WORD),
+        RelocationKind.FUNC_DESC_64: Filling(PatchKind.DOUBLE_WORD),
+        RelocationKind.FUNC_DESC32_20: Filling(PatchKind.IMMEDIATE_LOW),
+        RelocationKind.FUNC_DESC32_LO_20: Filling(PatchKind.IMMEDIATE_LOW),
+        RelocationKind.FUNC_DESC32_HI_20: Filling(PatchKind.IMMEDIATE_HIGH),
+        **{
+            kind: Filling(PatchKind.BYTE, shift)
+            for shift, kind in zip(_BYTES, _FUNCTION_BYTES, strict=True)
+        },
+    }
+)
 """Relocations whose value is an address, known when the program is placed in memory. A function descriptor is the
 address of the function's code (ours): tables of function pointers in CUDA 12's device runtime are made of them."""
 
@@ -126,73 +148,81 @@ NO_ADDRESS = frozenset({RelocationKind.NONE, *CLEARED})
 
 _BYTES_OF = {PatchKind.BYTE: 1, PatchKind.WORD: 4}
 _PLACES: Mapping[int, int] = {
-    RelocationKind.NONE: 0, RelocationKind.TEX_HEADER_INDEX: 4, RelocationKind.SAMP_HEADER_INDEX: 4,
-    RelocationKind.SURF_HW_DESC: 4, RelocationKind.SURF_HW_SW_DESC: 4, RelocationKind.SURF_HEADER_INDEX: 4,
-    RelocationKind.SAMP_HEADER_INDEX_0: 4, RelocationKind.UNUSED_CLEAR32: 4}
+    RelocationKind.NONE: 0,
+    RelocationKind.TEX_HEADER_INDEX: 4,
+    RelocationKind.SAMP_HEADER_INDEX: 4,
+    RelocationKind.SURF_HW_DESC: 4,
+    RelocationKind.SURF_HW_SW_DESC: 4,
+    RelocationKind.SURF_HEADER_INDEX: 4,
+    RelocationKind.SAMP_HEADER_INDEX_0: 4,
+    RelocationKind.UNUSED_CLEAR32: 4,
+}
 """Bytes of places that take no address, where they are not 8."""
 
 _OF_OTHER_MACHINES = "for instructions of another machine than sm_50"
 _TEXTURES = "for textures, which there are not"
 _UNIFIED = "for a table of functions that code for sm_50 does not have"
-REFUSED: Mapping[int, str] = MappingProxyType({
-    0x05: f"ABS32_26, {_OF_OTHER_MACHINES}",
-    0x0A: f"ABS32_LO_26, {_OF_OTHER_MACHINES}",
-    0x0B: f"ABS32_HI_26, {_OF_OTHER_MACHINES}",
-    0x0C: f"ABS32_23, {_OF_OTHER_MACHINES}",
-    0x0D: f"ABS32_LO_23, {_OF_OTHER_MACHINES}",
-    0x0E: f"ABS32_HI_23, {_OF_OTHER_MACHINES}",
-    0x0F: f"ABS24_26, {_OF_OTHER_MACHINES}",
-    0x10: f"ABS24_23, {_OF_OTHER_MACHINES}",
-    0x11: f"ABS16_26, {_OF_OTHER_MACHINES}",
-    0x12: f"ABS16_23, {_OF_OTHER_MACHINES}",
-    0x13: f"TEX_SLOT, {_TEXTURES}",
-    0x14: f"SAMP_SLOT, {_TEXTURES}",
-    0x15: f"SURF_SLOT, {_TEXTURES}",
-    0x16: f"TEX_BINDLESSOFF13_32, {_TEXTURES}",
-    0x17: f"TEX_BINDLESSOFF13_47, {_TEXTURES}",
-    0x18: f"CONST_FIELD19_28, {_OF_OTHER_MACHINES}",
-    0x19: f"CONST_FIELD19_23, {_OF_OTHER_MACHINES}",
-    0x1A: f"TEX_SLOT9_49, {_TEXTURES}",
-    0x1B: f"6_31, {_OF_OTHER_MACHINES}",
-    0x1C: f"2_47, {_OF_OTHER_MACHINES}",
-    0x1D: f"TEX_BINDLESSOFF13_41, {_TEXTURES}",
-    0x1E: f"TEX_BINDLESSOFF13_45, {_TEXTURES}",
-    0x1F: f"FUNC_DESC32_23, {_OF_OTHER_MACHINES}",
-    0x20: f"FUNC_DESC32_LO_23, {_OF_OTHER_MACHINES}",
-    0x21: f"FUNC_DESC32_HI_23, {_OF_OTHER_MACHINES}",
-    0x24: f"CONST_FIELD21_26, {_OF_OTHER_MACHINES}",
-    0x25: f"QUERY_DESC21_37, {_OF_OTHER_MACHINES}",
-    0x26: f"CONST_FIELD19_26, {_OF_OTHER_MACHINES}",
-    0x27: f"CONST_FIELD21_23, {_OF_OTHER_MACHINES}",
-    0x28: f"PCREL_IMM24_26, {_OF_OTHER_MACHINES}",
-    0x29: f"PCREL_IMM24_23, {_OF_OTHER_MACHINES}",
-    0x35: "INSTRUCTION64, an instruction that NVIDIA's driver has",
-    0x37: f"ABS32_32, {_OF_OTHER_MACHINES}",
-    0x38: f"ABS32_LO_32, {_OF_OTHER_MACHINES}",
-    0x39: f"ABS32_HI_32, {_OF_OTHER_MACHINES}",
-    0x3A: f"ABS47_34, {_OF_OTHER_MACHINES}",
-    0x3B: f"ABS16_32, {_OF_OTHER_MACHINES}",
-    0x3C: f"ABS24_32, {_OF_OTHER_MACHINES}",
-    0x3D: f"FUNC_DESC32_32, {_OF_OTHER_MACHINES}",
-    0x3E: f"FUNC_DESC32_LO_32, {_OF_OTHER_MACHINES}",
-    0x3F: f"FUNC_DESC32_HI_32, {_OF_OTHER_MACHINES}",
-    0x40: f"CONST_FIELD19_40, {_OF_OTHER_MACHINES}",
-    0x41: f"BINDLESSOFF14_40, {_TEXTURES}",
-    0x42: f"CONST_FIELD21_38, {_OF_OTHER_MACHINES}",
-    0x43: f"INSTRUCTION128, {_OF_OTHER_MACHINES}",
-    0x44: f"YIELD_OPCODE9_0, {_OF_OTHER_MACHINES}",
-    0x45: f"YIELD_CLEAR_PRED4_87, {_OF_OTHER_MACHINES}",
-    0x4A: f"ABS24_40, {_OF_OTHER_MACHINES}",
-    0x4B: f"ABS55_16_34, {_OF_OTHER_MACHINES}",
-    0x64: f"ABS20_44, {_OF_OTHER_MACHINES}",
-    0x66: f"UNIFIED, {_UNIFIED}",
-    0x67: f"UNIFIED_32, {_UNIFIED}",
-    **{0x68 + place: f"UNIFIED_8_{shift}, {_UNIFIED}" for place, shift in enumerate(_BYTES)},
-    0x70: f"UNIFIED32_LO_32, {_UNIFIED}",
-    0x71: f"UNIFIED32_HI_32, {_UNIFIED}",
-    0x72: f"ABS56_16_34, {_OF_OTHER_MACHINES}",
-    0x73: f"CONST_FIELD22_37, {_OF_OTHER_MACHINES}",
-})
+REFUSED: Mapping[int, str] = MappingProxyType(
+    {
+        0x05: f"ABS32_26, {_OF_OTHER_MACHINES}",
+        0x0A: f"ABS32_LO_26, {_OF_OTHER_MACHINES}",
+        0x0B: f"ABS32_HI_26, {_OF_OTHER_MACHINES}",
+        0x0C: f"ABS32_23, {_OF_OTHER_MACHINES}",
+        0x0D: f"ABS32_LO_23, {_OF_OTHER_MACHINES}",
+        0x0E: f"ABS32_HI_23, {_OF_OTHER_MACHINES}",
+        0x0F: f"ABS24_26, {_OF_OTHER_MACHINES}",
+        0x10: f"ABS24_23, {_OF_OTHER_MACHINES}",
+        0x11: f"ABS16_26, {_OF_OTHER_MACHINES}",
+        0x12: f"ABS16_23, {_OF_OTHER_MACHINES}",
+        0x13: f"TEX_SLOT, {_TEXTURES}",
+        0x14: f"SAMP_SLOT, {_TEXTURES}",
+        0x15: f"SURF_SLOT, {_TEXTURES}",
+        0x16: f"TEX_BINDLESSOFF13_32, {_TEXTURES}",
+        0x17: f"TEX_BINDLESSOFF13_47, {_TEXTURES}",
+        0x18: f"CONST_FIELD19_28, {_OF_OTHER_MACHINES}",
+        0x19: f"CONST_FIELD19_23, {_OF_OTHER_MACHINES}",
+        0x1A: f"TEX_SLOT9_49, {_TEXTURES}",
+        0x1B: f"6_31, {_OF_OTHER_MACHINES}",
+        0x1C: f"2_47, {_OF_OTHER_MACHINES}",
+        0x1D: f"TEX_BINDLESSOFF13_41, {_TEXTURES}",
+        0x1E: f"TEX_BINDLESSOFF13_45, {_TEXTURES}",
+        0x1F: f"FUNC_DESC32_23, {_OF_OTHER_MACHINES}",
+        0x20: f"FUNC_DESC32_LO_23, {_OF_OTHER_MACHINES}",
+        0x21: f"FUNC_DESC32_HI_23, {_OF_OTHER_MACHINES}",
+        0x24: f"CONST_FIELD21_26, {_OF_OTHER_MACHINES}",
+        0x25: f"QUERY_DESC21_37, {_OF_OTHER_MACHINES}",
+        0x26: f"CONST_FIELD19_26, {_OF_OTHER_MACHINES}",
+        0x27: f"CONST_FIELD21_23, {_OF_OTHER_MACHINES}",
+        0x28: f"PCREL_IMM24_26, {_OF_OTHER_MACHINES}",
+        0x29: f"PCREL_IMM24_23, {_OF_OTHER_MACHINES}",
+        0x35: "INSTRUCTION64, an instruction that NVIDIA's driver has",
+        0x37: f"ABS32_32, {_OF_OTHER_MACHINES}",
+        0x38: f"ABS32_LO_32, {_OF_OTHER_MACHINES}",
+        0x39: f"ABS32_HI_32, {_OF_OTHER_MACHINES}",
+        0x3A: f"ABS47_34, {_OF_OTHER_MACHINES}",
+        0x3B: f"ABS16_32, {_OF_OTHER_MACHINES}",
+        0x3C: f"ABS24_32, {_OF_OTHER_MACHINES}",
+        0x3D: f"FUNC_DESC32_32, {_OF_OTHER_MACHINES}",
+        0x3E: f"FUNC_DESC32_LO_32, {_OF_OTHER_MACHINES}",
+        0x3F: f"FUNC_DESC32_HI_32, {_OF_OTHER_MACHINES}",
+        0x40: f"CONST_FIELD19_40, {_OF_OTHER_MACHINES}",
+        0x41: f"BINDLESSOFF14_40, {_TEXTURES}",
+        0x42: f"CONST_FIELD21_38, {_OF_OTHER_MACHINES}",
+        0x43: f"INSTRUCTION128, {_OF_OTHER_MACHINES}",
+        0x44: f"YIELD_OPCODE9_0, {_OF_OTHER_MACHINES}",
+        0x45: f"YIELD_CLEAR_PRED4_87, {_OF_OTHER_MACHINES}",
+        0x4A: f"ABS24_40, {_OF_OTHER_MACHINES}",
+        0x4B: f"ABS55_16_34, {_OF_OTHER_MACHINES}",
+        0x64: f"ABS20_44, {_OF_OTHER_MACHINES}",
+        0x66: f"UNIFIED, {_UNIFIED}",
+        0x67: f"UNIFIED_32, {_UNIFIED}",
+        **{0x68 + place: f"UNIFIED_8_{shift}, {_UNIFIED}" for place, shift in enumerate(_BYTES)},
+        0x70: f"UNIFIED32_LO_32, {_UNIFIED}",
+        0x71: f"UNIFIED32_HI_32, {_UNIFIED}",
+        0x72: f"ABS56_16_34, {_OF_OTHER_MACHINES}",
+        0x73: f"CONST_FIELD22_37, {_OF_OTHER_MACHINES}",
+    }
+)
 """Names of the kinds that no file for sm_50 has, and why they are refused."""
 
 

@@ -103,9 +103,13 @@ class _Flight:
         if upto is None:
             return
         for pending in (self.fixed, self.raised):
-            behind = [(key, timed) for key, timed in pending.items() if timed.index is not None and timed.index > upto]
+            behind = [
+                (key, timed)
+                for key, timed in pending.items()
+                if timed.index is not None and timed.index > upto
+            ]
             for key, timed in behind:
-                pending[key] = timed._replace(issued=timed.issued + cycles)     # type: ignore[index]
+                pending[key] = timed._replace(issued=timed.issued + cycles)  # type: ignore[index]
 
     def settle(self, scoreboards: Iterable[int]) -> None:
         """Notes that these scoreboards are zero."""
@@ -113,9 +117,13 @@ class _Flight:
         if not zero:
             return
         self.written, self.read = (
-            {key: left for key, tellers in pending.items()
-             if (left := frozenset(told for told in tellers if told.teller not in zero))}
-            for pending in (self.written, self.read))
+            {
+                key: left
+                for key, tellers in pending.items()
+                if (left := frozenset(told for told in tellers if told.teller not in zero))
+            }
+            for pending in (self.written, self.read)
+        )
 
     def adopt(self, pipe: Pipe, scoreboard: int, results: bool) -> None:
         """A scoreboard tells of all before it in the same pipe: the pipe works in order. One for ``results`` tells
@@ -125,8 +133,10 @@ class _Flight:
             return
         for pending in (self.written, self.read) if results else (self.read,):
             for key, tellers in pending.items():
-                pending[key] = frozenset(told._replace(teller=scoreboard) if told.teller is pipe else told
-                                         for told in tellers)
+                pending[key] = frozenset(
+                    told._replace(teller=scoreboard) if told.teller is pipe else told
+                    for told in tellers
+                )
 
     def merge(self, other: "_Flight") -> None:
         """Adds what may be on its way by another path."""
@@ -147,8 +157,13 @@ class _Flight:
 
     def copy(self) -> "_Flight":
         """A copy that can be changed."""
-        return replace(self, fixed=dict(self.fixed), written=dict(self.written), read=dict(self.read),
-                       raised=dict(self.raised))
+        return replace(
+            self,
+            fixed=dict(self.fixed),
+            written=dict(self.written),
+            read=dict(self.read),
+            raised=dict(self.raised),
+        )
 
 
 def schedule(slots: Sequence[Slot]) -> list[ControlCode]:
@@ -209,7 +224,9 @@ class _Scheduler:
         stall, no_yield = self.stalls[index], code.no_yield
         if self.slots[index].control is None and op is not None and op.form.pipe is not Pipe.FLOW:
             no_yield = int(stall < _YIELD_FROM)
-        return ControlCode(stall, no_yield, code.write_barrier, code.read_barrier, code.wait, code.reuse)
+        return ControlCode(
+            stall, no_yield, code.write_barrier, code.read_barrier, code.wait, code.reuse
+        )
 
     def _unknown(self, slot: Slot) -> None:
         """A word that is no instruction: it stops the machine."""
@@ -220,16 +237,27 @@ class _Scheduler:
         """An instruction whose code the text gives."""
         self._keep_distance(slot, op)
         waits = {number for number in range(SCOREBOARDS) if code.wait >> number & 1}
-        self._let_rise(slot, {number for number in waits & self.flight.raised.keys()
-                              if not self.flight.raised[number].given})
+        self._let_rise(
+            slot,
+            {
+                number
+                for number in waits & self.flight.raised.keys()
+                if not self.flight.raised[number].given
+            },
+        )
         self.flight.settle(waits)
         if any(not told.given for told in self._needed(op)):
-            raise SourceError(slot.token, "this instruction must wait for an earlier one without control codes, for "
-                                          "which its own do not: leave them to the assembler")
+            raise SourceError(
+                slot.token,
+                "this instruction must wait for an earlier one without control codes, for "
+                "which its own do not: leave them to the assembler",
+            )
         self._launch(op, code, True)
         if op.reads_late:
             untold = code.write_barrier if code.write_barrier != NO_BARRIER else op.form.pipe
-            self._note_reads(op, code.read_barrier if code.read_barrier != NO_BARRIER else untold, True)
+            self._note_reads(
+                op, code.read_barrier if code.read_barrier != NO_BARRIER else untold, True
+            )
         self._add(code)
         self.flight.pass_time(max(code.stall, 1))
         if self._ends(op):
@@ -245,12 +273,24 @@ class _Scheduler:
         self.flight.settle(waits)
         stall = op.stall
         if drains:
-            stall = max([stall, *(self._worst_distance(form, resource[0]) - self.flight.age(timed)
-                                  for (resource, form, *_), timed in self.flight.fixed.items())])
+            stall = max(
+                [
+                    stall,
+                    *(
+                        self._worst_distance(form, resource[0]) - self.flight.age(timed)
+                        for (resource, form, *_), timed in self.flight.fixed.items()
+                    ),
+                ]
+            )
         write_barrier = self._allot(NO_BARRIER) if op.variable and op.writes else NO_BARRIER
         read_barrier = self._allot(write_barrier) if self.untold_reads[index] else NO_BARRIER
-        code = ControlCode(stall=stall, write_barrier=write_barrier, read_barrier=read_barrier,
-                           wait=sum(1 << number for number in waits), reuse=slot.reuse)
+        code = ControlCode(
+            stall=stall,
+            write_barrier=write_barrier,
+            read_barrier=read_barrier,
+            wait=sum(1 << number for number in waits),
+            reuse=slot.reuse,
+        )
         self._launch(op, code, False)
         if code.read_barrier != NO_BARRIER:
             self._note_reads(op, code.read_barrier, False)
@@ -288,8 +328,11 @@ class _Scheduler:
                 self.stalls[index] += missing
                 self.flight.pass_time(missing, upto=index)
                 return
-        raise SourceError(slot.token, f"this instruction must come {missing} cycles later: the control codes before "
-                                      "it do not stall for long enough")
+        raise SourceError(
+            slot.token,
+            f"this instruction must come {missing} cycles later: the control codes before "
+            "it do not stall for long enough",
+        )
 
     def _needed(self, op: Operation) -> frozenset[_Told]:
         """What must have been told before an instruction."""
@@ -306,8 +349,11 @@ class _Scheduler:
         needed = self.flight.told() if drains else self._needed(op)
         numbers = frozenset(told.teller for told in needed if isinstance(told.teller, int))
         if len(numbers) < len({told.teller for told in needed}):
-            raise SourceError(slot.token, "this instruction must wait for an earlier one whose control codes name no "
-                                          "scoreboard: give it one, or leave them to the assembler")
+            raise SourceError(
+                slot.token,
+                "this instruction must wait for an earlier one whose control codes name no "
+                "scoreboard: give it one, or leave them to the assembler",
+            )
         self._let_rise(slot, numbers)
         return numbers
 
@@ -321,16 +367,23 @@ class _Scheduler:
         """How long a result may have to be waited for by whatever comes next in the code."""
         found = self.worst_distances.get((form, kind))
         if found is None:
-            resource = kind, 0      # the distances are the same for all of a kind
-            found = max((max(read_distance(form, resource, reader), completion(form, resource))
-                         for reader in self.readers[kind]), default=0)
+            resource = kind, 0  # the distances are the same for all of a kind
+            found = max(
+                (
+                    max(read_distance(form, resource, reader), completion(form, resource))
+                    for reader in self.readers[kind]
+                ),
+                default=0,
+            )
             self.worst_distances[form, kind] = found
         return found
 
     def _allot(self, taken: int) -> int:
         """A scoreboard: the one unused for longest, a free one if there is, not ``taken``."""
         pending = {told.teller for told in self.flight.told()}
-        number = min((number for number in self.least_recent if number != taken), key=lambda n: n in pending)
+        number = min(
+            (number for number in self.least_recent if number != taken), key=lambda n: n in pending
+        )
         self.least_recent.remove(number)
         self.least_recent.append(number)
         return number
@@ -344,7 +397,7 @@ class _Scheduler:
         accessed: dict[Resource, int] = {}
         written: dict[Resource, int] = {}
         end = len(self.operations)
-        untold_there = {True: False, False: False}    # by whether an instruction has results
+        untold_there = {True: False, False: False}  # by whether an instruction has results
         for index, op in reversed(list(enumerate(self.operations))):
             if op is None:
                 found.append(False)
@@ -353,7 +406,11 @@ class _Scheduler:
             sources = [resource for resource in op.reads if resource[0] is Result.REGISTER]
             told = min((accessed.get(resource, end) for resource in op.writes), default=end)
             overwritten = min((written.get(resource, end) for resource in sources), default=end)
-            untold = overwritten < told if min(told, overwritten) < end else untold_there[bool(op.writes)]
+            untold = (
+                overwritten < told
+                if min(told, overwritten) < end
+                else untold_there[bool(op.writes)]
+            )
             found.append(op.reads_late and bool(sources) and untold)
             if op.transfers:
                 end, untold_there = index, {True: False, False: not self._ends(op)}
@@ -383,4 +440,6 @@ class _Scheduler:
         self.flight.by_pipe |= isinstance(teller, Pipe)
         for resource in op.reads:
             if resource[0] is Result.REGISTER:
-                self.flight.read[resource] = self.flight.read.get(resource, frozenset()) | {_Told(teller, given)}
+                self.flight.read[resource] = self.flight.read.get(resource, frozenset()) | {
+                    _Told(teller, given)
+                }

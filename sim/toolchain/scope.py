@@ -16,7 +16,12 @@ __all__ = ["CodeScope", "FileScope"]
 
 def _names(*memories: Memory) -> dict[str, int]:
     """Places of the named pieces in some memories."""
-    return {str(piece.name): piece.place for memory in memories for piece in memory.pieces if piece.name is not None}
+    return {
+        str(piece.name): piece.place
+        for memory in memories
+        for piece in memory.pieces
+        if piece.name is not None
+    }
 
 
 class FileScope:
@@ -27,7 +32,9 @@ class FileScope:
     def __init__(self, program: AssemblyProgram) -> None:
         self.addressed = {str(code.name) for code in program.codes if not code.kernel}
         self.addressed |= _names(program.zeroed, program.initialised).keys()
-        self.constants = _names(program.banks[SHARED_BANK]).keys() if SHARED_BANK in program.banks else set()
+        self.constants = (
+            _names(program.banks[SHARED_BANK]).keys() if SHARED_BANK in program.banks else set()
+        )
         self._kernels = {str(code.name) for code in program.codes if code.kernel}
         self._numbers = _names(*program.banks.values())
         for code in program.codes:
@@ -39,8 +46,11 @@ class FileScope:
         if name in self._numbers:
             return self._numbers[name]
         if name in self.addressed or name in self._kernels:
-            raise SourceError(name, f"{name} has an address, which is not known yet: "
-                                    f"expected 32@lo({name}) and 32@hi({name})")
+            raise SourceError(
+                name,
+                f"{name} has an address, which is not known yet: "
+                f"expected 32@lo({name}) and 32@hi({name})",
+            )
         raise SourceError(name, f"{name} is not defined")
 
     def target(self, name: Token) -> int:
@@ -69,5 +79,7 @@ class CodeScope:
         if name in self._labels:
             return self._labels[name]
         if name in self._file.addressed:
-            raise SourceError(name, f"{name} is not in {self._code.name}: only JMP and JCAL reach it")
+            raise SourceError(
+                name, f"{name} is not in {self._code.name}: only JMP and JCAL reach it"
+            )
         raise SourceError(name, f"{name} is no label in {self._code.name}")

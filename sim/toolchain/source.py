@@ -169,7 +169,9 @@ class Targets(Node):
     places: list[Leaf] | None
 
     def __str__(self) -> str:
-        return " ".join(["->", *([self.call] if self.call else []), ", ".join(map(str, self.places or ()))]).rstrip()
+        return " ".join(
+            ["->", *([self.call] if self.call else []), ", ".join(map(str, self.places or ()))]
+        ).rstrip()
 
 
 class Instruction(Node):
@@ -187,7 +189,13 @@ class Instruction(Node):
         return self.mnemonic
 
     def __str__(self) -> str:
-        parts = (self.control, self.guard, self.mnemonic, ", ".join(map(str, self.operands or ())), self.targets)
+        parts = (
+            self.control,
+            self.guard,
+            self.mnemonic,
+            ", ".join(map(str, self.operands or ())),
+            self.targets,
+        )
         return " ".join(str(part) for part in parts if part)
 
 
@@ -285,8 +293,14 @@ class Bank(Node):
     binding: Token | None
 
     def __str__(self) -> str:
-        return _spaced(self.token, self.number, self.name, *_with("align", self.align), *_with("at", self.at),
-                       self.binding)
+        return _spaced(
+            self.token,
+            self.number,
+            self.name,
+            *_with("align", self.align),
+            *_with("at", self.at),
+            self.binding,
+        )
 
 
 class Variable(Node):
@@ -299,8 +313,14 @@ class Variable(Node):
     binding: Token | None
 
     def __str__(self) -> str:
-        return _spaced(".global", self.name, self.size, *_with("align", self.align), *_with("at", self.at),
-                       self.binding)
+        return _spaced(
+            ".global",
+            self.name,
+            self.size,
+            *_with("align", self.align),
+            *_with("at", self.at),
+            self.binding,
+        )
 
 
 class Generic(Placed):
@@ -346,7 +366,9 @@ class Info(Node):
     values: list[Sum] | None
 
     def __str__(self) -> str:
-        return _spaced(".info", self.attribute, self.format, ", ".join(map(str, self.values or ())) or None)
+        return _spaced(
+            ".info", self.attribute, self.format, ", ".join(map(str, self.values or ())) or None
+        )
 
 
 class Mark(Node):
@@ -370,8 +392,24 @@ class Symbols(Node):
     names: list[Token]
 
 
-Statement = (Instruction | Raw | Label | Kernel | Function | End | Amount | Param | Shared | Bank | Variable | Data
-             | Info | Mark | NamedSection | Symbols)
+Statement = (
+    Instruction
+    | Raw
+    | Label
+    | Kernel
+    | Function
+    | End
+    | Amount
+    | Param
+    | Shared
+    | Bank
+    | Variable
+    | Data
+    | Info
+    | Mark
+    | NamedSection
+    | Symbols
+)
 
 
 def _spaced(*parts: Leaf | str | None) -> str:
@@ -398,7 +436,9 @@ def at_most(number: Number, largest: int) -> int:
 
 def parse(text: str) -> list[Statement]:
     """The statements of assembly text; SourceError where it is none."""
-    return parse_text(_parser(), text + "\n", _PHRASES, dict.fromkeys(("_END", "$END"), "the line ends here"))
+    return parse_text(
+        _parser(), text + "\n", _PHRASES, dict.fromkeys(("_END", "$END"), "the line ends here")
+    )
 
 
 _LISTS = ("data_values", "names", "operands", "places", "values")

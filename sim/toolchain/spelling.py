@@ -40,8 +40,13 @@ def hexadecimal(value: int) -> str:
     return f"{value:#x}"
 
 
-def spell(word: int, address: int = 0, reuse: int = 0, target_text: Callable[[int], str] = hexadecimal,
-          number_text: str | None = None) -> str:
+def spell(
+    word: int,
+    address: int = 0,
+    reuse: int = 0,
+    target_text: Callable[[int], str] = hexadecimal,
+    number_text: str | None = None,
+) -> str:
     """The text of ``word``, without the semicolon.
 
     ``address`` is where the instruction is, ``reuse`` its control code's reuse bits; ``target_text`` says
@@ -54,10 +59,18 @@ def spell(word: int, address: int = 0, reuse: int = 0, target_text: Callable[[in
     values = form.values(word)
     if form.refuses(values):
         return ILLEGAL
-    mnemonic = _guard(values) + form.name + "".join(m.texts[values[m.field]] for m in form.modifiers)
+    mnemonic = (
+        _guard(values) + form.name + "".join(m.texts[values[m.field]] for m in form.modifiers)
+    )
     context = _Context(address, reuse, target_text, number_text)
-    operands = [text for operand in form.operands.values() if (text := _operand(form, operand, values, context))]
-    glued = any(isinstance(operand, Address) and operand.glued for operand in form.operands.values())
+    operands = [
+        text
+        for operand in form.operands.values()
+        if (text := _operand(form, operand, values, context))
+    ]
+    glued = any(
+        isinstance(operand, Address) and operand.glued for operand in form.operands.values()
+    )
     return mnemonic + ("" if glued or not operands else " ") + ", ".join(operands).rstrip()
 
 
@@ -98,7 +111,11 @@ def _operand(form: Form, operand: Operand, values: Values, context: _Context) ->
             return _constant(operand, values)
         case Immediate():
             whole = form.fields[operand.field].width == _WHOLE
-            return context.number_text if whole and context.number_text else _immediate(operand, values)
+            return (
+                context.number_text
+                if whole and context.number_text
+                else _immediate(operand, values)
+            )
         case Address():
             return _address(form, operand, values)
         case Target():
@@ -106,17 +123,27 @@ def _operand(form: Form, operand: Operand, values: Values, context: _Context) ->
         case Choice(field, texts, default):
             return "" if values[field] == default else texts[values[field]]
         case ConditionTest(field):
-            return "" if values[field] == ConditionCode.T.value else f"CC.{TEST_TEXTS[values[field]]}"
+            return (
+                "" if values[field] == ConditionCode.T.value else f"CC.{TEST_TEXTS[values[field]]}"
+            )
         case Literal(text):
             return text
         case ScoreboardSet(field):
-            members = [str(bit) for bit in reversed(range(form.fields[field].width)) if values[field] >> bit & 1]
+            members = [
+                str(bit)
+                for bit in reversed(range(form.fields[field].width))
+                if values[field] >> bit & 1
+            ]
             return "{" + ",".join(members) + "}" if members else ""
 
 
 def _negated(adjust: Adjust, values: Values) -> bool:
     """Whether a minus is spelled: not where two negations make a plus one."""
-    return adjust.negate is not None and bool(values[adjust.negate]) and values.get("plus_one") != PLUS_ONE
+    return (
+        adjust.negate is not None
+        and bool(values[adjust.negate])
+        and values.get("plus_one") != PLUS_ONE
+    )
 
 
 def _adjusted(text: str, adjust: Adjust, values: Values) -> str:
@@ -163,13 +190,21 @@ def _immediate(operand: Immediate, values: Values) -> str:
     suffix += ".ABS" * (adjust.absolute is not None and values[adjust.absolute])
     suffix += ".INV" * (adjust.invert is not None and values[adjust.invert])
     text = "-" * (negated and operand.minus) + text
-    return text + suffix + (adjust.part_texts(values)[values[adjust.select]] if adjust.select is not None else "")
+    return (
+        text
+        + suffix
+        + (adjust.part_texts(values)[values[adjust.select]] if adjust.select is not None else "")
+    )
 
 
 def _integer(operand: Immediate, value: int, values: Values) -> str:
     if operand.bits is not None:
         value &= (1 << operand.bits) - 1
-        if operand.signed_if is not None and operand.signed_if(values) and value >> operand.bits - 1:
+        if (
+            operand.signed_if is not None
+            and operand.signed_if(values)
+            and value >> operand.bits - 1
+        ):
             value -= 1 << operand.bits
     return hexadecimal(value)
 

@@ -38,9 +38,32 @@ from .source import (
     Variable,
 )
 
-__all__ = ["address_byte", "amount", "bank", "constant", "data", "function", "generic", "guard", "half", "indexed",
-           "info", "instruction", "kernel", "label", "memory", "name", "number", "parameter", "register", "shared",
-           "targets", "total", "variable", "zeros"]
+__all__ = [
+    "address_byte",
+    "amount",
+    "bank",
+    "constant",
+    "data",
+    "function",
+    "generic",
+    "guard",
+    "half",
+    "indexed",
+    "info",
+    "instruction",
+    "kernel",
+    "label",
+    "memory",
+    "name",
+    "number",
+    "parameter",
+    "register",
+    "shared",
+    "targets",
+    "total",
+    "variable",
+    "zeros",
+]
 
 _NO_SIGNS = Signs([])
 
@@ -114,7 +137,9 @@ def constant(bank: int, *place: str | int) -> Operand:
 
 def half(symbol: str, addend: int, upper: bool) -> Operand:
     """Half of the address of a symbol."""
-    return Operand(_NO_SIGNS, Half(Token("HALF", f"32@{'hi' if upper else 'lo'}"), total(symbol, addend)))
+    return Operand(
+        _NO_SIGNS, Half(Token("HALF", f"32@{'hi' if upper else 'lo'}"), total(symbol, addend))
+    )
 
 
 @cache
@@ -125,11 +150,20 @@ def guard(index: int, inverted: bool) -> Guard:
 
 def targets(places: Sequence[str], call: bool = False) -> Targets:
     """Where an instruction may go, when it does not say so itself."""
-    return Targets(Token("CALL", "call") if call else None, [_word(place) for place in places] or None)
+    return Targets(
+        Token("CALL", "call") if call else None, [_word(place) for place in places] or None
+    )
 
 
-def instruction(mnemonic: str, operands: Sequence[Operand] = (), guarded: Guard | None = None, line: int | None = None,
-                column: int | None = None, places: Targets | None = None, control: str | None = None) -> Instruction:
+def instruction(
+    mnemonic: str,
+    operands: Sequence[Operand] = (),
+    guarded: Guard | None = None,
+    line: int | None = None,
+    column: int | None = None,
+    places: Targets | None = None,
+    control: str | None = None,
+) -> Instruction:
     """An instruction for what stands at ``line`` and ``column`` of the program's source, with ``control`` codes."""
     token = Token("WORD", mnemonic, line=line, column=column)
     codes = Token("CONTROL", control) if control is not None else None
@@ -142,6 +176,7 @@ def label(text: str) -> Label:
 
 
 # Directives. Numbers of bytes are decimal.
+
 
 @cache
 def _count(value: int) -> Number:
@@ -179,7 +214,14 @@ def shared(size: int, alignment: int) -> Shared:
 
 def bank(index: int, text: str, alignment: int, place: int | None = None) -> Bank:
     """``.const``: an object in a constant bank."""
-    return Bank(Token("BANK", ".const"), _count(index), _word(text), _count(alignment), _optional_count(place), None)
+    return Bank(
+        Token("BANK", ".const"),
+        _count(index),
+        _word(text),
+        _count(alignment),
+        _optional_count(place),
+        None,
+    )
 
 
 def variable(text: str, size: int | None, alignment: int) -> Variable:

@@ -13,5 +13,17 @@ from sim.waves.save_file import save_file_of, write_save_file
 from sim.waves.tracer import Tracer
 from sim.waves.traces import Mark, Text, Trace, Traces, View
 
-__all__ = ["Mark", "Text", "Trace", "Tracer", "Traces", "View", "check_fst", "error_text", "instruction",
-           "instruction_text", "save_file_of", "write_save_file"]
+__all__ = [
+    "Mark",
+    "Text",
+    "Trace",
+    "Tracer",
+    "Traces",
+    "View",
+    "check_fst",
+    "error_text",
+    "instruction",
+    "instruction_text",
+    "save_file_of",
+    "write_save_file",
+]

@@ -10,6 +10,8 @@ __all__ = ["error_text"]
 
 def error_text(valid: Any, error: Any) -> Text:
     """The name of the warp error in a signal; empty while it is not valid, whatever is in the signal then."""
+
     def decode(given: int, code: int) -> str:
         return WarpError(code).name if given else ""
+
     return Text(decode, (valid, error))

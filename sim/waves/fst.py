@@ -22,8 +22,10 @@ def is_fst(path: Path) -> bool:
 def check_fst(path: Path) -> None:
     """Finds out before long work whether a waveform of this name can be made; CommandError when not."""
     if is_fst(path) and shutil.which(_TOOL) is None:
-        raise CommandError(f"{path}: an FST needs {_TOOL}, which comes with GTKWave and is not installed; "
-                           "a VCD needs nothing")
+        raise CommandError(
+            f"{path}: an FST needs {_TOOL}, which comes with GTKWave and is not installed; "
+            "a VCD needs nothing"
+        )
     if is_fst(path) and not is_whole(path):
         raise CommandError(f"{path}: an FST goes to a file")
 
@@ -35,9 +37,13 @@ class FstFile:
         check_fst(path)
         self._path, self._target = path, OutputFile(path)
         self._made = path.with_name(f".{path.name}.made")
-        self._tool = subprocess.Popen([_TOOL, "-", str(self._made)], stdin=subprocess.PIPE,
-                                      stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                      start_new_session=True)       # Ctrl-C is not for it
+        self._tool = subprocess.Popen(
+            [_TOOL, "-", str(self._made)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )  # Ctrl-C is not for it
         assert self._tool.stdin is not None
         self._input = self._tool.stdin
 
@@ -54,7 +60,9 @@ class FstFile:
         _, told = self._tool.communicate()
         try:
             if self._tool.returncode or not self._made.is_file():
-                raise OutputError(f"{self._path}: {_TOOL}: {told.decode(errors='replace').strip() or 'failed'}")
+                raise OutputError(
+                    f"{self._path}: {_TOOL}: {told.decode(errors='replace').strip() or 'failed'}"
+                )
             self._target.write(self._made.read_bytes())
             self._target.close()
         finally:

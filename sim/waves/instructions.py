@@ -18,9 +18,11 @@ def instruction_text(word: int, pc: int) -> str:
 
 def instruction(valid: Any, word: Any, pc: Any = None) -> Text:
     """The instruction in signals, with its address if that is there; while it is not valid, the last one that was."""
+
     def decode(given: int, bits: int, *address: int) -> str | None:
         if not given:
             return None
         return instruction_text(bits, *address) if address else spelled(bits)
+
     spelled: Callable[[int], str] = lru_cache(maxsize=4096)(spell)
     return Text(decode, (valid, word) if pc is None else (valid, word, pc))

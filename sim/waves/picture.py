@@ -69,7 +69,9 @@ class Row:
         signal, _, when = rest.partition("@")
         number = number or "hex"
         if number not in get_args(NumberFormat):
-            raise argparse.ArgumentTypeError(f"no format {number}; there are {', '.join(get_args(NumberFormat))}")
+            raise argparse.ArgumentTypeError(
+                f"no format {number}; there are {', '.join(get_args(NumberFormat))}"
+            )
         return cls(signal, label, when, cast(NumberFormat, number))
 
 
@@ -87,10 +89,12 @@ class Waveform:
             raise PictureError(f"{path}: no such file")
         try:
             wave: Any = pywellen.Waveform(str(path))  # pyright: ignore
-        except Exception as error:    # the parser of pywellen raises nothing more specific
+        except Exception as error:  # the parser of pywellen raises nothing more specific
             raise PictureError(f"{path}: not a waveform: {error}") from error
         self.path = path
-        self._variables = {variable.full_name.partition(".")[2]: variable for variable in wave.all_vars()}
+        self._variables = {
+            variable.full_name.partition(".")[2]: variable for variable in wave.all_vars()
+        }
         edges = [time for time, value in self.variable(CLOCK).tv if str(value) == "1"]
         if len(edges) < 2:
             raise PictureError(f"{path}: {CLOCK} has no whole cycle")
@@ -124,10 +128,16 @@ def _label(value: Any, number: NumberFormat, width: int) -> str:
     return str(value - (1 << width) if number == "signed" and value >> width - 1 else value)
 
 
-def _lane(wave: Waveform, row: Row, first: int, count: int, colors: dict[str, str]) -> tuple[dict[str, Any], float]:
+def _lane(
+    wave: Waveform, row: Row, first: int, count: int, colors: dict[str, str]
+) -> tuple[dict[str, Any], float]:
     """A row in WaveJSON, and the scale at which its labels fit. ``colors``: those that texts have so far."""
     values = wave.values(row.signal, first, count)
-    shown = [bool(value) for value in wave.values(row.when, first, count)] if row.when else [True] * count
+    shown = (
+        [bool(value) for value in wave.values(row.when, first, count)]
+        if row.when
+        else [True] * count
+    )
     width = wave.variable(row.signal).bitwidth or 0
     steps, data, scale = "", [], 1.0
     cycles = [value if seen else None for value, seen in zip(values, shown, strict=True)]
@@ -155,7 +165,9 @@ def draw(vcd: Path, rows: Sequence[Row], first: int, cycles: int, title: str = "
     """
     wave = Waveform(vcd)
     if first < 0 or cycles < 1 or first + cycles > wave.cycles:
-        raise PictureError(f"{vcd}: has cycles 0 to {wave.cycles - 1}, not {first} to {first + cycles - 1}")
+        raise PictureError(
+            f"{vcd}: has cycles 0 to {wave.cycles - 1}, not {first} to {first + cycles - 1}"
+        )
     signal: list[Any] = [{"name": CLOCK, "wave": "p" + "." * (cycles - 1)}]
     colors: dict[str, str] = {}
     scale = 1.0
@@ -166,21 +178,32 @@ def draw(vcd: Path, rows: Sequence[Row], first: int, cycles: int, title: str = "
             lanes.append(lane)
             scale = max(scale, needed)
         signal += [[scope, *lanes]] if scope and len(lanes) > 1 else lanes
-    source = {"signal": signal, "head": {"tick": first} | ({"text": title} if title else {}),
-              "config": {"hscale": min(-int(-scale // 1), LARGEST_SCALE)}}
+    source = {
+        "signal": signal,
+        "head": {"tick": first} | ({"text": title} if title else {}),
+        "config": {"hscale": min(-int(-scale // 1), LARGEST_SCALE)},
+    }
     picture: Any = wavedrom.render(json.dumps(source))
-    picture.elements.insert(1, picture.rect(size=("100%", "100%"), fill="white"))   # readable on a dark page
+    picture.elements.insert(
+        1, picture.rect(size=("100%", "100%"), fill="white")
+    )  # readable on a dark page
     return picture.tostring() + "\n"
 
 
 def _draw(options: Namespace) -> None:
-    write_file(options.output, draw(options.vcd, options.rows, options.first, options.cycles, options.title).encode())
+    write_file(
+        options.output,
+        draw(options.vcd, options.rows, options.first, options.cycles, options.title).encode(),
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = Parser("sim.waves.picture", "Draws some cycles of a waveform as SVG.",
-                    "waveforms/flow.vcd --cycles 12 -o flow.svg result.pc@result.valid")
+    parser = Parser(
+        "sim.waves.picture",
+        "Draws some cycles of a waveform as SVG.",
+        "waveforms/flow.vcd --cycles 12 -o flow.svg result.pc@result.valid",
+    )
     parser.add_argument("vcd", type=Path, help="waveform that sim.run_tb or sim.run wrote")
     parser.add_argument("rows", nargs="+", type=Row.parse, metavar="SIGNAL[@WHEN][:FORMAT][=LABEL]")
     parser.add_argument("--first", type=int, default=0, metavar="CYCLE", help="default 0")

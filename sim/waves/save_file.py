@@ -38,8 +38,15 @@ def save_file_of(waveform: Path) -> Path | None:
     return save if is_whole(waveform) and save != waveform else None
 
 
-def write_save_file(path: Path, waveform: Path, traces: Traces | View, *, period: float, root: str = "top",
-                    found: Mapping[str, int] | None = None) -> None:
+def write_save_file(
+    path: Path,
+    waveform: Path,
+    traces: Traces | View,
+    *,
+    period: float,
+    root: str = "top",
+    found: Mapping[str, int] | None = None,
+) -> None:
     """Writes the save file ``path`` for a waveform, which GTKWave finds from it, however it was started.
 
     The arguments are those of the :class:`Tracer` that makes the waveform, and what it has ``found``: the cycles of the
@@ -56,9 +63,14 @@ def write_save_file(path: Path, waveform: Path, traces: Traces | View, *, period
     marked = [mark.name for mark in view.marks if mark.name in found]
     first = found[marked[0]] if marked else None
     save.timestart(max(first - BEFORE, 0) * units if first is not None else 0)
-    places: Any = {letter: found[name] * units for letter, name in zip(_LETTERS, marked, strict=False)}
-    save.zoom_markers(math.log2(view.cycle_pixels / (units * UNIT_PIXELS)), -1 if first is None else first * units,
-                      **places)
+    places: Any = {
+        letter: found[name] * units for letter, name in zip(_LETTERS, marked, strict=False)
+    }
+    save.zoom_markers(
+        math.log2(view.cycle_pixels / (units * UNIT_PIXELS)),
+        -1 if first is None else first * units,
+        **places,
+    )
     for letter, name in zip(_LETTERS, marked, strict=False):
         text.write(f"[markername] {letter.upper()}{name}\n")
     save.signals_width(NAMES_WIDTH)
@@ -70,7 +82,9 @@ def write_save_file(path: Path, waveform: Path, traces: Traces | View, *, period
     write_file(path, text.getvalue().encode())
 
 
-def _group(save: GTKWSave, root: str, leaves: list[Leaf | TextLeaf], depth: int, closed: bool) -> None:
+def _group(
+    save: GTKWSave, root: str, leaves: list[Leaf | TextLeaf], depth: int, closed: bool
+) -> None:
     """The traces of leaves that share their first ``depth`` scopes; groups in groups."""
     at = 0
     while at < len(leaves):
@@ -81,7 +95,11 @@ def _group(save: GTKWSave, root: str, leaves: list[Leaf | TextLeaf], depth: int,
             continue
         scope = leaf.path[depth]
         end = at
-        while end < len(leaves) and len(leaves[end].path) > depth + 1 and leaves[end].path[depth] == scope:
+        while (
+            end < len(leaves)
+            and len(leaves[end].path) > depth + 1
+            and leaves[end].path[depth] == scope
+        ):
             end += 1
         with save.group(scope, closed=closed):
             _group(save, root, leaves[at:end], depth + 1, closed)
@@ -94,4 +112,8 @@ def _trace(save: GTKWSave, root: str, leaf: Leaf | TextLeaf) -> None:
     if isinstance(leaf, TextLeaf) or leaf.names is not None:
         save.trace(name, alias=alias, datafmt="ascii")
     else:
-        save.trace(name if leaf.width == 1 else f"{name}[{leaf.width - 1}:0]", alias=alias, datafmt=leaf.format)
+        save.trace(
+            name if leaf.width == 1 else f"{name}[{leaf.width - 1}:0]",
+            alias=alias,
+            datafmt=leaf.format,
+        )

@@ -39,7 +39,9 @@ class Message:
     text: str
 
 
-def _changes(wave: Waveform, name: str, first: int, count: int) -> Iterator[tuple[int, str | int, str | int]]:
+def _changes(
+    wave: Waveform, name: str, first: int, count: int
+) -> Iterator[tuple[int, str | int, str | int]]:
     """Cycle, and the values before and from then on."""
     for at, (before, after) in enumerate(pairwise(wave.values(name, first, count)), first + 1):
         if before != after:
@@ -51,8 +53,15 @@ def _of_warp(wave: Waveform, warp: str, first: int, count: int) -> Iterator[Mess
     for at, _, told in _changes(wave, f"{name}.instruction", first, count):
         place, _, spelled = str(told).partition(" ")
         mnemonic = spelled.split(" ")[1 if spelled.startswith("@") else 0].split(".")[0]
-        receiver = (TRAP if mnemonic in _TO_TRAP else BARRIER if mnemonic == "BAR" else
-                    warp if place in ("enters", "leaves") else "")
+        receiver = (
+            TRAP
+            if mnemonic in _TO_TRAP
+            else BARRIER
+            if mnemonic == "BAR"
+            else warp
+            if place in ("enters", "leaves")
+            else ""
+        )
         if not receiver:
             begun = begun or at
             other += 1
@@ -64,18 +73,27 @@ def _of_warp(wave: Waveform, warp: str, first: int, count: int) -> Iterator[Mess
     if other:
         yield Message(begun, warp, warp, f"{other} instruction{'s' if other > 1 else ''}")
     for at, _, state in _changes(wave, f"{name}.trap", first, count):
-        yield Message(at, warp, warp, f"is {state}" + (" of the trap" if state == "outside" else ""))
+        yield Message(
+            at, warp, warp, f"is {state}" + (" of the trap" if state == "outside" else "")
+        )
     for at, _, token in _changes(wave, f"{name}.token", first, count):
-        yield Message(at, *((STACK, warp) if str(token).startswith("pop") else (warp, STACK)), str(token))
+        yield Message(
+            at, *((STACK, warp) if str(token).startswith("pop") else (warp, STACK)), str(token)
+        )
     for at, _, active in _changes(wave, f"{name}.active", first, count):
-        yield Message(at, warp, warp, "has ended" if active == "ended" else f"goes on with {active}")
+        yield Message(
+            at, warp, warp, "has ended" if active == "ended" else f"goes on with {active}"
+        )
 
 
 def _of_host(wave: Waveform, first: int, count: int) -> Iterator[Message]:
     """What the host writes to the debugger's registers and to those of the error status; that it starts a grid."""
     names = {SM_BLOCK + register.offset: name for name, register in SM_REGISTERS.items()}
     launch = WORK_BLOCK + WORK_REGISTERS["LAUNCH"].offset
-    written = zip(*(wave.values(f"host.{name}", first, count) for name in ("write", "address", "data")), strict=True)
+    written = zip(
+        *(wave.values(f"host.{name}", first, count) for name in ("write", "address", "data")),
+        strict=True,
+    )
     for at, (write, address, value) in enumerate(written, first):
         if write and address == launch:
             yield Message(at, HOST, "", "the host starts a grid")
@@ -85,9 +103,14 @@ def _of_host(wave: Waveform, first: int, count: int) -> Iterator[Message]:
 
 def messages(wave: Waveform, first: int, count: int) -> list[Message]:
     """What is said in ``count`` cycles of a waveform of the whole machine; PictureError for one of something else."""
-    warps = sorted({found[1] for name in wave.names if (found := re.match(r"warp(\d+)\.instruction$", name))}, key=int)
+    warps = sorted(
+        {found[1] for name in wave.names if (found := re.match(r"warp(\d+)\.instruction$", name))},
+        key=int,
+    )
     if not warps:
-        raise PictureError(f"{wave.path}: this is no waveform of the whole machine: no warp's instructions are in it")
+        raise PictureError(
+            f"{wave.path}: this is no waveform of the whole machine: no warp's instructions are in it"
+        )
     told = [message for warp in warps for message in _of_warp(wave, f"warp {warp}", first, count)]
     told += _of_host(wave, first, count)
     inside = {warp: wave.values(f"warp{warp}.trap", first, count) for warp in warps}
@@ -99,36 +122,57 @@ def messages(wave: Waveform, first: int, count: int) -> list[Message]:
     for at, before, after in _changes(wave, "trap.barrier", first, count):
         gone = int(before) & ~int(after)
         trapping = machine[at - first] != "RUNNING"
-        told += [Message(at, TRAP, BARRIER, f"warp {warp} withdrawn")
-                 if trapping and inside[warp][at - first] == "outside" else
-                 Message(at, BARRIER, f"warp {warp}", "goes on") for warp in warps if gone >> int(warp) & 1]
+        told += [
+            Message(at, TRAP, BARRIER, f"warp {warp} withdrawn")
+            if trapping and inside[warp][at - first] == "outside"
+            else Message(at, BARRIER, f"warp {warp}", "goes on")
+            for warp in warps
+            if gone >> int(warp) & 1
+        ]
     return sorted(told, key=lambda message: message.cycle)
 
 
 def _arrow(begin: float, end: float, y: float) -> str:
     back = 6 if end > begin else -6
-    return (f'<path d="M{begin} {y}H{end}" stroke="#333"/>'
-            f'<path d="M{end} {y}l{-back} -4v8z" fill="#333"/>')
+    return (
+        f'<path d="M{begin} {y}H{end}" stroke="#333"/>'
+        f'<path d="M{end} {y}l{-back} -4v8z" fill="#333"/>'
+    )
 
 
 def draw(wave: Waveform, first: int, count: int, title: str = "") -> str:
     """A sequence diagram of ``count`` cycles from cycle ``first`` on, as SVG. PictureError when the waveform lacks
     cycles, or nothing happens in them."""
     if first < 0 or count < 2 or first + count > wave.cycles:
-        raise PictureError(f"{wave.path}: has cycles 0 to {wave.cycles - 1}, not {first} to {first + count - 1}")
+        raise PictureError(
+            f"{wave.path}: has cycles 0 to {wave.cycles - 1}, not {first} to {first + count - 1}"
+        )
     told = messages(wave, first, count)
     if not told:
         raise PictureError(f"{wave.path}: nothing happens in cycles {first} to {first + count - 1}")
-    warps = sorted({who for message in told for who in (message.sender, message.receiver) if who.startswith("warp ")})
-    places = {who: _LEFT + _COLUMN * at for at, who in enumerate((HOST, TRAP, BARRIER, *warps, STACK))}
+    warps = sorted(
+        {
+            who
+            for message in told
+            for who in (message.sender, message.receiver)
+            if who.startswith("warp ")
+        }
+    )
+    places = {
+        who: _LEFT + _COLUMN * at for at, who in enumerate((HOST, TRAP, BARRIER, *warps, STACK))
+    }
     width, bottom = _LEFT + _COLUMN * (len(places) - 1) + _RIGHT, _TOP + _ROW * (len(told) + 1)
     parts = [f'<rect width="{width}" height="{bottom + 10}" fill="white"/>']
     if title:
-        parts.append(f'<text x="{width / 2}" y="14" text-anchor="middle" font-weight="bold">{escape(title)}</text>')
+        parts.append(
+            f'<text x="{width / 2}" y="14" text-anchor="middle" font-weight="bold">{escape(title)}</text>'
+        )
     for who, x in places.items():
-        parts.append(f'<path d="M{x} {_TOP}V{bottom}" stroke="#aaa" stroke-dasharray="3 3"/><rect x="{x - 55}" '
-                     f'y="{_TOP - 26}" width="110" height="22" rx="4" fill="#d0ebe7" stroke="#00796b"/>'
-                     f'<text x="{x}" y="{_TOP - 11}" text-anchor="middle">{escape(who)}</text>')
+        parts.append(
+            f'<path d="M{x} {_TOP}V{bottom}" stroke="#aaa" stroke-dasharray="3 3"/><rect x="{x - 55}" '
+            f'y="{_TOP - 26}" width="110" height="22" rx="4" fill="#d0ebe7" stroke="#00796b"/>'
+            f'<text x="{x}" y="{_TOP - 11}" text-anchor="middle">{escape(who)}</text>'
+        )
     before = None
     for row, message in enumerate(told):
         y, text = _TOP + _ROW * (row + 1), escape(message.text)
@@ -136,19 +180,29 @@ def draw(wave: Waveform, first: int, count: int, title: str = "") -> str:
             parts.append(f'<text x="6" y="{y + 4}" fill="#777">{message.cycle}</text>')
         before, x = message.cycle, places[message.sender]
         if not message.receiver:
-            parts.append(f'<rect x="40" y="{y - 10}" width="{width - 50}" height="20" fill="#fff2b3" stroke="#c9a400"/>'
-                         f'<text x="{width / 2}" y="{y + 4}" text-anchor="middle">{text}</text>')
+            parts.append(
+                f'<rect x="40" y="{y - 10}" width="{width - 50}" height="20" fill="#fff2b3" stroke="#c9a400"/>'
+                f'<text x="{width / 2}" y="{y + 4}" text-anchor="middle">{text}</text>'
+            )
         elif message.receiver == message.sender:
             wide = 7 * len(message.text) + 10
-            parts.append(f'<rect x="{x - wide / 2}" y="{y - 10}" width="{wide}" height="20" rx="9" fill="#eee" '
-                         f'stroke="#999"/><text x="{x}" y="{y + 4}" text-anchor="middle">{text}</text>')
+            parts.append(
+                f'<rect x="{x - wide / 2}" y="{y - 10}" width="{wide}" height="20" rx="9" fill="#eee" '
+                f'stroke="#999"/><text x="{x}" y="{y + 4}" text-anchor="middle">{text}</text>'
+            )
         else:
             end = places[message.receiver]
-            parts.append(_arrow(x, end, y + 5) + f'<text x="{(x + end) / 2}" y="{y + 1}" text-anchor="middle" '
-                         f'stroke="white" stroke-width="3" paint-order="stroke">{text}</text>')
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{bottom + 10}" '
-            f'viewBox="0 0 {width} {bottom + 10}" font-family="sans-serif" font-size="12">\n'
-            + "\n".join(parts) + "\n</svg>\n")
+            parts.append(
+                _arrow(x, end, y + 5)
+                + f'<text x="{(x + end) / 2}" y="{y + 1}" text-anchor="middle" '
+                f'stroke="white" stroke-width="3" paint-order="stroke">{text}</text>'
+            )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{bottom + 10}" '
+        f'viewBox="0 0 {width} {bottom + 10}" font-family="sans-serif" font-size="12">\n'
+        + "\n".join(parts)
+        + "\n</svg>\n"
+    )
 
 
 def _draw(options: Namespace) -> None:
@@ -159,10 +213,15 @@ def _draw(options: Namespace) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = Parser("sim.waves.sequence", "Draws what warps, trap unit, barriers, stack and host say to each other in "
-                    "a waveform of the whole machine, as SVG.",
-                    "waveforms/trap.vcd -o trap.svg --first 340 --cycles 470")
-    parser.add_argument("vcd", type=Path, help="waveform that sim.run, or the testbench sm, trap or esr, wrote")
+    parser = Parser(
+        "sim.waves.sequence",
+        "Draws what warps, trap unit, barriers, stack and host say to each other in "
+        "a waveform of the whole machine, as SVG.",
+        "waveforms/trap.vcd -o trap.svg --first 340 --cycles 470",
+    )
+    parser.add_argument(
+        "vcd", type=Path, help="waveform that sim.run, or the testbench sm, trap or esr, wrote"
+    )
     parser.add_argument("--first", type=int, default=0, metavar="CYCLE", help="default 0")
     parser.add_argument("--cycles", type=int, metavar="COUNT", help="default: to the end")
     parser.add_argument("--title", default="")

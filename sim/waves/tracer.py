@@ -67,7 +67,7 @@ class _Watcher(ABC):
 
     def __init__(self, sources: Sequence[Bits]) -> None:
         self.sources = sources
-        self.numbers = [-1] * len(sources)     # none is known before cycle 0
+        self.numbers = [-1] * len(sources)  # none is known before cycle 0
         self.new = False
 
     def take(self, place: int, value: int) -> None:
@@ -87,7 +87,9 @@ class _Text(_Watcher):
 
     def __init__(self, writer: VCDWriter, root: str, leaf: TextLeaf) -> None:
         super().__init__(leaf.sources)
-        self.variable = writer.register_var((root, *leaf.path[:-1]), leaf.path[-1], "string", init="")
+        self.variable = writer.register_var(
+            (root, *leaf.path[:-1]), leaf.path[-1], "string", init=""
+        )
         self._decode, self._shown = leaf.decode, ""
 
     def look(self, cycle: int) -> str | None:
@@ -157,8 +159,17 @@ class Tracer:
         beside (sequence of signals and sink): What else is to be observed, by others.
     """
 
-    def __init__(self, simulator: Any, traces: Traces | View, path: Path, *, period: float, root: str = "top",
-                 domain: str = "sync", beside: Sequence[tuple[Sequence[Signal], Sink]] = ()) -> None:
+    def __init__(
+        self,
+        simulator: Any,
+        traces: Traces | View,
+        path: Path,
+        *,
+        period: float,
+        root: str = "top",
+        domain: str = "sync",
+        beside: Sequence[tuple[Sequence[Signal], Sink]] = (),
+    ) -> None:
         self.path = path
         self._signals: list[_Signal] = []
         view = view_of(traces)
@@ -166,7 +177,9 @@ class Tracer:
         self._file = FstFile(path) if is_fst(path) else OutputFile(path)
         # pyvcd writes the header and cycle 0; the rest, which is most of the work, is simple.
         self._beginning = StringIO()
-        self._header = writer = VCDWriter(self._beginning, timescale=unit, date="", comment="", version="")
+        self._header = writer = VCDWriter(
+            self._beginning, timescale=unit, date="", comment="", version=""
+        )
         self._clock = writer.register_var((root,), CLOCK, "wire", size=1, init=1).ident
         self._cycle = 0
         self._numbers: dict[int, int] = {}
@@ -180,7 +193,9 @@ class Tracer:
                 self._signal(leaf.signal).leaves.append(_Leaf(writer, root, leaf))
         for mark in self._marks:
             self._watch(mark)
-        self._observer = observe_all(simulator, [(self._observed, self._take), *beside], domain=domain)
+        self._observer = observe_all(
+            simulator, [(self._observed, self._take), *beside], domain=domain
+        )
 
     @property
     def found(self) -> dict[str, int]:
@@ -215,8 +230,10 @@ class Tracer:
     def _tick_to(self, cycle: int, lines: list[str]) -> None:
         """Adds the clock's edges up to the rising one of ``cycle``."""
         clock, period = self._clock, self._period
-        lines.extend(f"#{passed * period - period // 2}\n0{clock}\n#{passed * period}\n1{clock}"
-                     for passed in range(self._cycle + 1, cycle + 1))
+        lines.extend(
+            f"#{passed * period - period // 2}\n0{clock}\n#{passed * period}\n1{clock}"
+            for passed in range(self._cycle + 1, cycle + 1)
+        )
         self._cycle = cycle
 
     def _take(self, changes: list[Change]) -> None:
@@ -249,6 +266,8 @@ class Tracer:
         if self._cycle == 0:
             self._write_beginning()
         self._tick_to(last, lines)
-        lines.append(f"#{last * self._period + self._period // 2}\n0{self._clock}\n#{(last + 1) * self._period}")
+        lines.append(
+            f"#{last * self._period + self._period // 2}\n0{self._clock}\n#{(last + 1) * self._period}"
+        )
         self._write(lines)
         self._file.close()

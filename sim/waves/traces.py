@@ -15,8 +15,20 @@ from amaranth.lib import data, wiring
 
 from sim.engine.internals import Operator, Slice
 
-__all__ = ["Bits", "Leaf", "Mark", "NumberFormat", "Text", "TextLeaf", "Trace", "Traces", "View", "bits_of", "flatten",
-           "view_of"]
+__all__ = [
+    "Bits",
+    "Leaf",
+    "Mark",
+    "NumberFormat",
+    "Text",
+    "TextLeaf",
+    "Trace",
+    "Traces",
+    "View",
+    "bits_of",
+    "flatten",
+    "view_of",
+]
 
 NumberFormat = Literal["hex", "dec", "signed", "bin"]
 Traces = Mapping[str, Any]
@@ -84,8 +96,10 @@ class View:
     def ordered(self) -> tuple[Traces, Traces]:
         """The story, and the other traces."""
         story = self.traces.keys() if self.story is None else self.story
-        return ({name: self.traces[name] for name in story},
-                {name: item for name, item in self.traces.items() if name not in story})
+        return (
+            {name: self.traces[name] for name in story},
+            {name: item for name, item in self.traces.items() if name not in story},
+        )
 
 
 def view_of(traces: "Traces | View") -> View:
@@ -135,11 +149,15 @@ def flatten(traces: Traces) -> list[Leaf | TextLeaf]:
     return list(_walk((), traces, None))
 
 
-def _walk(path: tuple[str, ...], item: Any, number: NumberFormat | None) -> Iterator[Leaf | TextLeaf]:
+def _walk(
+    path: tuple[str, ...], item: Any, number: NumberFormat | None
+) -> Iterator[Leaf | TextLeaf]:
     if isinstance(item, Trace):
         yield from _walk(path, item.value, item.format)
     elif isinstance(item, Text):
-        yield TextLeaf(path, item.decode, tuple(bits_of(part, ".".join(path)) for part in item.signals))
+        yield TextLeaf(
+            path, item.decode, tuple(bits_of(part, ".".join(path)) for part in item.signals)
+        )
     elif isinstance(item, Mapping):
         for name, part in item.items():
             if not name or any(character.isspace() or character == "." for character in name):
@@ -160,7 +178,9 @@ def _walk(path: tuple[str, ...], item: Any, number: NumberFormat | None) -> Iter
 def _bits(path: tuple[str, ...], item: Any, number: NumberFormat | None) -> Iterator[Leaf]:
     """The leaves of a signal, a view of one, or a part of one."""
     signal, start, _ = bits_of(item, ".".join(path))
-    yield from _fields(path, signal, start, item.shape(), number, _variants(signal) if signal is item else None)
+    yield from _fields(
+        path, signal, start, item.shape(), number, _variants(signal) if signal is item else None
+    )
 
 
 def bits_of(item: Any, name: str) -> Bits:
@@ -171,7 +191,10 @@ def bits_of(item: Any, name: str) -> Bits:
         if isinstance(value, Slice):
             start += value.start
             value = value.value
-        elif isinstance(value, Operator) and value.operator in ("s", "u"):   # a signed field of a structure
+        elif isinstance(value, Operator) and value.operator in (
+            "s",
+            "u",
+        ):  # a signed field of a structure
             value = value.operands[0]
         else:
             raise TypeError(f"trace {name} is an expression: give it a signal of its own")
@@ -184,12 +207,22 @@ def _variants(signal: Any) -> Mapping[int, str] | None:
     return None if variants is None else dict(variants)
 
 
-def _fields(path: tuple[str, ...], signal: Signal, start: int, shape: Any, number: NumberFormat | None,
-            names: Mapping[int, str] | None) -> Iterator[Leaf]:
+def _fields(
+    path: tuple[str, ...],
+    signal: Signal,
+    start: int,
+    shape: Any,
+    number: NumberFormat | None,
+    names: Mapping[int, str] | None,
+) -> Iterator[Leaf]:
     """The leaves of bits with this shape, from bit ``start``."""
-    if isinstance(shape, data.Layout) or (isinstance(shape, type) and issubclass(shape, (data.Struct, data.Union))):
+    if isinstance(shape, data.Layout) or (
+        isinstance(shape, type) and issubclass(shape, (data.Struct, data.Union))
+    ):
         for name, field in data.Layout.cast(shape):
-            yield from _fields((*path, str(name)), signal, start + field.offset, field.shape, number, None)
+            yield from _fields(
+                (*path, str(name)), signal, start + field.offset, field.shape, number, None
+            )
         return
     width, signed = Shape.cast(shape).width, Shape.cast(shape).signed
     if isinstance(shape, type) and issubclass(shape, enum.Enum):

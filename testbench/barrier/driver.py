@@ -66,10 +66,21 @@ class BarrierDriver(UnitDriver):
 
     patience = 2_000
 
-    def __init__(self, bench: Bench, source: Any, params: SmParams, *, report_mask: int, barriers: int = BARRIERS,
-                 idle: float = 0.3, delay: int = 0) -> None:
+    def __init__(
+        self,
+        bench: Bench,
+        source: Any,
+        params: SmParams,
+        *,
+        report_mask: int,
+        barriers: int = BARRIERS,
+        idle: float = 0.3,
+        delay: int = 0,
+    ) -> None:
         dut = units_of(params).barrier(params)
-        self.lanes = LaneClientDriver(bench, params, dut.port, idle=idle, delay=delay, ended=self._written)
+        self.lanes = LaneClientDriver(
+            bench, params, dut.port, idle=idle, delay=delay, ended=self._written
+        )
         super().__init__(bench, dut, self.lanes)
         self.source, self.params = source, params
         self.report_mask, self.barriers = report_mask, barriers
@@ -102,21 +113,44 @@ class BarrierDriver(UnitDriver):
         dut = self.dut
         ctx.set(dut.report_mask, self.report_mask)
         ctx.set(dut.barriers, self.barriers)
-        sampled = (dut.room, dut.resume, as_struct(dut.completion), as_struct(dut.error), dut.waiting, dut.meeting,
-                   dut.unsettled, as_struct(dut.withdrawn), as_struct(dut.operands_read))
-        async for room, resume, completed, error, waiting, meeting, lost, withdrawn, let_go in self._ticks(
-                ctx, *sampled):
+        sampled = (
+            dut.room,
+            dut.resume,
+            as_struct(dut.completion),
+            as_struct(dut.error),
+            dut.waiting,
+            dut.meeting,
+            dut.unsettled,
+            as_struct(dut.withdrawn),
+            as_struct(dut.operands_read),
+        )
+        async for (
+            room,
+            resume,
+            completed,
+            error,
+            waiting,
+            meeting,
+            lost,
+            withdrawn,
+            let_go,
+        ) in self._ticks(ctx, *sampled):
             if resume or completed.valid or error.valid or withdrawn.valid:
                 self._happened()
             self._completed(completed, error)
             self._let_go(let_go)
             self._resumed(resume)
             self._withdrawn(ctx, withdrawn)
-            self._ending = {cta: since for cta, since in self._ending.items()
-                            if lost >> cta & 1 or self.cycle < since + 2}
+            self._ending = {
+                cta: since
+                for cta, since in self._ending.items()
+                if lost >> cta & 1 or self.cycle < since + 2
+            }
             for port in (dut.dispatch.valid, dut.launch.valid, dut.terminated.valid):
                 ctx.set(port, 0)
-            if not (self._under_way or self._reads or self._groups or self._ending or withdrawn.valid):
+            if not (
+                self._under_way or self._reads or self._groups or self._ending or withdrawn.valid
+            ):
                 meet = {warp for warp in self._waiting() if warp.barrier == SYNCALL_BARRIER}
                 self.bench.expect("warps that wait", waiting, _mask(self._waiting() - meet))
                 self.bench.expect("warps at BAR.SYNCALL", meeting, _mask(meet))
@@ -127,20 +161,27 @@ class BarrierDriver(UnitDriver):
                 return
 
     def _due(self) -> list[str]:
-        return [f"slot {item.warp.slot}: {spell(item.use.word)}"
-                for item in (*self._under_way, *self._reads.values())] + [
-                    f"slots {sorted(warp.slot for warp in group)} go on" for group in self._groups]
+        return [
+            f"slot {item.warp.slot}: {spell(item.use.word)}"
+            for item in (*self._under_way, *self._reads.values())
+        ] + [f"slots {sorted(warp.slot for warp in group)} go on" for group in self._groups]
 
     def begin(self, ctx: Any, slot: int, cta: int, warps: int, number: int) -> None:
         """Launches a warp."""
         if number == 0:
-            self.ctas[cta] = SimpleNamespace(slot=cta, warps=[], size=warps,
-                                             barriers=[Barrier() for _ in range(SYNCALL_BARRIER + 1)])
+            self.ctas[cta] = SimpleNamespace(
+                slot=cta,
+                warps=[],
+                size=warps,
+                barriers=[Barrier() for _ in range(SYNCALL_BARRIER + 1)],
+            )
         group = self.ctas[cta]
         warp = ModelWarp(slot, group, {}, [0] * 7 + [ALL])
         self.warps[slot] = warp
         group.warps.append(warp)
-        offer(ctx, self.dut.launch, {"warp": slot, "cta": cta, "number": number, "cta_warps": warps})
+        offer(
+            ctx, self.dut.launch, {"warp": slot, "cta": cta, "number": number, "cta_warps": warps}
+        )
 
     def end(self, ctx: Any, warp: ModelWarp) -> None:
         """A warp ends."""
@@ -193,7 +234,16 @@ class BarrierDriver(UnitDriver):
         holds = form.name != "B2R"
         self._sequence = (self._sequence + 1) % (1 << 16)
         write_barrier, read_barrier = (self.bench.random.randrange(8) for _ in range(2))
-        item = _UnderWay(warp, use, pc, reported, warp.writes, self._sequence, (write_barrier, read_barrier), holds)
+        item = _UnderWay(
+            warp,
+            use,
+            pc,
+            reported,
+            warp.writes,
+            self._sequence,
+            (write_barrier, read_barrier),
+            holds,
+        )
         if item.writes:
             self._reads[self._sequence] = item
             self._lets_go.append(item)
@@ -206,10 +256,21 @@ class BarrierDriver(UnitDriver):
             if warp.barrier is None and reported is WarpError.NONE:
                 freed = freed | {warp}
             self._group(freed)
-        bits = self._dispatched.const({
-            "warp": warp.slot, "sequence": self._sequence, "pc": pc, "word": use.word, "kind": kind,
-            "active": use.active, "guard": use.guard, "predicate": use.predicate, "operands": lowest,
-            "write_barrier": write_barrier, "read_barrier": read_barrier})
+        bits = self._dispatched.const(
+            {
+                "warp": warp.slot,
+                "sequence": self._sequence,
+                "pc": pc,
+                "word": use.word,
+                "kind": kind,
+                "active": use.active,
+                "guard": use.guard,
+                "predicate": use.predicate,
+                "operands": lowest,
+                "write_barrier": write_barrier,
+                "read_barrier": read_barrier,
+            }
+        )
         offer(ctx, self.dut.dispatch, bits)
 
     def _waiting(self) -> set[ModelWarp]:
@@ -229,12 +290,19 @@ class BarrierDriver(UnitDriver):
         item = self._under_way.popleft()
         where = f"slot {item.warp.slot}, {spell(item.use.word)}"
         self.bench.expect(f"{where}: completed slot", int(event.warp), item.warp.slot)
-        self.bench.expect(f"{where}: sequence and scoreboards", (
-            int(event.sequence), int(event.write_barrier), int(event.read_barrier)), (item.sequence, *item.scoreboards))
+        self.bench.expect(
+            f"{where}: sequence and scoreboards",
+            (int(event.sequence), int(event.write_barrier), int(event.read_barrier)),
+            (item.sequence, *item.scoreboards),
+        )
         got = WarpError(told.error) if told.valid else WarpError.NONE
         self.bench.expect(f"{where}: error", got, item.error)
         if got is not WarpError.NONE:
-            self.bench.expect(f"{where}: pc of the error", (int(told.warp), int(told.pc)), (item.warp.slot, item.pc))
+            self.bench.expect(
+                f"{where}: pc of the error",
+                (int(told.warp), int(told.pc)),
+                (item.warp.slot, item.pc),
+            )
             if item.holds:
                 self.held.discard(item.warp)
         self.done += 1
@@ -243,17 +311,24 @@ class BarrierDriver(UnitDriver):
         """Compares whose scoreboard for reads goes down before it is complete: each B2R's once, when it is sent."""
         if told.valid:
             if not self._lets_go:
-                self.bench.fail(f"slot {int(told.warp)}: a scoreboard goes down that nothing was sent for")
+                self.bench.fail(
+                    f"slot {int(told.warp)}: a scoreboard goes down that nothing was sent for"
+                )
             item = self._lets_go.popleft()
-            self.bench.expect(f"slot {item.warp.slot}, {spell(item.use.word)}: slot and scoreboard that goes down",
-                              (int(told.warp), int(told.barrier)), (item.warp.slot, item.scoreboards[1]))
+            self.bench.expect(
+                f"slot {item.warp.slot}, {spell(item.use.word)}: slot and scoreboard that goes down",
+                (int(told.warp), int(told.barrier)),
+                (item.warp.slot, item.scoreboards[1]),
+            )
 
     def _resumed(self, resume: int) -> None:
         """Compares who goes on."""
         if not resume:
             return
         slots = {slot for slot in range(self.params.warps) if resume >> slot & 1}
-        group = next((group for group in self._groups if {warp.slot for warp in group} == slots), None)
+        group = next(
+            (group for group in self._groups if {warp.slot for warp in group} == slots), None
+        )
         if group is None:
             wanted = [sorted(warp.slot for warp in group) for group in self._groups]
             self.bench.fail(f"slots {sorted(slots)} go on together, expected one of {wanted}")
@@ -284,16 +359,25 @@ class BarrierDriver(UnitDriver):
         if item is None:
             self.bench.fail(f"slot {operation.warp}: a write that nothing was sent for")
         where = f"slot {item.warp.slot}, {spell(item.use.word)}"
-        self.bench.expect(f"{where}: scoreboard of its write, its last one", (operation.barrier, operation.last),
-                          (item.scoreboards[0], True))
+        self.bench.expect(
+            f"{where}: scoreboard of its write, its last one",
+            (operation.barrier, operation.last),
+            (item.scoreboards[0], True),
+        )
         self.bench.expect(f"{where}: it was told that it is sent", item in self._lets_go, False)
         register = item.writes.get("register")
-        self.bench.expect(f"{where}: register", operation.registers[0], RZ if register is None else register[0])
+        self.bench.expect(
+            f"{where}: register", operation.registers[0], RZ if register is None else register[0]
+        )
         if register is not None:
             number, value, threads = register
             got = self.lanes.registers[item.warp.slot, number]
             self.bench.expect(f"{where}: threads that write", operation.threads, threads)
-            self.bench.expect(f"{where}: value", {got[t] for t in range(WARP_THREADS) if threads >> t & 1}, {value})
+            self.bench.expect(
+                f"{where}: value",
+                {got[t] for t in range(WARP_THREADS) if threads >> t & 1},
+                {value},
+            )
         if "predicate" in item.writes:
             number, value, threads = item.writes["predicate"]
             got = self.lanes.predicates[item.warp.slot, number] & threads

@@ -20,7 +20,14 @@ from testbench.handmade import ALL, encode
 ALL_REPORTED = 0x00FF_FFFF
 _RA, _RB = 4, 5
 SYNCALL = encode("BAR", "all")
-_MODES = (BarrierMode.SYNC, BarrierMode.SYNC, BarrierMode.ARV, BarrierMode.RED, BarrierMode.RED, BarrierMode.SCAN)
+_MODES = (
+    BarrierMode.SYNC,
+    BarrierMode.SYNC,
+    BarrierMode.ARV,
+    BarrierMode.RED,
+    BarrierMode.RED,
+    BarrierMode.SCAN,
+)
 _READS = {BarrierRead.BARRIER: "barrier", BarrierRead.RESULT: "result", BarrierRead.WARP: "warp"}
 
 
@@ -28,8 +35,15 @@ class RandomCtas:
     """A source of instructions for the driver. One warp of a CTA can always go on: the last one helps those that wait,
     goes where they meet, or ends when there are none."""
 
-    def __init__(self, bench: Bench, params: SmParams, barriers: int = BARRIERS, rate: float = 0.3) -> None:
-        self._random, self._params, self._barriers, self._rate = bench.random, params, barriers, rate
+    def __init__(
+        self, bench: Bench, params: SmParams, barriers: int = BARRIERS, rate: float = 0.3
+    ) -> None:
+        self._random, self._params, self._barriers, self._rate = (
+            bench.random,
+            params,
+            barriers,
+            rate,
+        )
         self._starting: list[tuple[int, int, int, int]] = []
         self._resting: Any = None
         self._withdrawals = 0
@@ -46,9 +60,16 @@ class RandomCtas:
         if not room or random.random() > self._rate:
             return
         starting |= {cta for _, cta, _, _ in self._starting}
-        able = [warp for warp in driver.warps if warp is not None and warp not in driver.held
-                and not driver.ending(warp.cta) and warp.cta.slot not in starting
-                and (driver.asked is None or warp.cta is not driver.asked.cta) and warp.cta is not self._resting]
+        able = [
+            warp
+            for warp in driver.warps
+            if warp is not None
+            and warp not in driver.held
+            and not driver.ending(warp.cta)
+            and warp.cta.slot not in starting
+            and (driver.asked is None or warp.cta is not driver.asked.cta)
+            and warp.cta is not self._resting
+        ]
         if not able:
             return
         warp = random.choice(able)
@@ -70,7 +91,11 @@ class RandomCtas:
         one that nobody may take back."""
         random, cta = self._random, self._resting
         if cta is None:
-            ctas = [cta for slot, cta in driver.ctas.items() if slot not in starting and len(cta.warps) > 1]
+            ctas = [
+                cta
+                for slot, cta in driver.ctas.items()
+                if slot not in starting and len(cta.warps) > 1
+            ]
             if ctas and random.random() < self._rate / 30:
                 self._resting, self._withdrawals = random.choice(ctas), random.randint(1, 4)
             return
@@ -98,17 +123,29 @@ class RandomCtas:
         """What completes the barrier of one that waits, whatever it waits for."""
         number = self._random.choice(waiting).barrier
         assert number is not None
-        state = BarrierState.const({
-            "arrived": self._random.randint(1, 127), "expected": 1, "population": self._random.randrange(4096),
-            "some_false": self._random.randrange(2), "some_true": self._random.randrange(2)})
-        return Use(encode("R2B", mode=BarrierRead.BARRIER.value, barrier=number, Rb=_RB), rb=state.as_bits())
+        state = BarrierState.const(
+            {
+                "arrived": self._random.randint(1, 127),
+                "expected": 1,
+                "population": self._random.randrange(4096),
+                "some_false": self._random.randrange(2),
+                "some_true": self._random.randrange(2),
+            }
+        )
+        return Use(
+            encode("R2B", mode=BarrierRead.BARRIER.value, barrier=number, Rb=_RB),
+            rb=state.as_bits(),
+        )
 
     def _threads(self) -> dict[str, int]:
         random = self._random
         masks = [ALL, random.getrandbits(32), 1 << random.randrange(32)]
         active, guard = random.choice(masks) or ALL, random.choice([*masks, ALL, ALL, 0])
-        return {"active": active, "guard": guard,
-                "predicate": random.choice([ALL, 0, random.getrandbits(32), active & guard])}
+        return {
+            "active": active,
+            "guard": guard,
+            "predicate": random.choice([ALL, 0, random.getrandbits(32), active & guard]),
+        }
 
     def _use(self, warp: ModelWarp, alone: bool) -> Use:
         """An instruction that leaves the CTA a warp that can go on."""
@@ -139,7 +176,11 @@ class RandomCtas:
         in_registers = random.randrange(2), random.randrange(2)
         packed = all(in_registers)
         if random.random() < 0.1:
-            large = [WARP_THREADS << 7, 1 << 31, 3 * WARP_THREADS | 1 << 20] if in_registers[1] and not packed else []
+            large = (
+                [WARP_THREADS << 7, 1 << 31, 3 * WARP_THREADS | 1 << 20]
+                if in_registers[1] and not packed
+                else []
+            )
             wrong = [33, 16, *large]
             count = random.choice(wrong)
         if in_registers[0] and random.random() < 0.05:
@@ -151,7 +192,7 @@ class RandomCtas:
             fields["reduction"] = random.choice(list(BarrierReduction)).value
         fields |= {"Ra": _RA} if in_registers[0] else {"barrier": number}
         fields |= {"Rb": _RB} if in_registers[1] else {"count": count}
-        if packed:      # in one register, or in two of which each has more
+        if packed:  # in one register, or in two of which each has more
             number = count = PACKED_COUNT.put(number, count)
             if random.randrange(2):
                 fields["Rb"] = _RA
@@ -162,10 +203,27 @@ class RandomCtas:
         return Use(word, **threads, ra=number, rb=count)
 
 
-def _play(bench: Bench, params: SmParams, cycles: int, *, barriers: int = BARRIERS, report_mask: int = ALL_REPORTED,
-          rate: float = 0.3, idle: float = 0.3, delay: int = 0, traces: bool = False) -> BarrierDriver:
-    driver = BarrierDriver(bench, RandomCtas(bench, params, barriers, rate), params, report_mask=report_mask,
-                           barriers=barriers, idle=idle, delay=delay)
+def _play(
+    bench: Bench,
+    params: SmParams,
+    cycles: int,
+    *,
+    barriers: int = BARRIERS,
+    report_mask: int = ALL_REPORTED,
+    rate: float = 0.3,
+    idle: float = 0.3,
+    delay: int = 0,
+    traces: bool = False,
+) -> BarrierDriver:
+    driver = BarrierDriver(
+        bench,
+        RandomCtas(bench, params, barriers, rate),
+        params,
+        report_mask=report_mask,
+        barriers=barriers,
+        idle=idle,
+        delay=delay,
+    )
     driver.run(cycles, traces=traces_of(driver) if traces else None)
     bench.checked("instructions", driver.done)
     bench.checked("warps let go", driver.released)
@@ -176,10 +234,14 @@ def _play(bench: Bench, params: SmParams, cycles: int, *, barriers: int = BARRIE
 def check_random(bench: Bench) -> None:
     """CTAs of all sizes, with all barriers and with few, errors reported and not, in a hurry and at leisure."""
     cycles = 20_000 if bench.thorough else 1_500
-    unreported = ALL_REPORTED & ~(1 << WarpError.ILLEGAL_INSTR_PARAM2.value | 1 << WarpError.ILLEGAL_INSTR_PARAM.value)
+    unreported = ALL_REPORTED & ~(
+        1 << WarpError.ILLEGAL_INSTR_PARAM2.value | 1 << WarpError.ILLEGAL_INSTR_PARAM.value
+    )
     for preset in ("tiny", "default", "least"):
         _play(bench, PRESETS[preset], cycles)
-        _play(bench, PRESETS[preset], cycles, barriers=3, report_mask=unreported, rate=1.0, idle=0.8)
+        _play(
+            bench, PRESETS[preset], cycles, barriers=3, report_mask=unreported, rate=1.0, idle=0.8
+        )
         _play(bench, PRESETS[preset], cycles // 2, delay=20, rate=1.0, idle=0.0)
     _play(bench, SmParams(warps=32, lanes=32), cycles // 2, rate=1.0, idle=0.0)
 
@@ -188,29 +250,49 @@ def traces_of(driver: BarrierDriver) -> View:
     """What is worth seeing of the unit."""
     dut = driver.dut
     instruction, barrier = dut.queue.request, dut.view
-    return View({
-        "instruction": {
-            "taken": instruction.ready, "warp": Trace(instruction.payload.warp, "dec"),
-            "operation": instruction.payload.operation, "mode": instruction.payload.mode,
-            "reduction": instruction.payload.reduction, "number": Trace(instruction.payload.number, "dec"),
-            "count": Trace(instruction.payload.count, "dec"),
-            "population": Trace(instruction.payload.population, "dec")},
-        "barrier": {
-            "cta": Trace(barrier["cta"], "dec"), "number": Trace(barrier["number"], "dec"), "write": barrier["write"],
-            "state": barrier["state"], "live": Trace(barrier["live"], "dec")},
-        "warps": {
-            "terminated": dut.terminated.valid, "terminated_warp": Trace(dut.terminated.payload, "dec"),
-            "waiting": Trace(dut.waiting, "bin"), "meeting": Trace(dut.meeting, "bin"),
-            "release": barrier["release"],
-            "resume": Trace(dut.resume, "bin")},
-        "withdrawal": {
-            "inside": Trace(dut.inside, "bin"), "withdraw": dut.withdraw.valid,
-            "warp": Trace(dut.withdraw.payload, "dec"), "withdrawn": dut.withdrawn.valid},
-        "outcome": {
-            "complete": dut.completion.valid, "warp": Trace(dut.completion.payload.warp, "dec"),
-            "error": error_text(dut.error.valid, dut.error.payload.error),
-            "failed": dut.error.valid}},
-        ("instruction", "barrier", "warps"), [Mark("release", [barrier["release"]])])
+    return View(
+        {
+            "instruction": {
+                "taken": instruction.ready,
+                "warp": Trace(instruction.payload.warp, "dec"),
+                "operation": instruction.payload.operation,
+                "mode": instruction.payload.mode,
+                "reduction": instruction.payload.reduction,
+                "number": Trace(instruction.payload.number, "dec"),
+                "count": Trace(instruction.payload.count, "dec"),
+                "population": Trace(instruction.payload.population, "dec"),
+            },
+            "barrier": {
+                "cta": Trace(barrier["cta"], "dec"),
+                "number": Trace(barrier["number"], "dec"),
+                "write": barrier["write"],
+                "state": barrier["state"],
+                "live": Trace(barrier["live"], "dec"),
+            },
+            "warps": {
+                "terminated": dut.terminated.valid,
+                "terminated_warp": Trace(dut.terminated.payload, "dec"),
+                "waiting": Trace(dut.waiting, "bin"),
+                "meeting": Trace(dut.meeting, "bin"),
+                "release": barrier["release"],
+                "resume": Trace(dut.resume, "bin"),
+            },
+            "withdrawal": {
+                "inside": Trace(dut.inside, "bin"),
+                "withdraw": dut.withdraw.valid,
+                "warp": Trace(dut.withdraw.payload, "dec"),
+                "withdrawn": dut.withdrawn.valid,
+            },
+            "outcome": {
+                "complete": dut.completion.valid,
+                "warp": Trace(dut.completion.payload.warp, "dec"),
+                "error": error_text(dut.error.valid, dut.error.payload.error),
+                "failed": dut.error.valid,
+            },
+        },
+        ("instruction", "barrier", "warps"),
+        [Mark("release", [barrier["release"]])],
+    )
 
 
 def record(bench: Bench) -> None:

@@ -17,7 +17,10 @@ from testbench.barrier.warps import Use
 from testbench.driver import offer
 from testbench.handmade import ALL, encode
 
-SYNC, ARRIVE = (encode("BAR", "ii", mode=mode.value, barrier=0, Pc=7) for mode in (BarrierMode.SYNC, BarrierMode.ARV))
+SYNC, ARRIVE = (
+    encode("BAR", "ii", mode=mode.value, barrier=0, Pc=7)
+    for mode in (BarrierMode.SYNC, BarrierMode.ARV)
+)
 
 
 passes = partial(simulation.passes, "barrier")
@@ -43,7 +46,12 @@ def test_a_waiting_warp_goes_on_soon_after_the_last_arrives():
             cycles["last"] = driver.cycle
         if driver.released and "resumed" not in cycles:
             cycles["resumed"] = driver.cycle
-        if driver.released and more is False and driver.ctas and not driver.ending(next(iter(driver.ctas.values()))):
+        if (
+            driver.released
+            and more is False
+            and driver.ctas
+            and not driver.ending(next(iter(driver.ctas.values())))
+        ):
             driver.end(ctx, next(warp for warp in driver.warps if warp))
 
     def body(bench):
@@ -68,7 +76,8 @@ class Pair:
         dut = self.dut
         for _ in range(count):
             _, _, resume, waiting, withdrawn, warp = await ctx.tick().sample(
-                dut.resume, dut.waiting, dut.withdrawn.valid, dut.withdrawn.payload)
+                dut.resume, dut.waiting, dut.withdrawn.valid, dut.withdrawn.payload
+            )
             self.resumed, self.waiting = self.resumed | resume, waiting
             if withdrawn:
                 self.withdrawn.append(warp)
@@ -78,8 +87,19 @@ class Pair:
             ctx.set(dut.launch.valid, 0)
 
     async def arrive(self, ctx, warp):
-        ctx.set(self.dut.dispatch.payload, dispatched(PRESETS["tiny"]).const({
-            "warp": warp, "word": SYNC, "active": ALL, "guard": ALL, "write_barrier": 7, "read_barrier": 7}))
+        ctx.set(
+            self.dut.dispatch.payload,
+            dispatched(PRESETS["tiny"]).const(
+                {
+                    "warp": warp,
+                    "word": SYNC,
+                    "active": ALL,
+                    "guard": ALL,
+                    "write_barrier": 7,
+                    "read_barrier": 7,
+                }
+            ),
+        )
         ctx.set(self.dut.dispatch.valid, 1)
         await self.cycles(ctx, 1)
 
@@ -88,8 +108,12 @@ class Pair:
         ctx.set(dut.barriers, BARRIERS)
         ctx.set(dut.report_mask, tb_barrier.ALL_REPORTED)
         for warp in range(2):
-            for port, value in ((dut.launch.payload.warp, warp), (dut.launch.payload.number, warp),
-                                (dut.launch.payload.cta_warps, 2), (dut.launch.valid, 1)):
+            for port, value in (
+                (dut.launch.payload.warp, warp),
+                (dut.launch.payload.number, warp),
+                (dut.launch.payload.cta_warps, 2),
+                (dut.launch.valid, 1),
+            ):
                 ctx.set(port, value)
             await self.cycles(ctx, 1)
         await self.arrive(ctx, 0)
@@ -103,7 +127,7 @@ class Pair:
         await self.cycles(ctx, 30)
         if self.withdrawn:
             assert (self.waiting, self.resumed, self.withdrawn) == (2, 0, [0])
-            await self.arrive(ctx, 0)       # it comes back
+            await self.arrive(ctx, 0)  # it comes back
             await self.cycles(ctx, 30)
         assert (self.waiting, self.resumed) == (0, 3)
 
@@ -122,13 +146,21 @@ def test_a_withdrawal_races_with_the_last_arrival():
 def test_the_end_of_a_warp_completes_two_barriers():
     """Two warps wait at a barrier each, at which the other has arrived. When the third ends, both go on, and the one
     that reduced reads its result."""
+
     def arrival(mode, number, **fields):
-        return Use(encode("BAR", "ii", mode=mode.value, barrier=number, **{"Pc": 7} | fields), predicate=3)
+        return Use(
+            encode("BAR", "ii", mode=mode.value, barrier=number, **{"Pc": 7} | fields), predicate=3
+        )
 
     result = Use(encode("B2R", "result", Rd=9, Pd=0))
-    steps = {20: (1, arrival(BarrierMode.ARV, 0)), 40: (0, arrival(BarrierMode.ARV, 1)),
-             60: (0, arrival(BarrierMode.RED, 0, Pc=1, reduction=BarrierReduction.POPC.value)),
-             80: (1, arrival(BarrierMode.SYNC, 1)), 140: (0, result), 160: (1, result)}
+    steps = {
+        20: (1, arrival(BarrierMode.ARV, 0)),
+        40: (0, arrival(BarrierMode.ARV, 1)),
+        60: (0, arrival(BarrierMode.RED, 0, Pc=1, reduction=BarrierReduction.POPC.value)),
+        80: (1, arrival(BarrierMode.SYNC, 1)),
+        140: (0, result),
+        160: (1, result),
+    }
     ends = {100: 2, 180: 0, 200: 1}
 
     def source(driver, ctx, room, more):
@@ -159,15 +191,31 @@ async def bereave(ctx, dut, head_start, apart, scale):
     resumed, withdrawn = [], []
     for cycle in range(100 * scale):
         launched = cycle if cycle < 3 else None
-        offer(ctx, dut.launch, None if launched is None else {"warp": launched, "number": launched, "cta_warps": 3})
+        offer(
+            ctx,
+            dut.launch,
+            None if launched is None else {"warp": launched, "number": launched, "cta_warps": 3},
+        )
         warp, word = words.get(cycle, (0, 0))
-        offer(ctx, dut.dispatch, {
-            "warp": warp, "word": word, "active": ALL, "guard": ALL, "write_barrier": 7, "read_barrier": 7}
-            if cycle in words else None)
+        offer(
+            ctx,
+            dut.dispatch,
+            {
+                "warp": warp,
+                "word": word,
+                "active": ALL,
+                "guard": ALL,
+                "write_barrier": 7,
+                "read_barrier": 7,
+            }
+            if cycle in words
+            else None,
+        )
         offer(ctx, dut.terminated, ends.get(cycle))
         offer(ctx, dut.withdraw, 0 if cycle >= start and not (withdrawn or resumed) else None)
         _, _, resume, is_withdrawn, taken_back = await ctx.tick().sample(
-            dut.resume, dut.withdrawn.valid, dut.withdrawn.payload)
+            dut.resume, dut.withdrawn.valid, dut.withdrawn.payload
+        )
         resumed += [0] if resume & 1 else []
         withdrawn += [taken_back] if is_withdrawn else []
     assert ctx.get(dut.waiting) == 0
@@ -177,7 +225,11 @@ async def bereave(ctx, dut, head_start, apart, scale):
 @pytest.mark.parametrize("preset", ["default", "least"])
 def test_a_barrier_lets_nobody_go_who_is_being_withdrawn(preset):
     """The one that waits is either withdrawn or let go, never both, whenever the others end."""
-    dut, outcomes, serial = units_of(PRESETS[preset]).barrier(PRESETS[preset]), set(), PRESETS[preset].serial
+    dut, outcomes, serial = (
+        units_of(PRESETS[preset]).barrier(PRESETS[preset]),
+        set(),
+        PRESETS[preset].serial,
+    )
 
     async def drive(ctx):
         ctx.set(dut.barriers, BARRIERS)

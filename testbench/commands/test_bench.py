@@ -21,7 +21,14 @@ from sim.checks.benchmarks.classes import CLASSES
 from sim.checks.benchmarks.compile_time import CompileRow
 from sim.checks.benchmarks.floats import PROGRAMS, FloatRow
 from sim.checks.benchmarks.instructions import instructions_per_cycle
-from sim.checks.benchmarks.machine import MACHINES, BenchmarkError, BenchmarkMachine, Loop, launch_loop, stall_cycles
+from sim.checks.benchmarks.machine import (
+    MACHINES,
+    BenchmarkError,
+    BenchmarkMachine,
+    Loop,
+    launch_loop,
+    stall_cycles,
+)
 from sim.checks.benchmarks.ptx import PtxRow
 from sim.checks.benchmarks.roofline import RooflineRow
 from sim.checks.benchmarks.table import table
@@ -64,7 +71,11 @@ def test_a_quick_measurement_has_plausible_rates(tmp_path, capsys):
         assert row["cycles_per_instruction"] == row["cycles"] / instructions
     assert {row["name"] for row in figures["roofline"]} == set(roofline.QUICK)
     for row in figures["roofline"]:
-        assert row["bound"] == max(row["beats"], row["work"]["lines"], row["work"]["instructions"]) < row["cycles"]
+        assert (
+            row["bound"]
+            == max(row["beats"], row["work"]["lines"], row["work"]["instructions"])
+            < row["cycles"]
+        )
         assert row["beats"] == row["work"]["lane_instructions"] * 8
         assert row["ratio"] == row["bound"] / row["cycles"]
     (speed,) = figures["speed"]
@@ -74,24 +85,44 @@ def test_a_quick_measurement_has_plausible_rates(tmp_path, capsys):
     else:
         assert speed["instructions"] is None
     text = capsys.readouterr().out
-    assert all(name in text for name in (*_CLASSES, *roofline.QUICK, "lanes busy", "cycles/second",
-                                         "instructions/cycle"))
+    assert all(
+        name in text
+        for name in (
+            *_CLASSES,
+            *roofline.QUICK,
+            "lanes busy",
+            "cycles/second",
+            "instructions/cycle",
+        )
+    )
 
 
-@pytest.mark.parametrize("arguments, told", [
-    (["--preset", "huge"], "no preset huge; there are tiny, small, default, compact, integer, programs, full, wide"),
-    (["--engine", "verilator"], "no engine verilator"),
-    (["sizes"], "no benchmark sizes; there are throughput, classes, roofline, floats, speed, cuda"),
-    (["--python", "python3"], "--python goes with the benchmark cuda"),
-    (["cuda", "--python", "no-such-python"], "--python: no-such-python: no such program"),
-    (["speed", "--svg", "roofline.svg"], "--svg draws the roofline, which is not measured"),
-    (["--ptx", "--svg", "roofline.svg"], "--svg draws the roofline, which is not measured"),
-    (["--ptx", "speed"], "--ptx measures the compiler alone, not speed"),
-    (["--compile-time", "speed"], "--compile-time measures the compiler alone, not speed"),
-    (["--compile-time", "--ptx"], "--ptx and --compile-time measure different things: expected one of them"),
-    (["--json", "nowhere/figures.json"], "nowhere/figures.json: No such file or directory"),
-    (["--wrong"], "--wrong"),
-])
+@pytest.mark.parametrize(
+    "arguments, told",
+    [
+        (
+            ["--preset", "huge"],
+            "no preset huge; there are tiny, small, default, compact, integer, programs, full, wide",
+        ),
+        (["--engine", "verilator"], "no engine verilator"),
+        (
+            ["sizes"],
+            "no benchmark sizes; there are throughput, classes, roofline, floats, speed, cuda",
+        ),
+        (["--python", "python3"], "--python goes with the benchmark cuda"),
+        (["cuda", "--python", "no-such-python"], "--python: no-such-python: no such program"),
+        (["speed", "--svg", "roofline.svg"], "--svg draws the roofline, which is not measured"),
+        (["--ptx", "--svg", "roofline.svg"], "--svg draws the roofline, which is not measured"),
+        (["--ptx", "speed"], "--ptx measures the compiler alone, not speed"),
+        (["--compile-time", "speed"], "--compile-time measures the compiler alone, not speed"),
+        (
+            ["--compile-time", "--ptx"],
+            "--ptx and --compile-time measure different things: expected one of them",
+        ),
+        (["--json", "nowhere/figures.json"], "nowhere/figures.json: No such file or directory"),
+        (["--wrong"], "--wrong"),
+    ],
+)
 def test_a_bad_argument_gets_one_line(arguments, told, capsys):
     assert told in refused(capsys, main, arguments)
 
@@ -127,7 +158,9 @@ def test_a_program_of_the_benchmark_that_fails_is_told(monkeypatch, tmp_path):
 @pytest.mark.parametrize("each", CLASSES, ids=lambda each: each.name)
 def test_classes_run_to_their_end(each):
     turns, repetitions = 3, 3
-    result = WarpModel(launch_loop(each.loop(repetitions).module(), turns, each.warps), warps=8).run(10_000)
+    result = WarpModel(
+        launch_loop(each.loop(repetitions).module(), turns, each.warps), warps=8
+    ).run(10_000)
     assert result.status == "ok"
     assert result.instructions >= each.warps * turns * repetitions
 
@@ -143,7 +176,9 @@ def test_programs_with_floats_leave_what_they_should(make):
 
 
 def test_lanes_are_busy_with_instructions_and_with_accesses():
-    row = FloatRow("k", 8, 4, cycles=1000, instructions=200, lane_instructions=150, accesses=75, idle=700)
+    row = FloatRow(
+        "k", 8, 4, cycles=1000, instructions=200, lane_instructions=150, accesses=75, idle=700
+    )
     assert (row.computing, row.busy) == (0.6, 0.9)
 
 
@@ -221,7 +256,13 @@ def test_a_tape_does_the_same_once_more(tmp_path):
 
 def test_a_table_aligns_its_columns():
     assert table("Title", ("what", "cycles"), [("a", "5"), ("long one", "1,000")]).splitlines() == [
-        "Title", "", "what      cycles", "--------  ------", "a              5", "long one   1,000"]
+        "Title",
+        "",
+        "what      cycles",
+        "--------  ------",
+        "a              5",
+        "long one   1,000",
+    ]
 
 
 def test_a_run_that_fails_is_told(monkeypatch):
@@ -245,11 +286,23 @@ def test_compiled_code_beside_nvidias(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("sim.checks.bench.ptx_table", lambda: [row])
     path = tmp_path / "figures.json"
     assert main(["--ptx", "--json", str(path)]) == 0
-    assert json.loads(path.read_text()) == {"ptx": [{"kernel": "kernel", "compiled": 30, "unoptimised": 60,
-                                                     "optimised": 20, "to_unoptimised": 0.5, "to_optimised": 1.5}]}
+    assert json.loads(path.read_text()) == {
+        "ptx": [
+            {
+                "kernel": "kernel",
+                "compiled": 30,
+                "unoptimised": 60,
+                "optimised": 20,
+                "to_unoptimised": 0.5,
+                "to_optimised": 1.5,
+            }
+        ]
+    }
     assert [line.split() for line in capsys.readouterr().out.splitlines()[-3:]] == [
-        ["kernel", "30", "60", "20", "0.50", "1.50"], ["total", "30", "60", "20", "0.50", "1.50"],
-        ["median", "0.50", "1.50"]]
+        ["kernel", "30", "60", "20", "0.50", "1.50"],
+        ["total", "30", "60", "20", "0.50", "1.50"],
+        ["median", "0.50", "1.50"],
+    ]
 
 
 def test_times_of_the_compiler_and_what_a_byte_takes(tmp_path, capsys, monkeypatch):
@@ -257,10 +310,18 @@ def test_times_of_the_compiler_and_what_a_byte_takes(tmp_path, capsys, monkeypat
     monkeypatch.setattr("sim.checks.bench.compile_table", lambda quick: [row])
     path = tmp_path / "figures.json"
     assert main(["--compile-time", "--json", str(path)]) == 0
-    figures, = json.loads(path.read_text())["compile_time"]
+    (figures,) = json.loads(path.read_text())["compile_time"]
     assert (figures["seconds"], figures["rate"], figures["growth"]) == (2.0, 10.0, 1.25)
     assert capsys.readouterr().out.splitlines()[-1].split() == [
-        "loops", "20", "0.50", "1.00", "0.50", "2.00", "10", "1.25"]
+        "loops",
+        "20",
+        "0.50",
+        "1.00",
+        "0.50",
+        "2.00",
+        "10",
+        "1.25",
+    ]
 
 
 @pytest.mark.parametrize("make", streaming.STREAMING)
@@ -272,7 +333,8 @@ def test_streaming_programs_leave_what_numpy_says(make):
     base, _ = ended.buffers[next(iter(program.arguments))]
     ended.memory.write_number(base, 4, ~ended.memory.read_number(base, 4))
     assert [re.sub("0x[0-9a-f]+", "", line) for line in streaming.complaints(program, ended)] == [
-        f"{program.name}: {next(iter(program.arguments))}[0] is , not "]
+        f"{program.name}: {next(iter(program.arguments))}[0] is , not "
+    ]
     assert streaming.complaints(program, disturbed) != []
     words = sum(len(given) for given in program.arguments.values() if not isinstance(given, int))
     assert work.lines >= words // 16
@@ -295,11 +357,23 @@ _LINES = """.kernel lines
 """
 
 
-@pytest.mark.parametrize("instruction, shift, lines", [
-    ("LDG.E R4, [R2]", 2, 2), ("LDG.E.64 R4, [R2]", 3, 4), ("LDG.E R4, [R2]", 6, 32), ("@P0 STG.E [R2], R4", 6, 4),
-    ("@!PT STG.E [R2], R4", 6, 0), ("RED.E.ADD [R2], R4", 2, 4), ("ATOM.E.ADD R4, [R2], R4", 6, 64),
-    ("LD.E R4, [R2]", 2, 2), ("LDL R4, [RZ]", 0, 2), ("STL.64 [RZ], R4", 0, 4), ("LDS R4, [RZ]", 0, 0),
-    ("NOP", 0, 0)])
+@pytest.mark.parametrize(
+    "instruction, shift, lines",
+    [
+        ("LDG.E R4, [R2]", 2, 2),
+        ("LDG.E.64 R4, [R2]", 3, 4),
+        ("LDG.E R4, [R2]", 6, 32),
+        ("@P0 STG.E [R2], R4", 6, 4),
+        ("@!PT STG.E [R2], R4", 6, 0),
+        ("RED.E.ADD [R2], R4", 2, 4),
+        ("ATOM.E.ADD R4, [R2], R4", 6, 64),
+        ("LD.E R4, [R2]", 2, 2),
+        ("LDL R4, [RZ]", 0, 2),
+        ("STL.64 [RZ], R4", 0, 4),
+        ("LDS R4, [RZ]", 0, 0),
+        ("NOP", 0, 0),
+    ],
+)
 def test_work_counts_the_lines_that_an_instruction_touches(instruction, shift, lines):
     module = load(assemble(_LINES.format(instruction=instruction, shift=shift), "lines"))
     work = work_of(prepare(module, [Buffer("buffer", bytes(4096))]), warps=1)
@@ -309,14 +383,20 @@ def test_work_counts_the_lines_that_an_instruction_touches(instruction, shift, l
 
 
 def row(name, cycles, lines, *, streams=False):
-    return RooflineRow(name, streams, 8, cycles, Work(instructions=10, lane_instructions=8, operations=256,
-                                                      lines=lines))
+    return RooflineRow(
+        name,
+        streams,
+        8,
+        cycles,
+        Work(instructions=10, lane_instructions=8, operations=256, lines=lines),
+    )
 
 
 def test_figures_of_the_roofline():
-    assert [(each.bound, each.limit, each.intensity, each.rate) for each in (
-        row("lanes", 64, 4), row("memory", 128, 40), row("none", 64, 0))] == [
-        (32, "lanes", 1.0, 4.0), (40, "memory", 0.1, 2.0), (32, "lanes", None, 4.0)]
+    assert [
+        (each.bound, each.limit, each.intensity, each.rate)
+        for each in (row("lanes", 64, 4), row("memory", 128, 40), row("none", 64, 0))
+    ] == [(32, "lanes", 1.0, 4.0), (40, "memory", 0.1, 2.0), (32, "lanes", None, 4.0)]
     assert replace(row("issue", 64, 4), lanes=32).limit == "issue"
 
 
@@ -337,12 +417,19 @@ def test_every_kernel_has_a_row(monkeypatch):
     monkeypatch.setattr(roofline, "_row", lambda machine, program: program.name)
     machine: Any = SimpleNamespace(params=MACHINES["full"])
     names = roofline.roofline_table(machine)
-    assert set(names) == {run.kernel for run in RUNS.values() if not run.traps and not run.label} | {
-        make().name for make in streaming.STREAMING}
+    assert set(names) == {
+        run.kernel for run in RUNS.values() if not run.traps and not run.label
+    } | {make().name for make in streaming.STREAMING}
     assert roofline.left_out(MACHINES["full"]) == []
     machine.params = MACHINES["tiny"]
-    assert set(roofline.roofline_table(machine)) == set(names) - set(roofline.left_out(MACHINES["tiny"]))
-    assert roofline.left_out(MACHINES["tiny"]) == ["k16_votes", "k30_matmul_tiled", "k43_mandel_fixed"]
+    assert set(roofline.roofline_table(machine)) == set(names) - set(
+        roofline.left_out(MACHINES["tiny"])
+    )
+    assert roofline.left_out(MACHINES["tiny"]) == [
+        "k16_votes",
+        "k30_matmul_tiled",
+        "k43_mandel_fixed",
+    ]
 
 
 def test_the_roofline_is_drawn_the_same_twice():
@@ -351,8 +438,15 @@ def test_the_roofline_is_drawn_the_same_twice():
     picture = plot.roofline_svg(rows, "default")
     assert picture == plot.roofline_svg(rows, "default")
     assert "<svg" in picture
-    assert all(f">{text}<" in picture for text in ("a program", "8 lanes: 8 operations a cycle",
-                                                   "memory: 64 bytes a cycle", "Roofline of the machine default"))
+    assert all(
+        f">{text}<" in picture
+        for text in (
+            "a program",
+            "8 lanes: 8 operations a cycle",
+            "memory: 64 bytes a cycle",
+            "Roofline of the machine default",
+        )
+    )
     with pytest.raises(BenchmarkError, match="no program to draw"):
         plot.roofline_svg(rows[2:], "default")
 

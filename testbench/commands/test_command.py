@@ -17,7 +17,15 @@ import pytest
 from sim import __main__ as warpstack
 from sim import asm, ptx, run
 from sim.checks import run_tb
-from sim.support.command import OutputError, OutputFile, Parser, check_file, is_whole, make_folder, write_file
+from sim.support.command import (
+    OutputError,
+    OutputFile,
+    Parser,
+    check_file,
+    is_whole,
+    make_folder,
+    write_file,
+)
 from testbench.programs import PROGRAMS, RECURSION
 from testbench.refusal import refused
 
@@ -28,24 +36,33 @@ LONG = [sys.executable, "-m", "sim.dis", str(PROGRAMS / "k22_alu64.O0.cubin")]
 FIBONACCI = ["--block", "12", "--arg", "buf:out=u32[12]"]
 SOURCE = ".kernel k\n        EXIT\n"
 SCRIPT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["warpstack"]
-MODULES = {name: module.removesuffix(".command").removesuffix(".__main__")
-           for name, module in warpstack.COMMANDS.items()}
+MODULES = {
+    name: module.removesuffix(".command").removesuffix(".__main__")
+    for name, module in warpstack.COMMANDS.items()
+}
 """Command -> what ``python -m`` calls it by."""
 NOWHERE = "No such file or directory"
 BAD = {
     "cuda": (["--engine", "model"], "PROGRAM: no program: "),
-    "run": (["none.ptx"], f"PROGRAM: none.ptx: {NOWHERE}"), "debug": (["none.ptx"], f"PROGRAM: none.ptx: {NOWHERE}"),
-    "run_tb": (["none"], "PROGRAM: no testbench none; there are "), "bench": (["none"], "PROGRAM: no benchmark none; "),
-    "ptx": (["none.ptx", "-o", "out"], f"none.ptx: {NOWHERE}"), "asm": (["none", "-o", "out"], f"none: {NOWHERE}"),
-    "dis": (["none"], f"none: {NOWHERE}"), "demo": (["life", "--port", "/dev/null"], "PROGRAM: --port needs --engine "),
+    "run": (["none.ptx"], f"PROGRAM: none.ptx: {NOWHERE}"),
+    "debug": (["none.ptx"], f"PROGRAM: none.ptx: {NOWHERE}"),
+    "run_tb": (["none"], "PROGRAM: no testbench none; there are "),
+    "bench": (["none"], "PROGRAM: no benchmark none; "),
+    "ptx": (["none.ptx", "-o", "out"], f"none.ptx: {NOWHERE}"),
+    "asm": (["none", "-o", "out"], f"none: {NOWHERE}"),
+    "dis": (["none"], f"none: {NOWHERE}"),
+    "demo": (["life", "--port", "/dev/null"], "PROGRAM: --port needs --engine "),
     "fpga": (["--unit", "none"], "PROGRAM: no unit none; there are "),
-    "board": (["--memory", "3"], "PROGRAM: "), "picture": (["none.vcd", "clk", "-o", "out.svg"], "none.vcd: "),
+    "board": (["--memory", "3"], "PROGRAM: "),
+    "picture": (["none.vcd", "clk", "-o", "out.svg"], "none.vcd: "),
     "sequence": (["none.vcd", "-o", "out.svg"], "none.vcd: "),
     "prove": (["none"], "PROGRAM: no theorem none: there are "),
     "fuzz": (["--minutes", "0"], "PROGRAM: --minutes has to be more than 0, not 0"),
     "mutate": (["none"], "PROGRAM: no unit none: there are "),
     "waves": (["none.vcd"], "PROGRAM: none.vcd: "),
-    "profile": (["none.ptx"], f"PROGRAM: none.ptx: {NOWHERE}"), "manual": (["-o", "/dev/null/none"], "PROGRAM: ")}
+    "profile": (["none.ptx"], f"PROGRAM: none.ptx: {NOWHERE}"),
+    "manual": (["-o", "/dev/null/none"], "PROGRAM: "),
+}
 """Arguments that each command refuses, and how its line begins."""
 
 
@@ -61,9 +78,16 @@ def test_a_file_is_written_and_replaced(tmp_path):
     assert names(tmp_path) == ["out"]
 
 
-@pytest.mark.parametrize(("path", "reason"), [
-    ("folder", "Is a directory"), ("none/out", "No such file or directory"), ("file/out", "Not a directory"),
-    ("n" * 300, "File name too long")], ids=["folder", "nowhere", "below a file", "long name"])
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("folder", "Is a directory"),
+        ("none/out", "No such file or directory"),
+        ("file/out", "Not a directory"),
+        ("n" * 300, "File name too long"),
+    ],
+    ids=["folder", "nowhere", "below a file", "long name"],
+)
 def test_what_cannot_be_written_is_left_as_it_was(path, reason, tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_bytes(b"kept")
@@ -92,10 +116,16 @@ def test_a_check_leaves_all_as_it_was(tmp_path):
     check_file("/dev/null")
 
 
-@pytest.mark.parametrize(("main", "arguments"), [
-    (asm.main, ["{source}", "-o", "{out}"]), (run.main, ["{source}", "--engine", "model", "--json", "{out}"]),
-    (run.main, ["{source}", "--vcd", "{out}"]), (run.main, ["{source}", "--timeline", "{out}"]),
-    (run_tb.main, ["crs", "--vcd", "{out}"])])
+@pytest.mark.parametrize(
+    ("main", "arguments"),
+    [
+        (asm.main, ["{source}", "-o", "{out}"]),
+        (run.main, ["{source}", "--engine", "model", "--json", "{out}"]),
+        (run.main, ["{source}", "--vcd", "{out}"]),
+        (run.main, ["{source}", "--timeline", "{out}"]),
+        (run_tb.main, ["crs", "--vcd", "{out}"]),
+    ],
+)
 def test_no_command_makes_the_folder_of_what_it_writes(tmp_path, capsys, main, arguments):
     """One rule for all options, so a name that is mistyped gets a line and no folder."""
     (tmp_path / "k.sass").write_text(SOURCE)
@@ -141,9 +171,15 @@ def test_a_pipe_is_written_to(tmp_path):
     assert path.is_fifo() and names(tmp_path) == ["pipe"]
 
 
-@pytest.mark.parametrize("command", [
-    [run.main, RECURSION, *FIBONACCI, "--engine", "model", "--json"], [asm.main, "k.sass", "-o"],
-    [ptx.main, RECURSION.replace(".O3.cubin", ".ptx"), "-o"]], ids=["run", "asm", "ptx"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        [run.main, RECURSION, *FIBONACCI, "--engine", "model", "--json"],
+        [asm.main, "k.sass", "-o"],
+        [ptx.main, RECURSION.replace(".O3.cubin", ".ptx"), "-o"],
+    ],
+    ids=["run", "asm", "ptx"],
+)
 def test_a_device_stays_one(command, full_device, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("k.sass").write_text(SOURCE)
@@ -184,10 +220,17 @@ def test_the_standard_output_is_written_to_though_it_is_a_file(before, tmp_path)
     """Neither is what was printed before lost nor what is printed behind it."""
     output, source = tmp_path / "out", tmp_path / "k.sass"
     source.write_text(SOURCE)
-    script = ("from sim import asm; import sys; print(sys.argv[1], end='')\n"
-              "asm.main([sys.argv[2], '-o', '/dev/stdout']); print('behind')")
+    script = (
+        "from sim import asm; import sys; print(sys.argv[1], end='')\n"
+        "asm.main([sys.argv[2], '-o', '/dev/stdout']); print('behind')"
+    )
     with output.open("wb") as file:
-        subprocess.run([sys.executable, "-c", script, before.decode(), source], stdout=file, cwd=ROOT, check=True)
+        subprocess.run(
+            [sys.executable, "-c", script, before.decode(), source],
+            stdout=file,
+            cwd=ROOT,
+            check=True,
+        )
     asm.main([str(source), "-o", str(tmp_path / "expected")])
     assert output.read_bytes() == before + (tmp_path / "expected").read_bytes() + b"behind\n"
     assert names(tmp_path) == ["expected", "k.sass", "out"]
@@ -219,12 +262,21 @@ def test_a_reader_that_stops_is_no_error():
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize("command", [["sim.run", RECURSION, "--block", "12", "--arg", "buf:out=u32[12]"],
-                                     ["sim.run_tb", "--list"], ["sim.dis", RECURSION]], ids=lambda command: command[0])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["sim.run", RECURSION, "--block", "12", "--arg", "buf:out=u32[12]"],
+        ["sim.run_tb", "--list"],
+        ["sim.dis", RECURSION],
+    ],
+    ids=lambda command: command[0],
+)
 def test_a_reader_that_has_gone_is_no_error(command):
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run([sys.executable, "-m", *command], stdout=writer, stderr=subprocess.PIPE, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-m", *command], stdout=writer, stderr=subprocess.PIPE, cwd=ROOT
+    )
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, b"")
 
@@ -238,7 +290,10 @@ def test_a_full_output_is_an_error():
 
 def test_wrong_arguments_get_one_line(capsys):
     parser = Parser("sim.any", "does anything", "it")
-    assert refused(capsys, parser.parse_args, ["--wrong"]) == "python -m sim.any: unrecognized arguments: --wrong"
+    assert (
+        refused(capsys, parser.parse_args, ["--wrong"])
+        == "python -m sim.any: unrecognized arguments: --wrong"
+    )
 
 
 def both_ways(name: str, arguments: Sequence[str], monkeypatch, capsys) -> tuple[object, str, str]:
@@ -247,22 +302,34 @@ def both_ways(name: str, arguments: Sequence[str], monkeypatch, capsys) -> tuple
     module, found = MODULES[name], []
     package, function = SCRIPT.split(":")
     ways: tuple[tuple[str, list[str], Callable[[], object]], ...] = (
-        (f"warpstack {name}", ["warpstack", name], lambda: sys.exit(getattr(import_module(package), function)())),
-        (f"python -m {module}", [module], lambda: runpy.run_module(module, run_name="__main__")))
+        (
+            f"warpstack {name}",
+            ["warpstack", name],
+            lambda: sys.exit(getattr(import_module(package), function)()),
+        ),
+        (f"python -m {module}", [module], lambda: runpy.run_module(module, run_name="__main__")),
+    )
     for program, called, call in ways:
         monkeypatch.setattr(sys, "argv", [*called, *arguments])
         with pytest.raises(SystemExit) as done, warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)     # the module has been imported, too
+            warnings.simplefilter("ignore", RuntimeWarning)  # the module has been imported, too
             call()
         printed = capsys.readouterr()
         assert printed.err.count("\n") == bool(printed.err)
-        found.append((done.value.code, *(" ".join(text.replace(program, "PROGRAM").split()) for text in printed)))
+        found.append(
+            (
+                done.value.code,
+                *(" ".join(text.replace(program, "PROGRAM").split()) for text in printed),
+            )
+        )
     assert found[0] == found[1]
     return found[0]
 
 
 def test_what_is_documented_are_all_commands():
-    documented = re.findall(r"^\| `python -m ([\w.]+)` \|", (ROOT / "sim" / "README.md").read_text(), re.MULTILINE)
+    documented = re.findall(
+        r"^\| `python -m ([\w.]+)` \|", (ROOT / "sim" / "README.md").read_text(), re.MULTILINE
+    )
     assert sorted(documented) == sorted(MODULES.values())
 
 
@@ -280,7 +347,11 @@ def test_the_example_of_a_command_is_one_that_it_takes(name, monkeypatch, capsys
     words = shlex.split(example)
     assert words[:2] == ["warpstack", name] and example.count("\n") == 1
     taken = []
-    monkeypatch.setattr(Parser, "run", lambda parser, arguments, *_, **__: taken.append(parser.parse_args(arguments)))
+    monkeypatch.setattr(
+        Parser,
+        "run",
+        lambda parser, arguments, *_, **__: taken.append(parser.parse_args(arguments)),
+    )
     warpstack.main(words[1:])
     assert len(taken) == 1
     for word in words[2:]:
@@ -290,7 +361,10 @@ def test_the_example_of_a_command_is_one_that_it_takes(name, monkeypatch, capsys
 @pytest.mark.parametrize("name", warpstack.COMMANDS)
 def test_a_command_refuses_the_same_by_either_name(name, monkeypatch, capsys):
     unknown = ["--no-such-option", *BAD[name][0]]
-    for arguments, reason in (BAD[name], (unknown, "PROGRAM: unrecognized arguments: --no-such-option")):
+    for arguments, reason in (
+        BAD[name],
+        (unknown, "PROGRAM: unrecognized arguments: --no-such-option"),
+    ):
         code, out, err = both_ways(name, arguments, monkeypatch, capsys)
         assert (code, out) == (2, "") and err.startswith(reason)
 
@@ -302,7 +376,9 @@ def test_one_name_leads_to_all_commands(capsys):
     assert warpstack.main(["dis", RECURSION]) == 0
 
 
-@pytest.mark.parametrize("arguments, message", [([], "which command?"), (["runs"], "no command runs")])
+@pytest.mark.parametrize(
+    "arguments, message", [([], "which command?"), (["runs"], "no command runs")]
+)
 def test_a_command_that_is_none_gets_one_line(capsys, arguments, message):
     assert warpstack.main(arguments) == 2
     printed = capsys.readouterr()

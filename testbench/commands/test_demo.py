@@ -35,8 +35,13 @@ def mandelbrot(size: Size, steps: int) -> Picture:
     inside = np.ones(real.shape, bool)
     for _ in range(steps):
         inside &= x * x + y * y <= 4 << 2 * FRACTION_BITS
-        x, y = (np.where(inside, new, old) for new, old in (
-            ((x * x - y * y >> FRACTION_BITS) + real, x), ((2 * x * y >> FRACTION_BITS) + imaginary, y)))
+        x, y = (
+            np.where(inside, new, old)
+            for new, old in (
+                ((x * x - y * y >> FRACTION_BITS) + real, x),
+                ((2 * x * y >> FRACTION_BITS) + imaginary, y),
+            )
+        )
         count += inside
     return palette(steps)[count]
 
@@ -53,7 +58,7 @@ def life(cells: Picture) -> Picture:
 
 @pytest.mark.parametrize(("size", "steps"), [(Size(64, 48), 12), (SMALL, 3), (Size(1, 1), 1)])
 def test_the_mandelbrot_set_is_that_of_numpy(size, steps):
-    drawn, = SCENES["mandelbrot"].pictures(Painter(ModelRunner(PRESETS["tiny"])), size, steps, 1)
+    (drawn,) = SCENES["mandelbrot"].pictures(Painter(ModelRunner(PRESETS["tiny"])), size, steps, 1)
     assert (drawn == mandelbrot(size, steps)).all()
     assert size.width == 1 or len(np.unique(drawn)) > 2
 
@@ -71,7 +76,7 @@ def test_generations_of_life_are_those_of_numpy(size):
 @needs_compiled
 def test_the_hardware_draws_the_same_in_lockstep():
     painter = Painter(HardwareRunner(PRESETS["default"], CompiledEngine, check=True))
-    drawn, = SCENES["mandelbrot"].pictures(painter, SMALL, 6, 1)
+    (drawn,) = SCENES["mandelbrot"].pictures(painter, SMALL, 6, 1)
     assert (drawn == mandelbrot(SMALL, 6)).all()
     first, second = SCENES["life"].pictures(painter, SMALL, 2, 3)
     assert (second == life(first)).all()
@@ -88,6 +93,7 @@ def test_a_kernel_that_does_not_end_well_is_reported(capsys, monkeypatch):
 
 # What is shown
 
+
 class Terminal(io.StringIO):
     encoding = "utf-8"
 
@@ -95,10 +101,17 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(("stream", "environment", "style"), [
-    (Terminal(), {"COLORTERM": "truecolor"}, Style.TRUE), (Terminal(), {}, Style.CUBE),
-    (Terminal(), {"COLORTERM": "truecolor", "NO_COLOR": "1"}, Style.PLAIN), (Terminal(), {"NO_COLOR": ""}, Style.CUBE),
-    (Terminal(), {"TERM": "dumb"}, Style.PLAIN), (io.StringIO(), {"COLORTERM": "truecolor"}, Style.PLAIN)])
+@pytest.mark.parametrize(
+    ("stream", "environment", "style"),
+    [
+        (Terminal(), {"COLORTERM": "truecolor"}, Style.TRUE),
+        (Terminal(), {}, Style.CUBE),
+        (Terminal(), {"COLORTERM": "truecolor", "NO_COLOR": "1"}, Style.PLAIN),
+        (Terminal(), {"NO_COLOR": ""}, Style.CUBE),
+        (Terminal(), {"TERM": "dumb"}, Style.PLAIN),
+        (io.StringIO(), {"COLORTERM": "truecolor"}, Style.PLAIN),
+    ],
+)
 def test_colours_are_for_terminals_that_want_them(stream, environment, style):
     assert style_of(stream, environment) == style
 
@@ -108,13 +121,16 @@ def test_a_character_shows_two_pixels():
     true, cube = as_text(picture, Style.TRUE), as_text(picture, Style.CUBE)
     assert true.splitlines() == [
         "\x1b[38;2;255;0;0;48;2;0;255;0m▀\x1b[38;2;0;0;0;48;2;0;0;255m▀\x1b[0m",
-        "\x1b[38;2;255;255;255;48;2;0;0;0m▀▀\x1b[0m"]
+        "\x1b[38;2;255;255;255;48;2;0;0;0m▀▀\x1b[0m",
+    ]
     assert cube.splitlines()[0] == "\x1b[38;5;196;48;5;46m▀\x1b[38;5;16;48;5;21m▀\x1b[0m"
     assert as_text(np.array([[0xFF, 0], [0xFF, 0xFF]], np.uint8), Style.PLAIN) == "@=\n"
 
 
 def test_levels_are_spread_over_bytes():
-    assert colours(np.array([[0xFF, 0, 0b00100101]], np.uint8)).tolist() == [[[255] * 3, [0] * 3, [36, 36, 85]]]
+    assert colours(np.array([[0xFF, 0, 0b00100101]], np.uint8)).tolist() == [
+        [[255] * 3, [0] * 3, [36, 36, 85]]
+    ]
 
 
 def test_the_command_shows_the_last_picture(capsys):
@@ -134,20 +150,38 @@ def test_a_terminal_sees_every_generation(capsys, monkeypatch):
 def test_a_picture_is_written_as_png(tmp_path, capsys):
     image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
     out = tmp_path / "set.png"
-    assert main(["mandelbrot", "--engine", "model", "--steps", "3", "--size", "32x4", "--png", str(out)]) == 0
+    assert (
+        main(
+            ["mandelbrot", "--engine", "model", "--steps", "3", "--size", "32x4", "--png", str(out)]
+        )
+        == 0
+    )
     pixels = np.asarray(image.open(out))
     assert pixels.shape == (80, 640, 3)
     assert (pixels[::20, ::20] == colours(mandelbrot(Size(32, 4), 3))).all()
     assert len(capsys.readouterr().out.splitlines()) == 1
 
 
-@pytest.mark.parametrize(("arguments", "line"), [
-    (["circle"], "argument SCENE: invalid choice: 'circle' (choose from "),
-    (["life", "--size", "7"], "argument --size: '7' is not WIDTHxHEIGHT with numbers from 1 to 4096"),
-    (["life", "--size", "7x0"], "argument --size: '7x0' is not WIDTHxHEIGHT with numbers from 1 to 4096"),
-    (["life", "--steps", "0"], "argument --steps: '0' is not a number from 1 on"),
-    (["life", "--engine", "model", "--check"], "--check needs hardware, which the engine model does not have"),
-    (["life", "--png", "missing/life.png"], "missing/life.png: No such file or directory")])
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["circle"], "argument SCENE: invalid choice: 'circle' (choose from "),
+        (
+            ["life", "--size", "7"],
+            "argument --size: '7' is not WIDTHxHEIGHT with numbers from 1 to 4096",
+        ),
+        (
+            ["life", "--size", "7x0"],
+            "argument --size: '7x0' is not WIDTHxHEIGHT with numbers from 1 to 4096",
+        ),
+        (["life", "--steps", "0"], "argument --steps: '0' is not a number from 1 on"),
+        (
+            ["life", "--engine", "model", "--check"],
+            "--check needs hardware, which the engine model does not have",
+        ),
+        (["life", "--png", "missing/life.png"], "missing/life.png: No such file or directory"),
+    ],
+)
 def test_bad_arguments_are_refused(capsys, arguments, line):
     assert refused(capsys, *arguments).startswith(line)
 
@@ -155,4 +189,5 @@ def test_bad_arguments_are_refused(capsys, arguments, line):
 def test_a_png_without_pillow_is_refused(capsys, monkeypatch):
     monkeypatch.setattr("sim.support.entry.find_spec", lambda _: None)
     assert refused(capsys, "life", "--png", "life.png") == (
-        "the extra 'picture' is not installed: pip install -e '.[picture]'")
+        "the extra 'picture' is not installed: pip install -e '.[picture]'"
+    )

@@ -8,10 +8,10 @@ import re
 from pathlib import Path
 
 import pytest
-from sim.checks.benchmarks.classes import class_table
-from sim.checks.benchmarks.machine import BenchmarkMachine
 
 from rtl.params import PRESETS
+from sim.checks.benchmarks.classes import class_table
+from sim.checks.benchmarks.machine import BenchmarkMachine
 from sim.engine import CompiledEngine
 from testbench.crs import limits
 from testbench.engine.designs import needs_compiled
@@ -22,7 +22,9 @@ from testbench.project.test_manual import table as cells_of
 PAGE = DOCS / "benchmarks.md"
 HOLES = 3
 """Under a trap frame at most: they fill a line of four tokens."""
-FLOW, STACK = ((DOCS / "units" / name).read_text(encoding="utf-8") for name in ("flow.md", "crs.md"))
+FLOW, STACK = (
+    (DOCS / "units" / name).read_text(encoding="utf-8") for name in ("flow.md", "crs.md")
+)
 ONE_WARP = {
     "arithmetic: IADD to IADD": ("arithmetic: IADD to IADD, XMAD to XMAD; IADD.CC to IADD.X", 0),
     "predicate: ISETP to guard": ("predicate: ISETP to an operand or a guard", 0),
@@ -47,13 +49,21 @@ SEVERAL_WARPS = ("LDG, coalesced", "LDS, no conflict", "IADD")
 
 def table(page: Path, heading: str) -> list[list[str]]:
     """The rows of a table, with the text of links alone."""
-    return [[re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", cell) for cell in row] for row in cells_of(page, heading)]
+    return [
+        [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", cell) for cell in row]
+        for row in cells_of(page, heading)
+    ]
 
 
 @pytest.fixture(scope="module")
 def measured():
     machine = BenchmarkMachine(PRESETS["default"], CompiledEngine)
-    return {row.name: row for row in class_table(machine, [*ONE_WARP, *(f"{name}, 8 warps" for name in SEVERAL_WARPS)])}
+    return {
+        row.name: row
+        for row in class_table(
+            machine, [*ONE_WARP, *(f"{name}, 8 warps" for name in SEVERAL_WARPS)]
+        )
+    }
 
 
 @needs_compiled
@@ -76,14 +86,20 @@ def test_cycles_of_flow_instructions_are_those_that_the_testbench_requires():
     rows = {row[0]: row[2] for row in table(PAGE, "## The flow unit")}
     assert rows["push"] == f"{PUSH_CYCLES}"
     assert rows["branch"] == rows["call"] == rows["all threads and back"] == f"{HIT_CYCLES}"
-    assert rows["leave, with or without an unwind that ends at the topmost token"] == f"{HIT_CYCLES}"
+    assert (
+        rows["leave, with or without an unwind that ends at the topmost token"] == f"{HIT_CYCLES}"
+    )
     assert rows["unwind, each further token on chip"] == f"+{limits.TOKEN_CYCLES}"
     entry, hole = ENTRY_CYCLES - limits.TOKEN_CYCLES * HOLES, limits.TOKEN_CYCLES
-    assert f"the same warp's next, at the earliest; of a push | {HIT_CYCLES}; {PUSH_CYCLES} |" in FLOW
+    assert (
+        f"the same warp's next, at the earliest; of a push | {HIT_CYCLES}; {PUSH_CYCLES} |" in FLOW
+    )
     assert f"| entering the trap | the warp's next | {entry}, and {hole} for each hole |" in FLOW
 
 
 def test_cycles_of_the_stack_are_those_that_the_testbench_requires():
     assert f"| an unwind | each further token on chip | {limits.TOKEN_CYCLES} more |" in STACK
-    assert re.search(rf"the warp's next, \w+ a push, SET_MODE or a GET \| {limits.PUSH_CYCLES} \|", STACK)
+    assert re.search(
+        rf"the warp's next, \w+ a push, SET_MODE or a GET \| {limits.PUSH_CYCLES} \|", STACK
+    )
     assert f"results come {('', 'one', 'two', 'three')[limits.RESULT_CYCLES]} cycles later" in STACK

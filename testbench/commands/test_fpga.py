@@ -71,7 +71,14 @@ def test_the_harness_reaches_every_port():
             ctx.set(harness.scan_in, int(bit))
             for level in (1, 0):
                 ctx.set(harness.clk, level)
-            seen.add(("in", ctx.get(unit.items.payload), ctx.get(unit.items.valid), ctx.get(unit.mode.hold)))
+            seen.add(
+                (
+                    "in",
+                    ctx.get(unit.items.payload),
+                    ctx.get(unit.items.valid),
+                    ctx.get(unit.mode.hold),
+                )
+            )
             seen.add(("out", ctx.get(harness.scan_out)))
 
     simulator = make_simulator(harness, PysimEngine)
@@ -86,25 +93,48 @@ def test_the_harness_reaches_every_port():
 def test_the_harness_has_three_pins_and_no_reset():
     text = rtlil.convert(TimingHarness(Total()))
     top = next(module for module in text.split("\nmodule ") if module.startswith("\\top\n"))
-    assert [line.split()[-1] for line in top.splitlines() if " input " in line or " output " in line] == [
-        "\\clk", "\\scan_in", "\\scan_out"]
+    assert [
+        line.split()[-1] for line in top.splitlines() if " input " in line or " output " in line
+    ] == ["\\clk", "\\scan_in", "\\scan_out"]
     assert "rst" not in text
 
 
 STEPS = [
-    {"type": "clk-to-q", "delay": 0.5, "from": {"cell": "unit.q_TRELLIS_FF_Q", "port": "Q"},
-     "to": {"cell": "unit.q_TRELLIS_FF_Q", "port": "Q"}},
-    {"type": "routing", "delay": 1.0, "net": "unit.q[5]", "from": {"cell": "unit.q_TRELLIS_FF_Q", "port": "Q"},
-     "to": {"cell": "unit.x_LUT4_Z", "port": "D"}},
-    {"type": "logic", "delay": 0.25, "from": {"cell": "unit.x_LUT4_Z", "port": "D"},
-     "to": {"cell": "unit.x_LUT4_Z", "port": "F"}},
-    {"type": "routing", "delay": 0.75, "net": "unit.x_LUT4_Z_D[2]", "from": {"cell": "unit.x_LUT4_Z", "port": "F"},
-     "to": {"cell": "unit.level_TRELLIS_FF_Q_2", "port": "LSR"}},
-    {"type": "setup", "delay": 0.25, "from": {"cell": "unit.level_TRELLIS_FF_Q_2", "port": "LSR"},
-     "to": {"cell": "unit.level_TRELLIS_FF_Q_2", "port": "LSR"}},
+    {
+        "type": "clk-to-q",
+        "delay": 0.5,
+        "from": {"cell": "unit.q_TRELLIS_FF_Q", "port": "Q"},
+        "to": {"cell": "unit.q_TRELLIS_FF_Q", "port": "Q"},
+    },
+    {
+        "type": "routing",
+        "delay": 1.0,
+        "net": "unit.q[5]",
+        "from": {"cell": "unit.q_TRELLIS_FF_Q", "port": "Q"},
+        "to": {"cell": "unit.x_LUT4_Z", "port": "D"},
+    },
+    {
+        "type": "logic",
+        "delay": 0.25,
+        "from": {"cell": "unit.x_LUT4_Z", "port": "D"},
+        "to": {"cell": "unit.x_LUT4_Z", "port": "F"},
+    },
+    {
+        "type": "routing",
+        "delay": 0.75,
+        "net": "unit.x_LUT4_Z_D[2]",
+        "from": {"cell": "unit.x_LUT4_Z", "port": "F"},
+        "to": {"cell": "unit.level_TRELLIS_FF_Q_2", "port": "LSR"},
+    },
+    {
+        "type": "setup",
+        "delay": 0.25,
+        "from": {"cell": "unit.level_TRELLIS_FF_Q_2", "port": "LSR"},
+        "to": {"cell": "unit.level_TRELLIS_FF_Q_2", "port": "LSR"},
+    },
 ]
 PATH = CriticalPath("q[5]", "level (reset)", 1, 1.0, 1.75)
-FAKE = f'''\
+FAKE = f"""\
 import json, pathlib, sys
 arguments = sys.argv[1:]
 if "-V" in arguments or "--version" in arguments:
@@ -129,7 +159,7 @@ else:
         "utilization": {{kind: {{"used": count, "available": 99}} for kind, count in used.items()}},
         "critical_paths": [{{"from": "<async>", "to": clock, "path": []}},
                            {{"from": clock, "to": clock, "path": {STEPS!r}}}]}}))
-'''
+"""
 
 
 @pytest.fixture
@@ -143,9 +173,14 @@ def tools(tmp_path, monkeypatch):
 
 
 def test_a_measurement_has_size_rate_and_path(tools, capsys):
-    assert fpga.main(["--unit", "total", "--preset", "tiny", "--seeds", "2,1,4", "--json", "out.json"]) == 0
+    assert (
+        fpga.main(["--unit", "total", "--preset", "tiny", "--seeds", "2,1,4", "--json", "out.json"])
+        == 0
+    )
     output, errors = capsys.readouterr()
-    assert output == """\
+    assert (
+        output
+        == """\
 total, preset tiny, alone on LFE5U-85F, CABGA381, speed grade 6
 
   LUT4                  7  after synthesis
@@ -163,18 +198,38 @@ between registers
   seed 4     116.0 MHz  from q[5] to level (reset): 1 levels of logic, 2.75 ns (logic 1.00, routing 1.75)
   median     104.0 MHz
 """
+    )
     assert [line.partition("s  ")[2] for line in errors.splitlines()] == [
-        "total: synthesis", "total: 7 LUT4, 6 FF", "total: placement and routing, seed 2", "total: 104.0 MHz",
-        "total: placement and routing, seed 1", "total: 101.0 MHz", "total: placement and routing, seed 4",
-        "total: 116.0 MHz"]
+        "total: synthesis",
+        "total: 7 LUT4, 6 FF",
+        "total: placement and routing, seed 2",
+        "total: 104.0 MHz",
+        "total: placement and routing, seed 1",
+        "total: 101.0 MHz",
+        "total: placement and routing, seed 4",
+        "total: 116.0 MHz",
+    ]
     result = json.loads((tools / "out.json").read_text())
     assert (result["unit"], result["lut4_with_carry"], result["fmax_mhz"]) == ("total", 11, 104.0)
     assert result["tools"] == {"yosys": "tool 1.2", "nextpnr-ecp5": "tool 1.2"}
-    assert result["seeds"][0] == {"seed": 2, "fmax": 104.0, "path": {
-        "start": "q[5]", "end": "level (reset)", "levels": 1, "logic": 1.0, "routing": 1.75}}
+    assert result["seeds"][0] == {
+        "seed": 2,
+        "fmax": 104.0,
+        "path": {
+            "start": "q[5]",
+            "end": "level (reset)",
+            "levels": 1,
+            "logic": 1.0,
+            "routing": 1.75,
+        },
+    }
     script = (tools / "build" / "fpga" / "total-tiny" / "script").read_text().splitlines()
-    assert {"chformal -remove", "delete t:$print", "synth_ecp5 -top top -run begin:map_luts",
-            "synth_ecp5 -top top -run map_luts:"} < set(script)
+    assert {
+        "chformal -remove",
+        "delete t:$print",
+        "synth_ecp5 -top top -run begin:map_luts",
+        "synth_ecp5 -top top -run map_luts:",
+    } < set(script)
 
 
 def test_a_small_one_has_single_tables_alone(tools, capsys):
@@ -189,17 +244,23 @@ def test_another_number_of_warps_and_lanes(tools, capsys, monkeypatch):
     made = []
     monkeypatch.setattr(fpga, "UNITS", {"total": lambda params: made.append(params) or Total()})
     assert fpga.main(["--unit", "total", "--warps", "64", "--lanes", "32", "--seeds", "1"]) == 0
-    assert capsys.readouterr().out.startswith("total, preset default, 64 warps, 32 lanes, alone on ")
+    assert capsys.readouterr().out.startswith(
+        "total, preset default, 64 warps, 32 lanes, alone on "
+    )
     assert [(params.warps, params.lanes) for params in made] == [(64, 32)]
     assert (tools / "build" / "fpga" / "total-default-64-warps-32-lanes" / "script").is_file()
-    assert "warps must be a power of two from 1 to 64, not 3" in failure(capsys, "--unit", "total", "--warps", "3")
+    assert "warps must be a power of two from 1 to 64, not 3" in failure(
+        capsys, "--unit", "total", "--warps", "3"
+    )
 
 
 def test_the_parts_of_a_critical_path_have_the_names_of_the_design():
     steps = [dict(step) for step in STEPS]
     steps[1] |= {"net": "input.items__valid"}
     steps[-1] |= {"to": {"cell": "unit.storage.0.1$DPRAM_COMB3", "port": "WRE"}}
-    assert ecp5.critical_path(steps) == CriticalPath("input.items__valid", "storage (write enable)", 1, 1.0, 1.75)
+    assert ecp5.critical_path(steps) == CriticalPath(
+        "input.items__valid", "storage (write enable)", 1, 1.0, 1.75
+    )
 
 
 def test_another_seed_takes_the_netlist_that_is_there(tools, capsys):
@@ -224,16 +285,27 @@ def test_two_commands_do_not_work_in_one_folder(tools, capsys):
     with (tools / "work" / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert failure(capsys, "--unit", "total", "--build", "work") == (
-            "python -m sim.fpga: work: another sim.fpga works there; --build names another folder\n")
+            "python -m sim.fpga: work: another sim.fpga works there; --build names another folder\n"
+        )
     assert fpga.main(["--unit", "total", "--build", "work", "--seeds", "1"]) == 0
 
 
-@pytest.mark.parametrize(("variable", "value", "message"), [
-    ("YOSYS", "/nonexistent", "YOSYS=/nonexistent: there is no such program"),
-    ("NEXTPNR_ECP5", "/nonexistent -x", "NEXTPNR_ECP5=/nonexistent -x: there is no such program"),
-    ("YOSYS", "'yosys", "YOSYS='yosys: No closing quotation"),
-    ("YOSYS", "/tmp", "YOSYS=/tmp: there is no such program")])
-def test_a_tool_that_is_not_there_is_named_before_any_work(tools, capsys, monkeypatch, variable, value, message):
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("YOSYS", "/nonexistent", "YOSYS=/nonexistent: there is no such program"),
+        (
+            "NEXTPNR_ECP5",
+            "/nonexistent -x",
+            "NEXTPNR_ECP5=/nonexistent -x: there is no such program",
+        ),
+        ("YOSYS", "'yosys", "YOSYS='yosys: No closing quotation"),
+        ("YOSYS", "/tmp", "YOSYS=/tmp: there is no such program"),
+    ],
+)
+def test_a_tool_that_is_not_there_is_named_before_any_work(
+    tools, capsys, monkeypatch, variable, value, message
+):
     monkeypatch.setenv(variable, value)
     assert failure(capsys, "--unit", "total") == f"python -m sim.fpga: {message}\n"
     assert not (tools / "build").exists()
@@ -245,23 +317,29 @@ def test_a_tool_without_an_error_line_is_quoted_with_its_last_lines(tools, capsy
     monkeypatch.setenv("YOSYS", "./failing")
     log = tools / "work" / "version.log"
     assert failure(capsys, "--unit", "total", "--build", "work") == (
-        f"python -m sim.fpga: yosys failed (exit code 3), see {log}; its last lines:\n  5\n  6\n  7\n  8\n  9\n")
+        f"python -m sim.fpga: yosys failed (exit code 3), see {log}; its last lines:\n  5\n  6\n  7\n  8\n  9\n"
+    )
     monkeypatch.setenv("YOSYS", "sh -c 'kill -9 $$'")
     assert failure(capsys, "--unit", "total", "--build", "work") == (
-        "python -m sim.fpga: yosys failed (ended by SIGKILL, as the system does when memory runs out) without a word\n")
+        "python -m sim.fpga: yosys failed (ended by SIGKILL, as the system does when memory runs out) without a word\n"
+    )
     (tools / "failing").write_bytes(b"\x7fELF")
     monkeypatch.setenv("YOSYS", "./failing")
     assert failure(capsys, "--unit", "total", "--build", "work") == (
-        f"python -m sim.fpga: yosys cannot be run: {tools / 'failing'}: Exec format error\n")
+        f"python -m sim.fpga: yosys cannot be run: {tools / 'failing'}: Exec format error\n"
+    )
 
 
 def test_a_tool_that_writes_nothing_is_named(tools, capsys, monkeypatch):
     monkeypatch.setenv("YOSYS", "true")
     assert failure(capsys, "--unit", "total", "--build", "work").splitlines()[1:] == [
-        f"python -m sim.fpga: yosys has not written {tools / 'work' / 'unit.json'}, see {tools / 'work' / 'yosys.log'}"]
+        f"python -m sim.fpga: yosys has not written {tools / 'work' / 'unit.json'}, see {tools / 'work' / 'yosys.log'}"
+    ]
 
 
-def test_an_interrupted_tool_ends_with_what_it_has_started_and_leaves_nothing(tmp_path, monkeypatch):
+def test_an_interrupted_tool_ends_with_what_it_has_started_and_leaves_nothing(
+    tmp_path, monkeypatch
+):
     """The tool starts a program of its own, as Yosys does with ABC."""
     monkeypatch.setenv("YOSYS", "sh -c 'echo half > result; sleep 60 & echo $! > child; wait'")
 
@@ -283,23 +361,48 @@ def test_an_interrupted_tool_ends_with_what_it_has_started_and_leaves_nothing(tm
     assert not child.exists() or child.read_text().split()[2] == "Z"
 
 
-@pytest.mark.skipif(find_spec("sim.support.interrupt") is None, reason="commands do not handle signals")
-@pytest.mark.parametrize(("number", "line"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")])
+@pytest.mark.skipif(
+    find_spec("sim.support.interrupt") is None, reason="commands do not handle signals"
+)
+@pytest.mark.parametrize(
+    ("number", "line"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")]
+)
 def test_an_interrupted_command_says_so_in_one_line_and_leaves_no_result(tmp_path, number, line):
     """As Ctrl-C does it in the midst of Yosys."""
     environment = os.environ | {"YOSYS": "sh -c 'echo $$ > ../child; sleep 60; wait'"}
-    command = [sys.executable, "-m", "sim.fpga", "--unit", "error_status", "--preset", "tiny", "--verilog", "out.v",
-               "--build", "work"]
-    path = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
-    process = subprocess.Popen(command, cwd=tmp_path, env=environment | {"PYTHONPATH": path}, stderr=subprocess.PIPE,
-                               text=True)
+    command = [
+        sys.executable,
+        "-m",
+        "sim.fpga",
+        "--unit",
+        "error_status",
+        "--preset",
+        "tiny",
+        "--verilog",
+        "out.v",
+        "--build",
+        "work",
+    ]
+    path = os.pathsep.join(
+        filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")))
+    )
+    process = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=environment | {"PYTHONPATH": path},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     child = tmp_path / "child"
     while not (child.exists() and child.read_text()) and process.poll() is None:
         time.sleep(0.01)
     process.send_signal(number)
     _, errors = process.communicate()
-    assert (process.returncode, errors.splitlines()[-1]) == (128 + number, f"python -m sim.fpga: {line}")
-    assert len(errors.splitlines()) == 3        # elaboration, Verilog
+    assert (process.returncode, errors.splitlines()[-1]) == (
+        128 + number,
+        f"python -m sim.fpga: {line}",
+    )
+    assert len(errors.splitlines()) == 3  # elaboration, Verilog
     assert not (tmp_path / "out.v").exists()
     assert not Path("/proc", child.read_text().strip()).exists()
 
@@ -308,21 +411,33 @@ def test_a_failing_tool_is_quoted_with_its_log(tools, monkeypatch, capsys):
     monkeypatch.setenv("NEXTPNR_ECP5", f"{sys.executable} {tools / 'fake.py'} broken")
     errors = failure(capsys, "--unit", "total", "--build", "work")
     assert errors.splitlines()[1:] == [
-        f"python -m sim.fpga: nextpnr-ecp5 failed, see {tools / 'work' / 'pack.log'}: ERROR: no room for 7 cells"]
+        f"python -m sim.fpga: nextpnr-ecp5 failed, see {tools / 'work' / 'pack.log'}: ERROR: no room for 7 cells"
+    ]
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    ([], "one of BOARD, --unit and --verilog is wanted"),
-    (["--unit", "gpu"], "no unit gpu; there are total"),
-    (["--unit", "total", "--preset", "huge"],
-     "no preset huge; there are tiny, least, small, default, compact, integer, programs, full"),
-    (["--unit", "total", "--seeds", "1,b"], "argument --seeds: '1,b' is not a list of numbers such as 1,2,3"),
-    (["--unit", "total", "--name", "x"], "--name is for --verilog"),
-    (["--verilog", "out.v", "--name", "9x"], "'9x' is no name of a Verilog module"),
-    (["--verilog", "out.v", "--name", "module"], "'module' is no name of a Verilog module"),
-    (["--verilog", "out.v", "--json", "out.json"], "--json does not go with --verilog, which measures nothing"),
-    (["--verilog", "out.v", "--lanes", "4"], "--lanes is for units"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "one of BOARD, --unit and --verilog is wanted"),
+        (["--unit", "gpu"], "no unit gpu; there are total"),
+        (
+            ["--unit", "total", "--preset", "huge"],
+            "no preset huge; there are tiny, least, small, default, compact, integer, programs, full",
+        ),
+        (
+            ["--unit", "total", "--seeds", "1,b"],
+            "argument --seeds: '1,b' is not a list of numbers such as 1,2,3",
+        ),
+        (["--unit", "total", "--name", "x"], "--name is for --verilog"),
+        (["--verilog", "out.v", "--name", "9x"], "'9x' is no name of a Verilog module"),
+        (["--verilog", "out.v", "--name", "module"], "'module' is no name of a Verilog module"),
+        (
+            ["--verilog", "out.v", "--json", "out.json"],
+            "--json does not go with --verilog, which measures nothing",
+        ),
+        (["--verilog", "out.v", "--lanes", "4"], "--lanes is for units"),
+    ],
+)
 def test_bad_arguments_get_one_line(capsys, arguments, message):
     assert failure(capsys, *arguments) == f"python -m sim.fpga: {message}\n"
 
@@ -332,7 +447,8 @@ def test_missing_tools_are_named_with_what_to_install(monkeypatch, capsys, tmp_p
     monkeypatch.delenv("YOSYS", raising=False)
     monkeypatch.setattr(ecp5, "find_spec", lambda _name: None)
     assert failure(capsys, "--unit", "total") == (
-        "python -m sim.fpga: the extra 'fpga' is not installed: pip install -e '.[fpga]'\n")
+        "python -m sim.fpga: the extra 'fpga' is not installed: pip install -e '.[fpga]'\n"
+    )
     assert not list(tmp_path.iterdir())
 
 
@@ -356,22 +472,34 @@ endmodule
 """
 
 
-@pytest.mark.skipif(ecp5.missing_tool("yosys") is not None, reason=f"sim.fpga: {ecp5.missing_tool('yosys')}")
+@pytest.mark.skipif(
+    ecp5.missing_tool("yosys") is not None, reason=f"sim.fpga: {ecp5.missing_tool('yosys')}"
+)
 def test_a_unit_becomes_verilog_under_a_name_of_its_own(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NEXTPNR_ECP5", "/nonexistent")       # is not needed
-    assert fpga.main(["--unit", "total", "--preset", "tiny", "--verilog", "sums.v", "--name", "sums"]) == 0
+    monkeypatch.setenv("NEXTPNR_ECP5", "/nonexistent")  # is not needed
+    assert (
+        fpga.main(["--unit", "total", "--preset", "tiny", "--verilog", "sums.v", "--name", "sums"])
+        == 0
+    )
     output = capsys.readouterr().out
     assert output == "verilog       sums.v: module sums\n"
     text = (tmp_path / "sums.v").read_text()
-    modules = [line.split()[1].partition("(")[0] for line in text.splitlines() if line.startswith("module ")]
+    modules = [
+        line.split()[1].partition("(")[0]
+        for line in text.splitlines()
+        if line.startswith("module ")
+    ]
     assert modules == ["sums", "\\sums.inner"]
     assert "//   in  items, 4\n" in text
     assert "//   out total, 6\n" in text
     # Three rising edges after the reset: 3 * 5.
     if shutil.which("iverilog"):
         (tmp_path / "bench.v").write_text(VERILOG_BENCH)
-        for command in (["iverilog", "-g2012", "-o", "bench", "bench.v", "sums.v"], ["vvp", "-n", "bench"]):
+        for command in (
+            ["iverilog", "-g2012", "-o", "bench", "bench.v", "sums.v"],
+            ["vvp", "-n", "bench"],
+        ):
             done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
             assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.splitlines()[0] == "15 1 1"
@@ -386,7 +514,11 @@ class Waiting(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        first, second, joined = Signal(init=1), Signal(4, init=9), Signal(data.StructLayout({"low": 2, "high": 2}))
+        first, second, joined = (
+            Signal(init=1),
+            Signal(4, init=9),
+            Signal(data.StructLayout({"low": 2, "high": 2})),
+        )
         with m.If(self.go):
             m.d.sync += [first.eq(0), second.eq(second + 1)]
         m.d.comb += [joined.eq(second), self.joined.eq(joined)]
@@ -395,7 +527,9 @@ class Waiting(wiring.Component):
         return m
 
 
-@pytest.mark.skipif(ecp5.missing_tool("yosys") is not None, reason=f"sim.fpga: {ecp5.missing_tool('yosys')}")
+@pytest.mark.skipif(
+    ecp5.missing_tool("yosys") is not None, reason=f"sim.fpga: {ecp5.missing_tool('yosys')}"
+)
 @pytest.mark.skipif(shutil.which("iverilog") is None, reason="iverilog is not installed")
 @pytest.mark.parametrize("standard", ["2005", "2012"])
 def test_what_depends_on_registers_alone_is_known_from_the_beginning(tmp_path, standard):
@@ -409,7 +543,10 @@ module bench;
   initial #1 $display("%b %b", chosen, joined);
 endmodule
 """)
-    for command in (["iverilog", f"-g{standard}", "-o", "bench", "bench.v", "top.v"], ["vvp", "-n", "bench"]):
+    for command in (
+        ["iverilog", f"-g{standard}", "-o", "bench", "bench.v", "top.v"],
+        ["vvp", "-n", "bench"],
+    ):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "1001 1010\n"
@@ -421,7 +558,8 @@ def test_verilog_is_there_as_a_whole_or_not_at_all(tools, monkeypatch, capsys):
     assert "yosys failed" in failure(capsys, "--unit", "total", "--verilog", "out.v")
     assert (tools / "out.v").read_text() == "before"
     assert failure(capsys, "--unit", "total", "--verilog", "out.v/out.v") == (
-        "python -m sim.fpga: out.v/out.v: Not a directory\n")
+        "python -m sim.fpga: out.v/out.v: Not a directory\n"
+    )
 
 
 @pytest.mark.parametrize("preset", ["least", "tiny"])
@@ -446,7 +584,10 @@ def test_a_field_that_has_the_name_of_a_port_beside_it_has_a_longer_one():
 
     flat = Flat(Announcer())
     assert {name: len(getattr(flat, name)) for name in flat.signature.members} == {
-        "told_valid": 1, "told_payload_valid": 2, "told_number": 3}
+        "told_valid": 1,
+        "told_payload_valid": 2,
+        "told_number": 3,
+    }
     rtlil.convert(flat)
 
 
@@ -459,6 +600,6 @@ def test_the_real_tools_measure_a_small_unit(tmp_path):
     assert 3 <= result.size["lut4_with_carry"] <= 20
     assert result.size["lut4_with_carry"] == result.size["lut4"] + 2 * result.size["ccu2c"]
     assert result.median > 100
-    timing, = result.timings
+    (timing,) = result.timings
     assert isinstance(timing, Timing)
     assert timing.path.logic + timing.path.routing == pytest.approx(1000 / timing.fmax, rel=0.01)

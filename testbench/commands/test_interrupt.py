@@ -49,6 +49,7 @@ time.sleep(60)
 def interrupted(tmp_path) -> Callable[..., tuple[int, str]]:
     """Runs the body of a command until it prints ``ready``, sends it a signal: its exit code and its stderr. Signals
     come to it whatever this process does with them."""
+
     def run(body: str, *signals: signal.Signals, **environment: str) -> tuple[int, str]:
         script = tmp_path / "command.py"
         script.write_text(_HEAD + body + _TAIL)
@@ -61,15 +62,21 @@ def interrupted(tmp_path) -> Callable[..., tuple[int, str]]:
             for number in signals:
                 signal.signal(number, signal.SIG_DFL)
 
-        with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True, preexec_fn=listen, start_new_session=True,
-                              env={**os.environ, **given}) as process:
+        with subprocess.Popen(
+            [sys.executable, script],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=listen,
+            start_new_session=True,
+            env={**os.environ, **given},
+        ) as process:
             assert process.stdout is not None
             while (line := process.stdout.readline()) not in ("ready\n", ""):
                 pass
             if line:
                 for number in signals:
-                    os.killpg(process.pid, number)      # as a terminal does it
+                    os.killpg(process.pid, number)  # as a terminal does it
             _, errors = process.communicate(timeout=60)
         assert line, errors
         return process.returncode, errors
@@ -94,9 +101,14 @@ def all_end(pids: list[int]) -> bool:
     return not any(map(is_running, pids))
 
 
-@pytest.mark.parametrize(("number", "code", "word"), [
-    (signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated"),
-    (signal.SIGHUP, 129, "terminated: its terminal is gone")])
+@pytest.mark.parametrize(
+    ("number", "code", "word"),
+    [
+        (signal.SIGINT, 130, "interrupted"),
+        (signal.SIGTERM, 143, "terminated"),
+        (signal.SIGHUP, 129, "terminated: its terminal is gone"),
+    ],
+)
 def test_a_command_ends_with_one_line(interrupted, number, code, word):
     assert interrupted("def body(_): ready()", number) == (code, f"python -m sim.any: {word}\n")
 
@@ -115,24 +127,33 @@ def body(_):
 
 def test_pressing_twice_is_pressing_once(interrupted, tmp_path):
     """The second one does not break what is cleaned up."""
-    body = ("def body(_):\n    try:\n        ready()\n    finally:\n        time.sleep(0.3)\n"
-            "        (folder / 'cleaned').touch()\n")
-    assert interrupted(body, signal.SIGINT, signal.SIGINT) == (130, "python -m sim.any: interrupted\n")
+    body = (
+        "def body(_):\n    try:\n        ready()\n    finally:\n        time.sleep(0.3)\n"
+        "        (folder / 'cleaned').touch()\n"
+    )
+    assert interrupted(body, signal.SIGINT, signal.SIGINT) == (
+        130,
+        "python -m sim.any: interrupted\n",
+    )
     assert (tmp_path / "folder" / "cleaned").exists()
 
 
 def test_a_file_is_not_left_half_written(interrupted, tmp_path):
     """Neither one in a context nor one that nobody closes."""
-    body = ("def body(_):\n    other = OutputFile(folder / 'other')\n    other.write(b'half')\n"
-            "    with OutputFile(folder / 'file') as file:\n        file.write(b'half')\n        ready()\n")
+    body = (
+        "def body(_):\n    other = OutputFile(folder / 'other')\n    other.write(b'half')\n"
+        "    with OutputFile(folder / 'file') as file:\n        file.write(b'half')\n        ready()\n"
+    )
     assert interrupted(body, signal.SIGINT)[0] == 130
     assert list((tmp_path / "folder").iterdir()) == []
 
 
 def test_what_a_command_runs_ends_with_it(interrupted, tmp_path):
     """And what that runs; its temporary files go, too."""
-    body = ("from sim.support.children import run_child\n"
-            f"def body(_):\n    run_child([sys.executable, '-c', {_SLEEPER!r}, str(folder / 'pids')])\n")
+    body = (
+        "from sim.support.children import run_child\n"
+        f"def body(_):\n    run_child([sys.executable, '-c', {_SLEEPER!r}, str(folder / 'pids')])\n"
+    )
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     code, errors = interrupted(body, signal.SIGINT, TMPDIR=str(temporary))
@@ -143,23 +164,34 @@ def test_what_a_command_runs_ends_with_it(interrupted, tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_workers_end_with_what_they_run(interrupted, tmp_path, number):
-    body = ("from sim.checks.workers import results_of\nfrom sim.support.children import run_child\n"
-            f"def work(number):\n    run_child([sys.executable, '-c', {_SLEEPER!r}, str(folder / str(number))])\n"
-            "def body(_):\n    for _ in results_of(work, ((n,) for n in range(9)), lambda: True, workers=2):\n"
-            "        pass\n")
+    body = (
+        "from sim.checks.workers import results_of\nfrom sim.support.children import run_child\n"
+        f"def work(number):\n    run_child([sys.executable, '-c', {_SLEEPER!r}, str(folder / str(number))])\n"
+        "def body(_):\n    for _ in results_of(work, ((n,) for n in range(9)), lambda: True, workers=2):\n"
+        "        pass\n"
+    )
     code, errors = interrupted(body, number)
     assert (code, errors.count("\n"), "Traceback" in errors) == (128 + number, 1, False), errors
-    pids = [int(pid) for file in (tmp_path / "folder").iterdir() for pid in file.read_text().split()]
+    pids = [
+        int(pid) for file in (tmp_path / "folder").iterdir() for pid in file.read_text().split()
+    ]
     assert pids and all_end(pids)
 
 
 def test_a_compiler_ends_and_leaves_no_model(interrupted, tmp_path):
     compiler = tmp_path / "compiler.py"
     compiler.write_text(_SLEEPER.replace("sys.argv[1]", repr(str(tmp_path / "pids"))))
-    body = ("from testbench.engine.designs import Ripple\nfrom sim.engine import CompiledEngine, make_simulator\n"
-            "def body(_): make_simulator(Ripple(), CompiledEngine)\n" + _WAIT.format(path=str(tmp_path / "pids")))
-    code, errors = interrupted(body, signal.SIGINT, CXX=f"{sys.executable} {compiler}",
-                               WARPSTACK_CACHE=str(tmp_path / "cache"))
+    body = (
+        "from testbench.engine.designs import Ripple\nfrom sim.engine import CompiledEngine, make_simulator\n"
+        "def body(_): make_simulator(Ripple(), CompiledEngine)\n"
+        + _WAIT.format(path=str(tmp_path / "pids"))
+    )
+    code, errors = interrupted(
+        body,
+        signal.SIGINT,
+        CXX=f"{sys.executable} {compiler}",
+        WARPSTACK_CACHE=str(tmp_path / "cache"),
+    )
     assert (code, errors) == (130, "python -m sim.any: interrupted\n")
     assert all_end([*map(int, (tmp_path / "pids").read_text().split())])
     assert list((tmp_path / "cache").iterdir()) == []
@@ -179,7 +211,10 @@ threading.Thread(target=tell, daemon=True).start()
 @pytest.fixture
 def listening(monkeypatch):
     """Signals as before, whatever a command has done with them; two at once are two."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    before = {
+        number: signal.getsignal(number)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
     signal.signal(signal.SIGINT, signal.default_int_handler)
     monkeypatch.setattr(interrupt, "_SAME", 0.0)
     yield
@@ -243,7 +278,10 @@ def test_a_run_on_the_model_shows_where_its_warps_are(listening, tmp_path, monke
     """Nothing is written of its results."""
     source, out = tmp_path / "loop.sass", tmp_path / "out.json"
     source.write_text(".kernel k\nagain:\n        BRA again\n")
-    monkeypatch.setattr("sys.argv", ["sim.run", str(source), "--engine", "model", "--block", "4", "--json", str(out)])
+    monkeypatch.setattr(
+        "sys.argv",
+        ["sim.run", str(source), "--engine", "model", "--block", "4", "--json", str(out)],
+    )
 
     def step(self: Any, count: int) -> Any:
         signal.raise_signal(signal.SIGINT)
@@ -255,7 +293,9 @@ def test_a_run_on_the_model_shows_where_its_warps_are(listening, tmp_path, monke
     printed = capsys.readouterr()
     assert printed.err == "python -m sim.run: interrupted after 10 instructions\n"
     assert "status        interrupted after 10 instructions\n" in printed.out
-    assert re.search(r"^warp 0: it can go on\n  comes to 0x0008  .* BRA 0x", printed.out, re.MULTILINE)
+    assert re.search(
+        r"^warp 0: it can go on\n  comes to 0x0008  .* BRA 0x", printed.out, re.MULTILINE
+    )
     assert "  masks         active 0000000f" in printed.out
     assert not out.exists()
 

@@ -83,7 +83,9 @@ def named(profile, text):
 def test_every_cycle_of_a_warp_is_at_one_instruction(profile):
     lived = sum(span.end - span.begin for span in profile.timeline.spans)
     assert sum(cost.cycles for cost in profile.costs.values()) == lived > 100
-    assert [cost.cycles for cost in profile.hottest] == sorted((c.cycles for c in profile.costs.values()), reverse=True)
+    assert [cost.cycles for cost in profile.hottest] == sorted(
+        (c.cycles for c in profile.costs.values()), reverse=True
+    )
 
 
 def test_every_issue_is_counted_with_its_threads(profile):
@@ -114,9 +116,16 @@ def test_a_serial_machine_accesses_memory_word_by_word(serial_profile):
     lived = sum(span.end - span.begin for span in serial_profile.timeline.spans)
     assert sum(cost.cycles for cost in serial_profile.costs.values()) == lived > 1_000
     assert [cost.lines for cost in named(serial_profile, "STG")] == [32, 32]
-    assert [(cost.passes, cost.conflicts) for cost in named(serial_profile, "STS")] == [(32, 0), (32, 0)]
-    slow, = named(serial_profile, "IADD R0")
-    assert slow.waits[WaitReason.DRAIN] > 4 * named(serial_profile, "SSY")[0].waits[WaitReason.DRAIN] > 0
+    assert [(cost.passes, cost.conflicts) for cost in named(serial_profile, "STS")] == [
+        (32, 0),
+        (32, 0),
+    ]
+    (slow,) = named(serial_profile, "IADD R0")
+    assert (
+        slow.waits[WaitReason.DRAIN]
+        > 4 * named(serial_profile, "SSY")[0].waits[WaitReason.DRAIN]
+        > 0
+    )
 
 
 def test_lines_of_the_source_are_found():
@@ -130,8 +139,15 @@ def test_lines_of_the_source_are_found():
 
 
 def test_the_text_names_the_three_longest_waits_of_an_instruction():
-    waits = Counter({WaitReason.STALL: 2, WaitReason.FETCH: 40, WaitReason.LANES: 7, WaitReason.DRAIN: 11,
-                     WaitReason.READY: 99})
+    waits = Counter(
+        {
+            WaitReason.STALL: 2,
+            WaitReason.FETCH: 40,
+            WaitReason.LANES: 7,
+            WaitReason.DRAIN: 11,
+            WaitReason.READY: 99,
+        }
+    )
     profile = Profile(PRESETS["tiny"])
     profile.costs = {8: Cost(8, "NOP", issues=1, waits=waits)}
     assert profile_text(profile).splitlines()[1].endswith("fetch 40, drain 11, lanes 7")
@@ -141,23 +157,52 @@ def test_the_command_prints_and_writes(tmp_path, capsys):
     program = shutil.copy(VOTES, tmp_path)
     shutil.copy(VOTES.with_name("c01_tile_votes.cu"), tmp_path)
     page, file = tmp_path / "a.html", tmp_path / "a.json"
-    assert main([str(program), "--preset", "tiny", "--block", "64", "--arg", "buf:OUT=u32[384]", "--arg",
-                 "buf:IN=u32[64]", "--lines", "3", "--html", str(page), "--json", str(file)]) == 0
+    assert (
+        main(
+            [
+                str(program),
+                "--preset",
+                "tiny",
+                "--block",
+                "64",
+                "--arg",
+                "buf:OUT=u32[384]",
+                "--arg",
+                "buf:IN=u32[64]",
+                "--lines",
+                "3",
+                "--html",
+                str(page),
+                "--json",
+                str(file),
+            ]
+        )
+        == 0
+    )
     printed = capsys.readouterr().out
-    rows = re.findall(r"^ *(\d+) +[\d.]+% +\d+ +[\d.]+ +\d+ +\d+  [0-9a-f]{4} \S.*$", printed, re.MULTILINE)
+    rows = re.findall(
+        r"^ *(\d+) +[\d.]+% +\d+ +[\d.]+ +\d+ +\d+  [0-9a-f]{4} \S.*$", printed, re.MULTILINE
+    )
     cycles = re.search(r"^cycles +(\d+)$", printed, re.MULTILINE)
     assert cycles and int(cycles[1]) == json.loads(file.read_text())["cycles"]
     assert f"The grid ran {int(cycles[1]):,} cycles" in page.read_text()
     written = json.loads(file.read_text())["instructions"]
-    assert [int(row) for row in rows] == sorted((one["cycles"] for one in written), reverse=True)[:3]
+    assert [int(row) for row in rows] == sorted((one["cycles"] for one in written), reverse=True)[
+        :3
+    ]
     assert {one["source"][1] for one in written if "source" in one} <= set(range(3, 14))
     assert "mine[0] = __ballot_sync(tile8, 1);" in page.read_text()
     assert page.read_text().count("<tr>") > len(written)
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    (["--lines", "0"], "'0' is not a number from 1 on"), (["--html", "/none/a.html"], "/none/a.html: No such file"),
-    (["--engine", "board"], "a profile needs a simulation")])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--lines", "0"], "'0' is not a number from 1 on"),
+        (["--html", "/none/a.html"], "/none/a.html: No such file"),
+        (["--engine", "board"], "a profile needs a simulation"),
+    ],
+)
 def test_mistakes_get_one_line(capsys, options, message):
     with pytest.raises(SystemExit) as ended:
         main([str(PROGRAMS / "k01_vecadd.O3.cubin"), *options])
@@ -167,6 +212,7 @@ def test_mistakes_get_one_line(capsys, options, message):
 
 def test_every_program_of_the_page_runs(tmp_path, monkeypatch, capsys):
     from testbench.programs.test_tour import commands_of, prints
+
     page = Path(__file__).parents[2] / "docs" / "profile.md"
     (tmp_path / "testbench").symlink_to(PROGRAMS.parent)
     monkeypatch.chdir(tmp_path)

@@ -30,13 +30,33 @@ def refused(capsys, *arguments: str) -> str:
 
 # Runs
 
+
 def test_a_kernel_runs_and_its_buffers_are_written(run_program, tmp_path, capsys):
     (tmp_path / "a.bin").write_bytes(struct.pack("<40I", *range(40)))
-    code, written = run_program(ADD, *MODEL, "--arg", f"buf:a=@{tmp_path / 'a.bin'}", "--arg", "buf:b=u32[40]", "--arg",
-                                "buf:c=u32[40]", "--arg", "s32:40", "--block", "24", "--grid", "2")
+    code, written = run_program(
+        ADD,
+        *MODEL,
+        "--arg",
+        f"buf:a=@{tmp_path / 'a.bin'}",
+        "--arg",
+        "buf:b=u32[40]",
+        "--arg",
+        "buf:c=u32[40]",
+        "--arg",
+        "s32:40",
+        "--block",
+        "24",
+        "--grid",
+        "2",
+    )
     assert code == 0
-    assert written == {"status": "ok", "cycles": written["instructions"], "instructions": written["instructions"],
-                       "buffers": {"a": list(range(40)), "b": [0] * 40, "c": list(range(40))}, "esr": {}}
+    assert written == {
+        "status": "ok",
+        "cycles": written["instructions"],
+        "instructions": written["instructions"],
+        "buffers": {"a": list(range(40)), "b": [0] * 40, "c": list(range(40))},
+        "esr": {},
+    }
     assert written["instructions"] == 46
     assert {path.name for path in tmp_path.iterdir()} == {"a.bin", "out.json"}
     lines = capsys.readouterr().out.splitlines()
@@ -77,8 +97,20 @@ def test_cuda_runs_too(run_program, tmp_path):
         cubin_of_cuda(b"", "nothing")
     except CompilerError as error:
         pytest.skip(str(error))
-    code, written = run_program(source, *MODEL, "--arg", "f32:2.5", "--arg", f"buf:x=@{tmp_path / 'x.bin'}", "--arg",
-                                "buf:y=f32[4]", "--arg", "buf:z=f64[1]", "--block", "4")
+    code, written = run_program(
+        source,
+        *MODEL,
+        "--arg",
+        "f32:2.5",
+        "--arg",
+        f"buf:x=@{tmp_path / 'x.bin'}",
+        "--arg",
+        "buf:y=f32[4]",
+        "--arg",
+        "buf:z=f64[1]",
+        "--block",
+        "4",
+    )
     assert code == 0
     assert struct.pack("<4I", *written["buffers"]["y"]) == struct.pack("<4f", 2.5, 5, 1.25, -7.5)
 
@@ -90,7 +122,9 @@ def test_what_the_compiler_of_cuda_says_is_passed_on(tmp_path, capsys):
         cubin_of_cuda(b"", "nothing")
     except CompilerError as error:
         pytest.skip(str(error))
-    assert refused(capsys, str(source)).startswith(f'{source}(1): error: identifier "q" is undefined')
+    assert refused(capsys, str(source)).startswith(
+        f'{source}(1): error: identifier "q" is undefined'
+    )
 
 
 def test_a_compiler_of_cuda_that_is_missing_is_named(tmp_path, capsys, monkeypatch):
@@ -98,14 +132,19 @@ def test_a_compiler_of_cuda_that_is_missing_is_named(tmp_path, capsys, monkeypat
     source.write_text(SCALED)
     monkeypatch.setattr("sim.toolchain.cuda.find_spec", lambda package: None)
     assert refused(capsys, str(source)) == (
-        f"{source}: libnvrtc.so.11.2 is not there: pip install nvidia-cuda-nvrtc-cu11==11.8.89")
+        f"{source}: libnvrtc.so.11.2 is not there: pip install nvidia-cuda-nvrtc-cu11==11.8.89"
+    )
 
 
 def test_an_error_is_shown_with_its_place(run_program, capsys):
     code, written = run_program(ADD, *MODEL, *BUFFERS, "--arg", "u32:100", "--block", "64")
     assert (code, written["status"]) == (1, "error")
     assert {name: written["esr"][name] for name in ("error", "code", "warp", "pc")} == {
-        "error": "MMU_FAULT", "code": 0x17, "warp": 1, "pc": 0x98}
+        "error": "MMU_FAULT",
+        "code": 0x17,
+        "warp": 1,
+        "pc": 0x98,
+    }
     text = capsys.readouterr().out
     assert "error         MMU_FAULT, code 0x17: thread 16, address 0x2" in text
     assert "where         warp 1, pc 0x0098\n" in text
@@ -150,19 +189,30 @@ def test_a_stack_in_memory_that_faults_is_shown_as_far_as_it_goes():
     assert "error         MMU_FAULT" in text
     assert text.count("SYNC pc=0x0008 mask=00000001") == 16
     warp.stack.drop(2)
-    assert "     4 tokens in memory that faults: nothing is mapped at 0x80" in describe(made, made.run())
+    assert "     4 tokens in memory that faults: nothing is mapped at 0x80" in describe(
+        made, made.run()
+    )
 
 
 def test_a_run_ends_at_its_limit_of_cycles(run_program, capsys):
     code, written = run_program(ADD, *MODEL, *BUFFERS, "--arg", "u32:40", "--max-cycles", "7")
-    assert (code, written["status"], written["instructions"], written["esr"]) == (1, "timeout", 7, {})
+    assert (code, written["status"], written["instructions"], written["esr"]) == (
+        1,
+        "timeout",
+        7,
+        {},
+    )
     assert "status        timeout: stopped after 7 instructions\n" in capsys.readouterr().out
 
 
 def test_the_command_itself():
     command = [sys.executable, "-m", "sim.run"]
-    done = subprocess.run([*command, ADD, *MODEL, *BUFFERS, "--arg", "u32:40"], capture_output=True, text=True,
-                          check=False)
+    done = subprocess.run(
+        [*command, ADD, *MODEL, *BUFFERS, "--arg", "u32:40"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stderr) == (0, "")
     done = subprocess.run([*command, "nowhere.cubin"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
@@ -171,64 +221,134 @@ def test_the_command_itself():
 
 # Bad input
 
-@pytest.mark.parametrize("arguments,message", [
-    ((), "the following arguments are required: PROGRAM"),
-    (("program",), "program: a program is a file with the suffix .cubin, .ptx, .sass or .cu"),
-    (("k.txt",), "k.txt: a program is a file with the suffix .cubin, .ptx, .sass or .cu"),
-    ((ADD,), f"{ADD}: kernel k takes 4 arguments (8, 8, 8, 4 bytes), not 0"),
-    ((ADD, "--entry", "main"), f"{ADD}: no kernel main; it has k"),
-    ((ADD, *BUFFERS, "--arg", "u64:1"), f"{ADD}: kernel k, argument 3: expected 4 bytes, got 8"),
-    ((ADD, "--grid", "0"), "argument --grid: '0' is not X[,Y[,Z]] with numbers from 1 on"),
-    ((ADD, "--grid", "1,2,3,4"), "argument --grid: '1,2,3,4' is not X[,Y[,Z]] with numbers from 1 on"),
-    ((ADD, "--block", "x"), "argument --block: 'x' is not X[,Y[,Z]] with numbers from 1 on"),
-    ((ADD, "--crs", "-1"), "argument --crs: '-1' is not a number of bytes"),
-    ((ADD, "--crs", "2000000"), f"{ADD}: 2000384 bytes of call/return stack; there can be 1048576"),
-    ((ADD, "--local", "99999999"), f"{ADD}: 100000000 bytes of local memory; there can be 16777216"),
-    ((ADD, "--shared", "50000"), f"{ADD}: 50000 bytes of shared memory; there can be 49152"),
-    ((ADD, "--max-cycles", "0"), "argument --max-cycles: '0' is not a number from 1 on"),
-    ((ADD, *MODEL, "--vcd", "x.vcd"), "--vcd needs hardware, which the engine model does not have"),
-    ((ADD, *BUFFERS, "--arg", "u32:1", "--block", "64", "--vcd", "."), ".: Is a directory"),
-    ((ADD, *BUFFERS, "--arg", "u32:1", "--fst", "x.vcd"), "--fst x.vcd: the name of an FST ends in .fst"),
-    ((ADD, *MODEL, "--fst", "x.fst"), "--fst needs hardware, which the engine model does not have"),
-    ((ADD, *MODEL, *BUFFERS, "--arg", "u32:1", "--handler", "none.sass"), "none.sass: No such file or directory"),
-    ((WIDE, *BUFFERS, "--block", "256"),
-     "a block of 8 warps with 67 registers a thread needs 576 warp registers, preset default has 512; "
-     "preset programs has enough"),
-    ((ADD, *MODEL, "--check"), "--check needs hardware, which the engine model does not have"),
-    ((ADD, *MODEL, "--switch", "9"), "--switch needs hardware, which the engine model does not have"),
-    ((ADD, "--switch", "9", "--handler", "none.sass"), "--switch and --handler do not go together"),
-    ((ADD, "--switch", "9", "--timeline", "x.html"), "--switch and --timeline do not go together"),
-    ((ADD, "--switch", "0"), "argument --switch: '0' is not a number from 1 on"),
-    ((ADD, "--nonsense"), "unrecognized arguments: --nonsense"),
-    ((ADD, *BUFFERS, "--arg", "u32:1", "--block", "512"),
-     "a block of 512 threads needs 16 warps, preset default has 8; preset programs has enough"),
-    ((ADD, *BUFFERS, "--arg", "u32:1", "--block", "1024"),
-     "a block of 1024 threads needs 32 warps, preset default has 8; preset programs has enough"),
-    ((ADD, *BUFFERS, "--arg", "u32:1", "--warps", "4", "--block", "256"),
-     "a block of 256 threads needs 8 warps, preset default with 4 warps has 4; preset default has enough"),
-    ((ADD, "--warps", "3"), "preset default with 3 warps: warps must be a power of two from 1 to 64, not 3"),
-    ((ADD, "--lanes", "1"), "preset default with 1 lanes: floats need two lanes"),
-    ((ADD, "--warps", "0"), "argument --warps: '0' is not a number from 1 on"),
-    ((ADD, "--warps", "2", "--engine", "board", "--port", "none"),
-     "--warps: a board has the machine that it was built with"),
-    ((ADD, *BUFFERS, "--arg", "u32:1", "--block", "4096"), f"{ADD}: a block of 4096 in x; there can be 1024"),
-    ((ADD, "--arg", "7"), "argument '7' is neither TYPE:NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=@FILE nor "
-     "struct:ITEM,... nor bytes:@FILE"),
-])
+
+@pytest.mark.parametrize(
+    "arguments,message",
+    [
+        ((), "the following arguments are required: PROGRAM"),
+        (("program",), "program: a program is a file with the suffix .cubin, .ptx, .sass or .cu"),
+        (("k.txt",), "k.txt: a program is a file with the suffix .cubin, .ptx, .sass or .cu"),
+        ((ADD,), f"{ADD}: kernel k takes 4 arguments (8, 8, 8, 4 bytes), not 0"),
+        ((ADD, "--entry", "main"), f"{ADD}: no kernel main; it has k"),
+        (
+            (ADD, *BUFFERS, "--arg", "u64:1"),
+            f"{ADD}: kernel k, argument 3: expected 4 bytes, got 8",
+        ),
+        ((ADD, "--grid", "0"), "argument --grid: '0' is not X[,Y[,Z]] with numbers from 1 on"),
+        (
+            (ADD, "--grid", "1,2,3,4"),
+            "argument --grid: '1,2,3,4' is not X[,Y[,Z]] with numbers from 1 on",
+        ),
+        ((ADD, "--block", "x"), "argument --block: 'x' is not X[,Y[,Z]] with numbers from 1 on"),
+        ((ADD, "--crs", "-1"), "argument --crs: '-1' is not a number of bytes"),
+        (
+            (ADD, "--crs", "2000000"),
+            f"{ADD}: 2000384 bytes of call/return stack; there can be 1048576",
+        ),
+        (
+            (ADD, "--local", "99999999"),
+            f"{ADD}: 100000000 bytes of local memory; there can be 16777216",
+        ),
+        ((ADD, "--shared", "50000"), f"{ADD}: 50000 bytes of shared memory; there can be 49152"),
+        ((ADD, "--max-cycles", "0"), "argument --max-cycles: '0' is not a number from 1 on"),
+        (
+            (ADD, *MODEL, "--vcd", "x.vcd"),
+            "--vcd needs hardware, which the engine model does not have",
+        ),
+        ((ADD, *BUFFERS, "--arg", "u32:1", "--block", "64", "--vcd", "."), ".: Is a directory"),
+        (
+            (ADD, *BUFFERS, "--arg", "u32:1", "--fst", "x.vcd"),
+            "--fst x.vcd: the name of an FST ends in .fst",
+        ),
+        (
+            (ADD, *MODEL, "--fst", "x.fst"),
+            "--fst needs hardware, which the engine model does not have",
+        ),
+        (
+            (ADD, *MODEL, *BUFFERS, "--arg", "u32:1", "--handler", "none.sass"),
+            "none.sass: No such file or directory",
+        ),
+        (
+            (WIDE, *BUFFERS, "--block", "256"),
+            "a block of 8 warps with 67 registers a thread needs 576 warp registers, preset default has 512; "
+            "preset programs has enough",
+        ),
+        ((ADD, *MODEL, "--check"), "--check needs hardware, which the engine model does not have"),
+        (
+            (ADD, *MODEL, "--switch", "9"),
+            "--switch needs hardware, which the engine model does not have",
+        ),
+        (
+            (ADD, "--switch", "9", "--handler", "none.sass"),
+            "--switch and --handler do not go together",
+        ),
+        (
+            (ADD, "--switch", "9", "--timeline", "x.html"),
+            "--switch and --timeline do not go together",
+        ),
+        ((ADD, "--switch", "0"), "argument --switch: '0' is not a number from 1 on"),
+        ((ADD, "--nonsense"), "unrecognized arguments: --nonsense"),
+        (
+            (ADD, *BUFFERS, "--arg", "u32:1", "--block", "512"),
+            "a block of 512 threads needs 16 warps, preset default has 8; preset programs has enough",
+        ),
+        (
+            (ADD, *BUFFERS, "--arg", "u32:1", "--block", "1024"),
+            "a block of 1024 threads needs 32 warps, preset default has 8; preset programs has enough",
+        ),
+        (
+            (ADD, *BUFFERS, "--arg", "u32:1", "--warps", "4", "--block", "256"),
+            "a block of 256 threads needs 8 warps, preset default with 4 warps has 4; preset default has enough",
+        ),
+        (
+            (ADD, "--warps", "3"),
+            "preset default with 3 warps: warps must be a power of two from 1 to 64, not 3",
+        ),
+        ((ADD, "--lanes", "1"), "preset default with 1 lanes: floats need two lanes"),
+        ((ADD, "--warps", "0"), "argument --warps: '0' is not a number from 1 on"),
+        (
+            (ADD, "--warps", "2", "--engine", "board", "--port", "none"),
+            "--warps: a board has the machine that it was built with",
+        ),
+        (
+            (ADD, *BUFFERS, "--arg", "u32:1", "--block", "4096"),
+            f"{ADD}: a block of 4096 in x; there can be 1024",
+        ),
+        (
+            (ADD, "--arg", "7"),
+            "argument '7' is neither TYPE:NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=@FILE nor "
+            "struct:ITEM,... nor bytes:@FILE",
+        ),
+    ],
+)
 def test_one_line_for_each_mistake(capsys, arguments, message):
     assert refused(capsys, *arguments) == message
 
 
 def test_more_warps_than_the_preset_has_take_a_larger_block(run_program, capsys):
-    arguments = ["--block", "512", "--arg", "buf:A=u32[512]", "--arg", "buf:B=u32[512]", "--arg", "buf:C=u32[512]",
-                 "--arg", "u32:512"]
+    arguments = [
+        "--block",
+        "512",
+        "--arg",
+        "buf:A=u32[512]",
+        "--arg",
+        "buf:B=u32[512]",
+        "--arg",
+        "buf:C=u32[512]",
+        "--arg",
+        "u32:512",
+    ]
     code, _ = run_program(ADD, *MODEL, "--warps", "16", *arguments)
     assert code == 0
 
 
 def test_unknown_presets_and_engines(capsys):
-    assert refused(capsys, ADD, "--preset", "huge").startswith("argument --preset: invalid choice: 'huge'")
-    assert refused(capsys, ADD, "--engine", "gpu").startswith("argument --engine: invalid choice: 'gpu'")
+    assert refused(capsys, ADD, "--preset", "huge").startswith(
+        "argument --preset: invalid choice: 'huge'"
+    )
+    assert refused(capsys, ADD, "--engine", "gpu").startswith(
+        "argument --engine: invalid choice: 'gpu'"
+    )
 
 
 def test_a_file_that_is_no_cubin(tmp_path, capsys):
@@ -244,7 +364,8 @@ def test_an_instruction_that_the_machine_does_not_have(tmp_path, capsys):
     assert code.count(exit_) >= 1
     path.write_bytes(code.replace(exit_, texture.to_bytes(8, "little")))
     assert refused(capsys, str(path), *MODEL) == (
-        f"{path}: kernel k, 0x00f0: this machine has no instruction {texture:016x} TEX: there are no textures")
+        f"{path}: kernel k, 0x00f0: this machine has no instruction {texture:016x} TEX: there are no textures"
+    )
 
 
 def test_results_that_cannot_be_written_leave_nothing(tmp_path, capsys):
@@ -253,32 +374,55 @@ def test_results_that_cannot_be_written_leave_nothing(tmp_path, capsys):
     message = refused(capsys, ADD, *MODEL, *BUFFERS, "--arg", "u32:1", "--json", str(target))
     assert message == f"{target}: Is a directory"
     assert list(tmp_path.iterdir()) == [target]
-    message = refused(capsys, ADD, *MODEL, *BUFFERS, "--arg", "u32:1", "--json", str(tmp_path / "no" / "out.json"))
+    message = refused(
+        capsys, ADD, *MODEL, *BUFFERS, "--arg", "u32:1", "--json", str(tmp_path / "no" / "out.json")
+    )
     assert message == f"{tmp_path / 'no' / 'out.json'}: No such file or directory"
 
 
 # Arguments
 
-@pytest.mark.parametrize("text,argument", [
-    ("u32:7", Scalar(7, 4, "u32")), ("u32:0xFFFFFFFF", Scalar(0xFFFFFFFF, 4, "u32")), ("s32:-1", Scalar(-1, 4, "s32")),
-    ("f32:-2.5", Scalar(0xC0200000, 4, "f32")), ("f32:1e60", Scalar(0x7F800000, 4, "f32")),
-    ("f32:nan", Scalar(0x7FC00000, 4, "f32")), ("f64:0.1", Scalar(0x3FB999999999999A, 8, "f64")),
-    ("f32:1", Scalar(0x3F800000, 4, "f32")), ("s32:-0x80000000", Scalar(-1 << 31, 4, "s32")),
-    ("u64:0x100000000", Scalar(1 << 32, 8, "u64")), ("u8:255", Scalar(255, 1, "u8")),
-    ("b32:0x3f800000", Scalar(0x3F800000, 4, "b32")), ("s16:-5", Scalar(-5, 2, "s16")),
-    ("u32:010", Scalar(10, 4, "u32")), ("buf:x=u32[3]", Buffer("x", bytes(12), "u32")),
-    ("buf:a_1=u8[5]", Buffer("a_1", bytes(5), "u8")), ("buf:x=u16[2]", Buffer("x", bytes(4), "u16")),
-    ("buf:x=u64[2]", Buffer("x", bytes(16), "u64")), ("buf:x=s32[2]", Buffer("x", bytes(8), "s32"))])
+
+@pytest.mark.parametrize(
+    "text,argument",
+    [
+        ("u32:7", Scalar(7, 4, "u32")),
+        ("u32:0xFFFFFFFF", Scalar(0xFFFFFFFF, 4, "u32")),
+        ("s32:-1", Scalar(-1, 4, "s32")),
+        ("f32:-2.5", Scalar(0xC0200000, 4, "f32")),
+        ("f32:1e60", Scalar(0x7F800000, 4, "f32")),
+        ("f32:nan", Scalar(0x7FC00000, 4, "f32")),
+        ("f64:0.1", Scalar(0x3FB999999999999A, 8, "f64")),
+        ("f32:1", Scalar(0x3F800000, 4, "f32")),
+        ("s32:-0x80000000", Scalar(-1 << 31, 4, "s32")),
+        ("u64:0x100000000", Scalar(1 << 32, 8, "u64")),
+        ("u8:255", Scalar(255, 1, "u8")),
+        ("b32:0x3f800000", Scalar(0x3F800000, 4, "b32")),
+        ("s16:-5", Scalar(-5, 2, "s16")),
+        ("u32:010", Scalar(10, 4, "u32")),
+        ("buf:x=u32[3]", Buffer("x", bytes(12), "u32")),
+        ("buf:a_1=u8[5]", Buffer("a_1", bytes(5), "u8")),
+        ("buf:x=u16[2]", Buffer("x", bytes(4), "u16")),
+        ("buf:x=u64[2]", Buffer("x", bytes(16), "u64")),
+        ("buf:x=s32[2]", Buffer("x", bytes(8), "s32")),
+    ],
+)
 def test_an_argument_is_read_with_its_type(text, argument):
     assert parse_argument(text) == argument
 
 
-@pytest.mark.parametrize("text,pattern,values", [
-    ("struct:u64=5,u32=7", "<QII", (5, 7, 0)), ("struct:u8=1,u32=2,u8=3", "<B3xIB3x", (1, 2, 3)),
-    ("struct:u8=1,f64=0.5,s16=-2", "<B7xdh6x", (1, 0.5, -2)), ("struct:u8=255", "<B", (255,)),
-    ("struct:u8=1,struct(u8=2,u16=3),u8=4", "<BxBxHBx", (1, 2, 3, 4)),
-    ("struct:u32=1,struct(u8=2,struct(u64=3,u8=4)),u32=5", "<I4xB7xQB7xI4x", (1, 2, 3, 4, 5)),
-    ("struct:f32=1.5,f32=-inf,b32=0x7", "<ffI", (1.5, float("-inf"), 7))])
+@pytest.mark.parametrize(
+    "text,pattern,values",
+    [
+        ("struct:u64=5,u32=7", "<QII", (5, 7, 0)),
+        ("struct:u8=1,u32=2,u8=3", "<B3xIB3x", (1, 2, 3)),
+        ("struct:u8=1,f64=0.5,s16=-2", "<B7xdh6x", (1, 0.5, -2)),
+        ("struct:u8=255", "<B", (255,)),
+        ("struct:u8=1,struct(u8=2,u16=3),u8=4", "<BxBxHBx", (1, 2, 3, 4)),
+        ("struct:u32=1,struct(u8=2,struct(u64=3,u8=4)),u32=5", "<I4xB7xQB7xI4x", (1, 2, 3, 4, 5)),
+        ("struct:f32=1.5,f32=-inf,b32=0x7", "<ffI", (1.5, float("-inf"), 7)),
+    ],
+)
 def test_structures_are_laid_out_as_c_does(text, pattern, values):
     assert parse_argument(text) == Structure(struct.pack(pattern, *values))
 
@@ -286,20 +430,38 @@ def test_structures_are_laid_out_as_c_does(text, pattern, values):
 def test_structures_have_addresses_of_buffers(tmp_path):
     path = tmp_path / "in.bin"
     path.write_bytes(b"abcd")
-    assert parse_argument(f"struct:u8=9,buf:A=u32[2],u32=3,struct(u8=1,buf:B=@{path})") == Structure(
-        struct.pack("<B7xQI4xB7xQ", 9, 0, 3, 1, 0), ((8, Buffer("A", bytes(8), "u32")), (32, Buffer("B", b"abcd"))))
+    assert parse_argument(
+        f"struct:u8=9,buf:A=u32[2],u32=3,struct(u8=1,buf:B=@{path})"
+    ) == Structure(
+        struct.pack("<B7xQI4xB7xQ", 9, 0, 3, 1, 0),
+        ((8, Buffer("A", bytes(8), "u32")), (32, Buffer("B", b"abcd"))),
+    )
     path.write_bytes(bytes(range(24)))
     assert parse_argument(f"bytes:@{path}") == Structure(bytes(range(24)))
-    with pytest.raises(ArgumentError, match=r"^argument 'struct:buf:x=u8\[1\],u8=1': there is a buffer x already$"):
+    with pytest.raises(
+        ArgumentError, match=r"^argument 'struct:buf:x=u8\[1\],u8=1': there is a buffer x already$"
+    ):
         parse_arguments(["buf:x=u32[1]", "struct:buf:x=u8[1],u8=1"])
 
 
-@pytest.mark.parametrize("text,message", [
-    ("struct:", "'' is neither TYPE=NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=@FILE nor struct(ITEM,...)"),
-    ("struct:u32:1", "'u32:1' is neither TYPE=NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=@FILE nor struct(ITEM,...)"),
-    ("struct:u8=256", "u8 holds 0 to 255"), ("struct:f16=1", f"unknown type f16; there are {' '.join(TYPE_BYTES)}"),
-    ("struct:struct(u8=1", "parentheses do not match"), ("struct:u8=1)", "parentheses do not match"),
-    ("bytes:@nowhere.bin", "nowhere.bin: No such file or directory")])
+@pytest.mark.parametrize(
+    "text,message",
+    [
+        (
+            "struct:",
+            "'' is neither TYPE=NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=@FILE nor struct(ITEM,...)",
+        ),
+        (
+            "struct:u32:1",
+            "'u32:1' is neither TYPE=NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=@FILE nor struct(ITEM,...)",
+        ),
+        ("struct:u8=256", "u8 holds 0 to 255"),
+        ("struct:f16=1", f"unknown type f16; there are {' '.join(TYPE_BYTES)}"),
+        ("struct:struct(u8=1", "parentheses do not match"),
+        ("struct:u8=1)", "parentheses do not match"),
+        ("bytes:@nowhere.bin", "nowhere.bin: No such file or directory"),
+    ],
+)
 def test_structures_that_are_none(text, message):
     with pytest.raises(ArgumentError) as error:
         parse_argument(text)
@@ -345,18 +507,36 @@ def test_a_structure_is_passed_by_value(run_program, tmp_path):
     assert (code, written["buffers"]) == (0, {"A": left})
 
 
-@pytest.mark.parametrize("number,text,message", [
-    (0, "u64:1", "expected 24 bytes, got 8"), (0, "struct:buf:A=u32[4],u32=3", "expected 24 bytes, got 16"),
-    (1, "u32:1", "expected f32, got u32 (bits of any type: b32:0x...)"),
-    (1, "f64:1", "expected 4 bytes, got 8"), (1, "b32:0x3f800000", None), (1, "struct:f32=1", None),
-    (2, "f32:1.5", "expected u32, got f32 (bits of any type: b32:0x...)"), (2, "s32:-1", None),
-    (2, "u16:1", "expected 4 bytes, got 2"), (3, "f64:1", "expected s64, got f64 (bits of any type: b64:0x...)"),
-    (3, "buf:B=f64[1]", None), (4, "s32:-1", None), (4, "f32:1", None), (4, "buf:B=u8[1]", "expected 4 bytes, got 8")])
+@pytest.mark.parametrize(
+    "number,text,message",
+    [
+        (0, "u64:1", "expected 24 bytes, got 8"),
+        (0, "struct:buf:A=u32[4],u32=3", "expected 24 bytes, got 16"),
+        (1, "u32:1", "expected f32, got u32 (bits of any type: b32:0x...)"),
+        (1, "f64:1", "expected 4 bytes, got 8"),
+        (1, "b32:0x3f800000", None),
+        (1, "struct:f32=1", None),
+        (2, "f32:1.5", "expected u32, got f32 (bits of any type: b32:0x...)"),
+        (2, "s32:-1", None),
+        (2, "u16:1", "expected 4 bytes, got 2"),
+        (3, "f64:1", "expected s64, got f64 (bits of any type: b64:0x...)"),
+        (3, "buf:B=f64[1]", None),
+        (4, "s32:-1", None),
+        (4, "f32:1", None),
+        (4, "buf:B=u8[1]", "expected 4 bytes, got 8"),
+    ],
+)
 def test_types_and_sizes_of_parameters_are_checked(tmp_path, capsys, number, text, message):
     path = tmp_path / "k.ptx"
     path.write_text(STRUCTURES)
-    given = [*GIVEN[:number], text, *GIVEN[number + 1:]]
-    arguments = [str(path), *MODEL, "--block", "1", *(word for text in given for word in ("--arg", text))]
+    given = [*GIVEN[:number], text, *GIVEN[number + 1 :]]
+    arguments = [
+        str(path),
+        *MODEL,
+        "--block",
+        "1",
+        *(word for text in given for word in ("--arg", text)),
+    ]
     if message is None:
         assert main(arguments) == 0
     else:
@@ -366,38 +546,98 @@ def test_types_and_sizes_of_parameters_are_checked(tmp_path, capsys, number, tex
 def test_buffers_are_printed_in_their_types(tmp_path, capsys):
     path = tmp_path / "k.sass"
     kinds = ("u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64", "f32", "f64", "b32", "b8")
-    moves = "".join(f"MOV R2, c[0x0][p{n}]; MOV R3, c[0x0][p{n}+4]; STG.E.64 [R2], R4\n" for n in range(len(kinds)))
-    path.write_text(".kernel k\n" + "".join(f".param p{n} 8\n" for n in range(len(kinds) + 1)) +
-                    f"MOV32I R4, 0xffc00000; MOV32I R5, 0xbff80000\n{moves}EXIT\n")
+    moves = "".join(
+        f"MOV R2, c[0x0][p{n}]; MOV R3, c[0x0][p{n}+4]; STG.E.64 [R2], R4\n"
+        for n in range(len(kinds))
+    )
+    path.write_text(
+        ".kernel k\n"
+        + "".join(f".param p{n} 8\n" for n in range(len(kinds) + 1))
+        + f"MOV32I R4, 0xffc00000; MOV32I R5, 0xbff80000\n{moves}EXIT\n"
+    )
     file = tmp_path / "in.bin"
     file.write_bytes(bytes(range(10)))
-    arguments = [f"buf:{kind}=f64[1]".replace("f64[1]", f"{kind}[{8 // TYPE_BYTES[kind]}]") for kind in kinds]
-    assert main([str(path), *MODEL, "--block", "1", *(word for text in [*arguments, f"buf:file=@{file}"]
-                                                      for word in ("--arg", text))]) == 0
+    arguments = [
+        f"buf:{kind}=f64[1]".replace("f64[1]", f"{kind}[{8 // TYPE_BYTES[kind]}]") for kind in kinds
+    ]
+    assert (
+        main(
+            [
+                str(path),
+                *MODEL,
+                "--block",
+                "1",
+                *(word for text in [*arguments, f"buf:file=@{file}"] for word in ("--arg", text)),
+            ]
+        )
+        == 0
+    )
     shown = dict(re.findall(r"buffer +(\w+), \d+ bytes at 0x\w+: (.*)", capsys.readouterr().out))
     words = 0xFFC0_0000, 0xBFF8_0000
     whole = words[0] | words[1] << 32
     assert shown == {
-        "u8": "0 0 192 255 0 0 248 191", "s8": "0 0 -64 -1 0 0 -8 -65", "u16": "0 65472 0 49144",
-        "s16": "0 -64 0 -16392", "u32": f"{words[0]} {words[1]}", "s32": f"{words[0] - 2**32} {words[1] - 2**32}",
-        "u64": str(whole), "s64": str(whole - 2**64), "f32": "nan -1.9375",
-        "f64": repr(struct.unpack("<d", struct.pack("<II", *words))[0]), "b32": "ffc00000 bff80000",
-        "b8": "00 00 c0 ff 00 00 f8 bf", "file": "03020100 07060504 00000908"}
+        "u8": "0 0 192 255 0 0 248 191",
+        "s8": "0 0 -64 -1 0 0 -8 -65",
+        "u16": "0 65472 0 49144",
+        "s16": "0 -64 0 -16392",
+        "u32": f"{words[0]} {words[1]}",
+        "s32": f"{words[0] - 2**32} {words[1] - 2**32}",
+        "u64": str(whole),
+        "s64": str(whole - 2**64),
+        "f32": "nan -1.9375",
+        "f64": repr(struct.unpack("<d", struct.pack("<II", *words))[0]),
+        "b32": "ffc00000 bff80000",
+        "b8": "00 00 c0 ff 00 00 f8 bf",
+        "file": "03020100 07060504 00000908",
+    }
 
 
-@pytest.mark.parametrize("text,message", [
-    ("u32:4294967296", "argument 'u32:4294967296': u32 holds 0 to 4294967295"),
-    ("u32:-1", "argument 'u32:-1': u32 holds 0 to 4294967295"),
-    ("s32:2147483648", "argument 's32:2147483648': s32 holds -2147483648 to 2147483647"),
-    *((text, f"argument {text!r}: unknown type f16; there are u8 u16 u32 u64 s8 s16 s32 s64 f32 f64 b8 b16 b32 b64")
-      for text in ("f16:1", "buf:x=f16[4]")),
-    ("buf:x=u32[0]", "argument 'buf:x=u32[0]': a buffer has 1 to 1073741824 bytes, not 0"),
-    ("buf:x=u64[999999999]", "argument 'buf:x=u64[999999999]': a buffer has 1 to 1073741824 bytes, not 7999999992"),
-    ("buf:x=@nowhere.bin", "argument 'buf:x=@nowhere.bin': nowhere.bin: No such file or directory"),
-    *((text, f"argument {text!r} is neither TYPE:NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=@FILE nor "
-              "struct:ITEM,... nor bytes:@FILE")
-      for text in ("", "u32", "u32:", "u32:x", "u32:1.5", "buf:=u32[4]", "buf:1=u32[4]", "buf:x=u32", "buf:x=u32[-1]",
-                   "buf:x=u32[]", "buf:x", "u32=1", "bytes:x"))])
+@pytest.mark.parametrize(
+    "text,message",
+    [
+        ("u32:4294967296", "argument 'u32:4294967296': u32 holds 0 to 4294967295"),
+        ("u32:-1", "argument 'u32:-1': u32 holds 0 to 4294967295"),
+        ("s32:2147483648", "argument 's32:2147483648': s32 holds -2147483648 to 2147483647"),
+        *(
+            (
+                text,
+                f"argument {text!r}: unknown type f16; there are u8 u16 u32 u64 s8 s16 s32 s64 f32 f64 b8 b16 b32 b64",
+            )
+            for text in ("f16:1", "buf:x=f16[4]")
+        ),
+        ("buf:x=u32[0]", "argument 'buf:x=u32[0]': a buffer has 1 to 1073741824 bytes, not 0"),
+        (
+            "buf:x=u64[999999999]",
+            "argument 'buf:x=u64[999999999]': a buffer has 1 to 1073741824 bytes, not 7999999992",
+        ),
+        (
+            "buf:x=@nowhere.bin",
+            "argument 'buf:x=@nowhere.bin': nowhere.bin: No such file or directory",
+        ),
+        *(
+            (
+                text,
+                f"argument {text!r} is neither TYPE:NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=@FILE nor "
+                "struct:ITEM,... nor bytes:@FILE",
+            )
+            for text in (
+                "",
+                "u32",
+                "u32:",
+                "u32:x",
+                "u32:1.5",
+                "buf:=u32[4]",
+                "buf:1=u32[4]",
+                "buf:x=u32",
+                "buf:x=u32[-1]",
+                "buf:x=u32[]",
+                "buf:x",
+                "u32=1",
+                "bytes:x",
+            )
+        ),
+    ],
+)
 def test_arguments_that_are_none(text, message):
     with pytest.raises(ArgumentError) as error:
         parse_argument(text)
@@ -409,5 +649,7 @@ def test_empty_files_and_equal_names(tmp_path):
     path.touch()
     with pytest.raises(ArgumentError, match=rf"^argument 'buf:x=@{path}': {path} is empty$"):
         parse_argument(f"buf:x=@{path}")
-    with pytest.raises(ArgumentError, match=r"^argument 'buf:x=u8\[1\]': there is a buffer x already$"):
+    with pytest.raises(
+        ArgumentError, match=r"^argument 'buf:x=u8\[1\]': there is a buffer x already$"
+    ):
         parse_arguments(["buf:x=u32[1]", "u32:1", "buf:x=u8[1]"])

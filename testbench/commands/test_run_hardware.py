@@ -48,22 +48,42 @@ def test_a_waveform_with_a_save_file_beside_it(run, tmp_path, capsys):
 def test_a_waveform_shows_the_depth_of_a_stack_token_by_token(run, tmp_path):
     """28 calls are open at most: the first one, and the 27 of thread 7 by itself."""
     waveform = tmp_path / "run.vcd"
-    code, _ = run(PROGRAMS / "tour" / "recursion.sass", "--block", "8", "--arg", "buf:o=u32[8]", "--vcd", str(waveform))
+    code, _ = run(
+        PROGRAMS / "tour" / "recursion.sass",
+        "--block",
+        "8",
+        "--arg",
+        "buf:o=u32[8]",
+        "--vcd",
+        str(waveform),
+    )
     assert code == 0
     variables = pywellen.Waveform(str(waveform)).all_vars()  # pyright: ignore
-    depths = [text for variable in variables if variable.full_name == "sm.warp0.depth" for _, text in variable.tv]
+    depths = [
+        text
+        for variable in variables
+        if variable.full_name == "sm.warp0.depth"
+        for _, text in variable.tv
+    ]
     assert depths == [str(depth) for depth in (*range(28), *range(28, -1, -1))]
 
 
 def test_an_error_is_shown_with_its_place(run, capsys):
     code, written = run(ADD, *BUFFERS, "--arg", "u32:100", "--block", "64", "--check")
     assert code == 1
-    expected = {"error": "MMU_FAULT", "code": 0x17, "warp": 1, "pc": 0x98,
-                "global": ["BPT_PAUSE", "MULTIPLE_WARP_ERRORS"]}        # the warp's next load fails, too
+    expected = {
+        "error": "MMU_FAULT",
+        "code": 0x17,
+        "warp": 1,
+        "pc": 0x98,
+        "global": ["BPT_PAUSE", "MULTIPLE_WARP_ERRORS"],
+    }  # the warp's next load fails, too
     assert written["esr"].items() >= expected.items()
     text = capsys.readouterr().out
-    cycles, idle = (int(number) for number in re.findall(r"^(?:idle )?cycles +(\d+)$", text, re.MULTILINE))
-    assert cycles // 2 < idle < cycles == written["cycles"]     # it waits for memory most of the time
+    cycles, idle = (
+        int(number) for number in re.findall(r"^(?:idle )?cycles +(\d+)$", text, re.MULTILINE)
+    )
+    assert cycles // 2 < idle < cycles == written["cycles"]  # it waits for memory most of the time
     assert "error         MMU_FAULT, code 0x17\nwhere         warp 1, pc 0x0098\n" in text
     assert "\n  -> 0x0098  eed4200000070202  LDG.E R2, [R2]\n" in text
     assert "\nmasks         active ffffffff\nstack         0 tokens" in text
@@ -71,7 +91,7 @@ def test_an_error_is_shown_with_its_place(run, capsys):
 
 def test_a_trap_is_shown_with_its_reason(run, tmp_path, capsys):
     code, written = run(TRAP, "--arg", "buf:o=u32[2]")
-    if written["status"] == "ok":       # what the kernel does depends on its buffer
+    if written["status"] == "ok":  # what the kernel does depends on its buffer
         (tmp_path / "o.bin").write_bytes(bytes([99, 0, 0, 0, 0, 0, 0, 0]))
         code, written = run(TRAP, "--arg", f"buf:o=@{tmp_path / 'o.bin'}")
     expected = {"error": "NONE", "code": 0, "warp": 0, "pc": 0x88, "trap_reasons": [1]}
@@ -96,23 +116,47 @@ def test_a_hang_is_diagnosed(run, tmp_path, capsys, preset, cycles):
 .Lend:
         EXIT
 """)
-    code, written = run(str(source), "--block", "64", "--preset", preset, "--max-cycles", str(cycles))
+    code, written = run(
+        str(source), "--block", "64", "--preset", preset, "--max-cycles", str(cycles)
+    )
     assert (code, written["status"]) == (1, "timeout")
     text = capsys.readouterr().out
     assert f"status        timeout: not over after {str(cycles)[:-3]}," in text
     assert "warp 0: waits at barrier 0\n  issued last 0x" in text
-    assert "BAR.SYNC 0x0, 0x40\n  masks         active ffffffff\n  stack         1 tokens, 0 counted calls open, " \
+    assert (
+        "BAR.SYNC 0x0, 0x40\n  masks         active ffffffff\n  stack         1 tokens, 0 counted calls open, "
         "top first\n       SYNC pc=" in text
+    )
     assert "\nwarp 1: " in text
 
 
 def test_ctrl_c_shows_where_the_warps_are(tmp_path, monkeypatch, capsys):
     """Waveform and timeline end there; results are not written."""
-    source, waveform, page, out = (tmp_path / name for name in ("loop.sass", "loop.vcd", "loop.html", "out.json"))
+    source, waveform, page, out = (
+        tmp_path / name for name in ("loop.sass", "loop.vcd", "loop.html", "out.json")
+    )
     source.write_text(".kernel k\nagain:\n        BRA again\n")
-    monkeypatch.setattr("sys.argv", ["sim.run", str(source), *HARDWARE, "--block", "4", "--check", "--json", str(out),
-                                     "--vcd", str(waveform), "--timeline", str(page)])
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    monkeypatch.setattr(
+        "sys.argv",
+        [
+            "sim.run",
+            str(source),
+            *HARDWARE,
+            "--block",
+            "4",
+            "--check",
+            "--json",
+            str(out),
+            "--vcd",
+            str(waveform),
+            "--timeline",
+            str(page),
+        ],
+    )
+    before = {
+        number: signal.getsignal(number)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
     signal.signal(signal.SIGINT, signal.default_int_handler)
     counter = BaseMachine._counter
 
@@ -127,27 +171,54 @@ def test_ctrl_c_shows_where_the_warps_are(tmp_path, monkeypatch, capsys):
         for number, handler in before.items():
             signal.signal(number, handler)
     printed = capsys.readouterr()
-    cycles = re.search(r"^status        interrupted after (10,0\d\d) cycles$", printed.out, re.MULTILINE)
+    cycles = re.search(
+        r"^status        interrupted after (10,0\d\d) cycles$", printed.out, re.MULTILINE
+    )
     assert cycles and printed.err == f"python -m sim.run: interrupted after {cycles[1]} cycles\n"
-    assert re.search(r"^warp 0: .*\n  issued last 0x0008  .* BRA 0x0\n  masks         active 0000000f", printed.out,
-                     re.MULTILINE)
+    assert re.search(
+        r"^warp 0: .*\n  issued last 0x0008  .* BRA 0x0\n  masks         active 0000000f",
+        printed.out,
+        re.MULTILINE,
+    )
     assert f"waveform      {waveform}, up to the interruption\n" in printed.out
     assert f"timeline      {page}, up to the interruption\n" in printed.out
-    assert f"#{int(cycles[1].replace(',', '')) * 10}\n" in waveform.read_text() and page.stat().st_size > 1000
+    assert (
+        f"#{int(cycles[1].replace(',', '')) * 10}\n" in waveform.read_text()
+        and page.stat().st_size > 1000
+    )
     assert not out.exists()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["loop.gtkw", "loop.html", "loop.sass", "loop.vcd"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "loop.gtkw",
+        "loop.html",
+        "loop.sass",
+        "loop.vcd",
+    ]
 
 
 def test_a_context_switch_changes_nothing_of_what_a_kernel_leaves(run, tmp_path, capsys):
     """A recursion is taken off in the middle of its calls, in lockstep, and goes on on another machine."""
     waveform = tmp_path / "run.vcd"
-    code, written = run(RECURSION, "--block", "12", "--arg", "buf:o=u32[12]", "--check", "--switch", "20000",
-                        "--vcd", str(waveform))
+    code, written = run(
+        RECURSION,
+        "--block",
+        "12",
+        "--arg",
+        "buf:o=u32[12]",
+        "--check",
+        "--switch",
+        "20000",
+        "--vcd",
+        str(waveform),
+    )
     assert (code, written["status"]) == (0, "ok")
     assert written["buffers"]["o"] == [0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89]
     text = capsys.readouterr().out
-    told = re.search(r"^switched +the grid is off the machine after ([\d,]+) cycles, and goes on\n"
-                     r"saved +CTA 0, warp 0: before 0x\w{4} .*, (\d+) tokens on its stack$", text, re.MULTILINE)
+    told = re.search(
+        r"^switched +the grid is off the machine after ([\d,]+) cycles, and goes on\n"
+        r"saved +CTA 0, warp 0: before 0x\w{4} .*, (\d+) tokens on its stack$",
+        text,
+        re.MULTILINE,
+    )
     assert told
     assert 20_000 < int(told[1].replace(",", "")) < 25_000
     assert int(told[2]) > 0
@@ -161,8 +232,11 @@ def test_a_grid_that_has_ended_is_not_switched(run, capsys):
 
 
 def test_a_context_switch_that_takes_too_long_is_refused(capsys):
-    told = refused(capsys, main,
-                   [ADD, *HARDWARE, *BUFFERS, "--arg", "u32:40", "--switch", "300", "--max-cycles", "5"])
+    told = refused(
+        capsys,
+        main,
+        [ADD, *HARDWARE, *BUFFERS, "--arg", "u32:40", "--switch", "300", "--max-cycles", "5"],
+    )
     assert told == "python -m sim.run: --switch 300: the warps have not ended within 5 cycles"
 
 

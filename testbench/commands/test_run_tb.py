@@ -71,16 +71,28 @@ def outcome(capsys, folder, *arguments):
     except SystemExit as exit:
         code = exit.code
     output, errors = capsys.readouterr()
-    return code, "\n".join(line.partition(" in ")[0] if line.startswith("PASS") else line
-                           for line in output.splitlines()), errors
+    return (
+        code,
+        "\n".join(
+            line.partition(" in ")[0] if line.startswith("PASS") else line
+            for line in output.splitlines()
+        ),
+        errors,
+    )
 
 
 def test_the_list_has_the_first_line_of_each(capsys, folder):
-    assert outcome(capsys, folder, "--list") == (0, "broken   Cannot even be read.\ncounter  A counter counts up.", "")
+    assert outcome(capsys, folder, "--list") == (
+        0,
+        "broken   Cannot even be read.\ncounter  A counter counts up.",
+        "",
+    )
 
 
 def test_a_passing_testbench_says_what_it_checked_and_measured(capsys, folder):
-    assert outcome(capsys, folder, "counter", "--engine", "pysim") == (0, """\
+    assert outcome(capsys, folder, "counter", "--engine", "pysim") == (
+        0,
+        """\
 counter: A counter counts up.
 engine pysim, seed 0
 
@@ -98,15 +110,24 @@ shares
 
 PASS
 waveform waveforms/counter.vcd, shown by: gtkwave waveforms/counter.gtkw
-""", "")
-    assert sorted(path.name for path in (folder / "waveforms").iterdir()) == ["counter.gtkw", "counter.vcd"]
+""",
+        "",
+    )
+    assert sorted(path.name for path in (folder / "waveforms").iterdir()) == [
+        "counter.gtkw",
+        "counter.vcd",
+    ]
 
 
 def test_a_failing_testbench_shows_the_first_difference_and_its_waveform(capsys, folder):
-    code, output, _ = outcome(capsys, folder, "counter", "--engine", "pysim", "--seed", "13", "--vcd", "y.vcd")
+    code, output, _ = outcome(
+        capsys, folder, "counter", "--engine", "pysim", "--seed", "13", "--vcd", "y.vcd"
+    )
     assert code == 1
     assert output.splitlines()[-2:] == [
-        "FAIL the count: 7, expected 8, at clock edge 7 (70 ns)", "waveform y.vcd, shown by: gtkwave y.gtkw"]
+        "FAIL the count: 7, expected 8, at clock edge 7 (70 ns)",
+        "waveform y.vcd, shown by: gtkwave y.gtkw",
+    ]
     assert (folder / "y.vcd").read_text().endswith("#75\n0!\n#80\n")
 
 
@@ -125,7 +146,10 @@ def test_a_waveform_may_go_to_a_pipe(capsys, folder):
 
 def test_a_waveform_that_cannot_be_written_gets_one_line(capsys, folder, full_device):
     assert outcome(capsys, folder, "counter", "--engine", "pysim", "--vcd", str(full_device)) == (
-        2, "", f"python -m sim.run_tb: {full_device}: No space left on device\n")
+        2,
+        "",
+        f"python -m sim.run_tb: {full_device}: No space left on device\n",
+    )
     assert full_device.is_char_device()
     assert not full_device.with_suffix(".gtkw").exists()
 
@@ -143,21 +167,31 @@ def test_all_testbenches_run_without_a_name(capsys, folder):
     (folder / "tb_other.py").write_text(COUNTER.replace("number + ", "number + 1 + "))
     code, output, _ = outcome(capsys, folder, "--all", "--engine", "pysim")
     assert code == 1
-    assert [line.partition(" ")[0] for line in output.splitlines() if line.startswith(("PASS", "FAIL"))] == [
-        "PASS", "FAIL"]
+    assert [
+        line.partition(" ")[0] for line in output.splitlines() if line.startswith(("PASS", "FAIL"))
+    ] == ["PASS", "FAIL"]
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (["nonsense"], "no testbench nonsense; there are broken, counter"),
-    ([], "which testbench? there are broken, counter"),
-    (["counter", "--engine", "fast"], "no engine fast; there are auto, pysim, compiled"),
-    (["counter", "--seed", "x"], "argument --seed: invalid int value: 'x'"),
-    (["--all", "--vcd", "a.vcd"], "--vcd names one file, and there are several testbenches"),
-    (["counter", "--engine", "pysim", "--vcd", "."], ".: Is a directory"),
-    (["counter", "--record", "--no-vcd"], "--record records a waveform, which --no-vcd is not for"),
-    (["counter", "--record", "--all"], "--record records a waveform, which --all is not for"),
-    (["counter", "--engine", "pysim", "--vcd", "helper.py/x/y.vcd"], "helper.py/x/y.vcd: Not a directory"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nonsense"], "no testbench nonsense; there are broken, counter"),
+        ([], "which testbench? there are broken, counter"),
+        (["counter", "--engine", "fast"], "no engine fast; there are auto, pysim, compiled"),
+        (["counter", "--seed", "x"], "argument --seed: invalid int value: 'x'"),
+        (["--all", "--vcd", "a.vcd"], "--vcd names one file, and there are several testbenches"),
+        (["counter", "--engine", "pysim", "--vcd", "."], ".: Is a directory"),
+        (
+            ["counter", "--record", "--no-vcd"],
+            "--record records a waveform, which --no-vcd is not for",
+        ),
+        (["counter", "--record", "--all"], "--record records a waveform, which --all is not for"),
+        (
+            ["counter", "--engine", "pysim", "--vcd", "helper.py/x/y.vcd"],
+            "helper.py/x/y.vcd: Not a directory",
+        ),
+    ],
+)
 def test_bad_arguments_get_one_line(capsys, folder, arguments, message):
     assert outcome(capsys, folder, *arguments) == (2, "", f"python -m sim.run_tb: {message}\n")
 
@@ -166,7 +200,9 @@ def test_a_waveform_can_be_recorded_without_checks(capsys, folder):
     testbench = folder / "tb_counter.py"
     without = outcome(capsys, folder, "counter", "--engine", "pysim", "--record")
     assert without == (2, "", f"python -m sim.run_tb: {testbench}: no function record(bench)\n")
-    testbench.write_text(COUNTER + "\n\ndef record(bench):\n    bench.simulate(Counter(), [], traces={})\n")
+    testbench.write_text(
+        COUNTER + "\n\ndef record(bench):\n    bench.simulate(Counter(), [], traces={})\n"
+    )
     code, output, _ = outcome(capsys, folder, "counter", "--engine", "pysim", "--record")
     assert code == 0 and "checked" not in output and "waveform waveforms/counter.vcd" in output
 
@@ -175,30 +211,54 @@ def test_a_waveform_can_be_recorded_without_checks(capsys, folder):
 def test_a_waveform_can_be_an_fst(capsys, folder):
     code, output, _ = outcome(capsys, folder, "counter", "--engine", "pysim", "--fst")
     assert code == 0
-    assert output.splitlines()[-1] == "waveform waveforms/counter.fst, shown by: gtkwave waveforms/counter.fst.gtkw"
-    assert sorted(path.name for path in (folder / "waveforms").iterdir()) == ["counter.fst", "counter.fst.gtkw"]
+    assert (
+        output.splitlines()[-1]
+        == "waveform waveforms/counter.fst, shown by: gtkwave waveforms/counter.fst.gtkw"
+    )
+    assert sorted(path.name for path in (folder / "waveforms").iterdir()) == [
+        "counter.fst",
+        "counter.fst.gtkw",
+    ]
 
 
 def test_the_slow_engine_says_how_to_get_the_fast_one(capsys, folder, monkeypatch):
-    monkeypatch.setattr(CompiledEngine, "missing", classmethod(lambda _engine: "there is no C++ compiler: install one"))
+    monkeypatch.setattr(
+        CompiledEngine,
+        "missing",
+        classmethod(lambda _engine: "there is no C++ compiler: install one"),
+    )
     code, output, errors = outcome(capsys, folder, "counter", "--no-vcd")
-    assert (code, errors) == (0, "engine pysim; compiled would be faster, but there is no C++ compiler: install one\n")
+    assert (code, errors) == (
+        0,
+        "engine pysim; compiled would be faster, but there is no C++ compiler: install one\n",
+    )
     assert "engine pysim, seed 0" in output
     assert outcome(capsys, folder, "counter", "--engine", "compiled") == (
-        2, "", "python -m sim.run_tb: engine compiled: there is no C++ compiler: install one\n")
+        2,
+        "",
+        "python -m sim.run_tb: engine compiled: there is no C++ compiler: install one\n",
+    )
 
 
 def test_an_engine_that_fails_later_gets_one_line_too(capsys, folder, monkeypatch):
     def refuse(_self, _design):
         raise EngineError("no engine simulates EHXPLLL")
+
     monkeypatch.setattr(PysimEngine, "__init__", refuse)
     assert outcome(capsys, folder, "counter", "--engine", "pysim") == (
-        2, "", "python -m sim.run_tb: no engine simulates EHXPLLL\n")
+        2,
+        "",
+        "python -m sim.run_tb: no engine simulates EHXPLLL\n",
+    )
 
 
 def test_it_is_a_command():
-    done = subprocess.run([sys.executable, "-m", "sim.run_tb", "no such unit"], capture_output=True, text=True,
-                          cwd=Path(run_tb.__file__).parent.parent)
+    done = subprocess.run(
+        [sys.executable, "-m", "sim.run_tb", "no such unit"],
+        capture_output=True,
+        text=True,
+        cwd=Path(run_tb.__file__).parent.parent,
+    )
     assert done.returncode == 2
     assert done.stderr.startswith("python -m sim.run_tb: no testbench no such unit; there are ")
     assert len(done.stderr.splitlines()) == 1
@@ -211,6 +271,7 @@ def simulated(testbench, dut=None, **options):
     def body(bench):
         async def bound(ctx):
             await testbench(bench, ctx, dut)
+
         bench.simulate(dut, [bound], **options)
 
     return run("counter", body, PysimEngine)
@@ -223,7 +284,12 @@ async def wait(_bench, ctx, _dut):
 def test_pytest_can_look_at_a_report():
     report = simulated(wait)
     assert report.passed
-    assert (report.name, report.engine, report.cycles, report.waveforms) == ("counter", "pysim", 100, [])
+    assert (report.name, report.engine, report.cycles, report.waveforms) == (
+        "counter",
+        "pysim",
+        100,
+        [],
+    )
 
 
 def test_an_assertion_in_the_hardware_is_a_failure_with_its_place():
@@ -231,7 +297,9 @@ def test_an_assertion_in_the_hardware_is_a_failure_with_its_place():
     lines = Path(__file__).read_text().splitlines()
     line = next(number for number, text in enumerate(lines, 1) if "m.d.sync += Assert" in text)
     assert report.failure is not None
-    assert report.failure.endswith(f"test_run_tb.py:{line}: Assertion violated: count is 7, at clock edge 8 (80 ns)")
+    assert report.failure.endswith(
+        f"test_run_tb.py:{line}: Assertion violated: count is 7, at clock edge 8 (80 ns)"
+    )
     assert report.cycles == 8
 
 
@@ -250,7 +318,10 @@ def test_a_run_without_end_is_a_failure():
         while True:
             await ctx.tick()
 
-    assert simulated(testbench, limit=2000).failure == "not over after 2,000 cycles, at clock edge 2000 (20000 ns)"
+    assert (
+        simulated(testbench, limit=2000).failure
+        == "not over after 2,000 cycles, at clock edge 2000 (20000 ns)"
+    )
 
 
 def test_a_combinational_loop_is_a_failure_that_names_it():
@@ -289,9 +360,13 @@ def test_several_simulations_have_their_own_waveforms(tmp_path):
             bench.simulate(dut, [testbench], traces={"count": dut.count}, name=name)
 
     first = run("counter", body, PysimEngine, seed=3, vcd=tmp_path / "a.vcd")
-    assert first.waveforms == [(tmp_path / f"{name}.vcd", tmp_path / f"{name}.gtkw") for name in ("a", "a_deep")]
+    assert first.waveforms == [
+        (tmp_path / f"{name}.vcd", tmp_path / f"{name}.gtkw") for name in ("a", "a_deep")
+    ]
     assert run("counter", body, PysimEngine, seed=3).cycles == first.cycles
-    assert {run("counter", body, PysimEngine, seed=seed).cycles for seed in range(5)} != {first.cycles}
+    assert {run("counter", body, PysimEngine, seed=seed).cycles for seed in range(5)} != {
+        first.cycles
+    }
 
 
 def test_background_testbenches_act_first():

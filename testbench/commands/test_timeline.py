@@ -19,7 +19,9 @@ from testbench.engine.designs import needs_compiled
 from testbench.programs import ADD, BUFFERS
 from testbench.words import NOP, move
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+BROWSER = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 DRIVE = """<script>
 const box = canvas.getBoundingClientRect(), began = performance.now();
 for (let turn = 0; turn < 40; turn++)
@@ -38,21 +40,41 @@ def made(instructions=2):
     for number in range(instructions):
         begin = 10 * number
         timeline.spans += [
-            Span(0, begin, begin + 3, WaitReason.READY), Span(0, begin + 3, begin + 10, WaitReason.STALL)]
-        timeline.executed.append(IssuedInstruction(
-            0, begin + 2, 8 * number, move(1, number & 0xFFFF), InstructionKind.LANES.value, 0xFF, begin + 9))
+            Span(0, begin, begin + 3, WaitReason.READY),
+            Span(0, begin + 3, begin + 10, WaitReason.STALL),
+        ]
+        timeline.executed.append(
+            IssuedInstruction(
+                0,
+                begin + 2,
+                8 * number,
+                move(1, number & 0xFFFF),
+                InstructionKind.LANES.value,
+                0xFF,
+                begin + 9,
+            )
+        )
     timeline.spans.append(Span(1, 5, 10 * instructions, WaitReason.RESUME))
-    timeline.executed.append(IssuedInstruction(1, 5, 0, NOP, InstructionKind.NOTHING.value, 1, None, WarpError.NONE))
+    timeline.executed.append(
+        IssuedInstruction(1, 5, 0, NOP, InstructionKind.NOTHING.value, 1, None, WarpError.NONE)
+    )
     timeline.cycles = 10 * instructions
     return timeline
 
 
 def test_colours_can_be_told_apart():
     """By eye: the distance of two colours, which weighs red, green and blue by how red both are (Riemersma's)."""
+
     def distance(one: str, other: str) -> float:
-        (r, g, b), (s, h, c) = ([int(colour[at:at + 2], 16) for at in (1, 3, 5)] for colour in (one, other))
+        (r, g, b), (s, h, c) = (
+            [int(colour[at : at + 2], 16) for at in (1, 3, 5)] for colour in (one, other)
+        )
         mean = (r + s) / 2
-        return ((2 + mean / 256) * (r - s) ** 2 + 4 * (g - h) ** 2 + (2 + (255 - mean) / 256) * (b - c) ** 2) ** 0.5
+        return (
+            (2 + mean / 256) * (r - s) ** 2
+            + 4 * (g - h) ** 2
+            + (2 + (255 - mean) / 256) * (b - c) ** 2
+        ) ** 0.5
 
     colours = [colour for colour, _ in REASONS.values()]
     assert min(distance(one, other) for one, other in combinations(colours, 2)) > 100
@@ -61,15 +83,35 @@ def test_colours_can_be_told_apart():
 def test_a_trace_has_states_and_issues_of_each_warp():
     events = json.loads(trace(made()))["traceEvents"]
     assert [event["args"]["name"] for event in events if event["ph"] == "M"] == [
-        "warp 0", "warp 0: issued", "warp 1", "warp 1: issued"]
-    states = [tuple(event[name] for name in ("tid", "ts", "dur", "name")) for event in events
-              if event.get("cat") == "state"]
-    assert states == [(0, 0, 3, "ready"), (0, 3, 7, "stall"), (0, 10, 3, "ready"), (0, 13, 7, "stall"),
-                      (2, 5, 15, "resume")]
+        "warp 0",
+        "warp 0: issued",
+        "warp 1",
+        "warp 1: issued",
+    ]
+    states = [
+        tuple(event[name] for name in ("tid", "ts", "dur", "name"))
+        for event in events
+        if event.get("cat") == "state"
+    ]
+    assert states == [
+        (0, 0, 3, "ready"),
+        (0, 3, 7, "stall"),
+        (0, 10, 3, "ready"),
+        (0, 13, 7, "stall"),
+        (2, 5, 15, "resume"),
+    ]
     issued = [event for event in events if event.get("cat") == "instruction"]
     assert [(event["tid"], event["ts"], event["name"].split()[0]) for event in issued] == [
-        (1, 2, "MOV32I"), (1, 12, "MOV32I"), (3, 5, "NOP")]
-    assert issued[0]["args"] == {"pc": "0x0000", "active": "000000ff", "complete": 9, "error": "NONE"}
+        (1, 2, "MOV32I"),
+        (1, 12, "MOV32I"),
+        (3, 5, "NOP"),
+    ]
+    assert issued[0]["args"] == {
+        "pc": "0x0000",
+        "active": "000000ff",
+        "complete": 9,
+        "error": "NONE",
+    }
 
 
 def test_a_log_for_konata():
@@ -83,8 +125,11 @@ def test_a_log_for_konata():
             now += int(fields[0])
         elif what in "SER":
             stages.setdefault(int(fields[0]), []).append((what, now))
-    assert stages == {0: [("S", 2), ("E", 9), ("R", 9)], 1: [("S", 12), ("E", 19), ("R", 19)],
-                      2: [("S", 5), ("E", 20), ("R", 20)]}
+    assert stages == {
+        0: [("S", 2), ("E", 9), ("R", 9)],
+        1: [("S", 12), ("E", 19), ("R", 19)],
+        2: [("S", 5), ("E", 20), ("R", 20)],
+    }
 
 
 def test_a_page_has_all_in_itself():
@@ -103,25 +148,58 @@ def test_a_page_has_all_in_itself():
 def test_a_page_in_a_browser(instructions, here, tmp_path):
     """It renders, hovering tells the instruction and its threads, and 10^5 things stay fluid."""
     path = tmp_path / "page.html"
-    path.write_text(page(made(instructions), "k").replace("</html>", DRIVE.replace("HERE", str(here)) + "</html>"))
+    path.write_text(
+        page(made(instructions), "k").replace(
+            "</html>", DRIVE.replace("HERE", str(here)) + "</html>"
+        )
+    )
     assert BROWSER is not None
-    shown = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,400",
-                            "--dump-dom", f"--user-data-dir={tmp_path / 'profile'}", path.as_uri()],
-                           capture_output=True, text=True, timeout=120, check=True).stdout
+    shown = subprocess.run(
+        [
+            BROWSER,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--window-size=1200,400",
+            "--dump-dom",
+            f"--user-data-dir={tmp_path / 'profile'}",
+            path.as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    ).stdout
     told = json.loads(re.findall("<title>(.*)</title>", shown)[0])
     assert told["shown"] == "block"
     assert told["tip"].startswith("warp 0, cycle ")
     assert "MOV32I R1, 0x" in told["tip"]
     assert told["on"] == 8
-    assert told["took"] < 100     # milliseconds for a step of the wheel, on any machine
+    assert told["took"] < 100  # milliseconds for a step of the wheel, on any machine
 
 
 @needs_compiled
 def test_the_timeline_of_a_kernel(tmp_path, capsys):
     files = {name: tmp_path / f"run.{name}" for name in ("timeline", "trace", "konata")}
     given = [part for name, path in files.items() for part in (f"--{name}", str(path))]
-    assert main([ADD, "--preset", "tiny", *BUFFERS, "--arg", "u32:40", "--block", "40", "--json",
-                 str(tmp_path / "run.json"), *given]) == 0
+    assert (
+        main(
+            [
+                ADD,
+                "--preset",
+                "tiny",
+                *BUFFERS,
+                "--arg",
+                "u32:40",
+                "--block",
+                "40",
+                "--json",
+                str(tmp_path / "run.json"),
+                *given,
+            ]
+        )
+        == 0
+    )
     result = json.loads((tmp_path / "run.json").read_text())
     events = json.loads(files["trace"].read_text())["traceEvents"]
     issued = [event for event in events if event.get("cat") == "instruction"]
@@ -129,7 +207,9 @@ def test_the_timeline_of_a_kernel(tmp_path, capsys):
     assert {event["tid"] for event in issued} == {1, 3}
     assert all(event["args"]["complete"] is not None for event in issued)
     assert {event["args"]["active"] for event in issued if event["tid"] == 3} == {"000000ff"}
-    spans = sorted((event["tid"], event["ts"], event["dur"]) for event in events if event.get("cat") == "state")
+    spans = sorted(
+        (event["tid"], event["ts"], event["dur"]) for event in events if event.get("cat") == "state"
+    )
     assert all(one[0] != next_[0] or one[1] + one[2] <= next_[1] for one, next_ in pairwise(spans))
     assert files["timeline"].read_text().startswith("<!doctype html>")
     (written,) = re.findall(r"const content = (.*);\n", files["timeline"].read_text())
@@ -142,6 +222,9 @@ def test_the_timeline_of_a_kernel(tmp_path, capsys):
 def test_files_and_engines_that_cannot_record_are_refused(capsys, tmp_path):
     for name in ("timeline", "trace", "konata"):
         arguments = [ADD, *BUFFERS, "--arg", "u32:1", f"--{name}", str(tmp_path / "no" / "file")]
-        assert refusal.refused(capsys, main, arguments).endswith("no/file: No such file or directory")
+        assert refusal.refused(capsys, main, arguments).endswith(
+            "no/file: No such file or directory"
+        )
         assert refusal.refused(capsys, main, [*arguments, "--engine", "model"]).endswith(
-            f"--{name} needs hardware, which the engine model does not have")
+            f"--{name} needs hardware, which the engine model does not have"
+        )

@@ -67,8 +67,10 @@ class Row:
     def __str__(self) -> str:
         if self.refused:
             return f"{self.name} {self.registers} refused: {self.refused}"
-        return (f"{self.name} {self.registers} {self.instructions} {self.digest} "
-                f"{'-' if self.executed is None else self.executed}")
+        return (
+            f"{self.name} {self.registers} {self.instructions} {self.digest} "
+            f"{'-' if self.executed is None else self.executed}"
+        )
 
     @classmethod
     def read(cls, line: str) -> "Row":
@@ -77,7 +79,13 @@ class Row:
         if rest.startswith("refused: "):
             return cls(name, int(registers), refused=rest.removeprefix("refused: "))
         instructions, digest, executed = rest.split()
-        return cls(name, int(registers), int(instructions), digest, None if executed == "-" else int(executed))
+        return cls(
+            name,
+            int(registers),
+            int(instructions),
+            digest,
+            None if executed == "-" else int(executed),
+        )
 
 
 _Launcher = Callable[[ObjectFile], Launch]
@@ -99,14 +107,24 @@ def _launcher(run: Run) -> _Launcher:
             return Scalar(HANDLE_BYTES, 8)
         return given
 
-    arguments = [argument(given, spec.name)
-                 for given, spec in zip(run.launch_arguments(LEVELS[-1]), run.arguments, strict=True)]
-    return lambda found: prepare(load(found), arguments, entry=run.entry, grid=run.grid, block=run.block,
-                                 dynamic_shared=run.dynamic_shared)
+    arguments = [
+        argument(given, spec.name)
+        for given, spec in zip(run.launch_arguments(LEVELS[-1]), run.arguments, strict=True)
+    ]
+    return lambda found: prepare(
+        load(found),
+        arguments,
+        entry=run.entry,
+        grid=run.grid,
+        block=run.block,
+        dynamic_shared=run.dynamic_shared,
+    )
 
 
 def _random_launcher(found: ObjectFile) -> Launch:
-    return prepare(load(found), [Buffer("out", bytes(16 * THREADS)), Scalar(5, 4)], block=(THREADS, 1, 1))
+    return prepare(
+        load(found), [Buffer("out", bytes(16 * THREADS)), Scalar(5, 4)], block=(THREADS, 1, 1)
+    )
 
 
 def _programs() -> Iterator[tuple[str, str, int, _Launcher | None]]:
@@ -140,8 +158,11 @@ def _row(name: str, text: str, registers: int, launcher: _Launcher | None) -> Ro
             found = compiled_object(parse_ptx(text, name), name, registers)
     except ProgramError as error:
         return Row(name, registers, refused=str(error))
-    content = b"".join(section.content for section in found.sections.values()
-                       if section.flags & SectionFlag.EXECUTE)
+    content = b"".join(
+        section.content
+        for section in found.sections.values()
+        if section.flags & SectionFlag.EXECUTE
+    )
     executed = None
     if launcher is not None:
         executed = WarpModel(launcher(found), warps=64).run(_LIMIT).instructions
@@ -176,9 +197,14 @@ def _changed(before: Row | None, row: Row) -> str:
         return "is new"
     if before.refused or row.refused:
         return f"{row.refused or 'is compiled'}; before: {before.refused or 'was compiled'}"
-    changes = [f"{getattr(before, field)} -> {getattr(row, field)} {what}"
-               for field, what in (("instructions", "instructions"), ("executed", "warp instructions executed"))
-               if getattr(before, field) != getattr(row, field)]
+    changes = [
+        f"{getattr(before, field)} -> {getattr(row, field)} {what}"
+        for field, what in (
+            ("instructions", "instructions"),
+            ("executed", "warp instructions executed"),
+        )
+        if getattr(before, field) != getattr(row, field)
+    ]
     return ", ".join(changes) or "other code of the same length"
 
 
@@ -190,8 +216,10 @@ def main() -> int:
         print(line)
     header = "# program, registers, instructions, digest of the code, warp instructions executed"
     TABLE.write_text("\n".join([header, *map(str, made)]) + "\n")
-    print(f"{len(made)} rows, {sum(row.instructions for row in made)} instructions, "
-          f"{sum(row.executed or 0 for row in made)} executed")
+    print(
+        f"{len(made)} rows, {sum(row.instructions for row in made)} instructions, "
+        f"{sum(row.executed or 0 for row in made)} executed"
+    )
     return 0
 
 

@@ -21,22 +21,90 @@ from testbench.ptx.text import HEADER
 _DIALECT = Dialect((7, 8), 50)
 """That of the header."""
 _WIDTHS = (0, 1, 2, 3, 5, 6, 8, 11, 12, 13, 16, 19, 20, 22, 23, 24, 31, 32, 63)
-WHOLE = sorted({sign * (1 << bits) + near for bits in _WIDTHS for near in (-1, 0, 1) for sign in (1, -1)} | {
-    0, 33, 100, 255 << 8, 0x1F1F, 0x3210, 0x8765_4321, 0xFFFF_FFFF_FFFF_FFFF, 0x0001_0000_0001_0000})
+WHOLE = sorted(
+    {sign * (1 << bits) + near for bits in _WIDTHS for near in (-1, 0, 1) for sign in (1, -1)}
+    | {
+        0,
+        33,
+        100,
+        255 << 8,
+        0x1F1F,
+        0x3210,
+        0x8765_4321,
+        0xFFFF_FFFF_FFFF_FFFF,
+        0x0001_0000_0001_0000,
+    }
+)
 """Whole numbers at the ends of fields."""
-_SINGLE = ("0f00000000", "0f80000000", "0f3f800000", "0fbf800000", "0f7f800000", "0fff800000", "0f7fc00000",
-           "0f00000001", "0f3f801234", "0f7f7fffff", "1.0", "0.1", "-3.5", "0f3f000fff", "0f3f001000", "0f7f801000")
-_DOUBLE = ("0d0000000000000000", "0d8000000000000000", "0d3ff0000000000000", "0d7ff0000000000000", "0d7ff8000000000000",
-           "0d3ff0000000000001", "0d0000000000000001", "1.0", "-0.1", "0d3ff1000000000000", "0d3ff0100000000000")
-_OFFSETS = (0, 4, 8, 16, -4, -16, 2044, 2048, 0x7FFFF0, 0x800000, -0x800000, -0x800010, 0x7FFFC, 0x80000, -0x80000,
-            0x1FFFFC, 0x200000, 0xFFF0, 0x10000, 0x7FFFFFF0, -0x7FFFFFF0, 0xFFFFFFF0, 1, 3)
+_SINGLE = (
+    "0f00000000",
+    "0f80000000",
+    "0f3f800000",
+    "0fbf800000",
+    "0f7f800000",
+    "0fff800000",
+    "0f7fc00000",
+    "0f00000001",
+    "0f3f801234",
+    "0f7f7fffff",
+    "1.0",
+    "0.1",
+    "-3.5",
+    "0f3f000fff",
+    "0f3f001000",
+    "0f7f801000",
+)
+_DOUBLE = (
+    "0d0000000000000000",
+    "0d8000000000000000",
+    "0d3ff0000000000000",
+    "0d7ff0000000000000",
+    "0d7ff8000000000000",
+    "0d3ff0000000000001",
+    "0d0000000000000001",
+    "1.0",
+    "-0.1",
+    "0d3ff1000000000000",
+    "0d3ff0100000000000",
+)
+_OFFSETS = (
+    0,
+    4,
+    8,
+    16,
+    -4,
+    -16,
+    2044,
+    2048,
+    0x7FFFF0,
+    0x800000,
+    -0x800000,
+    -0x800010,
+    0x7FFFC,
+    0x80000,
+    -0x80000,
+    0x1FFFFC,
+    0x200000,
+    0xFFF0,
+    0x10000,
+    0x7FFFFFF0,
+    -0x7FFFFFF0,
+    0xFFFFFFF0,
+    1,
+    3,
+)
 _FILES = {"b16": "h", "b32": "r", "b64": "d", "f16": "g", "f32": "f", "f64": "e", "pred": "p"}
 """Registers of each kind."""
 _PER_FILE = 6
 _KNOWN = 3
 """How many of them have numbers, which no instruction changes."""
-_VARIABLES = {"global": ("gv", "gs"), "shared": ("sv", "ss"), "local": ("lv",), "const": ("cv",),
-              "param": ("out", "pa")}
+_VARIABLES = {
+    "global": ("gv", "gs"),
+    "shared": ("sv", "ss"),
+    "local": ("lv",),
+    "const": ("cv",),
+    "param": ("out", "pa"),
+}
 _MODULE = """.global .align 16 .b8 gv[4096]; .global .u32 gs; .const .align 16 .b8 cv[1024];
 .shared .align 16 .b8 sv[1024]; .shared .u32 ss;
 .func (.reg .b32 r) plain(.reg .b32 a) { add.u32 r, a, 1; ret; }
@@ -80,8 +148,16 @@ class Writer:
                 case "to":
                     to = True
         operands = [self._operand(pattern, opcode, vector, space, to) for pattern in form.operands]
-        guard = self.source.choice(["", "", "", "", f"@p{self.source.randrange(_PER_FILE)} ",
-                                    f"@!p{self.source.randrange(_PER_FILE)} "])
+        guard = self.source.choice(
+            [
+                "",
+                "",
+                "",
+                "",
+                f"@p{self.source.randrange(_PER_FILE)} ",
+                f"@!p{self.source.randrange(_PER_FILE)} ",
+            ]
+        )
         given = [operand for operand in operands if operand is not None]
         return f"{guard}{mnemonic} {', '.join(given)}".rstrip() + ";"
 
@@ -91,7 +167,10 @@ class Writer:
             case "[]":
                 return f"[{self.address(space, opcode)}]"
             case ">*" | "<*":
-                elements = [self.value(self.types[0], number=True, result=pattern == ">*") for _ in range(vector)]
+                elements = [
+                    self.value(self.types[0], number=True, result=pattern == ">*")
+                    for _ in range(vector)
+                ]
                 return f"{{{', '.join(elements)}}}" if vector > 1 else elements[0]
             case "M>":
                 self.moved = self.move(self.types[0], vector)
@@ -103,7 +182,9 @@ class Writer:
             case "threads" | "threads?":
                 if pattern[-1] == "?" and self.source.random() < 0.5:
                     return None
-                return self.source.choice([str(32 * self.source.randrange(1, 33)), self.register("b32")])
+                return self.source.choice(
+                    [str(32 * self.source.randrange(1, 33)), self.register("b32")]
+                )
         if pattern[0] == "#":
             return str(self.source.randrange(int(pattern[1:])))
         return self._typed(pattern, space, to)
@@ -120,7 +201,9 @@ class Writer:
         while pattern[-1] in ".-%~!_":
             match pattern[-1]:
                 case ".":
-                    part = self.source.choice(["", "", "", ".b0", ".b1", ".b2", ".b3", ".h0", ".h1"])
+                    part = self.source.choice(
+                        ["", "", "", ".b0", ".b1", ".b2", ".b3", ".h0", ".h1"]
+                    )
                 case "-" | "!":
                     sign = pattern[-1]
                     negated = self.source.random() < 0.3
@@ -138,7 +221,11 @@ class Writer:
             return self.value(kind, number=True)
         if pattern[:2] == ">|":
             text = self.register(_register_kind(kind), result=True)
-            return f"{text}|{self.register('pred', result=True)}" if self.source.random() < 0.5 else text
+            return (
+                f"{text}|{self.register('pred', result=True)}"
+                if self.source.random() < 0.5
+                else text
+            )
         negated &= (sign == "!") == (kind == "pred")
         wants_register = result or pattern[:2] == "<=" or part or (negated and kind != "pred")
         text = self.value(kind, number=not wants_register, result=result)
@@ -176,7 +263,9 @@ class Writer:
         width = int(kind[1:]) if kind[0] == "b" else 0
         choice = self.source.random()
         if vector > 1:
-            to, found = (self._elements(_register_kind(kind), vector, result) for result in (True, False))
+            to, found = (
+                self._elements(_register_kind(kind), vector, result) for result in (True, False)
+            )
             return to, found
         for count, limit in ((2, 0.3), (4, 0.4)):
             if width // count in (16, 32) and choice < limit:
@@ -184,11 +273,23 @@ class Writer:
                 parts = self._elements(f"b{width // count}", count, unpacks)
                 return (parts, self.register(_register_kind(kind))) if unpacks else (to, parts)
         if kind in ("u32", "b32", "s32") and choice < 0.5:
-            name = self.source.choice([*(f"{name}.{axis}" for name in VECTOR_REGISTERS for axis in "xyz"), "%laneid",
-                                       "%warpid", "%clock", "%lanemask_lt", "%dynamic_smem_size", "%envreg3", "%smid"])
+            name = self.source.choice(
+                [
+                    *(f"{name}.{axis}" for name in VECTOR_REGISTERS for axis in "xyz"),
+                    "%laneid",
+                    "%warpid",
+                    "%clock",
+                    "%lanemask_lt",
+                    "%dynamic_smem_size",
+                    "%envreg3",
+                    "%smid",
+                ]
+            )
             return to, name
         if kind in ("u64", "b64", "s64") and choice < 0.6:
-            return to, self.source.choice(["%clock64", "%globaltimer", "plain", "gv", "sv", "lv", "cv", "gs+8", "out"])
+            return to, self.source.choice(
+                ["%clock64", "%globaltimer", "plain", "gv", "sv", "lv", "cv", "gs+8", "out"]
+            )
         return to, self.value(kind, number=True)
 
     def _elements(self, kind: str, count: int, result: bool) -> str:
@@ -202,10 +303,16 @@ class Writer:
         store = opcode in ("st", "atom", "red")
         kind = self.source.random()
         if names and kind < 0.4 and not (space == "param" and store):
-            return self.source.choice(names) + (f"{offset % 1024:+}" if self.source.random() < 0.6 else "")
+            return self.source.choice(names) + (
+                f"{offset % 1024:+}" if self.source.random() < 0.6 else ""
+            )
         if kind < 0.5 and space != "param":
-            return str(self.source.choice([64, 1024, 0x10000, 0x7FFF_FFF0, 0xFFFF_FFF0, -16, 1 << 24]))
-        base = self.register("b32" if space in ("shared", "local", "const") and self.source.random() < 0.5 else "b64")
+            return str(
+                self.source.choice([64, 1024, 0x10000, 0x7FFF_FFF0, 0xFFFF_FFF0, -16, 1 << 24])
+            )
+        base = self.register(
+            "b32" if space in ("shared", "local", "const") and self.source.random() < 0.5 else "b64"
+        )
         return f"{base}{offset:+}" if self.source.random() < 0.7 else base
 
 
@@ -231,18 +338,28 @@ def constants(source: Random) -> Iterator[str]:
 
 def program(source: Random, instructions: list[str]) -> list[str]:
     """The lines of a program with some instructions; what they leave in registers is stored."""
-    lines = [*HEADER.splitlines(), *_MODULE.splitlines(), ".visible .entry k(.param .u64 out, .param .u32 pa)", "{",
-             ".local .align 16 .b8 lv[512];"]
+    lines = [
+        *HEADER.splitlines(),
+        *_MODULE.splitlines(),
+        ".visible .entry k(.param .u64 out, .param .u32 pa)",
+        "{",
+        ".local .align 16 .b8 lv[512];",
+    ]
     lines += [f".reg .{kind} {letter}<{_PER_FILE}>;" for kind, letter in _FILES.items()]
-    lines += ["ld.param.u64 d3, [out]; ld.global.b32 r3, [d3]; ld.global.b32 r4, [d3+4]; ld.global.b64 d4, [d3+8];",
-              "ld.global.f32 f3, [d3+16]; ld.global.f64 e3, [d3+24]; ld.global.b16 h3, [d3+32]; mov.b16 g3, h3;",
-              "mov.b64 d5, d3; mov.b32 r5, %tid.x; setp.lt.u32 p3, r5, 7;", *constants(source)]
+    lines += [
+        "ld.param.u64 d3, [out]; ld.global.b32 r3, [d3]; ld.global.b32 r4, [d3+4]; ld.global.b64 d4, [d3+8];",
+        "ld.global.f32 f3, [d3+16]; ld.global.f64 e3, [d3+24]; ld.global.b16 h3, [d3+32]; mov.b16 g3, h3;",
+        "mov.b64 d5, d3; mov.b32 r5, %tid.x; setp.lt.u32 p3, r5, 7;",
+        *constants(source),
+    ]
     for instruction in instructions:
         lines.append(instruction)
         if source.random() < 0.5:
             kind = source.choice([kind for kind in _FILES if kind != "pred"])
             store = "b16" if kind == "f16" else kind
-            lines.append(f"st.volatile.global.{store} [d3+64], {_FILES[kind]}{source.randrange(_PER_FILE)};")
+            lines.append(
+                f"st.volatile.global.{store} [d3+64], {_FILES[kind]}{source.randrange(_PER_FILE)};"
+            )
     for kind, letter in _FILES.items():
         for at in range(_PER_FILE):
             if kind == "pred":
@@ -253,9 +370,32 @@ def program(source: Random, instructions: list[str]) -> list[str]:
     return [*lines, "ret;", "}"]
 
 
-_OTHERS = frozenset((
-    "activemask", "addc", "atom", "bar", "barrier", "brkpt", "cvta", "exit", "isspacep", "ld", "ldu", "madc", "membar",
-    "mov", "pmevent", "prefetch", "prefetchu", "red", "ret", "st", "subc", "trap"))
+_OTHERS = frozenset(
+    (
+        "activemask",
+        "addc",
+        "atom",
+        "bar",
+        "barrier",
+        "brkpt",
+        "cvta",
+        "exit",
+        "isspacep",
+        "ld",
+        "ldu",
+        "madc",
+        "membar",
+        "mov",
+        "pmevent",
+        "prefetch",
+        "prefetchu",
+        "red",
+        "ret",
+        "st",
+        "subc",
+        "trap",
+    )
+)
 """What is done elsewhere than in registers, and what takes a carry that may not be there."""
 _STORED = ("b16", "b32", "b64", "f32", "f64")
 THREAD_BYTES = 8 * _PER_FILE * len(_STORED) + 16
@@ -266,8 +406,12 @@ def computing_forms() -> list[tuple[str, Form]]:
     """Forms whose results are defined to the last bit: no memory, no approximations, no carries that were left before,
     no lanes that are not there.
     """
-    return [(opcode, form) for opcode, form in all_forms()
-            if opcode not in _OTHERS and not any(item.field == "approximation" for item in form.modifiers)]
+    return [
+        (opcode, form)
+        for opcode, form in all_forms()
+        if opcode not in _OTHERS
+        and not any(item.field == "approximation" for item in form.modifiers)
+    ]
 
 
 def computing_program(seed: int, count: int) -> str:
@@ -279,26 +423,41 @@ def computing_program(seed: int, count: int) -> str:
     known = computing_forms()
     Random(seed * count // len(known)).shuffle(known)
     lines = [f".reg .{kind} {letter}<{_PER_FILE}>;" for kind, letter in _FILES.items()]
-    lines += [".reg .b64 x; .reg .b32 t; mov.u32 t, %tid.x; ld.param.u64 x, [out];",
-              f"mul.wide.u32 d3, t, {THREAD_BYTES}; add.u64 x, x, d3; ld.global.b64 d3, [x]; mov.b64 {{r3, r4}}, d3;",
-              "mov.b32 {h3, h4}, r3; mov.b64 d5, 5; mov.b32 r5, t; mov.b16 h5, 9;",
-              "mov.b32 f3, r3; mov.b32 f4, r4; mov.b32 f5, t; mov.b64 e3, d3; mov.f64 e4, 1.5; mov.f64 e5, 0.3;",
-              "mov.b64 d4, d3; mov.b16 g3, h3; mov.b16 g4, h4; mov.b16 g5, h5;",
-              "setp.lt.u32 p3, r3, r4; setp.lt.u32 p4, t, 9; setp.gt.s32 p5, r3, r4;", *constants(source)]
+    lines += [
+        ".reg .b64 x; .reg .b32 t; mov.u32 t, %tid.x; ld.param.u64 x, [out];",
+        f"mul.wide.u32 d3, t, {THREAD_BYTES}; add.u64 x, x, d3; ld.global.b64 d3, [x]; mov.b64 {{r3, r4}}, d3;",
+        "mov.b32 {h3, h4}, r3; mov.b64 d5, 5; mov.b32 r5, t; mov.b16 h5, 9;",
+        "mov.b32 f3, r3; mov.b32 f4, r4; mov.b32 f5, t; mov.b64 e3, d3; mov.f64 e4, 1.5; mov.f64 e5, 0.3;",
+        "mov.b64 d4, d3; mov.b16 g3, h3; mov.b16 g4, h4; mov.b16 g5, h5;",
+        "setp.lt.u32 p3, r3, r4; setp.lt.u32 p4, t, 9; setp.gt.s32 p5, r3, r4;",
+        *constants(source),
+    ]
     for at in range(count):
         instruction = writer.instruction(*known[(seed * count + at) % len(known)])
         if instruction is not None:
             # Threads are together where they see one another.
-            apart = instruction.startswith("@") and any(name in instruction for name in ("shfl", "vote"))
+            apart = instruction.startswith("@") and any(
+                name in instruction for name in ("shfl", "vote")
+            )
             lines.append(instruction.split(" ", 1)[1] if apart else instruction)
     place = 8
     for kind in _STORED:
         for at in range(_PER_FILE):
             lines.append(f"st.global.{kind} [x+{place}], {_FILES[kind]}{at};")
             place += 8
-    lines += [f"selp.b32 r0, {1 << at}, 0, p{at}; or.b32 t, t, r0;" for at in range(_KNOWN, _PER_FILE)]
-    return "\n".join([HEADER, ".visible .entry k(.param .u64 out) {", *lines, f"st.global.b32 [x+{place}], t;", "ret;",
-                      "}\n"])
+    lines += [
+        f"selp.b32 r0, {1 << at}, 0, p{at}; or.b32 t, t, r0;" for at in range(_KNOWN, _PER_FILE)
+    ]
+    return "\n".join(
+        [
+            HEADER,
+            ".visible .entry k(.param .u64 out) {",
+            *lines,
+            f"st.global.b32 [x+{place}], t;",
+            "ret;",
+            "}\n",
+        ]
+    )
 
 
 class WrongRefusalError(Exception):
@@ -314,7 +473,14 @@ def refused_line(lines: list[str]) -> tuple[int, str] | None:
         compiled_object(parse_ptx("\n".join(lines) + "\n", name), name)
     except CompilerFaultError as error:
         raise WrongRefusalError(str(error)) from error
-    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except (
+        ArithmeticError,
+        AssertionError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise WrongRefusalError(f"{type(error).__name__}: {error}") from error
     except ProgramError as error:
         file, line, column, message = [*str(error).split(":", 3), "", "", ""][:4]
@@ -340,7 +506,7 @@ def shrunk(lines: list[str]) -> list[str]:
     first = lines.index("{") + 1
     at, size = first, len(lines) // 2
     while size:
-        fewer = [*lines[:at], *lines[at + size:]]
+        fewer = [*lines[:at], *lines[at + size :]]
         try:
             check(fewer)
         except WrongRefusalError:
@@ -380,7 +546,9 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=100)
     parser.add_argument("--count", type=int, default=60, help="instructions of each")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--nvidia", action="store_true", help="compare refusals with NVIDIA's assembler")
+    parser.add_argument(
+        "--nvidia", action="store_true", help="compare refusals with NVIDIA's assembler"
+    )
     options = parser.parse_args()
     failed = 0
     refusals: dict[str, str] = {}
@@ -389,7 +557,12 @@ def main() -> int:
             refusals.update(check(random_program(seed, options.count)))
         except WrongRefusalError as error:
             failed += 1
-            print(f"seed {seed}: {error}", *shrunk(random_program(seed, options.count)), sep="\n    ", flush=True)
+            print(
+                f"seed {seed}: {error}",
+                *shrunk(random_program(seed, options.count)),
+                sep="\n    ",
+                flush=True,
+            )
     print(f"{len(refusals)} instructions refused")
     for instruction, why in refusals.items() if options.nvidia else ():
         if taken_by_nvidia(instruction):

@@ -42,18 +42,29 @@ def kernel_launch(run: Run, registers: int = REGISTERS) -> Launch:
     module = kernel_module(run.kernel, registers)
     values = {}
     if run.kernel == _BY_ADDRESS:
-        values["fp"] = HANDLE_BYTES         # that of the first function
-    return prepare(module, arguments(run, values), grid=run.grid, block=run.block, dynamic_shared=run.dynamic_shared)
+        values["fp"] = HANDLE_BYTES  # that of the first function
+    return prepare(
+        module,
+        arguments(run, values),
+        grid=run.grid,
+        block=run.block,
+        dynamic_shared=run.dynamic_shared,
+    )
 
 
 def _expected(run: Run) -> dict[str, Outcome]:
     if run.kernel == _BY_ADDRESS:
-        return {"out": Exact(np.array([thread + 3 * thread for thread in range(run.threads)], "<u4"))}
+        return {
+            "out": Exact(np.array([thread + 3 * thread for thread in range(run.threads)], "<u4"))
+        }
     return expected(run, "O3")
 
 
 def complaints(run: Run, finished: Launch, memory: Memory | None = None) -> list[str]:
     """What is wrong in the buffers after a launch: in ``memory``, by default in the launch's own."""
     left = memory or finished.memory
-    return [f"{run.name}: {name}: {line}" for name, outcome in _expected(run).items()
-            for line in outcome.complaints(left.read(*finished.buffers[name]))]
+    return [
+        f"{run.name}: {name}: {line}"
+        for name, outcome in _expected(run).items()
+        for line in outcome.complaints(left.read(*finished.buffers[name]))
+    ]

@@ -7,13 +7,52 @@ to its width.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-WORDS = (0, 1, 2, 3, 7, 10, 0x7F, 0xFF, 0x1234, 0x8000, 0xFFFF, 0x10000, 0x12345678, 0x7FFFFFFE, 0x7FFFFFFF, 0x80000000,
-         0x80000001, 0xDEADBEEF, 0xFFFF0000, 0xFFFFFFFE, 0xFFFFFFFF)
+WORDS = (
+    0,
+    1,
+    2,
+    3,
+    7,
+    10,
+    0x7F,
+    0xFF,
+    0x1234,
+    0x8000,
+    0xFFFF,
+    0x10000,
+    0x12345678,
+    0x7FFFFFFE,
+    0x7FFFFFFF,
+    0x80000000,
+    0x80000001,
+    0xDEADBEEF,
+    0xFFFF0000,
+    0xFFFFFFFE,
+    0xFFFFFFFF,
+)
 """Numbers of 32 bits at which mistakes show."""
-LONGS = (0, 1, 2, 3, 10, 1000, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x1_0000_0000, 0x1_0000_0001,
-         0x123456789ABCDEF, 0x7FFF_FFFF_FFFF_FFFF, 0x8000_0000_0000_0000, 0x8000_0000_0000_0001, 0xFEDC_BA98_7654_3210,
-         0xFFFF_FFFF_0000_0000,
-         0xFFFF_FFFF_FFFF_FFFE, 0xFFFF_FFFF_FFFF_FFFF)
+LONGS = (
+    0,
+    1,
+    2,
+    3,
+    10,
+    1000,
+    0xFFFF,
+    0x7FFFFFFF,
+    0x80000000,
+    0xFFFFFFFF,
+    0x1_0000_0000,
+    0x1_0000_0001,
+    0x123456789ABCDEF,
+    0x7FFF_FFFF_FFFF_FFFF,
+    0x8000_0000_0000_0000,
+    0x8000_0000_0000_0001,
+    0xFEDC_BA98_7654_3210,
+    0xFFFF_FFFF_0000_0000,
+    0xFFFF_FFFF_FFFF_FFFE,
+    0xFFFF_FFFF_FFFF_FFFF,
+)
 """The same of 64 bits."""
 _M32, _M64 = (1 << 32) - 1, (1 << 64) - 1
 _Compute = Callable[[int, int, int], int]
@@ -104,9 +143,12 @@ def _integer(bits: int) -> list[Operation]:
 
     def shift(c: int) -> int:
         return min(c & _M32, bits)
+
     return [
-        op(f"add.{u} d, a, b", lambda x, y, z: x + y), op(f"sub.{s} d, a, b", lambda x, y, z: x - y),
-        op(f"mul.lo.{u} d, a, b", lambda x, y, z: x * y), op(f"mad.lo.{s} d, a, b, c", lambda x, y, z: x * y + z),
+        op(f"add.{u} d, a, b", lambda x, y, z: x + y),
+        op(f"sub.{s} d, a, b", lambda x, y, z: x - y),
+        op(f"mul.lo.{u} d, a, b", lambda x, y, z: x * y),
+        op(f"mad.lo.{s} d, a, b, c", lambda x, y, z: x * y + z),
         op(f"mul.hi.{u} d, a, b", lambda x, y, z: x * y >> bits),
         op(f"mul.hi.{s} d, a, b", lambda x, y, z: sign(x) * sign(y) >> bits),
         op(f"mad.hi.{u} d, a, b, c", lambda x, y, z: (x * y >> bits) + z),
@@ -116,49 +158,136 @@ def _integer(bits: int) -> list[Operation]:
         op(f"rem.{s} d, a, b", lambda x, y, z: _remainder(sign(x), sign(y))),
         op(f"sad.{u} d, a, b, c", lambda x, y, z: abs(x - y) + z),
         op(f"sad.{s} d, a, b, c", lambda x, y, z: abs(sign(x) - sign(y)) + z),
-        op(f"mad.lo.cc.{u} d, a, b, c; addc.{u} d, d, 0", lambda x, y, z: _with_carry((x * y & mask) + z, bits)),
-        op(f"mad.hi.cc.{s} d, a, b, c; madc.lo.{s} d, d, a, b", lambda x, y, z: _wide_carry(
-            sign(x) * sign(y) >> bits & mask, x, y, z, bits)),
-        op(f"neg.{s} d, a", lambda x, y, z: -x), op(f"abs.{s} d, a", lambda x, y, z: abs(sign(x))),
-        op(f"not.{b} d, a", lambda x, y, z: ~x), op(f"cnot.{b} d, a", lambda x, y, z: int(not x)),
-        op(f"and.{b} d, a, b", lambda x, y, z: x & y), op(f"or.{b} d, a, b", lambda x, y, z: x | y),
+        op(
+            f"mad.lo.cc.{u} d, a, b, c; addc.{u} d, d, 0",
+            lambda x, y, z: _with_carry((x * y & mask) + z, bits),
+        ),
+        op(
+            f"mad.hi.cc.{s} d, a, b, c; madc.lo.{s} d, d, a, b",
+            lambda x, y, z: _wide_carry(sign(x) * sign(y) >> bits & mask, x, y, z, bits),
+        ),
+        op(f"neg.{s} d, a", lambda x, y, z: -x),
+        op(f"abs.{s} d, a", lambda x, y, z: abs(sign(x))),
+        op(f"not.{b} d, a", lambda x, y, z: ~x),
+        op(f"cnot.{b} d, a", lambda x, y, z: int(not x)),
+        op(f"and.{b} d, a, b", lambda x, y, z: x & y),
+        op(f"or.{b} d, a, b", lambda x, y, z: x | y),
         op(f"xor.{b} d, a, b", lambda x, y, z: x ^ y),
-        op(f"min.{u} d, a, b", lambda x, y, z: min(x, y)), op(f"max.{u} d, a, b", lambda x, y, z: max(x, y)),
+        op(f"min.{u} d, a, b", lambda x, y, z: min(x, y)),
+        op(f"max.{u} d, a, b", lambda x, y, z: max(x, y)),
         op(f"min.{s} d, a, b", lambda x, y, z: min(sign(x), sign(y))),
         op(f"max.{s} d, a, b", lambda x, y, z: max(sign(x), sign(y))),
-        *(op(f"shl.{b} d, a, {by}", lambda x, y, z, by=by: x << shift(z if by == "C" else int(by)))
-          for by in ("C", "0", "1", "31", "32", "33", "63")),
-        *(op(f"shr.{u} d, a, {by}", lambda x, y, z, by=by: x >> shift(z if by == "C" else int(by)))
-          for by in ("C", "0", "1", "31", "32", "33", "63")),
-        *(op(f"shr.{s} d, a, {by}", lambda x, y, z, by=by: sign(x) >> shift(z if by == "C" else int(by)))
-          for by in ("C", "0", "1", "31", "32", "33", "63")),
+        *(
+            op(
+                f"shl.{b} d, a, {by}",
+                lambda x, y, z, by=by: x << shift(z if by == "C" else int(by)),
+            )
+            for by in ("C", "0", "1", "31", "32", "33", "63")
+        ),
+        *(
+            op(
+                f"shr.{u} d, a, {by}",
+                lambda x, y, z, by=by: x >> shift(z if by == "C" else int(by)),
+            )
+            for by in ("C", "0", "1", "31", "32", "33", "63")
+        ),
+        *(
+            op(
+                f"shr.{s} d, a, {by}",
+                lambda x, y, z, by=by: sign(x) >> shift(z if by == "C" else int(by)),
+            )
+            for by in ("C", "0", "1", "31", "32", "33", "63")
+        ),
         op(f"popc.{b} d, a", lambda x, y, z: x.bit_count(), 32),
         op(f"clz.{b} d, a", lambda x, y, z: bits - x.bit_length(), 32),
         op(f"bfind.{u} d, a", lambda x, y, z: _first(x, bits), 32),
         op(f"bfind.{s} d, a", lambda x, y, z: _first_signed(x, bits), 32),
-        op(f"bfind.shiftamt.{u} d, a", lambda x, y, z: -1 if not x else bits - 1 - _first(x, bits), 32),
+        op(
+            f"bfind.shiftamt.{u} d, a",
+            lambda x, y, z: -1 if not x else bits - 1 - _first(x, bits),
+            32,
+        ),
         op(f"brev.{b} d, a", lambda x, y, z: _reverse(x, bits)),
-        *(op(f"bfe.{u} d, a, {p}, {n}", lambda x, y, z, p=p, n=n: _field(x, _number(p, z), _number(n, z), bits, False))
-          for p, n in (("C", "5"), ("3", "C"), ("0", "0"), ("5", "20"), ("C", "C"), (str(bits - 4), "9"))),
-        *(op(f"bfe.{s} d, a, {p}, {n}", lambda x, y, z, p=p, n=n: _field(x, _number(p, z), _number(n, z), bits, True))
-          for p, n in (("C", "5"), ("3", "C"), ("0", "0"), ("5", "20"), ("C", "C"), (str(bits - 4), "9"))),
-        *(op(f"bfi.{b} d, a, b, {p}, {n}",
-             lambda x, y, z, p=p, n=n: _inserted(x, y, _number(p, z), _number(n, z), bits))
-          for p, n in (("C", "5"), ("3", "C"), ("0", "0"), ("5", "20"), ("C", "C"), (str(bits - 4), "9"))),
-        *(op(f"setp.{name}.{t} p, a, b; selp.{b} d, a, b, p", lambda x, y, z, t=t, f=f: x if f(
-            *((sign(x), sign(y)) if t[0] == "s" else (x, y))) else y)
-          for t in (u, s) for name, f in (("lt", int.__lt__), ("le", int.__le__), ("gt", int.__gt__),
-                                          ("ge", int.__ge__),
-                                          ("eq", int.__eq__), ("ne", int.__ne__))),
-        op(f"setp.lt.and.{s} p|q, a, b, o; selp.{b} d, a, b, p; @q add.{u} d, d, 1",
-           lambda x, y, z: _both(sign(x) < sign(y), z & 1, x, y)),
-        *(op(f"{name}.{kind} d, a, {n}", lambda x, y, z, name=name, kind=kind, n=n: _divided(name, kind, x, n, bits))
-          for name in ("div", "rem") for kind in (u, s) for n in (1, 2, 3, 7, 10, 16, 641, 1000, 0x7FFFFFFF)),
-        *(op(f"mul.lo.{u} d, a, {n}", lambda x, y, z, n=n: x * n)
-          for n in (0, 1, 2, 3, 8, 1000, 65536, 0x12345, 0xFFFFFFFF)),
+        *(
+            op(
+                f"bfe.{u} d, a, {p}, {n}",
+                lambda x, y, z, p=p, n=n: _field(x, _number(p, z), _number(n, z), bits, False),
+            )
+            for p, n in (
+                ("C", "5"),
+                ("3", "C"),
+                ("0", "0"),
+                ("5", "20"),
+                ("C", "C"),
+                (str(bits - 4), "9"),
+            )
+        ),
+        *(
+            op(
+                f"bfe.{s} d, a, {p}, {n}",
+                lambda x, y, z, p=p, n=n: _field(x, _number(p, z), _number(n, z), bits, True),
+            )
+            for p, n in (
+                ("C", "5"),
+                ("3", "C"),
+                ("0", "0"),
+                ("5", "20"),
+                ("C", "C"),
+                (str(bits - 4), "9"),
+            )
+        ),
+        *(
+            op(
+                f"bfi.{b} d, a, b, {p}, {n}",
+                lambda x, y, z, p=p, n=n: _inserted(x, y, _number(p, z), _number(n, z), bits),
+            )
+            for p, n in (
+                ("C", "5"),
+                ("3", "C"),
+                ("0", "0"),
+                ("5", "20"),
+                ("C", "C"),
+                (str(bits - 4), "9"),
+            )
+        ),
+        *(
+            op(
+                f"setp.{name}.{t} p, a, b; selp.{b} d, a, b, p",
+                lambda x, y, z, t=t, f=f: (
+                    x if f(*((sign(x), sign(y)) if t[0] == "s" else (x, y))) else y
+                ),
+            )
+            for t in (u, s)
+            for name, f in (
+                ("lt", int.__lt__),
+                ("le", int.__le__),
+                ("gt", int.__gt__),
+                ("ge", int.__ge__),
+                ("eq", int.__eq__),
+                ("ne", int.__ne__),
+            )
+        ),
+        op(
+            f"setp.lt.and.{s} p|q, a, b, o; selp.{b} d, a, b, p; @q add.{u} d, d, 1",
+            lambda x, y, z: _both(sign(x) < sign(y), z & 1, x, y),
+        ),
+        *(
+            op(
+                f"{name}.{kind} d, a, {n}",
+                lambda x, y, z, name=name, kind=kind, n=n: _divided(name, kind, x, n, bits),
+            )
+            for name in ("div", "rem")
+            for kind in (u, s)
+            for n in (1, 2, 3, 7, 10, 16, 641, 1000, 0x7FFFFFFF)
+        ),
+        *(
+            op(f"mul.lo.{u} d, a, {n}", lambda x, y, z, n=n: x * n)
+            for n in (0, 1, 2, 3, 8, 1000, 65536, 0x12345, 0xFFFFFFFF)
+        ),
         op(f"add.{u} d, a, 0x7fffffff", lambda x, y, z: x + 0x7FFFFFFF),
         op(f"sub.{u} d, 100, a", lambda x, y, z: 100 - x),
-        op(f"sub.{u} d, a, 1", lambda x, y, z: x - 1), op(f"and.{b} d, a, 0x7fffff", lambda x, y, z: x & 0x7FFFFF),
+        op(f"sub.{u} d, a, 1", lambda x, y, z: x - 1),
+        op(f"and.{b} d, a, 0x7fffff", lambda x, y, z: x & 0x7FFFFF),
         op(f"setp.gt.{u} p, a, 0; selp.{b} d, 5, b, p", lambda x, y, z: 5 if x else y),
     ]
 
@@ -186,10 +315,12 @@ def _divided(name: str, kind: str, x: int, n: int, bits: int) -> int:
 
 
 _SPECIAL_32 = [
-    Operation(text, 32, result, compute) for text, result, compute in (
+    Operation(text, 32, result, compute)
+    for text, result, compute in (
         ("mul.wide.u32 d, a, b", 64, lambda x, y, z: x * y),
         ("mul.wide.s32 d, a, b", 64, lambda x, y, z: _s(x) * _s(y)),
-        ("mul.wide.s32 d, a, 4", 64, lambda x, y, z: _s(x) * 4), ("mul.wide.u32 d, a, 24", 64, lambda x, y, z: x * 24),
+        ("mul.wide.s32 d, a, 4", 64, lambda x, y, z: _s(x) * 4),
+        ("mul.wide.u32 d, a, 24", 64, lambda x, y, z: x * 24),
         ("mul.wide.s32 d, a, -3", 64, lambda x, y, z: _s(x) * -3),
         ("mad.wide.u32 d, a, b, l", 64, lambda x, y, z: x * y + (x | y << 32)),
         ("mad.wide.s32 d, a, b, l", 64, lambda x, y, z: _s(x) * _s(y) + (x | y << 32)),
@@ -198,24 +329,43 @@ _SPECIAL_32 = [
         ("mad24.lo.s32 d, a, b, c", 32, lambda x, y, z: _s(x, 24) * _s(y, 24) + z),
         ("add.sat.s32 d, a, b", 32, lambda x, y, z: _clamp(_s(x) + _s(y), -1 << 31, (1 << 31) - 1)),
         ("sub.sat.s32 d, a, b", 32, lambda x, y, z: _clamp(_s(x) - _s(y), -1 << 31, (1 << 31) - 1)),
-        ("mad.hi.sat.s32 d, a, b, c", 32,
-         lambda x, y, z: _clamp((_s(x) * _s(y) >> 32) + _s(z), -1 << 31, (1 << 31) - 1)),
-        ("prmt.b32 d, a, b, c", 32, _prmt), ("prmt.b32 d, a, b, 0x3021", 32, lambda x, y, z: _prmt(x, y, 0x3021)),
+        (
+            "mad.hi.sat.s32 d, a, b, c",
+            32,
+            lambda x, y, z: _clamp((_s(x) * _s(y) >> 32) + _s(z), -1 << 31, (1 << 31) - 1),
+        ),
+        ("prmt.b32 d, a, b, c", 32, _prmt),
+        ("prmt.b32 d, a, b, 0x3021", 32, lambda x, y, z: _prmt(x, y, 0x3021)),
         ("shf.l.wrap.b32 d, a, b, c", 32, lambda x, y, z: (x | y << 32) << (z & 31) >> 32),
         ("shf.r.wrap.b32 d, a, b, c", 32, lambda x, y, z: (x | y << 32) >> (z & 31)),
         ("shf.l.clamp.b32 d, a, b, c", 32, lambda x, y, z: (x | y << 32) << min(z, 32) >> 32),
         ("shf.r.clamp.b32 d, a, b, c", 32, lambda x, y, z: (x | y << 32) >> min(z, 32)),
         ("shf.r.wrap.b32 d, a, b, 13", 32, lambda x, y, z: (x | y << 32) >> 13),
-        *((f"lop3.b32 d, a, b, c, {table}", 32,
-           lambda x, y, z, table=table: sum((table >> (x >> i & 1) * 4 + (y >> i & 1) * 2 + (z >> i & 1) & 1) << i
-                                            for i in range(32))) for table in (0x96, 0xE8, 0xCA, 0x01)),
+        *(
+            (
+                f"lop3.b32 d, a, b, c, {table}",
+                32,
+                lambda x, y, z, table=table: sum(
+                    (table >> (x >> i & 1) * 4 + (y >> i & 1) * 2 + (z >> i & 1) & 1) << i
+                    for i in range(32)
+                ),
+            )
+            for table in (0x96, 0xE8, 0xCA, 0x01)
+        ),
         ("set.lt.u32.s32 d, a, b", 32, lambda x, y, z: -(_s(x) < _s(y))),
         ("set.ge.u32.u32 d, a, b", 32, lambda x, y, z: -(x >= y)),
         ("slct.b32.s32 d, a, b, c", 32, lambda x, y, z: x if _s(z) >= 0 else y),
-        ("slct.b64.s32 l, l, k, c; mov.b64 d, l", 64, lambda x, y, z: (x | y << 32) if _s(z) >= 0 else (y | x << 32)),
-        ("cvt.s64.s32 d, a", 64, lambda x, y, z: _s(x)), ("cvt.u64.u32 d, a", 64, lambda x, y, z: x),
-        ("cvt.u32.u8 d, a", 32, lambda x, y, z: x & 255), ("cvt.s32.s8 d, a", 32, lambda x, y, z: _s(x, 8)),
-        ("cvt.s32.s16 d, a", 32, lambda x, y, z: _s(x, 16)), ("cvt.u32.u16 d, a", 32, lambda x, y, z: x & 0xFFFF),
+        (
+            "slct.b64.s32 l, l, k, c; mov.b64 d, l",
+            64,
+            lambda x, y, z: (x | y << 32) if _s(z) >= 0 else (y | x << 32),
+        ),
+        ("cvt.s64.s32 d, a", 64, lambda x, y, z: _s(x)),
+        ("cvt.u64.u32 d, a", 64, lambda x, y, z: x),
+        ("cvt.u32.u8 d, a", 32, lambda x, y, z: x & 255),
+        ("cvt.s32.s8 d, a", 32, lambda x, y, z: _s(x, 8)),
+        ("cvt.s32.s16 d, a", 32, lambda x, y, z: _s(x, 16)),
+        ("cvt.u32.u16 d, a", 32, lambda x, y, z: x & 0xFFFF),
         ("cvt.sat.u8.s32 d, a", 32, lambda x, y, z: _clamp(_s(x), 0, 255)),
         ("cvt.sat.s8.s32 d, a", 32, lambda x, y, z: _clamp(_s(x), -128, 127)),
         ("cvt.sat.u16.u32 d, a", 32, lambda x, y, z: min(x, 0xFFFF)),
@@ -223,49 +373,110 @@ _SPECIAL_32 = [
         ("cvt.sat.u32.s32 d, a", 32, lambda x, y, z: max(_s(x), 0)),
         ("cvt.sat.s32.u32 d, a", 32, lambda x, y, z: min(x, 0x7FFFFFFF)),
         ("mov.b64 d, {a, b}", 64, lambda x, y, z: x | y << 32),
-        ("mov.b32 {h, g}, a; mov.b32 d, {g, h}", 32, lambda x, y, z: (x >> 16 | x << 16)),
-        ("cvt.u16.u32 h, a; cvt.u16.u32 g, b; add.u16 h, h, g; cvt.u32.u16 d, h", 32, lambda x, y, z: x + y & 0xFFFF),
-        ("cvt.u16.u32 h, a; cvt.u16.u32 g, b; mul.lo.u16 h, h, g; cvt.s32.s16 d, h", 32, lambda x, y, z: _s(x * y, 16)),
-        ("cvt.u16.u32 h, a; cvt.u16.u32 g, b; mul.hi.s16 h, h, g; cvt.s32.s16 d, h", 32,
-         lambda x, y, z: _s(x, 16) * _s(y, 16) >> 16),
-        ("cvt.u16.u32 h, a; cvt.u16.u32 g, b; mul.wide.s16 d, h, g", 32, lambda x, y, z: _s(x, 16) * _s(y, 16)),
-        ("cvt.u16.u32 h, a; cvt.u16.u32 g, b; div.s16 h, h, g; cvt.s32.s16 d, h", 32,
-         lambda x, y, z: _s(_quotient(_s(x, 16), _s(y, 16)), 16)),
+        ("mov.b32 {h, g}, a; mov.b32 d, {g, h}", 32, lambda x, y, z: x >> 16 | x << 16),
+        (
+            "cvt.u16.u32 h, a; cvt.u16.u32 g, b; add.u16 h, h, g; cvt.u32.u16 d, h",
+            32,
+            lambda x, y, z: x + y & 0xFFFF,
+        ),
+        (
+            "cvt.u16.u32 h, a; cvt.u16.u32 g, b; mul.lo.u16 h, h, g; cvt.s32.s16 d, h",
+            32,
+            lambda x, y, z: _s(x * y, 16),
+        ),
+        (
+            "cvt.u16.u32 h, a; cvt.u16.u32 g, b; mul.hi.s16 h, h, g; cvt.s32.s16 d, h",
+            32,
+            lambda x, y, z: _s(x, 16) * _s(y, 16) >> 16,
+        ),
+        (
+            "cvt.u16.u32 h, a; cvt.u16.u32 g, b; mul.wide.s16 d, h, g",
+            32,
+            lambda x, y, z: _s(x, 16) * _s(y, 16),
+        ),
+        (
+            "cvt.u16.u32 h, a; cvt.u16.u32 g, b; div.s16 h, h, g; cvt.s32.s16 d, h",
+            32,
+            lambda x, y, z: _s(_quotient(_s(x, 16), _s(y, 16)), 16),
+        ),
         ("cvt.u16.u32 h, a; shr.s16 h, h, 3; cvt.s32.s16 d, h", 32, lambda x, y, z: _s(x, 16) >> 3),
-        ("cvt.u16.u32 h, a; cvt.u16.u32 g, b; max.s16 h, h, g; cvt.s32.s16 d, h", 32,
-         lambda x, y, z: max(_s(x, 16), _s(y, 16))),
-        ("cvt.u16.u32 h, a; cvt.u16.u32 g, b; setp.lt.u16 p, h, g; selp.u32 d, 1, 0, p", 32,
-         lambda x, y, z: int(x & 0xFFFF < y & 0xFFFF)),
-        ("add.cc.u32 d, a, b; addc.u32 d, d, c", 32, lambda x, y, z: (x + y & _M32) + z + (x + y >> 32)),
+        (
+            "cvt.u16.u32 h, a; cvt.u16.u32 g, b; max.s16 h, h, g; cvt.s32.s16 d, h",
+            32,
+            lambda x, y, z: max(_s(x, 16), _s(y, 16)),
+        ),
+        (
+            "cvt.u16.u32 h, a; cvt.u16.u32 g, b; setp.lt.u16 p, h, g; selp.u32 d, 1, 0, p",
+            32,
+            lambda x, y, z: int(x & 0xFFFF < y & 0xFFFF),
+        ),
+        (
+            "add.cc.u32 d, a, b; addc.u32 d, d, c",
+            32,
+            lambda x, y, z: (x + y & _M32) + z + (x + y >> 32),
+        ),
         ("sub.cc.u32 d, a, b; subc.u32 d, d, c", 32, lambda x, y, z: (x - y & _M32) - z - (x < y)),
-        ("mad.lo.cc.u32 d, a, b, c; addc.u32 d, d, 0", 32,
-         lambda x, y, z: ((x * y & _M32) + z & _M32) + ((x * y & _M32) + z >> 32)),
-        ("add.cc.u32 d, a, b; madc.hi.u32 d, a, b, d", 32,
-         lambda x, y, z: (x * y >> 32) + (x + y & _M32) + (x + y >> 32)),
-        ("add.cc.u32 d, a, b; add.u64 l, l, k; mov.b64 {e, f}, l; add.u32 e, e, f; addc.u32 d, d, e", 32,
-         lambda x, y, z: 3 * (x + y) + 2 * (x + y >> 32)),
-        ("add.cc.u32 d, a, b; @o bra OTHER; add.u32 d, d, 5; OTHER: addc.u32 d, d, c", 32,
-         lambda x, y, z: (x + y & _M32) + z + (x + y >> 32) + (0 if z & 1 else 5)),
-        ("mad.lo.u32 d, a, b, a; shl.b32 d, d, 2; add.u32 d, d, c; sub.u32 d, d, b", 32,
-         lambda x, y, z: (x * y + x) * 4 + z - y),
-        ("and.b32 d, a, b; or.b32 d, d, c; xor.b32 d, d, a; not.b32 d, d", 32, lambda x, y, z: ~((x & y | z) ^ x)),
-        ("and.b32 d, a, b; setp.eq.u32 p, d, 0; selp.u32 d, a, c, p", 32, lambda x, y, z: x if not x & y else z),
-        ("setp.lt.u32 p, a, b; setp.lt.xor.s32 p, b, c, p; not.pred p, p; and.pred q, p, o; selp.u32 d, a, b, q", 32,
-         lambda x, y, z: x if not ((_s(y) < _s(z)) ^ (x < y)) and z & 1 else y),
-    )]
+        (
+            "mad.lo.cc.u32 d, a, b, c; addc.u32 d, d, 0",
+            32,
+            lambda x, y, z: ((x * y & _M32) + z & _M32) + ((x * y & _M32) + z >> 32),
+        ),
+        (
+            "add.cc.u32 d, a, b; madc.hi.u32 d, a, b, d",
+            32,
+            lambda x, y, z: (x * y >> 32) + (x + y & _M32) + (x + y >> 32),
+        ),
+        (
+            "add.cc.u32 d, a, b; add.u64 l, l, k; mov.b64 {e, f}, l; add.u32 e, e, f; addc.u32 d, d, e",
+            32,
+            lambda x, y, z: 3 * (x + y) + 2 * (x + y >> 32),
+        ),
+        (
+            "add.cc.u32 d, a, b; @o bra OTHER; add.u32 d, d, 5; OTHER: addc.u32 d, d, c",
+            32,
+            lambda x, y, z: (x + y & _M32) + z + (x + y >> 32) + (0 if z & 1 else 5),
+        ),
+        (
+            "mad.lo.u32 d, a, b, a; shl.b32 d, d, 2; add.u32 d, d, c; sub.u32 d, d, b",
+            32,
+            lambda x, y, z: (x * y + x) * 4 + z - y,
+        ),
+        (
+            "and.b32 d, a, b; or.b32 d, d, c; xor.b32 d, d, a; not.b32 d, d",
+            32,
+            lambda x, y, z: ~((x & y | z) ^ x),
+        ),
+        (
+            "and.b32 d, a, b; setp.eq.u32 p, d, 0; selp.u32 d, a, c, p",
+            32,
+            lambda x, y, z: x if not x & y else z,
+        ),
+        (
+            "setp.lt.u32 p, a, b; setp.lt.xor.s32 p, b, c, p; not.pred p, p; and.pred q, p, o; selp.u32 d, a, b, q",
+            32,
+            lambda x, y, z: x if not ((_s(y) < _s(z)) ^ (x < y)) and z & 1 else y,
+        ),
+    )
+]
 _SPECIAL_64 = [
-    Operation(text, 64, result, compute) for text, result, compute in (
-        ("cvt.u32.u64 d, a", 32, lambda x, y, z: x), ("mov.b64 {e, f}, a; add.u32 d, e, f", 32,
-                                                      lambda x, y, z: (x & _M32) + (x >> 32)),
+    Operation(text, 64, result, compute)
+    for text, result, compute in (
+        ("cvt.u32.u64 d, a", 32, lambda x, y, z: x),
+        ("mov.b64 {e, f}, a; add.u32 d, e, f", 32, lambda x, y, z: (x & _M32) + (x >> 32)),
         ("add.u64 d, a, 0x123456789a", 64, lambda x, y, z: x + 0x123456789A),
         ("add.s64 d, a, -4; add.s64 d, d, -4", 64, lambda x, y, z: x - 8),
         ("sub.u64 d, 5, a", 64, lambda x, y, z: 5 - x),
         ("sub.u64 d, a, 0x100000000", 64, lambda x, y, z: x - (1 << 32)),
         ("mad.hi.s64 d, a, b, c", 64, lambda x, y, z: (_s(x, 64) * _s(y, 64) >> 64) + z),
-        ("add.cc.u64 d, a, b; addc.u64 d, d, c", 64, lambda x, y, z: (x + y & _M64) + z + (x + y >> 64)),
+        (
+            "add.cc.u64 d, a, b; addc.u64 d, d, c",
+            64,
+            lambda x, y, z: (x + y & _M64) + z + (x + y >> 64),
+        ),
         ("sub.cc.u64 d, a, b; subc.u64 d, d, c", 64, lambda x, y, z: (x - y & _M64) - z - (x < y)),
         ("@o sub.u64 d, a, b; @!o add.u64 d, b, a", 64, lambda x, y, z: x - y if z & 1 else x + y),
         ("@o div.u64 d, a, 7; @!o mov.u64 d, b", 64, lambda x, y, z: x // 7 if z & 1 else y),
-    )]
+    )
+]
 OPERATIONS = [*_integer(32), *_integer(64), *_SPECIAL_32, *_SPECIAL_64]
 """All of them."""

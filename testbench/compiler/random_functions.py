@@ -16,7 +16,9 @@ THREADS = 40
 """Threads of a launch: a full warp and a part of one."""
 _MASK = 0xFFFF_FFFF
 _FUEL = 60
-_HEAD = HEADER + """.func (.param .b32 result) twist (.param .b32 value)
+_HEAD = (
+    HEADER
+    + """.func (.param .b32 result) twist (.param .b32 value)
 { .reg .pred p; .reg .b32 a, i; ld.param.b32 a, [value]; and.b32 i, a, 3;
 AGAIN: setp.eq.u32 p, i, 0; @p bra READY; mad.lo.u32 a, a, 5, i; sub.u32 i, i, 1;
  setp.gt.u32 p, a, 0x80000000; @p bra EARLY; bra AGAIN;
@@ -27,6 +29,7 @@ READY: st.param.b32 [result], a; ret; }
  mov.u32 t, %tid.x; ld.param.u64 d, [out]; ld.param.u32 s, [same]; mov.u32 f, FUEL;
  mov.u32 r0, t; mul.lo.u32 r1, t, 0x9e3779b1; xor.b32 r2, t, 21; mov.u32 r3, 1;
 """
+)
 _TAIL = """DONE: mul.wide.u32 e, t, 16; add.u64 d, d, e; st.global.v4.u32 [d], {r0, r1, r2, r3}; ret; }
 """
 
@@ -91,11 +94,18 @@ def _operation(source: random.Random) -> tuple[str, _Action]:
 
     def act(state: State) -> None:
         x, y = state.r[a], state.r[b]
-        state.r[d] = (x + y, x ^ constant, x * constant, x + constant, x >> 3 | y << 2, _twist(x))[kind] & _MASK
-    text = (f"add.u32 r{d}, r{a}, r{b};", f"xor.b32 r{d}, r{a}, {constant};", f"mul.lo.u32 r{d}, r{a}, {constant};",
-            f"add.u32 r{d}, r{a}, {constant};",
-            f"{{ .reg .b32 x, y; shr.u32 x, r{a}, 3; shl.b32 y, r{b}, 2; or.b32 r{d}, x, y; }}",
-            f"{{ .param .b32 x, y; st.param.b32 [x], r{a}; call (y), twist, (x); ld.param.b32 r{d}, [y]; }}")[kind]
+        state.r[d] = (x + y, x ^ constant, x * constant, x + constant, x >> 3 | y << 2, _twist(x))[
+            kind
+        ] & _MASK
+
+    text = (
+        f"add.u32 r{d}, r{a}, r{b};",
+        f"xor.b32 r{d}, r{a}, {constant};",
+        f"mul.lo.u32 r{d}, r{a}, {constant};",
+        f"add.u32 r{d}, r{a}, {constant};",
+        f"{{ .reg .b32 x, y; shr.u32 x, r{a}, 3; shl.b32 y, r{b}, 2; or.b32 r{d}, x, y; }}",
+        f"{{ .param .b32 x, y; st.param.b32 [x], r{a}; call (y), twist, (x); ld.param.b32 r{d}, [y]; }}",
+    )[kind]
     if kind < 4 and not source.randrange(4):
         test, condition = _test(source, "q")
         return f"{test} @q {text}", lambda state: act(state) if condition(state) else None
@@ -107,14 +117,23 @@ def _test(source: random.Random, p: str = "p") -> tuple[str, _Test]:
     a, bit = source.randrange(4), source.randrange(8)
     kind = source.randrange(4)
     if kind == 0:
-        return (f"and.b32 n, s, {1 << bit % 3}; setp.ne.u32 {p}, n, 0;", lambda state: bool(state.same >> bit % 3 & 1))
+        return (
+            f"and.b32 n, s, {1 << bit % 3}; setp.ne.u32 {p}, n, 0;",
+            lambda state: bool(state.same >> bit % 3 & 1),
+        )
     if kind == 1:
         limit = source.randrange(THREADS)
         return f"setp.lt.u32 {p}, t, {limit};", lambda state: state.thread < limit
     if kind == 2:
         b = source.randrange(4)
-        return f"setp.lt.s32 {p}, r{a}, r{b};", lambda state: _signed(state.r[a]) < _signed(state.r[b])
-    return (f"and.b32 n, r{a}, {1 << bit}; setp.eq.u32 {p}, n, 0;", lambda state: not state.r[a] >> bit & 1)
+        return (
+            f"setp.lt.s32 {p}, r{a}, r{b};",
+            lambda state: _signed(state.r[a]) < _signed(state.r[b]),
+        )
+    return (
+        f"and.b32 n, r{a}, {1 << bit}; setp.eq.u32 {p}, n, 0;",
+        lambda state: not state.r[a] >> bit & 1,
+    )
 
 
 def _signed(value: int) -> int:
@@ -143,10 +162,13 @@ def unstructured(seed: int) -> Program:
         at: int | None = 0
         while at is not None:
             at = actions[at](state)
+
     return _program("\n".join(lines) + "\n", run)
 
 
-def _block(source: random.Random, number: int, count: int) -> tuple[str, Callable[[State], int | None]]:
+def _block(
+    source: random.Random, number: int, count: int
+) -> tuple[str, Callable[[State], int | None]]:
     operations = [_operation(source) for _ in range(source.randrange(1, 4))]
     inner = " ".join(text for text, _ in operations)
     kind = source.randrange(8)
@@ -174,6 +196,7 @@ def _block(source: random.Random, number: int, count: int) -> tuple[str, Callabl
         if kind == 2:
             return targets[0]
         return targets[0] if condition(state) else targets[1]
+
     return f"B{number}: {_BURN} {inner} {ending}", action
 
 
@@ -205,6 +228,7 @@ class _Writer:
         def run(state: State) -> None:
             for action in actions:
                 action(state)
+
         return run
 
     def statement(self, depth: int, loops: list[tuple[str, str]]) -> _Action:
@@ -265,6 +289,7 @@ class _Writer:
                     return
                 if not first and not condition(state):
                     return
+
         return run
 
     def way_out(self, loops: list[tuple[str, str]]) -> _Action:
@@ -281,6 +306,7 @@ class _Writer:
         def run(state: State) -> None:
             if condition(state):
                 raise way
+
         return run
 
 

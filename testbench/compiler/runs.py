@@ -21,18 +21,26 @@ def compiled(text: str, registers: int = REGISTERS) -> Module:
 
 def arguments(run: Run, values: Mapping[str, int]) -> list[Argument]:
     """What a kernel of the manifest is launched with, some numbers replaced."""
-    return [Buffer(spec.name, spec.content.tobytes()) if isinstance(spec, BufferSpec)
-            else Scalar(values.get(spec.name, spec.values["O3"]), spec.dtype.itemsize) for spec in run.arguments]
+    return [
+        Buffer(spec.name, spec.content.tobytes())
+        if isinstance(spec, BufferSpec)
+        else Scalar(values.get(spec.name, spec.values["O3"]), spec.dtype.itemsize)
+        for spec in run.arguments
+    ]
 
 
-def words_left(module: Module, threads: int, words: int, *values: int, content: bytes = b"",
-               alone: bool = True) -> list[int]:
+def words_left(
+    module: Module, threads: int, words: int, *values: int, content: bytes = b"", alone: bool = True
+) -> list[int]:
     """The words in the first buffer after a launch with it and some numbers. With ``alone`` threads that run alone
     must leave the same.
     """
+
     def launch() -> Launch:
-        arguments: list[Argument] = [Buffer("out", content + bytes(4 * words - len(content))),
-                                     *(Scalar(value, 4) for value in values)]
+        arguments: list[Argument] = [
+            Buffer("out", content + bytes(4 * words - len(content))),
+            *(Scalar(value, 4) for value in values),
+        ]
         return prepare(module, arguments, block=(threads, 1, 1))
 
     found = contents(on_warps(launch(), 400_000), "out")

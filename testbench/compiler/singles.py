@@ -31,13 +31,16 @@ DIRECTIONS = ("rn", "rz", "rm", "rp")
 _NAMES = [f"{name}.{direction}" for name in ("div", "rcp", "sqrt") for direction in DIRECTIONS]
 BLOCK = 64
 _LIMIT = 1_000_000_000
-_BODY = HEADER + """.visible .entry k(.param .u64 out)
+_BODY = (
+    HEADER
+    + """.visible .entry k(.param .u64 out)
 {{ .reg .b32 a, b, c, d, e, i, t; .reg .b16 w; .reg .pred p, q; .reg .b64 l, x, y;
   mov.u32 t, %ctaid.x; mov.u32 a, %ntid.x; mov.u32 b, %tid.x; mad.lo.u32 t, t, a, b;
   ld.param.u64 x, [out]; mul.wide.u32 y, t, {bytes}; add.u64 x, x, y;
   ld.global.b32 a, [x]; ld.global.b32 b, [x+4]; ld.global.b32 c, [x+8]; mov.b32 {{w, _}}, a; mov.b32 i, 0;
 {body} ret; }}
 """
+)
 
 
 @dataclass(frozen=True)
@@ -66,18 +69,24 @@ def text_of(operations: list[str], precision: Precision = SINGLE) -> str:
     q, e, i and l are there for what is between.
     """
     size = precision.size
-    body = "".join(f"{{ {operation}; st.global.b{8 * size} [x+{(3 + at) * size}], d; }}\n"
-                   for at, operation in enumerate(operations))
+    body = "".join(
+        f"{{ {operation}; st.global.b{8 * size} [x+{(3 + at) * size}], d; }}\n"
+        for at, operation in enumerate(operations)
+    )
     return precision.body.format(bytes=(3 + len(operations)) * size, body=body)
 
 
 def operands(count: int, seed: int) -> np.ndarray:
     """Three numbers for each thread, as words: every edge with every other one first, as far as they go."""
-    pairs = [(a, b, EDGES[(at + other) % len(EDGES)]) for at, a in enumerate(EDGES) for other, b in enumerate(EDGES)]
+    pairs = [
+        (a, b, EDGES[(at + other) % len(EDGES)])
+        for at, a in enumerate(EDGES)
+        for other, b in enumerate(EDGES)
+    ]
     source = Random(seed)
     edges = source.sample(pairs, min(len(pairs), count // 2))
     found = np.array([*edges, *zip(*singles(source, count - len(edges)), strict=True)], np.uint32)
-    return found[:len(found) // BLOCK * BLOCK]
+    return found[: len(found) // BLOCK * BLOCK]
 
 
 def _content(operations: list[str], numbers: np.ndarray) -> list[Buffer]:
@@ -90,19 +99,31 @@ def _left(content: bytes, numbers: np.ndarray) -> np.ndarray:
     return np.frombuffer(content, numbers.dtype).reshape(len(numbers), -1)[:, 3:]
 
 
-def computed(operations: list[str], numbers: np.ndarray, precision: Precision = SINGLE,
-             module: Module | None = None) -> np.ndarray:
+def computed(
+    operations: list[str],
+    numbers: np.ndarray,
+    precision: Precision = SINGLE,
+    module: Module | None = None,
+) -> np.ndarray:
     """What compiled code, or that of another program, leaves: a row for each thread, a column for each instruction."""
-    launch: Launch = prepare(module or compiled(text_of(operations, precision)), _content(operations, numbers),
-                             grid=(len(numbers) // BLOCK, 1, 1), block=(BLOCK, 1, 1))
+    launch: Launch = prepare(
+        module or compiled(text_of(operations, precision)),
+        _content(operations, numbers),
+        grid=(len(numbers) // BLOCK, 1, 1),
+        block=(BLOCK, 1, 1),
+    )
     assert WarpModel(launch, warps=BLOCK // WARP_THREADS).run(_LIMIT).status == "ok"
     return _left(launch.memory.read(*launch.buffers["out"]), numbers)
 
 
 def meant(operations: list[str], numbers: np.ndarray, precision: Precision = SINGLE) -> np.ndarray:
     """What the interpreter leaves."""
-    launch = place(parse_ptx(text_of(operations, precision), "t.ptx"), _content(operations, numbers),
-                   grid=(len(numbers) // BLOCK, 1, 1), block=(BLOCK, 1, 1))
+    launch = place(
+        parse_ptx(text_of(operations, precision), "t.ptx"),
+        _content(operations, numbers),
+        grid=(len(numbers) // BLOCK, 1, 1),
+        block=(BLOCK, 1, 1),
+    )
     interpret(launch)
     return _left(launch.memory.read(*launch.buffers["out"]), numbers)
 
@@ -121,30 +142,44 @@ def assembled_by_nvidia(text: str, folder: Path) -> Module:
     return read_cubin(cubin)
 
 
-def of_nvidia_if_there(operations: list[str], numbers: np.ndarray, folder: Path,
-                       precision: Precision = SINGLE) -> np.ndarray:
+def of_nvidia_if_there(
+    operations: list[str], numbers: np.ndarray, folder: Path, precision: Precision = SINGLE
+) -> np.ndarray:
     """What code of NVIDIA's assembler leaves; the test is skipped where that is missing."""
-    return computed(operations, numbers, precision, assembled_by_nvidia(text_of(operations, precision), folder))
+    return computed(
+        operations, numbers, precision, assembled_by_nvidia(text_of(operations, precision), folder)
+    )
 
 
-def check_same(operations: list[str], numbers: np.ndarray, found: np.ndarray, exact: np.ndarray, any_nan: bool,
-               precision: Precision = SINGLE) -> None:
+def check_same(
+    operations: list[str],
+    numbers: np.ndarray,
+    found: np.ndarray,
+    exact: np.ndarray,
+    any_nan: bool,
+    precision: Precision = SINGLE,
+) -> None:
     """Compares words; with ``any_nan`` one NaN is as good as another."""
     differ = found != exact
     if any_nan:
         differ &= ~(np.isnan(found.view(precision.kind)) & np.isnan(exact.view(precision.kind)))
     for row, column in np.argwhere(differ)[:1]:
-        raise AssertionError(f"{operations[column]} of {[hex(word) for word in numbers[row]]} is "
-                             f"{found[row, column]:#x}, not {exact[row, column]:#x}")
+        raise AssertionError(
+            f"{operations[column]} of {[hex(word) for word in numbers[row]]} is "
+            f"{found[row, column]:#x}, not {exact[row, column]:#x}"
+        )
 
 
 # Results that are rounded right, by numpy
+
 
 def _directed(nearest: np.ndarray, error: np.ndarray, direction: str) -> np.ndarray:
     """A result to the nearest, where it is finite, rounded otherwise: ``error`` has the sign of what it lacks."""
     below, above = (np.nextafter(nearest, np.float32(end)) for end in (-np.inf, np.inf))
     down, up = np.where(error < 0, below, nearest), np.where(error > 0, above, nearest)
-    return {"rn": nearest, "rm": down, "rp": up, "rz": np.where(np.signbit(nearest), up, down)}[direction]
+    return {"rn": nearest, "rm": down, "rp": up, "rz": np.where(np.signbit(nearest), up, down)}[
+        direction
+    ]
 
 
 def quotients(a: np.ndarray, b: np.ndarray, direction: str) -> np.ndarray:
@@ -162,10 +197,14 @@ def roots(a: np.ndarray, direction: str) -> np.ndarray:
 
 def _check(name: str, found: np.ndarray, exact: np.ndarray, at: np.ndarray) -> int:
     """Prints how many results differ, and returns it. A NaN is one like another."""
-    same = (found == exact) & (np.signbit(found) == np.signbit(exact)) | (np.isnan(found) & np.isnan(exact))
+    same = (found == exact) & (np.signbit(found) == np.signbit(exact)) | (
+        np.isnan(found) & np.isnan(exact)
+    )
     wrong = np.flatnonzero(~same & at)
-    print(f"{name:8} {int(at.sum()):9,} results, {len(wrong)} differ",
-          *(f"{found[place]!r} for {exact[place]!r}" for place in wrong[:3]))
+    print(
+        f"{name:8} {int(at.sum()):9,} results, {len(wrong)} differ",
+        *(f"{found[place]!r} for {exact[place]!r}" for place in wrong[:3]),
+    )
     return len(wrong)
 
 
@@ -181,10 +220,17 @@ def _differ(names: list[str], numbers: np.ndarray) -> int:
         tiny = np.finfo(np.float32).tiny
         for column, name in enumerate(names):
             kind, direction = name.split(".")
-            exact = roots(a, direction) if kind == "sqrt" else quotients(*((a, b) if kind == "div" else (one, a)),
-                                                                         direction)
+            exact = (
+                roots(a, direction)
+                if kind == "sqrt"
+                else quotients(*((a, b) if kind == "div" else (one, a)), direction)
+            )
             size = sizes[kind]
-            at = (size > 2 * tiny) & np.isfinite(size) if direction != "rn" else np.ones(len(a), bool)
+            at = (
+                (size > 2 * tiny) & np.isfinite(size)
+                if direction != "rn"
+                else np.ones(len(a), bool)
+            )
             wrong += _check(name, found[:, column], exact, at)
     return wrong
 
@@ -192,8 +238,12 @@ def _differ(names: list[str], numbers: np.ndarray) -> int:
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("names", metavar="NAME", nargs="*", default=_NAMES, help=f"of {', '.join(_NAMES)} (all)")
-    parser.add_argument("--pairs", type=int, default=10_000, help="how many pairs of numbers (default %(default)s)")
+    parser.add_argument(
+        "names", metavar="NAME", nargs="*", default=_NAMES, help=f"of {', '.join(_NAMES)} (all)"
+    )
+    parser.add_argument(
+        "--pairs", type=int, default=10_000, help="how many pairs of numbers (default %(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     if unknown := set(arguments.names) - set(_NAMES):
@@ -203,7 +253,7 @@ def main() -> int:
     edges = np.array([(a, b, 0) for a in EDGES for b in EDGES], np.uint32)
     numbers = np.zeros((-(-(arguments.pairs + len(edges)) // BLOCK) * BLOCK, 3), np.uint32)
     numbers[:, :2] = source.integers(0, 1 << 32, (len(numbers), 2), np.uint32)
-    numbers[:len(edges)] = edges
+    numbers[: len(edges)] = edges
     wrong = _differ(arguments.names, numbers)
     print(f"{len(numbers):,} pairs in {time.perf_counter() - start:.0f} s")
     return int(wrong > 0)

@@ -23,13 +23,19 @@ def test_code_is_that_of_the_table(part):
 def test_a_difference_is_told_by_file():
     kept = kept_rows()
     (first, second, third), others = list(kept.values())[:3], list(kept.values())[3:]
-    made = [replace(first, executed=1, instructions=2), replace(second, digest="0"),
-            replace(third, name="new"), *others]
+    made = [
+        replace(first, executed=1, instructions=2),
+        replace(second, digest="0"),
+        replace(third, name="new"),
+        *others,
+    ]
     assert differences(made, kept) == [
         f"{first.name}, 255 registers: {first.instructions} -> 2 instructions, "
         f"{first.executed} -> 1 warp instructions executed",
-        f"{second.name}, 255 registers: other code of the same length", "new, 255 registers: is new",
-        f"{third.name}, 255 registers: is gone"]
+        f"{second.name}, 255 registers: other code of the same length",
+        "new, 255 registers: is new",
+        f"{third.name}, 255 registers: is gone",
+    ]
 
 
 def test_the_benchmark_counts_what_the_table_has(monkeypatch):

@@ -8,7 +8,9 @@ from sim.toolchain.ptx.front_end import parse_ptx
 from sim.toolchain.relocation import RelocationKind
 from testbench.ptx.text import HEADER
 
-_TEXT = HEADER + """.const .u32 before[3] = {9, 9, 9};
+_TEXT = (
+    HEADER
+    + """.const .u32 before[3] = {9, 9, 9};
 .const .align 8 .b64 table[4] = {1, 2, 3, 4};
 .const .u64 pointer = generic(table)+8;
 .const .u64 place = table+8;
@@ -18,23 +20,37 @@ _TEXT = HEADER + """.const .u32 before[3] = {9, 9, 9};
  st.global.u64 [d0], d2; ld.global.u64 d3, [d0+8]; cvta.to.const.u64 d4, d3; st.global.u64 [d0+16], d4;
  isspacep.const p, d3; selp.u32 r, 1, 0, p; st.global.u32 [d0+24], r; ret; }
 """
+)
 
 
 def test_initial_values_are_generic_addresses_or_places_in_the_bank():
     made = assemble(compile_module(parse_ptx(_TEXT, "test.ptx")), "test")
     bank, variables = made.sections[".nv.constant3"], made.sections[".nv.global.init"]
-    found = {(section.name, relocation.offset): (relocation.kind, made.symbols[relocation.symbol].name,
-                                                 relocation.addend)
-             for section in (bank, variables) for relocation in section.relocations}
-    assert found == {(".nv.constant3", 48): (RelocationKind.GENERIC_64, "table", 8),
-                     (".nv.global.init", 0): (RelocationKind.GENERIC_64, "table", None),
-                     (".nv.global.init", 16): (RelocationKind.GENERIC_64, "before", 4)}
+    found = {
+        (section.name, relocation.offset): (
+            relocation.kind,
+            made.symbols[relocation.symbol].name,
+            relocation.addend,
+        )
+        for section in (bank, variables)
+        for relocation in section.relocations
+    }
+    assert found == {
+        (".nv.constant3", 48): (RelocationKind.GENERIC_64, "table", 8),
+        (".nv.global.init", 0): (RelocationKind.GENERIC_64, "table", None),
+        (".nv.global.init", 16): (RelocationKind.GENERIC_64, "before", 4),
+    }
     assert int.from_bytes(bank.content[56:64], "little") == 24
     assert int.from_bytes(variables.content[8:16], "little") == 16
 
 
 def test_generic_addresses_count_from_where_the_driver_has_put_the_bank():
     text = compile_module(parse_ptx(_TEXT, "test.ptx"))
-    assert re.search(r"MOV (R\d+), c\[0x0\]\[0xd0\]\n +IADD R\d+.CC, \1, 0x10\n"
-                     r" +IADD.X R\d+, RZ, c\[0x0\]\[0xd4\]", text)
-    assert re.search(r"IADD R\d+.CC, R\d+, -c\[0x0\]\[0xd0\]\n +IADD.X R\d+, R\d+, -c\[0x0\]\[0xd4\]", text)
+    assert re.search(
+        r"MOV (R\d+), c\[0x0\]\[0xd0\]\n +IADD R\d+.CC, \1, 0x10\n"
+        r" +IADD.X R\d+, RZ, c\[0x0\]\[0xd4\]",
+        text,
+    )
+    assert re.search(
+        r"IADD R\d+.CC, R\d+, -c\[0x0\]\[0xd0\]\n +IADD.X R\d+, R\d+, -c\[0x0\]\[0xd4\]", text
+    )

@@ -7,25 +7,74 @@ from random import Random
 import numpy as np
 import pytest
 
-from testbench.compiler.singles import BLOCK, DIRECTIONS, Precision, check_same, computed, meant, of_nvidia_if_there
+from testbench.compiler.singles import (
+    BLOCK,
+    DIRECTIONS,
+    Precision,
+    check_same,
+    computed,
+    meant,
+    of_nvidia_if_there,
+)
 from testbench.ptx.text import HEADER
 
 _THREADS = 128
-_DOUBLE = Precision(np.dtype(np.uint64), HEADER + """.visible .entry k(.param .u64 out)
+_DOUBLE = Precision(
+    np.dtype(np.uint64),
+    HEADER
+    + """.visible .entry k(.param .u64 out)
 {{ .reg .b32 i, t, e; .reg .b16 w; .reg .pred p, q; .reg .b64 a, b, c, d, l, x, y;
   mov.u32 t, %ctaid.x; mov.u32 i, %ntid.x; mov.u32 e, %tid.x; mad.lo.u32 t, t, i, e;
   ld.param.u64 x, [out]; mul.wide.u32 y, t, {bytes}; add.u64 x, x, y;
   ld.global.b64 a, [x]; ld.global.b64 b, [x+8]; ld.global.b64 c, [x+16]; mov.b64 {{i, e}}, a; cvt.u16.u32 w, i;
   setp.lt.u32 p, e, i; sub.u32 t, t, 40; mov.b64 d, c;
 {body} ret; }}
-""")
-_POSITIVE = (0, 1, 2, 0x8_0000_0000_0000, 0xF_FFFF_FFFF_FFFF, 1 << 52, (1 << 52) + 1, 0x3690 << 48, 0x36A0 << 48,
-             0x380F_FFFF_E000_0000, 0x3810 << 48, 0x3FEF_FFFF_FFFF_FFFF, 0x3FF0 << 48, 0x3FF0_0000_0000_0001,
-             0x41DF_FFFF_FFC0_0000, 0x41EF_FFFF_FFE0_0000, 0x4340 << 48, 0x47EF_FFFF_E000_0000, 0x47EF_FFFF_F000_0000,
-             0x7FE0 << 48, 0x7FEF_FFFF_FFFF_FFFF, 0x7FF0 << 48, 0x7FF0_0000_0000_0001, 0x7FF8 << 48)
+""",
+)
+_POSITIVE = (
+    0,
+    1,
+    2,
+    0x8_0000_0000_0000,
+    0xF_FFFF_FFFF_FFFF,
+    1 << 52,
+    (1 << 52) + 1,
+    0x3690 << 48,
+    0x36A0 << 48,
+    0x380F_FFFF_E000_0000,
+    0x3810 << 48,
+    0x3FEF_FFFF_FFFF_FFFF,
+    0x3FF0 << 48,
+    0x3FF0_0000_0000_0001,
+    0x41DF_FFFF_FFC0_0000,
+    0x41EF_FFFF_FFE0_0000,
+    0x4340 << 48,
+    0x47EF_FFFF_E000_0000,
+    0x47EF_FFFF_F000_0000,
+    0x7FE0 << 48,
+    0x7FEF_FFFF_FFFF_FFFF,
+    0x7FF0 << 48,
+    0x7FF0_0000_0000_0001,
+    0x7FF8 << 48,
+)
 _EDGES = [number | sign << 63 for number in _POSITIVE for sign in (0, 1)]
 """At the ends of the range, of the integers, and of single precision."""
-_RELATIONS = ("eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan")
+_RELATIONS = (
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "equ",
+    "neu",
+    "ltu",
+    "leu",
+    "gtu",
+    "geu",
+    "num",
+    "nan",
+)
 
 
 def _one(source: Random) -> int:
@@ -40,8 +89,15 @@ def _one(source: Random) -> int:
             exponent = source.choice([0, 1, 2, 53, 54, 900, 1022, 1023, 1100, 2000, 2045, 2046])
         case _:
             exponent = source.randrange(1000, 1050)
-    return sign | exponent << 52 | (fraction & source.choice([0xFFFF << 36, 1, 0xFF, 1 << 51, 0])
-                                    if source.random() < 0.4 else fraction)
+    return (
+        sign
+        | exponent << 52
+        | (
+            fraction & source.choice([0xFFFF << 36, 1, 0xFF, 1 << 51, 0])
+            if source.random() < 0.4
+            else fraction
+        )
+    )
 
 
 def _numbers(seed: int) -> np.ndarray:
@@ -67,9 +123,20 @@ def _arithmetic() -> Iterator[str]:
         yield from (f"{name}{direction}.f64 d, a, b" for name in ("add", "sub", "mul"))
         if direction:
             yield from (f"fma{direction}.f64 d, a, b, c", f"mad{direction}.f64 d, a, 1.5, c")
-    yield from ("min.f64 d, a, b", "max.f64 d, a, b", "abs.f64 d, a", "neg.f64 d, a", "copysign.f64 d, a, b",
-                "add.f64 d, a, 0d3ff0000000000001", "sub.f64 d, 2.0, a", "sub.f64 d, a, 1.5", "selp.f64 d, a, 1.0, p",
-                "slct.f64.s32 d, a, b, t", "@p neg.f64 d, a", "neg.f64 d, a; fma.rn.f64 d, d, b, c")
+    yield from (
+        "min.f64 d, a, b",
+        "max.f64 d, a, b",
+        "abs.f64 d, a",
+        "neg.f64 d, a",
+        "copysign.f64 d, a, b",
+        "add.f64 d, a, 0d3ff0000000000001",
+        "sub.f64 d, 2.0, a",
+        "sub.f64 d, a, 1.5",
+        "selp.f64 d, a, 1.0, p",
+        "slct.f64.s32 d, a, b, t",
+        "@p neg.f64 d, a",
+        "neg.f64 d, a; fma.rn.f64 d, d, b, c",
+    )
     for relation in _RELATIONS:
         yield f"setp.{relation}.f64 p|q, a, b; selp.f64 d, 1.0, 0.5, p; @q add.f64 d, d, 2.0"
         yield f"setp.gt.f64 p, c, 0.0; set.{relation}.xor.u32.f64 i, a, b, p; cvt.u64.u32 d, i"
@@ -80,18 +147,28 @@ def _arithmetic() -> Iterator[str]:
 
 def _divisions() -> Iterator[str]:
     for direction in DIRECTIONS:
-        yield from (f"div.{direction}.f64 d, a, b", f"rcp.{direction}.f64 d, a", f"sqrt.{direction}.f64 d, a")
+        yield from (
+            f"div.{direction}.f64 d, a, b",
+            f"rcp.{direction}.f64 d, a",
+            f"sqrt.{direction}.f64 d, a",
+        )
     yield "@p div.rn.f64 d, a, b"
 
 
 def _integers() -> Iterator[str]:
     for rounding in ("rni", "rzi", "rmi", "rpi"):
-        yield from (f"cvt.{rounding}.{kind}.f64 i, a; cvt.u64.u32 d, i"
-                    for kind in ("u8", "s8", "u16", "s16", "u32", "s32"))
-        yield from (f"cvt.{rounding}.{kind}.f64 l, a; mov.b64 d, l" for kind in ("u64", "s64", "s16"))
+        yield from (
+            f"cvt.{rounding}.{kind}.f64 i, a; cvt.u64.u32 d, i"
+            for kind in ("u8", "s8", "u16", "s16", "u32", "s32")
+        )
+        yield from (
+            f"cvt.{rounding}.{kind}.f64 l, a; mov.b64 d, l" for kind in ("u64", "s64", "s16")
+        )
     for direction in DIRECTIONS:
-        yield from (f"cvt.{direction}.f64.{kind} d, {'i' if kind[1:] == '32' else 'w'}"
-                    for kind in ("u8", "s8", "u16", "s16", "u32", "s32"))
+        yield from (
+            f"cvt.{direction}.f64.{kind} d, {'i' if kind[1:] == '32' else 'w'}"
+            for kind in ("u8", "s8", "u16", "s16", "u32", "s32")
+        )
         yield from (f"mov.b64 l, a; cvt.{direction}.f64.{kind} d, l" for kind in ("u64", "s64"))
     yield "cvt.rn.sat.f64.s32 d, i"
 
@@ -99,29 +176,51 @@ def _integers() -> Iterator[str]:
 def _formats() -> Iterator[str]:
     for flush in ("", ".ftz"):
         for saturation in ("", ".sat"):
-            yield from (f"cvt.{direction}{flush}{saturation}.f32.f64 i, a; cvt.u64.u32 d, i"
-                        for direction in DIRECTIONS)
+            yield from (
+                f"cvt.{direction}{flush}{saturation}.f32.f64 i, a; cvt.u64.u32 d, i"
+                for direction in DIRECTIONS
+            )
             yield f"cvt{flush}{saturation}.f64.f32 d, i"
     for saturation in ("", ".sat"):
-        yield from (f"cvt.{rounding}{saturation}.f64.f64 d, a" for rounding in ("rni", "rzi", "rmi", "rpi"))
+        yield from (
+            f"cvt.{rounding}{saturation}.f64.f64 d, a" for rounding in ("rni", "rzi", "rmi", "rpi")
+        )
     yield "cvt.sat.f64.f64 d, a"
 
 
-_GROUPS = {"arithmetic": _arithmetic, "divisions": _divisions, "integers": _integers, "formats": _formats}
+_GROUPS = {
+    "arithmetic": _arithmetic,
+    "divisions": _divisions,
+    "integers": _integers,
+    "formats": _formats,
+}
 
 
 @pytest.mark.parametrize("group", _GROUPS)
 def test_results_are_those_of_the_model(group):
     operations, numbers = [*_GROUPS[group]()], _numbers(1)
-    check_same(operations, numbers, computed(operations, numbers, _DOUBLE), meant(operations, numbers, _DOUBLE),
-               any_nan=False, precision=_DOUBLE)
+    check_same(
+        operations,
+        numbers,
+        computed(operations, numbers, _DOUBLE),
+        meant(operations, numbers, _DOUBLE),
+        any_nan=False,
+        precision=_DOUBLE,
+    )
 
 
 @pytest.mark.parametrize("group", _GROUPS)
 def test_results_are_those_of_nvidias_assembler(group, tmp_path):
     operations, numbers = [*_GROUPS[group]()], _numbers(2)
     theirs = of_nvidia_if_there(operations, numbers, tmp_path, _DOUBLE)
-    check_same(operations, numbers, computed(operations, numbers, _DOUBLE), theirs, any_nan=True, precision=_DOUBLE)
+    check_same(
+        operations,
+        numbers,
+        computed(operations, numbers, _DOUBLE),
+        theirs,
+        any_nan=True,
+        precision=_DOUBLE,
+    )
 
 
 def test_quotients_and_roots_are_rounded_to_the_nearest():
@@ -130,19 +229,37 @@ def test_quotients_and_roots_are_rounded_to_the_nearest():
     numbers = np.zeros((count, 3), np.uint64)
     for column in (0, 1):
         numbers[:, column] = source.integers(0, 1 << 52, count, np.uint64) | (
-            source.integers(1, 2047, count, np.uint64) << np.uint64(52))
+            source.integers(1, 2047, count, np.uint64) << np.uint64(52)
+        )
     few = count // 4
     numbers[:few, 1] = np.uint64(0x3FEF_FFFF_FFFF_FFFF) - source.integers(0, 64, few, np.uint64)
-    numbers[few:2 * few, 0] = (source.uniform(1, 2, few) ** 2).view(np.uint64) + source.integers(0, 3, few, np.uint64)
+    numbers[few : 2 * few, 0] = (source.uniform(1, 2, few) ** 2).view(np.uint64) + source.integers(
+        0, 3, few, np.uint64
+    )
     operations = ["div.rn.f64 d, a, b", "rcp.rn.f64 d, b", "sqrt.rn.f64 d, a"]
     a, b = (numbers[:, column].copy().view(np.float64) for column in (0, 1))
     with np.errstate(all="ignore"):
         exact = np.array([a / b, 1 / b, np.sqrt(a)]).T.copy().view(np.uint64)
-    check_same(operations, numbers, computed(operations, numbers, _DOUBLE), exact, any_nan=False, precision=_DOUBLE)
+    check_same(
+        operations,
+        numbers,
+        computed(operations, numbers, _DOUBLE),
+        exact,
+        any_nan=False,
+        precision=_DOUBLE,
+    )
 
 
-_GROSS = ["rcp.approx.ftz.f64 d, a", "rsqrt.approx.ftz.f64 d, a", "abs.f64 d, a; rsqrt.approx.ftz.f64 d, d"]
-_INVERSE_ROOTS = ["rsqrt.approx.f64 d, a", "abs.f64 d, a; rsqrt.approx.f64 d, d", "neg.f64 d, b; rsqrt.approx.f64 d, d"]
+_GROSS = [
+    "rcp.approx.ftz.f64 d, a",
+    "rsqrt.approx.ftz.f64 d, a",
+    "abs.f64 d, a; rsqrt.approx.ftz.f64 d, d",
+]
+_INVERSE_ROOTS = [
+    "rsqrt.approx.f64 d, a",
+    "abs.f64 d, a; rsqrt.approx.f64 d, d",
+    "neg.f64 d, b; rsqrt.approx.f64 d, d",
+]
 
 
 def test_gross_approximations_are_of_upper_words(tmp_path):
@@ -151,12 +268,17 @@ def test_gross_approximations_are_of_upper_words(tmp_path):
     found = computed(_GROSS, numbers, _DOUBLE)
     assert not (found & np.uint64(0xFFFF_FFFF)).any()
     exact = meant(_GROSS, numbers, _DOUBLE)
-    assert np.abs((found >> np.uint64(32)).astype(np.int64) - (exact >> np.uint64(32)).astype(np.int64)).max() <= 1
+    assert (
+        np.abs(
+            (found >> np.uint64(32)).astype(np.int64) - (exact >> np.uint64(32)).astype(np.int64)
+        ).max()
+        <= 1
+    )
     with np.errstate(all="ignore"):
         upper = (numbers[:, 0] & ~np.uint64(0xFFFF_FFFF)).view(np.float64)
-        normal = (np.abs(upper) >= 2.0 ** -1022) & (np.abs(upper) < 2.0 ** 1022)
+        normal = (np.abs(upper) >= 2.0**-1022) & (np.abs(upper) < 2.0**1022)
         error = found[:, 0].copy().view(np.float64) * upper - 1
-    assert normal.sum() > 50 and np.abs(error[normal]).max() < 2 ** -19.9
+    assert normal.sum() > 50 and np.abs(error[normal]).max() < 2**-19.9
     theirs = of_nvidia_if_there(_GROSS, numbers, tmp_path, _DOUBLE)
     check_same(_GROSS, numbers, found, theirs, any_nan=False, precision=_DOUBLE)
 

@@ -33,7 +33,10 @@ from testbench.ptx import text
 from testbench.words import contents
 
 _THREADS = 32
-_CHOSEN_OTHERWISE = ("atomic operations are in global and shared space", "an entry's parameters can't be changed")
+_CHOSEN_OTHERWISE = (
+    "atomic operations are in global and shared space",
+    "an entry's parameters can't be changed",
+)
 """What NVIDIA's assembler takes: it would not do what it says."""
 
 
@@ -51,10 +54,14 @@ def test_numbers_mean_the_same_written_or_propagated(seed):
     content = bytearray(_THREADS * THREAD_BYTES)
     for thread in range(_THREADS):
         number = source.choice([source.getrandbits(64), source.choice(WHOLE) & (1 << 64) - 1])
-        content[thread * THREAD_BYTES:thread * THREAD_BYTES + 8] = number.to_bytes(8, "little")
-    launch = place(parse_ptx(program, "t.ptx"), [Buffer("o", bytes(content))], block=(_THREADS, 1, 1))
+        content[thread * THREAD_BYTES : thread * THREAD_BYTES + 8] = number.to_bytes(8, "little")
+    launch = place(
+        parse_ptx(program, "t.ptx"), [Buffer("o", bytes(content))], block=(_THREADS, 1, 1)
+    )
     interpret(launch)
-    run = on_warps(prepare(compiled(program), [Buffer("o", bytes(content))], block=(_THREADS, 1, 1)))
+    run = on_warps(
+        prepare(compiled(program), [Buffer("o", bytes(content))], block=(_THREADS, 1, 1))
+    )
     assert contents(run, "o") == contents(launch, "o")
 
 
@@ -63,8 +70,11 @@ def test_what_nvidias_assembler_takes_is_taken():
     source = Random(7)
     writer = Writer(source)
     written = [line for form in all_forms() if (line := writer.instruction(*form)) is not None]
-    refused = {line: why for line, why in check(program(source, written))
-               if not why.endswith(_CHOSEN_OTHERWISE)}
+    refused = {
+        line: why
+        for line, why in check(program(source, written))
+        if not why.endswith(_CHOSEN_OTHERWISE)
+    }
     try:
         cubin_of_ptx(text.HEADER + text.KERNEL + "ret; }\n")
     except CompilerError as error:
@@ -79,10 +89,16 @@ MASKED = {
     "shfl.down.b32 r0, t, K, 0x1f;": (33, [min(lane + 1, 31) for lane in _LANES]),
     "shfl.idx.b32 r0, t, K, 0x1f;": (0xFFFF_FFE5, [5] * 32),
     "shfl.bfly.b32 r0, t, 1, K;": (0xFFFF_E0FF, [lane ^ 1 for lane in _LANES]),
-    "shfl.up.b32 r0, t, 1, K;": (0x8000_1800, [lane if lane % 8 == 0 else lane - 1 for lane in _LANES]),
+    "shfl.up.b32 r0, t, 1, K;": (
+        0x8000_1800,
+        [lane if lane % 8 == 0 else lane - 1 for lane in _LANES],
+    ),
     "shl.b32 r0, t, K;": (32, [0] * 32),
     "shr.u32 r0, t, K;": (0x8000_0001, [0] * 32),
-    "mov.b64 d2, {t, t}; shl.b64 d2, d2, K; mov.b64 {_, r0}, d2;": (33, [2 * lane for lane in _LANES]),
+    "mov.b64 d2, {t, t}; shl.b64 d2, d2, K; mov.b64 {_, r0}, d2;": (
+        33,
+        [2 * lane for lane in _LANES],
+    ),
     "mov.b64 d2, {t, t}; shr.u64 d2, d2, K; cvt.u32.u64 r0, d2;": (1 << 31, [0] * 32),
     "cvt.u16.u32 h0, t; shl.b16 h0, h0, K; cvt.u32.u16 r0, h0;": (16, [0] * 32),
     "shf.l.wrap.b32 r0, 0, t, K;": (33, [2 * lane for lane in _LANES]),
@@ -117,13 +133,19 @@ def test_a_number_beyond_its_field_means_what_ptx_says(line):
 _FAR = 1 << 24
 ADDRESSES = {
     "shared": (".shared .align 4 .b8 v[64];", "mov.u32 r1, v; mov.u32 r2, v;", "r"),
-    "local": (".local .align 4 .b8 v[64];", "mov.u64 d2, v; cvt.u32.u64 r1, d2; mov.u32 r2, r1;", "r"),
+    "local": (
+        ".local .align 4 .b8 v[64];",
+        "mov.u64 d2, v; cvt.u32.u64 r1, d2; mov.u32 r2, r1;",
+        "r",
+    ),
     "global": ("", "mov.u64 d2, d1; mov.u64 d3, d1;", "d"),
 }
 
 
 @pytest.mark.parametrize("space", ADDRESSES)
-@pytest.mark.parametrize("offset", [_FAR, -_FAR, 0x7FFF_FFF0, -(1 << 23) - 4, (1 << 23) - 4, 1 << 19])
+@pytest.mark.parametrize(
+    "offset", [_FAR, -_FAR, 0x7FFF_FFF0, -(1 << 23) - 4, (1 << 23) - 4, 1 << 19]
+)
 def test_offsets_of_any_size_are_added_to_addresses(space, offset):
     declared, addresses, letter = ADDRESSES[space]
     wide = "u64" if letter == "d" else "u32"
@@ -135,12 +157,18 @@ def test_offsets_of_any_size_are_added_to_addresses(space, offset):
 
 
 LIMITS = {
-    "shared": (".shared .b8 x[200000000]; .shared .b8 y[200000000]; st.shared.u8 [x], h0; st.shared.u8 [y], h0;",
-               "k has 400000000 bytes of shared variables: 268435456 at most"),
-    "local": (".local .b8 x[9000000]; .local .b8 y[9000000]; st.local.u8 [x], h0; st.local.u8 [y], h0;",
-              "k has 18000000 bytes of local variables: 16777216 at most"),
-    "targets": (f"L: .branchtargets {', '.join(['A'] * 17000)}; brx.idx t, L; A:",
-                "k and the functions it calls have 68000 bytes of branch targets and functions: 65536 at most"),
+    "shared": (
+        ".shared .b8 x[200000000]; .shared .b8 y[200000000]; st.shared.u8 [x], h0; st.shared.u8 [y], h0;",
+        "k has 400000000 bytes of shared variables: 268435456 at most",
+    ),
+    "local": (
+        ".local .b8 x[9000000]; .local .b8 y[9000000]; st.local.u8 [x], h0; st.local.u8 [y], h0;",
+        "k has 18000000 bytes of local variables: 16777216 at most",
+    ),
+    "targets": (
+        f"L: .branchtargets {', '.join(['A'] * 17000)}; brx.idx t, L; A:",
+        "k and the functions it calls have 68000 bytes of branch targets and functions: 65536 at most",
+    ),
 }
 
 
@@ -154,9 +182,16 @@ def test_what_is_too_large_is_refused_by_a_line_about_the_program(what):
 
 
 OLD_LIMITS = {
-    "2.3": (".local .b8 x[16777217];\n.entry k { ret; }", 1,
-            "k has 16777232 bytes of local variables: 16777216 at most"),
-    "1.3": (".entry k\n{ .param .b8 x[4353]; ret; }", 0, "k has 4353 bytes of parameters: 4352 at most"),
+    "2.3": (
+        ".local .b8 x[16777217];\n.entry k { ret; }",
+        1,
+        "k has 16777232 bytes of local variables: 16777216 at most",
+    ),
+    "1.3": (
+        ".entry k\n{ .param .b8 x[4353]; ret; }",
+        0,
+        "k has 4353 bytes of parameters: 4352 at most",
+    ),
 }
 
 
@@ -189,20 +224,32 @@ def test_what_the_assembler_refuses_names_the_line_of_the_ptx(monkeypatch):
         found = real(module, registers)
         for item in found:
             if isinstance(item, Line) and str(item.node).startswith("BAR.SYNC"):
-                item.node = statements.instruction("BAR.SYNC", [statements.number(0x333)], line=item.node.token.line,
-                                                   column=item.node.token.column)
+                item.node = statements.instruction(
+                    "BAR.SYNC",
+                    [statements.number(0x333)],
+                    line=item.node.token.line,
+                    column=item.node.token.column,
+                )
         return found
 
     monkeypatch.setattr(from_ptx, "compile_statements", wrong)
-    with pytest.raises(CompilerFaultError, match=r"^t\.ptx:8:1: this is compiled wrong, which is an error of this "
-                                                 r"project: 0x333 "):
+    with pytest.raises(
+        CompilerFaultError,
+        match=r"^t\.ptx:8:1: this is compiled wrong, which is an error of this "
+        r"project: 0x333 ",
+    ):
         compiled_object(module, "t.ptx")
 
 
 def test_what_no_instruction_fits_names_the_line_of_the_ptx(monkeypatch):
     """An error of the compiler, made here: a number that should have been loaded to a register."""
-    module = text.module_of(text.KERNEL + "\nlop3.b32 r0, t, 0x12345678, t, 0x3c; st.global.u32 [d1], r0;\n ret; }")
+    module = text.module_of(
+        text.KERNEL + "\nlop3.b32 r0, t, 0x12345678, t, 0x3c; st.global.u32 [d1], r0;\n ret; }"
+    )
     monkeypatch.setattr("sim.toolchain.compiler.compiler.legalise", lambda function: None)
-    with pytest.raises(CompilerFaultError, match=r"^t\.ptx:8:1: this is compiled wrong, which is an error of this "
-                                                 r"project: LOP3.LUT.* 0x12345678 does not fit"):
+    with pytest.raises(
+        CompilerFaultError,
+        match=r"^t\.ptx:8:1: this is compiled wrong, which is an error of this "
+        r"project: LOP3.LUT.* 0x12345678 does not fit",
+    ):
         compiled_object(module, "t.ptx")

@@ -53,24 +53,39 @@ def _ptx(body: str, functions: str = "") -> str:
 
 
 def test_a_uniform_loop_pushes_nothing():
-    text = compile_module(parse_ptx(_ptx("""
-L: add.u32 r0, r0, t; sub.u32 r1, r1, 1; setp.ne.u32 p, r1, 0; @p bra L; st.global.u32 [d1], r0; ret;"""), "x"))
+    text = compile_module(
+        parse_ptx(
+            _ptx("""
+L: add.u32 r0, r0, t; sub.u32 r1, r1, 1; setp.ne.u32 p, r1, 0; @p bra L; st.global.u32 [d1], r0; ret;"""),
+            "x",
+        )
+    )
     assert not re.search("SSY|PBK|SYNC", text)
 
 
 def test_a_loop_that_counts_up_to_a_uniform_limit_does_four_iterations_at_a_time():
     """The body stands five times: four in a row, and once for what remains."""
-    text = compile_module(parse_ptx(_ptx("""
+    text = compile_module(
+        parse_ptx(
+            _ptx("""
  mov.u32 r2, 0;
 L: xor.b32 r0, r0, t; shf.l.wrap.b32 r0, r0, r0, 3; add.u32 r2, r2, 1; setp.lt.s32 p, r2, r1; @p bra L;
- st.global.u32 [d1], r0; ret;"""), "x"))
+ st.global.u32 [d1], r0; ret;"""),
+            "x",
+        )
+    )
     assert len(re.findall(r"\bSHF\.L", text)) == 5
 
 
 def test_a_loop_that_threads_leave_at_different_times_collects_them():
-    text = compile_module(parse_ptx(_ptx("""
+    text = compile_module(
+        parse_ptx(
+            _ptx("""
  mov.u32 r2, t;
-L: add.u32 r0, r0, 3; sub.u32 r2, r2, 1; setp.gt.s32 p, r2, 0; @p bra L; st.global.u32 [d1], r0; ret;"""), "x"))
+L: add.u32 r0, r0, 3; sub.u32 r2, r2, 1; setp.gt.s32 p, r2, 0; @p bra L; st.global.u32 [d1], r0; ret;"""),
+            "x",
+        )
+    )
     assert len(re.findall(r"\bSSY\b", text)) == len(re.findall(r"\bSYNC\b", text)) == 1
 
 
@@ -82,22 +97,31 @@ def test_a_branch_said_to_be_uniform_pushes_nothing():
 
 
 def test_leaving_two_loops_at_once_takes_a_token_of_another_kind():
-    text = compile_module(parse_ptx(_ptx("""
+    text = compile_module(
+        parse_ptx(
+            _ptx("""
 A: mov.u32 r2, t;
 B: add.u32 r0, r0, r2; setp.gt.u32 p, r0, 1000; @p bra DONE; sub.u32 r2, r2, 1; setp.gt.s32 p, r2, 0; @p bra B;
  add.u32 r0, r0, 1; setp.lt.u32 p, r0, 500; @p bra A;
-DONE: st.global.u32 [d1], r0; ret;"""), "x"))
+DONE: st.global.u32 [d1], r0; ret;"""),
+            "x",
+        )
+    )
     assert re.search(r"\bPBK\b", text)
     assert re.search(r"\bBRK\b", text)
 
 
-@pytest.mark.parametrize(("kind", "first", "by"), [("u32", 0, 1), ("s32", 0, 1), ("u32", 5, 3), ("s32", 7, 2)])
+@pytest.mark.parametrize(
+    ("kind", "first", "by"), [("u32", 0, 1), ("s32", 0, 1), ("u32", 5, 3), ("s32", 7, 2)]
+)
 def test_a_counted_loop_turns_as_often_as_it_says(kind, first, by):
     """It runs four turns at a time as long as four are left."""
-    module = compiled(_ptx(f"""
+    module = compiled(
+        _ptx(f"""
  mov.u32 r2, {first};
 L: mad.lo.u32 r0, r0, 3, r2; add.u32 r2, r2, {by}; setp.lt.{kind} p, r2, r1; @p bra L; mad.lo.u32 r0, r0, 5, r2;
- st.global.u32 [d1], r0; ret;"""))
+ st.global.u32 [d1], r0; ret;""")
+    )
     for limit in (*range(14), 40, 41, 42, 43, 0xFFFF_FFFB):
         counter, total = first, 0
         bound = limit - (limit >> 31 << 32) if kind == "s32" else limit
@@ -112,9 +136,14 @@ L: mad.lo.u32 r0, r0, 3, r2; add.u32 r2, r2, {by}; setp.lt.{kind} p, r2, r1; @p 
 
 
 def test_a_loop_with_a_known_number_of_turns_is_written_out():
-    text = compile_module(parse_ptx(_ptx("""
+    text = compile_module(
+        parse_ptx(
+            _ptx("""
  mov.u32 r2, 0;
-L: mad.lo.u32 r0, r0, t, r2; add.u32 r2, r2, 1; setp.lt.u32 p, r2, 10; @p bra L; st.global.u32 [d1], r0; ret;"""), "x"))
+L: mad.lo.u32 r0, r0, t, r2; add.u32 r2, r2, 1; setp.lt.u32 p, r2, 10; @p bra L; st.global.u32 [d1], r0; ret;"""),
+            "x",
+        )
+    )
     assert "BRA" not in text
     assert len(re.findall("XMAD.PSL.CBCC", text)) >= 8
 
@@ -134,9 +163,12 @@ def test_a_function_that_is_known_is_called_by_its_address():
     functions = """.func none(.reg .b32 a) {}
 .func (.reg .b32 r) nine(.reg .b32 a) { mul.lo.u32 r, a, 9; ret; }
 """
-    text = _ptx("N: .callprototype _ (.reg .b32 _); P: .callprototype (.reg .b32 _) _ (.reg .b32 _); mov.u32 r2, t; "
-                "mov.u64 d3, none; call d3, (r2), N; mov.u64 d3, nine; call (r2), d3, (r2), P; st.global.u32 [d1], r2; "
-                "ret;", functions)
+    text = _ptx(
+        "N: .callprototype _ (.reg .b32 _); P: .callprototype (.reg .b32 _) _ (.reg .b32 _); mov.u32 r2, t; "
+        "mov.u64 d3, none; call d3, (r2), N; mov.u64 d3, nine; call (r2), d3, (r2), P; st.global.u32 [d1], r2; "
+        "ret;",
+        functions,
+    )
     assert words_left(compiled(text), 8, 8, 0) == [9 * t for t in range(8)]
 
 
@@ -150,13 +182,17 @@ def _counted(t: int, step: int, factor: int) -> int:
     return t
 
 
-@pytest.mark.parametrize("names", [("f$a", "f_a"), ("f", "f_1"), ("table0", "other"), ("functions", "f")])
+@pytest.mark.parametrize(
+    "names", [("f$a", "f_a"), ("f", "f_1"), ("table0", "other"), ("functions", "f")]
+)
 def test_functions_of_like_names_and_code_have_labels_and_tables_of_their_own(names):
     function = """.func (.reg .b32 r) {}(.reg .b32 a) {{ .reg .b32 x; .reg .pred p; and.b32 x, a, 1;
  T: .branchtargets A, B; brx.idx x, T;
 A: add.u32 a, a, {}; setp.lt.u32 p, a, 9; @p bra A; mov.b32 r, a; ret; B: mul.lo.u32 r, a, {}; ret; }}
 """
-    calls = "call (r2), {}, (t); call (r3), {}, (t); sub.u32 r2, r2, r3; st.global.u32 [d1], r2; ret;"
+    calls = (
+        "call (r2), {}, (t); call (r3), {}, (t); sub.u32 r2, r2, r3; st.global.u32 [d1], r2; ret;"
+    )
     functions = function.format(names[0], 1, 5) + function.format(names[1], 4, 2)
     expected = [_counted(t, 1, 5) - _counted(t, 4, 2) & 0xFFFF_FFFF for t in range(12)]
     assert words_left(compiled(_ptx(calls.format(*names), functions)), 12, 12, 0) == expected
@@ -213,7 +249,9 @@ def test_a_recursion_takes_one_token_a_level():
     assert [_tokens(module, levels) for levels in (0, 60, 181)] == [1, 61, 182]
 
 
-@pytest.mark.parametrize(("function", "value", "levels"), [(RECURSION, _recursion, 181), (LOOPING, _looping, 29)])
+@pytest.mark.parametrize(
+    ("function", "value", "levels"), [(RECURSION, _recursion, 181), (LOOPING, _looping, 29)]
+)
 @pytest.mark.parametrize("parts", ["", "add.u32 r1, r1, t;"])
 def test_recursion_without_places_to_meet(function, value, levels, parts):
     found = words_left(compiled(_calling(function, parts)), 32, 32, levels)
@@ -237,7 +275,11 @@ _MANY = 24
 
 
 def _helped(n: int, x: int) -> int:
-    return x if n == 0 else 3 * _helped(n - 1, x) + sum((x + at) * (x + (at + 7) % _MANY) for at in range(_MANY))
+    return (
+        x
+        if n == 0
+        else 3 * _helped(n - 1, x) + sum((x + at) * (x + (at + 7) % _MANY) for at in range(_MANY))
+    )
 
 
 def test_a_function_keeps_what_those_that_it_calls_change():
@@ -253,7 +295,9 @@ def test_a_function_keeps_what_those_that_it_calls_change():
     kept = [f".reg .b32 k<{_MANY}>;", *(f"mad.lo.u32 k{at}, t, t, {at};" for at in range(_MANY))]
     added = "".join(f"add.u32 r2, r2, k{at};" for at in range(_MANY))
     body = f"{' '.join(kept)} call (r2), f, (r1, t); {added} st.global.u32 [d1], r2; ret;"
-    expected = [_helped(2, t) + sum(t * t + at for at in range(_MANY)) & 0xFFFF_FFFF for t in range(8)]
+    expected = [
+        _helped(2, t) + sum(t * t + at for at in range(_MANY)) & 0xFFFF_FFFF for t in range(8)
+    ]
     assert words_left(compiled(_ptx(body, functions)), 8, 8, 2) == expected
 
 
@@ -269,8 +313,12 @@ def test_what_is_not_translated_is_named_with_its_place():
         compile_module(parse_ptx(text, "x"))
 
 
-@pytest.mark.parametrize(("address", "load"), [("out+2", "c[0x0][0x142]"), ("out+0x10000", "c[0x0][R0]")])
+@pytest.mark.parametrize(
+    ("address", "load"), [("out+2", "c[0x0][0x142]"), ("out+0x10000", "c[0x0][R0]")]
+)
 def test_parameters_are_read_wherever_the_address_is(address, load):
     """What is misaligned, or beyond the bank, is the machine's to tell."""
-    text = _ptx(f"{{ .reg .u32 r; .reg .u64 d; ld.param.u32 r, [{address}]; st.global.u32 [d], r; }} ret;")
+    text = _ptx(
+        f"{{ .reg .u32 r; .reg .u64 d; ld.param.u32 r, [{address}]; st.global.u32 [d], r; }} ret;"
+    )
     assert f"LDC R0, {load}" in compile_module(parse_ptx(text, "x"))

@@ -18,17 +18,23 @@ from testbench.words import contents
 
 SOURCE = Path(__file__).parents[1] / "data" / "toolchain_function_handles.ptx"
 THREADS = 48
-FUNCTIONS = [lambda a: a + 7,
-             lambda a: (a + 10, a * 3, 100 - a, a << 4)[a & 3],
-             lambda a: (a ^ 0x55) + (1, 20, 300, 4000)[a & 3]]
+FUNCTIONS = [
+    lambda a: a + 7,
+    lambda a: (a + 10, a * 3, 100 - a, a << 4)[a & 3],
+    lambda a: (a ^ 0x55) + (1, 20, 300, 4000)[a & 3],
+]
 """What plus, chosen and other make of a number."""
-EXPECTED = {"through_global": [FUNCTIONS[t % 3](t) for t in range(THREADS)],
-            "through_constants": [50000 + FUNCTIONS[(t + 2) % 3](t) for t in range(THREADS)]}
+EXPECTED = {
+    "through_global": [FUNCTIONS[t % 3](t) for t in range(THREADS)],
+    "through_constants": [50000 + FUNCTIONS[(t + 2) % 3](t) for t in range(THREADS)],
+}
 
 
 @cache
 def module(origin: str) -> Module:
-    return read_ptx_program(SOURCE) if origin == "ours" else read_cubin(SOURCE.with_suffix(".cubin"))
+    return (
+        read_ptx_program(SOURCE) if origin == "ours" else read_cubin(SOURCE.with_suffix(".cubin"))
+    )
 
 
 @cache
@@ -41,12 +47,19 @@ def on_hardware(launch: Launch) -> Launch:
 
 
 ENGINES = [on_warps, on_threads, pytest.param(on_hardware, marks=needs_compiled)]
-pytestmark = [pytest.mark.parametrize("origin", ["ours", "NVIDIA's"]), pytest.mark.parametrize("run", ENGINES)]
+pytestmark = [
+    pytest.mark.parametrize("origin", ["ours", "NVIDIA's"]),
+    pytest.mark.parametrize("run", ENGINES),
+]
 
 
 def left(origin: str, run, entry: str, function: int = 0) -> list[int]:
-    launch = prepare(module(origin), [Buffer("out", bytes(4 * THREADS)), Scalar(function, 8)], entry=entry,
-                     block=(THREADS, 1, 1))
+    launch = prepare(
+        module(origin),
+        [Buffer("out", bytes(4 * THREADS)), Scalar(function, 8)],
+        entry=entry,
+        block=(THREADS, 1, 1),
+    )
     return contents(run(launch), "out")
 
 
@@ -60,4 +73,6 @@ def test_what_one_kernel_leaves_of_a_function_another_calls(origin, run):
     assert len(set(handles[0:6:2])) == 3 and handles[1:8:2] == [0] * 4
     assert handles[6] == handles[2]
     for handle, function in zip(handles[0:6:2], FUNCTIONS, strict=True):
-        assert left(origin, run, "through_parameter", handle) == [function(t) for t in range(THREADS)]
+        assert left(origin, run, "through_parameter", handle) == [
+            function(t) for t in range(THREADS)
+        ]

@@ -40,9 +40,15 @@ def _soon(text: str) -> Module:
 
 
 def _many_live(values: int) -> str:
-    return _kernel(values, "\n".join([
-        *(f"xor.b32 r{at}, t, {at * 7919};" for at in range(values)),
-        *(f"mad.lo.u32 a, a, 3, r{at * 37 % values};" for at in range(values))]))
+    return _kernel(
+        values,
+        "\n".join(
+            [
+                *(f"xor.b32 r{at}, t, {at * 7919};" for at in range(values)),
+                *(f"mad.lo.u32 a, a, 3, r{at * 37 % values};" for at in range(values)),
+            ]
+        ),
+    )
 
 
 @pytest.mark.parametrize("values", [300, 2000])
@@ -58,15 +64,23 @@ def test_many_values_live_at_once(values):
 
 
 def test_many_predicates_live_at_once():
-    body = "\n".join([*(f"setp.gt.u32 p{at}, t, {at % 32};" for at in range(200)),
-                      *(f"@p{at} add.u32 a, a, {at};" for at in range(200))])
+    body = "\n".join(
+        [
+            *(f"setp.gt.u32 p{at}, t, {at % 32};" for at in range(200)),
+            *(f"@p{at} add.u32 a, a, {at};" for at in range(200)),
+        ]
+    )
     module = compiled(_kernel(1, body).replace(".reg .pred p;", ".reg .pred p, p<200>;"))
-    assert words_left(module, 32, 32) == [sum(at for at in range(200) if thread > at % 32) for thread in range(32)]
+    assert words_left(module, 32, 32) == [
+        sum(at for at in range(200) if thread > at % 32) for thread in range(32)
+    ]
 
 
 def test_many_branches_one_behind_the_other():
-    body = "\n".join(f"setp.gt.u32 p, a, {3 * at}; @p bra L{at}; xor.b32 a, a, t; L{at}: add.u32 a, a, 3;"
-                     for at in range(1500))
+    body = "\n".join(
+        f"setp.gt.u32 p, a, {3 * at}; @p bra L{at}; xor.b32 a, a, t; L{at}: add.u32 a, a, 3;"
+        for at in range(1500)
+    )
     module = _soon(_kernel(1, body))
     expected = []
     for thread in range(4):
@@ -80,18 +94,28 @@ def test_many_branches_one_behind_the_other():
 def test_many_loops_in_each_other():
     """Each is one that threads may leave at different times, as far as the compiler can tell; two are."""
     depth = 22
-    body = "\n".join([
-        *(f"shr.u32 s, t, {at if at < 2 else 5}; and.b32 s, s, 1; add.u32 n{at}, s, 1; mov.u32 r{at}, 0;\nL{at}:"
-          for at in range(depth)),
-        "add.u32 a, a, 1;",
-        *(f"add.u32 r{at}, r{at}, 1; setp.lt.u32 p, r{at}, n{at}; @p bra L{at};" for at in reversed(range(depth)))])
+    body = "\n".join(
+        [
+            *(
+                f"shr.u32 s, t, {at if at < 2 else 5}; and.b32 s, s, 1; add.u32 n{at}, s, 1; mov.u32 r{at}, 0;\nL{at}:"
+                for at in range(depth)
+            ),
+            "add.u32 a, a, 1;",
+            *(
+                f"add.u32 r{at}, r{at}, 1; setp.lt.u32 p, r{at}, n{at}; @p bra L{at};"
+                for at in reversed(range(depth))
+            ),
+        ]
+    )
     module = _soon(_kernel(depth, body).replace(".reg .b32 a,", f".reg .b32 s, n<{depth}>, a,"))
     assert words_left(module, 4, 4, alone=False) == [1, 2, 2, 4]
 
 
 def test_many_copies_into_neighbours():
-    body = "\n".join(f"ld.global.u32 r{at}, [d]; add.u32 r{at}, r{at}, {at}; st.global.u32 [d], r{at};"
-                     for at in range(1500))
+    body = "\n".join(
+        f"ld.global.u32 r{at}, [d]; add.u32 r{at}, r{at}, {at}; st.global.u32 [d], r{at};"
+        for at in range(1500)
+    )
     module = _soon(_kernel(1500, f"{body}\nld.global.u32 a, [d];"))
     assert words_left(module, 4, 4, alone=False) == [sum(range(1500))] * 4
 
@@ -116,23 +140,32 @@ def _calls_made(text: str) -> int:
 def test_twice_the_program_takes_twice_the_steps(kind, size):
     generator = _loops if kind == "loops" else LARGE_PROGRAMS[kind][0]
     small, large = (generator(count) for count in (size, 2 * size))
-    _calls_made(small)      # what is made once
+    _calls_made(small)  # what is made once
     assert _calls_made(large) / _calls_made(small) < 1.07 * len(large) / len(small)
 
 
 def _loops(size: int) -> str:
     """Loops one behind the other that test first and have something that is the same each turn."""
-    return _kernel(2, "\n".join(
-        f"mov.u32 r0, t; L{at}: setp.ge.u32 p, r0, {at + 40}; @p bra M{at}; mul.lo.u32 r1, t, {at + 3}; "
-        f"add.u32 a, a, r1; add.u32 r0, r0, 1; bra L{at}; M{at}: add.u32 a, a, {at};" for at in range(size)))
+    return _kernel(
+        2,
+        "\n".join(
+            f"mov.u32 r0, t; L{at}: setp.ge.u32 p, r0, {at + 40}; @p bra M{at}; mul.lo.u32 r1, t, {at + 3}; "
+            f"add.u32 a, a, r1; add.u32 r0, r0, 1; bra L{at}; M{at}: add.u32 a, a, {at};"
+            for at in range(size)
+        ),
+    )
 
 
 def test_calls_deeper_than_pythons_own():
     """The estimate of a stack's depth follows all calls."""
     count = 1100
     functions = ".func (.reg .u32 r) f0 (.reg .u32 a) { add.u32 r, a, 1; ret; }\n" + "".join(
-        f".func (.reg .u32 r) f{at} (.reg .u32 a) {{ call (r), f{at - 1}, (a); ret; }}\n" for at in range(1, count))
-    text = compile_module(parse_ptx(_kernel(1, f"call (a), f{count - 1}, (t);", functions), "test.ptx"))
+        f".func (.reg .u32 r) f{at} (.reg .u32 a) {{ call (r), f{at - 1}, (a); ret; }}\n"
+        for at in range(1, count)
+    )
+    text = compile_module(
+        parse_ptx(_kernel(1, f"call (a), f{count - 1}, (t);", functions), "test.ptx")
+    )
     assert load(assemble(text, "test")).kernel("k").crs >= 16 * count
 
 

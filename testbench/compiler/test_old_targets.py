@@ -60,7 +60,9 @@ LONG_CASES = [
 
 
 def text(version: str, target: str, lines: list[str]) -> str:
-    stores = "\n".join(f"{line}; st.global.f32 [x+{32 + 4 * at}], d;" for at, line in enumerate(lines))
+    stores = "\n".join(
+        f"{line}; st.global.f32 [x+{32 + 4 * at}], d;" for at, line in enumerate(lines)
+    )
     return f""".version {version}
 .target {target}
 .entry k(.param .u64 o)
@@ -79,9 +81,15 @@ def left(module: Module, count: int) -> list[int]:
     return contents(on_warps(prepare(module, [_buffer(count)], block=(1, 1, 1))), "o")[8:]
 
 
-@pytest.mark.parametrize(("version", "target", "flushes", "flushes_long"), [
-    ("1.4", "sm_13", True, False), ("1.5", "sm_13", True, True), ("3.0", "sm_13", True, True),
-    ("2.0", "sm_20", False, False)])
+@pytest.mark.parametrize(
+    ("version", "target", "flushes", "flushes_long"),
+    [
+        ("1.4", "sm_13", True, False),
+        ("1.5", "sm_13", True, True),
+        ("3.0", "sm_13", True, True),
+        ("2.0", "sm_20", False, False),
+    ],
+)
 def test_subnormal_numbers_are_zeros_before_sm_20(version, target, flushes, flushes_long, tmp_path):
     cases = [(line, flushed if flushes else kept) for line, flushed, kept in CASES]
     cases += [(line, flushed if flushes_long else kept) for line, flushed, kept in LONG_CASES]

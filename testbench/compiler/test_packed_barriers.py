@@ -29,8 +29,11 @@ SIZE = THREADS * WORDS_EACH
 
 def expected() -> list[int]:
     """What the PTX says: pairs of warps exchange words and count threads; the first pair tells the second its count."""
-    return [word for t in range(THREADS) for word in (
-        3 * (t ^ 32), 16, 1 if t < PAIR else 2, 1, 16 if t >= PAIR else 0)]
+    return [
+        word
+        for t in range(THREADS)
+        for word in (3 * (t ^ 32), 16, 1 if t < PAIR else 2, 1, 16 if t >= PAIR else 0)
+    ]
 
 
 @cache
@@ -39,8 +42,11 @@ def program(path: Path) -> Module:
 
 
 def launch(path: Path) -> Launch:
-    return prepare(program(path), [Buffer("out", bytes(4 * SIZE)), Scalar(FIRST_BARRIER, 4), Scalar(PAIR, 4)],
-                   block=(THREADS, 1, 1))
+    return prepare(
+        program(path),
+        [Buffer("out", bytes(4 * SIZE)), Scalar(FIRST_BARRIER, 4), Scalar(PAIR, 4)],
+        block=(THREADS, 1, 1),
+    )
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.suffix)
@@ -58,8 +64,15 @@ def test_the_hardware_in_lockstep():
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.suffix)
 def test_barrier_and_count_are_one_register_where_both_are_in_registers(path):
     """And each is by itself where the other one is in the instruction."""
-    words = [word for _, *group in struct.iter_unpack("<4Q", program(path).code.content) for word in group]
-    bars = [(form.variant, form.values(word)) for word in words
-            if (form := find(word)) is not None and form.name == "BAR"]
+    words = [
+        word
+        for _, *group in struct.iter_unpack("<4Q", program(path).code.content)
+        for word in group
+    ]
+    bars = [
+        (form.variant, form.values(word))
+        for word in words
+        if (form := find(word)) is not None and form.name == "BAR"
+    ]
     assert sorted(variant for variant, _ in bars) == ["ir", "ri", *["rr"] * 4]
     assert all(values["Ra"] == values["Rb"] for variant, values in bars if variant == "rr")

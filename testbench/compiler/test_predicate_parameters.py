@@ -25,33 +25,46 @@ END: mov.pred q, q0; ret; }}
 _BITS = ", ".join(f"p{at}" for at in range(16))
 _SIXTEEN = f".reg .pred {_BITS};"
 BODIES = {
-    "a result beside another": ("call (r0, p), over, (t); @p add.u32 r0, r0, 1000;",
-                                lambda t: t + 1 + 1000 * (t > 15)),
-    "a result that nobody wants": ("setp.lt.u32 p, t, 8; call (r0, _), over, (t); @p add.u32 r0, r0, 500;",
-                                   lambda t: t + 1 + 500 * (t < 8)),
-    "a result under a guard": ("setp.lt.u32 p, t, 20; setp.eq.u32 q, t, 31; mov.u32 r0, 7; @p call (r0, q), over, (t);"
-                               "@q add.u32 r0, r0, 1000;",
-                               lambda t: t + 1 + 1000 * (t > 15) if t < 20 else 7 + 1000 * (t == 31)),
+    "a result beside another": (
+        "call (r0, p), over, (t); @p add.u32 r0, r0, 1000;",
+        lambda t: t + 1 + 1000 * (t > 15),
+    ),
+    "a result that nobody wants": (
+        "setp.lt.u32 p, t, 8; call (r0, _), over, (t); @p add.u32 r0, r0, 500;",
+        lambda t: t + 1 + 500 * (t < 8),
+    ),
+    "a result under a guard": (
+        "setp.lt.u32 p, t, 20; setp.eq.u32 q, t, 31; mov.u32 r0, 7; @p call (r0, q), over, (t);"
+        "@q add.u32 r0, r0, 1000;",
+        lambda t: t + 1 + 1000 * (t > 15) if t < 20 else 7 + 1000 * (t == 31),
+    ),
     "more than there are registers": (
         f"{{ {_SIXTEEN} mul.lo.u32 r1, t, 2477; call ({_BITS}), bits, (r1); call (r0), digits, ({_BITS}); }}",
-        lambda t: 2477 * t & 0xFFFF),
+        lambda t: 2477 * t & 0xFFFF,
+    ),
     "in another order, and numbers": (
         f"{{ {_SIXTEEN} call ({_BITS}), bits, (t); call (r0), digits, (p4, p3, p2, p1, p0, 1, 0, 1, 0, 0, 0, p0, p1,"
         "p2, p3, p4); }",
-        lambda t: int(f"{t:05b}"[::-1], 2) | 0xA0 | (t & 31) << 11),
-    "a recursion": ("setp.ne.u32 p, 0, 0; call (q), odd, (t, p); selp.u32 r0, 3, 8, q;",
-                    lambda t: 3 if t % 2 else 8),
+        lambda t: int(f"{t:05b}"[::-1], 2) | 0xA0 | (t & 31) << 11,
+    ),
+    "a recursion": (
+        "setp.ne.u32 p, 0, 0; call (q), odd, (t, p); selp.u32 r0, 3, 8, q;",
+        lambda t: 3 if t % 2 else 8,
+    ),
     "among other types": (
         "{ .param .u32 v; st.param.u32 [v], 50; cvt.u64.u32 d2, t; setp.gt.u32 p, t, 4; cvt.u16.u32 h0, t;"
         "call (r0, q), mixed, (d2, p, h0, v); @q add.u32 r0, r0, 100000; }",
-        lambda t: 2 * t + 50 + 1000 * (t > 4) + 100000 * (2 * t + 50 + 1000 * (t > 4) < 1100)),
+        lambda t: 2 * t + 50 + 1000 * (t > 4) + 100000 * (2 * t + 50 + 1000 * (t > 4) < 1100),
+    ),
     "called by address": (
         "P: .callprototype (.reg .u32 _, .reg .pred _) _ (.reg .u32 _);"
         "mov.u64 d2, over; call (r0, p), d2, (t), P; @p add.u32 r0, r0, 1000;",
-        lambda t: t + 1 + 1000 * (t > 15)),
+        lambda t: t + 1 + 1000 * (t > 15),
+    ),
     "called out of a list": (
         "T: .calltargets odd; mov.u64 d2, odd; setp.gt.u32 p, t, 9; call (p), d2, (5, p), T; selp.u32 r0, 1, 2, p;",
-        lambda t: 1 if t <= 9 else 2),
+        lambda t: 1 if t <= 9 else 2,
+    ),
 }
 
 

@@ -27,7 +27,9 @@ def _kernel(name: str, own: str, body: str) -> str:
 """
 
 
-TEXT = HEADER + """
+TEXT = (
+    HEADER
+    + """
 .shared .align 4 .b8 m1[100]; .shared .align 16 .b8 m2[40]; .shared .align 1 .b8 m3[3];
 .shared .align 4 .b8 large[9000];
 .extern .shared .align 8 .b8 dynamic[];
@@ -42,19 +44,50 @@ TEXT = HEADER + """
 { .reg .pred p; .reg .b32 x, y; setp.lt.u32 p, n, 2; mov.u32 r, m3; add.u32 r, r, n; @p ret;
   sub.u32 x, n, 1; call (x), fib, (x); sub.u32 y, n, 2; call (y), fib, (y); add.u32 r, x, y; ret; }
 .global .u64 table[1] = { big };
-""" + "".join([
-    _kernel("nothing", ".shared .align 4 .b8 unused[64];", "mov.u32 r0, t;"),
-    _kernel("own", ".shared .align 4 .b8 x[4]; .shared .align 8 .b8 y[8];",
-            "mov.u32 r0, y; mov.u32 r1, x; mov.u32 r2, m3; mov.u32 r3, m1;"),
-    _kernel("calls", ".shared .align 4 .b8 x[4];", "mov.u32 r0, x; call (r1), f, (t); mov.u32 r2, dynamic;"),
-    _kernel("calls_too", "", "mov.u32 r0, m3; mov.u32 r1, m1; call (r2), f, (t); call (r3), top, (t);"),
-    _kernel("deeper", ".shared .align 4 .b8 x[20];", "mov.u32 r0, x; call (r1), deep, (t); call (r3), top, (t);"),
-    _kernel("recursive", "", "call (r0), fib, (6); mov.u32 r1, m1; call (r2), top, (t);"),
-    _kernel("recursive_too", ".shared .b8 z[1];", "mov.u32 r1, z; call (r0), fib, (6);"),
-    _kernel("listed", "", "T: .calltargets big; mov.u64 d2, big; call (r0), d2, (t), T; mov.u32 r1, m3;"),
-])
-SIZES = {"nothing": 0, "own": 119, "calls": 128, "calls_too": 224, "deeper": 144, "recursive": 112,
-         "recursive_too": 4, "listed": 503}
+"""
+    + "".join(
+        [
+            _kernel("nothing", ".shared .align 4 .b8 unused[64];", "mov.u32 r0, t;"),
+            _kernel(
+                "own",
+                ".shared .align 4 .b8 x[4]; .shared .align 8 .b8 y[8];",
+                "mov.u32 r0, y; mov.u32 r1, x; mov.u32 r2, m3; mov.u32 r3, m1;",
+            ),
+            _kernel(
+                "calls",
+                ".shared .align 4 .b8 x[4];",
+                "mov.u32 r0, x; call (r1), f, (t); mov.u32 r2, dynamic;",
+            ),
+            _kernel(
+                "calls_too",
+                "",
+                "mov.u32 r0, m3; mov.u32 r1, m1; call (r2), f, (t); call (r3), top, (t);",
+            ),
+            _kernel(
+                "deeper",
+                ".shared .align 4 .b8 x[20];",
+                "mov.u32 r0, x; call (r1), deep, (t); call (r3), top, (t);",
+            ),
+            _kernel("recursive", "", "call (r0), fib, (6); mov.u32 r1, m1; call (r2), top, (t);"),
+            _kernel("recursive_too", ".shared .b8 z[1];", "mov.u32 r1, z; call (r0), fib, (6);"),
+            _kernel(
+                "listed",
+                "",
+                "T: .calltargets big; mov.u64 d2, big; call (r0), d2, (t), T; mov.u32 r1, m3;",
+            ),
+        ]
+    )
+)
+SIZES = {
+    "nothing": 0,
+    "own": 119,
+    "calls": 128,
+    "calls_too": 224,
+    "deeper": 144,
+    "recursive": 112,
+    "recursive_too": 4,
+    "listed": 503,
+}
 """Bytes of each kernel, counted by hand from declared sizes and alignments."""
 
 
@@ -80,19 +113,26 @@ EXPECTED = {
 
 
 def left(module: Module, entry: str) -> list[list[int]]:
-    launch = prepare(module, [Buffer("o", bytes(16 * _THREADS))], entry=entry, block=(_THREADS, 1, 1))
+    launch = prepare(
+        module, [Buffer("o", bytes(16 * _THREADS))], entry=entry, block=(_THREADS, 1, 1)
+    )
     words = contents(on_warps(launch, 100_000), "o")
-    return [words[at:at + 4] for at in range(0, len(words), 4)]
+    return [words[at : at + 4] for at in range(0, len(words), 4)]
 
 
 @pytest.mark.parametrize("entry", EXPECTED)
 def test_variables_are_where_the_kernel_alone_would_have_them(entry):
     expected = [EXPECTED[entry](thread) for thread in range(_THREADS)]
     assert left(compiled(TEXT), entry) == expected
-    launch = place(parse_ptx(TEXT, "t.ptx"), [Buffer("o", bytes(16 * _THREADS))], entry=entry, block=(_THREADS, 1, 1))
+    launch = place(
+        parse_ptx(TEXT, "t.ptx"),
+        [Buffer("o", bytes(16 * _THREADS))],
+        entry=entry,
+        block=(_THREADS, 1, 1),
+    )
     interpret(launch)
     words = contents(launch, "o")
-    assert [words[at:at + 4] for at in range(0, len(words), 4)] == expected
+    assert [words[at : at + 4] for at in range(0, len(words), 4)] == expected
 
 
 def test_a_kernel_is_charged_for_what_it_uses():

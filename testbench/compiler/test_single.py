@@ -26,7 +26,22 @@ from testbench.compiler.singles import (
 from testbench.ended import in_lockstep, on_warps
 from testbench.ptx.text import HEADER
 
-_RELATIONS = ("eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan")
+_RELATIONS = (
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "equ",
+    "neu",
+    "ltu",
+    "leu",
+    "gtu",
+    "geu",
+    "num",
+    "nan",
+)
 _FLUSHES = ("", ".ftz")
 _THREADS = 128
 
@@ -40,13 +55,26 @@ def _arithmetic() -> Iterator[str]:
                 if direction:
                     yield f"{'mad' if flush else 'fma'}{direction}{flush}{saturation}.f32 d, a, b, c"
     for number in ("1.0", "-3.0", "0f3f801234", "0.0", "-0.0"):
-        for line in ("add.f32 d, a, N", "mul.f32 d, a, N", "sub.f32 d, N, a", "fma.rn.f32 d, a, N, b",
-                     "fma.rn.f32 d, a, b, N", "mul.rz.f32 d, a, N", "neg.f32 d, a; mul.f32 d, d, N"):
+        for line in (
+            "add.f32 d, a, N",
+            "mul.f32 d, a, N",
+            "sub.f32 d, N, a",
+            "fma.rn.f32 d, a, N, b",
+            "fma.rn.f32 d, a, b, N",
+            "mul.rz.f32 d, a, N",
+            "neg.f32 d, a; mul.f32 d, d, N",
+        ):
             yield line.replace("N", number)
-    yield from ("neg.f32 d, a; fma.rn.f32 d, d, b, c", "neg.f32 d, b; abs.f32 d, d; add.f32 d, a, d",
-                "abs.f32 d, a; neg.f32 d, d; mul.f32 d, d, b", "neg.f32 d, a; neg.f32 e, b; mul.f32 d, d, e",
-                "neg.f32 d, c; neg.f32 e, b; fma.rz.f32 d, a, e, d", "neg.ftz.f32 d, a; add.f32 d, d, b",
-                "setp.lt.f32 p, a, b; @p neg.f32 a, b; mov.b32 d, a", "neg.f32 d, a; neg.f32 a, d; add.f32 d, d, a")
+    yield from (
+        "neg.f32 d, a; fma.rn.f32 d, d, b, c",
+        "neg.f32 d, b; abs.f32 d, d; add.f32 d, a, d",
+        "abs.f32 d, a; neg.f32 d, d; mul.f32 d, d, b",
+        "neg.f32 d, a; neg.f32 e, b; mul.f32 d, d, e",
+        "neg.f32 d, c; neg.f32 e, b; fma.rz.f32 d, a, e, d",
+        "neg.ftz.f32 d, a; add.f32 d, d, b",
+        "setp.lt.f32 p, a, b; @p neg.f32 a, b; mov.b32 d, a",
+        "neg.f32 d, a; neg.f32 a, d; add.f32 d, d, a",
+    )
 
 
 def _choices() -> Iterator[str]:
@@ -58,11 +86,16 @@ def _choices() -> Iterator[str]:
             yield f"set.{relation}{flush}.f32.f32 d, a, b"
             yield f"setp.gt.f32 p, c, 0.0; set.{relation}.xor{flush}.u32.f32 i, a, b, p; mov.b32 d, i"
         yield f"slct{flush}.f32.f32 d, a, b, c"
-    yield from ("slct.f32.s32 d, a, b, c", "copysign.f32 d, a, b",
-                "abs.f32 d, a; setp.lt.f32 p, d, b; selp.f32 d, a, b, p",
-                "set.lt.f32.s32 d, a, b", "mov.b64 l, {a, b}; set.ge.f32.u64 d, l, 5", "min.f32 d, a, 0.5",
-                "mov.b64 l, {a, b}; slct.b64.f32 l, l, 7, c; mov.b64 {e, d}, l",
-                "setp.ge.f32 p, 1.0, a; selp.b32 d, a, b, p")
+    yield from (
+        "slct.f32.s32 d, a, b, c",
+        "copysign.f32 d, a, b",
+        "abs.f32 d, a; setp.lt.f32 p, d, b; selp.f32 d, a, b, p",
+        "set.lt.f32.s32 d, a, b",
+        "mov.b64 l, {a, b}; set.ge.f32.u64 d, l, 5",
+        "min.f32 d, a, 0.5",
+        "mov.b64 l, {a, b}; slct.b64.f32 l, l, 7, c; mov.b64 {e, d}, l",
+        "setp.ge.f32 p, 1.0, a; selp.b32 d, a, b, p",
+    )
     for test in ("finite", "infinite", "number", "notanumber", "normal", "subnormal"):
         yield f"testp.{test}.f32 p, a; selp.f32 d, 1.0, 0.0, p"
 
@@ -72,33 +105,62 @@ def _divisions() -> Iterator[str]:
         for flush in _FLUSHES:
             yield f"div.{direction}{flush}.f32 d, a, b"
             yield from (f"{name}.{direction}{flush}.f32 d, a" for name in ("rcp", "sqrt"))
-    yield from ("setp.lt.f32 p, a, b; mov.b32 d, c; @p div.rn.f32 d, a, b", "div.rn.f32 d, 1.0, b",
-                "div.rn.f32 d, a, 3.0; @!p sqrt.rn.f32 d, d")
+    yield from (
+        "setp.lt.f32 p, a, b; mov.b32 d, c; @p div.rn.f32 d, a, b",
+        "div.rn.f32 d, 1.0, b",
+        "div.rn.f32 d, a, 3.0; @!p sqrt.rn.f32 d, d",
+    )
 
 
 def _conversions() -> Iterator[str]:
     for direction in ("rni", "rzi", "rmi", "rpi"):
         for flush in _FLUSHES:
-            yield from (f"cvt.{direction}{flush}{saturation}.f32.f32 d, a" for saturation in ("", ".sat"))
-            yield from (f"cvt.{direction}{flush}.{kind}.f32 i, a; mov.b32 d, i"
-                        for kind in ("u8", "s8", "u16", "s16", "u32", "s32"))
-            yield from (f"cvt.{direction}{flush}.{kind}.f32 l, a; mov.b64 {{e, d}}, l; xor.b32 d, d, e"
-                        for kind in ("u64", "s64", "s16", "u32"))
-    yield from ("cvt.ftz.f32.f32 d, a", "cvt.sat.f32.f32 d, a", "cvt.ftz.sat.f32.f32 d, a", "cvt.f32.f32 d, a")
+            yield from (
+                f"cvt.{direction}{flush}{saturation}.f32.f32 d, a" for saturation in ("", ".sat")
+            )
+            yield from (
+                f"cvt.{direction}{flush}.{kind}.f32 i, a; mov.b32 d, i"
+                for kind in ("u8", "s8", "u16", "s16", "u32", "s32")
+            )
+            yield from (
+                f"cvt.{direction}{flush}.{kind}.f32 l, a; mov.b64 {{e, d}}, l; xor.b32 d, d, e"
+                for kind in ("u64", "s64", "s16", "u32")
+            )
+    yield from (
+        "cvt.ftz.f32.f32 d, a",
+        "cvt.sat.f32.f32 d, a",
+        "cvt.ftz.sat.f32.f32 d, a",
+        "cvt.f32.f32 d, a",
+    )
     for direction in DIRECTIONS:
-        yield from (f"cvt.{direction}.f32.{kind} d, {'a' if kind[1:] == '32' else 'w'}"
-                    for kind in ("u8", "s8", "u16", "s16", "u32", "s32"))
+        yield from (
+            f"cvt.{direction}.f32.{kind} d, {'a' if kind[1:] == '32' else 'w'}"
+            for kind in ("u8", "s8", "u16", "s16", "u32", "s32")
+        )
         yield f"cvt.{direction}.sat.f32.s32 d, a"
-        yield from (f"mov.b64 l, {{a, b}}; cvt.{direction}.f32.{kind} d, l" for kind in ("u64", "s64"))
+        yield from (
+            f"mov.b64 l, {{a, b}}; cvt.{direction}.f32.{kind} d, l" for kind in ("u64", "s64")
+        )
 
 
-_GROUPS = {"sums and products": _arithmetic, "choices": _choices, "divisions": _divisions, "conversions": _conversions}
+_GROUPS = {
+    "sums and products": _arithmetic,
+    "choices": _choices,
+    "divisions": _divisions,
+    "conversions": _conversions,
+}
 
 
 @pytest.mark.parametrize("group", _GROUPS)
 def test_results_are_those_of_the_model(group):
     operations, numbers = [*_GROUPS[group]()], operands(_THREADS, 1)
-    check_same(operations, numbers, computed(operations, numbers), meant(operations, numbers), any_nan=False)
+    check_same(
+        operations,
+        numbers,
+        computed(operations, numbers),
+        meant(operations, numbers),
+        any_nan=False,
+    )
 
 
 @pytest.mark.parametrize("group", _GROUPS)
@@ -109,27 +171,45 @@ def test_results_are_those_of_nvidias_assembler(group, tmp_path):
     check_same(operations, numbers, computed(operations, numbers), theirs, any_nan=True)
 
 
-_FUNCTIONS = [f"{name}.approx{flush}.f32 d, {'a, b' if name == 'div' else 'a'}" for flush in _FLUSHES
-              for name in ("sin", "cos", "ex2", "lg2", "rsqrt", "sqrt", "rcp", "div")]
+_FUNCTIONS = [
+    f"{name}.approx{flush}.f32 d, {'a, b' if name == 'div' else 'a'}"
+    for flush in _FLUSHES
+    for name in ("sin", "cos", "ex2", "lg2", "rsqrt", "sqrt", "rcp", "div")
+]
 _FUNCTIONS += [f"div.full{flush}.f32 d, a, b" for flush in _FLUSHES]
-_ERRORS = {"sin": (0, 2 ** -20.9), "cos": (0, 2 ** -20.9), "ex2": (2 ** -22, 0), "lg2": (2 ** -22, 2 ** -22.6),
-           "rsqrt": (2 ** -22.9, 0), "sqrt": (2 ** -23 + 2 ** -24, 0), "rcp": (2 ** -23, 0), "div": (2 ** -22, 0)}
+_ERRORS = {
+    "sin": (0, 2**-20.9),
+    "cos": (0, 2**-20.9),
+    "ex2": (2**-22, 0),
+    "lg2": (2**-22, 2**-22.6),
+    "rsqrt": (2**-22.9, 0),
+    "sqrt": (2**-23 + 2**-24, 0),
+    "rcp": (2**-23, 0),
+    "div": (2**-22, 0),
+}
 """What PTX allows, relative and absolute; half a unit more for a root, since what it is compared with is rounded."""
 
 
 def test_functions_are_as_near_as_the_manual_says():
     numbers = operands(_THREADS, 3)
-    found, exact = (table.view(np.float32).astype(np.float64) for table in (computed(_FUNCTIONS, numbers),
-                                                                            meant(_FUNCTIONS, numbers)))
+    found, exact = (
+        table.view(np.float32).astype(np.float64)
+        for table in (computed(_FUNCTIONS, numbers), meant(_FUNCTIONS, numbers))
+    )
     angle = np.abs(numbers[:, 0].copy().view(np.float32)) <= np.pi
     for column, operation in enumerate(_FUNCTIONS):
         x, y = found[:, column], exact[:, column]
         name = operation.split(".")[0]
         relative, absolute = _ERRORS[name]
         with np.errstate(all="ignore"):
-            good = np.isclose(x, y, rtol=relative, atol=max(absolute, 2.0 ** -149), equal_nan=True)
+            good = np.isclose(x, y, rtol=relative, atol=max(absolute, 2.0**-149), equal_nan=True)
         wrong = np.flatnonzero(~good & (angle | (name not in ("sin", "cos"))))
-        assert not wrong.size, (operation, [hex(word) for word in numbers[wrong[0]]], x[wrong[0]], y[wrong[0]])
+        assert not wrong.size, (
+            operation,
+            [hex(word) for word in numbers[wrong[0]]],
+            x[wrong[0]],
+            y[wrong[0]],
+        )
 
 
 def test_functions_are_those_of_nvidias_assembler(tmp_path):
@@ -138,7 +218,9 @@ def test_functions_are_those_of_nvidias_assembler(tmp_path):
     check_same(_FUNCTIONS, numbers, computed(_FUNCTIONS, numbers), theirs, any_nan=False)
 
 
-_TINY_SUMS = HEADER + """
+_TINY_SUMS = (
+    HEADER
+    + """
 .global .align 4 .b32 held[4] = {3, 3, 3, 3};
 .visible .entry k(.param .u64 out)
 { .reg .f32 f; .reg .b32 a; .reg .b64 x, g, s; .shared .align 4 .b32 own[4];
@@ -151,9 +233,12 @@ _TINY_SUMS = HEADER + """
   ld.global.b32 a, [held+8]; st.global.b32 [x+8], a; ld.shared.b32 a, [own]; st.global.b32 [x+12], a;
   ld.shared.b32 a, [own+4]; st.global.b32 [x+16], a; ld.shared.b32 a, [own+8]; st.global.b32 [x+20], a; ret; }
 """
+)
 
 
-@pytest.mark.parametrize("who", ["the interpreter", "our code", "our code on the hardware", "NVIDIA's code"])
+@pytest.mark.parametrize(
+    "who", ["the interpreter", "our code", "our code on the hardware", "NVIDIA's code"]
+)
 def test_global_sums_take_subnormal_numbers_for_zeros_and_shared_ones_keep_them(who, tmp_path):
     """By atom, red and a generic address in each space: 3 and 5 of the least numbers there are."""
     arguments = [Buffer("out", bytes(24))]
@@ -162,17 +247,25 @@ def test_global_sums_take_subnormal_numbers_for_zeros_and_shared_ones_keep_them(
         interpret(meaning)
         left = meaning.memory.read(*meaning.buffers["out"])
     else:
-        module = assembled_by_nvidia(_TINY_SUMS, tmp_path) if who == "NVIDIA's code" else compiled(_TINY_SUMS)
+        module = (
+            assembled_by_nvidia(_TINY_SUMS, tmp_path)
+            if who == "NVIDIA's code"
+            else compiled(_TINY_SUMS)
+        )
         launch = prepare(module, arguments, block=(1, 1, 1))
         if who == "our code on the hardware":
-            in_lockstep(Hardware(PRESETS["default"], ENGINES["compiled"], check=True), launch, 10_000)
+            in_lockstep(
+                Hardware(PRESETS["default"], ENGINES["compiled"], check=True), launch, 10_000
+            )
         else:
             launch = on_warps(launch)
         left = launch.memory.read(*launch.buffers["out"])
     assert np.frombuffer(left, np.uint32).tolist() == [0, 0, 0, 8, 8, 8]
 
 
-_PROGRAM = HEADER + """
+_PROGRAM = (
+    HEADER
+    + """
 .const .f32 table[4] = {1.5, -2.25, 0f40490fdb, 1.0e-3};
 .global .align 8 .f32 held[2] = {0.5, 3.0};
 .func (.param .f32 r) twice (.param .f32 a, .param .f32 b)
@@ -190,6 +283,7 @@ _PROGRAM = HEADER + """
   atom.add.f32 f5, [l], 1.0; bar.sync 0; ld.shared.f32 f5, [s]; ld.global.v2.f32 v, [held];
   mul.f32 f6, v.x, f0; max.f32 f6, f6, v.y; st.global.v4.f32 [x+4-4+16], {f5, f6, v.x, v.y}; ret; }
 """
+)
 
 
 def test_numbers_in_every_space_and_call():

@@ -14,7 +14,13 @@ from sim.toolchain.source import Instruction
 from testbench.programs import PROGRAMS
 from testbench.ptx.text import HEADER
 
-_FILES = ("tour/call.ptx", "video/bytes.ptx", "cuda/c35_virtual.ptx", "cuda/c45_switch_200.ptx", "cuda/c49_atomics.ptx")
+_FILES = (
+    "tour/call.ptx",
+    "video/bytes.ptx",
+    "cuda/c35_virtual.ptx",
+    "cuda/c45_switch_200.ptx",
+    "cuda/c49_atomics.ptx",
+)
 """Calls, calls by address, tables of branches, parts of registers, atomic operations."""
 
 _SPELLINGS = f"""{HEADER}.const .u32 table[4] = {{1, 2, 3, 4}};
@@ -52,10 +58,16 @@ def test_every_kind_of_operand_is_assembled_alike_from_words_and_from_the_listin
 
 def test_only_what_names_something_is_a_statement():
     """All else is encoded by the compiler itself."""
-    named = {str(item.node.mnemonic) for item in compile_statements(parse_ptx(_SPELLINGS, "test.ptx"))
-             if isinstance(item, Line) and isinstance(item.node, Instruction)}
-    emitted = {str(item.node) for item in compile_statements(parse_ptx(_SPELLINGS, "test.ptx"))
-               if isinstance(item, Line) and isinstance(item.node, Emitted)}
+    named = {
+        str(item.node.mnemonic)
+        for item in compile_statements(parse_ptx(_SPELLINGS, "test.ptx"))
+        if isinstance(item, Line) and isinstance(item.node, Instruction)
+    }
+    emitted = {
+        str(item.node)
+        for item in compile_statements(parse_ptx(_SPELLINGS, "test.ptx"))
+        if isinstance(item, Line) and isinstance(item.node, Emitted)
+    }
     assert named == {"EXIT", "IADD32I", "MOV", "MOV32I", "SSY", "SYNC"}
     for name in ("FSETP", "XMAD", "SHFL", "STG", "BAR"):
         assert any(re.match(rf"(@\S+ )?{name}\b", text) for text in emitted), name

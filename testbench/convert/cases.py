@@ -38,18 +38,84 @@ GUARD = 2
 FUNCTIONS = (*BOUNDS, *OF_DOUBLES)
 """Functions of MUFU that the machine has."""
 _WORD = (1 << 32) - 1
-INTEGERS = [0, 1, 2, 0x7F, 0x80, 0x81, 0xFF, 0x7FFF, 0x8000, 0x8001, 0xFFFF, 0x0100_0001, 0x0100_0003, 0x7FFF_FFC0,
-             0x7FFF_FFFF, 0x8000_0000, 0x8000_0001, 0xFFFF_FFFF, 0x1_0000_0000, 0x20_0000_0000_0001,
-             0x20_0000_0000_0003, 0x7FFF_FFFF_FFFF_FC00, 0x7FFF_FFFF_FFFF_FFFF, 1 << 63, (1 << 63) + 1,
-             0xFFFF_FF7F_FFFF_FFFF, 0xFFFF_FF80_0000_0000, 0xFFFF_FFFF_FFFF_FBFF, 0xFFFF_FFFF_FFFF_FFFF]
-_POWERS = [-130, -2, -1, 0, 1, 6, 7, 8, 14, 15, 16, 22, 23, 24, 30, 31, 32, 51, 52, 53, 62, 63, 64, 125, 126, 127]
+INTEGERS = [
+    0,
+    1,
+    2,
+    0x7F,
+    0x80,
+    0x81,
+    0xFF,
+    0x7FFF,
+    0x8000,
+    0x8001,
+    0xFFFF,
+    0x0100_0001,
+    0x0100_0003,
+    0x7FFF_FFC0,
+    0x7FFF_FFFF,
+    0x8000_0000,
+    0x8000_0001,
+    0xFFFF_FFFF,
+    0x1_0000_0000,
+    0x20_0000_0000_0001,
+    0x20_0000_0000_0003,
+    0x7FFF_FFFF_FFFF_FC00,
+    0x7FFF_FFFF_FFFF_FFFF,
+    1 << 63,
+    (1 << 63) + 1,
+    0xFFFF_FF7F_FFFF_FFFF,
+    0xFFFF_FF80_0000_0000,
+    0xFFFF_FFFF_FFFF_FBFF,
+    0xFFFF_FFFF_FFFF_FFFF,
+]
+_POWERS = [
+    -130,
+    -2,
+    -1,
+    0,
+    1,
+    6,
+    7,
+    8,
+    14,
+    15,
+    16,
+    22,
+    23,
+    24,
+    30,
+    31,
+    32,
+    51,
+    52,
+    53,
+    62,
+    63,
+    64,
+    125,
+    126,
+    127,
+]
 """Exponents of numbers that are edges of something."""
 
 
 _SIZES_OF = {FloatFormat.F16: (10, 5), FloatFormat.F32: (23, 8), FloatFormat.F64: (52, 11)}
 """Bits of fraction and exponent."""
-_RANGE_ENDS = [power for fraction, exponent in _SIZES_OF.values() for end in [(1 << exponent - 1) - 1]
-               for power in (end, end + 1, 1 - end, -end, 1 - end - fraction, -end - fraction, -1 - end - fraction)]
+_RANGE_ENDS = [
+    power
+    for fraction, exponent in _SIZES_OF.values()
+    for end in [(1 << exponent - 1) - 1]
+    for power in (
+        end,
+        end + 1,
+        1 - end,
+        -end,
+        1 - end - fraction,
+        -end - fraction,
+        -1 - end - fraction,
+    )
+]
 """Exponents at the ends of the formats' ranges: the largest numbers, the least normal and subnormal ones, halves."""
 
 
@@ -57,7 +123,15 @@ def _float_edges(form: FloatFormat) -> list[int]:
     """Patterns of a format: powers of two and their neighbours, subnormal numbers, infinities, and none."""
     fraction, exponent = _SIZES_OF[form]
     bias, infinity = (1 << exponent - 1) - 1, (1 << exponent) - 1 << fraction
-    positive = [0, 1, (1 << fraction) - 1, infinity, infinity + 1, infinity | (1 << fraction) - 1, infinity - 1]
+    positive = [
+        0,
+        1,
+        (1 << fraction) - 1,
+        infinity,
+        infinity + 1,
+        infinity | (1 << fraction) - 1,
+        infinity - 1,
+    ]
     for power in (*_POWERS, *_RANGE_ENDS):
         if 0 <= power + bias <= 2 * bias:
             middle = power + bias << fraction
@@ -65,7 +139,9 @@ def _float_edges(form: FloatFormat) -> list[int]:
     return [pattern | sign << fraction + exponent for pattern in positive for sign in (0, 1)]
 
 
-_EDGES: dict[FloatFormat | None, list[int]] = {None: INTEGERS} | {form: _float_edges(form) for form in FloatFormat}
+_EDGES: dict[FloatFormat | None, list[int]] = {None: INTEGERS} | {
+    form: _float_edges(form) for form in FloatFormat
+}
 """Of integers, and of each format."""
 
 
@@ -141,20 +217,31 @@ def random_pattern(source: random.Random, form: FloatFormat) -> int:
     return (source.getrandbits(1) << exponent | power + bias) << fraction | bits
 
 
-def calculated(function: MultiFunction, words: NDArray[np.uint32], saturate: int = 0) -> NDArray[np.uint32]:
+def calculated(
+    function: MultiFunction, words: NDArray[np.uint32], saturate: int = 0
+) -> NDArray[np.uint32]:
     """What the warp model makes of words."""
     read: Any = SimpleNamespace(a=words)
-    result = mufu(read, {"function": function.value, "absolute_a": 0, "negate_a": 0, "saturate": saturate}).value
+    result = mufu(
+        read, {"function": function.value, "absolute_a": 0, "negate_a": 0, "saturate": saturate}
+    ).value
     assert result is not None
     return result
 
 
-def converted(operation: ConversionOperation, sources: list[int], fields: Mapping[str, int]) -> list[int]:
+def converted(
+    operation: ConversionOperation, sources: list[int], fields: Mapping[str, int]
+) -> list[int]:
     """What the warp model makes of sources of up to 64 bits, one register or two."""
-    compute = {ConversionOperation.FLOAT_TO_FLOAT: f2f, ConversionOperation.FLOAT_TO_INTEGER: f2i,
-               ConversionOperation.INTEGER_TO_FLOAT: i2f}[operation]
+    compute = {
+        ConversionOperation.FLOAT_TO_FLOAT: f2f,
+        ConversionOperation.FLOAT_TO_INTEGER: f2i,
+        ConversionOperation.INTEGER_TO_FLOAT: i2f,
+    }[operation]
     given = np.array(sources, np.uint64)
-    read: Any = SimpleNamespace(b=given.astype(np.uint32), b_high=(given >> np.uint64(32)).astype(np.uint32))
+    read: Any = SimpleNamespace(
+        b=given.astype(np.uint32), b_high=(given >> np.uint64(32)).astype(np.uint32)
+    )
     with np.errstate(all="ignore"):
         outcome = compute(read, fields)
     assert outcome.value is not None
@@ -171,14 +258,33 @@ def forms_of(floats: bool) -> tuple[Form, ...]:
 def random_word(source: random.Random, form: Form, floats: bool = True, **chosen: int) -> int:
     """A word of a form that is not refused, with any value in fields that are not chosen; with ``floats`` by a machine
     that has floating point. Constants are in BANK, and a few beyond its end; there are _REGISTERS registers."""
+
     def register() -> int:
-        return RZ if source.random() < 0.06 or (not floats and form.name == "F2F") else source.randrange(_REGISTERS)
+        return (
+            RZ
+            if source.random() < 0.06 or (not floats and form.name == "F2F")
+            else source.randrange(_REGISTERS)
+        )
 
     while True:
-        word = random_legal_word(source, form, (), _REGISTERS, {
-            "guard": GUARD, "bank": BANK, "offset": lambda: 4 * source.randrange(BANK_BYTES // 4 + 4),
-            "function": lambda: (source.choice(FUNCTIONS) if floats else MultiFunction.RCP).value, "Rd": register,
-            "Ra": register, "Rb": register} | chosen)
+        word = random_legal_word(
+            source,
+            form,
+            (),
+            _REGISTERS,
+            {
+                "guard": GUARD,
+                "bank": BANK,
+                "offset": lambda: 4 * source.randrange(BANK_BYTES // 4 + 4),
+                "function": lambda: (
+                    (source.choice(FUNCTIONS) if floats else MultiFunction.RCP).value
+                ),
+                "Rd": register,
+                "Ra": register,
+                "Rb": register,
+            }
+            | chosen,
+        )
         if encoding_error(word, _REGISTERS, floats, floats) is WarpError.NONE:
             return word
 
@@ -206,17 +312,30 @@ def _bank(seed: int) -> bytes:
     source, half = random.Random(seed), BANK_BYTES // 2
     words = [source.choice(INTEGERS + _EDGES[FloatFormat.F32]) & _WORD for _ in range(half // 4)]
     numbers = [source.choice(INTEGERS + _EDGES[FloatFormat.F64]) for _ in range(half // 8)]
-    return b"".join([*(word.to_bytes(4, "little") for word in words), *(
-        number.to_bytes(8, "little") for number in numbers)])
+    return b"".join(
+        [
+            *(word.to_bytes(4, "little") for word in words),
+            *(number.to_bytes(8, "little") for number in numbers),
+        ]
+    )
 
 
-def case_of(source: random.Random, form: Form, word: int, *, active: int = ALL, guard: int = ALL,
-            report_mask: int = ALL) -> ConversionCase:
+def case_of(
+    source: random.Random,
+    form: Form,
+    word: int,
+    *,
+    active: int = ALL,
+    guard: int = ALL,
+    report_mask: int = ALL,
+) -> ConversionCase:
     """An instruction with random sources, and what the warp model does; against the thread model, too."""
     values = form.values(word)
     patterns, bank = _patterns(source, form, values), _bank(source.randrange(8))
-    before = {number: [source.getrandbits(32) for _ in range(WARP_THREADS)]
-              for number in effects(form, values).writes}
+    before = {
+        number: [source.getrandbits(32) for _ in range(WARP_THREADS)]
+        for number in effects(form, values).writes
+    }
     operand = form.operands["a" if "a" in form.operands else "b"]
     constant, fault = (0, 0), WarpError.NONE
     match operand:
@@ -228,7 +347,9 @@ def case_of(source: random.Random, form: Form, word: int, *, active: int = ALL, 
                 if values[name] + 1 in effects(form, values).reads:
                     before[values[name] + 1] = [pattern >> 32 for pattern in patterns]
         case Constant():
-            words = [bank[values["offset"] + place:values["offset"] + place + 4] for place in (0, 4)]
+            words = [
+                bank[values["offset"] + place : values["offset"] + place + 4] for place in (0, 4)
+            ]
             if not words[0]:
                 fault = WarpError.INVALID_CONST_ADDR
             constant = (int.from_bytes(words[0], "little"), int.from_bytes(words[1], "little"))
@@ -237,13 +358,29 @@ def case_of(source: random.Random, form: Form, word: int, *, active: int = ALL, 
             patterns = [values[name] & (1 << 64) - 1] * WARP_THREADS
 
     holds = guard if not values["guard_not"] else ~guard & ALL
-    _, record = alone(word, before, active=active, predicates={GUARD: holds if values["guard"] == GUARD else 0},
-                         report_mask=report_mask, constants={BANK: bank})
+    _, record = alone(
+        word,
+        before,
+        active=active,
+        predicates={GUARD: holds if values["guard"] == GUARD else 0},
+        report_mask=report_mask,
+        constants={BANK: bank},
+    )
     conditions = None if record.condition is None else list(record.condition[1])
     case = ConversionCase(
-        word, form, active, guard, constant, fault, before, record.error,
-        {number: list(row) for number, (_, row) in record.registers.items()}, conditions,
-        source.choice([7, source.randrange(6)]), source.choice([7, source.randrange(6)]))
+        word,
+        form,
+        active,
+        guard,
+        constant,
+        fault,
+        before,
+        record.error,
+        {number: list(row) for number, (_, row) in record.registers.items()},
+        conditions,
+        source.choice([7, source.randrange(6)]),
+        source.choice([7, source.randrange(6)]),
+    )
     _compare(case, values, patterns, bank)
     return case
 
@@ -258,21 +395,38 @@ def _compare(case: ConversionCase, values: Values, patterns: list[int], bank: by
     for thread in threads if case.form.name == "MUFU" and values["Rd"] != RZ else ():
         result = case.after[values["Rd"]][thread]
         assert near(values, patterns[thread], result), (hex(case.word), hex(patterns[thread]))
-    before = [Before({number: row[thread] for number, row in case.before.items()},
-                     [int(number == GUARD and not values["guard_not"]) for number in range(PT)]) for thread in threads]
+    before = [
+        Before(
+            {number: row[thread] for number, row in case.before.items()},
+            [int(number == GUARD and not values["guard_not"]) for number in range(PT)],
+        )
+        for thread in threads
+    ]
     if not before:
         return
-    for thread, done in zip(threads, step_together(case.word, before, banks={BANK: bank}), strict=True):
+    for thread, done in zip(
+        threads, step_together(case.word, before, banks={BANK: bank}), strict=True
+    ):
         assert {number: row[thread] for number, row in case.after.items()} == {
-            number: done.registers[number] for number in case.after}, (hex(case.word), hex(patterns[thread]))
+            number: done.registers[number] for number in case.after
+        }, (hex(case.word), hex(patterns[thread]))
         assert case.conditions is None or case.conditions[thread] == done.condition, hex(case.word)
 
 
-def random_case(source: random.Random, form: Form, report_mask: int, floats: bool = True) -> ConversionCase:
+def random_case(
+    source: random.Random, form: Form, report_mask: int, floats: bool = True
+) -> ConversionCase:
     """Any word of a form that a machine has, executed by any threads, rarely by none."""
     guard = source.choice([ALL, ALL, source.getrandbits(32), 0 if source.random() < 0.3 else ALL])
     active = source.choice([ALL, source.getrandbits(32) | 1 << source.randrange(32)])
-    return case_of(source, form, random_word(source, form, floats), active=active, guard=guard, report_mask=report_mask)
+    return case_of(
+        source,
+        form,
+        random_word(source, form, floats),
+        active=active,
+        guard=guard,
+        report_mask=report_mask,
+    )
 
 
 def every_type(floats: bool = True) -> Iterator[tuple[Form, int]]:
@@ -282,7 +436,11 @@ def every_type(floats: bool = True) -> Iterator[tuple[Form, int]]:
             continue
         source = RZ if not floats and form.name == "F2F" else 8
         fixed = {"guard": GUARD, "guard_not": 0, "Rd": 4, "Ra": source, "Rb": source}
-        free = [field for name, field in form.fields.items() if name not in fixed and field.mask & ~form.mask]
+        free = [
+            field
+            for name, field in form.fields.items()
+            if name not in fixed and field.mask & ~form.mask
+        ]
         for choices in product(*(field.bounds for field in free)):
             word = form.match
             for field, value in zip(free, choices, strict=True):
@@ -290,5 +448,8 @@ def every_type(floats: bool = True) -> Iterator[tuple[Form, int]]:
             for name, value in fixed.items():
                 if name in form.fields:
                     word = form.fields[name].put(word, value)
-            if find(word) is form and encoding_error(word, _REGISTERS, floats, floats) is WarpError.NONE:
+            if (
+                find(word) is form
+                and encoding_error(word, _REGISTERS, floats, floats) is WarpError.NONE
+            ):
                 yield form, word

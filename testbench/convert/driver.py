@@ -51,10 +51,20 @@ class ConvertDriver(UnitDriver):
         cycles: Name of an instruction -> cycles from its selection to its completion.
     """
 
-    def __init__(self, bench: Bench, params: SmParams, cases: Iterable[ConversionCase], *, idle: float = 0.3,
-                 delay: int = 0, report_mask: int = 0xFFFF_FFFF) -> None:
+    def __init__(
+        self,
+        bench: Bench,
+        params: SmParams,
+        cases: Iterable[ConversionCase],
+        *,
+        idle: float = 0.3,
+        delay: int = 0,
+        report_mask: int = 0xFFFF_FFFF,
+    ) -> None:
         dut = units_of(params).conversion(params)
-        self.lanes = LaneClientDriver(bench, params, dut.port, idle=idle, delay=delay, ended=self._ended)
+        self.lanes = LaneClientDriver(
+            bench, params, dut.port, idle=idle, delay=delay, ended=self._ended
+        )
         self._constants = ConstantServer(bench, dut, idle)
         super().__init__(bench, dut, self.lanes, self._constants)
         self.done = 0
@@ -74,12 +84,18 @@ class ConvertDriver(UnitDriver):
         ctx.set(self.dut.report_mask, self._report_mask)
         self._advance(ctx)
         async for done, error in self._ticks(
-                ctx, as_struct(self.dut.completion), as_struct(self.dut.error)):
+            ctx, as_struct(self.dut.completion), as_struct(self.dut.error)
+        ):
             if error.valid:
                 self._error(error)
             if done.valid:
                 self._complete(
-                    int(done.sequence), int(done.warp), int(done.write_barrier), int(done.read_barrier), True)
+                    int(done.sequence),
+                    int(done.warp),
+                    int(done.write_barrier),
+                    int(done.read_barrier),
+                    True,
+                )
             if self._case is None and not self._flying:
                 return
             self._advance(ctx)
@@ -90,8 +106,12 @@ class ConvertDriver(UnitDriver):
     def _advance(self, ctx: Any) -> None:
         """Selects a case, perhaps; what was selected some cycles ago is dispatched."""
         chosen, case = None, self._case
-        idle = case is None or self.bench.random.random() < self._idle or not ctx.get(self.dut.room) or (
-            self._params.serial and self._flying)
+        idle = (
+            case is None
+            or self.bench.random.random() < self._idle
+            or not ctx.get(self.dut.room)
+            or (self._params.serial and self._flying)
+        )
         if not idle and case is not None and (warp := self._free_warp()) is not None:
             chosen = self._select(case, warp)
             self._case = next(self._cases, None)
@@ -111,58 +131,103 @@ class ConvertDriver(UnitDriver):
             self.lanes.registers[warp, number] = list(vector)
         self.lanes.conditions[warp] = [0] * WARP_THREADS
         # The serial unit does not ask for what it does not need.
-        if case.threads and case.error is WarpError.NONE and case.wide and (case.writes or not self._params.serial):
+        if (
+            case.threads
+            and case.error is WarpError.NONE
+            and case.wide
+            and (case.writes or not self._params.serial)
+        ):
             self._constants.expect(spell(case.word), BANK, case.wide, case.constant[1])
         return {
-            "warp": warp, "sequence": self._sequence, "pc": 8 * self._sequence, "word": case.word,
-            "kind": InstructionKind.CONVERSION, "active": case.active, "guard": case.guard,
-            "operands": [case.constant[0], 0], "same": (1 << WARP_THREADS) - 1, "fault": case.fault,
-            "write_barrier": case.write_barrier, "read_barrier": case.read_barrier}
+            "warp": warp,
+            "sequence": self._sequence,
+            "pc": 8 * self._sequence,
+            "word": case.word,
+            "kind": InstructionKind.CONVERSION,
+            "active": case.active,
+            "guard": case.guard,
+            "operands": [case.constant[0], 0],
+            "same": (1 << WARP_THREADS) - 1,
+            "fault": case.fault,
+            "write_barrier": case.write_barrier,
+            "read_barrier": case.read_barrier,
+        }
 
     def _ended(self, operation: LaneOperation) -> None:
         """An operation of the lanes has taken effect."""
-        flying = next((flying for flying in self._flying if flying.sequence == operation.sequence), None)
+        flying = next(
+            (flying for flying in self._flying if flying.sequence == operation.sequence), None
+        )
         if flying is None:
-            self.bench.fail(f"an operation of sequence number {operation.sequence}, which is not under way")
+            self.bench.fail(
+                f"an operation of sequence number {operation.sequence}, which is not under way"
+            )
         flying.operations.append(operation)
         if operation.gather:
-            self.bench.expect(f"{self._name(flying)}: a gather right after dispatch",
-                               operation.cycle - flying.selected >= _GATHER_CYCLES, True)
+            self.bench.expect(
+                f"{self._name(flying)}: a gather right after dispatch",
+                operation.cycle - flying.selected >= _GATHER_CYCLES,
+                True,
+            )
         elif operation.last:
-            self._complete(operation.sequence, operation.warp, operation.barrier, _NO_BARRIER, False)
+            self._complete(
+                operation.sequence, operation.warp, operation.barrier, _NO_BARRIER, False
+            )
 
     def _error(self, event: Any) -> None:
         """A reported error, right before its instruction's completion."""
         flying = self._flying[0]
-        self.bench.expect(f"{self._name(flying)}: error, pc, warp", (WarpError(event.error), event.pc, event.warp),
-                           (flying.case.error, 8 * flying.sequence, flying.warp))
+        self.bench.expect(
+            f"{self._name(flying)}: error, pc, warp",
+            (WarpError(event.error), event.pc, event.warp),
+            (flying.case.error, 8 * flying.sequence, flying.warp),
+        )
         self._completed.add(flying.sequence)
 
-    def _complete(self, sequence: int, warp: int, write_barrier: int, read_barrier: int, at_once: bool) -> None:
+    def _complete(
+        self, sequence: int, warp: int, write_barrier: int, read_barrier: int, at_once: bool
+    ) -> None:
         """The oldest instruction is complete: compares what it has done."""
         bench, flying = self.bench, self._flying.popleft()
         case, where = flying.case, self._name(flying)
-        bench.expect(f"{where}: completes as sequence number, warp", (sequence, warp), (flying.sequence, flying.warp))
+        bench.expect(
+            f"{where}: completes as sequence number, warp",
+            (sequence, warp),
+            (flying.sequence, flying.warp),
+        )
         bench.expect(f"{where}: write barrier", write_barrier, case.write_barrier)
         bench.expect(f"{where}: ends without a write", at_once, not case.writes)
-        bench.expect(f"{where}: has an error", sequence in self._completed, case.error is not WarpError.NONE)
+        bench.expect(
+            f"{where}: has an error", sequence in self._completed, case.error is not WarpError.NONE
+        )
         gathers = [operation for operation in flying.operations if operation.gather]
         writes = [operation for operation in flying.operations if not operation.gather]
         read = case.writes and (case.reads or case.read_barrier != _NO_BARRIER)
         # A lane reads a register at a time.
         words = 1 + (self._params.serial and case.reads_pair)
-        bench.expect(f"{where}: gathers", [(operation.last, operation.barrier) for operation in gathers],
-                     [(place == words - 1, case.read_barrier) for place in range(words)] if read else [])
+        bench.expect(
+            f"{where}: gathers",
+            [(operation.last, operation.barrier) for operation in gathers],
+            [(place == words - 1, case.read_barrier) for place in range(words)] if read else [],
+        )
         if at_once:
             bench.expect(f"{where}: read barrier", read_barrier, case.read_barrier)
         registers = sorted(case.after) if case.writes else []
         if case.writes and not registers:
             registers = [RZ]
         last = len(registers) - 1
-        expected = [(number, place == last, place == last and case.conditions is not None, case.threads)
-                    for place, number in enumerate(registers)]
-        bench.expect(f"{where}: writes", [(operation.registers[0], operation.last, operation.conditional,
-                                           operation.threads) for operation in writes], expected)
+        expected = [
+            (number, place == last, place == last and case.conditions is not None, case.threads)
+            for place, number in enumerate(registers)
+        ]
+        bench.expect(
+            f"{where}: writes",
+            [
+                (operation.registers[0], operation.last, operation.conditional, operation.threads)
+                for operation in writes
+            ],
+            expected,
+        )
         for number, vector in case.after.items():
             bench.expect(f"{where}: R{number}", self.lanes.registers[flying.warp, number], vector)
         if case.conditions is not None:

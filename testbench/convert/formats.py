@@ -8,7 +8,11 @@ from rtl.isa.kinds import FloatFormat
 __all__ = ["typed", "unpacked"]
 
 _SIZES = (8, 16, 32, 64)
-_FORMATS = {FloatFormat.F16.value: (10, 5), FloatFormat.F32.value: (23, 8), FloatFormat.F64.value: (52, 11)}
+_FORMATS = {
+    FloatFormat.F16.value: (10, 5),
+    FloatFormat.F32.value: (23, 8),
+    FloatFormat.F64.value: (52, 11),
+}
 """Bits of fraction and exponent."""
 
 

@@ -24,7 +24,10 @@ PATH = Path(functions.__file__).with_name("function_table.py")
 _PRECISION = 120
 gmpy2: Any = _gmpy2
 _ONE = 1 << UNIT
-_LARGEST = ((1 << DISTANCE_BITS - 1) - (1 << DISTANCE_BITS - 15), (_ONE >> 1) + (1 << UNIT - 25) + 1)
+_LARGEST = (
+    (1 << DISTANCE_BITS - 1) - (1 << DISTANCE_BITS - 15),
+    (_ONE >> 1) + (1 << UNIT - 25) + 1,
+)
 """Where the largest significand is in its interval, and the least value that is rounded to more than 1 / 2."""
 _HEAD = '''"""The coefficients of MUFU's functions, made by ``python -m testbench.convert.make_table``.
 
@@ -46,8 +49,14 @@ def value(coefficients: tuple[int, int, int], d: int) -> int:
     return c0 + (c1 * d + 2 * c2 * (d * d >> DISTANCE_BITS) >> DISTANCE_BITS - 1)
 
 
-def _rows(function: Callable[[Any], Any], count: int, first: int = 0, width: int = 1,
-          exact: int | None = None, last: tuple[int, int] | None = None) -> Iterator[tuple[int, int, int]]:
+def _rows(
+    function: Callable[[Any], Any],
+    count: int,
+    first: int = 0,
+    width: int = 1,
+    exact: int | None = None,
+    last: tuple[int, int] | None = None,
+) -> Iterator[tuple[int, int, int]]:
     """The rows of a function from ``first`` on, whose value there is ``exact``; ``last``: its least value at a distance
     in the last row."""
     node = gmpy2.sqrt(gmpy2.mpfr(3)) / 2
@@ -74,7 +83,10 @@ def table_text() -> str:
             "RSQ: 1 / sqrt(x), 2 <= x < 4": _rows(gmpy2.rec_sqrt, 128, 2, 2),
             "LG2: log2(x), 1 <= x < 2": _rows(gmpy2.log2, 128, 1, exact=0),
             "EX2: 2**x / 2, 0 <= x < 1": _rows(lambda x: gmpy2.exp2(x) / 2, 128, exact=_ONE // 2),
-            "SIN: sin(x * pi / 2), 0 <= x < 1": _rows(lambda x: gmpy2.sin(quarter * x), 128, exact=0)}
+            "SIN: sin(x * pi / 2), 0 <= x < 1": _rows(
+                lambda x: gmpy2.sin(quarter * x), 128, exact=0
+            ),
+        }
         lines = [line for title, rows in sections.items() for line in _section(title, rows)]
     return _HEAD + "".join(lines) + _TAIL
 
@@ -88,8 +100,12 @@ def _section(title: str, rows: Iterator[tuple[int, int, int]]) -> Iterator[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code."""
-    parser = Parser("testbench.convert.make_table", "Makes the table of MUFU's functions.", "--check")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if the table would change")
+    parser = Parser(
+        "testbench.convert.make_table", "Makes the table of MUFU's functions.", "--check"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit code 1 if the table would change"
+    )
     check, text = parser.parse_args(arguments).check, table_text()
     if check:
         return int(PATH.read_text(encoding="utf-8") != text)

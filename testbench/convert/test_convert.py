@@ -56,16 +56,30 @@ def test_what_a_lane_converts_by_itself():
     def instruct(ctx, fields):
         operation = fields["operation"]
         ctx.set(dut.instruction, fields)
-        ctx.set(dut.bound, {name: fields.get(name, 0) for name in ("to_size", "to_signed", "saturate")} | {
-            "converts": operation is ConversionOperation.INTEGER_TO_INTEGER,
-            "counts": operation is ConversionOperation.COUNT})
+        ctx.set(
+            dut.bound,
+            {name: fields.get(name, 0) for name in ("to_size", "to_signed", "saturate")}
+            | {
+                "converts": operation is ConversionOperation.INTEGER_TO_INTEGER,
+                "counts": operation is ConversionOperation.COUNT,
+            },
+        )
 
     async def body(ctx):
         for size, signed, to_size, to_signed, absolute, negate, saturate in product(
-                range(3), (0, 1), range(3), (0, 1), (0, 1), (0, 1), (0, 1)):
+            range(3), (0, 1), range(3), (0, 1), (0, 1), (0, 1), (0, 1)
+        ):
             part = source.randrange(0, 4, SIZES[size] // 8) if size < 2 else 0
-            fields = {"size": size, "signed": signed, "part": part, "absolute": absolute, "negate": negate,
-                      "to_size": to_size, "to_signed": to_signed, "saturate": saturate}
+            fields = {
+                "size": size,
+                "signed": signed,
+                "part": part,
+                "absolute": absolute,
+                "negate": negate,
+                "to_size": to_size,
+                "to_signed": to_signed,
+                "saturate": saturate,
+            }
             instruct(ctx, fields | {"operation": ConversionOperation.INTEGER_TO_INTEGER})
             for edge in (*edges, source.getrandbits(32)):
                 word = (edge << 8 * part | source.getrandbits(8 * part)) % (1 << 32)
@@ -77,7 +91,9 @@ def test_what_a_lane_converts_by_itself():
             for edge in edges:
                 ctx.set(dut.source, edge)
                 await ctx.tick()
-                assert ctx.get(dut.result) == (32 - edge.bit_count() if invert else edge.bit_count())
+                assert ctx.get(dut.result) == (
+                    32 - edge.bit_count() if invert else edge.bit_count()
+                )
 
     simulate(dut, body)
 
@@ -101,12 +117,16 @@ def test_the_decoder_reads_what_the_table_says():
                 assert registers == sorted(used.reads), hex(word)
                 assert decoded.destination == values["Rd"]
                 wide = got.to_size == 3
-                assert values["Rd"] == RZ or used.writes == set(range(values["Rd"], values["Rd"] + 1 + wide))
+                assert values["Rd"] == RZ or used.writes == set(
+                    range(values["Rd"], values["Rd"] + 1 + wide)
+                )
                 assert got.conditional == used.writes_cc
                 if isinstance(operand, Constant):
                     wide, upper = got.size == SIZES.index(64), (values["offset"] & 0xFFFF) + 4
                     assert (uniform.word, uniform.needs_upper_word) == (constant, wide)
-                    assert not wide or (uniform.bank, uniform.address) == (values["bank"], upper), hex(word)
+                    assert not wide or (uniform.bank, uniform.address) == (values["bank"], upper), (
+                        hex(word)
+                    )
                 if isinstance(operand, Immediate):
                     upper = operand.real == 64
                     assert uniform.is_upper == upper
@@ -114,8 +134,13 @@ def test_the_decoder_reads_what_the_table_says():
                 if "part" in values:
                     halves = form.fields["part"].width == 1
                     assert got.part == (values["part"] << halves if got.size < 2 else 0)
-                for name, flag in (("saturate", "saturate"), ("flush", "flush"), ("shift", "from_top"),
-                                   ("invert_b", "invert"), ("signed", "signed")):
+                for name, flag in (
+                    ("saturate", "saturate"),
+                    ("flush", "flush"),
+                    ("shift", "from_top"),
+                    ("invert_b", "invert"),
+                    ("signed", "signed"),
+                ):
                     assert name not in values or got[flag] == values[name], (hex(word), name)
 
     combinational(dut, body)
@@ -139,7 +164,9 @@ def test_every_significand_is_near_enough(function):
 def _fused(a, b, c, *, negated: int = 0):
     """A * b + c, or c - a * b."""
     fields = {"flush": 0, "round": 0, "saturate": 0, "negate_b": negated, "negate_c": 0}
-    words: Any = SimpleNamespace(**{name: part.view(np.uint32) for name, part in zip("abc", (a, b, c), strict=True)})
+    words: Any = SimpleNamespace(
+        **{name: part.view(np.uint32) for name, part in zip("abc", (a, b, c), strict=True)}
+    )
     value: Any = ffma(words, fields).value
     return value.view(np.float32)
 
@@ -160,11 +187,23 @@ def test_every_significand_has_its_reciprocal_and_its_root():
             assert np.array_equal(_fused(rest, y * half, root), np.sqrt(x))
 
 
-@pytest.mark.parametrize(("function", "lowest", "highest"), [
-    (MultiFunction.EX2, -126, 128), (MultiFunction.EX2, -1, 1), (MultiFunction.SIN, -0.5, 0.5),
-    (MultiFunction.COS, -0.5, 0.5), (MultiFunction.SIN, -1000, 1000), (MultiFunction.COS, -1000, 1000)])
+@pytest.mark.parametrize(
+    ("function", "lowest", "highest"),
+    [
+        (MultiFunction.EX2, -126, 128),
+        (MultiFunction.EX2, -1, 1),
+        (MultiFunction.SIN, -0.5, 0.5),
+        (MultiFunction.COS, -0.5, 0.5),
+        (MultiFunction.SIN, -1000, 1000),
+        (MultiFunction.COS, -1000, 1000),
+    ],
+)
 def test_a_dense_sample_is_near_enough(function, lowest, highest):
-    words = np.linspace(lowest, highest, 1_000_003, endpoint=False, dtype=np.float64).astype(np.float32).view(np.uint32)
+    words = (
+        np.linspace(lowest, highest, 1_000_003, endpoint=False, dtype=np.float64)
+        .astype(np.float32)
+        .view(np.uint32)
+    )
     found = calculated(function, words).view(np.float32)
     error, allowed = errors(function, words.view(np.float32), found)
     assert (error <= allowed).all()
@@ -177,8 +216,10 @@ def test_sines_of_radians_are_near_enough(function):
     read: Any = SimpleNamespace(b=words)
     turns: Any = rro(read, {"mode": 0, "absolute_b": 0, "negate_b": 0}).value
     found = calculated(function, turns).view(np.float32)
-    exact = (np.sin if function is MultiFunction.SIN else np.cos)(words.view(np.float32).astype(np.float64))
-    assert np.abs(found - exact).max() <= 2 ** -20.9
+    exact = (np.sin if function is MultiFunction.SIN else np.cos)(
+        words.view(np.float32).astype(np.float64)
+    )
+    assert np.abs(found - exact).max() <= 2**-20.9
 
 
 def test_square_roots_are_near_enough():
@@ -188,7 +229,7 @@ def test_square_roots_are_near_enough():
         inverse = calculated(MultiFunction.RSQ, words)
         found = calculated(MultiFunction.RCP, inverse).view(np.float32)
         exact = np.sqrt(words.view(np.float32).astype(np.float64))
-        assert (np.abs(found - exact) / exact).max() <= 2 ** -23
+        assert (np.abs(found - exact) / exact).max() <= 2**-23
 
 
 def test_the_reciprocal_of_a_machine_without_floating_point():
@@ -198,13 +239,22 @@ def test_the_reciprocal_of_a_machine_without_floating_point():
     cycles = DATAPATH_STAGES + FUNCTION_DELAY
 
     async def body(ctx):
-        ctx.set(dut.instruction, {"operation": ConversionOperation.FUNCTION, "function": MultiFunction.RCP,
-                                  "size": 2, "to_size": 2})
+        ctx.set(
+            dut.instruction,
+            {
+                "operation": ConversionOperation.FUNCTION,
+                "function": MultiFunction.RCP,
+                "size": 2,
+                "to_size": 2,
+            },
+        )
         for position in range(len(words) + cycles):
             if position < len(words):
                 ctx.set(dut.source, words[position])
             if position >= cycles:
-                assert ctx.get(dut.result) == expected[position - cycles], hex(words[position - cycles])
+                assert ctx.get(dut.result) == expected[position - cycles], hex(
+                    words[position - cycles]
+                )
             await ctx.tick()
 
     simulate(dut, body)
@@ -216,9 +266,13 @@ def test_significands_and_shifts():
     async def body(ctx):
         for size, (fraction, exponent) in ((1, (10, 5)), (2, (23, 8)), (3, (52, 11))):
             bias = (1 << exponent - 1) - 1
-            ctx.set(dut.instruction, {"operation": ConversionOperation.FLOAT_TO_INTEGER, "size": size})
+            ctx.set(
+                dut.instruction, {"operation": ConversionOperation.FLOAT_TO_INTEGER, "size": size}
+            )
             for power in [*range(-4, min(67, bias + 1)), -bias, bias + 1]:
-                bits = source.choice([0, 1, 1 << fraction - 1, (1 << fraction) - 1, source.getrandbits(fraction)])
+                bits = source.choice(
+                    [0, 1, 1 << fraction - 1, (1 << fraction) - 1, source.getrandbits(fraction)]
+                )
                 pattern = power + bias << fraction | bits
                 ctx.set(dut.pattern, pattern)
                 value = unpacked(pattern, size)
@@ -228,7 +282,9 @@ def test_significands_and_shifts():
                 if ctx.get(dut.unpacked.overflows):
                     continue
                 if value >= 1:
-                    assert ctx.get(dut.unpacked.significand) == value * 2 ** ctx.get(dut.unpacked.shift)
+                    assert ctx.get(dut.unpacked.significand) == value * 2 ** ctx.get(
+                        dut.unpacked.shift
+                    )
                 else:
                     assert not ctx.get(dut.unpacked.significand)
                 assert not finite or value >= 1 or ctx.get(dut.unpacked.round) == (value >= 0.5)
@@ -242,23 +298,38 @@ def test_exponents_and_how_far_numbers_of_narrower_formats_go_down():
 
     async def body(ctx):
         sizes = {1: (10, 5), 2: (23, 8), 3: (52, 11)}
-        for (size, (fraction, exponent)), (to_size, (_, to_exponent)) in product(sizes.items(), repeat=2):
+        for (size, (fraction, exponent)), (to_size, (_, to_exponent)) in product(
+            sizes.items(), repeat=2
+        ):
             bias, lowest = (1 << exponent - 1) - 1, 2 - (1 << to_exponent - 1)
-            ctx.set(dut.instruction, {"operation": ConversionOperation.FLOAT_TO_FLOAT, "size": size,
-                                      "to_size": to_size})
-            for stored in sorted({*range(1, (1 << exponent) - 1, 7), *(
-                    power for end in (1, bias + lowest, 2 * bias) for power in range(end - 70, end + 70)
-                    if 1 <= power <= 2 * bias)}):
+            ctx.set(
+                dut.instruction,
+                {"operation": ConversionOperation.FLOAT_TO_FLOAT, "size": size, "to_size": to_size},
+            )
+            for stored in sorted(
+                {
+                    *range(1, (1 << exponent) - 1, 7),
+                    *(
+                        power
+                        for end in (1, bias + lowest, 2 * bias)
+                        for power in range(end - 70, end + 70)
+                        if 1 <= power <= 2 * bias
+                    ),
+                }
+            ):
                 ctx.set(dut.pattern, stored << fraction | source.getrandbits(fraction))
                 value, steps = unpacked(ctx.get(dut.pattern), size), ctx.get(dut.unpacked.shift)
                 below = max(0, lowest + bias - stored) if to_size < size else 0
                 assert (ctx.get(dut.unpacked.significand) == 0) == (below > 63)
                 assert below > 63 or steps == below
-                assert below > 63 or ctx.get(dut.unpacked.significand) == value / Fraction(2) ** (stored - bias - 63)
+                assert below > 63 or ctx.get(dut.unpacked.significand) == value / Fraction(2) ** (
+                    stored - bias - 63
+                )
                 assert ctx.get(dut.unpacked.exponent) == stored - bias + 1 - lowest
                 assert ctx.get(dut.unpacked.round) == (below == 64)
-                assert ctx.get(dut.unpacked.sticky) == (below > 64 or (below == 64 and bool(
-                    ctx.get(dut.pattern) % (1 << fraction))))
+                assert ctx.get(dut.unpacked.sticky) == (
+                    below > 64 or (below == 64 and bool(ctx.get(dut.pattern) % (1 << fraction)))
+                )
                 assert not ctx.get(dut.unpacked.overflows) and not ctx.get(dut.unpacked.is_nan)
 
     combinational(dut, body)
@@ -266,12 +337,21 @@ def test_exponents_and_how_far_numbers_of_narrower_formats_go_down():
 
 def test_integers_within_their_types():
     source, dut = random.Random(3), IntegerBound()
-    edges = [0, 1, *(1 << bits for bits in (6, 7, 8, 14, 15, 16, 30, 31, 32, 62, 63)), (1 << 64) - 1]
-    magnitudes = sorted({max(0, min(edge + step, (1 << 64) - 1)) for edge in edges for step in (-1, 0, 1)})
+    edges = [
+        0,
+        1,
+        *(1 << bits for bits in (6, 7, 8, 14, 15, 16, 30, 31, 32, 62, 63)),
+        (1 << 64) - 1,
+    ]
+    magnitudes = sorted(
+        {max(0, min(edge + step, (1 << 64) - 1)) for edge in edges for step in (-1, 0, 1)}
+    )
 
     def expected(magnitude, negative, kind, code, saturate, double):
         size, is_signed = SIZES[code & 3], code >> 2
-        lowest, highest = (-1 << size - 1, (1 << size - 1) - 1) if is_signed else (0, (1 << size) - 1)
+        lowest, highest = (
+            (-1 << size - 1, (1 << size - 1) - 1) if is_signed else (0, (1 << size) - 1)
+        )
         value = -magnitude if negative else magnitude
         if kind == "nan":
             value = typed(1 << size - 1, code) if double or size == 64 else 0
@@ -286,14 +366,28 @@ def test_integers_within_their_types():
             for negative, saturate, double in product((0, 1), repeat=3):
                 for kind in ["", "overflow", "nan"]:
                     for magnitude in magnitudes if not kind else [source.choice(magnitudes)]:
-                        ctx.set(dut.type, {
-                            "size": code & 3, "signed": code >> 2, "saturate": saturate, "double": double})
-                        ctx.set(dut.number, {
-                            "bits": -magnitude % (1 << 64) if negative else magnitude, "negative": negative,
-                            "overflows": kind == "overflow", "is_nan": kind == "nan"})
+                        ctx.set(
+                            dut.type,
+                            {
+                                "size": code & 3,
+                                "signed": code >> 2,
+                                "saturate": saturate,
+                                "double": double,
+                            },
+                        )
+                        ctx.set(
+                            dut.number,
+                            {
+                                "bits": -magnitude % (1 << 64) if negative else magnitude,
+                                "negative": negative,
+                                "overflows": kind == "overflow",
+                                "is_nan": kind == "nan",
+                            },
+                        )
                         await ctx.tick()
-                        assert ctx.get(dut.bounded) == expected(magnitude, negative, kind, code, saturate, double), (
-                            code, negative, saturate, double, kind, hex(magnitude))
+                        assert ctx.get(dut.bounded) == expected(
+                            magnitude, negative, kind, code, saturate, double
+                        ), (code, negative, saturate, double, kind, hex(magnitude))
 
     simulate(dut, body)
 
@@ -331,10 +425,14 @@ def test_instructions_that_come_as_fast_as_there_is_room_follow_each_other():
 def test_a_wrong_result_is_seen(what, named):
     def body(bench: Bench) -> None:
         form = next(form for form in CONVERSION_FORMS if form.name == "I2I")
-        case = case_of(bench.random, form, random_word(bench.random, form, Rd=4, Rb=8, guard_not=0, cc=1))
+        case = case_of(
+            bench.random, form, random_word(bench.random, form, Rd=4, Rb=8, guard_not=0, cc=1)
+        )
         assert case.conditions is not None
-        wrong = {"after": {4: [case.after[4][0] ^ 1, *case.after[4][1:]]},
-                 "conditions": [*case.conditions[:-1], case.conditions[-1] ^ 2]}
+        wrong = {
+            "after": {4: [case.after[4][0] ^ 1, *case.after[4][1:]]},
+            "conditions": [*case.conditions[:-1], case.conditions[-1] ^ 2],
+        }
         ConvertDriver(bench, SmParams(), [replace(case, **{what: wrong[what]})]).run()
 
     assert named in failure("convert", body)

@@ -7,7 +7,17 @@ from rtl.isa.errors import WarpError
 from rtl.isa.tokens import API_CALL_LIMIT, CRS_GRANULE, TOKEN_BYTES, TRAP_RESERVE, TokenKind
 from rtl.layouts import StackOperation, ThreadCode
 from sim.model.warp.retirement import StackToken
-from testbench.crs.steps import Source, Start, Step, WarpStack, aimed_at, code_for, codes_of, push, unwind
+from testbench.crs.steps import (
+    Source,
+    Start,
+    Step,
+    WarpStack,
+    aimed_at,
+    code_for,
+    codes_of,
+    push,
+    unwind,
+)
 
 USER_LIMIT = 2 * CRS_GRANULE // TOKEN_BYTES - TRAP_RESERVE
 """Tokens that user mode may hold in a region of two granules."""
@@ -135,7 +145,9 @@ def _holding_kinds(stack: WarpStack) -> Source:
     for kind in _HOLDING:
         yield push(TokenKind.SYNC, pc=0x8, mask=_ALL)
         yield push(kind, pc=0x48, mask=0xFFFF)
-        outcome = yield unwind({ThreadCode.NONE: 0xF_0F0F, ThreadCode.BREAK: 0xF0, ThreadCode.EXIT: 0xF000})
+        outcome = yield unwind(
+            {ThreadCode.NONE: 0xF_0F0F, ThreadCode.BREAK: 0xF0, ThreadCode.EXIT: 0xF000}
+        )
         assert (outcome.kind, outcome.pc, outcome.mask) == (kind, 0x48, 0x0F0F)
         yield push(kind, pc=0x48, mask=0xFFFF)
         left = {code_for(pending): 1 << thread for thread, pending in enumerate(PENDING)}
@@ -147,7 +159,9 @@ def _pending_kinds(stack: WarpStack) -> Source:
     """BREAK, CONTINUE, RETURN, EXIT and LONGJMP revive their own threads, and no thread may still wait there"""
     yield stack.launch(0)
     for kind in PENDING:
-        others = {code_for(other): 0x10 << n for n, other in enumerate(PENDING) if other is not kind}
+        others = {
+            code_for(other): 0x10 << n for n, other in enumerate(PENDING) if other is not kind
+        }
         yield push(TokenKind.SYNC, pc=0x8, mask=_ALL)
         yield push(kind, pc=0x50, mask=0xFFFF)
         outcome = yield unwind({code_for(kind): 0x1_0003, **others})
@@ -249,10 +263,14 @@ def _call_limit(stack: WarpStack) -> Source:
     call, prepare = StackOperation.CALL, StackOperation.PREPARE_CALL
     yield stack.launch(8, check_calls=True)
     for index in range(API_CALL_LIMIT):
-        outcome = yield push(TokenKind.RETURN, 8 * index, 1, operation=prepare if index % 2 else call)
+        outcome = yield push(
+            TokenKind.RETURN, 8 * index, 1, operation=prepare if index % 2 else call
+        )
         assert outcome.error is WarpError.NONE
     assert (yield push(TokenKind.RETURN, 0, 1, operation=call)).error is WarpError.API_STACK_ERROR
-    assert (yield push(TokenKind.RETURN, 0, 2)).error is WarpError.NONE, "a token that does not count"
+    assert (yield push(TokenKind.RETURN, 0, 2)).error is WarpError.NONE, (
+        "a token that does not count"
+    )
     assert (yield push(TokenKind.RETURN, 0, 1, operation=prepare)).error is WarpError.NONE
     assert (yield _depth(stack)).value == 1 << 31 | API_CALL_LIMIT << 23 | API_CALL_LIMIT + 4
     assert (yield unwind({ThreadCode.RETURN: 1})).pc == 8 * (API_CALL_LIMIT - 1)
@@ -268,7 +286,9 @@ def _calls_without_limit(stack: WarpStack) -> Source:
     """Without the check calls are counted modulo 256"""
     yield stack.launch(9)
     for index in range(260):
-        outcome = yield push(TokenKind.RETURN, 8 * index, 2 - index // 200, operation=StackOperation.CALL)
+        outcome = yield push(
+            TokenKind.RETURN, 8 * index, 2 - index // 200, operation=StackOperation.CALL
+        )
         assert outcome.error is WarpError.NONE
     assert (yield _depth(stack)).value == 4 << 23 | 260
     assert (yield unwind({ThreadCode.RETURN: 2})).pc == 8 * 199
@@ -302,7 +322,22 @@ def _relaunch(stack: WarpStack) -> Source:
 
 
 CASES: tuple[Start, ...] = (
-    _every_depth, _every_way_down, _overflow, _on_chip_alone, _modes, _holding_kinds, _pending_kinds,
-    _kinds_that_stop_no_unwind, _quads, _ends, _failing_unwind, _misaligned, _disabled, _call_limit,
-    _calls_without_limit, _uncounted_calls, _relaunch)
+    _every_depth,
+    _every_way_down,
+    _overflow,
+    _on_chip_alone,
+    _modes,
+    _holding_kinds,
+    _pending_kinds,
+    _kinds_that_stop_no_unwind,
+    _quads,
+    _ends,
+    _failing_unwind,
+    _misaligned,
+    _disabled,
+    _call_limit,
+    _calls_without_limit,
+    _uncounted_calls,
+    _relaunch,
+)
 """Each begins with a launch."""

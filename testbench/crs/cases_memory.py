@@ -41,7 +41,11 @@ def _example(stack: WarpStack) -> Source:
     pointer = yield _get(stack)
     assert pointer.value == 128
     yield _write_back(stack)
-    assert [token.pc for token in stack.stored(0, 128)] == [8 * index for index in range(125)] + [0, 0, 0]
+    assert [token.pc for token in stack.stored(0, 128)] == [8 * index for index in range(125)] + [
+        0,
+        0,
+        0,
+    ]
     assert (yield _set(stack, 128)).error is WarpError.NONE
     assert (yield _get(stack)).value == 128
     for index in reversed(range(125)):
@@ -56,12 +60,18 @@ def _bytes(stack: WarpStack) -> Source:
     yield push(TokenKind.RETURN, 0x1122_3348, 0x5566_7788, operation=StackOperation.CALL)
     yield push(TokenKind.LONGJMP, 0xFFFF_FFF8, 0x8000_0001)
     yield _write_back(stack)
-    expected = bytes.fromhex("48332211 88776655 05 01 000000000000" "f8ffffff 01000080 07 00 000000000000") + 2 * _HOLE
+    expected = (
+        bytes.fromhex("48332211 88776655 05 01 000000000000f8ffffff 01000080 07 00 000000000000")
+        + 2 * _HOLE
+    )
     assert stack.memory.read(stack.region, LINE_BYTES) == expected
     yield from pushed(2, 4)
     yield from taken_off(stack, 1)
     yield _write_back(stack)
-    assert stack.memory.read(stack.region, LINE_BYTES) == expected[:32] + encode_token(numbered(2)) + _HOLE
+    assert (
+        stack.memory.read(stack.region, LINE_BYTES)
+        == expected[:32] + encode_token(numbered(2)) + _HOLE
+    )
 
 
 def _write_backs(stack: WarpStack) -> Source:
@@ -83,8 +93,17 @@ def _clamps(stack: WarpStack) -> Source:
         yield stack.ask(StackOperation.SET_MODE, trap)
         yield _write_back(stack)
         stack.learn()
-        for value, depth in ((0, 0), (1, 4), (4, 4), (5, 8), (limit - 1, limit), (limit, limit), (limit + 1, limit),
-                             (1 << 16, limit), ((1 << 17) - 1, limit)):
+        for value, depth in (
+            (0, 0),
+            (1, 4),
+            (4, 4),
+            (5, 8),
+            (limit - 1, limit),
+            (limit, limit),
+            (limit + 1, limit),
+            (1 << 16, limit),
+            ((1 << 17) - 1, limit),
+        ):
             yield _set(stack, 0x7F << 23 | value)
             assert (yield _get(stack)).value == 0x7F << 23 | depth
             assert stack.depth == depth
@@ -100,7 +119,9 @@ def _deepest(stack: WarpStack) -> Source:
     for depth in (*(1 << bit for bit in range(6, DEPTH_BITS - 1)), limit - 8):
         yield _set(stack, depth)
         yield _set(stack, 0)
-        stack.overwrite(depth - 8, b"".join(encode_token(numbered(index)) for index in range(depth - 8, depth)))
+        stack.overwrite(
+            depth - 8, b"".join(encode_token(numbered(index)) for index in range(depth - 8, depth))
+        )
         yield _set(stack, depth)
         yield from pushed(depth, depth + 8)
         assert (yield _get(stack)).value == depth + 8
@@ -137,8 +158,13 @@ def _holes(stack: WarpStack) -> Source:
         yield stack.launch(2)
         yield _write_back(stack)
         stack.learn()
-        stack.overwrite(0, b"".join(encode_token(numbered(index)) if kept >> index & 1 else _HOLE
-                                    for index in range(tokens)))
+        stack.overwrite(
+            0,
+            b"".join(
+                encode_token(numbered(index)) if kept >> index & 1 else _HOLE
+                for index in range(tokens)
+            ),
+        )
         yield _set(stack, tokens)
         for index in reversed(range(tokens)):
             if kept >> index & 1:
@@ -201,7 +227,9 @@ def _fault_on_spill(stack: WarpStack) -> Source:
     yield from pushed(0, 5 * TOKENS_PER_LINE)
     yield Step(Request(StackOperation.WRITE_BACK), fault=Outcome())
     stack.memory.refusing.remove(unmapped)
-    refused = {address - stack.region for address in stack.memory.refused_writes if address in unmapped}
+    refused = {
+        address - stack.region for address in stack.memory.refused_writes if address in unmapped
+    }
     assert refused == {2 * LINE_BYTES, 3 * LINE_BYTES, 4 * LINE_BYTES}
 
 
@@ -223,9 +251,11 @@ def _fault_on_fill(stack: WarpStack) -> Source:
         yield _write_back(stack)
         stack.memory.refusing.add(region)
         for _ in range(2):
-            yield Step(Request(StackOperation.UNWIND, codes=aimed_at(numbered(wanted))), fault=_FAULT)
+            yield Step(
+                Request(StackOperation.UNWIND, codes=aimed_at(numbered(wanted))), fault=_FAULT
+            )
             assert (yield _get(stack)).value == whole_lines(depth)
-        yield replace(push(TokenKind.SYNC), may_fault=True)     # its line may have left the chip
+        yield replace(push(TokenKind.SYNC), may_fault=True)  # its line may have left the chip
         stack.memory.refusing.remove(region)
         yield from _patiently(stack, unwind(aimed_at(numbered(wanted))))
         assert stack.depth == wanted
@@ -257,6 +287,19 @@ def _in_vain(stack: WarpStack) -> Source:
 
 
 CASES: tuple[Start, ...] = (
-    _example, _bytes, _write_backs, _clamps, _deepest, _forgets, _holes, _strange_kinds, _quad_in_memory, _moves,
-    _fault_on_spill, _fault_on_fill, _under_way, _in_vain)
+    _example,
+    _bytes,
+    _write_backs,
+    _clamps,
+    _deepest,
+    _forgets,
+    _holes,
+    _strange_kinds,
+    _quad_in_memory,
+    _moves,
+    _fault_on_spill,
+    _fault_on_fill,
+    _under_way,
+    _in_vain,
+)
 """Each begins with a launch."""

@@ -27,8 +27,17 @@ _PC = 0x4008
 _ACTIVE = 0x0000_00FF
 _SAVED = ((0x100, 0x200), (0x400, 0x800), (0x1000, 0x2000))
 """The masks of BREAK and CONTINUE, RETURN and LONGJMP, EXIT and KILLED."""
-_CODES = codes_of({ThreadCode.BREAK: 0x100, ThreadCode.CONTINUE: 0x200, ThreadCode.RETURN: 0x400,
-                   ThreadCode.LONGJMP: 0x800, ThreadCode.EXIT: 0x1000, ThreadCode.KILLED: 0x2000}, ThreadCode.NONE)
+_CODES = codes_of(
+    {
+        ThreadCode.BREAK: 0x100,
+        ThreadCode.CONTINUE: 0x200,
+        ThreadCode.RETURN: 0x400,
+        ThreadCode.LONGJMP: 0x800,
+        ThreadCode.EXIT: 0x1000,
+        ThreadCode.KILLED: 0x2000,
+    },
+    ThreadCode.NONE,
+)
 _PATIENCE = 60
 """So many tries that the line has come before the last."""
 _TRAP = StackToken(TokenKind.TRAP, _PC, _ACTIVE)
@@ -61,9 +70,19 @@ def _frames(stack: WarpStack) -> Source:
         for above in (0, 1, 3, 4, 9, 12):
             yield from _trapped(stack, 2, depth)
             for index in range(above):
-                kind = (TokenKind.QUAD, TokenKind.MASKS, TokenKind.SYNC, TokenKind.EXIT, TokenKind.TRAP)[index % 5]
+                kind = (
+                    TokenKind.QUAD,
+                    TokenKind.MASKS,
+                    TokenKind.SYNC,
+                    TokenKind.EXIT,
+                    TokenKind.TRAP,
+                )[index % 5]
                 # A TRAP token that no line begins with is none.
-                yield push(TokenKind.NONE if kind is TokenKind.TRAP and index % 4 == 0 else kind, 0x40, 0xFFFF_FFFF)
+                yield push(
+                    TokenKind.NONE if kind is TokenKind.TRAP and index % 4 == 0 else kind,
+                    0x40,
+                    0xFFFF_FFFF,
+                )
             yield from _left(stack, depth)
             yield from _off(stack, depth)
 
@@ -134,7 +153,11 @@ def _nested(stack: WarpStack) -> Source:
     yield stack.ask(StackOperation.SET_MODE, 1)
     yield from frame(stack.depth, StackToken(TokenKind.TRAP, 0x80, 1), (0, 0), (0, 0), (0, 2))
     outcome = yield restore()
-    assert (outcome.pc, outcome.mask, outcome.codes) == (0x80, 1, codes_of({ThreadCode.KILLED: 2}, ThreadCode.NONE))
+    assert (outcome.pc, outcome.mask, outcome.codes) == (
+        0x80,
+        1,
+        codes_of({ThreadCode.KILLED: 2}, ThreadCode.NONE),
+    )
     assert (yield unwind({ThreadCode.NONE: 1})).pc == 0x40
     yield from _left(stack, 5)
     yield from _off(stack, 5)
@@ -144,12 +167,15 @@ def _broken(stack: WarpStack) -> Source:
     """A frame that is none is an error, and leaves everything as it is"""
     masks = StackToken(TokenKind.MASKS, 0, 0)
     for tokens, error in (
-            ([StackToken(TokenKind.TRAP, _PC, 0), masks, masks, masks], WarpError.STACK_ERROR),
-            ([StackToken(TokenKind.TRAP, _PC + 4, 1), masks, masks, masks], WarpError.MISALIGNED_PC),
-            ([_TRAP, masks, masks, StackToken(TokenKind.SYNC, 0, 0)], WarpError.STACK_ERROR),
-            ([_TRAP, StackToken(TokenKind.NONE, 0, 0), masks, masks], WarpError.STACK_ERROR),
-            ([_TRAP, masks, masks], WarpError.STACK_ERROR), ([_TRAP], WarpError.STACK_ERROR),
-            ([masks, _TRAP, masks, masks], WarpError.STACK_ERROR), ([], WarpError.STACK_ERROR)):
+        ([StackToken(TokenKind.TRAP, _PC, 0), masks, masks, masks], WarpError.STACK_ERROR),
+        ([StackToken(TokenKind.TRAP, _PC + 4, 1), masks, masks, masks], WarpError.MISALIGNED_PC),
+        ([_TRAP, masks, masks, StackToken(TokenKind.SYNC, 0, 0)], WarpError.STACK_ERROR),
+        ([_TRAP, StackToken(TokenKind.NONE, 0, 0), masks, masks], WarpError.STACK_ERROR),
+        ([_TRAP, masks, masks], WarpError.STACK_ERROR),
+        ([_TRAP], WarpError.STACK_ERROR),
+        ([masks, _TRAP, masks, masks], WarpError.STACK_ERROR),
+        ([], WarpError.STACK_ERROR),
+    ):
         for above in (0, 13):
             yield from launched(stack, 2, 4)
             for token in tokens:
@@ -163,19 +189,35 @@ def _broken(stack: WarpStack) -> Source:
 def _overlapping(stack: WarpStack) -> Source:
     """A thread that a frame has in several masks has the first of killed, exit, longjmp, return, continue, break; one
     that is active is not dead"""
-    codes = (ThreadCode.KILLED, ThreadCode.EXIT, ThreadCode.LONGJMP, ThreadCode.RETURN, ThreadCode.CONTINUE,
-             ThreadCode.BREAK)
+    codes = (
+        ThreadCode.KILLED,
+        ThreadCode.EXIT,
+        ThreadCode.LONGJMP,
+        ThreadCode.RETURN,
+        ThreadCode.CONTINUE,
+        ThreadCode.BREAK,
+    )
     for first, code in enumerate(codes):
         yield stack.launch(1)
         yield stack.ask(StackOperation.SET_MODE, 1)
-        words = [0xFFFF_0000 if index > first else 0xFFFF_FFFF if index == first else 0 for index in range(6)]
+        words = [
+            0xFFFF_0000 if index > first else 0xFFFF_FFFF if index == first else 0
+            for index in range(6)
+        ]
         killed, exited, longjumped, returned, continued, broken = words
-        yield from frame(0, StackToken(TokenKind.TRAP, _PC, 0xFF00_00FF), (broken, continued),
-                         (returned, longjumped), (exited, killed))
+        yield from frame(
+            0,
+            StackToken(TokenKind.TRAP, _PC, 0xFF00_00FF),
+            (broken, continued),
+            (returned, longjumped),
+            (exited, killed),
+        )
         outcome = yield restore()
         dead = code in (ThreadCode.KILLED, ThreadCode.EXIT)
         assert outcome.mask == 0xFF00_00FF
-        assert outcome.codes == codes_of({code: 0x00FF_FF00 if dead else 0xFFFF_FFFF}, ThreadCode.NONE)
+        assert outcome.codes == codes_of(
+            {code: 0x00FF_FF00 if dead else 0xFFFF_FFFF}, ThreadCode.NONE
+        )
 
 
 def _rewritten(stack: WarpStack) -> Source:
@@ -244,7 +286,7 @@ def _fault(stack: WarpStack) -> Source:
         assert (yield stack.ask(StackOperation.GET_POINTER)).value == 12 + 32
     stack.memory.refusing.remove(region)
     outcome = yield Step(restore().request, may_fault=True)
-    if outcome.error is WarpError.MMU_FAULT:       # a line that was refused before was still on its way
+    if outcome.error is WarpError.MMU_FAULT:  # a line that was refused before was still on its way
         yield stack.ask(StackOperation.GET_POINTER)
         yield from _left(stack, 6)
     yield from _off(stack, 6)
@@ -264,7 +306,11 @@ def _lost_top(stack: WarpStack) -> Source:
             stack.memory.refusing.add(lines)
             yield from _left(stack, depth)
             top = numbered(depth)
-            step = push(top.kind, top.pc, top.mask) if pushes else unwind(aimed_at(numbered(depth - 1)))
+            step = (
+                push(top.kind, top.pc, top.mask)
+                if pushes
+                else unwind(aimed_at(numbered(depth - 1)))
+            )
             yield replace(step, fault=Outcome(error=WarpError.MMU_FAULT))
             stack.memory.refusing.remove(lines)
             for _ in range(_PATIENCE):
@@ -288,7 +334,10 @@ def _any_pc(stack: WarpStack) -> Source:
 
 def _cleared(stack: WarpStack) -> Source:
     """A warp that is made to end has nothing on its stack, whatever there was"""
-    for granules, depths in ((0, (0, 1, stack.on_chip // 2 + 1, stack.on_chip)), (2, (0, 4, 17, USER_LIMIT))):
+    for granules, depths in (
+        (0, (0, 1, stack.on_chip // 2 + 1, stack.on_chip)),
+        (2, (0, 4, 17, USER_LIMIT)),
+    ):
         for depth in depths:
             yield from launched(stack, granules, depth)
             outcome = yield clear()
@@ -299,6 +348,21 @@ def _cleared(stack: WarpStack) -> Source:
 
 
 CASES: tuple[Start, ...] = (
-    _frames, _deep, _modes, _room, _calls, _nested, _broken, _overlapping, _rewritten, _lowest, _pushed_on, _no_holes,
-    _fault, _lost_top, _any_pc, _cleared)
+    _frames,
+    _deep,
+    _modes,
+    _room,
+    _calls,
+    _nested,
+    _broken,
+    _overlapping,
+    _rewritten,
+    _lowest,
+    _pushed_on,
+    _no_holes,
+    _fault,
+    _lost_top,
+    _any_pc,
+    _cleared,
+)
 """Each begins with a launch."""

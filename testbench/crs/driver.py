@@ -37,7 +37,12 @@ from testbench.driver import UnitDriver, flags_in
 
 _SETTLING = 8
 """Cycles from the last answer of memory until all that follows from it has been seen."""
-_UNWINDS = {StackOperation.UNWIND, StackOperation.POP_QUAD, StackOperation.RESTORE, StackOperation.CLEAR}
+_UNWINDS = {
+    StackOperation.UNWIND,
+    StackOperation.POP_QUAD,
+    StackOperation.RESTORE,
+    StackOperation.CLEAR,
+}
 _LEAVES_DEPTH = _UNWINDS | {StackOperation.SET_POINTER}
 
 
@@ -105,7 +110,9 @@ def _code_bits(codes: Codes) -> int:
 
 def _places(layout: Any) -> dict[Any, tuple[int, int]]:
     """Where each field of a structure begins, and a mask as wide as it is."""
-    return {name: (field.offset, (1 << field.width) - 1) for name, field in data.Layout.cast(layout)}
+    return {
+        name: (field.offset, (1 << field.width) - 1) for name, field in data.Layout.cast(layout)
+    }
 
 
 _CODES, _CONFIGURATION = _places(ThreadCodes), _places(StackConfiguration)
@@ -113,12 +120,16 @@ _CODES, _CONFIGURATION = _places(ThreadCodes), _places(StackConfiguration)
 
 def _bits(places: Mapping[Any, tuple[int, int]], values: Mapping[Any, Any]) -> int:
     """A structure with the given fields, the others being 0."""
-    return sum(int(getattr(value, "value", value)) << places[name][0] for name, value in values.items())
+    return sum(
+        int(getattr(value, "value", value)) << places[name][0] for name, value in values.items()
+    )
 
 
 def _numbers(places: Mapping[str, tuple[int, int]], bits: int) -> SimpleNamespace:
     """The fields of a structure as plain numbers."""
-    return SimpleNamespace(**{name: bits >> offset & mask for name, (offset, mask) in places.items()})
+    return SimpleNamespace(
+        **{name: bits >> offset & mask for name, (offset, mask) in places.items()}
+    )
 
 
 class Driver(UnitDriver):
@@ -145,17 +156,31 @@ class Driver(UnitDriver):
 
     patience = 4000
 
-    def __init__(self, bench: Bench, params: SmParams, random: Random, behaviour: MemoryBehaviour | None = None, *,
-                 failures: float = 0.0, gap: float = 0.0, polite: bool = False) -> None:
+    def __init__(
+        self,
+        bench: Bench,
+        params: SmParams,
+        random: Random,
+        behaviour: MemoryBehaviour | None = None,
+        *,
+        failures: float = 0.0,
+        gap: float = 0.0,
+        polite: bool = False,
+    ) -> None:
         dut: Any = ParallelStack(params) if params.serial else CallReturnStack(params)
         self.memory = StackMemory(random, failures)
         self._behaviour = behaviour or MemoryBehaviour()
         self._server = MemoryServer(dut.port, self.memory, self._behaviour, random)
         super().__init__(bench, dut, self._server)
-        self.stacks = [WarpStack(warp, self.memory, params.stack_tokens) for warp in range(params.warps)]
+        self.stacks = [
+            WarpStack(warp, self.memory, params.stack_tokens) for warp in range(params.warps)
+        ]
         self.statistics = StackStatistics()
         self._random, self._gap, self._polite = random, gap, polite
-        self._request_places, self._result_places = _places(stack_request(params)), _places(stack_result(params))
+        self._request_places, self._result_places = (
+            _places(stack_request(params)),
+            _places(stack_result(params)),
+        )
         self._lanes: list[_Lane] = []
         self._asked: tuple[_Lane, Step] | None = None
         self._entering: tuple[_Lane, Step, WarpError] | None = None
@@ -163,15 +188,24 @@ class Driver(UnitDriver):
         self._pushed = 0
         self._signals: Sequence[WarpSignals] | None = None
 
-    def run(self, starts: Sequence[Start], *, top: Any = None, traces: View | None = None, name: str = "",
-            signals: Sequence[WarpSignals] | None = None) -> StackStatistics:
+    def run(
+        self,
+        starts: Sequence[Start],
+        *,
+        top: Any = None,
+        traces: View | None = None,
+        name: str = "",
+        signals: Sequence[WarpSignals] | None = None,
+    ) -> StackStatistics:
         """Simulates until every source has ended; returns what was measured.
 
         ``starts`` begin the sources by warp; the warps behind have none. ``top`` is what to simulate when the stack
         is part of it; ``traces``, ``name``: as in :meth:`Bench.simulate`; ``signals`` are set by warp.
         """
         self._signals = signals
-        self._lanes = [_Lane(stack, start(stack)) for stack, start in zip(self.stacks, starts, strict=False)]
+        self._lanes = [
+            _Lane(stack, start(stack)) for stack, start in zip(self.stacks, starts, strict=False)
+        ]
         self.statistics.cycles = super().run(top=top, traces=traces, name=name)
         self._check_totals(self._server)
         return self.statistics
@@ -181,11 +215,33 @@ class Driver(UnitDriver):
         settling = rest = self._behaviour.latency[1] + _SETTLING
         self._ask(ctx)
         ticks = self._ticks(
-            ctx, dut.request.ready, dut.killed, dut.events.as_value(), dut.result.valid, Value.cast(dut.result.payload),
-            dut.committed.valid, dut.committed.payload.as_value(), dut.write_fault.valid, dut.write_fault.payload,
-            dut.holes, dut.entry)
+            ctx,
+            dut.request.ready,
+            dut.killed,
+            dut.events.as_value(),
+            dut.result.valid,
+            Value.cast(dut.result.payload),
+            dut.committed.valid,
+            dut.committed.payload.as_value(),
+            dut.write_fault.valid,
+            dut.write_fault.payload,
+            dut.holes,
+            dut.entry,
+        )
         left_places = _places(dut.committed.payload.shape())
-        async for taken, killed, told, has_result, result, left, stack, fault, fault_warp, holes, entry in ticks:
+        async for (
+            taken,
+            killed,
+            told,
+            has_result,
+            result,
+            left,
+            stack,
+            fault,
+            fault_warp,
+            holes,
+            entry,
+        ) in ticks:
             events = flags_in(StackEvents, told)
             self.statistics.events.update(events)
             self._check_entry(int(holes), WarpError(entry))
@@ -223,13 +279,22 @@ class Driver(UnitDriver):
     def _put(self, ctx: Any, lane: _Lane, step: Step) -> None:
         """Puts a request at the door, where it stays until it is taken."""
         request, warp = step.request, lane.stack.warp
-        ctx.set(Value.cast(self.dut.request.payload), _bits(self._request_places, {
-            **vars(request), "warp": warp, "codes": _code_bits(request.codes)}))
+        ctx.set(
+            Value.cast(self.dut.request.payload),
+            _bits(
+                self._request_places,
+                {**vars(request), "warp": warp, "codes": _code_bits(request.codes)},
+            ),
+        )
         configuration = {}
         if step.launch is not None:
             stack = step.launch.reference
-            configuration = {"base": stack.base, "local": step.launch.local, "size": stack.granules,
-                             "check_calls": stack.check_calls}
+            configuration = {
+                "base": stack.base,
+                "local": step.launch.local,
+                "size": stack.granules,
+                "check_calls": stack.check_calls,
+            }
         elif request.operation is StackOperation.SET_BASE:
             configuration = {"base": request.operand}
         ctx.set(Value.cast(self.dut.configuration), _bits(_CONFIGURATION, configuration))
@@ -241,7 +306,9 @@ class Driver(UnitDriver):
         """The request was not taken in this cycle."""
         assert self._asked is not None
         _, step = self._asked
-        cause = Wait.LINE if "full" in events else Wait.TURN if "taken" in events else Wait.OPERATION
+        cause = (
+            Wait.LINE if "full" in events else Wait.TURN if "taken" in events else Wait.OPERATION
+        )
         self.statistics.waits[cause] += 1
         if step.request.operation in PUSHES:
             self.statistics.push_waits[cause] += 1
@@ -255,10 +322,19 @@ class Driver(UnitDriver):
         self.taken.append(self.cycle)
         self.statistics.operations += 1
         stack, request = lane.stack, step.request
-        self.bench.expect(f"warp {stack.warp}: kill bit at {request.operation.name}", killed, stack.reference.kill)
-        before = replace(stack.reference, tokens=list(stack.reference.tokens)) if step.may_fault else None
+        self.bench.expect(
+            f"warp {stack.warp}: kill bit at {request.operation.name}", killed, stack.reference.kill
+        )
+        before = (
+            replace(stack.reference, tokens=list(stack.reference.tokens))
+            if step.may_fault
+            else None
+        )
         if step.launch is not None:
-            stack.reference, stack.local = replace(step.launch.reference, tokens=[], memory=[]), step.launch.local
+            stack.reference, stack.local = (
+                replace(step.launch.reference, tokens=[], memory=[]),
+                step.launch.local,
+            )
         if request.operation is StackOperation.SET_MODE and request.operand & 1:
             self._entering = lane, step, stack.reference.entry
         depth = stack.depth
@@ -283,8 +359,11 @@ class Driver(UnitDriver):
         else:
             self._compare(result, done)
         self.statistics.latencies.setdefault(operation, []).append(self.cycle - done.since)
-        if operation in _LEAVES_DEPTH and step.request.enable and (
-                operation not in _UNWINDS or lane.outcome.resume or lane.outcome.empty):
+        if (
+            operation in _LEAVES_DEPTH
+            and step.request.enable
+            and (operation not in _UNWINDS or lane.outcome.resume or lane.outcome.empty)
+        ):
             lane.left = _Left(stack.depth, self.cycle + LEFT_CYCLES)
         if operation is StackOperation.WRITE_BACK and step.fault is None and step.request.enable:
             self._check_memory(stack)
@@ -294,10 +373,16 @@ class Driver(UnitDriver):
     def _compare(self, result: Any, done: _Pending) -> None:
         """Holds a result against what the reference says."""
         outcome, operation = done.outcome, done.step.request.operation
-        got = {"resume": bool(result.resume), "empty": bool(result.empty), "error": WarpError(result.error)}
+        got = {
+            "resume": bool(result.resume),
+            "empty": bool(result.empty),
+            "error": WarpError(result.error),
+        }
         if outcome.kind is not None:
             got["kind"] = TokenKind(result.kind)
-        if outcome.pc is not None and operation is not StackOperation.POP_QUAD:    # nobody jumps to a QUAD token's
+        if (
+            outcome.pc is not None and operation is not StackOperation.POP_QUAD
+        ):  # nobody jumps to a QUAD token's
             got["pc"] = result.pc
         for name in ("mask", "value"):
             if getattr(outcome, name) is not None:
@@ -313,7 +398,9 @@ class Driver(UnitDriver):
         lane.read_faults += operation not in PUSHES
         refused = sum(map(lane.stack.owns, self.memory.refused_reads))
         if lane.read_faults > refused or not refused:
-            self.bench.fail(f"warp {lane.stack.warp}: MMU_FAULT, though memory has refused only {refused} lines")
+            self.bench.fail(
+                f"warp {lane.stack.warp}: MMU_FAULT, though memory has refused only {refused} lines"
+            )
 
     def _forgive(self, lane: _Lane, done: _Pending) -> None:
         """That was to be expected: nothing has happened, but that the trap handler is left."""
@@ -331,11 +418,15 @@ class Driver(UnitDriver):
             return
         (lane, step, expected), self._entering = self._entering, None
         stack = lane.stack
-        self.bench.expect(f"warp {stack.warp}: holes under a frame", holes, whole_lines(stack.depth) - stack.depth)
+        self.bench.expect(
+            f"warp {stack.warp}: holes under a frame", holes, whole_lines(stack.depth) - stack.depth
+        )
         if step.may_fault and entry is WarpError.MMU_FAULT:
             stack.reference.trap = not step.request.operand & 2
         else:
-            self.bench.expect(f"warp {stack.warp}: room for a frame at depth {stack.depth}", entry, expected)
+            self.bench.expect(
+                f"warp {stack.warp}: room for a frame at depth {stack.depth}", entry, expected
+            )
 
     def _check_left(self, committed: Any) -> None:
         """The depth that an unwind or SET_POINTER has left is there soon after its result. ``committed``: if one is
@@ -344,11 +435,16 @@ class Driver(UnitDriver):
             if lane.left is None:
                 continue
             if committed is not None and committed.warp == lane.stack.warp:
-                self.bench.expect(f"warp {committed.warp}: depth that is left",
-                                  (committed.last + 1) % (1 << DEPTH_BITS), lane.left.depth)
+                self.bench.expect(
+                    f"warp {committed.warp}: depth that is left",
+                    (committed.last + 1) % (1 << DEPTH_BITS),
+                    lane.left.depth,
+                )
                 lane.left = None
             elif self.cycle >= lane.left.deadline:
-                self.bench.fail(f"warp {lane.stack.warp}: nothing is said of depth {lane.left.depth}, which is left")
+                self.bench.fail(
+                    f"warp {lane.stack.warp}: nothing is said of depth {lane.left.depth}, which is left"
+                )
 
     def _check_memory(self, stack: WarpStack) -> None:
         """After a write-back memory has all tokens, and holes behind them up to a whole line."""
@@ -358,8 +454,11 @@ class Driver(UnitDriver):
         for index in range(whole_lines(len(tokens))):
             got = stack.memory.read(stack.region + index * TOKEN_BYTES, TOKEN_BYTES)
             expected = encode_token(tokens[index]) if index < len(tokens) else bytes(TOKEN_BYTES)
-            self.bench.expect(f"warp {stack.warp}, token {index} of {len(tokens)} in memory",
-                               got.hex(), expected.hex())
+            self.bench.expect(
+                f"warp {stack.warp}, token {index} of {len(tokens)} in memory",
+                got.hex(),
+                expected.hex(),
+            )
 
     def _check_totals(self, server: MemoryServer) -> None:
         """What can be said at the end."""
@@ -368,15 +467,23 @@ class Driver(UnitDriver):
         self.bench.expect("lines filled", events["fill"], server.reads)
         self.bench.expect("lines spilled", events["spill"], server.writes)
         for lane in self._lanes:
-            self.bench.expect(f"warp {lane.stack.warp}: write faults", lane.write_faults,
-                               sum(map(lane.stack.owns, self.memory.refused_writes)))
+            self.bench.expect(
+                f"warp {lane.stack.warp}: write faults",
+                lane.write_faults,
+                sum(map(lane.stack.owns, self.memory.refused_writes)),
+            )
 
     def _due(self) -> list[str]:
-        waiting = [f"warp {lane.stack.warp} for the result of {lane.pending[0].step.request.operation.name}"
-                   for lane in self._lanes if lane.pending]
+        waiting = [
+            f"warp {lane.stack.warp} for the result of {lane.pending[0].step.request.operation.name}"
+            for lane in self._lanes
+            if lane.pending
+        ]
         if self._asked is not None:
             lane, step = self._asked
-            waiting.append(f"warp {lane.stack.warp} for its {step.request.operation.name} to be taken")
+            waiting.append(
+                f"warp {lane.stack.warp} for its {step.request.operation.name} to be taken"
+            )
         return waiting
 
     def _show(self, ctx: Any, warp: int, shown: Shown | None, depth: int | None = None) -> None:

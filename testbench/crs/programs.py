@@ -12,11 +12,27 @@ from sim.model.warp.model import WarpModel
 from sim.model.warp.retirement import Retirement, StackToken, WarpMasks
 from sim.model.warp.unwind import DISABLED_BY
 from testbench.crs.reference import Outcome, Request, StackReference
-from testbench.crs.steps import Codes, Shown, Source, Step, WarpStack, code_for, codes_of, whole_lines
+from testbench.crs.steps import (
+    Codes,
+    Shown,
+    Source,
+    Step,
+    WarpStack,
+    code_for,
+    codes_of,
+    whole_lines,
+)
 from testbench.words import form_of
 
-_LEAVES = {"SYNC": ThreadCode.NONE, "BRK": ThreadCode.BREAK, "CONT": ThreadCode.CONTINUE, "RET": ThreadCode.RETURN,
-           "EXIT": ThreadCode.EXIT, "LONGJMP": ThreadCode.LONGJMP, "KIL": ThreadCode.KILLED}
+_LEAVES = {
+    "SYNC": ThreadCode.NONE,
+    "BRK": ThreadCode.BREAK,
+    "CONT": ThreadCode.CONTINUE,
+    "RET": ThreadCode.RETURN,
+    "EXIT": ThreadCode.EXIT,
+    "LONGJMP": ThreadCode.LONGJMP,
+    "KIL": ThreadCode.KILLED,
+}
 """What becomes of the threads that an instruction takes out of the active mask."""
 _CALLS = ("CAL", "JCAL")
 _PATIENCE = 200
@@ -26,7 +42,9 @@ _WRITE_BACK_CHANCE = 0.03
 
 def _codes(masks: WarpMasks) -> Codes:
     """Each thread's code in some masks."""
-    disabled: Mapping[ThreadCode, int] = {code_for(kind): getattr(masks, name) for kind, name in DISABLED_BY.items()}
+    disabled: Mapping[ThreadCode, int] = {
+        code_for(kind): getattr(masks, name) for kind, name in DISABLED_BY.items()
+    }
     return codes_of({**disabled, ThreadCode.KILLED: masks.killed}, rest=ThreadCode.NONE)
 
 
@@ -40,19 +58,35 @@ def requests_of(record: Retirement) -> list[Request]:
     for index, token in enumerate(record.pushed):
         operation = StackOperation.PUSH
         if token.counted:
-            operation = StackOperation.CALL if _name(record) in _CALLS else StackOperation.PREPARE_CALL
-        requests.append(Request(operation, token.kind, token.pc, token.mask, _codes(record.after),
-                                pair=index + 1 < len(record.pushed)))
+            operation = (
+                StackOperation.CALL if _name(record) in _CALLS else StackOperation.PREPARE_CALL
+            )
+        requests.append(
+            Request(
+                operation,
+                token.kind,
+                token.pc,
+                token.mask,
+                _codes(record.after),
+                pair=index + 1 < len(record.pushed),
+            )
+        )
     if record.popped or record.terminated:
         name, before = _name(record), _codes(record.before)
         if name in _LEAVES:
-            left = tuple(_LEAVES[name] if record.before.active >> thread & 1 else before[thread]
-                         for thread in range(WARP_THREADS))
+            left = tuple(
+                _LEAVES[name] if record.before.active >> thread & 1 else before[thread]
+                for thread in range(WARP_THREADS)
+            )
             requests.append(Request(StackOperation.UNWIND, codes=left))
         else:
             gone = (ThreadCode.EXIT, ThreadCode.KILLED)
-            requests.append(Request(StackOperation.POP_QUAD, codes=tuple(
-                code if code in gone else ThreadCode.NONE for code in before)))
+            requests.append(
+                Request(
+                    StackOperation.POP_QUAD,
+                    codes=tuple(code if code in gone else ThreadCode.NONE for code in before),
+                )
+            )
     return requests
 
 
@@ -84,7 +118,9 @@ class ProgramQueue:
         written_back: Write-backs whose bytes were compared.
     """
 
-    def __init__(self, programs: Iterable[tuple[str, Launch]], warps: int, random: Random, limit: int) -> None:
+    def __init__(
+        self, programs: Iterable[tuple[str, Launch]], warps: int, random: Random, limit: int
+    ) -> None:
         self._waiting = deque(_Program(name, launch, limit) for name, launch in programs)
         self._random = random
         self._free = set(range(warps))
@@ -131,7 +167,9 @@ class ProgramQueue:
                 local = launch.local * WARP_THREADS // CRS_GRANULE
                 size = launch.crs // CRS_GRANULE
                 base = stack.allocate(local + size)
-                reference = StackReference(size, launch.check_api_calls, base, on_chip=stack.on_chip)
+                reference = StackReference(
+                    size, launch.check_api_calls, base, on_chip=stack.on_chip
+                )
                 yield stack.launch_on(reference, local)
                 continue
             record = machine.retire(slot)
@@ -140,8 +178,11 @@ class ProgramQueue:
             program.left -= len(requests)
             before, outcome = list(stack.reference.tokens), None
             for request in requests:
-                outcome = yield Step(request, before=Shown(record.pc, record.before.active),
-                                     after=Shown(record.next_pc, record.after.active))
+                outcome = yield Step(
+                    request,
+                    before=Shown(record.pc, record.before.active),
+                    after=Shown(record.next_pc, record.after.active),
+                )
             if outcome is not None:
                 _compare(program.name, record, outcome, before, stack.reference.tokens)
                 self.compared += 1
@@ -150,12 +191,19 @@ class ProgramQueue:
                 warp.stack.write_back()
                 size = whole_lines(stack.depth) * TOKEN_BYTES
                 where = f"{program.name}: a stack of {stack.depth} tokens in memory"
-                assert stack.memory.read(stack.region, size) == machine.memory.read(warp.stack.region, size), where
+                assert stack.memory.read(stack.region, size) == machine.memory.read(
+                    warp.stack.region, size
+                ), where
                 self.written_back += 1
 
 
-def _compare(name: str, record: Retirement, outcome: Outcome, before: list[StackToken],
-             after: list[StackToken]) -> None:
+def _compare(
+    name: str,
+    record: Retirement,
+    outcome: Outcome,
+    before: list[StackToken],
+    after: list[StackToken],
+) -> None:
     """Holds the last outcome and the stack before and after against what the instruction did."""
     where = f"{name}, pc {record.pc:#x} of warp {record.warp}"
     assert outcome.error is record.error, f"{where}: {outcome.error.name}, not {record.error.name}"

@@ -26,8 +26,15 @@ from testbench.crs.steps import (
 _GRANULES = (0, 1, 1, 2, 2, 6)
 _GRANULES_OF_FAULTS = (1, 1, 2)
 """So few that an unwind has a chance to come through."""
-_KINDS = (TokenKind.SYNC, TokenKind.DIVERGE, TokenKind.BREAK, TokenKind.CONTINUE, TokenKind.RETURN, TokenKind.EXIT,
-          TokenKind.LONGJMP)
+_KINDS = (
+    TokenKind.SYNC,
+    TokenKind.DIVERGE,
+    TokenKind.BREAK,
+    TokenKind.CONTINUE,
+    TokenKind.RETURN,
+    TokenKind.EXIT,
+    TokenKind.LONGJMP,
+)
 _ODD_KINDS = (TokenKind.QUAD, TokenKind.TRAP, TokenKind.NONE, TokenKind.MASKS)
 _ENDS = (ThreadCode.EXIT, ThreadCode.KILLED, ThreadCode.RETURN)
 _RARE = 0.01
@@ -44,7 +51,13 @@ class _Mood:
 
 
 _NEAR = (1, 1, 2, 3, 4, 5, 6, 8, 12, 17, 30, 60)
-_MOODS = (_Mood(1.0, _NEAR), _Mood(1.0, _NEAR), _Mood(0.1, _NEAR), _Mood(0.5, _NEAR), _Mood(0.0, (20, 40, 80, 200)))
+_MOODS = (
+    _Mood(1.0, _NEAR),
+    _Mood(1.0, _NEAR),
+    _Mood(0.1, _NEAR),
+    _Mood(0.5, _NEAR),
+    _Mood(0.0, (20, 40, 80, 200)),
+)
 
 
 def _random_codes(stack: WarpStack, random: Random, depths: tuple[int, ...]) -> Codes:
@@ -55,18 +68,34 @@ def _random_codes(stack: WarpStack, random: Random, depths: tuple[int, ...]) -> 
         return tuple(random.choice(choices) for _ in range(WARP_THREADS))
     token = tokens[-min(random.choice(depths), len(tokens))]
     code = code_for(token.kind)
-    return tuple(code if token.mask >> thread & 1 and random.random() < 0.7 else ThreadCode.KILLED
-                 for thread in range(WARP_THREADS))
+    return tuple(
+        code if token.mask >> thread & 1 and random.random() < 0.7 else ThreadCode.KILLED
+        for thread in range(WARP_THREADS)
+    )
 
 
 def _push(stack: WarpStack, random: Random, pair: bool) -> Step:
-    operation = random.choice((*[StackOperation.PUSH] * 5, StackOperation.CALL, StackOperation.PREPARE_CALL))
+    operation = random.choice(
+        (*[StackOperation.PUSH] * 5, StackOperation.CALL, StackOperation.PREPARE_CALL)
+    )
     kind = random.choice(_KINDS) if operation is StackOperation.PUSH else TokenKind.RETURN
     if random.random() < _RARE:
         kind = random.choice(_ODD_KINDS)
-    mask = random.choice((1 << random.randrange(WARP_THREADS), random.getrandbits(32) & random.getrandbits(32), 0))
+    mask = random.choice(
+        (1 << random.randrange(WARP_THREADS), random.getrandbits(32) & random.getrandbits(32), 0)
+    )
     pc = random.getrandbits(29) << 3 | (random.random() < _RARE) << 2
-    return Step(Request(operation, kind, pc, mask, _random_codes(stack, random, _NEAR), random.random() < 0.97, pair))
+    return Step(
+        Request(
+            operation,
+            kind,
+            pc,
+            mask,
+            _random_codes(stack, random, _NEAR),
+            random.random() < 0.97,
+            pair,
+        )
+    )
 
 
 def _move(stack: WarpStack) -> Iterator[Step]:
@@ -81,8 +110,13 @@ def _set(stack: WarpStack, random: Random) -> Iterator[Step]:
     """The pointer is set anywhere, to tokens that are in memory."""
     yield stack.ask(StackOperation.WRITE_BACK)
     stack.learn()
-    depth = random.choice((whole_lines(stack.depth), random.randrange(stack.size // TOKEN_BYTES + 8),
-                           random.getrandbits(17)))
+    depth = random.choice(
+        (
+            whole_lines(stack.depth),
+            random.randrange(stack.size // TOKEN_BYTES + 8),
+            random.getrandbits(17),
+        )
+    )
     yield stack.ask(StackOperation.SET_POINTER, random.getrandbits(9) << 23 | depth)
 
 
@@ -93,7 +127,9 @@ def _trap(stack: WarpStack, random: Random) -> Iterator[Step]:
     if not stack.reference.trap:
         return
     active, *left = (random.getrandbits(32) & random.getrandbits(32) for _ in range(7))
-    trap = StackToken(TokenKind.TRAP, random.getrandbits(29) << 3 | (random.random() < _RARE), active)
+    trap = StackToken(
+        TokenKind.TRAP, random.getrandbits(29) << 3 | (random.random() < _RARE), active
+    )
     yield from frame(stack.depth, trap, *zip(left[::2], left[1::2], strict=True))
     for _ in range(random.choice((0, 2, 10, 40))):
         yield _push(stack, random, False)
@@ -116,7 +152,8 @@ def _others(stack: WarpStack, random: Random) -> Iterator[Step]:
         lambda: _move(stack): 1,
         lambda: _trap(stack, random): 6,
         lambda: [restore()]: 2,
-        lambda: [clear()]: 0.3}
+        lambda: [clear()]: 0.3,
+    }
     yield from random.choices(list(chances), list(chances.values()))[0]()
 
 
@@ -140,7 +177,9 @@ def _sequence(stack: WarpStack, random: Random, granules: Sequence[int]) -> Iter
 
 
 def _launch(stack: WarpStack, random: Random, granules: Sequence[int]) -> Step:
-    return stack.launch(random.choice(granules), check_calls=random.random() < 0.5, local=random.randrange(4))
+    return stack.launch(
+        random.choice(granules), check_calls=random.random() < 0.5, local=random.randrange(4)
+    )
 
 
 def operations(stack: WarpStack, random: Random, count: int, *, faults: bool = False) -> Source:

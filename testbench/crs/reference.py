@@ -16,7 +16,13 @@ from rtl.layouts import StackOperation, ThreadCode
 from rtl.params import WARP_THREADS
 from sim.model.warp.retirement import StackToken
 
-_WAITED_FOR = {TokenKind.BREAK, TokenKind.CONTINUE, TokenKind.RETURN, TokenKind.EXIT, TokenKind.LONGJMP}
+_WAITED_FOR = {
+    TokenKind.BREAK,
+    TokenKind.CONTINUE,
+    TokenKind.RETURN,
+    TokenKind.EXIT,
+    TokenKind.LONGJMP,
+}
 _HOLE = StackToken(TokenKind.NONE, 0, 0)
 _DEPTH_MASK = (1 << 17) - 1
 
@@ -50,8 +56,14 @@ class Outcome:
 
 def encode_token(token: StackToken) -> bytes:
     """The 16 bytes of a token in memory."""
-    return b"".join((token.pc.to_bytes(4, "little"), token.mask.to_bytes(4, "little"),
-                     bytes((token.kind.value, token.counted)), bytes(6)))
+    return b"".join(
+        (
+            token.pc.to_bytes(4, "little"),
+            token.mask.to_bytes(4, "little"),
+            bytes((token.kind.value, token.counted)),
+            bytes(6),
+        )
+    )
 
 
 def decode_token(content: bytes) -> StackToken:
@@ -60,8 +72,12 @@ def decode_token(content: bytes) -> StackToken:
         kind = TokenKind(content[8])
     except ValueError:
         kind = TokenKind.ILLEGAL
-    return StackToken(kind, int.from_bytes(content[:4], "little"), int.from_bytes(content[4:8], "little"),
-                      bool(content[9] & 1))
+    return StackToken(
+        kind,
+        int.from_bytes(content[:4], "little"),
+        int.from_bytes(content[4:8], "little"),
+        bool(content[9] & 1),
+    )
 
 
 @dataclass
@@ -83,7 +99,9 @@ class StackReference:
     def entry(self) -> WarpError:
         """What stands against the trap handler's frame, which takes a line of its own."""
         room = replace(self, trap=True).limit
-        return WarpError.STACK_OVERFLOW if _whole_lines(len(self.tokens)) >= room else WarpError.NONE
+        return (
+            WarpError.STACK_OVERFLOW if _whole_lines(len(self.tokens)) >= room else WarpError.NONE
+        )
 
     @property
     def limit(self) -> int:
@@ -103,7 +121,9 @@ class StackReference:
             case StackOperation.UNWIND | StackOperation.POP_QUAD:
                 return self._unwind(request.codes, request.operation is StackOperation.POP_QUAD)
             case StackOperation.GET_POINTER:
-                return Outcome(value=self.kill << 31 | self.calls << 23 | _whole_lines(len(self.tokens)))
+                return Outcome(
+                    value=self.kill << 31 | self.calls << 23 | _whole_lines(len(self.tokens))
+                )
             case StackOperation.SET_POINTER:
                 return self._set(request.operand)
             case StackOperation.GET_BASE:
@@ -168,11 +188,24 @@ class StackReference:
                     return Outcome(error=WarpError.MISALIGNED_PC)
                 del self.tokens[position:]
                 self.calls = (self.calls - calls) % 256
-                after = codes if quad else tuple(
-                    ThreadCode.NONE if thread in revived else code for thread, code in enumerate(codes))
-                return Outcome(resume=True, kind=token.kind, pc=token.pc, mask=sum(1 << t for t in revived),
-                               codes=after)
-        if quad or any(code not in (ThreadCode.EXIT, ThreadCode.KILLED, ThreadCode.RETURN) for code in codes):
+                after = (
+                    codes
+                    if quad
+                    else tuple(
+                        ThreadCode.NONE if thread in revived else code
+                        for thread, code in enumerate(codes)
+                    )
+                )
+                return Outcome(
+                    resume=True,
+                    kind=token.kind,
+                    pc=token.pc,
+                    mask=sum(1 << t for t in revived),
+                    codes=after,
+                )
+        if quad or any(
+            code not in (ThreadCode.EXIT, ThreadCode.KILLED, ThreadCode.RETURN) for code in codes
+        ):
             return Outcome(error=WarpError.STACK_ERROR)
         self.tokens, self.calls, self.kill = [], 0, False
         error = WarpError.RET_EMPTY_STACK_ERROR if ThreadCode.RETURN in codes else WarpError.NONE
@@ -181,7 +214,7 @@ class StackReference:
     def _restore(self) -> Outcome:
         calls = 0
         for start in reversed(range(0, len(self.tokens), TOKENS_PER_LINE)):
-            line = self.tokens[start:start + TOKENS_PER_LINE]
+            line = self.tokens[start : start + TOKENS_PER_LINE]
             if line[0].kind is not TokenKind.TRAP:
                 calls += sum(token.counted and token.kind is TokenKind.RETURN for token in line)
                 continue
@@ -191,10 +224,15 @@ class StackReference:
             holes = trap.pc % 4
             if trap.pc % 8 >= 4:
                 return Outcome(error=WarpError.MISALIGNED_PC)
-            del self.tokens[max(start - holes, 0):]
+            del self.tokens[max(start - holes, 0) :]
             self.calls = (self.calls - calls) % 256
-            return Outcome(resume=True, kind=TokenKind.TRAP, pc=trap.pc - holes, mask=trap.mask,
-                           codes=tuple(_saved_code(line, thread) for thread in range(WARP_THREADS)))
+            return Outcome(
+                resume=True,
+                kind=TokenKind.TRAP,
+                pc=trap.pc - holes,
+                mask=trap.mask,
+                codes=tuple(_saved_code(line, thread) for thread in range(WARP_THREADS)),
+            )
         return Outcome(error=WarpError.STACK_ERROR)
 
     def _write_back(self) -> None:
@@ -213,11 +251,20 @@ class StackReference:
 def _saved_code(line: list[StackToken], thread: int) -> ThreadCode:
     """A thread's code in a trap frame: that of the first word in which it is, but who is active is not dead."""
     trap, low, middle, high = line
-    words = ((high.pc, ThreadCode.KILLED), (high.mask, ThreadCode.EXIT),
-             (middle.pc, ThreadCode.LONGJMP), (middle.mask, ThreadCode.RETURN), (low.pc, ThreadCode.CONTINUE),
-             (low.mask, ThreadCode.BREAK))
+    words = (
+        (high.pc, ThreadCode.KILLED),
+        (high.mask, ThreadCode.EXIT),
+        (middle.pc, ThreadCode.LONGJMP),
+        (middle.mask, ThreadCode.RETURN),
+        (low.pc, ThreadCode.CONTINUE),
+        (low.mask, ThreadCode.BREAK),
+    )
     code = next((code for word, code in words if word >> thread & 1), ThreadCode.NONE)
-    return ThreadCode.NONE if trap.mask >> thread & 1 and code in (ThreadCode.EXIT, ThreadCode.KILLED) else code
+    return (
+        ThreadCode.NONE
+        if trap.mask >> thread & 1 and code in (ThreadCode.EXIT, ThreadCode.KILLED)
+        else code
+    )
 
 
 def _whole_lines(tokens: int) -> int:

@@ -26,12 +26,15 @@ class ParallelStack(Component):
     def __init__(self, params: SmParams) -> None:
         self.stack: Any = SerialStack(params)
         of_stack = self.stack.signature.members
-        super().__init__({
-            **StackPort(params).flip().members,
-            "committed": of_stack["committed"],
-            "write_fault": of_stack["write_fault"],
-            "events": of_stack["events"],
-            "port": of_stack["port"]})
+        super().__init__(
+            {
+                **StackPort(params).flip().members,
+                "committed": of_stack["committed"],
+                "write_fault": of_stack["write_fault"],
+                "events": of_stack["events"],
+                "port": of_stack["port"],
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -52,15 +55,27 @@ class ParallelStack(Component):
         m.d.comb += self.holes.eq(port.holes)
         connect(m, port.pushed, flipped(self.pushed))
         # A frame is still that of the warp whose request was taken.
-        m.d.comb += [request.warp.eq(Mux(idle, asked.warp, kept.warp)),
-                     port.request.valid.eq(self.request.valid & idle), self.request.ready.eq(port.request.ready)]
+        m.d.comb += [
+            request.warp.eq(Mux(idle, asked.warp, kept.warp)),
+            port.request.valid.eq(self.request.valid & idle),
+            self.request.ready.eq(port.request.ready),
+        ]
 
         # Threads are counted.
-        thread, step, looks, word = Signal(range(WARP_THREADS)), Signal(), Signal(), Signal.like(port.word)
+        thread, step, looks, word = (
+            Signal(range(WARP_THREADS)),
+            Signal(),
+            Signal(),
+            Signal.like(port.word),
+        )
         ends = step & (thread == WARP_THREADS - 1)
         m.d.sync += [thread.eq(thread + step), step.eq((step & ~ends) | port.looks | looks)]
-        m.d.comb += [port.thread.eq(thread), port.step.eq(step), port.code.eq(Array(asked.codes)[thread]),
-                     port.word.eq(word)]
+        m.d.comb += [
+            port.thread.eq(thread),
+            port.step.eq(step),
+            port.code.eq(Array(asked.codes)[thread]),
+            port.word.eq(word),
+        ]
 
         # What is told of the depth follows the result.
         left = Signal()
@@ -73,12 +88,16 @@ class ParallelStack(Component):
         # The result, with the codes that it leaves.
         codes: Any = kept.codes.as_value()
         operation, code, active = Signal(StackOperation), Signal(ThreadCode), kept.mask[0]
-        enters, frame = asked.operation == StackOperation.SET_MODE, operation == StackOperation.RESTORE
+        enters, frame = (
+            asked.operation == StackOperation.SET_MODE,
+            operation == StackOperation.RESTORE,
+        )
         given = Array(each.value for each in FRAME_WORD_CODES)[word]
         dead = word >= len(FRAME_WORD_CODES) - 2
         with m.If(word == 0):
-            m.d.comb += code.as_value().eq(Mux(
-                frame | ((operation == StackOperation.UNWIND) & port.revived), 0, codes[:3]))
+            m.d.comb += code.as_value().eq(
+                Mux(frame | ((operation == StackOperation.UNWIND) & port.revived), 0, codes[:3])
+            )
         with m.Else():
             m.d.comb += code.as_value().eq(Mux(port.bit, Mux(dead & active, 0, given), codes[:3]))
         with m.FSM(name="telling"):
@@ -91,8 +110,12 @@ class ParallelStack(Component):
                     m.d.sync += kept.pc.eq(port.result.pc)
                     m.d.sync += kept.value.eq(port.result.value)
                     m.d.sync += [
-                        kept.warp.eq(asked.warp), kept.error.eq(Mux(enters, WarpError.NONE, port.result.error)),
-                        self.entry.eq(port.result.error), kept.codes.eq(asked.codes), operation.eq(asked.operation)]
+                        kept.warp.eq(asked.warp),
+                        kept.error.eq(Mux(enters, WarpError.NONE, port.result.error)),
+                        self.entry.eq(port.result.error),
+                        kept.codes.eq(asked.codes),
+                        operation.eq(asked.operation),
+                    ]
                     m.next = "TELL"
                     with m.If(port.result.resume):
                         m.next = "LOOK"
@@ -101,8 +124,10 @@ class ParallelStack(Component):
                 m.next = "PASS"
             with m.State("PASS"):
                 with m.If(step):
-                    m.d.sync += [kept.mask.eq(Cat(kept.mask[1:], Mux(word == 0, port.revived, active))),
-                                 codes.eq(Cat(codes[3:], code))]
+                    m.d.sync += [
+                        kept.mask.eq(Cat(kept.mask[1:], Mux(word == 0, port.revived, active))),
+                        codes.eq(Cat(codes[3:], code)),
+                    ]
                 with m.If(ends):
                     m.next = "TELL"
                     with m.If(frame & ~word.all()):

@@ -7,7 +7,13 @@ from rtl.layouts import StackOperation, ThreadCode
 from rtl.params import SmParams
 from sim.checks.testbench import Bench
 from testbench.crs.driver import Driver
-from testbench.crs.limits import LINE_PER_PUSHES, PUSH_CYCLES, REQUESTS_PER_CYCLE, RESULT_CYCLES, TOKEN_CYCLES
+from testbench.crs.limits import (
+    LINE_PER_PUSHES,
+    PUSH_CYCLES,
+    REQUESTS_PER_CYCLE,
+    RESULT_CYCLES,
+    TOKEN_CYCLES,
+)
 from testbench.crs.statistics import StackStatistics
 from testbench.crs.steps import Source, Start, WarpStack, push, unwind
 
@@ -34,10 +40,17 @@ def check_pushes(bench: Bench) -> StackStatistics:
     """A push is taken in every second cycle, though memory takes but a line every four."""
     driver = Driver(bench, SmParams(warps=1), Random(0), LINE_PER_PUSHES)
     statistics = driver.run([_many_pushes])
-    pushes = driver.taken[1:_PUSHES + 1]     # behind the launch
-    bench.expect("cycles that pushes one after the other waited",
-                 pushes[-1] - pushes[0] - PUSH_CYCLES * (_PUSHES - 1), 0)
-    bench.expect("most cycles from a push to its result", _most(statistics, StackOperation.PUSH), RESULT_CYCLES)
+    pushes = driver.taken[1 : _PUSHES + 1]  # behind the launch
+    bench.expect(
+        "cycles that pushes one after the other waited",
+        pushes[-1] - pushes[0] - PUSH_CYCLES * (_PUSHES - 1),
+        0,
+    )
+    bench.expect(
+        "most cycles from a push to its result",
+        _most(statistics, StackOperation.PUSH),
+        RESULT_CYCLES,
+    )
     bench.checked("pushes that wait for nothing but the one before", _PUSHES)
     return statistics
 
@@ -58,7 +71,9 @@ def check_hits(bench: Bench) -> StackStatistics:
     for depth, cycles in enumerate(statistics.latencies[StackOperation.UNWIND], 1):
         limit = RESULT_CYCLES + TOKEN_CYCLES * (depth - 1)
         if cycles > limit:
-            bench.fail(f"an unwind through {depth} tokens on chip takes {cycles} cycles, not {limit}")
+            bench.fail(
+                f"an unwind through {depth} tokens on chip takes {cycles} cycles, not {limit}"
+            )
         bench.checked("unwinds on chip as fast as they should be")
     return statistics
 
@@ -99,8 +114,11 @@ def check_pointers(bench: Bench) -> StackStatistics:
     """The line below a pointer that was set is on chip before an unwind asks for it, the last one, too."""
     driver = Driver(bench, SmParams(warps=1), Random(0), LINE_PER_PUSHES)
     statistics = driver.run([_pointers])
-    bench.expect("cycles of unwinds some time after SET_POINTER", set(statistics.latencies[StackOperation.UNWIND]),
-                 {RESULT_CYCLES})
+    bench.expect(
+        "cycles of unwinds some time after SET_POINTER",
+        set(statistics.latencies[StackOperation.UNWIND]),
+        {RESULT_CYCLES},
+    )
     bench.checked("lines read before they are asked for", _LINES)
     return statistics
 

@@ -51,5 +51,9 @@ class StackStatistics:
 
     def latency_rows(self) -> list[list[Any]]:
         """Each operation: how often, and least, mean and most cycles from request to result."""
-        return [[operation.name, len(cycles), min(cycles), sum(cycles) / len(cycles), max(cycles)]
-                for operation, cycles in sorted(self.latencies.items(), key=lambda entry: entry[0].value)]
+        return [
+            [operation.name, len(cycles), min(cycles), sum(cycles) / len(cycles), max(cycles)]
+            for operation, cycles in sorted(
+                self.latencies.items(), key=lambda entry: entry[0].value
+            )
+        ]

@@ -101,16 +101,29 @@ def aimed_at(token: StackToken) -> Codes:
     return codes_of({code_for(token.kind): token.mask})
 
 
-def push(kind: TokenKind, pc: int = 0, mask: int = 0, *, operation: StackOperation = StackOperation.PUSH,
-         pair: bool = False, enable: bool = True) -> Step:
+def push(
+    kind: TokenKind,
+    pc: int = 0,
+    mask: int = 0,
+    *,
+    operation: StackOperation = StackOperation.PUSH,
+    pair: bool = False,
+    enable: bool = True,
+) -> Step:
     """A push, or with another ``operation`` a call."""
     return Step(Request(operation, kind, pc, mask, pair=pair, enable=enable))
 
 
-def unwind(codes: Codes | Mapping[ThreadCode, int], *, quad: bool = False, enable: bool = True) -> Step:
+def unwind(
+    codes: Codes | Mapping[ThreadCode, int], *, quad: bool = False, enable: bool = True
+) -> Step:
     """An unwind with the threads' codes, or the mask of each code, all others being killed."""
     operation = StackOperation.POP_QUAD if quad else StackOperation.UNWIND
-    return Step(Request(operation, codes=codes if isinstance(codes, tuple) else codes_of(codes), enable=enable))
+    return Step(
+        Request(
+            operation, codes=codes if isinstance(codes, tuple) else codes_of(codes), enable=enable
+        )
+    )
 
 
 def frame(depth: int, trap: StackToken, *saved: tuple[int, int]) -> Generator[Step, Outcome, None]:
@@ -175,14 +188,18 @@ class WarpStack:
     def allocate(self, granules: int) -> int:
         """Memory for the warp, of so many granules; returns its address in granules."""
         size = granules * CRS_GRANULE
-        address = self.memory.allocate(f"warp {self.warp} block {len(self._blocks)}", size, CRS_GRANULE)
+        address = self.memory.allocate(
+            f"warp {self.warp} block {len(self._blocks)}", size, CRS_GRANULE
+        )
         self._blocks.append((address, size))
         return address // CRS_GRANULE
 
     def launch(self, granules: int, *, check_calls: bool = False, local: int = 1) -> Step:
         """A new warp whose stack has a region of so many granules in new memory, behind ``local`` other ones."""
         base = self.allocate(local + granules)
-        return self.launch_on(StackReference(granules, check_calls, base, on_chip=self.on_chip), local)
+        return self.launch_on(
+            StackReference(granules, check_calls, base, on_chip=self.on_chip), local
+        )
 
     def launch_on(self, reference: StackReference, local: int) -> Step:
         """A new warp with a given stack."""
@@ -194,8 +211,10 @@ class WarpStack:
 
     def stored(self, first: int, end: int) -> list[StackToken]:
         """Tokens ``first`` to ``end`` as they are in memory."""
-        return [decode_token(self.memory.read(self.region + index * TOKEN_BYTES, TOKEN_BYTES))
-                for index in range(first, end)]
+        return [
+            decode_token(self.memory.read(self.region + index * TOKEN_BYTES, TOKEN_BYTES))
+            for index in range(first, end)
+        ]
 
     def learn(self) -> None:
         """Tells the reference what memory holds above the stack's own lines, where lines of a stack that was deeper
@@ -207,7 +226,9 @@ class WarpStack:
     def copy_to(self, base: int) -> None:
         """Copies the region to where it will be when the warp's memory begins at ``base``."""
         if self.size:
-            self.memory.put((base + self.local) * CRS_GRANULE, self.memory.read(self.region, self.size))
+            self.memory.put(
+                (base + self.local) * CRS_GRANULE, self.memory.read(self.region, self.size)
+            )
 
     def overwrite(self, index: int, content: bytes) -> None:
         """Changes what memory holds from token ``index`` on, as software does. Right after a write-back only."""

@@ -28,12 +28,16 @@ COMPARED = 150
 
 def failure(part, **options):
     """Why a part of the testbench fails; None if it does not."""
+
     def body(bench):
         part(bench)
+
     return run("crs", body, options.pop("engine", ENGINE), **options).failure
 
 
-@pytest.mark.parametrize("part", [part for part in PARTS if part != "recursion"])    # that is the waveform's
+@pytest.mark.parametrize(
+    "part", [part for part in PARTS if part != "recursion"]
+)  # that is the waveform's
 def test_the_hardware_does_what_a_list_does(part):
     assert failure(PARTS[part]) is None
 
@@ -66,13 +70,16 @@ def test_the_waveform_names_the_kinds_of_tokens_as_the_kernel_uses_them(waveform
     def at(name, time):
         return signals[f"crs.warp0.{name}"].value_at(time)
 
-    shown = [at("kind", time) for time in range(0, last, PERIOD)
-             if at("resume", time) or (at("taken", time) and at("operation", time) in ("PUSH", "CALL"))]
+    shown = [
+        at("kind", time)
+        for time in range(0, last, PERIOD)
+        if at("resume", time) or (at("taken", time) and at("operation", time) in ("PUSH", "CALL"))
+    ]
     kinds = []
     for record in retired:
         kinds += [token.kind.name for token in (*record.pushed, *record.popped[-1:])]
     assert set(kinds) == {"RETURN", "DIVERGE"}
-    assert shown[:len(kinds)] == kinds
+    assert shown[: len(kinds)] == kinds
 
 
 def test_the_waveform_shows_depth_and_active_threads_as_the_kernel_has_them(waveform, retired):
@@ -81,17 +88,22 @@ def test_the_waveform_shows_depth_and_active_threads_as_the_kernel_has_them(wave
     expected = [0]
     for record in retired:
         below = record.depth_after - len(record.pushed)
-        expected += [below + pushed for pushed in range(1, len(record.pushed) + 1)] or [record.depth_after]
+        expected += [below + pushed for pushed in range(1, len(record.pushed) + 1)] or [
+            record.depth_after
+        ]
     assert len(set(expected)) > 5
-    assert depths[:len(expected)] == expected
+    assert depths[: len(expected)] == expected
     active = [int(value, 2) for _, value in wave["crs.warp0.active"].tv]
     assert {record.before.active for record in retired} <= set(active)
 
 
 def test_the_save_file_shows_what_is_there(waveform):
     names = {variable.full_name for variable in pywellen.Waveform(str(waveform)).all_vars()}  # pyright: ignore
-    shown = [line.split()[1].partition("[")[0] for line in waveform.with_suffix(".gtkw").read_text().splitlines()
-             if line.startswith("+{")]
+    shown = [
+        line.split()[1].partition("[")[0]
+        for line in waveform.with_suffix(".gtkw").read_text().splitlines()
+        if line.startswith("+{")
+    ]
     assert len(shown) > 4 * 15
     assert set(shown) <= names
 
@@ -118,7 +130,7 @@ def test_another_byte_in_memory_is_found(monkeypatch):
     honest = StackMemory.write
 
     def one_byte_wrong(self, address, content):
-        honest(self, address, bytes(content[:-1]) + b"\x80")       # means nothing, and should be zero
+        honest(self, address, bytes(content[:-1]) + b"\x80")  # means nothing, and should be zero
 
     monkeypatch.setattr(StackMemory, "write", one_byte_wrong)
     assert " in memory" in (failure(check_directed) or "")

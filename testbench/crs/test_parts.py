@@ -68,37 +68,66 @@ def test_numbers_are_equal_if_all_parts_are(parts):
     assert values == {(left, right): left == right for left, right in values}
 
 
-@pytest.mark.parametrize(("predicate", "expected"), [
-    ("is_push", "PUSH CALL PREPARE_CALL"),
-    ("counts_call", "CALL PREPARE_CALL"),
-    ("is_unwind", "UNWIND POP_QUAD RESTORE CLEAR"),
-    ("needs_token", "POP_QUAD RESTORE"),
-    ("is_blocking", "UNWIND POP_QUAD RESTORE CLEAR SET_POINTER SET_BASE WRITE_BACK FINISH_WRITE_BACK LAUNCH LOAD"),
-    ("moves_region", "LAUNCH SET_BASE"),
-    ("changes_mode", "SET_MODE RESTORE"),
-    ("has_no_result", "WRITE_BACK LOAD")])
+@pytest.mark.parametrize(
+    ("predicate", "expected"),
+    [
+        ("is_push", "PUSH CALL PREPARE_CALL"),
+        ("counts_call", "CALL PREPARE_CALL"),
+        ("is_unwind", "UNWIND POP_QUAD RESTORE CLEAR"),
+        ("needs_token", "POP_QUAD RESTORE"),
+        (
+            "is_blocking",
+            "UNWIND POP_QUAD RESTORE CLEAR SET_POINTER SET_BASE WRITE_BACK FINISH_WRITE_BACK LAUNCH LOAD",
+        ),
+        ("moves_region", "LAUNCH SET_BASE"),
+        ("changes_mode", "SET_MODE RESTORE"),
+        ("has_no_result", "WRITE_BACK LOAD"),
+    ],
+)
 def test_predicates_of_operations(predicate, expected):
-    values = table(_Function(lambda operation, _: getattr(operation, predicate), StepOperation), StepOperation,
-                   (StepOperation.NONE,))
-    assert {operation.name for (operation, _), value in values.items() if value} == set(expected.split())
+    values = table(
+        _Function(lambda operation, _: getattr(operation, predicate), StepOperation),
+        StepOperation,
+        (StepOperation.NONE,),
+    )
+    assert {operation.name for (operation, _), value in values.items() if value} == set(
+        expected.split()
+    )
 
 
-@pytest.mark.parametrize(("predicate", "expected"), [
-    ("is_for_arrival", "DISCARD FAIL INSTALL"), ("fills", "FILL WAKE_AND_FILL"), ("wakes", "WAKE WAKE_AND_FILL")])
+@pytest.mark.parametrize(
+    ("predicate", "expected"),
+    [
+        ("is_for_arrival", "DISCARD FAIL INSTALL"),
+        ("fills", "FILL WAKE_AND_FILL"),
+        ("wakes", "WAKE WAKE_AND_FILL"),
+    ],
+)
 def test_predicates_of_actions(predicate, expected):
-    values = table(_Function(lambda action, _: getattr(action, predicate), Action), Action, (Action.NONE,))
+    values = table(
+        _Function(lambda action, _: getattr(action, predicate), Action), Action, (Action.NONE,)
+    )
     assert {action.name for (action, _), value in values.items() if value} == set(expected.split())
 
 
 def test_each_request_is_a_step_of_the_same_name():
-    assert {operation.name for operation in StackOperation} < {operation.name for operation in StepOperation}
+    assert {operation.name for operation in StackOperation} < {
+        operation.name for operation in StepOperation
+    }
 
 
 # Whether there is an unwind, whether that has replayed, a replay, a request; who has the stage.
 _GRANTS = [
-    (0, 0, 0, 0, AccessSource.NONE), (0, 0, 0, 1, AccessSource.REQUEST), (0, 0, 1, 1, AccessSource.REPLAY),
-    (1, 0, 0, 0, AccessSource.UNWIND), (1, 0, 0, 1, AccessSource.REQUEST), (1, 0, 1, 0, AccessSource.REPLAY),
-    (1, 0, 1, 1, AccessSource.REPLAY), (1, 1, 0, 1, AccessSource.UNWIND), (1, 1, 1, 1, AccessSource.UNWIND)]
+    (0, 0, 0, 0, AccessSource.NONE),
+    (0, 0, 0, 1, AccessSource.REQUEST),
+    (0, 0, 1, 1, AccessSource.REPLAY),
+    (1, 0, 0, 0, AccessSource.UNWIND),
+    (1, 0, 0, 1, AccessSource.REQUEST),
+    (1, 0, 1, 0, AccessSource.REPLAY),
+    (1, 0, 1, 1, AccessSource.REPLAY),
+    (1, 1, 0, 1, AccessSource.UNWIND),
+    (1, 1, 1, 1, AccessSource.UNWIND),
+]
 
 
 @pytest.mark.parametrize(("unwind", "has_replayed", "replay", "request_valid", "expected"), _GRANTS)

@@ -20,9 +20,24 @@ from testbench.crs.driver import WarpSignals
 from testbench.crs.steps import PUSHES
 
 _LINES = range(2 * CACHED_TOKENS // TOKENS_PER_LINE)
-_Observed = data.StructLayout({
-    "operation": StackOperation, "taken": 1, "kind": TokenKind, "mask": WARP_THREADS, "resume": 1, "spill": 1,
-    "fill": 1, "filled": 1, "cached": _LINES, "dirty": _LINES, "last": DEPTH_BITS, "busy": 1, "parked": 1, "coming": 1})
+_Observed = data.StructLayout(
+    {
+        "operation": StackOperation,
+        "taken": 1,
+        "kind": TokenKind,
+        "mask": WARP_THREADS,
+        "resume": 1,
+        "spill": 1,
+        "fill": 1,
+        "filled": 1,
+        "cached": _LINES,
+        "dirty": _LINES,
+        "last": DEPTH_BITS,
+        "busy": 1,
+        "parked": 1,
+        "coming": 1,
+    }
+)
 """What concerns one warp in a cycle; see waveforms/README.md."""
 
 
@@ -39,8 +54,14 @@ class TracedStack(Elaboratable):
         self._addresses: list[tuple[Any, int]] = []
         self._words = [self._read(warp) for warp in range(params.warps)]
         self._observed = [Signal(_Observed, name=f"observed{warp}") for warp in range(params.warps)]
-        self.signals = [WarpSignals(Signal(32, name=f"pc{warp}"), Signal(WARP_THREADS, name=f"active{warp}"),
-                                    Signal(DEPTH_BITS, name=f"depth{warp}")) for warp in range(params.warps)]
+        self.signals = [
+            WarpSignals(
+                Signal(32, name=f"pc{warp}"),
+                Signal(WARP_THREADS, name=f"active{warp}"),
+                Signal(DEPTH_BITS, name=f"depth{warp}"),
+            )
+            for warp in range(params.warps)
+        ]
 
     def _read(self, warp: int) -> dict[str, Any]:
         """The words of a warp in the stack's memories, through ports that only the testbench has."""
@@ -65,10 +86,13 @@ class TracedStack(Elaboratable):
             state: Any = Signal(stack_state(stack.params), name=f"state{warp}")
             m.d.comb += [
                 state.eq(words["states"]),
-                seen.cached.eq(state.entered - words["below"]), seen.dirty.eq(state.dirtied - words["cleaned"]),
-                seen.last.eq(state.last), seen.busy.eq(words["busy"]),
+                seen.cached.eq(state.entered - words["below"]),
+                seen.dirty.eq(state.dirtied - words["cleaned"]),
+                seen.last.eq(state.last),
+                seen.busy.eq(words["busy"]),
                 seen.parked.eq(words["parked"] | words["writing_back"]),
-                seen.coming.eq(words["filling"] & ~stack.engine.stale[warp])]
+                seen.coming.eq(words["filling"] & ~stack.engine.stale[warp]),
+            ]
             asks, resumes = Signal(name=f"asks{warp}"), Signal(name=f"resumes{warp}")
             moves = to_memory.valid & to_memory.ready & (to_memory.payload.tag == warp)
             pushed = asks & pushes
@@ -76,12 +100,21 @@ class TracedStack(Elaboratable):
                 asks.eq(stack.request.valid & (asked.warp == warp)),
                 resumes.eq(stack.result.valid & (told.warp == warp) & told.resume),
                 seen.operation.as_value().eq(Mux(asks, asked.operation.as_value(), 0)),
-                seen.taken.eq(asks & stack.request.ready), seen.resume.eq(resumes),
-                seen.kind.as_value().eq(Mux(resumes, told.kind.as_value(), Mux(pushed, asked.kind.as_value(), 0))),
+                seen.taken.eq(asks & stack.request.ready),
+                seen.resume.eq(resumes),
+                seen.kind.as_value().eq(
+                    Mux(resumes, told.kind.as_value(), Mux(pushed, asked.kind.as_value(), 0))
+                ),
                 seen.mask.eq(Mux(resumes, told.mask, Mux(pushed, asked.mask, 0))),
-                seen.spill.eq(moves & to_memory.payload.write), seen.fill.eq(moves & ~to_memory.payload.write),
-                seen.filled.eq(from_memory.valid & from_memory.ready & (from_memory.payload.tag == warp)
-                               & ~from_memory.payload.write)]
+                seen.spill.eq(moves & to_memory.payload.write),
+                seen.fill.eq(moves & ~to_memory.payload.write),
+                seen.filled.eq(
+                    from_memory.valid
+                    & from_memory.ready
+                    & (from_memory.payload.tag == warp)
+                    & ~from_memory.payload.write
+                ),
+            ]
         return m
 
     @property
@@ -91,25 +124,59 @@ class TracedStack(Elaboratable):
         asked, told, line = stack.request.payload, stack.result.payload, stack.port.request.payload
         groups: dict[str, Any] = {
             "request": {
-                "valid": stack.request.valid, "ready": stack.request.ready, "warp": Trace(asked.warp, "dec"),
-                "operation": asked.operation, "kind": asked.kind, "pc": asked.operand, "mask": asked.mask},
+                "valid": stack.request.valid,
+                "ready": stack.request.ready,
+                "warp": Trace(asked.warp, "dec"),
+                "operation": asked.operation,
+                "kind": asked.kind,
+                "pc": asked.operand,
+                "mask": asked.mask,
+            },
             "result": {
-                "valid": stack.result.valid, "warp": Trace(told.warp, "dec"), "resume": told.resume,
-                "empty": told.empty, "error": error_text(stack.result.valid, told.error), "kind": told.kind,
-                "pc": told.pc, "mask": told.mask},
+                "valid": stack.result.valid,
+                "warp": Trace(told.warp, "dec"),
+                "resume": told.resume,
+                "empty": told.empty,
+                "error": error_text(stack.result.valid, told.error),
+                "kind": told.kind,
+                "pc": told.pc,
+                "mask": told.mask,
+            },
             "memory": {
-                "request": stack.port.request.valid, "taken": stack.port.request.ready, "write": line.write,
-                "warp": Trace(line.tag, "dec"), "line": line.address, "answer": stack.port.response.valid},
-            "events": stack.events}
+                "request": stack.port.request.valid,
+                "taken": stack.port.request.ready,
+                "write": line.write,
+                "warp": Trace(line.tag, "dec"),
+                "line": line.address,
+                "answer": stack.port.response.valid,
+            },
+            "events": stack.events,
+        }
         for warp, (signals, seen) in enumerate(zip(self.signals, self._observed, strict=True)):
             groups[f"warp{warp}"] = {
-                "pc": signals.pc, "active": signals.active, "depth": Trace(signals.depth, "dec"),
-                "operation": seen.operation, "taken": seen.taken, "resume": seen.resume, "kind": seen.kind,
+                "pc": signals.pc,
+                "active": signals.active,
+                "depth": Trace(signals.depth, "dec"),
+                "operation": seen.operation,
+                "taken": seen.taken,
+                "resume": seen.resume,
+                "kind": seen.kind,
                 "mask": seen.mask,
-                "lines": {"cached": Trace(seen.cached, "dec"), "dirty": Trace(seen.dirty, "dec"),
-                          "last": Trace(seen.last, "dec"), "busy": seen.busy, "parked": seen.parked,
-                          "coming": seen.coming},
-                "spill": seen.spill, "fill": seen.fill, "filled": seen.filled}
+                "lines": {
+                    "cached": Trace(seen.cached, "dec"),
+                    "dirty": Trace(seen.dirty, "dec"),
+                    "last": Trace(seen.last, "dec"),
+                    "busy": seen.busy,
+                    "parked": seen.parked,
+                    "coming": seen.coming,
+                },
+                "spill": seen.spill,
+                "fill": seen.fill,
+                "filled": seen.filled,
+            }
         port = stack.port.request
-        return View(groups, ("request", "result", "memory", "warp0"),
-                    [Mark("spill", [port.valid, port.ready, line.write])])
+        return View(
+            groups,
+            ("request", "result", "memory", "warp0"),
+            [Mark("spill", [port.valid, port.ready, line.write])],
+        )

@@ -16,6 +16,21 @@ def client(tmp_path_factory):
     """The client's program."""
     made = tmp_path_factory.mktemp("client") / "client"
     libraries = library_folder()
-    subprocess.run([*(compiler() or []), "-x", "c", "-std=gnu11", "-Wall", "-Werror", str(_SOURCE), "-x", "none",
-                    str(libraries / "libcuda.so.1"), "-o", str(made)], check=True)
+    subprocess.run(
+        [
+            *(compiler() or []),
+            "-x",
+            "c",
+            "-std=gnu11",
+            "-Wall",
+            "-Werror",
+            str(_SOURCE),
+            "-x",
+            "none",
+            str(libraries / "libcuda.so.1"),
+            "-o",
+            str(made),
+        ],
+        check=True,
+    )
     return made

@@ -32,10 +32,24 @@ from testbench.cuda.suite import (
 
 SUITES = {
     "numba": Suite("numba 0.60.0", "numba", "0.60.0", "numba/cuda/tests", "numba.cuda.tests"),
-    "numba-cuda": Suite("numba-cuda 0.30.4", "numba-cuda", "0.30.4", "numba_cuda/numba/cuda/tests", "numba.cuda.tests"),
+    "numba-cuda": Suite(
+        "numba-cuda 0.30.4",
+        "numba-cuda",
+        "0.30.4",
+        "numba_cuda/numba/cuda/tests",
+        "numba.cuda.tests",
+    ),
     "pycuda": Suite("PyCUDA 2026.1", "pycuda", "2026.1", "test", checkout=True),
-    "tinygrad": Suite("tinygrad, test_ops", "tinygrad", "0.14.0", "test/backend", "test.backend", checkout=True,
-                      pattern="test_ops.py", variables={"DEV": "CUDA:PTX", "FORWARD_ONLY": "1"}),
+    "tinygrad": Suite(
+        "tinygrad, test_ops",
+        "tinygrad",
+        "0.14.0",
+        "test/backend",
+        "test.backend",
+        checkout=True,
+        pattern="test_ops.py",
+        variables={"DEV": "CUDA:PTX", "FORWARD_ONLY": "1"},
+    ),
 }
 _MEMORY_MIB = 4096
 _LIMIT = 1_000_000_000
@@ -59,26 +73,68 @@ class Options:
 
 
 def _parser() -> Parser:
-    parser = Parser("testbench.cuda.numba_tests", "Runs numba's own tests on the warp model.",
-                    "--python ENVIRONMENT/bin/python --module cudapy.test_array --json results.json")
-    parser.add_argument("--suite", choices=tuple(SUITES), default="numba", help="whose tests (default: numba)")
-    parser.add_argument("--python", metavar="FILE", default=sys.executable,
-                        help="the Python that has numba (default: the one that runs this)")
-    parser.add_argument("--checkout", metavar="FOLDER",
-                        help="a copy of the repository of PyCUDA or tinygrad, which has their tests")
-    parser.add_argument("--preset", choices=tuple(PRESETS), default="programs",
-                        help="the machine's size (default: programs)")
-    parser.add_argument("--module", metavar="NAME", action="append", default=[],
-                        help="run modules with that in their name only; may be given several times")
-    parser.add_argument("--test", metavar="NAME", action="append", default=[],
-                        help="run tests with that in their name only; may be given several times")
-    parser.add_argument("--every", metavar="N", type=number_from_one, default=1,
-                        help="run every Nth test of a module (default: 1)")
-    parser.add_argument("--seconds", metavar="N", type=number_from_one, default=120,
-                        help="give a test up after N seconds (default: 120)")
-    parser.add_argument("--list", action="store_true", help="print the names of the modules, and run nothing")
-    parser.add_argument("--json", metavar="FILE", help="write what each test came to, after each of them")
-    parser.add_argument("--write", metavar="PAGE", help="write the table of what does not pass into a page")
+    parser = Parser(
+        "testbench.cuda.numba_tests",
+        "Runs numba's own tests on the warp model.",
+        "--python ENVIRONMENT/bin/python --module cudapy.test_array --json results.json",
+    )
+    parser.add_argument(
+        "--suite", choices=tuple(SUITES), default="numba", help="whose tests (default: numba)"
+    )
+    parser.add_argument(
+        "--python",
+        metavar="FILE",
+        default=sys.executable,
+        help="the Python that has numba (default: the one that runs this)",
+    )
+    parser.add_argument(
+        "--checkout",
+        metavar="FOLDER",
+        help="a copy of the repository of PyCUDA or tinygrad, which has their tests",
+    )
+    parser.add_argument(
+        "--preset",
+        choices=tuple(PRESETS),
+        default="programs",
+        help="the machine's size (default: programs)",
+    )
+    parser.add_argument(
+        "--module",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="run modules with that in their name only; may be given several times",
+    )
+    parser.add_argument(
+        "--test",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="run tests with that in their name only; may be given several times",
+    )
+    parser.add_argument(
+        "--every",
+        metavar="N",
+        type=number_from_one,
+        default=1,
+        help="run every Nth test of a module (default: 1)",
+    )
+    parser.add_argument(
+        "--seconds",
+        metavar="N",
+        type=number_from_one,
+        default=120,
+        help="give a test up after N seconds (default: 120)",
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="print the names of the modules, and run nothing"
+    )
+    parser.add_argument(
+        "--json", metavar="FILE", help="write what each test came to, after each of them"
+    )
+    parser.add_argument(
+        "--write", metavar="PAGE", help="write the table of what does not pass into a page"
+    )
     return parser
 
 
@@ -88,15 +144,22 @@ def _root(options: Options, suite: Suite) -> Path:
     if not suite.checkout:
         return packages
     if options.checkout is None:
-        raise CommandError(f"--checkout is missing: {suite.distribution} is installed without its tests")
+        raise CommandError(
+            f"--checkout is missing: {suite.distribution} is installed without its tests"
+        )
     return Path(options.checkout).absolute()
 
 
 def _modules(options: Options, root: Path, suite: Suite) -> list[str]:
-    chosen = [name for name in test_names(root, suite)
-              if not options.module or any(part in name for part in options.module)]
+    chosen = [
+        name
+        for name in test_names(root, suite)
+        if not options.module or any(part in name for part in options.module)
+    ]
     if not chosen:
-        raise CommandError(f"{' '.join(options.module) or root}: no such tests of {suite.title}; see --list")
+        raise CommandError(
+            f"{' '.join(options.module) or root}: no such tests of {suite.title}; see --list"
+        )
     return chosen
 
 
@@ -109,8 +172,16 @@ def _run(options: Options, root: Path, suite: Suite, modules: Sequence[str]) -> 
         device = Device(ModelRunner(PRESETS[options.preset]), _MEMORY_MIB << 20, _LIMIT)
         folder = root if suite.checkout else None
         with closing(device.memory), closing(Server(device)) as server:
-            for outcome in run_tests(server, options.python, suite, module, options.seconds, options.every, folder,
-                                     options.test):
+            for outcome in run_tests(
+                server,
+                options.python,
+                suite,
+                module,
+                options.seconds,
+                options.every,
+                folder,
+                options.test,
+            ):
                 if outcome.outcome in ("failed", "too slow"):
                     tqdm.write(f"{outcome.test}: {outcome.outcome}: {outcome.reason}")
                 outcomes.append(outcome)
@@ -122,8 +193,10 @@ def _run(options: Options, root: Path, suite: Suite, modules: Sequence[str]) -> 
 
 def _note(options: Options) -> str:
     every = "" if options.every == 1 else f" every {options.every}. test of each module;"
-    return (f"`python -m testbench.cuda.numba_tests --suite {options.suite}`, engine `model`, preset "
-            f"`{options.preset}`;{every} a test is given up after {options.seconds} s.")
+    return (
+        f"`python -m testbench.cuda.numba_tests --suite {options.suite}`, engine `model`, preset "
+        f"`{options.preset}`;{every} a test is given up after {options.seconds} s."
+    )
 
 
 def _work(options: Options) -> int:
@@ -144,7 +217,10 @@ def _work(options: Options) -> int:
     if options.write:
         page = Path(options.write)
         before = page.read_text() if page.exists() else "# Other people's tests\n"
-        write_file(page, with_section(before, suite.title, section(suite, outcomes, _note(options))).encode())
+        write_file(
+            page,
+            with_section(before, suite.title, section(suite, outcomes, _note(options))).encode(),
+        )
     return int(bool(counts["failed"] + counts["too slow"]))
 
 

@@ -22,7 +22,7 @@ _Error = tuple[type[BaseException], BaseException, TracebackType] | tuple[None, 
 def _reason(lines: list[str]) -> str:
     """Of what was said about an error, the first line and the one that names CUDA's result."""
     said = [line.strip() for line in lines if line.strip()]
-    first = " ".join(said[:2 if said and said[0].endswith(":") else 1])
+    first = " ".join(said[: 2 if said and said[0].endswith(":") else 1])
     more = [line.strip() for line in lines if "CUDA_ERROR" in line]
     return first if not more or more[0] in first else f"{first} {more[0]}"
 
@@ -73,13 +73,17 @@ class _Results(unittest.TestResult):
         self._pipe.say(end=self._numbers[id(test)], outcome=outcome, reason=reason)
 
     def _is(self, test: unittest.TestCase, outcome: str, reason: str = "") -> None:
-        if type(test).__name__ == "_ErrorHolder":       # a class or a module that can't be set up
+        if type(test).__name__ == "_ErrorHolder":  # a class or a module that can't be set up
             self._pipe.say(group=test.id(), outcome=outcome, reason=reason)
         elif self._outcome is None or self._outcome[0] == "skipped":
             self._outcome = (outcome, reason)
 
     def _failed(self, test: unittest.TestCase, error: _Error) -> None:
-        self._is(test, "failed", _reason("".join(traceback.format_exception_only(*error[:2])).strip().splitlines()))
+        self._is(
+            test,
+            "failed",
+            _reason("".join(traceback.format_exception_only(*error[:2])).strip().splitlines()),
+        )
 
     def addError(self, test: unittest.TestCase, err: _Error) -> None:  # noqa: N802
         self._failed(test, err)
@@ -87,8 +91,12 @@ class _Results(unittest.TestResult):
     def addFailure(self, test: unittest.TestCase, err: _Error) -> None:  # noqa: N802
         self._failed(test, err)
 
-    def addSubTest(self, test: unittest.TestCase, subtest: unittest.TestCase,  # noqa: N802
-                   err: _Error | None) -> None:
+    def addSubTest(  # noqa: N802
+        self,
+        test: unittest.TestCase,
+        subtest: unittest.TestCase,
+        err: _Error | None,
+    ) -> None:
         if err is not None:
             self._failed(test, err)
 
@@ -113,7 +121,9 @@ class _Plugin:
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         self._numbers = {item.nodeid: number for number, item in enumerate(items)}
         self._pipe.say(tests=[item.nodeid for item in items])
-        items[:] = [item for number, item in enumerate(items) if self._pipe.chosen(number, item.nodeid)]
+        items[:] = [
+            item for number, item in enumerate(items) if self._pipe.chosen(number, item.nodeid)
+        ]
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self._outcome = ("passed", "")
@@ -126,7 +136,10 @@ class _Plugin:
             self._outcome = ("skipped", str(report.longrepr[2]))
         elif report.failed and self._outcome[0] != "failed":
             crash = getattr(report.longrepr, "reprcrash", None)
-            self._outcome = ("failed", _reason((crash.message if crash else str(report.longrepr)).splitlines()))
+            self._outcome = (
+                "failed",
+                _reason((crash.message if crash else str(report.longrepr)).splitlines()),
+            )
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         self._pipe.say(end=self._numbers[nodeid], outcome=self._outcome[0], reason=self._outcome[1])
@@ -135,21 +148,31 @@ class _Plugin:
 def _run(pipe: _Pipe, tests: str) -> None:
     if tests.endswith(".py"):
         import pytest
+
         pytest.main(["-q", "-p", "no:cacheprovider", tests], plugins=[_Plugin(pipe)])
         return
     if tests.startswith("numba.cuda"):
         testing = importlib.import_module("numba.cuda.testing")
-        if hasattr(testing, "ensure_supported_ccs_initialized"):    # as numba does; numba-cuda has none
+        if hasattr(
+            testing, "ensure_supported_ccs_initialized"
+        ):  # as numba does; numba-cuda has none
             testing.ensure_supported_ccs_initialized()
     cases = list(_cases(unittest.defaultTestLoader.loadTestsFromName(tests)))
     pipe.say(tests=[case.id() for case in cases])
-    chosen = unittest.TestSuite(case for number, case in enumerate(cases) if pipe.chosen(number, case.id()))
+    chosen = unittest.TestSuite(
+        case for number, case in enumerate(cases) if pipe.chosen(number, case.id())
+    )
     chosen.run(_Results(pipe, cases))
 
 
 def main() -> None:
     """The program."""
-    descriptor, tests, first, every = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    descriptor, tests, first, every = (
+        int(sys.argv[1]),
+        sys.argv[2],
+        int(sys.argv[3]),
+        int(sys.argv[4]),
+    )
     os.set_inheritable(descriptor, False)
     sys.path[0] = os.getcwd()
     with os.fdopen(descriptor, "w") as file:
@@ -157,9 +180,13 @@ def main() -> None:
         try:
             _run(pipe, tests)
             pipe.say(ended=True)
-        except BaseException as error:  # the package itself can't be imported, or its module does not want to be
-            pipe.say(broken=f"{type(error).__name__}: {error}", skipped=type(error).__name__ == "Skipped")
-    os._exit(0)     # what a package does at its end is not tested
+        except (
+            BaseException
+        ) as error:  # the package itself can't be imported, or its module does not want to be
+            pipe.say(
+                broken=f"{type(error).__name__}: {error}", skipped=type(error).__name__ == "Skipped"
+            )
+    os._exit(0)  # what a package does at its end is not tested
 
 
 if __name__ == "__main__":

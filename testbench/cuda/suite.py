@@ -66,16 +66,24 @@ class Outcome:
 
 def packages_of(path: str, suite: Suite) -> Path:
     """The folder with the packages of a Python that has the suite's distribution. CommandError where it has not."""
-    code = (f"import importlib.metadata as m; d = m.distribution({suite.distribution!r}); "
-            "print(d.version); print(d.locate_file(''))")
+    code = (
+        f"import importlib.metadata as m; d = m.distribution({suite.distribution!r}); "
+        "print(d.version); print(d.locate_file(''))"
+    )
     try:
-        told = subprocess.run([path, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+        told = subprocess.run(
+            [path, "-c", code], capture_output=True, text=True, timeout=60, check=True
+        )
     except (OSError, subprocess.SubprocessError) as error:
-        raise CommandError(f"{path}: no Python with {suite.distribution}: pip install "
-                           f"'{suite.distribution}=={suite.version}'") from error
+        raise CommandError(
+            f"{path}: no Python with {suite.distribution}: pip install "
+            f"'{suite.distribution}=={suite.version}'"
+        ) from error
     version, folder = told.stdout.splitlines()
     if version != suite.version:
-        raise CommandError(f"{path} has {suite.distribution} {version}, the suite is that of {suite.version}")
+        raise CommandError(
+            f"{path} has {suite.distribution} {version}, the suite is that of {suite.version}"
+        )
     return Path(folder)
 
 
@@ -85,20 +93,38 @@ def test_names(root: Path, suite: Suite) -> list[str]:
     files = sorted(folder.rglob(suite.pattern))
     if suite.package is None:
         return [str(path.relative_to(root)) for path in files]
-    return [".".join((suite.package, *path.relative_to(folder).with_suffix("").parts)) for path in files]
+    return [
+        ".".join((suite.package, *path.relative_to(folder).with_suffix("").parts)) for path in files
+    ]
 
 
 class _Process:
     """A process that runs the tests of a module or a file, from one of them on."""
 
-    def __init__(self, python: str, variables: Mapping[str, str], folder: Path | None, tests: str, first: int,
-                 every: int, names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        python: str,
+        variables: Mapping[str, str],
+        folder: Path | None,
+        tests: str,
+        first: int,
+        every: int,
+        names: Sequence[str],
+    ) -> None:
         reader, writer = os.pipe()
         os.set_inheritable(writer, True)
         command = [python, str(_PROGRAM), str(writer), tests, str(first), str(every), *names]
         nothing = subprocess.DEVNULL
-        self._process = subprocess.Popen(command, env=variables, stdin=nothing, stdout=nothing, stderr=nothing,
-                                         cwd=folder, pass_fds=[writer], start_new_session=True)
+        self._process = subprocess.Popen(
+            command,
+            env=variables,
+            stdin=nothing,
+            stdout=nothing,
+            stderr=nothing,
+            cwd=folder,
+            pass_fds=[writer],
+            start_new_session=True,
+        )
         os.close(writer)
         self._reader = reader
         self._rest = b""
@@ -125,8 +151,16 @@ class _Process:
         return self._process.wait()
 
 
-def run_tests(server: Server, python: str, suite: Suite, module: str, seconds: float, every: int = 1,
-              folder: Path | None = None, names: Sequence[str] = ()) -> Iterator[Outcome]:
+def run_tests(
+    server: Server,
+    python: str,
+    suite: Suite,
+    module: str,
+    seconds: float,
+    every: int = 1,
+    folder: Path | None = None,
+    names: Sequence[str] = (),
+) -> Iterator[Outcome]:
     """Runs the tests of a module or a file in a folder, each ``every``-th of them, and says what each came to as soon
     as it is known. Where there are ``names``, only tests with one of these in their own are run."""
     variables = {**os.environ, **environment(server.name, [python]), **suite.variables}
@@ -138,14 +172,18 @@ def run_tests(server: Server, python: str, suite: Suite, module: str, seconds: f
         process = _Process(python, variables, folder, module, first, every, names)
         running, begin, dead = -1, time.monotonic(), ""
         try:
-            while (event := process.event(seconds if running >= 0 else max(_START_SECONDS, seconds))) is not None:
+            while (
+                event := process.event(seconds if running >= 0 else max(_START_SECONDS, seconds))
+            ) is not None:
                 if "tests" in event:
                     tests = event["tests"]
                 elif "begin" in event:
                     running, begin = event["begin"], time.monotonic()
                 elif "end" in event:
                     known.add(running)
-                    yield Outcome(tests[running], event["outcome"], event["reason"], time.monotonic() - begin)
+                    yield Outcome(
+                        tests[running], event["outcome"], event["reason"], time.monotonic() - begin
+                    )
                     first, running = running + 1, -1
                 elif "group" in event:
                     groups[re.sub(r".*\((.*)\)", r"\1", event["group"])] = event
@@ -162,7 +200,11 @@ def run_tests(server: Server, python: str, suite: Suite, module: str, seconds: f
         finally:
             process.end()
         if not tests and not ended:
-            yield Outcome(module, "skipped", dead) if skipped else Outcome(module, "failed", f"no tests: {dead}")
+            yield (
+                Outcome(module, "skipped", dead)
+                if skipped
+                else Outcome(module, "failed", f"no tests: {dead}")
+            )
             return
         if dead:
             slow = dead.startswith("more than")
@@ -170,31 +212,51 @@ def run_tests(server: Server, python: str, suite: Suite, module: str, seconds: f
             if at >= len(tests):
                 break
             known.add(at)
-            yield Outcome(tests[at], "too slow" if slow else "failed", dead, time.monotonic() - begin)
+            yield Outcome(
+                tests[at], "too slow" if slow else "failed", dead, time.monotonic() - begin
+            )
             first = at + 1
     for number in range(0, len(tests), every):
         if names and not any(name in tests[number] for name in names):
             continue
-        if number not in known:     # its class or module could not be set up, or was left out
-            found = next((event for name, event in groups.items() if tests[number].startswith(name)), None)
-            yield Outcome(tests[number], found["outcome"] if found else "failed",
-                          found["reason"] if found else "did not run")
+        if number not in known:  # its class or module could not be set up, or was left out
+            found = next(
+                (event for name, event in groups.items() if tests[number].startswith(name)), None
+            )
+            yield Outcome(
+                tests[number],
+                found["outcome"] if found else "failed",
+                found["reason"] if found else "did not run",
+            )
 
 
 def section(suite: Suite, outcomes: Sequence[Outcome], note: str) -> str:
     """What a suite came to, as a part of the page: numbers, then what did not pass, by reason."""
     counts = Counter(one.outcome for one in outcomes)
     rest = counts["skipped"] + counts["expected failure"]
-    lines = [f"## {suite.title}", "", note, "", "| tests | number |", "|---|--:|", f"| run | {len(outcomes):,} |",
-             *(f"| {name} | {counts[name]:,} |" for name in _OUTCOMES),
-             f"| passed, of those that are neither skipped nor expected to fail | {counts['passed']:,} of "
-             f"{len(outcomes) - rest:,} |", ""]
-    bad = sorted((one for one in outcomes if one.outcome in ("failed", "too slow")), key=lambda one: one.test)
+    lines = [
+        f"## {suite.title}",
+        "",
+        note,
+        "",
+        "| tests | number |",
+        "|---|--:|",
+        f"| run | {len(outcomes):,} |",
+        *(f"| {name} | {counts[name]:,} |" for name in _OUTCOMES),
+        f"| passed, of those that are neither skipped nor expected to fail | {counts['passed']:,} of "
+        f"{len(outcomes) - rest:,} |",
+        "",
+    ]
+    bad = sorted(
+        (one for one in outcomes if one.outcome in ("failed", "too slow")), key=lambda one: one.test
+    )
     if bad:
         lines += ["| does not pass | reason |", "|---|---|"]
         lines += [f"| {_short(one.test, suite)} | {_cell(one.reason)} |" for one in bad]
         lines.append("")
-    skipped = Counter(_cell(one.reason) or "no reason given" for one in outcomes if one.outcome == "skipped")
+    skipped = Counter(
+        _cell(one.reason) or "no reason given" for one in outcomes if one.outcome == "skipped"
+    )
     if skipped:
         lines += ["| skipped because | tests |", "|---|--:|"]
         lines += [f"| {reason} | {count} |" for reason, count in skipped.most_common()]
@@ -214,13 +276,15 @@ def _cell(text: str) -> str:
     text = re.sub(r"0x[0-9a-f]{6,}", "0x...", " ".join(text.split()))
     text = re.sub(r"/\S*/site-packages/", "", text)
     text = text.replace("|", "\\|").replace("<", "&lt;")
-    return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON - 1]}…"
+    return text if len(text) <= _LONGEST_REASON else f"{text[: _LONGEST_REASON - 1]}…"
 
 
 def with_section(page: str, title: str, made: str) -> str:
     """A page with its part of that title in place of the old one, or at its end."""
     parts = re.split(r"(?m)^(?=## )", page)
-    place = next((number for number, part in enumerate(parts) if part.startswith(f"## {title}\n")), None)
+    place = next(
+        (number for number, part in enumerate(parts) if part.startswith(f"## {title}\n")), None
+    )
     if place is None:
         parts.append(made)
     else:

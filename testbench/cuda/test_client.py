@@ -40,8 +40,21 @@ def server():
 @pytest.mark.parametrize("major", [11, 12])
 def test_structs_have_the_fields_where_nvidias_headers_have_them(major, tmp_path):
     made = tmp_path / "layouts"
-    subprocess.run([*(compiler() or []), "-x", "c", "-std=gnu11", f"-DRUNTIME_MAJOR={major}", "-I", str(SOURCES),
-                    str(_HERE / "layouts.c"), "-o", str(made)], check=True)
+    subprocess.run(
+        [
+            *(compiler() or []),
+            "-x",
+            "c",
+            "-std=gnu11",
+            f"-DRUNTIME_MAJOR={major}",
+            "-I",
+            str(SOURCES),
+            str(_HERE / "layouts.c"),
+            "-o",
+            str(made),
+        ],
+        check=True,
+    )
     printed = subprocess.run([made], capture_output=True, text=True, check=True).stdout
     assert printed == (_HERE / f"layouts_{major}.txt").read_text()
 
@@ -57,8 +70,13 @@ def endless_server():
 
 def start(client, server, *arguments):
     """The client's process."""
-    return subprocess.Popen([client, *arguments], env=os.environ | environment(server.name, []),
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [client, *arguments],
+        env=os.environ | environment(server.name, []),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def run(client, server, *arguments):
@@ -76,7 +94,9 @@ def memory_left(server):
     return server.device.memory.regions
 
 
-@pytest.mark.parametrize("check", ["add", "errors", "shapes", "memory", "owners", "full", "graphs", "fork"])
+@pytest.mark.parametrize(
+    "check", ["add", "errors", "shapes", "memory", "owners", "full", "graphs", "fork"]
+)
 def test_calls_do_what_cuda_says(client, server, check):
     run(client, server, check)
 
@@ -86,10 +106,14 @@ def test_an_image_of_nvrtc_is_loaded_as_a_library(client, server, suffix, monkey
     """By functions that are found by name, as cuda.core does it."""
     heard = []
     module = server.module
-    monkeypatch.setattr(server, "module", lambda content, options: heard.append(options) or module(content, options))
+    monkeypatch.setattr(
+        server, "module", lambda content, options: heard.append(options) or module(content, options)
+    )
     run(client, server, "library", str(_CLIENTS / f"core_gcd.{suffix}"))
     assert [options.max_registers for options in heard] == [0, 16]
-    assert [(one.kernel, one.outcome.status) for one in server.device.launches] == [("divisors", "ok")]
+    assert [(one.kernel, one.outcome.status) for one in server.device.launches] == [
+        ("divisors", "ok")
+    ]
 
 
 def test_programs_find_nvrtc_and_its_headers_where_packages_have_them(tmp_path, monkeypatch):
@@ -109,7 +133,9 @@ def test_programs_find_nvrtc_and_its_headers_where_packages_have_them(tmp_path, 
 def test_a_launch_that_is_refused_names_its_kernel_as_the_table_does(client, server, capfd):
     run(client, server, "shapes")
     line, *_ = capfd.readouterr().err.splitlines()
-    assert line == "warpstack: PTX: kernel bad takes blocks of at most 32 threads (.maxntid), not 64"
+    assert (
+        line == "warpstack: PTX: kernel bad takes blocks of at most 32 threads (.maxntid), not 64"
+    )
 
 
 def test_a_function_that_is_not_supported_is_named_once(client, server):
@@ -151,32 +177,61 @@ def test_a_server_that_is_closed_in_a_launch_gives_the_program_an_error(client, 
 
 @pytest.mark.parametrize("engine", ["model", "pysim"])
 def test_ctrl_c_ends_a_kernel_that_never_ends(client, tmp_path, engine):
-    command = [sys.executable, "-m", "sim.cuda", "--engine", engine, "--preset", "tiny", "--", client, "endless"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=_ROOT,
-                          env=os.environ | {"TMPDIR": str(tmp_path)}, start_new_session=True) as process:
+    command = [
+        sys.executable,
+        "-m",
+        "sim.cuda",
+        "--engine",
+        engine,
+        "--preset",
+        "tiny",
+        "--",
+        client,
+        "endless",
+    ]
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=_ROOT,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+        start_new_session=True,
+    ) as process:
         assert process.stdout is not None and process.stdout.readline() == "begins\n"
         time.sleep(1)
-        os.killpg(process.pid, signal.SIGINT)       # as a terminal does: to the command and its program
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the command and its program
         try:
             printed, errors = process.communicate(timeout=120)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise
-    *_launches, last = errors.splitlines()      # the launch is told of if it was ended before its program
+    *_launches, last = (
+        errors.splitlines()
+    )  # the launch is told of if it was ended before its program
     assert (process.returncode, printed, last) == (130, "", "python -m sim.cuda: interrupted")
     assert "Traceback" not in errors
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_server_that_is_killed_gives_the_program_an_error(client):
-    code = ("import sys, time; from rtl.params import PRESETS; from sim.cuda.device import Device; "
-            "from sim.cuda.server import Server; from sim.runner import ModelRunner; "
-            "print(Server(Device(ModelRunner(PRESETS['default']), 1 << 30, 1 << 40)).name, flush=True); time.sleep(60)")
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=_ROOT) as serving:
+    code = (
+        "import sys, time; from rtl.params import PRESETS; from sim.cuda.device import Device; "
+        "from sim.cuda.server import Server; from sim.runner import ModelRunner; "
+        "print(Server(Device(ModelRunner(PRESETS['default']), 1 << 30, 1 << 40)).name, flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=_ROOT
+    ) as serving:
         assert serving.stdout is not None
         name = serving.stdout.readline().strip()
-        process = subprocess.Popen([client, "endless"], env=os.environ | environment(name, []),
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [client, "endless"],
+            env=os.environ | environment(name, []),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         assert process.stdout is not None and process.stdout.readline() == "begins\n"
         serving.kill()
         _, errors = process.communicate(timeout=30)
@@ -220,7 +275,9 @@ def test_garbage_on_the_socket_ends_its_connection_only(client, server, garbage)
 
 def test_a_program_without_a_server_is_told_what_to_do(client):
     libraries = environment("warpstack-nobody", [])
-    done = subprocess.run([client, "add"], env=os.environ | libraries, capture_output=True, text=True)
+    done = subprocess.run(
+        [client, "add"], env=os.environ | libraries, capture_output=True, text=True
+    )
     assert done.returncode == 1
     assert "no CUDA server answers at WARPSTACK_CUDA_SOCKET=warpstack-nobody" in done.stderr
 
@@ -240,15 +297,24 @@ def test_a_server_that_ends_gives_the_program_an_error(client, server):
 def test_libraries_have_every_public_name_and_no_others(library):
     """A function that the list of names does not have would not be found by cuGetProcAddress."""
     folder = library_folder()
-    listed = subprocess.run(["nm", "-D", "--defined-only", folder / library], capture_output=True, text=True,
-                            check=True)
+    listed = subprocess.run(
+        ["nm", "-D", "--defined-only", folder / library], capture_output=True, text=True, check=True
+    )
     names = {line.split()[-1].partition("@")[0] for line in listed.stdout.splitlines()}
     source = Path(environment.__code__.co_filename).with_name("library")
     if library.startswith("libcuda.so"):
-        wanted = {line.split()[0] for line in (source / "symbols.txt").read_text().splitlines() if line[0] != "#"}
+        wanted = {
+            line.split()[0]
+            for line in (source / "symbols.txt").read_text().splitlines()
+            if line[0] != "#"
+        }
     else:
         major = library.split(".")[2]
-        rows = [line.split() for line in (source / "runtime_symbols.txt").read_text().splitlines() if line[0] != "#"]
+        rows = [
+            line.split()
+            for line in (source / "runtime_symbols.txt").read_text().splitlines()
+            if line[0] != "#"
+        ]
         wanted = {row[0] for row in rows if major in row[1:]}
     assert wanted - names == set()
     assert {name for name in names if name.startswith("cu")} - wanted == set()

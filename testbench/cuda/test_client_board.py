@@ -82,7 +82,9 @@ def test_a_board_is_sent_only_what_has_changed(client, server, link):
     assert read == 5 * len(["the kernel's variable", *["numbers"] * 2])
 
 
-@pytest.mark.parametrize(("program", "words", "error"), [("hello.O3.cubin", [], 0), ("asserts.O3.cubin", [32], 710)])
+@pytest.mark.parametrize(
+    ("program", "words", "error"), [("hello.O3.cubin", [], 0), ("asserts.O3.cubin", [32], 710)]
+)
 def test_what_a_kernel_prints_and_asserts_on_a_board_is_read_back(server, program, words, error):
     """From a buffer of which no more is read than was printed. A kernel that has failed leaves the board as it is
     expected to be."""
@@ -94,9 +96,13 @@ def test_what_a_kernel_prints_and_asserts_on_a_board_is_read_back(server, progra
         out = device.allocate(context, 256, 0)
         parameters = struct.pack(f"<Q{len(words)}I", out, *words)
         for _ in range(2 - bool(error)):
-            output = device.launch(context, kernel, parameters, (1, 1, 1), (34 if error else 4, 1, 1), 0)
+            output = device.launch(
+                context, kernel, parameters, (1, 1, 1), (34 if error else 4, 1, 1), 0
+            )
             assert context.error == error
-            assert (len(output.text.splitlines()), len(output.failed)) == ((0, 2) if error else (7, 0))
+            assert (len(output.text.splitlines()), len(output.failed)) == (
+                (0, 2) if error else (7, 0)
+            )
         device.release(context)
 
 
@@ -107,11 +113,21 @@ def test_the_command_runs_a_program_on_a_board(client, port, capfd):
     assert table.splitlines()[1].split()[1:4] == ["add", "1", "32"]
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (["--engine", "board"], "--engine board needs --port"),
-    (["--engine", "model", "--port", "{port}"], "--port needs --engine board"),
-    (["--engine", "board", "--port", "{port}", "--preset", "full"], "the board has preset tiny, not full"),
-    (["--engine", "board", "--port", "{port}", "--memory", "1"], "--memory needs a simulation, which a board is not")])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--engine", "board"], "--engine board needs --port"),
+        (["--engine", "model", "--port", "{port}"], "--port needs --engine board"),
+        (
+            ["--engine", "board", "--port", "{port}", "--preset", "full"],
+            "the board has preset tiny, not full",
+        ),
+        (
+            ["--engine", "board", "--port", "{port}", "--memory", "1"],
+            "--memory needs a simulation, which a board is not",
+        ),
+    ],
+)
 def test_what_a_board_cannot_do_is_said_in_one_line(port, capsys, arguments, message):
     error = refused(capsys, main, [*(one.format(port=port) for one in arguments), "--", "true"])
     assert message in error

@@ -43,8 +43,13 @@ def linked(client, compiler, level, *files):
     """What the client prints that links files: the kernel's number, or what is wrong."""
     server = Server(Device(ModelRunner(PRESETS["default"]), 1 << 30, 10_000), compiler)
     try:
-        done = subprocess.run([client, "link", str(level), *files], env=os.environ | environment(server.name, []),
-                              capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            [client, "link", str(level), *files],
+            env=os.environ | environment(server.name, []),
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         return done.stdout.splitlines()[0], server.device.launches
     finally:
         server.close()
@@ -52,16 +57,20 @@ def linked(client, compiler, level, *files):
 
 
 @needs_compiler
-@pytest.mark.parametrize("files", [(FIRST, SECOND), (SECOND, FIRST), (FIRST_CUBIN, SECOND_CUBIN),
-                                   (SECOND_CUBIN, FIRST_CUBIN)])
+@pytest.mark.parametrize(
+    "files",
+    [(FIRST, SECOND), (SECOND, FIRST), (FIRST_CUBIN, SECOND_CUBIN), (SECOND_CUBIN, FIRST_CUBIN)],
+)
 def test_static_names_are_each_inputs_own(client, files):
     assert linked(client, OwnCompiler(), 4, *files)[0] == str(RESULT)
 
 
 @needs_compiler
 def test_ptx_and_cubins_are_refused_together(client):
-    assert linked(client, OwnCompiler(), 4, FIRST, SECOND_CUBIN)[0] == \
-        "200: PTX is linked with cubins by NVIDIA's assembler only: --ptxas"
+    assert (
+        linked(client, OwnCompiler(), 4, FIRST, SECOND_CUBIN)[0]
+        == "200: PTX is linked with cubins by NVIDIA's assembler only: --ptxas"
+    )
 
 
 @needs_compiler
@@ -75,10 +84,15 @@ def test_the_assembler_links_ptx_and_cubins(client, files):
 def test_an_input_has_its_own_limit_of_registers_and_the_level_of_all(client, monkeypatch):
     compiler, heard = OwnCompiler(), []
     cubin = compiler.cubin
-    monkeypatch.setattr(compiler, "cubin", lambda text, options: heard.append(options) or cubin(text, options))
+    monkeypatch.setattr(
+        compiler, "cubin", lambda text, options: heard.append(options) or cubin(text, options)
+    )
     link = compiler.link
-    monkeypatch.setattr(compiler, "link", lambda texts, cubins: heard.extend(options for _, options in texts)
-                        or link(texts, cubins))
+    monkeypatch.setattr(
+        compiler,
+        "link",
+        lambda texts, cubins: heard.extend(options for _, options in texts) or link(texts, cubins),
+    )
     assert linked(client, compiler, 3, f"16:{FIRST}", SECOND)[0] == str(RESULT)
     assert heard[:3] == [JitOptions(16, 3), JitOptions(0, 3), JitOptions(16)]
 
@@ -87,7 +101,9 @@ def test_an_input_has_its_own_limit_of_registers_and_the_level_of_all(client, mo
 @needs_ptxas
 def test_the_assembler_hears_the_level_of_optimisation(client):
     compiler = ptxas()
-    (slow, before), (fast, after) = (linked(client, compiler, level, FIRST, SECOND) for level in (0, 4))
+    (slow, before), (fast, after) = (
+        linked(client, compiler, level, FIRST, SECOND) for level in (0, 4)
+    )
     assert slow == fast == str(RESULT)
     assert before[0].outcome.instructions > after[0].outcome.instructions
 
@@ -96,8 +112,15 @@ def test_the_assembler_hears_the_level_of_optimisation(client):
 def test_the_assembler_hears_the_limit_of_registers():
     compiler = ptxas()
     text = (_DATA.parent / "programs" / "k08_fib_recursion.ptx").read_text()
-    registers = [max(section.registers for section in read_object(
-        compiler.cubin(text, JitOptions(limit)), "k").sections.values()) for limit in (0, 16)]
+    registers = [
+        max(
+            section.registers
+            for section in read_object(
+                compiler.cubin(text, JitOptions(limit)), "k"
+            ).sections.values()
+        )
+        for limit in (0, 16)
+    ]
     assert registers[0] > registers[1]
     assert registers[1] <= 16
 
@@ -106,11 +129,16 @@ def test_the_assembler_hears_the_limit_of_registers():
 def test_results_of_both_compilers_are_kept_apart(tmp_path, monkeypatch):
     monkeypatch.setenv("WARPSTACK_CACHE", str(tmp_path))
     text, assembler = HEADER + ENTRY, ptxas()
-    made = [compiler.cubin(text, options) for options in (JitOptions(), JitOptions(32), JitOptions(level=0))
-            for compiler in (assembler, OwnCompiler())]
+    made = [
+        compiler.cubin(text, options)
+        for options in (JitOptions(), JitOptions(32), JitOptions(level=0))
+        for compiler in (assembler, OwnCompiler())
+    ]
     # The project's compiler has one level.
     assert len(list(tmp_path.glob("*.cubin"))) == 5
-    assert [compiler.cubin(text, JitOptions()) for compiler in (assembler, OwnCompiler())] == made[:2]
+    assert [compiler.cubin(text, JitOptions()) for compiler in (assembler, OwnCompiler())] == made[
+        :2
+    ]
 
 
 @needs_ptxas
@@ -125,8 +153,10 @@ def test_an_assembler_that_is_not_installed_is_told(monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         command.main(["--engine", "model", "--ptxas", "--", "true"])
     assert ended.value.code == 2
-    assert capsys.readouterr().err == ("python -m sim.cuda: --ptxas: no ptxas that knows sm_50 is installed: "
-                                       "pip install nvidia-cuda-nvcc-cu11==11.8.89\n")
+    assert capsys.readouterr().err == (
+        "python -m sim.cuda: --ptxas: no ptxas that knows sm_50 is installed: "
+        "pip install nvidia-cuda-nvcc-cu11==11.8.89\n"
+    )
 
 
 def test_an_assembler_without_sm_50_is_passed_over(monkeypatch, tmp_path):
@@ -147,11 +177,18 @@ def test_an_assembler_without_sm_50_is_passed_over(monkeypatch, tmp_path):
     assert find_ptxas([]) == tmp_path / "old" / "bin" / "ptxas"
 
 
-@pytest.mark.parametrize(("images", "line"), [
-    ((_DATA / "toolchain_two_kernels.cubin", FIRST_CUBIN), "input 1: it is linked already: only relocatable files are "
-     "linked (nvcc -rdc=true, ptxas -c)"),
-    ((FIRST_CUBIN, FIRST_CUBIN), "one is defined in input 1 and in input 2"),
-    ((FIRST, FIRST), "one is defined in two of the texts that are linked")])
+@pytest.mark.parametrize(
+    ("images", "line"),
+    [
+        (
+            (_DATA / "toolchain_two_kernels.cubin", FIRST_CUBIN),
+            "input 1: it is linked already: only relocatable files are "
+            "linked (nvcc -rdc=true, ptxas -c)",
+        ),
+        ((FIRST_CUBIN, FIRST_CUBIN), "one is defined in input 1 and in input 2"),
+        ((FIRST, FIRST), "one is defined in two of the texts that are linked"),
+    ],
+)
 def test_inputs_that_are_not_linked_are_refused(images, line):
     with pytest.raises(CudaError) as refused:
         link_images([(path.read_bytes(), JitOptions()) for path in images], OwnCompiler())
@@ -164,17 +201,21 @@ def variables(*texts):
     return {variable.name: variable.alignment for variable in module.variables}
 
 
-@pytest.mark.parametrize(("first", "second", "found"), [
-    (".global .u32 a;", ".global .u32 a, b;", {"a": 4, "a$2": 4, "b": 4}),
-    (".global .u32 a;", ".visible .global .u32 a;", {"a$1": 4, "a": 4}),
-    (".extern .global .u32 a;", ".visible .global .u32 a = 3;", {"a": 4}),
-    (".visible .global .u32 a = 3;", ".extern .global .u32 a;", {"a": 4}),
-    (".weak .global .u32 a;", ".weak .global .u32 a;", {"a": 4}),
-    (".weak .global .u32 a;", ".visible .global .align 8 .u32 a = 1;", {"a": 8}),
-    (".common .global .u32 a;", ".common .global .u32 a;", {"a": 4}),
-    (".extern .shared .align 4 .b8 s[];", ".extern .shared .align 16 .b8 s[];", {"s": 16}),
-    (".global .u32 a$2; .global .u32 a;", ".global .u32 a;", {"a$2": 4, "a": 4, "a$2_": 4}),
-    (".global .u32 a; // .global .u32 b;", "/* a; */ .global .u32 b;", {"a": 4, "b": 4})])
+@pytest.mark.parametrize(
+    ("first", "second", "found"),
+    [
+        (".global .u32 a;", ".global .u32 a, b;", {"a": 4, "a$2": 4, "b": 4}),
+        (".global .u32 a;", ".visible .global .u32 a;", {"a$1": 4, "a": 4}),
+        (".extern .global .u32 a;", ".visible .global .u32 a = 3;", {"a": 4}),
+        (".visible .global .u32 a = 3;", ".extern .global .u32 a;", {"a": 4}),
+        (".weak .global .u32 a;", ".weak .global .u32 a;", {"a": 4}),
+        (".weak .global .u32 a;", ".visible .global .align 8 .u32 a = 1;", {"a": 8}),
+        (".common .global .u32 a;", ".common .global .u32 a;", {"a": 4}),
+        (".extern .shared .align 4 .b8 s[];", ".extern .shared .align 16 .b8 s[];", {"s": 16}),
+        (".global .u32 a$2; .global .u32 a;", ".global .u32 a;", {"a$2": 4, "a": 4, "a$2_": 4}),
+        (".global .u32 a; // .global .u32 b;", "/* a; */ .global .u32 b;", {"a": 4, "b": 4}),
+    ],
+)
 def test_variables_of_several_texts(first, second, found):
     assert variables(first, second) == found
 
@@ -182,13 +223,22 @@ def test_variables_of_several_texts(first, second, found):
 def test_a_static_name_that_is_an_operation_changes_only_where_it_is_a_name():
     body = ".global .u32 add; .func ret() { .reg .u32 r; .reg .pred p; add: @p add.u32 r, r, 1; @!p bra add; ret; }"
     text = join([HEADER + body, HEADER + body])
-    assert text.rstrip().endswith(".global .u32 add$2;\n.func ret$2() { .reg .u32 r; .reg .pred p; add$2: "
-                                  "@p add.u32 r, r, 1; @!p bra add$2; ret; }")
+    assert text.rstrip().endswith(
+        ".global .u32 add$2;\n.func ret$2() { .reg .u32 r; .reg .pred p; add$2: "
+        "@p add.u32 r, r, 1; @!p bra add$2; ret; }"
+    )
 
 
 def test_the_newest_version_and_machine_hold_for_all():
-    text = join([".version 4.3\n.target sm_35\n.address_size 64\n" + ENTRY, ".version 7.8\n.target sm_50, debug\n"])
-    assert text.startswith(".version 7.8\n.target sm_50, debug\n.address_size 64\n.visible .entry k()")
+    text = join(
+        [
+            ".version 4.3\n.target sm_35\n.address_size 64\n" + ENTRY,
+            ".version 7.8\n.target sm_50, debug\n",
+        ]
+    )
+    assert text.startswith(
+        ".version 7.8\n.target sm_50, debug\n.address_size 64\n.visible .entry k()"
+    )
 
 
 def test_two_visible_definitions_are_refused():

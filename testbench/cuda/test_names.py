@@ -5,10 +5,19 @@ import pytest
 from sim.cuda.names import readable, with_readable_kernels
 
 
-@pytest.mark.parametrize(("name", "shown"), [
-    ("add", "add"), ("_Z3addPfS_", "add"), ("_ZL3addPf", "add"), ("_ZN5tools5sumUpEPf", "tools.sumUp"),
-    ("_ZN12_GLOBAL__N_13addEv", "_GLOBAL__N_1.add"), ("_ZN6cudapy8__main__3addB2v1Ex", "__main__.add"),
-    ("_ZN6cudapy8__main__4make12_3clocals_3e3addE", "__main__.make.add"), ("_Zebra", "_Zebra")])
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("add", "add"),
+        ("_Z3addPfS_", "add"),
+        ("_ZL3addPf", "add"),
+        ("_ZN5tools5sumUpEPf", "tools.sumUp"),
+        ("_ZN12_GLOBAL__N_13addEv", "_GLOBAL__N_1.add"),
+        ("_ZN6cudapy8__main__3addB2v1Ex", "__main__.add"),
+        ("_ZN6cudapy8__main__4make12_3clocals_3e3addE", "__main__.make.add"),
+        ("_Zebra", "_Zebra"),
+    ],
+)
 def test_a_mangled_name_is_shown_as_the_names_that_it_is_nested_in(name, shown):
     assert readable(name) == shown
 

@@ -26,8 +26,14 @@ def installed(distribution, wanted):
 
 def run(program, **variables):
     """Runs a program on the warp model; the lines of its launches."""
-    done = subprocess.run([sys.executable, "-m", "sim.cuda", "--engine", "model", "--", sys.executable, program],
-                          env=os.environ | variables, cwd=_ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "sim.cuda", "--engine", "model", "--", sys.executable, program],
+        env=os.environ | variables,
+        cwd=_ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return _LAUNCH.findall(done.stderr)
 
@@ -36,14 +42,18 @@ pytestmark = pytest.mark.skipif(missing_tool() is not None, reason=f"{missing_to
 
 
 @pytest.mark.skipif(not installed("numba", "0.60.0"), reason="pip install -e '.[clients]'")
-@pytest.mark.parametrize(("program", "kernel"), [("numba_sum.py", "block_sum"), ("numba_collatz.py", "collatz")])
+@pytest.mark.parametrize(
+    ("program", "kernel"), [("numba_sum.py", "block_sum"), ("numba_collatz.py", "collatz")]
+)
 def test_numba_gets_right_numbers(program, kernel):
-    line, = run(_CLIENTS / program)
+    (line,) = run(_CLIENTS / program)
     assert kernel in line
 
 
 @pytest.mark.skipif(not installed("tinygrad", "0.14.0"), reason="pip install -e '.[clients]'")
-@pytest.mark.parametrize(("program", "kernel"), [("tinygrad_matmul.py", "r_8_8_8"), ("tinygrad_max.py", "r_16_16_16")])
+@pytest.mark.parametrize(
+    ("program", "kernel"), [("tinygrad_matmul.py", "r_8_8_8"), ("tinygrad_max.py", "r_16_16_16")]
+)
 def test_tinygrad_gets_right_numbers(program, kernel, tmp_path):
-    line, = run(_CLIENTS / program, DEV="CUDA:PTX", CACHEDB=str(tmp_path / "cache.db"))
+    (line,) = run(_CLIENTS / program, DEV="CUDA:PTX", CACHEDB=str(tmp_path / "cache.db"))
     assert kernel in line

@@ -34,7 +34,11 @@ def read(path):
 @pytest.fixture
 def files(tmp_path):
     """Where a recording goes."""
-    return Files(vcd=str(tmp_path / "w.vcd"), timeline=str(tmp_path / "t.html"), profile=str(tmp_path / "p.html"))
+    return Files(
+        vcd=str(tmp_path / "w.vcd"),
+        timeline=str(tmp_path / "t.html"),
+        profile=str(tmp_path / "p.html"),
+    )
 
 
 def written(files):
@@ -47,9 +51,21 @@ def test_a_report_has_all_launches(client, tmp_path):
     found = read(report)
     assert found["command"] == [str(client), "many", "3"]
     assert (found["engine"], found["preset"], found["exit_code"]) == ("model", "programs", 0)
-    assert [(one["launch"], one["kernel"], one["grid"], one["block"], one["instructions"], one["status"], one["error"])
-            for one in found["launches"]] == [
-        (number, "add", [1, 1, 1], [32, 1, 1], found["launches"][0]["cycles"], "ok", None) for number in (1, 2, 3)]
+    assert [
+        (
+            one["launch"],
+            one["kernel"],
+            one["grid"],
+            one["block"],
+            one["instructions"],
+            one["status"],
+            one["error"],
+        )
+        for one in found["launches"]
+    ] == [
+        (number, "add", [1, 1, 1], [32, 1, 1], found["launches"][0]["cycles"], "ok", None)
+        for number in (1, 2, 3)
+    ]
 
 
 def test_a_report_tells_an_error_in_full(client, tmp_path):
@@ -57,13 +73,21 @@ def test_a_report_tells_an_error_in_full(client, tmp_path):
     assert main([*_MODEL, "--report", str(report), "--", str(client), "errors"]) == 1
     found = read(report)
     assert found["exit_code"] == 1
-    launch, = found["launches"]
+    (launch,) = found["launches"]
     assert (launch["kernel"], launch["symbol"]) == ("bad", "_Z3badv")
     error = launch["error"]
-    assert (error["result"], error["error"], error["warp"], error["thread"], error["address"], error["instruction"]) \
-        == (700, "MMU_FAULT", 0, 0, 16, "STG.E [R2], R0")
-    assert error["message"] == (f"kernel bad: MMU_FAULT at pc {error['pc']:#06x} (STG.E [R2], R0), warp 0, thread 0, "
-                                "address 0x10")
+    assert (
+        error["result"],
+        error["error"],
+        error["warp"],
+        error["thread"],
+        error["address"],
+        error["instruction"],
+    ) == (700, "MMU_FAULT", 0, 0, 16, "STG.E [R2], R0")
+    assert error["message"] == (
+        f"kernel bad: MMU_FAULT at pc {error['pc']:#06x} (STG.E [R2], R0), warp 0, thread 0, "
+        "address 0x10"
+    )
 
 
 @pytest.mark.parametrize(("command", "code"), [(["many", "2"], 0), (["nobody"], 2)])
@@ -75,12 +99,17 @@ def test_a_report_is_written_whatever_the_program_ends_with(client, tmp_path, co
 
 def test_ctrl_c_ends_the_launch_and_leaves_a_report(client, tmp_path):
     report = tmp_path / "r.json"
-    with subprocess.Popen([sys.executable, "-m", "sim.cuda", *_MODEL, "--report", report, "--", client, "endless"],
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-                          preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler)) as process:
+    with subprocess.Popen(
+        [sys.executable, "-m", "sim.cuda", *_MODEL, "--report", report, "--", client, "endless"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "begins\n"
-        os.killpg(process.pid, signal.SIGINT)       # as a terminal does it
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does it
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert errors.splitlines()[-1] == "python -m sim.cuda: interrupted"
@@ -90,13 +119,23 @@ def test_ctrl_c_ends_the_launch_and_leaves_a_report(client, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["r.json"]
 
 
-@pytest.mark.parametrize(("options", "line"), [
-    (["--launch", "1"], "--launch needs --vcd, --fst, --timeline or --profile: what is recorded, and where it goes"),
-    (["--profile", "p"], "--profile needs --launch N: which launch is recorded"),
-    ([*_MODEL, "--launch", "1", "--timeline", "t"], "--timeline needs hardware, which the engine model does not have"),
-    (["--launch", "1", "--fst", "w.vcd"], "--fst w.vcd: the name of an FST ends in .fst"),
-    (["--launch", "1", "--timeline", "/nowhere/t"], "/nowhere/t: No such file or directory"),
-    ([*_MODEL, "--report", "/nowhere/r"], "/nowhere/r: No such file or directory")])
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (
+            ["--launch", "1"],
+            "--launch needs --vcd, --fst, --timeline or --profile: what is recorded, and where it goes",
+        ),
+        (["--profile", "p"], "--profile needs --launch N: which launch is recorded"),
+        (
+            [*_MODEL, "--launch", "1", "--timeline", "t"],
+            "--timeline needs hardware, which the engine model does not have",
+        ),
+        (["--launch", "1", "--fst", "w.vcd"], "--fst w.vcd: the name of an FST ends in .fst"),
+        (["--launch", "1", "--timeline", "/nowhere/t"], "/nowhere/t: No such file or directory"),
+        ([*_MODEL, "--report", "/nowhere/r"], "/nowhere/r: No such file or directory"),
+    ],
+)
 def test_what_cannot_be_recorded_is_refused_before_the_program_runs(capsys, options, line):
     with pytest.raises(SystemExit) as ended:
         main([*options, "--", "false"])
@@ -107,10 +146,31 @@ def test_what_cannot_be_recorded_is_refused_before_the_program_runs(capsys, opti
 def test_one_launch_is_recorded_and_costs_the_same_cycles(client, files, tmp_path, capsys):
     report = tmp_path / "r.json"
     outputs = [word for name, path in files.given.items() for word in (f"--{name}", path)]
-    assert main(["--engine", "compiled", "--preset", "tiny", "--launch", "2", *outputs, "--report", str(report), "--",
-                 str(client), "many", "3"]) == 0
+    assert (
+        main(
+            [
+                "--engine",
+                "compiled",
+                "--preset",
+                "tiny",
+                "--launch",
+                "2",
+                *outputs,
+                "--report",
+                str(report),
+                "--",
+                str(client),
+                "many",
+                "3",
+            ]
+        )
+        == 0
+    )
     assert capsys.readouterr().err.splitlines()[-3:] == [
-        f"waveform      {files.vcd}", f"timeline      {files.timeline}", f"profile       {files.profile}"]
+        f"waveform      {files.vcd}",
+        f"timeline      {files.timeline}",
+        f"profile       {files.profile}",
+    ]
     first, recorded, last = (one["cycles"] for one in read(report)["launches"])
     assert first == recorded == last
     assert written(files) == ["vcd", "timeline", "profile"]
@@ -123,34 +183,85 @@ def test_one_launch_is_recorded_and_costs_the_same_cycles(client, files, tmp_pat
 def test_an_fst_of_a_launch_says_what_its_vcd_says(client, tmp_path, capsys):
     places = {name: tmp_path / f"w.{name}" for name in ("vcd", "fst")}
     for name, place in places.items():
-        assert main(["--engine", "compiled", "--preset", "tiny", "--launch", "2", f"--{name}", str(place), "--",
-                     str(client), "many", "3"]) == 0
+        assert (
+            main(
+                [
+                    "--engine",
+                    "compiled",
+                    "--preset",
+                    "tiny",
+                    "--launch",
+                    "2",
+                    f"--{name}",
+                    str(place),
+                    "--",
+                    str(client),
+                    "many",
+                    "3",
+                ]
+            )
+            == 0
+        )
         assert capsys.readouterr().err.splitlines()[-1] == f"waveform      {place}"
-    vcd, fst = ({one.full_name: one for one in pywellen.Waveform(str(place)).all_vars()}    # pyright: ignore
-                for place in places.values())
+    vcd, fst = (
+        {one.full_name: one for one in pywellen.Waveform(str(place)).all_vars()}  # pyright: ignore
+        for place in places.values()
+    )
     assert vcd.keys() == fst.keys()
     changes = sum(len(list(one.tv)) for one in vcd.values())
     assert changes > 1000
     assert all(list(fst[name].tv) == list(one.tv) for name, one in vcd.items())
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["w.fst", "w.fst.gtkw", "w.gtkw", "w.vcd"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "w.fst",
+        "w.fst.gtkw",
+        "w.gtkw",
+        "w.vcd",
+    ]
 
 
 def test_a_launch_that_never_came_is_told(client, files, capsys):
-    assert main(["--engine", "compiled", "--preset", "tiny", "--launch", "4", "--vcd", str(files.vcd), "--",
-                 str(client), "many", "3"]) == 1
-    assert capsys.readouterr().err.splitlines()[-1] == "launch 4 is not recorded: there were 3 launches"
+    assert (
+        main(
+            [
+                "--engine",
+                "compiled",
+                "--preset",
+                "tiny",
+                "--launch",
+                "4",
+                "--vcd",
+                str(files.vcd),
+                "--",
+                str(client),
+                "many",
+                "3",
+            ]
+        )
+        == 1
+    )
+    assert (
+        capsys.readouterr().err.splitlines()[-1]
+        == "launch 4 is not recorded: there were 3 launches"
+    )
     assert written(files) == []
 
 
 def test_an_interrupted_launch_leaves_what_there_is(client, files):
     params = PRESETS["tiny"]
-    recording = Recording(1, files, params, lambda **how: HardwareRunner(params, CompiledEngine, **how), "here")
+    recording = Recording(
+        1, files, params, lambda **how: HardwareRunner(params, CompiledEngine, **how), "here"
+    )
     runs = threading.Event()
-    device = Device(ModelRunner(params), 1 << 30, 1 << 40, lambda _launch, _cycles: runs.set(), recording)
+    device = Device(
+        ModelRunner(params), 1 << 30, 1 << 40, lambda _launch, _cycles: runs.set(), recording
+    )
     server = Server(device)
     try:
-        process = subprocess.Popen([client, "endless"], env=os.environ | environment(server.name, []),
-                                   stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [client, "endless"],
+            env=os.environ | environment(server.name, []),
+            stdout=subprocess.DEVNULL,
+        )
         assert runs.wait(120)
         device.stop(signal.SIGINT)
         assert process.wait(30) == 1
@@ -160,17 +271,42 @@ def test_an_interrupted_launch_leaves_what_there_is(client, files):
         device.memory.close()
     assert [one.outcome.status for one in device.launches] == ["interrupted"]
     assert device.launches[0].outcome.cycles > 0
-    assert recording.lines == [f"{name:13} {path}, up to the interruption" for name, path in (
-        ("waveform", files.vcd), ("timeline", files.timeline), ("profile", files.profile))]
+    assert recording.lines == [
+        f"{name:13} {path}, up to the interruption"
+        for name, path in (
+            ("waveform", files.vcd),
+            ("timeline", files.timeline),
+            ("profile", files.profile),
+        )
+    ]
     assert written(files) == ["vcd", "timeline", "profile"]
 
 
-def test_a_page_that_cannot_be_written_fails_the_command_and_not_the_program(client, tmp_path, capsys):
+def test_a_page_that_cannot_be_written_fails_the_command_and_not_the_program(
+    client, tmp_path, capsys
+):
     folder = tmp_path / "folder"
     folder.mkdir()
     script = f"rmdir {folder} && {client} many 1"
-    assert main(["--engine", "compiled", "--preset", "tiny", "--launch", "1", "--timeline", str(folder / "t.html"),
-                 "--", "sh", "-c", script]) == 1
+    assert (
+        main(
+            [
+                "--engine",
+                "compiled",
+                "--preset",
+                "tiny",
+                "--launch",
+                "1",
+                "--timeline",
+                str(folder / "t.html"),
+                "--",
+                "sh",
+                "-c",
+                script,
+            ]
+        )
+        == 1
+    )
     lines = capsys.readouterr().err.splitlines()
     assert lines[-1] == f"launch 1 is not recorded: {folder / 't.html'}: No such file or directory"
     assert lines[-2].endswith("ok")

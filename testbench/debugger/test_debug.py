@@ -90,10 +90,16 @@ def session(tmp_path, monkeypatch, hardware):
 @pytest.fixture
 def debug(tmp_path, capsys, session):
     """Runs commands on a program; what was printed behind each of them."""
+
     def run(program: str, *commands: str, block: int = 32, grid: int = 1) -> list[str]:
         script = tmp_path / "script"
         script.write_text("".join(f"{command}\n" for command in commands))
-        assert main(session(program, "--block", str(block), "--grid", str(grid), "--batch", str(script))) == 0
+        assert (
+            main(
+                session(program, "--block", str(block), "--grid", str(grid), "--batch", str(script))
+            )
+            == 0
+        )
         shown = capsys.readouterr().out.split(PROMPT)[1:]
         assert [text.splitlines()[0] for text in shown] == list(commands)
         return [text.partition("\n")[2] for text in shown]
@@ -111,8 +117,20 @@ def test_a_recursion_is_looked_at_and_goes_on_as_if_nothing_had_happened(debug):
     plain = debug(RECURSION, "run", "memory out 12", block=12)
     assert "over" in plain[0]
     broken, _, stack, _, deeper, listed, back, deleted, over, memory, states = debug(
-        RECURSION, "break fib", "run", "stack", "continue", "stack", "break", "disassemble fib 1", "delete 1",
-        "continue", "memory out 12", "break", block=12)
+        RECURSION,
+        "break fib",
+        "run",
+        "stack",
+        "continue",
+        "stack",
+        "break",
+        "disassemble fib 1",
+        "delete 1",
+        "continue",
+        "memory out 12",
+        "break",
+        block=12,
+    )
     assert broken.startswith("breakpoint 1 at 0x0070 fib\n     *0x0070 ")
     assert stack.splitlines()[0] == "1 tokens, 1 counted calls open, top first"
     assert stack.splitlines()[-1] == "    0  RETURN    mask 00000fff  pc 0x0030 k+0x30  counted"
@@ -128,7 +146,10 @@ def test_a_recursion_is_looked_at_and_goes_on_as_if_nothing_had_happened(debug):
 @needs_compiled
 def test_what_a_kernel_prints_is_shown_when_it_stops(debug):
     _, first, second, over = debug(PRINTS, "break vprintf", "run", "continue", "continue", block=2)
-    printed = ["thread  0 of block 0: shared, global, 1073741824", "thread  1 of block 0: shared, global, 2147483648"]
+    printed = [
+        "thread  0 of block 0: shared, global, 1073741824",
+        "thread  1 of block 0: shared, global, 2147483648",
+    ]
     assert first.startswith("breakpoint 1: warp 0\n") and " vprintf\n" in first
     assert second.splitlines()[:2] == printed
     assert over.splitlines()[0] == "bcd1" and "the grid is over" in over.splitlines()[1]
@@ -136,19 +157,50 @@ def test_what_a_kernel_prints_is_shown_when_it_stops(debug):
 
 @needs_compiled
 def test_a_breakpoint_is_hit_every_time(debug):
-    hits = debug(LOOP, "break 0x10", "run", "registers R4", "continue", "registers R4", "continue", "registers R4",
-                 "continue")
+    hits = debug(
+        LOOP,
+        "break 0x10",
+        "run",
+        "registers R4",
+        "continue",
+        "registers R4",
+        "continue",
+        "registers R4",
+        "continue",
+    )
     assert [text.split()[2] for text in hits[2:7:2]] == ["00000003", "00000002", "00000001"]
-    assert hits[1] == hits[3] == hits[5] == (
-        "breakpoint 1: warp 0\nwarp 0 at 0x0010 k+0x10\n  -> *0x0010  1c0ffffffff70404  IADD32I R4, R4, -0x1\n")
+    assert (
+        hits[1]
+        == hits[3]
+        == hits[5]
+        == (
+            "breakpoint 1: warp 0\nwarp 0 at 0x0010 k+0x10\n  -> *0x0010  1c0ffffffff70404  IADD32I R4, R4, -0x1\n"
+        )
+    )
     assert hits[7].startswith("the grid is over, ")
 
 
 @needs_compiled
 def test_steps_follow_a_branch_on_which_threads_part(debug):
     """The taken path first, then the other one; the tokens say who waits for what."""
-    shown = debug(DIVERGES, "break k+0x20", "run", "step", "masks", "stack", "thread", "step 2", "masks", "stack",
-                  "step 2", "masks", "stack", "registers R5", "continue", "memory out 12")
+    shown = debug(
+        DIVERGES,
+        "break k+0x20",
+        "run",
+        "step",
+        "masks",
+        "stack",
+        "thread",
+        "step 2",
+        "masks",
+        "stack",
+        "step 2",
+        "masks",
+        "stack",
+        "registers R5",
+        "continue",
+        "memory out 12",
+    )
     assert shown[2] == "warp 0 at 0x0048 k+0x48\n  ->  0x0048  010000000027f005  MOV32I R5, 0x2\n"
     assert shown[3] == "active      000000ff\nwaiting     ffffff00\n"
     met = "SYNC      mask ffffffff  pc 0x0058 k+0x58"
@@ -161,7 +213,10 @@ def test_steps_follow_a_branch_on_which_threads_part(debug):
     assert shown[10] == "active      ffffffff\n"
     assert shown[11] == "0 tokens, 0 counted calls open\n"
     low, high = (" ".join([f"{number:08x}"] * 8) for number in (2, 1))
-    assert shown[12].splitlines() == [f"R5    0: {low}", *(f"     {first:>2}: {high}" for first in (8, 16, 24))]
+    assert shown[12].splitlines() == [
+        f"R5    0: {low}",
+        *(f"     {first:>2}: {high}" for first in (8, 16, 24)),
+    ]
     assert shown[13].startswith("the grid is over")
     assert shown[14].count("00000002") == 8
 
@@ -178,22 +233,41 @@ def test_a_breakpoint_on_a_barrier_is_hit_by_every_warp_each_time(debug):
     first, alone, *others, _ = hits
     assert alone == f"at a barrier that other warps have not come to: warp {first[-1]}"
     assert all(hit.startswith("breakpoint 1: warp") for hit in (first, *others))
-    warps = [int(number) for hit in (first, *others) for number in re.findall(r"\d", hit.partition(":")[2])]
+    warps = [
+        int(number)
+        for hit in (first, *others)
+        for number in re.findall(r"\d", hit.partition(":")[2])
+    ]
     for meeting in range(3):
-        assert sorted(warps[2 * meeting:2 * meeting + 2]) == [0, 1]
+        assert sorted(warps[2 * meeting : 2 * meeting + 2]) == [0, 1]
     assert len(warps) == 6
 
 
 @needs_compiled
 def test_warps_step_alone_and_together(debug):
-    shown = debug(BARRIER, "break k", "run", "delete", "warp 1", "step", "warps", "step all", "warps", "warp 0", "quit",
-                  block=64)
+    shown = debug(
+        BARRIER,
+        "break k",
+        "run",
+        "delete",
+        "warp 1",
+        "step",
+        "warps",
+        "step all",
+        "warps",
+        "warp 0",
+        "quit",
+        block=64,
+    )
     assert [line.split()[-6:] for line in shown[5].splitlines()] == [
         ["k", "ffffffff", "stopped", "S2R", "R0,", "SR_TID.X"],
-        ["k+0x10", "ffffffff", "stepped", "MOV32I", "R4,", "0x3"]]
+        ["k+0x10", "ffffffff", "stepped", "MOV32I", "R4,", "0x3"],
+    ]
     assert [line[0] for line in shown[5].splitlines()] == [" ", "*"]
     assert [line.split()[-5:] for line in shown[7].splitlines()] == [
-        ["ffffffff", "stepped", "MOV32I", "R4,", "0x3"], ["k+0x18", "ffffffff", "stepped", "BAR.SYNC", "0x0"]]
+        ["ffffffff", "stepped", "MOV32I", "R4,", "0x3"],
+        ["k+0x18", "ffffffff", "stepped", "BAR.SYNC", "0x0"],
+    ]
     assert shown[8].startswith("warp 0 at 0x0010 k+0x10: stepped\n")
 
 
@@ -208,7 +282,18 @@ def test_several_steps_end_at_a_breakpoint(debug):
 def test_a_warp_ends_in_a_step_and_the_next_one_is_stopped_as_it_starts(debug):
     """Three CTAs of a warp each, one after the other."""
     program = ".kernel k\n.param out 8\n.registers 24\n    NOP\n    EXIT\n"
-    shown = debug(program, "break 0x10", "run", "warp", "step 2", "warps", "delete", "continue", block=64, grid=2)
+    shown = debug(
+        program,
+        "break 0x10",
+        "run",
+        "warp",
+        "step 2",
+        "warps",
+        "delete",
+        "continue",
+        block=64,
+        grid=2,
+    )
     assert shown[1].startswith("breakpoint 1: warp")
     assert " ended\n" in shown[3]
     assert len(shown[4].splitlines()) == 1
@@ -218,22 +303,30 @@ def test_a_warp_ends_in_a_step_and_the_next_one_is_stopped_as_it_starts(debug):
 @needs_compiled
 def test_errors_and_traps_of_the_program_stop_it(debug):
     trapped, warps, errors, _, none, failed, again, left = debug(
-        FAILS, "run", "warps", "errors", "clear", "errors", "continue", "errors", "detach")
-    assert trapped == "BPT.TRAP 3: warp 0\nwarp 0 at 0x0018 k+0x18\n  ->  0x0018  e360000000000000  RTT\n"
+        FAILS, "run", "warps", "errors", "clear", "errors", "continue", "errors", "detach"
+    )
+    assert (
+        trapped
+        == "BPT.TRAP 3: warp 0\nwarp 0 at 0x0018 k+0x18\n  ->  0x0018  e360000000000000  RTT\n"
+    )
     assert "  BPT.TRAP 3  RTT\n" in warps
     assert "\nBPT.TRAP, reasons so far: 3, warp 0 at 0x0010 k+0x10\n" in errors
     assert none == "no errors\n"
-    assert failed.startswith("error ILLEGAL_INSTR_ENCODING: warp 0\nWarpstack: Xid 13, Graphics SM Warp Exception")
+    assert failed.startswith(
+        "error ILLEGAL_INSTR_ENCODING: warp 0\nWarpstack: Xid 13, Graphics SM Warp Exception"
+    )
     assert "\nCUDA_EXCEPTION_4, Warp Illegal Instruction\n" in again
     assert left.startswith("error ILLEGAL_INSTR_ENCODING: warp 0\n")
-    assert "MULTIPLE_WARP_ERRORS" in left       # it was not cleared before it happened again
+    assert "MULTIPLE_WARP_ERRORS" in left  # it was not cleared before it happened again
 
 
 @needs_compiled
 def test_a_breakpoint_on_a_trap_of_the_program_with_the_same_reason(debug):
     """First the breakpoint, then, when the warp goes on, the trap under it."""
     program = ".kernel k\n.param out 8\n    NOP\n    BPT.TRAP 0x1\n    NOP\n    EXIT\n"
-    _, hit, trapped, errors, over = debug(program, "break 0x10", "run", "continue", "errors", "continue")
+    _, hit, trapped, errors, over = debug(
+        program, "break 0x10", "run", "continue", "errors", "continue"
+    )
     assert hit.startswith("breakpoint 1: warp 0\nwarp 0 at 0x0010 ")
     assert trapped.startswith("BPT.TRAP 1: warp 0\nwarp 0 at 0x0018 ")
     assert "\nBPT.TRAP, reasons so far: 1, warp 0 at 0x0010 " in errors
@@ -242,7 +335,9 @@ def test_a_breakpoint_on_a_trap_of_the_program_with_the_same_reason(debug):
 
 @needs_compiled
 def test_a_grid_runs_for_some_cycles_and_is_stopped(debug):
-    running, stopped, again, warps, still = debug(ENDLESS, "run 3000", "stop", "stop", "warps", "continue 100")
+    running, stopped, again, warps, still = debug(
+        ENDLESS, "run 3000", "stop", "stop", "warps", "continue 100"
+    )
     assert running.startswith("the grid runs, ")
     assert stopped.startswith("warp 0 at 0x00")
     assert again == "all warps are stopped\n"
@@ -252,7 +347,17 @@ def test_a_grid_runs_for_some_cycles_and_is_stopped(debug):
 
 @needs_compiled
 def test_a_grid_starts_again(debug):
-    shown = debug(LOOP, "break 0x10", "run", "continue", "registers R4", "run", "registers R4", "detach", "run")
+    shown = debug(
+        LOOP,
+        "break 0x10",
+        "run",
+        "continue",
+        "registers R4",
+        "run",
+        "registers R4",
+        "detach",
+        "run",
+    )
     assert "00000002" in shown[3]
     assert "00000003" in shown[5]
     assert "the grid is over" in shown[6]
@@ -262,9 +367,13 @@ def test_a_grid_starts_again(debug):
 @pytest.fixture
 def typed(capsys, monkeypatch, session):
     """What a session prints in which a person types something."""
+
     def run(keys: str, program: str = LOOP) -> str:
         monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-        with create_pipe_input() as terminal, create_app_session(input=terminal, output=DummyOutput()):
+        with (
+            create_pipe_input() as terminal,
+            create_app_session(input=terminal, output=DummyOutput()),
+        ):
             terminal.send_text(keys)
             assert main(session(program)) == 0
         return capsys.readouterr().out
@@ -293,7 +402,9 @@ def test_what_no_person_types_is_a_batch(capsys, monkeypatch, session):
     monkeypatch.setattr("sys.stdin", StringIO("break k\nrun\nquit\n"))
     assert main(session(LOOP)) == 0
     printed = capsys.readouterr().out
-    assert re.match(r"\(warpstack\) break k\nbreakpoint 1 at 0x0008 k\n.*\n\(warpstack\) run\n", printed)
+    assert re.match(
+        r"\(warpstack\) break k\nbreakpoint 1 at 0x0008 k\n.*\n\(warpstack\) run\n", printed
+    )
     assert "\r" not in printed and "\x1b" not in printed
 
 
@@ -315,27 +426,31 @@ def test_a_person_starts_again_and_leaves(typed):
 
 # What is wrong.
 
+
 @needs_compiled
-@pytest.mark.parametrize(("commands", "complaint"), [
-    (["break 0x11"], "0x11: 0x11 is no multiple of 8"),
-    (["break 0x2000"], "0x2000: 0x2000 is behind the program"),
-    (["break nowhere"], "no function nowhere; there are k"),
-    (["break 0xzz"], "'0xzz' is no address"),
-    (["delete 4"], "there is no breakpoint 4; there are none"),
-    (["run 0"], "0 is no number of cycles"),
-    (["run 1 2"], "run 1 2: too much; it is run [CYCLES]"),
-    (["warps"], "no warp has started yet; run starts it"),
-    (["run", "continue"], "the grid is over; run starts it again"),
-    (["break k", "run", "warp 5"], "there is no warp 5; there are 0"),
-    (["break k", "run", "thread 32"], "there is no thread 32; there are 0, 1"),
-    (["break k", "run", "registers R200"], "there is no R200; threads have 24 registers"),
-    (["break k", "run", "step many"], "'many' is no number of steps"),
-    (["run 2000", "break k"], "the grid runs; stop stops it"),
-    (["memory"], "memory of what? buffers: out"),
-    (["memory nothing"], "no buffer nothing; there are out"),
-    (["memory 0x10"], "nothing is mapped at 0x10"),
-    (["memory out+256"], "out+256: the buffer has 256 bytes"),
-])
+@pytest.mark.parametrize(
+    ("commands", "complaint"),
+    [
+        (["break 0x11"], "0x11: 0x11 is no multiple of 8"),
+        (["break 0x2000"], "0x2000: 0x2000 is behind the program"),
+        (["break nowhere"], "no function nowhere; there are k"),
+        (["break 0xzz"], "'0xzz' is no address"),
+        (["delete 4"], "there is no breakpoint 4; there are none"),
+        (["run 0"], "0 is no number of cycles"),
+        (["run 1 2"], "run 1 2: too much; it is run [CYCLES]"),
+        (["warps"], "no warp has started yet; run starts it"),
+        (["run", "continue"], "the grid is over; run starts it again"),
+        (["break k", "run", "warp 5"], "there is no warp 5; there are 0"),
+        (["break k", "run", "thread 32"], "there is no thread 32; there are 0, 1"),
+        (["break k", "run", "registers R200"], "there is no R200; threads have 24 registers"),
+        (["break k", "run", "step many"], "'many' is no number of steps"),
+        (["run 2000", "break k"], "the grid runs; stop stops it"),
+        (["memory"], "memory of what? buffers: out"),
+        (["memory nothing"], "no buffer nothing; there are out"),
+        (["memory 0x10"], "nothing is mapped at 0x10"),
+        (["memory out+256"], "out+256: the buffer has 256 bytes"),
+    ],
+)
 def test_what_a_command_cannot_do_is_said_in_a_line(tmp_path, capsys, session, commands, complaint):
     script = tmp_path / "script"
     script.write_text("# comment\n\n" + "\n".join(commands))
@@ -351,10 +466,13 @@ def test_commands_come_from_standard_input(capsys, session, monkeypatch):
     assert capsys.readouterr().out.startswith("(warpstack) run\nthe grid is over")
 
 
-@pytest.mark.parametrize(("script", "complaint"), [
-    ("run\nfly\n", "{script}:2: 'fly' is no command; help lists them"),
-    ("st\n", "{script}:1: 'st' could be step or stop or stack"),
-])
+@pytest.mark.parametrize(
+    ("script", "complaint"),
+    [
+        ("run\nfly\n", "{script}:2: 'fly' is no command; help lists them"),
+        ("st\n", "{script}:1: 'st' could be step or stop or stack"),
+    ],
+)
 def test_a_batch_is_read_before_anything_runs(tmp_path, capsys, script, complaint):
     path = tmp_path / "script"
     path.write_text(script)
@@ -362,19 +480,26 @@ def test_a_batch_is_read_before_anything_runs(tmp_path, capsys, script, complain
     assert line == f"python -m sim.debug: {complaint.format(script=path)}"
 
 
-@pytest.mark.parametrize(("arguments", "complaint"), [
-    (["--batch", "nowhere"], "nowhere: No such file or directory"),
-    (["--crs", "0"], "a debugger needs call/return stacks in memory: --crs 512 or more"),
-    (["--block", "1024"], "a block of 1024 threads needs 32 warps, preset default has 8; preset programs has enough"),
-    (["--engine", "model"], "argument --engine: invalid choice: 'model'"),
-    (["--arg", "u32:1"], RECURSION),
-])
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--batch", "nowhere"], "nowhere: No such file or directory"),
+        (["--crs", "0"], "a debugger needs call/return stacks in memory: --crs 512 or more"),
+        (
+            ["--block", "1024"],
+            "a block of 1024 threads needs 32 warps, preset default has 8; preset programs has enough",
+        ),
+        (["--engine", "model"], "argument --engine: invalid choice: 'model'"),
+        (["--arg", "u32:1"], RECURSION),
+    ],
+)
 def test_what_cannot_be_debugged_is_said_in_a_line(capsys, arguments, complaint):
     line = refused(capsys, main, [RECURSION, "--arg", "buf:out=u32[64]", *arguments])
     assert line.startswith(f"python -m sim.debug: {complaint}")
 
 
 # Words.
+
 
 def test_commands_have_short_names():
     assert {command_of(word).name for word in ("b", "br", "break")} == {"break"}
@@ -391,7 +516,14 @@ def test_functions_are_found_by_their_last_name():
     assert places.address("f+0x10") == 0x70
     assert places.address("$l$g") == 0xA8
     assert [places.name(at) for at in (0x8, 0x10, 0x68, 0x78, 0x88, 0xA8, 0x100)] == [
-        "k", "k+0x10", "f", "$k$g", "$k$g+0x10", "$l$g", ""]
+        "k",
+        "k+0x10",
+        "f",
+        "$k$g",
+        "$k$g+0x10",
+        "$l$g",
+        "",
+    ]
     with pytest.raises(DebuggerError, match="no function g; there are "):
         places.address("g")
 
@@ -400,5 +532,7 @@ def test_the_manual_has_every_command():
     rows = [[command.usage, command.meaning] for command in COMMANDS.values()]
     page = (Path(__file__).parents[2] / "docs" / "debugger.md").read_text()
     section = page.split("## Commands")[1].split("\n\n")[1]
-    assert [re.split(r"(?<!\\) \| ", line.strip("| ").replace("`", "")) for line in section.splitlines()[2:]] == [
-        [usage.replace("|", "\\|"), meaning] for usage, meaning in rows]
+    assert [
+        re.split(r"(?<!\\) \| ", line.strip("| ").replace("`", ""))
+        for line in section.splitlines()[2:]
+    ] == [[usage.replace("|", "\\|"), meaning] for usage, meaning in rows]

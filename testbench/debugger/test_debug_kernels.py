@@ -17,8 +17,17 @@ pytestmark = needs_compiled
 
 _LIMIT = 1_000_000
 _ACTIONS = 30
-_KERNELS = ("k06_switch_brx", "k08_fib_recursion", "k10_calltable_global", "k14_transpose_shared", "k15_shared_reduce",
-            "k17_shfl_reduce", "k18_atomics_global", "k31_scan_shared", "k53_divergent_ret_func")
+_KERNELS = (
+    "k06_switch_brx",
+    "k08_fib_recursion",
+    "k10_calltable_global",
+    "k14_transpose_shared",
+    "k15_shared_reduce",
+    "k17_shfl_reduce",
+    "k18_atomics_global",
+    "k31_scan_shared",
+    "k53_divergent_ret_func",
+)
 
 
 async def _meddle(machine: DebuggedMachine, source: random.Random, size: int) -> None:
@@ -36,7 +45,9 @@ async def _meddle(machine: DebuggedMachine, source: random.Random, size: int) ->
                 breakpoints.add(instruction_address(source.randrange(0, size, 8)))
             await machine.plant()
         elif action < 0.55 and machine.warps:
-            await machine.step(set(source.sample(sorted(machine.warps), source.randint(1, len(machine.warps)))))
+            await machine.step(
+                set(source.sample(sorted(machine.warps), source.randint(1, len(machine.warps))))
+            )
         else:
             await machine.go(source.choice([500, 3000, 20_000]))
             await machine.stop()
@@ -49,7 +60,9 @@ def test_a_kernel_is_not_disturbed(hardware, name, level):
     area, source = install_trap_handler(launch), random.Random(f"{name} {level}")
 
     async def drive(host):
-        machine = DebuggedMachine(host, area, Breakpoints(launch.program_base), lambda cycles: False)
+        machine = DebuggedMachine(
+            host, area, Breakpoints(launch.program_base), lambda cycles: False
+        )
         await machine.hold()
         machine.breakpoints.add(instruction_address(launch.entry))
         await machine.plant()

@@ -53,7 +53,10 @@ def area() -> SaveArea:
 def play(hardware: Hardware) -> Callable:
     """Decorates what a driver does with a launch: it runs at once, and ends as it has to. Of one that ends well the
     endless loop is ended."""
-    def with_launch(launch: Launch, ends: str = "ok") -> Callable[[Callable[[HardwareHost], Awaitable[None]]], None]:
+
+    def with_launch(
+        launch: Launch, ends: str = "ok"
+    ) -> Callable[[Callable[[HardwareHost], Awaitable[None]]], None]:
         def run(drive: Callable[[HardwareHost], Awaitable[None]]) -> None:
             async def driver_of(host: HardwareHost) -> None:
                 await drive(host)
@@ -61,7 +64,9 @@ def play(hardware: Hardware) -> Callable:
                     await finish(host, launch)
 
             assert hardware.run(launch, _LIMIT, driver=driver_of).status == ends
+
         return run
+
     return with_launch
 
 
@@ -99,20 +104,52 @@ class Recorder:
 STOP, RUN, STEP = 1 << 31, 1 << 30, 1 << 3
 
 
-@pytest.mark.parametrize(("sequence", "contents", "written"), [
-    (driver.attach, {"DBGR_CONTROL0": CONTROL_RESET}, [("DBGR_CONTROL0", 0x1C01)]),
-    (driver.resume, {"DBGR_CONTROL0": STOP | 1}, [("DBGR_CONTROL0", 1), ("DBGR_CONTROL0", RUN | 1)]),
-    (driver.resume_paused, {"DBGR_CONTROL0": STOP | 1}, [
-        ("BPT_PAUSE_MASK", 0), ("BPT_PAUSE_MASK_1", 0), ("DBGR_CONTROL0", 1), ("DBGR_CONTROL0", RUN | 1)]),
-    (lambda host: driver.wake(host, 1 << 63 | 0b101), {}, [
-        ("BPT_PAUSE_MASK", 0xFFFF_FFFA), ("BPT_PAUSE_MASK_1", 0x7FFF_FFFF)]),
-    (lambda host: driver.single_step(host, 0b10), {"DBGR_CONTROL0": STOP | 1}, [
-        ("DBGR_CONTROL0", STEP | 1), ("BPT_PAUSE_MASK", 0xFFFF_FFFD), ("BPT_PAUSE_MASK_1", 0xFFFF_FFFF)]),
-    (driver.clear_errors, {"HWW_GLOBAL_ESR": 0x24, "HWW_WARP_ESR": 9}, [("HWW_GLOBAL_ESR", 0x24), ("HWW_WARP_ESR", 0)]),
-    (driver.clear_errors_nouveau, {"HWW_GLOBAL_ESR": 0x24, "HWW_WARP_ESR": 9}, [
-        ("HWW_WARP_ESR", 0), ("HWW_GLOBAL_ESR", 0x24)]),
-    (driver.invalidate_caches, {}, [("CACHE_CONTROL", 1)]),
-])
+@pytest.mark.parametrize(
+    ("sequence", "contents", "written"),
+    [
+        (driver.attach, {"DBGR_CONTROL0": CONTROL_RESET}, [("DBGR_CONTROL0", 0x1C01)]),
+        (
+            driver.resume,
+            {"DBGR_CONTROL0": STOP | 1},
+            [("DBGR_CONTROL0", 1), ("DBGR_CONTROL0", RUN | 1)],
+        ),
+        (
+            driver.resume_paused,
+            {"DBGR_CONTROL0": STOP | 1},
+            [
+                ("BPT_PAUSE_MASK", 0),
+                ("BPT_PAUSE_MASK_1", 0),
+                ("DBGR_CONTROL0", 1),
+                ("DBGR_CONTROL0", RUN | 1),
+            ],
+        ),
+        (
+            lambda host: driver.wake(host, 1 << 63 | 0b101),
+            {},
+            [("BPT_PAUSE_MASK", 0xFFFF_FFFA), ("BPT_PAUSE_MASK_1", 0x7FFF_FFFF)],
+        ),
+        (
+            lambda host: driver.single_step(host, 0b10),
+            {"DBGR_CONTROL0": STOP | 1},
+            [
+                ("DBGR_CONTROL0", STEP | 1),
+                ("BPT_PAUSE_MASK", 0xFFFF_FFFD),
+                ("BPT_PAUSE_MASK_1", 0xFFFF_FFFF),
+            ],
+        ),
+        (
+            driver.clear_errors,
+            {"HWW_GLOBAL_ESR": 0x24, "HWW_WARP_ESR": 9},
+            [("HWW_GLOBAL_ESR", 0x24), ("HWW_WARP_ESR", 0)],
+        ),
+        (
+            driver.clear_errors_nouveau,
+            {"HWW_GLOBAL_ESR": 0x24, "HWW_WARP_ESR": 9},
+            [("HWW_WARP_ESR", 0), ("HWW_GLOBAL_ESR", 0x24)],
+        ),
+        (driver.invalidate_caches, {}, [("CACHE_CONTROL", 1)]),
+    ],
+)
 def test_a_sequence_writes_this(sequence, contents, written):
     host = Recorder(**contents)
     with pytest.raises(StopIteration):
@@ -127,8 +164,14 @@ def test_a_debugger_attaches_and_leaves(play, area):
         assert not await driver.is_attached(host)
         await driver.attach(host)
         assert await driver.is_attached(host)
-        assert await control(host) == {"DEBUGGER_MODE": 1, "STOP_ON_ANY_WARP": 0, "STOP_ON_ANY_SM": 0,
-                                       "SINGLE_STEP_MODE": 0, "RUN_TRIGGER": 0, "STOP_TRIGGER": 0}
+        assert await control(host) == {
+            "DEBUGGER_MODE": 1,
+            "STOP_ON_ANY_WARP": 0,
+            "STOP_ON_ANY_SM": 0,
+            "SINGLE_STEP_MODE": 0,
+            "RUN_TRIGGER": 0,
+            "STOP_TRIGGER": 0,
+        }
         await driver.detach(host)
         assert await host.read("DBGR_CONTROL0") == CONTROL_RESET
 
@@ -152,14 +195,17 @@ def test_all_warps_are_suspended_and_resumed(play, area):
         assert await host.read("instructions") > issued
         assert not await driver.locked_down(host)
         assert await driver.suspend(host)
-        assert all(warp.register(0, 4) > before for warp, before in
-                   zip(area.warps(host.memory).values(), counts, strict=True))
+        assert all(
+            warp.register(0, 4) > before
+            for warp, before in zip(area.warps(host.memory).values(), counts, strict=True)
+        )
         await driver.resume(host)
 
 
 @needs_compiled
 def test_warps_that_leave_the_handler_are_stopped_again(play, area):
     """A stop trigger that comes while a warp waits for the other one to leave, at any moment."""
+
     @play(area.launch)
     async def drive(host):
         await host.run(2000)
@@ -195,13 +241,16 @@ def test_a_wait_for_lock_down_gives_up(play, area):
     async def drive(host):
         await host.run(1000)
         assert not await driver.wait_for_lock_down(host, 500)
-        assert await driver.wait_for_lock_down(host, 500, check_errors=True)    # there is no error to wait for
+        assert await driver.wait_for_lock_down(
+            host, 500, check_errors=True
+        )  # there is no error to wait for
 
 
 @needs_compiled
 @pytest.mark.parametrize("slots", [0b01, 0b10, BOTH])
 def test_warps_single_step(play, area, slots):
     """Three instructions of the loop; the other warp stays where it is."""
+
     @play(area.launch)
     async def drive(host):
         await host.run(2000)
@@ -211,7 +260,9 @@ def test_warps_single_step(play, area, slots):
             await driver.single_step(host, slots)
             assert await driver.wait_for_lock_down(host)
             after = {slot: warp.pc for slot, warp in area.warps(host.memory).items()}
-            assert {slot for slot in before if before[slot] != after[slot]} == {n for n in (0, 1) if slots >> n & 1}
+            assert {slot for slot in before if before[slot] != after[slot]} == {
+                n for n in (0, 1) if slots >> n & 1
+            }
             assert await host.field("HWW_GLOBAL_ESR", "SINGLE_STEP_COMPLETE")
             assert await driver.nothing_pending(host)
         await host.modify("DBGR_CONTROL0", SINGLE_STEP_MODE=0)

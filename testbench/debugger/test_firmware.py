@@ -69,7 +69,9 @@ def launch_of(text: str, threads: int = WARP_THREADS, crs: int | None = None) ->
 
 def diverged(registers: int) -> Launch:
     """DIVERGED, in which every register has a value of its own in every thread."""
-    lines = "".join(f"        IADD32I R{number}, R0, {number * 0x10001:#x}\n" for number in range(2, registers))
+    lines = "".join(
+        f"        IADD32I R{number}, R0, {number * 0x10001:#x}\n" for number in range(2, registers)
+    )
     return launch_of(DIVERGED.replace("        BPT", lines + "        BPT", 1))
 
 
@@ -89,8 +91,14 @@ def snapshot(machine: WarpModel, registers: int) -> Snapshot:
     """Of the warp in slot 0, whose holes on top of the stack are left out."""
     warp = machine.warps[0]
     assert warp is not None
-    return Snapshot(instruction_address(warp.pc), warp.masks, without_holes(warp.stack.tokens()),
-                    warp.registers[:registers].tolist(), list(warp.predicates[:7]), warp.condition.nibbles().tolist())
+    return Snapshot(
+        instruction_address(warp.pc),
+        warp.masks,
+        without_holes(warp.stack.tokens()),
+        warp.registers[:registers].tolist(),
+        list(warp.predicates[:7]),
+        warp.condition.nibbles().tolist(),
+    )
 
 
 def undisturbed(registers: int) -> Snapshot:
@@ -122,28 +130,50 @@ def released(machine: WarpModel) -> WarpModel:
 
 # What is saved
 
+
 @pytest.mark.parametrize("registers", [8, 13, 16, 33, 100, 249, 255])
 def test_all_that_a_warp_is_is_saved_and_comes_back(registers):
     expected = undisturbed(registers)
-    assert len({mask for mask in (expected.masks.active, expected.masks.broken, expected.masks.continued,
-                                  expected.masks.exited) if mask}) == 4
+    assert (
+        len(
+            {
+                mask
+                for mask in (
+                    expected.masks.active,
+                    expected.masks.broken,
+                    expected.masks.continued,
+                    expected.masks.exited,
+                )
+                if mask
+            }
+        )
+        == 4
+    )
     area = install_trap_handler(diverged(registers))
     machine = held(area)
     warp = area.warps(machine.memory)[0]
     live = [thread for thread in range(WARP_THREADS) if warp.live >> thread & 1]
     assert warp.live == ~(expected.masks.exited | expected.masks.killed) & 0xFFFF_FFFF
     assert warp.place == ((0, 0, 0), 0)
-    assert (warp.pc, warp.masks, without_holes(warp.stack)) == (expected.pc, expected.masks, expected.stack)
+    assert (warp.pc, warp.masks, without_holes(warp.stack)) == (
+        expected.pc,
+        expected.masks,
+        expected.stack,
+    )
     for thread in live:
-        assert [warp.register(thread, number) for number in range(registers)] == \
-            [row[thread] for row in expected.registers]
-        assert warp.predicates(thread) == sum((row >> thread & 1) << number
-                                              for number, row in enumerate(expected.predicates))
+        assert [warp.register(thread, number) for number in range(registers)] == [
+            row[thread] for row in expected.registers
+        ]
+        assert warp.predicates(thread) == sum(
+            (row >> thread & 1) << number for number, row in enumerate(expected.predicates)
+        )
         assert warp.condition(thread) == expected.condition[thread]
         for number in range(registers):
             warp.set_register(thread, number, warp.register(thread, number) ^ 0x5A00_0000)
-    changed = [[value ^ 0x5A00_0000 if thread in live else value for thread, value in enumerate(row)]
-               for row in expected.registers]
+    changed = [
+        [value ^ 0x5A00_0000 if thread in live else value for thread, value in enumerate(row)]
+        for row in expected.registers
+    ]
     assert snapshot(released(machine), registers) == replace(expected, registers=changed)
 
 
@@ -158,7 +188,9 @@ def test_registers_that_there_are_not_are_not_saved():
 
 def test_what_the_kernel_knows_of_local_memory_is_not_touched():
     """Its stack pointer begins where it always did, and the area is behind."""
-    plain = launch_of("        MOV R1, c[0x0][0x20]\n        STL [R1-0x4], R1\n        BPT.TRAP 0x1\n        EXIT\n")
+    plain = launch_of(
+        "        MOV R1, c[0x0][0x20]\n        STL [R1-0x4], R1\n        BPT.TRAP 0x1\n        EXIT\n"
+    )
     area = install_trap_handler(plain)
     warp = area.warps(held(area).memory)[0]
     assert warp.register(7, 1) == plain.local == area.threads.at
@@ -166,7 +198,9 @@ def test_what_the_kernel_knows_of_local_memory_is_not_touched():
 
 
 def test_each_warp_has_its_record():
-    area = install_trap_handler(launch_of("        BAR.SYNC 0x0\n        BPT.TRAP 0x2\n        EXIT\n", threads=64))
+    area = install_trap_handler(
+        launch_of("        BAR.SYNC 0x0\n        BPT.TRAP 0x2\n        EXIT\n", threads=64)
+    )
     machine = held(area)
     found = area.warps(machine.memory)
     assert {slot: warp.place[1] for slot, warp in found.items()} == {0: 0, 1: 1}
@@ -177,9 +211,11 @@ def test_each_warp_has_its_record():
 
 # What a host does
 
+
 def test_a_host_sends_a_warp_elsewhere():
     """The pc in the trap frame counts, when the handler is told that the stack has changed."""
-    area = install_trap_handler(launch_of("""
+    area = install_trap_handler(
+        launch_of("""
         BPT.TRAP 0x1
         MOV32I R5, 0x1
         EXIT
@@ -187,7 +223,8 @@ def test_a_host_sends_a_warp_elsewhere():
         MOV32I R5, 0x2
         BPT.TRAP 0x2
         EXIT
-"""))
+""")
+    )
     machine = held(area)
     warp = area.warps(machine.memory)[0]
     assert warp.pc == 0x10
@@ -207,7 +244,9 @@ def test_without_being_told_the_stack_on_chip_counts():
 
 
 def test_a_host_ends_a_warp():
-    area = install_trap_handler(launch_of("        BPT.TRAP 0x1\n.Lagain:\n        BRA .Lagain\n", threads=64))
+    area = install_trap_handler(
+        launch_of("        BPT.TRAP 0x1\n.Lagain:\n        BRA .Lagain\n", threads=64)
+    )
     machine = held(area)
     for warp in area.warps(machine.memory).values():
         warp.set_word("COMMAND", Command.TERMINATE)
@@ -215,8 +254,16 @@ def test_a_host_ends_a_warp():
     assert machine.run(LIMIT).status == "ok"
 
 
-@pytest.mark.parametrize("name,step", [("k08_fib_recursion", 1500), ("k15_shared_reduce", 70), ("k44_bar_variants", 31),
-                                       ("k53_divergent_ret_func", 23), ("k57_deep_nest", 61)])
+@pytest.mark.parametrize(
+    "name,step",
+    [
+        ("k08_fib_recursion", 1500),
+        ("k15_shared_reduce", 70),
+        ("k44_bar_variants", 31),
+        ("k53_divergent_ret_func", 23),
+        ("k57_deep_nest", 61),
+    ],
+)
 def test_kernels_that_are_stopped_again_and_again_come_to_the_same(name, step):
     area = install_trap_handler(build(RUNS[name], "O3"))
     machine, stops = WarpModel(area.launch, warps=8), 0
@@ -235,6 +282,7 @@ def test_kernels_that_are_stopped_again_and_again_come_to_the_same(name, step):
 
 
 # Context switches
+
 
 class CountingMachine(WarpModel):
     """A machine that counts the CTAs that have started, as the hardware does."""
@@ -262,16 +310,28 @@ def taken_off(machine: CountingMachine, image: ContextImage) -> ContextImage:
     return resumed(image, machine.memory)
 
 
-def switched(machine: CountingMachine, image: ContextImage, warps: int) -> tuple[CountingMachine, ContextImage]:
+def switched(
+    machine: CountingMachine, image: ContextImage, warps: int
+) -> tuple[CountingMachine, ContextImage]:
     """What runs on a machine, on another one."""
     image = taken_off(machine, image)
     return CountingMachine(image.launch, warps=warps), image
 
 
 @pytest.mark.parametrize("warps", [4, 8])
-@pytest.mark.parametrize("name,step", [
-    ("k08_fib_recursion", 1500), ("k14_transpose_shared", 61), ("k15_shared_reduce", 70), ("k44_bar_variants", 31),
-    ("k19_atomics_shared_hist", 300), ("k31_scan_shared", 50), ("k53_divergent_ret_func", 50), ("k57_deep_nest", 100)])
+@pytest.mark.parametrize(
+    "name,step",
+    [
+        ("k08_fib_recursion", 1500),
+        ("k14_transpose_shared", 61),
+        ("k15_shared_reduce", 70),
+        ("k44_bar_variants", 31),
+        ("k19_atomics_shared_hist", 300),
+        ("k31_scan_shared", 50),
+        ("k53_divergent_ret_func", 50),
+        ("k57_deep_nest", 100),
+    ],
+)
 def test_kernels_that_are_taken_off_the_machine_go_on(name, step, warps):
     image = install_context_switch(build(RUNS[name], "O3"))
     machine, switches = CountingMachine(image.launch, warps=warps), 0
@@ -279,7 +339,7 @@ def test_kernels_that_are_taken_off_the_machine_go_on(name, step, warps):
     while machine.live:
         machine, image = switched(machine, image, warps)
         if not switches:
-            machine, image = switched(machine, image, warps)    # in vain: nobody has been restored
+            machine, image = switched(machine, image, warps)  # in vain: nobody has been restored
         machine.run_kernel(step)
         switches += 1
     assert switches > 2
@@ -301,13 +361,21 @@ def test_registers_and_masks_are_those_of_the_other_machine():
     while machine.traps.trapping:
         machine.step()
     found = snapshot(machine, 24)
-    live = [thread for thread in range(WARP_THREADS) if image.warp(machine.memory, 0, 0).live >> thread & 1]
+    live = [
+        thread
+        for thread in range(WARP_THREADS)
+        if image.warp(machine.memory, 0, 0).live >> thread & 1
+    ]
     assert (found.pc, found.masks, found.stack) == (expected.pc, expected.masks, expected.stack)
     for thread in live:
-        assert [row[thread] for row in found.registers] == [row[thread] for row in expected.registers]
+        assert [row[thread] for row in found.registers] == [
+            row[thread] for row in expected.registers
+        ]
         assert found.condition[thread] == expected.condition[thread]
-        assert all(one >> thread & 1 == other >> thread & 1
-                   for one, other in zip(found.predicates, expected.predicates, strict=True))
+        assert all(
+            one >> thread & 1 == other >> thread & 1
+            for one, other in zip(found.predicates, expected.predicates, strict=True)
+        )
 
 
 def test_the_result_of_a_barrier_and_arrivals_without_waiting_are_saved():
@@ -342,7 +410,11 @@ def test_the_result_of_a_barrier_and_arrivals_without_waiting_are_saved():
     machine = CountingMachine(image.launch, warps=2)
     machine.run_kernel(60)
     machine, image = switched(machine, image, 2)
-    assert [image.barrier(machine.memory, 0, number) for number in range(3)] == [0, _ARRIVED | _EXPECTED, 0]
+    assert [image.barrier(machine.memory, 0, number) for number in range(3)] == [
+        0,
+        _ARRIVED | _EXPECTED,
+        0,
+    ]
     assert image.warp(machine.memory, 0, 0).word("STATE") == WarpContext.SAVED
     while len(machine.live) == 2 or not machine.traps.trapping:
         assert machine.step() is not None
@@ -368,13 +440,18 @@ def run_inside(machine: WarpModel, slot: int) -> None:
 
 def test_barriers_are_saved_when_all_warps_of_the_cta_have_left_them():
     """One is in the handler before the other has been taken from the barrier where it waits."""
-    image = install_context_switch(launch_of("""
+    image = install_context_switch(
+        launch_of(
+            """
         S2R R0, SR_TID.X
         ISETP.GE.U32.AND P0, PT, R0, 0x20, PT
    @!P0 BRA .next
         BAR.SYNC 0x0
         EXIT
-""", threads=64))
+""",
+            threads=64,
+        )
+    )
     machine, _ = follower(image)
     image.set_command(machine.memory, ContextCommand.SAVE)
     for _ in range(4):
@@ -394,7 +471,9 @@ def test_barriers_are_saved_when_all_warps_of_the_cta_have_left_them():
 
 def test_shared_memory_is_restored_once():
     """A warp that comes late finds what the other has stored since."""
-    image = install_context_switch(launch_of("""
+    image = install_context_switch(
+        launch_of(
+            """
 .shared 16
         S2R R0, SR_TID.X
         ISETP.GE.U32.AND P0, PT, R0, 0x20, PT
@@ -405,7 +484,10 @@ def test_shared_memory_is_restored_once():
     @P0 BRA .Lturn
         STS [0x4], R1
         BRA .Lturn
-""", threads=64))
+""",
+            threads=64,
+        )
+    )
     machine = CountingMachine(image.launch, warps=2)
     machine.run_kernel(8)
     image = taken_off(machine, image)
@@ -420,14 +502,20 @@ def test_shared_memory_is_restored_once():
 
 
 def test_what_no_image_can_hold_is_refused():
-    with pytest.raises(ProgramError, match=r"^kernel k: to save call/return stacks they must be in memory$"):
+    with pytest.raises(
+        ProgramError, match=r"^kernel k: to save call/return stacks they must be in memory$"
+    ):
         install_trap_handler(launch_of("        EXIT\n", crs=0))
     launch = launch_of("        EXIT\n")
-    with pytest.raises(ProgramError, match=r"^kernel k: a context switch takes grids of up to 65536 CTAs, not 70000$"):
+    with pytest.raises(
+        ProgramError,
+        match=r"^kernel k: a context switch takes grids of up to 65536 CTAs, not 70000$",
+    ):
         install_context_switch(replace(launch, grid=(70000, 1, 1)))
 
 
 # On the hardware
+
 
 @pytest.fixture(scope="module")
 def hardware() -> Hardware:
@@ -458,15 +546,28 @@ def test_the_hardware_saves_a_warp_and_lets_it_go_on(hardware):
     assert result.status == "ok"
     agreed(hardware)
     warp = area.warps(seen[0])[0]
-    assert (warp.pc, warp.masks, without_holes(warp.stack)) == (expected.pc, expected.masks, expected.stack)
+    assert (warp.pc, warp.masks, without_holes(warp.stack)) == (
+        expected.pc,
+        expected.masks,
+        expected.stack,
+    )
     for thread in (thread for thread in range(WARP_THREADS) if warp.live >> thread & 1):
-        assert [warp.register(thread, number) for number in range(33)] == [row[thread] for row in expected.registers]
+        assert [warp.register(thread, number) for number in range(33)] == [
+            row[thread] for row in expected.registers
+        ]
         assert warp.condition(thread) == expected.condition[thread]
 
 
 @needs_compiled
-@pytest.mark.parametrize("name,cycles", [("k15_shared_reduce", 3000), ("k14_transpose_shared", 3000),
-                                         ("k44_bar_variants", 900), ("k53_divergent_ret_func", 1500)])
+@pytest.mark.parametrize(
+    "name,cycles",
+    [
+        ("k15_shared_reduce", 3000),
+        ("k14_transpose_shared", 3000),
+        ("k44_bar_variants", 900),
+        ("k53_divergent_ret_func", 1500),
+    ],
+)
 def test_the_hardware_goes_on_with_what_it_has_saved(hardware, name, cycles):
     image = install_context_switch(build(RUNS[name], "O3"))
     left = []

@@ -46,31 +46,53 @@ class DoubleCase:
 
     def constant(self, address: int) -> tuple[int, bool]:
         """A word of the bank, and whether it is beyond its end."""
-        content = self.bank[address:address + 4]
+        content = self.bank[address : address + 4]
         return int.from_bytes(content, "little"), len(content) < 4
 
     @property
     def offset(self) -> int | None:
         """Where the constant operand is, if there is one."""
-        return self.form.values(self.word)["offset"] & 0xFFFF if "offset" in self.form.fields else None
+        return (
+            self.form.values(self.word)["offset"] & 0xFFFF if "offset" in self.form.fields else None
+        )
 
 
 def word_of_form(source: random.Random, form: Form, **chosen: int) -> int:
     """A word of a form that is not refused, with any value in fields that are not chosen."""
+
     def register() -> int:
         return RZ if source.random() < 0.06 else 2 * source.randrange(_REGISTERS // 2)
 
-    return random_word(source, form, (), _REGISTERS, {
-        "guard": 7, "guard_not": 0, "bank": BANK, "offset": lambda: 4 * source.randrange(BANK_BYTES // 4 + 2),
-        "Rd": register, "Ra": register, "Rb": register, "Rc": register} | chosen)
+    return random_word(
+        source,
+        form,
+        (),
+        _REGISTERS,
+        {
+            "guard": 7,
+            "guard_not": 0,
+            "bank": BANK,
+            "offset": lambda: 4 * source.randrange(BANK_BYTES // 4 + 2),
+            "Rd": register,
+            "Ra": register,
+            "Rb": register,
+            "Rc": register,
+        }
+        | chosen,
+    )
 
 
 def case_of(source: random.Random, form: Form, word: int, threads: int = ALL) -> DoubleCase:
     """An instruction with random operands, and what the warp model does; against the thread model, too."""
     values, touched = form.values(word), effects(form, form.values(word))
-    bank = b"".join((number & 0xFFFF_FFFF_FFFF_FFFF).to_bytes(8, "little")
-                    for number in doubles(source, BANK_BYTES // 8)[0])
-    before = {number: [source.getrandbits(_WORD_BITS) for _ in range(WARP_THREADS)] for number in touched.writes}
+    bank = b"".join(
+        (number & 0xFFFF_FFFF_FFFF_FFFF).to_bytes(8, "little")
+        for number in doubles(source, BANK_BYTES // 8)[0]
+    )
+    before = {
+        number: [source.getrandbits(_WORD_BITS) for _ in range(WARP_THREADS)]
+        for number in touched.writes
+    }
     operands = doubles(source, WARP_THREADS)
     for numbers, role in zip(operands, "abc", strict=True):
         operand = form.operands.get(role)
@@ -79,17 +101,33 @@ def case_of(source: random.Random, form: Form, word: int, threads: int = ALL) ->
                 before[first + half] = [number >> _WORD_BITS * half & _WORD for number in numbers]
         if isinstance(operand, Constant) and source.random() < 0.5:
             at = values[operand.offset] & 0xFFFF
-            bank = (bank[:at] + numbers[0].to_bytes(8, "little") + bank[at + 8:])[:BANK_BYTES]
+            bank = (bank[:at] + numbers[0].to_bytes(8, "little") + bank[at + 8 :])[:BANK_BYTES]
     predicates = [source.getrandbits(WARP_THREADS) for _ in range(_PREDICATES)]
-    _, record = alone(word, before, active=threads, predicates=dict(enumerate(predicates)), report_mask=0,
-                      constants={BANK: bank})
-    read = [*predicates, ALL][values.get("Pc", _PREDICATES)] ^ (ALL if values.get("Pc_not", 0) else 0)
+    _, record = alone(
+        word,
+        before,
+        active=threads,
+        predicates=dict(enumerate(predicates)),
+        report_mask=0,
+        constants={BANK: bank},
+    )
+    read = [*predicates, ALL][values.get("Pc", _PREDICATES)] ^ (
+        ALL if values.get("Pc_not", 0) else 0
+    )
     case = DoubleCase(
-        word, form, threads, read, tuple(predicates), bank, before,
+        word,
+        form,
+        threads,
+        read,
+        tuple(predicates),
+        bank,
+        before,
         {number: list(row) for number, (_, row) in record.registers.items()},
         {number: held for number, (_, held) in record.predicates.items()},
         None if record.condition is None else list(record.condition[1]),
-        source.choice([7, source.randrange(6)]), source.choice([7, source.randrange(6)]))
+        source.choice([7, source.randrange(6)]),
+        source.choice([7, source.randrange(6)]),
+    )
     _compare(case)
     return case
 
@@ -97,12 +135,20 @@ def case_of(source: random.Random, form: Form, word: int, threads: int = ALL) ->
 def _compare(case: DoubleCase) -> None:
     """The warp model and the thread model agree."""
     threads = [thread for thread in range(WARP_THREADS) if case.threads >> thread & 1]
-    before = [Before({number: row[thread] for number, row in case.before.items()},
-                     [held >> thread & 1 for held in case.held]) for thread in threads]
-    for thread, done in zip(threads, step_together(case.word, before, banks={BANK: case.bank}), strict=True):
+    before = [
+        Before(
+            {number: row[thread] for number, row in case.before.items()},
+            [held >> thread & 1 for held in case.held],
+        )
+        for thread in threads
+    ]
+    for thread, done in zip(
+        threads, step_together(case.word, before, banks={BANK: case.bank}), strict=True
+    ):
         what = case.form.name, hex(case.word), thread
         assert {number: row[thread] for number, row in case.after.items()} == {
-            number: done.registers[number] for number in case.after}, what
+            number: done.registers[number] for number in case.after
+        }, what
         held = list(before[threads.index(thread)].predicates)
         for number, mask in case.predicates.items():
             held[number] = mask >> thread & 1

@@ -48,10 +48,19 @@ class DoubleDriver(UnitDriver):
         cycles: Name of an instruction -> cycles from its selection to its completion.
     """
 
-    def __init__(self, bench: Bench, params: SmParams, cases: Iterable[DoubleCase], *, idle: float = 0.3,
-                 delay: int = 0) -> None:
+    def __init__(
+        self,
+        bench: Bench,
+        params: SmParams,
+        cases: Iterable[DoubleCase],
+        *,
+        idle: float = 0.3,
+        delay: int = 0,
+    ) -> None:
         dut = DoubleUnit(params)
-        self.lanes = LaneClientDriver(bench, params, dut.port, idle=idle, delay=delay, ended=self._ended)
+        self.lanes = LaneClientDriver(
+            bench, params, dut.port, idle=idle, delay=delay, ended=self._ended
+        )
         self._constants = ConstantServer(bench, dut, idle)
         super().__init__(bench, dut, self.lanes, self._constants)
         self.done = 0
@@ -78,7 +87,12 @@ class DoubleDriver(UnitDriver):
         """Selects a case, perhaps; what was selected some cycles ago is dispatched."""
         chosen, case = None, self._case
         free = set(range(self._params.warps)) - {flying.warp for flying in self._flying}
-        if case is not None and free and ctx.get(self.dut.room) and self.bench.random.random() >= self._idle:
+        if (
+            case is not None
+            and free
+            and ctx.get(self.dut.room)
+            and self.bench.random.random() >= self._idle
+        ):
             chosen = self._select(case, self.bench.random.choice(sorted(free)))
             self._case = next(self._cases, None)
         self._coming.append(chosen)
@@ -95,20 +109,35 @@ class DoubleDriver(UnitDriver):
             self.lanes.predicates[warp, number] = 0
         constant = (0, True)
         if case.offset is not None:
-            self._constants.expect(spell(case.word), BANK, case.offset + 4, case.constant(case.offset + 4)[0])
+            self._constants.expect(
+                spell(case.word), BANK, case.offset + 4, case.constant(case.offset + 4)[0]
+            )
             constant = case.constant(case.offset)
         return {
-            "warp": warp, "sequence": self._sequence, "pc": 8 * self._sequence, "word": case.word,
-            "kind": InstructionKind.CONVERSION, "active": (1 << WARP_THREADS) - 1, "guard": case.threads,
-            "predicate": case.predicate, "operands": [constant[0], 0], "same": (1 << WARP_THREADS) - 1,
-            "fault": WarpError.NONE, "write_barrier": case.write_barrier,
-            "read_barrier": case.read_barrier}
+            "warp": warp,
+            "sequence": self._sequence,
+            "pc": 8 * self._sequence,
+            "word": case.word,
+            "kind": InstructionKind.CONVERSION,
+            "active": (1 << WARP_THREADS) - 1,
+            "guard": case.threads,
+            "predicate": case.predicate,
+            "operands": [constant[0], 0],
+            "same": (1 << WARP_THREADS) - 1,
+            "fault": WarpError.NONE,
+            "write_barrier": case.write_barrier,
+            "read_barrier": case.read_barrier,
+        }
 
     def _ended(self, operation: LaneOperation) -> None:
         """An operation of the lanes has taken effect; the last write completes its instruction."""
-        flying = next((flying for flying in self._flying if flying.sequence == operation.sequence), None)
+        flying = next(
+            (flying for flying in self._flying if flying.sequence == operation.sequence), None
+        )
         if flying is None:
-            self.bench.fail(f"an operation of sequence number {operation.sequence}, which is not under way")
+            self.bench.fail(
+                f"an operation of sequence number {operation.sequence}, which is not under way"
+            )
         flying.operations.append(operation)
         if operation.last and not operation.gather:
             self._complete()
@@ -119,17 +148,30 @@ class DoubleDriver(UnitDriver):
         case, where = flying.case, self._name(flying)
         gathers = [operation for operation in flying.operations if operation.gather]
         writes = [operation for operation in flying.operations if not operation.gather]
-        bench.expect(f"{where}: the warp of all operations", {each.warp for each in flying.operations}, {flying.warp})
-        bench.expect(f"{where}: barriers of its gathers", [(each.last, each.barrier) for each in gathers],
-                     [(False, _NO_BARRIER)] * (len(gathers) - 1) + [(True, case.read_barrier)])
-        bench.expect(f"{where}: barriers of its writes", [(each.last, each.barrier) for each in writes],
-                     [(False, _NO_BARRIER)] * (len(writes) - 1) + [(True, case.write_barrier)])
+        bench.expect(
+            f"{where}: the warp of all operations",
+            {each.warp for each in flying.operations},
+            {flying.warp},
+        )
+        bench.expect(
+            f"{where}: barriers of its gathers",
+            [(each.last, each.barrier) for each in gathers],
+            [(False, _NO_BARRIER)] * (len(gathers) - 1) + [(True, case.read_barrier)],
+        )
+        bench.expect(
+            f"{where}: barriers of its writes",
+            [(each.last, each.barrier) for each in writes],
+            [(False, _NO_BARRIER)] * (len(writes) - 1) + [(True, case.write_barrier)],
+        )
         bench.expect(f"{where}: threads", {each.threads for each in writes}, {case.threads})
         for number, vector in case.after.items():
             bench.expect(f"{where}: R{number}", self.lanes.registers[flying.warp, number], vector)
         for number in range(PT):
-            bench.expect(f"{where}: P{number}", self.lanes.predicates[flying.warp, number] & case.threads,
-                         case.predicates.get(number, 0) & case.threads)
+            bench.expect(
+                f"{where}: P{number}",
+                self.lanes.predicates[flying.warp, number] & case.threads,
+                case.predicates.get(number, 0) & case.threads,
+            )
         if case.conditions is not None:
             bench.expect(f"{where}: CC", self.lanes.conditions[flying.warp], case.conditions)
         self.done += 1

@@ -19,9 +19,30 @@ _ONE, _INFINITY, _FRACTION = 0x3FF << 52, 0x7FF << 52, (1 << 52) - 1
 _FRACTION_BITS, _LEAST = 52, -1074
 """Bits of a fraction; the exponent of the smallest number."""
 _HALF = Fraction(1, 2)
-EDGES = (0, 1, 2, 3, _FRACTION >> 1, _FRACTION, _FRACTION + 1, _FRACTION + 2, 1 << 53, _ONE - 1, _ONE, _ONE + 1,
-         0x3FF8 << 48, 0x4000 << 48, 0x0340 << 48, 0x7CA0 << 48, _INFINITY - 1, _INFINITY - 2, _INFINITY, _INFINITY + 1,
-         NAN, SIGN - 1)
+EDGES = (
+    0,
+    1,
+    2,
+    3,
+    _FRACTION >> 1,
+    _FRACTION,
+    _FRACTION + 1,
+    _FRACTION + 2,
+    1 << 53,
+    _ONE - 1,
+    _ONE,
+    _ONE + 1,
+    0x3FF8 << 48,
+    0x4000 << 48,
+    0x0340 << 48,
+    0x7CA0 << 48,
+    _INFINITY - 1,
+    _INFINITY - 2,
+    _INFINITY,
+    _INFINITY + 1,
+    NAN,
+    SIGN - 1,
+)
 """Of each kind some, and those next to another kind; without their signs."""
 
 
@@ -36,11 +57,19 @@ def _any(source: random.Random) -> int:
     kind = source.random()
     if kind < 0.2:
         return source.choice(EDGES)
-    exponent = source.choice((source.getrandbits(11), 0x3FF + source.randrange(-3, 4), source.randrange(4),
-                              0x3FF - 537))
-    fraction = source.choice((source.getrandbits(52), source.getrandbits(52) & source.getrandbits(52)
-                              & source.getrandbits(52), 0, _FRACTION, source.getrandbits(26) << 26,
-                              1 << source.randrange(52)))
+    exponent = source.choice(
+        (source.getrandbits(11), 0x3FF + source.randrange(-3, 4), source.randrange(4), 0x3FF - 537)
+    )
+    fraction = source.choice(
+        (
+            source.getrandbits(52),
+            source.getrandbits(52) & source.getrandbits(52) & source.getrandbits(52),
+            0,
+            _FRACTION,
+            source.getrandbits(26) << 26,
+            1 << source.randrange(52),
+        )
+    )
     return (exponent << 52 | fraction) & SIGN - 1
 
 
@@ -92,16 +121,24 @@ def rounded(number: Fraction, rounding: FloatRounding) -> int:
     exponent = size.numerator.bit_length() - size.denominator.bit_length()
     if size < Fraction(2) ** exponent:
         exponent -= 1
-    place = max(exponent - _FRACTION_BITS, _LEAST)      # of the last bit that double precision has here
+    place = max(exponent - _FRACTION_BITS, _LEAST)  # of the last bit that double precision has here
     count, rest = divmod(size / Fraction(2) ** place, 1)
-    away = {FloatRounding.RN: rest > _HALF or (rest == _HALF and count % 2 == 1), FloatRounding.RZ: False,
-            FloatRounding.RM: bool(rest) and is_negative, FloatRounding.RP: bool(rest) and not is_negative}[rounding]
+    away = {
+        FloatRounding.RN: rest > _HALF or (rest == _HALF and count % 2 == 1),
+        FloatRounding.RZ: False,
+        FloatRounding.RM: bool(rest) and is_negative,
+        FloatRounding.RP: bool(rest) and not is_negative,
+    }[rounding]
     # A count that reaches the next power of 2 has the bits of the next exponent, and the last one of infinity.
     bits = int(count) + away
     if place > _LEAST:
         bits += (place - _LEAST) << _FRACTION_BITS
     if bits >= _INFINITY:
-        to_infinity = {FloatRounding.RN: True, FloatRounding.RZ: False, FloatRounding.RM: is_negative,
-                       FloatRounding.RP: not is_negative}[rounding]
+        to_infinity = {
+            FloatRounding.RN: True,
+            FloatRounding.RZ: False,
+            FloatRounding.RM: is_negative,
+            FloatRounding.RP: not is_negative,
+        }[rounding]
         bits = _INFINITY if to_infinity else _INFINITY - 1
     return bits | SIGN * is_negative

@@ -27,13 +27,25 @@ _SIZES = tuple(SmParams(warps=16, lanes=lanes) for lanes in (8, 4, 32, 2))
 _ONE = 0x3FF << 52
 _Row = tuple[dict[str, Any], int, int, int, int]
 """Instruction, operands a, b and c, and predicate of a thread."""
-PACE = {ALL: 66, 0x1: 38, 0x8000_0000: 40, 0x8000_0001: 40, 0x0101_0101: 41, 0xFF: 45, 0xFF00_0000: 45,
-        0x7FFF_FFFF: 66, 0xC000_00FF: 45, 0xE000_0001: 40}
+PACE = {
+    ALL: 66,
+    0x1: 38,
+    0x8000_0000: 40,
+    0x8000_0001: 40,
+    0x0101_0101: 41,
+    0xFF: 45,
+    0xFF00_0000: 45,
+    0x7FFF_FFFF: 66,
+    0xC000_00FF: 45,
+    0xE000_0001: 40,
+}
 """Threads that execute an instruction on eight lanes, alone in the unit -> cycles from selection to completion."""
 _ARITHMETIC = (DoubleOperation.ADD, DoubleOperation.MULTIPLY, DoubleOperation.FUSED)
 
 
-def _play(bench: Bench, what: str, params: SmParams, cases: Iterable[DoubleCase], **how: float) -> DoubleDriver:
+def _play(
+    bench: Bench, what: str, params: SmParams, cases: Iterable[DoubleCase], **how: float
+) -> DoubleDriver:
     driver = DoubleDriver(bench, params, cases, **how)  # pyright: ignore[reportArgumentType]
     driver.run()
     bench.checked(f"instructions, {what}", driver.done)
@@ -44,35 +56,84 @@ def check_datapath(bench: Bench) -> None:
     """Sums, products and both at once in all roundings, in any order, a thread in each cycle, against exact
     arithmetic."""
     count = 20_000 if bench.thorough else 250
-    rows = [(operation, rounding, *operands) for operation in _ARITHMETIC for rounding in FloatRounding
-            for operands in zip(*doubles(bench.random, count), strict=True)]
+    rows = [
+        (operation, rounding, *operands)
+        for operation in _ARITHMETIC
+        for rounding in FloatRounding
+        for operands in zip(*doubles(bench.random, count), strict=True)
+    ]
     bench.random.shuffle(rows)
-    found = _results(bench, [({"operation": operation, "round": rounding}, a, b, c, 0)
-                             for operation, rounding, a, b, c in rows])
-    wrong = [(operation.name, rounding.name, *map(hex, (a, b, c, result, exact)))
-             for (operation, rounding, a, b, c), result in zip(rows, found, strict=True)
-             if result != (exact := expected(operation, a, b, c, rounding))]
-    bench.expect("threads whose result is wrong: operation, rounding, a, b, c, it, and the right one", wrong[:4], [])
+    found = _results(
+        bench,
+        [
+            ({"operation": operation, "round": rounding}, a, b, c, 0)
+            for operation, rounding, a, b, c in rows
+        ],
+    )
+    wrong = [
+        (operation.name, rounding.name, *map(hex, (a, b, c, result, exact)))
+        for (operation, rounding, a, b, c), result in zip(rows, found, strict=True)
+        if result != (exact := expected(operation, a, b, c, rounding))
+    ]
+    bench.expect(
+        "threads whose result is wrong: operation, rounding, a, b, c, it, and the right one",
+        wrong[:4],
+        [],
+    )
     bench.checked("results of the datapath", len(rows))
 
 
 def check_comparisons(bench: Bench) -> None:
     """Relations, and the lesser and the greater, of edges with both signs, against what Python makes of them."""
     edges = [edge | sign for edge in EDGES for sign in (0, SIGN)]
-    pairs = list(product(edges, edges)) if bench.thorough else bench.random.sample(list(product(edges, edges)), 300)
+    pairs = (
+        list(product(edges, edges))
+        if bench.thorough
+        else bench.random.sample(list(product(edges, edges)), 300)
+    )
     pairs += product((0, SIGN), (0, SIGN))
     rows = [(relation, a, b) for relation in "<=>?" for a, b in pairs]
-    found = _results(bench, [({"operation": DoubleOperation.TEST, "compare": 1 << "<=>?".index(relation),
-                               "combine": Boolean.OR}, a, b, 0, 0) for relation, a, b in rows])
-    bench.expect("relations and pairs of which p or q is wrong", [
-        (relation, hex(a), hex(b)) for (relation, a, b), result in zip(rows, found, strict=True)
-        if result != 1 << WORD_BITS * (order(a, b) != relation)][:4], [])
+    found = _results(
+        bench,
+        [
+            (
+                {
+                    "operation": DoubleOperation.TEST,
+                    "compare": 1 << "<=>?".index(relation),
+                    "combine": Boolean.OR,
+                },
+                a,
+                b,
+                0,
+                0,
+            )
+            for relation, a, b in rows
+        ],
+    )
+    bench.expect(
+        "relations and pairs of which p or q is wrong",
+        [
+            (relation, hex(a), hex(b))
+            for (relation, a, b), result in zip(rows, found, strict=True)
+            if result != 1 << WORD_BITS * (order(a, b) != relation)
+        ][:4],
+        [],
+    )
     bench.checked("comparisons", len(rows))
     choices = [(lesser, a, b) for lesser in (0, 1) for a, b in pairs]
-    found = _results(bench, [({"operation": DoubleOperation.CHOOSE}, a, b, 0, lesser) for lesser, a, b in choices])
-    bench.expect("pairs of which the wrong one is chosen: whether the lesser one, the pair, the choice", [
-        (lesser, hex(a), hex(b), hex(it)) for (lesser, a, b), it in zip(choices, found, strict=True)
-        if it != chosen(a, b, bool(lesser))][:4], [])
+    found = _results(
+        bench,
+        [({"operation": DoubleOperation.CHOOSE}, a, b, 0, lesser) for lesser, a, b in choices],
+    )
+    bench.expect(
+        "pairs of which the wrong one is chosen: whether the lesser one, the pair, the choice",
+        [
+            (lesser, hex(a), hex(b), hex(it))
+            for (lesser, a, b), it in zip(choices, found, strict=True)
+            if it != chosen(a, b, bool(lesser))
+        ][:4],
+        [],
+    )
     bench.checked("choices", len(choices))
 
 
@@ -129,11 +190,17 @@ def check_corners(bench: Bench) -> None:
     """Results that go nowhere; operands that are nowhere; constants at the end of their bank."""
     cases = []
     for form in DOUBLE:
-        corners: list[dict[str, int]] = [{"Rd": RZ, "cc": 0, "Pd": PT}, {"Rd": RZ, "cc": 1, "Pd2": PT},
-                                         {"Ra": RZ, "Rb": RZ, "Rc": RZ, "Pc": PT}]
+        corners: list[dict[str, int]] = [
+            {"Rd": RZ, "cc": 0, "Pd": PT},
+            {"Rd": RZ, "cc": 1, "Pd2": PT},
+            {"Ra": RZ, "Rb": RZ, "Rc": RZ, "Pc": PT},
+        ]
         if form.variant in ("c", "rc"):
             corners += [{"offset": BANK_BYTES + offset} for offset in (-8, -4, 0)]
-        cases += [case_of(bench.random, form, word_of_form(bench.random, form, **corner)) for corner in corners]
+        cases += [
+            case_of(bench.random, form, word_of_form(bench.random, form, **corner))
+            for corner in corners
+        ]
     bench.random.shuffle(cases)
     _play(bench, "at the corners", _SIZES[0], cases)
 
@@ -142,15 +209,22 @@ def check_crowd(bench: Bench) -> None:
     """Instructions that come as fast as there is room; they are taken one after the other."""
     form = next(form for form in DOUBLE if form.name == "DFMA")
     count = 200 if bench.thorough else 12
-    cases = [case_of(bench.random, form, word_of_form(bench.random, form, Rd=4, Ra=8, Rb=10, Rc=12))
-             for _ in range(count)]
+    cases = [
+        case_of(bench.random, form, word_of_form(bench.random, form, Rd=4, Ra=8, Rb=10, Rc=12))
+        for _ in range(count)
+    ]
     driver = DoubleDriver(bench, _SIZES[0], cases, idle=0.0)
     cycles = driver.run()
     bench.checked("instructions, as fast as they can come", driver.done)
     bench.figure("cycles an instruction, one after the other", cycles / count)
-    bench.table("cycles from selection to completion, the unit always busy", ["", "least", "mean", "most", "count"],
-                [[name, min(taken), float(mean(taken)), max(taken), len(taken)]
-                 for name, taken in sorted(driver.cycles.items())])
+    bench.table(
+        "cycles from selection to completion, the unit always busy",
+        ["", "least", "mean", "most", "count"],
+        [
+            [name, min(taken), float(mean(taken)), max(taken), len(taken)]
+            for name, taken in sorted(driver.cycles.items())
+        ],
+    )
 
 
 def check_pace(bench: Bench) -> None:
@@ -161,16 +235,25 @@ def check_pace(bench: Bench) -> None:
     driver = DoubleDriver(bench, SmParams(warps=1, lanes=8), cases, idle=0.0)
     driver.run()
     found = dict(zip(map(hex, PACE), driver.cycles["DFMA"], strict=True))
-    bench.expect("cycles from selection to completion, by threads", found,
-                 {hex(threads): cycles for threads, cycles in PACE.items()})
+    bench.expect(
+        "cycles from selection to completion, by threads",
+        found,
+        {hex(threads): cycles for threads, cycles in PACE.items()},
+    )
     bench.checked("instructions by themselves", driver.done)
 
 
 def record(bench: Bench) -> None:
     """A sum with a constant, a fused multiply-add, and a comparison, for the waveform."""
     source, forms = random.Random(0), {(form.name, form.variant): form for form in DOUBLE}
-    cases = [case_of(source, forms[name], word_of_form(source, forms[name], Rd=4, Ra=8, Rb=10, Rc=12, Pd=1, Pd2=2))
-             for name in (("DADD", "c"), ("DFMA", "r"), ("DSETP", "r"))]
+    cases = [
+        case_of(
+            source,
+            forms[name],
+            word_of_form(source, forms[name], Rd=4, Ra=8, Rb=10, Rc=12, Pd=1, Pd2=2),
+        )
+        for name in (("DADD", "c"), ("DFMA", "r"), ("DSETP", "r"))
+    ]
     driver = DoubleDriver(bench, _SIZES[0], cases, idle=0.0)
     driver.run(traces=traces_of(driver))
 
@@ -181,27 +264,61 @@ def traces_of(driver: DoubleDriver) -> View:
     port, gather, write = dut.port, dut.port.gather, dut.port.write
     compute = dut.compute
     current, sent, datapath, result = compute.work, compute.sent, compute.datapath, compute.result
-    return View({
-        "dispatch": {"text": instruction(dut.dispatch.valid, dut.dispatch.payload.word), "valid": dut.dispatch.valid,
-                     "warp": Trace(dut.dispatch.payload.warp, "dec"), "word": dut.dispatch.payload.word,
-                     "room": dut.room},
-        "instruction": {
-            "operation": current.decoded.instruction.operation, "warp": Trace(current.warp, "dec"),
-            "threads": current.threads},
-        "datapath": {"starts": sent.valid, "thread": Trace(sent.payload.thread, "dec"),
-                     "a": datapath.a, "b": datapath.b, "c": datapath.c,
-                     "done": result.valid, "result": datapath.result},
-        "lanes": {
-            "gather": gather.valid, "read": gather.ready, "write": write.valid, "taken": write.ready,
-            "register": Trace(write.payload.register, "dec"), "last": write.payload.last,
-            "gathered": port.data.gathered.valid, "wanted": port.data.wanted.valid,
-            "beat": Trace(port.data.wanted.payload.beat, "dec")},
-        "constant": {"asked": dut.indexed.valid, "address": dut.indexed.payload.address, "comes": dut.value.valid,
-                     "value": dut.value.payload.value}},
-        ("dispatch", "instruction", "datapath"), [Mark("start", [sent.valid])])
+    return View(
+        {
+            "dispatch": {
+                "text": instruction(dut.dispatch.valid, dut.dispatch.payload.word),
+                "valid": dut.dispatch.valid,
+                "warp": Trace(dut.dispatch.payload.warp, "dec"),
+                "word": dut.dispatch.payload.word,
+                "room": dut.room,
+            },
+            "instruction": {
+                "operation": current.decoded.instruction.operation,
+                "warp": Trace(current.warp, "dec"),
+                "threads": current.threads,
+            },
+            "datapath": {
+                "starts": sent.valid,
+                "thread": Trace(sent.payload.thread, "dec"),
+                "a": datapath.a,
+                "b": datapath.b,
+                "c": datapath.c,
+                "done": result.valid,
+                "result": datapath.result,
+            },
+            "lanes": {
+                "gather": gather.valid,
+                "read": gather.ready,
+                "write": write.valid,
+                "taken": write.ready,
+                "register": Trace(write.payload.register, "dec"),
+                "last": write.payload.last,
+                "gathered": port.data.gathered.valid,
+                "wanted": port.data.wanted.valid,
+                "beat": Trace(port.data.wanted.payload.beat, "dec"),
+            },
+            "constant": {
+                "asked": dut.indexed.valid,
+                "address": dut.indexed.payload.address,
+                "comes": dut.value.valid,
+                "value": dut.value.payload.value,
+            },
+        },
+        ("dispatch", "instruction", "datapath"),
+        [Mark("start", [sent.valid])],
+    )
 
 
 def run(bench: Bench) -> None:
     """The testbench."""
-    for check in (check_datapath, check_comparisons, check_forms, check_corners, check_crowd, check_pace, record):
+    for check in (
+        check_datapath,
+        check_comparisons,
+        check_forms,
+        check_corners,
+        check_crowd,
+        check_pace,
+        record,
+    ):
         check(bench)

@@ -22,9 +22,13 @@ from testbench.double.driver import DoubleDriver
 from testbench.double.numbers import EDGES, NAN, SIGN, as_double, doubles, fused
 from testbench.simulation import failure
 
-gmpy2: Any = import_module("gmpy2")       # it does not say of what types its functions are
-_ROUNDINGS = {FloatRounding.RN: gmpy2.RoundToNearest, FloatRounding.RM: gmpy2.RoundDown,
-              FloatRounding.RP: gmpy2.RoundUp, FloatRounding.RZ: gmpy2.RoundToZero}
+gmpy2: Any = import_module("gmpy2")  # it does not say of what types its functions are
+_ROUNDINGS = {
+    FloatRounding.RN: gmpy2.RoundToNearest,
+    FloatRounding.RM: gmpy2.RoundDown,
+    FloatRounding.RP: gmpy2.RoundUp,
+    FloatRounding.RZ: gmpy2.RoundToZero,
+}
 passes = partial(simulation.passes, "double")
 
 
@@ -33,13 +37,19 @@ def test_what_is_expected_is_what_mpfr_makes_of_it(rounding):
     """Of edges with both signs, and of random operands that are near ties and ends of the range."""
     source = random.Random(rounding.value)
     edges = [edge | sign for edge in EDGES for sign in (0, SIGN)]
-    triples = [(source.choice(edges), source.choice(edges), source.choice(edges)) for _ in range(600)]
+    triples = [
+        (source.choice(edges), source.choice(edges), source.choice(edges)) for _ in range(600)
+    ]
     triples += zip(*doubles(source, 600), strict=True)
-    with gmpy2.context(precision=53, emin=-1073, emax=1024, subnormalize=True, round=_ROUNDINGS[rounding]):
+    with gmpy2.context(
+        precision=53, emin=-1073, emax=1024, subnormalize=True, round=_ROUNDINGS[rounding]
+    ):
         exact = [gmpy2.fma(*(gmpy2.mpfr(as_double(bits)) for bits in triple)) for triple in triples]
     found = [fused(*triple, rounding) for triple in triples]
-    assert found == [NAN if gmpy2.is_nan(number) else np.array(float(number), np.float64).view(np.uint64)
-                     for number in exact]
+    assert found == [
+        NAN if gmpy2.is_nan(number) else np.array(float(number), np.float64).view(np.uint64)
+        for number in exact
+    ]
 
 
 def test_results_of_the_datapath_are_correctly_rounded():
@@ -67,15 +77,21 @@ def test_threads_that_do_not_execute_an_instruction_cost_no_cycles():
     assert passes(tb_double.check_pace).checks["instructions by themselves"] == len(tb_double.PACE)
 
 
-@pytest.mark.parametrize(("name", "what", "named"), [
-    ("DFMA", "after", "R4"), ("DADD", "conditions", "CC"), ("DSETP", "predicates", "P3")])
+@pytest.mark.parametrize(
+    ("name", "what", "named"),
+    [("DFMA", "after", "R4"), ("DADD", "conditions", "CC"), ("DSETP", "predicates", "P3")],
+)
 def test_a_wrong_result_is_seen(name, what, named):
     def body(bench: Bench) -> None:
         form = next(form for form in DOUBLE if form.name == name)
-        case = case_of(bench.random, form, word_of_form(bench.random, form, Rd=4, Pd=3, Pd2=2, cc=1))
-        wrong = {"after": {**case.after, 4: [word ^ 1 for word in case.after.get(4, [])]},
-                 "conditions": [flags ^ 2 for flags in case.conditions or ()],
-                 "predicates": {number: held ^ 1 for number, held in case.predicates.items()}}
+        case = case_of(
+            bench.random, form, word_of_form(bench.random, form, Rd=4, Pd=3, Pd2=2, cc=1)
+        )
+        wrong = {
+            "after": {**case.after, 4: [word ^ 1 for word in case.after.get(4, [])]},
+            "conditions": [flags ^ 2 for flags in case.conditions or ()],
+            "predicates": {number: held ^ 1 for number, held in case.predicates.items()},
+        }
         DoubleDriver(bench, SmParams(), [replace(case, **{what: wrong[what]})]).run()
 
     assert named in failure("double", body)

@@ -32,8 +32,21 @@ _SHIFTS = 6
 def random_value(chance: Random, shape: Shape) -> int:
     """A number of a shape, ends and small ones more often than others."""
     width = shape.width
-    bits = chance.choice((0, 1, (1 << width) - 1, 1 << width >> 1, chance.randrange(8), chance.getrandbits(width + 1),
-                          chance.getrandbits(width + 1), chance.getrandbits(width + 1))) & (1 << width) - 1
+    bits = (
+        chance.choice(
+            (
+                0,
+                1,
+                (1 << width) - 1,
+                1 << width >> 1,
+                chance.randrange(8),
+                chance.getrandbits(width + 1),
+                chance.getrandbits(width + 1),
+                chance.getrandbits(width + 1),
+            )
+        )
+        & (1 << width) - 1
+    )
     return bits - (1 << width) if shape.signed and bits >> width - 1 & 1 else bits
 
 
@@ -51,7 +64,9 @@ class RandomDesign(Elaboratable):
         self._expressions = expressions
         # Memories are in domains without it: pysim has an asynchronous reset clock them.
         other: Any = ClockDomain("other", clk_edge="neg", async_reset=True)
-        self._domains = [] if one_clock else [other, ClockDomain("third", clk_edge="neg", reset_less=True)]
+        self._domains = (
+            [] if one_clock else [other, ClockDomain("third", clk_edge="neg", reset_less=True)]
+        )
         self._other, self._third = ("sync", "sync") if one_clock else ("other", "third")
         self.other_reset: Signal = other.rst
         self.inputs = [Signal(self._shape(), name=f"input{number}") for number in range(8)]
@@ -97,7 +112,7 @@ class RandomDesign(Elaboratable):
         if len(value) <= width:
             return value
         start = self._chance.randrange(len(value) - width + 1)
-        cut = value[start:start + width]
+        cut = value[start : start + width]
         return cut.as_signed() if value.shape().signed and width else cut
 
     def _small(self, width: int) -> Value:
@@ -112,43 +127,75 @@ class RandomDesign(Elaboratable):
                 return Const(random_value(self._chance, shape), shape)
             return self._take()
         a, b = self._value(depth - 1), self._value(depth - 1)
-        return self._narrow(self._chance.choice((self._unary, self._binary, self._binary, self._chosen))(a, b), WIDEST)
+        return self._narrow(
+            self._chance.choice((self._unary, self._binary, self._binary, self._chosen))(a, b),
+            WIDEST,
+        )
 
     def _unary(self, a: Value, _b: Value) -> Value:
         chance = self._chance
         return (
-            lambda: ~a, lambda: -a, lambda: abs(a), lambda: chance.choice((a.bool(), a.any(), a.all(), a.xor())),
-            lambda: a.as_signed() if len(a) else a, a.as_unsigned,
+            lambda: ~a,
+            lambda: -a,
+            lambda: abs(a),
+            lambda: chance.choice((a.bool(), a.any(), a.all(), a.xor())),
+            lambda: a.as_signed() if len(a) else a,
+            a.as_unsigned,
             lambda: a.rotate_left(chance.randrange(-70, 70)) if len(a) else a,
-            lambda: a.shift_left(chance.randrange(40)), lambda: a.shift_right(chance.randrange(80)), lambda: a[::-1],
-            lambda: a.replicate(chance.randrange(4)), lambda: a.matches(*self._patterns(len(a))),
-            lambda: a[chance.randrange(len(a) + 1):])[chance.randrange(13)]()
+            lambda: a.shift_left(chance.randrange(40)),
+            lambda: a.shift_right(chance.randrange(80)),
+            lambda: a[::-1],
+            lambda: a.replicate(chance.randrange(4)),
+            lambda: a.matches(*self._patterns(len(a))),
+            lambda: a[chance.randrange(len(a) + 1) :],
+        )[chance.randrange(13)]()
 
     def _binary(self, a: Value, b: Value) -> Value:
         narrow = self._narrow
         return (
-            lambda: a + b, lambda: a - b, lambda: narrow(a, 100) * narrow(b, 70),
-            lambda: narrow(a, _DIVIDED) // narrow(b, _DIVIDED), lambda: narrow(a, _DIVIDED) % narrow(b, _DIVIDED),
-            lambda: a & b, lambda: a | b, lambda: a ^ b, lambda: a == b, lambda: a != b, lambda: a < b, lambda: a <= b,
-            lambda: a > b, lambda: a >= b, lambda: a << self._small(_SHIFTS), lambda: a >> b.as_unsigned(),
-            lambda: a >> self._small(8), lambda: Cat(a, b))[self._chance.randrange(18)]()
+            lambda: a + b,
+            lambda: a - b,
+            lambda: narrow(a, 100) * narrow(b, 70),
+            lambda: narrow(a, _DIVIDED) // narrow(b, _DIVIDED),
+            lambda: narrow(a, _DIVIDED) % narrow(b, _DIVIDED),
+            lambda: a & b,
+            lambda: a | b,
+            lambda: a ^ b,
+            lambda: a == b,
+            lambda: a != b,
+            lambda: a < b,
+            lambda: a <= b,
+            lambda: a > b,
+            lambda: a >= b,
+            lambda: a << self._small(_SHIFTS),
+            lambda: a >> b.as_unsigned(),
+            lambda: a >> self._small(8),
+            lambda: Cat(a, b),
+        )[self._chance.randrange(18)]()
 
     def _chosen(self, a: Value, b: Value) -> Value:
         chance = self._chance
-        named = self._take()    # pysim does not cut off ~x before it takes bits beyond its end
+        named = self._take()  # pysim does not cut off ~x before it takes bits beyond its end
         match chance.randrange(5):
             case 0:
                 return Mux(self._bit(), a, b)
             case 1:
                 return named.bit_select(b.as_unsigned(), chance.randrange(len(named) + 1))
             case 2:
-                return named.word_select(self._small(8), chance.randrange(1, len(named) + 1)) if len(named) else a
+                return (
+                    named.word_select(self._small(8), chance.randrange(1, len(named) + 1))
+                    if len(named)
+                    else a
+                )
             case 3:
                 return named.bit_select(self._small(8), min(len(named), chance.randrange(1, 80)))
         return Array([a, b, *(self._take() for _ in range(chance.randrange(6)))])[self._small(5)]
 
     def _patterns(self, width: int) -> list[str]:
-        return ["".join(self._chance.choice("01----") for _ in range(width)) for _ in range(self._chance.randrange(4))]
+        return [
+            "".join(self._chance.choice("01----") for _ in range(width))
+            for _ in range(self._chance.randrange(4))
+        ]
 
     def _values(self) -> Module:
         """A signal for each of some values, written in the module above or below the one before."""
@@ -170,15 +217,17 @@ class RandomDesign(Elaboratable):
         left: Any = target
         match chance.randrange(7):
             case 0 if len(target):
-                left = target[chance.randrange(len(target)):]
+                left = target[chance.randrange(len(target)) :]
             case 1 if len(target):
-                left = target.bit_select(self._small(8), chance.randrange(1, min(len(target), 70) + 1))
+                left = target.bit_select(
+                    self._small(8), chance.randrange(1, min(len(target), 70) + 1)
+                )
             case 2 if len(target):
                 left = target.word_select(self._small(6), chance.randrange(1, len(target) + 1))
             case 3:
                 left = Array(targets)[self._small(3)]
             case 4:
-                left = Cat(targets)[chance.randrange(20):]
+                left = Cat(targets)[chance.randrange(20) :]
         m.d[domain] += left.eq(self._value(chance.randrange(3)))
 
     def _block(self, m: Module, domain: str, targets: Sequence[Signal], depth: int) -> None:
@@ -240,8 +289,12 @@ class RandomDesign(Elaboratable):
         depth = chance.choice((1, 3, 5, 8, 13))
         init = [random_value(chance, shape) for _ in range(chance.randrange(depth + 1))]
         m.submodules.memory = table = Memory(shape=shape, depth=depth, init=init)
-        writers = [table.write_port(domain=domain, granularity=chance.choice((None, *parts)))
-                   for domain in chance.choice((("sync",), ("sync", "sync"), (self._third,), ("sync", self._third)))]
+        writers = [
+            table.write_port(domain=domain, granularity=chance.choice((None, *parts)))
+            for domain in chance.choice(
+                (("sync",), ("sync", "sync"), (self._third,), ("sync", self._third))
+            )
+        ]
         for number, port in enumerate(writers):
             # Two ports that write one bit at one time have no order: the lowest bit of the address tells them apart.
             address = self._take()
@@ -249,11 +302,17 @@ class RandomDesign(Elaboratable):
                 address = Cat(Const(number, 1), address)
             elif number:
                 continue
-            m.d.comb += [port.addr.eq(address), port.data.eq(self._value(1)), port.en.eq(self._value(1))]
+            m.d.comb += [
+                port.addr.eq(address),
+                port.data.eq(self._value(1)),
+                port.en.eq(self._value(1)),
+            ]
         for number in range(4):
             domain = chance.choice(("comb", "sync", self._third))
             alike = [port for port in writers if port.domain == domain]
-            port = table.read_port(domain=domain, transparent_for=[one for one in alike if chance.random() < 0.6])
+            port = table.read_port(
+                domain=domain, transparent_for=[one for one in alike if chance.random() < 0.6]
+            )
             m.d.comb += port.addr.eq(self._take())
             if domain != "comb":
                 m.d.comb += port.en.eq(self._bit())

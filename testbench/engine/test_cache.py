@@ -41,10 +41,22 @@ class Everything(Component):
         Everything.times += 1
         m = Module()
         m.submodules.rows = self.rows
-        read, write, hidden = self.rows.read_port(domain="comb"), self.rows.write_port(), Signal(8, init=3)
-        m.d.comb += [read.addr.eq(self.count), write.addr.eq(self.count), write.data.eq(self.add),
-                     write.en.eq(self.add != 0), self.sum.as_value().eq(self.add + read.data + hidden)]
-        m.d.sync += [self.count.eq(self.count + self.step), Assert(self.count != 9, Format("nine: {}", self.count))]
+        read, write, hidden = (
+            self.rows.read_port(domain="comb"),
+            self.rows.write_port(),
+            Signal(8, init=3),
+        )
+        m.d.comb += [
+            read.addr.eq(self.count),
+            write.addr.eq(self.count),
+            write.data.eq(self.add),
+            write.en.eq(self.add != 0),
+            self.sum.as_value().eq(self.add + read.data + hidden),
+        ]
+        m.d.sync += [
+            self.count.eq(self.count + self.step),
+            Assert(self.count != 9, Format("nine: {}", self.count)),
+        ]
         return m
 
 
@@ -70,7 +82,7 @@ def run(dut, cycles=3):
 def known(dut):
     """Whether a design has an identity."""
     found = identify(dut) is not None
-    Fragment.get(dut, None)     # Amaranth warns of what is never elaborated
+    Fragment.get(dut, None)  # Amaranth warns of what is never elaborated
     return found
 
 
@@ -90,7 +102,9 @@ def test_a_known_design_is_not_elaborated_and_behaves_the_same(folder):
             run(Everything(), cycles=6)
 
 
-@pytest.mark.parametrize("other", [{"step": 3}, {"params": SmParams()}, {"params": SmParams(warps=4)}])
+@pytest.mark.parametrize(
+    "other", [{"step": 3}, {"params": SmParams()}, {"params": SmParams(warps=4)}]
+)
 def test_other_parameters_are_another_design(folder, other):
     run(Everything())
     assert run(Everything(**other))[1] == 1
@@ -104,13 +118,20 @@ def test_other_flags_of_the_compiler_are_another_model(folder, monkeypatch):
 
 
 @pytest.mark.parametrize("suffix", [".json", ".so"])
-@pytest.mark.parametrize("damage", [lambda content: content[:-1], lambda content: content[:len(content) // 2],
-                                    lambda content: b"", lambda content: bytes([content[0] ^ 1]) + content[1:]])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content[:-1],
+        lambda content: content[: len(content) // 2],
+        lambda content: b"",
+        lambda content: bytes([content[0] ^ 1]) + content[1:],
+    ],
+)
 def test_damaged_files_are_made_again(folder, suffix, damage):
     expected, _ = run(Everything())
     (path,) = folder.glob(f"*{suffix}")
     whole = path.read_bytes()
-    path.unlink()       # the library that is loaded stays as it is
+    path.unlink()  # the library that is loaded stays as it is
     path.write_bytes(damage(whole))
     assert run(Everything()) == (expected, 1)
     assert run(Everything()) == (expected, 0)
@@ -133,18 +154,23 @@ def elsewhere(monkeypatch, tmp_path):
     return place
 
 
-def test_a_temporary_folder_takes_the_place_of_one_that_cannot_be_written(elsewhere, monkeypatch, tmp_path, capsys):
+def test_a_temporary_folder_takes_the_place_of_one_that_cannot_be_written(
+    elsewhere, monkeypatch, tmp_path, capsys
+):
     """It is told before anything is elaborated or compiled, once, and this process finds its models again."""
     (tmp_path / "file").touch()
     wrong = tmp_path / "file" / "models"
     monkeypatch.setenv("WARPSTACK_CACHE", str(wrong))
     before = []
-    monkeypatch.setattr("sim.engine.restore.activity", lambda what: before.append(capsys.readouterr().err) or
-                        nullcontext())
+    monkeypatch.setattr(
+        "sim.engine.restore.activity",
+        lambda what: before.append(capsys.readouterr().err) or nullcontext(),
+    )
     _, elaborated = run(Everything())
     assert elaborated == 1 and before[0] == (
         f"warning: {wrong} cannot be written (Not a directory): models are kept for this run alone; WARPSTACK_CACHE "
-        "names another folder\n")
+        "names another folder\n"
+    )
     assert run(Everything())[1] == 0
     assert capsys.readouterr().err == ""
     assert len(list((elsewhere / "models").iterdir())) == 2
@@ -172,7 +198,9 @@ def test_a_disk_that_is_full_when_a_model_is_done_is_told(folder, elsewhere, mon
 
     monkeypatch.setattr(cache, "store", full)
     assert run(Everything())[1] == 1
-    assert f"warning: {folder} cannot be written (No space left on device)" in capsys.readouterr().err
+    assert (
+        f"warning: {folder} cannot be written (No space left on device)" in capsys.readouterr().err
+    )
     monkeypatch.setattr(cache, "store", lambda *_: full(folder / "x", b""))
     with pytest.raises(EngineError, match="No space left on device"):
         run(Everything(step=2))
@@ -224,7 +252,9 @@ def test_what_cannot_be_told_from_source_has_no_identity(folder):
 
 def test_a_source_that_changed_after_the_start_rules_out_reuse(monkeypatch):
     assert known(Everything())
-    monkeypatch.setattr("sim.engine.identity._process_start", lambda: Path(__file__).stat().st_mtime - 1)
+    monkeypatch.setattr(
+        "sim.engine.identity._process_start", lambda: Path(__file__).stat().st_mtime - 1
+    )
     assert not known(Everything())
 
 
@@ -252,7 +282,9 @@ def test_the_folder_has_a_limit_and_the_files_used_last_stay(folder, monkeypatch
     cache.trim()
     assert sorted(path.name for path in folder.iterdir()) == ["0.so", "notes.txt"]
     monkeypatch.setenv("WARPSTACK_CACHE_MIB", "1 GiB")
-    with pytest.raises(EngineError, match=r"^WARPSTACK_CACHE_MIB must be a number of MiB, not '1 GiB'$"):
+    with pytest.raises(
+        EngineError, match=r"^WARPSTACK_CACHE_MIB must be a number of MiB, not '1 GiB'$"
+    ):
         cache.trim()
 
 
@@ -308,8 +340,13 @@ def copy(tmp_path):
 
 
 def start(copy):
-    return subprocess.Popen([sys.executable, "main.py"], cwd=copy, stdout=subprocess.PIPE, text=True,
-                            env={**os.environ, "PYTHONPATH": str(copy)})
+    return subprocess.Popen(
+        [sys.executable, "main.py"],
+        cwd=copy,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(copy)},
+    )
 
 
 def said(copy):
@@ -329,7 +366,7 @@ def test_changed_sources_are_another_design(folder, copy):
     runtime = copy / "sim" / "engine" / "runtime.cc"
     runtime.write_text(runtime.read_text() + "// changed\n")
     assert said(copy) == ["elaborated", "6"]
-    params = copy / "rtl" / "params.py"     # a file that the design does not import counts, too
+    params = copy / "rtl" / "params.py"  # a file that the design does not import counts, too
     params.write_text(params.read_text() + "# changed\n")
     assert said(copy) == ["elaborated", "6"]
 

@@ -23,6 +23,7 @@ def engine(request):
 
 def stimulate(dut, log, cycles=60):
     """A testbench that drives everything at random and writes down everything it sees."""
+
     async def testbench(ctx):
         chance = random.Random(1)
         log.append(("start", ctx.get(dut.limit), ctx.get(dut.seen)))
@@ -33,15 +34,35 @@ def stimulate(dut, log, cycles=60):
             ctx.set(dut.row, chance.randrange(8))
             if chance.random() < 0.2:
                 ctx.set(dut.table.data[chance.randrange(6)], chance.getrandbits(8))
-            log.append((cycle, ctx.get(dut.seen), ctx.get(dut.chain), ctx.get(Cat(dut.chain, dut.row)),
-                        ctx.get(dut.pieces)))
+            log.append(
+                (
+                    cycle,
+                    ctx.get(dut.seen),
+                    ctx.get(dut.chain),
+                    ctx.get(Cat(dut.chain, dut.row)),
+                    ctx.get(dut.pieces),
+                )
+            )
             _, _, before, color = await ctx.tick().sample(dut.count, dut.sample)
-            log.append((before, color.color, color.level, [ctx.get(dut.sample.pair[i]) for i in range(2)],
-                        ctx.get(dut.wide_sum), ctx.get(dut.negative), ctx.get(dut.stored), ctx.get(dut.count),
-                        ctx.get(dut.table.data[chance.randrange(6)]), ctx.get(dut.over), ctx.get(dut.nothing),
-                        ctx.get(dut.top)))
+            log.append(
+                (
+                    before,
+                    color.color,
+                    color.level,
+                    [ctx.get(dut.sample.pair[i]) for i in range(2)],
+                    ctx.get(dut.wide_sum),
+                    ctx.get(dut.negative),
+                    ctx.get(dut.stored),
+                    ctx.get(dut.count),
+                    ctx.get(dut.table.data[chance.randrange(6)]),
+                    ctx.get(dut.over),
+                    ctx.get(dut.nothing),
+                    ctx.get(dut.top),
+                )
+            )
             if chance.random() < 0.1:
                 ctx.set(dut.count, chance.randrange(60))
+
     return testbench
 
 
@@ -70,7 +91,9 @@ def test_a_failed_assertion_ends_the_run_with_its_message_and_place(engine):
         for _ in range(100):
             await ctx.tick()
 
-    with pytest.raises(AssertionError, match=r"^Assertion violated: count 35 is over the limit$") as caught:
+    with pytest.raises(
+        AssertionError, match=r"^Assertion violated: count 35 is over the limit$"
+    ) as caught:
         simulate(dut, testbench, engine=engine)
     assert Path(caught.traceback[-1].path).name == "designs.py"
 
@@ -109,9 +132,21 @@ def test_testbenches_run_in_the_order_they_were_added_beside_background_ones(eng
             log.append(("second", ctx.get(dut.step)))
 
     simulate(dut, first, second, background=[forever, watch], engine=engine)
-    assert log == [("changed", 0), ("background", 0), ("changed", 1), ("first", 1), ("second", 2),
-                   ("background", 1), ("changed", 3), ("first", 3), ("second", 2),
-                   ("background", 3), ("changed", 5), ("first", 5), ("second", 2)]
+    assert log == [
+        ("changed", 0),
+        ("background", 0),
+        ("changed", 1),
+        ("first", 1),
+        ("second", 2),
+        ("background", 1),
+        ("changed", 3),
+        ("first", 3),
+        ("second", 2),
+        ("background", 3),
+        ("changed", 5),
+        ("first", 5),
+        ("second", 2),
+    ]
 
 
 def test_a_process_can_stand_for_hardware(engine):
@@ -232,12 +267,20 @@ def test_running_cycles_is_the_same_as_taking_ticks(engine):
         log.append(await run_cycles(ctx, 10))
         log.append((ctx.get(dut.count), ctx.get(dut.over)))
         log.append(await run_cycles(ctx, 1000, until=dut.over))
-        log.append((ctx.get(dut.count), await run_cycles(ctx, 1, until=dut.over), ctx.get(dut.count)))
+        log.append(
+            (ctx.get(dut.count), await run_cycles(ctx, 1, until=dut.over), ctx.get(dut.count))
+        )
         await ctx.tick()
         log.append((ctx.get(dut.count), await run_cycles(ctx, 0), ctx.get(dut.count)))
 
     simulator = simulate(dut, testbench, engine=engine)
-    assert log == [Ran(10, False), (30, 0), Ran(25, True), (105, Ran(1, True), 108), (111, Ran(0, False), 111)]
+    assert log == [
+        Ran(10, False),
+        (30, 0),
+        Ran(25, True),
+        (105, Ran(1, True), 108),
+        (111, Ran(0, False), 111),
+    ]
     assert engine_of(simulator).now == 37 * 10_000_000
 
 
@@ -344,8 +387,18 @@ def test_observers_see_each_cycle_as_its_edge_does(engine):
     simulator.add_testbench(testbench)
     simulator.run()
     assert observer.finish() == 3
-    assert seen == [(0, 0, 0), (0, 1, 0), (0, 2, 0), (0, 3, 1 << 70), (1, 0, 60), (1, 1, 9), (2, 0, 120), (2, 2, 1),
-                    (3, 0, 180), (3, 3, 3)]
+    assert seen == [
+        (0, 0, 0),
+        (0, 1, 0),
+        (0, 2, 0),
+        (0, 3, 1 << 70),
+        (1, 0, 60),
+        (1, 1, 9),
+        (2, 0, 120),
+        (2, 2, 1),
+        (3, 0, 180),
+        (3, 3, 3),
+    ]
 
 
 class Loop(wiring.Component):
@@ -359,7 +412,9 @@ class Loop(wiring.Component):
 
 
 def test_a_combinational_loop_is_named(engine):
-    with pytest.raises(Exception, match=r"(?s)Combinational cycle detected.*test_engine\.py:\d+: signal b bit 0"):
+    with pytest.raises(
+        Exception, match=r"(?s)Combinational cycle detected.*test_engine\.py:\d+: signal b bit 0"
+    ):
         Simulator(Loop(), engine=engine)
 
 
@@ -378,7 +433,9 @@ class Rings(wiring.Component):
         inner = []
         for number, before in enumerate((outer[-1], *outer[:-1])):
             m.submodules[f"part{number}"] = part = Module()
-            pair = [Signal(8, name=f"pair{number}_{side}", init=16 * number + side) for side in range(2)]
+            pair = [
+                Signal(8, name=f"pair{number}_{side}", init=16 * number + side) for side in range(2)
+            ]
             part.d.sync += [outer[number].eq(before), pair[0].eq(pair[1]), pair[1].eq(pair[0])]
             inner += pair
         m.d.comb += [self.inner.eq(Cat(inner)), self.outer.eq(Cat(outer))]

@@ -42,16 +42,26 @@ class BlackBox(wiring.Component):
 
 @needs_compiled
 def test_what_cannot_be_compiled_is_refused_in_one_line(monkeypatch, tmp_path):
-    with pytest.raises(EngineError, match=r"^engine compiled: the design makes the clock of domain slow itself; "
-                                          r"use the engine pysim$"):
+    with pytest.raises(
+        EngineError,
+        match=r"^engine compiled: the design makes the clock of domain slow itself; "
+        r"use the engine pysim$",
+    ):
         Simulator(OwnClock(), engine=CompiledEngine)
-    with pytest.raises(EngineError, match=r"^no engine simulates EHXPLLL, which has no description in Amaranth$"):
+    with pytest.raises(
+        EngineError, match=r"^no engine simulates EHXPLLL, which has no description in Amaranth$"
+    ):
         Simulator(BlackBox(), engine=CompiledEngine)
-    with pytest.raises(EngineError, match=r"^engine compiled does not write Amaranth's waveforms: use sim\.waves"):
+    with pytest.raises(
+        EngineError, match=r"^engine compiled does not write Amaranth's waveforms: use sim\.waves"
+    ):
         Simulator(Zoo(), engine=CompiledEngine).write_vcd("x.vcd")
     monkeypatch.setenv("CXX", f"{sys.executable} -c error_in_compiler")
     monkeypatch.setenv("WARPSTACK_CACHE", str(tmp_path))
-    with pytest.raises(EngineError, match=r"failed on the model: NameError: name 'error_in_compiler' is not defined$"):
+    with pytest.raises(
+        EngineError,
+        match=r"failed on the model: NameError: name 'error_in_compiler' is not defined$",
+    ):
         Simulator(Zoo(), engine=CompiledEngine)
     assert not list(tmp_path.iterdir())
 
@@ -63,9 +73,14 @@ def test_missing_tools_are_named_with_what_to_install(monkeypatch):
     missing = "there is no C++ compiler: install g++ or clang++, or pip install -e '.[fast]'"
     with pytest.raises(EngineError, match=f"^engine compiled: {re.escape(missing)}$"):
         choose("compiled")
-    assert choose("auto") == (ENGINES["pysim"], f"engine pysim; compiled would be faster, but {missing}")
+    assert choose("auto") == (
+        ENGINES["pysim"],
+        f"engine pysim; compiled would be faster, but {missing}",
+    )
     assert choose("pysim") == (ENGINES["pysim"], None)
-    with pytest.raises(EngineError, match=r"^no engine verilator; there are auto, pysim, compiled$"):
+    with pytest.raises(
+        EngineError, match=r"^no engine verilator; there are auto, pysim, compiled$"
+    ):
         choose("verilator")
 
 
@@ -77,10 +92,16 @@ def test_the_compiled_engine_has_two_names():
 
 def test_compilers_are_looked_for_in_order(monkeypatch):
     from sim.engine.build import compiler
+
     monkeypatch.delenv("CXX", raising=False)
-    for there, command in (({"g++", "clang++", "zig"}, ["g++"]), ({"clang++", "zig"}, ["clang++"]),
-                           ({"zig"}, ["zig", "c++"])):
-        monkeypatch.setattr(shutil, "which", lambda name, there=there: name if name in there else None)
+    for there, command in (
+        ({"g++", "clang++", "zig"}, ["g++"]),
+        ({"clang++", "zig"}, ["clang++"]),
+        ({"zig"}, ["zig", "c++"]),
+    ):
+        monkeypatch.setattr(
+            shutil, "which", lambda name, there=there: name if name in there else None
+        )
         assert compiler() == command
     monkeypatch.setattr(shutil, "which", lambda _name: None)
     monkeypatch.setattr("sim.engine.build.find_spec", lambda name: name)
@@ -99,7 +120,7 @@ def test_models_are_compiled_once(monkeypatch, tmp_path):
     os.utime(made[0], (1, 1))
     monkeypatch.setattr("subprocess.run", lambda *_a, **_k: pytest.fail("compiled again"))
     Simulator(Ripple(), engine=CompiledEngine)
-    assert made[0].stat().st_mtime > 1      # what is used stays longest
+    assert made[0].stat().st_mtime > 1  # what is used stays longest
 
 
 class Edges(wiring.Component):
@@ -113,17 +134,22 @@ class Edges(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.domains.own = ClockDomain(clk_edge="neg" if self._what == "falling" else "pos",
-                                    async_reset=self._what == "reset")
+        m.domains.own = ClockDomain(
+            clk_edge="neg" if self._what == "falling" else "pos", async_reset=self._what == "reset"
+        )
         m.d.own += self.count.eq(self.count + 1)
         if self._what == "check":
             m.d.comb += Assert(self.count != 99, "")
         return m
 
 
-@pytest.mark.parametrize(("what", "settles"), [("", False), ("falling", True), ("reset", True), ("check", True)])
+@pytest.mark.parametrize(
+    ("what", "settles"), [("", False), ("falling", True), ("reset", True), ("check", True)]
+)
 def test_a_model_settles_where_more_than_rising_edges_matters(what, settles):
-    assert emit(to_netlist(with_ports(Fragment.get(Edges(what), None).prepare()))).settles == settles
+    assert (
+        emit(to_netlist(with_ports(Fragment.get(Edges(what), None).prepare()))).settles == settles
+    )
 
 
 def test_moving_lines_does_not_make_another_model(tmp_path):

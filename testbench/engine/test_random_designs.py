@@ -34,7 +34,9 @@ def run(engine, seed):
             log.append({signal.name: ctx.get(signal) for signal in dut.shown})
 
     simulator.add_clock(PERIOD)
-    for number, domain in enumerate(("other", "third")):     # edges come with those of the first clock, or between them
+    for number, domain in enumerate(
+        ("other", "third")
+    ):  # edges come with those of the first clock, or between them
         simulator.add_clock(PERIOD, domain=domain, phase=PERIOD * ((seed + number) % 3) / 4)
     simulator.add_testbench(testbench)
     simulator.run()

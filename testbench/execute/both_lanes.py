@@ -32,21 +32,44 @@ class BothLanes(Component):
     """The decoder and both lanes."""
 
     def __init__(self) -> None:
-        self.decoder, self.serial, self.other = LaneDecoder(floats=False), SerialLanes(_SERIAL), Lanes(_OTHER)
-        super().__init__({"word": In(WORD_BITS), "operands": In(Operands), "immediate": Out(32), "quarter": In(1),
-                          "start": In(1), "ours": Out(LaneResult), "theirs": Out(LaneResult)})
+        self.decoder, self.serial, self.other = (
+            LaneDecoder(floats=False),
+            SerialLanes(_SERIAL),
+            Lanes(_OTHER),
+        )
+        super().__init__(
+            {
+                "word": In(WORD_BITS),
+                "operands": In(Operands),
+                "immediate": Out(32),
+                "quarter": In(1),
+                "start": In(1),
+                "ours": Out(LaneResult),
+                "theirs": Out(LaneResult),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.decoder, m.submodules.serial, m.submodules.other = decoder, serial, other = (
-            self.decoder, self.serial, self.other)
+            self.decoder,
+            self.serial,
+            self.other,
+        )
         m.d.comb += [
-            decoder.word.eq(self.word), self.immediate.eq(decoder.instruction.immediate),
-            serial.part.valid.eq(self.start), other.part.valid.eq(self.quarter),
-            self.ours.eq(serial.results[0]), self.theirs.eq(other.results[0])]
+            decoder.word.eq(self.word),
+            self.immediate.eq(decoder.instruction.immediate),
+            serial.part.valid.eq(self.start),
+            other.part.valid.eq(self.quarter),
+            self.ours.eq(serial.results[0]),
+            self.theirs.eq(other.results[0]),
+        ]
         for lanes in (serial, other):
-            m.d.comb += [lanes.instruction.eq(decoder.instruction), lanes.operands[0].eq(self.operands),
-                         lanes.executes.eq(Mux(lanes is serial, 1, 3))]
+            m.d.comb += [
+                lanes.instruction.eq(decoder.instruction),
+                lanes.operands[0].eq(self.operands),
+                lanes.executes.eq(Mux(lanes is serial, 1, 3)),
+            ]
         return m
 
 
@@ -72,8 +95,10 @@ class BothDriver(UnitDriver):
             word = random_word(source, form, (*range(8), RZ), RZ + 1, {})
             ctx.set(dut.word, word)
             operands = self._operands(source, ctx.get(dut.immediate))
-            ctx.set(dut.operands.as_value(), sum(
-                value << _OPERANDS[name].offset for name, value in operands.items()))
+            ctx.set(
+                dut.operands.as_value(),
+                sum(value << _OPERANDS[name].offset for name, value in operands.items()),
+            )
             ctx.set(dut.quarter, quarter_rate(word))
             ctx.set(dut.start, 1)
             for _ in range(BYTE_LANE_CYCLES):
@@ -86,10 +111,22 @@ class BothDriver(UnitDriver):
 
     def _operands(self, source: Random, immediate: int) -> dict[str, int]:
         """Any numbers; b is often small, or the immediate."""
-        b = source.choice((number(source), immediate, source.getrandbits(6), source.getrandbits(5) << 8
-                           | source.getrandbits(5)))
-        return {"a": number(source), "b": b, "c": number(source), "sources": source.getrandbits(3),
-                "conditions": source.getrandbits(4), "predicates": source.getrandbits(PT)}
+        b = source.choice(
+            (
+                number(source),
+                immediate,
+                source.getrandbits(6),
+                source.getrandbits(5) << 8 | source.getrandbits(5),
+            )
+        )
+        return {
+            "a": number(source),
+            "b": b,
+            "c": number(source),
+            "sources": source.getrandbits(3),
+            "conditions": source.getrandbits(4),
+            "predicates": source.getrandbits(PT),
+        }
 
 
 assert BYTE_LANE_CYCLES > LANE_CYCLES + 1

@@ -35,14 +35,19 @@ class ConstantServer:
                 ctx.set(value.payload, {"value": answer, "missing": 0})
             ctx.set(indexed.ready, answer is None and self._busy())
             _, _, asked, ready, wanted, given, taken = await ctx.tick().sample(
-                indexed.valid, indexed.ready, indexed.payload, value.valid, value.ready)
+                indexed.valid, indexed.ready, indexed.payload, value.valid, value.ready
+            )
             if given and taken:
                 answer = None
             if asked and ready:
                 if not self._due:
-                    self._bench.fail(f"asks for {wanted.address:#x} of bank {wanted.bank}, which nobody needs")
+                    self._bench.fail(
+                        f"asks for {wanted.address:#x} of bank {wanted.bank}, which nobody needs"
+                    )
                 what, bank, address, answer = self._due.popleft()
-                self._bench.expect(f"{what}: asks for", (wanted.bank, wanted.address), (bank, address))
+                self._bench.expect(
+                    f"{what}: asks for", (wanted.bank, wanted.address), (bank, address)
+                )
 
     def _busy(self) -> bool:
         return self._bench.random.random() >= self._idle

@@ -35,20 +35,30 @@ class DecodedLanes(Component):
     def __init__(self, params: SmParams) -> None:
         self.decoder, self.lanes = LaneDecoder(params.floats), units_of(params).lanes(params)
         of_lanes = self.lanes.signature.members
-        super().__init__({
-            "operands": of_lanes["operands"],
-            "part": of_lanes["part"],
-            "results": of_lanes["results"],
-            "word": In(WORD_BITS),
-            "instruction": Out(LaneInstruction)})
+        super().__init__(
+            {
+                "operands": of_lanes["operands"],
+                "part": of_lanes["part"],
+                "results": of_lanes["results"],
+                "word": In(WORD_BITS),
+                "instruction": Out(LaneInstruction),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.decoder, m.submodules.lanes = decoder, lanes = self.decoder, self.lanes
-        m.d.comb += [decoder.word.eq(self.word), self.instruction.eq(decoder.instruction),
-                     lanes.instruction.eq(decoder.instruction)]
-        m.d.comb += [lanes.operands.eq(self.operands), lanes.part.eq(self.part), lanes.executes.eq(~0),
-                     self.results.eq(lanes.results)]
+        m.d.comb += [
+            decoder.word.eq(self.word),
+            self.instruction.eq(decoder.instruction),
+            lanes.instruction.eq(decoder.instruction),
+        ]
+        m.d.comb += [
+            lanes.operands.eq(self.operands),
+            lanes.part.eq(self.part),
+            lanes.executes.eq(~0),
+            self.results.eq(lanes.results),
+        ]
         return m
 
 
@@ -150,7 +160,9 @@ class LaneDriver(UnitDriver):
             operands[0] = [_FACTORS[instruction.source_a]] * self._lanes
         for index, source in ((1, instruction.source_b), (2, instruction.source_c)):
             if source is not OperandSource.REGISTER:
-                value = before.constant if source is OperandSource.CONSTANT else instruction.immediate
+                value = (
+                    before.constant if source is OperandSource.CONSTANT else instruction.immediate
+                )
                 operands[index] = [value] * self._lanes
         sources = [0] * self._lanes
         for position, predicate in enumerate(instruction.predicates):
@@ -159,21 +171,34 @@ class LaneDriver(UnitDriver):
                 if position == 0 and before.vote is not None:
                     holds = before.vote[thread]
                 sources[thread] |= holds << position
-        fields = {name: list(values) for name, values in {
-            **dict(zip("abc", operands, strict=True)), "conditions": before.conditions, "sources": sources,
-            "predicates": before.predicates}.items()}
+        fields = {
+            name: list(values)
+            for name, values in {
+                **dict(zip("abc", operands, strict=True)),
+                "conditions": before.conditions,
+                "sources": sources,
+                "predicates": before.predicates,
+            }.items()
+        }
         if part is not None:
             ctx.set(dut.part, {"valid": 1, "number": part})
             for values in fields.values():
-                values[::self._parts] = values[part::self._parts]
-        ctx.set(dut.operands.as_value(), sum(
-            value << _OPERANDS[name].offset + thread * _WIDTH
-            for name, values in fields.items() for thread, value in enumerate(values)))
+                values[:: self._parts] = values[part :: self._parts]
+        ctx.set(
+            dut.operands.as_value(),
+            sum(
+                value << _OPERANDS[name].offset + thread * _WIDTH
+                for name, values in fields.items()
+                for thread, value in enumerate(values)
+            ),
+        )
         return instruction
 
     def _register(self, beat: Beat, number: int) -> Sequence[int]:
         """A register of all threads; anything if it is none that the instruction reads."""
-        return beat.before.registers.get(number) or [self.bench.random.getrandbits(32) for _ in range(self._lanes)]
+        return beat.before.registers.get(number) or [
+            self.bench.random.getrandbits(32) for _ in range(self._lanes)
+        ]
 
     def _compare(self, ctx: Any, beat: Beat, instruction: Any) -> None:
         """Compares what comes out with what the beat expects."""
@@ -201,17 +226,25 @@ class LaneDriver(UnitDriver):
             written.pop(PT, None)
             held = beat.before.predicates[thread]
             for number in range(PT):
-                new = after.predicates[number][thread] if number in after.predicates else held >> number & 1
+                new = (
+                    after.predicates[number][thread]
+                    if number in after.predicates
+                    else held >> number & 1
+                )
                 expect(f"{of}: P{number}", written.get(number, held >> number & 1), new)
         self.counts[beat.name] = self.counts.get(beat.name, 0) + len(after.threads)
 
     def _shown(self, beat: Beat, instruction: Any, thread: int) -> str:
         """A thread's operands, for a message."""
         before = beat.before
-        registers = ", ".join(f"{before.registers[number][thread]:#x}" if number in before.registers else "any"
-                              for number in instruction.registers)
-        return (f"registers {registers}, constant {before.constant:#x}, immediate {instruction.immediate:#x}, "
-                f"CC {before.conditions[thread]:04b}, predicates {before.predicates[thread]:07b}")
+        registers = ", ".join(
+            f"{before.registers[number][thread]:#x}" if number in before.registers else "any"
+            for number in instruction.registers
+        )
+        return (
+            f"registers {registers}, constant {before.constant:#x}, immediate {instruction.immediate:#x}, "
+            f"CC {before.conditions[thread]:04b}, predicates {before.predicates[thread]:07b}"
+        )
 
 
 def _then_nothing(beats: Iterable[Beat]) -> Iterator[Beat | None]:

@@ -77,8 +77,16 @@ class LaneClientDriver:
         now: The cycle that it is in: clock edges before it.
     """
 
-    def __init__(self, bench: Bench, params: SmParams, port: Any, *, idle: float = 0.0, delay: int = 0,
-                 ended: Callable[[LaneOperation], None] = lambda operation: None) -> None:
+    def __init__(
+        self,
+        bench: Bench,
+        params: SmParams,
+        port: Any,
+        *,
+        idle: float = 0.0,
+        delay: int = 0,
+        ended: Callable[[LaneOperation], None] = lambda operation: None,
+    ) -> None:
         self._bench, self._port = bench, port
         self.registers: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0] * WARP_THREADS)
         self.predicates: dict[tuple[int, int], int] = defaultdict(int)
@@ -114,12 +122,22 @@ class LaneClientDriver:
                 ctx.set(getattr(port, kind).ready, kind in ready)
             streams = [getattr(port, kind) for kind in self._kinds]
             _, _, *sampled = await ctx.tick().sample(
-                port.data.values.as_value(), port.data.flags, port.data.conditions.as_value(),
-                *(stream.valid for stream in streams), *(stream.payload.as_value() for stream in streams))
-            written, valid, payloads = sampled[:3], sampled[3:3 + len(streams)], sampled[3 + len(streams):]
+                port.data.values.as_value(),
+                port.data.flags,
+                port.data.conditions.as_value(),
+                *(stream.valid for stream in streams),
+                *(stream.payload.as_value() for stream in streams),
+            )
+            written, valid, payloads = (
+                sampled[:3],
+                sampled[3 : 3 + len(streams)],
+                sampled[3 + len(streams) :],
+            )
             for under_way in self._under_way:
                 self._write(under_way, *written)
-            for ended in [each for each in self._under_way if self._age(each) >= self._last_age(each)]:
+            for ended in [
+                each for each in self._under_way if self._age(each) >= self._last_age(each)
+            ]:
                 self._under_way.remove(ended)
                 self._ended(ended.operation)
             self._gather_waits = False
@@ -134,18 +152,33 @@ class LaneClientDriver:
         """The kinds of operations that the port is ready for in this cycle."""
         if self.now < self._busy_until:
             return set()
-        return {kind for kind in self._kinds if self._bench.random.random() >= self._idle
-                and (kind != "gather" or self._gather_waits)}
+        return {
+            kind
+            for kind in self._kinds
+            if self._bench.random.random() >= self._idle
+            and (kind != "gather" or self._gather_waits)
+        }
 
     def _take(self, kind: str, bits: int) -> None:
         """An operation is taken in this cycle."""
         fields: Any = self._layouts[kind].from_bits(bits)
         common = (int(fields.index), bool(fields.last), int(fields.barrier), self.now)
         owner = (int(fields.warp), int(fields.sequence))
-        self._under_way.append(_UnderWay(
-            LaneOperation(True, *owner, tuple(map(int, fields.registers)), *common) if kind == "gather" else
-            LaneOperation(False, *owner, (int(fields.register),), *common, int(fields.predicate),
-                          bool(fields.conditional), int(fields.threads))))
+        self._under_way.append(
+            _UnderWay(
+                LaneOperation(True, *owner, tuple(map(int, fields.registers)), *common)
+                if kind == "gather"
+                else LaneOperation(
+                    False,
+                    *owner,
+                    (int(fields.register),),
+                    *common,
+                    int(fields.predicate),
+                    bool(fields.conditional),
+                    int(fields.threads),
+                )
+            )
+        )
         self._busy_until = self.now + self._params.beats
 
     def _age(self, under_way: _UnderWay) -> int:
@@ -154,7 +187,11 @@ class LaneClientDriver:
 
     def _last_age(self, under_way: _UnderWay) -> int:
         """The age at which an operation ends."""
-        return (GATHERED_CYCLES if under_way.operation.gather else WRITTEN_CYCLES) + self._params.beats - 1
+        return (
+            (GATHERED_CYCLES if under_way.operation.gather else WRITTEN_CYCLES)
+            + self._params.beats
+            - 1
+        )
 
     def _beat(self, under_way: _UnderWay, first: int) -> int | None:
         """Which beat is in the stage that beat 0 is in at age ``first``; None for none of the operation."""
@@ -174,9 +211,14 @@ class LaneClientDriver:
         if not operation.gather:
             return None
         if (beat := self._beat(under_way, READ_CYCLES)) is not None:
-            words = [0 if register == RZ else self.registers[operation.warp, register][thread]
-                     for thread in self._threads(beat) for register in operation.registers]
-            under_way.beats.append(sum(word << _WORD_BITS * place for place, word in enumerate(words)))
+            words = [
+                0 if register == RZ else self.registers[operation.warp, register][thread]
+                for thread in self._threads(beat)
+                for register in operation.registers
+            ]
+            under_way.beats.append(
+                sum(word << _WORD_BITS * place for place, word in enumerate(words))
+            )
         if (beat := self._beat(under_way, GATHERED_CYCLES)) is None:
             return None
         return self._beat_of(operation, beat) | under_way.beats[beat] << self._beat_layout.size
@@ -200,12 +242,18 @@ class LaneClientDriver:
             if not operation.threads >> thread & 1:
                 continue
             if (register := operation.registers[0]) != RZ:
-                self.registers[operation.warp, register][thread] = values >> _WORD_BITS * lane & _WORD
+                self.registers[operation.warp, register][thread] = (
+                    values >> _WORD_BITS * lane & _WORD
+                )
             if operation.predicate != PT:
                 mask = self.predicates[operation.warp, operation.predicate] & ~(1 << thread)
-                self.predicates[operation.warp, operation.predicate] = mask | (flags >> lane & 1) << thread
+                self.predicates[operation.warp, operation.predicate] = (
+                    mask | (flags >> lane & 1) << thread
+                )
             if operation.conditional:
-                self.conditions[operation.warp][thread] = conditions >> _CC_BITS * lane & (1 << _CC_BITS) - 1
+                self.conditions[operation.warp][thread] = (
+                    conditions >> _CC_BITS * lane & (1 << _CC_BITS) - 1
+                )
 
 
 def _set_beat(ctx: Any, event: Any, beats: list[int | None]) -> None:

@@ -28,7 +28,9 @@ _REGISTERS = (0, 1, 2, 3, 4, 5)
 _BYTES = (0, 1, 0x7F, 0x80, 0x81, 0xFE, 0xFF)
 _OPERANDS = ("Ra", "Rb", "Rc")
 _SPECIAL = ("S2R", "CS2R", "LEPC")
-COMPUTED = [form for form in LANE_FORMS if form not in FLOATING and form.name not in (*_SPECIAL, "VOTE")]
+COMPUTED = [
+    form for form in LANE_FORMS if form not in FLOATING and form.name not in (*_SPECIAL, "VOTE")
+]
 """Forms whose results are from their operands alone, but for floating point, which has operands of its own."""
 
 
@@ -40,19 +42,31 @@ def thread_beats(source: Random, lanes: int, count: int) -> Iterator[Beat]:
     """Each form of COMPUTED, in every combination of its modes or ``count`` of them, as the thread model executes it;
     in random order."""
     named = (*_REGISTERS, *_REGISTERS, RZ)
-    words = [(form, word) for form in COMPUTED
-             for word in words_of(source, form, named, RZ + 1, count if form.variant in ("r", "") else 1 + count // 5)]
+    words = [
+        (form, word)
+        for form in COMPUTED
+        for word in words_of(
+            source, form, named, RZ + 1, count if form.variant in ("r", "") else 1 + count // 5
+        )
+    ]
     source.shuffle(words)
     for form, word in words:
         case, touched = case_of(source, form, word, lanes, named), effects(form, form.values(word))
         expected = Expected(case.threads, case.destination)
         if touched.writes:
             expected.values = [after.registers[case.destination] for after in case.after]
-        expected.predicates = {number: [after.predicates[number] for after in case.after]
-                               for number in case.written_predicates}
+        expected.predicates = {
+            number: [after.predicates[number] for after in case.after]
+            for number in case.written_predicates
+        }
         if touched.writes_cc:
             expected.conditions = [after.condition for after in case.after]
-        yield Beat(form.name, word, Threads(case.registers, case.predicates, case.conditions, case.constant), expected)
+        yield Beat(
+            form.name,
+            word,
+            Threads(case.registers, case.predicates, case.conditions, case.constant),
+            expected,
+        )
 
 
 class _Constants:
@@ -65,7 +79,9 @@ class _Constants:
         return self.value
 
 
-def model_beats(source: Random, lanes: int, count: int, forms: Sequence[Form] = LANE_FORMS) -> Iterator[Beat]:
+def model_beats(
+    source: Random, lanes: int, count: int, forms: Sequence[Form] = LANE_FORMS
+) -> Iterator[Beat]:
     """``count`` beats of each form, in random order."""
     warp, constants = warp_of(machine([NOP])), _Constants()
     order = list(forms) * count
@@ -84,7 +100,14 @@ def corner_beats(source: Random, lanes: int) -> Iterator[Beat]:
             continue
         for first in range(0, len(pairs), lanes):
             part = [pairs[(first + lane) % len(pairs)] for lane in range(WARP_THREADS)]
-            yield _beat(source, lanes, form, warp, constants, [*zip(*((a, b, third) for a, b in part), strict=True)])
+            yield _beat(
+                source,
+                lanes,
+                form,
+                warp,
+                constants,
+                [*zip(*((a, b, third) for a, b in part), strict=True)],
+            )
 
 
 def distance_beats(source: Random, lanes: int, count: int) -> Iterator[Beat]:
@@ -92,12 +115,21 @@ def distance_beats(source: Random, lanes: int, count: int) -> Iterator[Beat]:
     warp, constants = warp_of(machine([NOP])), _Constants()
     form = next(form for form in LANE_FORMS if form.name == "VABSDIFF4")
     for _ in range(count):
-        given = [[int.from_bytes(source.choices(_BYTES, k=4), "little") for _ in range(WARP_THREADS)] for _ in "abc"]
+        given = [
+            [int.from_bytes(source.choices(_BYTES, k=4), "little") for _ in range(WARP_THREADS)]
+            for _ in "abc"
+        ]
         yield _beat(source, lanes, form, warp, constants, given)
 
 
-def _beat(source: Random, lanes: int, form: Form, warp: Warp, constants: Any,
-          given: Sequence[Sequence[int]] | None = None) -> Beat:
+def _beat(
+    source: Random,
+    lanes: int,
+    form: Form,
+    warp: Warp,
+    constants: Any,
+    given: Sequence[Sequence[int]] | None = None,
+) -> Beat:
     """A word with any fields, and any operands; with ``given`` those of its registers a, b and c, then R0 to R2."""
     word = random_word(source, form, (*_REGISTERS, *_REGISTERS, RZ), RZ + 1, {})
     if given is not None:
@@ -115,8 +147,13 @@ def _beat(source: Random, lanes: int, form: Form, warp: Warp, constants: Any,
     threads = range(lanes)
     before = Threads(
         {register: warp.registers[register][:lanes].tolist() for register in (*_REGISTERS, RZ)},
-        [sum((mask >> thread & 1) << index for index, mask in enumerate(warp.predicates[:PT])) for thread in threads],
-        warp.condition.nibbles()[:lanes].tolist(), constants.value)
+        [
+            sum((mask >> thread & 1) << index for index, mask in enumerate(warp.predicates[:PT]))
+            for thread in threads
+        ],
+        warp.condition.nibbles()[:lanes].tolist(),
+        constants.value,
+    )
     values = form.values(word)
     if form.name in _SPECIAL:
         before.special = _numbers(source, lanes)
@@ -124,11 +161,16 @@ def _beat(source: Random, lanes: int, form: Form, warp: Warp, constants: Any,
     if form.name == "VOTE":
         executing = source.choice((ALL_THREADS, source.getrandbits(WARP_THREADS) | 1))
         ballot = _joined(warp, values, executing)
-        verdict = {VoteMode.ALL: ballot == executing, VoteMode.ANY: ballot != 0,
-                   VoteMode.EQ: ballot in (0, executing)}[VoteMode(values["mode"])]
+        verdict = {
+            VoteMode.ALL: ballot == executing,
+            VoteMode.ANY: ballot != 0,
+            VoteMode.EQ: ballot in (0, executing),
+        }[VoteMode(values["mode"])]
         before.special, before.vote = [ballot] * lanes, [int(verdict)] * lanes
         predicates = {values["Pd"]: before.vote} if values["Pd"] != PT else {}
-        return Beat(form.name, word, before, Expected(threads, values["Rd"], before.special, predicates))
+        return Beat(
+            form.name, word, before, Expected(threads, values["Rd"], before.special, predicates)
+        )
     masks = WarpMasks(ALL_THREADS)
     record = Retirement(0, 0, word, masks, masks, 0, 0, 0)
     decode(word, RZ + 1).action(constants, warp, ALL_THREADS, record)
@@ -145,10 +187,12 @@ def _expected(lanes: int, values: dict[str, int], record: Retirement) -> Expecte
     threads = [thread for thread in range(lanes) if values.get("lanes", 15) >> thread % 4 & 1]
     expected = Expected(threads, values.get("Rd", RZ))
     if record.registers:
-        (expected.destination, (_, row)), = record.registers.items()
+        ((expected.destination, (_, row)),) = record.registers.items()
         expected.values = row[:lanes]
-    expected.predicates = {number: [mask >> thread & 1 for thread in range(lanes)]
-                           for number, (_, mask) in record.predicates.items()}
+    expected.predicates = {
+        number: [mask >> thread & 1 for thread in range(lanes)]
+        for number, (_, mask) in record.predicates.items()
+    }
     if record.condition is not None:
         expected.conditions = record.condition[1][:lanes]
     return expected

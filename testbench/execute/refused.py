@@ -11,7 +11,13 @@ __all__ = ["refused_words"]
 def refused_words(module: Module) -> list[str]:
     """The words with their places and errors. Registers are those of the kernel that has most."""
     registers, code = max(entry.registers for entry in module.kernels.values()), module.code.content
-    words = {place: int.from_bytes(code[place:place + INSTRUCTION_BYTES], "little")
-             for place in range(0, len(code), INSTRUCTION_BYTES) if place % GROUP_BYTES}
-    return [f"{word:#018x} at {place:#x}: {error.name}" for place, word in words.items()
-            if (error := encoding_error(word, registers)) is not WarpError.NONE]
+    words = {
+        place: int.from_bytes(code[place : place + INSTRUCTION_BYTES], "little")
+        for place in range(0, len(code), INSTRUCTION_BYTES)
+        if place % GROUP_BYTES
+    }
+    return [
+        f"{word:#018x} at {place:#x}: {error.name}"
+        for place, word in words.items()
+        if (error := encoding_error(word, registers)) is not WarpError.NONE
+    ]

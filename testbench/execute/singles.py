@@ -6,13 +6,36 @@ from random import Random
 
 import numpy as np
 
-SINGLES = (0, 1, 2, 0x0040_0000, 0x007F_FFFF, 0x0080_0000, 0x0080_0001, 0x00FF_FFFF, 0x0100_0000, 0x33FF_FFFF,
-           0x3400_0000, 0x3F7F_FFFF, 0x3F80_0000, 0x3F80_0001, 0x4B80_0000, 0x7E80_0000, 0x7F7F_FFFF, 0x7F80_0000,
-           0x7F80_0001, 0x7FC0_0000, 0x7FFF_FFFF)
+SINGLES = (
+    0,
+    1,
+    2,
+    0x0040_0000,
+    0x007F_FFFF,
+    0x0080_0000,
+    0x0080_0001,
+    0x00FF_FFFF,
+    0x0100_0000,
+    0x33FF_FFFF,
+    0x3400_0000,
+    0x3F7F_FFFF,
+    0x3F80_0000,
+    0x3F80_0001,
+    0x4B80_0000,
+    0x7E80_0000,
+    0x7F7F_FFFF,
+    0x7F80_0000,
+    0x7F80_0001,
+    0x7FC0_0000,
+    0x7FFF_FFFF,
+)
 """Zero, subnormal numbers and what is beside them, one and what is beside it, the largest numbers, infinity, NaNs."""
 SIGN, ONE = 1 << 31, 0x3F80_0000
-CORNERS = tuple(number | sign for number in (0, 1, 0x007F_FFFF, 0x0080_0000, ONE, 0x7F7F_FFFF, 0x7F80_0000, 0x7FC0_0000)
-                for sign in (0, SIGN))
+CORNERS = tuple(
+    number | sign
+    for number in (0, 1, 0x007F_FFFF, 0x0080_0000, ONE, 0x7F7F_FFFF, 0x7F80_0000, 0x7FC0_0000)
+    for sign in (0, SIGN)
+)
 """The ends of the ranges, of which all pairs are few enough."""
 EDGES = tuple(number | sign for number in SINGLES for sign in (0, 1 << 31))
 """These and their negatives."""
@@ -36,7 +59,11 @@ def single(source: Random) -> int:
         case _:
             exponent = source.randrange(110, 145)
     fraction = source.getrandbits(23)
-    return sign | exponent << 23 | (fraction & source.choice(_FEW) if source.random() < 0.4 else fraction)
+    return (
+        sign
+        | exponent << 23
+        | (fraction & source.choice(_FEW) if source.random() < 0.4 else fraction)
+    )
 
 
 def singles(source: Random, count: int) -> list[list[int]]:
@@ -45,12 +72,16 @@ def singles(source: Random, count: int) -> list[list[int]]:
     """
     first, second, third = ([single(source) for _ in range(count)] for _ in range(3))
     with np.errstate(all="ignore"):
-        products = (np.array(first, np.uint32).view(np.float32) * np.array(second, np.uint32).view(np.float32))
+        products = np.array(first, np.uint32).view(np.float32) * np.array(second, np.uint32).view(
+            np.float32
+        )
     for place, product in enumerate((-products).view(np.uint32).tolist()):
         if source.random() < 0.4:
             third[place] = product + source.randrange(-3, 4) & 0xFFFF_FFFF
         elif source.random() < 0.2:
-            second[place] = first[place] + source.randrange(-1, 2) & 0xFFFF_FFFF ^ source.getrandbits(1) << 31
+            second[place] = (
+                first[place] + source.randrange(-1, 2) & 0xFFFF_FFFF ^ source.getrandbits(1) << 31
+            )
         elif source.random() < 0.2:
             exponent = (first[place] >> 23 & 0xFF) - source.choice(_FAR)
             second[place] = second[place] & 0x807F_FFFF | max(0, min(exponent, 254)) << 23

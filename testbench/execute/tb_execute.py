@@ -15,7 +15,13 @@ from sim.toolchain.spelling import spell
 from sim.waves import Mark, Text, Trace, View
 from testbench.execute.both_lanes import INTEGER_FORMS, BothDriver
 from testbench.execute.driver import Beat, LaneDriver
-from testbench.execute.reference import COMPUTED, corner_beats, distance_beats, model_beats, thread_beats
+from testbench.execute.reference import (
+    COMPUTED,
+    corner_beats,
+    distance_beats,
+    model_beats,
+    thread_beats,
+)
 
 LANES = 4
 """Lanes of the machine that is tested: what a lane computes does not depend on how many there are."""
@@ -34,7 +40,9 @@ def check_modes(bench: Bench, lanes: int = LANES) -> None:
     """Words of every form in its modes, as the thread model executes them."""
     count = 1300 if bench.thorough else 30
     counts = _play(bench, "thread model", thread_beats(bench.random, lanes, count), lanes)
-    _table(bench, "threads compared with the thread model", counts, {form.name for form in COMPUTED})
+    _table(
+        bench, "threads compared with the thread model", counts, {form.name for form in COMPUTED}
+    )
 
 
 def check_model(bench: Bench, lanes: int = LANES) -> None:
@@ -57,7 +65,9 @@ def check_video(bench: Bench, lanes: int = LANES) -> None:
     """Video instructions, more often: of types, parts, bounds and second operations there are thousands together."""
     count = 6000 if bench.thorough else 50
     forms = [form for form in LANE_FORMS if form in VIDEO]
-    counts = _play(bench, "video instructions", model_beats(bench.random, lanes, count, forms), lanes)
+    counts = _play(
+        bench, "video instructions", model_beats(bench.random, lanes, count, forms), lanes
+    )
     _table(bench, "threads compared in video instructions", counts, {form.name for form in VIDEO})
     _play(bench, "distances of bytes", distance_beats(bench.random, lanes, 4 * count), lanes)
 
@@ -94,17 +104,31 @@ def _traces(driver: LaneDriver) -> View:
     dut = driver.dut
     lane, control = dut.lanes.lanes[0], dut.instruction.control
     prepared, terms = lane.combine.prepared, lane.conclude.terms
-    return View({
-        "instruction": {
-            "text": Text(spell, [dut.word]), "word": dut.word,
-            "destination": Trace(dut.instruction.destination.register, "dec"), "first_term": control.first,
-            "truth": control.truth, "product": control.product, "count": control.count},
-        "operands": {name: dut.operands[0][name] for name in ("a", "b", "c", "conditions")},
-        "prepared": {"a": prepared.a, "b": prepared.b, "c": prepared.c, "less": prepared.relation.less,
-                     "amount": Trace(prepared.shift.amount, "dec")},
-        "terms": {"x": terms.x, "y": terms.y, "plus": terms.plus, "decision": terms.decision},
-        "result": {name: dut.results[0][name] for name in ("value", "p", "q", "conditions")}},
-        marks=[Mark("first", [dut.word])], cycle_pixels=130)
+    return View(
+        {
+            "instruction": {
+                "text": Text(spell, [dut.word]),
+                "word": dut.word,
+                "destination": Trace(dut.instruction.destination.register, "dec"),
+                "first_term": control.first,
+                "truth": control.truth,
+                "product": control.product,
+                "count": control.count,
+            },
+            "operands": {name: dut.operands[0][name] for name in ("a", "b", "c", "conditions")},
+            "prepared": {
+                "a": prepared.a,
+                "b": prepared.b,
+                "c": prepared.c,
+                "less": prepared.relation.less,
+                "amount": Trace(prepared.shift.amount, "dec"),
+            },
+            "terms": {"x": terms.x, "y": terms.y, "plus": terms.plus, "decision": terms.decision},
+            "result": {name: dut.results[0][name] for name in ("value", "p", "q", "conditions")},
+        },
+        marks=[Mark("first", [dut.word])],
+        cycle_pixels=130,
+    )
 
 
 def run(bench: Bench) -> None:

@@ -35,15 +35,25 @@ def check(bench: Bench) -> None:
         machine.check_late(bench, bench.random.sample(range(machine.requests), 2))
     bench.report.cycles += machine.cycles
     wrongs = list(wrong_values(bench.random))
-    check_descriptors(bench, params, bench.engine, wrongs if bench.thorough else
-                      bench.random.sample(wrongs, _DESCRIPTORS))
+    check_descriptors(
+        bench,
+        params,
+        bench.engine,
+        wrongs if bench.thorough else bench.random.sample(wrongs, _DESCRIPTORS),
+    )
 
 
 def main(arguments: Sequence[str]) -> int:
     """The command; returns its exit code."""
-    parser = Parser("testbench.faults.check", "Checks the machine under faults from outside.", "--all")
-    parser.add_argument("--all", action="store_true", help="every request to memory, every field of descriptors")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of what is random; default 0")
+    parser = Parser(
+        "testbench.faults.check", "Checks the machine under faults from outside.", "--all"
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="every request to memory, every field of descriptors"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="of what is random; default 0"
+    )
     return parser.run(arguments, _check)
 
 

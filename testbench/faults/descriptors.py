@@ -28,11 +28,15 @@ def wrong_values(source: Random) -> Iterator[Wrong]:
     """Of each field: nothing, everything, something."""
     for name, field in QMD.items():
         for index in range(field.count):
-            for value in dict.fromkeys((0, (1 << field.width) - 1, source.getrandbits(field.width))):
+            for value in dict.fromkeys(
+                (0, (1 << field.width) - 1, source.getrandbits(field.width))
+            ):
                 yield name, index, value
 
 
-def check_descriptors(bench: Bench, params: SmParams, engine: type[Engine], wrongs: Iterable[Wrong]) -> None:
+def check_descriptors(
+    bench: Bench, params: SmParams, engine: type[Engine], wrongs: Iterable[Wrong]
+) -> None:
     """Launches with a descriptor of which one field is wrong. The grid is rejected, ends, or is held by an error; a
     right one that comes next does what it should. Only one that is too large, or held, needs the machine's reset.
     """
@@ -43,7 +47,9 @@ def check_descriptors(bench: Bench, params: SmParams, engine: type[Engine], wron
         bench.report.cycles += hardware.cycles
 
 
-async def _launch_wrong_ones(bench: Bench, made: Victim, waiting: list[Wrong], host: HardwareHost) -> None:
+async def _launch_wrong_ones(
+    bench: Bench, made: Victim, waiting: list[Wrong], host: HardwareHost
+) -> None:
     """Takes from those that wait, until the machine needs its reset."""
     await wait(host, grid_over, _LIMIT)
     right = await host.read("QMD_ADDRESS_A") << 32 | await host.read("QMD_ADDRESS_B")
@@ -64,8 +70,10 @@ async def _launch_wrong_ones(bench: Bench, made: Victim, waiting: list[Wrong], h
         host.memory.write(out, UNTOUCHED.to_bytes(4, "little") * THREADS)
         again = await _launch(host, right)
         if again != "ended" or host.memory.read(out, size) != expected:
-            bench.fail(f"behind {name}[{index}] = {value:#x}, which {how}, a right grid {again} and leaves something "
-                       f"wrong")
+            bench.fail(
+                f"behind {name}[{index}] = {value:#x}, which {how}, a right grid {again} and leaves something "
+                f"wrong"
+            )
 
 
 async def _launch(host: HardwareHost, address: int) -> str:

@@ -33,14 +33,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Not at the top: the process that reads begins with this module, and instruments what it imports then.
     from testbench.faults.files import READERS
 
-    parser = Parser("testbench.faults.guided", "Changes files, guided by what of their reader they reach.",
-                    "sass --seconds 60")
+    parser = Parser(
+        "testbench.faults.guided",
+        "Changes files, guided by what of their reader they reach.",
+        "sass --seconds 60",
+    )
     parser.add_argument("kind", choices=READERS, help="of the files")
     parser.add_argument("--seconds", type=int, default=60, metavar="N", help="how long; default 60")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of what is random; default 1")
-    parser.add_argument("--corpus", type=Path, metavar="FOLDER",
-                        help="begin with the files there, too, and keep there what reaches other places")
-    parser.add_argument("--found", type=Path, default=Path(), metavar="FOLDER", help="for what is found; default here")
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="N", help="of what is random; default 1"
+    )
+    parser.add_argument(
+        "--corpus",
+        type=Path,
+        metavar="FOLDER",
+        help="begin with the files there, too, and keep there what reaches other places",
+    )
+    parser.add_argument(
+        "--found",
+        type=Path,
+        default=Path(),
+        metavar="FOLDER",
+        help="for what is found; default here",
+    )
     return parser.run(arguments, _fuzz)
 
 
@@ -53,21 +68,33 @@ def _fuzz(chosen: Any) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         log = Path(scratch, "log")
         with activity(f"reading changed {chosen.kind} files"):
-            process = get_context("spawn").Process(target=_read_changed, args=(chosen, Path(scratch), log))
+            process = get_context("spawn").Process(
+                target=_read_changed, args=(chosen, Path(scratch), log)
+            )
             process.start()
             process.join()
-        return outcome(chosen.kind, process.exitcode == 0, log.read_text(encoding="utf-8", errors="replace"))
+        return outcome(
+            chosen.kind, process.exitcode == 0, log.read_text(encoding="utf-8", errors="replace")
+        )
 
 
 def outcome(kind: str, ended_well: bool, said: str) -> int:
     """Prints what libFuzzer has said that people want to know; returns the exit code."""
     figures = dict(re.findall(r"^stat::(\w+): +(\d+)$", said, re.MULTILINE))
-    wrong = re.search(r"=== Uncaught Python exception: ===\n(.*?)\n==.*Test unit written to (\S+)", said, re.DOTALL)
+    wrong = re.search(
+        r"=== Uncaught Python exception: ===\n(.*?)\n==.*Test unit written to (\S+)",
+        said,
+        re.DOTALL,
+    )
     if ended_well and figures:
-        print_text(f"{int(figures['number_of_executed_units']):,} {kind} files, of which "
-                   f"{int(figures['new_units_added']):,} reach other places: all are read, or refused in one line\n")
+        print_text(
+            f"{int(figures['number_of_executed_units']):,} {kind} files, of which "
+            f"{int(figures['new_units_added']):,} reach other places: all are read, or refused in one line\n"
+        )
         return 0
-    print_text(f"{wrong[1].strip()}\n{wrong[2]}: this file does it\n" if wrong else f"{said[-_TOLD:]}\n")
+    print_text(
+        f"{wrong[1].strip()}\n{wrong[2]}: this file does it\n" if wrong else f"{said[-_TOLD:]}\n"
+    )
     return 1
 
 
@@ -77,7 +104,9 @@ def _read_changed(chosen: Any, scratch: Path, log: Path) -> None:
         os.dup2(file.fileno(), sys.stdout.fileno())
         os.dup2(file.fileno(), sys.stderr.fileno())
     atheris: Any = import_module("atheris")
-    with atheris.instrument_imports(include=["sim.toolchain", "sim.launch"], enable_loader_override=False):
+    with atheris.instrument_imports(
+        include=["sim.toolchain", "sim.launch"], enable_loader_override=False
+    ):
         from testbench.faults import files
 
     corpus = scratch / "corpus"
@@ -90,10 +119,20 @@ def _read_changed(chosen: Any, scratch: Path, log: Path) -> None:
         files.read_or_refuse(chosen.kind, content)
 
     atheris.Setup(
-        [sys.argv[0], *([str(chosen.corpus)] if chosen.corpus else []), str(corpus), f"-seed={chosen.seed}",
-         f"-max_total_time={chosen.seconds}", f"-max_len={_LONGEST}", f"-timeout={_SLOW}",
-         f"-artifact_prefix={chosen.found}/", "-verbosity=0", "-print_final_stats=1"],
-        read)
+        [
+            sys.argv[0],
+            *([str(chosen.corpus)] if chosen.corpus else []),
+            str(corpus),
+            f"-seed={chosen.seed}",
+            f"-max_total_time={chosen.seconds}",
+            f"-max_len={_LONGEST}",
+            f"-timeout={_SLOW}",
+            f"-artifact_prefix={chosen.found}/",
+            "-verbosity=0",
+            "-print_final_stats=1",
+        ],
+        read,
+    )
     atheris.Fuzz()
 
 

@@ -65,17 +65,24 @@ class MemoryErrors:
 
         self._hardware.run(made.launch, _LIMIT, driver=drive)
         self.cycles += self._hardware.cycles
-        wrong = [thread for thread, (word, right) in enumerate(zip(self._left, made.expected, strict=True))
-                 if word not in (right, UNTOUCHED)]
+        wrong = [
+            thread
+            for thread, (word, right) in enumerate(zip(self._left, made.expected, strict=True))
+            if word not in (right, UNTOUCHED)
+        ]
         if wrong:
-            raise ValueError(f"thread {wrong[0]} leaves {self._left[wrong[0]]:#x}, not {made.expected[wrong[0]]:#x}")
+            raise ValueError(
+                f"thread {wrong[0]} leaves {self._left[wrong[0]]:#x}, not {made.expected[wrong[0]]:#x}"
+            )
         if ended[0] == "ok" and self._left != list(made.expected):
             raise ValueError("nothing is said to be wrong, but results are missing")
         return ended[0]
 
     def check_error(self, bench: Bench, number: int, *, handler: bool = True) -> None:
         """The answer to request ``number`` is an error: MMU_FAULT, a rejection, or it does not matter."""
-        what = f"request {number} answered with an error, {'with' if handler else 'without'} a handler"
+        what = (
+            f"request {number} answered with an error, {'with' if handler else 'without'} a handler"
+        )
         try:
             ended = self._play(lambda at: Trouble(error=at == number), handler=handler)
         except ValueError as error:

@@ -30,8 +30,11 @@ from testbench.refusal import refused
 from testbench.sm.random_programs import random_program
 
 DATA = Path(__file__).parents[1] / "data"
-CUBINS = (DATA / "toolchain_two_kernels.cubin", DATA / "constant_pointers.debug.cubin",
-          PROGRAMS / "k06_switch_brx.O3.cubin")
+CUBINS = (
+    DATA / "toolchain_two_kernels.cubin",
+    DATA / "constant_pointers.debug.cubin",
+    PROGRAMS / "k06_switch_brx.O3.cubin",
+)
 TEXT = random_program(Random(7), 8, flow=True).text
 _HEADER_AT, _HEADER_BYTES, _COUNT_AT = 40, 64, 60
 """Where an ELF file of 64 bits says where its table of sections is; a section's header; where it says how many."""
@@ -59,6 +62,7 @@ def test_cycles_are_those_of_all_runs():
 @needs_compiled
 def test_an_error_that_nobody_tells_of_is_seen(monkeypatch):
     """Memory that answers with zeros instead of an error leaves wrong results."""
+
     def silent(self, request):
         request.error, wrong = False, request.error
         original(self, request)
@@ -89,12 +93,15 @@ def test_every_field_of_a_descriptor_is_wrong_once():
 
 def swapped(content: bytes, one: int, other: int) -> bytes:
     """An ELF file with two of its sections' headers in each other's place."""
-    table = int.from_bytes(content[_HEADER_AT:_HEADER_AT + 8], "little")
-    count = int.from_bytes(content[_COUNT_AT:_COUNT_AT + 2], "little")
-    headers = [content[at:at + _HEADER_BYTES] for at in range(table, table + count * _HEADER_BYTES, _HEADER_BYTES)]
+    table = int.from_bytes(content[_HEADER_AT : _HEADER_AT + 8], "little")
+    count = int.from_bytes(content[_COUNT_AT : _COUNT_AT + 2], "little")
+    headers = [
+        content[at : at + _HEADER_BYTES]
+        for at in range(table, table + count * _HEADER_BYTES, _HEADER_BYTES)
+    ]
     one, other = one % count, other % count
     headers[one], headers[other] = headers[other], headers[one]
-    return content[:table] + b"".join(headers) + content[table + count * _HEADER_BYTES:]
+    return content[:table] + b"".join(headers) + content[table + count * _HEADER_BYTES :]
 
 
 def flipped(content: bytes, bits: list[int]) -> bytes:
@@ -110,14 +117,18 @@ BITS = st.lists(st.integers(0, 1 << 20), max_size=6)
 
 @settings(max_examples=120)
 @given(st.sampled_from(CUBINS), st.integers(0, 30), st.integers(0, 30), BITS)
-def test_cubins_with_sections_swapped_and_bits_inverted_are_launched_or_refused(path, one, other, bits):
+def test_cubins_with_sections_swapped_and_bits_inverted_are_launched_or_refused(
+    path, one, other, bits
+):
     read_or_refuse("cubin", flipped(swapped(path.read_bytes(), one, other), bits))
 
 
 @settings(max_examples=60)
 @given(st.integers(0, len(TEXT)), st.integers(0, len(TEXT)), BITS)
 def test_assembler_texts_that_are_cut_and_inverted_are_assembled_or_refused(first, last, bits):
-    read_or_refuse("sass", flipped((TEXT[:first] + TEXT[max(first, last):] or "\n").encode(), bits))
+    read_or_refuse(
+        "sass", flipped((TEXT[:first] + TEXT[max(first, last) :] or "\n").encode(), bits)
+    )
 
 
 @pytest.mark.parametrize("kind", READERS)
@@ -144,13 +155,18 @@ def test_guided_files_without_atheris_are_refused(capsys):
 @pytest.mark.skipif(find_spec("atheris") is None, reason="atheris is not installed")
 def test_guided_files_reach_more_than_the_files_they_begin_with(tmp_path, capfd):
     assert guided.main(["sass", "--seconds", "2", "--corpus", str(tmp_path / "kept")]) == 0
-    assert re.fullmatch(r"[\d,]+ sass files, of which [\d,]+ reach other places: .* one line\n", capfd.readouterr().out)
+    assert re.fullmatch(
+        r"[\d,]+ sass files, of which [\d,]+ reach other places: .* one line\n",
+        capfd.readouterr().out,
+    )
     assert any((tmp_path / "kept").iterdir())
 
 
 def test_what_libfuzzer_says_of_a_fault_is_told(capsys):
-    said = (" === Uncaught Python exception: ===\nKeyError: 'x'\nTraceback\n\n==8128== ERROR: libFuzzer: x\n"
-            "artifact_prefix='./'; Test unit written to ./crash-39\nstat::new_units_added:          523\n")
+    said = (
+        " === Uncaught Python exception: ===\nKeyError: 'x'\nTraceback\n\n==8128== ERROR: libFuzzer: x\n"
+        "artifact_prefix='./'; Test unit written to ./crash-39\nstat::new_units_added:          523\n"
+    )
     assert guided.outcome("sass", False, said) == 1
     assert capsys.readouterr().out == "KeyError: 'x'\nTraceback\n./crash-39: this file does it\n"
     assert guided.outcome("sass", False, "no such library") == 1

@@ -61,8 +61,14 @@ over:
     EXIT
 """
 _HANDLER = (
-    "S2R R30, SR_WARPERRORSTATUS", "LOP32I.AND R30, R30, 0x1", "ISETP.EQ.U32.AND P5, PT, R30, RZ, PT", "@P5 BRA back",
-    "RTT.TERMINATE", "back:", "RTT")
+    "S2R R30, SR_WARPERRORSTATUS",
+    "LOP32I.AND R30, R30, 0x1",
+    "ISETP.EQ.U32.AND P5, PT, R30, RZ, PT",
+    "@P5 BRA back",
+    "RTT.TERMINATE",
+    "back:",
+    "RTT",
+)
 
 
 @dataclass(frozen=True)
@@ -75,14 +81,28 @@ class Victim:
 
 def victim(*, handler: bool = True) -> Victim:
     """The program; without a ``handler`` warps that fail are paused."""
+
     def made() -> Launch:
-        values = b"".join((thread * 0x01234567 & 0xFFFF_FFFF).to_bytes(4, "little") for thread in range(THREADS))
-        buffers = [Buffer("in", values), Buffer("out", UNTOUCHED.to_bytes(4, "little") * THREADS),
-                   Buffer("sums", bytes(4 * THREADS))]
-        return prepare(load(assemble(_TEXT, "victim.sass")), buffers, grid=(1, 1, 1), block=(THREADS, 1, 1), local=16,
-                       crs=2048)
+        values = b"".join(
+            (thread * 0x01234567 & 0xFFFF_FFFF).to_bytes(4, "little") for thread in range(THREADS)
+        )
+        buffers = [
+            Buffer("in", values),
+            Buffer("out", UNTOUCHED.to_bytes(4, "little") * THREADS),
+            Buffer("sums", bytes(4 * THREADS)),
+        ]
+        return prepare(
+            load(assemble(_TEXT, "victim.sass")),
+            buffers,
+            grid=(1, 1, 1),
+            block=(THREADS, 1, 1),
+            local=16,
+            crs=2048,
+        )
 
     reference = made()
     WarpModel(reference).run()
     launch = made()
-    return Victim(with_handler(launch, *_HANDLER) if handler else launch, tuple(contents(reference, "out")))
+    return Victim(
+        with_handler(launch, *_HANDLER) if handler else launch, tuple(contents(reference, "out"))
+    )

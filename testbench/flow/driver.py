@@ -18,7 +18,14 @@ from rtl.isa.control_code import next_address
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import WORD_BITS
 from rtl.isa.tokens import CRS_GRANULE
-from rtl.layouts import DEPTH_BITS, STACK_RESULT_CYCLES, FlowOperation, InstructionKind, TrapMove, flow_result
+from rtl.layouts import (
+    DEPTH_BITS,
+    STACK_RESULT_CYCLES,
+    FlowOperation,
+    InstructionKind,
+    TrapMove,
+    flow_result,
+)
 from rtl.machines import units_of
 from rtl.params import WARP_THREADS, SmParams
 from sim.checks.testbench import Bench
@@ -65,10 +72,21 @@ class FlowBench(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        super().__init__({
-            "valid": In(1), "ready": Out(1), "warp": In(params.warp_bits), "word": In(WORD_BITS), "pc": In(32),
-            "guard": In(WARP_THREADS), "conditions": In(data.ArrayLayout(Flags, WARP_THREADS)), "operand": In(32),
-            "same": In(WARP_THREADS), "fault": In(WarpError), "move": In(TrapMove)})
+        super().__init__(
+            {
+                "valid": In(1),
+                "ready": Out(1),
+                "warp": In(params.warp_bits),
+                "word": In(WORD_BITS),
+                "pc": In(32),
+                "guard": In(WARP_THREADS),
+                "conditions": In(data.ArrayLayout(Flags, WARP_THREADS)),
+                "operand": In(32),
+                "same": In(WARP_THREADS),
+                "fault": In(WarpError),
+                "move": In(TrapMove),
+            }
+        )
         self.unit = ControlFlow(params)
         self._params = params
 
@@ -88,9 +106,15 @@ class FlowBench(Component):
                 m.d.comb += kind.eq(InstructionKind.ENTER)
         m.d.comb += [
             self.ready.eq(~queue.request.valid if self._params.serial else unit.request.ready),
-            queue.dispatch.valid.eq(self.valid & self.ready), queue.trap.eq(self.move), dispatched.kind.eq(kind),
-            common.word.eq(self.word), test.flags.eq(self.conditions), test.test.eq(common.instruction.test),
-            dispatched.guard.eq(self.guard & test.passed), dispatched.operands[0].eq(self.operand)]
+            queue.dispatch.valid.eq(self.valid & self.ready),
+            queue.trap.eq(self.move),
+            dispatched.kind.eq(kind),
+            common.word.eq(self.word),
+            test.flags.eq(self.conditions),
+            test.test.eq(common.instruction.test),
+            dispatched.guard.eq(self.guard & test.passed),
+            dispatched.operands[0].eq(self.operand),
+        ]
         m.d.comb += dispatched.word.eq(self.word)
         m.d.comb += dispatched.warp.eq(self.warp)
         m.d.comb += dispatched.pc.eq(self.pc)
@@ -144,12 +168,23 @@ class FlowDriver(UnitDriver):
 
     limit = 10_000_000
 
-    def __init__(self, bench: Bench, warps: int, streams: Iterable[Stream], behaviour: MemoryBehaviour | None = None, *,
-                 report_mask: int = ALL_REPORTED, idle: float = 0.05, lanes: int = 4) -> None:
+    def __init__(
+        self,
+        bench: Bench,
+        warps: int,
+        streams: Iterable[Stream],
+        behaviour: MemoryBehaviour | None = None,
+        *,
+        report_mask: int = ALL_REPORTED,
+        idle: float = 0.05,
+        lanes: int = 4,
+    ) -> None:
         params = SmParams(warps=warps, lanes=lanes, floats=False, doubles=False)
         dut = FlowBench(params)
         self.memory = Memory()
-        self.server = MemoryServer(dut.unit.port, self.memory, behaviour or MemoryBehaviour(), bench.random)
+        self.server = MemoryServer(
+            dut.unit.port, self.memory, behaviour or MemoryBehaviour(), bench.random
+        )
         super().__init__(bench, dut, self.server)
         self.steps = self.depths = self.sent = self.busy_cycles = 0
         self.cycles: dict[str, list[int]] = {}
@@ -168,9 +203,27 @@ class FlowDriver(UnitDriver):
         sent: tuple[int, bool] | None = None
         first = None
         pushes, commits = unit.flow.stack.pushed, unit.stack.committed
-        ticks = self._ticks(ctx, dut.ready, unit.launch.ready, unit.result.valid, unit.result.payload.as_value(),
-                            pushes.valid, pushes.payload.warp, commits.valid, commits.payload)
-        async for ready, launch_ready, result_valid, result, pushed, pushing, committed, committing in ticks:
+        ticks = self._ticks(
+            ctx,
+            dut.ready,
+            unit.launch.ready,
+            unit.result.valid,
+            unit.result.payload.as_value(),
+            pushes.valid,
+            pushes.payload.warp,
+            commits.valid,
+            commits.payload,
+        )
+        async for (
+            ready,
+            launch_ready,
+            result_valid,
+            result,
+            pushed,
+            pushing,
+            committed,
+            committing,
+        ) in ticks:
             if pushed:
                 self._warps[pushing].depth += 1
             if committed:
@@ -195,8 +248,11 @@ class FlowDriver(UnitDriver):
                 break
 
     def _due(self) -> list[str]:
-        return [f"warp {number} at {_name(warp.flying[0][0])}" for number, warp in enumerate(self._warps)
-                if warp.flying]
+        return [
+            f"warp {number} at {_name(warp.flying[0][0])}"
+            for number, warp in enumerate(self._warps)
+            if warp.flying
+        ]
 
     def _left(self) -> bool:
         """Whether anything is left to send."""
@@ -213,8 +269,11 @@ class FlowDriver(UnitDriver):
 
     def _send(self, ctx: Any) -> tuple[int, bool] | None:
         """Puts one warp's next request on the port; which warp's, and whether it is a launch."""
-        can = [number for number, warp in enumerate(self._warps)
-               if not warp.blocked and self.cycle >= warp.rests_until and self._refill(warp)]
+        can = [
+            number
+            for number, warp in enumerate(self._warps)
+            if not warp.blocked and self.cycle >= warp.rests_until and self._refill(warp)
+        ]
         if not can:
             return None
         # Those that wait longest first, so that no warp waits without end; any warp now and then.
@@ -226,14 +285,34 @@ class FlowDriver(UnitDriver):
             start = warp.stream.start
             if start.size:
                 self.memory.map(f"stack {start.base:#x}", start.base + start.local, start.size)
-            offer(ctx, dut.unit.launch, {"warp": number, "threads": start.threads, "pc": start.pc, "stack": {
-                "base": start.base // CRS_GRANULE, "local": start.local // CRS_GRANULE,
-                "size": start.size // CRS_GRANULE, "check_calls": start.check_calls}})
+            offer(
+                ctx,
+                dut.unit.launch,
+                {
+                    "warp": number,
+                    "threads": start.threads,
+                    "pc": start.pc,
+                    "stack": {
+                        "base": start.base // CRS_GRANULE,
+                        "local": start.local // CRS_GRANULE,
+                        "size": start.size // CRS_GRANULE,
+                        "check_calls": start.check_calls,
+                    },
+                },
+            )
             return number, True
         step = warp.stream.steps[warp.position]
-        for port, value in ((dut.warp, number), (dut.word, step.word), (dut.pc, step.pc), (dut.guard, step.guard),
-                            (dut.conditions.as_value(), step.conditions), (dut.operand, step.operand),
-                            (dut.same, step.same), (dut.fault, step.fault), (dut.valid, 1)):
+        for port, value in (
+            (dut.warp, number),
+            (dut.word, step.word),
+            (dut.pc, step.pc),
+            (dut.guard, step.guard),
+            (dut.conditions.as_value(), step.conditions),
+            (dut.operand, step.operand),
+            (dut.same, step.same),
+            (dut.fault, step.fault),
+            (dut.valid, 1),
+        ):
             ctx.set(port, value)
         ctx.set(dut.move, {"operation": step.move, "pc": step.pc, "target": step.target})
         warp.blocked = True
@@ -250,7 +329,8 @@ class FlowDriver(UnitDriver):
             position = warp.position - 1
             popped = steps[position - 1].depth - steps[position].depth if position else 0
             self.gaps.setdefault(steps[position].name, []).append(
-                served - warp.served_at - TOKEN_CYCLES * max(popped - 1, 0))
+                served - warp.served_at - TOKEN_CYCLES * max(popped - 1, 0)
+            )
         warp.flying.append((item, self.cycle))
         warp.served_at = served
         warp.position += 1
@@ -270,26 +350,40 @@ class FlowDriver(UnitDriver):
             expected = FlowStep(0, 0, item.pc, item.threads, _codes_at_start(item.threads))
         else:
             expected = item
-            self.cycles.setdefault(item.name, []).append(1 if item.pushes else self.cycle - accepted + 1)
+            self.cycles.setdefault(item.name, []).append(
+                1 if item.pushes else self.cycle - accepted + 1
+            )
         got = (WarpError(result.error), bool(result.terminated), bool(result.kept))
-        bench.expect(f"{where}: error, end, reference kept", got, (expected.error, expected.terminated, expected.kept))
+        bench.expect(
+            f"{where}: error, end, reference kept",
+            got,
+            (expected.error, expected.terminated, expected.kept),
+        )
         if not expected.terminated:
             bench.expect(f"{where}: pc", int(result.pc), expected.pc_after)
             if isinstance(item, FlowStep):
                 succeeds = item.error is WarpError.NONE and item.unreported is WarpError.NONE
                 near = item.move in _NEAR and item.pc_after == next_address(item.pc)
-                bench.expect(f"{where}: goes on behind the instruction", bool(result.falls_through), succeeds and near)
+                bench.expect(
+                    f"{where}: goes on behind the instruction",
+                    bool(result.falls_through),
+                    succeeds and near,
+                )
         if expected.error is not WarpError.NONE:
             bench.expect(f"{where}: pc of the error", int(result.request_pc), expected.pc)
         bench.expect(f"{where}: active threads", int(result.active), expected.active)
-        bench.expect(f"{where}: codes", bits >> codes.offset & (1 << codes.width) - 1, expected.codes)
+        bench.expect(
+            f"{where}: codes", bits >> codes.offset & (1 << codes.width) - 1, expected.codes
+        )
         if expected.value is not None:
             bench.expect(f"{where}: value", int(result.value), expected.value)
         if expected.memory:
             start = warp.stream.start
-            bench.expect(f"{where}: bytes of the stack",
-                         self.memory.read(start.base + start.local, len(expected.memory)).hex(" ", 16),
-                         expected.memory.hex(" ", 16))
+            bench.expect(
+                f"{where}: bytes of the stack",
+                self.memory.read(start.base + start.local, len(expected.memory)).hex(" ", 16),
+                expected.memory.hex(" ", 16),
+            )
         self.steps += 1
         warp.blocked = warp.blocked and bool(warp.flying)
         warp.quiet_at = self.cycle + _QUIET_CYCLES
@@ -298,7 +392,9 @@ class FlowDriver(UnitDriver):
         warp.expected_depth, warp.done = expected.depth, where
 
     def _check_depth(self, number: int, warp: _Warp) -> None:
-        self.bench.expect(f"warp {number}: depth of the stack after {warp.done}", warp.depth, warp.expected_depth)
+        self.bench.expect(
+            f"warp {number}: depth of the stack after {warp.done}", warp.depth, warp.expected_depth
+        )
         self.depths += 1
 
 

@@ -35,16 +35,27 @@ _FAILURES = 6
 """A warp that fails so often in a row has come to a stack that nothing can leave."""
 _TRAPS = 0.06
 """Chance that the trap unit moves the warp."""
-_NAMES = (["SSY", "PBK", "PCNT", "PRET", "PEXIT", "PLONGJMP"] * 3
-          + ["BRA", "JMP", "BRX", "JMX"] * 4 + ["CAL", "JCAL"] * 3
-          + ["SYNC", "BRK", "CONT", "RET", "EXIT", "LONGJMP"] * 4
-          + ["KIL", "SAM", "RAM", "RAM", "GETCRSPTR", "GETLMEMBASE", "CCTLL", "CCTLL"])
+_NAMES = (
+    ["SSY", "PBK", "PCNT", "PRET", "PEXIT", "PLONGJMP"] * 3
+    + ["BRA", "JMP", "BRX", "JMX"] * 4
+    + ["CAL", "JCAL"] * 3
+    + ["SYNC", "BRK", "CONT", "RET", "EXIT", "LONGJMP"] * 4
+    + ["KIL", "SAM", "RAM", "RAM", "GETCRSPTR", "GETLMEMBASE", "CCTLL", "CCTLL"]
+)
 
 
 def _mask(source: Random) -> int:
     """Some threads: none, all, one, few, half."""
-    return source.choice([0, ALL, ALL, 1 << source.randrange(WARP_THREADS), source.getrandbits(32),
-                          source.getrandbits(32) & source.getrandbits(32) & source.getrandbits(32)])
+    return source.choice(
+        [
+            0,
+            ALL,
+            ALL,
+            1 << source.randrange(WARP_THREADS),
+            source.getrandbits(32),
+            source.getrandbits(32) & source.getrandbits(32) & source.getrandbits(32),
+        ]
+    )
 
 
 def _target(source: Random, pc: int, relative: bool, width: int) -> int:
@@ -62,8 +73,10 @@ def _word(source: Random, warp: Warp, name: str) -> int:
     relative = name not in ("JMP", "JMX", "JCAL")
     fields: dict[str, int] = {}
     if name in ("BRA", "JMP", "BRX", "JMX", "SYNC", "BRK", "CONT", "RET", "EXIT", "LONGJMP", "KIL"):
-        fields = {"guard": source.choice([0, 1, PT, PT]) + 8 * (source.random() < 0.2),
-                  "test": source.choice([ConditionCode.T.value] * 3 + [source.randrange(32)])}
+        fields = {
+            "guard": source.choice([0, 1, PT, PT]) + 8 * (source.random() < 0.2),
+            "test": source.choice([ConditionCode.T.value] * 3 + [source.randrange(32)]),
+        }
     if name in ("BRA", "JMP"):
         fields |= {"uniform": source.random() < 0.2, "limited": source.random() < 0.2}
     if name in ("BRX", "JMX"):
@@ -75,10 +88,24 @@ def _word(source: Random, warp: Warp, name: str) -> int:
     if name in ("GETCRSPTR", "GETLMEMBASE"):
         fields["Rd"] = source.choice([_RESULT, RZ])
     variant = "stack" if name == "CCTLL" else None
-    if name in ("BRA", "JMP", "JCAL", "CAL", "PRET", "PLONGJMP", "SSY", "PBK", "PCNT", "BRX", "JMX"):
+    if name in (
+        "BRA",
+        "JMP",
+        "JCAL",
+        "CAL",
+        "PRET",
+        "PLONGJMP",
+        "SSY",
+        "PBK",
+        "PCNT",
+        "BRX",
+        "JMX",
+    ):
         variant = "c" if source.random() < 0.15 else "r" if name in ("BRX", "JMX") else "i"
     if variant == "c":
-        offset = 4 * source.randrange(-2 if source.random() < 0.1 else 0, _BANK_WORDS) + (source.random() < 0.03)
+        offset = 4 * source.randrange(-2 if source.random() < 0.1 else 0, _BANK_WORDS) + (
+            source.random() < 0.03
+        )
         return encode(name, variant, bank=_BANK, offset=offset, **fields)
     if name in ("BRX", "JMX"):
         width = 24 if relative else 32
@@ -97,19 +124,35 @@ def _prepare(source: Random, warp: Warp) -> None:
     warp.condition = Condition(*(_mask(source) for _ in range(4)))
     pc = instruction_address(warp.pc)
     for register in _INDEXES:
-        few = [_target(source, pc, source.random() < 0.5, 32) for _ in range(source.choice([1, 1, 2, 3]))]
-        warp.registers[register] = np.array([source.choice(few) for _ in range(WARP_THREADS)], np.uint32)
-    if source.random() < 0.2:        # indexes into a table
-        warp.registers[0] = np.array([4 * source.randrange(_BANK_WORDS) for _ in range(WARP_THREADS)], np.uint32)
+        few = [
+            _target(source, pc, source.random() < 0.5, 32)
+            for _ in range(source.choice([1, 1, 2, 3]))
+        ]
+        warp.registers[register] = np.array(
+            [source.choice(few) for _ in range(WARP_THREADS)], np.uint32
+        )
+    if source.random() < 0.2:  # indexes into a table
+        warp.registers[0] = np.array(
+            [4 * source.randrange(_BANK_WORDS) for _ in range(WARP_THREADS)], np.uint32
+        )
 
 
 def _machine(source: Random, base: int, report_mask: int) -> WarpModel:
     """A machine with one fresh warp; the pcs that a warp can have are all in its memory."""
-    table = b"".join(_target(source, 0, False, 32).to_bytes(4, "little") for _ in range(_BANK_WORDS))
+    table = b"".join(
+        _target(source, 0, False, 32).to_bytes(4, "little") for _ in range(_BANK_WORDS)
+    )
     threads = source.choice([32, 32, 32, source.randrange(1, 33)])
-    made = machine([0] * 6, report_mask=report_mask, constants={_BANK: table}, block=(threads, 1, 1),
-                   crs=CRS_GRANULE * source.choice([0, 1, 1, 2, 4]), local=CRS_GRANULE // WARP_THREADS,
-                   check_calls=source.random() < 0.5, warps=1)
+    made = machine(
+        [0] * 6,
+        report_mask=report_mask,
+        constants={_BANK: table},
+        block=(threads, 1, 1),
+        crs=CRS_GRANULE * source.choice([0, 1, 1, 2, 4]),
+        local=CRS_GRANULE // WARP_THREADS,
+        check_calls=source.random() < 0.5,
+        warps=1,
+    )
     made.memory.map("every pc", PROGRAM_BASE + LINE_BYTES, _PC_SPACE - LINE_BYTES)
     warp = made.warps[0]
     assert warp is not None
@@ -118,7 +161,9 @@ def _machine(source: Random, base: int, report_mask: int) -> WarpModel:
     return made
 
 
-def random_streams(source: Random, place: Iterator[int], count: int, length: int, report_mask: int) -> Iterator[Stream]:
+def random_streams(
+    source: Random, place: Iterator[int], count: int, length: int, report_mask: int
+) -> Iterator[Stream]:
     """``count`` warps of up to ``length`` instructions."""
     for number in range(count):
         made = _machine(source, next(place), report_mask)
@@ -129,23 +174,28 @@ def random_streams(source: Random, place: Iterator[int], count: int, length: int
         while made.warps[0] is not None and len(stream.steps) < length and failures < _FAILURES:
             if source.random() < _TRAPS:
                 stream.steps.append(step := trap_step(source, made, warp))
-                written_back, failures = False, failures + 1 if step.error is not WarpError.NONE else 0
+                written_back, failures = (
+                    False,
+                    failures + 1 if step.error is not WarpError.NONE else 0,
+                )
                 if step.terminated:
                     break
                 continue
             _prepare(source, warp)
             name = source.choice(_NAMES)
-            if written_back and source.random() < 0.5:      # what is dropped then is in memory
+            if written_back and source.random() < 0.5:  # what is dropped then is in memory
                 depth = source.randrange(warp.stack.depth + 1)
                 warp.registers[0] = source.getrandbits(9) << 23 | depth
                 word = encode("SETCRSPTR", Ra=0)
             else:
                 word = _word(source, warp, name)
-            made.memory.write_number(PROGRAM_BASE + instruction_address(warp.pc), INSTRUCTION_BYTES, word)
+            made.memory.write_number(
+                PROGRAM_BASE + instruction_address(warp.pc), INSTRUCTION_BYTES, word
+            )
             record, step = retire(made, 0)
             assert step is not None
             stream.steps.append(step)
             written_back = step.form.name == "CCTLL" and record.error is WarpError.NONE
             failures = failures + 1 if record.error is not WarpError.NONE else 0
-            host.run_trigger()      # a warp that has failed is paused
+            host.run_trigger()  # a warp that has failed is paused
         yield stream

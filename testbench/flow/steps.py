@@ -37,9 +37,17 @@ def _spread(mask: int) -> int:
 
 def codes_of(masks: WarpMasks) -> int:
     """The codes of a warp's threads, as ThreadCodes lays them out."""
-    return sum(_spread(mask) * code.value for mask, code in (
-        (masks.broken, ThreadCode.BREAK), (masks.continued, ThreadCode.CONTINUE), (masks.returned, ThreadCode.RETURN),
-        (masks.exited, ThreadCode.EXIT), (masks.longjumped, ThreadCode.LONGJMP), (masks.killed, ThreadCode.KILLED)))
+    return sum(
+        _spread(mask) * code.value
+        for mask, code in (
+            (masks.broken, ThreadCode.BREAK),
+            (masks.continued, ThreadCode.CONTINUE),
+            (masks.returned, ThreadCode.RETURN),
+            (masks.exited, ThreadCode.EXIT),
+            (masks.longjumped, ThreadCode.LONGJMP),
+            (masks.killed, ThreadCode.KILLED),
+        )
+    )
 
 
 @dataclass(frozen=True)
@@ -112,11 +120,19 @@ class Stream:
 
 def start_of(warp: Warp, launch: Launch) -> Start:
     """How a fresh warp began."""
-    return Start(warp.pc, warp.masks.active, warp.local_base, launch.local * WARP_THREADS,
-                 launch.crs // CRS_GRANULE * CRS_GRANULE, launch.check_api_calls)
+    return Start(
+        warp.pc,
+        warp.masks.active,
+        warp.local_base,
+        launch.local * WARP_THREADS,
+        launch.crs // CRS_GRANULE * CRS_GRANULE,
+        launch.check_api_calls,
+    )
 
 
-def _operand(machine: WarpModel, warp: Warp, form: Form, values: Values, threads: int) -> tuple[int, int, WarpError]:
+def _operand(
+    machine: WarpModel, warp: Warp, form: Form, values: Values, threads: int
+) -> tuple[int, int, WarpError]:
     """What the instruction reads, which threads' index register has that value, and why it can't be read."""
     lowest = (threads & -threads).bit_length() - 1 if threads else 0
     index, same = 0, ALL
@@ -129,9 +145,17 @@ def _operand(machine: WarpModel, warp: Warp, form: Form, values: Values, threads
         return index, same, WarpError.NONE
     address = constant_address(values, target, index)
     if address % 4:
-        return 0, same, WarpError.MISALIGNED_ADDR if target.index else WarpError.MISALIGNED_IMMC_ADDR
+        return (
+            0,
+            same,
+            WarpError.MISALIGNED_ADDR if target.index else WarpError.MISALIGNED_IMMC_ADDR,
+        )
     try:
-        return machine.constant(values["bank"], address, 4, WarpError.INVALID_CONST_ADDR), same, WarpError.NONE
+        return (
+            machine.constant(values["bank"], address, 4, WarpError.INVALID_CONST_ADDR),
+            same,
+            WarpError.NONE,
+        )
     except WarpFaultError as fault:
         return 0, same, fault.error
 
@@ -163,7 +187,9 @@ def retire(machine: WarpModel, slot: int) -> tuple[Retirement, FlowStep | None]:
     warp = machine.warps[slot]
     assert warp is not None
     nibbles = warp.condition.nibbles().tolist()
-    word = machine.memory.read_number(machine.launch.program_base + instruction_address(warp.pc), INSTRUCTION_BYTES)
+    word = machine.memory.read_number(
+        machine.launch.program_base + instruction_address(warp.pc), INSTRUCTION_BYTES
+    )
     form = find(word)
     if form is None or form.pipe is not Pipe.FLOW:
         return machine.retire(slot), None
@@ -176,26 +202,48 @@ def retire(machine: WarpModel, slot: int) -> tuple[Retirement, FlowStep | None]:
     keeps, warp.cta.keeps_reference = warp.cta.keeps_reference, warp.cta.keeps_reference or kept
     value = None
     if record.registers:
-        (threads, row), = record.registers.values()
+        ((threads, row),) = record.registers.values()
         value = row[(threads & -threads).bit_length() - 1]
     failed = record.error is not WarpError.NONE and not record.terminated
     after = next_address(record.pc) % (1 << 32) if failed else record.next_pc
     return record, FlowStep(
-        word, record.pc, after, 0 if record.terminated else record.after.active,
-        codes_of(record.after), 0 if record.terminated else record.depth_after,
-        guard, sum(nibble << 4 * thread for thread, nibble in enumerate(nibbles)), operand, same, fault,
-        record.terminated, record.error, value, keeps and not failed, memory_of(warp) if form.name == "CCTLL" else None,
-        unreported=record.unreported)
+        word,
+        record.pc,
+        after,
+        0 if record.terminated else record.after.active,
+        codes_of(record.after),
+        0 if record.terminated else record.depth_after,
+        guard,
+        sum(nibble << 4 * thread for thread, nibble in enumerate(nibbles)),
+        operand,
+        same,
+        fault,
+        record.terminated,
+        record.error,
+        value,
+        keeps and not failed,
+        memory_of(warp) if form.name == "CCTLL" else None,
+        unreported=record.unreported,
+    )
 
 
 def with_write_back(warp: Warp, word: int) -> FlowStep:
     """A write-back that the program does not have, so that what is in memory can be looked at."""
     pc = instruction_address(warp.pc)
-    return FlowStep(word, pc, next_address(pc), warp.masks.active, codes_of(warp.masks), warp.stack.depth,
-                    memory=memory_of(warp))
+    return FlowStep(
+        word,
+        pc,
+        next_address(pc),
+        warp.masks.active,
+        codes_of(warp.masks),
+        warp.stack.depth,
+        memory=memory_of(warp),
+    )
 
 
-def streams(name: str, machine: WarpModel, place: Iterator[int], write_back: int, limit: int) -> Iterator[Stream]:
+def streams(
+    name: str, machine: WarpModel, place: Iterator[int], write_back: int, limit: int
+) -> Iterator[Stream]:
     """Runs a machine for ``limit`` instructions; the lives of its warps.
 
     Each warp's block of memory is moved to a place of its own, from ``place``; now and then, and where it stops, a
@@ -208,7 +256,10 @@ def streams(name: str, machine: WarpModel, place: Iterator[int], write_back: int
                 base = next(place)
                 launch.memory.map(f"stack {base:#x}", base, launch.warp_block)
                 warp.local_base = base
-                lives[id(warp)] = warp, Stream(f"{name} warp {len(lives)}", start_of(warp, launch), [])
+                lives[id(warp)] = (
+                    warp,
+                    Stream(f"{name} warp {len(lives)}", start_of(warp, launch), []),
+                )
         chosen = machine.choose()
         if chosen is None:
             break

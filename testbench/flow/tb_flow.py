@@ -39,7 +39,9 @@ def _places() -> Iterator[int]:
     return itertools.count(1 << 38, 1 << 24)
 
 
-def _play(bench: Bench, what: str, lives: Iterable[Stream], warps: int = WARPS, **how: object) -> FlowDriver:
+def _play(
+    bench: Bench, what: str, lives: Iterable[Stream], warps: int = WARPS, **how: object
+) -> FlowDriver:
     driver = FlowDriver(bench, warps, lives, **how)  # pyright: ignore[reportArgumentType]
     driver.run()
     bench.checked(f"instructions, {what}", driver.steps)
@@ -57,38 +59,67 @@ def check_directed(bench: Bench) -> None:
 def check_serial(bench: Bench) -> None:
     """The unit of a serial machine. It takes its time, so that the short form has every third life and few others."""
     lives, behaviour = list(directed()), UNRULY
-    _play(bench, "directed, serial", lives if bench.thorough else lives[::3], behaviour=behaviour, lanes=1)
+    _play(
+        bench,
+        "directed, serial",
+        lives if bench.thorough else lives[::3],
+        behaviour=behaviour,
+        lanes=1,
+    )
     _play(bench, "directed, serial", unreported(), report_mask=0, lanes=1)
     count, length = (40, 200) if bench.thorough else (8, 60)
     lives = random_streams(bench.random, _places(), count, length, REPORT_MASK_RESET)
-    _play(bench, "random, serial", lives, behaviour=behaviour, report_mask=REPORT_MASK_RESET, lanes=1)
+    _play(
+        bench, "random, serial", lives, behaviour=behaviour, report_mask=REPORT_MASK_RESET, lanes=1
+    )
 
 
 def check_speed(bench: Bench) -> None:
     """From dispatch to dispatch a push costs its warp two cycles, anything else six, and two more for each further
     token that it pops; across warps the unit takes an instruction every cycle."""
-    lives = [life for life in directed() if max(step.depth for step in life.steps) < CACHED_TOKENS
-             and not any(step.name in _MOVING for step in life.steps)]
+    lives = [
+        life
+        for life in directed()
+        if max(step.depth for step in life.steps) < CACHED_TOKENS
+        and not any(step.name in _MOVING for step in life.steps)
+    ]
     driver = _play(bench, "timed", lives, 1, behaviour=HANDS_OFF, idle=0.0)
     for name, gaps in driver.gaps.items():
         step = next(step for life in lives for step in life.steps if step.name == name)
         enters = step.move is FlowOperation.ENTER_TRAP
-        bench.expect(f"cycles of {name}", max(gaps),
-                     ENTRY_CYCLES if enters else PUSH_CYCLES if step.pushes else HIT_CYCLES)
-    bench.table("cycles from an instruction to its warp's next, nothing in the way, less two for each further token "
-                "that it pops", ["", "least", "most", "count"],
-                [[name, min(gaps), max(gaps), len(gaps)] for name, gaps in sorted(driver.gaps.items())])
+        bench.expect(
+            f"cycles of {name}",
+            max(gaps),
+            ENTRY_CYCLES if enters else PUSH_CYCLES if step.pushes else HIT_CYCLES,
+        )
+    bench.table(
+        "cycles from an instruction to its warp's next, nothing in the way, less two for each further token "
+        "that it pops",
+        ["", "least", "most", "count"],
+        [[name, min(gaps), max(gaps), len(gaps)] for name, gaps in sorted(driver.gaps.items())],
+    )
 
     start = replace(next(directed()).start, size=1 << 14)
-    pushes = [FlowStep(encode("SSY", "i", target=0x1000), 0x1008, 0x1010, start.threads, depth=number + 1)
-              for number in range(600)]
-    driver = _play(bench, "timed", [Stream("pushes", start, pushes)], 1, behaviour=LINE_A_PUSH, idle=0.0)
-    bench.expect("cycles of a push, memory taking a line per 4 of them", max(driver.gaps["SSY"]), PUSH_CYCLES)
+    pushes = [
+        FlowStep(encode("SSY", "i", target=0x1000), 0x1008, 0x1010, start.threads, depth=number + 1)
+        for number in range(600)
+    ]
+    driver = _play(
+        bench, "timed", [Stream("pushes", start, pushes)], 1, behaviour=LINE_A_PUSH, idle=0.0
+    )
+    bench.expect(
+        "cycles of a push, memory taking a line per 4 of them", max(driver.gaps["SSY"]), PUSH_CYCLES
+    )
     bench.figure("cycles a push, 600 on end, memory taking a line per 4", mean(driver.gaps["SSY"]))
 
     jumps = [FlowStep(encode("JMP", "i", target=0x1000), 0x1008, 0x1000, start.threads)] * 200
-    driver = _play(bench, "timed", [Stream(f"jumps {warp}", replace(start, size=0), jumps) for warp in range(WARPS)],
-                   behaviour=HANDS_OFF, idle=0.0)
+    driver = _play(
+        bench,
+        "timed",
+        [Stream(f"jumps {warp}", replace(start, size=0), jumps) for warp in range(WARPS)],
+        behaviour=HANDS_OFF,
+        idle=0.0,
+    )
     rate = driver.sent / driver.busy_cycles
     bench.figure("instructions a cycle, 8 warps that jump", rate)
     if rate < 0.99:
@@ -107,7 +138,11 @@ def check_programs(bench: Bench) -> None:
             yield from streams(f"{run_.name} {level}", machine, place, WRITE_BACK, limit)
 
     driver = _play(bench, "of the kernels", lives(), behaviour=UNRULY)
-    _table(bench, "cycles until the warp's next instruction may come, kernels with an unruly memory", driver)
+    _table(
+        bench,
+        "cycles until the warp's next instruction may come, kernels with an unruly memory",
+        driver,
+    )
     bench.figure("lines written", driver.server.writes)
     bench.figure("lines read", driver.server.reads)
 
@@ -132,30 +167,66 @@ def traces_of(driver: FlowDriver) -> View:
     """What is worth seeing of the unit."""
     flow, stack = driver.dut.unit.flow, driver.dut.unit.stack
     request, asked, result = flow.request.payload, flow.stack.request.payload, flow.result.payload
-    return View({
-        "instruction": {
-            "valid": flow.request.valid, "ready": flow.request.ready, "warp": Trace(request.warp, "dec"),
-            "operation": request.instruction.operation, "kind": request.instruction.kind, "pc": request.pc,
-            "operand": request.operand},
-        "stack": {
-            "valid": flow.stack.request.valid, "ready": flow.stack.request.ready, "warp": Trace(asked.warp, "dec"),
-            "operation": asked.operation, "enable": asked.enable, "kind": asked.kind, "pc": asked.operand,
-            "mask": asked.mask, "answered": stack.result.valid, "popped": stack.result.payload.kind},
-        "result": {
-            "valid": flow.result.valid, "warp": Trace(result.warp, "dec"), "pc": result.pc, "active": result.active,
-            "terminated": result.terminated, "error": error_text(flow.result.valid, result.error)},
-        "memory": {
-            "request": stack.port.request.valid, "write": stack.port.request.payload.write,
-            "tag": Trace(stack.port.request.payload.tag, "dec"), "answer": stack.port.response.valid}},
+    return View(
+        {
+            "instruction": {
+                "valid": flow.request.valid,
+                "ready": flow.request.ready,
+                "warp": Trace(request.warp, "dec"),
+                "operation": request.instruction.operation,
+                "kind": request.instruction.kind,
+                "pc": request.pc,
+                "operand": request.operand,
+            },
+            "stack": {
+                "valid": flow.stack.request.valid,
+                "ready": flow.stack.request.ready,
+                "warp": Trace(asked.warp, "dec"),
+                "operation": asked.operation,
+                "enable": asked.enable,
+                "kind": asked.kind,
+                "pc": asked.operand,
+                "mask": asked.mask,
+                "answered": stack.result.valid,
+                "popped": stack.result.payload.kind,
+            },
+            "result": {
+                "valid": flow.result.valid,
+                "warp": Trace(result.warp, "dec"),
+                "pc": result.pc,
+                "active": result.active,
+                "terminated": result.terminated,
+                "error": error_text(flow.result.valid, result.error),
+            },
+            "memory": {
+                "request": stack.port.request.valid,
+                "write": stack.port.request.payload.write,
+                "tag": Trace(stack.port.request.payload.tag, "dec"),
+                "answer": stack.port.response.valid,
+            },
+        },
         ("instruction", "stack", "result"),
-        [Mark("divergence", [flow.stack.request.valid, flow.stack.request.ready, asked.enable, asked.kind],
-              lambda valid, ready, enable, kind: valid and ready and enable and kind == TokenKind.DIVERGE.value)])
+        [
+            Mark(
+                "divergence",
+                [flow.stack.request.valid, flow.stack.request.ready, asked.enable, asked.kind],
+                lambda valid, ready, enable, kind: (
+                    valid and ready and enable and kind == TokenKind.DIVERGE.value
+                ),
+            )
+        ],
+    )
 
 
 def _table(bench: Bench, title: str, driver: FlowDriver) -> None:
-    bench.table(title, ["", "least", "mean", "most", "count"],
-                [[name, min(cycles), float(mean(cycles)), max(cycles), len(cycles)]
-                 for name, cycles in sorted(driver.cycles.items())])
+    bench.table(
+        title,
+        ["", "least", "mean", "most", "count"],
+        [
+            [name, min(cycles), float(mean(cycles)), max(cycles), len(cycles)]
+            for name, cycles in sorted(driver.cycles.items())
+        ],
+    )
 
 
 def run(bench: Bench) -> None:

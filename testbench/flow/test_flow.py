@@ -32,7 +32,10 @@ def random_word(source, form):
     word = form.match
     for field in form.fields.values():
         if not field.mask & form.mask:
-            word = field.put(word, source.choice([field.bounds[0], field.bounds[-1], source.choice(field.bounds)]))
+            word = field.put(
+                word,
+                source.choice([field.bounds[0], field.bounds[-1], source.choice(field.bounds)]),
+            )
     return word
 
 
@@ -67,8 +70,15 @@ def test_the_decoder_reads_what_the_table_says():
 
 
 def test_what_leaves_has_the_code_of_the_token_that_it_waits_for():
-    codes = {"SYNC": ThreadCode.NONE, "BRK": ThreadCode.BREAK, "CONT": ThreadCode.CONTINUE, "RET": ThreadCode.RETURN,
-             "EXIT": ThreadCode.EXIT, "LONGJMP": ThreadCode.LONGJMP, "KIL": ThreadCode.KILLED}
+    codes = {
+        "SYNC": ThreadCode.NONE,
+        "BRK": ThreadCode.BREAK,
+        "CONT": ThreadCode.CONTINUE,
+        "RET": ThreadCode.RETURN,
+        "EXIT": ThreadCode.EXIT,
+        "LONGJMP": ThreadCode.LONGJMP,
+        "KIL": ThreadCode.KILLED,
+    }
     dut = FlowDecoder()
 
     async def body(ctx):
@@ -86,11 +96,16 @@ def test_every_condition_of_every_flag():
 
     async def body(ctx):
         for offset in (0, 5):
-            ctx.set(dut.flags.as_value(), sum(((thread + offset) % 16) << 4 * thread for thread in range(32)))
+            ctx.set(
+                dut.flags.as_value(),
+                sum(((thread + offset) % 16) << 4 * thread for thread in range(32)),
+            )
             for test, truth in enumerate(TRUTH):
                 ctx.set(dut.test.as_value(), CONDITION_TABLES[test])
                 passed = ctx.get(dut.passed)
-                assert passed == sum((truth >> (thread + offset) % 16 & 1) << thread for thread in range(32)), test
+                assert passed == sum(
+                    (truth >> (thread + offset) % 16 & 1) << thread for thread in range(32)
+                ), test
 
     combinational(dut, body)
 
@@ -100,7 +115,9 @@ def test_targets_against_python():
     edges = [0, 8, 4, 0x7FFF_FFF8, 0x8000_0000, 0xFFFF_FFF0, 0xFFFF_FFF8]
 
     def number():
-        return source.choice([source.choice(edges), source.getrandbits(29) << 3, source.getrandbits(32)])
+        return source.choice(
+            [source.choice(edges), source.getrandbits(29) << 3, source.getrandbits(32)]
+        )
 
     def signed(value, is_signed):
         return value - (1 << 32) * (is_signed and value >> 31)
@@ -109,16 +126,26 @@ def test_targets_against_python():
         seen = set()
         for _ in range(3000):
             pc, operand, offset = number(), number(), number()
-            relative, form = source.getrandbits(1), source.choice(["plain", "indexed", "constant", "both"])
+            relative, form = (
+                source.getrandbits(1),
+                source.choice(["plain", "indexed", "constant", "both"]),
+            )
             pushes = source.random() < 0.3
             indexed, constant = form in ("indexed", "both"), form in ("constant", "both")
             fault = source.choice([WarpError.NONE, WarpError.NONE, WarpError.OOR_ADDR])
             ctx.set(dut.request.pc, pc & ~7)
             ctx.set(dut.request.operand, operand)
             ctx.set(dut.request.fault, fault)
-            ctx.set(dut.request.instruction, {
-                "operation": FlowOperation.PUSH if pushes else FlowOperation.BRANCH, "relative": relative,
-                "indexed": indexed, "constant": constant, "offset": offset})
+            ctx.set(
+                dut.request.instruction,
+                {
+                    "operation": FlowOperation.PUSH if pushes else FlowOperation.BRANCH,
+                    "relative": relative,
+                    "indexed": indexed,
+                    "constant": constant,
+                    "offset": offset,
+                },
+            )
             total = (pc & ~7) + 8 if relative else 0
             total += signed(operand, relative) if indexed or constant else 0
             total += 0 if constant else signed(offset, relative or indexed)
@@ -129,7 +156,10 @@ def test_targets_against_python():
                 expected = WarpError.PC_WRAP
             elif total % 8 and not pushes:
                 expected = WarpError.MISALIGNED_PC
-            assert (ctx.get(dut.target.pc), ctx.get(dut.target.error)) == (total & 0xFFFF_FFFF, expected)
+            assert (ctx.get(dut.target.pc), ctx.get(dut.target.error)) == (
+                total & 0xFFFF_FFFF,
+                expected,
+            )
             seen.add(expected)
         assert len(seen) == 4
 

@@ -18,8 +18,14 @@ _RARE = 0.05
 def _chosen(source: Random, warp: Warp) -> FlowOperation:
     """Mostly in by turns with out."""
     if source.random() < _RARE:
-        return source.choice([FlowOperation.BRANCH, FlowOperation.LEAVE_TRAP, FlowOperation.RESTORE,
-                              FlowOperation.TERMINATE])
+        return source.choice(
+            [
+                FlowOperation.BRANCH,
+                FlowOperation.LEAVE_TRAP,
+                FlowOperation.RESTORE,
+                FlowOperation.TERMINATE,
+            ]
+        )
     if not warp.stack.in_trap:
         return FlowOperation.ENTER_TRAP
     return source.choice([FlowOperation.RESTORE] * 5 + [FlowOperation.LEAVE_TRAP])
@@ -45,10 +51,22 @@ def trap_step(source: Random, made: WarpModel, warp: Warp) -> FlowStep:
     if error is WarpError.NONE:
         warp.pc = after
     return FlowStep(
-        source.getrandbits(64), pc, after, warp.masks.active, codes_of(warp.masks), warp.stack.depth,
-        guard=source.getrandbits(32), conditions=source.getrandbits(128), operand=source.getrandbits(32),
-        same=source.getrandbits(32), fault=source.choice([WarpError.NONE, WarpError.INVALID_CONST_ADDR]),
-        terminated=warp.terminated, error=error, move=operation, target=target)
+        source.getrandbits(64),
+        pc,
+        after,
+        warp.masks.active,
+        codes_of(warp.masks),
+        warp.stack.depth,
+        guard=source.getrandbits(32),
+        conditions=source.getrandbits(128),
+        operand=source.getrandbits(32),
+        same=source.getrandbits(32),
+        fault=source.choice([WarpError.NONE, WarpError.INVALID_CONST_ADDR]),
+        terminated=warp.terminated,
+        error=error,
+        move=operation,
+        target=target,
+    )
 
 
 def _applied(operation: FlowOperation, warp: Warp, pc: int, target: int) -> int:

@@ -85,26 +85,43 @@ class _Spec(Elaboratable):
         # Each warp: where it is, of which CTA, and the barrier at which it waits.
         self.places, self.ctas, self.numbers = (
             [Signal(shape, name=f"{name}_{warp}") for warp in range(_WARPS)]
-            for name, shape in (("place", _Place), ("cta", bits), ("number", range(_PLACES))))
+            for name, shape in (("place", _Place), ("cta", bits), ("number", range(_PLACES)))
+        )
         # The barrier of which something is shown: warps that have arrived, as many as the last one asked for, who waits
         # there; warps of its CTA that live or are to begin.
         self.cta, self.number = Signal(bits), Signal(range(_PLACES))
         self.came, self.asked, self.held = Signal(8), Signal(7), Signal(_WARPS)
         self.live, self.to_come = Signal(range(4 * _WARPS)), Signal(range(_WARPS + 1))
         # The instruction that the unit executes: whether it arrives, at this barrier, and then waits.
-        self.acting: Any = Signal(data.StructLayout({
-            "valid": 1, "warp": bits, "number": range(_PLACES), "count": 7, "arrives": 1, "here": 1, "stays": 1}))
+        self.acting: Any = Signal(
+            data.StructLayout(
+                {
+                    "valid": 1,
+                    "warp": bits,
+                    "number": range(_PLACES),
+                    "count": 7,
+                    "arrives": 1,
+                    "here": 1,
+                    "stays": 1,
+                }
+            )
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         dut, past = self.dut, Past(m)
         free(m, dut)
         no_reset(m)
-        m.d.comb += [self.cta.eq(AnyConst(len(self.cta))), self.number.eq(AnyConst(len(self.number))),
-                     Assume(self.number < _PLACES, "there is such a barrier"),
-                     Assume(dut.barriers == AnyConst(len(dut.barriers)), "barriers of the grid"),
-                     Assume(dut.barriers <= BARRIERS, "not more than there are"),
-                     Assume(~(dut.sweep.active & dut.launch.valid), "no warp begins in the sweep after a reset")]
+        m.d.comb += [
+            self.cta.eq(AnyConst(len(self.cta))),
+            self.number.eq(AnyConst(len(self.number))),
+            Assume(self.number < _PLACES, "there is such a barrier"),
+            Assume(dut.barriers == AnyConst(len(dut.barriers)), "barriers of the grid"),
+            Assume(dut.barriers <= BARRIERS, "not more than there are"),
+            Assume(
+                ~(dut.sweep.active & dut.launch.valid), "no warp begins in the sweep after a reset"
+            ),
+        ]
         self._begin(m)
         self._act(m, past)
         self._move(m, past)
@@ -112,10 +129,20 @@ class _Spec(Elaboratable):
             begun, warp = dut.launch, Signal(range(_WARPS + 1))
             m.d.sync += warp.eq(warp + begun.valid)
             m.d.comb += [
-                begun.payload.eq(0), begun.valid.eq((warp < _WARPS) & ~dut.sweep.active), begun.payload.warp.eq(warp),
-                begun.payload.number.eq(warp), begun.payload.cta_warps.eq(_WARPS),
-                self.cta.eq(0), self.number.eq(0), dut.barriers.eq(BARRIERS), dut.inside.eq(0), dut.report_mask.eq(0),
-                dut.port.write.ready.eq(1), dut.withdraw.payload.eq(0), dut.terminated.payload.eq(0)]
+                begun.payload.eq(0),
+                begun.valid.eq((warp < _WARPS) & ~dut.sweep.active),
+                begun.payload.warp.eq(warp),
+                begun.payload.number.eq(warp),
+                begun.payload.cta_warps.eq(_WARPS),
+                self.cta.eq(0),
+                self.number.eq(0),
+                dut.barriers.eq(BARRIERS),
+                dut.inside.eq(0),
+                dut.report_mask.eq(0),
+                dut.port.write.ready.eq(1),
+                dut.withdraw.payload.eq(0),
+                dut.terminated.payload.eq(0),
+            ]
             at = put(m, "dut", dut)
         else:
             known = self._known(m)
@@ -137,17 +164,31 @@ class _Spec(Elaboratable):
         begins = dut.launch.valid & (begun.cta == self.cta)
         m.d.comb += [
             self.live.eq(to_come + population(Cat(self._of_cta(warp) for warp in range(_WARPS)))),
-            self.held.eq(Cat(self._waits(warp) & self._of_cta(warp) & (self.numbers[warp] == self.number)
-                             for warp in range(_WARPS))),
-            Assume(~begins | Mux(begun.number == 0, (self.live == 0) & (begun.cta_warps != 0)
-                                 & (begun.cta_warps <= _WARPS), to_come != 0), "a CTA begins, warp after warp")]
+            self.held.eq(
+                Cat(
+                    self._waits(warp) & self._of_cta(warp) & (self.numbers[warp] == self.number)
+                    for warp in range(_WARPS)
+                )
+            ),
+            Assume(
+                ~begins
+                | Mux(
+                    begun.number == 0,
+                    (self.live == 0) & (begun.cta_warps != 0) & (begun.cta_warps <= _WARPS),
+                    to_come != 0,
+                ),
+                "a CTA begins, warp after warp",
+            ),
+        ]
         with m.If(begins):
             m.d.sync += to_come.eq(Mux(begun.number == 0, begun.cta_warps, to_come) - 1)
         for warp, place in enumerate(self.places):
             ends = dut.terminated.valid & (dut.terminated.payload == warp)
             starts = dut.launch.valid & (begun.warp == warp)
-            m.d.comb += [Assume(~starts | (place == dead), "a warp begins once"),
-                         Assume(~ends | (place == _Place.RUNS), "a warp ends that has nothing under way")]
+            m.d.comb += [
+                Assume(~starts | (place == dead), "a warp begins once"),
+                Assume(~ends | (place == _Place.RUNS), "a warp ends that has nothing under way"),
+            ]
             with m.If(starts):
                 m.d.sync += [place.eq(_Place.RUNS), self.ctas[warp].eq(begun.cta)]
             with m.Elif(ends):
@@ -159,17 +200,32 @@ class _Spec(Elaboratable):
         dut, acting, request, kind = self.dut, self.acting, self.queue.request, BarrierTask
         asked, takes = request.payload, request.valid & request.ready
         meets, arrives = asked.mode == BarrierMode.SYNCALL, asked.operation == kind.ARRIVE
-        here = (Cat(self.ctas).word_select(asked.warp, len(self.cta)) == self.cta) & (asked.number == self.number)
+        here = (Cat(self.ctas).word_select(asked.warp, len(self.cta)) == self.cta) & (
+            asked.number == self.number
+        )
         sets = (asked.operation == kind.WRITE) & (asked.selection == BarrierRead.BARRIER)
         inside = dut.inside.bit_select(asked.warp, 1)
-        legal = asked.executes & Mux(meets, inside, (asked.number < dut.barriers) & ~asked.count_is_wrong)
+        legal = asked.executes & Mux(
+            meets, inside, (asked.number < dut.barriers) & ~asked.count_is_wrong
+        )
         m.d.comb += [
             Assume(asked.operation.as_value() < kind.NOTHING.value, "what instructions ask for"),
-            Assume(~meets | (arrives & asked.executes & (asked.number == SYNCALL_BARRIER) & (asked.count == 0)),
-                   "BAR.SYNCALL"),
+            Assume(
+                ~meets
+                | (
+                    arrives
+                    & asked.executes
+                    & (asked.number == SYNCALL_BARRIER)
+                    & (asked.count == 0)
+                ),
+                "BAR.SYNCALL",
+            ),
             Assume(~(here & sets), "no R2B sets the barrier"),
-            Assume(~acting.valid | ~(dut.inside ^ past(dut.inside)).bit_select(acting.warp, 1),
-                   "who executes an instruction neither enters the trap handler nor leaves it")]
+            Assume(
+                ~acting.valid | ~(dut.inside ^ past(dut.inside)).bit_select(acting.warp, 1),
+                "who executes an instruction neither enters the trap handler nor leaves it",
+            ),
+        ]
         for warp, place in enumerate(self.places):
             comes = takes & (asked.warp == warp)
             m.d.comb += Assume(~comes | (place == _Place.RUNS), "an instruction after the other")
@@ -181,13 +237,22 @@ class _Spec(Elaboratable):
         written = dut.port.write.valid & dut.port.write.ready
         with m.If(takes):
             m.d.sync += [
-                acting.valid.eq(1), acting.warp.eq(asked.warp), acting.number.eq(asked.number),
-                acting.count.eq(asked.count), acting.arrives.eq(arrives & legal), acting.here.eq(here),
-                acting.stays.eq(arrives & legal & (asked.mode != BarrierMode.ARV))]
+                acting.valid.eq(1),
+                acting.warp.eq(asked.warp),
+                acting.number.eq(asked.number),
+                acting.count.eq(asked.count),
+                acting.arrives.eq(arrives & legal),
+                acting.here.eq(here),
+                acting.stays.eq(arrives & legal & (asked.mode != BarrierMode.ARV)),
+            ]
         with m.Elif(dut.completion.valid | written):
             m.d.sync += acting.valid.eq(0)
-        claim(m, acting.valid & (dut.completion.payload.warp == acting.warp), "what is over was taken",
-              when=dut.completion.valid)
+        claim(
+            m,
+            acting.valid & (dut.completion.payload.warp == acting.warp),
+            "what is over was taken",
+            when=dut.completion.valid,
+        )
         claim(m, acting.valid & ~dut.completion.valid, "what is written was taken", when=written)
         claim(m, ~acting.arrives, "an arrival is no error", when=dut.error.valid)
         for warp, place in enumerate(self.places):
@@ -198,12 +263,21 @@ class _Spec(Elaboratable):
     def _move(self, m: Module, past: Past) -> None:
         """Warps are taken back, or go on; who has arrived at the barrier."""
         dut, acting, view, withdraw, begun = (
-            self.dut, self.acting, self.dut.view, self.dut.withdraw, self.dut.launch.payload)
+            self.dut,
+            self.acting,
+            self.dut.view,
+            self.dut.withdraw,
+            self.dut.launch.payload,
+        )
         now, warp = Cat(withdraw.valid, withdraw.payload), dut.withdrawn.payload
         before = past(now)
-        waited = past(dut.waiting.bit_select(withdraw.payload, 1) & withdraw.valid & ~dut.withdrawn.valid)
-        m.d.comb += Assume(~(waited & dut.waiting.bit_select(before[1:], 1)) | (now == before),
-                           "who shall wait no longer does so, or is taken back")
+        waited = past(
+            dut.waiting.bit_select(withdraw.payload, 1) & withdraw.valid & ~dut.withdrawn.valid
+        )
+        m.d.comb += Assume(
+            ~(waited & dut.waiting.bit_select(before[1:], 1)) | (now == before),
+            "who shall wait no longer does so, or is taken back",
+        )
         for number, place in enumerate(self.places):
             gone = dut.withdrawn.valid & (warp == number)
             claim(m, self._waits(number), f"who is taken back waits, {number}", when=gone)
@@ -212,27 +286,52 @@ class _Spec(Elaboratable):
 
         arrives = dut.completion.valid & acting.arrives & acting.here
         leaves = dut.withdrawn.valid & self.held.bit_select(warp, 1)
-        came, asked, held = (Signal.like(each, name=f"next_{each.name}") for each in (
-            self.came, self.asked, self.held))
+        came, asked, held = (
+            Signal.like(each, name=f"next_{each.name}")
+            for each in (self.came, self.asked, self.held)
+        )
         releases = view["release"] & (view["cta"] == self.cta) & (view["number"] == self.number)
         begins = dut.launch.valid & (begun.cta == self.cta) & (begun.number == 0)
         m.d.comb += [
-            came.eq(self.came + arrives - leaves), held.eq((self.held & ~one_hot(warp, _WARPS, leaves))
-                                                           | one_hot(acting.warp, _WARPS, arrives & acting.stays)),
-            asked.eq(Mux(came == 0, 0, Mux(arrives, acting.count, self.asked)))]
-        m.d.sync += [self.came.eq(Mux(releases | begins, 0, came)), self.asked.eq(Mux(releases | begins, 0, asked))]
-        claim(m, came >= Mux(asked.any(), asked, self.live), "enough have arrived", when=releases & (came != 0))
+            came.eq(self.came + arrives - leaves),
+            held.eq(
+                (self.held & ~one_hot(warp, _WARPS, leaves))
+                | one_hot(acting.warp, _WARPS, arrives & acting.stays)
+            ),
+            asked.eq(Mux(came == 0, 0, Mux(arrives, acting.count, self.asked))),
+        ]
+        m.d.sync += [
+            self.came.eq(Mux(releases | begins, 0, came)),
+            self.asked.eq(Mux(releases | begins, 0, asked)),
+        ]
+        claim(
+            m,
+            came >= Mux(asked.any(), asked, self.live),
+            "enough have arrived",
+            when=releases & (came != 0),
+        )
         for number in range(_WARPS):
             ends = past(dut.completion.valid & ~acting.stays & (acting.warp == number))
             mine = acting.valid & (acting.warp == number)
-            there = past(view["release"] & (view["cta"] == self.ctas[number])
-                         & (view["number"] == Mux(mine, acting.number, self.numbers[number])))
+            there = past(
+                view["release"]
+                & (view["cta"] == self.ctas[number])
+                & (view["number"] == Mux(mine, acting.number, self.numbers[number]))
+            )
             claim(m, dut.resume[number], f"all go on, {number}", when=past(releases & held[number]))
-            claim(m, ends | (there & (self.places[number] == _Place.WAITS)), f"who goes on, {number}",
-                  when=dut.resume[number])
+            claim(
+                m,
+                ends | (there & (self.places[number] == _Place.WAITS)),
+                f"who goes on, {number}",
+                when=dut.resume[number],
+            )
         can_happen(m, releases & held.all() & dut.completion.valid, "the last one arrives")
         can_happen(m, releases & held.any() & ~dut.completion.valid, "the last one ends")
-        can_happen(m, leaves & (self.live == _WARPS), "one is taken back for whom another one would have to come")
+        can_happen(
+            m,
+            leaves & (self.live == _WARPS),
+            "one is taken back for whom another one would have to come",
+        )
 
     def _known(self, m: Module) -> dict[str, Any]:
         """What the unit keeps: of all barriers, of the barrier, of the one that is worked on, of each warp."""
@@ -241,8 +340,10 @@ class _Spec(Elaboratable):
         def row_of(cta: Any, number: Any) -> Any:
             row = Signal.like(dut.work.row)
             place = Signal(len(self.cta) + len(self.number))
-            m.d.comb += [place.eq(Cat(cta, number)),
-                         row.as_value().eq(Cat(part.read(m, place) for part in dut.rows))]
+            m.d.comb += [
+                place.eq(Cat(cta, number)),
+                row.as_value().eq(Cat(part.read(m, place) for part in dut.rows)),
+            ]
             return row
 
         used = [dut.used.read(m, cta) for cta in range(_WARPS)]
@@ -251,21 +352,47 @@ class _Spec(Elaboratable):
             return Mux(cta, used[1], used[0]).bit_select(number, 1)
 
         return {
-            "rows": [(cta, number, used[cta][number], row_of(Const(cta, len(self.cta)), Const(number, 5)).waiting)
-                     for cta in range(_WARPS) for number in range(_PLACES)],
-            "row": row_of(self.cta, self.number), "used": is_used(self.cta, self.number),
+            "rows": [
+                (
+                    cta,
+                    number,
+                    used[cta][number],
+                    row_of(Const(cta, len(self.cta)), Const(number, 5)).waiting,
+                )
+                for cta in range(_WARPS)
+                for number in range(_PLACES)
+            ],
+            "row": row_of(self.cta, self.number),
+            "used": is_used(self.cta, self.number),
             "now": row_of(dut.work.barrier.cta, dut.work.barrier.number),
             "now_used": is_used(dut.work.barrier.cta, dut.work.barrier.number),
-            "live": (dut.totals.read(m, self.cta) - dut.terminations.read(m, self.cta))[:len(dut.live_warps)],
+            "live": (dut.totals.read(m, self.cta) - dut.terminations.read(m, self.cta))[
+                : len(dut.live_warps)
+            ],
             "ctas": [dut.ctas.read(m, warp) for warp in range(_WARPS)],
-            "arrivals": [dut.arrivals.read(m, warp).number for warp in range(_WARPS)]}
+            "arrivals": [dut.arrivals.read(m, warp).number for warp in range(_WARPS)],
+        }
 
     def _agree(self, m: Module, at: Callable[..., Value], known: dict[str, Any]) -> None:
         """What the unit keeps is what has happened: without this there is no induction."""
         dut, acting, row, request, held, came = (
-            self.dut, self.acting, self.dut.work.row, self.dut.work.request, self.held, self.came)
-        settles, withdraws, arrives, writes, reads = (dut.work.task == task for task in (
-            BarrierTask.SETTLE, BarrierTask.WITHDRAW, BarrierTask.ARRIVE, BarrierTask.WRITE, BarrierTask.READ))
+            self.dut,
+            self.acting,
+            self.dut.work.row,
+            self.dut.work.request,
+            self.held,
+            self.came,
+        )
+        settles, withdraws, arrives, writes, reads = (
+            dut.work.task == task
+            for task in (
+                BarrierTask.SETTLE,
+                BarrierTask.WITHDRAW,
+                BarrierTask.ARRIVE,
+                BarrierTask.WRITE,
+                BarrierTask.READ,
+            )
+        )
         executes, looked = at("CHECK"), at("READ", "UPDATE", "DECIDE", "ACT")
         here = (dut.work.barrier.cta == self.cta) & (dut.work.barrier.number == self.number)
 
@@ -275,103 +402,251 @@ class _Spec(Elaboratable):
         first = dut.launch.valid & (launch.number == 0)
         had = Cat(ever(m, first & (launch.cta == cta)) for cta in range(_WARPS))
         begun = had.bit_select(self.cta, 1)
-        m.d.comb += Assume(~dut.launch.valid | first | had.bit_select(launch.cta, 1), "a CTA begins with its warp 0")
+        m.d.comb += Assume(
+            ~dut.launch.valid | first | had.bit_select(launch.cta, 1),
+            "a CTA begins with its warp 0",
+        )
         for warp, place in enumerate(self.places):
-            claim(m, had.bit_select(self.ctas[warp], 1), f"it is of a CTA that has begun, {warp}",
-                  when=place != _Place.DEAD)
+            claim(
+                m,
+                had.bit_select(self.ctas[warp], 1),
+                f"it is of a CTA that has begun, {warp}",
+                when=place != _Place.DEAD,
+            )
         claim(m, ~(dut.unsettled & ~had).any(), "a CTA has lost a warp that has begun")
-        claim(m, had.bit_select(dut.lowest_unsettled, 1), "the next one that has lost a warp", when=dut.has_unsettled)
-        claim(m, had.bit_select(dut.work.barrier.cta, 1), "what is worked on",
-              when=looked | at("SETTLE", "SETTLE_NEXT", "FETCH", "RESULTS"))
-        claim(m, ~had.any() & Cat(place == _Place.DEAD for place in self.places).all(), "nothing in the sweep",
-              when=dut.sweep.active)
+        claim(
+            m,
+            had.bit_select(dut.lowest_unsettled, 1),
+            "the next one that has lost a warp",
+            when=dut.has_unsettled,
+        )
+        claim(
+            m,
+            had.bit_select(dut.work.barrier.cta, 1),
+            "what is worked on",
+            when=looked | at("SETTLE", "SETTLE_NEXT", "FETCH", "RESULTS"),
+        )
+        claim(
+            m,
+            ~had.any() & Cat(place == _Place.DEAD for place in self.places).all(),
+            "nothing in the sweep",
+            when=dut.sweep.active,
+        )
         claim(m, begun, "a CTA has begun", when=(self.live != 0) | (came != 0))
         claim(m, known["live"] == self.live, "live warps are counted", when=begun)
-        claim(m, (known["row"].state.arrived == came) & (known["row"].state.expected == self.asked)
-              & (known["row"].waiting == held), "the barrier", when=known["used"] & begun)
+        claim(
+            m,
+            (known["row"].state.arrived == came)
+            & (known["row"].state.expected == self.asked)
+            & (known["row"].waiting == held),
+            "the barrier",
+            when=known["used"] & begun,
+        )
         claim(m, came == 0, "a barrier that is not used", when=~known["used"] | ~begun)
         claim(m, came >= population(held), "who waits has arrived")
         claim(m, came < Mux(self.asked.any(), self.asked, _WARPS), "no barrier is forgotten")
         claim(m, self.asked == 0, "nobody has arrived", when=came == 0)
         for cta, number, used, waiting in known["rows"]:
-            may = Cat(self._waits(warp) & (self.ctas[warp] == cta) & (self.numbers[warp] == number)
-                      for warp in range(_WARPS))
-            claim(m, ~(waiting & ~may).any(), f"who waits at {number} of {cta}", when=used & had[cta])
+            may = Cat(
+                self._waits(warp) & (self.ctas[warp] == cta) & (self.numbers[warp] == number)
+                for warp in range(_WARPS)
+            )
+            claim(
+                m, ~(waiting & ~may).any(), f"who waits at {number} of {cta}", when=used & had[cta]
+            )
 
         # Of each warp.
         for warp, place in enumerate(self.places):
             mine, waits = acting.valid & (acting.warp == warp), self._waits(warp)
             claim(m, (place == _Place.ACTS) == mine, f"whose instruction it is, {warp}")
-            claim(m, known["ctas"][warp] == self.ctas[warp], f"whose warp it is, {warp}", when=place != _Place.DEAD)
+            claim(
+                m,
+                known["ctas"][warp] == self.ctas[warp],
+                f"whose warp it is, {warp}",
+                when=place != _Place.DEAD,
+            )
             stands = waits | (mine & acting.stays & at("DECIDE", "ACT"))
             number = Mux(mine, acting.number, self.numbers[warp])
             claim(m, known["arrivals"][warp] == number, f"what it came for, {warp}", when=stands)
             meets = number == SYNCALL_BARRIER
-            claim(m, (dut.waiting[warp] == (stands & ~meets)) & (dut.meeting[warp] == (stands & meets)),
-                  f"it waits, {warp}")
-            there = waits & (self.ctas[warp] == dut.work.barrier.cta) & (self.numbers[warp] == dut.work.barrier.number)
-            read = at("READ") & dut.is_present & (dut.work.barrier.number < _PLACES) & known["now"].waiting[warp]
-            claim(m, there, f"it waits at this barrier, {warp}", when=(at("UPDATE") & row.waiting[warp]) | read)
-            claim(m, there & ~(withdraws & (request.warp == warp)) | (mine & acting.stays),
-                  f"it waits at this barrier now, {warp}", when=at("DECIDE", "ACT") & row.waiting[warp])
-            taken_back = withdraws & (request.warp == warp) & at("LOCATE", "FETCH", "READ", "UPDATE", "DECIDE", "ACT")
-            claim(m, waits & (self.numbers[warp] != SYNCALL_BARRIER) & (at("LOCATE") | there),
-                  f"it is taken back, {warp}", when=taken_back)
+            claim(
+                m,
+                (dut.waiting[warp] == (stands & ~meets)) & (dut.meeting[warp] == (stands & meets)),
+                f"it waits, {warp}",
+            )
+            there = (
+                waits
+                & (self.ctas[warp] == dut.work.barrier.cta)
+                & (self.numbers[warp] == dut.work.barrier.number)
+            )
+            read = (
+                at("READ")
+                & dut.is_present
+                & (dut.work.barrier.number < _PLACES)
+                & known["now"].waiting[warp]
+            )
+            claim(
+                m,
+                there,
+                f"it waits at this barrier, {warp}",
+                when=(at("UPDATE") & row.waiting[warp]) | read,
+            )
+            claim(
+                m,
+                there & ~(withdraws & (request.warp == warp)) | (mine & acting.stays),
+                f"it waits at this barrier now, {warp}",
+                when=at("DECIDE", "ACT") & row.waiting[warp],
+            )
+            taken_back = (
+                withdraws
+                & (request.warp == warp)
+                & at("LOCATE", "FETCH", "READ", "UPDATE", "DECIDE", "ACT")
+            )
+            claim(
+                m,
+                waits & (self.numbers[warp] != SYNCALL_BARRIER) & (at("LOCATE") | there),
+                f"it is taken back, {warp}",
+                when=taken_back,
+            )
 
         # Of the instruction.
         instruction = looked & ~settles & ~withdraws
-        claim(m, acting.valid == (executes | at("SEND") | instruction), "an instruction is executed")
-        claim(m, (request.warp == acting.warp) & (acting.here == (
-            (Cat(self.ctas).word_select(acting.warp, len(self.cta)) == self.cta) & (acting.number == self.number))),
-            "it is this one", when=acting.valid)
-        claim(m, (request.number == acting.number) & (request.count == acting.count), "its barrier", when=acting.valid)
+        claim(
+            m, acting.valid == (executes | at("SEND") | instruction), "an instruction is executed"
+        )
+        claim(
+            m,
+            (request.warp == acting.warp)
+            & (
+                acting.here
+                == (
+                    (Cat(self.ctas).word_select(acting.warp, len(self.cta)) == self.cta)
+                    & (acting.number == self.number)
+                )
+            ),
+            "it is this one",
+            when=acting.valid,
+        )
+        claim(
+            m,
+            (request.number == acting.number) & (request.count == acting.count),
+            "its barrier",
+            when=acting.valid,
+        )
         acting_cta = Cat(self.ctas).word_select(acting.warp, len(self.cta))
-        claim(m, (dut.work.barrier.cta == acting_cta) & (dut.work.barrier.number == acting.number),
-              "its barrier is worked on", when=instruction)
-        claim(m, (acting.arrives == arrives) & (acting.stays == (arrives & (request.mode != BarrierMode.ARV)))
-              & ~(acting.arrives & dut.work.error.as_value().any()) & ~(
-                  acting.here & writes & (request.selection == BarrierRead.BARRIER)), "it arrives", when=instruction)
-        claim(m, request.operation == BarrierTask.ARRIVE, "what arrives was to", when=instruction & arrives)
+        claim(
+            m,
+            (dut.work.barrier.cta == acting_cta) & (dut.work.barrier.number == acting.number),
+            "its barrier is worked on",
+            when=instruction,
+        )
+        claim(
+            m,
+            (acting.arrives == arrives)
+            & (acting.stays == (arrives & (request.mode != BarrierMode.ARV)))
+            & ~(acting.arrives & dut.work.error.as_value().any())
+            & ~(acting.here & writes & (request.selection == BarrierRead.BARRIER)),
+            "it arrives",
+            when=instruction,
+        )
+        claim(
+            m,
+            request.operation == BarrierTask.ARRIVE,
+            "what arrives was to",
+            when=instruction & arrives,
+        )
         claim(m, ~(acting.arrives | acting.stays), "a read does not arrive", when=at("SEND"))
         claim(m, settles, "barriers are looked at", when=at("SETTLE", "SETTLE_NEXT"))
         claim(m, withdraws, "a warp is taken back", when=at("LOCATE"))
         claim(m, settles | withdraws, "a barrier is fetched", when=at("FETCH"))
-        claim(m, ~(withdraws & dut.work.completes), "nobody goes on with who is taken back", when=at("ACT"))
+        claim(
+            m,
+            ~(withdraws & dut.work.completes),
+            "nobody goes on with who is taken back",
+            when=at("ACT"),
+        )
         claim(m, arrives | settles | writes, "results are noted", when=at("RESULTS"))
         claim(m, reads, "a barrier is read", when=at("SEND"))
 
         # Of the row that is worked on. One that was read before the CTA began again has nobody in it.
         old = settles & (came == 0) & ~row.waiting.any()
-        same = (row.state.arrived == came) & (row.state.expected == self.asked) & (row.waiting == held)
+        same = (
+            (row.state.arrived == came) & (row.state.expected == self.asked) & (row.waiting == held)
+        )
         there_is = at("READ") & (dut.work.barrier.number < _PLACES)
         claim(m, dut.row_read == known["now"].as_value(), "what is read", when=there_is)
         claim(m, dut.is_present, "a barrier that is used", when=there_is & known["now_used"])
-        claim(m, known["now_used"] | settles, "a barrier that was used", when=at("READ") & here & dut.is_present)
+        claim(
+            m,
+            known["now_used"] | settles,
+            "a barrier that was used",
+            when=at("READ") & here & dut.is_present,
+        )
         claim(m, same | old, "the row as it is", when=at("UPDATE") & here)
         one = Mux(came == 1, 0, self.asked)
-        changed = Mux(arrives, (row.state.arrived == came + 1) & (row.state.expected == acting.count)
-                      & (row.waiting == held | one_hot(acting.warp, _WARPS, acting.stays)),
-                      Mux(withdraws, (row.state.arrived == came - 1) & (row.waiting == held & ~one_hot(
-                          request.warp, _WARPS)) & (row.state.expected == Mux(at("ACT"), one, self.asked)), same | old))
+        changed = Mux(
+            arrives,
+            (row.state.arrived == came + 1)
+            & (row.state.expected == acting.count)
+            & (row.waiting == held | one_hot(acting.warp, _WARPS, acting.stays)),
+            Mux(
+                withdraws,
+                (row.state.arrived == came - 1)
+                & (row.waiting == held & ~one_hot(request.warp, _WARPS))
+                & (row.state.expected == Mux(at("ACT"), one, self.asked)),
+                same | old,
+            ),
+        )
         claim(m, changed, "the row as it will be", when=at("DECIDE", "ACT") & here)
         enough = row.state.arrived >= Mux(row.state.expected.any(), row.state.expected, self.live)
-        claim(m, Mux(dut.work.completes, ~withdraws & (enough | old), withdraws | ~enough | old | (
-            dut.unsettled.bit_select(self.cta, 1) & ~row.state.expected.any() & (row.state.arrived < _WARPS))),
-            "whether it is complete", when=at("ACT") & here)
+        claim(
+            m,
+            Mux(
+                dut.work.completes,
+                ~withdraws & (enough | old),
+                withdraws
+                | ~enough
+                | old
+                | (
+                    dut.unsettled.bit_select(self.cta, 1)
+                    & ~row.state.expected.any()
+                    & (row.state.arrived < _WARPS)
+                ),
+            ),
+            "whether it is complete",
+            when=at("ACT") & here,
+        )
 
     def _show(self, m: Module, past: Past, at: Callable[..., Value]) -> None:
         """When the unit looks at the barrier, and how long it takes."""
-        dut, row, settles, withdraws = self.dut, self.dut.work.row, *(
-            self.dut.work.task == task for task in (BarrierTask.SETTLE, BarrierTask.WITHDRAW))
+        dut, row, settles, withdraws = (
+            self.dut,
+            self.dut.work.row,
+            *(self.dut.work.task == task for task in (BarrierTask.SETTLE, BarrierTask.WITHDRAW)),
+        )
         here, came, asked = dut.work.barrier.number == self.number, self.came, self.asked
         wanted = Mux(asked.any(), asked, self.live)
-        settling = settles & (dut.work.barrier.cta == self.cta) & (
-            at("SETTLE") | (at("SETTLE_NEXT", "RESULTS", *_FROM_FETCH) & dut.unchecked.bit_select(self.number, 1))
-            | (at(*_FROM_FETCH) & here))
-        claim(m, (came < wanted) | (came == 0) | dut.unsettled.bit_select(self.cta, 1) | settling,
-              "too few have arrived")
+        settling = (
+            settles
+            & (dut.work.barrier.cta == self.cta)
+            & (
+                at("SETTLE")
+                | (
+                    at("SETTLE_NEXT", "RESULTS", *_FROM_FETCH)
+                    & dut.unchecked.bit_select(self.number, 1)
+                )
+                | (at(*_FROM_FETCH) & here)
+            )
+        )
+        claim(
+            m,
+            (came < wanted) | (came == 0) | dut.unsettled.bit_select(self.cta, 1) | settling,
+            "too few have arrived",
+        )
         takes = self.queue.request.valid & self.queue.request.ready
-        lost = dut.unsettled.bit_select(self.cta, 1) & ~(dut.starts_settling & (dut.lowest_unsettled == self.cta))
+        lost = dut.unsettled.bit_select(self.cta, 1) & ~(
+            dut.starts_settling & (dut.lowest_unsettled == self.cta)
+        )
         claim(m, ~takes, "first its barriers are looked at", when=past(lost))
 
         # The cycles of a task up to this one, and those from this one on, at most.
@@ -380,34 +655,70 @@ class _Spec(Elaboratable):
             m.d.sync += cycles.eq(1)
         with m.Elif(~dut.launch.valid & ~(at("SEND") & ~dut.port.write.ready)):
             m.d.sync += cycles.eq(cycles + 1)
-        notes, others = population(row.waiting) + 1, Mux(settles, 1 + population(dut.unchecked) * _ONE_BARRIER, 0)
+        notes, others = (
+            population(row.waiting) + 1,
+            Mux(settles, 1 + population(dut.unchecked) * _ONE_BARRIER, 0),
+        )
         some = Mux(at("RESULTS"), notes, _WARPS + 1)
         behind = {"FETCH": 5, "READ": 4, "UPDATE": 3, "DECIDE": 2, "ACT": 1, "RESULTS": 0}
         for state, steps in behind.items():
             with m.If(at(state)):
                 m.d.comb += left.eq(steps + some + others)
-        before = {"CHECK": 5 + _WARPS + 1, "LOCATE": 6 + _WARPS + 1, "SEND": 1, "SETTLE": 2 + _PLACES * _ONE_BARRIER}
+        before = {
+            "CHECK": 5 + _WARPS + 1,
+            "LOCATE": 6 + _WARPS + 1,
+            "SEND": 1,
+            "SETTLE": 2 + _PLACES * _ONE_BARRIER,
+        }
         for state, steps in before.items():
             with m.If(at(state)):
                 m.d.comb += left.eq(steps)
         with m.If(at("SETTLE_NEXT")):
             m.d.comb += left.eq(others)
         instruction = at("CHECK") | ~(settles | withdraws)
-        most = Mux(instruction, 6, Mux(settles, 3 + _PLACES * _ONE_BARRIER - _WARPS - 1, 7)) + _WARPS + 1
+        most = (
+            Mux(instruction, 6, Mux(settles, 3 + _PLACES * _ONE_BARRIER - _WARPS - 1, 7))
+            + _WARPS
+            + 1
+        )
         claim(m, at("SELECT", "SETTLE_NEXT", *behind, *before), "one of its states")
         claim(m, cycles + left <= most, "a task has its end", when=~at("SELECT"))
-        claim(m, (dut.has_waiting == row.waiting.any()) & ~(
-            row.waiting.any() & ~row.waiting.bit_select(dut.lowest_waiting, 1)), "who gets a result",
-            when=at("RESULTS"))
+        claim(
+            m,
+            (dut.has_waiting == row.waiting.any())
+            & ~(row.waiting.any() & ~row.waiting.bit_select(dut.lowest_waiting, 1)),
+            "who gets a result",
+            when=at("RESULTS"),
+        )
 
 
-THEOREM = Theorem(_Spec, depth=2, reach=20, long=True, examples=partial(_Spec, examples=True), faults=(
-    Fault("rtl.barrier.unit", "quorum = Mux(state.expected.any(), state.expected, live)",
-          "quorum = Mux(state.expected.any(), state.expected, live - 1)"),
-    Fault("rtl.barrier.unit", "with m.If(self.has_unsettled):",
-          "with m.If(self.has_unsettled & ~queue.valid):"),
-    Fault("rtl.barrier.unit", "Mux(self.release, work.row.waiting, 0)",
-          "Mux(self.release, work.row.waiting & -work.row.waiting, 0)"),
-    Fault("rtl.barrier.unit", "Mux(self.release, work.row.waiting, 0)",
-          "Mux(self.release | self.is_complete, work.row.waiting, 0)"),
-    Fault("rtl.barrier.unit", "self.unsettled[cta].eq(1)", "self.unsettled[cta].eq(0)")))
+THEOREM = Theorem(
+    _Spec,
+    depth=2,
+    reach=20,
+    long=True,
+    examples=partial(_Spec, examples=True),
+    faults=(
+        Fault(
+            "rtl.barrier.unit",
+            "quorum = Mux(state.expected.any(), state.expected, live)",
+            "quorum = Mux(state.expected.any(), state.expected, live - 1)",
+        ),
+        Fault(
+            "rtl.barrier.unit",
+            "with m.If(self.has_unsettled):",
+            "with m.If(self.has_unsettled & ~queue.valid):",
+        ),
+        Fault(
+            "rtl.barrier.unit",
+            "Mux(self.release, work.row.waiting, 0)",
+            "Mux(self.release, work.row.waiting & -work.row.waiting, 0)",
+        ),
+        Fault(
+            "rtl.barrier.unit",
+            "Mux(self.release, work.row.waiting, 0)",
+            "Mux(self.release | self.is_complete, work.row.waiting, 0)",
+        ),
+        Fault("rtl.barrier.unit", "self.unsettled[cta].eq(1)", "self.unsettled[cta].eq(0)"),
+    ),
+)

@@ -25,8 +25,13 @@ from sim.checks.formal.surroundings import Past, can_happen, claim, free, no_res
 from sim.checks.formal.theorem import Theorem
 
 """Units that may have an error in one cycle: what a fourth one adds, a third does."""
-_EVENTS = {GlobalError.BPT_INT: "interrupt", GlobalError.BPT_PAUSE: "pause", GlobalError.SINGLE_STEP_COMPLETE: "step",
-           GlobalError.ERROR_IN_TRAP: "error_in_trap", GlobalError.TIMEOUT: "timeout"}
+_EVENTS = {
+    GlobalError.BPT_INT: "interrupt",
+    GlobalError.BPT_PAUSE: "pause",
+    GlobalError.SINGLE_STEP_COMPLETE: "step",
+    GlobalError.ERROR_IN_TRAP: "error_in_trap",
+    GlobalError.TIMEOUT: "timeout",
+}
 
 
 class _Spec(Elaboratable):
@@ -37,8 +42,15 @@ class _Spec(Elaboratable):
         m.submodules.status = dut = ErrorStatus(PRESETS["tiny"])
         free(m, dut)
         no_reset(m)
-        error, pc, status, mask = (dut.contents[name] for name in (
-            "HWW_WARP_ESR", "HWW_WARP_ESR_PC", "HWW_GLOBAL_ESR", "HWW_GLOBAL_ESR_REPORT_MASK"))
+        error, pc, status, mask = (
+            dut.contents[name]
+            for name in (
+                "HWW_WARP_ESR",
+                "HWW_WARP_ESR_PC",
+                "HWW_GLOBAL_ESR",
+                "HWW_GLOBAL_ESR_REPORT_MASK",
+            )
+        )
         past = Past(m)
 
         def writes(name: str) -> Value:
@@ -47,45 +59,92 @@ class _Spec(Elaboratable):
         errors = list(errors_by_source(dut.errors).values())
         valid = Cat(event.valid for event in errors)
         m.d.comb += [
-            Assume(~event.valid | (event.payload.error != WarpError.NONE), "errors have a code") for event in errors]
+            Assume(~event.valid | (event.payload.error != WarpError.NONE), "errors have a code")
+            for event in errors
+        ]
         kept = error[:16].any()
         stays = kept & ~writes("HWW_WARP_ESR")
 
         # 1, 2: of the errors of a cycle the one that nothing of the same cycle is before.
-        claim(m, (error == past(error)) & (pc == past(pc)), "the first error is kept", when=past(stays))
+        claim(
+            m,
+            (error == past(error)) & (pc == past(pc)),
+            "the first error is kept",
+            when=past(stays),
+        )
         for number, event in enumerate(errors):
             first = event.valid & ~valid[:number].any() & ~stays
             told = event.payload
-            claim(m, (error[:16] == past(told.error.as_value())) & (error[16:] == past(told.warp)) & (
-                pc == past(told.pc)), f"error {number} is told if it is the first", when=past(first))
+            claim(
+                m,
+                (error[:16] == past(told.error.as_value()))
+                & (error[16:] == past(told.warp))
+                & (pc == past(told.pc)),
+                f"error {number} is told if it is the first",
+                when=past(first),
+            )
 
         # 3, 4: events by their bits; those of traps come by their reason.
-        several = (valid & (valid - 1)[:len(errors)]).any() | (valid.any() & stays)
+        several = (valid & (valid - 1)[: len(errors)]).any() | (valid.any() & stays)
         happens = {bit.value: getattr(dut.events, name) for bit, name in _EVENTS.items()}
         happens[GlobalError.MULTIPLE_WARP_ERRORS.value] = several
         cleared = Mux(writes("HWW_GLOBAL_ESR"), dut.access.data, 0)
         for bit, event in happens.items():
-            claim(m, status[bit] == past(event | (status[bit] & ~cleared[bit])),
-                  f"event {bit} is neither lost nor made up", when=past.begun)
+            claim(
+                m,
+                status[bit] == past(event | (status[bit] & ~cleared[bit])),
+                f"event {bit} is neither lost nor made up",
+                when=past.begun,
+            )
 
         # 5
-        claim(m, dut.interrupt == (kept | (status & (mask | ALWAYS_INTERRUPT)).any()), "who interrupts")
+        claim(
+            m,
+            dut.interrupt == (kept | (status & (mask | ALWAYS_INTERRUPT)).any()),
+            "who interrupts",
+        )
         for name, content in dut.contents.items():
-            claim(m, dut.access.value == content, f"{name} is read",
-                  when=dut.access.place == place_of(SM_REGISTERS[name]))
+            claim(
+                m,
+                dut.access.value == content,
+                f"{name} is read",
+                when=dut.access.place == place_of(SM_REGISTERS[name]),
+            )
 
-        can_happen(m, kept & writes("HWW_WARP_ESR") & valid.all(), "errors in the cycle that clears one")
-        can_happen(m, writes("HWW_GLOBAL_ESR") & dut.access.data.all() & dut.events.pause & status[
-            GlobalError.BPT_PAUSE.value], "an event in the cycle that clears it")
+        can_happen(
+            m, kept & writes("HWW_WARP_ESR") & valid.all(), "errors in the cycle that clears one"
+        )
+        can_happen(
+            m,
+            writes("HWW_GLOBAL_ESR")
+            & dut.access.data.all()
+            & dut.events.pause
+            & status[GlobalError.BPT_PAUSE.value],
+            "an event in the cycle that clears it",
+        )
         can_happen(m, ~kept & status.any() & ~dut.interrupt, "an event that is masked")
         return m
 
 
-THEOREM = Theorem(_Spec, depth=2, reach=5, faults=(
-    Fault("rtl.error_status", "with m.If(valid.any() & ~has_pending):", "with m.If(valid.any()):"),
-    Fault("rtl.error_status", 'has_pending.eq(self._first.code.any() & ~self._writes("HWW_WARP_ESR"))',
-          "has_pending.eq(self._first.code.any())"),
-    Fault("rtl.error_status", "(self._status & ~cleared) | raised)",
-          "(self._status & ~cleared & ~raised) | (raised & self._status))"),
-    Fault("rtl.error_status", "for event in reversed(errors):", "for event in errors:"),
-    Fault("rtl.error_status", "(population(valid) > 1)", "(population(valid) > 2)")))
+THEOREM = Theorem(
+    _Spec,
+    depth=2,
+    reach=5,
+    faults=(
+        Fault(
+            "rtl.error_status", "with m.If(valid.any() & ~has_pending):", "with m.If(valid.any()):"
+        ),
+        Fault(
+            "rtl.error_status",
+            'has_pending.eq(self._first.code.any() & ~self._writes("HWW_WARP_ESR"))',
+            "has_pending.eq(self._first.code.any())",
+        ),
+        Fault(
+            "rtl.error_status",
+            "(self._status & ~cleared) | raised)",
+            "(self._status & ~cleared & ~raised) | (raised & self._status))",
+        ),
+        Fault("rtl.error_status", "for event in reversed(errors):", "for event in errors:"),
+        Fault("rtl.error_status", "(population(valid) > 1)", "(population(valid) > 2)"),
+    ),
+)

@@ -41,23 +41,36 @@ class _Spec(Elaboratable):
         free(m, dut)
         no_reset(m)
         slot, job = begun.payload.slot, begun.payload.job
-        entry, leaves = slot[:entry_bits(_PARAMS)], head.valid & head.ready
+        entry, leaves = slot[: entry_bits(_PARAMS)], head.valid & head.ready
         for bits, number, count in ((dut.busy, slot, _SLOTS), (dut.kept, entry, _ENTRIES)):
             given = past(one_hot(number, count, begun.valid))
-            m.d.comb += Assume(bits & ~past(bits) == given & ~past(bits), "who has got one has it, and nobody else")
-        m.d.comb += Assume(~(gather.ready & gather.valid) | past(gather.valid & ~gather.ready),
-                           "no gather is taken when it is first offered")
+            m.d.comb += Assume(
+                bits & ~past(bits) == given & ~past(bits), "who has got one has it, and nobody else"
+            )
+        m.d.comb += Assume(
+            ~(gather.ready & gather.valid) | past(gather.valid & ~gather.ready),
+            "no gather is taken when it is first offered",
+        )
 
         # Slots in turn.
         next_ = Signal.like(slot)
         m.d.sync += next_.eq(next_ + begun.valid)
         claim(m, begun.valid == past(leaves), "who leaves the queue gets a slot")
         claim(m, Value.cast(job) == past(Value.cast(head.payload)), "as it came", when=begun.valid)
-        claim(m, slot == Mux(dut.has_slot, (next_ - ~begun.valid)[:len(slot)], 0), "in turn")
+        claim(m, slot == Mux(dut.has_slot, (next_ - ~begun.valid)[: len(slot)], 0), "in turn")
         claim(m, dut.has_slot | (next_ == 0), "the first one first")
-        claim(m, ~dut.busy.bit_select(slot, 1) & ~dut.kept.bit_select(entry, 1), "that is free", when=begun.valid)
-        can_happen(m, begun.valid & past(past(head.valid & ~head.ready & dut.kept.bit_select(
-            next_[:len(entry)], 1))), "it has waited for a place")
+        claim(
+            m,
+            ~dut.busy.bit_select(slot, 1) & ~dut.kept.bit_select(entry, 1),
+            "that is free",
+            when=begun.valid,
+        )
+        can_happen(
+            m,
+            begun.valid
+            & past(past(head.valid & ~head.ready & dut.kept.bit_select(next_[: len(entry)], 1))),
+            "it has waited for a place",
+        )
 
         # Gathers: how many are left of the instruction that has got the last slot.
         left, idle = Signal(2), head.payload.idle
@@ -66,25 +79,52 @@ class _Spec(Elaboratable):
         with m.Elif(taken.valid):
             m.d.sync += left.eq(left - 1)
         claim(m, taken.valid == (gather.valid & gather.ready), "what is taken is told")
-        claim(m, (left != 0) & (taken.payload.slot == slot), "it is of the instruction", when=taken.valid)
-        claim(m, taken.payload.second == (job.second & (left == 1)), "the first one, then the second")
+        claim(
+            m,
+            (left != 0) & (taken.payload.slot == slot),
+            "it is of the instruction",
+            when=taken.valid,
+        )
+        claim(
+            m, taken.payload.second == (job.second & (left == 1)), "the first one, then the second"
+        )
         claim(m, taken.payload.last == (left == 1), "the last one says so", when=left != 0)
-        claim(m, gather.payload.index == taken.payload.second, "so do the lanes hear", when=taken.valid)
+        claim(
+            m,
+            gather.payload.index == taken.payload.second,
+            "so do the lanes hear",
+            when=taken.valid,
+        )
         claim(m, left <= Mux(taken.valid, 1, 0), "all before the next one", when=leaves)
         claim(m, gather.valid == ((left != 0) | leaves & ~idle), "what is offered")
         claim(m, left <= 1 + job.second, "so many")
         claim(m, gather.valid, "it stays", when=past(gather.valid & ~gather.ready))
-        claim(m, Value.cast(gather.payload) == past(Value.cast(gather.payload)), "as it is", when=past(
-            gather.valid & ~gather.ready) & past(past(gather.valid & ~gather.ready)))
+        claim(
+            m,
+            Value.cast(gather.payload) == past(Value.cast(gather.payload)),
+            "as it is",
+            when=past(gather.valid & ~gather.ready) & past(past(gather.valid & ~gather.ready)),
+        )
         can_happen(m, taken.valid & taken.payload.second, "there is a second one")
-        can_happen(m, taken.valid & leaves & ~idle, "the next one's is offered when the last one is taken")
+        can_happen(
+            m, taken.valid & leaves & ~idle, "the next one's is offered when the last one is taken"
+        )
         return m
 
 
-THEOREM = Theorem(_Spec, depth=3, reach=11, faults=(
-    Fault("rtl.memory.front", "is_done & slot_is_free", "is_done"),
-    Fault("rtl.memory.front", " & entry_is_free", ""),
-    Fault("rtl.memory.front", "~self._is_gathering | (self.gather.ready & self.taken.payload.last)",
-          "~self._is_gathering | self.gather.ready"),
-    Fault("rtl.memory.front", "is_last = is_second == job.second", "is_last = Signal(init=1)"),
-    Fault("rtl.memory.front", "self._is_gathering.eq(~is_last)", "self._is_gathering.eq(0)")))
+THEOREM = Theorem(
+    _Spec,
+    depth=3,
+    reach=11,
+    faults=(
+        Fault("rtl.memory.front", "is_done & slot_is_free", "is_done"),
+        Fault("rtl.memory.front", " & entry_is_free", ""),
+        Fault(
+            "rtl.memory.front",
+            "~self._is_gathering | (self.gather.ready & self.taken.payload.last)",
+            "~self._is_gathering | self.gather.ready",
+        ),
+        Fault("rtl.memory.front", "is_last = is_second == job.second", "is_last = Signal(init=1)"),
+        Fault("rtl.memory.front", "self._is_gathering.eq(~is_last)", "self._is_gathering.eq(0)"),
+    ),
+)

@@ -38,22 +38,32 @@ class _Spec(Elaboratable):
         m.submodules.dut = dut
         free(m, dut)
         tag, byte = Signal(_BITS), Signal(range(LINE_BYTES))
-        m.d.comb += [tag.eq(AnyConst(len(tag))), byte.eq(AnyConst(len(byte))),
-                     Assume(dut.tag == tag, "the line that is looked at")]
+        m.d.comb += [
+            tag.eq(AnyConst(len(tag))),
+            byte.eq(AnyConst(len(byte))),
+            Assume(dut.tag == tag, "the line that is looked at"),
+        ]
         place, banks = byte[:2], min(_PARAMS.lanes, LINE_WORDS)
-        bank, row = byte[2:2 + ceil_log2(banks)], byte[2 + ceil_log2(banks):]
+        bank, row = byte[2 : 2 + ceil_log2(banks)], byte[2 + ceil_log2(banks) :]
 
         # What others promise.
-        all_bytes, values = (Cat(each[name] for each in dut.lines.write.banks) for name in ("bytes", "value"))
+        all_bytes, values = (
+            Cat(each[name] for each in dut.lines.write.banks) for name in ("bytes", "value")
+        )
         copied_row, copied_tag = past(dut.copy.payload.row), past(dut.copy.payload.tag)
         writes, open_, open_tag = dut.lines.write.line & all_bytes.any(), Signal(), Signal(_BITS)
         m.d.comb += [
-            Assume(~(dut.copy.valid & dut.lines.read.used), "nothing is read while a row is copied"),
+            Assume(
+                ~(dut.copy.valid & dut.lines.read.used), "nothing is read while a row is copied"
+            ),
             Assume(~(dut.lines.copied & all_bytes.any()), "nor written in the next cycle"),
             Assume(~dut.lines.copied | (values == Cat(dut.lines.values)), "what is copied"),
-            Assume(~(writes & open_ & ~dut.finish.valid) | (dut.lines.write.tag == open_tag),
-                   "one line after the other"),
-            Assume(~(dut.finish.valid & open_) | (dut.finish.payload == open_tag), "is finished")]
+            Assume(
+                ~(writes & open_ & ~dut.finish.valid) | (dut.lines.write.tag == open_tag),
+                "one line after the other",
+            ),
+            Assume(~(dut.finish.valid & open_) | (dut.finish.payload == open_tag), "is finished"),
+        ]
         with m.If(writes):
             m.d.sync += [open_.eq(1), open_tag.eq(dut.lines.write.tag)]
         with m.Elif(dut.finish.valid):
@@ -63,31 +73,50 @@ class _Spec(Elaboratable):
         answer, value, written, told, known = Signal(8), Signal(8), Signal(), Signal(), Signal()
         answered = past(answer)
         access: Any = Array(dut.lines.write.banks)[bank]
-        stored = writes & (dut.lines.write.tag == tag) & (access.row[:len(row)] == row) & _bit(access.bytes, place)
+        stored = (
+            writes
+            & (dut.lines.write.tag == tag)
+            & (access.row[: len(row)] == row)
+            & _bit(access.bytes, place)
+        )
         copies = dut.lines.copied & (copied_row == row) & (copied_tag == tag)
         with m.If(dut.take.valid):
             m.d.sync += answer.eq(dut.take.payload.word_select(byte, 8))
         with m.If(stored | copies):
             m.d.sync += [
-                value.eq(Mux(stored, access.value.as_value().word_select(place, 8), answered)), known.eq(1)]
+                value.eq(Mux(stored, access.value.as_value().word_select(place, 8), answered)),
+                known.eq(1),
+            ]
         m.d.sync += written.eq(Mux(dut.finish.valid, 0, written) | stored)
         with m.If(dut.finish.valid & (dut.finish.payload == tag)):
             m.d.sync += told.eq(written)
         claim(m, dut.answer.word_select(byte, 8) == answer, "what memory has answered")
-        claim(m, written == (_bit(dut.written_so_far, byte) & open_ & (open_tag == tag)), "what was written since")
+        claim(
+            m,
+            written == (_bit(dut.written_so_far, byte) & open_ & (open_tag == tag)),
+            "what was written since",
+        )
         claim(m, ~dut.written_so_far.any() | open_, "of which line")
         claim(m, dut.content.data.word_select(byte, 8) == value, "what memory gets", when=known)
         is_finished = dut.finish.valid & (dut.finish.payload == tag)
         claim(m, _bit(dut.content.mask, byte) == told, "what it writes", when=ever(m, is_finished))
         word = Array(dut.lines.words)[bank]
         reads: Any = Array(dut.lines.read.rows)[bank]
-        claim(m, word.word_select(place, 8) == value, "what atomic operations read",
-              when=known & (dut.lines.read.tag == tag) & (reads[:len(row)] == row))
+        claim(
+            m,
+            word.word_select(place, 8) == value,
+            "what atomic operations read",
+            when=known & (dut.lines.read.tag == tag) & (reads[: len(row)] == row),
+        )
         found = Array(dut.lines.values)[bank].word_select(place, 8)
         is_answer = dut.lines.read.kind == BeatKind.ANSWER
-        mine = Mux(dut.copy.valid, dut.copy.payload.row == row, is_answer & (reads[:len(row)] == row))
+        mine = Mux(
+            dut.copy.valid, dut.copy.payload.row == row, is_answer & (reads[: len(row)] == row)
+        )
         claim(m, found == answered, "what is read of an answer", when=past(mine))
-        claim(m, found == 0, "nothing else is", when=past.begun & past(~dut.copy.valid & ~is_answer))
+        claim(
+            m, found == 0, "nothing else is", when=past.begun & past(~dut.copy.valid & ~is_answer)
+        )
         can_happen(m, known & told & past(past(copies)), "a line is copied and written")
         return m
 
@@ -96,11 +125,26 @@ def _bit(bits: Any, number: Value) -> Value:
     return Value.cast(bits).bit_select(number, 1)
 
 
-THEOREM = Theorem(_Spec, depth=2, reach=8, faults=(
-    Fault("rtl.memory.line_memory", "earlier | self._written_now",
-          "Mux(self.finish.valid, 0, self._written_now) | earlier"),
-    Fault("rtl.memory.line_memory", "Cat(self._copied.row, self._copied.tag)",
-          "Cat(self._copied.row, self.copy.payload.tag)"),
-    Fault("rtl.memory.line_memory", "Mux(self.copy.valid, self.copy.payload.row, row)", "row"),
-    Fault("rtl.memory.line_memory", "Cat(Const(row, ceil_log2(self._rows)), self.tag)",
-          "Cat(Const(row, ceil_log2(self._rows)), self.finish.payload)")))
+THEOREM = Theorem(
+    _Spec,
+    depth=2,
+    reach=8,
+    faults=(
+        Fault(
+            "rtl.memory.line_memory",
+            "earlier | self._written_now",
+            "Mux(self.finish.valid, 0, self._written_now) | earlier",
+        ),
+        Fault(
+            "rtl.memory.line_memory",
+            "Cat(self._copied.row, self._copied.tag)",
+            "Cat(self._copied.row, self.copy.payload.tag)",
+        ),
+        Fault("rtl.memory.line_memory", "Mux(self.copy.valid, self.copy.payload.row, row)", "row"),
+        Fault(
+            "rtl.memory.line_memory",
+            "Cat(Const(row, ceil_log2(self._rows)), self.tag)",
+            "Cat(Const(row, ceil_log2(self._rows)), self.finish.payload)",
+        ),
+    ),
+)

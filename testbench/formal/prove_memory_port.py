@@ -41,13 +41,29 @@ class _Spec(Elaboratable):
         takes = own.request.valid & own.request.ready
         fields = ("write", "address", "data", "mask")
         same = Cat(getattr(sent, name) == past(getattr(taken, name)) for name in fields).all()
-        claim(m, outside.request.valid & same & (sent.tag[:bits] == past(taken.tag))
-              & (sent.tag[arbiter.client_tag_bits:] == number), f"a request comes through, {number}", when=past(takes))
+        claim(
+            m,
+            outside.request.valid
+            & same
+            & (sent.tag[:bits] == past(taken.tag))
+            & (sent.tag[arbiter.client_tag_bits :] == number),
+            f"a request comes through, {number}",
+            when=past(takes),
+        )
 
-        answer, its = own.response, came.tag[arbiter.client_tag_bits:] == number
-        same = Cat(getattr(answer.payload, name) == getattr(came, name) for name in ("write", "error", "data")).all()
-        claim(m, same & (answer.payload.tag == came.tag[:bits]) & (outside.response.ready == answer.ready),
-              f"an answer comes through, {number}", when=outside.response.valid & its)
+        answer, its = own.response, came.tag[arbiter.client_tag_bits :] == number
+        same = Cat(
+            getattr(answer.payload, name) == getattr(came, name)
+            for name in ("write", "error", "data")
+        ).all()
+        claim(
+            m,
+            same
+            & (answer.payload.tag == came.tag[:bits])
+            & (outside.response.ready == answer.ready),
+            f"an answer comes through, {number}",
+            when=outside.response.valid & its,
+        )
         claim(m, answer.valid == (outside.response.valid & its), f"and no other one, {number}")
 
         passed, waits = Signal(2), own.request.valid & ~own.request.ready
@@ -58,10 +74,33 @@ class _Spec(Elaboratable):
         can_happen(m, takes & past(waits), f"a client has waited, {number}")
 
 
-THEOREM = Theorem(_Spec, depth=1, reach=8, faults=(
-    Fault("rtl.memory_arbiter", "m.d.sync += self.turn.eq(lowest(others))", "m.d.sync += self.turn.eq(self.turn)"),
-    Fault("rtl.memory_arbiter", "is_free.eq(~out.valid | out.ready)", "is_free.eq(~out.valid | ~out.ready)"),
-    Fault("rtl.memory_arbiter", "return request.tag | number << self.client_tag_bits",
-          "return request.tag | 1 - number << self.client_tag_bits"),
-    Fault("rtl.memory_arbiter", "answers.ready.eq(client.response.ready)", "answers.ready.eq(1)"),
-    Fault("rtl.memory_arbiter", "with m.If(answered_client == number):", "with m.If(answered_client <= number):")))
+THEOREM = Theorem(
+    _Spec,
+    depth=1,
+    reach=8,
+    faults=(
+        Fault(
+            "rtl.memory_arbiter",
+            "m.d.sync += self.turn.eq(lowest(others))",
+            "m.d.sync += self.turn.eq(self.turn)",
+        ),
+        Fault(
+            "rtl.memory_arbiter",
+            "is_free.eq(~out.valid | out.ready)",
+            "is_free.eq(~out.valid | ~out.ready)",
+        ),
+        Fault(
+            "rtl.memory_arbiter",
+            "return request.tag | number << self.client_tag_bits",
+            "return request.tag | 1 - number << self.client_tag_bits",
+        ),
+        Fault(
+            "rtl.memory_arbiter", "answers.ready.eq(client.response.ready)", "answers.ready.eq(1)"
+        ),
+        Fault(
+            "rtl.memory_arbiter",
+            "with m.If(answered_client == number):",
+            "with m.If(answered_client <= number):",
+        ),
+    ),
+)

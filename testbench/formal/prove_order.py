@@ -42,29 +42,39 @@ class _Spec(Elaboratable):
         wanting, behind, first = Signal(count), Signal(count), Signal(count)
         free(m, wanting, behind)
         others = behind & (behind - 1)[:count]
-        m.d.comb += [Assume((others & (others - 1)[:count]) == 0, "two go behind all others, at most"),
-                     first.eq(order.first(wanting))]
+        m.d.comb += [
+            Assume((others & (others - 1)[:count]) == 0, "two go behind all others, at most"),
+            first.eq(order.first(wanting)),
+        ]
         order.update(m, behind)
         claim(m, population(first) == wanting.any(), "exactly one is first")
         claim(m, ~(first & ~wanting).any(), "it wants")
         for part in order._parts or [order]:
             claim(m, _is_order(part, _EIGHT), "nobody is before and behind another one")
         if order._parts:
-            claim(m, _is_order(order, len(order._parts)), "no part is before and behind another one")
+            claim(
+                m, _is_order(order, len(order._parts)), "no part is before and behind another one"
+            )
             return
 
         # One of them, whichever.
         one, ahead, passed = Signal(range(count)), Signal(range(count)), Signal(range(count))
         m.d.comb += one.eq(AnyConst(len(one)))
         mine, other = behind.bit_select(one, 1), Signal(count)
-        before = Cat(Cat(_goes_before(order, i, j) if i != j else 0 for j in range(count)).bit_select(one, 1)
-                     for i in range(count))
+        before = Cat(
+            Cat(_goes_before(order, i, j) if i != j else 0 for j in range(count)).bit_select(one, 1)
+            for i in range(count)
+        )
         m.d.comb += [other.eq(behind & before), ahead.eq(population(before))]
         later_ones = Cat(behind[i] & (one < i) for i in range(count))
         goes_by = wanting.bit_select(one, 1) & ~mine & ((behind & first) == first) & first.any()
         m.d.sync += passed.eq(Mux(mine, 0, passed + goes_by))
-        claim(m, ahead == past(Mux(mine, count - 1 - population(later_ones), ahead - population(other))),
-              "who is before it", when=past.begun)
+        claim(
+            m,
+            ahead == past(Mux(mine, count - 1 - population(later_ones), ahead - population(other))),
+            "who is before it",
+            when=past.begun,
+        )
         claim(m, passed + ahead <= count - 1, "so many go by at most")
         can_happen(m, passed == count - 1, "all others have gone by")
 
@@ -75,12 +85,25 @@ def _goes_before(order: Order, i: int, j: int) -> Value:
 
 def _is_order(order: Order, count: int) -> Value:
     """Of no three each is before the next, round and round: then the same holds of any number."""
-    return ~Cat(_goes_before(order, i, j) & _goes_before(order, j, k) & _goes_before(order, k, i)
-                for i, j, k in permutations(range(count), 3)).any()
+    return ~Cat(
+        _goes_before(order, i, j) & _goes_before(order, j, k) & _goes_before(order, k, i)
+        for i, j, k in permutations(range(count), 3)
+    ).any()
 
 
-THEOREM = Theorem(_Spec, depth=2, reach=10, faults=(
-    Fault("rtl.issue.order", "return ~self._is_later[i, j] if i < j else self._is_later[j, i]",
-          "return ~self._is_later[i, j] if i < j else ~self._is_later[j, i]"),
-    Fault("rtl.issue.order", "m.d.sync += is_later.eq(1)", "m.d.sync += is_later.eq(~is_later)"),
-    Fault("rtl.issue.order", "with m.If(behind[j]):", "with m.If(behind[j] & ~behind[1]):")))
+THEOREM = Theorem(
+    _Spec,
+    depth=2,
+    reach=10,
+    faults=(
+        Fault(
+            "rtl.issue.order",
+            "return ~self._is_later[i, j] if i < j else self._is_later[j, i]",
+            "return ~self._is_later[i, j] if i < j else ~self._is_later[j, i]",
+        ),
+        Fault(
+            "rtl.issue.order", "m.d.sync += is_later.eq(1)", "m.d.sync += is_later.eq(~is_later)"
+        ),
+        Fault("rtl.issue.order", "with m.If(behind[j]):", "with m.If(behind[j] & ~behind[1]):"),
+    ),
+)

@@ -54,28 +54,53 @@ class _Spec(Elaboratable):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.warps, m.submodules.machine = warps, machine = WarpTraps(_PARAMS), SmTrap(_PARAMS)
+        m.submodules.warps, m.submodules.machine = warps, machine = (
+            WarpTraps(_PARAMS),
+            SmTrap(_PARAMS),
+        )
         no_reset(m)
         starting = Signal()
-        free(m, starting, warps.launch, warps.taken, warps.drained, warps.result, warps.dispatched,
-             warps.clears_status, warps.errors, warps.command)
+        free(
+            m,
+            starting,
+            warps.launch,
+            warps.taken,
+            warps.drained,
+            warps.result,
+            warps.dispatched,
+            warps.clears_status,
+            warps.errors,
+            warps.command,
+        )
         connect(m, warps.machine, machine.link)
         connect(m, warps.view, machine.warps)
         m.d.comb += [
-            machine.starting.eq(starting), machine.stop.eq(warps.command.stop), machine.live.eq(warps.live)]
+            machine.starting.eq(starting),
+            machine.stop.eq(warps.command.stop),
+            machine.live.eq(warps.live),
+        ]
         self.restored = ~warps.entry_tracker.sweep.active
-        m.d.comb += Assume(self.restored | ~(warps.dispatched.valid | warps.result.valid),
-                           "nothing happens in the sweep after a reset")
+        m.d.comb += Assume(
+            self.restored | ~(warps.dispatched.valid | warps.result.valid),
+            "nothing happens in the sweep after a reset",
+        )
         places = [Signal(_Place, name=f"place_{warp}") for warp in range(_PARAMS.warps)]
         for warp, place in enumerate(places):
             self._follow(m, warps, machine, warp, place)
         m.d.comb += warps.live.eq(Cat(place != _Place.DEAD for place in places))
 
         state, release = warps.view.state, machine.link.release
-        stands = Cat((place == _Place.DEAD) | (place == _Place.AT_RTT) | bare | paused
-                     for place, bare, paused in zip(places, state.bare, state.paused, strict=True)).all() & ~starting
-        inside = Cat((place == _Place.DEAD) | inside | paused
-                     for place, inside, paused in zip(places, state.inside, state.paused, strict=True)).all()
+        stands = (
+            Cat(
+                (place == _Place.DEAD) | (place == _Place.AT_RTT) | bare | paused
+                for place, bare, paused in zip(places, state.bare, state.paused, strict=True)
+            ).all()
+            & ~starting
+        )
+        inside = Cat(
+            (place == _Place.DEAD) | inside | paused
+            for place, inside, paused in zip(places, state.inside, state.paused, strict=True)
+        ).all()
         claim(m, stands, "who leaves has waited for all", when=release)
         claim(m, inside, "all have entered", when=release)
         claim(m, ~state.waits.any(), "nobody is left behind", when=Past(m)(release))
@@ -92,8 +117,10 @@ class _Spec(Elaboratable):
         begins = warps.launch.valid & (warps.launch.payload.warp == warp)
         does = warps.dispatched.valid & (step.warp == warp)
         told = warps.result.valid & (result.warp == warp)
-        fails = Cat(event.valid & (event.payload.warp == warp)
-                    for event in errors_by_source(warps.errors).values()).any()
+        fails = Cat(
+            event.valid & (event.payload.warp == warp)
+            for event in errors_by_source(warps.errors).values()
+        ).any()
 
         def at(*where: _Place) -> Value:
             return Cat(place == each for each in where).any()
@@ -101,17 +128,35 @@ class _Spec(Elaboratable):
         def allowed(*operations: TrapOperation) -> Value:
             return Cat(step.operation == each for each in operations).any()
 
-        enters = allowed(TrapOperation.ENTER, TrapOperation.ENTER_PAUSED) & warps.view.changes.enters[warp]
+        enters = (
+            allowed(TrapOperation.ENTER, TrapOperation.ENTER_PAUSED)
+            & warps.view.changes.enters[warp]
+        )
         m.d.comb += [
             Assume(~begins | at(_Place.DEAD), "a warp begins once"),
             Assume(~fails | ~at(_Place.DEAD), "who is dead does not fail"),
-            Assume(~warps.taken[warp] | (at(_Place.OUTSIDE, _Place.INSIDE) & ~warps.hold[warp]), "who is held waits"),
-            Assume(~does | (at(_Place.OUTSIDE) & (allowed(*_OUTSIDE) | enters)) | (at(_Place.ASKED) & allowed(
-                TrapOperation.LEAVE)) | (at(_Place.INSIDE) & ~state.paused[warp] & allowed(
-                    *_INSIDE, TrapOperation.WAIT, TrapOperation.TERMINATE)), "what may be executed where"),
-            Assume(~told | at(_Place.OUTSIDE, _Place.INSIDE, _Place.ENTERS, _Place.LEAVES), "who awaits a result"),
+            Assume(
+                ~warps.taken[warp] | (at(_Place.OUTSIDE, _Place.INSIDE) & ~warps.hold[warp]),
+                "who is held waits",
+            ),
+            Assume(
+                ~does
+                | (at(_Place.OUTSIDE) & (allowed(*_OUTSIDE) | enters))
+                | (at(_Place.ASKED) & allowed(TrapOperation.LEAVE))
+                | (
+                    at(_Place.INSIDE)
+                    & ~state.paused[warp]
+                    & allowed(*_INSIDE, TrapOperation.WAIT, TrapOperation.TERMINATE)
+                ),
+                "what may be executed where",
+            ),
+            Assume(
+                ~told | at(_Place.OUTSIDE, _Place.INSIDE, _Place.ENTERS, _Place.LEAVES),
+                "who awaits a result",
+            ),
             Assume(~(told & does), "an instruction of the trap waits for results"),
-            Assume(~(told & at(_Place.ENTERS) & result.terminated), "entry ends nobody")]
+            Assume(~(told & at(_Place.ENTERS) & result.terminated), "entry ends nobody"),
+        ]
 
         with m.If(begins):
             m.d.sync += place.eq(_Place.OUTSIDE)
@@ -128,8 +173,17 @@ class _Spec(Elaboratable):
                 bare = state.bare[warp] | (result.error.as_value() != 0)
                 m.d.sync += place.eq(Mux(bare, _Place.BARE, _Place.INSIDE))
             with m.Case(_Place.INSIDE), m.If(does):
-                m.d.sync += place.eq(Mux(step.operation == TrapOperation.WAIT, _Place.AT_RTT, Mux(
-                    step.operation == TrapOperation.TERMINATE, _Place.ASKED, _Place.WAITS_INSIDE)))
+                m.d.sync += place.eq(
+                    Mux(
+                        step.operation == TrapOperation.WAIT,
+                        _Place.AT_RTT,
+                        Mux(
+                            step.operation == TrapOperation.TERMINATE,
+                            _Place.ASKED,
+                            _Place.WAITS_INSIDE,
+                        ),
+                    )
+                )
             with m.Case(_Place.WAITS_INSIDE), m.If(warps.resume[warp]):
                 m.d.sync += place.eq(_Place.INSIDE)
             with m.Case(_Place.AT_RTT), m.If(release):
@@ -137,24 +191,68 @@ class _Spec(Elaboratable):
             with m.Case(_Place.ASKED), m.If(does):
                 m.d.sync += place.eq(_Place.LEAVES)
             with m.Case(_Place.LEAVES), m.If(told):
-                m.d.sync += place.eq(Mux(result.error.as_value() == 0, _Place.OUTSIDE, _Place.INSIDE))
+                m.d.sync += place.eq(
+                    Mux(result.error.as_value() == 0, _Place.OUTSIDE, _Place.INSIDE)
+                )
 
         claim(m, leaving == at(_Place.ASKED, _Place.LEAVES), f"who leaves, {warp}")
         claim(m, state.waits[warp] == at(_Place.AT_RTT), f"who waits at RTT, {warp}")
-        claim(m, past((at(_Place.AT_RTT) & release) | (does & allowed(TrapOperation.TERMINATE))),
-              f"who is asked to leave, {warp}", when=past.begun & leaving & ~past(leaving))
-        claim(m, inside == at(_Place.ENTERS, _Place.INSIDE, _Place.WAITS_INSIDE, _Place.BARE, _Place.AT_RTT,
-                              _Place.ASKED, _Place.LEAVES), f"who is inside, {warp}")
-        claim(m, warps.entry_tracker.pending.read(m, warp) == (at(_Place.ENTERS) & ~state.bare[warp]),
-              f"whose result is that of its entry, {warp}", when=self.restored)
-        claim(m, at(_Place.ENTERS, _Place.BARE), f"who has no handler, {warp}", when=state.bare[warp])
-        claim(m, past(at(_Place.AT_RTT) & release) & leaving, f"all who wait leave, {warp}",
-              when=past(at(_Place.AT_RTT)) & ~at(_Place.AT_RTT))
+        claim(
+            m,
+            past((at(_Place.AT_RTT) & release) | (does & allowed(TrapOperation.TERMINATE))),
+            f"who is asked to leave, {warp}",
+            when=past.begun & leaving & ~past(leaving),
+        )
+        claim(
+            m,
+            inside
+            == at(
+                _Place.ENTERS,
+                _Place.INSIDE,
+                _Place.WAITS_INSIDE,
+                _Place.BARE,
+                _Place.AT_RTT,
+                _Place.ASKED,
+                _Place.LEAVES,
+            ),
+            f"who is inside, {warp}",
+        )
+        claim(
+            m,
+            warps.entry_tracker.pending.read(m, warp) == (at(_Place.ENTERS) & ~state.bare[warp]),
+            f"whose result is that of its entry, {warp}",
+            when=self.restored,
+        )
+        claim(
+            m, at(_Place.ENTERS, _Place.BARE), f"who has no handler, {warp}", when=state.bare[warp]
+        )
+        claim(
+            m,
+            past(at(_Place.AT_RTT) & release) & leaving,
+            f"all who wait leave, {warp}",
+            when=past(at(_Place.AT_RTT)) & ~at(_Place.AT_RTT),
+        )
 
 
-THEOREM = Theorem(_Spec, depth=4, reach=12, faults=(
-    Fault("rtl.trap.machine", "is_at_rest.eq(~self.starting & ~running.any())", "is_at_rest.eq(~running.any())"),
-    Fault("rtl.trap.machine", "is_at_rest.eq(~self.starting & ~running.any())",
-          "is_at_rest.eq(~self.starting & ~running.all())"),
-    Fault("rtl.trap.warps", "released = Mux(machine.release, state.waits, 0)",
-          "released = Mux(machine.release, state.waits & -state.waits, 0)")))
+THEOREM = Theorem(
+    _Spec,
+    depth=4,
+    reach=12,
+    faults=(
+        Fault(
+            "rtl.trap.machine",
+            "is_at_rest.eq(~self.starting & ~running.any())",
+            "is_at_rest.eq(~running.any())",
+        ),
+        Fault(
+            "rtl.trap.machine",
+            "is_at_rest.eq(~self.starting & ~running.any())",
+            "is_at_rest.eq(~self.starting & ~running.all())",
+        ),
+        Fault(
+            "rtl.trap.warps",
+            "released = Mux(machine.release, state.waits, 0)",
+            "released = Mux(machine.release, state.waits & -state.waits, 0)",
+        ),
+    ),
+)

@@ -29,7 +29,15 @@ from rtl.isa.tokens import CRS_GRANULE, TOKEN_BYTES, TRAP_RESERVE
 from rtl.layouts import DEPTH_BITS, StackOperation
 from rtl.params import PRESETS, SmParams
 from sim.checks.formal.fault import Fault
-from sim.checks.formal.surroundings import Anything, Past, can_happen, claim, free, no_reset, presume
+from sim.checks.formal.surroundings import (
+    Anything,
+    Past,
+    can_happen,
+    claim,
+    free,
+    no_reset,
+    presume,
+)
 from sim.checks.formal.theorem import Theorem
 
 _STEP = TRAP_RESERVE.bit_length() - 1
@@ -58,22 +66,36 @@ class LimitSpec(Elaboratable):
             m.d.comb += [warp.eq(0), Assume(~dut.engine.replay.valid, "nothing comes back")]
         else:
             for words in (states.below, states.cleaned, states.acknowledged):
-                words.write(m, AnySeq(1) & ~states.sweep.active, AnySeq(params.warp_bits),
-                            AnySeq(params.stack_count_bits))
-        sizes, state, origin, traps = (words.read(m, warp) for words in (
-            states.sizes, states.states, states.origins, states.traps))
-        m.d.comb += Assume(past.begun | ~Cat(Value.cast(sizes), traps).any(),
-                           "what only a launch writes is that of a launch without a region")
+                words.write(
+                    m,
+                    AnySeq(1) & ~states.sweep.active,
+                    AnySeq(params.warp_bits),
+                    AnySeq(params.stack_count_bits),
+                )
+        sizes, state, origin, traps = (
+            words.read(m, warp)
+            for words in (states.sizes, states.states, states.origins, states.traps)
+        )
+        m.d.comb += Assume(
+            past.begun | ~Cat(Value.cast(sizes), traps).any(),
+            "what only a launch writes is that of a launch without a region",
+        )
         memory, granules = sizes.has_region, sizes.granules
 
         def within(last: Value, reserve: Any = 1) -> Value:
             """Whether the topmost token, if there is one, is in the region, or, without the reserve, in what user mode
             may fill."""
-            return last.all() | Mux(memory, last[_STEP:] <= Cat(reserve, granules), last < params.stack_tokens)
+            return last.all() | Mux(
+                memory, last[_STEP:] <= Cat(reserve, granules), last < params.stack_tokens
+            )
 
         # What the stages have of the warp.
         change, judge, left, replayed = (
-            dut.change.stage, dut.judge.stage, dut.commit.stage, dut.access.arbiter.replayed)
+            dut.change.stage,
+            dut.judge.stage,
+            dut.commit.stage,
+            dut.access.arbiter.replayed,
+        )
         step, back = change.step, replayed.payload
         operation, judges = step.operation, judge.step.operation
         here, judged, leaves = (each.step.warp == warp for each in (change, judge, left))
@@ -86,62 +108,143 @@ class LimitSpec(Elaboratable):
         again, commit, changed = dut.engine.replay, dut.engine.commit.flags, dut.engine.change
         returns = again.valid & (again.payload.warp == warp)
         parks = (commit.parks & (commit.warp == warp)) | (
-            changed.parks_write_back & (changed.warp == warp))
+            changed.parks_write_back & (changed.warp == warp)
+        )
         parked, parking = Signal(), Signal(Parking)
         waits = parked | (replayed.valid & (back.warp == warp)) | (commit.parks & leaves)
         others = waits | (change.valid & here) | (judge.valid & judged) | (left.writes & leaves)
         with m.If(parks):
-            m.d.sync += [parked.eq(1), parking.eq(Mux(commit.parks & (commit.warp == warp), commit.parking,
-                                                      Parking.WRITE_BACK))]
+            m.d.sync += [
+                parked.eq(1),
+                parking.eq(
+                    Mux(commit.parks & (commit.warp == warp), commit.parking, Parking.WRITE_BACK)
+                ),
+            ]
         with m.Elif(returns):
             m.d.sync += parked.eq(0)
         launching, begun = starts | starting.any(), past(launches)
         m.d.comb += [
-            Assume(~returns | (parked & (again.payload.parking == parking)), "what comes back was parked"),
+            Assume(
+                ~returns | (parked & (again.payload.parking == parking)),
+                "what comes back was parked",
+            ),
             Assume(~launches | ~others, "a warp is launched that has nothing under way"),
-            Assume(~((launching | begun) & takes) & ~((launching | begun | launches) & returns),
-                   "a warp is launched alone")]
+            Assume(
+                ~((launching | begun) & takes) & ~((launching | begun | launches) & returns),
+                "a warp is launched alone",
+            ),
+        ]
 
         # 1
         restored = ~states.sweep.active
         claim(m, within(state.last), "in its region", when=restored & ~launching)
-        claim(m, within(step.state.last), "in its region, changed", when=change.valid & here & (
-            operation.is_push | operation.is_unwind | (operation == StepOperation.LOAD)) & ~launching)
-        claim(m, within(judge.step.state.last), "in its region, judged", when=judge.valid & judged & ~launching & (
-            (judges.is_unwind & (judge.has_token | ~judge.is_empty)) | (judges == StepOperation.SET_POINTER)
-            | (judges == StepOperation.LOAD)))
-        claim(m, within(left.step.state.last), "in its region, left", when=left.writes & leaves & ~left.rolls_back & (
-            starting != 2))
-        claim(m, within(left.origin.last), "where it began", when=left.writes & leaves & left.rolls_back)
-        for name, sunk in (("kept", restored & state.is_provisional & ~launching),
-                           ("changed", change.valid & here & step.state.is_provisional),
-                           ("judged", judge.valid & judged & judge.step.state.is_provisional)):
+        claim(
+            m,
+            within(step.state.last),
+            "in its region, changed",
+            when=change.valid
+            & here
+            & (operation.is_push | operation.is_unwind | (operation == StepOperation.LOAD))
+            & ~launching,
+        )
+        claim(
+            m,
+            within(judge.step.state.last),
+            "in its region, judged",
+            when=judge.valid
+            & judged
+            & ~launching
+            & (
+                (judges.is_unwind & (judge.has_token | ~judge.is_empty))
+                | (judges == StepOperation.SET_POINTER)
+                | (judges == StepOperation.LOAD)
+            ),
+        )
+        claim(
+            m,
+            within(left.step.state.last),
+            "in its region, left",
+            when=left.writes & leaves & ~left.rolls_back & (starting != 2),
+        )
+        claim(
+            m,
+            within(left.origin.last),
+            "where it began",
+            when=left.writes & leaves & left.rolls_back,
+        )
+        for name, sunk in (
+            ("kept", restored & state.is_provisional & ~launching),
+            ("changed", change.valid & here & step.state.is_provisional),
+            ("judged", judge.valid & judged & judge.step.state.is_provisional),
+        ):
             claim(m, within(origin.last), f"where it began, {name}", when=sunk & ~launching)
 
         # A launch is alone, and an unwind that goes on has begun.
-        claim(m, ~(waits | (judge.valid & judged) | (left.writes & leaves)), "it is launched alone", when=starts)
-        claim(m, ~(waits | (change.valid & here) | (left.writes & leaves)) & judge.valid & judged
-              & (judges == StepOperation.LAUNCH), "it is launched alone, judged", when=starting[0])
-        claim(m, ~(waits | (change.valid & here) | (judge.valid & judged)) & left.writes & leaves & ~left.rolls_back
-              & ~left.step.state.is_provisional & left.step.state.last.all(), "it is launched alone, left",
-              when=starting[1])
+        claim(
+            m,
+            ~(waits | (judge.valid & judged) | (left.writes & leaves)),
+            "it is launched alone",
+            when=starts,
+        )
+        claim(
+            m,
+            ~(waits | (change.valid & here) | (left.writes & leaves))
+            & judge.valid
+            & judged
+            & (judges == StepOperation.LAUNCH),
+            "it is launched alone, judged",
+            when=starting[0],
+        )
+        claim(
+            m,
+            ~(waits | (change.valid & here) | (judge.valid & judged))
+            & left.writes
+            & leaves
+            & ~left.rolls_back
+            & ~left.step.state.is_provisional
+            & left.step.state.last.all(),
+            "it is launched alone, left",
+            when=starting[1],
+        )
         walking = (Parking.UNWIND, Parking.EVICT)
-        for name, walks in (("changed", change.valid & here & operation.is_unwind & (step.replayed | change.continues)),
-                            ("judged", judge.valid & judged & judges.is_unwind),
-                            ("parked", parked & Cat(parking == kind for kind in walking).any()),
-                            ("parking", commit.parks & leaves & Cat(commit.parking == kind for kind in walking).any()),
-                            ("back", replayed.valid & (back.warp == warp) & Cat(
-                                back.parking == kind for kind in walking).any())):
+        for name, walks in (
+            (
+                "changed",
+                change.valid & here & operation.is_unwind & (step.replayed | change.continues),
+            ),
+            ("judged", judge.valid & judged & judges.is_unwind),
+            ("parked", parked & Cat(parking == kind for kind in walking).any()),
+            (
+                "parking",
+                commit.parks & leaves & Cat(commit.parking == kind for kind in walking).any(),
+            ),
+            (
+                "back",
+                replayed.valid
+                & (back.warp == warp)
+                & Cat(back.parking == kind for kind in walking).any(),
+            ),
+        ):
             claim(m, within(origin.last), f"it has begun, {name}", when=walks & ~launching)
 
         # What an unwind does.
         claim(m, operation.is_unwind, "an unwind follows", when=change.valid & change.continues)
-        claim(m, judges.is_unwind & judge.has_token & ~judge.step.fault, "an unwind ends",
-              when=judge.valid & (judge.must_end | judge.may_end))
-        claim(m, judges.is_unwind & ~judge.step.fault & ~judge.is_empty, "an unwind goes on",
-              when=judge.valid & judge.may_continue)
+        claim(
+            m,
+            judges.is_unwind & judge.has_token & ~judge.step.fault,
+            "an unwind ends",
+            when=judge.valid & (judge.must_end | judge.may_end),
+        )
+        claim(
+            m,
+            judges.is_unwind & ~judge.step.fault & ~judge.is_empty,
+            "an unwind goes on",
+            when=judge.valid & judge.may_continue,
+        )
 
-        claim(m, ~granules.all() & (memory | (granules == (steps_on_chip(params) - 1) // 2)), "sizes")
+        claim(
+            m, ~granules.all() & (memory | (granules == (steps_on_chip(params) - 1) // 2)), "sizes"
+        )
 
         # 2, 3
         pushed, before = dut.pushed.valid & here, Signal(DEPTH_BITS + 1)
@@ -149,24 +252,41 @@ class LimitSpec(Elaboratable):
         room = Signal(DEPTH_BITS + 1)
         m.d.comb += [
             before.eq(Mux(step.state.last.all(), 0, step.state.last + 1)),
-            room.eq(Mux(memory, granules * _GRANULE + _GRANULE - Mux(traps, 0, TRAP_RESERVE), params.stack_tokens))]
+            room.eq(
+                Mux(
+                    memory,
+                    granules * _GRANULE + _GRANULE - Mux(traps, 0, TRAP_RESERVE),
+                    params.stack_tokens,
+                )
+            ),
+        ]
         claim(m, before < room, "no push goes beyond", when=pushed)
         missing = dut.entry == WarpError.MMU_FAULT
-        claim(m, limited == (before + 1 + step.pair > room), "who is refused",
-              when=change.valid & here & operation.is_push & ~missing)
+        claim(
+            m,
+            limited == (before + 1 + step.pair > room),
+            "who is refused",
+            when=change.valid & here & operation.is_push & ~missing,
+        )
         enters = change.valid & here & (operation == StepOperation.SET_MODE) & change.token.pc[0]
         kept = within(step.state.last, 0)
         claim(m, ~limited, "there is room for the frame", when=enters & kept & memory & ~launching)
         # 4, of which the commit makes whole lines.
         asked_for, set_to = step.state.last, dut.change.result.step.state.last
         sets = change.valid & here & (operation == StepOperation.SET_POINTER)
-        claim(m, set_to == Mux(asked_for < room, asked_for - 1, room - 1)[:DEPTH_BITS], "where the pointer is set",
-              when=sets & ~launching & (asked_for.any()))
+        claim(
+            m,
+            set_to == Mux(asked_for < room, asked_for - 1, room - 1)[:DEPTH_BITS],
+            "where the pointer is set",
+            when=sets & ~launching & (asked_for.any()),
+        )
 
         presume(m, "dut", dut)
         last = before[2:] == (room - 1)[2:]
         can_happen(m, pushed & memory & last & ~traps, "a push into the last line")
-        can_happen(m, pushed & memory & last & traps, "a push into the last line of the trap handler")
+        can_happen(
+            m, pushed & memory & last & traps, "a push into the last line of the trap handler"
+        )
         can_happen(m, sets & memory & (asked_for > room), "a pointer that is too large")
         return m
 
@@ -176,23 +296,48 @@ class LimitSpec(Elaboratable):
         free(m, enters)
         m.d.sync += number.eq(number + (dut.request.valid & dut.request.ready & (number != 3)))
         m.d.comb += [
-            dut.request.valid.eq(1), asked.eq(0), asked.enable.eq(1), asked.pair.eq(AnySeq(1)),
-            asked.operation.eq(Array((StackOperation.LAUNCH, Mux(enters, StackOperation.SET_MODE, StackOperation.NONE),
-                                      StackOperation.SET_POINTER, StackOperation.PUSH))[number]),
-            asked.operand.eq(Mux(number == 1, 1, AnySeq(6))), dut.configuration.eq(0), dut.configuration.size.eq(1)]
+            dut.request.valid.eq(1),
+            asked.eq(0),
+            asked.enable.eq(1),
+            asked.pair.eq(AnySeq(1)),
+            asked.operation.eq(
+                Array(
+                    (
+                        StackOperation.LAUNCH,
+                        Mux(enters, StackOperation.SET_MODE, StackOperation.NONE),
+                        StackOperation.SET_POINTER,
+                        StackOperation.PUSH,
+                    )
+                )[number]
+            ),
+            asked.operand.eq(Mux(number == 1, 1, AnySeq(6))),
+            dut.configuration.eq(0),
+            dut.configuration.size.eq(1),
+        ]
 
 
 FAULTS = (
-    Fault("rtl.crs.change", "before.last[STEP_BITS:] > stage.limit", "before.last[STEP_BITS:] > stage.limit + 1"),
-    Fault("rtl.crs.access", "sizes.has_region, in_handler | enters_handler,", "sizes.has_region, 1,"),
+    Fault(
+        "rtl.crs.change",
+        "before.last[STEP_BITS:] > stage.limit",
+        "before.last[STEP_BITS:] > stage.limit + 1",
+    ),
+    Fault(
+        "rtl.crs.access", "sizes.has_region, in_handler | enters_handler,", "sizes.has_region, 1,"
+    ),
     Fault("rtl.crs.change", "ends_half & ~limit_is_upper_half", "ends_half"),
-    Fault("rtl.crs.change", "SET_POINTER) & exceeds_limit", "SET_POINTER) & exceeds_limit & step.pair"))
+    Fault(
+        "rtl.crs.change", "SET_POINTER) & exceeds_limit", "SET_POINTER) & exceeds_limit & step.pair"
+    ),
+)
 
 
 def theorem(params: SmParams) -> Theorem:
     """The theorem of the stack of a machine."""
     spec = partial(LimitSpec, params)
-    return Theorem(spec, depth=3, reach=18, long=True, examples=partial(spec, examples=True), faults=FAULTS)
+    return Theorem(
+        spec, depth=3, reach=18, long=True, examples=partial(spec, examples=True), faults=FAULTS
+    )
 
 
 THEOREM = theorem(PRESETS["tiny"])

@@ -37,14 +37,29 @@ class _Spec(Elaboratable):
 
         # What was written last. Who writes it, who reads its line.
         token, known, recent = Signal(StoredToken.as_shape().size), Signal(), Signal()
-        writes = [port.write.valid & port.write_free & (port.write.payload.slot == slot)
-                  & port.write.payload.places.bit_select(place, 1) for port in ports]
+        writes = [
+            port.write.valid
+            & port.write_free
+            & (port.write.payload.slot == slot)
+            & port.write.payload.places.bit_select(place, 1)
+            for port in ports
+        ]
         reads = [port.read.valid & port.read_free & (port.read.payload == slot) for port in ports]
         written, line = writes[0] | writes[1], Signal(len(token))
         m.d.sync += recent.eq(written)
         with m.If(written):
-            m.d.sync += [known.eq(1), token.eq(Mux(writes[0], *(
-                Value.cast(port.write.payload.tokens).word_select(place, len(token)) for port in ports)))]
+            m.d.sync += [
+                known.eq(1),
+                token.eq(
+                    Mux(
+                        writes[0],
+                        *(
+                            Value.cast(port.write.payload.tokens).word_select(place, len(token))
+                            for port in ports
+                        ),
+                    )
+                ),
+            ]
         shown = past((reads[0] | reads[1]) & known & ~written)
         m.d.comb += line.eq(Value.cast(first.line).word_select(place, len(token)))
         claim(m, line == past(token), "it is read as it was written", when=shown)
@@ -59,16 +74,41 @@ class _Spec(Elaboratable):
             m.d.comb += [part.addr.eq(slot) for part in kept]
             here = known & (place == number)
             claim(m, kept[0].data == token[:BODY_BITS], f"the body is there, {number}", when=here)
-            claim(m, kept[1].data == token[BODY_BITS:], f"the kind is there, {number}", when=here & ~recent)
-        can_happen(m, shown & past(reads[1] & ~writes[0]) & (line == 0x55), "a line is read by the engine")
-        can_happen(m, shown & past(past(written)) & (line[BODY_BITS:] == 3), "a line is read at once")
+            claim(
+                m,
+                kept[1].data == token[BODY_BITS:],
+                f"the kind is there, {number}",
+                when=here & ~recent,
+            )
+        can_happen(
+            m, shown & past(reads[1] & ~writes[0]) & (line == 0x55), "a line is read by the engine"
+        )
+        can_happen(
+            m, shown & past(past(written)) & (line[BODY_BITS:] == 3), "a line is read at once"
+        )
         return m
 
 
-THEOREM = Theorem(_Spec, depth=2, reach=8, faults=(
-    Fault("rtl.crs.tokens", "late_write_slot.eq(self._write.slot)",
-          "late_write_slot.eq(self.lines.write.payload.slot)"),
-    Fault("rtl.crs.tokens", "with m.If(pipeline.read.valid):", "with m.If(~lines.read.valid):"),
-    Fault("rtl.crs.tokens", "kinds.read(m, self._late_read_slot)", "kinds.read(m, self._read_slot)"),
-    Fault("rtl.crs.tokens", "writes.eq(self._writes & self._write.places[place])",
-          "writes.eq(self._writes & self._write.places.any())")))
+THEOREM = Theorem(
+    _Spec,
+    depth=2,
+    reach=8,
+    faults=(
+        Fault(
+            "rtl.crs.tokens",
+            "late_write_slot.eq(self._write.slot)",
+            "late_write_slot.eq(self.lines.write.payload.slot)",
+        ),
+        Fault("rtl.crs.tokens", "with m.If(pipeline.read.valid):", "with m.If(~lines.read.valid):"),
+        Fault(
+            "rtl.crs.tokens",
+            "kinds.read(m, self._late_read_slot)",
+            "kinds.read(m, self._read_slot)",
+        ),
+        Fault(
+            "rtl.crs.tokens",
+            "writes.eq(self._writes & self._write.places[place])",
+            "writes.eq(self._writes & self._write.places.any())",
+        ),
+    ),
+)

@@ -28,7 +28,15 @@ from rtl.one_hot import number_of, one_hot
 from rtl.params import PRESETS, SmParams
 from rtl.population import population
 from sim.checks.formal.fault import Fault
-from sim.checks.formal.surroundings import Anything, Past, can_happen, claim, free, no_reset, presume
+from sim.checks.formal.surroundings import (
+    Anything,
+    Past,
+    can_happen,
+    claim,
+    free,
+    no_reset,
+    presume,
+)
 from sim.checks.formal.theorem import Theorem
 
 _SIZES = [replace(PRESETS["tiny"], warps=4, lanes=lanes) for lanes in (4, 32)]
@@ -74,15 +82,33 @@ class _Unit(Elaboratable):
         presume(m, "dut", self.dut)
         dut, past = self.dut, Past(m)
         free(m, dut)
-        m.d.comb += [self.warp.eq(AnyConst(len(self.warp))),
-                     Assume(dut.refill_queue.room, "there is room for who issues")]
-        m.d.comb += [Assume(~(each.ready_lanes & each.ready_others)
-                         & (each.may_be_ready | ~(each.ready_lanes | each.ready_others)), "who is ready")
-                     for each in dut.warps]
-        lanes, others, taken = (Array(each)[self.warp] for each in zip(
-            *((each.ready_lanes, each.ready_others, each.events.is_selected) for each in dut.warps), strict=True))
+        m.d.comb += [
+            self.warp.eq(AnyConst(len(self.warp))),
+            Assume(dut.refill_queue.room, "there is room for who issues"),
+        ]
+        m.d.comb += [
+            Assume(
+                ~(each.ready_lanes & each.ready_others)
+                & (each.may_be_ready | ~(each.ready_lanes | each.ready_others)),
+                "who is ready",
+            )
+            for each in dut.warps
+        ]
+        lanes, others, taken = (
+            Array(each)[self.warp]
+            for each in zip(
+                *(
+                    (each.ready_lanes, each.ready_others, each.events.is_selected)
+                    for each in dut.warps
+                ),
+                strict=True,
+            )
+        )
         waits = (lanes | others) & ~taken
-        m.d.comb += Assume(~past(waits) | ~(lanes | others) | (lanes == past(lanes)), "it stays ready with the same")
+        m.d.comb += Assume(
+            ~past(waits) | ~(lanes | others) | (lanes == past(lanes)),
+            "it stays ready with the same",
+        )
         left = self._show_lanes(m, past)
         self._show_windows(m, past, lanes, others, waits, left)
         self._show_operations(m)
@@ -92,37 +118,74 @@ class _Unit(Elaboratable):
         """Returns the cycles until the lanes are free."""
         dut, left, beats = self.dut, Signal(range(self._held + 1)), self._beats
         busy, beyond = Cat(dut.lane_timer.beats_left, 0), dut.lane_timer.quarter_left
-        m.d.comb += left.eq(Mux(beyond != 0, beyond, Mux(busy.any(), beats - 1 - number_of(busy), 0)))
+        m.d.comb += left.eq(
+            Mux(beyond != 0, beyond, Mux(busy.any(), beats - 1 - number_of(busy), 0))
+        )
         claim(m, population(busy) <= 1, "a beat is under way")
-        claim(m, ~busy.any() | (beyond == 0) | (beyond + number_of(busy) == self._held), "or those of the full lanes")
+        claim(
+            m,
+            ~busy.any() | (beyond == 0) | (beyond + number_of(busy) == self._held),
+            "or those of the full lanes",
+        )
         claim(m, beyond <= self._held, "so long")
         claim(m, dut.lane_timer.free == (left == 0), "when the lanes are free")
         claim(m, left == past(left) - 1, "they become free", when=past(left) != 0)
         can_happen(m, past(left) == self._held, "the full lanes are used")
         return left
 
-    def _show_windows(self, m: Module, past: Past, lanes: Any, others: Any, waits: Any, left: Signal) -> None:
+    def _show_windows(
+        self, m: Module, past: Past, lanes: Any, others: Any, waits: Any, left: Signal
+    ) -> None:
         """``age``: cycles since the warp's last window. ``waited``: since it is ready; ``here``: in its window."""
         dut, priority, count = self.dut, self.dut.priority, self._params.warps
         clock, favoured = priority.clock, priority.favoured
-        age, waited, here, operated = Signal(range(count * self._interval)), Signal(16), Signal(16), Signal()
+        age, waited, here, operated = (
+            Signal(range(count * self._interval)),
+            Signal(16),
+            Signal(16),
+            Signal(),
+        )
         window = favoured.bit_select(self.warp, 1) & (clock >= self._shows)
         stays = waits & window & ~clock.all()
-        m.d.comb += age.eq(Cat(clock, (number_of(favoured) - self.warp - 1)[:self._params.warp_bits]))
+        m.d.comb += age.eq(
+            Cat(clock, (number_of(favoured) - self.warp - 1)[: self._params.warp_bits])
+        )
         m.d.sync += [
-            waited.eq(Mux(waits, waited + 1, 0)), here.eq(Mux(stays, here + 1, 0)),
-            operated.eq(stays & (operated | dut.operations.granted))]
+            waited.eq(Mux(waits, waited + 1, 0)),
+            here.eq(Mux(stays, here + 1, 0)),
+            operated.eq(stays & (operated | dut.operations.granted)),
+        ]
         claim(m, population(favoured) == 1, "one is favoured")
-        claim(m, age == Mux(past(age) == count * self._interval - 1, 0, past(age) + 1), "each in its turn",
-              when=past.begun)
+        claim(
+            m,
+            age == Mux(past(age) == count * self._interval - 1, 0, past(age) + 1),
+            "each in its turn",
+            when=past.begun,
+        )
         claim(m, priority.preferred == one_hot(self.warp, count), "it goes first", when=window)
-        claim(m, ~operated | (~dut.operations.is_due & (dut.operations.overtaken == 0)), "an operation goes once")
-        claim(m, here + left + Mux(operated, 0, self._beats) <= self._in_time, "it waits for the lanes",
-              when=window & lanes)
-        claim(m, here + (dut.lane_timer.free & ~(operated & (self._beats == 1))) <= 1, "or for another one",
-              when=window & others)
-        claim(m, here == Mux(window, Mux(waited < clock - self._shows, waited, clock - self._shows), 0), "since when",
-              when=lanes | others)
+        claim(
+            m,
+            ~operated | (~dut.operations.is_due & (dut.operations.overtaken == 0)),
+            "an operation goes once",
+        )
+        claim(
+            m,
+            here + left + Mux(operated, 0, self._beats) <= self._in_time,
+            "it waits for the lanes",
+            when=window & lanes,
+        )
+        claim(
+            m,
+            here + (dut.lane_timer.free & ~(operated & (self._beats == 1))) <= 1,
+            "or for another one",
+            when=window & others,
+        )
+        claim(
+            m,
+            here == Mux(window, Mux(waited < clock - self._shows, waited, clock - self._shows), 0),
+            "since when",
+            when=lanes | others,
+        )
         claim(m, here <= self._in_time, "it issues in its window")
         claim(m, waited <= age + self._in_time + 1, "it issues in time")
         can_happen(m, past(here == self._in_time) & ~past(waits), "it has waited as long as it may")
@@ -139,10 +202,33 @@ class _Unit(Elaboratable):
         can_happen(m, operations.is_due & (passed == 2), "two instructions have gone first")
 
 
-THEOREM = Theorem(_Spec, depth=3, reach=22, examples=partial(_Spec, examples=True), faults=(
-    Fault("rtl.issue.order", "self.preferred.eq(self.favoured)", "self.preferred.eq(self.last)"),
-    Fault("rtl.issue.order", "self.favoured.rotate_left(1)", "self.favoured"),
-    Fault("rtl.issue.order", "Mux(preferred.any(), preferred, self._order.first(ready))", "self._order.first(ready)"),
-    Fault("rtl.issue.select", "with m.Elif(quarter_left != 0):", "with m.Elif(quarter_left > 1):"),
-    Fault("rtl.issue.operations", "m.d.sync += overtaken.eq(0)", "m.d.sync += overtaken.eq(overtaken)"),
-    Fault("rtl.issue.operations", "self.is_due.eq(self.has_room & self._are_due(overtaken))", "self.is_due.eq(0)")))
+THEOREM = Theorem(
+    _Spec,
+    depth=3,
+    reach=22,
+    examples=partial(_Spec, examples=True),
+    faults=(
+        Fault(
+            "rtl.issue.order", "self.preferred.eq(self.favoured)", "self.preferred.eq(self.last)"
+        ),
+        Fault("rtl.issue.order", "self.favoured.rotate_left(1)", "self.favoured"),
+        Fault(
+            "rtl.issue.order",
+            "Mux(preferred.any(), preferred, self._order.first(ready))",
+            "self._order.first(ready)",
+        ),
+        Fault(
+            "rtl.issue.select", "with m.Elif(quarter_left != 0):", "with m.Elif(quarter_left > 1):"
+        ),
+        Fault(
+            "rtl.issue.operations",
+            "m.d.sync += overtaken.eq(0)",
+            "m.d.sync += overtaken.eq(overtaken)",
+        ),
+        Fault(
+            "rtl.issue.operations",
+            "self.is_due.eq(self.has_room & self._are_due(overtaken))",
+            "self.is_due.eq(0)",
+        ),
+    ),
+)

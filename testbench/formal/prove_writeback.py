@@ -31,7 +31,16 @@ from rtl.one_hot import one_hot
 from rtl.params import PRESETS
 from rtl.population import population
 from sim.checks.formal.fault import Fault
-from sim.checks.formal.surroundings import Past, ShownQueue, can_happen, claim, ever, free, no_reset, presume
+from sim.checks.formal.surroundings import (
+    Past,
+    ShownQueue,
+    can_happen,
+    claim,
+    ever,
+    free,
+    no_reset,
+    presume,
+)
 from sim.checks.formal.theorem import Theorem
 
 _PARAMS = PRESETS["tiny"]
@@ -60,13 +69,23 @@ class _Spec(Elaboratable):
         past = Past(m)
         free(m, self.dut)
         no_reset(m)
-        m.d.comb += [self.slot.eq(AnyConst(_BITS)), self.other.eq(AnyConst(_BITS)),
-                     Assume(self.slot != self.other, "another one")]
+        m.d.comb += [
+            self.slot.eq(AnyConst(_BITS)),
+            self.other.eq(AnyConst(_BITS)),
+            Assume(self.slot != self.other, "another one"),
+        ]
         if self._examples:
             dut = self.dut
-            m.d.comb += Assume((self.slot == 1) & (self.other == 0) & ~dut.judged.valid & ~dut.accesses.pending.any()
-                               & ~dut.result.as_value().any() & (dut.wanted.payload.beat == _PARAMS.beats - 1)
-                               & ~dut.masks.as_value().any(), "an example")
+            m.d.comb += Assume(
+                (self.slot == 1)
+                & (self.other == 0)
+                & ~dut.judged.valid
+                & ~dut.accesses.pending.any()
+                & ~dut.result.as_value().any()
+                & (dut.wanted.payload.beat == _PARAMS.beats - 1)
+                & ~dut.masks.as_value().any(),
+                "an example",
+            )
         next_, over, known = self._surround(m, past)
         self._show_end(m, past, over, known)
         self._show_writes(m, past)
@@ -84,29 +103,44 @@ class _Spec(Elaboratable):
         it, in a cycle before, or now."""
         dut, next_, ended, over = self.dut, Signal(_BITS), Signal(_SLOTS), Signal(_SLOTS)
         begun = dut.begun.payload
-        enters, judged = (one_hot(event.payload.slot, _SLOTS, event.valid) for event in (dut.begun, dut.judged))
+        enters, judged = (
+            one_hot(event.payload.slot, _SLOTS, event.valid) for event in (dut.begun, dut.judged)
+        )
         accesses = dut.accesses
         known = over | dut.busy & (ended | accesses.ended) & ~accesses.pending
-        m.d.sync += [next_.eq(next_ + dut.begun.valid), ended.eq(ended & ~enters | accesses.issued | accesses.ended),
-                     over.eq(known & ~enters)]
+        m.d.sync += [
+            next_.eq(next_ + dut.begun.valid),
+            ended.eq(ended & ~enters | accesses.issued | accesses.ended),
+            over.eq(known & ~enters),
+        ]
         claim(m, ended == dut.accesses_ended, "whose accesses have begun")
         claim(m, dut.done == known & dut.busy, "whose accesses have ended")
         m.d.comb += [
             Assume(~dut.begun.valid | (begun.slot == next_), "slots are given in turn"),
             Assume(~(enters & dut.busy).any(), "none that is in use"),
             Assume(begun.instruction.results <= WORDS, "so many registers"),
-            Assume(~((accesses.issued | accesses.ended) & ~(dut.busy | enters)).any(),
-                   "accesses are of who has a slot"),
+            Assume(
+                ~((accesses.issued | accesses.ended) & ~(dut.busy | enters)).any(),
+                "accesses are of who has a slot",
+            ),
             Assume(~(over & accesses.pending).any(), "no line comes later"),
             Assume(~(over & judged).any(), "no error comes later"),
-            Assume(~(over & (accesses.fault ^ past(accesses.fault))).any(), "and no fault")]
+            Assume(~(over & (accesses.fault ^ past(accesses.fault))).any(), "and no fault"),
+        ]
         return next_, over, known
 
     def _show_end(self, m: Module, past: Past, over: Signal, known: Value) -> None:
         """The slot's instruction as it came, and whether it has ended."""
-        dut, begun, slots = self.dut, self.dut.begun.payload, one_hot(self.dut.chosen_slot, _SLOTS, self.dut.chosen)
+        dut, begun, slots = (
+            self.dut,
+            self.dut.begun.payload,
+            one_hot(self.dut.chosen_slot, _SLOTS, self.dut.chosen),
+        )
         record, kept, told = self.record, Signal.like(begun.job), Signal()
-        self.enters, self.ends = (dut.begun.valid & (begun.slot == self.slot)), dut.retires & self._of(slots)
+        self.enters, self.ends = (
+            (dut.begun.valid & (begun.slot == self.slot)),
+            dut.retires & self._of(slots),
+        )
         self.results, self.wrote, self.told = Signal(3), Signal(), told
         wrote, done, out = dut.write.payload, dut.completion.payload, self._of(slots)
         m.d.comb += record.addr.eq(self.slot)
@@ -114,17 +148,41 @@ class _Spec(Elaboratable):
             m.d.sync += [told.eq(0), kept.eq(begun.job), self.results.eq(begun.instruction.results)]
         with m.Elif(self.ends):
             m.d.sync += [told.eq(1), self.wrote.eq(~dut.completes)]
-        claim(m, ~(slots & ~(dut.busy & over & ~dut.retired)).any(),
-              "who is chosen has not ended, but all its accesses")
-        claim(m, ~told & self._of(dut.busy & over), "it ends once, behind its accesses", when=self.ends)
+        claim(
+            m,
+            ~(slots & ~(dut.busy & over & ~dut.retired)).any(),
+            "who is chosen has not ended, but all its accesses",
+        )
+        claim(
+            m,
+            ~told & self._of(dut.busy & over),
+            "it ends once, behind its accesses",
+            when=self.ends,
+        )
         claim(m, told == self._of(dut.retired), "whether it has ended", when=self._of(dut.busy))
-        same = Cat(record.data[name] == kept[name] for name in ("warp", "sequence", "write_barrier")).all()
-        claim(m, same & (record.data.results == self.results), "it is kept", when=self._of(dut.busy))
-        claim(m, (wrote.warp == kept.warp) & (wrote.sequence == kept.sequence) & (wrote.barrier == kept.write_barrier),
-              "what is written is its", when=out)
+        same = Cat(
+            record.data[name] == kept[name] for name in ("warp", "sequence", "write_barrier")
+        ).all()
+        claim(
+            m, same & (record.data.results == self.results), "it is kept", when=self._of(dut.busy)
+        )
+        claim(
+            m,
+            (wrote.warp == kept.warp)
+            & (wrote.sequence == kept.sequence)
+            & (wrote.barrier == kept.write_barrier),
+            "what is written is its",
+            when=out,
+        )
         claim(m, dut.completion.valid == past(dut.completes), "a completion is told")
-        claim(m, (done.warp == past(kept.warp)) & (done.sequence == past(kept.sequence))
-              & (done.write_barrier == past(kept.write_barrier)), "and it is its", when=past(self.ends & dut.completes))
+        claim(
+            m,
+            (done.warp == past(kept.warp))
+            & (done.sequence == past(kept.sequence))
+            & (done.write_barrier == past(kept.write_barrier)),
+            "and it is its",
+            when=past(self.ends & dut.completes),
+        )
         faulty = self._of(dut.accesses.fault) & (self.results != 0)
         can_happen(m, self.ends & dut.completes & faulty, "it ends with a fault")
 
@@ -135,20 +193,41 @@ class _Spec(Elaboratable):
         sent, write = mine & dut.write.valid & dut.write.ready, dut.write.payload
         m.d.sync += count.eq(Mux(self.enters, 0, count + sent))
         claim(m, self.results <= WORDS, "so many registers")
-        claim(m, ~self._of(dut.has_results) | (self.results != 0), "who writes", when=self._of(dut.busy))
+        claim(
+            m,
+            ~self._of(dut.has_results) | (self.results != 0),
+            "who writes",
+            when=self._of(dut.busy),
+        )
         claim(m, dut.index == 0, "none is begun", when=~(dut.chosen & dut.write.valid))
-        claim(m, (dut.index == count) & (count < self.results), "they are written in turn",
-              when=mine & dut.write.valid)
-        claim(m, count == Mux(self.told & self.wrote, self.results, Mux(mine & dut.write.valid, dut.index, 0)),
-              "how many are written", when=self._of(dut.busy))
-        claim(m, (write.index == count) & (write.last == (count == self.results - 1)), "each once", when=sent)
+        claim(
+            m,
+            (dut.index == count) & (count < self.results),
+            "they are written in turn",
+            when=mine & dut.write.valid,
+        )
+        claim(
+            m,
+            count
+            == Mux(self.told & self.wrote, self.results, Mux(mine & dut.write.valid, dut.index, 0)),
+            "how many are written",
+            when=self._of(dut.busy),
+        )
+        claim(
+            m,
+            (write.index == count) & (write.last == (count == self.results - 1)),
+            "each once",
+            when=sent,
+        )
         can_happen(m, sent & write.last & (count == 3), "the fourth register is written")
 
     def _show_freed(self, m: Module) -> None:
         """Of each slot that has ended with writes one last write is on its way to the registers, if it is in use."""
         dut, way, twice = self.dut, Const(0, _SLOTS), Const(0, _SLOTS)
-        entries = [Cat(each[-_BITS:], each[-_BITS - 1] & (self.queue.level > number))
-                   for number, each in enumerate(self.queue.places)]
+        entries = [
+            Cat(each[-_BITS:], each[-_BITS - 1] & (self.queue.level > number))
+            for number, each in enumerate(self.queue.places)
+        ]
         beats = [Cat(stage.slot, stage.frees) for stage in dut.landing]
         for each in (*entries, *beats):
             here = one_hot(each[:_BITS], _SLOTS, each[_BITS])
@@ -156,13 +235,28 @@ class _Spec(Elaboratable):
         claim(m, self.queue.level <= self.queue.depth, "so many places")
         claim(m, ~twice.any(), "a slot has one last write")
         claim(m, ~(way & ~(dut.busy & dut.retired)).any(), "it has ended then")
-        claim(m, self._of(way) == (self.told & self.wrote), "all that has ended with writes is on its way",
-              when=self._of(dut.busy))
-        claim(m, self.told, "it is freed when it has ended", when=~self._of(dut.busy) & ever(m, self.enters))
+        claim(
+            m,
+            self._of(way) == (self.told & self.wrote),
+            "all that has ended with writes is on its way",
+            when=self._of(dut.busy),
+        )
+        claim(
+            m,
+            self.told,
+            "it is freed when it has ended",
+            when=~self._of(dut.busy) & ever(m, self.enters),
+        )
 
     def _show_order(self, m: Module, past: Past, known: Value) -> None:
         """Of the other slot: the warp, and whether it is of the same and came before."""
-        dut, begun, warp, other_warp, before = self.dut, self.dut.begun.payload, Signal(1), Signal(1), Signal()
+        dut, begun, warp, other_warp, before = (
+            self.dut,
+            self.dut.begun.payload,
+            Signal(1),
+            Signal(1),
+            Signal(),
+        )
         in_other = dut.begun.valid & (begun.slot == self.other)
         busy, given = (bits.bit_select(self.other, 1) for bits in (dut.busy, dut.retired))
         with m.If(self.enters):
@@ -173,33 +267,90 @@ class _Spec(Elaboratable):
         claim(m, (Array(dut.warps)[self.other] == other_warp), "whose it is", when=busy)
         claim(m, older == before, "it came before", when=self._of(dut.busy))
         claim(m, ~(busy & before) | given, "who came before has ended", when=self.ends)
-        claim(m, ~(busy & before), "and what it wrote is in the registers", when=self.ends & dut.completes)
-        claim(m, ~(busy & before) | given, "who came before", when=dut.chosen & (dut.chosen_slot == self.slot))
-        can_happen(m, self.ends & dut.completes & ever(m, before & busy & given), "it has waited for registers")
+        claim(
+            m,
+            ~(busy & before),
+            "and what it wrote is in the registers",
+            when=self.ends & dut.completes,
+        )
+        claim(
+            m,
+            ~(busy & before) | given,
+            "who came before",
+            when=dut.chosen & (dut.chosen_slot == self.slot),
+        )
+        can_happen(
+            m,
+            self.ends & dut.completes & ever(m, before & busy & given),
+            "it has waited for registers",
+        )
 
     def _show_bound(self, m: Module, past: Past, next_: Signal, over: Signal) -> None:
         """``ahead``: others that may still end before, at most."""
         dut, passed, ahead, waits, apart = self.dut, Signal(5), Signal(5), Signal(2), Signal(2)
         older = Array(dut.older)[self.slot]
-        m.d.comb += ahead.eq(population(dut.busy & ~dut.retired & ~one_hot(self.slot, _SLOTS))
-                             + (self.slot - next_)[:_BITS])
+        m.d.comb += ahead.eq(
+            population(dut.busy & ~dut.retired & ~one_hot(self.slot, _SLOTS))
+            + (self.slot - next_)[:_BITS]
+        )
         m.d.sync += [
             passed.eq(Mux(self.enters, 0, passed + (dut.retires & ~self.ends & ~self.told))),
             waits.eq(Mux(dut.chosen & ~dut.write.valid & ~dut.retires, waits + 1, 0)),
-            apart.eq(Mux(dut.completes, 0, apart + ~apart.all()))]
-        claim(m, passed + ahead <= _OTHERS, "so many end before", when=self._of(dut.busy) & ~self.told)
-        claim(m, dut.chosen, "one is chosen", when=past(
-            self._of(over & dut.busy & ~dut.retired) & ~(older & dut.busy).any() & ~self.ends))
+            apart.eq(Mux(dut.completes, 0, apart + ~apart.all())),
+        ]
+        claim(
+            m, passed + ahead <= _OTHERS, "so many end before", when=self._of(dut.busy) & ~self.told
+        )
+        claim(
+            m,
+            dut.chosen,
+            "one is chosen",
+            when=past(
+                self._of(over & dut.busy & ~dut.retired) & ~(older & dut.busy).any() & ~self.ends
+            ),
+        )
         claim(m, waits < _APART, "who is chosen ends")
-        claim(m, ~dut.completes | (apart >= _APART - 1), "completions are apart", when=ever(m, dut.completes))
+        claim(
+            m,
+            ~dut.completes | (apart >= _APART - 1),
+            "completions are apart",
+            when=ever(m, dut.completes),
+        )
         can_happen(m, (passed == 2) & self.ends, "others end before")
 
 
-THEOREM = Theorem(_Spec, depth=3, reach=14, long=True, examples=partial(_Spec, examples=True), faults=(
-    Fault("rtl.memory.writeback", "can_retire & ~self.retired & ~self._chosen_mask", "can_retire & ~self.retired"),
-    Fault("rtl.memory.writeback", "eq(older_in_flight.any())", "eq((older_in_flight & ~self.retired).any())"),
-    Fault("rtl.memory.writeback", "self.older[slot].eq(self.busy & same_warp)",
-          "self.older[slot].eq(self.busy & ~self.done & same_warp)"),
-    Fault("rtl.memory.writeback", "frees.eq(self._last_beat & self._taken.is_last)", "frees.eq(self._last_beat)"),
-    Fault("rtl.memory.writeback", "last=is_last,", "last=1,"),
-    Fault("rtl.memory.writeback", "self.chosen & ~writes & ~recent_completions.any()", "self.chosen & ~writes")))
+THEOREM = Theorem(
+    _Spec,
+    depth=3,
+    reach=14,
+    long=True,
+    examples=partial(_Spec, examples=True),
+    faults=(
+        Fault(
+            "rtl.memory.writeback",
+            "can_retire & ~self.retired & ~self._chosen_mask",
+            "can_retire & ~self.retired",
+        ),
+        Fault(
+            "rtl.memory.writeback",
+            "eq(older_in_flight.any())",
+            "eq((older_in_flight & ~self.retired).any())",
+        ),
+        Fault(
+            "rtl.memory.writeback",
+            "self.older[slot].eq(self.busy & same_warp)",
+            "self.older[slot].eq(self.busy & ~self.done & same_warp)",
+        ),
+        Fault(
+            "rtl.memory.writeback",
+            "frees.eq(self._last_beat & self._taken.is_last)",
+            "frees.eq(self._last_beat)",
+        ),
+        Fault("rtl.memory.writeback", "last=is_last,", "last=1,"),
+        Fault(
+            "rtl.memory.writeback",
+            "self.chosen & ~writes & ~recent_completions.any()",
+            "self.chosen & ~writes",
+        ),
+    ),
+)

@@ -48,8 +48,13 @@ def test_faults_stand_once_in_the_source(name):
 def test_theorems_and_their_examples_elaborate(name, tmp_path):
     """Long ones too, which are proved by hand: so a port that has changed is noticed."""
     command = [sys.executable, "-W", "ignore", "-m", "sim.checks.formal.convert"]
-    done = subprocess.run([*command, KNOWN[name], tmp_path / "theorem.il", "examples"], cwd=ROOT,
-                          capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*command, KNOWN[name], tmp_path / "theorem.il", "examples"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "theorem.il").stat().st_size > 0
 
@@ -63,12 +68,27 @@ def test_the_queue_that_shows_its_places_does_what_the_library_s_does():
 
     async def testbench(ctx):
         for _ in range(400):
-            written, taken, word = random.random() < 0.5, random.random() < 0.5, random.randrange(16)
+            written, taken, word = (
+                random.random() < 0.5,
+                random.random() < 0.5,
+                random.randrange(16),
+            )
             for queue in queues:
-                for port, value in ((queue.w_en, written), (queue.r_en, taken), (queue.w_data, word)):
+                for port, value in (
+                    (queue.w_en, written),
+                    (queue.r_en, taken),
+                    (queue.w_data, word),
+                ):
                     ctx.set(port, value)
-            theirs, ours = ((ctx.get(queue.w_rdy), ctx.get(queue.r_rdy), ctx.get(queue.level),
-                             ctx.get(queue.r_data) if ctx.get(queue.r_rdy) else None) for queue in queues)
+            theirs, ours = (
+                (
+                    ctx.get(queue.w_rdy),
+                    ctx.get(queue.r_rdy),
+                    ctx.get(queue.level),
+                    ctx.get(queue.r_data) if ctx.get(queue.r_rdy) else None,
+                )
+                for queue in queues
+            )
             assert ours == theirs
             seen.add((ours[2], written, taken))
             await ctx.tick()
@@ -84,10 +104,14 @@ def test_a_fault_that_is_not_there_is_refused():
         Fault("rtl.wires", "a", "d").applied("a a")
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (["nothing"], f"no theorem nothing: there are {', '.join(KNOWN)}"),
-    (["rtt", "--depth", "0"], "--depth has to be 1 at least, not 0"),
-    (["rtt", "--workers", "-1"], "--workers has to be 1 at least, not -1")])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing"], f"no theorem nothing: there are {', '.join(KNOWN)}"),
+        (["rtt", "--depth", "0"], "--depth has to be 1 at least, not 0"),
+        (["rtt", "--workers", "-1"], "--workers has to be 1 at least, not -1"),
+    ],
+)
 def test_bad_arguments_get_one_line(arguments, message, capsys):
     with pytest.raises(SystemExit) as ended:
         prove.main(arguments)
@@ -100,7 +124,8 @@ def test_missing_tools_are_named(monkeypatch, capsys):
     with pytest.raises(SystemExit, match="2"):
         prove.main(["rtt"])
     assert capsys.readouterr().err == (
-        "python -m sim.prove: the extra 'formal' is not installed: pip install -e '.[formal]'\n")
+        "python -m sim.prove: the extra 'formal' is not installed: pip install -e '.[formal]'\n"
+    )
 
 
 def test_long_theorems_are_left_out(monkeypatch):
@@ -108,12 +133,14 @@ def test_long_theorems_are_left_out(monkeypatch):
     monkeypatch.setattr(prove, "missing_prover", lambda: None)
 
     def none_of(_work, asked, *_, workers):
-        proved.extend(question.theorem for question, in asked)
+        proved.extend(question.theorem for (question,) in asked)
         yield from ()
 
     monkeypatch.setattr(prove, "results_of", none_of)
     assert prove.main(["--short", "--workers", "3"]) == 0
-    assert set(proved) == {name for name, path in KNOWN.items() if not load(path).long} < KNOWN.keys()
+    assert (
+        set(proved) == {name for name, path in KNOWN.items() if not load(path).long} < KNOWN.keys()
+    )
 
 
 def test_assertions_of_a_part_are_assumed_or_left_out():
@@ -127,6 +154,7 @@ def test_assertions_of_a_part_are_assumed_or_left_out():
         m = Module()
         add(m)
         return set(re.findall(r'FLAVOR "(\w+)"', rtlil.convert(m, ports=[], platform="formal")))
+
     assert properties(lambda m: m.submodules.__setattr__("part", Part())) == {"assert"}
     assert properties(lambda m: presume(m, "part", Part())) == {"assume"}
     assert properties(lambda m: m.submodules.__setattr__("part", silenced(Part()))) == set()
@@ -156,6 +184,7 @@ def test_what_a_part_names_is_known_by_method():
         def _more(self, m, number):
             count = Signal()
             m.d.sync += count.eq(number == 2)
+
     m, before = Module(), sys.getprofile()
     m.submodules.part, names = inside(Part())
     assert (len(names["elaborate"]["count"]), len(names["_more"]["count"])) == (3, 1)
@@ -166,12 +195,19 @@ def test_what_a_part_names_is_known_by_method():
 
 
 def test_examples_are_made_instead(tmp_path):
-    path, outs = tmp_path / "prove_counter.py", {which: tmp_path / which for which in ("all", "examples")}
-    path.write_text(COUNTER.replace("faults=()", "faults=(), examples=lambda: Counter(2)"), encoding="utf-8")
+    path, outs = (
+        tmp_path / "prove_counter.py",
+        {which: tmp_path / which for which in ("all", "examples")},
+    )
+    path.write_text(
+        COUNTER.replace("faults=()", "faults=(), examples=lambda: Counter(2)"), encoding="utf-8"
+    )
     for which, out in outs.items():
         convert.main([str(path), str(out), which])
-    assert [f"wire width {bits}" in outs[which].read_text(encoding="utf-8")
-            for which, bits in (("all", 4), ("examples", 2))] == [True, True]
+    assert [
+        f"wire width {bits}" in outs[which].read_text(encoding="utf-8")
+        for which, bits in (("all", 4), ("examples", 2))
+    ] == [True, True]
     assert "wire width 4" not in outs["examples"].read_text(encoding="utf-8")
 
 
@@ -198,10 +234,12 @@ def test_what_does_not_hold_is_told(tmp_path):
 def test_a_step_is_asked_about_each_assertion(tmp_path):
     """A counter goes up to 32. That it is never 50 can't be shown without that; and with a fault it goes up to 50,
     which is too far from reset on to be seen."""
+
     def answers(text):
         path = tmp_path / "prove_wraps.py"
         path.write_text(text, encoding="utf-8")
         return [(each.right, each.where) for each in ask(path, load(path), tmp_path / "work")]
+
     assert answers(WRAPS) == [(True, ""), (True, ""), (True, "")]
     alone = WRAPS.replace('        claim(m, count <= API_CALL_LIMIT, "it wraps")\n', "\n")
     assert answers(alone) == [(False, "prove_wraps.py:16"), (True, ""), (True, "")]

@@ -19,8 +19,15 @@ def _beats(line: dict[str, int], count: int) -> Iterator[dict[str, int]]:
     """The beats of a request or an answer."""
     widths = {"data": _BITS, "mask": BEAT_BYTES}
     for beat in range(count):
-        yield line | {"beat": beat} | {name: line[name] >> width * beat & (1 << width) - 1
-                                       for name, width in widths.items() if name in line}
+        yield (
+            line
+            | {"beat": beat}
+            | {
+                name: line[name] >> width * beat & (1 << width) - 1
+                for name, width in widths.items()
+                if name in line
+            }
+        )
 
 
 def _fields(payload: Any) -> dict[str, int]:
@@ -46,8 +53,11 @@ class Gatherer:
         if fields["write"] != self._short and len(self._beats) < BEATS:
             return None
         beats, self._beats = self._beats, []
-        line = {name: sum(beat.pop(name) << width * number for number, beat in enumerate(beats))
-                for name, width in (("data", _BITS), ("mask", BEAT_BYTES)) if name in fields}
+        line = {
+            name: sum(beat.pop(name) << width * number for number, beat in enumerate(beats))
+            for name, width in (("data", _BITS), ("mask", BEAT_BYTES))
+            if name in fields
+        }
         assert beats == beats[:1] * len(beats), "bursts are mixed"
         return fields | line
 
@@ -64,11 +74,20 @@ def perform(memory: dict[int, int], request: dict[str, int], lines: range) -> di
     return {"write": 1, "tag": tag, "error": 0}
 
 
-def random_requests(count: int, addresses: Sequence[int], tags: int, random: Random) -> list[dict[str, int]]:
+def random_requests(
+    count: int, addresses: Sequence[int], tags: int, random: Random
+) -> list[dict[str, int]]:
     """Requests to some lines, so that reads and writes meet in every way."""
-    return [{"write": int(random.random() < 0.5), "tag": random.randrange(tags), "address": random.choice(addresses),
-             "data": random.getrandbits(8 * LINE_BYTES),
-             "mask": random.choice([_WHOLE, random.getrandbits(LINE_BYTES), 0])} for _ in range(count)]
+    return [
+        {
+            "write": int(random.random() < 0.5),
+            "tag": random.randrange(tags),
+            "address": random.choice(addresses),
+            "data": random.getrandbits(8 * LINE_BYTES),
+            "mask": random.choice([_WHOLE, random.getrandbits(LINE_BYTES), 0]),
+        }
+        for _ in range(count)
+    ]
 
 
 class LineClient:
@@ -86,8 +105,16 @@ class LineClient:
         answers, errors: How many there were, and how many of them with an error.
     """
 
-    def __init__(self, port: Any, requests: list[dict[str, int]], lines: range, random: Random, *, pauses: float = 0,
-                 takes: float = 1) -> None:
+    def __init__(
+        self,
+        port: Any,
+        requests: list[dict[str, int]],
+        lines: range,
+        random: Random,
+        *,
+        pauses: float = 0,
+        takes: float = 1,
+    ) -> None:
         self._port, self._requests, self._lines, self._random = port, requests, lines, random
         self._pauses, self._takes = pauses, takes
         self._at_once = "beat" not in dict(port.request.payload.shape())
@@ -106,14 +133,18 @@ class LineClient:
                 ctx.set(request.valid, 1)
                 await ctx.tick().until(request.ready)
                 ctx.set(request.valid, 0)
-            self._expected.setdefault(line["tag"], deque()).append(perform(memory, line, self._lines))
+            self._expected.setdefault(line["tag"], deque()).append(
+                perform(memory, line, self._lines)
+            )
 
     async def hear(self, ctx: Any) -> None:
         """Compares; AssertionError also when an answer does not come."""
         response, gatherer, quiet = self._port.response, Gatherer(1), 0
         while self.answers < len(self._requests):
             ctx.set(response.ready, self._random.random() < self._takes)
-            _, _, valid, ready, beat = await ctx.tick().sample(response.valid, response.ready, response.payload)
+            _, _, valid, ready, beat = await ctx.tick().sample(
+                response.valid, response.ready, response.payload
+            )
             self.cycles += 1
             quiet = 0 if valid else quiet + 1
             assert quiet < 20_000, "no answer"
@@ -142,7 +173,7 @@ class BeatServer:
         request, response, gatherer = self._port.request, self._port.response, Gatherer(0)
         while True:
             ctx.set(request.ready, 1)
-            beat, = await ctx.tick().sample(request.payload).until(request.valid)
+            (beat,) = await ctx.tick().sample(request.payload).until(request.valid)
             if (asked := gatherer.take(beat)) is None:
                 continue
             ctx.set(request.ready, 0)
@@ -155,10 +186,16 @@ class BeatServer:
             ctx.set(response.valid, 0)
 
     def _perform(self, asked: dict[str, int]) -> dict[str, int]:
-        address, data, error = asked["address"] * LINE_BYTES, self._random.getrandbits(8 * LINE_BYTES), 0
+        address, data, error = (
+            asked["address"] * LINE_BYTES,
+            self._random.getrandbits(8 * LINE_BYTES),
+            0,
+        )
         try:
             if asked["write"]:
-                self._memory.write_line(address, asked["data"].to_bytes(LINE_BYTES, "little"), asked["mask"])
+                self._memory.write_line(
+                    address, asked["data"].to_bytes(LINE_BYTES, "little"), asked["mask"]
+                )
             else:
                 data = self._memory.read_number(address, LINE_BYTES)
         except MemoryFaultError:

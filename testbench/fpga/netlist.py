@@ -58,13 +58,27 @@ def _models() -> str:
     spec = find_spec(_PACKAGE)
     assert spec is not None and spec.origin is not None
     share = Path(spec.origin).parent / "share" / "ecp5"
-    text = "\n".join((share / name).read_text(encoding="utf-8") for name in ("common_sim.vh", "ccu2c_sim.vh"))
+    text = "\n".join(
+        (share / name).read_text(encoding="utf-8") for name in ("common_sim.vh", "ccu2c_sim.vh")
+    )
     models = dict(re.findall(r"^module (\w+)(.*?^endmodule)", text, re.MULTILINE | re.DOTALL))
-    return "\n".join(re.sub(r"\n\s*specify\b.*?\bendspecify\b", "", f"module {name}{models[name]}", flags=re.DOTALL)
-                     for name in _CELLS) + "\n"
+    return (
+        "\n".join(
+            re.sub(
+                r"\n\s*specify\b.*?\bendspecify\b",
+                "",
+                f"module {name}{models[name]}",
+                flags=re.DOTALL,
+            )
+            for name in _CELLS
+        )
+        + "\n"
+    )
 
 
-def _check(options: Namespace, recording: Recording, folder: Path, say: Callable[[str], None]) -> None:
+def _check(
+    options: Namespace, recording: Recording, folder: Path, say: Callable[[str], None]
+) -> None:
     sources = netlist_of(FlatSm(PRESETS[options.preset]), folder, say)
     say("a program of the netlist")
     program = build(sources, recording, folder)
@@ -74,8 +88,11 @@ def _check(options: Namespace, recording: Recording, folder: Path, say: Callable
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = Parser("testbench.fpga.netlist",
-                    "Plays a kernel's run on the machine's netlist for an ECP5, cycle by cycle.", "--preset tiny")
+    parser = Parser(
+        "testbench.fpga.netlist",
+        "Plays a kernel's run on the machine's netlist for an ECP5, cycle by cycle.",
+        "--preset tiny",
+    )
     return run_replay_command(arguments, parser, "netlist", missing, _check)
 
 

@@ -35,7 +35,9 @@ from testbench.fpga.replay_command import run_replay_command
 _WORD_BITS = 32
 _MODULE = re.compile(r"^module .*?^endmodule$", re.MULTILINE | re.DOTALL)
 _CONTENTS = re.compile(
-    r"^  initial begin\n    (\S+?) ?\[0\] = [^\n]*\n(?:    \S+ ?\[\d+\] = [^\n]*\n)*  end\n", re.MULTILINE)
+    r"^  initial begin\n    (\S+?) ?\[0\] = [^\n]*\n(?:    \S+ ?\[\d+\] = [^\n]*\n)*  end\n",
+    re.MULTILINE,
+)
 """The first contents of a memory."""
 _WORD = re.compile(r"= (\d+)'[bhd]\w+;")
 _REGISTER = re.compile(r"^(  reg (?:\[(\d+):0\] )?\S+ +?)= \d+'[bhd]\w+;$", re.MULTILINE)
@@ -44,6 +46,7 @@ _TELLS = ("valid", "ready", "interrupt", "busy")
 """How the names of outputs end that say whether others count."""
 _BYTE_BITS = 8
 
+
 def missing() -> str | None:
     """Why there is no Verilog to be simulated here, in one line; None when there can be."""
     if (reason := missing_tool("yosys")) is not None:
@@ -51,12 +54,18 @@ def missing() -> str | None:
     return None if shutil.which("iverilog") else "iverilog is not installed"
 
 
-def _with_contents(text: str, of_register: Callable[[re.Match[str]], str],
-                   of_memory: Callable[[re.Match[str]], str]) -> str:
+def _with_contents(
+    text: str,
+    of_register: Callable[[re.Match[str]], str],
+    of_memory: Callable[[re.Match[str]], str],
+) -> str:
     """Verilog as Yosys writes it, with other first values of registers and of the memories that are written."""
+
     def of_module(module: re.Match[str]) -> str:
         def of_any_memory(contents: re.Match[str]) -> str:
-            is_written = re.search(rf"^ +{re.escape(contents[1])} ?\[.*<= ", module[0], re.MULTILINE)
+            is_written = re.search(
+                rf"^ +{re.escape(contents[1])} ?\[.*<= ", module[0], re.MULTILINE
+            )
             return of_memory(contents) if is_written else contents[0]
 
         return _REGISTER.sub(of_register, _CONTENTS.sub(of_any_memory, module[0]))
@@ -98,8 +107,10 @@ def _counts(port: Port, names: Collection[str]) -> str:
         return f"{{{port.width}{{out_{stream}_valid}}}}"
     if field == "mask":
         return f"{{{port.width}{{out_{stream}_valid & out_{stream}_write}}}}"
-    mask = ", ".join(f"{{{_BYTE_BITS}{{out_{stream}_mask[{byte}]}}}}"
-                     for byte in reversed(range(port.width // _BYTE_BITS)))
+    mask = ", ".join(
+        f"{{{_BYTE_BITS}{{out_{stream}_mask[{byte}]}}}}"
+        for byte in reversed(range(port.width // _BYTE_BITS))
+    )
     return f"({{{port.width}{{out_{stream}_valid & out_{stream}_write}}}} & {{{mask}}})"
 
 
@@ -118,13 +129,17 @@ def _bench(recording: Recording, compares_all: bool) -> str:
         # A bit that is known and another one makes the whole 1; if none does, it is x where bits are not known.
         counted = f"({found} ^ {expected})" + ("" if compares_all else f" & {_counts(port, names)}")
         wrong = f"|({counted}) {'!== 0' if port.name.endswith(_TELLS) else '=== 1'}"
-        return (f'if ({wrong}) begin $display("cycle %0d: {port.name} is %h, not %h", cycle, {found}, {expected}); '
-                f"$finish(0); end")
+        return (
+            f'if ({wrong}) begin $display("cycle %0d: {port.name} is %h, not %h", cycle, {found}, {expected}); '
+            f"$finish(0); end"
+        )
 
     outputs = [port for port in ports if not port.is_input]
     names = {port.name for port in outputs}
     wires = "\n  ".join(f"wire [{port.width - 1}:0] out_{port.name};" for port in outputs)
-    joined = ", ".join(f".{port.name}({recorded(port) if port.is_input else 'out_' + port.name})" for port in ports)
+    joined = ", ".join(
+        f".{port.name}({recorded(port) if port.is_input else 'out_' + port.name})" for port in ports
+    )
     checks = "\n      ".join(map(check, outputs))
     return f"""\
 module bench;
@@ -153,8 +168,13 @@ endmodule
 """
 
 
-def play(component: wiring.Component, recording: Recording, folder: Path, say: Callable[[str], None],
-         contents: Callable[[str], str]) -> int:
+def play(
+    component: wiring.Component,
+    recording: Recording,
+    folder: Path,
+    say: Callable[[str], None],
+    contents: Callable[[str], str],
+) -> int:
     """Plays a recording on a component with plain ports, whose Verilog has first contents by ``contents``:
     :func:`without_contents` or :class:`RandomContents`.
 
@@ -164,27 +184,45 @@ def play(component: wiring.Component, recording: Recording, folder: Path, say: C
     return play_text(verilog_of(component, folder, say), recording, folder, say, contents)
 
 
-def play_text(text: str, recording: Recording, folder: Path, say: Callable[[str], None],
-              contents: Callable[[str], str]) -> int:
+def play_text(
+    text: str,
+    recording: Recording,
+    folder: Path,
+    say: Callable[[str], None],
+    contents: Callable[[str], str],
+) -> int:
     """The same with the component's Verilog."""
     (folder / "contents.v").write_text(contents(text), encoding="utf-8")
-    (folder / "bench.v").write_text(_bench(recording, contents is without_contents), encoding="utf-8")
-    (folder / "rows.hex").write_text("".join(
-        "".join(f"{word:08x}" for word in reversed(row)) + "\n" for row in recording.rows.tolist()), encoding="ascii")
+    (folder / "bench.v").write_text(
+        _bench(recording, contents is without_contents), encoding="utf-8"
+    )
+    (folder / "rows.hex").write_text(
+        "".join(
+            "".join(f"{word:08x}" for word in reversed(row)) + "\n"
+            for row in recording.rows.tolist()
+        ),
+        encoding="ascii",
+    )
     say("the run again")
     told = ""
-    for command in (["iverilog", "-g2012", "-s", "bench", "-o", "bench.vvp", "bench.v", "contents.v"],
-                    ["vvp", "-n", "bench.vvp"]):
+    for command in (
+        ["iverilog", "-g2012", "-s", "bench", "-o", "bench.vvp", "bench.v", "contents.v"],
+        ["vvp", "-n", "bench.vvp"],
+    ):
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode or done.stderr:
-            raise ReplayError(f"{command[0]}: {(done.stderr or done.stdout).strip().partition(chr(10))[0]}")
+            raise ReplayError(
+                f"{command[0]}: {(done.stderr or done.stdout).strip().partition(chr(10))[0]}"
+            )
         told = done.stdout.strip()
     if not told.isdecimal():
         raise ReplayError(told.partition("\n")[0])
     return int(told)
 
 
-def _check(options: Namespace, recording: Recording, folder: Path, say: Callable[[str], None]) -> None:
+def _check(
+    options: Namespace, recording: Recording, folder: Path, say: Callable[[str], None]
+) -> None:
     text = verilog_of(FlatSm(PRESETS[options.preset]), folder, say)
     for seed in range(1, options.seeds + 1):
         cycles = play_text(text, recording, folder, say, RandomContents(Random(seed)))
@@ -193,11 +231,18 @@ def _check(options: Namespace, recording: Recording, folder: Path, say: Callable
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = Parser("testbench.fpga.power_up",
-                    "Plays a kernel's run on the machine as Verilog that holds random words at power-up.",
-                    "--preset tiny --seeds 3")
-    parser.add_argument("--seeds", type=number_from_one, default=3, metavar="N",
-                        help="how many times, each with other words (default: 3)")
+    parser = Parser(
+        "testbench.fpga.power_up",
+        "Plays a kernel's run on the machine as Verilog that holds random words at power-up.",
+        "--preset tiny --seeds 3",
+    )
+    parser.add_argument(
+        "--seeds",
+        type=number_from_one,
+        default=3,
+        metavar="N",
+        help="how many times, each with other words (default: 3)",
+    )
     return run_replay_command(arguments, parser, "power-up", missing, _check)
 
 

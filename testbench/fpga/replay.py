@@ -33,9 +33,20 @@ _WORD_BITS = 32
 _RENAMED = {"interrupt": "__SYM__interrupt"}
 """Ports whose names are words of a C++ dialect, and what Verilator makes of them."""
 _LIMIT = 1_000_000
-_OPTIONS = ("-O3", "--x-assign", "0", "--x-initial", "0", "-Wno-fatal", "-Wno-lint", "-Wno-style",
-            "-Wno-PINMISSING", "-Wno-UNOPTFLAT", "-MAKEFLAGS",
-            "OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O1")
+_OPTIONS = (
+    "-O3",
+    "--x-assign",
+    "0",
+    "--x-initial",
+    "0",
+    "-Wno-fatal",
+    "-Wno-lint",
+    "-Wno-style",
+    "-Wno-PINMISSING",
+    "-Wno-UNOPTFLAT",
+    "-MAKEFLAGS",
+    "OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O1",
+)
 
 
 class ReplayError(Exception):
@@ -93,15 +104,18 @@ class Recorder:
         for plain, port in zip(self._ports, ports, strict=True):
             changes = self._changes[numbers[id(plain.signal)]]
             for (cycle, value), (end, _) in zip(changes, [*changes[1:], (cycles, 0)], strict=True):
-                part = (value >> plain.offset & (1 << port.width) - 1).to_bytes(4 * port.words, "little")
-                rows[cycle:end, port.first:port.first + port.words] = np.frombuffer(part, "<u4")
+                part = (value >> plain.offset & (1 << port.width) - 1).to_bytes(
+                    4 * port.words, "little"
+                )
+                rows[cycle:end, port.first : port.first + port.words] = np.frombuffer(part, "<u4")
         return Recording(ports, rows)
 
 
 def recursion(threads: int) -> Launch:
     """Fibonacci numbers by calls that diverge."""
-    return prepare(read_program(RECURSION),
-                   parse_arguments([f"buf:OUT=u32[{threads}]"]), block=(threads, 1, 1))
+    return prepare(
+        read_program(RECURSION), parse_arguments([f"buf:OUT=u32[{threads}]"]), block=(threads, 1, 1)
+    )
 
 
 def record(params: SmParams, engine: type[Engine], launch: Launch) -> Recording:
@@ -131,13 +145,17 @@ def _driver(ports: Sequence[Port]) -> str:
         name, at = f"top.{_RENAMED.get(port.name, port.name)}", port.first
         if port.words > 2:
             put.append(f"for (int n = 0; n < {port.words}; n++) {name}[n] = row[{at} + n];")
-            compare.append(f"for (int n = 0; n < {port.words}; n++) same(\"{port.name}\", {name}[n], row[{at} + n]);")
+            compare.append(
+                f'for (int n = 0; n < {port.words}; n++) same("{port.name}", {name}[n], row[{at} + n]);'
+            )
         else:
             value = f"row[{at}]" + (f" | (uint64_t)row[{at + 1}] << 32" if port.words == 2 else "")
             put.append(f"{name} = {value};")
-            compare.append(f"same(\"{port.name}\", {name}, {value});")
+            compare.append(f'same("{port.name}", {name}, {value});')
     inputs = "\n        ".join(line for line, port in zip(put, ports, strict=True) if port.is_input)
-    outputs = "\n        ".join(line for line, port in zip(compare, ports, strict=True) if not port.is_input)
+    outputs = "\n        ".join(
+        line for line, port in zip(compare, ports, strict=True) if not port.is_input
+    )
     return f"""\
 #include "Vtop.h"
 #include "verilated.h"
@@ -181,8 +199,24 @@ def build(sources: Sequence[Path], recording: Recording, folder: Path) -> Path:
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "driver.cc").write_text(_driver(recording.ports), encoding="utf-8")
-    _run(["verilator", "--cc", "--exe", "--build", "-j", "2", "--top-module", "top", "--Mdir", "model", *_OPTIONS,
-          *(str(source.resolve()) for source in sources), "driver.cc"], folder)
+    _run(
+        [
+            "verilator",
+            "--cc",
+            "--exe",
+            "--build",
+            "-j",
+            "2",
+            "--top-module",
+            "top",
+            "--Mdir",
+            "model",
+            *_OPTIONS,
+            *(str(source.resolve()) for source in sources),
+            "driver.cc",
+        ],
+        folder,
+    )
     return folder / "model" / "Vtop"
 
 

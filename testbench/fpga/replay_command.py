@@ -19,18 +19,32 @@ Check = Callable[[Namespace, Recording, Path, Callable[[str], None]], None]
 ReplayError with the first difference, or when a tool fails."""
 
 
-def run_replay_command(arguments: Sequence[str] | None, parser: Parser, folder: str, missing: Callable[[], str | None],
-                       check: Check) -> int:
+def run_replay_command(
+    arguments: Sequence[str] | None,
+    parser: Parser,
+    folder: str,
+    missing: Callable[[], str | None],
+    check: Check,
+) -> int:
     """Adds the options that all of them have (the preset, the kernel's threads, the tools' folder), records a run and
     has it checked. Returns the exit code.
 
     ``folder``: how the name of the tools' folder begins; the preset's follows. ``missing``: why the check cannot be
     done here, in one line, or None.
     """
-    parser.add_argument("--preset", choices=PRESETS, default="tiny", help="the machine (default: tiny)")
-    parser.add_argument("--threads", type=number_from_one, default=6, metavar="N",
-                        help="of the kernel, which computes Fibonacci numbers by recursion (default: 6)")
-    parser.add_argument("--build", type=Path, metavar="DIR", help=f"the tools' files; default build/{folder}-PRESET")
+    parser.add_argument(
+        "--preset", choices=PRESETS, default="tiny", help="the machine (default: tiny)"
+    )
+    parser.add_argument(
+        "--threads",
+        type=number_from_one,
+        default=6,
+        metavar="N",
+        help="of the kernel, which computes Fibonacci numbers by recursion (default: 6)",
+    )
+    parser.add_argument(
+        "--build", type=Path, metavar="DIR", help=f"the tools' files; default build/{folder}-PRESET"
+    )
     start = time.monotonic()
 
     def say(what: str) -> None:
@@ -42,7 +56,12 @@ def run_replay_command(arguments: Sequence[str] | None, parser: Parser, folder: 
         try:
             say("a run to record")
             recording = record(PRESETS[options.preset], choose()[0], recursion(options.threads))
-            check(options, recording, options.build or Path("build", f"{folder}-{options.preset}"), say)
+            check(
+                options,
+                recording,
+                options.build or Path("build", f"{folder}-{options.preset}"),
+                say,
+            )
         except ReplayError as error:
             print_text(f"{error}\n")
             return 1

@@ -8,9 +8,21 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-DATA_SHEET: Mapping[str, float] = MappingProxyType({
-    "tRCD": 20, "tRP": 20, "tRAS": 44, "tRAS maximum": 120_000, "tRC": 66, "tRFC": 66, "tRRD": 15, "tWR": 15, "tMRD": 2,
-    "tREF": 64e6, "power up": 100_000})
+DATA_SHEET: Mapping[str, float] = MappingProxyType(
+    {
+        "tRCD": 20,
+        "tRP": 20,
+        "tRAS": 44,
+        "tRAS maximum": 120_000,
+        "tRC": 66,
+        "tRFC": 66,
+        "tRRD": 15,
+        "tWR": 15,
+        "tMRD": 2,
+        "tREF": 64e6,
+        "power up": 100_000,
+    }
+)
 """The MT48LC16M16A2-75's, in nanoseconds; tMRD in cycles."""
 _REFRESHES = 8192
 """In tREF."""
@@ -85,12 +97,27 @@ class SdramModel:
     def load(self, address: int, content: bytes) -> None:
         """Puts bytes where the controller has them: in a row, then in that of the next bank, then in the next row."""
         for at in range(0, len(content), 2):
-            column, bank, row = (address + at) // 2 & 0x1FF, (address + at) >> 10 & 3, (address + at) >> 12
-            self._banks[bank].cells[row, column] = int.from_bytes(content[at:at + 2], "little")
+            column, bank, row = (
+                (address + at) // 2 & 0x1FF,
+                (address + at) >> 10 & 3,
+                (address + at) >> 12,
+            )
+            self._banks[bank].cells[row, column] = int.from_bytes(content[at : at + 2], "little")
 
     async def serve(self, ctx: Any, bus: Any, clock_hz: float, pads: int = 0) -> None:
         """At a controller's bus, without end. ``pads``: registers on the way to the chip and back together."""
-        pins = [bus.cke, bus.cs, bus.ras, bus.cas, bus.we, bus.ba, bus.a, bus.dqm, bus.dq_o, bus.dq_oe]
+        pins = [
+            bus.cke,
+            bus.cs,
+            bus.ras,
+            bus.cas,
+            bus.we,
+            bus.ba,
+            bus.a,
+            bus.dqm,
+            bus.dq_o,
+            bus.dq_oe,
+        ]
         way, number = deque([0] * pads), 0
         async for _, _, *values in ctx.tick().sample(*pins):
             number += 1
@@ -107,25 +134,43 @@ class SdramModel:
         if not self.commands and not (pins.cke and pins.cs):
             return None
         self._check(bool(pins.cke and pins.cs), "CKE", "low after power up")
-        self._check(not (pins.driven and (self._edge in self._out or self._edge - 1 in self._out)),
-                    "owner", "chip and controller drive the data pins")
-        name = {0b000: "", 0b001: "STOP", 0b010: "READ", 0b011: "WRITE", 0b100: "ACTIVATE", 0b101: "PRECHARGE",
-                0b110: "REFRESH", 0b111: "MODE"}[pins.ras << 2 | pins.cas << 1 | pins.we]
+        self._check(
+            not (pins.driven and (self._edge in self._out or self._edge - 1 in self._out)),
+            "owner",
+            "chip and controller drive the data pins",
+        )
+        name = {
+            0b000: "",
+            0b001: "STOP",
+            0b010: "READ",
+            0b011: "WRITE",
+            0b100: "ACTIVATE",
+            0b101: "PRECHARGE",
+            0b110: "REFRESH",
+            0b111: "MODE",
+        }[pins.ras << 2 | pins.cas << 1 | pins.we]
         if name:
             self.commands[name] = self.commands.get(name, 0) + 1
             self._check(name != "STOP", "burst", "a burst is stopped")
-            self._check(time >= self._rules["power up"], "power up", f"{name} comes {time:g} ns after power")
+            self._check(
+                time >= self._rules["power up"], "power up", f"{name} comes {time:g} ns after power"
+            )
             if self.commands[name] > 1 or name != "MODE":
                 self._since("tRFC", self._blocked.get("REFRESH", -math.inf), name)
-            self._check(self._edge - self._mode_edge >= self._rules["tMRD"], "tMRD", f"{name} after MODE")
+            self._check(
+                self._edge - self._mode_edge >= self._rules["tMRD"], "tMRD", f"{name} after MODE"
+            )
             getattr(self, f"_{name.lower()}")(pins)
         self._write_data(pins)
         self._refresh_in_time()
         if self._out.get(self._edge + _DQM_LATENCY) is not None and pins.dqm:
             self._out[self._edge + _DQM_LATENCY] = self._random.getrandbits(16)
         for bank in self._banks:
-            self._check(bank.row is None or time - bank.activated <= self._rules["tRAS maximum"], "tRAS maximum",
-                        "a row is open for too long")
+            self._check(
+                bank.row is None or time - bank.activated <= self._rules["tRAS maximum"],
+                "tRAS maximum",
+                "a row is open for too long",
+            )
         return self._out.get(self._edge + 1)
 
     def _check(self, good: bool, rule: str, what: str) -> None:
@@ -138,7 +183,9 @@ class SdramModel:
         self._check(passed >= self._rules[rule] - 1e-6, rule, f"{what} comes after {passed:g} ns")
 
     def _activate(self, pins: Pins) -> None:
-        self._check(self._cas is not None, "initialisation", "ACTIVATE before the mode register is written")
+        self._check(
+            self._cas is not None, "initialisation", "ACTIVATE before the mode register is written"
+        )
         bank = self._banks[pins.ba]
         self._check(bank.row is None, "row", "ACTIVATE in a bank with an open row")
         self._since("tRP", bank.closed, "ACTIVATE")
@@ -165,10 +212,17 @@ class SdramModel:
         self._blocked["REFRESH"] = self._time
 
     def _mode(self, pins: Pins) -> None:
-        self._check(self.commands.get("REFRESH", 0) >= _FIRST_REFRESHES, "initialisation", "MODE before two REFRESH")
+        self._check(
+            self.commands.get("REFRESH", 0) >= _FIRST_REFRESHES,
+            "initialisation",
+            "MODE before two REFRESH",
+        )
         self._check(all(bank.row is None for bank in self._banks), "row", "MODE with an open row")
-        self._check(pins.a & 0b1_1000_1111 == _MODE_BURST and pins.a >> 4 & 7 in (2, 3) and not pins.ba, "mode",
-                    f"{pins.a:#x} is not what is known here")
+        self._check(
+            pins.a & 0b1_1000_1111 == _MODE_BURST and pins.a >> 4 & 7 in (2, 3) and not pins.ba,
+            "mode",
+            f"{pins.a:#x} is not what is known here",
+        )
         self._cas, self._mode_edge = pins.a >> 4 & 7, self._edge
         self._first_refresh, self.commands["REFRESH"] = self._time, 0
 

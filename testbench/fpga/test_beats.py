@@ -24,7 +24,12 @@ def test_lines_become_beats_and_beats_lines(pauses, takes, latency):
     memory.map("all", 0, LINES * LINE_BYTES)
     requests = random_requests(150, range(LINES + 2), 8, random)
     client = LineClient(dut.lines, requests, range(LINES), random, pauses=pauses, takes=takes)
-    simulate(dut, client.ask, client.hear, background=[BeatServer(dut.beats, memory, latency, random).serve])
+    simulate(
+        dut,
+        client.ask,
+        client.hear,
+        background=[BeatServer(dut.beats, memory, latency, random).serve],
+    )
     assert client.errors > 5
 
 
@@ -33,7 +38,9 @@ class Shared(Elaboratable):
 
     def __init__(self, tag_bits: list[int]) -> None:
         self.arbiter = BeatArbiter(tag_bits)
-        self.memory = BlockMemory(len(self.arbiter.port.request.payload.tag), 4 * LINES * LINE_BYTES)
+        self.memory = BlockMemory(
+            len(self.arbiter.port.request.payload.tag), 4 * LINES * LINE_BYTES
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -46,9 +53,17 @@ class Shared(Elaboratable):
 def test_everybody_has_an_answer_to_each_request(pauses, takes):
     """Each has lines of its own, and its own pauses, also within bursts."""
     dut, random = Shared([1, 3, 2]), Random(7)
-    clients = [LineClient(port, random_requests(60, range(index * LINES, (index + 1) * LINES), 1 << bits, random),
-                          range(4 * LINES), random, pauses=pauses[index], takes=takes)
-               for index, (port, bits) in enumerate(zip(dut.arbiter.clients, (1, 3, 2), strict=True))]
+    clients = [
+        LineClient(
+            port,
+            random_requests(60, range(index * LINES, (index + 1) * LINES), 1 << bits, random),
+            range(4 * LINES),
+            random,
+            pauses=pauses[index],
+            takes=takes,
+        )
+        for index, (port, bits) in enumerate(zip(dut.arbiter.clients, (1, 3, 2), strict=True))
+    ]
     simulate(dut, *(way for client in clients for way in (client.ask, client.hear)))
     assert [client.answers for client in clients] == [60, 60, 60]
 
@@ -56,17 +71,28 @@ def test_everybody_has_an_answer_to_each_request(pauses, takes):
 @pytest.mark.parametrize("write", [0, 1])
 def test_bursts_of_two_who_want_memory_follow_each_other_in_turn(write):
     dut, count = Shared([1, 1]), 20
-    clients = [LineClient(port, [{"write": write, "tag": 0, "address": LINES * at, "data": at, "mask": 1}] * count,
-                          range(4 * LINES), Random(1)) for at, port in enumerate(dut.arbiter.clients)]
+    clients = [
+        LineClient(
+            port,
+            [{"write": write, "tag": 0, "address": LINES * at, "data": at, "mask": 1}] * count,
+            range(4 * LINES),
+            Random(1),
+        )
+        for at, port in enumerate(dut.arbiter.clients)
+    ]
     simulate(dut, *(way for client in clients for way in (client.ask, client.hear)))
     first, second = sorted(client.cycles for client in clients)
     assert second - first <= BEATS + 1
     assert second <= 2 * BEATS * count + 8
 
 
-@pytest.mark.parametrize(("second", "message"), [
-    ({"beat": 2, "tag": 0, "write": 1}, "a beat of a client is not the next one of its burst"),
-    ({"beat": 1, "tag": 1, "write": 1}, "a client mixes two bursts")])
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ({"beat": 2, "tag": 0, "write": 1}, "a beat of a client is not the next one of its burst"),
+        ({"beat": 1, "tag": 1, "write": 1}, "a client mixes two bursts"),
+    ],
+)
 def test_a_burst_that_is_none_is_found(second, message):
     dut = Shared([1, 1])
 

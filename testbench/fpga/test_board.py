@@ -49,7 +49,9 @@ def test_kernels_run_on_a_board_one_after_the_other(port, run_program, tmp_path,
     assert code == 1
     assert "exception     CUDA_EXCEPTION_14, Warp Illegal Address" in capsys.readouterr().out
     assert "MMU_FAULT" in json.dumps(result["esr"])
-    code, result = run_program(*on(port, RECURSION, "--block", 12, "--arg", "buf:OUT=u32[12]", "--check"))
+    code, result = run_program(
+        *on(port, RECURSION, "--block", 12, "--arg", "buf:OUT=u32[12]", "--check")
+    )
     assert code == 0
     assert result["buffers"]["OUT"] == [0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89]
     assert result["instructions"] > 1000
@@ -73,7 +75,21 @@ def test_a_kernel_is_debugged_on_a_board(port, tmp_path, capsys):
     (tmp_path / "adds.sass").write_text(ADDS)
     batch = tmp_path / "batch"
     batch.write_text("break 0x28\nrun\nregisters\nstep\nregisters R4\ndelete\ncontinue\nquit\n")
-    assert debug(on(port, tmp_path / "adds.sass", "--block", 4, "--arg", "buf:OUT=u32[4]", "--batch", batch)) == 0
+    assert (
+        debug(
+            on(
+                port,
+                tmp_path / "adds.sass",
+                "--block",
+                4,
+                "--arg",
+                "buf:OUT=u32[4]",
+                "--batch",
+                batch,
+            )
+        )
+        == 0
+    )
     text = capsys.readouterr().out
     assert "breakpoint 1: warp 0" in text
     assert "the grid is over" in text
@@ -82,18 +98,29 @@ def test_a_kernel_is_debugged_on_a_board(port, tmp_path, capsys):
 
 def test_throughput_is_measured_on_a_board(port, tmp_path, capsys):
     out = tmp_path / "out.json"
-    assert bench(["throughput", "--quick", "--engine", "board", "--port", port, "--json", str(out)]) == 0
+    assert (
+        bench(["throughput", "--quick", "--engine", "board", "--port", port, "--json", str(out)])
+        == 0
+    )
     figures = json.loads(out.read_text())
-    assert (figures["preset"], figures["engine"], figures["clock_hz"]) == ("tiny", "board", 12_000_000)
+    assert (figures["preset"], figures["engine"], figures["clock_hz"]) == (
+        "tiny",
+        "board",
+        12_000_000,
+    )
     assert [row["busy"] > 0.9 for row in figures["throughput"]] == [True, True]
     assert capsys.readouterr().out.startswith("Independent integer work, 2 warps, 4 lanes.")
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (["--preset", "full"], "the board has preset tiny, not full"),
-    (["--local", "1000000"], "the launch needs "),
-    (["--vcd", "out.vcd"], "--vcd needs a simulation, which a board is not"),
-    (["--block", "96"], "a block of 96 threads needs 3 warps, preset tiny has 2")])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--preset", "full"], "the board has preset tiny, not full"),
+        (["--local", "1000000"], "the launch needs "),
+        (["--vcd", "out.vcd"], "--vcd needs a simulation, which a board is not"),
+        (["--block", "96"], "a block of 96 threads needs 3 warps, preset tiny has 2"),
+    ],
+)
 def test_what_a_board_cannot_do_is_said_in_one_line(port, tmp_path, capsys, arguments, message):
     (tmp_path / "adds.sass").write_text(ADDS)
     with pytest.raises(SystemExit, match="2"):

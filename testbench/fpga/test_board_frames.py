@@ -49,7 +49,11 @@ async def feed_bytes(run, ctx):
         await ctx.tick()
         if ctx.get(dut.frame.valid):
             header = ctx.get(dut.header)
-            run.found.append(Frame(header.number, header.command, bytes(body)) if ctx.get(dut.frame.payload) else None)
+            run.found.append(
+                Frame(header.number, header.command, bytes(body))
+                if ctx.get(dut.frame.payload)
+                else None
+            )
             body.clear()
 
 
@@ -62,9 +66,15 @@ def found_in(content):
     return deframer().run(content)
 
 
-frames = st.builds(Frame, st.integers(0, 255), st.integers(0, 255),
-                   st.one_of(st.binary(max_size=MOST), st.lists(st.sampled_from([FLAG, ESCAPE, 0x5E, 0x5D]),
-                                                                max_size=MOST).map(bytes)))
+frames = st.builds(
+    Frame,
+    st.integers(0, 255),
+    st.integers(0, 255),
+    st.one_of(
+        st.binary(max_size=MOST),
+        st.lists(st.sampled_from([FLAG, ESCAPE, 0x5E, 0x5D]), max_size=MOST).map(bytes),
+    ),
+)
 
 
 @settings(max_examples=30)
@@ -96,9 +106,13 @@ def test_a_damaged_frame_is_no_frame_and_the_next_one_is_found(frame, data):
 
 def test_frames_that_are_too_long_or_have_another_length_are_damaged():
     assert found_in(Frame(1, 2, bytes(MOST + 1)).sent() + Frame(1, 2, bytes(MOST)).sent()) == [
-        None, Frame(1, 2, bytes(MOST))]
-    body = bytes([1, 2, 3, 0, 9, 9])        # says three bytes, has two
-    assert found_in(bytes([FLAG]) + body + zlib.crc32(body).to_bytes(CRC_BYTES, "little") + bytes([FLAG])) == [None]
+        None,
+        Frame(1, 2, bytes(MOST)),
+    ]
+    body = bytes([1, 2, 3, 0, 9, 9])  # says three bytes, has two
+    assert found_in(
+        bytes([FLAG]) + body + zlib.crc32(body).to_bytes(CRC_BYTES, "little") + bytes([FLAG])
+    ) == [None]
 
 
 async def feed_frames(run, ctx):
@@ -109,7 +123,10 @@ async def feed_frames(run, ctx):
     while quiet < 20:
         if header:
             part = header[0]
-            ctx.set(dut.header.payload, {"number": part.number, "command": part.command, "length": len(part.content)})
+            ctx.set(
+                dut.header.payload,
+                {"number": part.number, "command": part.command, "length": len(part.content)},
+            )
         ctx.set(dut.header.valid, bool(header))
         offered = bool(content) and random.random() < 0.6
         ctx.set(dut.content.valid, offered)

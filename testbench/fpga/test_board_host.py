@@ -31,7 +31,11 @@ class FakeBoard:
 
     def __init__(self, trouble=0.0, seed=1):
         self.random, self.trouble = Random(seed), trouble
-        self.registers, self.writes, self.lines = {}, [], {MEMORY_BASE + 64 * at: bytes(64) for at in range(LINES)}
+        self.registers, self.writes, self.lines = (
+            {},
+            [],
+            {MEMORY_BASE + 64 * at: bytes(64) for at in range(LINES)},
+        )
         self.finder, self.pending, self.expected = FrameFinder(), bytearray(), 0
         self.clock = 0
 
@@ -60,8 +64,8 @@ class FakeBoard:
 
     def read(self, size):
         self.clock += not self.pending
-        taken = bytes(self.pending[:self.random.randint(1, 300)])
-        del self.pending[:len(taken)]
+        taken = bytes(self.pending[: self.random.randint(1, 300)])
+        del self.pending[: len(taken)]
         return taken
 
     def close(self):
@@ -79,24 +83,37 @@ class FakeBoard:
                 yield answer(done, bytes([VERSION]))
             case LinkCommand.READ_REGISTERS.value:
                 first = number(content[1:], "little")
-                yield answer(done, b"".join(self.registers.get(first + 4 * at, 0).to_bytes(4, "little")
-                                            for at in range(content[0])))
+                yield answer(
+                    done,
+                    b"".join(
+                        self.registers.get(first + 4 * at, 0).to_bytes(4, "little")
+                        for at in range(content[0])
+                    ),
+                )
             case LinkCommand.WRITE_REGISTER.value:
                 if frame.number == self.expected:
                     self.expected = (self.expected + 1) % 256
-                    self.writes.append((number(content[4:], "little"), number(content[:4], "little")))
+                    self.writes.append(
+                        (number(content[4:], "little"), number(content[:4], "little"))
+                    )
                 yield answer(done)
             case LinkCommand.READ_LINES.value:
                 for at in range(number(content[:2], "little")):
                     address = number(content[2:], "little") + 64 * at
                     line = self.lines.get(address)
-                    yield answer(done if line is not None else LinkStatus.MEMORY,
-                                 address.to_bytes(5, "little") + (line or bytes(64)))
+                    yield answer(
+                        done if line is not None else LinkStatus.MEMORY,
+                        address.to_bytes(5, "little") + (line or bytes(64)),
+                    )
             case LinkCommand.WRITE_LINE.value:
                 address, mask = number(content[72:], "little"), number(content[64:72], "little")
                 if address in self.lines:
-                    self.lines[address] = bytes(new if mask >> at & 1 else old for at, (new, old) in enumerate(
-                        zip(content[:64], self.lines[address], strict=True)))
+                    self.lines[address] = bytes(
+                        new if mask >> at & 1 else old
+                        for at, (new, old) in enumerate(
+                            zip(content[:64], self.lines[address], strict=True)
+                        )
+                    )
                 yield answer(done if address in self.lines else LinkStatus.MEMORY)
 
 
@@ -131,7 +148,10 @@ def test_whatever_the_line_does_the_board_does_what_it_is_asked_once(trouble, mo
         assert link.read_registers(0x100, 70) == list(board.registers.values())
         some = random.sample(sorted(expected), 20)
         expected |= {address: random.randbytes(64) for address in some}
-        assert link.write_lines({address: (expected[address], (1 << 64) - 1) for address in some}) == []
+        assert (
+            link.write_lines({address: (expected[address], (1 << 64) - 1) for address in some})
+            == []
+        )
         assert link.read_lines(some) == {address: expected[address] for address in some}
     assert board.writes == writes
     assert board.lines == expected
@@ -157,6 +177,7 @@ def test_a_board_that_does_not_answer_is_told(monkeypatch):
 
 def test_a_board_that_answers_every_third_time_is_never_given_up(monkeypatch):
     """Silences are counted from the last answer on."""
+
     class Slow(FakeBoard):
         asked = 0
 
@@ -209,7 +230,13 @@ def test_memory_on_a_board_is_that_of_the_launch():
 
 def test_a_board_is_sent_what_differs_and_read_where_the_machine_may_have_written():
     content, board = Memory(MEMORY_BASE, gap=0), FakeBoard()
-    for name, size in (("program", 128), ("data", 200), (OUTPUT_MEMORY, 128), (HEAP_MEMORY, 64), ("more", 64)):
+    for name, size in (
+        ("program", 128),
+        ("data", 200),
+        (OUTPUT_MEMORY, 128),
+        (HEAP_MEMORY, 64),
+        ("more", 64),
+    ):
         content.allocate(name, size, 64)
     first = {name: base for name, (base, _) in content.regions.items()}
     content.mark_constant(first["program"])
@@ -228,7 +255,9 @@ def test_a_board_is_sent_what_differs_and_read_where_the_machine_may_have_writte
         memory.take_back(names, wrote=wrote, heap=False)
         return sorted(link.sent), sorted(link.asked)
 
-    lines = {name: list(range(base, base + size, 64)) for name, (base, size) in content.regions.items()}
+    lines = {
+        name: list(range(base, base + size, 64)) for name, (base, size) in content.regions.items()
+    }
     data = lines["data"] + lines["more"]
     assert launch("data") == (sorted([*data, *lines["program"], *lines[OUTPUT_MEMORY]]), data)
     assert content.read(first["data"], 66) == b"m" * 64 + bytes(2)
@@ -250,9 +279,16 @@ def test_a_board_is_sent_what_differs_and_read_where_the_machine_may_have_writte
     assert board.lines[first[OUTPUT_MEMORY]] == bytes(64)
 
 
-@pytest.mark.parametrize(("size", "slots", "local", "crs"), [
-    (1 << 20, 2, None, None), (1 << 16, 8, None, None), (1 << 16, 8, 16, None), (1 << 16, 8, None, 4096),
-    (1 << 14, 2, None, None)])
+@pytest.mark.parametrize(
+    ("size", "slots", "local", "crs"),
+    [
+        (1 << 20, 2, None, None),
+        (1 << 16, 8, None, None),
+        (1 << 16, 8, 16, None),
+        (1 << 16, 8, None, 4096),
+        (1 << 14, 2, None, None),
+    ],
+)
 def test_a_launch_is_fitted_into_a_boards_memory(size, slots, local, crs):
     module = load(assemble(".kernel k\nEXIT\n", "k"))
 
@@ -271,8 +307,13 @@ def test_a_launch_is_fitted_into_a_boards_memory(size, slots, local, crs):
     assert crs in (None, launch.crs)
     if size == 1 << 20:
         assert (launch.local, launch.crs) == (4096, 4096)
-    else:       # little is left
-        assert MEMORY_BASE + size - memory.end < slots * 1024 + 2048 or launch.local == 4096 or local or crs
+    else:  # little is left
+        assert (
+            MEMORY_BASE + size - memory.end < slots * 1024 + 2048
+            or launch.local == 4096
+            or local
+            or crs
+        )
 
 
 def test_a_launch_that_a_board_has_no_room_for():
@@ -282,7 +323,9 @@ def test_a_launch_that_a_board_has_no_room_for():
         launch = prepare(module, [], local=local, crs=crs, memory=memory)
         return launch, launch
 
-    with pytest.raises(BoardError, match=r"^the launch needs [\d,]+ bytes of memory, the board has 65,536$"):
+    with pytest.raises(
+        BoardError, match=r"^the launch needs [\d,]+ bytes of memory, the board has 65,536$"
+    ):
         fit(place, 1 << 16, 8, local=1024)
 
 
@@ -290,10 +333,20 @@ def test_a_launch_that_a_board_has_no_room_for():
 def test_a_port_that_is_none_is_said_in_one_line(command, tmp_path, capsys):
     (tmp_path / "k.sass").write_text(".kernel k\nEXIT\n")
     (tmp_path / "nothing").write_text("")
-    for port, message in ((tmp_path / "none", "No such file or directory"),
-                          (tmp_path / "nothing", "Inappropriate ioctl"), (None, "--engine board needs --port")):
+    for port, message in (
+        (tmp_path / "none", "No such file or directory"),
+        (tmp_path / "nothing", "Inappropriate ioctl"),
+        (None, "--engine board needs --port"),
+    ):
         with pytest.raises(SystemExit, match="2"):
-            command([str(tmp_path / "k.sass"), "--engine", "board", *(["--port", str(port)] if port else [])])
+            command(
+                [
+                    str(tmp_path / "k.sass"),
+                    "--engine",
+                    "board",
+                    *(["--port", str(port)] if port else []),
+                ]
+            )
         error = capsys.readouterr().err
         assert error.count("\n") == 1
         assert message in error

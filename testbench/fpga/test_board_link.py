@@ -71,11 +71,15 @@ def number(value, size):
 def test_registers_over_the_link():
     @with_link
     async def body(line):
-        assert await line.ask(Frame(9, 0)) == [answer(9, LinkCommand.HELLO, LinkStatus.DONE, b"\x01")]
+        assert await line.ask(Frame(9, 0)) == [
+            answer(9, LinkCommand.HELLO, LinkStatus.DONE, b"\x01")
+        ]
         line.registers = {0x504648 + 4 * n: 0x7E7D_0000 + n for n in range(3)}
         asked = Frame(77, 1, b"\x03" + number(0x504648, 3))
         values = b"".join(number(value, 4) for value in line.registers.values())
-        assert await line.ask(asked) == [answer(77, LinkCommand.READ_REGISTERS, LinkStatus.DONE, values)]
+        assert await line.ask(asked) == [
+            answer(77, LinkCommand.READ_REGISTERS, LinkStatus.DONE, values)
+        ]
         assert not line.writes
 
 
@@ -87,9 +91,19 @@ def test_a_register_is_written_once_however_often_it_is_asked_for():
     async def body(line):
         await line.ask(Frame(255, 0))
         done = LinkStatus.DONE
-        for at, value, status in ((0, 5, done), (0, 5, done), (0, 5, done), (1, 6, done), (3, 7, LinkStatus.ORDER),
-                                  (0, 5, LinkStatus.ORDER), (1, 6, done), (2, 6, done)):
-            assert await line.ask(write(at, value)) == [answer(at, LinkCommand.WRITE_REGISTER, status)]
+        for at, value, status in (
+            (0, 5, done),
+            (0, 5, done),
+            (0, 5, done),
+            (1, 6, done),
+            (3, 7, LinkStatus.ORDER),
+            (0, 5, LinkStatus.ORDER),
+            (1, 6, done),
+            (2, 6, done),
+        ):
+            assert await line.ask(write(at, value)) == [
+                answer(at, LinkCommand.WRITE_REGISTER, status)
+            ]
         assert line.writes == [(0x600018, 5), (0x600018, 6), (0x600018, 6)]
 
 
@@ -105,8 +119,10 @@ def test_lines_over_the_link():
         assert await line.ask(write) == [answer(4, LinkCommand.WRITE_LINE, LinkStatus.DONE)]
         kept = content[:8] + bytes(40) + content[48:]
         seen = await line.ask(Frame(5, 3, number(3, 2) + number(base, 5)), answers=3)
-        assert seen[:2] == [answer(5, LinkCommand.READ_LINES, LinkStatus.DONE, number(base + 64 * at, 5) + data)
-                            for at, data in enumerate([kept, b"\xff" * 64])]
+        assert seen[:2] == [
+            answer(5, LinkCommand.READ_LINES, LinkStatus.DONE, number(base + 64 * at, 5) + data)
+            for at, data in enumerate([kept, b"\xff" * 64])
+        ]
         assert seen[2].content[:6] == bytes([LinkStatus.MEMORY.value]) + number(base + 128, 5)
         assert len(seen[2].content) == 70
         nowhere = Frame(6, 4, bytes(72) + number(0, 5))
@@ -114,7 +130,9 @@ def test_lines_over_the_link():
         again = Frame(7, 4, content + b"\xff" * 8 + number(base + 64, 5))
         assert await line.ask(again) == [answer(7, LinkCommand.WRITE_LINE, LinkStatus.DONE)]
         seen = await line.ask(Frame(8, 3, number(1, 2) + number(base + 64, 5)))
-        assert seen == [answer(8, LinkCommand.READ_LINES, LinkStatus.DONE, number(base + 64, 5) + content)]
+        assert seen == [
+            answer(8, LinkCommand.READ_LINES, LinkStatus.DONE, number(base + 64, 5) + content)
+        ]
 
 
 def test_what_is_no_request_is_answered_and_does_nothing():
@@ -122,9 +140,18 @@ def test_what_is_no_request_is_answered_and_does_nothing():
     async def body(line):
         damaged = bytearray(Frame(1, 2, bytes(7)).sent())
         damaged[5] ^= 1
-        assert await line.ask(raw=bytes(damaged)) == [Frame(0, 0xFF, bytes([LinkStatus.DAMAGED.value]))]
-        for command, content in ((2, bytes(6)), (3, bytes(8)), (9, b""), (0x7F, b"1"), (1, bytes(7)),
-                                 (3, bytes(7))):
+        assert await line.ask(raw=bytes(damaged)) == [
+            Frame(0, 0xFF, bytes([LinkStatus.DAMAGED.value]))
+        ]
+        for command, content in (
+            (2, bytes(6)),
+            (3, bytes(8)),
+            (9, b""),
+            (0x7F, b"1"),
+            (1, bytes(7)),
+            (3, bytes(7)),
+        ):
             assert await line.ask(Frame(3, command, content)) == [
-                Frame(3, command | 0x80, bytes([LinkStatus.UNKNOWN.value]))]
+                Frame(3, command | 0x80, bytes([LinkStatus.UNKNOWN.value]))
+            ]
         assert not line.writes

@@ -26,7 +26,10 @@ def test_block_memory_is_a_plain_memory(pauses, takes):
 @pytest.mark.parametrize(("write", "cycles"), [(0, 8), (1, 8)])
 def test_block_memory_has_no_gaps_between_lines(write, cycles):
     dut, count = BlockMemory(1, 4096), 40
-    requests = [{"write": write, "tag": 0, "address": line, "data": line, "mask": 1} for line in range(count)]
+    requests = [
+        {"write": write, "tag": 0, "address": line, "data": line, "mask": 1}
+        for line in range(count)
+    ]
     client = LineClient(dut.port, requests, range(64), Random(1))
     simulate(dut, client.ask, client.hear)
     assert client.cycles <= cycles * count + 3
@@ -71,7 +74,7 @@ def test_a_closed_gate_lets_no_request_pass_and_memory_answers_what_it_owes():
         ctx.set(machine.request.valid, 1)
         await ctx.tick()
         assert ctx.get(memory.request.valid)
-        ctx.set(dut.close, 1)       # offered already: it stays so
+        ctx.set(dut.close, 1)  # offered already: it stays so
         await ctx.tick()
         assert ctx.get(memory.request.valid)
         assert not ctx.get(dut.empty)
@@ -83,7 +86,7 @@ def test_a_closed_gate_lets_no_request_pass_and_memory_answers_what_it_owes():
         await ctx.tick().repeat(3)
         assert not ctx.get(dut.empty)
         ctx.set(memory.response.valid, 1)
-        assert ctx.get(memory.response.ready)       # whatever the machine says
+        assert ctx.get(memory.response.ready)  # whatever the machine says
         await ctx.tick()
         ctx.set(memory.response.valid, 0)
         assert ctx.get(dut.empty)

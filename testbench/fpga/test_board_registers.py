@@ -33,11 +33,11 @@ def test_the_registers_of_a_board():
             return reset
 
         assert await read(at["IDENTITY"]) == IDENTITY
-        assert await read(at["IDENTITY"] + 0x1000) == 0     # another block
+        assert await read(at["IDENTITY"] + 0x1000) == 0  # another block
         size = await read(at["SIZE"])
         parameters = {name: 1 << BOARD_REGISTERS["SIZE"].get(name.upper(), size) for name in SIZES}
         assert parameters == {name: getattr(PRESETS["small"], name) for name in SIZES}
-        assert await read(at["PARTS"]) == 0b101         # floats and counters, no doubles
+        assert await read(at["PARTS"]) == 0b101  # floats and counters, no doubles
         assert [await read(at[name]) for name in ("CLOCK", "MEMORY")] == [50_000_000, 1 << 16]
         first = await read(at["CYCLES"])
         await ctx.tick().repeat(10)
@@ -55,7 +55,9 @@ def test_the_registers_of_a_board():
         await write(at["FRAMEBUFFER_CONTROL"], 0x21)
         shown = dut.framebuffer
         assert [ctx.get(port) for port in (shown.base, shown.scale, shown.enable)] == [0x8004, 2, 1]
-        assert [await read(at[name]) for name in ("FRAMEBUFFER_ADDRESS", "FRAMEBUFFER_CONTROL")] == [0x8004, 0x21]
+        assert [
+            await read(at[name]) for name in ("FRAMEBUFFER_ADDRESS", "FRAMEBUFFER_CONTROL")
+        ] == [0x8004, 0x21]
         ctx.set(shown.underrun, 1)
         assert await read(at["FRAMEBUFFER_CONTROL"]) == 0x121
         ctx.set(shown.present, 1)
@@ -65,7 +67,7 @@ def test_the_registers_of_a_board():
 
 
 def test_lamps_tell_of_warps_that_live_are_trapped_and_have_failed():
-    dut = WarpLamps(PRESETS["small"], 16, 2)      # four warps, two lamps; a blink takes 32 cycles
+    dut = WarpLamps(PRESETS["small"], 16, 2)  # four warps, two lamps; a blink takes 32 cycles
 
     async def testbench(ctx):
         async def levels():
@@ -74,8 +76,10 @@ def test_lamps_tell_of_warps_that_live_are_trapped_and_have_failed():
             for _ in range(32):
                 await ctx.tick()
                 seen.append(ctx.get(dut.lamps.lit))
-            return [sum(one >> lamp & 1 != other >> lamp & 1 for one, other in pairwise(seen))
-                    for lamp in range(2)], seen[-1]
+            return [
+                sum(one >> lamp & 1 != other >> lamp & 1 for one, other in pairwise(seen))
+                for lamp in range(2)
+            ], seen[-1]
 
         assert await levels() == ([0, 0], 0)
         ctx.set(dut.running, 0b1100)
@@ -88,7 +92,11 @@ def test_lamps_tell_of_warps_that_live_are_trapped_and_have_failed():
         set_errors(ctx, dut.errors, {})
         changes, _ = await levels()
         assert changes == [8, 2]
-        assert tuple(map(ctx.get, (dut.lamps.failed, dut.lamps.trapped, dut.lamps.live))) == (0b01, 0b10, 0b11)
+        assert tuple(map(ctx.get, (dut.lamps.failed, dut.lamps.trapped, dut.lamps.live))) == (
+            0b01,
+            0b10,
+            0b11,
+        )
         ctx.set(dut.reset, 1)
         await ctx.tick().repeat(2)
         assert ctx.get(dut.lamps.failed) == 0

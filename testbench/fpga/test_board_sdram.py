@@ -36,15 +36,38 @@ CLOCK = 50_000_000
 
 def test_a_kernel_runs_on_a_board_whose_memory_is_an_sdram_chip(run_program):
     """The chip refuses what its data sheet does not allow, and finishes the simulation with that."""
-    board = StandIn(PRESETS["tiny"], CompiledEngine, clock=CLOCK, memory=partial(
-        SdramController, clock_hz=CLOCK, chip=SdramChip(power_up=500)))
+    board = StandIn(
+        PRESETS["tiny"],
+        CompiledEngine,
+        clock=CLOCK,
+        memory=partial(SdramController, clock_hz=CLOCK, chip=SdramChip(power_up=500)),
+    )
     chip = SdramModel(Random(1), {**DATA_SHEET, "power up": 400})
-    board.simulator.add_testbench(partial(chip.serve, bus=board.machine.bus, clock_hz=CLOCK), background=True)
+    board.simulator.add_testbench(
+        partial(chip.serve, bus=board.machine.bus, clock_hz=CLOCK), background=True
+    )
     with serving(board) as port:
-        code, written = run_program(RECURSION, "--block", "4", "--arg", "buf:OUT=u32[4]", "--check", "--local", "512",
-                                    "--crs", "512", "--engine", "board", "--port", port)
+        code, written = run_program(
+            RECURSION,
+            "--block",
+            "4",
+            "--arg",
+            "buf:OUT=u32[4]",
+            "--check",
+            "--local",
+            "512",
+            "--crs",
+            "512",
+            "--engine",
+            "board",
+            "--port",
+            port,
+        )
     assert (code, written["buffers"]["OUT"]) == (0, [0, 1, 1, 2])
-    assert min(chip.commands[name] for name in ("ACTIVATE", "READ", "WRITE", "PRECHARGE", "REFRESH")) > 20
+    assert (
+        min(chip.commands[name] for name in ("ACTIVATE", "READ", "WRITE", "PRECHARGE", "REFRESH"))
+        > 20
+    )
 
 
 SCREEN = VideoMode(160, 4, 8, 6, 120, 2, 2, 2)

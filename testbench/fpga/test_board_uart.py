@@ -7,7 +7,9 @@ from rtl.fpga.uart import UartReceiver, UartTransmitter
 from testbench.simulation import simulate
 
 
-@pytest.mark.parametrize(("clock", "baud"), [(4, 1), (16_000_000, 3_000_000), (50_000_000, 3_000_000), (87, 1)])
+@pytest.mark.parametrize(
+    ("clock", "baud"), [(4, 1), (16_000_000, 3_000_000), (50_000_000, 3_000_000), (87, 1)]
+)
 def test_a_byte_on_the_line_takes_ten_bits(clock, baud):
     dut = UartTransmitter(clock, baud)
     content = bytes(range(0, 256, 17))
@@ -24,7 +26,7 @@ def test_a_byte_on_the_line_takes_ten_bits(clock, baud):
             while ctx.get(dut.pin):
                 await ctx.tick()
             levels, passed = [], 0
-            for bit in range(10):      # each in its middle
+            for bit in range(10):  # each in its middle
                 middle = round((bit + 0.5) * clock / baud)
                 await ctx.tick().repeat(middle - passed)
                 passed = middle
@@ -35,7 +37,9 @@ def test_a_byte_on_the_line_takes_ten_bits(clock, baud):
 
 
 @pytest.mark.parametrize("off", [0.97, 1.0, 1.03])
-@pytest.mark.parametrize(("clock", "baud"), [(4, 1), (16_000_000, 3_000_000), (50_000_000, 3_000_000)])
+@pytest.mark.parametrize(
+    ("clock", "baud"), [(4, 1), (16_000_000, 3_000_000), (50_000_000, 3_000_000)]
+)
 def test_a_byte_is_taken_from_a_line_whose_clock_is_a_little_off(clock, baud, off):
     dut = UartReceiver(clock, baud)
     content = bytes([0x00, 0xFF, 0x55, 0x7E, 0x81])
@@ -62,5 +66,7 @@ def test_a_byte_is_taken_from_a_line_whose_clock_is_a_little_off(clock, baud, of
 
 @pytest.mark.parametrize("part", [UartReceiver, UartTransmitter])
 def test_a_rate_that_the_clock_is_too_slow_for(part):
-    with pytest.raises(ValueError, match="3000000 baud need a clock of at least 12000000 Hz, not 10000000 Hz"):
+    with pytest.raises(
+        ValueError, match="3000000 baud need a clock of at least 12000000 Hz, not 10000000 Hz"
+    ):
         part(10_000_000, 3_000_000)

@@ -37,7 +37,8 @@ def play(write: float, read: float, *, heed: bool = True) -> tuple[list[int], se
         for _ in range(40 * COUNT):
             ctx.set(queue.read.ready, random.random() < 0.7)
             _, _, available, take, head = await ctx.tick("right").sample(
-                queue.read.valid, queue.read.ready, queue.read.payload)
+                queue.read.valid, queue.read.ready, queue.read.payload
+            )
             if available and take:
                 got.append(head)
             if len(got) == COUNT:

@@ -27,5 +27,5 @@ def test_the_reset_of_a_board_is_on_a_global_net():
         m.submodules.clock = ClockGenerator(find_pll(25e6, 50e6), 25e6)
 
     text = on_ulx3s(describe)
-    buffer, = re.findall(r"cell \\DCCA \S+\n(.*?)end\n", text, re.DOTALL)
+    (buffer,) = re.findall(r"cell \\DCCA \S+\n(.*?)end\n", text, re.DOTALL)
     assert "connect \\CE 1'1" in buffer

@@ -19,13 +19,26 @@ from rtl.fpga.video import VGA, Video
 from rtl.params import PRESETS
 
 
-@pytest.mark.parametrize("part", [
-    partial(LineBeats, 3), partial(BeatArbiter, [3, 1]), partial(BlockMemory, 3, 4096),
-    partial(MemoryGate, PRESETS["tiny"], 3), partial(MemoryGate, PRESETS["least"], 3), partial(Deframer, 8), Framer,
-    HostLink,
-    partial(BoardRegisters, PRESETS["tiny"], 48_000_000, 1 << 16), partial(WarpLamps, PRESETS["tiny"], 48_000_000, 2),
-    partial(UartReceiver, 48_000_000, 3_000_000), partial(UartTransmitter, 48_000_000, 3_000_000),
-    partial(CrossingQueue, 8, 3, "left", "right"), partial(SdramController, 2, 50e6), partial(Video, 5, VGA)],
-    ids=lambda part: getattr(part, "func", part).__name__)
+@pytest.mark.parametrize(
+    "part",
+    [
+        partial(LineBeats, 3),
+        partial(BeatArbiter, [3, 1]),
+        partial(BlockMemory, 3, 4096),
+        partial(MemoryGate, PRESETS["tiny"], 3),
+        partial(MemoryGate, PRESETS["least"], 3),
+        partial(Deframer, 8),
+        Framer,
+        HostLink,
+        partial(BoardRegisters, PRESETS["tiny"], 48_000_000, 1 << 16),
+        partial(WarpLamps, PRESETS["tiny"], 48_000_000, 2),
+        partial(UartReceiver, 48_000_000, 3_000_000),
+        partial(UartTransmitter, 48_000_000, 3_000_000),
+        partial(CrossingQueue, 8, 3, "left", "right"),
+        partial(SdramController, 2, 50e6),
+        partial(Video, 5, VGA),
+    ],
+    ids=lambda part: getattr(part, "func", part).__name__,
+)
 def test_every_part_converts(part):
     assert "\nmodule \\top\n" in rtlil.convert(part())

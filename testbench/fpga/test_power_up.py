@@ -43,7 +43,9 @@ class Tap:
     async def serve(self, ctx: Any) -> None:
         """Takes what they are in each cycle."""
         async for _, _, *values in ctx.tick().sample(*self._recorder.signals):
-            self._recorder.take([(self._cycles, number, value) for number, value in enumerate(values)])
+            self._recorder.take(
+                [(self._cycles, number, value) for number, value in enumerate(values)]
+            )
             self._cycles += 1
 
     def recording(self) -> Recording:
@@ -67,8 +69,14 @@ def stack_at_work(preset: str) -> tuple[RecordedDriver, Recording]:
 
     def body(bench):
         driver = RecordedDriver(bench, PRESETS[preset], Random(1), UNRULY)
-        driver.run([partial(lambda seed, stack: operations(stack, Random(seed), OPERATIONS[preset]), warp)
-                    for warp in range(PRESETS[preset].warps)])
+        driver.run(
+            [
+                partial(
+                    lambda seed, stack: operations(stack, Random(seed), OPERATIONS[preset]), warp
+                )
+                for warp in range(PRESETS[preset].warps)
+            ]
+        )
         drivers.append(driver)
 
     assert run("crs", body, ENGINE).failure is None
@@ -78,28 +86,42 @@ def stack_at_work(preset: str) -> tuple[RecordedDriver, Recording]:
 def at_memory(recording: Recording) -> Recording:
     """A recording of inputs, of memory's port, and of what says whether others count: which fields of a result count
     depends on the operation."""
-    return Recording([port for port in recording.ports if port.is_input
-                      or port.name.startswith("port_") or port.name.endswith(("valid", "ready"))], recording.rows)
+    return Recording(
+        [
+            port
+            for port in recording.ports
+            if port.is_input
+            or port.name.startswith("port_")
+            or port.name.endswith(("valid", "ready"))
+        ],
+        recording.rows,
+    )
 
 
 def stack_of(preset: str) -> Flat:
     """Such a stack, its ports plain."""
-    return Flat(Driver(None, PRESETS[preset], Random(1)).dut)    # pyright: ignore[reportArgumentType]
+    return Flat(Driver(None, PRESETS[preset], Random(1)).dut)  # pyright: ignore[reportArgumentType]
 
 
 @needs_tools
 @pytest.mark.parametrize("preset", OPERATIONS)
-def test_a_stack_of_which_nothing_is_known_at_power_up_does_the_same_in_every_cycle(preset, tmp_path):
+def test_a_stack_of_which_nothing_is_known_at_power_up_does_the_same_in_every_cycle(
+    preset, tmp_path
+):
     driver, recording = stack_at_work(preset)
     assert {"spill", "fill"} <= driver.statistics.events.keys()
-    assert play(stack_of(preset), recording, tmp_path, quiet, without_contents) == len(recording.rows)
+    assert play(stack_of(preset), recording, tmp_path, quiet, without_contents) == len(
+        recording.rows
+    )
 
 
 @needs_tools
 @pytest.mark.parametrize("preset", OPERATIONS)
 def test_a_stack_with_random_words_at_power_up_does_the_same_in_every_cycle(preset, tmp_path):
     recording = at_memory(stack_at_work(preset)[1])
-    assert play(stack_of(preset), recording, tmp_path, quiet, RandomContents(Random(1))) == len(recording.rows)
+    assert play(stack_of(preset), recording, tmp_path, quiet, RandomContents(Random(1))) == len(
+        recording.rows
+    )
 
 
 class Unswept(Words):
@@ -129,7 +151,7 @@ def test_a_memory_that_a_reset_leaves_unknown_is_found(tmp_path, monkeypatch):
 @needs_tools
 def test_an_output_that_was_another_one_is_found(tmp_path):
     _, recording = stack_at_work("tiny")
-    port, = (port for port in recording.ports if port.name == "result_error")
+    (port,) = (port for port in recording.ports if port.name == "result_error")
     rows = recording.rows[:SOME].copy()
     rows[-1, port.first] ^= 1
     with pytest.raises(ReplayError, match=f"^cycle {SOME - 1}: result_error is "):
@@ -137,12 +159,16 @@ def test_an_output_that_was_another_one_is_found(tmp_path):
 
 
 @needs_tools
-@pytest.mark.parametrize(("name", "counts"), [
-    ("port_request_address", ["port_request_valid"]),
-    ("port_request_data", ["port_request_valid", "port_request_write"])])
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("port_request_address", ["port_request_valid"]),
+        ("port_request_data", ["port_request_valid", "port_request_write"]),
+    ],
+)
 def test_a_field_is_compared_when_it_counts(name, counts, tmp_path):
     recording = at_memory(stack_at_work("tiny")[1])
-    port, = (port for port in recording.ports if port.name == name)
+    (port,) = (port for port in recording.ports if port.name == name)
     flags = [port for port in recording.ports if port.name in counts]
     is_counted = np.all([recording.rows[:, flag.first] == 1 for flag in flags], axis=0)
     for cycle in np.flatnonzero(~is_counted)[:1], np.flatnonzero(is_counted)[:1]:
@@ -157,9 +183,11 @@ def test_a_field_is_compared_when_it_counts(name, counts, tmp_path):
 
 
 def test_random_contents_are_as_wide_as_those_they_replace():
-    text = ("module top(a);\n  reg [11:0] count = 12'h000;\n  reg flag = 1'h0;\n"
-            "  initial begin\n    words[0] = 8'h00;\n    words[1] = 8'h00;\n  end\n"
-            "  always @(posedge clk)\n    words[at] <= value;\nendmodule\n")
+    text = (
+        "module top(a);\n  reg [11:0] count = 12'h000;\n  reg flag = 1'h0;\n"
+        "  initial begin\n    words[0] = 8'h00;\n    words[1] = 8'h00;\n  end\n"
+        "  always @(posedge clk)\n    words[at] <= value;\nendmodule\n"
+    )
     filled = RandomContents(Random(3))(text)
     assert re.sub(r"'h\w+", "'h", filled) == re.sub(r"'h\w+", "'h", text)
     assert [int(number, 16) for number in re.findall(r"'h(\w+)", filled)] != [0, 0, 0, 0]
@@ -168,12 +196,21 @@ def test_random_contents_are_as_wide_as_those_they_replace():
 def test_values_at_power_up_are_left_out_but_those_of_constants():
     memory = "  initial begin\n    {0}[0] = 2'h1;\n    {0}[1] = 2'h2;\n  end\n"
     write = "  always @(posedge clk) begin\n    if (en)\n      words[\\at ] <= value;\n  end\n"
-    text = "module top(a, b);\n  reg [1:0] count = 2'h0;\n" + memory.format("words") + write + "{}endmodule\n"
+    text = (
+        "module top(a, b);\n  reg [1:0] count = 2'h0;\n"
+        + memory.format("words")
+        + write
+        + "{}endmodule\n"
+    )
     assert without_contents(text.format(memory.format("table"))) == (
-        "module top(a, b);\n  reg [1:0] count ;\n" + write + memory.format("table") + "endmodule\n")
+        "module top(a, b);\n  reg [1:0] count ;\n" + write + memory.format("table") + "endmodule\n"
+    )
 
 
 def test_missing_tools_are_named_in_one_line(capsys, monkeypatch):
     monkeypatch.setattr(power_up, "missing_tool", lambda _name: None)
     monkeypatch.setattr(power_up.shutil, "which", lambda _name: None)
-    assert refused(capsys, power_up.main, []) == "python -m testbench.fpga.power_up: iverilog is not installed"
+    assert (
+        refused(capsys, power_up.main, [])
+        == "python -m testbench.fpga.power_up: iverilog is not installed"
+    )

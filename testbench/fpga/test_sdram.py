@@ -26,22 +26,42 @@ BUSY = replace(QUICK, refresh=64e6 / 8, rc=100)
 """Refreshed so often that refreshes meet everything else; its tRC is longer than tRAS and tRP together."""
 BUSY_RULES = {**DATA_SHEET, "tREF": BUSY.refresh, "tRC": BUSY.rc}
 TAGS = 2
-LINES = [bank << 4 | row << 6 | column for bank in (0, 1, 3) for row in (0, 1, 8191) for column in (0, 1, 15)]
+LINES = [
+    bank << 4 | row << 6 | column
+    for bank in (0, 1, 3)
+    for row in (0, 1, 8191)
+    for column in (0, 1, 15)
+]
 OUTSIDE = 1 << 19
 
 
-def play(controller: SdramController, clock_hz: float, requests: list[dict[str, int]], *, pads: int = 0,
-         takes: float = 1.0, pauses: float = 0.0, power_up: float = 400, rules: Mapping[str, float] = DATA_SHEET,
-         ) -> tuple[LineClient, SdramModel]:
+def play(
+    controller: SdramController,
+    clock_hz: float,
+    requests: list[dict[str, int]],
+    *,
+    pads: int = 0,
+    takes: float = 1.0,
+    pauses: float = 0.0,
+    power_up: float = 400,
+    rules: Mapping[str, float] = DATA_SHEET,
+) -> tuple[LineClient, SdramModel]:
     """Plays requests; every answer is compared with a plain memory.
 
     ``pads``: registers on the way to the chip and back together. ``takes``, ``pauses``: see LineClient.
     """
     random = Random(1)
     chip = SdramModel(random, {**rules, "power up": power_up})
-    client = LineClient(controller.port, requests, range(OUTSIDE), random, takes=takes, pauses=pauses)
-    simulate(controller, client.ask, client.hear, clocks={"sync": 1 / clock_hz},
-             background=[partial(chip.serve, bus=controller.bus, clock_hz=clock_hz, pads=pads)])
+    client = LineClient(
+        controller.port, requests, range(OUTSIDE), random, takes=takes, pauses=pauses
+    )
+    simulate(
+        controller,
+        client.ask,
+        client.hear,
+        clocks={"sync": 1 / clock_hz},
+        background=[partial(chip.serve, bus=controller.bus, clock_hz=clock_hz, pads=pads)],
+    )
     return client, chip
 
 
@@ -54,32 +74,57 @@ def random_requests(count: int, seed: int) -> list[dict[str, int]]:
 
 def stream(write: bool, count: int) -> list[dict[str, int]]:
     """Lines one after the other."""
-    return [{"write": write, "tag": 0, "address": line, "data": line, "mask": (1 << 64) - 1} for line in range(count)]
+    return [
+        {"write": write, "tag": 0, "address": line, "data": line, "mask": (1 << 64) - 1}
+        for line in range(count)
+    ]
 
 
-@pytest.mark.parametrize(("clock_hz", "pads", "takes", "pauses"), [
-    (50e6, 1, 1.0, 0), (100e6, 2, 0.05, 0), (133e6, 0, 0.5, 0.9)])
+@pytest.mark.parametrize(
+    ("clock_hz", "pads", "takes", "pauses"),
+    [(50e6, 1, 1.0, 0), (100e6, 2, 0.05, 0), (133e6, 0, 0.5, 0.9)],
+)
 def test_lines_are_those_of_a_plain_memory(clock_hz, pads, takes, pauses):
     requests = random_requests(90, seed=int(clock_hz))
-    client, chip = play(SdramController(TAGS, clock_hz, BUSY, pads), clock_hz, requests, pads=pads, takes=takes,
-                        pauses=pauses, rules=BUSY_RULES)
+    client, chip = play(
+        SdramController(TAGS, clock_hz, BUSY, pads),
+        clock_hz,
+        requests,
+        pads=pads,
+        takes=takes,
+        pauses=pauses,
+        rules=BUSY_RULES,
+    )
     assert client.errors == sum(request["address"] >= OUTSIDE for request in requests) > 0
     assert chip.commands["REFRESH"] > 10
 
 
 @pytest.mark.parametrize(("write", "most"), [(False, 33), (True, 33)])
 def test_lines_of_a_row_follow_each_other_without_a_gap(write, most):
-    few, many = (play(SdramController(TAGS, 100e6, QUICK), 100e6, stream(write, count))[0].cycles for count in (8, 40))
+    few, many = (
+        play(SdramController(TAGS, 100e6, QUICK), 100e6, stream(write, count))[0].cycles
+        for count in (8, 40)
+    )
     assert (many - few) / 32 <= most
 
 
 def test_power_up_takes_200_microseconds():
-    assert play(SdramController(TAGS, 25e6), 25e6, stream(False, 1), power_up=200_000)[0].cycles > 5000
+    assert (
+        play(SdramController(TAGS, 25e6), 25e6, stream(False, 1), power_up=200_000)[0].cycles > 5000
+    )
 
 
 BROKEN = {
-    "tRCD": {"rcd": 0}, "tRP": {"rp": 0}, "tRAS": {"ras": 0}, "tRC": {"rc": 0}, "tWR": {"wr": 0}, "tRFC": {"rfc": 0},
-    "tMRD": {"mrd": 1}, "tREF": {"refresh": 32e6}, "power up": {"power_up": 100}}
+    "tRCD": {"rcd": 0},
+    "tRP": {"rp": 0},
+    "tRAS": {"ras": 0},
+    "tRC": {"rc": 0},
+    "tWR": {"wr": 0},
+    "tRFC": {"rfc": 0},
+    "tMRD": {"mrd": 1},
+    "tREF": {"refresh": 32e6},
+    "power up": {"power_up": 100},
+}
 """Rule -> the controller's constant that breaks it."""
 
 
@@ -89,8 +134,13 @@ def test_a_broken_constant_is_found(rule):
     that have just been opened for them."""
     chip, clock_hz = replace(BUSY, **BROKEN[rule]), 200e6 if rule == "tRCD" else 133e6
     with pytest.raises(BrokenRuleError) as broken:
-        play(SdramController(TAGS, clock_hz, chip), clock_hz, random_requests(60, seed=8), pauses=0.95,
-             rules=BUSY_RULES)
+        play(
+            SdramController(TAGS, clock_hz, chip),
+            clock_hz,
+            random_requests(60, seed=8),
+            pauses=0.95,
+            rules=BUSY_RULES,
+        )
     assert broken.value.rule == rule
 
 
@@ -126,6 +176,7 @@ def test_a_clock_without_a_phase_is_refused():
 
 def test_the_pads_are_those_of_a_board():
     """Every pin has a register of its pad; only the clock has one of both edges."""
+
     def describe(m, platform):
         m.domains.sdram = ClockDomain(reset_less=True)
         m.d.comb += ClockSignal("sdram").eq(ClockSignal())

@@ -45,8 +45,9 @@ def on_screen(pixels: np.ndarray, scale: int) -> np.ndarray:
     return colours(pixels.repeat(1 << scale, 0).repeat(1 << scale, 1))
 
 
-def second_picture(design: Any, video: Video, server: Any, clock: float, scale: int,
-                   enable: int = 1) -> tuple[Seen, int]:
+def second_picture(
+    design: Any, video: Video, server: Any, clock: float, scale: int, enable: int = 1
+) -> tuple[Seen, int]:
     """What is seen of a design with video, whose memory is served, and whether memory was too slow. The second picture
     has a pause before it; the first one begins before anybody could enable it."""
     symbols, underrun = [], 0
@@ -62,16 +63,28 @@ def second_picture(design: Any, video: Video, server: Any, clock: float, scale: 
         underrun = ctx.get(shown.underrun)
 
     # Nobody looks at the wires, whose clock may be that of the pixels.
-    simulate(design, screen, background=[server], clocks={"sync": clock, "pixel": PIXEL, "shift": PIXEL})
-    return watch(np.array(symbols[SMALL.line * (SMALL.lines - SMALL.sync_height - SMALL.above):])), underrun
+    simulate(
+        design, screen, background=[server], clocks={"sync": clock, "pixel": PIXEL, "shift": PIXEL}
+    )
+    return watch(
+        np.array(symbols[SMALL.line * (SMALL.lines - SMALL.sync_height - SMALL.above) :])
+    ), underrun
 
 
-def shown(scale: int, *, latency: int = 10, clock: float = 13e-9, enable: int = 1,
-          rows: int = SMALL.height) -> tuple[np.ndarray, Any, int]:
+def shown(
+    scale: int,
+    *,
+    latency: int = 10,
+    clock: float = 13e-9,
+    enable: int = 1,
+    rows: int = SMALL.height,
+) -> tuple[np.ndarray, Any, int]:
     """Random pixels in memory, at most so many rows, what was seen of them, and whether memory was too slow."""
     video, memory = Video(2, SMALL), Memory()
     width, height = SMALL.width >> scale, min(SMALL.height >> scale, rows)
-    pixels = np.array(Random(scale).choices(range(256), k=width * height), np.uint8).reshape(height, width)
+    pixels = np.array(Random(scale).choices(range(256), k=width * height), np.uint8).reshape(
+        height, width
+    )
     memory.map("picture", BASE, width * height)
     memory.write(BASE, pixels.tobytes())
     server = BeatServer(video.memory, memory, (1, latency), Random(1))
@@ -89,7 +102,11 @@ def test_the_screen_shows_the_picture_in_memory(scale):
 
 @needs_compiled
 def test_a_whole_picture_of_640_x_480():
-    pixels = np.random.default_rng(1).integers(0, 256, (VGA.height // 2, VGA.width // 2)).astype(np.uint8)
+    pixels = (
+        np.random.default_rng(1)
+        .integers(0, 256, (VGA.height // 2, VGA.width // 2))
+        .astype(np.uint8)
+    )
     seen = seen_on_screen(pixels, CompiledEngine, VGA, 1)
     assert (seen.horizontal, seen.vertical) == ((640, 16, 96, 48), (480, 10, 2, 33))
     assert (seen.picture == on_screen(pixels, 1)).all()
@@ -120,7 +137,11 @@ class ResetVideo(Elaboratable):
 
     def elaborate(self, platform):
         m = Module()
-        m.domains += [ClockDomain("sync"), ClockDomain("pixel"), ClockDomain("shift", reset_less=True)]
+        m.domains += [
+            ClockDomain("sync"),
+            ClockDomain("pixel"),
+            ClockDomain("shift", reset_less=True),
+        ]
         m.submodules.video, m.submodules.memory = self.video, self.memory
         connect(m, self.video.memory, self.memory.port)
         m.d.comb += [ResetSignal(domain).eq(reset) for domain, reset in self.resets.items()]
@@ -138,7 +159,10 @@ def test_the_picture_comes_back_when_one_domain_alone_is_reset(domain):
     async def screen(ctx: Any) -> None:
         octets, video = pixels.tobytes(), design.video
         for row in range(len(octets) // 8):
-            ctx.set(design.memory.beats.data[8 + row], int.from_bytes(octets[8 * row:8 * row + 8], "little"))
+            ctx.set(
+                design.memory.beats.data[8 + row],
+                int.from_bytes(octets[8 * row : 8 * row + 8], "little"),
+            )
         shown = video.framebuffer
         for port, value in ((shown.base, 64), (shown.scale, 0), (shown.enable, 1)):
             ctx.set(port, value)
@@ -148,14 +172,14 @@ def test_the_picture_comes_back_when_one_domain_alone_is_reset(domain):
         for _ in range(random.randint(1, 3)):
             await ctx.tick(domain)
         ctx.set(design.resets[domain], 0)
-        if domain == "sync":    # to the end of the picture that was spoilt
+        if domain == "sync":  # to the end of the picture that was spoilt
             await ctx.tick("pixel").repeat(2 * picture - before - 2)
         for _ in range(SMALL.line * (2 * SMALL.lines - SMALL.above) + 10):
             _, _, three = await ctx.tick("pixel").sample(video.symbols)
             symbols.append(list(three))
 
     simulate(design, screen, clocks={"sync": 13e-9, "pixel": PIXEL, "shift": PIXEL})
-    seen = watch(np.array(symbols[SMALL.line * (SMALL.lines - SMALL.sync_height - SMALL.above):]))
+    seen = watch(np.array(symbols[SMALL.line * (SMALL.lines - SMALL.sync_height - SMALL.above) :]))
     assert (seen.picture == on_screen(pixels.reshape(SMALL.height, SMALL.width), 0)).all()
 
 
@@ -163,17 +187,26 @@ class SdramVideo(Elaboratable):
     """Video and somebody else on an SDRAM controller."""
 
     def __init__(self):
-        self.video, self.controller = Video(2, SMALL), SdramController(3, SDRAM_HZ, SdramChip(power_up=500))
+        self.video, self.controller = (
+            Video(2, SMALL),
+            SdramController(3, SDRAM_HZ, SdramChip(power_up=500)),
+        )
         self.arbiter = BeatArbiter([2, 2])
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.video, m.submodules.controller, m.submodules.arbiter = self.video, self.controller, self.arbiter
+        m.submodules.video, m.submodules.controller, m.submodules.arbiter = (
+            self.video,
+            self.controller,
+            self.arbiter,
+        )
         mine, other = self.arbiter.clients
         connect(m, self.video.memory, mine)
         connect(m, self.arbiter.port, self.controller.port)
         m.d.comb += [other.request.valid.eq(1), other.response.ready.eq(1)]
-        m.d.sync += other.request.payload.address.eq(other.request.payload.address + other.request.ready)
+        m.d.sync += other.request.payload.address.eq(
+            other.request.payload.address + other.request.ready
+        )
         return m
 
 
@@ -200,14 +233,19 @@ def test_symbols_are_sent_bit_by_bit():
             _, _, three = await ctx.tick("pixel").sample(video.symbols)
             symbols.append(list(three))
 
-    simulate(video, wires, background=[watcher], clocks={"sync": 13e-9, "pixel": PIXEL, "shift": PIXEL / 5})
+    simulate(
+        video,
+        wires,
+        background=[watcher],
+        clocks={"sync": 13e-9, "pixel": PIXEL, "shift": PIXEL / 5},
+    )
     bits = np.array(lanes).transpose(1, 0, 2).reshape(4, -1)
     clock = bits[3].tolist()
     start = next(at for at in range(10, 20) if clock[at] and not clock[at - 1])
     assert symbols_of(clock[start:]) == [0b11111] * len(symbols_of(clock[start:]))
     sent = list(zip(*(symbols_of(channel[start:]) for channel in bits[:3].tolist()), strict=True))
     given = [tuple(three) for three in symbols]
-    assert any(given[at:at + len(sent) - 2] == sent[:-2] for at in range(4))
+    assert any(given[at : at + len(sent) - 2] == sent[:-2] for at in range(4))
     assert len(set(sent)) > 1
 
 
@@ -229,7 +267,13 @@ def encoded(values: list[int | None]) -> list[int]:
 
 def test_the_encoder_sends_every_byte_in_balance():
     random = Random(1)
-    values = [*range(256), *(random.randrange(256) for _ in range(1500)), *[0] * 20, *[255] * 20, *[0x10] * 20]
+    values = [
+        *range(256),
+        *(random.randrange(256) for _ in range(1500)),
+        *[0] * 20,
+        *[255] * 20,
+        *[0x10] * 20,
+    ]
     symbols = encoded([None, *values, None, None, None, None])
     assert [decode(symbol) for symbol in symbols[1:-4]] == [(True, value) for value in values]
     total = 0
@@ -257,6 +301,7 @@ def test_wrong_symbols_are_found():
 
 def test_the_pads_are_those_of_a_board():
     """Four pairs of wires, each with a register of both edges."""
+
     def describe(m, platform):
         for name in ("pixel", "shift"):
             m.domains += ClockDomain(name)

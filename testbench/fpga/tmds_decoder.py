@@ -74,9 +74,14 @@ def watch(symbols: NDArray[np.integer]) -> Seen:
     height, above = len(starts), int(starts[0] - begin) // line
     fall = next(int(place) for place in _rises(-vertical) if begin < place < end)
     below = (fall - int(starts[-1])) // line - 1
-    picture = values[begin:end][seen[begin:end]].reshape(height, width, 3)[:, :, ::-1].astype(np.uint8)
-    return Seen(picture, (width, right, line - width - left - right, left),
-                (height, below, int(end - fall) // line, above))
+    picture = (
+        values[begin:end][seen[begin:end]].reshape(height, width, 3)[:, :, ::-1].astype(np.uint8)
+    )
+    return Seen(
+        picture,
+        (width, right, line - width - left - right, left),
+        (height, below, int(end - fall) // line, above),
+    )
 
 
 def _rises(signal: NDArray[np.integer]) -> NDArray[np.integer]:
@@ -97,11 +102,16 @@ def _balanced(symbols: NDArray[np.integer], seen: NDArray[np.bool_]) -> None:
     """
     total = np.cumsum(_EXCESS[symbols] * seen[:, None], axis=0)
     before = np.maximum.accumulate(np.where(seen, 0, np.arange(len(seen))))
-    worst = int(np.abs(total - total[before])[seen & np.logical_or.accumulate(~seen)].max(initial=0))
+    worst = int(
+        np.abs(total - total[before])[seen & np.logical_or.accumulate(~seen)].max(initial=0)
+    )
     if worst > _MOST_DISPARITY:
         raise TmdsError(f"ones and zeros differ by {worst}")
 
 
 def symbols_of(bits: Sequence[int]) -> list[int]:
     """Ten bits each, bit 0 first."""
-    return [sum(bit << place for place, bit in enumerate(bits[at:at + 10])) for at in range(0, len(bits) - 9, 10)]
+    return [
+        sum(bit << place for place, bit in enumerate(bits[at : at + 10]))
+        for at in range(0, len(bits) - 9, 10)
+    ]

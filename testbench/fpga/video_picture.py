@@ -61,7 +61,9 @@ class PictureMemory(Elaboratable):
         return m
 
 
-def seen_on_screen(picture: Picture, engine: type[Engine], mode: VideoMode = VGA, scale: int = _SCALE) -> Seen:
+def seen_on_screen(
+    picture: Picture, engine: type[Engine], mode: VideoMode = VGA, scale: int = _SCALE
+) -> Seen:
     """What a screen makes of a picture of the mode's size by 2**scale. TmdsError.
 
     One clock is that of all domains, which is faster to simulate; the tests have three.
@@ -81,8 +83,13 @@ def seen_on_screen(picture: Picture, engine: type[Engine], mode: VideoMode = VGA
 
     async def run(ctx: Any) -> None:
         for at in range(0, len(content), BEAT_BYTES):
-            ctx.set(design.memory.beats.data[at // BEAT_BYTES], int.from_bytes(content[at:at + BEAT_BYTES], "little"))
-        with tqdm(total=count, desc="screen", unit=" pixels", unit_scale=True, disable=None, leave=False) as bar:
+            ctx.set(
+                design.memory.beats.data[at // BEAT_BYTES],
+                int.from_bytes(content[at : at + BEAT_BYTES], "little"),
+            )
+        with tqdm(
+            total=count, desc="screen", unit=" pixels", unit_scale=True, disable=None, leave=False
+        ) as bar:
             done = 0
             while done < count:
                 passed = (await run_cycles(ctx, min(_STEP, count - done))).cycles
@@ -96,7 +103,7 @@ def seen_on_screen(picture: Picture, engine: type[Engine], mode: VideoMode = VGA
     simulator.run()
     observer.finish()
     symbols[last:] = symbols[last]
-    return watch(_symbols(symbols[mode.line * (mode.height + mode.below):count]))
+    return watch(_symbols(symbols[mode.line * (mode.height + mode.below) : count]))
 
 
 def _symbols(values: NDArray[np.integer]) -> NDArray[np.integer]:
@@ -111,7 +118,9 @@ class Screen:
         self._board, self._mode = board, mode
         self._seen: list[Change] = []
         self._looking = False
-        self._observer = observe(board.simulator, [board.machine.video.symbols.as_value()], self._take)
+        self._observer = observe(
+            board.simulator, [board.machine.video.symbols.as_value()], self._take
+        )
 
     def _take(self, changes: list[Change]) -> None:
         if self._looking:
@@ -159,29 +168,43 @@ def _picture(options: Namespace) -> int:
     board = StandIn(PRESETS[options.preset], choose()[0], video=Video)
     screen = Screen(board)
     try:
-        with serving(board) as port, tqdm(desc=options.scene, unit=" cycles", unit_scale=True, disable=None,
-                                          leave=False) as bar:
+        with (
+            serving(board) as port,
+            tqdm(
+                desc=options.scene, unit=" cycles", unit_scale=True, disable=None, leave=False
+            ) as bar,
+        ):
             driven = Board(Link(open_port(port, BAUD), port), port)
-            painter = Painter(BoardRunner(driven, check=True), bar.update, partial(driven.show, scale=_SCALE))
+            painter = Painter(
+                BoardRunner(driven, check=True), bar.update, partial(driven.show, scale=_SCALE)
+            )
             *_, picture = scene.pictures(painter, size, scene.steps, 1)
             seen = screen.look()
-        if not np.array_equal(seen.picture, colours(picture).repeat(1 << _SCALE, 0).repeat(1 << _SCALE, 1)):
+        if not np.array_equal(
+            seen.picture, colours(picture).repeat(1 << _SCALE, 0).repeat(1 << _SCALE, 1)
+        ):
             raise TmdsError("the screen's picture is not that of the memory")
     except (DemoError, TmdsError) as error:
         print_text(f"{error}\n")
         return 1
     write_file(options.output, png(seen.picture))
-    print_text(f"{options.scene}: line {seen.horizontal}, lines {seen.vertical}, every pixel that of the memory\n")
+    print_text(
+        f"{options.scene}: line {seen.horizontal}, lines {seen.vertical}, every pixel that of the memory\n"
+    )
     return 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code."""
-    parser = Parser("testbench.fpga.video_picture",
-                    "Draws with a kernel on a board in simulation, and decodes its video as a screen does.",
-                    "mandelbrot -o mandelbrot.png")
+    parser = Parser(
+        "testbench.fpga.video_picture",
+        "Draws with a kernel on a board in simulation, and decodes its video as a screen does.",
+        "mandelbrot -o mandelbrot.png",
+    )
     parser.add_argument("scene", choices=SCENES)
-    parser.add_argument("--preset", choices=PRESETS, default="tiny", help="the machine (default: tiny)")
+    parser.add_argument(
+        "--preset", choices=PRESETS, default="tiny", help="the machine (default: tiny)"
+    )
     parser.add_argument("-o", "--output", metavar="OUT", required=True, help="a PNG")
     return parser.run(arguments, _picture)
 

@@ -47,8 +47,16 @@ def _batch(campaign: Campaign, numbers: tuple[int, ...]) -> list[Outcome]:
     return [player.play(campaign.case(number)) for number in numbers]
 
 
-def play(campaign: Campaign, store: Store, seconds: float, *, workers: int = 1, scheduler: str | None = None,
-         cases: int | None = None, told: Callable[[Outcome], object] = lambda outcome: None) -> None:
+def play(
+    campaign: Campaign,
+    store: Store,
+    seconds: float,
+    *,
+    workers: int = 1,
+    scheduler: str | None = None,
+    cases: int | None = None,
+    told: Callable[[Outcome], object] = lambda outcome: None,
+) -> None:
     """Plays cases that have not been played, for so many seconds, or so many ``cases`` at most.
 
     Parameters:
@@ -57,11 +65,20 @@ def play(campaign: Campaign, store: Store, seconds: float, *, workers: int = 1, 
         told: Of each outcome.
     """
     if scheduler is None and ENGINES[campaign.engine] is CompiledEngine:
-        _player(campaign.preset, campaign.engine)       # compiles the model once, before several workers need it
+        _player(
+            campaign.preset, campaign.engine
+        )  # compiles the model once, before several workers need it
     end, numbers = time.monotonic() + seconds, islice(store.missing(), cases)
     batches = iter(lambda: tuple(islice(numbers, _BATCH)), ())
-    with closing(results_of(_batch, ((campaign, batch) for batch in batches), lambda: time.monotonic() < end,
-                            workers=workers, scheduler=scheduler)) as results:
+    with closing(
+        results_of(
+            _batch,
+            ((campaign, batch) for batch in batches),
+            lambda: time.monotonic() < end,
+            workers=workers,
+            scheduler=scheduler,
+        )
+    ) as results:
         for outcomes in results:
             for outcome in outcomes:
                 store.add(outcome)
@@ -72,12 +89,14 @@ def save(campaign: Campaign, number: int, folder: Path) -> Path:
     """Writes the smallest program of a case that still fails, as assembly text with what it takes to see it."""
     player, case = _player(campaign.preset, campaign.engine), campaign.case(number)
     program = player.smallest(case)
-    head = [f"// Case {number} of seed {campaign.seed}: {case.kind.value}.",
-            f"// Preset {campaign.preset}, {case.policy.name}, memory takes {case.latency} cycles"
-            f"{'' if case.disorder is None else f', in disorder {case.disorder}'}"
-            f"{'' if case.codes is None else '; some control codes stall and wait for longer'}.",
-            f"// python -m sim.fuzz --seed {campaign.seed} --preset {campaign.preset} --case {number}",
-            f"// {program.block} threads a block, {program.grid} blocks."]
+    head = [
+        f"// Case {number} of seed {campaign.seed}: {case.kind.value}.",
+        f"// Preset {campaign.preset}, {case.policy.name}, memory takes {case.latency} cycles"
+        f"{'' if case.disorder is None else f', in disorder {case.disorder}'}"
+        f"{'' if case.codes is None else '; some control codes stall and wait for longer'}.",
+        f"// python -m sim.fuzz --seed {campaign.seed} --preset {campaign.preset} --case {number}",
+        f"// {program.block} threads a block, {program.grid} blocks.",
+    ]
     if program.handler:
         handler = "\n".join([".kernel handler", ".registers 32", *program.handler_lines, ""])
         beside = folder / f"fuzz-{campaign.seed}-{number}-handler.sass"

@@ -38,8 +38,13 @@ class Kind(Enum):
 
 
 _CHANCES = {Kind.PROGRAM: 5, Kind.ALONE: 1, Kind.STOPPED: 2, Kind.TRAPS: 3, Kind.WORDS: 1}
-_TURNS = {Kind.PROGRAM: (1, 10, 40), Kind.ALONE: (1, 3), Kind.STOPPED: (1, 10, 20), Kind.TRAPS: (1, 2, 6),
-          Kind.WORDS: (1,)}
+_TURNS = {
+    Kind.PROGRAM: (1, 10, 40),
+    Kind.ALONE: (1, 3),
+    Kind.STOPPED: (1, 10, 20),
+    Kind.TRAPS: (1, 2, 6),
+    Kind.WORDS: (1,),
+}
 """Of the whole program. Threads that run alone take long, and words that are no instructions end a program."""
 
 
@@ -72,9 +77,17 @@ def _loosen(launch: Launch, source: Random) -> None:
     """Has some control codes stall for longer, and wait for more scoreboards than they have to."""
     base, size = launch.memory.regions["program"]
     for group in range(base, base + size - size % GROUP_BYTES, GROUP_BYTES):
-        codes = [replace(code, stall=source.randint(code.stall, _LONGEST) if source.random() < _LOOSE else code.stall,
-                         wait=code.wait | (source.getrandbits(NO_BARRIER - 1) if source.random() < _LOOSE else 0))
-                 for code in unpack(launch.memory.read_number(group, INSTRUCTION_BYTES))]
+        codes = [
+            replace(
+                code,
+                stall=source.randint(code.stall, _LONGEST)
+                if source.random() < _LOOSE
+                else code.stall,
+                wait=code.wait
+                | (source.getrandbits(NO_BARRIER - 1) if source.random() < _LOOSE else 0),
+            )
+            for code in unpack(launch.memory.read_number(group, INSTRUCTION_BYTES))
+        ]
         launch.memory.write_number(group, INSTRUCTION_BYTES, pack(codes))
 
 
@@ -82,7 +95,9 @@ def _with_words(source: Random, program: Program) -> Program:
     """The program with random words among its statements; nearly all of them are no instructions."""
     body = list(program.body)
     for _ in range(source.randrange(1, _WORDS)):
-        body.insert(source.randrange(len(body) + 1), Statement((f".raw {source.getrandbits(_CODES):#x}",)))
+        body.insert(
+            source.randrange(len(body) + 1), Statement((f".raw {source.getrandbits(_CODES):#x}",))
+        )
     return replace(program, body=tuple(body))
 
 
@@ -91,12 +106,27 @@ def case_of(seed: int, number: int, *, floats: bool = True, doubles: bool = True
     and double precision if ``doubles``."""
     source = Random(f"{seed} {number}")
     kind = source.choices(list(_CHANCES), list(_CHANCES.values()))[0]
-    program = random_program(source, source.choice(_SIZES), alone=kind is Kind.ALONE, floats=floats, doubles=doubles,
-                             flow=True, traps=kind is Kind.TRAPS)
+    program = random_program(
+        source,
+        source.choice(_SIZES),
+        alone=kind is Kind.ALONE,
+        floats=floats,
+        doubles=doubles,
+        flow=True,
+        traps=kind is Kind.TRAPS,
+    )
     program = replace(program, turns=source.choice(_TURNS[kind]))
     if kind is Kind.WORDS:
         program = _with_words(source, program)
     stops = source.randrange(1, 12) if kind in (Kind.STOPPED, Kind.TRAPS) else 0
     pauses = tuple(source.randrange(1, source.choice(_PAUSES)) for _ in range(stops))
-    return Case(number, kind, program, source.choice(list(Policy)), source.choice(_LATENCIES),
-                source.choice([None, source.getrandbits(32)]), pauses, source.choice([None, source.getrandbits(32)]))
+    return Case(
+        number,
+        kind,
+        program,
+        source.choice(list(Policy)),
+        source.choice(_LATENCIES),
+        source.choice([None, source.getrandbits(32)]),
+        pauses,
+        source.choice([None, source.getrandbits(32)]),
+    )

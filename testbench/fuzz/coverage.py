@@ -22,15 +22,22 @@ ENTRY = "(trap entry)"
 """A warp enters the trap."""
 _TOPS = {kind: f"top {kind.name}" for kind in TokenKind if kind is not TokenKind.ILLEGAL}
 STATES = {
-    "whole": "all threads that have not ended are active", "diverged": "some of them are not",
-    "flat": "nothing is on its stack", "on chip": "its stack is in the cache",
-    "spilled": "some of its stack is in memory", "in call": "counted calls are open", "in trap": "it is in the trap",
+    "whole": "all threads that have not ended are active",
+    "diverged": "some of them are not",
+    "flat": "nothing is on its stack",
+    "on chip": "its stack is in the cache",
+    "spilled": "some of its stack is in memory",
+    "in call": "counted calls are open",
+    "in trap": "it is in the trap",
     "partial": "it has fewer than 32 threads, or some were killed",
-    **{name: f"the topmost token of its stack is {kind.name}" for kind, name in _TOPS.items()}}
+    **{name: f"the topmost token of its stack is {kind.name}" for kind, name in _TOPS.items()},
+}
 """States of a warp."""
 ENTRY_STATES = {
-    "at barrier": "it waited at a barrier", "paused": "it was paused, and the host has woken it",
-    "failed": "its last instruction had an error"}
+    "at barrier": "it waited at a barrier",
+    "paused": "it was paused, and the host has woken it",
+    "failed": "its last instruction had an error",
+}
 """Further states of a warp that enters the trap."""
 _SHADES = ((0, "#f6d5d5"), (10, "#fff3c4"), (100, "#d9f0d3"), (1000, "#9fd69a"))
 """Colour of a number, and of larger ones."""
@@ -46,11 +53,16 @@ def instruction_of(word: int) -> str:
 
 
 @cache
-def _names(diverged: bool, spilled: bool, called: bool, trapped: bool, partial: bool,
-           top: TokenKind | None) -> tuple[str, ...]:
+def _names(
+    diverged: bool, spilled: bool, called: bool, trapped: bool, partial: bool, top: TokenKind | None
+) -> tuple[str, ...]:
     stack = "spilled" if spilled else "flat" if top is None else "on chip"
     found = ["diverged" if diverged else "whole", stack]
-    found += [name for name, holds in (("in call", called), ("in trap", trapped), ("partial", partial)) if holds]
+    found += [
+        name
+        for name, holds in (("in call", called), ("in trap", trapped), ("partial", partial))
+        if holds
+    ]
     if top in _TOPS:
         found.append(_TOPS[top])
     return tuple(found)
@@ -67,7 +79,14 @@ def states_of(warp: Warp) -> tuple[str, ...]:
             top = warp.stack.token(depth - 1).kind
         except WarpFaultError:
             top = TokenKind.ILLEGAL
-    return _names(missing, depth > CACHED_TOKENS, warp.api_call_depth > 0, warp.in_trap, masks.killed != 0, top)
+    return _names(
+        missing,
+        depth > CACHED_TOKENS,
+        warp.api_call_depth > 0,
+        warp.in_trap,
+        masks.killed != 0,
+        top,
+    )
 
 
 class Observer:
@@ -111,7 +130,11 @@ def table(coverage: Coverage) -> str:
     rows = list(_rows(coverage))
     lines = ["state          instructions that met it     entries into the trap"]
     for place, (state, entries) in enumerate(_entries(coverage)):
-        met = f"{sum(counts[place] > 0 for _, counts in rows):3} of {len(rows)}" if state in STATES else " " * 10
+        met = (
+            f"{sum(counts[place] > 0 for _, counts in rows):3} of {len(rows)}"
+            if state in STATES
+            else " " * 10
+        )
         lines.append(f"{state:13} {met}{entries:>34,}")
     never = [name for name, counts in rows if not any(counts)]
     return "\n".join([*lines, f"never executed: {' '.join(never) or 'none'}"]) + "\n"
@@ -124,30 +147,46 @@ def _plot(title: str, bars: Sequence[tuple[str, int]]) -> str:
         f'<text x="0" y="{_ROW * row + 13}">{escape(name)}</text>'
         f'<rect x="110" y="{_ROW * row + 2}" height="{_ROW - 4}" width="{_BAR * log10(1 + number) / longest:.0f}" '
         f'fill="#7bb4d8"/><text x="{118 + _BAR * log10(1 + number) / longest:.0f}" y="{_ROW * row + 13}">'
-        f'{number:,}</text>'
-        for row, (name, number) in enumerate(bars))
-    return (f'<figure><figcaption>{escape(title)}</figcaption><svg width="{_BAR + 240}" height="{_ROW * len(bars)}" '
-            f'font-size="12">{rows}</svg></figure>\n')
+        f"{number:,}</text>"
+        for row, (name, number) in enumerate(bars)
+    )
+    return (
+        f'<figure><figcaption>{escape(title)}</figcaption><svg width="{_BAR + 240}" height="{_ROW * len(bars)}" '
+        f'font-size="12">{rows}</svg></figure>\n'
+    )
 
 
 def page(coverage: Coverage, title: str, facts: Iterable[tuple[str, str]]) -> str:
     """As a page of HTML that needs nothing else: plots, and all numbers."""
+
     def cell(count: int) -> str:
         shade = next(colour for least, colour in reversed(_SHADES) if count >= least)
         return f'<td style="background:{shade}">{count:,}</td>'
 
     rows = list(_rows(coverage))
-    head = "".join(f'<th title="{escape(meaning)}">{escape(state)}</th>' for state, meaning in STATES.items())
-    body = "".join(f"<tr><th>{escape(name)}</th>{''.join(map(cell, counts))}</tr>\n" for name, counts in rows)
+    head = "".join(
+        f'<th title="{escape(meaning)}">{escape(state)}</th>' for state, meaning in STATES.items()
+    )
+    body = "".join(
+        f"<tr><th>{escape(name)}</th>{''.join(map(cell, counts))}</tr>\n" for name, counts in rows
+    )
     told = "".join(f"<li>{escape(name)}: {escape(value)}</li>" for name, value in facts)
-    met = [(state, sum(counts[place] > 0 for _, counts in rows)) for place, state in enumerate(STATES)]
-    executed = [(state, sum(counts[place] for _, counts in rows)) for place, state in enumerate(STATES)]
-    plots = (_plot(f"Instructions, of {len(rows)}, that met each state (logarithmic)", met)
-             + _plot("Warp instructions executed in each state (logarithmic)", executed)
-             + _plot("Entries into the trap in each state (logarithmic)", _entries(coverage)))
-    return (f"<!doctype html>\n<html lang=en><meta charset=utf-8><title>{escape(title)}</title>\n"
-            "<style>body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}"
-            "td,th{padding:2px 8px;text-align:right;border:1px solid #ddd}tr th:first-child{text-align:left}"
-            "thead th{position:sticky;top:0;background:#fff}figure{display:inline-block;vertical-align:top}</style>\n"
-            f"<h1>{escape(title)}</h1>\n<ul>{told}</ul>\n{plots}"
-            f"<table><thead><tr><th>instruction</th>{head}</tr></thead>\n<tbody>{body}</tbody></table></html>\n")
+    met = [
+        (state, sum(counts[place] > 0 for _, counts in rows)) for place, state in enumerate(STATES)
+    ]
+    executed = [
+        (state, sum(counts[place] for _, counts in rows)) for place, state in enumerate(STATES)
+    ]
+    plots = (
+        _plot(f"Instructions, of {len(rows)}, that met each state (logarithmic)", met)
+        + _plot("Warp instructions executed in each state (logarithmic)", executed)
+        + _plot("Entries into the trap in each state (logarithmic)", _entries(coverage))
+    )
+    return (
+        f"<!doctype html>\n<html lang=en><meta charset=utf-8><title>{escape(title)}</title>\n"
+        "<style>body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}"
+        "td,th{padding:2px 8px;text-align:right;border:1px solid #ddd}tr th:first-child{text-align:left}"
+        "thead th{position:sticky;top:0;background:#fff}figure{display:inline-block;vertical-align:top}</style>\n"
+        f"<h1>{escape(title)}</h1>\n<ul>{told}</ul>\n{plots}"
+        f"<table><thead><tr><th>instruction</th>{head}</tr></thead>\n<tbody>{body}</tbody></table></html>\n"
+    )

@@ -5,7 +5,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
 from rtl.params import PRESETS
-from sim.debugger.driver import all_paused, grid_over, locked_down, resume, resume_paused, suspend, wait
+from sim.debugger.driver import (
+    all_paused,
+    grid_over,
+    locked_down,
+    resume,
+    resume_paused,
+    suspend,
+    wait,
+)
 from sim.engine import Engine
 from sim.launch import Launch
 from sim.machine.hardware import Hardware, HardwareResult
@@ -40,8 +48,9 @@ class Outcome:
 
 def _stopping(pauses: tuple[int, ...]) -> Callable[[HardwareHost], Awaitable[None]]:
     """A host that stops the machine now and then, and lets it go on; in the end whoever is paused."""
+
     async def drive(host: HardwareHost) -> None:
-        await resume(host)      # the grid was held until this host is here
+        await resume(host)  # the grid was held until this host is here
         for pause in pauses:
             await host.run(pause)
             if await grid_over(host):
@@ -53,7 +62,7 @@ def _stopping(pauses: tuple[int, ...]) -> Callable[[HardwareHost], Awaitable[Non
             await wait(host, _over_or_held, end - host.cycles)
             if await grid_over(host):
                 return
-            await suspend(host)     # those who are paused quietly are woken in a trap only
+            await suspend(host)  # those who are paused quietly are woken in a trap only
             await resume_paused(host)
 
     return drive
@@ -82,18 +91,36 @@ class Player:
         failure = self._wrong(case, launch, result)
         lockstep = self._hardware.lockstep
         assert lockstep is not None
-        return Outcome(case.number, case.kind.name, result.status, lockstep.compared, result.cycles,
-                       time.process_time() - began, failure, observer.coverage)
+        return Outcome(
+            case.number,
+            case.kind.name,
+            result.status,
+            lockstep.compared,
+            result.cycles,
+            time.process_time() - began,
+            failure,
+            observer.coverage,
+        )
 
     def smallest(self, case: Case) -> Program:
         """The smallest program of a case that fails that still fails."""
-        return shrink(case.program, lambda program: self.play(replace(case, program=program)).failure is not None)
+        return shrink(
+            case.program,
+            lambda program: self.play(replace(case, program=program)).failure is not None,
+        )
 
     def _run(self, case: Case, launch: Launch) -> HardwareResult:
         hardware = self._hardware
-        hardware.policy, hardware.latency, hardware.disorder = case.policy, case.latency, case.disorder
-        return hardware.run(launch, _WORDS_LIMIT if case.kind is Kind.WORDS else _LIMIT,
-                            driver=_stopping(case.pauses) if case.kind in (Kind.STOPPED, Kind.TRAPS) else None)
+        hardware.policy, hardware.latency, hardware.disorder = (
+            case.policy,
+            case.latency,
+            case.disorder,
+        )
+        return hardware.run(
+            launch,
+            _WORDS_LIMIT if case.kind is Kind.WORDS else _LIMIT,
+            driver=_stopping(case.pauses) if case.kind in (Kind.STOPPED, Kind.TRAPS) else None,
+        )
 
     def _wrong(self, case: Case, launch: Launch, result: HardwareResult) -> str | None:
         """What is wrong with a run. Random words may do what they like, but alike on both sides."""
@@ -103,8 +130,10 @@ class Player:
             return str(lockstep.difference)
         if result.status != "ok" and not (case.kind is Kind.TRAPS and hardware.ended):
             waits = all(warp.barrier is not None for warp in lockstep.machine.live)
-            if case.kind is Kind.WORDS and (result.status == "error" or hardware.cycles >= _WORDS_LIMIT or waits):
-                return None     # an error, a loop, or a barrier that waits without end, on both sides
+            if case.kind is Kind.WORDS and (
+                result.status == "error" or hardware.cycles >= _WORDS_LIMIT or waits
+            ):
+                return None  # an error, a loop, or a barrier that waits without end, on both sides
             return "\n".join([f"{result.status} {result.reason}".strip(), *result.diagnosis])
         if pending := lockstep.pending():
             return f"not complete in the end: {pending[0]}"
@@ -121,4 +150,8 @@ class Player:
             return f"threads that run alone: {error}"
         here, there = memory_left(replace(launch, memory=self._hardware.memory)), memory_left(alone)
         different = [name for name in there if here[name] != there[name]]
-        return f"threads that run alone leave something else in {', '.join(different)}" if different else None
+        return (
+            f"threads that run alone leave something else in {', '.join(different)}"
+            if different
+            else None
+        )

@@ -48,17 +48,27 @@ class Store:
     def add(self, outcome: Outcome) -> None:
         """Keeps an outcome, all of it or nothing; one that is there already stays."""
         with self._file:
-            fresh = self._file.execute("INSERT OR IGNORE INTO cases VALUES (?, ?, ?, ?, ?, ?, ?)", (
-                outcome.number, outcome.kind, outcome.status, outcome.instructions, outcome.cycles, outcome.seconds,
-                outcome.failure)).rowcount
+            fresh = self._file.execute(
+                "INSERT OR IGNORE INTO cases VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    outcome.number,
+                    outcome.kind,
+                    outcome.status,
+                    outcome.instructions,
+                    outcome.cycles,
+                    outcome.seconds,
+                    outcome.failure,
+                ),
+            ).rowcount
             if fresh:
                 self._file.executemany(
                     "INSERT INTO coverage VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET times = times + excluded.times",
-                    [(*key, times) for key, times in outcome.coverage.items()])
+                    [(*key, times) for key, times in outcome.coverage.items()],
+                )
 
     def missing(self) -> Iterator[int]:
         """Numbers of cases that have not been played, without end."""
-        played = {number for number, in self._file.execute("SELECT number FROM cases")}
+        played = {number for (number,) in self._file.execute("SELECT number FROM cases")}
         number = 0
         while True:
             if number not in played:
@@ -74,11 +84,17 @@ class Store:
     @property
     def failures(self) -> list[tuple[int, str]]:
         """Cases that failed, and what was wrong."""
-        return list(self._file.execute("SELECT number, failure FROM cases WHERE failure IS NOT NULL ORDER BY number"))
+        return list(
+            self._file.execute(
+                "SELECT number, failure FROM cases WHERE failure IS NOT NULL ORDER BY number"
+            )
+        )
 
     @property
     def sums(self) -> dict[str, tuple[int, int, int, float]]:
         """Of each kind: cases, instructions, cycles, seconds of processor time."""
-        rows = self._file.execute("SELECT kind, COUNT(*), SUM(instructions), SUM(cycles), SUM(seconds) FROM cases "
-                                  "GROUP BY kind ORDER BY kind")
+        rows = self._file.execute(
+            "SELECT kind, COUNT(*), SUM(instructions), SUM(cycles), SUM(seconds) FROM cases "
+            "GROUP BY kind ORDER BY kind"
+        )
         return {kind: tuple(counts) for kind, *counts in rows}

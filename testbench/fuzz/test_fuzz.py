@@ -27,8 +27,16 @@ CAMPAIGN = campaigns.Campaign(148, "tiny", CompiledEngine.name)
 
 
 def outcome(number, failure=None, **coverage):
-    return Outcome(number, "PROGRAM", "ok", 10, 100, 0.5, failure, Coverage({
-        (name, "whole"): times for name, times in coverage.items()}))
+    return Outcome(
+        number,
+        "PROGRAM",
+        "ok",
+        10,
+        100,
+        0.5,
+        failure,
+        Coverage({(name, "whole"): times for name, times in coverage.items()}),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -86,13 +94,17 @@ def test_coverage_is_told_as_a_table_and_as_a_page():
     assert html.count("<svg") == 3
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (["--workers", "0"], "--workers has to be 1 at least, not 0"),
-    (["--cases", "0"], "--cases has to be 1 at least, not 0"),
-    (["--case", "-1"], "--case has to be 0 at least, not -1"),
-    (["--minutes", "0"], "--minutes has to be more than 0, not 0"),
-    (["--minutes", "nan"], "--minutes has to be more than 0, not nan"),
-    (["--html", "nowhere/page.html"], "nowhere/page.html: No such file or directory")])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--workers", "0"], "--workers has to be 1 at least, not 0"),
+        (["--cases", "0"], "--cases has to be 1 at least, not 0"),
+        (["--case", "-1"], "--case has to be 0 at least, not -1"),
+        (["--minutes", "0"], "--minutes has to be more than 0, not 0"),
+        (["--minutes", "nan"], "--minutes has to be more than 0, not nan"),
+        (["--html", "nowhere/page.html"], "nowhere/page.html: No such file or directory"),
+    ],
+)
 def test_bad_arguments_get_one_line(arguments, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:
@@ -111,23 +123,36 @@ def test_a_missing_extra_is_named(monkeypatch, capsys):
 
 @needs_compiled
 def test_a_case_of_each_kind_is_right(player):
-    wanted = {kind: next(number for number in range(99) if CAMPAIGN.case(number).kind is kind)
-              for kind in Kind}
+    wanted = {
+        kind: next(number for number in range(99) if CAMPAIGN.case(number).kind is kind)
+        for kind in Kind
+    }
     for kind, number in wanted.items():
         found = player.play(CAMPAIGN.case(number))
         assert (found.kind, found.failure) == (kind.name, None)
         assert found.instructions
-        assert sum(found.coverage[key] for key in found.coverage if key[1] in ("flat", "on chip", "spilled")) \
+        assert (
+            sum(
+                found.coverage[key]
+                for key in found.coverage
+                if key[1] in ("flat", "on chip", "spilled")
+            )
             >= found.instructions
+        )
 
 
 @needs_compiled
 def test_a_wrong_reference_is_seen_and_the_program_shrinks(player, monkeypatch, tmp_path):
     """Whatever sees this sees hardware that is wrong: only both sides together tell."""
     right = compute.OPERATIONS["LOP32I"]
-    monkeypatch.setattr(compute, "OPERATIONS", {
-        **compute.OPERATIONS, "LOP32I": lambda *arguments: _spoiled(right(*arguments))})
-    case = CAMPAIGN.case(next(number for number in range(99) if CAMPAIGN.case(number).kind is Kind.PROGRAM))
+    monkeypatch.setattr(
+        compute,
+        "OPERATIONS",
+        {**compute.OPERATIONS, "LOP32I": lambda *arguments: _spoiled(right(*arguments))},
+    )
+    case = CAMPAIGN.case(
+        next(number for number in range(99) if CAMPAIGN.case(number).kind is Kind.PROGRAM)
+    )
     found = player.play(case)
     assert found.failure is not None
     assert "LOP32I" in found.failure
@@ -158,9 +183,20 @@ def test_loosened_control_codes_stall_and_wait_no_less():
     case = next(case for case in map(CAMPAIGN.case, range(99)) if case.codes is not None)
     loose, tight = case.launch(), replace(case, codes=None).launch()
     base, size = tight.memory.regions["program"]
-    pairs = [(one, other) for group in range(base, base + size, GROUP_BYTES) for one, other in zip(
-        *(unpack(launch.memory.read_number(group, INSTRUCTION_BYTES)) for launch in (loose, tight)), strict=True)]
-    assert all(one.stall >= other.stall and one.wait & other.wait == other.wait for one, other in pairs)
+    pairs = [
+        (one, other)
+        for group in range(base, base + size, GROUP_BYTES)
+        for one, other in zip(
+            *(
+                unpack(launch.memory.read_number(group, INSTRUCTION_BYTES))
+                for launch in (loose, tight)
+            ),
+            strict=True,
+        )
+    ]
+    assert all(
+        one.stall >= other.stall and one.wait & other.wait == other.wait for one, other in pairs
+    )
     assert any(one.stall > other.stall for one, other in pairs)
     assert any(one.wait != other.wait for one, other in pairs)
 
@@ -174,8 +210,25 @@ def _spoiled(given):
 def test_the_command_keeps_what_it_found(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for cases, sums in ((3, 3), (2, 5)):
-        assert fuzz.main(["--preset", "tiny", "--seed", "148", "--cases", str(cases), "--workers", "1", "--html",
-                          "page.html", "--minutes", "5"]) == 0
+        assert (
+            fuzz.main(
+                [
+                    "--preset",
+                    "tiny",
+                    "--seed",
+                    "148",
+                    "--cases",
+                    str(cases),
+                    "--workers",
+                    "1",
+                    "--html",
+                    "page.html",
+                    "--minutes",
+                    "5",
+                ]
+            )
+            == 0
+        )
         with sqlite3.connect("fuzz-148-tiny.sqlite") as kept:
             assert kept.execute("SELECT COUNT(*) FROM cases").fetchone() == (sums,)
     told = capsys.readouterr().out
@@ -189,13 +242,18 @@ def test_the_command_keeps_what_it_found(tmp_path, capsys, monkeypatch):
 def test_a_cluster_that_loses_a_worker_plays_every_case(tmp_path):
     distributed = pytest.importorskip("distributed", reason="the extra 'cluster' is not installed")
     store, killed = Store(tmp_path / "kept.sqlite", CAMPAIGN.seed, CAMPAIGN.preset), []
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None
+    ) as cluster:
+
         def told(found):
             if not killed:
                 killed.append(next(iter(cluster.workers.values())).pid)
                 os.kill(killed[0], signal.SIGKILL)
 
-        campaigns.play(CAMPAIGN, store, 300, scheduler=cluster.scheduler_address, cases=12, told=told)
+        campaigns.play(
+            CAMPAIGN, store, 300, scheduler=cluster.scheduler_address, cases=12, told=told
+        )
     assert killed
     assert sum(cases for cases, *_ in store.sums.values()) == 12
     assert store.failures == []
@@ -208,14 +266,43 @@ def test_a_worker_that_is_lost_is_told():
         next(results_of(os._exit, iter([(3,)]), lambda: True))
 
 
-FLOW = ("BRX", "JMX", "JMP", "JCAL", "PRET", "PEXIT", "PLONGJMP", "LONGJMP", "KIL", "SAM", "RAM", "GETCRSPTR",
-        "SETCRSPTR", "GETLMEMBASE", "SETLMEMBASE", "B2R", "R2B", "IDE", "BPT", "RTT", "CCTL", "CCTLL", "LD", "ST")
+FLOW = (
+    "BRX",
+    "JMX",
+    "JMP",
+    "JCAL",
+    "PRET",
+    "PEXIT",
+    "PLONGJMP",
+    "LONGJMP",
+    "KIL",
+    "SAM",
+    "RAM",
+    "GETCRSPTR",
+    "SETCRSPTR",
+    "GETLMEMBASE",
+    "SETLMEMBASE",
+    "B2R",
+    "R2B",
+    "IDE",
+    "BPT",
+    "RTT",
+    "CCTL",
+    "CCTLL",
+    "LD",
+    "ST",
+)
 
 
 def test_programs_have_flow_of_every_kind():
     programs = [case_of(1, number).program for number in range(150)]
-    found = {word.split(".")[0] for program in programs
-             for word in re.findall(r"[A-Z][A-Z0-9.]+", "\n".join([program.text, *program.handler_lines]))}
+    found = {
+        word.split(".")[0]
+        for program in programs
+        for word in re.findall(
+            r"[A-Z][A-Z0-9.]+", "\n".join([program.text, *program.handler_lines])
+        )
+    }
     assert found >= set(FLOW)
 
 
@@ -226,5 +313,10 @@ def test_traps_are_entered_in_many_states(player):
         found = player.play(case)
         assert found.failure is None
         coverage += found.coverage
-    assert all(coverage[ENTRY, state] for state in ("whole", "diverged", "flat", "on chip", "partial", "top SYNC"))
-    assert any(times for (name, state), times in coverage.items() if name != ENTRY and state == "in trap")
+    assert all(
+        coverage[ENTRY, state]
+        for state in ("whole", "diverged", "flat", "on chip", "partial", "top SYNC")
+    )
+    assert any(
+        times for (name, state), times in coverage.items() if name != ENTRY and state == "in trap"
+    )

@@ -6,8 +6,12 @@ from rtl.isa.errors import REPORT_MASK_RESET, WarpError
 from rtl.isa.registers import GLOBAL_ERROR_MASK_RESET, GlobalError
 
 EVENTS = {
-    "interrupt": GlobalError.BPT_INT, "pause": GlobalError.BPT_PAUSE, "step": GlobalError.SINGLE_STEP_COMPLETE,
-    "error_in_trap": GlobalError.ERROR_IN_TRAP, "timeout": GlobalError.TIMEOUT}
+    "interrupt": GlobalError.BPT_INT,
+    "pause": GlobalError.BPT_PAUSE,
+    "step": GlobalError.SINGLE_STEP_COMPLETE,
+    "error_in_trap": GlobalError.ERROR_IN_TRAP,
+    "timeout": GlobalError.TIMEOUT,
+}
 """What happens without a warp error, and the bit that tells of it."""
 _TRAPS_AT = 17
 _TRAPS = 0x7F << _TRAPS_AT
@@ -20,13 +24,17 @@ class Status:
         self.error = self.warp = self.pc = self.bits = 0
         self.mask, self.global_mask = REPORT_MASK_RESET, GLOBAL_ERROR_MASK_RESET
 
-    def cycle(self, errors: Sequence[tuple[int, int, WarpError]], trap: tuple[str, int, int, int],
-              written: tuple[str, int]) -> None:
+    def cycle(
+        self,
+        errors: Sequence[tuple[int, int, WarpError]],
+        trap: tuple[str, int, int, int],
+        written: tuple[str, int],
+    ) -> None:
         """What is written (register, word), then what happens: errors (warp, pc, code), and one of EVENTS or ``trap``
         (warp, address behind it, reason)."""
         name, value = written
         if name == "HWW_WARP_ESR":
-            self.error = self.warp = 0      # the address stays
+            self.error = self.warp = 0  # the address stays
         cleared = value if name == "HWW_GLOBAL_ESR" else 0
         stopped = self.bits & _TRAPS
         if name == "HWW_WARP_ESR_REPORT_MASK":
@@ -52,10 +60,17 @@ class Status:
     @property
     def interrupt(self) -> bool:
         """Whether the host is interrupted: BPT_PAUSE and traps do that whatever the mask says."""
-        return bool(self.error or self.bits & (self.global_mask | _TRAPS | 1 << GlobalError.BPT_PAUSE.value))
+        return bool(
+            self.error or self.bits & (self.global_mask | _TRAPS | 1 << GlobalError.BPT_PAUSE.value)
+        )
 
     @property
     def registers(self) -> Mapping[str, int]:
         """What the host reads."""
-        return {"HWW_WARP_ESR": self.error | self.warp << 16, "HWW_WARP_ESR_PC": self.pc, "HWW_GLOBAL_ESR": self.bits,
-                "HWW_WARP_ESR_REPORT_MASK": self.mask, "HWW_GLOBAL_ESR_REPORT_MASK": self.global_mask}
+        return {
+            "HWW_WARP_ESR": self.error | self.warp << 16,
+            "HWW_WARP_ESR_PC": self.pc,
+            "HWW_GLOBAL_ESR": self.bits,
+            "HWW_WARP_ESR_REPORT_MASK": self.mask,
+            "HWW_GLOBAL_ESR_REPORT_MASK": self.global_mask,
+        }

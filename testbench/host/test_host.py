@@ -32,7 +32,11 @@ SM = {name: SM_BLOCK + register.offset for name, register in SM_REGISTERS.items(
 
 def test_registers_do_not_overlap():
     for registers in (SM_REGISTERS, WORK_REGISTERS):
-        places = [register.offset + 4 * index for register in registers.values() for index in range(register.count)]
+        places = [
+            register.offset + 4 * index
+            for register in registers.values()
+            for index in range(register.count)
+        ]
         assert len(places) == len(set(places))
 
 
@@ -46,11 +50,22 @@ def test_registers_as_they_are_after_reset():
         assert ctx.get(dut.status.report_mask) == REPORT_MASK_RESET
         assert await read(ctx, dut.bus, SM["HWW_GLOBAL_ESR_REPORT_MASK"]) == GLOBAL_ERROR_MASK_RESET
         assert await read(ctx, dut.bus, SM["DBGR_CONTROL0"]) == CONTROL_RESET
-        for name in ("WARP_VALID_MASK_1", "HWW_WARP_ESR", "HWW_GLOBAL_ESR", "HWW_WARP_ESR_PC", "DBGR_STATUS0",
-                     "BPT_PAUSE_MASK", "BPT_PAUSE_MASK_1", "BPT_TRAP_MASK", "BPT_TRAP_MASK_1"):
+        for name in (
+            "WARP_VALID_MASK_1",
+            "HWW_WARP_ESR",
+            "HWW_GLOBAL_ESR",
+            "HWW_WARP_ESR_PC",
+            "DBGR_STATUS0",
+            "BPT_PAUSE_MASK",
+            "BPT_PAUSE_MASK_1",
+            "BPT_TRAP_MASK",
+            "BPT_TRAP_MASK_1",
+        ):
             assert await read(ctx, dut.bus, SM[name]) == 0
-        trap = [WORK_BLOCK + WORK_REGISTERS[name].offset
-                for name in ("TRAP_HANDLER", "TRAP_CONTROL", "SM_TIMEOUT_INTERVAL")]
+        trap = [
+            WORK_BLOCK + WORK_REGISTERS[name].offset
+            for name in ("TRAP_HANDLER", "TRAP_CONTROL", "SM_TIMEOUT_INTERVAL")
+        ]
         for address in (SM_BLOCK, SM_BLOCK + 0x1FC, *trap, COUNTER_BLOCK + 0x1FC, 0, 0xFFFFFC):
             assert await read(ctx, dut.bus, address) == 0
 
@@ -63,9 +78,15 @@ def test_wide_machines_have_two_words_of_warps():
     async def body(ctx):
         ctx.set(dut.host.valid, 0x8000_0001_4000_0002)
         ctx.set(dut.host.state, {"paused": 0x1_0000_0002, "trapped": 0x2_0000_0001})
-        for name, words in (("WARP_VALID_MASK", (0x4000_0002, 0x8000_0001)), ("BPT_PAUSE_MASK", (2, 1)),
-                            ("BPT_TRAP_MASK", (1, 2))):
-            assert (await read(ctx, dut.bus, SM[name]), await read(ctx, dut.bus, SM[f"{name}_1"])) == words
+        for name, words in (
+            ("WARP_VALID_MASK", (0x4000_0002, 0x8000_0001)),
+            ("BPT_PAUSE_MASK", (2, 1)),
+            ("BPT_TRAP_MASK", (1, 2)),
+        ):
+            assert (
+                await read(ctx, dut.bus, SM[name]),
+                await read(ctx, dut.bus, SM[f"{name}_1"]),
+            ) == words
 
     simulate(dut, body)
 
@@ -80,7 +101,10 @@ def test_the_status_and_control_of_a_debugger():
         for value in (0, 1 << 31, 1 << 3, 0xFFFF_FFFF, CONTROL_RESET):
             await write(ctx, dut.bus, SM["DBGR_CONTROL0"], value)
             assert await read(ctx, dut.bus, SM["DBGR_CONTROL0"]) == value & ~(1 << 30)
-            assert (ctx.get(dut.host.command.stop), ctx.get(dut.host.command.step)) == (value >> 31, value >> 3 & 1)
+            assert (ctx.get(dut.host.command.stop), ctx.get(dut.host.command.step)) == (
+                value >> 31,
+                value >> 3 & 1,
+            )
 
     simulate(dut, body)
 
@@ -90,9 +114,13 @@ def test_the_host_wakes_warps():
 
     async def body(ctx):
         for name, value, woken in (
-                ("DBGR_CONTROL0", 1 << 30, (1 << 64) - 1), ("DBGR_CONTROL0", 1 << 31, 0),
-                ("BPT_PAUSE_MASK", 0, (1 << 32) - 1), ("BPT_PAUSE_MASK", 0xFFFF_FFFE, 1),
-                ("BPT_PAUSE_MASK_1", 0x7FFF_FFFF, 1 << 63), ("BPT_TRAP_MASK", 0, 0)):
+            ("DBGR_CONTROL0", 1 << 30, (1 << 64) - 1),
+            ("DBGR_CONTROL0", 1 << 31, 0),
+            ("BPT_PAUSE_MASK", 0, (1 << 32) - 1),
+            ("BPT_PAUSE_MASK", 0xFFFF_FFFE, 1),
+            ("BPT_PAUSE_MASK_1", 0x7FFF_FFFF, 1 << 63),
+            ("BPT_TRAP_MASK", 0, 0),
+        ):
             await write(ctx, dut.bus, SM[name], value)
             assert ctx.get(dut.host.command.wake) == woken
             await ctx.tick()
@@ -103,8 +131,10 @@ def test_the_host_wakes_warps():
 
 def test_one_write_can_stop_step_and_wake():
     dut = HostRegisters(PARAMS)
-    stop, run, step = (SM_REGISTERS["DBGR_CONTROL0"].put(**{name: 1})
-                       for name in ("STOP_TRIGGER", "RUN_TRIGGER", "SINGLE_STEP_MODE"))
+    stop, run, step = (
+        SM_REGISTERS["DBGR_CONTROL0"].put(**{name: 1})
+        for name in ("STOP_TRIGGER", "RUN_TRIGGER", "SINGLE_STEP_MODE")
+    )
 
     async def body(ctx):
         ctx.set(dut.host.state, {"paused": 0b1010})
@@ -113,7 +143,9 @@ def test_one_write_can_stop_step_and_wake():
             command = dut.host.command
             assert (ctx.get(command.stop), ctx.get(command.step)) == (stops, steps)
             assert ctx.get(command.wake) == runs * ((1 << PARAMS.warps) - 1)
-            assert await read(ctx, dut.bus, SM["BPT_PAUSE_MASK"]) == 0b1010     # what warps do, not what is asked
+            assert (
+                await read(ctx, dut.bus, SM["BPT_PAUSE_MASK"]) == 0b1010
+            )  # what warps do, not what is asked
             assert await read(ctx, dut.bus, SM["DBGR_CONTROL0"]) == stops * stop | steps * step
 
     simulate(dut, body)
@@ -123,8 +155,11 @@ def test_the_host_empties_the_caches():
     dut = HostRegisters(PARAMS)
 
     async def body(ctx):
-        for name, value, empties in (("CACHE_CONTROL", 1, 1), ("CACHE_CONTROL", 0xFFFF_FFFE, 0),
-                                     ("DBGR_CONTROL0", 1, 0)):
+        for name, value, empties in (
+            ("CACHE_CONTROL", 1, 1),
+            ("CACHE_CONTROL", 0xFFFF_FFFE, 0),
+            ("DBGR_CONTROL0", 1, 0),
+        ):
             await write(ctx, dut.bus, SM[name], value)
             assert ctx.get(dut.host.invalidate) == empties
             await ctx.tick()
@@ -139,9 +174,10 @@ def test_the_trap_handler_and_the_watchdog_are_set():
 
     async def body(ctx):
         for name, value, content, is_what in (
-                ("TRAP_HANDLER", 0xFFFF_FFEF, dut.host.command.handler, 0xFFFF_FFE8),
-                ("TRAP_CONTROL", 3, dut.host.command.installed, 1),
-                ("SM_TIMEOUT_INTERVAL", 0x8F, dut.host.command.timeout, 0xF)):
+            ("TRAP_HANDLER", 0xFFFF_FFEF, dut.host.command.handler, 0xFFFF_FFE8),
+            ("TRAP_CONTROL", 3, dut.host.command.installed, 1),
+            ("SM_TIMEOUT_INTERVAL", 0x8F, dut.host.command.timeout, 0xF),
+        ):
             await write(ctx, dut.bus, WORK_BLOCK + WORK_REGISTERS[name].offset, value)
             assert ctx.get(content) == is_what
             assert await read(ctx, dut.bus, WORK_BLOCK + WORK_REGISTERS[name].offset) == is_what
@@ -149,8 +185,11 @@ def test_the_trap_handler_and_the_watchdog_are_set():
     simulate(dut, body)
 
 
-@pytest.mark.parametrize(("seed", "params"), [*((seed, PARAMS) for seed in range(4)), (4, MACHINES["least"])],
-                         ids=["0", "1", "2", "3", "least"])
+@pytest.mark.parametrize(
+    ("seed", "params"),
+    [*((seed, PARAMS) for seed in range(4)), (4, MACHINES["least"])],
+    ids=["0", "1", "2", "3", "least"],
+)
 def test_the_error_status(seed, params):
     names = list(ERROR_SOURCES)
     source, dut, expected = random.Random(seed), HostRegisters(params), Status()
@@ -158,19 +197,32 @@ def test_the_error_status(seed, params):
     async def body(ctx):
         for _ in range(1500):
             told, errors, trap = {}, [], ("", 0, 0, 0)
-            fails = source.choice(names[:-1])       # the one instruction, where there is one
+            fails = source.choice(names[:-1])  # the one instruction, where there is one
             for name in names:
                 may = not params.serial or name in (fails, names[-1])
                 if may and source.random() < 0.05:
-                    code = source.choice([WarpError.STACK_OVERFLOW, WarpError.DIVERGENT, WarpError.OOR_ADDR])
-                    told[name] = {"warp": source.randrange(8), "pc": source.getrandbits(29) << 3, "error": code}
+                    code = source.choice(
+                        [WarpError.STACK_OVERFLOW, WarpError.DIVERGENT, WarpError.OOR_ADDR]
+                    )
+                    told[name] = {
+                        "warp": source.randrange(8),
+                        "pc": source.getrandbits(29) << 3,
+                        "error": code,
+                    }
                     errors.append((told[name]["warp"], told[name]["pc"], told[name]["error"]))
             set_errors(ctx, dut.status.errors, told)
             if source.random() < 0.1:
-                trap = (source.choice(["trap", *EVENTS]), source.randrange(8), source.getrandbits(32),
-                        source.randint(1, 7))
-            offer(ctx, dut.status.report, {"warp": trap[1], "pc": trap[2], "reason": trap[3]}
-                  if trap[0] == "trap" else None)
+                trap = (
+                    source.choice(["trap", *EVENTS]),
+                    source.randrange(8),
+                    source.getrandbits(32),
+                    source.randint(1, 7),
+                )
+            offer(
+                ctx,
+                dut.status.report,
+                {"warp": trap[1], "pc": trap[2], "reason": trap[3]} if trap[0] == "trap" else None,
+            )
             ctx.set(dut.status.events, {name: name == trap[0] for name in EVENTS})
             name, value = "", 0
             if source.random() < 0.3:
@@ -221,7 +273,9 @@ def test_counters_count_what_happens(params):
                 counts[other] += happens
         ctx.set(dut.host.events, dict.fromkeys(COUNTERS, 0))
         for index, name in enumerate(COUNTERS):
-            low, high = [await read(ctx, dut.bus, COUNTER_BLOCK + 8 * index + part) for part in (0, 4)]
+            low, high = [
+                await read(ctx, dut.bus, COUNTER_BLOCK + 8 * index + part) for part in (0, 4)
+            ]
             assert low | high << 32 == counts[name], name
 
     simulate(dut, body)
@@ -246,8 +300,11 @@ def test_the_high_word_of_a_counter_belongs_to_the_low_word_that_was_read(params
     number = list(COUNTERS).index("cycles")
 
     async def body(ctx):
-        memory, place = (dut.host.counters.words, 2 * number) if params.serial else (
-            dut.host.counters.totals, number)
+        memory, place = (
+            (dut.host.counters.words, 2 * number)
+            if params.serial
+            else (dut.host.counters.totals, number)
+        )
         await ctx.tick().repeat(LONGEST_SWEEP)
         ctx.set(memory.data[place], (1 << 32) - 100)
         ctx.set(dut.host.events, {"cycles": 1})

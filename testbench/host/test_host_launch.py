@@ -26,11 +26,17 @@ class Joined(Elaboratable):
     """Host port and work distributor."""
 
     def __init__(self):
-        self.host, self.distributor = units_of(PARAMS).host(PARAMS), units_of(PARAMS).distributor(PARAMS)
+        self.host, self.distributor = (
+            units_of(PARAMS).host(PARAMS),
+            units_of(PARAMS).distributor(PARAMS),
+        )
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.host, m.submodules.distributor = host, distributor = self.host, self.distributor
+        m.submodules.host, m.submodules.distributor = host, distributor = (
+            self.host,
+            self.distributor,
+        )
         connect(m, host.grids, distributor.control)
         m.d.comb += host.valid.eq(distributor.running)
         return m
@@ -46,7 +52,9 @@ def test_a_grid_is_started_and_watched_by_registers():
     bus, distributor = dut.host.bus, dut.distributor
     memory = Memory()
     memory.map("descriptors", 0x12_0000_0000, 512)
-    memory.write(0x12_0000_0000, Grid(block=(64, 1, 1), fields={"PROGRAM_OFFSET": 0x40}).descriptor())
+    memory.write(
+        0x12_0000_0000, Grid(block=(64, 1, 1), fields={"PROGRAM_OFFSET": 0x40}).descriptor()
+    )
     memory.write(0x12_0000_0100, Grid(fields={"QMD_VERSION": 3}).descriptor())
     server = MemoryServer(distributor.port, memory, MemoryBehaviour(), random.Random(0))
 
@@ -62,14 +70,22 @@ def test_a_grid_is_started_and_watched_by_registers():
         ctx.set(distributor.flow.ready, 1)
         ctx.set(distributor.drained, 0xFF)
         await ctx.tick().repeat(LONGEST_SWEEP)
-        for name, value in (("PROGRAM_REGION_A", 0xAB), ("PROGRAM_REGION_B", 0x8765_4300), ("LOCAL_MEMORY_A", 3),
-                            ("LOCAL_MEMORY_B", 0x400), ("QMD_ADDRESS_A", 0x12), ("QMD_ADDRESS_B", 0)):
+        for name, value in (
+            ("PROGRAM_REGION_A", 0xAB),
+            ("PROGRAM_REGION_B", 0x8765_4300),
+            ("LOCAL_MEMORY_A", 3),
+            ("LOCAL_MEMORY_B", 0x400),
+            ("QMD_ADDRESS_A", 0x12),
+            ("QMD_ADDRESS_B", 0),
+        ):
             await write(ctx, bus, WORK[name], value)
             assert await read(ctx, bus, WORK[name]) == value
         await write(ctx, bus, WORK["REFERENCE_COUNT"] + 4 * 63, 0x1234)
         await ctx.tick().repeat(2)
         assert await read(ctx, bus, WORK["REFERENCE_COUNT"] + 4 * 63) == 0x1234
-        assert status_of(await read(ctx, bus, WORK["STATUS"])) == dict.fromkeys(WORK_REGISTERS["STATUS"].fields, 0)
+        assert status_of(await read(ctx, bus, WORK["STATUS"])) == dict.fromkeys(
+            WORK_REGISTERS["STATUS"].fields, 0
+        )
         await write(ctx, bus, WORK["LAUNCH"], 0)
         assert (await until(ctx, "BUSY"))["DONE"] == 0
         # The next one waits for its turn.
@@ -82,7 +98,7 @@ def test_a_grid_is_started_and_watched_by_registers():
         while await read(ctx, bus, SM["WARP_VALID_MASK"]) != 0b11:
             pass
         assert ctx.get(distributor.grid.program) == 0xAB_8765_4300
-        assert ctx.get(distributor.launch.payload.local_base) == (0x3_0000_0400 >> 9) + 2     # slot 1
+        assert ctx.get(distributor.launch.payload.local_base) == (0x3_0000_0400 >> 9) + 2  # slot 1
         await ctx.tick().repeat(100)
         for warp in range(2):
             offer(ctx, distributor.exit, {"warp": warp, "terminated": 1})

@@ -15,8 +15,22 @@ from rtl.params import LOCAL_WINDOW, SHARED_WINDOW
 from sim.model.thread.run import Before, Step, step_together
 
 WORD, LONG = (1 << 32) - 1, (1 << 64) - 1
-EDGES = (0, 1, 2, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0x18000, 0x7FFF_FFFF, 0x8000_0000, 0x8000_0001, 0xFFFF_0000,
-         0xFFFF_FFFE, WORD)
+EDGES = (
+    0,
+    1,
+    2,
+    0x7FFF,
+    0x8000,
+    0xFFFF,
+    0x10000,
+    0x18000,
+    0x7FFF_FFFF,
+    0x8000_0000,
+    0x8000_0001,
+    0xFFFF_0000,
+    0xFFFF_FFFE,
+    WORD,
+)
 BANK = 3
 """The constant bank that words name."""
 BANK_WORDS = 16
@@ -44,8 +58,13 @@ def number(source: Random) -> int:
             return source.getrandbits(32)
 
 
-def random_word(source: Random, form: Form, registers: Sequence[int], limit: int,
-                chosen: Mapping[str, int | Callable[[], int]]) -> int:
+def random_word(
+    source: Random,
+    form: Form,
+    registers: Sequence[int],
+    limit: int,
+    chosen: Mapping[str, int | Callable[[], int]],
+) -> int:
     """A word of the form that the machine does not refuse, if a thread has ``limit`` registers.
 
     ``chosen`` has what some fields hold, where a form has them, ``registers`` are those that operands name.
@@ -55,8 +74,13 @@ def random_word(source: Random, form: Form, registers: Sequence[int], limit: int
     return word
 
 
-def _try(source: Random, form: Form, registers: Sequence[int], limit: int,
-         chosen: Mapping[str, int | Callable[[], int]]) -> int | None:
+def _try(
+    source: Random,
+    form: Form,
+    registers: Sequence[int],
+    limit: int,
+    chosen: Mapping[str, int | Callable[[], int]],
+) -> int | None:
     named = {operand.field for operand in form.operands.values() if isinstance(operand, Register)}
     word = form.match
     for name, field in form.fields.items():
@@ -68,7 +92,9 @@ def _try(source: Random, form: Form, registers: Sequence[int], limit: int,
         elif name in named or name in ("Ra", "Rb", "Rc", "Rd"):
             value = source.choice(registers)
         else:
-            value = source.choice((field.bounds[0], field.bounds[-1], *source.choices(field.bounds, k=4)))
+            value = source.choice(
+                (field.bounds[0], field.bounds[-1], *source.choices(field.bounds, k=4))
+            )
         word = field.put(word, value)
     return word if find(word) is form and encoding_error(word, limit) is WarpError.NONE else None
 
@@ -77,10 +103,19 @@ def modes(source: Random, form: Form, most: int) -> Iterator[dict[str, int]]:
     """Each combination of what the mode fields of a form can hold, or ``most`` random ones where there are more. CC
     is written or not at random then.
     """
-    taken = {operand.field for operand in form.operands.values() if isinstance(operand, Register | Predicate)}
-    fields = {name: field for name, field in form.fields.items()
-              if not field.mask & form.mask and field.mask.bit_count() <= _MODE_BITS and name not in taken
-              and name not in ("guard", "guard_not", "bank", "imm6")}
+    taken = {
+        operand.field
+        for operand in form.operands.values()
+        if isinstance(operand, Register | Predicate)
+    }
+    fields = {
+        name: field
+        for name, field in form.fields.items()
+        if not field.mask & form.mask
+        and field.mask.bit_count() <= _MODE_BITS
+        and name not in taken
+        and name not in ("guard", "guard_not", "bank", "imm6")
+    }
     if prod(len(field.bounds) for field in fields.values()) > most:
         fields.pop("cc", None)
     if prod(len(field.bounds) for field in fields.values()) > most:
@@ -126,7 +161,11 @@ class Case:
         if self.form.name != "R2P":
             return written
         masks = range(len(self.predicates))
-        return frozenset(number for number in written if any(self._mask(thread) >> number & 1 for thread in masks))
+        return frozenset(
+            number
+            for number in written
+            if any(self._mask(thread) >> number & 1 for thread in masks)
+        )
 
     def _mask(self, thread: int) -> int:
         """Operand b of a thread."""
@@ -144,27 +183,49 @@ def case_of(source: Random, form: Form, word: int, threads: int, registers: Sequ
     """Random threads before a word, and what the thread model makes of them."""
     values = form.values(word)
     held = {name: [number(source) for _ in range(threads)] for name in registers}
-    if source.random() < 0.25 and {"Ra", "Rb"} <= values.keys() and values["Rb"] in held and values["Ra"] in held:
+    if (
+        source.random() < 0.25
+        and {"Ra", "Rb"} <= values.keys()
+        and values["Rb"] in held
+        and values["Ra"] in held
+    ):
         held[values["Rb"]] = list(held[values["Ra"]])
-    if form.name == "LEA.HI" and len({values["Ra"], values["Rc"], values.get("Rb")} & held.keys()) == 3:
+    if (
+        form.name == "LEA.HI"
+        and len({values["Ra"], values["Rc"], values.get("Rb")} & held.keys()) == 3
+    ):
         _near_windows(source, values, held)
     held[RZ] = [0] * threads
     predicates = [source.getrandbits(PT) for _ in range(threads)]
     conditions, constant = [source.getrandbits(4) for _ in range(threads)], number(source)
-    before = [Before({name: row[thread] for name, row in held.items() if name != RZ},
-                     [predicates[thread] >> place & 1 for place in range(PT)], conditions[thread])
-              for thread in range(threads)]
+    before = [
+        Before(
+            {name: row[thread] for name, row in held.items() if name != RZ},
+            [predicates[thread] >> place & 1 for place in range(PT)],
+            conditions[thread],
+        )
+        for thread in range(threads)
+    ]
     lanes = values.get("lanes", 15)
-    return Case(form, word, held, predicates, conditions, constant,
-                [thread for thread in range(threads) if lanes >> thread % 4 & 1],
-                step_together(word, before, banks={BANK: constant.to_bytes(4, "little") * BANK_WORDS}))
+    return Case(
+        form,
+        word,
+        held,
+        predicates,
+        conditions,
+        constant,
+        [thread for thread in range(threads) if lanes >> thread % 4 & 1],
+        step_together(word, before, banks={BANK: constant.to_bytes(4, "little") * BANK_WORDS}),
+    )
 
 
 def _near_windows(source: Random, values: Mapping[str, int], held: dict[int, list[int]]) -> None:
     """Operands whose shifted pair is about a window's address, plus a b that mostly makes its high word 0."""
     shift, negated, extended = values["shift"], values["negate_a"], values["extended"]
     for thread in range(len(held[values["Ra"]])):
-        wanted = source.choice((number(source), source.randrange(4) << 24, (source.randrange(4) << 24) + 0xFF_FFFF))
+        wanted = source.choice(
+            (number(source), source.randrange(4) << 24, (source.randrange(4) << 24) + 0xFF_FFFF)
+        )
         wanted |= source.choice((0, number(source))) << 32
         pair = (wanted if not negated else ~wanted if extended else -wanted) >> shift & LONG
         wide = pair << shift
@@ -173,9 +234,16 @@ def _near_windows(source: Random, values: Mapping[str, int], held: dict[int, lis
         held[values["Rb"]][thread] = source.choice((0, -high & WORD, -high & WORD))
 
 
-def words_of(source: Random, form: Form, registers: Sequence[int], limit: int, most: int) -> Iterator[int]:
+def words_of(
+    source: Random, form: Form, registers: Sequence[int], limit: int, most: int
+) -> Iterator[int]:
     """A word of each combination of modes that the machine does not refuse; see :func:`modes`."""
     for mode in modes(source, form, most):
-        chosen = {"guard": PT, "guard_not": 0, "bank": BANK, "offset": lambda: 4 * source.randrange(BANK_WORDS)} | mode
+        chosen = {
+            "guard": PT,
+            "guard_not": 0,
+            "bank": BANK,
+            "offset": lambda: 4 * source.randrange(BANK_WORDS),
+        } | mode
         tries = (_try(source, form, registers, limit, chosen) for _ in range(_TRIES))
         yield from islice((word for word in tries if word is not None), 1)

@@ -9,10 +9,19 @@ _BITS = 4
 """Width of the numbers; each pair of flags that a subtraction can leave comes up at this width."""
 _HALF, _ALL = 1 << _BITS - 1, 1 << _BITS
 _ORDERED: Mapping[str, Callable[[int, int], bool]] = {
-    "LT": operator.lt, "EQ": operator.eq, "LE": operator.le, "GT": operator.gt, "GE": operator.ge}
+    "LT": operator.lt,
+    "EQ": operator.eq,
+    "LE": operator.le,
+    "GT": operator.gt,
+    "GE": operator.ge,
+}
 _OR_UNORDERED = {"LTU": "LT", "EQU": "EQ", "LEU": "LE", "GTU": "GT", "GEU": "GE"}
 _UNSIGNED: Mapping[str, Callable[[int, int], bool]] = {
-    "LO": operator.lt, "LS": operator.le, "HI": operator.gt, "HS": operator.ge}
+    "LO": operator.lt,
+    "LS": operator.le,
+    "HI": operator.gt,
+    "HS": operator.ge,
+}
 _NEVER = [code.name for code in ConditionCode if code.name == "F" or "CSM" in code.name]
 
 
@@ -29,9 +38,18 @@ def _subtraction(a: int, b: int) -> tuple[int, dict[str, bool]]:
     says = {name: compare(signed_a, signed_b) for name, compare in _ORDERED.items()}
     says |= {name: says[ordered] for name, ordered in _OR_UNORDERED.items()}
     says |= {name: compare(a, b) for name, compare in _UNSIGNED.items()}
-    says |= {"NE": a != b, "NEU": a != b, "NUM": True, "NAN": False, "OFF": not overflow, "OFT": overflow,
-             "SFF": result < _HALF, "SFT": result >= _HALF, "RLE": result == 0 or result >= _HALF,
-             "RGT": 0 < result < _HALF}
+    says |= {
+        "NE": a != b,
+        "NEU": a != b,
+        "NUM": True,
+        "NAN": False,
+        "OFF": not overflow,
+        "OFT": overflow,
+        "SFF": result < _HALF,
+        "SFT": result >= _HALF,
+        "RLE": result == 0 or result >= _HALF,
+        "RGT": 0 < result < _HALF,
+    }
     return flags, says
 
 

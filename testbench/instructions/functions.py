@@ -14,7 +14,7 @@ from rtl.isa.syntax import Values
 __all__ = ["BOUNDS", "SPECIALS", "UPPER_EDGES", "Bound", "errors", "near"]
 
 Numbers = NDArray[Any]
-_LEAST = 2.0 ** -126
+_LEAST = 2.0**-126
 _INF, _NAN = np.inf, np.nan
 
 
@@ -31,24 +31,42 @@ class Bound:
 
 BOUNDS = {
     MultiFunction.RCP: Bound(lambda x: 1 / x, ulps=1),
-    MultiFunction.RSQ: Bound(lambda x: 1 / np.sqrt(x), relative=2.0 ** -22.9),
-    MultiFunction.EX2: Bound(np.exp2, relative=2.0 ** -22),
-    MultiFunction.LG2: Bound(np.log2, absolute=2.0 ** -22.6, relative=2.0 ** -22),
+    MultiFunction.RSQ: Bound(lambda x: 1 / np.sqrt(x), relative=2.0**-22.9),
+    MultiFunction.EX2: Bound(np.exp2, relative=2.0**-22),
+    MultiFunction.LG2: Bound(np.log2, absolute=2.0**-22.6, relative=2.0**-22),
     # Of turns: multiplying by 1 / (2 * pi) has an error, too, of the 2**-20.9 that there may be in all.
-    MultiFunction.SIN: Bound(lambda x: np.sin(2 * np.pi * (x - np.round(x))), absolute=2.0 ** -22.9),
-    MultiFunction.COS: Bound(lambda x: np.cos(2 * np.pi * (x - np.round(x))), absolute=2.0 ** -22.9)}
+    MultiFunction.SIN: Bound(lambda x: np.sin(2 * np.pi * (x - np.round(x))), absolute=2.0**-22.9),
+    MultiFunction.COS: Bound(lambda x: np.cos(2 * np.pi * (x - np.round(x))), absolute=2.0**-22.9),
+}
 
-_OF_DOUBLES = {MultiFunction.RCP64H: BOUNDS[MultiFunction.RCP].exact,
-               MultiFunction.RSQ64H: BOUNDS[MultiFunction.RSQ].exact}
+_OF_DOUBLES = {
+    MultiFunction.RCP64H: BOUNDS[MultiFunction.RCP].exact,
+    MultiFunction.RSQ64H: BOUNDS[MultiFunction.RSQ].exact,
+}
 
 UPPER_EDGES = (
-    0x000F_FFFF, 0x0010_0000, 0x3FF0_0000, 0x3FFF_FFFF, 0x4000_0000, 0x7FCF_FFFF, 0x7FD0_0000, 0x7FEF_FFFF, 0x7FF0_0000,
-    0x7FF0_0001, 0xBFF0_0000, 0xFFF0_0000)
+    0x000F_FFFF,
+    0x0010_0000,
+    0x3FF0_0000,
+    0x3FFF_FFFF,
+    0x4000_0000,
+    0x7FCF_FFFF,
+    0x7FD0_0000,
+    0x7FEF_FFFF,
+    0x7FF0_0000,
+    0x7FF0_0001,
+    0xBFF0_0000,
+    0xFFF0_0000,
+)
 """Upper words of doubles next to another kind."""
 SPECIALS = {
-    MultiFunction.RCP: (_INF, -_INF, 0.0, -0.0), MultiFunction.RSQ: (_INF, -_INF, 0.0, _NAN),
-    MultiFunction.EX2: (1.0, 1.0, _INF, 0.0), MultiFunction.LG2: (-_INF, -_INF, _INF, _NAN),
-    MultiFunction.SIN: (0.0, -0.0, _NAN, _NAN), MultiFunction.COS: (1.0, 1.0, _NAN, _NAN)}
+    MultiFunction.RCP: (_INF, -_INF, 0.0, -0.0),
+    MultiFunction.RSQ: (_INF, -_INF, 0.0, _NAN),
+    MultiFunction.EX2: (1.0, 1.0, _INF, 0.0),
+    MultiFunction.LG2: (-_INF, -_INF, _INF, _NAN),
+    MultiFunction.SIN: (0.0, -0.0, _NAN, _NAN),
+    MultiFunction.COS: (1.0, 1.0, _NAN, _NAN),
+}
 """Of +0, -0, and of both infinities."""
 
 
@@ -67,7 +85,9 @@ def errors(function: MultiFunction, x: Numbers, found: Numbers) -> tuple[Numbers
     with np.errstate(all="ignore"):
         exact = bound.exact(x.astype(np.float64))
         ulp = np.exp2(np.floor(np.log2(np.maximum(np.abs(exact), _LEAST))) - 23)
-        allowed = np.maximum(np.maximum(bound.absolute, bound.relative * np.abs(exact)), bound.ulps * ulp)
+        allowed = np.maximum(
+            np.maximum(bound.absolute, bound.relative * np.abs(exact)), bound.ulps * ulp
+        )
         return np.abs(found.astype(np.float64) - exact), allowed
 
 
@@ -76,7 +96,9 @@ def _upper(word: int) -> float:
     return float(np.uint64(word << 32).view(np.float64))
 
 
-def _near_upper(function: Callable[[Numbers], Numbers], word: int, result: int, saturate: bool) -> bool:
+def _near_upper(
+    function: Callable[[Numbers], Numbers], word: int, result: int, saturate: bool
+) -> bool:
     """The same for the upper words of doubles, in which a function is 2**-20.9 near. Subnormal numbers are zeros."""
     x, y = _upper(word if word & 0x7FF0_0000 else word & 1 << 31), _upper(result)
     with np.errstate(all="ignore"):
@@ -85,9 +107,9 @@ def _near_upper(function: Callable[[Numbers], Numbers], word: int, result: int, 
         exact = 0.0 if np.isnan(exact) or np.signbit(exact) else min(exact, 1.0)
     if np.isnan(exact):
         return result == 0x7FFF_FFFF
-    if exact == 0 or not np.isfinite(exact) or abs(exact) < 2.0 ** -1022:
+    if exact == 0 or not np.isfinite(exact) or abs(exact) < 2.0**-1022:
         return y == (exact if not np.isfinite(exact) else 0) and np.signbit(y) == np.signbit(exact)
-    return abs(y - exact) <= 2.0 ** -20.9 * abs(exact)
+    return abs(y - exact) <= 2.0**-20.9 * abs(exact)
 
 
 def near(values: Values, pattern: int, result: int) -> bool:
@@ -102,15 +124,21 @@ def near(values: Values, pattern: int, result: int) -> bool:
     exact = _special(function, x)
     if exact is None:
         found = np.array([x], np.float64)
-        error, allowed = (float(part[0]) for part in errors(function, found, np.array([y], np.float64)))
+        error, allowed = (
+            float(part[0]) for part in errors(function, found, np.array([y], np.float64))
+        )
         with np.errstate(all="ignore"):
             exact = float(BOUNDS[function].exact(found)[0])
-        if abs(exact) < _LEAST * (1 + 2.0 ** -22) and y == 0:
+        if abs(exact) < _LEAST * (1 + 2.0**-22) and y == 0:
             return not values["saturate"] or result == 0
         if values["saturate"]:
-            lowest, highest = (exact - allowed, exact + allowed) if np.isfinite(exact) else (exact, exact)
-            return min(max(lowest, 0.0), 1.0) <= y <= min(max(highest, 0.0), 1.0) and (y == 0 or y >= _LEAST)
-        if exact >= 2.0 ** 128:
+            lowest, highest = (
+                (exact - allowed, exact + allowed) if np.isfinite(exact) else (exact, exact)
+            )
+            return min(max(lowest, 0.0), 1.0) <= y <= min(max(highest, 0.0), 1.0) and (
+                y == 0 or y >= _LEAST
+            )
+        if exact >= 2.0**128:
             return result == 0x7F80_0000
         return error <= allowed and (y == 0 or abs(y) >= _LEAST)
     if values["saturate"]:

@@ -24,15 +24,20 @@ def cases(name):
     source = Random(name)
     for form in LANE_FORMS:
         if form.name == name:
-            for word in words_of(source, form, REGISTERS, LIMIT, 320 if form.variant in ("r", "") else 40):
+            for word in words_of(
+                source, form, REGISTERS, LIMIT, 320 if form.variant in ("r", "") else 40
+            ):
                 yield case_of(source, form, word, WARP_THREADS, REGISTERS)
 
 
 def check(case: Case, thread: int, registers, predicates, condition) -> None:
     """What a thread holds after a case is what the thread model has, what was not written included."""
     after = case.after[thread]
-    wanted = ({number: after.registers[number] for number in case.registers if number != RZ},
-              list(after.predicates), after.condition)
+    wanted = (
+        {number: after.registers[number] for number in case.registers if number != RZ},
+        list(after.predicates),
+        after.condition,
+    )
     assert (registers, predicates, condition) == wanted, (case.form.name, hex(case.word), thread)
 
 
@@ -40,18 +45,36 @@ def check(case: Case, thread: int, registers, predicates, condition) -> None:
 def test_both_models_agree_in_every_mode(name):
     count = 0
     for case in cases(name):
-        masks = {number: sum((held >> number & 1) << thread for thread, held in enumerate(case.predicates))
-                 for number in range(PT)}
-        flags = [sum((held >> place & 1) << thread for thread, held in enumerate(case.conditions))
-                 for place in range(4)]
-        warp, record = alone(case.word, case.registers, predicates=masks, condition=flags,
-                             constants={BANK: case.constant.to_bytes(4, "little") * BANK_WORDS})
+        masks = {
+            number: sum(
+                (held >> number & 1) << thread for thread, held in enumerate(case.predicates)
+            )
+            for number in range(PT)
+        }
+        flags = [
+            sum((held >> place & 1) << thread for thread, held in enumerate(case.conditions))
+            for place in range(4)
+        ]
+        warp, record = alone(
+            case.word,
+            case.registers,
+            predicates=masks,
+            condition=flags,
+            constants={BANK: case.constant.to_bytes(4, "little") * BANK_WORDS},
+        )
         assert record.error is WarpError.NONE
-        rows = {number: warp.registers[number].tolist() for number in case.registers if number != RZ}
+        rows = {
+            number: warp.registers[number].tolist() for number in case.registers if number != RZ
+        }
         conditions = warp.condition.nibbles().tolist()
         for thread in range(WARP_THREADS):
-            check(case, thread, {number: row[thread] for number, row in rows.items()},
-                  [mask >> thread & 1 for mask in warp.predicates[:PT]], conditions[thread])
+            check(
+                case,
+                thread,
+                {number: row[thread] for number, row in rows.items()},
+                [mask >> thread & 1 for mask in warp.predicates[:PT]],
+                conditions[thread],
+            )
         count += 1
     assert count > 5
 
@@ -60,8 +83,11 @@ def test_both_models_agree_in_every_mode(name):
 def test_a_difference_is_seen(what):
     case = next(iter(cases("IADD")))
     after = case.after[0]
-    held = SimpleNamespace(registers={number: after.registers[number] for number in case.registers if number != RZ},
-                           predicates=list(after.predicates), condition=after.condition)
+    held = SimpleNamespace(
+        registers={number: after.registers[number] for number in case.registers if number != RZ},
+        predicates=list(after.predicates),
+        condition=after.condition,
+    )
     check(case, 0, **vars(held))
     if what == "condition":
         held.condition ^= 1

@@ -22,8 +22,13 @@ from .outcome import Exact, Inputs, Outcome
 __all__ = ["EXPECTATIONS", "complaints", "expected"]
 
 EXPECTATIONS: dict[str, Callable[[Inputs], Mapping[str, Outcome]]] = {
-    **expected_control.KERNELS, **expected_calls.KERNELS, **expected_shared.KERNELS, **expected_numbers.KERNELS,
-    **expected_wide_numbers.KERNELS, **expected_work.KERNELS}
+    **expected_control.KERNELS,
+    **expected_calls.KERNELS,
+    **expected_shared.KERNELS,
+    **expected_numbers.KERNELS,
+    **expected_wide_numbers.KERNELS,
+    **expected_work.KERNELS,
+}
 """By kernel: from the inputs to what is expected of the buffers that change. The others must not."""
 _UNCHANGED = ("globals",)
 
@@ -31,7 +36,9 @@ _UNCHANGED = ("globals",)
 def expected(run: Run, level: str) -> dict[str, Outcome]:
     """What a run must leave in each of its buffers."""
     inputs = Inputs(run, level)
-    untouched: dict[str, Outcome] = {name: Exact(content.copy()) for name, content in inputs.buffers.items()}
+    untouched: dict[str, Outcome] = {
+        name: Exact(content.copy()) for name, content in inputs.buffers.items()
+    }
     return untouched if run.traps else untouched | dict(EXPECTATIONS[run.kernel](inputs))
 
 
@@ -54,4 +61,6 @@ def complaints(run: Run, level: str, finished: Launch) -> list[str]:
 
 
 if missing := {run.kernel for run in RUNS.values()} ^ set(EXPECTATIONS):
-    raise LookupError(f"kernels with a run or an expectation and not both: {', '.join(sorted(missing))}")
+    raise LookupError(
+        f"kernels with a run or an expectation and not both: {', '.join(sorted(missing))}"
+    )

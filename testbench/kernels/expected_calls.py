@@ -40,6 +40,7 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
                 return t * u
             case _:
                 return t << 2 if t < u else t ^ u
+
     return {"out": exact([called(t, t % 3) for t in range(inputs.threads)])}
 
 

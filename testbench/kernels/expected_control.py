@@ -35,8 +35,12 @@ def _(inputs: Inputs, y: list[int]) -> None:
 
 def _last_stores(initial: list[int], stores: list[dict[int, int]]) -> OneOf:
     """Each word has the value of any thread's last store to it, or its first one if no thread stores there."""
-    return OneOf([frozenset(last[at] & WORD for last in stores if at in last) or frozenset([value & WORD])
-                  for at, value in enumerate(initial)])
+    return OneOf(
+        [
+            frozenset(last[at] & WORD for last in stores if at in last) or frozenset([value & WORD])
+            for at, value in enumerate(initial)
+        ]
+    )
 
 
 @KERNELS.of("k03_nested_if")
@@ -153,7 +157,7 @@ def _(inputs: Inputs, o: list[int]) -> None:
 def _interpreted(value: int, code: list[int], n: int) -> int:
     at = 0
     while at < n:
-        operation, operand = code[2 * at:2 * at + 2]
+        operation, operand = code[2 * at : 2 * at + 2]
         at += 1
         match operation:
             case 0:

@@ -22,11 +22,13 @@ def _(inputs: Inputs, o: list[int]) -> None:
 @KERNELS.of("k15_shared_reduce")
 def _(inputs: Inputs) -> Mapping[str, Outcome]:
     source, size = inputs.words("in"), inputs.threads
-    return {"o": exact([sum(source[first:first + size]) for first in range(0, len(source), size)])}
+    return {
+        "o": exact([sum(source[first : first + size]) for first in range(0, len(source), size)])
+    }
 
 
 def _warps(values: list[int]) -> list[list[int]]:
-    return [values[first:first + 32] for first in range(0, len(values), 32)]
+    return [values[first : first + 32] for first in range(0, len(values), 32)]
 
 
 @KERNELS.of("k16_votes")
@@ -38,8 +40,14 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
         everybody = (1 << len(warp)) - 1
         common = all(above) | any(above) << 1 | (len(set(above)) == 1) << 2
         others = everybody & ~ballot
-        o += [common + ballot + others.bit_count() + (others & (1 << lane) - 1).bit_count() + everybody
-              for lane in range(len(warp))]
+        o += [
+            common
+            + ballot
+            + others.bit_count()
+            + (others & (1 << lane) - 1).bit_count()
+            + everybody
+            for lane in range(len(warp))
+        ]
     return {"o": exact(o)}
 
 
@@ -59,17 +67,36 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
             tile = [other for other in there if other // 8 == lane // 8]
             votes = [holds[other] for other in tile]
             inner = [other for other in tile if 2 <= other % 8 < 6]
-            verdicts = [all(votes), any(votes), len(set(votes)) == 1, not any(votes), len(set(votes)) == 1,
-                        all(holds[other] for other in inner), all(everybody), any(everybody),
-                        len(set(everybody)) == 1, any(holds[other] for other in middle)]
-            who = [[other for other in tile if holds[other]], [other for other in inner if holds[other]],
-                   [other for other in middle if not holds[other]],
-                   [other for other in tile if few.get(other)] if lane in few else []]
+            verdicts = [
+                all(votes),
+                any(votes),
+                len(set(votes)) == 1,
+                not any(votes),
+                len(set(votes)) == 1,
+                all(holds[other] for other in inner),
+                all(everybody),
+                any(everybody),
+                len(set(everybody)) == 1,
+                any(holds[other] for other in middle),
+            ]
+            who = [
+                [other for other in tile if holds[other]],
+                [other for other in inner if holds[other]],
+                [other for other in middle if not holds[other]],
+                [other for other in tile if few.get(other)] if lane in few else [],
+            ]
             ballot, inside, against, parted = (sum(1 << other for other in lanes) for lanes in who)
             agree = {few[other] for other in tile if other in few} if lane in few else {True, False}
-            o += [ballot, sum(verdict << at for at, verdict in enumerate(verdicts)),
-                  ballot if holds[lane] else 0xFF << lane // 8 * 8, inside, against, parted,
-                  (agree == {True}) | (len(agree) == 1) << 1, sum(1 << other for other in tile)]
+            o += [
+                ballot,
+                sum(verdict << at for at, verdict in enumerate(verdicts)),
+                ballot if holds[lane] else 0xFF << lane // 8 * 8,
+                inside,
+                against,
+                parted,
+                (agree == {True}) | (len(agree) == 1) << 1,
+                sum(1 << other for other in tile),
+            ]
     return {"o": exact(o)}
 
 
@@ -77,12 +104,20 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
 def _(inputs: Inputs, o: list[int]) -> None:
     for number, values in enumerate(_warps(inputs.words("in"))):
         for distance in (16, 8):
-            values = [value + values[lane + distance if lane + distance < 32 else lane] & WORD
-                      for lane, value in enumerate(values)]
+            values = [
+                value + values[lane + distance if lane + distance < 32 else lane] & WORD
+                for lane, value in enumerate(values)
+            ]
         values = [value + values[lane ^ 4] & WORD for lane, value in enumerate(values)]
-        values = [value + values[lane - 2] & WORD if lane >= 2 else value for lane, value in enumerate(values)]
+        values = [
+            value + values[lane - 2] & WORD if lane >= 2 else value
+            for lane, value in enumerate(values)
+        ]
         # By index in segments of eight: each lane picks the one of its segment that its number names, itself.
-        values = [max(value, values[lane & 0x18 | lane & 7], key=signed) for lane, value in enumerate(values)]
+        values = [
+            max(value, values[lane & 0x18 | lane & 7], key=signed)
+            for lane, value in enumerate(values)
+        ]
         o[32 * number] = values[0]
 
 
@@ -144,8 +179,9 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
 def _(inputs: Inputs) -> Mapping[str, Outcome]:
     o, n = inputs.words("o"), inputs.values["n"]
     histogram = np.bincount(inputs.buffers["in"][:n], minlength=256).tolist()
-    words: list[frozenset[int] | None] = [frozenset([first + count & WORD])
-                                          for first, count in zip(o, histogram, strict=True)]
+    words: list[frozenset[int] | None] = [
+        frozenset([first + count & WORD]) for first, count in zip(o, histogram, strict=True)
+    ]
     if inputs.threads > 1:
         words[:10] = [None] * 10
     else:
@@ -197,10 +233,10 @@ def _(inputs: Inputs, o: list[int]) -> None:
     for t in range(inputs.threads):
         at = 4 * t
         local = [0] * 16
-        local[0:2] = local[2:4] = source[at:at + 2]
+        local[0:2] = local[2:4] = source[at : at + 2]
         place = 4 + 2 * (t & 3)
-        local[place:place + 2] = [16 * t, 0]
-        o[at:at + 4] = [source[at + 2] + local[4], source[at + 3] + local[5], local[6], local[7]]
+        local[place : place + 2] = [16 * t, 0]
+        o[at : at + 4] = [source[at + 2] + local[4], source[at + 3] + local[5], local[6], local[7]]
         o[at + 128] = source[at + 4]
         o[at + 129] = source[at + 5] + source[at + 8] + source[at + 9]
 
@@ -211,16 +247,21 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
         winners = {(int(word) - (inputs.values["n"] - t)) & WORD for t, word in enumerate(found)}
         if len(winners) == 1 and winners <= set(range(inputs.threads)):
             return []
-        return [f"the shared word was {', '.join(map(hex, sorted(winners)))}, which is not one thread's number"]
+        return [
+            f"the shared word was {', '.join(map(hex, sorted(winners)))}, which is not one thread's number"
+        ]
+
     return {"o": Rule("<u4", broken)}
 
 
 @KERNELS.of("k60_parameter_address")
 def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    block = b"".join(inputs.values[name].to_bytes(8, "little") for name in ("n", "s", "x", "y", "z", "w"))
+    block = b"".join(
+        inputs.values[name].to_bytes(8, "little") for name in ("n", "s", "x", "y", "z", "w")
+    )
 
     def at(place: int, size: int, signed_value: bool = False) -> int:
-        return int.from_bytes(block[8 + place:8 + place + size], "little", signed=signed_value)
+        return int.from_bytes(block[8 + place : 8 + place + size], "little", signed=signed_value)
 
     o = []
     for thread in range(32):
@@ -230,21 +271,51 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
         place = thread % 4 * 8
         double, half = at(place, 8), at(thread & ~1, 2, True)
         chosen, distance = at(8 if thread < 12 else 16, 8), 16 + 4 * (thread % 8) - 8
-        o += [at(4 * (thread % 8), 4), at(place - 8, 4) ^ at(place - 4, 4), double & WORD, double >> 32,
-              at(thread, 1, True) & WORD, at(thread + 1, 1), half & WORD, half >> 32 & WORD, 0, at(20, 4),
-              chosen & WORD, chosen >> 32, distance & WORD, distance >> 32 & WORD, hashed, thread & ~1]
+        o += [
+            at(4 * (thread % 8), 4),
+            at(place - 8, 4) ^ at(place - 4, 4),
+            double & WORD,
+            double >> 32,
+            at(thread, 1, True) & WORD,
+            at(thread + 1, 1),
+            half & WORD,
+            half >> 32 & WORD,
+            0,
+            at(20, 4),
+            chosen & WORD,
+            chosen >> 32,
+            distance & WORD,
+            distance >> 32 & WORD,
+            hashed,
+            thread & ~1,
+        ]
     return {"o": exact(o)}
 
 
 @KERNELS.of("k61_constant_pointers")
 def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    squares, cubes = [x * x for x in range(8)], [x ** 3 for x in range(8)]
+    squares, cubes = [x * x for x in range(8)], [x**3 for x in range(8)]
     halves = [0x8001, 2, 0xFFFE, 4]
     o = []
     for thread in range(32):
         space = 0 if thread < 10 else 1 if thread < 20 else 2
         half = halves[thread % 4]
-        o += [[squares[thread % 8], cubes[thread % 8], 1000 * thread][space], 1 << space, squares[thread % 8],
-              thread % 8 * 4, (squares[1], cubes[1], 9, cubes[2])[thread % 4], 9, 4, (4, 9)[thread % 2],
-              (9, 9)[thread % 2], signed(half, 16) & WORD, half >> 8, 16, 25, 8, 12, thread]
+        o += [
+            [squares[thread % 8], cubes[thread % 8], 1000 * thread][space],
+            1 << space,
+            squares[thread % 8],
+            thread % 8 * 4,
+            (squares[1], cubes[1], 9, cubes[2])[thread % 4],
+            9,
+            4,
+            (4, 9)[thread % 2],
+            (9, 9)[thread % 2],
+            signed(half, 16) & WORD,
+            half >> 8,
+            16,
+            25,
+            8,
+            12,
+            thread,
+        ]
     return {"o": exact(o)}

@@ -21,7 +21,7 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
 def _(inputs: Inputs) -> Mapping[str, Outcome]:
     # The kernel's table of 16 words is that of the usual CRC-32, four bits at a time.
     content, n = inputs.buffers["in"].tobytes(), inputs.values["n"]
-    return {"o": exact([zlib.crc32(content[t * n:t * n + n]) for t in range(inputs.threads)])}
+    return {"o": exact([zlib.crc32(content[t * n : t * n + n]) for t in range(inputs.threads)])}
 
 
 def _rotated(value: int, *counts: int) -> int:
@@ -34,10 +34,19 @@ def _rotated(value: int, *counts: int) -> int:
 
 @KERNELS.of("k29_sha_rounds")
 def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    schedule = inputs.words("in")[:max(inputs.values["n"], 1)]
+    schedule = inputs.words("in")[: max(inputs.values["n"], 1)]
     o = []
     for t in range(inputs.threads):
-        a, b, c, d, e, f, g, h = (0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, t)
+        a, b, c, d, e, f, g, h = (
+            0x6A09E667,
+            0xBB67AE85,
+            0x3C6EF372,
+            0xA54FF53A,
+            0x510E527F,
+            0x9B05688C,
+            0x1F83D9AB,
+            t,
+        )
         for word in schedule:
             first = h + _rotated(e, 6, 11, 25) + ((e & f) ^ (~e & g)) + word + 0x428A2F98
             second = _rotated(a, 2, 13, 22) + ((a & b) ^ (a & c) ^ (b & c))
@@ -48,14 +57,16 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
 
 @KERNELS.of("k34_gcd")
 def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    return {"o": Exact(np.gcd(np.arange(12, 12 + inputs.threads), inputs.values["m"]).astype("<u4"))}
+    return {
+        "o": Exact(np.gcd(np.arange(12, 12 + inputs.threads), inputs.values["m"]).astype("<u4"))
+    }
 
 
 @KERNELS.of("k35_sieve_bytes")
 def _(inputs: Inputs) -> Mapping[str, Outcome]:
     o = inputs.buffers["o"]
     for t in range(inputs.threads):
-        o[(t + 2) ** 2:inputs.values["n"]:t + 2] = 1
+        o[(t + 2) ** 2 : inputs.values["n"] : t + 2] = 1
     return {"o": Exact(o)}
 
 
@@ -71,7 +82,11 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
 @KERNELS.of("k40_binsearch")
 def _(inputs: Inputs) -> Mapping[str, Outcome]:
     sorted_words = inputs.words("arr")
-    return {"o": exact([sorted_words.index(t) if t in sorted_words else -1 for t in range(inputs.threads)])}
+    return {
+        "o": exact(
+            [sorted_words.index(t) if t in sorted_words else -1 for t in range(inputs.threads)]
+        )
+    }
 
 
 @KERNELS.of("k41_bfs")
@@ -81,14 +96,23 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
     dist = list(first)
     for node in range(inputs.values["n"]):
         if first[node] == level:
-            for neighbour in cols[rows[node]:rows[node + 1]]:
+            for neighbour in cols[rows[node] : rows[node + 1]]:
                 if dist[neighbour] == WORD:
                     dist[neighbour] = level + 1
-    new = [node for node, (before, after) in enumerate(zip(first, dist, strict=True)) if before != after]
+    new = [
+        node
+        for node, (before, after) in enumerate(zip(first, dist, strict=True))
+        if before != after
+    ]
 
     def broken(queue: np.ndarray) -> list[str]:
-        found = sorted(queue[:len(new)].tolist())
-        return [] if found == new and not queue[len(new):].any() else [f"the new nodes are {found}, not {new}"]
+        found = sorted(queue[: len(new)].tolist())
+        return (
+            []
+            if found == new and not queue[len(new) :].any()
+            else [f"the new nodes are {found}, not {new}"]
+        )
+
     return {"dist": exact(dist), "qn": exact([len(new)]), "q": Rule("<u4", broken)}
 
 
@@ -97,7 +121,9 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
     o, w = inputs.buffers["o"], inputs.values["w"]
     for thread in inputs.everybody():
         t, cta = thread.tid[0], thread.ctaid[0]
-        o[cta * w + t] = _escape(t * 128 - 0x8000, cta * 128 - 0x4000, inputs.values["maxit"]) & 0xFF
+        o[cta * w + t] = (
+            _escape(t * 128 - 0x8000, cta * 128 - 0x4000, inputs.values["maxit"]) & 0xFF
+        )
     return {"o": Exact(o)}
 
 
@@ -126,8 +152,14 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
 @KERNELS.of("k51_nqueens")
 def _(inputs: Inputs) -> Mapping[str, Outcome]:
     board = (1 << inputs.values["n"]) - 1
-    return {"o": exact([_queens(1 << (t & 7), 2 << (t & 7), (1 << (t & 7)) >> 1, board)
-                        for t in range(inputs.threads)])}
+    return {
+        "o": exact(
+            [
+                _queens(1 << (t & 7), 2 << (t & 7), (1 << (t & 7)) >> 1, board)
+                for t in range(inputs.threads)
+            ]
+        )
+    }
 
 
 def _queens(columns: int, left: int, right: int, board: int) -> int:
@@ -146,7 +178,7 @@ def _queens(columns: int, left: int, right: int, board: int) -> int:
 
 @KERNELS.of("k54_levenshtein")
 def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    a, b = (inputs.buffers[name][:inputs.values[f"l{name}"]].tolist() for name in "ab")
+    a, b = (inputs.buffers[name][: inputs.values[f"l{name}"]].tolist() for name in "ab")
     row = list(range(len(b) + 1))
     for i, letter in enumerate(a, 1):
         above, row[0] = row[:], i
@@ -161,10 +193,11 @@ def _(inputs: Inputs, io: list[int]) -> None:
 
     def mixed(value: int, total: int, first: int, second: int) -> int:
         return (value << 4) + first ^ value + total ^ (value >> 5) + second
+
     for at in range(0, len(io), 2):
         x, y, total = io[at], io[at + 1], 0
         for _ in range(32):
             total = total + 0x9E3779B9 & WORD
             x = x + mixed(y, total, keys[0], keys[1]) & WORD
             y = y + mixed(x, total, keys[2], keys[3]) & WORD
-        io[at:at + 2] = [x, y]
+        io[at : at + 2] = [x, y]

@@ -36,17 +36,41 @@ import numpy as np
 from sim.launch import Argument, Buffer, Launch, Scalar, prepare
 from sim.toolchain.cubin import read_cubin
 
-__all__ = ["DEBUG", "LEVELS", "RUNS", "BufferSpec", "ManifestError", "Run", "ScalarSpec", "build", "cubin", "read"]
+__all__ = [
+    "DEBUG",
+    "LEVELS",
+    "RUNS",
+    "BufferSpec",
+    "ManifestError",
+    "Run",
+    "ScalarSpec",
+    "build",
+    "cubin",
+    "read",
+]
 
 LEVELS = ("O0", "O3")
 """Optimisation levels that each kernel was assembled with."""
 DEBUG = "G"
 """The level of files that are made for a debugger: not optimised in any step."""
 _HERE = Path(__file__).parents[1] / "programs"
-_TYPES = {f"{sign}{bits}": np.dtype(f"{kind}{bits // 8}") for sign, kind in (("u", "<u"), ("s", "<i"))
-          for bits in (8, 16, 32, 64)}
-_RUN_KEYS = {"kernel", "entry", "label", "exercises", "grid", "block", "dynamic_shared", "arguments", "compared",
-             "traps"}
+_TYPES = {
+    f"{sign}{bits}": np.dtype(f"{kind}{bits // 8}")
+    for sign, kind in (("u", "<u"), ("s", "<i"))
+    for bits in (8, 16, 32, 64)
+}
+_RUN_KEYS = {
+    "kernel",
+    "entry",
+    "label",
+    "exercises",
+    "grid",
+    "block",
+    "dynamic_shared",
+    "arguments",
+    "compared",
+    "traps",
+}
 _BUFFER_KEYS = {"name", "type", "count", "words", "text", "iota", "random", "low", "high"}
 
 
@@ -111,8 +135,12 @@ class Run:
 
     def launch_arguments(self, level: str) -> list[Argument]:
         """What the kernel is launched with, in the order of its parameters."""
-        return [Buffer(spec.name, spec.content.tobytes()) if isinstance(spec, BufferSpec)
-                else Scalar(spec.values[level], spec.dtype.itemsize) for spec in self.arguments]
+        return [
+            Buffer(spec.name, spec.content.tobytes())
+            if isinstance(spec, BufferSpec)
+            else Scalar(spec.values[level], spec.dtype.itemsize)
+            for spec in self.arguments
+        ]
 
 
 def _dimensions(entry: Mapping[str, Any], key: str) -> tuple[int, int, int]:
@@ -130,7 +158,9 @@ def _random_elements(dtype: np.dtype, entry: Mapping[str, Any]) -> list[int]:
 
 def _buffer(where: str, entry: Mapping[str, Any]) -> BufferSpec:
     if unknown := set(entry) - _BUFFER_KEYS:
-        raise ManifestError(f"{where}: argument {entry['name']} has unknown keys: {', '.join(sorted(unknown))}")
+        raise ManifestError(
+            f"{where}: argument {entry['name']} has unknown keys: {', '.join(sorted(unknown))}"
+        )
     dtype = _TYPES[entry["type"]]
     if "random" in entry:
         given = _random_elements(dtype, entry)
@@ -142,24 +172,33 @@ def _buffer(where: str, entry: Mapping[str, Any]) -> BufferSpec:
         given = entry.get("words", [])
     content = np.zeros(entry.get("count", len(given)), dtype)
     if len(given) > len(content):
-        raise ManifestError(f"{where}: argument {entry['name']} has {len(given)} elements and count {len(content)}")
-    content[:len(given)] = np.array(given, dtype)
+        raise ManifestError(
+            f"{where}: argument {entry['name']} has {len(given)} elements and count {len(content)}"
+        )
+    content[: len(given)] = np.array(given, dtype)
     return BufferSpec(entry["name"], content)
 
 
 def _argument(where: str, entry: Mapping[str, Any]) -> ScalarSpec | BufferSpec:
     if entry["type"] not in _TYPES:
-        raise ManifestError(f"{where}: argument {entry['name']} has type {entry['type']!r}, not one of "
-                            f"{', '.join(_TYPES)}")
+        raise ManifestError(
+            f"{where}: argument {entry['name']} has type {entry['type']!r}, not one of "
+            f"{', '.join(_TYPES)}"
+        )
     dtype = _TYPES[entry["type"]]
     if "values" in entry:
         content = np.array(entry["values"], dtype).tobytes()
-        return ScalarSpec(entry["name"], np.dtype(f"V{len(content)}"),
-                          dict.fromkeys((*LEVELS, DEBUG), int.from_bytes(content, "little")))
+        return ScalarSpec(
+            entry["name"],
+            np.dtype(f"V{len(content)}"),
+            dict.fromkeys((*LEVELS, DEBUG), int.from_bytes(content, "little")),
+        )
     if "value" not in entry:
         return _buffer(where, entry)
     value = entry["value"]
-    values: dict[str, int] = value if isinstance(value, dict) else dict.fromkeys((*LEVELS, DEBUG), value)
+    values: dict[str, int] = (
+        value if isinstance(value, dict) else dict.fromkeys((*LEVELS, DEBUG), value)
+    )
     return ScalarSpec(entry["name"], dtype, values)
 
 
@@ -167,10 +206,19 @@ def _run(entry: Mapping[str, Any], folder: Path) -> Run:
     where = f"{entry['kernel']} {entry.get('label', '')}".rstrip()
     if unknown := set(entry) - _RUN_KEYS:
         raise ManifestError(f"{where}: unknown keys: {', '.join(sorted(unknown))}")
-    return Run(folder, entry["kernel"], entry.get("entry", "k"), entry.get("label", ""), entry["exercises"],
-               _dimensions(entry, "grid"), _dimensions(entry, "block"), entry.get("dynamic_shared", 0),
-               tuple(_argument(where, argument) for argument in entry["arguments"]), entry.get("compared", ""),
-               entry.get("traps", False))
+    return Run(
+        folder,
+        entry["kernel"],
+        entry.get("entry", "k"),
+        entry.get("label", ""),
+        entry["exercises"],
+        _dimensions(entry, "grid"),
+        _dimensions(entry, "block"),
+        entry.get("dynamic_shared", 0),
+        tuple(_argument(where, argument) for argument in entry["arguments"]),
+        entry.get("compared", ""),
+        entry.get("traps", False),
+    )
 
 
 def read(text: str, folder: Path = _HERE) -> dict[str, Run]:
@@ -196,5 +244,11 @@ def cubin(kernel: str, level: str) -> Path:
 
 def build(run: Run, level: str) -> Launch:
     """A launch of the run's kernel at an optimisation level, in a memory of its own."""
-    return prepare(read_cubin(run.cubin(level)), run.launch_arguments(level), entry=run.entry, grid=run.grid,
-                   block=run.block, dynamic_shared=run.dynamic_shared)
+    return prepare(
+        read_cubin(run.cubin(level)),
+        run.launch_arguments(level),
+        entry=run.entry,
+        grid=run.grid,
+        block=run.block,
+        dynamic_shared=run.dynamic_shared,
+    )

@@ -8,8 +8,20 @@ import numpy as np
 
 from .manifest import BufferSpec, Run, ScalarSpec
 
-__all__ = ["LONG", "WORD", "Exact", "Expectation", "Inputs", "Kernels", "OneOf", "Outcome", "Rule", "Thread", "exact",
-           "signed"]
+__all__ = [
+    "LONG",
+    "WORD",
+    "Exact",
+    "Expectation",
+    "Inputs",
+    "Kernels",
+    "OneOf",
+    "Outcome",
+    "Rule",
+    "Thread",
+    "exact",
+    "signed",
+]
 
 WORD = 0xFFFF_FFFF
 """All bits of a 32-bit register."""
@@ -43,8 +55,10 @@ class Exact(Outcome):
         found = np.frombuffer(content, self.content.dtype)
         if found.shape != self.content.shape:
             return [f"{len(found)} elements, not {len(self.content)}"]
-        return [f"element {at} is {int(found[at]):#x}, not {int(self.content[at]):#x}"
-                for at in np.flatnonzero(found != self.content)[:_SHOWN]]
+        return [
+            f"element {at} is {int(found[at]):#x}, not {int(self.content[at]):#x}"
+            for at in np.flatnonzero(found != self.content)[:_SHOWN]
+        ]
 
 
 @dataclass(frozen=True)
@@ -58,9 +72,11 @@ class OneOf(Outcome):
         found = np.frombuffer(content, "<u4")
         if len(found) != len(self.words):
             return [f"{len(found)} words, not {len(self.words)}"]
-        return [f"word {at} is {int(value):#x}, not one of {', '.join(f'{choice:#x}' for choice in sorted(choices))}"
-                for at, (value, choices) in enumerate(zip(found, self.words, strict=True))
-                if choices is not None and int(value) not in choices][:_SHOWN]
+        return [
+            f"word {at} is {int(value):#x}, not one of {', '.join(f'{choice:#x}' for choice in sorted(choices))}"
+            for at, (value, choices) in enumerate(zip(found, self.words, strict=True))
+            if choices is not None and int(value) not in choices
+        ][:_SHOWN]
 
 
 @dataclass(frozen=True)
@@ -94,8 +110,12 @@ class Inputs:
 
     def __init__(self, run: Run, level: str) -> None:
         self.run = run
-        self.buffers = {spec.name: spec.content.copy() for spec in run.arguments if isinstance(spec, BufferSpec)}
-        self.values = {spec.name: spec.values[level] for spec in run.arguments if isinstance(spec, ScalarSpec)}
+        self.buffers = {
+            spec.name: spec.content.copy() for spec in run.arguments if isinstance(spec, BufferSpec)
+        }
+        self.values = {
+            spec.name: spec.values[level] for spec in run.arguments if isinstance(spec, ScalarSpec)
+        }
 
     @property
     def threads(self) -> int:
@@ -133,19 +153,24 @@ class Kernels(dict[str, Expectation]):
 
     def of(self, kernel: str) -> Callable[[Expectation], Expectation]:
         """Enters the decorated function."""
+
         def enter(expectation: Expectation) -> Expectation:
             self[kernel] = expectation
             return expectation
+
         return enter
 
     def changing(self, kernel: str, *buffers: str) -> Callable[[Callable[..., None]], None]:
         """Enters the decorated function, which changes the words of some buffers as the kernel does."""
+
         def enter(change: Callable[..., None]) -> None:
             def expectation(inputs: Inputs) -> Mapping[str, Outcome]:
                 words = {name: inputs.words(name) for name in buffers}
                 change(inputs, *words.values())
                 return {name: exact(left) for name, left in words.items()}
+
             self[kernel] = expectation
+
         return enter
 
 

@@ -33,17 +33,30 @@ class LaunchDriver(UnitDriver):
         plain: What it is compared with.
     """
 
-    def __init__(self, bench: Bench, params: SmParams, grids: Iterable[Grid], *, life: int = 200, slow: float = 0.2,
-                 halts: float = 0.0, keeps: float = 0.05, references: dict[int, int] | None = None) -> None:
+    def __init__(
+        self,
+        bench: Bench,
+        params: SmParams,
+        grids: Iterable[Grid],
+        *,
+        life: int = 200,
+        slow: float = 0.2,
+        halts: float = 0.0,
+        keeps: float = 0.05,
+        references: dict[int, int] | None = None,
+    ) -> None:
         dut = units_of(params).distributor(params)
         self.memory = Memory()
-        super().__init__(bench, dut, MemoryServer(dut.port, self.memory, MemoryBehaviour((1, 9), stall=slow),
-                                                  bench.random))
+        super().__init__(
+            bench,
+            dut,
+            MemoryServer(dut.port, self.memory, MemoryBehaviour((1, 9), stall=slow), bench.random),
+        )
         self.params, self._grids = params, list(grids)
         self._slow, self._halts, self._keeps = slow, halts, keeps
         self.plain = PlainDistributor(bench, params, dict(references or {}), life)
         self._flow = flow_launch(params)
-        self._banks: dict[int, Any] = {}     # of a serial machine, as they were told
+        self._banks: dict[int, Any] = {}  # of a serial machine, as they were told
 
     async def _drive(self, ctx: Any) -> None:
         """All grids."""
@@ -61,25 +74,38 @@ class LaunchDriver(UnitDriver):
         self.memory.map("releases", _RELEASES, 128)
         for number, grid in enumerate(self._grids):
             self.memory.write(_DESCRIPTORS + 256 * number, grid.descriptor())
-            await self._play(ctx, grid, _DESCRIPTORS + 256 * number if grid.address is None else grid.address)
+            await self._play(
+                ctx, grid, _DESCRIPTORS + 256 * number if grid.address is None else grid.address
+            )
             for counter, value in self.plain.references.items():
                 ctx.set(self.dut.control.references.number, counter)
                 await ctx.tick().repeat(2 * self.params.warps if self.params.serial else 1)
                 ctx.set(self.dut.control.references.read, 1)
                 await ctx.tick()
                 ctx.set(self.dut.control.references.read, 0)
-                self.bench.expect(f"reference counter {counter}", ctx.get(self.dut.control.references.count), value)
-            if grid.fields.get("SEMAPHORE_RELEASE_ENABLE0") and grid.rejection is LaunchRejection.NONE:
+                self.bench.expect(
+                    f"reference counter {counter}",
+                    ctx.get(self.dut.control.references.count),
+                    value,
+                )
+            if (
+                grid.fields.get("SEMAPHORE_RELEASE_ENABLE0")
+                and grid.rejection is LaunchRejection.NONE
+            ):
                 self._check_release(grid)
 
     def _check_release(self, grid: Grid) -> None:
         """What memory holds after the grid, around the place of the release."""
         fields = grid.fields
-        address, payload = fields["RELEASE0_ADDRESS_LOWER"] | fields["RELEASE0_ADDRESS_UPPER"] << 32, \
-            fields["RELEASE0_PAYLOAD"]
+        address, payload = (
+            fields["RELEASE0_ADDRESS_LOWER"] | fields["RELEASE0_ADDRESS_UPPER"] << 32,
+            fields["RELEASE0_PAYLOAD"],
+        )
         size = 4 if fields.get("RELEASE0_STRUCTURE_SIZE") else 16
         expected = payload.to_bytes(4, "little") + bytes(size - 4)
-        self.bench.expect("released words", self.memory.read(address, size).hex(" "), expected.hex(" "))
+        self.bench.expect(
+            "released words", self.memory.read(address, size).hex(" "), expected.hex(" ")
+        )
         self.bench.expect("word before", self.memory.read(address - 4, 4), bytes(4))
         self.bench.expect("word behind", self.memory.read(address + size, 4), bytes(4))
 
@@ -107,10 +133,30 @@ class LaunchDriver(UnitDriver):
             ctx.set(dut.halt, halted)
             ctx.set(dut.fetch_busy, fetching)
             drained = self._live(ctx, drained)
-            taken, done, rejection, invalidate, launch, thread, occupied, begins, *streams = await self._tick(
-                ctx, dut.control.start.ready, dut.control.done, dut.control.rejection, dut.invalidate,
-                as_struct(dut.launch), as_struct(dut.thread), dut.occupied, dut.cta_started,
-                *(port.valid for port in ports), *(Value.cast(port.payload) for port in ports), *bank)
+            (
+                taken,
+                done,
+                rejection,
+                invalidate,
+                launch,
+                thread,
+                occupied,
+                begins,
+                *streams,
+            ) = await self._tick(
+                ctx,
+                dut.control.start.ready,
+                dut.control.done,
+                dut.control.rejection,
+                dut.invalidate,
+                as_struct(dut.launch),
+                as_struct(dut.thread),
+                dut.occupied,
+                dut.cta_started,
+                *(port.valid for port in ports),
+                *(Value.cast(port.payload) for port in ports),
+                *bank,
+            )
             self.plain.now += 1
             if bank and streams[6]:
                 self._banks[streams[7].number] = streams[7].bank
@@ -120,7 +166,11 @@ class LaunchDriver(UnitDriver):
             if taken:
                 ctx.set(dut.control.start.valid, 0)
             if invalidate:
-                bench.expect("caches made empty after a CTA has started", planned or bool(self.plain.running), False)
+                bench.expect(
+                    "caches made empty after a CTA has started",
+                    planned or bool(self.plain.running),
+                    False,
+                )
                 planned = True
                 fetch_until = self.plain.now + random.choice([0, 0, 30])
             self.plain.freed(grid, occupied)
@@ -152,7 +202,9 @@ class LaunchDriver(UnitDriver):
                 return
 
     def _due(self) -> list[str]:
-        return [f"the end of warp {warp.slot}" for cta in self.plain.running for warp in cta.warps] or ["a CTA's start"]
+        return [
+            f"the end of warp {warp.slot}" for cta in self.plain.running for warp in cta.warps
+        ] or ["a CTA's start"]
 
     def _live(self, ctx: Any, drained: int) -> int:
         """Warps live and end; returns which have nothing under way."""

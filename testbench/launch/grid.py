@@ -32,9 +32,21 @@ class Grid:
         return -(-self.threads // WARP_THREADS)
 
     def descriptor(self) -> bytes:
-        names = ("CTA_RASTER_WIDTH", "CTA_RASTER_HEIGHT", "CTA_RASTER_DEPTH", "CTA_THREAD_DIMENSION0",
-                 "CTA_THREAD_DIMENSION1", "CTA_THREAD_DIMENSION2")
-        return descriptor({
-            **dict(zip(names, (*self.size, *self.block), strict=True)), "REGISTER_COUNT": self.registers,
-            "SHARED_MEMORY_SIZE": self.shared, "SHADER_LOCAL_MEMORY_LOW_SIZE": self.local,
-            "SHADER_LOCAL_MEMORY_CRS_SIZE": self.crs, **self.fields})
+        names = (
+            "CTA_RASTER_WIDTH",
+            "CTA_RASTER_HEIGHT",
+            "CTA_RASTER_DEPTH",
+            "CTA_THREAD_DIMENSION0",
+            "CTA_THREAD_DIMENSION1",
+            "CTA_THREAD_DIMENSION2",
+        )
+        return descriptor(
+            {
+                **dict(zip(names, (*self.size, *self.block), strict=True)),
+                "REGISTER_COUNT": self.registers,
+                "SHARED_MEMORY_SIZE": self.shared,
+                "SHADER_LOCAL_MEMORY_LOW_SIZE": self.local,
+                "SHADER_LOCAL_MEMORY_CRS_SIZE": self.crs,
+                **self.fields,
+            }
+        )

@@ -52,7 +52,9 @@ class PlainDistributor:
         now: The cycle.
     """
 
-    def __init__(self, bench: Bench, params: SmParams, references: dict[int, int], life: int) -> None:
+    def __init__(
+        self, bench: Bench, params: SmParams, references: dict[int, int], life: int
+    ) -> None:
         self.bench, self.params, self.references, self.life = bench, params, references, life
         self.coming: list[tuple[int, int, int]] = []
         self.running: list[StartedCta] = []
@@ -65,19 +67,37 @@ class PlainDistributor:
         """What the units are told of the grid, and of its constant banks."""
         fields = grid.fields
         expected = {
-            "program": PROGRAM, "entry": fields.get("PROGRAM_OFFSET", 0), "registers": grid.registers,
-            "barriers": fields.get("BARRIER_COUNT", 0), "shared": grid.shared, "local": grid.local,
-            "stack": grid.crs // CRS_GRANULE, "check_calls": 1 - fields.get("API_VISIBLE_CALL_LIMIT", 0)}
+            "program": PROGRAM,
+            "entry": fields.get("PROGRAM_OFFSET", 0),
+            "registers": grid.registers,
+            "barriers": fields.get("BARRIER_COUNT", 0),
+            "shared": grid.shared,
+            "local": grid.local,
+            "stack": grid.crs // CRS_GRANULE,
+            "check_calls": 1 - fields.get("API_VISIBLE_CALL_LIMIT", 0),
+        }
         for name, value in expected.items():
             self.bench.expect(f"grid: {name}", int(got[name]), value)
         for name, values in (("grid", grid.size), ("block", grid.block)):
-            self.bench.expect(f"grid: {name}", tuple(int(got[name][axis]) for axis in "xyz"), values)
-        for bank, parts in enumerate(zip(*(fields.get(f"CONSTANT_BUFFER_{name}", (0,) * 8) for name in (
-                "VALID", "ADDR_LOWER", "ADDR_UPPER", "SIZE")), strict=True)):
+            self.bench.expect(
+                f"grid: {name}", tuple(int(got[name][axis]) for axis in "xyz"), values
+            )
+        for bank, parts in enumerate(
+            zip(
+                *(
+                    fields.get(f"CONSTANT_BUFFER_{name}", (0,) * 8)
+                    for name in ("VALID", "ADDR_LOWER", "ADDR_UPPER", "SIZE")
+                ),
+                strict=True,
+            )
+        ):
             valid, lower, upper, size = parts
             told = banks[bank]
-            self.bench.expect(f"grid: constant bank {bank}", (int(told.valid), int(told.address), int(told.size)),
-                              (valid, lower | upper << 32, size))
+            self.bench.expect(
+                f"grid: constant bank {bank}",
+                (int(told.valid), int(told.address), int(told.size)),
+                (valid, lower | upper << 32, size),
+            )
 
     def plan(self, grid: Grid) -> None:
         """How the machine is divided, and what is still to come."""
@@ -85,7 +105,11 @@ class PlainDistributor:
         piece = -(-grid.shared // 256) * 256
         self._rows, self._piece = rows, piece
         self._slots = min(self.params.warps, self.params.registers // rows)
-        ctas = min(self.params.warps, self.params.shared_bytes // piece) if piece else self.params.warps
+        ctas = (
+            min(self.params.warps, self.params.shared_bytes // piece)
+            if piece
+            else self.params.warps
+        )
         self._cta_slots = 1 if grid.fields.get("SEQUENTIALLY_RUN_CTAS") else ctas
         self._block = grid.local * WARP_THREADS + grid.crs
         width, height, depth = grid.size
@@ -101,22 +125,28 @@ class PlainDistributor:
             if gone:
                 self.bench.expect("warps of a CTA that are freed", len(gone), len(cta.warps))
                 over = all(warp.over_at is not None for warp in cta.warps)
-                self.bench.expect(f"whether CTA {cta.index}, whose slots are freed, is over", over, True)
+                self.bench.expect(
+                    f"whether CTA {cta.index}, whose slots are freed, is over", over, True
+                )
                 self.running.remove(cta)
                 if grid.fields.get("CWD_REFERENCE_COUNT_DECR_ENABLE") and not cta.kept:
                     number = grid.fields["CWD_REFERENCE_COUNT_ID"]
                     delta = grid.fields["CWD_REFERENCE_COUNT_DELTA_MINUS_ONE"] + 1
                     self.references[number] = max(0, self.references[number] - delta)
-            elif all(warp.over_at is not None and self.now > warp.over_at + 2 * self.params.warps + 4
-                     for warp in cta.warps):
+            elif all(
+                warp.over_at is not None and self.now > warp.over_at + 2 * self.params.warps + 4
+                for warp in cta.warps
+            ):
                 self.bench.fail(f"CTA {cta.index} is over, but its slots are not free")
 
     def _free(self) -> tuple[list[int], list[int]]:
         """Free warp slots and CTA slots."""
         taken = {warp.slot for cta in self.running for warp in cta.warps}
         ctas = {cta.slot for cta in self.running}
-        return ([slot for slot in range(self._slots) if slot not in taken],
-                [cta for cta in range(self._cta_slots) if cta not in ctas])
+        return (
+            [slot for slot in range(self._slots) if slot not in taken],
+            [cta for cta in range(self._cta_slots) if cta not in ctas],
+        )
 
     def _may_start(self, grid: Grid) -> bool:
         """Whether the reference counter allows a CTA."""
@@ -128,7 +158,9 @@ class PlainDistributor:
     def hurry(self, grid: Grid, held: bool) -> None:
         """Fails if a CTA could start for long and does not."""
         slots, ctas = self._free()
-        could = self.coming and len(slots) >= grid.warps and ctas and self._may_start(grid) and not held
+        could = (
+            self.coming and len(slots) >= grid.warps and ctas and self._may_start(grid) and not held
+        )
         self._waits = self._waits + 1 if could and self._starting is None else 0
         if self._waits > _PROMPT:
             self.bench.fail(f"CTA {self.coming[0]} could start and does not")
@@ -138,14 +170,16 @@ class PlainDistributor:
         slots, ctas = self._free()
         if self._starting is not None or not self.coming or len(slots) < grid.warps or not ctas:
             self.bench.fail("a CTA starts, and none can")
-        self.bench.expect("whether the reference counter allows the CTA", self._may_start(grid), True)
+        self.bench.expect(
+            "whether the reference counter allows the CTA", self._may_start(grid), True
+        )
         if grid.fields.get("CWD_REFERENCE_COUNT_INCR_ENABLE"):
             delta = grid.fields["CWD_REFERENCE_COUNT_DELTA_MINUS_ONE"] + 1
             self.references[grid.fields["CWD_REFERENCE_COUNT_ID"]] += delta
         self._starting = StartedCta(ctas[0], self.coming.pop(0))
         self.running.append(self._starting)
         self.most = max(self.most, len(self.running))
-        self._expected_slots = slots[:grid.warps]
+        self._expected_slots = slots[: grid.warps]
         self.ctas += 1
 
     def _current(self) -> StartedCta:
@@ -161,8 +195,14 @@ class PlainDistributor:
         slot = self._expected_slots[number]
         place = (int(got.index.x), int(got.index.y), int(got.index.z))
         expected = {
-            "warp": slot, "number": number, "cta": cta.slot, "cta_warps": grid.warps, "first_row": slot * self._rows,
-            "shared_base": cta.slot * self._piece, "local_base": (LOCAL + slot * self._block) // CRS_GRANULE}
+            "warp": slot,
+            "number": number,
+            "cta": cta.slot,
+            "cta_warps": grid.warps,
+            "first_row": slot * self._rows,
+            "shared_base": cta.slot * self._piece,
+            "local_base": (LOCAL + slot * self._block) // CRS_GRANULE,
+        }
         bench.expect(f"CTA {cta.index}: place in the grid", place, cta.index)
         for name, value in expected.items():
             bench.expect(f"CTA {cta.index}, warp {number}: {name}", int(got[name]), value)
@@ -183,7 +223,14 @@ class PlainDistributor:
         self.bench.expect(
             f"CTA {warp.cta.index}, thread {linear}: slot, number, x, y, z",
             (int(got.warp), int(got.thread), int(got.x), int(got.y), int(got.z)),
-            (warp.slot, warp.threads, linear % width, linear // width % height, linear // (width * height)))
+            (
+                warp.slot,
+                warp.threads,
+                linear % width,
+                linear // width % height,
+                linear // (width * height),
+            ),
+        )
         warp.threads += 1
         self.threads += 1
 
@@ -196,8 +243,11 @@ class PlainDistributor:
     def cleared_shared(self, grid: Grid, bits: int) -> None:
         cta = self._current()
         cta.cleared = True
-        self.bench.expect("shared memory: base, bytes", (bits & (1 << self.params.shared_bits) - 1,
-                          bits >> self.params.shared_bits), (cta.slot * self._piece, self._piece))
+        self.bench.expect(
+            "shared memory: base, bytes",
+            (bits & (1 << self.params.shared_bits) - 1, bits >> self.params.shared_bits),
+            (cta.slot * self._piece, self._piece),
+        )
 
     def flowed(self, grid: Grid, got: Any) -> None:
         """Compares what the flow unit is told; from here on the warp runs."""
@@ -205,18 +255,35 @@ class PlainDistributor:
         where = f"CTA {warp.cta.index}, warp {warp.number}"
         left = grid.threads - warp.number * WARP_THREADS
         threads = (1 << min(WARP_THREADS, left)) - 1
-        bench.expect(f"{where}: threads placed, registers cleared", (warp.threads, warp.registers),
-                     (WARP_THREADS, grid.registers))
+        bench.expect(
+            f"{where}: threads placed, registers cleared",
+            (warp.threads, warp.registers),
+            (WARP_THREADS, grid.registers),
+        )
         if grid.shared:
             bench.expect(f"{where}: whether shared memory is clear", warp.cta.cleared, True)
         stack = got.stack
         bench.expect(
             f"{where}: slot, threads, pc, block, local memory, stack, calls checked",
-            (int(got.warp), int(got.threads), int(got.pc), int(stack.base), int(stack.local), int(stack.size),
-             int(stack.check_calls)),
-            (warp.slot, threads, grid.fields.get("PROGRAM_OFFSET", 0),
-             (LOCAL + warp.slot * self._block) // CRS_GRANULE, grid.local * WARP_THREADS // CRS_GRANULE,
-             grid.crs // CRS_GRANULE, 1 - grid.fields.get("API_VISIBLE_CALL_LIMIT", 0)))
+            (
+                int(got.warp),
+                int(got.threads),
+                int(got.pc),
+                int(stack.base),
+                int(stack.local),
+                int(stack.size),
+                int(stack.check_calls),
+            ),
+            (
+                warp.slot,
+                threads,
+                grid.fields.get("PROGRAM_OFFSET", 0),
+                (LOCAL + warp.slot * self._block) // CRS_GRANULE,
+                grid.local * WARP_THREADS // CRS_GRANULE,
+                grid.crs // CRS_GRANULE,
+                1 - grid.fields.get("API_VISIBLE_CALL_LIMIT", 0),
+            ),
+        )
         warp.runs = True
         warp.ends_at = self.now + bench.random.randint((self.life + 1) // 2, self.life)
         if warp.number + 1 == grid.warps:

@@ -15,13 +15,18 @@ passes = partial(simulation.passes, "launch")
 
 
 @pytest.mark.parametrize("preset", ["default", "least"])
-@pytest.mark.parametrize("check", [
-    tb_launch.check_waves, tb_launch.check_references, tb_launch.check_rejections], ids=lambda c: c.__name__)
+@pytest.mark.parametrize(
+    "check",
+    [tb_launch.check_waves, tb_launch.check_references, tb_launch.check_rejections],
+    ids=lambda c: c.__name__,
+)
 def test_agrees_with_a_plain_distributor(check, preset):
     passes(partial(check, preset=preset))
 
 
-@pytest.mark.parametrize(("preset", "seed"), [("tiny", 1), ("tiny", 2), ("tiny", 3), ("least", 4), ("least", 5)])
+@pytest.mark.parametrize(
+    ("preset", "seed"), [("tiny", 1), ("tiny", 2), ("tiny", 3), ("least", 4), ("least", 5)]
+)
 def test_random_grids_agree_with_a_plain_distributor(preset, seed):
     params = PRESETS[preset]
 
@@ -45,9 +50,15 @@ def test_fields_of_a_descriptor_do_not_overlap():
 
 def test_a_descriptor_holds_what_was_put_into_it():
     source = random.Random(0)
-    values = {name: [source.getrandbits(field.width) for _ in range(field.count)] for name, field in QMD.items()}
+    values = {
+        name: [source.getrandbits(field.width) for _ in range(field.count)]
+        for name, field in QMD.items()
+    }
     number = int.from_bytes(descriptor(values), "little")
-    assert {name: [field.get(number, index) for index in range(field.count)] for name, field in QMD.items()} == values
+    assert {
+        name: [field.get(number, index) for index in range(field.count)]
+        for name, field in QMD.items()
+    } == values
 
 
 def test_a_descriptor_refuses_what_does_not_fit():

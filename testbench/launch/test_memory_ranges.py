@@ -25,7 +25,9 @@ def memory(request):
 
 def check_all(memory: Memory, account: dict[str, tuple[int, bytearray]]) -> None:
     """A memory has these ranges with these bytes, a gap behind each, and nothing else."""
-    assert {name: (base, len(content)) for name, (base, content) in account.items()} == memory.regions
+    assert {
+        name: (base, len(content)) for name, (base, content) in account.items()
+    } == memory.regions
     ends = 0
     for base, content in sorted(account.values()):
         assert base >= ends
@@ -56,15 +58,15 @@ def test_random_ranges_hold_what_was_written_until_they_are_freed(memory, seed):
         match source.randrange(5):
             case 0:
                 memory.write(base + at, new := source.randbytes(size))
-                content[at:at + size] = new
+                content[at : at + size] = new
             case 1:
                 memory.fill(base + at, size, step % 256)
-                content[at:at + size] = bytes([step % 256]) * size
+                content[at : at + size] = bytes([step % 256]) * size
             case 2:
                 other, there = account[source.choice(list(account))]
                 size = min(size, len(there))
                 memory.copy_range(base + at, other, size)
-                content[at:at + size] = bytes(there[:size])
+                content[at : at + size] = bytes(there[:size])
             case 3:
                 memory.free(base)
                 del account[name]
@@ -103,7 +105,11 @@ def test_freed_ranges_that_touch_make_room_for_a_larger_one(memory):
 def test_the_rest_of_a_hole_is_allocated_next(memory):
     first, _ = memory.allocate("first", 6 * PAGE, PAGE), memory.allocate("behind", 1)
     memory.free(first)
-    assert [memory.allocate(name, PAGE, PAGE) for name in "abc"] == [first, first + 2 * PAGE, first + 4 * PAGE]
+    assert [memory.allocate(name, PAGE, PAGE) for name in "abc"] == [
+        first,
+        first + 2 * PAGE,
+        first + 4 * PAGE,
+    ]
 
 
 def test_all_of_the_heap_can_be_allocated_and_no_more(memory):
@@ -119,18 +125,39 @@ def test_all_of_the_heap_can_be_allocated_and_no_more(memory):
 
 def test_an_access_that_leaves_a_range_faults_there_and_writes_nothing(memory):
     base = memory.allocate("a", 100)
-    for access in (lambda at, size: memory.read(at, size), lambda at, size: memory.fill(at, size, 1)):
-        for at, size, where in ((base + 120, 10, base + 128), (base, 129, base + 128), (base - 1, 2, base - 1),
-                                (base + 128, 1, base + 128), (HEAP + SIZE - 1, 1, HEAP + SIZE - 1)):
-            with pytest.raises(MemoryFaultError, match=f"^nothing is mapped at {where:#x}$") as fault:
+    for access in (
+        lambda at, size: memory.read(at, size),
+        lambda at, size: memory.fill(at, size, 1),
+    ):
+        for at, size, where in (
+            (base + 120, 10, base + 128),
+            (base, 129, base + 128),
+            (base - 1, 2, base - 1),
+            (base + 128, 1, base + 128),
+            (HEAP + SIZE - 1, 1, HEAP + SIZE - 1),
+        ):
+            with pytest.raises(
+                MemoryFaultError, match=f"^nothing is mapped at {where:#x}$"
+            ) as fault:
                 access(at, size)
             assert fault.value.address == where
     assert memory.read(base, 128) == bytes(128)
 
 
-@pytest.mark.parametrize(("name", "base", "size"), [
-    ("b", HEAP, 1), ("b", HEAP + 64, 64), ("b", HEAP - 64, 65), ("b", HEAP + 127, 1000), ("b", HEAP, 1000),
-    ("b", -64, 10), ("b", (1 << ADDRESS_BITS) - 64, 65), ("b", HEAP + PAGE, 0), ("a", HEAP + PAGE, 64)])
+@pytest.mark.parametrize(
+    ("name", "base", "size"),
+    [
+        ("b", HEAP, 1),
+        ("b", HEAP + 64, 64),
+        ("b", HEAP - 64, 65),
+        ("b", HEAP + 127, 1000),
+        ("b", HEAP, 1000),
+        ("b", -64, 10),
+        ("b", (1 << ADDRESS_BITS) - 64, 65),
+        ("b", HEAP + PAGE, 0),
+        ("a", HEAP + PAGE, 64),
+    ],
+)
 def test_what_is_mapped_is_not_mapped_again(name, base, size):
     memory = Memory(HEAP, PAGE)
     memory.map("a", HEAP, 100)
@@ -154,7 +181,7 @@ def test_a_shared_memory_is_a_file_until_it_is_closed():
     large = memory.allocate("large", SIZE // 2)
     memory.fill(large, SIZE // 2, 1)
     assert os.fstat(memory.file).st_blocks > before
-    memory.free(large)      # its pages are the system's again
+    memory.free(large)  # its pages are the system's again
     assert os.fstat(memory.file).st_blocks <= before + 2 * PAGE // 512
     file = memory.file
     memory.close()
@@ -183,7 +210,11 @@ def test_only_what_begins_a_range_can_be_freed(memory):
 
 def test_numbers_are_little_endian_and_lines_are_written_by_their_mask(memory):
     base = memory.allocate("a", 64, 64)
-    for value, left in ((0x0102, b"\2\1\0\0"), (-2, b"\xFE\xFF\xFF\xFF"), (0x1_0000_0003, b"\3\0\0\0")):
+    for value, left in (
+        (0x0102, b"\2\1\0\0"),
+        (-2, b"\xfe\xff\xff\xff"),
+        (0x1_0000_0003, b"\3\0\0\0"),
+    ):
         memory.write_number(base, 4, value)
         assert memory.read(base, 5) == left + b"\0"
         assert memory.read_number(base, 4) == value & 0xFFFF_FFFF

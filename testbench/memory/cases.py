@@ -19,7 +19,15 @@ from rtl.isa.tokens import LINE_BYTES
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES
 from testbench.execute.singles import singles
 from testbench.handmade import encode
-from testbench.memory.world import BANKS, BUFFER, BUFFER_BYTES, LOCAL_BYTES, MemoryStep, MemoryWorld, buffer_of
+from testbench.memory.world import (
+    BANKS,
+    BUFFER,
+    BUFFER_BYTES,
+    LOCAL_BYTES,
+    MemoryStep,
+    MemoryWorld,
+    buffer_of,
+)
 
 ALL_REPORTED = 0x00FF_FFFF
 _EVERYBODY = (1 << WARP_THREADS) - 1
@@ -58,7 +66,13 @@ class Counted:
 
 def lines_of(addresses: dict[int, int], size: int) -> int:
     """Lines that hold a byte of what the threads access: thread to address."""
-    return len({byte // LINE_BYTES for address in addresses.values() for byte in range(address, address + size)})
+    return len(
+        {
+            byte // LINE_BYTES
+            for address in addresses.values()
+            for byte in range(address, address + size)
+        }
+    )
 
 
 def conflicts(addresses: dict[int, int], size: int, lanes: int, *, loads: bool) -> int:
@@ -70,11 +84,18 @@ def conflicts(addresses: dict[int, int], size: int, lanes: int, *, loads: bool) 
     for first in range(0, WARP_THREADS, half):
         upper = first % lanes >= half
         threads = [thread for thread in range(first, first + half) if thread in addresses]
-        if upper and loads and all(addresses[thread] == addresses.get(thread - half) for thread in threads):
+        if (
+            upper
+            and loads
+            and all(addresses[thread] == addresses.get(thread - half) for thread in threads)
+        ):
             continue
         for word in range(words):
-            wanted = {addresses[thread] // 4 + (
-                word ^ (thread % lanes) * min(words, lanes) // lanes if loads else word) for thread in threads}
+            wanted = {
+                addresses[thread] // 4
+                + (word ^ (thread % lanes) * min(words, lanes) // lanes if loads else word)
+                for thread in threads
+            }
             banks = [number % lanes for number in wanted]
             cycles += max((banks.count(bank) for bank in banks), default=0)
     return cycles
@@ -83,23 +104,34 @@ def conflicts(addresses: dict[int, int], size: int, lanes: int, *, loads: bool) 
 def counted(world: MemoryWorld) -> list[Counted]:
     """Loads, stores and atomic operations of global and local memory on warp 0; the world executes them."""
     cases = []
-    for number, (pattern, size) in enumerate((pattern, size) for pattern in PATTERNS for size in _SIZES):
+    for number, (pattern, size) in enumerate(
+        (pattern, size) for pattern in PATTERNS for size in _SIZES
+    ):
         count = size_bytes(size.value)
         threads = (_EVERYBODY, 0x0F0F_F00F, 1 << 31)[number % 3]
-        addresses = {thread: BUFFER + pattern.unit(thread) * count for thread in range(WARP_THREADS)}
+        addresses = {
+            thread: BUFFER + pattern.unit(thread) * count for thread in range(WARP_THREADS)
+        }
         slot = number % len(world.warps)
         register = _ADDRESS + 2 * (number // len(world.warps) % 32)
         world.set_pair(slot, register, addresses.values())
         chosen = {thread: address for thread, address in addresses.items() if threads >> thread & 1}
         for name, data in (("LDG", _RESULT), ("STG", _DATA)):
             word = encode(name, Ra=register, Rd=data, wide=1, size=size.value)
-            cases.append(Counted(f"{name}.{size.name}, {pattern.name}", MemoryStep(slot, word, threads),
-                                 lines_of(chosen, count)))
-    for size in _SIZES:     # registers that are spilled: each word has a line for half of the threads
+            cases.append(
+                Counted(
+                    f"{name}.{size.name}, {pattern.name}",
+                    MemoryStep(slot, word, threads),
+                    lines_of(chosen, count),
+                )
+            )
+    for size in _SIZES:  # registers that are spilled: each word has a line for half of the threads
         offset = 16
         for name, data in (("LDL", _RESULT), ("STL", _DATA)):
             word = encode(name, Ra=RZ, Rd=data, size=size.value, offset=offset)
-            cases.append(Counted(f"{name}.{size.name}", MemoryStep(1, word), 2 * size_registers(size.value)))
+            cases.append(
+                Counted(f"{name}.{size.name}", MemoryStep(1, word), 2 * size_registers(size.value))
+            )
         assert offset + size_bytes(size.value) <= LOCAL_BYTES
     return cases
 
@@ -111,25 +143,55 @@ def fills(world: MemoryWorld) -> Iterator[MemoryStep]:
     warp stores twice in a row to one line, a few words, which are soon sent.
     """
     for slot in range(len(world.warps)):
-        world.set_pair(slot, POINTER, [
-            buffer_of(slot) + LINE_BYTES * (thread & 1) + 4 * (thread >> 2) + 32 * (thread >> 1 & 1)
-            for thread in range(WARP_THREADS)])
+        world.set_pair(
+            slot,
+            POINTER,
+            [
+                buffer_of(slot)
+                + LINE_BYTES * (thread & 1)
+                + 4 * (thread >> 2)
+                + 32 * (thread >> 1 & 1)
+                for thread in range(WARP_THREADS)
+            ],
+        )
         world.set_pair(slot, _FEW, [buffer_of(slot) + 4 * thread for thread in range(WARP_THREADS)])
     for number in range(_FILLS):
         for slot in range(len(world.warps)):
-            yield MemoryStep(slot, encode("STG", Ra=POINTER, Rd=_DATA + number, wide=1, size=MemorySize.B32.value,
-                                          offset=2 * LINE_BYTES * number), _EVERYBODY & ~0xA0)
+            yield MemoryStep(
+                slot,
+                encode(
+                    "STG",
+                    Ra=POINTER,
+                    Rd=_DATA + number,
+                    wide=1,
+                    size=MemorySize.B32.value,
+                    offset=2 * LINE_BYTES * number,
+                ),
+                _EVERYBODY & ~0xA0,
+            )
     for number in range(_FILLS):
         for slot in range(len(world.warps)):
             for again in range(2):
-                yield MemoryStep(slot, encode("STG", Ra=_FEW, Rd=_DATA + again, wide=1, size=MemorySize.B32.value,
-                                              offset=LINE_BYTES * number), 0xF)
+                yield MemoryStep(
+                    slot,
+                    encode(
+                        "STG",
+                        Ra=_FEW,
+                        Rd=_DATA + again,
+                        wide=1,
+                        size=MemorySize.B32.value,
+                        offset=LINE_BYTES * number,
+                    ),
+                    0xF,
+                )
 
 
 def shared_counted(world: MemoryWorld, lanes: int) -> list[Counted]:
     """Loads and stores of shared memory, and atomic operations, which go thread by thread."""
     cases = []
-    for number, (pattern, size) in enumerate((pattern, size) for pattern in PATTERNS for size in _SIZES):
+    for number, (pattern, size) in enumerate(
+        (pattern, size) for pattern in PATTERNS for size in _SIZES
+    ):
         count = size_bytes(size.value)
         limit = world.machine.launch.shared
         addresses = {thread: pattern.unit(thread) * count % limit for thread in range(WARP_THREADS)}
@@ -138,13 +200,30 @@ def shared_counted(world: MemoryWorld, lanes: int) -> list[Counted]:
         world.set_register(slot, register, addresses.values())
         threads = (_EVERYBODY, 0x0F0F_F00F, 1 << 31)[number % 3]
         chosen = {thread: address for thread, address in addresses.items() if threads >> thread & 1}
-        cases += [Counted(f"{name}.{size.name}, {pattern.name}", MemoryStep(slot, word, threads),
-                          conflicts(chosen, count, lanes, loads=name == "LDS")) for name, word in (
-            ("STS", encode("STS", Ra=register, Rd=_DATA, size=size.value)),
-            ("LDS", encode("LDS", Ra=register, Rd=_RESULT, uniform_size=size.value)))]
+        cases += [
+            Counted(
+                f"{name}.{size.name}, {pattern.name}",
+                MemoryStep(slot, word, threads),
+                conflicts(chosen, count, lanes, loads=name == "LDS"),
+            )
+            for name, word in (
+                ("STS", encode("STS", Ra=register, Rd=_DATA, size=size.value)),
+                ("LDS", encode("LDS", Ra=register, Rd=_RESULT, uniform_size=size.value)),
+            )
+        ]
         if size is MemorySize.B32:
-            add = encode("ATOMS", "", Ra=register, Rb=_DATA, Rd=_RESULT, type=0, operation=AtomicOperation.ADD.value)
-            cases.append(Counted(f"ATOMS.ADD, {pattern.name}", MemoryStep(slot, add, threads), len(chosen)))
+            add = encode(
+                "ATOMS",
+                "",
+                Ra=register,
+                Rb=_DATA,
+                Rd=_RESULT,
+                type=0,
+                operation=AtomicOperation.ADD.value,
+            )
+            cases.append(
+                Counted(f"ATOMS.ADD, {pattern.name}", MemoryStep(slot, add, threads), len(chosen))
+            )
     return cases
 
 
@@ -160,24 +239,51 @@ def rates() -> Iterator[tuple[str, list[list[int]], float]]:
     8 lanes."""
     add = AtomicOperation.ADD.value
     for name, word, most in (
-            ("LDG", encode("LDG", Ra=POINTER, Rd=_RESULT, wide=1, size=MemorySize.B32.value), 13),
-            ("STG", encode("STG", Ra=POINTER, Rd=_DATA, wide=1, size=MemorySize.B32.value), 13),
-            ("LDS", encode("LDS", Ra=POINTER + 2, Rd=_RESULT, uniform_size=MemorySize.B32.value), 12),
-            ("STS", encode("STS", Ra=POINTER + 2, Rd=_DATA, size=MemorySize.B32.value), 12),
-            ("SHFL", encode("SHFL", "ii", Rd=_RESULT, Ra=_DATA, Pd=3, mode=ShuffleMode.BFLY.value, lane=9, clamp=31),
-             12),
-            ("ATOMS", encode("ATOMS", "", Ra=POINTER + 2, Rb=_DATA, Rd=_RESULT, type=0, operation=add), 40),
-            ("RED", encode("RED", "", Ra=POINTER, Rd=_DATA, wide=1, type=0, operation=add), 48),
-            ("RED of floats", encode("RED", "", Ra=POINTER, Rd=_DATA, wide=1, type=AtomicType.F32.value, operation=add),
-             175)):
+        ("LDG", encode("LDG", Ra=POINTER, Rd=_RESULT, wide=1, size=MemorySize.B32.value), 13),
+        ("STG", encode("STG", Ra=POINTER, Rd=_DATA, wide=1, size=MemorySize.B32.value), 13),
+        ("LDS", encode("LDS", Ra=POINTER + 2, Rd=_RESULT, uniform_size=MemorySize.B32.value), 12),
+        ("STS", encode("STS", Ra=POINTER + 2, Rd=_DATA, size=MemorySize.B32.value), 12),
+        (
+            "SHFL",
+            encode(
+                "SHFL",
+                "ii",
+                Rd=_RESULT,
+                Ra=_DATA,
+                Pd=3,
+                mode=ShuffleMode.BFLY.value,
+                lane=9,
+                clamp=31,
+            ),
+            12,
+        ),
+        (
+            "ATOMS",
+            encode("ATOMS", "", Ra=POINTER + 2, Rb=_DATA, Rd=_RESULT, type=0, operation=add),
+            40,
+        ),
+        ("RED", encode("RED", "", Ra=POINTER, Rd=_DATA, wide=1, type=0, operation=add), 48),
+        (
+            "RED of floats",
+            encode(
+                "RED", "", Ra=POINTER, Rd=_DATA, wide=1, type=AtomicType.F32.value, operation=add
+            ),
+            175,
+        ),
+    ):
         yield name, [[word]] * _ROUNDS, most
         if name == "STG":
             yield f"{name} to a line twice in a row", [[word] * 2] * _ROUNDS, most
 
 
 _PLACES: tuple[Callable[[int], int], ...] = (
-    lambda thread: 0, lambda thread: thread, lambda thread: thread // 2, lambda thread: thread % 2,
-    lambda thread: thread % 3, lambda thread: 17 * thread % 32)
+    lambda thread: 0,
+    lambda thread: thread,
+    lambda thread: thread // 2,
+    lambda thread: thread % 2,
+    lambda thread: thread % 3,
+    lambda thread: 17 * thread % 32,
+)
 """Words at which atomic operations meet: all, none, neighbours, those with one or two others between them."""
 _FLOATS, _SWAPPED = 64, 24
 """Registers with floats, which are as many as there are patterns of places; those with few different numbers."""
@@ -187,19 +293,29 @@ def float_sums(world: MemoryWorld, random: Random) -> Iterator[MemoryStep]:
     """Sums of floats, with and without result, beside sums of integers and in lines that others sum up in, too."""
     for slot in range(len(world.warps)):
         for number, place in enumerate(_PLACES):
-            world.set_pair(slot, _ADDRESS + 2 * number, [
-                buffer_of(slot) + 4 * place(thread) for thread in range(WARP_THREADS)])
+            world.set_pair(
+                slot,
+                _ADDRESS + 2 * number,
+                [buffer_of(slot) + 4 * place(thread) for thread in range(WARP_THREADS)],
+            )
             world.set_register(slot, _FLOATS + number, singles(random, WARP_THREADS)[0])
     fields = {"wide": 1, "operation": AtomicOperation.ADD.value, "type": AtomicType.F32.value}
     for number in range(4 * len(_PLACES)):
         for slot in range(len(world.warps)):
-            threads = random.choice([_EVERYBODY, _EVERYBODY, random.getrandbits(32), 1 << random.randrange(32)])
-            address, operand = _ADDRESS + 2 * (number % len(_PLACES)), _FLOATS + random.randrange(len(_PLACES))
+            threads = random.choice(
+                [_EVERYBODY, _EVERYBODY, random.getrandbits(32), 1 << random.randrange(32)]
+            )
+            address, operand = (
+                _ADDRESS + 2 * (number % len(_PLACES)),
+                _FLOATS + random.randrange(len(_PLACES)),
+            )
             kind = fields | {"offset": 64 * random.randrange(2)}
-            words = (encode("ATOM", "", Ra=address, Rb=operand, Rd=_RESULT, **kind),
-                     encode("RED", "", Ra=address, Rd=operand, **kind),
-                     encode("RED", "", Ra=address, Rd=operand, **kind | {"type": 0}),
-                     encode("LDG", Ra=address, Rd=_RESULT, wide=1, size=MemorySize.B32.value))
+            words = (
+                encode("ATOM", "", Ra=address, Rb=operand, Rd=_RESULT, **kind),
+                encode("RED", "", Ra=address, Rd=operand, **kind),
+                encode("RED", "", Ra=address, Rd=operand, **kind | {"type": 0}),
+                encode("LDG", Ra=address, Rd=_RESULT, wide=1, size=MemorySize.B32.value),
+            )
             yield MemoryStep(slot, random.choice(words[:2] * 3 + words), threads)
 
 
@@ -208,65 +324,132 @@ def swaps(world: MemoryWorld, random: Random, rounds: int) -> Iterator[MemorySte
     registers = range(_FLOATS, _FLOATS + 16)
     for slot in range(len(world.warps)):
         for number, place in enumerate(_PLACES):
-            world.set_register(slot, _SWAPPED + number, [8 * place(thread) for thread in range(WARP_THREADS)])
+            world.set_register(
+                slot, _SWAPPED + number, [8 * place(thread) for thread in range(WARP_THREADS)]
+            )
         for register in registers:
             world.set_register(slot, register, random.choices((0, 1, 1 << 31), k=WARP_THREADS))
     for slot, register in itertools.product(range(len(world.warps)), registers[::2]):
-        yield MemoryStep(slot, encode("STS", Ra=_SWAPPED + 1, Rd=register, size=MemorySize.B64.value))
+        yield MemoryStep(
+            slot, encode("STS", Ra=_SWAPPED + 1, Rd=register, size=MemorySize.B64.value)
+        )
     for _ in range(rounds):
         for kind in CompareAndSwapType:
             yield MemoryStep(
                 random.randrange(len(world.warps)),
-                encode("ATOMS", random.choice(("bb", "bb", "bz", "zb")), Ra=_SWAPPED + random.randrange(len(_PLACES)),
-                       Rb=random.choice(registers[::4]), Rd=_RESULT, compare_and_swap=kind.value),
-                random.choice((_EVERYBODY, random.getrandbits(32))))
+                encode(
+                    "ATOMS",
+                    random.choice(("bb", "bb", "bz", "zb")),
+                    Ra=_SWAPPED + random.randrange(len(_PLACES)),
+                    Rb=random.choice(registers[::4]),
+                    Rd=_RESULT,
+                    compare_and_swap=kind.value,
+                ),
+                random.choice((_EVERYBODY, random.getrandbits(32))),
+            )
 
 
 def atomics(world: MemoryWorld, random: Random) -> Iterator[MemoryStep]:
     """Every atomic operation of shared memory, on numbers of every type; all that threads do meets at few places."""
     world.set_register(0, _SWAPPED, [8 * (thread % 3) for thread in range(WARP_THREADS)])
     for number in range(16):
-        world.set_register(0, _FLOATS + number, random.choices((0, 1, 5, 0x7FFF_FFFF, 1 << 31, 0xFFFF_FFFF),
-                                                               k=WARP_THREADS))
+        world.set_register(
+            0,
+            _FLOATS + number,
+            random.choices((0, 1, 5, 0x7FFF_FFFF, 1 << 31, 0xFFFF_FFFF), k=WARP_THREADS),
+        )
     for operation in AtomicOperation:
         for kind in range(4):
             if operation is not AtomicOperation.SAFEADD:
-                yield MemoryStep(0, encode("ATOMS", "", Ra=_SWAPPED, Rb=_FLOATS + 2 * random.randrange(8), Rd=_RESULT,
-                                           type=kind, operation=operation.value), 0x8000_0F00)
+                yield MemoryStep(
+                    0,
+                    encode(
+                        "ATOMS",
+                        "",
+                        Ra=_SWAPPED,
+                        Rb=_FLOATS + 2 * random.randrange(8),
+                        Rd=_RESULT,
+                        type=kind,
+                        operation=operation.value,
+                    ),
+                    0x8000_0F00,
+                )
 
 
 def edges(world: MemoryWorld) -> Iterator[MemoryStep]:
     """Loads of every size at both sides of the end of every space, of the windows and of constant banks."""
     for size in _SIZES:
         count = size_bytes(size.value)
-        for name, field, end in (("LDS", "uniform_size", world.machine.launch.shared), ("LDL", "size", LOCAL_BYTES)):
+        for name, field, end in (
+            ("LDS", "uniform_size", world.machine.launch.shared),
+            ("LDL", "size", LOCAL_BYTES),
+        ):
             for address in (end - count, end - 1, end, end - end % 16, end + 16 - end % 16):
-                yield MemoryStep(0, encode(name, Ra=RZ, Rd=_RESULT, offset=address, **{field: size.value}))
-        for window, inside in ((SHARED_WINDOW, world.machine.launch.shared), (LOCAL_WINDOW, LOCAL_BYTES)):
+                yield MemoryStep(
+                    0, encode(name, Ra=RZ, Rd=_RESULT, offset=address, **{field: size.value})
+                )
+        for window, inside in (
+            (SHARED_WINDOW, world.machine.launch.shared),
+            (LOCAL_WINDOW, LOCAL_BYTES),
+        ):
             end = window + inside
-            for address in (window - 16, window, end - count, end - inside % 16, end, window + WINDOW_BYTES):
-                yield MemoryStep(1, encode("LD", Ra=RZ, Rd=_RESULT, offset=address, size=size.value))
+            for address in (
+                window - 16,
+                window,
+                end - count,
+                end - inside % 16,
+                end,
+                window + WINDOW_BYTES,
+            ):
+                yield MemoryStep(
+                    1, encode("LD", Ra=RZ, Rd=_RESULT, offset=address, size=size.value)
+                )
         if size is not MemorySize.B128:
             for bank, length in BANKS.items():
                 end = length + -length % 4
                 for address in (end - count, end - 1, end):
-                    yield MemoryStep(2, encode("LDC", Ra=RZ, Rd=_RESULT, bank=bank, offset=address, size=size.value))
+                    yield MemoryStep(
+                        2,
+                        encode(
+                            "LDC", Ra=RZ, Rd=_RESULT, bank=bank, offset=address, size=size.value
+                        ),
+                    )
             yield MemoryStep(2, encode("LDC", Ra=RZ, Rd=_RESULT, bank=7, offset=0, size=size.value))
-            yield MemoryStep(2, encode("LDC", Ra=RZ, Rd=_RESULT, bank=20, offset=0, size=size.value))
+            yield MemoryStep(
+                2, encode("LDC", Ra=RZ, Rd=_RESULT, bank=20, offset=0, size=size.value)
+            )
 
 
 def faults(world: MemoryWorld) -> Iterator[MemoryStep]:
     """Instructions of which memory says that a thread's address is not mapped, before or after another thread."""
     gone = BUFFER + BUFFER_BYTES
     odd = BUFFER + 2
-    for number, wrong in enumerate(({3: gone}, {0: gone}, {31: gone}, {2: gone, 5: odd}, {2: odd, 5: gone})):
+    for number, wrong in enumerate(
+        ({3: gone}, {0: gone}, {31: gone}, {2: gone, 5: odd}, {2: odd, 5: gone})
+    ):
         register = _ADDRESS + 2 * number
-        world.set_pair(0, register, [wrong.get(thread, BUFFER + 1024 * number + 16 * thread)
-                                     for thread in range(WARP_THREADS)])
-        for word in (encode("LDG", Ra=register, Rd=_RESULT, wide=1, size=MemorySize.B32.value),
-                     encode("STG", Ra=register, Rd=_DATA, wide=1, size=MemorySize.B32.value),
-                     encode("ATOM", "", Ra=register, Rb=_DATA, Rd=_RESULT, wide=1, type=0,
-                            operation=AtomicOperation.ADD.value)):
+        world.set_pair(
+            0,
+            register,
+            [
+                wrong.get(thread, BUFFER + 1024 * number + 16 * thread)
+                for thread in range(WARP_THREADS)
+            ],
+        )
+        for word in (
+            encode("LDG", Ra=register, Rd=_RESULT, wide=1, size=MemorySize.B32.value),
+            encode("STG", Ra=register, Rd=_DATA, wide=1, size=MemorySize.B32.value),
+            encode(
+                "ATOM",
+                "",
+                Ra=register,
+                Rb=_DATA,
+                Rd=_RESULT,
+                wide=1,
+                type=0,
+                operation=AtomicOperation.ADD.value,
+            ),
+        ):
             yield MemoryStep(0, word)
 
 
@@ -283,15 +466,21 @@ class Shuffled:
     inside: int
 
 
-def shuffled(mode: ShuffleMode, values: Sequence[int], b: int, c: int, threads: int) -> tuple[dict[int, int], int]:
+def shuffled(
+    mode: ShuffleMode, values: Sequence[int], b: int, c: int, threads: int
+) -> tuple[dict[int, int], int]:
     """What ``threads`` get when each offers a value: after the PTX manual, and 0 of a thread that is none of them."""
     segment, clamp = c >> 8 & 31, c & 31
     results, inside = {}, 0
     for lane in (lane for lane in range(WARP_THREADS) if threads >> lane & 1):
         lowest = lane & segment
         last = lowest | clamp & ~segment
-        source = {ShuffleMode.IDX: lowest | b & 31 & ~segment, ShuffleMode.UP: lane - (b & 31),
-                  ShuffleMode.DOWN: lane + (b & 31), ShuffleMode.BFLY: lane ^ b & 31}[mode]
+        source = {
+            ShuffleMode.IDX: lowest | b & 31 & ~segment,
+            ShuffleMode.UP: lane - (b & 31),
+            ShuffleMode.DOWN: lane + (b & 31),
+            ShuffleMode.BFLY: lane ^ b & 31,
+        }[mode]
         found = source >= last if mode is ShuffleMode.UP else source <= last
         source = source if found else lane
         results[lane] = values[source] if threads >> source & 1 else 0
@@ -309,7 +498,21 @@ def shuffles(world: MemoryWorld) -> Iterator[Shuffled]:
         values = world.warps[slot].registers[_DATA].tolist()
         for mode in ShuffleMode:
             for threads in (_EVERYBODY, 0x7FFF_FFFF, 0x0F0F_F00F, 1 << 31):
-                for word in (encode("SHFL", "ii", Rd=_RESULT, Ra=_DATA, Pd=3, mode=mode.value, lane=b, clamp=c),
-                             encode("SHFL", "rr", Rd=_RESULT, Ra=_DATA, Pd=3, mode=mode.value,
-                                    Rb=at_step + 2 * number, Rc=at_clamp + 2 * number)):
-                    yield Shuffled(MemoryStep(slot, word, threads), *shuffled(mode, values, b, c, threads))
+                for word in (
+                    encode(
+                        "SHFL", "ii", Rd=_RESULT, Ra=_DATA, Pd=3, mode=mode.value, lane=b, clamp=c
+                    ),
+                    encode(
+                        "SHFL",
+                        "rr",
+                        Rd=_RESULT,
+                        Ra=_DATA,
+                        Pd=3,
+                        mode=mode.value,
+                        Rb=at_step + 2 * number,
+                        Rc=at_clamp + 2 * number,
+                    ),
+                ):
+                    yield Shuffled(
+                        MemoryStep(slot, word, threads), *shuffled(mode, values, b, c, threads)
+                    )

@@ -32,8 +32,13 @@ _WORD = 4
 _SHARED, _LOCAL, _GLOBAL = {"LDS", "STS", "ATOMS"}, {"LDL", "STL"}, {"LDG", "STG", "ATOM", "RED"}
 _ATOMIC = {"ATOM", "ATOMS", "RED"}
 _UP_TO = (1, 2, 4, 8, 16, 32)
-_ERRORS = (WarpError.MMU_FAULT, WarpError.MISALIGNED_ADDR, WarpError.OOR_ADDR, WarpError.INVALID_ADDR_SPACE,
-           WarpError.INVALID_CONST_ADDR_LDC)
+_ERRORS = (
+    WarpError.MMU_FAULT,
+    WarpError.MISALIGNED_ADDR,
+    WarpError.OOR_ADDR,
+    WarpError.INVALID_ADDR_SPACE,
+    WarpError.INVALID_CONST_ADDR_LDC,
+)
 _TELLS = ("reported", "not reported")
 
 
@@ -46,18 +51,29 @@ def _range(number: int) -> str:
 
 
 _RANGES = tuple(map(_range, _UP_TO))
-EXPECTED: Mapping[str, tuple[str, ...]] = MappingProxyType({
-    "lines of global memory": _RANGES,
-    "lines of local memory": _RANGES,
-    "conflict degree": _RANGES[:4],     # a CTA's shared memory here has eight words of a bank
-    "threads of an atomic operation at one word": _RANGES,
-    # A constant's that is not reported is none: zeros are loaded.
-    "error": tuple(f"{error.name}, {tells}" for error in _ERRORS for tells in _TELLS
-                   if (error, tells) != (WarpError.INVALID_CONST_ADDR_LDC, "not reported")),
-})
+EXPECTED: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "lines of global memory": _RANGES,
+        "lines of local memory": _RANGES,
+        "conflict degree": _RANGES[:4],  # a CTA's shared memory here has eight words of a bank
+        "threads of an atomic operation at one word": _RANGES,
+        # A constant's that is not reported is none: zeros are loaded.
+        "error": tuple(
+            f"{error.name}, {tells}"
+            for error in _ERRORS
+            for tells in _TELLS
+            if (error, tells) != (WarpError.INVALID_CONST_ADDR_LDC, "not reported")
+        ),
+    }
+)
 """What random programs must reach, by group."""
-_LEAST = MappingProxyType({"instructions that have read registers": LEAST_OVERLAP,
-                           "instructions accepted": LEAST_WAITING, "lines under way": LEAST_LINES_UNDER_WAY})
+_LEAST = MappingProxyType(
+    {
+        "instructions that have read registers": LEAST_OVERLAP,
+        "instructions accepted": LEAST_WAITING,
+        "lines under way": LEAST_LINES_UNDER_WAY,
+    }
+)
 _READ, _ACCEPTED, _LINES = _LEAST
 
 
@@ -96,12 +112,17 @@ class MemoryCoverage:
             space, place = _placed(form, address)
             spaces[space][thread] = place
         lines = {address // LINE_BYTES for address in spaces["global"].values()}
-        local = {(WARP_THREADS * (address // _WORD + word) + thread) * _WORD // LINE_BYTES
-                 for thread, address in spaces["local"].items() for word in words}
+        local = {
+            (WARP_THREADS * (address // _WORD + word) + thread) * _WORD // LINE_BYTES
+            for thread, address in spaces["local"].items()
+            for word in words
+        }
         for space, found in (("global", lines), ("local", local)):
             if found:
                 self.reached[f"lines of {space} memory"][_range(len(found))] += 1
-        wanted = {address // _WORD + word for address in spaces["shared"].values() for word in words}
+        wanted = {
+            address // _WORD + word for address in spaces["shared"].values() for word in words
+        }
         if wanted and form.name not in _ATOMIC:
             degree = max(Counter(word % _BANKS for word in wanted).values())
             self.reached["conflict degree"][_range(degree)] += 1
@@ -134,23 +155,36 @@ class MemoryCoverage:
         for group, counts in self.reached.items():
             others = sorted(counts.keys() - set(EXPECTED[group]))
             rows += [[f"{group}: {kind}", counts[kind]] for kind in (*EXPECTED[group], *others)]
-        return rows + [[f"{what} at once: {depth}", count] for what, counts in self.depths.items()
-                       for depth, count in sorted(counts.items())]
+        return rows + [
+            [f"{what} at once: {depth}", count]
+            for what, counts in self.depths.items()
+            for depth, count in sorted(counts.items())
+        ]
 
     def missing(self) -> list[str]:
         """What should have been reached and was not."""
-        return [f"{group}: {kind}" for group, kinds in EXPECTED.items() for kind in kinds
-                if not self.reached[group][kind]]
+        return [
+            f"{group}: {kind}"
+            for group, kinds in EXPECTED.items()
+            for kind in kinds
+            if not self.reached[group][kind]
+        ]
 
     def shallow(self) -> list[str]:
         """Which overlaps were not as deep as they should have been."""
-        return [f"{what} at once: {max(self.depths[what], default=0)}, not {least}" for what, least in _LEAST.items()
-                if max(self.depths[what], default=0) < least]
+        return [
+            f"{what} at once: {max(self.depths[what], default=0)}, not {least}"
+            for what, least in _LEAST.items()
+            if max(self.depths[what], default=0) < least
+        ]
 
 
 def _placed(form: Form, address: int) -> tuple[str, int]:
     """The space that an address is in, and the place there."""
-    for space, names, window in (("shared", _SHARED, SHARED_WINDOW), ("local", _LOCAL, LOCAL_WINDOW)):
+    for space, names, window in (
+        ("shared", _SHARED, SHARED_WINDOW),
+        ("local", _LOCAL, LOCAL_WINDOW),
+    ):
         if form.name in names:
             return space, address
         if form.name not in _GLOBAL and window <= address < window + WINDOW_BYTES:

@@ -53,15 +53,31 @@ class MemoryDriver(UnitDriver):
         ends: When each instruction ended.
     """
 
-    def __init__(self, bench: Bench, world: MemoryWorld, params: SmParams = PARAMS, *,
-                 behaviour: MemoryBehaviour | None = None, idle: float = 0.0, compare_memory: bool = True,
-                 coverage: MemoryCoverage | None = None, alone: bool = False) -> None:
+    def __init__(
+        self,
+        bench: Bench,
+        world: MemoryWorld,
+        params: SmParams = PARAMS,
+        *,
+        behaviour: MemoryBehaviour | None = None,
+        idle: float = 0.0,
+        compare_memory: bool = True,
+        coverage: MemoryCoverage | None = None,
+        alone: bool = False,
+    ) -> None:
         dut = units_of(params).memory(params)
         self.memory = world.memory.copy()
-        self.server = MemoryServer(dut.memory, self.memory, behaviour or MemoryBehaviour(), bench.random)
+        self.server = MemoryServer(
+            dut.memory, self.memory, behaviour or MemoryBehaviour(), bench.random
+        )
         self.lanes = LaneClientDriver(bench, params, dut.port, idle=idle, ended=self._lanes_ended)
         super().__init__(bench, dut, self.server, self.lanes)
-        self.world, self.params, self._idle, self._alone = world, params, idle, alone or params.serial
+        self.world, self.params, self._idle, self._alone = (
+            world,
+            params,
+            idle,
+            alone or params.serial,
+        )
         self.steps = self.lines = self.shared_cycles = 0
         self.ends: list[StepEnd] = []
         self._clearing: int | None = None
@@ -73,25 +89,39 @@ class MemoryDriver(UnitDriver):
 
     def run(self, *arguments: Any, **how: Any) -> int:
         """Simulates until all steps have ended, and compares registers and memory; returns the cycles."""
-        self.lanes.registers.update({key: list(values) for key, values in self.world.registers.items()})
+        self.lanes.registers.update(
+            {key: list(values) for key, values in self.world.registers.items()}
+        )
         cycles = super().run(*arguments, **how)
         self._coverage.requested(self.server.depths)
         for warp in self.world.warps:
             for register, values in enumerate(warp.registers.tolist()):
                 if (warp.slot, register) in self.lanes.registers:
-                    self.bench.expect(f"R{register} of warp {warp.slot}", self.lanes.registers[warp.slot, register],
-                                      values)
+                    self.bench.expect(
+                        f"R{register} of warp {warp.slot}",
+                        self.lanes.registers[warp.slot, register],
+                        values,
+                    )
         if self._compare_memory:
             for name_, (base, size) in self.world.machine.memory.regions.items():
-                self.bench.expect(f"memory of {name_}", self.memory.read(base, size),
-                                  self.world.machine.memory.read(base, size))
+                self.bench.expect(
+                    f"memory of {name_}",
+                    self.memory.read(base, size),
+                    self.world.machine.memory.read(base, size),
+                )
         return cycles
 
     async def _drive(self, ctx: Any) -> None:
         dut, steps, sent = self.dut, deque(self.world.steps), 0
         await self._begin(ctx)
         ticks = self._ticks(
-            ctx, dut.room, as_struct(dut.completion), as_struct(dut.error), dut.events, dut.clear.ready)
+            ctx,
+            dut.room,
+            as_struct(dut.completion),
+            as_struct(dut.error),
+            dut.events,
+            dut.clear.ready,
+        )
         async for room, completion, error, events, cleared in ticks:
             if not self._under_way:
                 self._happened()
@@ -111,10 +141,20 @@ class MemoryDriver(UnitDriver):
             if self._selected and self._selected[0][0] <= self.cycle:
                 self._dispatch(ctx, self._selected.popleft()[1], sent)
                 sent += 1
-            elif (steps and room and self.bench.random.random() >= self._idle
-                    and not (self._alone and (self._under_way or self._selected))):
+            elif (
+                steps
+                and room
+                and self.bench.random.random() >= self._idle
+                and not (self._alone and (self._under_way or self._selected))
+            ):
                 self._next(ctx, steps)
-            if not steps and not self._selected and not self._under_way and self._clearing is None and self.lanes.quiet:
+            if (
+                not steps
+                and not self._selected
+                and not self._under_way
+                and self._clearing is None
+                and self.lanes.quiet
+            ):
                 return
 
     def _due(self) -> list[str]:
@@ -135,12 +175,18 @@ class MemoryDriver(UnitDriver):
         elif step.local_base is not None:
             if not self._selected:
                 steps.popleft()
-                offer(ctx, self.dut.local_base, {"warp": step.warp, "base": step.local_base // _GRANULE})
+                offer(
+                    ctx,
+                    self.dut.local_base,
+                    {"warp": step.warp, "base": step.local_base // _GRANULE},
+                )
         elif not self._under_way and not self._selected:
             steps.popleft()
             self._clearing = self.world.cta_of(step.warp)
-            ctx.set(self.dut.clear.payload, {
-                "base": self.shared_base(step.warp), "bytes": self.world.machine.launch.shared})
+            ctx.set(
+                self.dut.clear.payload,
+                {"base": self.shared_base(step.warp), "bytes": self.world.machine.launch.shared},
+            )
             ctx.set(self.dut.clear.valid, 1)
 
     async def _begin(self, ctx: Any) -> None:
@@ -148,12 +194,25 @@ class MemoryDriver(UnitDriver):
         dut, world = self.dut, self.world
         launch = world.machine.launch
         ctx.set(dut.report_mask, world.machine.report_mask)
-        banks = [{"valid": bank in world.bank_places, "address": world.bank_places.get(bank, 0),
-                  "size": len(launch.banks.get(bank, b""))} for bank in range(CONSTANT_BANKS)]
+        banks = [
+            {
+                "valid": bank in world.bank_places,
+                "address": world.bank_places.get(bank, 0),
+                "size": len(launch.banks.get(bank, b"")),
+            }
+            for bank in range(CONSTANT_BANKS)
+        ]
         ctx.set(dut.grid, {"shared": launch.shared, "local": launch.local, "banks": banks})
         for slot, base in enumerate(world.bases):
-            offer(ctx, dut.launch, {
-                "warp": slot, "shared_base": self.shared_base(slot), "local_base": base // _GRANULE})
+            offer(
+                ctx,
+                dut.launch,
+                {
+                    "warp": slot,
+                    "shared_base": self.shared_base(slot),
+                    "local_base": base // _GRANULE,
+                },
+            )
             await ctx.tick()
         ctx.set(dut.launch.valid, 0)
 
@@ -167,10 +226,21 @@ class MemoryDriver(UnitDriver):
         random, everybody = self.bench.random, (1 << 32) - 1
         idle = everybody & ~step.threads
         missing = random.getrandbits(32) & idle
-        offer(ctx, self.dut.dispatch, {
-            "warp": step.warp, "sequence": sequence % _SEQUENCES, "pc": 8 * sequence, "word": step.word,
-            "kind": InstructionKind.MEMORY, "active": step.threads | missing, "guard": step.threads | idle & ~missing,
-            "write_barrier": step.write_barrier, "read_barrier": step.read_barrier})
+        offer(
+            ctx,
+            self.dut.dispatch,
+            {
+                "warp": step.warp,
+                "sequence": sequence % _SEQUENCES,
+                "pc": 8 * sequence,
+                "word": step.word,
+                "kind": InstructionKind.MEMORY,
+                "active": step.threads | missing,
+                "guard": step.threads | idle & ~missing,
+                "write_barrier": step.write_barrier,
+                "read_barrier": step.read_barrier,
+            },
+        )
         self._sent[step.warp].append((sequence, step))
         self._coverage.accepted(sum(map(len, self._sent.values())))
 
@@ -182,7 +252,9 @@ class MemoryDriver(UnitDriver):
 
     def _error(self, error: Any) -> None:
         sequence, step = self._oldest(error.warp)
-        self.bench.expect(f"error of {self._name(error.warp)}", WarpError(error.error).name, step.error.name)
+        self.bench.expect(
+            f"error of {self._name(error.warp)}", WarpError(error.error).name, step.error.name
+        )
         self.bench.expect("pc of an error", error.pc, 8 * sequence)
 
     def _completed(self, completion: Any, error: bool) -> None:
@@ -194,9 +266,13 @@ class MemoryDriver(UnitDriver):
         if record.registers or record.predicates:
             self.bench.fail(f"{name} ended without writing its registers")
         freed = sequence in self._freed
-        self.bench.expect(f"sequence number of a completion of {name}", completion.sequence, sequence % _SEQUENCES)
+        self.bench.expect(
+            f"sequence number of a completion of {name}", completion.sequence, sequence % _SEQUENCES
+        )
         self.bench.expect("write barrier", completion.write_barrier, step.write_barrier)
-        self.bench.expect("read barrier", completion.read_barrier, NO_BARRIER if freed else step.read_barrier)
+        self.bench.expect(
+            "read barrier", completion.read_barrier, NO_BARRIER if freed else step.read_barrier
+        )
         self._end(completion.warp)
 
     def _lanes_ended(self, operation: LaneOperation) -> None:
@@ -208,28 +284,42 @@ class MemoryDriver(UnitDriver):
             return
         sequence, step = self._oldest(operation.warp)
         record, name = step.record, self._name(operation.warp)
-        self.bench.expect(f"sequence number of an operation for {name}", operation.sequence, sequence % _SEQUENCES)
+        self.bench.expect(
+            f"sequence number of an operation for {name}", operation.sequence, sequence % _SEQUENCES
+        )
         self.bench.expect("write barrier", operation.barrier, step.write_barrier)
         assert record is not None
         if step.error is not WarpError.NONE or not (record.registers or record.predicates):
             self.bench.fail(f"{name} writes registers")
         for register, (_, values) in record.registers.items():
-            self.bench.expect(f"R{register} after {name}", self.lanes.registers[step.warp, register], list(values))
+            self.bench.expect(
+                f"R{register} after {name}", self.lanes.registers[step.warp, register], list(values)
+            )
         for predicate, (threads, mask) in record.predicates.items():
-            self.bench.expect(f"P{predicate} after {name}",
-                              self.lanes.predicates[step.warp, predicate] & threads, mask)
+            self.bench.expect(
+                f"P{predicate} after {name}",
+                self.lanes.predicates[step.warp, predicate] & threads,
+                mask,
+            )
         self._end(operation.warp)
 
     def _gathered(self, operation: LaneOperation) -> None:
         """An instruction has read its registers; it need not be the oldest one."""
-        found = [(sequence, step) for sequence, step in self._sent[operation.warp]
-                 if sequence % _SEQUENCES == operation.sequence and sequence not in self._freed]
+        found = [
+            (sequence, step)
+            for sequence, step in self._sent[operation.warp]
+            if sequence % _SEQUENCES == operation.sequence and sequence not in self._freed
+        ]
         if not found:
-            self.bench.fail(f"registers read for instruction {operation.sequence}, which does not wait for any")
+            self.bench.fail(
+                f"registers read for instruction {operation.sequence}, which does not wait for any"
+            )
         sequence, step = found[0]
         self.bench.expect("read barrier", operation.barrier, step.read_barrier)
         self._freed.add(sequence)
-        self._coverage.read_registers(sum(number in self._freed for sent in self._sent.values() for number, _ in sent))
+        self._coverage.read_registers(
+            sum(number in self._freed for sent in self._sent.values() for number, _ in sent)
+        )
 
     def _name(self, warp: int) -> str:
         sequence, step = self._oldest(warp)
@@ -244,21 +334,51 @@ class MemoryDriver(UnitDriver):
     def traces(self) -> View:
         """What is worth seeing of the unit."""
         dut = self.dut
-        gather, write, request, response = dut.port.gather, dut.port.write, dut.memory.request, dut.memory.response
-        return View({
-            "instruction": {
-                "text": instruction(dut.dispatch.valid, dut.dispatch.payload.word), "valid": dut.dispatch.valid,
-                "warp": Trace(dut.dispatch.payload.warp, "dec"), "word": dut.dispatch.payload.word, "room": dut.room},
-            "lanes": {
-                **{f"{name}_{what}": value for name, operation in (("gather", gather), ("write", write))
-                   for what, value in (("valid", operation.valid), ("ready", operation.ready),
-                                       ("warp", Trace(operation.payload.warp, "dec")),
-                                       ("last", operation.payload.last))},
-                "gathered": dut.port.data.gathered.valid, "wanted": dut.port.data.wanted.valid},
-            "memory": {
-                "request": request.valid, "taken": request.ready, "write": request.payload.write,
-                "tag": Trace(request.payload.tag, "dec"), "address": request.payload.address,
-                "answer": response.valid, "answered": Trace(response.payload.tag, "dec")},
-            "shared": {"served": dut.events.shared, "atomic": dut.events.atomic},
-            "end": {"completion": dut.completion.valid, "error": error_text(dut.error.valid, dut.error.payload.error)}},
-            ("instruction", "memory", "shared", "end"), [Mark("request", [request.valid])], 100)
+        gather, write, request, response = (
+            dut.port.gather,
+            dut.port.write,
+            dut.memory.request,
+            dut.memory.response,
+        )
+        return View(
+            {
+                "instruction": {
+                    "text": instruction(dut.dispatch.valid, dut.dispatch.payload.word),
+                    "valid": dut.dispatch.valid,
+                    "warp": Trace(dut.dispatch.payload.warp, "dec"),
+                    "word": dut.dispatch.payload.word,
+                    "room": dut.room,
+                },
+                "lanes": {
+                    **{
+                        f"{name}_{what}": value
+                        for name, operation in (("gather", gather), ("write", write))
+                        for what, value in (
+                            ("valid", operation.valid),
+                            ("ready", operation.ready),
+                            ("warp", Trace(operation.payload.warp, "dec")),
+                            ("last", operation.payload.last),
+                        )
+                    },
+                    "gathered": dut.port.data.gathered.valid,
+                    "wanted": dut.port.data.wanted.valid,
+                },
+                "memory": {
+                    "request": request.valid,
+                    "taken": request.ready,
+                    "write": request.payload.write,
+                    "tag": Trace(request.payload.tag, "dec"),
+                    "address": request.payload.address,
+                    "answer": response.valid,
+                    "answered": Trace(response.payload.tag, "dec"),
+                },
+                "shared": {"served": dut.events.shared, "atomic": dut.events.atomic},
+                "end": {
+                    "completion": dut.completion.valid,
+                    "error": error_text(dut.error.valid, dut.error.payload.error),
+                },
+            },
+            ("instruction", "memory", "shared", "end"),
+            [Mark("request", [request.valid])],
+            100,
+        )

@@ -107,8 +107,12 @@ TESTS: tuple[Litmus, ...] = (
     Litmus("MP, message passing", ((_X, _Y), (read("y"), read("x"))), (1, 0, 1, 1), True),
     Litmus("SB, store buffering", ((_X, read("y")), (_Y, read("x"))), (0, 0, 1, 1), True),
     Litmus("LB, load buffering", ((read("y"), _X), (read("x"), _Y)), (1, 1, 1, 1), True),
-    Litmus("IRIW, independent reads of independent writes",
-           ((_X,), (_Y,), (read("x"), read("y")), (read("y"), read("x"))), (1, 0, 1, 0, 1, 1), True),
+    Litmus(
+        "IRIW, independent reads of independent writes",
+        ((_X,), (_Y,), (read("x"), read("y")), (read("y"), read("x"))),
+        (1, 0, 1, 0, 1, 1),
+        True,
+    ),
     Litmus("CoRR, two reads", ((_X,), (read("x"), read("x"))), (1, 0, 1), False),
     Litmus("CoWW, two writes", ((_X, write("x", 2)), (read("x"), read("x"))), (2, 1, 1), False),
     Litmus("CoRW, a read, then a write", ((read("x"), _X), (write("x", 2),)), (2, 2), False),
@@ -131,13 +135,24 @@ def _play(order: Iterable[tuple[int, int, Access]], test: Litmus) -> Outcome:
 @cache
 def allowed(test: Litmus, fenced: bool) -> frozenset[Outcome]:
     """The outcomes that may be; ``fenced``: there is MEMBAR that reaches far enough between any two accesses."""
-    accesses = [(program, place, access) for program, accesses in enumerate(test.programs)
-                for place, access in enumerate(accesses)]
-    kept = [(first, second) for first in accesses for second in accesses
-            if first[0] == second[0] and first[1] < second[1]
-            and (fenced or first[2].location == second[2].location)]
-    return frozenset(_play(order, test) for order in permutations(accesses)
-                     if all(order.index(first) < order.index(second) for first, second in kept))
+    accesses = [
+        (program, place, access)
+        for program, accesses in enumerate(test.programs)
+        for place, access in enumerate(accesses)
+    ]
+    kept = [
+        (first, second)
+        for first in accesses
+        for second in accesses
+        if first[0] == second[0]
+        and first[1] < second[1]
+        and (fenced or first[2].location == second[2].location)
+    ]
+    return frozenset(
+        _play(order, test)
+        for order in permutations(accesses)
+        if all(order.index(first) < order.index(second) for first, second in kept)
+    )
 
 
 def sequential(test: Litmus) -> frozenset[Outcome]:
@@ -162,8 +177,13 @@ class Setting:
     fence: Fence
 
     def __str__(self) -> str:
-        return ", ".join(["CTAs" if self.apart else "warps", "shared" if self.shared else "global",
-                          self.fence.value or "no MEMBAR"])
+        return ", ".join(
+            [
+                "CTAs" if self.apart else "warps",
+                "shared" if self.shared else "global",
+                self.fence.value or "no MEMBAR",
+            ]
+        )
 
     @property
     def fenced(self) -> bool:
@@ -172,8 +192,10 @@ class Setting:
 
 
 SETTINGS: tuple[Setting, ...] = tuple(
-    Setting(apart, shared, fence) for fence in Fence
-    for apart, shared in ((False, False), (True, False), (False, True)))
+    Setting(apart, shared, fence)
+    for fence in Fence
+    for apart, shared in ((False, False), (True, False), (False, True))
+)
 """All that there are; CTAs have no shared memory in common."""
 
 
@@ -228,8 +250,12 @@ def _delay(cycles: int) -> list[str]:
 
 def _add(low: int, parameter: str, index: str) -> list[str]:
     """A pair of registers: a buffer's address, and how far on."""
-    return [f"MOV R{low}, c[0x0][{parameter}]", f"MOV R{low + 1}, c[0x0][{parameter}+4]",
-            f"IADD R{low}.CC, R{low}, {index}", f"IADD.X R{low + 1}, R{low + 1}, RZ"]
+    return [
+        f"MOV R{low}, c[0x0][{parameter}]",
+        f"MOV R{low + 1}, c[0x0][{parameter}+4]",
+        f"IADD R{low}.CC, R{low}, {index}",
+        f"IADD.X R{low + 1}, R{low + 1}, RZ",
+    ]
 
 
 _PAIRS, _OFFSETS, _RESULTS, _MEETING, _VALUES, _READ = (24, 26, 28), (32, 33, 34), 6, 8, 20, 10
@@ -247,14 +273,27 @@ class _Generator:
     def text(self) -> str:
         """The kernel."""
         programs = range(len(self._test.programs))
-        number = ["S2R R1, SR_CTAID.X"] if self._setting.apart else ["S2R R1, SR_TID.X", "SHR.U32 R1, R1, 0x5"]
-        lines = [".kernel litmus", ".param locations 8", ".param results 8", ".param meeting 8",
-                 *([f".shared {self._places.bytes}"] if self._setting.shared else []), "S2R R2, SR_LANEID", *number]
+        number = (
+            ["S2R R1, SR_CTAID.X"]
+            if self._setting.apart
+            else ["S2R R1, SR_TID.X", "SHR.U32 R1, R1, 0x5"]
+        )
+        lines = [
+            ".kernel litmus",
+            ".param locations 8",
+            ".param results 8",
+            ".param meeting 8",
+            *([f".shared {self._places.bytes}"] if self._setting.shared else []),
+            "S2R R2, SR_LANEID",
+            *number,
+        ]
         for program in programs[1:]:
             lines += [f"ISETP.EQ.AND P0, PT, R1, {program:#x}, PT", f"@P0 BRA program{program}"]
         for program in programs:
             lines += [f"program{program}:", *self._begin(program)]
-            taken = sum(access.value is None for each in self._test.programs[:program] for access in each)
+            taken = sum(
+                access.value is None for each in self._test.programs[:program] for access in each
+            )
             for turn in range(len(self._places.layouts)):
                 lines += self._round(turn, program, taken)
             lines += self._end(program)
@@ -262,12 +301,22 @@ class _Generator:
 
     def _begin(self, program: int) -> list[str]:
         """What registers hold all the time."""
-        lines = [f"LOP32I.XOR R2, R2, {_TURNED * (program % 2):#x}", f"MOV32I R{_VALUES + 1}, 0x1",
-                 f"MOV32I R{_VALUES + 2}, 0x2", f"SHL R3, R2, {_WORD.bit_length() - 1:#x}",
-                 *_add(_RESULTS, "results", "R3"), *_add(_MEETING, "meeting", "RZ"),
-                 "ISETP.EQ.AND P1, PT, R2, RZ, PT"]
-        for pair, offset, layout in zip(_PAIRS, _OFFSETS, _LAYOUTS[self._setting.shared], strict=False):
-            lines += [f"SHL R{offset}, R2, {layout.shift:#x}", *_add(pair, "locations", f"R{offset}")]
+        lines = [
+            f"LOP32I.XOR R2, R2, {_TURNED * (program % 2):#x}",
+            f"MOV32I R{_VALUES + 1}, 0x1",
+            f"MOV32I R{_VALUES + 2}, 0x2",
+            f"SHL R3, R2, {_WORD.bit_length() - 1:#x}",
+            *_add(_RESULTS, "results", "R3"),
+            *_add(_MEETING, "meeting", "RZ"),
+            "ISETP.EQ.AND P1, PT, R2, RZ, PT",
+        ]
+        for pair, offset, layout in zip(
+            _PAIRS, _OFFSETS, _LAYOUTS[self._setting.shared], strict=False
+        ):
+            lines += [
+                f"SHL R{offset}, R2, {layout.shift:#x}",
+                *_add(pair, "locations", f"R{offset}"),
+            ]
         return lines
 
     def _place(self, turn: int, location: int, shared: bool) -> str:
@@ -277,7 +326,11 @@ class _Generator:
     def _access(self, turn: int, access: Access, register: int) -> str:
         load, store = ("LDS", "STS") if self._setting.shared else ("LDG.E", "STG.E")
         place = self._place(turn, access.location, self._setting.shared)
-        return f"{load} R{register}, {place}" if access.value is None else f"{store} {place}, R{_VALUES + access.value}"
+        return (
+            f"{load} R{register}, {place}"
+            if access.value is None
+            else f"{store} {place}, R{_VALUES + access.value}"
+        )
 
     def _round(self, turn: int, program: int, taken: int) -> list[str]:
         """One execution of a program, some time after the warps have met."""
@@ -286,18 +339,27 @@ class _Generator:
         got = 0
         for number, access in enumerate(self._test.programs[program]):
             if number:
-                lines += [*filter(None, [self._setting.fence.value]),
-                          *_delay(self._random.choice((0, 0, self._random.randrange(100))))]
+                lines += [
+                    *filter(None, [self._setting.fence.value]),
+                    *_delay(self._random.choice((0, 0, self._random.randrange(100)))),
+                ]
             lines.append(self._access(turn, access, _READ + got))
             got += access.value is None
-        return lines + [f"STG.E [R{_RESULTS}+{self._places.result(turn, taken + number):#x}], R{_READ + number}"
-                        for number in range(got)]
+        return lines + [
+            f"STG.E [R{_RESULTS}+{self._places.result(turn, taken + number):#x}], R{_READ + number}"
+            for number in range(got)
+        ]
 
     def _meet(self, turn: int, program: int) -> list[str]:
         """Waits until all CTAs are here: one thread of each counts a word up, which all look at."""
         place, label = f"[R{_MEETING}+{turn * LINE_BYTES:#x}]", f"meet{program}_{turn}"
-        return [f"@P1 RED.E.ADD {place}, R{_VALUES + 1}", f"{label}:", f"LDG.E R{_READ}, {place}",
-                f"ISETP.LT.U32.AND P2, PT, R{_READ}, {len(self._test.programs):#x}, PT", f"@P2 BRA {label}"]
+        return [
+            f"@P1 RED.E.ADD {place}, R{_VALUES + 1}",
+            f"{label}:",
+            f"LDG.E R{_READ}, {place}",
+            f"ISETP.LT.U32.AND P2, PT, R{_READ}, {len(self._test.programs):#x}, PT",
+            f"@P2 BRA {label}",
+        ]
 
     def _end(self, program: int) -> list[str]:
         """Shared memory goes to where the locations would be in global memory."""
@@ -305,18 +367,27 @@ class _Generator:
         if self._setting.shared and not program:
             for turn in range(len(self._places.layouts)):
                 for location in range(self._test.locations):
-                    lines += [f"LDS R{_READ}, {self._place(turn, location, True)}",
-                              f"STG.E {self._place(turn, location, False)}, R{_READ}"]
+                    lines += [
+                        f"LDS R{_READ}, {self._place(turn, location, True)}",
+                        f"STG.E {self._place(turn, location, False)}, R{_READ}",
+                    ]
         return [*lines, "EXIT"]
 
 
 def _launch(test: Litmus, setting: Setting, places: _Places, random: Random) -> Launch:
     module = load(assemble(_Generator(test, setting, places, random).text(), test.name))
     count = len(test.programs)
-    sizes = {"locations": places.bytes, "results": places.result_bytes, "meeting": LINE_BYTES * len(places.layouts)}
-    return prepare(module, [Buffer(name, bytes(size)) for name, size in sizes.items()],
-                   grid=(count if setting.apart else 1, 1, 1),
-                   block=(WARP_THREADS * (1 if setting.apart else count), 1, 1))
+    sizes = {
+        "locations": places.bytes,
+        "results": places.result_bytes,
+        "meeting": LINE_BYTES * len(places.layouts),
+    }
+    return prepare(
+        module,
+        [Buffer(name, bytes(size)) for name, size in sizes.items()],
+        grid=(count if setting.apart else 1, 1, 1),
+        block=(WARP_THREADS * (1 if setting.apart else count), 1, 1),
+    )
 
 
 @dataclass(frozen=True)
@@ -335,19 +406,24 @@ class Seen:
 
     def lines(self) -> list[str]:
         """A line for each outcome."""
-        return [f"{self.test.name}; {self.setting}: {_text(outcome, self.test)}  {count} times, {self.kind(outcome)}"
-                for outcome, count in sorted(self.outcomes.items())]
+        return [
+            f"{self.test.name}; {self.setting}: {_text(outcome, self.test)}  {count} times, {self.kind(outcome)}"
+            for outcome, count in sorted(self.outcomes.items())
+        ]
 
 
 def _text(outcome: Outcome, test: Litmus) -> str:
-    reads, memory = outcome[:test.reads], outcome[test.reads:]
+    reads, memory = outcome[: test.reads], outcome[test.reads :]
     return f"reads {' '.join(map(str, reads))}, then {' '.join(map(str, memory))} in memory"
 
 
 def complaints(seen: Seen) -> list[str]:
     """A line for each outcome that is forbidden."""
-    return [line for line, outcome in zip(seen.lines(), sorted(seen.outcomes), strict=True)
-            if seen.kind(outcome) == "FORBIDDEN"]
+    return [
+        line
+        for line, outcome in zip(seen.lines(), sorted(seen.outcomes), strict=True)
+        if seen.kind(outcome) == "FORBIDDEN"
+    ]
 
 
 def run(hardware: Hardware, test: Litmus, setting: Setting, rounds: int, random: Random) -> Seen:
@@ -357,25 +433,52 @@ def run(hardware: Hardware, test: Litmus, setting: Setting, rounds: int, random:
     hardware.disorder = random.getrandbits(32)
     result = hardware.run(launch, _LIMIT)
     if result.status != "ok":
-        raise RuntimeError("; ".join([f"{test.name}, {setting}: {result.status} {result.reason}", *result.diagnosis]))
+        raise RuntimeError(
+            "; ".join(
+                [f"{test.name}, {setting}: {result.status} {result.reason}", *result.diagnosis]
+            )
+        )
 
     def words(buffer: str) -> Sequence[int]:
         return memoryview(hardware.memory.read(*launch.buffers[buffer])).cast("I")
 
     locations, results = words("locations"), words("results")
-    return Seen(test, setting, Counter(
-        (*(results[places.result(turn, number) // _WORD + thread] for number in range(test.reads)),
-         *(locations[places.of_thread(turn, location, thread) // _WORD] for location in range(test.locations)))
-        for turn in range(rounds) for thread in range(WARP_THREADS)))
+    return Seen(
+        test,
+        setting,
+        Counter(
+            (
+                *(
+                    results[places.result(turn, number) // _WORD + thread]
+                    for number in range(test.reads)
+                ),
+                *(
+                    locations[places.of_thread(turn, location, thread) // _WORD]
+                    for location in range(test.locations)
+                ),
+            )
+            for turn in range(rounds)
+            for thread in range(WARP_THREADS)
+        ),
+    )
 
 
 def _parser() -> Parser:
-    parser = Parser("testbench.memory.litmus", "Runs litmus tests on the hardware in simulation.",
-                    "--rounds 100 --seed 1")
-    parser.add_argument("--rounds", type=int, default=30, help="of each test in each setting; default 30")
+    parser = Parser(
+        "testbench.memory.litmus",
+        "Runs litmus tests on the hardware in simulation.",
+        "--rounds 100 --seed 1",
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=30, help="of each test in each setting; default 30"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of all random numbers; default 0")
-    parser.add_argument("--preset", default="default", help=f"the machine: {', '.join(PRESETS)}; default default")
-    parser.add_argument("--latency", type=int, default=40, help="of memory, in cycles, at most; default 40")
+    parser.add_argument(
+        "--preset", default="default", help=f"the machine: {', '.join(PRESETS)}; default default"
+    )
+    parser.add_argument(
+        "--latency", type=int, default=40, help="of memory, in cycles, at most; default 40"
+    )
     return parser
 
 
@@ -388,7 +491,12 @@ def _run(options: Namespace) -> int:
     params = PRESETS[options.preset]
     hardware = Hardware(params, choose("auto")[0], latency=options.latency)
     random, forbidden = Random(options.seed), 0
-    cases = [(test, setting) for test in TESTS if len(test.programs) <= params.warps for setting in SETTINGS]
+    cases = [
+        (test, setting)
+        for test in TESTS
+        if len(test.programs) <= params.warps
+        for setting in SETTINGS
+    ]
     for test, setting in tqdm(cases, unit=" tests", disable=None, leave=False):
         seen = run(hardware, test, setting, options.rounds, random)
         print_text("\n".join(seen.lines()) + "\n")

@@ -43,7 +43,9 @@ FEW_LANES = SmParams(warps=WARPS, lanes=4, registers=256, shared_bytes=4096)
 LEAST_LANES = SmParams(warps=WARPS, lanes=2, registers=256, shared_bytes=4096)
 ALL_LANES = SmParams(warps=WARPS, lanes=32, registers=256, shared_bytes=8192)
 MANY_LANES = SmParams(warps=WARPS, lanes=16, registers=256, shared_bytes=8192)
-SERIAL = SmParams(warps=WARPS, lanes=1, registers=256, shared_bytes=4096, floats=False, doubles=False)
+SERIAL = SmParams(
+    warps=WARPS, lanes=1, registers=256, shared_bytes=4096, floats=False, doubles=False
+)
 SIZES = (FEW_LANES, PARAMS, ALL_LANES, MANY_LANES)
 """Hardware that the checks run on; the last one is for the long form."""
 
@@ -64,8 +66,14 @@ def check_random(bench: Bench) -> MemoryCoverage:
     for number in range(rounds):
         mask = (ALL_REPORTED, REPORT_MASK_RESET, ALL_REPORTED, 0)[number % 4]
         world, reached = random_world(bench.random, count, mask), MemoryCoverage()
-        driver = _play(bench, world, SIZES[number % len(SIZES)], behaviour=(HANDS_OFF, UNRULY)[number % 2],
-                       idle=0.1 * (number % 3), coverage=reached)
+        driver = _play(
+            bench,
+            world,
+            SIZES[number % len(SIZES)],
+            behaviour=(HANDS_OFF, UNRULY)[number % 2],
+            idle=0.1 * (number % 3),
+            coverage=reached,
+        )
         reached.take(world.steps)
         bench.expect("overlaps that random instructions have not reached", reached.shallow(), [])
         coverage.add(reached)
@@ -80,8 +88,18 @@ def check_least(bench: Bench) -> None:
     """The same on two lanes, where all of a beat passes at once and two instructions are under way: there are no
     overlaps that have to be reached."""
     for number in range(20 if bench.thorough else 2):
-        world = random_world(bench.random, 300 if bench.thorough else 90, (ALL_REPORTED, REPORT_MASK_RESET)[number % 2])
-        driver = _play(bench, world, LEAST_LANES, behaviour=(HANDS_OFF, UNRULY)[number % 2], idle=0.1 * (number % 3))
+        world = random_world(
+            bench.random,
+            300 if bench.thorough else 90,
+            (ALL_REPORTED, REPORT_MASK_RESET)[number % 2],
+        )
+        driver = _play(
+            bench,
+            world,
+            LEAST_LANES,
+            behaviour=(HANDS_OFF, UNRULY)[number % 2],
+            idle=0.1 * (number % 3),
+        )
         bench.checked("random instructions on two lanes", driver.steps)
 
 
@@ -97,9 +115,15 @@ def check_serial(bench: Bench) -> None:
     """On one lane: made-up instructions; then atomic operations, edges, faults, moves of local memory, clears, swaps
     and shuffles, all of them in the long form."""
     for number in range(20 if bench.thorough else 2):
-        world = random_world(bench.random, 300 if bench.thorough else 16, (ALL_REPORTED, REPORT_MASK_RESET)[number % 2],
-                             SERIAL.floats)
-        driver = _play(bench, world, SERIAL, behaviour=(HANDS_OFF, UNRULY)[number % 2], idle=0.1 * (number % 2))
+        world = random_world(
+            bench.random,
+            300 if bench.thorough else 16,
+            (ALL_REPORTED, REPORT_MASK_RESET)[number % 2],
+            SERIAL.floats,
+        )
+        driver = _play(
+            bench, world, SERIAL, behaviour=(HANDS_OFF, UNRULY)[number % 2], idle=0.1 * (number % 2)
+        )
         bench.checked("random instructions on one lane", driver.steps)
     for check in (check_atomics, check_faults, check_local_base, check_clear):
         check(bench, SERIAL)
@@ -135,8 +159,11 @@ def check_banks(bench: Bench) -> None:
         driver = _play(bench, world, params, alone=True)
         before = 0
         for case, end in zip(cases, driver.ends, strict=True):
-            bench.expect(f"cycles in shared memory, {params.lanes} lanes, {case.what}", end.shared_cycles - before,
-                         case.count)
+            bench.expect(
+                f"cycles in shared memory, {params.lanes} lanes, {case.what}",
+                end.shared_cycles - before,
+                case.count,
+            )
             before = end.shared_cycles
         bench.checked("counts of bank conflicts", len(cases))
 
@@ -157,7 +184,11 @@ def check_rates(bench: Bench) -> None:
         rate = (driver.ends[-1].cycle - driver.ends[half].cycle) / (len(driver.ends) - 1 - half)
         bench.expect(f"{name}: {rate} cycles an instruction, at most {most}", rate <= most, True)
         rows.append([name, rate, most])
-    bench.table("cycles an instruction of several warps, memory answers after 20 cycles", ["", "cycles", "most"], rows)
+    bench.table(
+        "cycles an instruction of several warps, memory answers after 20 cycles",
+        ["", "cycles", "most"],
+        rows,
+    )
     bench.checked("rates", len(rows))
 
 
@@ -183,17 +214,24 @@ def check_faults(bench: Bench, params: SmParams = FEW_LANES) -> None:
     old = world.memory.read(BUFFER, 8192)
     new = _play(bench, world, params, compare_memory=False).memory.read(BUFFER, 8192)
     changed = {at for at in range(len(old)) if old[at] != new[at]}
-    meant = {1024 * number + 16 * thread + byte for number in range(3) for thread in range(32) for byte in range(4)}
+    meant = {
+        1024 * number + 16 * thread + byte
+        for number in range(3)
+        for thread in range(32)
+        for byte in range(4)
+    }
     bench.expect("places changed that no store meant", sorted(changed - meant), [])
     bench.checked("faults", len(steps))
 
 
-def check_edges(bench: Bench, params: SmParams = FEW_LANES, threads: int = _EVERYBODY, every: int = 1) -> None:
+def check_edges(
+    bench: Bench, params: SmParams = FEW_LANES, threads: int = _EVERYBODY, every: int = 1
+) -> None:
     """Where each space ends. Errors that are not reported leave zeros of constants, and nothing of anything else. One
     step of so many is for ``threads``."""
     for number, mask in enumerate((ALL_REPORTED, 0)):
         world = MemoryWorld(mask, seed=bench.seed, shared=1000)
-        for step in list(edges(world))[number % every::every]:
+        for step in list(edges(world))[number % every :: every]:
             world.execute(replace(step, threads=threads))
         bench.checked("accesses at the edges of spaces", _play(bench, world, params).steps)
 
@@ -207,7 +245,9 @@ def check_local_base(bench: Bench, params: SmParams = FEW_LANES) -> None:
         world.execute(MemoryStep(slot, load))
         world.move_local(slot, bases[1])
         world.execute(MemoryStep(slot, load))
-        world.execute(MemoryStep(slot, encode("STL", Ra=255, Rd=64, offset=8, size=MemorySize.B32.value)))
+        world.execute(
+            MemoryStep(slot, encode("STL", Ra=255, Rd=64, offset=8, size=MemorySize.B32.value))
+        )
         world.move_local(slot, bases[slot])
         world.execute(MemoryStep(slot, load))
     _play(bench, world, params)
@@ -219,13 +259,28 @@ def check_clear(bench: Bench, params: SmParams = FEW_LANES) -> None:
     world = MemoryWorld(ALL_REPORTED, seed=bench.seed, shared=1000)
     for slot in range(WARPS):
         world.set_register(slot, 0, [16 * thread for thread in range(32)])
-    store = [encode("STS", Ra=0, Rd=64, offset=offset, size=MemorySize.B128.value) for offset in (0, 480)]
+    store = [
+        encode("STS", Ra=0, Rd=64, offset=offset, size=MemorySize.B128.value) for offset in (0, 480)
+    ]
     for slot, word in itertools.product(range(WARPS), store):
         world.execute(MemoryStep(slot, word))
     world.clear_shared(1)
     for slot in (2, 3):
-        world.execute(MemoryStep(slot, encode("ATOMS", "", Ra=0, Rb=65, Rd=128, type=0, offset=8,
-                                              operation=AtomicOperation.ADD.value)))
+        world.execute(
+            MemoryStep(
+                slot,
+                encode(
+                    "ATOMS",
+                    "",
+                    Ra=0,
+                    Rb=65,
+                    Rd=128,
+                    type=0,
+                    offset=8,
+                    operation=AtomicOperation.ADD.value,
+                ),
+            )
+        )
         world.execute(MemoryStep(slot, store[1]))
     world.read_shared()
     _play(bench, world, params)
@@ -250,7 +305,9 @@ def check_swaps(bench: Bench, params: SmParams = PARAMS, rounds: int = 24) -> No
         if find(step.word) in BY_NAME["ATOMS"] and record is not None:
             for threads, values in record.registers.values():
                 told.update(value for thread, value in enumerate(values) if threads >> thread & 1)
-    bench.expect("results of compare and swap come of both kinds", min(told[0], told[1]) > 4 * rounds, True)
+    bench.expect(
+        "results of compare and swap come of both kinds", min(told[0], told[1]) > 4 * rounds, True
+    )
     world.read_shared()
     bench.checked("compare and swap", _play(bench, world, params).steps)
 
@@ -263,11 +320,18 @@ def check_shuffles(bench: Bench, only: SmParams | None = None, every: int = 1) -
     for case in cases:
         record = world.execute(case.step).record
         assert record is not None
-        (_, values), = record.registers.values()
+        ((_, values),) = record.registers.values()
         for thread, value in case.values.items():
-            bench.expect(f"the reference's thread {thread} after {case.step.word:#018x}", values[thread], value)
-        bench.expect(f"flags of the reference after {case.step.word:#018x}", record.predicates[3],
-                     (case.step.threads, case.inside))
+            bench.expect(
+                f"the reference's thread {thread} after {case.step.word:#018x}",
+                values[thread],
+                value,
+            )
+        bench.expect(
+            f"flags of the reference after {case.step.word:#018x}",
+            record.predicates[3],
+            (case.step.threads, case.inside),
+        )
     several = (*SIZES, LEAST_LANES) if bench.thorough else (LEAST_LANES, ALL_LANES)
     for params in several if only is None else (only,):
         bench.checked("shuffles", _play(bench, world, params).steps)
@@ -281,7 +345,21 @@ def record(bench: Bench) -> None:
 
 def run(bench: Bench) -> None:
     """The testbench."""
-    for check in (check_least, check_serial, check_lines, check_banks, check_rates, check_fills, check_edges,
-                  check_faults, check_local_base, check_clear, check_float_sums, check_swaps, check_shuffles,
-                  check_random, record):
+    for check in (
+        check_least,
+        check_serial,
+        check_lines,
+        check_banks,
+        check_rates,
+        check_fills,
+        check_edges,
+        check_faults,
+        check_local_base,
+        check_clear,
+        check_float_sums,
+        check_swaps,
+        check_shuffles,
+        check_random,
+        record,
+    ):
         check(bench)

@@ -15,7 +15,18 @@ from sim.machine.hardware import Hardware
 from sim.machine.memory_latch import MemoryLatch
 from sim.machine.memory_service import MemoryService
 from testbench.engine.designs import needs_compiled
-from testbench.memory.litmus import SETTINGS, TESTS, Fence, Seen, Setting, allowed, complaints, main, run, sequential
+from testbench.memory.litmus import (
+    SETTINGS,
+    TESTS,
+    Fence,
+    Seen,
+    Setting,
+    allowed,
+    complaints,
+    main,
+    run,
+    sequential,
+)
 from testbench.refusal import refused
 
 ROUNDS = 3
@@ -46,9 +57,17 @@ def test_outcomes_known_without_the_model():
     assert all(allowed(test, False) == sequential(test) for test in COHERENCE)
 
 
-@pytest.mark.parametrize("apart, fence, fenced", [
-    (False, Fence.NONE, False), (False, Fence.CTA, True), (False, Fence.GL, True), (True, Fence.NONE, False),
-    (True, Fence.CTA, False), (True, Fence.GL, True)])
+@pytest.mark.parametrize(
+    "apart, fence, fenced",
+    [
+        (False, Fence.NONE, False),
+        (False, Fence.CTA, True),
+        (False, Fence.GL, True),
+        (True, Fence.NONE, False),
+        (True, Fence.CTA, False),
+        (True, Fence.GL, True),
+    ],
+)
 def test_how_far_a_fence_reaches(apart, fence, fenced):
     assert Setting(apart, False, fence).fenced is fenced
 
@@ -84,7 +103,10 @@ def test_warps_really_meet():
     """Programs of a round overlap: of those that are far apart in time only one outcome would be seen."""
     for setting in (APART, Setting(apart=False, shared=True, fence=Fence.NONE)):
         for test in (MESSAGE, BUFFERING, LOADS):
-            assert len(run(hardware(), test, setting, 12, Random(1)).outcomes) > 1, (test.name, setting)
+            assert len(run(hardware(), test, setting, 12, Random(1)).outcomes) > 1, (
+                test.name,
+                setting,
+            )
 
 
 class Told(MemoryService):
@@ -177,14 +199,25 @@ def test_memory_that_breaks_its_promises_is_found(monkeypatch):
     """Written by a thread, a value is not there when it is told so: the same thread reads the old one."""
     monkeypatch.setattr("sim.machine.hardware.MemoryService", Careless)
     machine = Hardware(PRESETS["default"], ENGINES["compiled"], latency=LATENCY)
-    seen = [run(machine, test, Setting(False, False, Fence.GL), ROUNDS, Random(0)) for test in (BUFFERING, *COHERENCE)]
+    seen = [
+        run(machine, test, Setting(False, False, Fence.GL), ROUNDS, Random(0))
+        for test in (BUFFERING, *COHERENCE)
+    ]
     assert any(complaints(each) for each in seen)
 
 
-@pytest.mark.parametrize("arguments, told", [
-    (["--rounds", "0"], "--rounds 0: at least 1"), (["--latency", "-1"], "--latency -1: at least 1"),
-    (["--preset", "huge"], "no preset huge; there are tiny, least, small, default, compact, integer, programs, full"),
-    (["--seed", "x"], "--seed")])
+@pytest.mark.parametrize(
+    "arguments, told",
+    [
+        (["--rounds", "0"], "--rounds 0: at least 1"),
+        (["--latency", "-1"], "--latency -1: at least 1"),
+        (
+            ["--preset", "huge"],
+            "no preset huge; there are tiny, least, small, default, compact, integer, programs, full",
+        ),
+        (["--seed", "x"], "--seed"),
+    ],
+)
 def test_a_bad_argument_gets_one_line(arguments, told, capsys):
     assert told in refused(capsys, main, arguments)
 
@@ -192,12 +225,18 @@ def test_a_bad_argument_gets_one_line(arguments, told, capsys):
 @needs_compiled
 @pytest.mark.parametrize("forbidden", [False, True])
 def test_the_command_counts_outcomes(forbidden, capsys, monkeypatch):
-    seen = Seen(MESSAGE, Setting(False, False, Fence.GL), Counter({MESSAGE.known if forbidden else (0, 0, 1, 1): 5}))
+    seen = Seen(
+        MESSAGE,
+        Setting(False, False, Fence.GL),
+        Counter({MESSAGE.known if forbidden else (0, 0, 1, 1): 5}),
+    )
     monkeypatch.setattr("testbench.memory.litmus.Hardware", lambda *_, **__: None)
     monkeypatch.setattr("testbench.memory.litmus.run", lambda *_: seen)
     assert main([]) == int(forbidden)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "MP, message passing; warps, global, MEMBAR.GL: " + (
-        "reads 1 0, then 1 1 in memory  5 times, FORBIDDEN" if forbidden
-        else "reads 0 0, then 1 1 in memory  5 times, sequential")
+        "reads 1 0, then 1 1 in memory  5 times, FORBIDDEN"
+        if forbidden
+        else "reads 0 0, then 1 1 in memory  5 times, sequential"
+    )
     assert lines[-1] == f"{len(lines) - 1 if forbidden else 0} forbidden outcomes"

@@ -27,16 +27,33 @@ from testbench.execute.singles import EDGES, singles
 from testbench.handmade import encode
 from testbench.memory import tb_memory
 from testbench.memory.cases import conflicts, lines_of
-from testbench.memory.coverage import EXPECTED, LEAST_LINES_UNDER_WAY, LEAST_OVERLAP, LEAST_WAITING, MemoryCoverage
+from testbench.memory.coverage import (
+    EXPECTED,
+    LEAST_LINES_UNDER_WAY,
+    LEAST_OVERLAP,
+    LEAST_WAITING,
+    MemoryCoverage,
+)
 from testbench.memory.random_accesses import random_world
 from testbench.memory.world import BUFFER, REGISTERS, MemoryStep, MemoryWorld
 from testbench.model.test_single import expected, flushed
 from testbench.simulation import combinational
 
-CHECKS = (tb_memory.check_least, tb_memory.check_serial, tb_memory.check_lines, tb_memory.check_banks,
-          tb_memory.check_rates, tb_memory.check_fills, tb_memory.check_edges, tb_memory.check_faults,
-          tb_memory.check_local_base, tb_memory.check_clear, tb_memory.check_float_sums, tb_memory.check_swaps,
-          tb_memory.check_shuffles)
+CHECKS = (
+    tb_memory.check_least,
+    tb_memory.check_serial,
+    tb_memory.check_lines,
+    tb_memory.check_banks,
+    tb_memory.check_rates,
+    tb_memory.check_fills,
+    tb_memory.check_edges,
+    tb_memory.check_faults,
+    tb_memory.check_local_base,
+    tb_memory.check_clear,
+    tb_memory.check_float_sums,
+    tb_memory.check_swaps,
+    tb_memory.check_shuffles,
+)
 
 
 passes = partial(simulation.passes, "memory")
@@ -48,7 +65,10 @@ def legal_words(source, form, count):
         word = form.match
         for field in form.fields.values():
             if not field.mask & form.mask:
-                word = field.put(word, source.choice([field.bounds[0], field.bounds[-1], source.choice(field.bounds)]))
+                word = field.put(
+                    word,
+                    source.choice([field.bounds[0], field.bounds[-1], source.choice(field.bounds)]),
+                )
         if encoding_error(word, REGISTERS) is WarpError.NONE:
             count -= 1
             yield word
@@ -68,7 +88,11 @@ def test_the_decoder_reads_and_writes_the_registers_that_the_table_says():
             first, second = ([int(register) for register in gather] for gather in got.gathers)
             reads = {*first, *(second if got.second else ())} - {RZ}
             assert reads == used.reads, (form.name, form.variant, hex(word))
-            written = range(got.destination, got.destination + got.results) if got.destination != RZ else ()
+            written = (
+                range(got.destination, got.destination + got.results)
+                if got.destination != RZ
+                else ()
+            )
             assert set(written) == used.writes, (form.name, form.variant, hex(word))
             assert {got.predicate} - {PT} == used.predicate_writes
             assert bool(got.results) == bool(used.writes or used.predicate_writes)
@@ -95,10 +119,17 @@ def test_atomic_arithmetic_agrees_with_the_thread_model(wide):
                         ctx.set(dut.instruction.is_signed, is_signed)
                         expected = atomic_change(operation, bits, is_signed)(old, operand)
                         assert (ctx.get(dut.new) - expected) % (1 << bits) == 0, (
-                            operation, hex(old), hex(operand), is_signed)
+                            operation,
+                            hex(old),
+                            hex(operand),
+                            is_signed,
+                        )
                 ctx.set(dut.instruction.compare, 1)
                 ctx.set(Value.cast(dut.operands)[64:], 3)
-                assert (ctx.get(dut.new), ctx.get(dut.equal)) == (3 if old == operand else old, old == operand)
+                assert (ctx.get(dut.new), ctx.get(dut.equal)) == (
+                    3 if old == operand else old,
+                    old == operand,
+                )
                 ctx.set(dut.instruction.compare, 0)
 
     combinational(dut, body)
@@ -112,9 +143,16 @@ def sums():
     pairs = [*((a, b) for a in EDGES for b in EDGES), *zip(first, second, strict=True)]
     for distance in range(30):
         for _ in range(20):
-            large, small = source.randrange(40, 230) << 23 | source.getrandbits(23), source.getrandbits(32)
+            large, small = (
+                source.randrange(40, 230) << 23 | source.getrandbits(23),
+                source.getrandbits(32),
+            )
             small = small & 0x807F_FFFF | (large >> 23) - distance << 23
-            pairs += [(large, small), (small & 0xFF80_0000, large), (small & 0xFFC0_0001, large & 0xFFFF_FFFE)]
+            pairs += [
+                (large, small),
+                (small & 0xFF80_0000, large),
+                (small & 0xFFC0_0001, large & 0xFFFF_FFFE),
+            ]
             pairs.append((large, (large ^ 1 << 31) + source.randrange(-2, 3)))
     for a, b in pairs:
         total = expected(a, 0x3F80_0000, b, FloatRounding.RN, True)
@@ -135,7 +173,12 @@ def test_the_adder_of_floats_is_mpfr_s():
                 ctx.set(dut.b, cases[number][1])
             if number >= FLOAT_ADDER_CYCLES:
                 a, b, total = cases[number - FLOAT_ADDER_CYCLES]
-                assert ctx.get(dut.sum) == total, (hex(a), hex(b), hex(ctx.get(dut.sum)), hex(total))
+                assert ctx.get(dut.sum) == total, (
+                    hex(a),
+                    hex(b),
+                    hex(ctx.get(dut.sum)),
+                    hex(total),
+                )
             await ctx.tick()
 
     simulation.simulate(dut, body)
@@ -158,7 +201,9 @@ def test_lines_and_conflicts_by_hand():
         assert conflicts({thread: 8 * thread for thread in range(32)}, 4, 8, loads=loads) == 8
         assert conflicts({thread: 32 * thread for thread in range(32)}, 4, 8, loads=loads) == 32
         assert conflicts(dict.fromkeys(range(32), 12), 4, 8, loads=loads) == (4 if loads else 8)
-        assert conflicts({thread: 16 * thread for thread in range(32)}, 16, 8, loads=loads) == (32 if loads else 64)
+        assert conflicts({thread: 16 * thread for thread in range(32)}, 16, 8, loads=loads) == (
+            32 if loads else 64
+        )
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -173,8 +218,10 @@ def test_random_instructions_agree_with_the_reference_machine():
     assert report.checks["random instructions"] >= 180
     ((_, (_, *rows)),) = report.tables
     assert rows == reached[0].rows()
-    assert sum(count for what, count in rows if what.startswith("instructions accepted")) == report.checks[
-        "random instructions"]
+    assert (
+        sum(count for what, count in rows if what.startswith("instructions accepted"))
+        == report.checks["random instructions"]
+    )
 
 
 def test_random_instructions_reach_everything():
@@ -188,28 +235,57 @@ def test_random_instructions_reach_everything():
 def test_what_was_not_reached_is_told():
     coverage = MemoryCoverage()
     assert len(coverage.missing()) == sum(map(len, EXPECTED.values()))
-    assert coverage.shallow() == [f"instructions that have read registers at once: 0, not {LEAST_OVERLAP}",
-                                  f"instructions accepted at once: 0, not {LEAST_WAITING}",
-                                  f"lines under way at once: 0, not {LEAST_LINES_UNDER_WAY}"]
+    assert coverage.shallow() == [
+        f"instructions that have read registers at once: 0, not {LEAST_OVERLAP}",
+        f"instructions accepted at once: 0, not {LEAST_WAITING}",
+        f"lines under way at once: 0, not {LEAST_LINES_UNDER_WAY}",
+    ]
     coverage.read_registers(LEAST_OVERLAP)
     coverage.accepted(LEAST_WAITING)
     coverage.requested(Counter({LEAST_LINES_UNDER_WAY: 3}))
     assert coverage.shallow() == []
 
 
-@pytest.mark.parametrize("form, fields, value, reached", [
-    ("LDG", {"size": 4, "wide": 1}, lambda thread: BUFFER + 4 * thread, "lines of global memory: 2"),
-    ("STG", {"size": 4, "wide": 1}, lambda thread: BUFFER + 64 * thread, "lines of global memory: 17 to 32"),
-    ("LDL", {"size": 5}, lambda thread: 8, "lines of local memory: 3 to 4"),
-    ("STS", {"size": 4}, lambda thread: 4 * thread, "conflict degree: 1"),
-    ("STS", {"size": 5}, lambda thread: 8 * thread, "conflict degree: 2"),
-    ("STS", {"size": 4}, lambda thread: 0, "conflict degree: 1"),
-    ("LD", {"size": 4}, lambda thread: SHARED_WINDOW + 128 * (thread % 8), "conflict degree: 5 to 8"),
-    ("LD", {"size": 4}, lambda thread: LOCAL_WINDOW + 4, "lines of local memory: 2"),
-    ("ATOMS", {"operation": 0, "type": 0}, lambda thread: 4 * (thread // 16),
-     "threads of an atomic operation at one word: 9 to 16"),
-    ("LDG", {"size": 4, "wide": 1}, lambda thread: BUFFER + 2, "error: MISALIGNED_ADDR, reported"),
-])
+@pytest.mark.parametrize(
+    "form, fields, value, reached",
+    [
+        (
+            "LDG",
+            {"size": 4, "wide": 1},
+            lambda thread: BUFFER + 4 * thread,
+            "lines of global memory: 2",
+        ),
+        (
+            "STG",
+            {"size": 4, "wide": 1},
+            lambda thread: BUFFER + 64 * thread,
+            "lines of global memory: 17 to 32",
+        ),
+        ("LDL", {"size": 5}, lambda thread: 8, "lines of local memory: 3 to 4"),
+        ("STS", {"size": 4}, lambda thread: 4 * thread, "conflict degree: 1"),
+        ("STS", {"size": 5}, lambda thread: 8 * thread, "conflict degree: 2"),
+        ("STS", {"size": 4}, lambda thread: 0, "conflict degree: 1"),
+        (
+            "LD",
+            {"size": 4},
+            lambda thread: SHARED_WINDOW + 128 * (thread % 8),
+            "conflict degree: 5 to 8",
+        ),
+        ("LD", {"size": 4}, lambda thread: LOCAL_WINDOW + 4, "lines of local memory: 2"),
+        (
+            "ATOMS",
+            {"operation": 0, "type": 0},
+            lambda thread: 4 * (thread // 16),
+            "threads of an atomic operation at one word: 9 to 16",
+        ),
+        (
+            "LDG",
+            {"size": 4, "wide": 1},
+            lambda thread: BUFFER + 2,
+            "error: MISALIGNED_ADDR, reported",
+        ),
+    ],
+)
 def test_what_an_access_counts_as(form, fields, value, reached):
     world = MemoryWorld(tb_memory.ALL_REPORTED)
     world.set_pair(0, 0, map(value, range(32)))
@@ -219,15 +295,37 @@ def test_what_an_access_counts_as(form, fields, value, reached):
     assert [what for what, count in coverage.rows() if count] == [reached]
 
 
-@pytest.mark.parametrize("events", [
-    pytest.param([({"warp": 1, "local_base": 7}, {"warp": 0, "base": 9})], id="in the same cycle"),
-    pytest.param([(None, {"warp": 0, "base": 9}), ({"warp": 1, "local_base": 7}, None)], id="launch behind the move"),
-    pytest.param([({"warp": 1, "local_base": 7}, {"warp": 0, "base": 9}), ({"warp": 1, "local_base": 8}, None)],
-                 id="another launch behind both"),
-    pytest.param([({"warp": 1, "local_base": 7}, None), (None, {"warp": 0, "base": 9})], id="move behind the launch"),
-    pytest.param([(None, {"warp": 0, "base": 9}), *[(None, None)] * 4, ({"warp": 0, "local_base": 7}, None)],
-                 id="the moved warp's slot launched again"),
-])
+@pytest.mark.parametrize(
+    "events",
+    [
+        pytest.param(
+            [({"warp": 1, "local_base": 7}, {"warp": 0, "base": 9})], id="in the same cycle"
+        ),
+        pytest.param(
+            [(None, {"warp": 0, "base": 9}), ({"warp": 1, "local_base": 7}, None)],
+            id="launch behind the move",
+        ),
+        pytest.param(
+            [
+                ({"warp": 1, "local_base": 7}, {"warp": 0, "base": 9}),
+                ({"warp": 1, "local_base": 8}, None),
+            ],
+            id="another launch behind both",
+        ),
+        pytest.param(
+            [({"warp": 1, "local_base": 7}, None), (None, {"warp": 0, "base": 9})],
+            id="move behind the launch",
+        ),
+        pytest.param(
+            [
+                (None, {"warp": 0, "base": 9}),
+                *[(None, None)] * 4,
+                ({"warp": 0, "local_base": 7}, None),
+            ],
+            id="the moved warp's slot launched again",
+        ),
+    ],
+)
 @pytest.mark.parametrize("preset", ["tiny", "least"])
 def test_a_warp_has_the_local_memory_of_its_last_launch_or_move(preset, events):
     """Warps 0 and 1 are launched; then come these launches and moves (SETLMEMBASE), a pair in each cycle."""
@@ -251,7 +349,11 @@ def test_a_warp_has_the_local_memory_of_its_last_launch_or_move(preset, events):
         offer(ctx, dut.local_base, None)
         await ctx.tick().repeat(4)
         for warp in expected:
-            offer(ctx, dut.dispatch, {"warp": warp, "word": encode("LDL", Ra=RZ, Rd=4), "kind": InstructionKind.MEMORY})
+            offer(
+                ctx,
+                dut.dispatch,
+                {"warp": warp, "word": encode("LDL", Ra=RZ, Rd=4), "kind": InstructionKind.MEMORY},
+            )
             entry = dut.front.queue.arriving.payload if preset == "tiny" else None
             if entry is not None:
                 found[warp] = ctx.get(entry.local_base)

@@ -73,8 +73,13 @@ def _addresses(warp: Warp, step: MemoryStep) -> dict[int, int]:
     if form is None or "address" not in form.operands or form.name not in TRANSFERS:
         return {}
     threads = threads_of(step.threads)
-    return dict(zip(threads.tolist(), thread_addresses(form, form.values(step.word))(warp)[threads].tolist(),
-                    strict=True))
+    return dict(
+        zip(
+            threads.tolist(),
+            thread_addresses(form, form.values(step.word))(warp)[threads].tolist(),
+            strict=True,
+        )
+    )
 
 
 def buffer_of(slot: int) -> int:
@@ -95,13 +100,23 @@ class MemoryWorld:
     def __init__(self, report_mask: int, *, seed: int = 0, shared: int = SHARED_BYTES) -> None:
         random = np.random.default_rng(seed)
         constants = {bank: random.bytes(size) for bank, size in BANKS.items()}
-        made = launch([NOP], registers=REGISTERS, shared=shared, constants=constants, local=LOCAL_BYTES, crs=0,
-                      grid=(CTAS, 1, 1), block=(BLOCK_THREADS, 1, 1))
+        made = launch(
+            [NOP],
+            registers=REGISTERS,
+            shared=shared,
+            constants=constants,
+            local=LOCAL_BYTES,
+            crs=0,
+            grid=(CTAS, 1, 1),
+            block=(BLOCK_THREADS, 1, 1),
+        )
         self.machine = WarpModel(made, warps=WARPS, report_mask=report_mask)
         for slot in range(WARPS):
             self.machine.memory.map(f"buffer {slot}", buffer_of(slot), BUFFER_BYTES)
         self.bank_places = {
-            bank: self.machine.memory.allocate(f"bank {bank}", len(content)) for bank, content in made.banks.items()}
+            bank: self.machine.memory.allocate(f"bank {bank}", len(content))
+            for bank, content in made.banks.items()
+        }
         for name, (base, size) in self.machine.memory.regions.items():
             if name != "program":
                 self.machine.memory.write(base, random.bytes(size))
@@ -128,7 +143,9 @@ class MemoryWorld:
 
     def set_register(self, slot: int, register: int, values: Iterable[int]) -> None:
         """Gives a register a value for each thread."""
-        self.warps[slot].registers[register] = np.array([value & 0xFFFF_FFFF for value in values], np.uint32)
+        self.warps[slot].registers[register] = np.array(
+            [value & 0xFFFF_FFFF for value in values], np.uint32
+        )
 
     def set_pair(self, slot: int, register: int, values: Iterable[int]) -> None:
         """Gives a pair of registers a value of 64 bits for each thread."""
@@ -139,8 +156,11 @@ class MemoryWorld:
     def execute(self, step: MemoryStep) -> MemoryStep:
         """Does an instruction on the warp model and notes it; an unreported error is none."""
         if not self.registers:
-            self.registers = {(slot, register): warp.registers[register].tolist()
-                              for slot, warp in enumerate(self.warps) for register in range(REGISTERS)}
+            self.registers = {
+                (slot, register): warp.registers[register].tolist()
+                for slot, warp in enumerate(self.warps)
+                for register in range(REGISTERS)
+            }
         warp = self.warps[step.warp]
         record = Retirement(step.warp, 0, step.word, warp.masks, warp.masks, 0, 0, 0)
         instruction = decode(step.word, REGISTERS)
@@ -172,5 +192,15 @@ class MemoryWorld:
         """Each CTA's shared memory is read as a whole, so that it is compared."""
         for slot in range(0, WARPS, BLOCK_THREADS // WARP_THREADS):
             for start in range(0, self.machine.launch.shared, _QUAD_BYTES * WARP_THREADS):
-                self.execute(MemoryStep(slot, encode(
-                    "LDS", Rd=_LAST_RESULT, Ra=_LAST_POINTER, offset=start, uniform_size=MemorySize.B128.value)))
+                self.execute(
+                    MemoryStep(
+                        slot,
+                        encode(
+                            "LDS",
+                            Rd=_LAST_RESULT,
+                            Ra=_LAST_POINTER,
+                            offset=start,
+                            uniform_size=MemorySize.B128.value,
+                        ),
+                    )
+                )

@@ -14,7 +14,9 @@ EXIT = encode("EXIT")
 
 def bar(mode: int, barrier: int = 0, count: int = 0, **fields: int) -> int:
     """BAR with barrier and count in the instruction; its predicate is PT unless given."""
-    return encode("BAR", "ii", **{"mode": mode, "barrier": barrier, "count": count, "Pc": 7} | fields)
+    return encode(
+        "BAR", "ii", **{"mode": mode, "barrier": barrier, "count": count, "Pc": 7} | fields
+    )
 
 
 def cta(words, warps: int, **kind) -> WarpModel:
@@ -60,7 +62,9 @@ def test_a_count_of_threads():
 
 
 def test_arriving_does_not_wait():
-    made = cta([encode("BAR", "ii", mode=ARRIVE, count=64, Pc=7, guard=0), bar(SYNC, 0, 64), EXIT], 2)
+    made = cta(
+        [encode("BAR", "ii", mode=ARRIVE, count=64, Pc=7, guard=0), bar(SYNC, 0, 64), EXIT], 2
+    )
     warp_of(made, 0).predicates[0] = ALL
     made.retire(0)
     made.retire(1)  # its guard is false
@@ -89,7 +93,9 @@ def test_a_warp_that_ends_leaves_the_count():
 
 def test_threads_that_only_wait_at_the_exit_do_not_leave():
     program = Program()
-    program("PEXIT", to="after")("EXIT", guard=0).word(bar(SYNC)).word(EXIT).label("after").word(EXIT)
+    program("PEXIT", to="after")("EXIT", guard=0).word(bar(SYNC)).word(EXIT).label("after").word(
+        EXIT
+    )
     made = cta(program, 2)
     warp_of(made, 1).predicates[0] = ALL
     for slot, count in ((0, 3), (1, 2)):
@@ -114,7 +120,9 @@ def test_barrier_and_count_from_the_lowest_executing_thread():
 
 @pytest.mark.parametrize("reduction,expected", [(0, 5 + 32), (1, 0), (2, 1)])
 def test_a_reduction_counts_the_predicates_of_all_warps(reduction, expected):
-    made = cta([bar(REDUCE, 2, Pc=1, reduction=reduction), encode("B2R", "result", Rd=4, Pd=3), EXIT], 2)
+    made = cta(
+        [bar(REDUCE, 2, Pc=1, reduction=reduction), encode("B2R", "result", Rd=4, Pd=3), EXIT], 2
+    )
     warp_of(made, 0).predicates[1] = 0b11111
     warp_of(made, 1).predicates[1] = ALL
     for slot in (0, 1, 0, 1):
@@ -151,8 +159,16 @@ def test_a_scan_counts_what_came_before():
 
 
 def test_the_state_of_a_barrier_can_be_moved():
-    made = cta([bar(REDUCE, 4, 96, Pc=1, reduction=0), encode("B2R", "barrier", Rd=4, barrier=4),
-                encode("R2B", Rb=5, barrier=6), bar(REDUCE, 6, 96, Pc=1, reduction=0), EXIT], 3)
+    made = cta(
+        [
+            bar(REDUCE, 4, 96, Pc=1, reduction=0),
+            encode("B2R", "barrier", Rd=4, barrier=4),
+            encode("R2B", Rb=5, barrier=6),
+            bar(REDUCE, 6, 96, Pc=1, reduction=0),
+            EXIT,
+        ],
+        3,
+    )
     for slot in range(3):
         warp_of(made, slot).predicates[1] = 0x7F
     made.retire(0)
@@ -168,7 +184,15 @@ def test_the_state_of_a_barrier_can_be_moved():
 
 
 def test_results_can_be_moved():
-    made = cta([encode("R2B", Rb=5, mode=1), encode("B2R", "result", Rd=4), encode("B2R", "warp", Rd=6), EXIT], 1)
+    made = cta(
+        [
+            encode("R2B", Rb=5, mode=1),
+            encode("B2R", "result", Rd=4),
+            encode("B2R", "warp", Rd=6),
+            EXIT,
+        ],
+        1,
+    )
     warp = warp_of(made)
     warp.registers[5] = [3, 9] + [0] * 30
     warp.registers[6] = 1
@@ -196,11 +220,26 @@ def test_what_a_withdrawn_warp_gave_to_a_reduction_goes_with_it():
     for slot, predicate in enumerate((0xF0, ALL, 0)):
         warp_of(made, slot).predicates[1] = predicate
         made.retire(slot)
-    assert (barrier.arrived, barrier.population, barrier.some_false, barrier.some_true) == (3, 36, 1, 1)
+    assert (barrier.arrived, barrier.population, barrier.some_false, barrier.some_true) == (
+        3,
+        36,
+        1,
+        1,
+    )
     withdraw(warp_of(made, 0))
-    assert (barrier.arrived, barrier.population, barrier.some_false, barrier.some_true) == (2, 32, 1, 1)
+    assert (barrier.arrived, barrier.population, barrier.some_false, barrier.some_true) == (
+        2,
+        32,
+        1,
+        1,
+    )
     withdraw(warp_of(made, 2))
-    assert (barrier.arrived, barrier.population, barrier.some_false, barrier.some_true) == (1, 32, 0, 1)
+    assert (barrier.arrived, barrier.population, barrier.some_false, barrier.some_true) == (
+        1,
+        32,
+        0,
+        1,
+    )
     withdraw(warp_of(made, 1))
     assert barrier.pack() == 0
 
@@ -216,7 +255,10 @@ def test_only_a_warp_that_waits_at_a_user_barrier_can_be_withdrawn():
     made = cta([encode("BAR", "all"), EXIT], 2)
     warp_of(made).in_trap = True
     for _ in range(2):
-        with pytest.raises(ValueError, match="the warp in slot 0 waits at no barrier that it could be taken back from"):
+        with pytest.raises(
+            ValueError,
+            match="the warp in slot 0 waits at no barrier that it could be taken back from",
+        ):
             withdraw(warp_of(made))
         if warp_of(made).barrier is None:
             made.retire(0)
@@ -236,11 +278,16 @@ def test_the_trap_handlers_barrier_waits_for_every_live_warp():
     assert made.run().status == "ok"
 
 
-@pytest.mark.parametrize("word,error", [
-    (bar(SYNC, 16), WarpError.ILLEGAL_INSTR_PARAM2), (bar(SYNC, 255), WarpError.ILLEGAL_INSTR_PARAM2),
-    (bar(SYNC, 0, 33), WarpError.ILLEGAL_INSTR_PARAM),
-    (encode("BAR", "all"), WarpError.ILLEGAL_INSTR_ENCODING),
-    (encode("B2R", "barrier", Rd=4, barrier=16), WarpError.ILLEGAL_INSTR_PARAM2)])
+@pytest.mark.parametrize(
+    "word,error",
+    [
+        (bar(SYNC, 16), WarpError.ILLEGAL_INSTR_PARAM2),
+        (bar(SYNC, 255), WarpError.ILLEGAL_INSTR_PARAM2),
+        (bar(SYNC, 0, 33), WarpError.ILLEGAL_INSTR_PARAM),
+        (encode("BAR", "all"), WarpError.ILLEGAL_INSTR_ENCODING),
+        (encode("B2R", "barrier", Rd=4, barrier=16), WarpError.ILLEGAL_INSTR_PARAM2),
+    ],
+)
 def test_barriers_that_are_not_there(word, error):
     made = cta([word, EXIT], 1)
     assert made.retire(0).error is error
@@ -256,6 +303,10 @@ def test_a_barrier_that_the_launch_did_not_ask_for():
 def test_warps_that_wait_for_nobody_are_reported():
     made = cta([bar(SYNC, 0, 96), EXIT], 2)
     result = made.run()
-    assert (result.status, result.instructions, result.reason) == ("timeout", 2, "every live warp waits at a barrier")
+    assert (result.status, result.instructions, result.reason) == (
+        "timeout",
+        2,
+        "every live warp waits at a barrier",
+    )
     with pytest.raises(ValueError, match="warp slot 1 waits at a barrier"):
         made.retire(1)

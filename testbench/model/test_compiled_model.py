@@ -33,40 +33,125 @@ REGISTERS = 32
 WORDS = 5
 """Words of each form."""
 TARGETS = b"".join((8 * place).to_bytes(4, "little") for place in range(8))
-LEFT = {"SAM:", "RAM:", "GETCRSPTR:", "SETCRSPTR:", "GETLMEMBASE:", "SETLMEMBASE:", "IDE:", "BPT:", "RTT:", "LEPC:",
-        "BAR:all", "CCTLL:stack", "B2R:barrier", "B2R:warp", "R2B:", "VADD:r", "VADD:i", "VMAD:r",
-        "VMAD:i", "VMNMX:r", "VMNMX:i", "VSHL:r", "VSHL:i", "VSHR:r", "VSHR:i", "VSET:r", "VSET:i", "VSETP:r",
-        "VSETP:i", "VABSDIFF:r", "VABSDIFF:i", "VABSDIFF4:r"}
+LEFT = {
+    "SAM:",
+    "RAM:",
+    "GETCRSPTR:",
+    "SETCRSPTR:",
+    "GETLMEMBASE:",
+    "SETLMEMBASE:",
+    "IDE:",
+    "BPT:",
+    "RTT:",
+    "LEPC:",
+    "BAR:all",
+    "CCTLL:stack",
+    "B2R:barrier",
+    "B2R:warp",
+    "R2B:",
+    "VADD:r",
+    "VADD:i",
+    "VMAD:r",
+    "VMAD:i",
+    "VMNMX:r",
+    "VMNMX:i",
+    "VSHL:r",
+    "VSHL:i",
+    "VSHR:r",
+    "VSHR:i",
+    "VSET:r",
+    "VSET:i",
+    "VSETP:r",
+    "VSETP:i",
+    "VABSDIFF:r",
+    "VABSDIFF:i",
+    "VABSDIFF4:r",
+}
 """Forms that are left to the model."""
 READS = ("S2R", "CS2R")
-PINNED = ("size", "operation", "type", "compare_and_swap", "wide_data", "wide", "mode", "reduction", "special")
+PINNED = (
+    "size",
+    "operation",
+    "type",
+    "compare_and_swap",
+    "wide_data",
+    "wide",
+    "mode",
+    "reduction",
+    "special",
+)
 CONTENT = random.Random("content").randbytes(1 << 13)
 """Of buffers, shared and local memory, at first."""
 SPACES = {"LDS": "shared", "STS": "shared", "ATOMS": "shared", "LDL": "local", "STL": "local"}
-KINDS = (TokenKind.SYNC, TokenKind.SYNC, TokenKind.DIVERGE, TokenKind.DIVERGE, TokenKind.BREAK, TokenKind.CONTINUE,
-         TokenKind.RETURN, TokenKind.EXIT, TokenKind.LONGJMP, TokenKind.NONE, TokenKind.QUAD)
+KINDS = (
+    TokenKind.SYNC,
+    TokenKind.SYNC,
+    TokenKind.DIVERGE,
+    TokenKind.DIVERGE,
+    TokenKind.BREAK,
+    TokenKind.CONTINUE,
+    TokenKind.RETURN,
+    TokenKind.EXIT,
+    TokenKind.LONGJMP,
+    TokenKind.NONE,
+    TokenKind.QUAD,
+)
 TESTED = [form for form in FORMS if not is_refused(form)]
 
 
 def state_of(made: WarpModel) -> list[object]:
     """All that a program or a host could see of a machine's warps."""
-    return [None if warp is None else (
-        warp.slot, warp.number, warp.cta.index, warp.pc, warp.masks, list(warp.predicates), warp.condition,
-        warp.stack.tokens(), warp.stack.on_chip[0], set(warp.stack.on_chip[2]), warp.api_call_depth,
-        warp.kill_future_branch, warp.barrier, warp.reduction, warp.trap, warp.in_trap, warp.local_base,
-        warp.registers.tolist(), bytes(warp.cta.shared), warp.cta.keeps_reference, len(warp.cta.warps),
-        [(barrier.pack(), [arrival.warp.slot for arrival in barrier.waiting]) for barrier in warp.cta.barriers])
-        for warp in made.warps]
+    return [
+        None
+        if warp is None
+        else (
+            warp.slot,
+            warp.number,
+            warp.cta.index,
+            warp.pc,
+            warp.masks,
+            list(warp.predicates),
+            warp.condition,
+            warp.stack.tokens(),
+            warp.stack.on_chip[0],
+            set(warp.stack.on_chip[2]),
+            warp.api_call_depth,
+            warp.kill_future_branch,
+            warp.barrier,
+            warp.reduction,
+            warp.trap,
+            warp.in_trap,
+            warp.local_base,
+            warp.registers.tolist(),
+            bytes(warp.cta.shared),
+            warp.cta.keeps_reference,
+            len(warp.cta.warps),
+            [
+                (barrier.pack(), [arrival.warp.slot for arrival in barrier.waiting])
+                for barrier in warp.cta.barriers
+            ],
+        )
+        for warp in made.warps
+    ]
 
 
 def counts_of(made: WarpModel) -> tuple[object, ...]:
     """What a machine has come to."""
-    return made.instructions, made.clock, made.next_cta, made.error_status, sorted(made.raised), made.traps.trapping
+    return (
+        made.instructions,
+        made.clock,
+        made.next_cta,
+        made.error_status,
+        sorted(made.raised),
+        made.traps.trapping,
+    )
 
 
 def memory_of(made: WarpModel) -> dict[str, bytes]:
     """The content of all ranges of memory."""
-    return {name: made.memory.read(base, size) for name, (base, size) in made.memory.regions.items()}
+    return {
+        name: made.memory.read(base, size) for name, (base, size) in made.memory.regions.items()
+    }
 
 
 def run_compiled(made: WarpModel, executor: Executor, end: int) -> None:
@@ -79,17 +164,29 @@ def run_compiled(made: WarpModel, executor: Executor, end: int) -> None:
 
 def pair_of(words: list[int]) -> tuple[WarpModel, WarpModel, Executor]:
     """Two machines with the same program, and what runs the second one in C."""
-    alone, other = (WarpModel(launch(words, [Buffer("o", CONTENT)], registers=REGISTERS, shared=512, local=256,
-                                   constants={2: TARGETS + bytes(range(200))}), warps=4)
-                    for _ in range(2))
+    alone, other = (
+        WarpModel(
+            launch(
+                words,
+                [Buffer("o", CONTENT)],
+                registers=REGISTERS,
+                shared=512,
+                local=256,
+                constants={2: TARGETS + bytes(range(200))},
+            ),
+            warps=4,
+        )
+        for _ in range(2)
+    )
     for made in (alone, other):
-        made.memory.write(made.local_memory, CONTENT[:32 * made.launch.local])
+        made.memory.write(made.local_memory, CONTENT[: 32 * made.launch.local])
         for warp in made.live:
             warp.cta.shared[:] = CONTENT[:512]
     return alone, other, Executor(other, compiled(), eager=True)
 
 
 # Single instructions.
+
 
 @cache
 def words_of(number: int) -> tuple[int, ...]:
@@ -98,7 +195,12 @@ def words_of(number: int) -> tuple[int, ...]:
     form, source = TESTED[number], random.Random(f"compiled {number}")
     pinned = [{}] * WORDS
     if form.name not in (*OPERATIONS, "SHFL"):
-        pinned += [{name: code} for name, field in form.fields.items() if name in PINNED for code in field.bounds]
+        pinned += [
+            {name: code}
+            for name, field in form.fields.items()
+            if name in PINNED
+            for code in field.bounds
+        ]
     return tuple(word for fields in pinned if (word := of_form(source, form, fields)) is not None)
 
 
@@ -116,7 +218,10 @@ def of_form(source: random.Random, form: Form, fields: dict[str, int]) -> int | 
 
 def aimed(source: random.Random, form: Form, word: int) -> int:
     """Most often, the word with a target where an instruction can be, or a word of a constant bank that names one."""
-    if not isinstance(operand := form.operands.get("target"), (Target, Constant)) or source.random() < 0.1:
+    if (
+        not isinstance(operand := form.operands.get("target"), (Target, Constant))
+        or source.random() < 0.1
+    ):
         return word
     if isinstance(operand, Constant):
         return form.fields["bank"].put(form.fields["offset"].put(word, 4 * source.randrange(8)), 2)
@@ -130,7 +235,9 @@ def _all_compiled() -> None:
     made.compile_all()
 
 
-def addressed(source: random.Random, form: Form, values: Values, made: WarpModel, numbers: np.ndarray) -> None:
+def addressed(
+    source: random.Random, form: Form, values: Values, made: WarpModel, numbers: np.ndarray
+) -> None:
     """Has most threads' addresses be good ones of some space."""
     operand = form.operands.get("address")
     if not isinstance(operand, Address) or values[operand.register] == RZ or source.random() < 0.1:
@@ -139,12 +246,19 @@ def addressed(source: random.Random, form: Form, values: Values, made: WarpModel
     if form.name in ("LD", "ST"):
         space = source.choice(("global", "shared window", "local window", "mixed"))
     base, size = made.launch.buffers["o"]
-    bases = {"global": (base, size), "shared": (0, 512), "local": (0, 256), "shared window": (SHARED_WINDOW, 512),
-             "local window": (LOCAL_WINDOW, 256)}
+    bases = {
+        "global": (base, size),
+        "shared": (0, 512),
+        "local": (0, 256),
+        "shared window": (SHARED_WINDOW, 512),
+        "local window": (LOCAL_WINDOW, 256),
+    }
     unit = source.choice((1, 2, 4, 8, 16, 16, 16, 16, 16, 16))
     register, close = values[operand.register], source.random() < 0.3
     for lane in range(32):
-        first, length = bases[source.choice(list(bases)[:1] + list(bases)[3:]) if space == "mixed" else space]
+        first, length = bases[
+            source.choice(list(bases)[:1] + list(bases)[3:]) if space == "mixed" else space
+        ]
         place = first + source.randrange(0, 64 if close else length, unit) - values[operand.offset]
         numbers[register, lane] = place & ALL
         if register + 1 < len(numbers) and operand.wide is not None and values[operand.wide]:
@@ -160,8 +274,15 @@ def put(source: random.Random, warps: list[Warp], numbers: np.ndarray, pc: int) 
     for name in ("broken", "continued", "returned", "exited", "longjumped", "killed"):
         masks[name] = rest & source.choice((0, 0, source.getrandbits(32)))
         rest &= ~masks[name]
-    tokens = [StackToken(source.choice(KINDS), pc, source.choice((ALL, source.getrandbits(32), 0)),
-                         source.random() < 0.2) for _ in range(source.choice((0, 1, 3, 15, 16)))]
+    tokens = [
+        StackToken(
+            source.choice(KINDS),
+            pc,
+            source.choice((ALL, source.getrandbits(32), 0)),
+            source.random() < 0.2,
+        )
+        for _ in range(source.choice((0, 1, 3, 15, 16)))
+    ]
     calls, kills, reduction = source.randrange(40), source.random() < 0.2, source.getrandbits(8)
     for warp in warps:
         warp.pc = pc
@@ -174,7 +295,9 @@ def put(source: random.Random, warps: list[Warp], numbers: np.ndarray, pc: int) 
 
 
 @pytest.mark.usefixtures("_all_compiled")
-@pytest.mark.parametrize("number", range(len(TESTED)), ids=[f"{form.name}:{form.variant}" for form in TESTED])
+@pytest.mark.parametrize(
+    "number", range(len(TESTED)), ids=[f"{form.name}:{form.variant}" for form in TESTED]
+)
 def test_single_instructions_leave_the_same_state(number):
     form, source, words = TESTED[number], random.Random(number), words_of(number)
     machines: tuple[WarpModel, WarpModel, Executor] | None = None
@@ -199,8 +322,11 @@ def test_single_instructions_leave_the_same_state(number):
 
 
 def test_all_forms_but_these_are_executed_in_c():
-    left = {f"{form.name}:{form.variant}" for number, form in enumerate(TESTED)
-            if not any(executes(word) for word in words_of(number))}
+    left = {
+        f"{form.name}:{form.variant}"
+        for number, form in enumerate(TESTED)
+        if not any(executes(word) for word in words_of(number))
+    }
     assert left <= LEFT
 
 
@@ -216,6 +342,7 @@ def executes(word: int) -> bool:
 
 
 # Programs.
+
 
 @pytest.mark.usefixtures("_all_compiled")
 @pytest.mark.parametrize("level", LEVELS)
@@ -245,10 +372,18 @@ def steps() -> Iterator[int]:
 
 # What stops a run, and what changes meanwhile.
 
+
 def test_a_program_that_changes_itself_executes_what_it_has_written():
     one, two = move(4, 1), move(4, 2)
-    body = [move(8, two & ALL), move(9, two >> 32), encode("STG", Rd=8, Ra=2, wide=1, size=5), one,
-            encode("EXIT", guard=8 + PT), one, branch(6, 5)]
+    body = [
+        move(8, two & ALL),
+        move(9, two >> 32),
+        encode("STG", Rd=8, Ra=2, wide=1, size=5),
+        one,
+        encode("EXIT", guard=8 + PT),
+        one,
+        branch(6, 5),
+    ]
     alone, other, executor = pair_of(body)
     for made in (alone, other):
         place = made.launch.program_base + address(5)
@@ -267,7 +402,7 @@ def test_a_program_that_changes_itself_executes_what_it_has_written():
 def test_memory_that_is_mapped_and_written_between_runs_is_read():
     body = [encode("LDG", Rd=4, Ra=2, wide=1, size=4), branch(1, 0)]
     _, other, executor = pair_of(body)
-    run_compiled(other, executor, 10)       # it faults: nothing is mapped at 0
+    run_compiled(other, executor, 10)  # it faults: nothing is mapped at 0
     assert other.error_status is not None
     _, other, executor = pair_of([NOP, *body, NOP])
     run_compiled(other, executor, 1)
@@ -310,4 +445,6 @@ def test_the_pc_behind_an_instruction_is_that_of_the_model():
     for _ in range(3):
         alone.step()
     executor.run(3)
-    assert [made.warps[0].pc for made in (alone, other) if made.warps[0]] == [next_address(address(2))] * 2
+    assert [made.warps[0].pc for made in (alone, other) if made.warps[0]] == [
+        next_address(address(2))
+    ] * 2

@@ -22,7 +22,9 @@ def test_the_error_status_says_what_happened_where(seed):
         warp, pc = source.randrange(8), address(source.randrange(1000))
         match source.randrange(4):
             case 0:
-                error = source.choice([WarpError.STACK_OVERFLOW, WarpError.DIVERGENT, WarpError.OOR_ADDR])
+                error = source.choice(
+                    [WarpError.STACK_OVERFLOW, WarpError.DIVERGENT, WarpError.OOR_ADDR]
+                )
                 log.note_error(error, warp, pc)
                 errors.append((warp, pc, error))
             case 1:
@@ -34,8 +36,10 @@ def test_the_error_status_says_what_happened_where(seed):
                 log.raised.add(EVENTS[event].name)
                 trap = (event, 0, 0, 0)
             case _:
-                written = (source.choice([*expected.registers, "HWW_WARP_ESR", "HWW_GLOBAL_ESR"]),
-                           source.choice([0, 0xFFFF_FFFF, source.getrandbits(32)]))
+                written = (
+                    source.choice([*expected.registers, "HWW_WARP_ESR", "HWW_GLOBAL_ESR"]),
+                    source.choice([0, 0xFFFF_FFFF, source.getrandbits(32)]),
+                )
                 if host.writes(written[0]):
                     host.write(*written)
         expected.cycle(errors, trap, written)

@@ -10,17 +10,34 @@ from sim.model.warp.state import Warp
 from testbench.handmade import ALL, Program, address, encode, held, machine, place, warp_of
 from testbench.words import NOP
 
-LEAVING = {"BRK": ("broken", TokenKind.BREAK), "CONT": ("continued", TokenKind.CONTINUE),
-           "RET": ("returned", TokenKind.RETURN), "EXIT": ("exited", TokenKind.EXIT),
-           "LONGJMP": ("longjumped", TokenKind.LONGJMP)}
-PUSHING = {"SSY": TokenKind.SYNC, "PBK": TokenKind.BREAK, "PCNT": TokenKind.CONTINUE, "PRET": TokenKind.RETURN,
-           "PEXIT": TokenKind.EXIT, "PLONGJMP": TokenKind.LONGJMP}
+LEAVING = {
+    "BRK": ("broken", TokenKind.BREAK),
+    "CONT": ("continued", TokenKind.CONTINUE),
+    "RET": ("returned", TokenKind.RETURN),
+    "EXIT": ("exited", TokenKind.EXIT),
+    "LONGJMP": ("longjumped", TokenKind.LONGJMP),
+}
+PUSHING = {
+    "SSY": TokenKind.SYNC,
+    "PBK": TokenKind.BREAK,
+    "PCNT": TokenKind.CONTINUE,
+    "PRET": TokenKind.RETURN,
+    "PEXIT": TokenKind.EXIT,
+    "PLONGJMP": TokenKind.LONGJMP,
+}
 NEXT = 0x10
 """The pc behind the first instruction."""
 
 
-def step(words, *, masks: WarpMasks | None = None, stack: tuple[StackToken, ...] = (), predicate: int = 0,
-         registers: dict[int, int] | None = None, **kind) -> tuple[WarpModel, Warp, Retirement]:
+def step(
+    words,
+    *,
+    masks: WarpMasks | None = None,
+    stack: tuple[StackToken, ...] = (),
+    predicate: int = 0,
+    registers: dict[int, int] | None = None,
+    **kind,
+) -> tuple[WarpModel, Warp, Retirement]:
     """Retires the first instruction of a program: P0 is ``predicate``, registers are uniform."""
     made, warp = held(words if isinstance(words, list | Program) else [words], **kind)
     warp.masks = masks or WarpMasks(active=ALL)
@@ -37,6 +54,7 @@ def token(kind: TokenKind, mask: int, pc: int = 0x40, counted: bool = False) -> 
 
 # Branches
 
+
 def test_a_branch_nobody_takes_falls_through():
     _, warp, record = step(encode("BRA", "i", target=0x38, guard=0))
     assert (record.next_pc, record.pushed, warp.masks.active, warp.pc) == (NEXT, (), ALL, NEXT)
@@ -50,12 +68,19 @@ def test_a_branch_all_take_pushes_nothing():
 def test_a_divergent_branch_runs_the_taken_path_first():
     _, warp, record = step(encode("BRA", "i", target=0x30, guard=0), predicate=0xFF00)
     assert record.pushed == (token(TokenKind.DIVERGE, ALL & ~0xFF00, NEXT),)
-    assert (record.next_pc, warp.masks.active, record.depth_before, record.depth_after) == (0x40, 0xFF00, 0, 1)
+    assert (record.next_pc, warp.masks.active, record.depth_before, record.depth_after) == (
+        0x40,
+        0xFF00,
+        0,
+        1,
+    )
     assert (record.before.active, record.after.active) == (ALL, 0xFF00)
 
 
 def test_only_active_threads_take_a_branch():
-    _, warp, record = step(encode("BRA", "i", target=0x30), masks=WarpMasks(active=0xF0, broken=0xF))
+    _, warp, record = step(
+        encode("BRA", "i", target=0x30), masks=WarpMasks(active=0xF0, broken=0xF)
+    )
     assert (record.pushed, warp.masks.active) == ((), 0xF0)
 
 
@@ -94,17 +119,26 @@ def test_limited_branches_are_taken_by_nobody_once_future_branches_are_killed(na
         made = machine([encode(name, variant, target=0x40, limited=1)])
         warp = warp_of(made)
         warp.kill_future_branch = killed
-        assert made.retire(0).next_pc == (NEXT if killed else 0x40 + (NEXT if name in ("BRA", "BRX") else 0))
+        assert made.retire(0).next_pc == (
+            NEXT if killed else 0x40 + (NEXT if name in ("BRA", "BRX") else 0)
+        )
 
 
 def test_absolute_and_constant_targets():
     bank = (0x48).to_bytes(4, "little") + (0xFFFFFFF8).to_bytes(4, "little")
-    cases = [(encode("JMP", "i", target=0x48), 0x48), (encode("JMP", "c", bank=2, offset=0), 0x48),
-             (encode("BRA", "c", bank=2, offset=0), NEXT + 0x48), (encode("BRA", "c", bank=2, offset=4), 0x8),
-             (encode("JMX", "r", Ra=3, target=-0x8), 0x98), (encode("BRX", "r", Ra=3, target=-0x10), 0xA0),
-             (encode("JMX", "c", bank=2, offset=-0xA0, Ra=3), 0x48),
-             (encode("BRX", "c", bank=2, offset=-0x9C, Ra=3), 0x8), (encode("JCAL", "i", target=0x48), 0x48),
-             (encode("CAL", "c", bank=2, offset=0), NEXT + 0x48), (encode("JCAL", "c", bank=2, offset=0), 0x48)]
+    cases = [
+        (encode("JMP", "i", target=0x48), 0x48),
+        (encode("JMP", "c", bank=2, offset=0), 0x48),
+        (encode("BRA", "c", bank=2, offset=0), NEXT + 0x48),
+        (encode("BRA", "c", bank=2, offset=4), 0x8),
+        (encode("JMX", "r", Ra=3, target=-0x8), 0x98),
+        (encode("BRX", "r", Ra=3, target=-0x10), 0xA0),
+        (encode("JMX", "c", bank=2, offset=-0xA0, Ra=3), 0x48),
+        (encode("BRX", "c", bank=2, offset=-0x9C, Ra=3), 0x8),
+        (encode("JCAL", "i", target=0x48), 0x48),
+        (encode("CAL", "c", bank=2, offset=0), NEXT + 0x48),
+        (encode("JCAL", "c", bank=2, offset=0), 0x48),
+    ]
     for word, target in cases:
         _, _, record = step(word, constants={2: bank}, registers={3: 0xA0})
         assert (hex(record.next_pc), record.error) == (hex(target), WarpError.NONE), hex(word)
@@ -115,20 +149,24 @@ def test_pushed_targets_come_from_constants_too():
     assert (record.pushed[0].pc, record.next_pc) == (NEXT + 0x40, NEXT)
 
 
-@pytest.mark.parametrize("word,error", [
-    (encode("BRA", "i", target=-0x18), WarpError.PC_WRAP),
-    (encode("SSY", "i", target=-0x18), WarpError.PC_WRAP), (encode("SSY", "i", target=-0x11), WarpError.PC_WRAP),
-    (encode("JMX", "r", Ra=4, target=8), WarpError.PC_WRAP),
-    (encode("BRX", "r", Ra=3, target=-0x18), WarpError.PC_WRAP),
-    (encode("JMX", "r", Ra=3, target=-0x18), WarpError.PC_WRAP),
-    (encode("BRA", "i", target=4), WarpError.MISALIGNED_PC),
-    (encode("CAL", "i", target=4), WarpError.MISALIGNED_PC),
-    (encode("JMX", "r", Ra=3, target=4), WarpError.MISALIGNED_PC),
-    (encode("JMP", "c", bank=2, offset=2), WarpError.MISALIGNED_IMMC_ADDR),
-    (encode("JMX", "c", bank=2, offset=2, Ra=3), WarpError.MISALIGNED_ADDR),
-    (encode("JMP", "c", bank=3, offset=0), WarpError.INVALID_CONST_ADDR),
-    (encode("JMP", "c", bank=2, offset=8), WarpError.INVALID_CONST_ADDR),
-])
+@pytest.mark.parametrize(
+    "word,error",
+    [
+        (encode("BRA", "i", target=-0x18), WarpError.PC_WRAP),
+        (encode("SSY", "i", target=-0x18), WarpError.PC_WRAP),
+        (encode("SSY", "i", target=-0x11), WarpError.PC_WRAP),
+        (encode("JMX", "r", Ra=4, target=8), WarpError.PC_WRAP),
+        (encode("BRX", "r", Ra=3, target=-0x18), WarpError.PC_WRAP),
+        (encode("JMX", "r", Ra=3, target=-0x18), WarpError.PC_WRAP),
+        (encode("BRA", "i", target=4), WarpError.MISALIGNED_PC),
+        (encode("CAL", "i", target=4), WarpError.MISALIGNED_PC),
+        (encode("JMX", "r", Ra=3, target=4), WarpError.MISALIGNED_PC),
+        (encode("JMP", "c", bank=2, offset=2), WarpError.MISALIGNED_IMMC_ADDR),
+        (encode("JMX", "c", bank=2, offset=2, Ra=3), WarpError.MISALIGNED_ADDR),
+        (encode("JMP", "c", bank=3, offset=0), WarpError.INVALID_CONST_ADDR),
+        (encode("JMP", "c", bank=2, offset=8), WarpError.INVALID_CONST_ADDR),
+    ],
+)
 def test_targets_that_are_no_pc(word, error):
     _, warp, record = step(word, constants={2: bytes(8)}, registers={4: 0xFFFFFFF8})
     assert (record.error, record.next_pc, warp.pc, warp.stack.depth) == (error, 0, 0, 0)
@@ -147,16 +185,25 @@ def test_an_indexed_branch_goes_to_one_target_at_a_time():
     first = made.retire(0)
     groups = {0x28: 0b01100101, 0x18: 0b00010010, 0x30: 0b10001000}
     assert first.next_pc == 0x28
-    assert first.pushed == (token(TokenKind.DIVERGE, ALL & ~0xFF, NEXT),
-                            token(TokenKind.DIVERGE, 0xFF & ~groups[0x28], 8))
+    assert first.pushed == (
+        token(TokenKind.DIVERGE, ALL & ~0xFF, NEXT),
+        token(TokenKind.DIVERGE, 0xFF & ~groups[0x28], 8),
+    )
     order = [(record.before.active, record.pc) for record in iter(made.step, None)]
-    assert order == [(groups[0x28], 0x28), (0xFF & ~groups[0x28], 8), (groups[0x18], 0x18), (groups[0x30], 8),
-                     (groups[0x30], 0x30), (ALL & ~0xFF, NEXT)]
+    assert order == [
+        (groups[0x28], 0x28),
+        (0xFF & ~groups[0x28], 8),
+        (groups[0x18], 0x18),
+        (groups[0x30], 8),
+        (groups[0x30], 0x30),
+        (ALL & ~0xFF, NEXT),
+    ]
 
 
 def test_an_indexed_branch_through_constants_compares_registers():
-    _, warp, record = step(encode("JMX", "c", bank=2, offset=0, Ra=3), constants={2: bytes(64)},
-                           registers={3: 4})
+    _, warp, record = step(
+        encode("JMX", "c", bank=2, offset=0, Ra=3), constants={2: bytes(64)}, registers={3: 4}
+    )
     assert (warp.masks.active, record.pushed) == (ALL, ())
     made = machine([encode("JMX", "c", bank=2, offset=0, Ra=3)], constants={2: bytes(64)})
     other = warp_of(made)
@@ -166,9 +213,12 @@ def test_an_indexed_branch_through_constants_compares_registers():
 
 # Calls and pushes
 
+
 @pytest.mark.parametrize("name,counted", [("CAL", 1), ("CAL", 0), ("JCAL", 1), ("JCAL", 0)])
 def test_a_call_pushes_its_return(name, counted):
-    _, warp, record = step(encode(name, "i", target=0x40, counted=counted), masks=WarpMasks(active=0xF0, broken=0xF))
+    _, warp, record = step(
+        encode(name, "i", target=0x40, counted=counted), masks=WarpMasks(active=0xF0, broken=0xF)
+    )
     assert record.pushed == (token(TokenKind.RETURN, 0xF0, NEXT, bool(counted)),)
     assert (record.next_pc, warp.api_call_depth) == (0x40 + (NEXT if name == "CAL" else 0), counted)
     assert record.api_call_depth == counted
@@ -178,7 +228,11 @@ def test_a_call_pushes_its_return(name, counted):
 def test_a_push_goes_nowhere(name, kind):
     _, warp, record = step(encode(name, target=0x30), masks=WarpMasks(active=0xF0, broken=0xF))
     assert record.pushed == (token(kind, 0xF0, 0x40, counted=name == "PRET"),)
-    assert (record.next_pc, warp.masks.active, warp.api_call_depth) == (NEXT, 0xF0, int(name == "PRET"))
+    assert (record.next_pc, warp.masks.active, warp.api_call_depth) == (
+        NEXT,
+        0xF0,
+        int(name == "PRET"),
+    )
 
 
 def call_depth(word: int, depth: int, **kind) -> tuple[Warp, Retirement]:
@@ -215,11 +269,16 @@ def test_without_a_check_calls_only_count():
 
 # Leaving and unwinding
 
+
 @pytest.mark.parametrize("name", LEAVING)
 def test_threads_that_leave_wait_in_their_mask(name):
     field, _ = LEAVING[name]
     _, warp, record = step(encode(name, guard=0), predicate=0xF)
-    assert (warp.masks, record.next_pc, record.popped) == (WarpMasks(active=ALL & ~0xF, **{field: 0xF}), NEXT, ())
+    assert (warp.masks, record.next_pc, record.popped) == (
+        WarpMasks(active=ALL & ~0xF, **{field: 0xF}),
+        NEXT,
+        (),
+    )
 
 
 @pytest.mark.parametrize("name", [*LEAVING, "SYNC", "KIL"])
@@ -240,12 +299,18 @@ def test_the_last_thread_that_leaves_unwinds_to_its_token(name):
 @pytest.mark.parametrize("name", LEAVING)
 def test_a_token_of_another_kind_brings_nobody_back(name):
     field, own = LEAVING[name]
-    for other, other_field in ((kind, field) for field, kind in LEAVING.values() if kind is not own):
+    for other, other_field in (
+        (kind, field) for field, kind in LEAVING.values() if kind is not own
+    ):
         below = token(TokenKind.SYNC, ALL, 0x60)
         masks = WarpMasks(active=0xF, **{other_field: 0xF0})
         above = (token(other, 0xFF), token(other, 0xF, 0x48))
         _, warp, record = step(encode(name), masks=masks, stack=(below, *above))
-        assert (warp.masks.active, record.next_pc, record.popped) == (0xF0, 0x40, (above[1], above[0]))
+        assert (warp.masks.active, record.next_pc, record.popped) == (
+            0xF0,
+            0x40,
+            (above[1], above[0]),
+        )
         assert getattr(warp.masks, field) == 0xF
 
 
@@ -261,7 +326,9 @@ def test_sync_waits_and_the_token_brings_all_back():
 
 @pytest.mark.parametrize("kind", [TokenKind.SYNC, TokenKind.DIVERGE])
 def test_holding_tokens_give_back_who_is_not_disabled(kind):
-    masks = WarpMasks(active=1, broken=2, continued=4, returned=8, exited=16, longjumped=32, killed=64)
+    masks = WarpMasks(
+        active=1, broken=2, continued=4, returned=8, exited=16, longjumped=32, killed=64
+    )
     _, warp, record = step(encode("SYNC"), masks=masks, stack=(token(kind, 0xFF),))
     assert (warp.masks.active, record.next_pc) == (0x81, 0x40)
 
@@ -284,17 +351,29 @@ def test_a_thread_that_waits_past_a_token_is_an_error(kind):
     stack = (token(TokenKind.SYNC, 0xFF), token(kind, 0xFF))
     masks = WarpMasks(active=0x0F, killed=ALL & ~0xFF)
     made, warp, record = step(encode("BRK"), masks=masks, stack=stack)
-    assert (record.error, warp.masks, warp.stack.depth, warp.pc) == (WarpError.STACK_ERROR, masks, 2, 0)
+    assert (record.error, warp.masks, warp.stack.depth, warp.pc) == (
+        WarpError.STACK_ERROR,
+        masks,
+        2,
+        0,
+    )
     assert made.step() is None
 
 
-@pytest.mark.parametrize("kind", [TokenKind.QUAD, TokenKind.TRAP, TokenKind.MASKS, TokenKind.ILLEGAL])
+@pytest.mark.parametrize(
+    "kind", [TokenKind.QUAD, TokenKind.TRAP, TokenKind.MASKS, TokenKind.ILLEGAL]
+)
 def test_tokens_that_no_unwind_may_meet(kind):
     stack = (token(TokenKind.SYNC, ALL), token(kind, ALL))
     _, warp, record = step(encode("SYNC"), stack=stack)
     assert (record.error, record.popped, warp.stack.depth) == (WarpError.STACK_ERROR, (), 2)
     _, warp, record = step(encode("SYNC"), stack=stack, report_mask=0)
-    assert (record.error, record.next_pc, warp.masks.active, warp.stack.depth) == (WarpError.NONE, NEXT, ALL, 2)
+    assert (record.error, record.next_pc, warp.masks.active, warp.stack.depth) == (
+        WarpError.NONE,
+        NEXT,
+        ALL,
+        2,
+    )
 
 
 def test_the_unwind_checks_the_pc_it_goes_on_at():
@@ -315,25 +394,41 @@ def test_a_popped_counted_return_closes_its_call(counted):
 
 # The end of a warp
 
+
 @pytest.mark.parametrize("name,ending", [("EXIT", "exited"), ("KIL", "killed")])
 def test_a_warp_ends_when_everybody_has_left(name, ending):
-    made, warp, record = step(encode(name), masks=WarpMasks(active=0xFF, exited=0xF00, killed=ALL & ~0xFFF))
+    made, warp, record = step(
+        encode(name), masks=WarpMasks(active=0xFF, exited=0xF00, killed=ALL & ~0xFFF)
+    )
     assert (record.terminated, record.error, warp.masks.active) == (True, WarpError.NONE, 0)
     assert getattr(warp.masks, ending) & 0xFF == 0xFF
     assert (made.warps[0], made.run().status) == (None, "ok")
 
 
 def test_returning_with_an_empty_stack_ends_the_warp():
-    for report_mask, error, status in ((0, WarpError.NONE, "ok"),
-                                       (ALL, WarpError.RET_EMPTY_STACK_ERROR, "error")):
+    for report_mask, error, status in (
+        (0, WarpError.NONE, "ok"),
+        (ALL, WarpError.RET_EMPTY_STACK_ERROR, "error"),
+    ):
         made, warp, record = step(encode("RET"), report_mask=report_mask)
-        assert (record.terminated, record.error, warp.masks) == (True, error, WarpMasks(active=0, exited=ALL))
+        assert (record.terminated, record.error, warp.masks) == (
+            True,
+            error,
+            WarpMasks(active=0, exited=ALL),
+        )
         assert made.run().status == status
 
 
-@pytest.mark.parametrize("masks", [
-    WarpMasks(active=1, broken=2), WarpMasks(active=1, continued=2), WarpMasks(active=1, longjumped=2),
-    WarpMasks(active=1), WarpMasks(active=1, returned=2, broken=4)])
+@pytest.mark.parametrize(
+    "masks",
+    [
+        WarpMasks(active=1, broken=2),
+        WarpMasks(active=1, continued=2),
+        WarpMasks(active=1, longjumped=2),
+        WarpMasks(active=1),
+        WarpMasks(active=1, returned=2, broken=4),
+    ],
+)
 def test_an_empty_stack_with_threads_left_is_an_error(masks):
     _, warp, record = step(encode("EXIT"), masks=masks)
     assert (record.error, record.terminated, warp.masks) == (WarpError.STACK_ERROR, False, masks)
@@ -341,7 +436,9 @@ def test_an_empty_stack_with_threads_left_is_an_error(masks):
 
 def test_code_after_the_exit_runs_before_the_warp_ends():
     program = Program()
-    program("PEXIT", to="after")("PRET", to="back")("EXIT", guard=0)("RET").label("back")("EXIT").label("after")("EXIT")
+    program("PEXIT", to="after")("PRET", to="back")("EXIT", guard=0)("RET").label("back")(
+        "EXIT"
+    ).label("after")("EXIT")
     made, warp = held(program)
     warp.predicates[0] = 0xFFFF
     records = list(iter(made.step, None))
@@ -362,6 +459,7 @@ def test_a_killed_thread_never_comes_back():
 
 # SAM and RAM
 
+
 def test_all_threads_and_back():
     masks = WarpMasks(active=0xF, broken=0xF0, exited=0xF00, killed=0xF000)
     made, warp = held([encode("SAM"), encode("EXIT", guard=0), encode("RAM")])
@@ -370,14 +468,22 @@ def test_all_threads_and_back():
     assert (record.pushed, warp.masks.active) == ((token(TokenKind.QUAD, 0xF, 0),), ALL & ~0xFF00)
     made.retire(0)
     record = made.retire(0)
-    assert (warp.masks.active, record.popped, record.next_pc) == (0xC, (token(TokenKind.QUAD, 0xF, 0),), 0x20)
+    assert (warp.masks.active, record.popped, record.next_pc) == (
+        0xC,
+        (token(TokenKind.QUAD, 0xF, 0),),
+        0x20,
+    )
 
 
 def test_ram_skips_holes_and_wants_its_token():
     stack = (token(TokenKind.QUAD, 0xF), token(TokenKind.NONE, 0))
     _, warp, record = step(encode("RAM"), stack=stack)
     assert (warp.masks.active, record.depth_after) == (0xF, 0)
-    for wrong in ((), (token(TokenKind.NONE, 0),), (token(TokenKind.QUAD, ALL), token(TokenKind.SYNC, ALL))):
+    for wrong in (
+        (),
+        (token(TokenKind.NONE, 0),),
+        (token(TokenKind.QUAD, ALL), token(TokenKind.SYNC, ALL)),
+    ):
         _, warp, record = step(encode("RAM"), stack=wrong)
         assert (record.error, warp.stack.depth) == (WarpError.STACK_ERROR, len(wrong))
 

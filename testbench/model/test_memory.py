@@ -17,7 +17,15 @@ from testbench.execute.singles import singles
 from testbench.handmade import ALL, encode, machine, vector, warp_of
 from testbench.model.test_single import expected
 
-SIZES = {0: (1, False), 1: (1, True), 2: (2, False), 3: (2, True), 4: (4, False), 5: (8, False), 6: (16, False)}
+SIZES = {
+    0: (1, False),
+    1: (1, True),
+    2: (2, False),
+    3: (2, True),
+    4: (4, False),
+    5: (8, False),
+    6: (16, False),
+}
 LANES = list(range(32))
 PATTERN = bytes((37 * at + 129) % 256 for at in range(4096))
 
@@ -31,7 +39,7 @@ def prepared(word: int, content: bytes = PATTERN, **kind) -> tuple[WarpModel, Wa
 
 
 def expected_words(content: bytes, at: int, size: int, is_signed: bool) -> list[int]:
-    piece = content[at:at + size]
+    piece = content[at : at + size]
     if size < 4:
         return [int.from_bytes(piece, "little", signed=is_signed) & 0xFFFFFFFF]
     return list(struct.unpack(f"<{size // 4}I", piece))
@@ -46,7 +54,9 @@ def test_global_loads_extend_each_threads_value(code, stride):
     offsets = [stride * lane * size % 4000 // size * size for lane in LANES]
     warp.registers[2] += np.array(offsets, np.uint32)
     record = made.retire(0)
-    columns = zip(*(expected_words(PATTERN, offset + 16, size, is_signed) for offset in offsets), strict=True)
+    columns = zip(
+        *(expected_words(PATTERN, offset + 16, size, is_signed) for offset in offsets), strict=True
+    )
     for number, column in enumerate(columns, start=4):
         assert vector(warp, number) == list(column)
         assert record.registers[number] == (ALL, tuple(column))
@@ -65,8 +75,10 @@ def test_global_stores_write_each_threads_bytes_and_no_others(code, stride):
     record = made.retire(0)
     content = bytearray(PATTERN)
     for lane, offset in enumerate(offsets):
-        stored = b"".join((0x01020304 * number + lane).to_bytes(4, "little") for number in range(4, 8))[:size]
-        content[offset - 16:offset - 16 + size] = stored
+        stored = b"".join(
+            (0x01020304 * number + lane).to_bytes(4, "little") for number in range(4, 8)
+        )[:size]
+        content[offset - 16 : offset - 16 + size] = stored
         assert record.memory[lane] == MemoryWrite(lane, "global", base + offset - 16, stored)
     assert made.memory.read(base, 4096) == bytes(content)
 
@@ -86,7 +98,9 @@ def test_an_access_reaches_addresses_that_are_far_apart():
     made, warp, _ = prepared(encode("LDG", Rd=4, Ra=2, wide=1, size=4), content)
     warp.registers[2] += np.array([4000 * lane for lane in LANES], np.uint32)
     made.retire(0)
-    assert vector(warp, 4) == [int.from_bytes(content[4000 * lane:4000 * lane + 4], "little") for lane in LANES]
+    assert vector(warp, 4) == [
+        int.from_bytes(content[4000 * lane : 4000 * lane + 4], "little") for lane in LANES
+    ]
 
 
 def test_only_executing_threads_access():
@@ -120,8 +134,15 @@ def test_narrow_addresses_are_one_register():
     assert vector(warp, 4) == [99] * 32
 
 
-@pytest.mark.parametrize("name,space,limit", [("LDL", "local", 512), ("STL", "local", 512), ("LDS", "shared", 1024),
-                                              ("STS", "shared", 1024)])
+@pytest.mark.parametrize(
+    "name,space,limit",
+    [
+        ("LDL", "local", 512),
+        ("STL", "local", 512),
+        ("LDS", "shared", 1024),
+        ("STS", "shared", 1024),
+    ],
+)
 @pytest.mark.parametrize("code", [0, 2, 4, 5, 6])
 def test_local_and_shared_memory(name, space, limit, code):
     size, _ = SIZES[code]
@@ -138,7 +159,7 @@ def test_local_and_shared_memory(name, space, limit, code):
                 warp.cta.shared[offset + at] = stored[at]
             elif name == "LDL":
                 address = warp.local_base + ((offset + at) // 4 * 32 + lane) * 4 + (offset + at) % 4
-                made.memory.write(address, stored[at:at + 1])
+                made.memory.write(address, stored[at : at + 1])
         for number in range(4):
             warp.registers[4 + number][lane] = 0x11111111 * number + lane if name[0] == "S" else 0
     record = made.retire(0)
@@ -147,10 +168,18 @@ def test_local_and_shared_memory(name, space, limit, code):
             found = [vector(warp, 4 + at)[lane] for at in range(max(1, size // 4))]
             assert found == expected_words(own[lane], 0, size, False)
     else:
-        assert record.memory == tuple(MemoryWrite(lane, space, offsets[lane], own[lane]) for lane in LANES)
+        assert record.memory == tuple(
+            MemoryWrite(lane, space, offsets[lane], own[lane]) for lane in LANES
+        )
         for lane, offset in enumerate(offsets):
-            found = bytes(warp.cta.shared[offset + at] if space == "shared" else made.memory.read_number(
-                warp.local_base + ((offset + at) // 4 * 32 + lane) * 4 + (offset + at) % 4, 1) for at in range(size))
+            found = bytes(
+                warp.cta.shared[offset + at]
+                if space == "shared"
+                else made.memory.read_number(
+                    warp.local_base + ((offset + at) // 4 * 32 + lane) * 4 + (offset + at) % 4, 1
+                )
+                for at in range(size)
+            )
             assert found == own[lane]
 
 
@@ -171,7 +200,10 @@ def test_generic_addresses_reach_all_three_spaces_at_once():
             assert vector(warp, 4)[20:] == expected_words(PATTERN, 4, 4, False) * 12
         else:
             assert struct.unpack_from("<I", warp.cta.shared, 4 + 8 * 3)[0] == 103
-            assert made.memory.read_number(warp.local_base + ((8 * 5 + 4) // 4 * 32 + 15) * 4, 4) == 115
+            assert (
+                made.memory.read_number(warp.local_base + ((8 * 5 + 4) // 4 * 32 + 15) * 4, 4)
+                == 115
+            )
             assert made.memory.read_number(base + 4, 4) == 131
             assert sorted(write.thread for write in record.memory) == LANES
             assert {write.space for write in record.memory[:12]} == {"global"}
@@ -191,27 +223,51 @@ def failing(word: int, addresses: dict[int, int], **kind) -> tuple[WarpModel, Wa
 LOAD, STORE = encode("LDG", Rd=4, Ra=1, size=4), encode("STG", Rd=4, Ra=1, size=4)
 
 
-@pytest.mark.parametrize("addresses,error,thread", [
-    ({5: 0x4002}, WarpError.MISALIGNED_ADDR, 5), ({5: 0x8000}, WarpError.MMU_FAULT, 5),
-    ({5: 0x4100}, WarpError.MMU_FAULT, 5), ({7: 0x8000, 9: 0x4002}, WarpError.MMU_FAULT, 7),
-    ({7: 0x4002, 9: 0x8000}, WarpError.MISALIGNED_ADDR, 7), ({7: 0x8002}, WarpError.MISALIGNED_ADDR, 7)])
+@pytest.mark.parametrize(
+    "addresses,error,thread",
+    [
+        ({5: 0x4002}, WarpError.MISALIGNED_ADDR, 5),
+        ({5: 0x8000}, WarpError.MMU_FAULT, 5),
+        ({5: 0x4100}, WarpError.MMU_FAULT, 5),
+        ({7: 0x8000, 9: 0x4002}, WarpError.MMU_FAULT, 7),
+        ({7: 0x4002, 9: 0x8000}, WarpError.MISALIGNED_ADDR, 7),
+        ({7: 0x8002}, WarpError.MISALIGNED_ADDR, 7),
+    ],
+)
 def test_the_first_failing_thread_decides(addresses, error, thread):
     for word in (LOAD, STORE):
         made, warp, record = failing(word, addresses)
-        assert (record.error, record.memory, record.registers, vector(warp, 4)) == (error, (), {}, [5] * 32)
+        assert (record.error, record.memory, record.registers, vector(warp, 4)) == (
+            error,
+            (),
+            {},
+            [5] * 32,
+        )
         assert made.memory.read_number(0x4000, 4) == 0
         assert made.error_status is not None
         assert made.error_status.detail == f"thread {thread}, address {addresses[thread]:#x}"
 
 
-@pytest.mark.parametrize("name,fields,limit", [
-    ("LDL", {"size": 4}, 512), ("STL", {"size": 4}, 512), ("LDS", {"uniform_size": 4}, 1024),
-    ("STS", {"size": 4}, 1024), ("ATOMS", {"operation": 0}, 1024), ("LDL", {"size": 6}, 512)])
+@pytest.mark.parametrize(
+    "name,fields,limit",
+    [
+        ("LDL", {"size": 4}, 512),
+        ("STL", {"size": 4}, 512),
+        ("LDS", {"uniform_size": 4}, 1024),
+        ("STS", {"size": 4}, 1024),
+        ("ATOMS", {"operation": 0}, 1024),
+        ("LDL", {"size": 6}, 512),
+    ],
+)
 def test_local_and_shared_memory_end(name, fields, limit):
     word = encode(name, Rd=4, Ra=1, **fields)
     size = 16 if fields.get("size") == 6 else 4
-    for address, error in ((limit - size, WarpError.NONE), (limit, WarpError.OOR_ADDR),
-                           (0xFFFFFFF0, WarpError.OOR_ADDR), (2, WarpError.MISALIGNED_ADDR)):
+    for address, error in (
+        (limit - size, WarpError.NONE),
+        (limit, WarpError.OOR_ADDR),
+        (0xFFFFFFF0, WarpError.OOR_ADDR),
+        (2, WarpError.MISALIGNED_ADDR),
+    ):
         made, warp, _ = prepared(word)
         warp.registers[1] = address
         assert made.retire(0).error is error, hex(address)
@@ -239,7 +295,9 @@ def test_an_atomic_operation_through_a_window_is_an_error():
 @pytest.mark.parametrize("operation", ATOMICS, ids=lambda operation: operation.value)
 @pytest.mark.parametrize("kind", [0, 1, 2, 5])
 @pytest.mark.parametrize("name", ["ATOM", "ATOMS", "RED"])
-def test_an_atomic_operation_of_each_type_leaves_its_result_and_returns_what_was_there(operation, kind, name):
+def test_an_atomic_operation_of_each_type_leaves_its_result_and_returns_what_was_there(
+    operation, kind, name
+):
     bits, is_signed = {0: (32, False), 1: (32, True), 2: (64, False), 5: (64, True)}[kind]
     if name == "RED" and operation is AtomicOperation.EXCH:
         return
@@ -250,13 +308,15 @@ def test_an_atomic_operation_of_each_type_leaves_its_result_and_returns_what_was
     made.memory.map("low", 0x100, 256)
     first = 0x8000000000000005 if bits == 64 else 0x80000005
     warp.registers[1] = 0x100
-    operands = [0x9000000080000000 >> lane * 2 if bits == 64 else 0x90000000 >> lane for lane in LANES]
+    operands = [
+        0x9000000080000000 >> lane * 2 if bits == 64 else 0x90000000 >> lane for lane in LANES
+    ]
     warp.registers[4] = [value & 0xFFFFFFFF for value in operands]
     warp.registers[5] = [value >> 32 for value in operands]
 
     def memory() -> int:
         if name == "ATOMS":
-            return int.from_bytes(warp.cta.shared[0x108:0x108 + bits // 8], "little")
+            return int.from_bytes(warp.cta.shared[0x108 : 0x108 + bits // 8], "little")
         return made.memory.read_number(0x108, bits // 8)
 
     warp.cta.shared[0x108:0x110] = first.to_bytes(8, "little")
@@ -267,9 +327,15 @@ def test_an_atomic_operation_of_each_type_leaves_its_result_and_returns_what_was
         if name != "RED":
             assert vector(warp, 6)[lane] == value & 0xFFFFFFFF
             assert bits == 32 or vector(warp, 7)[lane] == value >> 32
-        value = atomic_change(operation, bits, is_signed)(value, operands[lane] & (1 << bits) - 1) % (1 << bits)
+        value = atomic_change(operation, bits, is_signed)(
+            value, operands[lane] & (1 << bits) - 1
+        ) % (1 << bits)
         write = record.memory[lane]
-        assert (write.thread, write.address, write.content) == (lane, 0x108, value.to_bytes(bits // 8, "little"))
+        assert (write.thread, write.address, write.content) == (
+            lane,
+            0x108,
+            value.to_bytes(bits // 8, "little"),
+        )
     assert memory() == value
     assert set(record.registers) == (set() if name == "RED" else {6} if bits == 32 else {6, 7})
 
@@ -291,7 +357,9 @@ def test_an_atomic_sum_of_floats_is_the_one_of_mpfr(name):
     for lane in LANES:
         if name == "ATOM":
             assert vector(warp, 6)[lane] == values[lane % 5]
-        values[lane % 5] = expected(values[lane % 5], 0x3F80_0000, numbers[lane], FloatRounding.RN, True)
+        values[lane % 5] = expected(
+            values[lane % 5], 0x3F80_0000, numbers[lane], FloatRounding.RN, True
+        )
     assert [made.memory.read_number(0x100 + 4 * number, 4) for number in range(5)] == values
 
 
@@ -301,7 +369,9 @@ def test_an_atomic_sum_of_floats_is_the_one_of_mpfr(name):
 def test_compare_and_swap_writes_if_the_memory_holds_the_compared_value(bits, variant, name):
     kind = {"ATOMS": 4, "CAST": 0, "CAST.SPIN": 2}.get(name, 0)
     tells, name = name.startswith("CAST"), "ATOM" if name == "ATOM" else "ATOMS"
-    fields = {"compare_and_swap": kind + bits // 64} if name == "ATOMS" else {"wide_data": bits // 64}
+    fields = (
+        {"compare_and_swap": kind + bits // 64} if name == "ATOMS" else {"wide_data": bits // 64}
+    )
     made, warp, _ = prepared(encode(name, variant, Rd=12, Ra=1, Rb=4, **fields))
     made.memory.map("low", 0x100, 256)
     warp.masks = type(warp.masks)(active=0b111)
@@ -321,7 +391,11 @@ def test_compare_and_swap_writes_if_the_memory_holds_the_compared_value(bits, va
     value, olds = first, []
     for lane in range(3):
         before = value
-        old, new = {"bb": (compare[lane], swap[lane]), "bz": (compare[lane], 0), "zb": (0, swap[lane])}[variant]
+        old, new = {
+            "bb": (compare[lane], swap[lane]),
+            "bz": (compare[lane], 0),
+            "zb": (0, swap[lane]),
+        }[variant]
         value = new if value == old else value
         olds.append(int(before == old) if tells else before)
     assert vector(warp, 12)[:3] == olds
@@ -329,10 +403,17 @@ def test_compare_and_swap_writes_if_the_memory_holds_the_compared_value(bits, va
     assert found == value
 
 
-@pytest.mark.parametrize("word", [
-    encode("ATOM", Rd=4, Ra=1, type=3, operation=1), encode("RED", Rd=4, Ra=1, type=3, operation=2),
-    encode("ATOM", Rd=4, Ra=1, type=4), encode("RED", Rd=4, Ra=1, type=4),
-    encode("ATOM", Rd=4, Ra=1, operation=10), encode("LDC", Rd=4, Ra=1, size=4, mode=1)])
+@pytest.mark.parametrize(
+    "word",
+    [
+        encode("ATOM", Rd=4, Ra=1, type=3, operation=1),
+        encode("RED", Rd=4, Ra=1, type=3, operation=2),
+        encode("ATOM", Rd=4, Ra=1, type=4),
+        encode("RED", Rd=4, Ra=1, type=4),
+        encode("ATOM", Rd=4, Ra=1, operation=10),
+        encode("LDC", Rd=4, Ra=1, size=4, mode=1),
+    ],
+)
 def test_operations_that_are_not_in_this_machine(word):
     made, _, _ = prepared(word)
     assert made.retire(0).error is WarpError.ILLEGAL_INSTR_ENCODING
@@ -344,7 +425,9 @@ BANK = bytes(range(64))
 @pytest.mark.parametrize("code", [0, 1, 2, 3, 4, 5])
 def test_each_thread_loads_the_constant_at_its_own_index(code):
     size, is_signed = SIZES[code]
-    made, warp, _ = prepared(encode("LDC", Rd=4, Ra=1, bank=3, offset=-8, size=code), constants={3: BANK})
+    made, warp, _ = prepared(
+        encode("LDC", Rd=4, Ra=1, bank=3, offset=-8, size=code), constants={3: BANK}
+    )
     offsets = [8 + lane * size % 64 for lane in LANES]
     warp.registers[1] = offsets
     record = made.retire(0)
@@ -355,14 +438,22 @@ def test_each_thread_loads_the_constant_at_its_own_index(code):
 
 
 def test_the_sum_of_a_constant_address_has_32_bits():
-    made, warp, _ = prepared(encode("LDC", Rd=4, Ra=1, bank=3, offset=12, size=4), constants={3: BANK})
+    made, warp, _ = prepared(
+        encode("LDC", Rd=4, Ra=1, bank=3, offset=12, size=4), constants={3: BANK}
+    )
     warp.registers[1] = 0xFFFFFFFC
     made.retire(0)
     assert vector(warp, 4) == [0x0B0A0908] * 32
 
 
-@pytest.mark.parametrize("index,error", [(64, WarpError.INVALID_CONST_ADDR_LDC), (2, WarpError.MISALIGNED_ADDR),
-                                         (0xFFFFFFFC, WarpError.INVALID_CONST_ADDR_LDC)])
+@pytest.mark.parametrize(
+    "index,error",
+    [
+        (64, WarpError.INVALID_CONST_ADDR_LDC),
+        (2, WarpError.MISALIGNED_ADDR),
+        (0xFFFFFFFC, WarpError.INVALID_CONST_ADDR_LDC),
+    ],
+)
 def test_a_constant_behind_the_bank_is_zero_and_an_error_if_reported(index, error):
     word = encode("LDC", Rd=4, Ra=1, bank=3, size=4)
     for report_mask in (ALL, 1 << WarpError.MISALIGNED_ADDR.value):
@@ -378,15 +469,23 @@ def test_a_constant_behind_the_bank_is_zero_and_an_error_if_reported(index, erro
 
 def test_a_constant_operand_beyond_the_end():
     word = encode("IADD", "c", Rd=4, Ra=1, bank=3, offset=64)
-    for report_mask, error, value in ((ALL, WarpError.INVALID_CONST_ADDR, 5), (0, WarpError.NONE, 7)):
+    for report_mask, error, value in (
+        (ALL, WarpError.INVALID_CONST_ADDR, 5),
+        (0, WarpError.NONE, 7),
+    ):
         made, warp, _ = prepared(word, constants={3: BANK}, report_mask=report_mask)
         warp.registers[1], warp.registers[4] = 7, 5
         assert (made.retire(0).error, vector(warp, 4)) == (error, [value] * 32)
 
 
-@pytest.mark.parametrize("word", [
-    encode("MOV", "c", Rd=4, bank=3, offset=-4), encode("IADD", "c", Rd=4, Ra=9, bank=3, offset=-4),
-    encode("LDC", Rd=4, Ra=255, bank=3, offset=-4, size=4)])
+@pytest.mark.parametrize(
+    "word",
+    [
+        encode("MOV", "c", Rd=4, bank=3, offset=-4),
+        encode("IADD", "c", Rd=4, Ra=9, bank=3, offset=-4),
+        encode("LDC", Rd=4, Ra=255, bank=3, offset=-4, size=4),
+    ],
+)
 def test_constant_offsets_have_16_bits(word):
     made, warp, _ = prepared(word, constants={3: bytes(0xFFFC) + b"\x05\0\0\0"})
     assert made.retire(0).error is WarpError.NONE
@@ -394,7 +493,9 @@ def test_constant_offsets_have_16_bits(word):
 
 
 def test_the_last_word_of_a_bank_is_whole():
-    made, warp, _ = prepared(encode("MOV", "c", Rd=4, bank=3, offset=4), constants={3: b"\1\2\3\4\5"})
+    made, warp, _ = prepared(
+        encode("MOV", "c", Rd=4, bank=3, offset=4), constants={3: b"\1\2\3\4\5"}
+    )
     made.retire(0)
     assert vector(warp, 4) == [5] * 32
 

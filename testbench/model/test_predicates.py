@@ -1,6 +1,5 @@
 """CC tests, votes and shuffles of the warp model."""
 
-
 import pytest
 
 from rtl.isa.condition import ConditionCode, holds
@@ -20,10 +19,16 @@ def mask(conditions) -> int:
 def with_condition(word: int):
     """A warp whose thread t has the CC t modulo 16; its record."""
     made, warp = held([word])
-    flags = (warp.condition.zero, warp.condition.sign, warp.condition.carry, warp.condition.overflow)
+    flags = (
+        warp.condition.zero,
+        warp.condition.sign,
+        warp.condition.carry,
+        warp.condition.overflow,
+    )
     assert flags == (0, 0, 0, 0)
     warp.condition.zero, warp.condition.sign, warp.condition.carry, warp.condition.overflow = (
-        mask(thread >> place & 1 for thread in range(32)) for place in range(4))
+        mask(thread >> place & 1 for thread in range(32)) for place in range(4)
+    )
     warp.predicates[1] = P1
     return warp, made.retire(0)
 
@@ -45,9 +50,14 @@ def test_tests_of_cc_say_what_is_true_of_the_numbers_compared():
     assert {(flags, test): holds(test.value, flags) for flags, test in told} == told
 
 
-@pytest.mark.parametrize("mode,cases", [
-    (0, {0: False, 0xF0: True, 0x10: False}), (1, {0: False, 0xF0: True, 0x10: True}),
-    (2, {0: True, 0xF0: True, 0x10: False})])
+@pytest.mark.parametrize(
+    "mode,cases",
+    [
+        (0, {0: False, 0xF0: True, 0x10: False}),
+        (1, {0: False, 0xF0: True, 0x10: True}),
+        (2, {0: True, 0xF0: True, 0x10: False}),
+    ],
+)
 def test_vote_writes_the_ballot_and_the_verdict_of_active_threads(mode, cases):
     for predicate, verdict in cases.items():
         word = encode("VOTE", Rd=4, Pd=3, Pc=1, mode=mode)
@@ -68,8 +78,10 @@ def test_shared_vectors_cannot_be_written(make):
 def test_shfl_agrees_with_its_definition_whoever_is_active(mode, b, c, active):
     values = [7 * lane + 1 for lane in range(32)]
     expected, inside = shuffled(mode, values, b, c, active)
-    words = [encode("SHFL", "ii", Rd=4, Ra=1, Pd=3, mode=mode.value, lane=b, clamp=c),
-             encode("SHFL", "rr", Rd=4, Ra=1, Pd=3, mode=mode.value, Rb=2, Rc=3)]
+    words = [
+        encode("SHFL", "ii", Rd=4, Ra=1, Pd=3, mode=mode.value, lane=b, clamp=c),
+        encode("SHFL", "rr", Rd=4, Ra=1, Pd=3, mode=mode.value, Rb=2, Rc=3),
+    ]
     for word in words:
         warp, record = alone(word, {1: values, 2: b, 3: c, 4: 5}, active=active)
         assert vector(warp, 4) == [expected.get(lane, 5) for lane in range(32)]
@@ -77,7 +89,9 @@ def test_shfl_agrees_with_its_definition_whoever_is_active(mode, b, c, active):
 
 
 def test_a_shuffle_gives_0_of_a_thread_whose_guard_keeps_it_away():
-    word = encode("SHFL", "ii", Rd=4, Ra=1, Pd=3, mode=ShuffleMode.DOWN.value, lane=2, clamp=31, guard=0)
+    word = encode(
+        "SHFL", "ii", Rd=4, Ra=1, Pd=3, mode=ShuffleMode.DOWN.value, lane=2, clamp=31, guard=0
+    )
     warp, record = alone(word, {1: 5, 4: 9}, predicates={0: 0b1111})
     assert vector(warp, 4) == [5, 5, 0, 0] + [9] * 28
     assert record.predicates == {3: (0b1111, 0b1111)}

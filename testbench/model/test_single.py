@@ -16,11 +16,15 @@ from testbench.execute.singles import SINGLES, singles
 from testbench.handmade import alone, vector
 from testbench.toolchain.test_words import assembled
 
-gmpy2: Any = import_module("gmpy2")       # it does not say of what types its functions are
+gmpy2: Any = import_module("gmpy2")  # it does not say of what types its functions are
 BATCHES = 40
 """Of 32 threads, for each instruction and rounding."""
-_ROUNDINGS = {FloatRounding.RN: gmpy2.RoundToNearest, FloatRounding.RM: gmpy2.RoundDown,
-              FloatRounding.RP: gmpy2.RoundUp, FloatRounding.RZ: gmpy2.RoundToZero}
+_ROUNDINGS = {
+    FloatRounding.RN: gmpy2.RoundToNearest,
+    FloatRounding.RM: gmpy2.RoundDown,
+    FloatRounding.RP: gmpy2.RoundUp,
+    FloatRounding.RZ: gmpy2.RoundToZero,
+}
 _NAN, _SIGN = 0x7FFF_FFFF, 0x8000_0000
 
 
@@ -34,20 +38,29 @@ def word_of(name: str, **fields: int) -> int:
     return word
 
 
-def both(word: int, name: str, operands: list[list[int]], x: int = ALL_THREADS) -> tuple[list[int], list[int]]:
+def both(
+    word: int, name: str, operands: list[list[int]], x: int = ALL_THREADS
+) -> tuple[list[int], list[int]]:
     """What the thread model and the warp model give: the register, or predicate p."""
     form = next(form for form in BY_NAME[name] if form.variant == "r")
     columns = list(zip(*operands, strict=True))
-    steps = step_together(word, [Before({1: a, 2: b, 3: c}, [0, 0, 0, x >> thread & 1, 0, 0, 0])
-                                 for thread, (a, b, c) in enumerate(columns)])
+    steps = step_together(
+        word,
+        [
+            Before({1: a, 2: b, 3: c}, [0, 0, 0, x >> thread & 1, 0, 0, 0])
+            for thread, (a, b, c) in enumerate(columns)
+        ],
+    )
     sources = Sources(ALL_THREADS, [0] * 8, Condition())
     sources.a, sources.b, sources.c = (np.array(operand, np.uint32) for operand in operands)
     sources.x = x
     outcome = OPERATIONS[name](sources, form.values(word))
     if outcome.value is not None:
-        return [step.registers[4] for step in steps], outcome.value.tolist()[:len(columns)]
+        return [step.registers[4] for step in steps], outcome.value.tolist()[: len(columns)]
     assert outcome.p is not None
-    return [step.predicates[1] for step in steps], [outcome.p >> thread & 1 for thread in range(len(columns))]
+    return [step.predicates[1] for step in steps], [
+        outcome.p >> thread & 1 for thread in range(len(columns))
+    ]
 
 
 def as_single(bits: int) -> float:
@@ -56,7 +69,9 @@ def as_single(bits: int) -> float:
 
 def bits_of(number: Any) -> int:
     """The bits of a number that single precision has."""
-    return _NAN if gmpy2.is_nan(number) else int(np.array(float(number), np.float32).view(np.uint32))
+    return (
+        _NAN if gmpy2.is_nan(number) else int(np.array(float(number), np.float32).view(np.uint32))
+    )
 
 
 def flushed(bits: int, flush: bool) -> int:
@@ -71,8 +86,12 @@ def expected(a: int, b: int, c: int, rounding: FloatRounding, flush: bool, power
             scaled = gmpy2.mpfr(as_single(b)) * gmpy2.exp2(power)
     else:
         scaled = gmpy2.mpfr(as_single(b))
-    with gmpy2.context(precision=24, emin=-148, emax=128, subnormalize=True, round=_ROUNDINGS[rounding]):
-        return flushed(bits_of(gmpy2.fma(gmpy2.mpfr(as_single(a)), scaled, gmpy2.mpfr(as_single(c)))), flush)
+    with gmpy2.context(
+        precision=24, emin=-148, emax=128, subnormalize=True, round=_ROUNDINGS[rounding]
+    ):
+        return flushed(
+            bits_of(gmpy2.fma(gmpy2.mpfr(as_single(a)), scaled, gmpy2.mpfr(as_single(c)))), flush
+        )
 
 
 @pytest.mark.parametrize("rounding", FloatRounding)
@@ -83,12 +102,17 @@ def test_arithmetic_is_rounded_once(name, flush, rounding):
     word = word_of(name, round=rounding.value, flush=int(flush))
     for _ in range(BATCHES):
         operands = singles(source, 32)
-        exact = [expected(a, 0x3F80_0000, b, rounding, flush) if name == "FADD" else
-                 expected(a, b, (a ^ b) & _SIGN if name == "FMUL" else c, rounding, flush)
-                 for a, b, c in zip(*operands, strict=True)]
+        exact = [
+            expected(a, 0x3F80_0000, b, rounding, flush)
+            if name == "FADD"
+            else expected(a, b, (a ^ b) & _SIGN if name == "FMUL" else c, rounding, flush)
+            for a, b, c in zip(*operands, strict=True)
+        ]
         thread, warp = both(word, name, operands)
         for a, b, c, *results in zip(*operands, exact, thread, warp, strict=True):
-            assert results[1:] == results[:1] * 2, f"{a:#x} {b:#x} {c:#x}: {[hex(result) for result in results]}"
+            assert results[1:] == results[:1] * 2, (
+                f"{a:#x} {b:#x} {c:#x}: {[hex(result) for result in results]}"
+            )
 
 
 @pytest.mark.parametrize("rounding", FloatRounding)
@@ -102,11 +126,25 @@ def test_a_quad_adds_with_the_signs_of_its_threads(flush, rounding):
         word = assembled(f"FSWZADD{mode} R4, R1, R2, {''.join(signs)}")
         first, second, _ = singles(source, 32)
         with_signs = {"P": lambda bits: bits, "N": lambda bits: bits ^ _SIGN, "Z": lambda _: 0}
-        exact = [expected(with_signs[signs[thread % 4][0]](a), 0x3F80_0000, with_signs[signs[thread % 4][1]](b),
-                          rounding, bool(flush)) for thread, (a, b) in enumerate(zip(first, second, strict=True))]
-        steps = step_together(word, [Before({1: a, 2: b}, [0] * 7) for a, b in zip(first, second, strict=True)])
+        exact = [
+            expected(
+                with_signs[signs[thread % 4][0]](a),
+                0x3F80_0000,
+                with_signs[signs[thread % 4][1]](b),
+                rounding,
+                bool(flush),
+            )
+            for thread, (a, b) in enumerate(zip(first, second, strict=True))
+        ]
+        steps = step_together(
+            word, [Before({1: a, 2: b}, [0] * 7) for a, b in zip(first, second, strict=True)]
+        )
         warp, _ = alone(word, {1: first, 2: second})
-        assert [step.registers[4] for step in steps] == vector(warp, 4) == exact, (signs, first, second)
+        assert [step.registers[4] for step in steps] == vector(warp, 4) == exact, (
+            signs,
+            first,
+            second,
+        )
 
 
 @pytest.mark.parametrize("scale", ProductScale)
@@ -115,8 +153,10 @@ def test_a_product_is_scaled_before_it_is_rounded(scale):
     power = {"D2": -1, "D4": -2, "D8": -3, "M8": 3, "M4": 2, "M2": 1}.get(scale.name, 0)
     for _ in range(BATCHES):
         operands = singles(source, 32)
-        exact = [expected(a, b, (a ^ b) & _SIGN, FloatRounding.RN, False, power)
-                 for a, b, _ in zip(*operands, strict=True)]
+        exact = [
+            expected(a, b, (a ^ b) & _SIGN, FloatRounding.RN, False, power)
+            for a, b, _ in zip(*operands, strict=True)
+        ]
         assert both(word, "FMUL", operands) == (exact, exact)
 
 
@@ -129,11 +169,24 @@ def test_a_zero_factor_wins_over_everything_where_that_is_asked(name):
             assert both(word_of(name, flush=FloatFlush.FMZ.value), name, operands) == (exact, exact)
 
 
-@pytest.mark.parametrize(("number", "kept"), [
-    (0x3F00_0000, 0x3F00_0000), (0x3F80_0001, 0x3F80_0000), (0x7F80_0000, 0x3F80_0000), (0xFF80_0000, 0),
-    (0x8000_0000, 0), (0xBF00_0000, 0), (0x7FC0_0000, 0), (1, 1)])
+@pytest.mark.parametrize(
+    ("number", "kept"),
+    [
+        (0x3F00_0000, 0x3F00_0000),
+        (0x3F80_0001, 0x3F80_0000),
+        (0x7F80_0000, 0x3F80_0000),
+        (0xFF80_0000, 0),
+        (0x8000_0000, 0),
+        (0xBF00_0000, 0),
+        (0x7FC0_0000, 0),
+        (1, 1),
+    ],
+)
 def test_saturation_keeps_a_result_between_0_and_1(number, kept):
-    assert both(word_of("FADD", saturate=1), "FADD", [[number], [0x8000_0000], [0]]) == ([kept], [kept])
+    assert both(word_of("FADD", saturate=1), "FADD", [[number], [0x8000_0000], [0]]) == (
+        [kept],
+        [kept],
+    )
 
 
 def test_every_relation_of_two_floats_is_as_the_host_compares_them():
@@ -145,16 +198,25 @@ def test_every_relation_of_two_floats_is_as_the_host_compares_them():
             for b in SINGLES:
                 x, y = as_single(a), as_single(b)
                 held = (x < y, x == y, x > y, x != x or y != y)
-                exact.append(int(any(bit and compare.value >> place & 1 for place, bit in enumerate(held))))
+                exact.append(
+                    int(any(bit and compare.value >> place & 1 for place, bit in enumerate(held)))
+                )
             pairs = [column + [0] * (32 - len(column)) for column in pairs]
             got = both(word_of("FSETP", compare=compare.value), "FSETP", pairs)
-            assert [column[:len(SINGLES)] for column in got] == [exact, exact]
+            assert [column[: len(SINGLES)] for column in got] == [exact, exact]
 
 
-@pytest.mark.parametrize(("a", "b", "lesser", "greater"), [
-    (0x3F80_0000, 0x4000_0000, 0x3F80_0000, 0x4000_0000), (0, 0x8000_0000, 0x8000_0000, 0),
-    (0x7FC0_0000, 0x3F80_0000, 0x3F80_0000, 0x3F80_0000), (0xBF80_0000, 0xFFC0_0000, 0xBF80_0000, 0xBF80_0000),
-    (0x7FC0_0000, 0xFF80_0001, _NAN, _NAN), (0xFF80_0000, 1, 0xFF80_0000, 1)])
+@pytest.mark.parametrize(
+    ("a", "b", "lesser", "greater"),
+    [
+        (0x3F80_0000, 0x4000_0000, 0x3F80_0000, 0x4000_0000),
+        (0, 0x8000_0000, 0x8000_0000, 0),
+        (0x7FC0_0000, 0x3F80_0000, 0x3F80_0000, 0x3F80_0000),
+        (0xBF80_0000, 0xFFC0_0000, 0xBF80_0000, 0xBF80_0000),
+        (0x7FC0_0000, 0xFF80_0001, _NAN, _NAN),
+        (0xFF80_0000, 1, 0xFF80_0000, 1),
+    ],
+)
 def test_lesser_and_greater(a, b, lesser, greater):
     for operands in ([[a], [b], [0]], [[b], [a], [0]]):
         assert both(word_of("FMNMX"), "FMNMX", operands) == ([lesser], [lesser])

@@ -42,7 +42,7 @@ def test_a_line_reaches_memory_when_it_leaves_the_window():
     made, warp = held([NOP], crs=1024)
     tokens = numbered(24)
     for count, spilled in ((16, 0), (17, 4), (20, 4), (21, 8), (24, 8)):
-        warp.stack.push(*tokens[warp.stack.depth:count])
+        warp.stack.push(*tokens[warp.stack.depth : count])
         assert in_memory(made, warp, 12) == tokens[:spilled] + [HOLE] * (12 - spilled)
     assert warp.stack.tokens() == tokens
 
@@ -131,11 +131,17 @@ def test_a_stack_made_in_memory_is_unwound():
     program = Program()
     program.word(SET)("SYNC")("EXIT").label("join")("EXIT")
     made, warp = held(program, crs=512)
-    made.memory.write(warp.stack.region, encode_token(StackToken(TokenKind.SYNC, program.pc("join"), 0xF)))
+    made.memory.write(
+        warp.stack.region, encode_token(StackToken(TokenKind.SYNC, program.pc("join"), 0xF))
+    )
     warp.registers[4] = 1
     made.retire(0)
     record = made.retire(0)
-    assert (record.popped[:3], record.next_pc, record.after.active) == ((HOLE,) * 3, program.pc("join"), 0xF)
+    assert (record.popped[:3], record.next_pc, record.after.active) == (
+        (HOLE,) * 3,
+        program.pc("join"),
+        0xF,
+    )
 
 
 @pytest.mark.parametrize("crs,limit", [(0, 16), (512, 16), (1024, 48), (1 << 20, 65520)])
@@ -151,8 +157,16 @@ def test_user_mode_may_hold_all_but_the_reserve(crs, limit):
     warp.stack.push(*numbered(1))
 
 
-@pytest.mark.parametrize("word", [encode("BRA", "i", target=0x30, guard=0), encode("BRX", "r", Ra=3),
-                                  encode("CAL", "i", target=0x40), encode("PRET", "i", target=0x40), encode("SAM")])
+@pytest.mark.parametrize(
+    "word",
+    [
+        encode("BRA", "i", target=0x30, guard=0),
+        encode("BRX", "r", Ra=3),
+        encode("CAL", "i", target=0x40),
+        encode("PRET", "i", target=0x40),
+        encode("SAM"),
+    ],
+)
 def test_an_overflow_changes_nothing(word):
     made, warp = held([word], crs=512)
     warp.predicates[0] = 1
@@ -169,7 +183,12 @@ def test_an_unreported_overflow_is_a_push_that_does_not_happen():
     warp.stack.push(*numbered(8))
     warp.stack.push(*numbered(8))
     record = made.retire(0)
-    assert (record.error, record.next_pc, warp.stack.depth, made.raised) == (WarpError.NONE, 0x10, 16, set())
+    assert (record.error, record.next_pc, warp.stack.depth, made.raised) == (
+        WarpError.NONE,
+        0x10,
+        16,
+        set(),
+    )
 
 
 def test_a_branch_of_two_tokens_needs_room_for_both():
@@ -188,7 +207,11 @@ def test_setting_the_stack_pointer_without_memory_empties_the_stack():
         warp.registers[4] = 4
         record = made.retire(0)
         error = WarpError.STACK_ERROR if report_mask else WarpError.NONE
-        assert (record.error, record.depth_after, record.next_pc) == (error, 0, 0 if report_mask else 0x10)
+        assert (record.error, record.depth_after, record.next_pc) == (
+            error,
+            0,
+            0 if report_mask else 0x10,
+        )
 
 
 def test_writing_back_without_memory_does_nothing():
@@ -211,7 +234,11 @@ def faulting(words, depth: int) -> tuple[Warp, Retirement]:
 def test_spills_fills_and_write_backs_that_fault():
     for word, depth in ((PUSH, 16), (WRITE_BACK, 4), (encode("BRK"), 20)):
         warp, record = faulting([word], depth)
-        assert (record.error, warp.stack.depth, record.after.active) == (WarpError.MMU_FAULT, depth, 1)
+        assert (record.error, warp.stack.depth, record.after.active) == (
+            WarpError.MMU_FAULT,
+            depth,
+            1,
+        )
 
 
 def test_the_local_base_is_read_and_set_in_units_of_512_bytes():

@@ -15,19 +15,35 @@ def test_a_trap_pushes_the_masks_and_where_the_warp_goes_on():
     machine, _ = on(with_handler(kernel("SSY here", "BPT.TRAP 0x1", "here:", "EXIT"), *RETURN))
     warp = warp_of(machine)
     machine.retire(0)
-    before = WarpMasks(0xFF, broken=0xF00, continued=0xF000, returned=0xF0000, exited=0xF00000, longjumped=0xF000000,
-                       killed=0x10000000)
+    before = WarpMasks(
+        0xFF,
+        broken=0xF00,
+        continued=0xF000,
+        returned=0xF0000,
+        exited=0xF00000,
+        longjumped=0xF000000,
+        killed=0x10000000,
+    )
     warp.masks = before
     machine.retire(0)
     token = StackToken
     assert warp.stack.tokens() == [
-        token(TokenKind.SYNC, address(2), ALL), *[token(TokenKind.NONE, 0, 0)] * 3,
-        token(TokenKind.TRAP, address(2) | 3, 0xFF), token(TokenKind.MASKS, 0xF000, 0xF00),
-        token(TokenKind.MASKS, 0xF000000, 0xF0000), token(TokenKind.MASKS, 0x10000000, 0xF00000)]
+        token(TokenKind.SYNC, address(2), ALL),
+        *[token(TokenKind.NONE, 0, 0)] * 3,
+        token(TokenKind.TRAP, address(2) | 3, 0xFF),
+        token(TokenKind.MASKS, 0xF000, 0xF00),
+        token(TokenKind.MASKS, 0xF000000, 0xF0000),
+        token(TokenKind.MASKS, 0x10000000, 0xF00000),
+    ]
     assert warp.masks == WarpMasks(ALL & ~0x10F00000, exited=0xF00000, killed=0x10000000)
     assert (warp.pc, warp.in_trap, warp.stack.in_trap) == (handler_pc(machine), True, True)
     machine.retire(0)
-    assert (warp.masks, warp.stack.depth, warp.in_trap, warp.stack.in_trap) == (before, 1, False, False)
+    assert (warp.masks, warp.stack.depth, warp.in_trap, warp.stack.in_trap) == (
+        before,
+        1,
+        False,
+        False,
+    )
     assert warp.pc == address(2)
 
 
@@ -51,8 +67,12 @@ def test_who_is_active_in_a_frame_is_not_dead():
     retire(machine, 0)
     trap = warp.stack.token(0)
     warp.stack.drop(4)
-    warp.stack.push(trap, StackToken(TokenKind.MASKS, 0x3, 0x30), StackToken(TokenKind.MASKS, 0x6, 0),
-                    StackToken(TokenKind.MASKS, 0x11, 0x22))
+    warp.stack.push(
+        trap,
+        StackToken(TokenKind.MASKS, 0x3, 0x30),
+        StackToken(TokenKind.MASKS, 0x6, 0),
+        StackToken(TokenKind.MASKS, 0x11, 0x22),
+    )
     machine.retire(0)
     assert warp.masks == WarpMasks(0xF, longjumped=0x4, exited=0x20, killed=0x10)
 
@@ -62,7 +82,11 @@ def test_falling_through_keeps_masks_and_stack():
     warp = warp_of(machine)
     retire(machine, 0, 0)
     assert (warp.pc, warp.in_trap, warp.stack.in_trap, warp.stack.depth) == (
-        in_handler(machine, 1), False, False, 4)
+        in_handler(machine, 1),
+        False,
+        False,
+        4,
+    )
     machine.retire(0)
     assert machine.retire(0).error is WarpError.ILLEGAL_INSTR_ENCODING
 
@@ -70,8 +94,16 @@ def test_falling_through_keeps_masks_and_stack():
 def test_behind_a_handler_that_has_left_more_than_there_is_room_for_branches_go_on():
     """User mode can't push then, and a branch that all threads take does not."""
     pushes = ["SSY next"] * 13
-    machine, _ = on(with_handler(kernel("BPT.TRAP 0x1", "EXIT", crs=512), *pushes, "RTT.FALLTHROUGH",
-                                 "BRX R0 -.next+next", "next:", "SSY next"))
+    machine, _ = on(
+        with_handler(
+            kernel("BPT.TRAP 0x1", "EXIT", crs=512),
+            *pushes,
+            "RTT.FALLTHROUGH",
+            "BRX R0 -.next+next",
+            "next:",
+            "SSY next",
+        )
+    )
     for _ in range(15):
         assert machine.retire(0).error is WarpError.NONE
     assert warp_of(machine).stack.depth == 17
@@ -80,11 +112,25 @@ def test_behind_a_handler_that_has_left_more_than_there_is_room_for_branches_go_
 
 
 def test_tokens_and_calls_of_the_handler_are_forgotten():
-    handler = ("CAL deeper", "deeper:", "SSY deeper", "SAM", "PBK deeper", "CAL inside", "inside:", "RTT")
+    handler = (
+        "CAL deeper",
+        "deeper:",
+        "SSY deeper",
+        "SAM",
+        "PBK deeper",
+        "CAL inside",
+        "inside:",
+        "RTT",
+    )
     machine, _ = on(with_handler(kernel("CAL there", "there:", "BPT.TRAP 0x1", "EXIT"), *handler))
     warp = warp_of(machine)
     retire(machine, 0, times=8)
-    assert (warp.stack.depth, warp.api_call_depth, warp.pc, warp.masks.active) == (1, 1, address(2), ALL)
+    assert (warp.stack.depth, warp.api_call_depth, warp.pc, warp.masks.active) == (
+        1,
+        1,
+        address(2),
+        ALL,
+    )
 
 
 def test_a_handler_that_has_lost_the_frame():
@@ -109,7 +155,12 @@ def test_without_memory_there_may_be_no_room_for_the_frame(depth):
         assert (warp.stack.depth, warp.trap.framed) == (16, True)
         assert machine.run().status == "ok"
         return
-    assert (warp.stack.depth, warp.trap.framed, warp.trap.paused, warp.masks.active) == (13, False, True, ALL)
+    assert (warp.stack.depth, warp.trap.framed, warp.trap.paused, warp.masks.active) == (
+        13,
+        False,
+        True,
+        ALL,
+    )
     assert events(host) == {"PHYSICAL_STACK_OVERFLOW", "ERROR_IN_TRAP", "BPT_PAUSE"}
     assert status0(host) == (1, 1)
     host.run_trigger()

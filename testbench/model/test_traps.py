@@ -14,8 +14,14 @@ from testbench.trap.programs import RETURN, kernel, with_handler
 from testbench.words import address, encode, place
 
 QUIET = f".raw {encode('BPT', mode=6):#x}"
-STORE = ("S2R R0, SR_TID.X", "MOV R2, c[0x0][out]", "MOV R3, c[0x0][out+4]", "ISCADD R2.CC, R0, R2, 0x2",
-         "IADD.X R3, RZ, R3", "STG.E [R2], R0")
+STORE = (
+    "S2R R0, SR_TID.X",
+    "MOV R2, c[0x0][out]",
+    "MOV R3, c[0x0][out+4]",
+    "ISCADD R2.CC, R0, R2, 0x2",
+    "IADD.X R3, RZ, R3",
+    "STG.E [R2], R0",
+)
 """Stores a thread's number in its word."""
 P0_SECOND = ("S2R R0, SR_VIRTID", "LOP32I.AND R0, R0, 0x100", "ISETP.NE.U32.AND P0, PT, R0, RZ, PT")
 """P0 tells the second warp."""
@@ -23,19 +29,34 @@ P0_SECOND = ("S2R R0, SR_VIRTID", "LOP32I.AND R0, R0, 0x100", "ISETP.NE.U32.AND 
 
 # In and out
 
+
 def test_a_trap_comes_back_behind_its_breakpoint():
     machine, host = on(with_handler(kernel("NOP", "BPT.TRAP 0x3", "EXIT"), "NOP", *RETURN))
     assert [record.pc for record in records(machine)] == [
-        address(0), address(1), in_handler(machine, 0), in_handler(machine, 1), address(2)]
-    assert machine.run() == Result("ok", 5, error_status=ErrorStatus(WarpError.NONE, 0, address(1), trap_reasons=(3,)))
+        address(0),
+        address(1),
+        in_handler(machine, 0),
+        in_handler(machine, 1),
+        address(2),
+    ]
+    assert machine.run() == Result(
+        "ok", 5, error_status=ErrorStatus(WarpError.NONE, 0, address(1), trap_reasons=(3,))
+    )
     assert host.read("HWW_GLOBAL_ESR") == 1 << trap_bit(3)
     assert status0(host) == (0, 0)
 
 
 def test_an_error_comes_back_to_the_instruction_that_failed():
-    machine, host = on(with_handler(kernel("MOV R9, RZ", "MOV R8, RZ", "LDG.E R4, [R8]", "EXIT"), "RTT"))
+    machine, host = on(
+        with_handler(kernel("MOV R9, RZ", "MOV R8, RZ", "LDG.E R4, [R8]", "EXIT"), "RTT")
+    )
     assert [record.pc for record in records(machine, 7)][2:] == [
-        address(2), in_handler(machine, 0), address(2), in_handler(machine, 0), address(2)]
+        address(2),
+        in_handler(machine, 0),
+        address(2),
+        in_handler(machine, 0),
+        address(2),
+    ]
     assert host.read("HWW_WARP_ESR_PC") == address(2)
     assert events(host) == {"MULTIPLE_WARP_ERRORS"}
     assert {status.error for status in machine.log.errors} == {WarpError.MMU_FAULT}
@@ -66,10 +87,15 @@ def test_terminate_does_not_wait():
 
 # Masking
 
+
 def test_a_masked_trap_pends():
     machine, host = on(with_handler(kernel("IDE", "BPT.TRAP 0x6", "NOP", "IDE.EN", "EXIT"), "RTT"))
     retire(machine, 0, times=3)
-    assert (status0(host), host.read("BPT_TRAP_MASK"), host.read("HWW_GLOBAL_ESR")) == ((0, 0), 1, 1 << trap_bit(6))
+    assert (status0(host), host.read("BPT_TRAP_MASK"), host.read("HWW_GLOBAL_ESR")) == (
+        (0, 0),
+        1,
+        1 << trap_bit(6),
+    )
     machine.retire(0)
     assert (status0(host), warp_of(machine).stack.token(0).pc) == ((1, 0), address(4))
     machine.retire(0)
@@ -99,14 +125,23 @@ def test_who_masks_traps_holds_up_the_others():
 
 # Pauses
 
+
 def test_a_pause_locks_down_until_the_host_wakes():
-    machine, host = on(with_handler(kernel("BPT.TRAP 0x1", "EXIT", warps=2), "BPT.PAUSE", "NOP", "RTT"))
-    assert machine.run() == Result("error", 3, error_status=ErrorStatus(WarpError.NONE, 0, address(0), "", (1,)))
+    machine, host = on(
+        with_handler(kernel("BPT.TRAP 0x1", "EXIT", warps=2), "BPT.PAUSE", "NOP", "RTT")
+    )
+    assert machine.run() == Result(
+        "error", 3, error_status=ErrorStatus(WarpError.NONE, 0, address(0), "", (1,))
+    )
     assert (status0(host), host.read("BPT_PAUSE_MASK"), events(host)) == ((1, 1), 3, {"BPT_PAUSE"})
     host.wake(2)
     assert (status0(host), host.read("BPT_PAUSE_MASK")) == ((1, 0), 1)
     assert [record.pc for record in records(machine)] == [
-        in_handler(machine, 1), in_handler(machine, 2), address(0), in_handler(machine, 0)]
+        in_handler(machine, 1),
+        in_handler(machine, 2),
+        address(0),
+        in_handler(machine, 0),
+    ]
 
 
 def test_a_quiet_pause_ends_the_trap_and_parks():
@@ -136,7 +171,9 @@ def test_one_loud_pause_among_quiet_ones_keeps_the_trap():
 
 
 def test_launches_wait_for_the_end_of_a_trap():
-    machine, host = on(with_handler(kernel("BPT.TRAP 0x1", "EXIT", grid=3), "BPT.PAUSE", "RTT.TERMINATE"), warps=2)
+    machine, host = on(
+        with_handler(kernel("BPT.TRAP 0x1", "EXIT", grid=3), "BPT.PAUSE", "RTT.TERMINATE"), warps=2
+    )
     machine.run()
     host.wake(1)
     machine.step()
@@ -148,8 +185,14 @@ def test_launches_wait_for_the_end_of_a_trap():
 
 # Errors in the trap
 
-@pytest.mark.parametrize(("line", "reasons", "error"), [
-    ("BPT.TRAP 0x2", (1, 2), WarpError.NONE), (".raw 0x0", (1,), WarpError.ILLEGAL_INSTR_ENCODING)])
+
+@pytest.mark.parametrize(
+    ("line", "reasons", "error"),
+    [
+        ("BPT.TRAP 0x2", (1, 2), WarpError.NONE),
+        (".raw 0x0", (1,), WarpError.ILLEGAL_INSTR_ENCODING),
+    ],
+)
 def test_what_fails_in_the_trap_pauses(line, reasons, error):
     machine, host = on(with_handler(kernel("BPT.TRAP 0x1", "EXIT"), line, "RTT"))
     result = machine.run()
@@ -162,12 +205,17 @@ def test_what_fails_in_the_trap_pauses(line, reasons, error):
 
 # The host stops and steps
 
+
 def test_the_stop_trigger():
-    machine, host = on(with_handler(kernel("NOP", "NOP", "EXIT", warps=2), "S2R R4, SR_GLOBALERRORSTATUS", "RTT"))
+    machine, host = on(
+        with_handler(kernel("NOP", "NOP", "EXIT", warps=2), "S2R R4, SR_GLOBALERRORSTATUS", "RTT")
+    )
     machine.retire(0)
     host.stop()
     assert [warp.stack.token(0).pc for warp in machine.live] == [address(1), address(0)]
-    assert machine.run() == Result("timeout", 5, "every live warp waits for another one, or is paused")
+    assert machine.run() == Result(
+        "timeout", 5, "every live warp waits for another one, or is paused"
+    )
     assert (status0(host), vector(warp_of(machine), 4)[0]) == ((1, 1), 1 << 9)
     host.resume()
     assert (status0(host), machine.run()) == ((0, 0), Result("ok", 10))
@@ -186,11 +234,19 @@ def test_a_masked_warp_is_not_stopped():
     machine, host = on(with_handler(kernel("IDE", "NOP", "IDE.EN", "EXIT"), "RTT"))
     machine.retire(0)
     host.stop()
-    assert [record.pc for record in records(machine)] == [address(1), address(2), in_handler(machine, 0)]
+    assert [record.pc for record in records(machine)] == [
+        address(1),
+        address(2),
+        in_handler(machine, 0),
+    ]
 
 
 def test_a_single_step_is_one_instruction_of_each_warp():
-    machine, host = on(kernel("NOP", "BRA there", "NOP", "there:", "SSY end", "SYNC", "NOP", "end:", "EXIT", warps=2))
+    machine, host = on(
+        kernel(
+            "NOP", "BRA there", "NOP", "there:", "SSY end", "SYNC", "NOP", "end:", "EXIT", warps=2
+        )
+    )
     host.single_step(True)
     host.stop()
     seen = []
@@ -199,7 +255,10 @@ def test_a_single_step_is_one_instruction_of_each_warp():
         host.clear_errors()
         host.resume()
         records(machine)
-        assert not machine.live or (events(host), status0(host)) == ({"SINGLE_STEP_COMPLETE", "BPT_PAUSE"}, (1, 1))
+        assert not machine.live or (events(host), status0(host)) == (
+            {"SINGLE_STEP_COMPLETE", "BPT_PAUSE"},
+            (1, 1),
+        )
         assert all(warp.trap.status == 1 << 8 for warp in machine.live)
     assert seen == [[pc] * 2 for pc in (0, *(place(number) for number in (1, 3, 4, 6)))]
 
@@ -213,10 +272,14 @@ def test_a_pending_trap_comes_before_the_step():
     machine.memory.write_number(machine.launch.program_base + address(0), 8, 0)
     assert machine.retire(1).error is WarpError.ILLEGAL_INSTR_ENCODING
     machine.retire(0)
-    assert (warp_of(machine).trap.last_pc, warp_of(machine).trap.status) == (in_handler(machine, 0), 0)
+    assert (warp_of(machine).trap.last_pc, warp_of(machine).trap.status) == (
+        in_handler(machine, 0),
+        0,
+    )
 
 
 # Barriers
+
 
 def test_who_waits_at_a_barrier_goes_back_to_it():
     machine, _ = on(with_handler(kernel("BAR.SYNC 0x0", "BPT.TRAP 0x1", "EXIT", warps=2), "RTT"))
@@ -246,7 +309,9 @@ def test_a_barrier_of_the_trap_and_a_return_wait_for_each_other(watched):
     handler = (*P0_SECOND, "@P0 BRA leave", "BAR.SYNCALL", "leave:", "RTT")
     machine, host = on(with_handler(kernel("BPT.TRAP 0x1", "EXIT", warps=2), *handler))
     host.write("SM_TIMEOUT_INTERVAL", 10 * watched)
-    assert machine.run() == Result("timeout", 11, "every live warp waits for another one, or is paused")
+    assert machine.run() == Result(
+        "timeout", 11, "every live warp waits for another one, or is paused"
+    )
     assert events(host) == ({"TIMEOUT"} if watched else set())
     assert status0(host) == (1, 0)
 
@@ -259,13 +324,18 @@ def test_who_is_terminated_leaves_the_barrier_of_the_trap():
 
 # Without a handler
 
+
 def test_without_a_handler_all_are_paused_as_they_are():
     machine, host = on(kernel("SSY end", "BPT.TRAP 0x2", "end:", *STORE, "EXIT", warps=2))
     result = machine.run()
     assert (result.status, [warp.trap.paused for warp in machine.live]) == ("error", [True, True])
     assert [warp.stack.depth for warp in machine.live] == [1, 1]
-    assert (host.read("BPT_PAUSE_MASK"), host.read("BPT_TRAP_MASK"), status0(host)) == (3, 1, (1, 1))
-    host.wake(1)        # it goes on alone, and the trap is over: the other one waits for the next
+    assert (host.read("BPT_PAUSE_MASK"), host.read("BPT_TRAP_MASK"), status0(host)) == (
+        3,
+        1,
+        (1, 1),
+    )
+    host.wake(1)  # it goes on alone, and the trap is over: the other one waits for the next
     assert (status0(host), host.read("BPT_PAUSE_MASK")) == ((0, 0), 2)
     assert {record.warp for record in records(machine)} == {0}
     host.run_trigger()
@@ -293,6 +363,7 @@ def test_a_handler_can_be_installed_later():
 
 # What programs read
 
+
 def special(machine: WarpModel, slot: int, register: SpecialRegister) -> int:
     """Reads a special register in the place of a warp's next instruction."""
     warp = warp_of(machine, slot)
@@ -304,14 +375,19 @@ def special(machine: WarpModel, slot: int, register: SpecialRegister) -> int:
 
 
 def test_the_error_status_that_a_handler_reads():
-    machine, _ = on(with_handler(kernel("BPT.TRAP 0x5", ".raw 0x0", "EXIT", warps=2), *["NOP"] * 6, "RTT"))
+    machine, _ = on(
+        with_handler(kernel("BPT.TRAP 0x5", ".raw 0x0", "EXIT", warps=2), *["NOP"] * 6, "RTT")
+    )
     machine.retire(1)
     read = SpecialRegister
     assert special(machine, 0, read.WARPERRORSTATUS) == 0
     assert special(machine, 0, read.GLOBALERRORSTATUS) == 1 << 5
     for register in (read.WARPERRORSTATUS, read.WARPERRORSTATUSCLEAR):
         assert special(machine, 1, register) == 1 << 5
-    assert (special(machine, 1, read.WARPERRORSTATUS), special(machine, 0, read.GLOBALERRORSTATUS)) == (0, 0)
+    assert (
+        special(machine, 1, read.WARPERRORSTATUS),
+        special(machine, 0, read.GLOBALERRORSTATUS),
+    ) == (0, 0)
 
 
 def test_the_error_code_that_a_handler_reads():
@@ -324,10 +400,15 @@ def test_the_error_code_that_a_handler_reads():
 
 # The host's registers
 
+
 def test_registers_keep_what_the_host_writes():
     _, host = on(kernel("EXIT"))
-    for register, word in (("HWW_WARP_ESR_REPORT_MASK", 0xFFFF), ("HWW_GLOBAL_ESR_REPORT_MASK", 7),
-                           ("TRAP_HANDLER", 64), ("DBGR_CONTROL0", 0x1C0B)):
+    for register, word in (
+        ("HWW_WARP_ESR_REPORT_MASK", 0xFFFF),
+        ("HWW_GLOBAL_ESR_REPORT_MASK", 7),
+        ("TRAP_HANDLER", 64),
+        ("DBGR_CONTROL0", 0x1C0B),
+    ):
         host.write(register, word)
         assert host.read(register) == word
     host.write("TRAP_HANDLER", 71)
@@ -354,6 +435,7 @@ def test_what_is_wrong_is_kept_until_the_host_clears_it():
 
 # Following another machine
 
+
 def follower(launch: Launch) -> WarpModel:
     machine = WarpModel(launch, warps=4, follows=True)
     cta = machine.make_cta(0)
@@ -362,12 +444,18 @@ def follower(launch: Launch) -> WarpModel:
 
 
 def test_who_follows_enters_and_leaves_as_it_is_told():
-    machine = follower(with_handler(kernel("BPT.TRAP 0x1", "NOP", "EXIT", warps=2), "BPT.PAUSE", "RTT"))
+    machine = follower(
+        with_handler(kernel("BPT.TRAP 0x1", "NOP", "EXIT", warps=2), "BPT.PAUSE", "RTT")
+    )
     machine.retire(0)
     assert not warp_of(machine).in_trap
     record = machine.enter(0)
     assert (record.pc, record.next_pc, record.depth_after, record.pushed[0].pc) == (
-        address(1), handler_pc(machine), 4, address(1))
+        address(1),
+        handler_pc(machine),
+        4,
+        address(1),
+    )
     with pytest.raises(ValueError, match="warp slot 0 does not wait to leave a trap"):
         machine.leave(0)
     retire(machine, 0, 0)
@@ -377,7 +465,9 @@ def test_who_follows_enters_and_leaves_as_it_is_told():
 
 
 def test_who_follows_comes_back_to_what_failed_first():
-    machine = follower(with_handler(kernel("MOV R8, RZ", "MOV R9, RZ", "LDG.E R4, [R8]", "NOP", "EXIT"), "RTT"))
+    machine = follower(
+        with_handler(kernel("MOV R8, RZ", "MOV R9, RZ", "LDG.E R4, [R8]", "NOP", "EXIT"), "RTT")
+    )
     retire(machine, 0, times=4)
     assert machine.enter(0).pushed[0].pc == address(2)
 

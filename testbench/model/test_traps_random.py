@@ -15,8 +15,17 @@ from testbench.trap.programs import CLOBBER, RETURN, with_handler
 from testbench.words import memory_left
 
 HANDLERS = {"return": RETURN, "clobber": CLOBBER}
-KERNELS = ("k05_triple_loop", "k06_switch_brx", "k08_fib_recursion", "k11_calltargets", "k13_early_exit",
-           "k15_shared_reduce", "k31_scan_shared", "k52_irreducible", "k53_divergent_ret_func")
+KERNELS = (
+    "k05_triple_loop",
+    "k06_switch_brx",
+    "k08_fib_recursion",
+    "k11_calltargets",
+    "k13_early_exit",
+    "k15_shared_reduce",
+    "k31_scan_shared",
+    "k52_irreducible",
+    "k53_divergent_ret_func",
+)
 
 
 def disturbed(launch: Launch, source: Random, longest: int) -> int:

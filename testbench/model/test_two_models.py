@@ -38,7 +38,9 @@ def on_warps(run: Run, level: str, **kind) -> Launch:
     launch = build(run, level)
     result = WarpModel(launch, **kind).run(LIMIT)
     assert result.status == ("error" if run.traps else "ok"), result
-    assert not run.traps or (result.error_status is not None and result.error_status.error is WarpError.NONE)
+    assert not run.traps or (
+        result.error_status is not None and result.error_status.error is WarpError.NONE
+    )
     return launch
 
 
@@ -77,7 +79,9 @@ def test_any_order_of_warps_and_few_slots_leave_the_same_memory(name):
 # Single instructions, on all threads of a warp at once
 
 REGISTERS = 32
-ARITHMETIC = [form for form in FORMS if form.name in (*OPERATIONS, "LEPC", "SHFL") and not is_refused(form)]
+ARITHMETIC = [
+    form for form in FORMS if form.name in (*OPERATIONS, "LEPC", "SHFL") and not is_refused(form)
+]
 WORDS = 20
 """Words of each form, besides one for every code of every small field."""
 TRIES = 400
@@ -86,8 +90,34 @@ SMALL = 5
 """Bits of a field whose codes are all tried."""
 REFUSED = 0.05
 """How readily a word is taken that nobody can execute."""
-EDGES = [0, 1, 2, 31, 32, 33, 64, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0x7FFFFFFF, 0x80000000, 0x80000001,
-         0xFFFFFFFF, 0x3F800000, 0xBF800000, 0x7F800000, 0x7FC00000, 0x4F800000, 0x4F000000, 0xCF000000, 0x7FF00000]
+EDGES = [
+    0,
+    1,
+    2,
+    31,
+    32,
+    33,
+    64,
+    0x7F,
+    0x80,
+    0xFF,
+    0x7FFF,
+    0x8000,
+    0xFFFF,
+    0x10000,
+    0x7FFFFFFF,
+    0x80000000,
+    0x80000001,
+    0xFFFFFFFF,
+    0x3F800000,
+    0xBF800000,
+    0x7F800000,
+    0x7FC00000,
+    0x4F800000,
+    0x4F000000,
+    0xCF000000,
+    0x7FF00000,
+]
 PLACES = [0, 1, 5, 12, 30, 31, 32, 33, 63, 64, 65, 127, 128, 255]
 
 
@@ -105,8 +135,8 @@ def random_numbers(source: random.Random, *shape: int) -> np.ndarray:
         below(1 << 32) >> below(33),
         -below(2) & 0xFFFFFFFF,
         place | length << 8 | (-below(2) & below(1 << 16)) << 16,
-        sign | below(0xC0, 0x70) << 23 | below(1 << 23),        # 32 bits
-        sign | below(0x440, 0x3F0) << 20 | below(1 << 20),      # the upper word of 64 bits
+        sign | below(0xC0, 0x70) << 23 | below(1 << 23),  # 32 bits
+        sign | below(0x440, 0x3F0) << 20 | below(1 << 20),  # the upper word of 64 bits
         numbers.choice(EDGES, shape),
     ]
     return np.choose(below(len(kinds)), kinds).astype(np.uint32)
@@ -117,8 +147,14 @@ def any_word(source: random.Random, form: Form) -> int:
     word = form.match
     for name, field in form.fields.items():
         if name in ("Rd", "Ra", "Rb", "Rc"):
-            value = source.choice([RZ, 2 * source.randrange(REGISTERS // 2), source.randrange(REGISTERS),
-                                   source.randrange(REGISTERS + 1)])
+            value = source.choice(
+                [
+                    RZ,
+                    2 * source.randrange(REGISTERS // 2),
+                    source.randrange(REGISTERS),
+                    source.randrange(REGISTERS + 1),
+                ]
+            )
         elif name == "bank":
             value = source.choice([2, 2, 2, source.choice(field.bounds)])
         elif name == "offset":
@@ -144,19 +180,34 @@ def random_word(source: random.Random, form: Form, /, **pinned: int) -> int:
 def executed_alike(source: random.Random, word: int) -> bool:
     """Whether somebody executes the word; fails unless both models make the same of it, errors too."""
     slot, bank = source.randrange(GROUP_INSTRUCTIONS), source.randbytes(256)
-    made = machine([*[NOP] * slot, word], constants={2: bank}, registers=REGISTERS, report_mask=REPORT_MASK_RESET)
+    made = machine(
+        [*[NOP] * slot, word],
+        constants={2: bank},
+        registers=REGISTERS,
+        report_mask=REPORT_MASK_RESET,
+    )
     warp, pc = warp_of(made), address(slot)
     warp.pc = pc
     numbers = random_numbers(source, WARP_THREADS, REGISTERS)
     for lane in numbers:  # equal words, for comparisons
         lane[source.randrange(REGISTERS)] = lane[source.randrange(REGISTERS)]
     warp.registers[:REGISTERS] = numbers.T
-    warp.predicates[:PT] = [source.choice([0, 0xFFFFFFFF, source.getrandbits(32), source.getrandbits(32)])
-                            for _ in range(PT)]
+    warp.predicates[:PT] = [
+        source.choice([0, 0xFFFFFFFF, source.getrandbits(32), source.getrandbits(32)])
+        for _ in range(PT)
+    ]
     condition = warp.condition
-    condition.zero, condition.sign, condition.carry, condition.overflow = (source.getrandbits(32) for _ in range(4))
-    before = [thread.Before(dict(enumerate(lane)), [mask >> number & 1 for mask in warp.predicates[:PT]], int(flags))
-              for number, (lane, flags) in enumerate(zip(numbers.tolist(), condition.nibbles(), strict=True))]
+    condition.zero, condition.sign, condition.carry, condition.overflow = (
+        source.getrandbits(32) for _ in range(4)
+    )
+    before = [
+        thread.Before(
+            dict(enumerate(lane)), [mask >> number & 1 for mask in warp.predicates[:PT]], int(flags)
+        )
+        for number, (lane, flags) in enumerate(
+            zip(numbers.tolist(), condition.nibbles(), strict=True)
+        )
+    ]
     where = f"{word:#018x} {spell(word)}"
     record = made.retire(0)
     try:
@@ -167,9 +218,18 @@ def executed_alike(source: random.Random, word: int) -> bool:
     assert record.error is WarpError.NONE, where
     flags = warp.condition.nibbles()
     for number, (old, new) in enumerate(zip(before, after, strict=True)):
-        found = (warp.registers[:REGISTERS, number].tolist(), [mask >> number & 1 for mask in warp.predicates[:PT]],
-                 f"{flags[number]:04b}", warp.pc)
-        expected = (list(new.registers[:REGISTERS]), list(new.predicates), f"{new.condition:04b}", new.next_pc)
+        found = (
+            warp.registers[:REGISTERS, number].tolist(),
+            [mask >> number & 1 for mask in warp.predicates[:PT]],
+            f"{flags[number]:04b}",
+            warp.pc,
+        )
+        expected = (
+            list(new.registers[:REGISTERS]),
+            list(new.predicates),
+            f"{new.condition:04b}",
+            new.next_pc,
+        )
         assert found == expected, f"{where}, thread {number}: {old}"
     return True
 
@@ -177,17 +237,29 @@ def executed_alike(source: random.Random, word: int) -> bool:
 @pytest.mark.parametrize("form", ARITHMETIC, ids=lambda form: f"{form.name}:{form.variant}")
 def test_single_instructions_compute_the_same(form):
     source = random.Random(f"{form.name}:{form.variant}")
-    pinned = [(name, code) for name, field in form.fields.items() if field.width <= SMALL for code in field.bounds]
-    executed = sum(executed_alike(source, random_word(source, form, **{name: code})) for name, code in pinned)
+    pinned = [
+        (name, code)
+        for name, field in form.fields.items()
+        if field.width <= SMALL
+        for code in field.bounds
+    ]
+    executed = sum(
+        executed_alike(source, random_word(source, form, **{name: code})) for name, code in pinned
+    )
     executed += sum(executed_alike(source, random_word(source, form)) for _ in range(WORDS))
-    for _ in range(TRIES):      # of some forms the machine refuses most words
+    for _ in range(TRIES):  # of some forms the machine refuses most words
         if executed < WORDS:
             executed += executed_alike(source, random_word(source, form))
     assert executed >= WORDS
 
 
 # These count, or tell how large the machine is, which the thread model is not.
-UNLIKE = {SpecialRegister.CLOCK, SpecialRegister.CLOCKLO, SpecialRegister.GLOBALTIMERLO, SpecialRegister.VIRTCFG}
+UNLIKE = {
+    SpecialRegister.CLOCK,
+    SpecialRegister.CLOCKLO,
+    SpecialRegister.GLOBALTIMERLO,
+    SpecialRegister.VIRTCFG,
+}
 
 
 @pytest.mark.parametrize("name", ["S2R", "CS2R"])
@@ -221,25 +293,45 @@ def test_nobody_executes_what_either_refuses_whatever_the_guard():
 
 # API calls
 
+
 def on_both(body: list[int]) -> int:
     """What one thread stores when a launch that limits API calls runs; fails unless it does so on both models."""
-    ended = [results(lambda made, run=run: run(replace(made, check_api_calls=True)), body)
-             for run in (thread.run, lambda made: WarpModel(made).run(LIMIT))]
+    ended = [
+        results(lambda made, run=run: run(replace(made, check_api_calls=True)), body)
+        for run in (thread.run, lambda made: WarpModel(made).run(LIMIT))
+    ]
     assert ended[0] == ended[1]
     return ended[0][0]
 
 
 def test_the_call_beyond_the_limit_is_not_taken():
-    body = [move(0, 0), branch(1, 4, "CAL"), branch(2, 7), encode("EXIT"), encode("IADD32I", Rd=0, Ra=0, imm32=1),
-            branch(5, 4, "CAL"), encode("RET")]
+    body = [
+        move(0, 0),
+        branch(1, 4, "CAL"),
+        branch(2, 7),
+        encode("EXIT"),
+        encode("IADD32I", Rd=0, Ra=0, imm32=1),
+        branch(5, 4, "CAL"),
+        encode("RET"),
+    ]
     assert on_both(body) == API_CALL_LIMIT
 
 
 @pytest.mark.parametrize("calls", [API_CALL_LIMIT - 1, API_CALL_LIMIT])
 def test_a_return_pushed_at_the_limit_kills_limited_branches(calls):
     # Every call goes to the next instruction. The return that is pushed then would come to 5.
-    body = [move(0, 0), *[encode("CAL", "i", target=0)] * calls, *[NOP] * (API_CALL_LIMIT - calls), move(0, 1)]
+    body = [
+        move(0, 0),
+        *[encode("CAL", "i", target=0)] * calls,
+        *[NOP] * (API_CALL_LIMIT - calls),
+        move(0, 1),
+    ]
     push = len(body)
-    body += [branch(push, push + 3, "PRET"), branch(push + 1, push + 3, limited=1), branch(push + 2, push + 4),
-             move(0, 5), NOP]
+    body += [
+        branch(push, push + 3, "PRET"),
+        branch(push + 1, push + 3, limited=1),
+        branch(push + 2, push + 4),
+        move(0, 5),
+        NOP,
+    ]
     assert on_both(body) == (5 if calls < API_CALL_LIMIT else 1)

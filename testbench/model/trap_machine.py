@@ -9,7 +9,9 @@ from sim.model.warp.retirement import Retirement
 from testbench.words import address
 
 
-def on(launch: Launch, *, report_mask: int = REPORT_MASK_RESET, warps: int = 4) -> tuple[WarpModel, ModelHost]:
+def on(
+    launch: Launch, *, report_mask: int = REPORT_MASK_RESET, warps: int = 4
+) -> tuple[WarpModel, ModelHost]:
     """The machine that runs a launch, and its host."""
     machine = WarpModel(launch, warps=warps, report_mask=report_mask)
     return machine, ModelHost(machine)

@@ -37,7 +37,7 @@ class Counter(Component):
             m.d.sync += [self.count.eq(self.count + 1)]
         return m
 '''
-TEST = '''
+TEST = """
 import warnings
 from amaranth.sim import Simulator
 from rtl.toy import Counter
@@ -55,7 +55,7 @@ def test_it_counts():
     simulator.add_testbench(testbench)
     simulator.run()
     assert done == [3]
-'''
+"""
 TEST_NAME = "testbench/toy/test_toy.py::test_it_counts"
 TOY = Unit("toy", {"own": ("testbench/toy/test_toy.py",)}, ("toy",), {})
 
@@ -65,13 +65,16 @@ def project(tmp_path) -> Path:
     """One with a unit and its test."""
     root = tmp_path / "project"
     for name, text in {
-            "pyproject.toml": "[tool.pytest.ini_options]\nfilterwarnings = ['error']\n",
-            "rtl/__init__.py": "", "rtl/toy/__init__.py": COUNTER, "rtl/fpga/__init__.py": "",
-            "rtl/fpga/units.py": "from rtl.toy import Counter\nUNITS = {'toy': Counter}\n",
-            "rtl/params.py": "from collections import defaultdict\nPRESETS = defaultdict(int)\n",
-            "testbench/toy/test_toy.py": TEST, "testbench/mutation/equivalents.toml": "",
-            "testbench/mutation/units.toml": "[toy]\nown = ['testbench/toy/test_toy.py']\nnetlists = ['toy']\n",
-            }.items():
+        "pyproject.toml": "[tool.pytest.ini_options]\nfilterwarnings = ['error']\n",
+        "rtl/__init__.py": "",
+        "rtl/toy/__init__.py": COUNTER,
+        "rtl/fpga/__init__.py": "",
+        "rtl/fpga/units.py": "from rtl.toy import Counter\nUNITS = {'toy': Counter}\n",
+        "rtl/params.py": "from collections import defaultdict\nPRESETS = defaultdict(int)\n",
+        "testbench/toy/test_toy.py": TEST,
+        "testbench/mutation/equivalents.toml": "",
+        "testbench/mutation/units.toml": "[toy]\nown = ['testbench/toy/test_toy.py']\nnetlists = ['toy']\n",
+    }.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     return root
@@ -82,71 +85,119 @@ def command(project, monkeypatch, tmp_path):
     """The command, in that project."""
     monkeypatch.setattr(mutate, "ROOT", project)
     monkeypatch.setattr(mutate, "FOLDER", project / "testbench" / "mutation")
-    return lambda *arguments: mutate.main(["--theorems", "none", "--workers", "1", "--store",
-                                           str(tmp_path / "kept.sqlite"), *arguments])
+    return lambda *arguments: mutate.main(
+        [
+            "--theorems",
+            "none",
+            "--workers",
+            "1",
+            "--store",
+            str(tmp_path / "kept.sqlite"),
+            *arguments,
+        ]
+    )
 
 
 def changes(source: str, operator: str, file: str = "rtl/a.py") -> list[str]:
     return [mutant.change for mutant in mutants_of(file, source) if mutant.operator == operator]
 
 
-@pytest.mark.parametrize(("source", "operator", "expected"), [
-    ("a = b & c", "operator", ["a = b [-&-]{+|+} c"]),
-    ("a = b == c", "operator", ["a = b [-==-]{+!=+} c"]),
-    ("a = ~(b | c)", "invert", ["a = [-~-]{++}(b | c)"]),
-    ("with m.If(a & b):\n    pass", "negate", ["with m.If([-a & b-]{+(a & b) == 0+}):"]),
-    ("with m.If(~a):\n    pass", "stuck", ["with m.If([-~a-]{+0+}):", "with m.If([-~a-]{+1+}):"]),
-    ("with m.If(~a):\n    pass", "negate", []),
-    ("a = Mux(b, c, d)", "swap", ["a = Mux(b, [-c, d-]{+d, c+})"]),
-    ("a = b - (c | d)", "swap", ["a = [-b - (c | d)-]{+(c | d) - (b)+}"]),
-    ("a = 7", "constant", ["a = [-7-]{+6+}", "a = [-7-]{+8+}"]),
-    ("a = True", "constant", ["a = [-True-]{+False+}"]),
-    ("a = b[:N]", "index", ["a = b[:[-N-]{+N + 1+}]", "a = b[:[-N-]{+N - 1+}]"]),
-    ("a = Signal(8)", "width", ["a = Signal([-8-]{+7+})"]),
-    ("a = Signal(8)", "constant", []),
-    ("a = {'valid': 1, 'word': B}", "width", [
-        "a = {'valid': [-1-]{+0+}, 'word': B}", "a = {'valid': 1, 'word': [-B-]{+B - 1+}}"]),
-    ("m.d.comb += a.eq(b)", "drop", ["m.d.comb += [-a.eq(b)-]{+[]+}"]),
-    ("m.d.sync += [a.eq(b), Assert(c)]", "drop", ["m.d.sync += [[-a.eq(b)-]{+*()+}, Assert(c)]"]),
-    ("def f():\n    connect(m, a, b)", "drop", ["[-connect(m, a, b)-]{+None+}"]),
-    ("m.d.comb += Assert(a & 1)", "drop", []),
-    ("m.d.comb += Assert(a & 1)", "operator", []),
-    ("a = f(b, name='c', src_loc_at=1)", "constant", []),
-    ("a = (b #  &\n     & c)", "operator", ["[-&-]{+|+} c)"])])
+@pytest.mark.parametrize(
+    ("source", "operator", "expected"),
+    [
+        ("a = b & c", "operator", ["a = b [-&-]{+|+} c"]),
+        ("a = b == c", "operator", ["a = b [-==-]{+!=+} c"]),
+        ("a = ~(b | c)", "invert", ["a = [-~-]{++}(b | c)"]),
+        ("with m.If(a & b):\n    pass", "negate", ["with m.If([-a & b-]{+(a & b) == 0+}):"]),
+        (
+            "with m.If(~a):\n    pass",
+            "stuck",
+            ["with m.If([-~a-]{+0+}):", "with m.If([-~a-]{+1+}):"],
+        ),
+        ("with m.If(~a):\n    pass", "negate", []),
+        ("a = Mux(b, c, d)", "swap", ["a = Mux(b, [-c, d-]{+d, c+})"]),
+        ("a = b - (c | d)", "swap", ["a = [-b - (c | d)-]{+(c | d) - (b)+}"]),
+        ("a = 7", "constant", ["a = [-7-]{+6+}", "a = [-7-]{+8+}"]),
+        ("a = True", "constant", ["a = [-True-]{+False+}"]),
+        ("a = b[:N]", "index", ["a = b[:[-N-]{+N + 1+}]", "a = b[:[-N-]{+N - 1+}]"]),
+        ("a = Signal(8)", "width", ["a = Signal([-8-]{+7+})"]),
+        ("a = Signal(8)", "constant", []),
+        (
+            "a = {'valid': 1, 'word': B}",
+            "width",
+            ["a = {'valid': [-1-]{+0+}, 'word': B}", "a = {'valid': 1, 'word': [-B-]{+B - 1+}}"],
+        ),
+        ("m.d.comb += a.eq(b)", "drop", ["m.d.comb += [-a.eq(b)-]{+[]+}"]),
+        (
+            "m.d.sync += [a.eq(b), Assert(c)]",
+            "drop",
+            ["m.d.sync += [[-a.eq(b)-]{+*()+}, Assert(c)]"],
+        ),
+        ("def f():\n    connect(m, a, b)", "drop", ["[-connect(m, a, b)-]{+None+}"]),
+        ("m.d.comb += Assert(a & 1)", "drop", []),
+        ("m.d.comb += Assert(a & 1)", "operator", []),
+        ("a = f(b, name='c', src_loc_at=1)", "constant", []),
+        ("a = (b #  &\n     & c)", "operator", ["[-&-]{+|+} c)"]),
+    ],
+)
 def test_an_operator_makes_these_changes_of_a_source(source, operator, expected):
     assert changes(source, operator) == expected
 
 
-@pytest.mark.parametrize(("source", "operator", "expected"), [
-    ("a = b * c", "operator", ["a = b [-*-]{+++} c"]),
-    ("a = b // c", "operator", ["a = b [-//-]{+*+} c"]),
-    ("a = b in c", "operator", ["a = b [-in-]{+not in+} c"]),
-    ("a = b is not c", "operator", ["a = b [-is not-]{+is+} c"]),
-    ("a = min(b, c)", "swap", ["a = [-min-]{+max+}(b, c)"]),
-    ("a = 0.5", "constant", ["a = [-0.5-]{+1.0+}"]),
-    ("a = {'b': 4}", "constant", ["a = {'b': [-4-]{+5+}}", "a = {'b': [-4-]{+3+}}"]),
-    ("a = [b for b in c if b]", "stuck", ["a = [b for b in c if [-b-]{+True+}]"]),
-    ("while b:\n    c()", "negate", ["while [-b-]{+not (b)+}:"]),
-    ("match b:\n    case d if d > c:\n        pass", "negate", ["case d if [-d > c-]{+not (d > c)+}:"]),
-    ("def f():\n    return b", "return", ["return [-b-]{+None+}"]),
-    ("def f():\n    return None", "return", []),
-    ("for b in c:\n    break", "jump", ["[-break-]{+continue+}"]),
-    ("for b in c:\n    continue", "jump", ["[-continue-]{+break+}"]),
-    ("def f():\n    raise ValueError(b + 1)", "drop", ["[-raise ValueError(b + 1)-]{+pass+}"]),
-    ("def f():\n    raise ValueError(b + 1)", "operator", []),
-    ("def f():\n    b.c = d", "drop", ["[-b.c = d-]{+pass+}"]),
-    ("def f():\n    b += 1", "drop", ["[-b += 1-]{+pass+}"]),
-    ("def f(b=3):\n    pass", "constant", ["def f(b=[-3-]{+2+}):", "def f(b=[-3-]{+4+}):"]),
-    ("async def f():\n    return b", "return", ["return [-b-]{+None+}"])])
+@pytest.mark.parametrize(
+    ("source", "operator", "expected"),
+    [
+        ("a = b * c", "operator", ["a = b [-*-]{+++} c"]),
+        ("a = b // c", "operator", ["a = b [-//-]{+*+} c"]),
+        ("a = b in c", "operator", ["a = b [-in-]{+not in+} c"]),
+        ("a = b is not c", "operator", ["a = b [-is not-]{+is+} c"]),
+        ("a = min(b, c)", "swap", ["a = [-min-]{+max+}(b, c)"]),
+        ("a = 0.5", "constant", ["a = [-0.5-]{+1.0+}"]),
+        ("a = {'b': 4}", "constant", ["a = {'b': [-4-]{+5+}}", "a = {'b': [-4-]{+3+}}"]),
+        ("a = [b for b in c if b]", "stuck", ["a = [b for b in c if [-b-]{+True+}]"]),
+        ("while b:\n    c()", "negate", ["while [-b-]{+not (b)+}:"]),
+        (
+            "match b:\n    case d if d > c:\n        pass",
+            "negate",
+            ["case d if [-d > c-]{+not (d > c)+}:"],
+        ),
+        ("def f():\n    return b", "return", ["return [-b-]{+None+}"]),
+        ("def f():\n    return None", "return", []),
+        ("for b in c:\n    break", "jump", ["[-break-]{+continue+}"]),
+        ("for b in c:\n    continue", "jump", ["[-continue-]{+break+}"]),
+        ("def f():\n    raise ValueError(b + 1)", "drop", ["[-raise ValueError(b + 1)-]{+pass+}"]),
+        ("def f():\n    raise ValueError(b + 1)", "operator", []),
+        ("def f():\n    b.c = d", "drop", ["[-b.c = d-]{+pass+}"]),
+        ("def f():\n    b += 1", "drop", ["[-b += 1-]{+pass+}"]),
+        ("def f(b=3):\n    pass", "constant", ["def f(b=[-3-]{+2+}):", "def f(b=[-3-]{+4+}):"]),
+        ("async def f():\n    return b", "return", ["return [-b-]{+None+}"]),
+    ],
+)
 def test_an_operator_makes_these_changes_of_host_code(source, operator, expected):
     assert sorted(changes(source, operator, "sim/a.py")) == sorted(expected)
 
 
-@pytest.mark.parametrize("source", [
-    '"""Says 1 + 1."""', "a = 'text'", "a: int | None", "def f(a: b | c) -> b | c:\n    'Says 1.'", "A = B | C",
-    "__all__ = ['a', 'b'][:1]", "if TYPE_CHECKING:\n    a = 1", 'if __name__ == "__main__":\n    main(1)', "import a",
-    "assert a + 1", "a = f'{b + 1}'", "a = 'b' + c", "@dataclass(frozen=True)\nclass A:\n    pass",
-    "for a in tqdm(b, unit=1):\n    pass", "f(timeout=5)", "a = cast('b | c', d)"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""Says 1 + 1."""',
+        "a = 'text'",
+        "a: int | None",
+        "def f(a: b | c) -> b | c:\n    'Says 1.'",
+        "A = B | C",
+        "__all__ = ['a', 'b'][:1]",
+        "if TYPE_CHECKING:\n    a = 1",
+        'if __name__ == "__main__":\n    main(1)',
+        "import a",
+        "assert a + 1",
+        "a = f'{b + 1}'",
+        "a = 'b' + c",
+        "@dataclass(frozen=True)\nclass A:\n    pass",
+        "for a in tqdm(b, unit=1):\n    pass",
+        "f(timeout=5)",
+        "a = cast('b | c', d)",
+    ],
+)
 def test_texts_types_and_messages_of_host_code_are_left_alone(source):
     assert mutants_of("sim/a.py", source) == []
 
@@ -169,9 +220,18 @@ D = 1
 """
 
 
-@pytest.mark.parametrize(("line", "statement", "function"), [
-    (2, (1, 4), (1, 11)), (4, (1, 4), (1, 11)), (6, (5, 6), (1, 11)), (8, (7, 8), (1, 11)), (9, (9, 9), (1, 11)),
-    (11, (11, 11), (1, 11)), (14, (14, 14), None)])
+@pytest.mark.parametrize(
+    ("line", "statement", "function"),
+    [
+        (2, (1, 4), (1, 11)),
+        (4, (1, 4), (1, 11)),
+        (6, (5, 6), (1, 11)),
+        (8, (7, 8), (1, 11)),
+        (9, (9, 9), (1, 11)),
+        (11, (11, 11), (1, 11)),
+        (14, (14, 14), None),
+    ],
+)
 def test_a_line_is_of_its_innermost_statement(line, statement, function):
     found, around = statement_at(ast.parse(STATEMENTS), line)
     assert (found[0], found[-1]) == statement
@@ -179,7 +239,9 @@ def test_a_line_is_of_its_innermost_statement(line, statement, function):
 
 
 def test_every_kind_of_change_is_made_somewhere():
-    assert {mutant.operator for unit in KNOWN.values() for mutant in unit.mutants(mutate.ROOT)} == OPERATORS.keys()
+    assert {
+        mutant.operator for unit in KNOWN.values() for mutant in unit.mutants(mutate.ROOT)
+    } == OPERATORS.keys()
 
 
 def test_mutants_are_numbered_alike_and_are_sources_with_one_change():
@@ -189,14 +251,20 @@ def test_mutants_are_numbered_alike_and_are_sources_with_one_change():
             mutants = mutants_of(file, source)
             assert mutants == mutants_of(file, source)
             assert [mutant.number for mutant in mutants] == list(range(len(mutants)))
-            assert len({mutant.key for mutant in mutants}) == len({mutant.fault for mutant in mutants}) == len(mutants)
+            assert (
+                len({mutant.key for mutant in mutants})
+                == len({mutant.fault for mutant in mutants})
+                == len(mutants)
+            )
             assert all(mutant.fault.applied(source) != source for mutant in mutants)
             for mutant in mutants[::50]:
                 ast.parse(mutant.fault.applied(source))
 
 
 def test_a_key_and_a_sample_do_not_depend_on_lines():
-    before, after = (mutants_of("rtl/a.py", f"{lines}{COUNTER}") for lines in ("", "\n# another line\n"))
+    before, after = (
+        mutants_of("rtl/a.py", f"{lines}{COUNTER}") for lines in ("", "\n# another line\n")
+    )
     assert [mutant.key for mutant in before] == [mutant.key for mutant in after]
     assert [mutant.rank(3) for mutant in before] == [mutant.rank(3) for mutant in after]
     assert before[0].line != after[0].line
@@ -215,33 +283,56 @@ def test_units_have_their_tests_and_theorems():
         assert unit.files(mutate.ROOT)
         assert bool(unit.netlists) != unit.is_host
         assert set(unit.netlists) <= UNITS.keys()
-        assert all((mutate.ROOT / test.partition("::")[0]).exists() for tests in unit.stages.values() for test in tests)
-    theorems = {name: set(unit.theorems) for name, unit in units_of(
-        mutate.ROOT, mutate.FOLDER, theorems="all").items()}
-    assert theorems["crs"] == {"conservation", "stack", "stack_8", "stack_limit", "stack_limit_8", "tokens"}
+        assert all(
+            (mutate.ROOT / test.partition("::")[0]).exists()
+            for tests in unit.stages.values()
+            for test in tests
+        )
+    theorems = {
+        name: set(unit.theorems)
+        for name, unit in units_of(mutate.ROOT, mutate.FOLDER, theorems="all").items()
+    }
+    assert theorems["crs"] == {
+        "conservation",
+        "stack",
+        "stack_8",
+        "stack_limit",
+        "stack_limit_8",
+        "tokens",
+    }
     assert theorems["barrier"] == {"barrier"}
     assert theorems["issue"] >= {"order"}
     assert theorems["flow"] == {"conservation"}
-    assert list(units_of(mutate.ROOT, mutate.FOLDER, theorems="short")["crs"].theorems) == ["tokens"]
+    assert list(units_of(mutate.ROOT, mutate.FOLDER, theorems="short")["crs"].theorems) == [
+        "tokens"
+    ]
     assert not any(unit.theorems for unit in KNOWN.values())
 
 
-@pytest.mark.parametrize(("operator", "change", "state", "by"), [
-    ("operator", "[-<-]{+<=+}", State.KILLED, TEST_NAME),
-    ("stuck", "{+0+}", State.HANGS, TEST_NAME),
-    ("constant", "Signal([-2-]{+3+} + 1)", State.SURVIVED, ""),
-    ("constant", "[-5-]{+6+}", State.EQUIVALENT, ""),
-    ("index", "[-3-]{+4+}", State.STILLBORN, "IndexError")])
+@pytest.mark.parametrize(
+    ("operator", "change", "state", "by"),
+    [
+        ("operator", "[-<-]{+<=+}", State.KILLED, TEST_NAME),
+        ("stuck", "{+0+}", State.HANGS, TEST_NAME),
+        ("constant", "Signal([-2-]{+3+} + 1)", State.SURVIVED, ""),
+        ("constant", "[-5-]{+6+}", State.EQUIVALENT, ""),
+        ("index", "[-3-]{+4+}", State.STILLBORN, "IndexError"),
+    ],
+)
 def test_what_becomes_of_mutants(project, monkeypatch, operator, change, state, by):
     monkeypatch.setattr("sim.checks.mutation.trial._LEAST_CPU", 1.0)
-    mutant = next(mutant for mutant in TOY.mutants(project) if mutant.operator == operator and change in mutant.change)
+    mutant = next(
+        mutant
+        for mutant in TOY.mutants(project)
+        if mutant.operator == operator and change in mutant.change
+    )
     netlists = baseline(project, TOY).netlists if state is State.EQUIVALENT else ("another",)
     found = trial(project, TOY, mutant, Plan((), {"own": 1.0, TEST_NAME: 0.1}, netlists))
     assert (found.state, found.by) == (state, by)
     assert (project / mutant.file).read_text() == COUNTER
 
 
-HOST = '''
+HOST = """
 LIMIT = 3
 
 def doubled(number):
@@ -251,8 +342,8 @@ def doubled(number):
 
 def unused():
     return 7
-'''
-HOST_TESTS = '''
+"""
+HOST_TESTS = """
 import subprocess, sys
 from sim.toy import doubled
 
@@ -267,31 +358,41 @@ def test_in_a_process_of_its_own():
 
 def test_nothing():
     pass
-'''
+"""
 
 
 def test_host_code_is_shown_to_the_tests_that_run_it(project):
     """Also in processes that they start; no test runs the last function, any may depend on what runs at the import."""
-    package = f"__path__.append({str(Path(__file__).parents[2] / 'sim')!r})"      # the judge is in it, too
-    for name, text in {"sim/__init__.py": package, "sim/toy/__init__.py": HOST,
-                       "testbench/host/test_toy.py": HOST_TESTS}.items():
+    package = (
+        f"__path__.append({str(Path(__file__).parents[2] / 'sim')!r})"  # the judge is in it, too
+    )
+    for name, text in {
+        "sim/__init__.py": package,
+        "sim/toy/__init__.py": HOST,
+        "testbench/host/test_toy.py": HOST_TESTS,
+    }.items():
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text(text)
     unit = Unit("toy", {"own": ("testbench/host",)}, (), {}, ("sim/toy/*.py",), True)
     alone = baseline(project, unit)
-    small, large, apart, nothing = (f"testbench/host/test_toy.py::test_{name}" for name in (
-        "small", "large", "in_a_process_of_its_own", "nothing"))
+    small, large, apart, nothing = (
+        f"testbench/host/test_toy.py::test_{name}"
+        for name in ("small", "large", "in_a_process_of_its_own", "nothing")
+    )
     assert (alone.failed, alone.tests.keys()) == ((), {small, large, apart, nothing})
     for change, tests, state, by in (
-            ("[-*-]{+++} 2", (apart, small), State.KILLED, small),
-            ("return [-LIMIT-]{+None+}", (large,), State.KILLED, large),
-            ("number [->-]{+>=+} LIMIT", (apart, large, small), State.SURVIVED, ""),
-            ("LIMIT = [-3-]{+4+}", (apart, large, small), State.KILLED, large),
-            ("return [-7-]{+8+}", (), State.SURVIVED, "no test runs it")):
-        mutant, = (mutant for mutant in unit.mutants(project) if change in mutant.change)
+        ("[-*-]{+++} 2", (apart, small), State.KILLED, small),
+        ("return [-LIMIT-]{+None+}", (large,), State.KILLED, large),
+        ("number [->-]{+>=+} LIMIT", (apart, large, small), State.SURVIVED, ""),
+        ("LIMIT = [-3-]{+4+}", (apart, large, small), State.KILLED, large),
+        ("return [-7-]{+8+}", (), State.SURVIVED, "no test runs it"),
+    ):
+        (mutant,) = (mutant for mutant in unit.mutants(project) if change in mutant.change)
         only = covering_tests(mutant, HOST, alone.lines)
         assert only == tests
-        found = trial(project, unit, mutant, Plan((small, large), alone.tests | alone.stages, (), only))
+        found = trial(
+            project, unit, mutant, Plan((small, large), alone.tests | alone.stages, (), only)
+        )
         assert (found.state, found.by) == (state, by)
     assert (project / "sim/toy/__init__.py").read_text() == HOST
 
@@ -304,17 +405,23 @@ def test_tests_that_fail_without_a_mutant_are_told(project, command, capsys):
     assert found.tests.keys() == set(found.failed)
     with pytest.raises(SystemExit, match="2"):
         command("toy", "--sample", "1")
-    assert capsys.readouterr().err == ("python -m sim.mutate: toy: without a mutant there fails "
-                                       "testbench/toy/test_toy.py::test_it_counts\n")
+    assert capsys.readouterr().err == (
+        "python -m sim.mutate: toy: without a mutant there fails "
+        "testbench/toy/test_toy.py::test_it_counts\n"
+    )
 
 
 def test_the_command_goes_on_where_it_ended(project, command, capsys, monkeypatch):
-    survivor, victim = (next(mutant for mutant in TOY.mutants(project) if text in mutant.change)
-                        for text in ("Signal([-2-]{+3+} + 1)", "[-<-]{+<=+}"))
+    survivor, victim = (
+        next(mutant for mutant in TOY.mutants(project) if text in mutant.change)
+        for text in ("Signal([-2-]{+3+} + 1)", "[-<-]{+<=+}")
+    )
     tried, honest = [], mutate.results_of
 
     def noted(work, tasks, *arguments, **options):
-        return honest(work, (tried.append(task[2:3]) or task for task in tasks), *arguments, **options)
+        return honest(
+            work, (tried.append(task[2:3]) or task for task in tasks), *arguments, **options
+        )
 
     monkeypatch.setattr(mutate, "results_of", noted)
     monkeypatch.setattr(Unit, "mutants", lambda self, root: [survivor])
@@ -327,15 +434,33 @@ def test_the_command_goes_on_where_it_ended(project, command, capsys, monkeypatc
     monkeypatch.setattr(Unit, "mutants", lambda self, root: [survivor, victim])
     tried.clear()
     assert command("--least", "50") == 0
-    assert " ".join(capsys.readouterr().out.splitlines()[1].split()) == "toy all 2 1 0 1 0 0 0 0 50.0 %"
+    assert (
+        " ".join(capsys.readouterr().out.splitlines()[1].split())
+        == "toy all 2 1 0 1 0 0 0 0 50.0 %"
+    )
     assert tried == [(victim,)]
 
     tried.clear()
-    (project / "testbench/mutation/equivalents.toml").write_text("".join(
-        ["[[equivalent]]\n", *(f"{name} = {json.dumps(text)}\n" for name, text in zip(
-            ("file", "scope", "change", "reason"), (*survivor.key, "No bit of it is missed."), strict=True))]))
+    (project / "testbench/mutation/equivalents.toml").write_text(
+        "".join(
+            [
+                "[[equivalent]]\n",
+                *(
+                    f"{name} = {json.dumps(text)}\n"
+                    for name, text in zip(
+                        ("file", "scope", "change", "reason"),
+                        (*survivor.key, "No bit of it is missed."),
+                        strict=True,
+                    )
+                ),
+            ]
+        )
+    )
     assert command("--again") == 0
-    assert " ".join(capsys.readouterr().out.splitlines()[1].split()) == "toy all 2 1 0 0 0 1 0 0 100.0 %"
+    assert (
+        " ".join(capsys.readouterr().out.splitlines()[1].split())
+        == "toy all 2 1 0 0 0 1 0 0 100.0 %"
+    )
     assert tried == []
 
 
@@ -348,14 +473,21 @@ def test_mutants_are_listed(command, capsys):
     assert all(" rtl/toy/__init__.py:" in line for line in three)
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (["nothing"], f"no unit nothing: there are {', '.join(KNOWN)}"),
-    (["crs", "--sample", "0"], "--sample has to be 1 at least, not 0"),
-    (["--workers", "0"], "--workers has to be 1 at least, not 0"),
-    (["--minutes", "0"], "--minutes has to be more than 0, not 0"),
-    (["--minutes", "nan"], "--minutes has to be more than 0, not nan"),
-    (["--least", "101"], "--least has to be 0 to 100, not 101"),
-    (["crs", "--sample", "1", "--store", "nowhere/kept"], "nowhere/kept: unable to open database file")])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing"], f"no unit nothing: there are {', '.join(KNOWN)}"),
+        (["crs", "--sample", "0"], "--sample has to be 1 at least, not 0"),
+        (["--workers", "0"], "--workers has to be 1 at least, not 0"),
+        (["--minutes", "0"], "--minutes has to be more than 0, not 0"),
+        (["--minutes", "nan"], "--minutes has to be more than 0, not nan"),
+        (["--least", "101"], "--least has to be 0 to 100, not 101"),
+        (
+            ["crs", "--sample", "1", "--store", "nowhere/kept"],
+            "nowhere/kept: unable to open database file",
+        ),
+    ],
+)
 def test_bad_arguments_get_one_line(arguments, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:
@@ -370,7 +502,9 @@ def test_what_is_missing_is_named(monkeypatch, capsys):
     with pytest.raises(SystemExit, match="2"):
         mutate.main(["crs"])
     assert capsys.readouterr().err == "python -m sim.mutate: no prover, or --theorems none\n"
-    monkeypatch.setattr("sim.support.entry.find_spec", lambda name: None if name == "distributed" else name)
+    monkeypatch.setattr(
+        "sim.support.entry.find_spec", lambda name: None if name == "distributed" else name
+    )
     with pytest.raises(SystemExit, match="2"):
         mutate.main(["crs", "--scheduler", "tcp://localhost:1"])
     assert "the extra 'cluster' is not installed" in capsys.readouterr().err
@@ -381,9 +515,13 @@ def test_tests_that_killed_soonest_go_first(tmp_path):
     store = Store(tmp_path / "kept.sqlite")
     tests, stages = {"slow": 9.0, "quick": 1.0, "middle": 2.0}, {"own": 12.0}
     store.add_baseline(Baseline("toy", tests, stages, (), ("a", "b")), "sources")
-    assert store.plan(TOY, "sources") == Plan(("quick", "middle", "slow"), tests | stages, ("a", "b"))
+    assert store.plan(TOY, "sources") == Plan(
+        ("quick", "middle", "slow"), tests | stages, ("a", "b")
+    )
     for _ in range(9):
-        store.add(TOY, "digest", Trial(mutant, State.KILLED, "slow", 2.0, {"quick": 1.0, "slow": 1.0}))
+        store.add(
+            TOY, "digest", Trial(mutant, State.KILLED, "slow", 2.0, {"quick": 1.0, "slow": 1.0})
+        )
     assert store.plan(TOY, "sources").order == ("slow", "middle", "quick")
     store.close()
     store = Store(tmp_path / "kept.sqlite")
@@ -398,7 +536,10 @@ def test_tests_that_killed_soonest_go_first(tmp_path):
 
 def test_tests_of_a_file_stay_together():
     plan = {"order": ["b::2", "a::1", "b::1"], "only": None, "limits": {}}
-    items = [SimpleNamespace(nodeid=name, path=Path(name[0])) for name in ("a::1", "a::2", "b::1", "b::2", "c::1")]
+    items = [
+        SimpleNamespace(nodeid=name, path=Path(name[0]))
+        for name in ("a::1", "a::2", "b::1", "b::2", "c::1")
+    ]
     Plugin(plan, print).pytest_collection_modifyitems(items)
     assert [item.nodeid for item in items] == ["b::2", "b::1", "a::1", "a::2", "c::1"]
 

@@ -27,20 +27,40 @@ def _run(source: str, names: dict[str, Any]) -> list[dict[str, Any]]:
             value = eval(compile(ast.Expression(last.value), "<cell>", "eval"), names)
     outputs: list[dict[str, Any]] = []
     if said.getvalue():
-        outputs.append({"output_type": "stream", "name": "stdout", "text": said.getvalue().splitlines(keepends=True)})
+        outputs.append(
+            {
+                "output_type": "stream",
+                "name": "stdout",
+                "text": said.getvalue().splitlines(keepends=True),
+            }
+        )
     if value is not None:
         content = {"text/plain": repr(value).splitlines(keepends=True)}
         if hasattr(value, "_repr_svg_"):
-            content = {"image/svg+xml": value._repr_svg_().splitlines(keepends=True), "text/plain": ["(a picture)"]}
-        outputs.append({"output_type": "execute_result", "execution_count": None, "metadata": {}, "data": content})
+            content = {
+                "image/svg+xml": value._repr_svg_().splitlines(keepends=True),
+                "text/plain": ["(a picture)"],
+            }
+        outputs.append(
+            {
+                "output_type": "execute_result",
+                "execution_count": None,
+                "metadata": {},
+                "data": content,
+            }
+        )
     return outputs
 
 
 def execute(notebook: dict[str, Any]) -> dict[str, Any]:
     """The notebook with what its cells show now."""
     names: dict[str, Any] = {"__name__": "__main__"}
-    cells = [cell if cell["cell_type"] != "code" else {**cell, "outputs": _run("".join(cell["source"]), names)}
-             for cell in notebook["cells"]]
+    cells = [
+        cell
+        if cell["cell_type"] != "code"
+        else {**cell, "outputs": _run("".join(cell["source"]), names)}
+        for cell in notebook["cells"]
+    ]
     return {**notebook, "cells": cells}
 
 

@@ -53,14 +53,25 @@ def test_arrays_go_in_and_come_out(kernel):
     assert a.tolist() == list(range(40))
 
 
-@pytest.mark.parametrize("options", [
-    {"engine": "model"}, pytest.param({"engine": "compiled", "check": True}, marks=needs_compiled)])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"engine": "model"},
+        pytest.param({"engine": "compiled", "check": True}, marks=needs_compiled),
+    ],
+)
 def test_arrays_that_are_made_while_a_launch_runs_stay(options):
     machine = Machine("tiny", **options)
     kernel, made = machine.load(SUM), []
     a, b = machine.array(np.arange(8, dtype=np.uint32)), machine.array(np.zeros(8, np.uint32))
     regions = len(machine.memory.regions)
-    kernel(a, b, 8, block=8, progress=lambda _cycles: made.append(machine.array(np.arange(4, dtype=np.uint32))))
+    kernel(
+        a,
+        b,
+        8,
+        block=8,
+        progress=lambda _cycles: made.append(machine.array(np.arange(4, dtype=np.uint32))),
+    )
     assert made
     assert len(machine.memory.regions) == regions + len(made)
     kernel(made[0], b, 4, block=4)
@@ -107,7 +118,9 @@ def test_device_arrays_and_programs_stay_between_launches(engine):
     for step in (1, 10):
         run = add(values, step)
         assert (run.status, run.error) == ("ok", None)
-        assert f"argument 0, 128 bytes at {values.address:#x}: {1 if step == 1 else 11} " in run.report
+        assert (
+            f"argument 0, 128 bytes at {values.address:#x}: {1 if step == 1 else 11} " in run.report
+        )
     assert (values.get() == np.arange(11, 43).reshape(4, 8)).all()
     assert np.asarray(values, np.int64).dtype == np.int64
     assert (values.shape, values.dtype, len(values)) == ((4, 8), np.uint32, 4)
@@ -128,7 +141,7 @@ def test_global_variables_of_a_program_keep_what_launches_leave_there():
     session = add.start(out, 1)
     session.run()
     base = machine.memory.regions["globals"][0]
-    assert machine.memory.read_number(base, 4) == 3 * 32        # a session works on a copy
+    assert machine.memory.read_number(base, 4) == 3 * 32  # a session works on a copy
 
 
 def test_what_is_collected_leaves_the_memory():
@@ -158,13 +171,24 @@ def test_bad_uses_of_device_arrays_are_said_in_one_line(model, kernel):
     freed.free()
     stranger = Machine("tiny", engine="model").array(np.zeros(4, np.int32))
     for use, message in (
-            (lambda: kernel(array, stranger, 4), "argument 1: the array is in the memory of another machine"),
-            (lambda: kernel(freed, array, 4), "argument 0: the array was freed"),
-            (lambda: kernel(array, array, array), "argument 2: an array's address has 8 bytes, the parameter 4"),
-            (freed.get, "the array was freed"), (lambda: freed.set(1), "the array was freed"),
-            (lambda: model.array(["a"]), "an array of <U1 has no place in a machine's memory"),
-            (lambda: model.array(None), "an array of object has no place in a machine's memory"),
-            (lambda: array.set(np.zeros(5)), r"an array of shape \(4,\) and type int32 can't have these values: .*")):
+        (
+            lambda: kernel(array, stranger, 4),
+            "argument 1: the array is in the memory of another machine",
+        ),
+        (lambda: kernel(freed, array, 4), "argument 0: the array was freed"),
+        (
+            lambda: kernel(array, array, array),
+            "argument 2: an array's address has 8 bytes, the parameter 4",
+        ),
+        (freed.get, "the array was freed"),
+        (lambda: freed.set(1), "the array was freed"),
+        (lambda: model.array(["a"]), "an array of <U1 has no place in a machine's memory"),
+        (lambda: model.array(None), "an array of object has no place in a machine's memory"),
+        (
+            lambda: array.set(np.zeros(5)),
+            r"an array of shape \(4,\) and type int32 can't have these values: .*",
+        ),
+    ):
         with pytest.raises(ProgramError, match=f"^{message}$"):
             use()
     with pytest.raises(ValueError, match="without a copy"):
@@ -177,7 +201,7 @@ def test_programs_are_files_and_texts(model, tmp_path):
     for program in (path, str(path)):
         assert model.load(program).name == "sum"
     assert model.load(SUM, "sum").sizes == (8, 8, 4)
-    ptx = (".version 7.8\n.target sm_50\n.address_size 64\n.visible .entry k(.param .u64 p)\n{\n  ret;\n}\n")
+    ptx = ".version 7.8\n.target sm_50\n.address_size 64\n.visible .entry k(.param .u64 p)\n{\n  ret;\n}\n"
     assert model.load(ptx).sizes == (8,)
 
 
@@ -203,17 +227,33 @@ def test_all_warps_of_a_session_step_together(kernel):
         session.step(1)
 
 
-@pytest.mark.parametrize(("arguments", "options", "message"), [
-    ((1, 2), {}, "kernel sum takes 3 arguments, not 2"),
-    ((np.zeros(4), np.zeros(4), np.zeros(4)), {}, "argument 2: an array's address has 8 bytes, the parameter 4"),
-    ((np.array([None]), 0, 0), {}, "argument 0: an array of object has no bytes"),
-    ((0, 0, np.int64(1)), {}, "argument 2: int64 has 8 bytes, the parameter 4"),
-    ((0, 0, 1 << 32), {}, "argument 2: 4294967296 does not fit into 4 bytes"),
-    ((0, 0, 1e39), {}, r"argument 2: 1e\+39 is too large for 4 bytes"),
-    ((0, 0, "4"), {}, "argument 2: str is neither an array nor a number"),
-    ((0, 0, 0), {"block": (1, 2, 3, 4)}, r"\(1, 2, 3, 4\) is not one, two or three numbers"),
-    ((0, 0, 0), {"block": 256}, r"a block of 256 threads needs 8 warps, the machine \(tiny\) has 2"),
-    ((0, 0, 0), {"vcd": "k.vcd"}, "a waveform needs hardware, which the engine model does not have")])
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((1, 2), {}, "kernel sum takes 3 arguments, not 2"),
+        (
+            (np.zeros(4), np.zeros(4), np.zeros(4)),
+            {},
+            "argument 2: an array's address has 8 bytes, the parameter 4",
+        ),
+        ((np.array([None]), 0, 0), {}, "argument 0: an array of object has no bytes"),
+        ((0, 0, np.int64(1)), {}, "argument 2: int64 has 8 bytes, the parameter 4"),
+        ((0, 0, 1 << 32), {}, "argument 2: 4294967296 does not fit into 4 bytes"),
+        ((0, 0, 1e39), {}, r"argument 2: 1e\+39 is too large for 4 bytes"),
+        ((0, 0, "4"), {}, "argument 2: str is neither an array nor a number"),
+        ((0, 0, 0), {"block": (1, 2, 3, 4)}, r"\(1, 2, 3, 4\) is not one, two or three numbers"),
+        (
+            (0, 0, 0),
+            {"block": 256},
+            r"a block of 256 threads needs 8 warps, the machine \(tiny\) has 2",
+        ),
+        (
+            (0, 0, 0),
+            {"vcd": "k.vcd"},
+            "a waveform needs hardware, which the engine model does not have",
+        ),
+    ],
+)
 def test_bad_kernel_arguments_are_refused_by_name(kernel, arguments, options, message):
     with pytest.raises(ProgramError, match=f"^{message}$"):
         kernel(*arguments, **options)
@@ -249,8 +289,12 @@ def test_the_hardware_does_what_the_model_does(kernel, tmp_path):
 def test_a_difference_is_an_exception(monkeypatch):
     machine = Machine("tiny", engine="compiled", check=True)
     loaded = machine.load(SUM)
-    monkeypatch.setattr("sim.machine.lockstep.memory_difference", lambda *memories: "buffer a, byte 0")
-    with pytest.raises(DifferenceError, match=r"^difference    memory at the end: buffer a, byte 0$"):
+    monkeypatch.setattr(
+        "sim.machine.lockstep.memory_difference", lambda *memories: "buffer a, byte 0"
+    )
+    with pytest.raises(
+        DifferenceError, match=r"^difference    memory at the end: buffer a, byte 0$"
+    ):
         loaded(np.zeros(4, np.int32), np.zeros(4, np.int32), 4, block=4)
 
 

@@ -11,7 +11,14 @@ from rtl.isa.errors import WarpError
 from rtl.isa.rate import quarter_rate
 from rtl.isa.syntax import PT, RZ
 from rtl.isa.table import BY_NAME, find
-from rtl.layouts import GATHER_REGISTERS, GATHERING, InstructionKind, LaneClient, kinds_where, register_write
+from rtl.layouts import (
+    GATHER_REGISTERS,
+    GATHERING,
+    InstructionKind,
+    LaneClient,
+    kinds_where,
+    register_write,
+)
 from rtl.machines import units_of
 from rtl.params import WARP_THREADS, SmParams
 from sim.checks.testbench import Bench
@@ -24,7 +31,11 @@ _ZEROS = (0,) * WARP_THREADS
 _EVENTS = ("instruction", "gather", "write", "clear_rows", "launch", "thread", "flow_result")
 _EARLY = 6
 """Cycles before its completion in which issue is told of it, if predicates or CC may be written."""
-_PORTS = {LaneClient.MEMORY: "memory", LaneClient.CONVERSION: "conversion", LaneClient.BARRIER: "barrier"}
+_PORTS = {
+    LaneClient.MEMORY: "memory",
+    LaneClient.CONVERSION: "conversion",
+    LaneClient.BARRIER: "barrier",
+}
 _ENDED = kinds_where(lambda rule: rule.silent and rule.unit is None)
 """What has ended when it issues."""
 _LOAD = BY_NAME["LDG"][0].default
@@ -73,8 +84,14 @@ class Pipeline(UnitDriver):
     patience = UnitDriver.limit
     """A script ends by itself."""
 
-    def __init__(self, bench: Bench, params: SmParams, *, report_mask: int = 0,
-                 grid: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        bench: Bench,
+        params: SmParams,
+        *,
+        report_mask: int = 0,
+        grid: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__(bench, units_of(params).execute(params))
         self.params = params
         self.written: dict[int, Written] = {}
@@ -103,48 +120,121 @@ class Pipeline(UnitDriver):
 
     # What a script may do in a cycle.
 
-    def issue(self, word: int, *, warp: int = 0, pc: int = 8, constant: int = 0, missing: bool = False,
-              kind: InstructionKind | None = None, error: WarpError = WarpError.NONE, write_barrier: int = NO_BARRIER,
-              read_barrier: int = NO_BARRIER) -> int:
+    def issue(
+        self,
+        word: int,
+        *,
+        warp: int = 0,
+        pc: int = 8,
+        constant: int = 0,
+        missing: bool = False,
+        kind: InstructionKind | None = None,
+        error: WarpError = WarpError.NONE,
+        write_barrier: int = NO_BARRIER,
+        read_barrier: int = NO_BARRIER,
+    ) -> int:
         """An instruction; its sequence number."""
         form = find(word)
         if kind is None:
             assert form is not None
             kind = kind_of(form)
         self.sequence = (self.sequence + 1) % (1 << 16)
-        self._put("instruction", {
-            "warp": warp, "sequence": self.sequence, "pc": pc, "word": word, "kind": kind,
-            "quarter": quarter_rate(word), "error": error,
-            "constant": constant, "constant_missing": missing, "write_barrier": write_barrier,
-            "read_barrier": read_barrier})
+        self._put(
+            "instruction",
+            {
+                "warp": warp,
+                "sequence": self.sequence,
+                "pc": pc,
+                "word": word,
+                "kind": kind,
+                "quarter": quarter_rate(word),
+                "error": error,
+                "constant": constant,
+                "constant_missing": missing,
+                "write_barrier": write_barrier,
+                "read_barrier": read_barrier,
+            },
+        )
         return self.sequence
 
     def _asks(self, warp: int, sequence: int, barrier: int) -> None:
         """The instruction that an operation is of."""
         if not self.timed:
-            self._put("instruction", {
-                "warp": warp, "sequence": sequence, "word": _LOAD, "kind": InstructionKind.MEMORY,
-                "write_barrier": barrier, "read_barrier": barrier})
+            self._put(
+                "instruction",
+                {
+                    "warp": warp,
+                    "sequence": sequence,
+                    "word": _LOAD,
+                    "kind": InstructionKind.MEMORY,
+                    "write_barrier": barrier,
+                    "read_barrier": barrier,
+                },
+            )
 
-    def gather(self, registers: Iterable[int], *, warp: int = 0, client: LaneClient = LaneClient.MEMORY,
-               index: int = 0, last: bool = False, barrier: int = NO_BARRIER) -> tuple[LaneClient, int]:
+    def gather(
+        self,
+        registers: Iterable[int],
+        *,
+        warp: int = 0,
+        client: LaneClient = LaneClient.MEMORY,
+        index: int = 0,
+        last: bool = False,
+        barrier: int = NO_BARRIER,
+    ) -> tuple[LaneClient, int]:
         """Reads registers for a client; where the values will be."""
         numbers = [*registers, RZ, RZ, RZ][:3]
         self._asks(warp, 0, barrier)
-        self._put("gather", {"client": client, "operation": {
-            "warp": warp, "registers": numbers, "index": index, "last": last, "barrier": barrier}})
+        self._put(
+            "gather",
+            {
+                "client": client,
+                "operation": {
+                    "warp": warp,
+                    "registers": numbers,
+                    "index": index,
+                    "last": last,
+                    "barrier": barrier,
+                },
+            },
+        )
         return client, index
 
-    def write(self, register: int, what: Data, *, warp: int = 0, threads: int = ALL, predicate: int = PT,
-              conditional: bool = False, client: LaneClient = LaneClient.MEMORY, index: int = 0, last: bool = True,
-              barrier: int = NO_BARRIER) -> int:
+    def write(
+        self,
+        register: int,
+        what: Data,
+        *,
+        warp: int = 0,
+        threads: int = ALL,
+        predicate: int = PT,
+        conditional: bool = False,
+        client: LaneClient = LaneClient.MEMORY,
+        index: int = 0,
+        last: bool = True,
+        barrier: int = NO_BARRIER,
+    ) -> int:
         """Writes what a client has; the sequence number."""
         self.sequence = (self.sequence + 1) % (1 << 16)
         self._asks(warp, self.sequence, barrier)
-        self._put("write", {"client": client, "operation": {
-            "warp": warp, "sequence": self.sequence, "register": register, "predicate": predicate,
-            "conditional": conditional, "threads": threads, "index": index, "last": last, "barrier": barrier}},
-            supply={(client, index): what})
+        self._put(
+            "write",
+            {
+                "client": client,
+                "operation": {
+                    "warp": warp,
+                    "sequence": self.sequence,
+                    "register": register,
+                    "predicate": predicate,
+                    "conditional": conditional,
+                    "threads": threads,
+                    "index": index,
+                    "last": last,
+                    "barrier": barrier,
+                },
+            },
+            supply={(client, index): what},
+        )
         return self.sequence
 
     def clear(self, rows: Iterable[int]) -> Script:
@@ -160,19 +250,27 @@ class Pipeline(UnitDriver):
         fields = {name: operation[name] for name in register_write(self.params).members}
         self._put("write", {"client": LaneClient.FLOW, "operation": fields})
 
-    def launch(self, warp: int, *, first_row: int = 0, index: tuple[int, int, int] = (0, 0, 0)) -> None:
+    def launch(
+        self, warp: int, *, first_row: int = 0, index: tuple[int, int, int] = (0, 0, 0)
+    ) -> None:
         """A new warp."""
-        self._put("launch", {
-            "warp": warp, "first_row": first_row, "index": dict(zip("xyz", index, strict=True))})
+        self._put(
+            "launch",
+            {"warp": warp, "first_row": first_row, "index": dict(zip("xyz", index, strict=True))},
+        )
         if not self.timed:
             for thread in range(WARP_THREADS):
                 self.place(warp, thread, (0, 0, 0))
 
     def place(self, warp: int, thread: int, index: tuple[int, int, int]) -> None:
         """Where a thread is in its block."""
-        self._put("thread", {"warp": warp, "thread": thread, **dict(zip("xyz", index, strict=True))})
+        self._put(
+            "thread", {"warp": warp, "thread": thread, **dict(zip("xyz", index, strict=True))}
+        )
 
-    def flow_result(self, warp: int, active: int, *, value: int = 0, error: WarpError = WarpError.NONE) -> None:
+    def flow_result(
+        self, warp: int, active: int, *, value: int = 0, error: WarpError = WarpError.NONE
+    ) -> None:
         """What the flow unit says."""
         self._put("flow_result", {"warp": warp, "active": active, "value": value, "error": error})
 
@@ -195,8 +293,13 @@ class Pipeline(UnitDriver):
             yield
         yield from self.wait(cycles if self.timed else 2)
 
-    def _put(self, port: str, value: Any, supply: Mapping[tuple[LaneClient, int], Data] | None = None,
-             **beside: Any) -> None:
+    def _put(
+        self,
+        port: str,
+        value: Any,
+        supply: Mapping[tuple[LaneClient, int], Data] | None = None,
+        **beside: Any,
+    ) -> None:
         if not self.timed:
             self._queue.append(({port: value, **beside}, dict(supply or {})))
             return
@@ -216,19 +319,31 @@ class Pipeline(UnitDriver):
         if "gather" in inputs:
             self._under_way.add("gather")
         if "write" in inputs:
-            self._under_way |= {"write", "instruction"} if inputs["write"]["operation"]["last"] else {"write"}
+            self._under_way |= (
+                {"write", "instruction"} if inputs["write"]["operation"]["last"] else {"write"}
+            )
 
     # The simulation.
 
-    def play(self, script: Callable[["Pipeline"], Script], *, traces: View | None = None, name: str = "",
-             linger: int = 24) -> None:
+    def play(
+        self,
+        script: Callable[["Pipeline"], Script],
+        *,
+        traces: View | None = None,
+        name: str = "",
+        linger: int = 24,
+    ) -> None:
         """Simulates a script, and some cycles beyond its end."""
         self.run(script, linger, traces=traces, name=name)
-        passed = {(cycle, event.warp, event.write_barrier, event.read_barrier)
-                  for cycle, event in self.passed}
+        passed = {
+            (cycle, event.warp, event.write_barrier, event.read_barrier)
+            for cycle, event in self.passed
+        }
         for cycle, event in self.completions:
-            told = any((cycle - early, event.warp, event.write_barrier, event.read_barrier) in passed
-                       for early in ((_EARLY, self.params.beats + 4) if self.timed else (0,)))
+            told = any(
+                (cycle - early, event.warp, event.write_barrier, event.read_barrier) in passed
+                for early in ((_EARLY, self.params.beats + 4) if self.timed else (0,))
+            )
             self.bench.expect(f"whether issue knew before cycle {cycle}", told, True)
 
     async def _drive(self, ctx: Any, script: Callable[["Pipeline"], Script], linger: int) -> None:
@@ -266,17 +381,25 @@ class Pipeline(UnitDriver):
         def listen(event: Any, hear: Callable[[Any], None]) -> None:
             struct = as_struct(event)
             layout = struct.shape()
-            listeners.append((struct.as_value(), lambda bits: hear(layout.from_bits(bits)) if bits & 1 else None))
+            listeners.append(
+                (struct.as_value(), lambda bits: hear(layout.from_bits(bits)) if bits & 1 else None)
+            )
 
         for event, events in (
-                (dut.dispatch, self.dispatches), (dut.completion, self.completions), (dut.passed, self.passed),
-                (dut.gathered, self.reads), (dut.error, self.errors),
-                (dut.write_flow, self.flow_operations)):
+            (dut.dispatch, self.dispatches),
+            (dut.completion, self.completions),
+            (dut.passed, self.passed),
+            (dut.gathered, self.reads),
+            (dut.error, self.errors),
+            (dut.write_flow, self.flow_operations),
+        ):
             listen(event, lambda what, events=events: events.append((self.cycle - 1, what)))
         listen(dut.completion, lambda _: self._under_way.discard("instruction"))
         listen(dut.dispatch, lambda _: self._under_way.discard("instruction"))
         listen(dut.written, self._note)
-        listeners.append((dut.collecting, lambda bit: self.collecting.append(self.cycle - 1) if bit else None))
+        listeners.append(
+            (dut.collecting, lambda bit: self.collecting.append(self.cycle - 1) if bit else None)
+        )
         listeners.append((dut.clear_rows.valid & dut.clear_rows.ready, self._count_cleared))
         for client, name in _PORTS.items():
             port = getattr(dut, name)
@@ -304,7 +427,9 @@ class Pipeline(UnitDriver):
         port, threads = getattr(self.dut, _PORTS[client]), self._threads(beat)
         ctx.set(port.values.as_value(), _packed((what.values[thread] for thread in threads), 32))
         ctx.set(port.flags, what.flags >> threads.start & (1 << len(threads)) - 1)
-        ctx.set(port.conditions.as_value(), _packed((what.conditions[thread] for thread in threads), 4))
+        ctx.set(
+            port.conditions.as_value(), _packed((what.conditions[thread] for thread in threads), 4)
+        )
 
     def _gather(self, client: LaneClient, beat: Any) -> None:
         """A beat of registers that have been read."""

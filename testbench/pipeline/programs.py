@@ -4,7 +4,6 @@ What other units would do is taken from the warp model: their results are writte
 the active threads change as they do there.
 """
 
-
 from rtl.fetch.predecode import kind_of
 from rtl.isa.control_code import (
     GROUP_BYTES,
@@ -42,7 +41,9 @@ class KernelLives:
     def __init__(self, bench: Bench, params: SmParams, run: Run, level: str, limit: int) -> None:
         launch = build(run, level)
         self.machine = WarpModel(launch, warps=params.warps)
-        self.pipeline = Pipeline(bench, params, grid=grid_of(launch), report_mask=self.machine.report_mask)
+        self.pipeline = Pipeline(
+            bench, params, grid=grid_of(launch), report_mask=self.machine.report_mask
+        )
         self.ledger = Ledger(self.pipeline)
         self._limit = limit
         self._known: list[Warp | None] = [None] * params.warps
@@ -60,13 +61,18 @@ class KernelLives:
                 if self._known[warp.slot] is not warp:
                     yield from self._launch(warp)
                     free = pipeline.cycle
-            ready = [warp for warp in self.machine.live
-                     if warp.barrier is None and self._next[warp.slot] <= pipeline.cycle]
+            ready = [
+                warp
+                for warp in self.machine.live
+                if warp.barrier is None and self._next[warp.slot] <= pipeline.cycle
+            ]
             if ready and free <= pipeline.cycle:
                 warp = min(ready, key=lambda warp: self._next[warp.slot])
                 quarter = quarter_rate(word_at(self.machine, warp))
                 yield from self._step(warp)
-                free = pipeline.cycle + (pipeline.params.quarter_cycles if quarter else pipeline.params.beats)
+                free = pipeline.cycle + (
+                    pipeline.params.quarter_cycles if quarter else pipeline.params.beats
+                )
             yield
 
     def _launch(self, warp: Warp) -> Script:
@@ -80,9 +86,15 @@ class KernelLives:
     def _write(self, warp: Warp, number: int, record: Retirement, client: LaneClient) -> Script:
         """A register that another unit writes."""
         threads, values = record.registers[number]
-        sequence = self.pipeline.write(number, Data(values), warp=warp.slot, threads=threads, client=client)
-        alone = Retirement(warp.slot, 0, 0, warp.masks, warp.masks, 0, 0, 0, registers={number: (threads, values)})
-        self.ledger.note(sequence, f"warp {warp.slot}, write of R{number}", alone, warp, (NO_BARRIER, NO_BARRIER))
+        sequence = self.pipeline.write(
+            number, Data(values), warp=warp.slot, threads=threads, client=client
+        )
+        alone = Retirement(
+            warp.slot, 0, 0, warp.masks, warp.masks, 0, 0, 0, registers={number: (threads, values)}
+        )
+        self.ledger.note(
+            sequence, f"warp {warp.slot}, write of R{number}", alone, warp, (NO_BARRIER, NO_BARRIER)
+        )
         yield from self.pipeline.wait(self.pipeline.params.beats)
 
     def _step(self, warp: Warp) -> Script:
@@ -91,26 +103,46 @@ class KernelLives:
         word, control = word_at(self.machine, warp), self._control(warp)
         form = form_of(word)
         kind, values = kind_of(form), form.values(word)
-        constant, missing = constant_of(self.machine, form, values) if kind is InstructionKind.LANES else (0, False)
+        constant, missing = (
+            constant_of(self.machine, form, values) if kind is InstructionKind.LANES else (0, False)
+        )
         record = self.machine.retire(slot)
         self._next[slot] = pipeline.cycle + max(control.stall, 1)
         if quarter_rate(word):
             self._next[slot] = pipeline.cycle + pipeline.params.quarter_stall
         if kind is InstructionKind.LANES:
-            sequence = pipeline.issue(word, warp=slot, pc=record.pc, constant=constant, missing=missing,
-                                    write_barrier=control.write_barrier, read_barrier=control.read_barrier)
-            self.ledger.note(sequence, f"warp {slot}, {record.pc:#x} {spell(word)}", record, warp,
-                             (control.write_barrier, control.read_barrier))
-            if control.write_barrier < SCOREBOARDS:     # its reader waits for the scoreboard
+            sequence = pipeline.issue(
+                word,
+                warp=slot,
+                pc=record.pc,
+                constant=constant,
+                missing=missing,
+                write_barrier=control.write_barrier,
+                read_barrier=control.read_barrier,
+            )
+            self.ledger.note(
+                sequence,
+                f"warp {slot}, {record.pc:#x} {spell(word)}",
+                record,
+                warp,
+                (control.write_barrier, control.read_barrier),
+            )
+            if control.write_barrier < SCOREBOARDS:  # its reader waits for the scoreboard
                 self._next[slot] = pipeline.cycle + RESULT_CYCLES + pipeline.params.beats
             return
         for number in record.registers:
             yield from self._write(warp, number, record, LaneClient.MEMORY)
             self._next[slot] = pipeline.cycle + RESULT_CYCLES
         for number, (threads, flags) in record.predicates.items():
-            sequence = pipeline.write(0xFF, Data(flags=flags), warp=slot, threads=threads, predicate=number)
-            alone = Retirement(slot, 0, 0, warp.masks, warp.masks, 0, 0, 0, predicates={number: (threads, flags)})
-            self.ledger.note(sequence, f"warp {slot}, write of P{number}", alone, warp, (NO_BARRIER, NO_BARRIER))
+            sequence = pipeline.write(
+                0xFF, Data(flags=flags), warp=slot, threads=threads, predicate=number
+            )
+            alone = Retirement(
+                slot, 0, 0, warp.masks, warp.masks, 0, 0, 0, predicates={number: (threads, flags)}
+            )
+            self.ledger.note(
+                sequence, f"warp {slot}, write of P{number}", alone, warp, (NO_BARRIER, NO_BARRIER)
+            )
             yield from pipeline.wait(pipeline.params.beats)
             self._next[slot] = pipeline.cycle + RESULT_CYCLES + pipeline.params.beats
         if record.after.active != record.before.active:
@@ -121,5 +153,7 @@ class KernelLives:
         """The control code of the instruction that a warp is at."""
         launch, address = self.machine.launch, instruction_address(warp.pc)
         group, place = divmod(address, GROUP_BYTES)
-        word = launch.memory.read_number(launch.program_base + group * GROUP_BYTES, INSTRUCTION_BYTES)
+        word = launch.memory.read_number(
+            launch.program_base + group * GROUP_BYTES, INSTRUCTION_BYTES
+        )
         return unpack(word)[place // INSTRUCTION_BYTES - 1]

@@ -63,7 +63,9 @@ def random_word(source: Random, form: Form, registers: int = REGISTERS) -> int:
             elif name == "lanes":
                 value = source.choice([15, 15, source.randrange(16)])
             else:
-                value = source.choice([field.bounds[0], field.bounds[-1], source.choice(field.bounds)])
+                value = source.choice(
+                    [field.bounds[0], field.bounds[-1], source.choice(field.bounds)]
+                )
             if not field.mask & form.mask:
                 word = field.put(word, value)
         if find(word) is form and encoding_error(word, registers) is WarpError.NONE:
@@ -86,8 +88,15 @@ class RandomLives:
         bank = self._source.randbytes(_BANK_BYTES)
         size, depth = self._source.choice([(32, 1), (8, 4), (4, 4)]), params.warps
         self.machine: WarpModel = machine(
-            words, report_mask=0, warps=params.warps, registers=REGISTERS, constants={_BANK: bank},
-            block=(*size, depth * 32 // (size[0] * size[1])), grid=(3, 1, 1), shared=0x1230)
+            words,
+            report_mask=0,
+            warps=params.warps,
+            registers=REGISTERS,
+            constants={_BANK: bank},
+            block=(*size, depth * 32 // (size[0] * size[1])),
+            grid=(3, 1, 1),
+            shared=0x1230,
+        )
         self.pipeline = Pipeline(bench, params, grid=grid_of(self.machine.launch))
         self.ledger = Ledger(self.pipeline)
         self._gathers: dict[tuple[LaneClient, int], list[list[list[int]]]] = defaultdict(list)
@@ -161,13 +170,23 @@ class RandomLives:
         barriers = self._source.randrange(8), self._source.randrange(8)
         constant, missing = constant_of(self.machine, form, form.values(word))
         record = self.machine.retire(number)
-        sequence = pipeline.issue(word, warp=number, pc=record.pc, constant=constant, missing=missing,
-                                write_barrier=barriers[0], read_barrier=barriers[1])
+        sequence = pipeline.issue(
+            word,
+            warp=number,
+            pc=record.pc,
+            constant=constant,
+            missing=missing,
+            write_barrier=barriers[0],
+            read_barrier=barriers[1],
+        )
         self._sent(number, sequence, f"{record.pc:#x} {spell(word)}", record, barriers)
         results = flags = cycle + RESULT_CYCLES
         flags += pipeline.params.beats - 1
         if quarter_rate(word):
-            self._free, results = cycle + pipeline.params.quarter_cycles, cycle + pipeline.params.quarter_stall
+            self._free, results = (
+                cycle + pipeline.params.quarter_cycles,
+                cycle + pipeline.params.quarter_stall,
+            )
             flags = results
         for register in used.writes:
             ready["register", register] = results
@@ -177,13 +196,17 @@ class RandomLives:
             ready["cc",] = results
         return True
 
-    def _sent(self, number: int, sequence: int, name: str, record: Retirement, barriers: tuple[int, int]) -> None:
+    def _sent(
+        self, number: int, sequence: int, name: str, record: Retirement, barriers: tuple[int, int]
+    ) -> None:
         """Notes what passes the lanes now."""
         self.ledger.note(sequence, f"warp {number}, {name}", record, self._warp(number), barriers)
         self._free = self.pipeline.cycle + self.pipeline.params.beats
 
     def _activate(self, number: int) -> None:
-        active = self._source.choice([ALL, self._source.getrandbits(32), 1 << self._source.randrange(32), 0])
+        active = self._source.choice(
+            [ALL, self._source.getrandbits(32), 1 << self._source.randrange(32), 0]
+        )
         self.pipeline.flow_result(number, active)
         self._warp(number).masks = WarpMasks(active)
 
@@ -193,8 +216,13 @@ class RandomLives:
         if source.random() < 0.5:
             self._read_some(source.choice(range(self.pipeline.params.warps)))
         client = source.choice([LaneClient.MEMORY, LaneClient.CONVERSION, LaneClient.BARRIER])
-        values = np.array([source.choice([0, 1, source.getrandbits(32), 0xFFFF_FFFF, 0x8000_0000])
-                           for _ in range(32)], np.uint32)
+        values = np.array(
+            [
+                source.choice([0, 1, source.getrandbits(32), 0xFFFF_FFFF, 0x8000_0000])
+                for _ in range(32)
+            ],
+            np.uint32,
+        )
         conditions, flags = [source.randrange(16) for _ in range(32)], source.getrandbits(32)
         predicate, conditional = source.choice([*range(PT), PT]), source.random() < 0.3
         record = Retirement(number, 0, 0, warp.masks, warp.masks, 0, 0, 0)
@@ -206,9 +234,23 @@ class RandomLives:
                 warp.write_condition(record, Condition(*flag), threads)
         barrier = source.randrange(8)
         sequence = self.pipeline.write(
-            register, Data(values.tolist(), flags, conditions), warp=number, threads=threads, predicate=predicate,
-            conditional=conditional, client=client, index=self._place(client), barrier=barrier)
-        self._sent(number, sequence, f"write of R{register} by {client.name}", record, (barrier, NO_BARRIER))
+            register,
+            Data(values.tolist(), flags, conditions),
+            warp=number,
+            threads=threads,
+            predicate=predicate,
+            conditional=conditional,
+            client=client,
+            index=self._place(client),
+            barrier=barrier,
+        )
+        self._sent(
+            number,
+            sequence,
+            f"write of R{register} by {client.name}",
+            record,
+            (barrier, NO_BARRIER),
+        )
         ready, cycle = self._ready[number], self.pipeline.cycle
         ready["register", register] = ready["cc",] = cycle + RESULT_CYCLES
         ready["predicate", predicate] = cycle + RESULT_CYCLES + self.pipeline.params.beats - 1
@@ -216,19 +258,29 @@ class RandomLives:
     def _place(self, client: LaneClient) -> int:
         """Where a client has the data of its write: not where those of its last one are, which with a beat an
         instruction may not have been read yet."""
-        place = self._source.choice([place for place in range(_PLACES) if place != self._written_from.get(client)])
+        place = self._source.choice(
+            [place for place in range(_PLACES) if place != self._written_from.get(client)]
+        )
         self._written_from[client] = place
         return place
 
     def _read_some(self, number: int) -> None:
         """A unit reads registers of a warp that is there, none if too few were written in time."""
         ready, cycle = self._ready[number], self.pipeline.cycle
-        able = [register for register in range(REGISTERS) if ready.get(("register", register), cycle + 1) <= cycle]
+        able = [
+            register
+            for register in range(REGISTERS)
+            if ready.get(("register", register), cycle + 1) <= cycle
+        ]
         if len(able) >= GATHER_REGISTERS:
             self._read(number, self._source.sample(able, GATHER_REGISTERS))
 
     def _read(self, number: int, registers: list[int]) -> None:
         """A unit reads registers."""
-        key = self.pipeline.gather(registers, warp=number, client=self._source.choice(GATHERING),
-                                   index=self._source.randrange(_PLACES))
+        key = self.pipeline.gather(
+            registers,
+            warp=number,
+            client=self._source.choice(GATHERING),
+            index=self._source.randrange(_PLACES),
+        )
         self._gathers[key].append(self._warp(number).registers[registers].tolist())

@@ -26,8 +26,13 @@ _WORD = 4
 
 def grid_of(launch: Launch) -> Mapping[str, Any]:
     """What the unit is told of a launch."""
-    return {"registers": launch.registers, "shared": launch.shared, "local": launch.local,
-            "grid": dict(zip("xyz", launch.grid, strict=True)), "block": dict(zip("xyz", launch.block, strict=True))}
+    return {
+        "registers": launch.registers,
+        "shared": launch.shared,
+        "local": launch.local,
+        "grid": dict(zip("xyz", launch.grid, strict=True)),
+        "block": dict(zip("xyz", launch.block, strict=True)),
+    }
 
 
 def begin(pipeline: Pipeline, warp: Warp, first_row: int) -> Script:
@@ -45,7 +50,9 @@ def begin(pipeline: Pipeline, warp: Warp, first_row: int) -> Script:
 def word_at(machine: WarpModel, warp: Warp) -> int:
     """The instruction that a warp is at."""
     launch = machine.launch
-    return launch.memory.read_number(launch.program_base + instruction_address(warp.pc), INSTRUCTION_BYTES)
+    return launch.memory.read_number(
+        launch.program_base + instruction_address(warp.pc), INSTRUCTION_BYTES
+    )
 
 
 def constant_of(machine: WarpModel, form: Form, values: Values) -> tuple[int, bool]:
@@ -54,8 +61,10 @@ def constant_of(machine: WarpModel, form: Form, values: Values) -> tuple[int, bo
         if isinstance(operand, Constant) and operand.index is None:
             bank, place = values[operand.bank], constant_address(values, operand)
             content = machine.launch.banks.get(bank, b"")
-            return (machine.constant(bank, place, _WORD, WarpError.INVALID_CONST_ADDR),
-                    place + _WORD > -(-len(content) // _WORD) * _WORD)
+            return (
+                machine.constant(bank, place, _WORD, WarpError.INVALID_CONST_ADDR),
+                place + _WORD > -(-len(content) // _WORD) * _WORD,
+            )
     return 0, False
 
 
@@ -73,21 +82,37 @@ class Expected:
 def compare(bench: Bench, expected: Expected, written: Written) -> None:
     """Fails unless a write is as the warp model says."""
     record, name = expected.record, expected.name
-    registers = {written.register: written.threads} if written.threads and written.register != RZ else {}
-    bench.expect(f"{name}: registers and threads", registers,
-                 {number: threads for number, (threads, _) in record.registers.items()})
+    registers = (
+        {written.register: written.threads} if written.threads and written.register != RZ else {}
+    )
+    bench.expect(
+        f"{name}: registers and threads",
+        registers,
+        {number: threads for number, (threads, _) in record.registers.items()},
+    )
     for number, (threads, values) in record.registers.items():
         for thread in _threads(threads):
-            bench.expect(f"{name}: R{number} of thread {thread}", written.values[thread], values[thread])
+            bench.expect(
+                f"{name}: R{number} of thread {thread}", written.values[thread], values[thread]
+            )
     executing = {threads for threads, _ in record.predicates.values()}
     for number in record.predicates:
         if len(record.predicates) < PT:
-            bench.expect(f"{name}: writes P{number}", written.predicates >> number & 1, int(any(executing)))
+            bench.expect(
+                f"{name}: writes P{number}", written.predicates >> number & 1, int(any(executing))
+            )
     for thread in _threads(written.threads):
-        bench.expect(f"{name}: predicates of thread {thread}", written.flags[thread],
-                     sum((mask >> thread & 1) << number for number, mask in enumerate(expected.predicates)))
+        bench.expect(
+            f"{name}: predicates of thread {thread}",
+            written.flags[thread],
+            sum((mask >> thread & 1) << number for number, mask in enumerate(expected.predicates)),
+        )
     threads, nibbles = record.condition or (0, ())
-    bench.expect(f"{name}: threads whose CC is written", written.threads if written.conditional else 0, threads)
+    bench.expect(
+        f"{name}: threads whose CC is written",
+        written.threads if written.conditional else 0,
+        threads,
+    )
     for thread in _threads(threads):
         bench.expect(f"{name}: CC of thread {thread}", written.conditions[thread], nibbles[thread])
 
@@ -108,14 +133,17 @@ class Ledger:
         self._expected: dict[int, Expected] = {}
         self.compared = 0
 
-    def note(self, sequence: int, name: str, record: Retirement, warp: Warp, barriers: tuple[int, int]) -> None:
+    def note(
+        self, sequence: int, name: str, record: Retirement, warp: Warp, barriers: tuple[int, int]
+    ) -> None:
         """Something comes now. ``warp`` is as it is after it, ``barriers`` are those for results and sources."""
         pipeline = self._pipeline
         ends = pipeline.cycle + COMPLETION_CYCLES + pipeline.params.beats - 1
         if quarter_rate(record.word):
             ends += pipeline.params.parts * pipeline.params.beats
-        self._expected[sequence] = Expected(f"cycle {pipeline.cycle}, {name}", record, tuple(warp.predicates[:PT]),
-                                          barriers, ends)
+        self._expected[sequence] = Expected(
+            f"cycle {pipeline.cycle}, {name}", record, tuple(warp.predicates[:PT]), barriers, ends
+        )
 
     def check(self) -> None:
         """Compares everything, when all is over."""
@@ -128,5 +156,11 @@ class Ledger:
             cycle, event = completions[sequence]
             if pipeline.timed:
                 bench.expect(f"{expected.name}: cycle of completion", cycle, expected.last_beat)
-            bench.expect(f"{expected.name}: scoreboards", (event.write_barrier, event.read_barrier), expected.barriers)
-        bench.expect("instructions that are complete", len(pipeline.completions), len(self._expected))
+            bench.expect(
+                f"{expected.name}: scoreboards",
+                (event.write_barrier, event.read_barrier),
+                expected.barriers,
+            )
+        bench.expect(
+            "instructions that are complete", len(pipeline.completions), len(self._expected)
+        )

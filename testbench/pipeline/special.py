@@ -9,8 +9,15 @@ from testbench.pipeline.driver import Pipeline, Script
 from testbench.pipeline.reference import Ledger, begin, grid_of, word_at
 from testbench.words import encode
 
-CLOCKS = frozenset({SpecialRegister.CLOCK, SpecialRegister.CLOCKLO, SpecialRegister.CLOCKHI,
-                    SpecialRegister.GLOBALTIMERLO, SpecialRegister.GLOBALTIMERHI})
+CLOCKS = frozenset(
+    {
+        SpecialRegister.CLOCK,
+        SpecialRegister.CLOCKLO,
+        SpecialRegister.CLOCKHI,
+        SpecialRegister.GLOBALTIMERLO,
+        SpecialRegister.GLOBALTIMERHI,
+    }
+)
 """What counts instructions in the model, cycles in hardware."""
 _BLOCK, _CTA = (4, 4, 4), (0x1_2345, 0x6789, 0xABCD)
 _ROWS = 8
@@ -20,13 +27,24 @@ _UNKNOWN = (4, 36, 255)
 
 def check_special_registers(bench: Bench, params: SmParams) -> None:
     """Reads each of them, and numbers of none."""
-    numbers = [number for number in (sorted({*SpecialRegister, *_UNKNOWN}) if params.serial else range(256))
-               if number not in CLOCKS]
-    words = [encode(name, Rd=1, special=number) for number in numbers
-             for name in (("S2R", "CS2R") if number in SpecialRegister.__members__.values() and not params.serial
-                          else ("S2R",))]
-    made = machine(words, warps=params.warps, registers=_ROWS, block=_BLOCK, grid=(2, 1, 1), shared=0x1230)
-    warps = [warp_of(made, 1), warp_of(made, 2)]        # the second of one CTA, the first of the next
+    numbers = [
+        number
+        for number in (sorted({*SpecialRegister, *_UNKNOWN}) if params.serial else range(256))
+        if number not in CLOCKS
+    ]
+    words = [
+        encode(name, Rd=1, special=number)
+        for number in numbers
+        for name in (
+            ("S2R", "CS2R")
+            if number in SpecialRegister.__members__.values() and not params.serial
+            else ("S2R",)
+        )
+    ]
+    made = machine(
+        words, warps=params.warps, registers=_ROWS, block=_BLOCK, grid=(2, 1, 1), shared=0x1230
+    )
+    warps = [warp_of(made, 1), warp_of(made, 2)]  # the second of one CTA, the first of the next
     warps[1].cta.index = _CTA
     pipeline = Pipeline(bench, params, grid=grid_of(made.launch))
     ledger = Ledger(pipeline)
@@ -39,7 +57,13 @@ def check_special_registers(bench: Bench, params: SmParams) -> None:
                 word = word_at(made, warp)
                 record = made.retire(warp.slot)
                 sequence = p.issue(word, warp=warp.slot, pc=record.pc)
-                ledger.note(sequence, f"special register {word >> 20 & 0xFF}", record, warp, (NO_BARRIER, NO_BARRIER))
+                ledger.note(
+                    sequence,
+                    f"special register {word >> 20 & 0xFF}",
+                    record,
+                    warp,
+                    (NO_BARRIER, NO_BARRIER),
+                )
                 yield from p.wait(p.params.beats)
 
     pipeline.play(script)

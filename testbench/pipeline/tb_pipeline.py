@@ -17,7 +17,13 @@ from testbench.pipeline.random_programs import RandomLives
 from testbench.pipeline.special import check_special_registers
 
 _LANES = (1, 2, 4, 8, 32)
-_KERNELS = ("k08_fib_recursion", "k24_bitops", "k25_divrem32:unsigned", "k27_murmur_xorshift:zero", "k15_shared_reduce")
+_KERNELS = (
+    "k08_fib_recursion",
+    "k24_bitops",
+    "k25_divrem32:unsigned",
+    "k27_murmur_xorshift:zero",
+    "k15_shared_reduce",
+)
 """Recursion; shifts and logic; division; products; several warps."""
 
 
@@ -58,7 +64,9 @@ def check_programs(bench: Bench, names: Iterable[str], limit: int = 300, lanes: 
     for name in names:
         lives = KernelLives(bench, machine_of(lanes), RUNS[name], "O3", limit)
         lives.run()
-        bench.checked("instructions of kernels, and writes of other units between them", lives.ledger.compared)
+        bench.checked(
+            "instructions of kernels, and writes of other units between them", lives.ledger.compared
+        )
 
 
 def record(bench: Bench) -> None:
@@ -77,26 +85,54 @@ def traces_of(pipeline: Pipeline) -> View:
     beat = operands.beat
     beat_record = beat.payload.record
     first = operands.operands[0]
-    return View({
-        "S2": {
-            "text": instruction(dut.instruction.valid, issued.word, issued.pc),
-            "instruction": dut.instruction.valid, "warp": Trace(issued.warp, "dec"), "pc": issued.pc,
-            "kind": issued.kind, "word": issued.word, "gather": dut.gather.valid, "gathers": gather.client,
-            "first": Trace(gather.operation.registers[0], "dec"), "write": dut.write.valid, "writes": write.client,
-            "register": Trace(write.operation.register, "dec"), "active": dut.masks.read.value,
-            "guard": dut.dispatch_stage.selection.guard, "executing": dut.dispatch_stage.slot.payload.threads,
-            "read_beat": Trace(operands.registers.beat, "dec")},
-        "S4": {
-            "valid": beat.valid, "beat": Trace(beat_record.place.beat, "dec"), "threads": beat_record.threads,
-            "a": first.a, "b": first.b, "c": first.c},
-        "S7": {
-            "valid": dut.written.valid, "warp": Trace(written.warp, "dec"), "beat": Trace(written.beat, "dec"),
-            "lanes": written.lanes, "register": Trace(written.register, "dec"), "value": written["values"][0],
-            "predicates": written.predicates, "cc": written.conditional},
-        "events": {
-            "complete": dut.completion.valid, "sequence": dut.completion.payload.sequence, "passed": dut.passed.valid,
-            "dispatch": dut.dispatch.valid, "error": dut.error.valid}},
-        marks=[Mark("instruction", [dut.instruction.valid])])
+    return View(
+        {
+            "S2": {
+                "text": instruction(dut.instruction.valid, issued.word, issued.pc),
+                "instruction": dut.instruction.valid,
+                "warp": Trace(issued.warp, "dec"),
+                "pc": issued.pc,
+                "kind": issued.kind,
+                "word": issued.word,
+                "gather": dut.gather.valid,
+                "gathers": gather.client,
+                "first": Trace(gather.operation.registers[0], "dec"),
+                "write": dut.write.valid,
+                "writes": write.client,
+                "register": Trace(write.operation.register, "dec"),
+                "active": dut.masks.read.value,
+                "guard": dut.dispatch_stage.selection.guard,
+                "executing": dut.dispatch_stage.slot.payload.threads,
+                "read_beat": Trace(operands.registers.beat, "dec"),
+            },
+            "S4": {
+                "valid": beat.valid,
+                "beat": Trace(beat_record.place.beat, "dec"),
+                "threads": beat_record.threads,
+                "a": first.a,
+                "b": first.b,
+                "c": first.c,
+            },
+            "S7": {
+                "valid": dut.written.valid,
+                "warp": Trace(written.warp, "dec"),
+                "beat": Trace(written.beat, "dec"),
+                "lanes": written.lanes,
+                "register": Trace(written.register, "dec"),
+                "value": written["values"][0],
+                "predicates": written.predicates,
+                "cc": written.conditional,
+            },
+            "events": {
+                "complete": dut.completion.valid,
+                "sequence": dut.completion.payload.sequence,
+                "passed": dut.passed.valid,
+                "dispatch": dut.dispatch.valid,
+                "error": dut.error.valid,
+            },
+        },
+        marks=[Mark("instruction", [dut.instruction.valid])],
+    )
 
 
 def run(bench: Bench) -> None:

@@ -40,16 +40,28 @@ def test_guards_tests_and_operands_of_every_form():
     async def body(ctx):
         for word in {form.default for form in FORMS}:
             form = form_of(word)
-            for name, number in (("guard", 3), ("guard_not", 1), ("test", 5), ("Pc", 2), ("Pc_not", 1)):
+            for name, number in (
+                ("guard", 3),
+                ("guard_not", 1),
+                ("test", 5),
+                ("Pc", 2),
+                ("Pc_not", 1),
+            ):
                 if name in form.fields:
                     word = form.fields[name].put(word, number)
             ctx.set(dut.word, word)
             ctx.set(dut.x, {"number": 4, "negated": 0})
-            instruction, votes = ctx.get(dut.instruction), (form.name == "BAR" and form.variant != "all") or (
-                form.pipe is Pipe.DOUBLE and "x" in form.operands)
+            instruction, votes = (
+                ctx.get(dut.instruction),
+                (form.name == "BAR" and form.variant != "all")
+                or (form.pipe is Pipe.DOUBLE and "x" in form.operands),
+            )
             tested = form.pipe is Pipe.FLOW and "test" in form.fields
             assert _operand(instruction.guard) == ((3, 1) if form.guarded else (PT, 0)), form
-            assert instruction.test.as_bits() == CONDITION_TABLES[5 if tested else ConditionCode.T.value], form
+            assert (
+                instruction.test.as_bits()
+                == CONDITION_TABLES[5 if tested else ConditionCode.T.value]
+            ), form
             assert _operand(instruction.predicate) == ((2, 1) if votes else (4, 0)), form
             assert not instruction.misaligned, form
         for form in constants:
@@ -71,10 +83,15 @@ def test_votes_against_python():
 
     async def body(ctx):
         for _ in range(300):
-            threads, predicate = (source.choice([0, 1, (1 << 32) - 1, source.getrandbits(32), 1 << 31]) for _ in "12")
+            threads, predicate = (
+                source.choice([0, 1, (1 << 32) - 1, source.getrandbits(32), 1 << 31]) for _ in "12"
+            )
             ballot = threads & predicate
-            for asked, answer in ((VoteMode.ALL, ballot == threads), (VoteMode.ANY, ballot != 0),
-                                  (VoteMode.EQ, ballot in (0, threads))):
+            for asked, answer in (
+                (VoteMode.ALL, ballot == threads),
+                (VoteMode.ANY, ballot != 0),
+                (VoteMode.EQ, ballot in (0, threads)),
+            ):
                 for port, value in ((mode, asked), (executing, threads), (holding, predicate)):
                     ctx.set(port, value)
                 assert ctx.get(verdict) == answer
@@ -109,13 +126,35 @@ def test_a_kernel_with_its_own_stall_counts():
     assert report.cycles > 500
 
 
-@pytest.mark.parametrize("wrong", [
-    {"threads": 1}, {"threads": 7}, {"register": 4}, {"values": [5, 6] * 16}, {"predicates": 0},
-    {"flags": [4] * 32}, {"conditional": False}, {"conditions": [9, 8] * 16}], ids=str)
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"threads": 1},
+        {"threads": 7},
+        {"register": 4},
+        {"values": [5, 6] * 16},
+        {"predicates": 0},
+        {"flags": [4] * 32},
+        {"conditional": False},
+        {"conditions": [9, 8] * 16},
+    ],
+    ids=str,
+)
 def test_a_wrong_write_is_seen(wrong):
     masks = WarpMasks(3)
-    record = Retirement(0, 8, 0, masks, masks, 16, 0, 0, registers={3: (3, (5,) * 32)}, predicates={2: (3, 1)},
-                        condition=(3, (9,) * 32))
+    record = Retirement(
+        0,
+        8,
+        0,
+        masks,
+        masks,
+        16,
+        0,
+        0,
+        registers={3: (3, (5,) * 32)},
+        predicates={2: (3, 1)},
+        condition=(3, (9,) * 32),
+    )
     expected = Expected("one", record, (0, 0, 1, 0, 0, 0, 0), (7, 7), 0)
     right = Written(3, 3, [5] * 32, 1 << 2, [4, 0] * 16, True, [9] * 32)
     bench = Bench("pipeline", ENGINE)

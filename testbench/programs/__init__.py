@@ -7,8 +7,10 @@ from pathlib import Path
 PROGRAMS = Path(__file__).parent
 CUBINS = sorted(PROGRAMS.glob("*.cubin"))
 """Each kernel in machine language."""
-ADD, TRAP, RECURSION = (str(PROGRAMS / f"{name}.O3.cubin")
-                        for name in ("k01_vecadd", "k47_trap_brkpt", "k08_fib_recursion"))
+ADD, TRAP, RECURSION = (
+    str(PROGRAMS / f"{name}.O3.cubin")
+    for name in ("k01_vecadd", "k47_trap_brkpt", "k08_fib_recursion")
+)
 """What commands run: a sum of two buffers, one that may trap, and one that calls itself."""
 BUFFERS = ["--arg", "buf:a=u32[40]", "--arg", "buf:b=u32[40]", "--arg", "buf:c=u32[40]"]
 """Those of the sum."""

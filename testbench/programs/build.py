@@ -23,17 +23,26 @@ MAKERS = {"double": optimised, "runtime": compiled, "single": optimised}
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code."""
     parser = Parser("testbench.programs.build", "Compiles kernels.", "--check single")
-    parser.add_argument("--check", action="store_true", help="write nothing; name the files that would change")
-    parser.add_argument("folders", metavar="FOLDER", nargs="*", help=f"of {', '.join(MAKERS)}; default all")
-    return parser.run(arguments, lambda options: _build(options.folders or list(MAKERS), options.check))
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; name the files that would change"
+    )
+    parser.add_argument(
+        "folders", metavar="FOLDER", nargs="*", help=f"of {', '.join(MAKERS)}; default all"
+    )
+    return parser.run(
+        arguments, lambda options: _build(options.folders or list(MAKERS), options.check)
+    )
 
 
 def _build(folders: Sequence[str], check: bool) -> int:
     for folder in folders:
         if folder not in MAKERS:
             raise CommandError(f"no folder {folder}; there are {', '.join(MAKERS)}")
-    files = (MAKERS[folder](source) for folder in folders
-             for source in sorted((Path(__file__).parent / folder).glob("*.cu")))
+    files = (
+        MAKERS[folder](source)
+        for folder in folders
+        for source in sorted((Path(__file__).parent / folder).glob("*.cu"))
+    )
     try:
         return update(chain.from_iterable(files), check)
     except (CompilerError, OSError) as error:

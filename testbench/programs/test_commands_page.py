@@ -21,7 +21,9 @@ def examples() -> list[tuple[list[str], str]]:
     """Words of a command of this project, and what it prints."""
     text = (ROOT / "docs" / "commands.md").read_text()
     blocks = re.findall(r"^```\n(\$ .*?)^```$", text, re.MULTILINE | re.DOTALL)
-    commands = [part for block in blocks for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
+    commands = [
+        part for block in blocks for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
+    ]
     split = [re.match(r"((?:[^\n]*\\\n)*[^\n]*)\n(.*)", command, re.DOTALL) for command in commands]
     return [(shlex.split(found[1].replace("\\\n", " ")), found[2]) for found in split if found]
 
@@ -32,10 +34,14 @@ def without_times(text: str) -> tuple[str, list[int]]:
 
 
 EXAMPLES = examples()
-RUNS = [(words[3:], printed) for words, printed in EXAMPLES if words[:3] == ["python", "-m", "sim.run"]]
+RUNS = [
+    (words[3:], printed) for words, printed in EXAMPLES if words[:3] == ["python", "-m", "sim.run"]
+]
 
 
-@pytest.mark.parametrize(("arguments", "expected"), RUNS, ids=lambda part: Path(part[0]).stem if part else "")
+@pytest.mark.parametrize(
+    ("arguments", "expected"), RUNS, ids=lambda part: Path(part[0]).stem if part else ""
+)
 def test_a_run_prints_what_the_page_says(arguments, expected, tmp_path, monkeypatch, capsys):
     (tmp_path / "testbench").symlink_to(ROOT / "testbench")
     monkeypatch.chdir(tmp_path)
@@ -53,8 +59,8 @@ def test_a_run_prints_what_the_page_says(arguments, expected, tmp_path, monkeypa
 
 def test_the_disassembler_prints_what_the_page_says(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
-    (words, expected), = (example for example in EXAMPLES if example[0][1:3] == ["-m", "sim.dis"])
-    dis(words[3:words.index("|")])
+    ((words, expected),) = (example for example in EXAMPLES if example[0][1:3] == ["-m", "sim.dis"])
+    dis(words[3 : words.index("|")])
     assert capsys.readouterr().out.startswith(expected)
 
 

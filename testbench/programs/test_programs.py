@@ -12,7 +12,16 @@ from sim.launch import Scalar
 from sim.model.thread.run import run
 from testbench.kernels.expected import complaints, expected
 from testbench.kernels.expected_numbers import quotient, remainder
-from testbench.kernels.manifest import LEVELS, RUNS, BufferSpec, ManifestError, Run, build, cubin, read
+from testbench.kernels.manifest import (
+    LEVELS,
+    RUNS,
+    BufferSpec,
+    ManifestError,
+    Run,
+    build,
+    cubin,
+    read,
+)
 from testbench.kernels.outcome import Exact, OneOf, Rule, signed
 from testbench.words import contents
 
@@ -50,8 +59,14 @@ def test_a_wrong_byte_is_noticed(name):
     run(launch)
     for buffer, outcome in expected(case, "O3").items():
         base, size = launch.buffers[buffer]
-        defined = next(at for at in reversed(range(size // 4)) if not (
-            isinstance(outcome, OneOf) and outcome.words[at] is None)) * 4
+        defined = (
+            next(
+                at
+                for at in reversed(range(size // 4))
+                if not (isinstance(outcome, OneOf) and outcome.words[at] is None)
+            )
+            * 4
+        )
         kept = launch.memory.read(base + defined, 1)
         launch.memory.write(base + defined, bytes([kept[0] ^ 0x80]))
         assert [line for line in complaints(case, "O3", launch) if f": {buffer}: " in line]
@@ -63,14 +78,16 @@ def test_a_changed_module_variable_is_noticed():
     launch = build(case, "O3")
     run(launch)
     base, _ = launch.memory.regions["globals"]
-    launch.memory.write(base, b"\xFF")
+    launch.memory.write(base, b"\xff")
     assert complaints(case, "O3", launch) == ["k10_calltable_global O3: globals changed"]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_every_kernel_has_its_files_and_a_run_with_the_parameters_of_its_ptx(kernel):
-    parameters = re.findall(r"\.param \.\w+ (\w+)", (HERE / f"{kernel}.ptx").read_text(errors="replace")
-                            .split(".entry k(")[1].split(")")[0])
+    parameters = re.findall(
+        r"\.param \.\w+ (\w+)",
+        (HERE / f"{kernel}.ptx").read_text(errors="replace").split(".entry k(")[1].split(")")[0],
+    )
     assert [argument.name for argument in RUNS[kernel].arguments] == parameters
     assert all(cubin(kernel, level).is_file() for level in LEVELS)
 
@@ -86,13 +103,14 @@ def test_every_run_says_what_it_is_for_and_what_is_compared(name):
 
 # Division, beyond the operands of the manifest: compiled code takes it through a float reciprocal.
 
+
 def _output(case: Run, level: str, words: list[int], **scalars: int) -> list[int]:
     """What one thread leaves in buffer o, of 32-bit words, after its first words were these."""
     arguments = []
     for spec in case.arguments:
         if spec.name == "o":
             content = np.zeros(16, "<u4")
-            content[:len(words)] = words
+            content[: len(words)] = words
             arguments.append(replace(spec, content=content))
         else:
             arguments.append(replace(spec, values=dict.fromkeys(LEVELS, scalars[spec.name])))
@@ -104,7 +122,9 @@ def _output(case: Run, level: str, words: list[int], **scalars: int) -> list[int
 def _operand(source: random.Random, bits: int) -> int:
     """A number of any length, often close to a power of two; not 0."""
     length = source.randrange(1, bits + 1)
-    return max(1, ((1 << length) + source.choice([-2, -1, 0, 1, source.getrandbits(length)])) % (1 << bits))
+    return max(
+        1, ((1 << length) + source.choice([-2, -1, 0, 1, source.getrandbits(length)])) % (1 << bits)
+    )
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -114,7 +134,16 @@ def test_division_of_32_bits_is_exact(seed, level):
     x, y, a = (_operand(source, 32) for _ in range(3))
     found = _output(RUNS["k25_divrem32"], level, [x, y], a=a)
     sx, sy, sa = signed(x), signed(y), signed(a)
-    exact = [x // y, x % y, quotient(sx, sy), remainder(sx, sa), x // 10, remainder(sx, 7), quotient(sx, 16), x % 100]
+    exact = [
+        x // y,
+        x % y,
+        quotient(sx, sy),
+        remainder(sx, sa),
+        x // 10,
+        remainder(sx, 7),
+        quotient(sx, 16),
+        x % 100,
+    ]
     assert found[4:12] == [value & 0xFFFFFFFF for value in exact], (x, y, a)
 
 
@@ -127,10 +156,12 @@ def test_division_of_64_bits_is_exact(seed, level):
     sx, sy = signed(x, 64), signed(y, 64)
     exact = [x // y, x % y, quotient(sx, sy), remainder(sy, 1000)]
     assert [low | high << 32 for low, high in zip(found[4:12:2], found[5:12:2], strict=True)] == [
-        value & (1 << 64) - 1 for value in exact], (x, y)
+        value & (1 << 64) - 1 for value in exact
+    ], (x, y)
 
 
 # Outcomes and the manifest's own errors
+
 
 def test_outcomes_tell_what_is_wrong():
     words = struct.pack("<3I", 1, 2, 3)
@@ -139,7 +170,9 @@ def test_outcomes_tell_what_is_wrong():
     assert Exact(np.array([1, 2], "<u4")).complaints(words) == ["3 elements, not 2"]
     assert OneOf([frozenset([1]), None, frozenset([3, 4])]).complaints(words) == []
     assert OneOf([frozenset([9]), None, frozenset([4, 5])]).complaints(words) == [
-        "word 0 is 0x1, not one of 0x9", "word 2 is 0x3, not one of 0x4, 0x5"]
+        "word 0 is 0x1, not one of 0x9",
+        "word 2 is 0x3, not one of 0x4, 0x5",
+    ]
     assert OneOf([None]).complaints(words) == ["3 words, not 1"]
     assert Rule("<u4", lambda found: [str(found.sum())]).complaints(words) == ["6"]
 
@@ -147,12 +180,25 @@ def test_outcomes_tell_what_is_wrong():
 ENTRY = '[[run]]\nkernel = "k"\nexercises = "x"\ngrid = [1]\nblock = [1]\narguments = [{}]\n'
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    (ENTRY.format("") + "colour = 1", "k: unknown keys: colour"),
-    (ENTRY.format('{ name = "a", type = "u32", size = 4 }'), "k: argument a has unknown keys: size"),
-    (ENTRY.format('{ name = "a", type = "f32", value = 4 }'), "k: argument a has type 'f32', not one of u8"),
-    (ENTRY.format('{ name = "a", type = "u8", count = 1, words = [1, 2] }'), "a has 2 elements and count 1"),
-    (2 * ENTRY.format(""), "k is there twice")])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (ENTRY.format("") + "colour = 1", "k: unknown keys: colour"),
+        (
+            ENTRY.format('{ name = "a", type = "u32", size = 4 }'),
+            "k: argument a has unknown keys: size",
+        ),
+        (
+            ENTRY.format('{ name = "a", type = "f32", value = 4 }'),
+            "k: argument a has type 'f32', not one of u8",
+        ),
+        (
+            ENTRY.format('{ name = "a", type = "u8", count = 1, words = [1, 2] }'),
+            "a has 2 elements and count 1",
+        ),
+        (2 * ENTRY.format(""), "k is there twice"),
+    ],
+)
 def test_a_bad_entry_is_named(text, message):
     with pytest.raises(ManifestError, match=re.escape(message)):
         read(text)
@@ -166,9 +212,11 @@ def test_a_structure_is_passed_as_its_bytes():
 
 
 def test_buffers_are_filled_as_asked():
-    arguments = ('{ name = "a", type = "u8", text = "ab", count = 4 }, '
-                 '{ name = "b", type = "s16", iota = -1, count = 3 }, '
-                 '{ name = "c", type = "u32", random = 5, count = 50, low = 3, high = 5 }')
+    arguments = (
+        '{ name = "a", type = "u8", text = "ab", count = 4 }, '
+        '{ name = "b", type = "s16", iota = -1, count = 3 }, '
+        '{ name = "c", type = "u32", random = 5, count = 50, low = 3, high = 5 }'
+    )
     case = read(ENTRY.format(arguments))["k"]
     a, b, c = (spec.content for spec in case.arguments if isinstance(spec, BufferSpec))
     assert a.tobytes() == b"ab\0\0"

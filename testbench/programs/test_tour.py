@@ -14,18 +14,26 @@ from sim.__main__ import COMMANDS
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "tour.md").read_text()
 PROGRAMS = Path(__file__).parent / "tour"
-MODULES = {module.removesuffix(".command").removesuffix(".__main__"): module for module in COMMANDS.values()}
+MODULES = {
+    module.removesuffix(".command").removesuffix(".__main__"): module
+    for module in COMMANDS.values()
+}
 
 
 def commands_of(text: str) -> list[tuple[str, str]]:
     """Commands of a page or of a part of one, and what they print."""
-    return [(line, printed) for block in re.findall(r"^```\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-            for line, _, printed in (command.partition("\n") for command in block.split("$ ")[1:])]
+    return [
+        (line, printed)
+        for block in re.findall(r"^```\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        for line, _, printed in (command.partition("\n") for command in block.split("$ ")[1:])
+    ]
 
 
 def steps() -> dict[str, list[tuple[str, str]]]:
     """Heading -> commands, and what they print."""
-    sections = {section.partition("\n")[0]: commands_of(section) for section in PAGE.split("\n## ")[1:]}
+    sections = {
+        section.partition("\n")[0]: commands_of(section) for section in PAGE.split("\n## ")[1:]
+    }
     return {heading: commands for heading, commands in sections.items() if commands}
 
 

@@ -41,10 +41,15 @@ class Hiding(PathFinder):
     hidden: frozenset[str] = frozenset()
 
     @classmethod
-    def find_spec(cls, fullname: str, path: Sequence[str] | None = None,
-                  target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        cls, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         """Nothing for what is hidden."""
-        return None if fullname.partition(".")[0] in cls.hidden else PathFinder.find_spec(fullname, path, target)
+        return (
+            None
+            if fullname.partition(".")[0] in cls.hidden
+            else PathFinder.find_spec(fullname, path, target)
+        )
 
 
 def _stop_at_work() -> None:
@@ -61,10 +66,18 @@ def _stop_at_work() -> None:
     import sim.model.warp.model
     import sim.support.children
 
-    for owner, name in ((Simulator, "run"), (Simulator, "advance"), (rtlil, "convert"),
-                        (amaranth.build.plat.Platform, "prepare"), (sim.machine.harness.Harness, "__init__"),
-                        (sim.model.warp.model.WarpModel, "__init__"), (sim.checks.workers, "_workers"),
-                        (sim.support.children.Children, "run"), (subprocess.Popen, "__init__"), (BaseProcess, "start")):
+    for owner, name in (
+        (Simulator, "run"),
+        (Simulator, "advance"),
+        (rtlil, "convert"),
+        (amaranth.build.plat.Platform, "prepare"),
+        (sim.machine.harness.Harness, "__init__"),
+        (sim.model.warp.model.WarpModel, "__init__"),
+        (sim.checks.workers, "_workers"),
+        (sim.support.children.Children, "run"),
+        (subprocess.Popen, "__init__"),
+        (BaseProcess, "start"),
+    ):
         setattr(owner, name, _begun)
     for engine in sim.engine.ENGINES.values():
         engine.simulator = _begun
@@ -72,7 +85,9 @@ def _stop_at_work() -> None:
 
 def begin(command: Documented) -> tuple[int | None, str]:
     """Begins a command; its exit code, None if it has begun its work, and what it wrote on stderr."""
-    Hiding.hidden = frozenset(module for module, extra in EXTRAS.items() if not _has(module, command.extras))
+    Hiding.hidden = frozenset(
+        module for module, extra in EXTRAS.items() if not _has(module, command.extras)
+    )
     for name in [name for name in sys.modules if name.partition(".")[0] in Hiding.hidden]:
         del sys.modules[name]
     warnings.simplefilter("ignore")
@@ -124,12 +139,23 @@ def main() -> None:
         for command in documented():
             code, written = begin(command)
             missing = sorted(command.extras & incomplete)
-            print(json.dumps({
-                "page": command.page, "command": command.text, "extras": sorted(command.extras), "code": code,
-                "errors": written, "missing": missing}), file=said, flush=True)
+            print(
+                json.dumps(
+                    {
+                        "page": command.page,
+                        "command": command.text,
+                        "extras": sorted(command.extras),
+                        "code": code,
+                        "errors": written,
+                        "missing": missing,
+                    }
+                ),
+                file=said,
+                flush=True,
+            )
 
 
 if __name__ == "__main__":
     main()
     sys.stdout.flush()
-    os._exit(0)     # designs that were never elaborated take a minute to say so
+    os._exit(0)  # designs that were never elaborated take a minute to say so

@@ -51,7 +51,9 @@ class Documented:
 def _blocks(text: str) -> list[str]:
     """The paragraphs of a page, the rows of its tables one by one, and its fenced texts as wholes."""
     blocks: list[str] = []
-    for at, part in enumerate(re.split(r"^```\w*\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)):
+    for at, part in enumerate(
+        re.split(r"^```\w*\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    ):
         if at % 2:
             blocks.append(f"```\n{part}")
             continue
@@ -77,13 +79,22 @@ def _commands(block: str) -> Iterator[str]:
 def commands_of(page: Path) -> list[Documented]:
     """The commands of a page that can be typed as they stand."""
     blocks = _blocks(page.read_text(encoding="utf-8"))
-    named = [frozenset(extra for found in _NAMED.findall(block) for extra in found.split(",")) for block in blocks]
+    named = [
+        frozenset(extra for found in _NAMED.findall(block) for extra in found.split(","))
+        for block in blocks
+    ]
     begins = next((at for at, block in enumerate(blocks) if block.startswith("## ")), 0)
     found = []
     for at, block in enumerate(blocks):
-        around = [at] if block.startswith("|") else [
-            other for other in range(max(0, at - 1), min(len(blocks), at + 2))
-            if other == at or not blocks[other].startswith("|")]
+        around = (
+            [at]
+            if block.startswith("|")
+            else [
+                other
+                for other in range(max(0, at - 1), min(len(blocks), at + 2))
+                if other == at or not blocks[other].startswith("|")
+            ]
+        )
         extras = frozenset[str]().union(*(named[other] for other in around), *named[:begins])
         for text in _commands(block):
             command = re.sub(r"^.*?(?=python (?:-m (?!venv)|\w+/))", "", text)
@@ -97,8 +108,12 @@ def commands_of(page: Path) -> list[Documented]:
 
 def documented() -> list[Documented]:
     """All of them, each once for each set of extras."""
-    pages = [ROOT / "README.md", *sorted(ROOT.glob("*/README.md")), *sorted((ROOT / "docs").rglob("*.md")),
-             *sorted((ROOT / "testbench" / "programs").rglob("README.md"))]
+    pages = [
+        ROOT / "README.md",
+        *sorted(ROOT.glob("*/README.md")),
+        *sorted((ROOT / "docs").rglob("*.md")),
+        *sorted((ROOT / "testbench" / "programs").rglob("README.md")),
+    ]
     found: dict[tuple[tuple[str, ...], frozenset[str]], Documented] = {}
     for page in dict.fromkeys(pages):
         for command in commands_of(page):
@@ -107,8 +122,14 @@ def documented() -> list[Documented]:
 
 
 _QUICK = ("sim.dis", "sim.asm", "sim.ptx")
-_QUICK_RUNS = (("sim.run", "--engine", "model"), ("sim.run_tb", "--list"), ("sim.prove", "--list"),
-               ("sim.mutate", "--list"), ("sim.waves", "flow"), ("sim.waves.picture", "waveforms/flow.vcd"))
+_QUICK_RUNS = (
+    ("sim.run", "--engine", "model"),
+    ("sim.run_tb", "--list"),
+    ("sim.prove", "--list"),
+    ("sim.mutate", "--list"),
+    ("sim.waves", "flow"),
+    ("sim.waves.picture", "waveforms/flow.vcd"),
+)
 _FIRST = ("python", "-m", "sim.run_tb", "crs")
 """The README's first command."""
 _MORE = (("python", "-m", "sim.run_tb", "double", "--engine", "pysim", "--record"),)
@@ -123,28 +144,51 @@ def is_quick(command: Documented) -> bool:
     words = command.words[2:]
     if command.words == _FIRST or (words[:1] and words[0] in _QUICK and "--source" not in words):
         return True
-    return any(words[:1] == run[:1] and set(run[1:]) <= set(words) and "increment.sass" not in words
-               for run in _QUICK_RUNS)
+    return any(
+        words[:1] == run[:1] and set(run[1:]) <= set(words) and "increment.sass" not in words
+        for run in _QUICK_RUNS
+    )
 
 
 def main() -> int:
     """Runs the quick ones; returns the exit code."""
     quick = [command.words for command in documented() if is_quick(command) and not command.extras]
-    source = ("python", "-m", "sim.dis", "--source", "testbench/programs/k08_fib_recursion.O3.cubin")
+    source = (
+        "python",
+        "-m",
+        "sim.dis",
+        "--source",
+        "testbench/programs/k08_fib_recursion.O3.cubin",
+    )
     failed = 0
     with TemporaryDirectory() as temporary:
         folder = Path(temporary, "project")
         for part in _PARTS:
-            copytree(ROOT / part, folder / part, ignore=ignore_patterns("__pycache__", "*.vcd", "*.fst"))
-        (folder / "fib.sass").write_bytes(subprocess.run(
-            [sys.executable, *source[1:]], cwd=folder, stdout=subprocess.PIPE, check=True).stdout)
+            copytree(
+                ROOT / part, folder / part, ignore=ignore_patterns("__pycache__", "*.vcd", "*.fst")
+            )
+        (folder / "fib.sass").write_bytes(
+            subprocess.run(
+                [sys.executable, *source[1:]], cwd=folder, stdout=subprocess.PIPE, check=True
+            ).stdout
+        )
         for words in (*dict.fromkeys(quick), *_MORE):
             began = time.monotonic()
-            done = subprocess.run([sys.executable, *words[1:]], cwd=folder, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                [sys.executable, *words[1:]],
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             # A kernel that is to end badly does so.
             is_well = done.returncode <= (words[2] == "sim.run") and "Traceback" not in done.stderr
             failed += not is_well
-            told = "" if is_well else f": {' '.join((done.stderr or done.stdout).strip().splitlines()[-1:])}"
+            told = (
+                ""
+                if is_well
+                else f": {' '.join((done.stderr or done.stdout).strip().splitlines()[-1:])}"
+            )
             print(f"{time.monotonic() - began:5.1f} s  {shlex.join(words)[:100]}{told}", flush=True)
     return int(failed > 0)
 

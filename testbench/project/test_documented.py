@@ -10,26 +10,39 @@ import pytest
 from sim.support.entry import EXTRAS
 from testbench.project.documented import ROOT, documented
 
-ELSEWHERE = re.compile(r"no such file|port /dev/|gtkwave and surfer are not installed|openFPGALoader is not installed|"
-                       r"not installed: (?:iverilog|verilator)|"
-                       r"one of BOARD, --unit and --verilog is wanted|expected one argument|"
-                       r"the following arguments are required", re.IGNORECASE)
+ELSEWHERE = re.compile(
+    r"no such file|port /dev/|gtkwave and surfer are not installed|openFPGALoader is not installed|"
+    r"not installed: (?:iverilog|verilator)|"
+    r"one of BOARD, --unit and --verilog is wanted|expected one argument|"
+    r"the following arguments are required",
+    re.IGNORECASE,
+)
 """Why a command may end before it has begun: what another command makes, a board, programs that pip does not install;
 and what a page only mentions."""
 
 
 @pytest.fixture(scope="module")
 def begun():
-    done = subprocess.run([sys.executable, "-m", "testbench.project.beginnings"], capture_output=True, text=True,
-                          cwd=ROOT, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "testbench.project.beginnings"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def test_commands_begin_with_the_extras_that_are_named_beside_them(begun):
     assert len(begun) == len(documented()) > 100
-    wrong = [f"{each['page']}: {each['command']}: {each['errors'].strip()}" for each in begun
-             if each["code"] not in (None, 0) and not each["missing"] and not ELSEWHERE.search(each["errors"])]
+    wrong = [
+        f"{each['page']}: {each['command']}: {each['errors'].strip()}"
+        for each in begun
+        if each["code"] not in (None, 0)
+        and not each["missing"]
+        and not ELSEWHERE.search(each["errors"])
+    ]
     assert wrong == []
 
 
@@ -37,8 +50,17 @@ def test_every_extra_that_is_named_exists():
     """And every module of the table of extras is in the extra that it says."""
     text = (ROOT / "pyproject.toml").read_text()
     table = text.partition("[project.optional-dependencies]")[2].partition("\n[")[0]
-    extras = {name: {word.lower().replace("-", "_") for word in re.findall(r'^ +"([\w-]+)', body, re.MULTILINE)}
-              for name, body in re.findall(r"^(\w+) = \[(.*?)^\]", table, re.MULTILINE | re.DOTALL)}
+    extras = {
+        name: {
+            word.lower().replace("-", "_")
+            for word in re.findall(r'^ +"([\w-]+)', body, re.MULTILINE)
+        }
+        for name, body in re.findall(r"^(\w+) = \[(.*?)^\]", table, re.MULTILINE | re.DOTALL)
+    }
     assert {extra for command in documented() for extra in command.extras} <= extras.keys()
     projects = {"PIL": "pillow", "serial": "pyserial", "z3": "z3_solver"}
-    assert [module for module, extra in EXTRAS.items() if projects.get(module, module) not in extras[extra]] == []
+    assert [
+        module
+        for module, extra in EXTRAS.items()
+        if projects.get(module, module) not in extras[extra]
+    ] == []

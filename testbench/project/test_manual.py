@@ -43,15 +43,37 @@ MANUAL = ROOT / "rtl" / "README.md"
 DOCS = ROOT / "docs"
 UNITS = DOCS / "units"
 HOST = DOCS / "host.md"
-PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
-         *(ROOT / name / "README.md" for name in (
-             "rtl", "sim", "testbench", "testbench/programs", "testbench/programs/cuda", "testbench/programs/tour",
-             "docs/examples", "waveforms", "constraints")),
-    *sorted(DOCS.glob("*.md")), *sorted(UNITS.glob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *(
+        ROOT / name / "README.md"
+        for name in (
+            "rtl",
+            "sim",
+            "testbench",
+            "testbench/programs",
+            "testbench/programs/cuda",
+            "testbench/programs/tour",
+            "docs/examples",
+            "waveforms",
+            "constraints",
+        )
+    ),
+    *sorted(DOCS.glob("*.md")),
+    *sorted(UNITS.glob("*.md")),
+]
 UNIT_PAGES = {
-    "fetch": "front_end.md", "issue": "front_end.md", "execute": "lanes.md", "convert": "lanes.md",
-    "flow": "control_flow.md", "crs": "control_flow.md", "memory": "memory.md", "barrier": "barriers_traps.md",
-    "launch": "host.md", "host": "host.md"}
+    "fetch": "front_end.md",
+    "issue": "front_end.md",
+    "execute": "lanes.md",
+    "convert": "lanes.md",
+    "flow": "control_flow.md",
+    "crs": "control_flow.md",
+    "memory": "memory.md",
+    "barrier": "barriers_traps.md",
+    "launch": "host.md",
+    "host": "host.md",
+}
 
 
 def table(page: Path, heading: str, first: str = "") -> list[list[str]]:
@@ -62,8 +84,15 @@ def table(page: Path, heading: str, first: str = "") -> list[list[str]]:
     text = page.read_text()
     assert text.count(f"\n{heading}\n") == 1, f"{page.name} has not exactly one {heading!r}"
     body = re.split(r"^#+ ", text.split(f"\n{heading}\n")[1], maxsplit=1, flags=re.MULTILINE)[0]
-    rows = f"\n{body}".split(f"\n\n| {first}" if first else "\n\n|", 1)[1].split("\n\n")[0].splitlines()
-    return [[cell.strip().replace("`", "") for cell in row.strip().strip("|").split("|")] for row in rows[2:]]
+    rows = (
+        f"\n{body}".split(f"\n\n| {first}" if first else "\n\n|", 1)[1]
+        .split("\n\n")[0]
+        .splitlines()
+    )
+    return [
+        [cell.strip().replace("`", "") for cell in row.strip().strip("|").split("|")]
+        for row in rows[2:]
+    ]
 
 
 def descriptor_rows() -> list[list[str]]:
@@ -79,50 +108,96 @@ def descriptor_rows() -> list[list[str]]:
 
 def counter_rows() -> list[list[str]]:
     """Address, name, what one counts."""
-    return [[f"{COUNTER_BLOCK + 8 * number:#x}", name, what] for number, (name, what) in enumerate(COUNTERS.items())]
+    return [
+        [f"{COUNTER_BLOCK + 8 * number:#x}", name, what]
+        for number, (name, what) in enumerate(COUNTERS.items())
+    ]
 
 
 def error_rows() -> list[list[str]]:
     """Code, name, whether drivers have it reported."""
-    return [[f"{error.value:#04x}", error.name, "yes" if REPORT_MASK_RESET >> error.value & 1 else "no"]
-            for error in WarpError if error is not WarpError.NONE]
+    return [
+        [f"{error.value:#04x}", error.name, "yes" if REPORT_MASK_RESET >> error.value & 1 else "no"]
+        for error in WarpError
+        if error is not WarpError.NONE
+    ]
 
 
 def preset_rows() -> list[list[str]]:
     """Name, and every parameter."""
-    return [[name, *(str(getattr(params, field.name)) for field in fields(params))] for name, params in PRESETS.items()]
+    return [
+        [name, *(str(getattr(params, field.name)) for field in fields(params))]
+        for name, params in PRESETS.items()
+    ]
 
 
 def special_register_rows() -> list[list[str]]:
     """Number and name of those that read as more than 0."""
-    return [[str(register.value), SPECIAL_REGISTER_TEXTS[register.value]] for register in SpecialRegister]
+    return [
+        [str(register.value), SPECIAL_REGISTER_TEXTS[register.value]]
+        for register in SpecialRegister
+    ]
 
 
 def class_rows() -> list[list[str]]:
     """Class, and its instructions that some machine has."""
-    return [[name, " ".join(dict.fromkeys(form.name for form in forms if not is_refused(form)))] for name, forms in (
-        ("integer", INTEGER), ("video", VIDEO), ("single precision", FLOATING), ("double precision", DOUBLE),
-        ("conversion", CONVERSION), ("memory", MEMORY), ("control", CONTROL))]
+    return [
+        [name, " ".join(dict.fromkeys(form.name for form in forms if not is_refused(form)))]
+        for name, forms in (
+            ("integer", INTEGER),
+            ("video", VIDEO),
+            ("single precision", FLOATING),
+            ("double precision", DOUBLE),
+            ("conversion", CONVERSION),
+            ("memory", MEMORY),
+            ("control", CONTROL),
+        )
+    ]
 
 
 EXACT = {
-    "classes of instructions": (DOCS / "implemented.md", "## Classes of instructions", class_rows()),
+    "classes of instructions": (
+        DOCS / "implemented.md",
+        "## Classes of instructions",
+        class_rows(),
+    ),
     "refused": (DOCS / "refused.md", "## The list", [list(row) for row in refused_rows()]),
-    "board registers": (DOCS / "board.md", "## Registers of the board", [*register_rows(BOARD_BLOCK, BOARD_REGISTERS)]),
-    "link commands": (DOCS / "board.md", "### Commands", [
-        [f"{command.value:#04x}", command.name] for command in REQUEST_BYTES]),
+    "board registers": (
+        DOCS / "board.md",
+        "## Registers of the board",
+        [*register_rows(BOARD_BLOCK, BOARD_REGISTERS)],
+    ),
+    "link commands": (
+        DOCS / "board.md",
+        "### Commands",
+        [[f"{command.value:#04x}", command.name] for command in REQUEST_BYTES],
+    ),
     "sm registers": (HOST, "### Error status", [*register_rows(SM_BLOCK, SM_REGISTERS)]),
     "work registers": (HOST, "### Work distributor", [*register_rows(WORK_BLOCK, WORK_REGISTERS)]),
     "counters": (HOST, "### Counters", counter_rows()),
     "launch descriptor": (HOST, "## Launch descriptor", descriptor_rows()),
-    "rejections": (HOST, "### What is rejected", [
-        [str(rejection.value), rejection.name] for rejection in LaunchRejection if rejection.value]),
+    "rejections": (
+        HOST,
+        "### What is rejected",
+        [
+            [str(rejection.value), rejection.name]
+            for rejection in LaunchRejection
+            if rejection.value
+        ],
+    ),
     "errors": (HOST, "## Warp errors", error_rows()),
     "presets": (MANUAL, "## Presets", preset_rows()),
-    "instruction kinds": (MANUAL, "## Kinds of instructions", [[kind.name] for kind in InstructionKind]),
+    "instruction kinds": (
+        MANUAL,
+        "## Kinds of instructions",
+        [[kind.name] for kind in InstructionKind],
+    ),
     "special registers": (DOCS / "lanes.md", "### Special registers", special_register_rows()),
-    "token kinds": (DOCS / "control_flow.md", "### Kinds of tokens", [
-        [kind.name, f"{kind.value:#x}"] for kind in TokenKind]),
+    "token kinds": (
+        DOCS / "control_flow.md",
+        "### Kinds of tokens",
+        [[kind.name, f"{kind.value:#x}"] for kind in TokenKind],
+    ),
 }
 
 
@@ -132,26 +207,35 @@ def test_the_tables_of_the_manual_agree_with_the_data(name):
     page, heading, rows = EXACT[name]
     width = len(rows[0])
     assert [row[:width] for row in table(page, heading)] == [
-        [cell.replace("`", "") for cell in row] for row in rows]
+        [cell.replace("`", "") for cell in row] for row in rows
+    ]
 
 
 def test_the_page_of_commands_has_every_option_of_a_run(capsys):
     with pytest.raises(SystemExit):
         run(["--help"])
     options = set(re.findall(r"--[a-z][a-z-]*", capsys.readouterr().out)) - {"--help"}
-    first_cells = " ".join(row[0] for row in table(DOCS / "commands.md", "## Run a kernel", "option"))
+    first_cells = " ".join(
+        row[0] for row in table(DOCS / "commands.md", "## Run a kernel", "option")
+    )
     assert set(re.findall(r"--[a-z][a-z-]*", first_cells)) == options
 
 
 def test_the_manual_has_every_parameter():
-    assert [row[0] for row in table(MANUAL, "### Parameters")] == [field.name for field in fields(SmParams)]
+    assert [row[0] for row in table(MANUAL, "### Parameters")] == [
+        field.name for field in fields(SmParams)
+    ]
 
 
 def test_the_manual_knows_which_errors_nobody_raises():
     """Errors that the hardware's code names are those that somebody raises, by the manual's last column."""
     shared = {ROOT / "rtl" / "isa" / "errors.py", *(ROOT / "rtl" / "layouts").glob("*.py")}
-    code = "\n".join(path.read_text() for path in (ROOT / "rtl").rglob("*.py") if path not in shared)
-    named = {name for name in re.findall(r"WarpError\.(\w+)", code) if name in WarpError.__members__}
+    code = "\n".join(
+        path.read_text() for path in (ROOT / "rtl").rglob("*.py") if path not in shared
+    )
+    named = {
+        name for name in re.findall(r"WarpError\.(\w+)", code) if name in WarpError.__members__
+    }
     # The trap unit's name for it is a number beyond the codes of this list; NONE is no error.
     raised = {row[1] for row in table(HOST, "## Warp errors") if not row[3].startswith("nobody")}
     assert raised == named - {"NONE"}
@@ -168,7 +252,9 @@ def test_every_link_leads_somewhere(page):
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
     for target, anchor in re.findall(r"\]\(([^)#:]+)(?:#([^)]*))?\)", text):
         assert (page.parent / target).exists(), f"{page.name}: {target}"
-        assert not anchor or anchor in anchors(page.parent / target), f"{page.name}: {target}#{anchor}"
+        assert not anchor or anchor in anchors(page.parent / target), (
+            f"{page.name}: {target}#{anchor}"
+        )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -180,7 +266,10 @@ def test_a_fenced_text_does_not_break_a_list_of_the_site(page):
 def listed(page: Path) -> list[str]:
     """File names and patterns in a page's tables, in backticks or as the text of a link."""
     rows = "\n".join(line for line in page.read_text().splitlines() if line.startswith("|"))
-    return [quoted or linked for quoted, linked in re.findall(r"`([\w*/]+\.\w+)`|\[([\w*/.]+)\]\(", rows)]
+    return [
+        quoted or linked
+        for quoted, linked in re.findall(r"`([\w*/]+\.\w+)`|\[([\w*/.]+)\]\(", rows)
+    ]
 
 
 def test_the_testbenches_page_lists_every_file_once():
@@ -198,8 +287,11 @@ def test_the_simulation_page_lists_every_file_once():
     """Files of the folder itself, and its folders."""
     names = listed(ROOT / "sim" / "README.md")
     here = ROOT / "sim"
-    there = {path.name for path in here.iterdir()
-             if path.name not in ("__init__.py", "README.md", "__pycache__")}
+    there = {
+        path.name
+        for path in here.iterdir()
+        if path.name not in ("__init__.py", "README.md", "__pycache__")
+    }
     for name in there:
         assert names.count(name) == 1, name
 
@@ -254,13 +346,20 @@ def test_every_testbench_has_its_waveform_explained():
 
 def test_every_page_of_the_manual_is_linked_from_it():
     linked = set(re.findall(r"\]\(\.\./docs/([\w./]+)\)", MANUAL.read_text()))
-    assert linked >= {str(page.relative_to(DOCS)) for page in (*DOCS.glob("*.md"), *UNITS.glob("*.md"))} - {"ptx.md"}
+    assert linked >= {
+        str(page.relative_to(DOCS)) for page in (*DOCS.glob("*.md"), *UNITS.glob("*.md"))
+    } - {"ptx.md"}
 
 
 def test_the_version_is_the_same_everywhere():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    cited = dict(re.findall(r"^(version|license|date-released): (.+)$", (ROOT / "CITATION.cff").read_text(),
-                            re.MULTILINE))
+    cited = dict(
+        re.findall(
+            r"^(version|license|date-released): (.+)$",
+            (ROOT / "CITATION.cff").read_text(),
+            re.MULTILINE,
+        )
+    )
     cited_on = cited.pop("date-released")
     assert cited == {"version": project["version"], "license": project["license"]["text"]}
     newest = re.search(r"^## \[(.+)\] - (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)

@@ -15,8 +15,10 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = PROGRAMS / "k06_switch_brx.O3.cubin"
 _BUILD = "from setuptools import setup; setup()"
 
-pytestmark = pytest.mark.skipif(find_spec("setuptools") is None or not (ROOT / "pyproject.toml").exists(),
-                                reason="setuptools, which builds packages, or the sources are not there")
+pytestmark = pytest.mark.skipif(
+    find_spec("setuptools") is None or not (ROOT / "pyproject.toml").exists(),
+    reason="setuptools, which builds packages, or the sources are not there",
+)
 
 
 @pytest.fixture(scope="module")
@@ -29,15 +31,24 @@ def installed(tmp_path_factory):
     (sources / "README.md").write_text("Not installed, but asked for.\n")
     for name in ("rtl", "sim"):
         shutil.copytree(ROOT / name, sources / name, ignore=shutil.ignore_patterns("__pycache__"))
-    subprocess.run([sys.executable, "-c", _BUILD, "-q", "build_py", "--build-lib", folder / "installed"], cwd=sources,
-                   check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-c", _BUILD, "-q", "build_py", "--build-lib", folder / "installed"],
+        cwd=sources,
+        check=True,
+        capture_output=True,
+    )
     return folder / "installed"
 
 
 def command(installed: Path, *arguments: str | Path) -> str:
     """What a command of the installed package prints."""
-    done = subprocess.run([sys.executable, "-m", *arguments], cwd=installed.parent, capture_output=True, text=True,
-                          env=os.environ | {"PYTHONPATH": str(installed)})
+    done = subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=installed.parent,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(installed)},
+    )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -45,8 +56,11 @@ def command(installed: Path, *arguments: str | Path) -> str:
 def test_every_file_of_the_sources_is_installed(installed):
     """Modules and what they read: the grammar of the assembler, the frame of the C++ engine."""
     for name in ("rtl", "sim"):
-        files = {path.relative_to(ROOT) for path in (ROOT / name).rglob("*")
-                 if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".md"}
+        files = {
+            path.relative_to(ROOT)
+            for path in (ROOT / name).rglob("*")
+            if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".md"
+        }
         assert files <= {path.relative_to(installed) for path in (installed / name).rglob("*")}
 
 

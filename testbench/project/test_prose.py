@@ -12,10 +12,22 @@ import pytest
 from testbench.project.documented import ROOT
 
 WORDS = tomllib.loads((Path(__file__).parent / "words.toml").read_text(encoding="utf-8"))
-PAGES = sorted([*ROOT.glob("*.md"), *(page for top in ("docs", "rtl", "sim", "testbench", "waveforms", "constraints")
-                                      for page in (ROOT / top).rglob("*.md"))])
-CODE = [path for top in ("rtl", "sim", "testbench", "docs") for path in sorted((ROOT / top).rglob("*.py"))
-        if path != Path(__file__)]
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *(
+            page
+            for top in ("docs", "rtl", "sim", "testbench", "waveforms", "constraints")
+            for page in (ROOT / top).rglob("*.md")
+        ),
+    ]
+)
+CODE = [
+    path
+    for top in ("rtl", "sim", "testbench", "docs")
+    for path in sorted((ROOT / top).rglob("*.py"))
+    if path != Path(__file__)
+]
 STRINGS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
 
 
@@ -45,19 +57,32 @@ def sentences(code: str) -> Iterator[tuple[int, str]]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_pages_use_no_word_of_the_list(page):
     words = {**WORDS["everywhere"], **WORDS["pages"]}
-    prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-    assert [f"{word!r}: write {instead}" for word, instead in found_in(re.sub(r"`[^`]*`", "``", prose), words)] == []
+    prose = re.sub(
+        r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
+    assert [
+        f"{word!r}: write {instead}"
+        for word, instead in found_in(re.sub(r"`[^`]*`", "``", prose), words)
+    ] == []
 
 
 def test_code_uses_no_word_of_the_list_in_comments_docstrings_and_messages():
-    assert [f"{path.relative_to(ROOT)}:{line}: {word!r}: write {instead}" for path in CODE
-            for line, text in sentences(path.read_text(encoding="utf-8"))
-            for word, instead in found_in(text, WORDS["everywhere"])] == []
+    assert [
+        f"{path.relative_to(ROOT)}:{line}: {word!r}: write {instead}"
+        for path in CODE
+        for line, text in sentences(path.read_text(encoding="utf-8"))
+        for word, instead in found_in(text, WORDS["everywhere"])
+    ] == []
 
 
 def test_a_word_of_the_list_is_found_over_the_end_of_a_line():
     assert list(found_in("It was Mended, as\nplacement has it.", WORDS["everywhere"])) == [
-        ("Mended", "fix, fixed"), ("as placement has it", "over N placements")]
+        ("Mended", "fix, fixed"),
+        ("as placement has it", "over N placements"),
+    ]
     code = 'def f():\n    """Mended it."""\n    # for\n    # ever\n    raise E(f"{x} a knob")\n'
-    assert [(line, word) for line, text in sentences(code) for word, _ in found_in(text, WORDS["everywhere"])] == [
-        (2, "Mended"), (5, "knob"), (3, "for ever")]
+    assert [
+        (line, word)
+        for line, text in sentences(code)
+        for word, _ in found_in(text, WORDS["everywhere"])
+    ] == [(2, "Mended"), (5, "knob"), (3, "for ever")]

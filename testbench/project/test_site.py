@@ -15,8 +15,10 @@ from sim import manual
 from sim.report.reference import reference_pages
 from sim.support.command import CommandError
 
-needs_mkdocs = pytest.mark.skipif(find_spec("mkdocs") is None or find_spec("material") is None,
-                                  reason="mkdocs and mkdocs-material are not installed")
+needs_mkdocs = pytest.mark.skipif(
+    find_spec("mkdocs") is None or find_spec("material") is None,
+    reason="mkdocs and mkdocs-material are not installed",
+)
 
 
 WIDTH_OF_A_PNG = slice(16, 20)
@@ -67,7 +69,9 @@ def test_every_link_of_the_site_leads_somewhere(site):
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             assert target.exists(), f"{path.relative_to(folder)}: {link}"
             if parts.fragment and target in pages:
-                assert unquote(parts.fragment) in pages[target].places, f"{path.relative_to(folder)}: {link}"
+                assert unquote(parts.fragment) in pages[target].places, (
+                    f"{path.relative_to(folder)}: {link}"
+                )
 
 
 def test_the_pages_of_the_manual_are_in_the_navigation():
@@ -79,7 +83,11 @@ def test_the_pages_of_the_manual_are_in_the_navigation():
 @needs_mkdocs
 def test_a_page_of_the_site_leads_to_every_page_of_the_navigation(site):
     folder, pages = site
-    page = next(page for path, page in pages.items() if path.parent.name == "docs" and path.name == "tour.html")
+    page = next(
+        page
+        for path, page in pages.items()
+        if path.parent.name == "docs" and path.name == "tour.html"
+    )
     targets = {(folder / "docs" / link).resolve() for link in page.links}
     for name in manual.pages_of(manual.NAVIGATION):
         path = (folder / name).with_suffix(".html")
@@ -88,7 +96,13 @@ def test_a_page_of_the_site_leads_to_every_page_of_the_navigation(site):
 
 
 def test_the_manual_has_five_groups():
-    assert [title for title, _ in manual.NAVIGATION] == ["Start", "Use", "Hardware", "Verification", "Board"]
+    assert [title for title, _ in manual.NAVIGATION] == [
+        "Start",
+        "Use",
+        "Hardware",
+        "Verification",
+        "Board",
+    ]
 
 
 class Navigation(HTMLParser):
@@ -100,7 +114,11 @@ class Navigation(HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         told = dict(attributes)
-        if tag == "a" and "md-nav__link" in (told.get("class") or "") and not told["href"].startswith("#"):
+        if (
+            tag == "a"
+            and "md-nav__link" in (told.get("class") or "")
+            and not told["href"].startswith("#")
+        ):
             self.targets.append(told["href"])
 
 
@@ -117,8 +135,10 @@ def test_the_navigation_lists_each_page_once(site):
 def test_a_link_to_a_source_shows_its_name(site):
     """``__main__.py`` is no bold main."""
     folder, _ = site
-    shown = re.findall(r'<a href="[^"]*?([\w.]+)\.html"[^>]*>((?:(?!</a>).)*\.py(?:(?!</a>).)*)</a>',
-                       "".join(path.read_text() for path in folder.rglob("*.html")))
+    shown = re.findall(
+        r'<a href="[^"]*?([\w.]+)\.html"[^>]*>((?:(?!</a>).)*\.py(?:(?!</a>).)*)</a>',
+        "".join(path.read_text() for path in folder.rglob("*.html")),
+    )
     assert len(shown) > 100
     assert [text for _, text in shown if "<strong>" in text] == []
 
@@ -129,18 +149,29 @@ def test_every_picture_opens_in_its_own_size(site):
     pictures = 0
     for path in folder.rglob("*.html"):
         text = path.read_text()
-        for picture, source in re.findall(r'((?:<a href="[^"]*">)?<img alt="[^"]*" src="([^"]*)")', text):
+        for picture, source in re.findall(
+            r'((?:<a href="[^"]*">)?<img alt="[^"]*" src="([^"]*)")', text
+        ):
             pictures += 1
-            assert picture.startswith(f'<a href="{source}">'), f"{path.relative_to(folder)}: {source}"
+            assert picture.startswith(f'<a href="{source}">'), (
+                f"{path.relative_to(folder)}: {source}"
+            )
     assert pictures > 40
 
 
 def test_pictures_of_gtkwave_are_no_wider_than_a_page():
     """A page's text has room for 920 pixels on a screen of 1,440; GTKWave's letters are readable in their own size."""
-    screens = [*(manual.ROOT / "docs" / "waves").glob("*.png"),
-               *(manual.ROOT / "docs" / "tour" / f"{name}.png" for name in ("call", "divergence", "recursion", "trap"))]
+    screens = [
+        *(manual.ROOT / "docs" / "waves").glob("*.png"),
+        *(
+            manual.ROOT / "docs" / "tour" / f"{name}.png"
+            for name in ("call", "divergence", "recursion", "trap")
+        ),
+    ]
     assert len(screens) > 15
-    widths = {path.name: int.from_bytes(path.read_bytes()[WIDTH_OF_A_PNG], "big") for path in screens}
+    widths = {
+        path.name: int.from_bytes(path.read_bytes()[WIDTH_OF_A_PNG], "big") for path in screens
+    }
     assert [name for name, width in widths.items() if width > 920] == []
 
 
@@ -149,9 +180,14 @@ def test_lines_of_commands_are_broken_where_the_page_ends(site):
     """Diagrams and tables are not."""
     folder, _ = site
     text = (folder / "index.html").read_text()
-    commands = re.findall(r'<div class="command highlight"><pre>.*?<code>(.*?)</code>', text, re.DOTALL)
+    commands = re.findall(
+        r'<div class="command highlight"><pre>.*?<code>(.*?)</code>', text, re.DOTALL
+    )
     assert len(commands) == 5 and all("python" in command for command in commands)
-    assert 'class="command' not in (folder / "docs" / "units" / "crs.html").read_text().partition("<h2")[0]
+    assert (
+        'class="command'
+        not in (folder / "docs" / "units" / "crs.html").read_text().partition("<h2")[0]
+    )
     style = (folder / "wide.css").read_text()
     assert re.search(r"\.command pre > code \{ white-space: pre-wrap;", style)
 
@@ -161,10 +197,19 @@ def test_a_search_finds_pages_and_not_their_sources(site):
     folder, _ = site
     found = json.loads((folder / "search" / "search_index.json").read_text())["docs"]
     places = {page["location"].partition("#")[0] for page in found}
-    assert {"index.html", "docs/glossary.html", "docs/architecture.html", "rtl/index.html"} <= places
-    assert [place for place in places if place.endswith((".py.html", ".sass.html", ".ptx.html"))] == []
-    (scripts,) = re.findall(r'<script id="__config" type="application/json">(.*?)</script>',
-                            (folder / "docs" / "tour.html").read_text())
+    assert {
+        "index.html",
+        "docs/glossary.html",
+        "docs/architecture.html",
+        "rtl/index.html",
+    } <= places
+    assert [
+        place for place in places if place.endswith((".py.html", ".sass.html", ".ptx.html"))
+    ] == []
+    (scripts,) = re.findall(
+        r'<script id="__config" type="application/json">(.*?)</script>',
+        (folder / "docs" / "tour.html").read_text(),
+    )
     assert (folder / "docs" / json.loads(scripts)["search"]).is_file()
 
 
@@ -189,4 +234,7 @@ def test_without_its_tools_it_is_refused(monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         manual.main([])
     assert ended.value.code == 2
-    assert "mkdocs, material, pymdownx not installed: pip install -e '.[docs]'" in capsys.readouterr().err
+    assert (
+        "mkdocs, material, pymdownx not installed: pip install -e '.[docs]'"
+        in capsys.readouterr().err
+    )

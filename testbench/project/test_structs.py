@@ -49,16 +49,22 @@ def test_a_struct_value_has_each_field_in_its_place() -> None:
 def test_a_struct_value_cuts_what_is_too_wide_as_eq_does() -> None:
     m = Module()
     target = Signal(OTHER)
-    m.d.comb += target.eq(struct_value(OTHER, flag=0, rest=Signal(5, init=0b11010), kind=Kind.FIRST))
+    m.d.comb += target.eq(
+        struct_value(OTHER, flag=0, rest=Signal(5, init=0b11010), kind=Kind.FIRST)
+    )
     assert settled(m, target) == {"flag": 0, "rest": 0b010, "kind": 1}
 
 
-@pytest.mark.parametrize(("fields", "message"), [
-    ({"flag": 1, "rest": 0}, "missing fields of a struct: kind"),
-    ({"flag": 1, "rest": 0, "kind": 1, "other": 1}, "unknown fields of a struct: other"),
-])
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"flag": 1, "rest": 0}, "missing fields of a struct: kind"),
+        ({"flag": 1, "rest": 0, "kind": 1, "other": 1}, "unknown fields of a struct: other"),
+    ],
+)
 def test_a_struct_value_names_fields_that_are_missing_or_unknown(
-        fields: dict[str, int], message: str) -> None:
+    fields: dict[str, int], message: str
+) -> None:
     with pytest.raises(TypeError, match=message):
         struct_value(OTHER, **fields)
 
@@ -76,5 +82,7 @@ def test_common_fields_are_assigned_and_others_stay() -> None:
 def test_common_fields_of_different_widths_or_none_are_refused() -> None:
     with pytest.raises(TypeError, match="no field in common"):
         common_fields(Signal(OTHER), Signal(data.StructLayout({"pc": 32})))
-    with pytest.raises(TypeError, match="field rest is 4 bits wide in one struct and 3 in the other"):
+    with pytest.raises(
+        TypeError, match="field rest is 4 bits wide in one struct and 3 in the other"
+    ):
         common_fields(Signal(OTHER), Signal(data.StructLayout({"rest": 4})))

@@ -6,7 +6,16 @@ import pytest
 
 from sim.model.ptx.run import PtxRunError, run
 from sim.toolchain.ptx.module import FunctionRef, Register
-from testbench.ptx.text import END, KERNEL, complaint, instructions, kernel, module_of, placed, refused
+from testbench.ptx.text import (
+    END,
+    KERNEL,
+    complaint,
+    instructions,
+    kernel,
+    module_of,
+    placed,
+    refused,
+)
 
 FUNCTIONS = """
 .func (.reg .u32 r) foo (.reg .u32 a, .reg .u32 b) { add.u32 r, a, b; ret; }
@@ -30,7 +39,9 @@ def test_a_call_may_have_neither_arguments_nor_results():
 
 
 def test_a_call_is_conditional_by_its_guard():
-    body = "mov.u32 r0, 0; setp.lt.u32 p, t, 4; @p call (r0), foo, (t, 1); @!p call (r0), bar, (t, 2);"
+    body = (
+        "mov.u32 r0, 0; setp.lt.u32 p, t, 4; @p call (r0), foo, (t, 1); @!p call (r0), bar, (t, 2);"
+    )
     assert kernel(body, FUNCTIONS) == [t + 1 if t < 4 else 2 * t for t in range(32)]
 
 
@@ -50,8 +61,12 @@ def test_arguments_are_registers_numbers_and_variables_in_param_space():
 
 
 def test_arguments_are_passed_by_value():
-    before = """.func (.reg .u32 r) change (.reg .u32 a) { add.u32 a, a, 100; mov.u32 r, a; ret; }"""
-    assert kernel("mov.u32 r1, t; call (r2), change, (r1); mov.u32 r0, r1;", before) == list(range(32))
+    before = (
+        """.func (.reg .u32 r) change (.reg .u32 a) { add.u32 a, a, 100; mov.u32 r, a; ret; }"""
+    )
+    assert kernel("mov.u32 r1, t; call (r2), change, (r1); mov.u32 r0, r1;", before) == list(
+        range(32)
+    )
     body = """{ .param .align 4 .b8 x[12]; .param .align 4 .b8 y[12]; st.param.u32 [x], 1; st.param.u32 [x+4], t;
         st.param.u32 [x+8], 3; call (y), swap, (x); ld.param.u32 r1, [x]; ld.param.u32 r2, [y]; ld.param.u32 r3, [y+4];
         mad.lo.u32 r0, r1, 1000, r3; mad.lo.u32 r0, r2, 100000, r0; }"""
@@ -77,14 +92,16 @@ def test_a_call_table_is_an_array_of_functions_in_const_or_global_space(where):
     space = "const" if where.startswith("const") else "global"
     body = f"{inside} setp.lt.u32 p, t, 5; @p ld.{space}.u32 r1, [tab+4]; @!p ld.{space}.u32 r1, [tab+8]; "
     assert kernel(body + "call (r0), r1, (t, 3), tab;", before) == [
-        (3 * t if t < 5 else t - 3) & 0xFFFF_FFFF for t in range(32)]
+        (3 * t if t < 5 else t - 3) & 0xFFFF_FFFF for t in range(32)
+    ]
 
 
 def test_a_call_table_may_hold_addresses_of_64_bits():
     body = """rem.u32 r1, t, 3; mul.wide.u32 d2, r1, 8; mov.u64 d3, tab; add.u64 d3, d3, d2; ld.global.u64 d4, [d3];
         call (r0), d4, (t, 3), tab;"""
     assert kernel(body, FUNCTIONS + ".global .u64 tab[3] = { foo, bar, baz };") == [
-        (t + 3, 3 * t, t - 3)[t % 3] & 0xFFFF_FFFF for t in range(32)]
+        (t + 3, 3 * t, t - 3)[t % 3] & 0xFFFF_FFFF for t in range(32)
+    ]
 
 
 @pytest.mark.parametrize(("kind", "register"), [("u32", "r1"), ("u64", "d2")])
@@ -95,9 +112,14 @@ def test_calltargets_list_functions(kind, register):
 
 
 def test_a_prototype_is_enough_for_an_indirect_call():
-    before = FUNCTIONS + """.func (.reg .u32 r) through (.reg .u32 where, .reg .u32 what)
+    before = (
+        FUNCTIONS
+        + """.func (.reg .u32 r) through (.reg .u32 where, .reg .u32 what)
         { P: .callprototype (.reg .u32 _) _ (.reg .u32 _, .reg .u32 _); call (r), where, (what, 2), P; ret; }"""
-    assert kernel("mov.u32 r1, bar; call (r0), through, (r1, t);", before) == [2 * t for t in range(32)]
+    )
+    assert kernel("mov.u32 r1, bar; call (r0), through, (r1, t);", before) == [
+        2 * t for t in range(32)
+    ]
     body = """mov.u32 r1, foo; P: .callprototype (.param .u32 _) _ (.param .u32 a, .param .b32 b);
         call (r0), r1, (t, 1), P;"""
     assert kernel(body, FUNCTIONS) == [t + 1 for t in range(32)]
@@ -112,9 +134,13 @@ def test_a_prototype_without_results_begins_with_its_name():
 
 
 def test_indirect_calls_keep_what_is_known_of_them():
-    text = FUNCTIONS + KERNEL + """T: .calltargets foo, baz;
+    text = (
+        FUNCTIONS
+        + KERNEL
+        + """T: .calltargets foo, baz;
         P: .callprototype (.reg .u32 _) _ (.reg .u32 _, .reg .u32 _);
         call (r0), r1, (t, t), T; call (r0), r1, (t, t), P; call (r0), bar, (t, t); ret; }"""
+    )
     calls = [item.call for item in instructions(text) if item.call is not None]
     assert [call.candidates for call in calls] == [("foo", "baz"), None, ("bar",)]
     assert isinstance(calls[0].target, Register)
@@ -122,20 +148,37 @@ def test_indirect_calls_keep_what_is_known_of_them():
 
 
 WRONG_TABLE = [
-    ("call (r0), r1, (t, 1);", "a call through register r1 needs a call table, .calltargets or .callprototype"),
+    (
+        "call (r0), r1, (t, 1);",
+        "a call through register r1 needs a call table, .calltargets or .callprototype",
+    ),
     ("call (r0), foo, (t, 1), tab;", "foo is a function: a call of it takes no list of targets"),
-    ("call (r0), r1, (t, 1), t;", "expected a call table, .calltargets or .callprototype: t is a register of type "
-                                  ".b32"),
-    ("call (r0), r1, (t, 1), L;", "expected a call table, .calltargets or .callprototype: L is a label"),
-    ("call (r0), r1, (t, 1), numbers;", "numbers is no call table: an array in const or global space that starts with "
-                                        "names of functions"),
-    ("call (r0), r1, (t, 1), mixed;", "mixed is no call table: an array in const or global space that starts with "
-                                      "names of functions"),
+    (
+        "call (r0), r1, (t, 1), t;",
+        "expected a call table, .calltargets or .callprototype: t is a register of type .b32",
+    ),
+    (
+        "call (r0), r1, (t, 1), L;",
+        "expected a call table, .calltargets or .callprototype: L is a label",
+    ),
+    (
+        "call (r0), r1, (t, 1), numbers;",
+        "numbers is no call table: an array in const or global space that starts with "
+        "names of functions",
+    ),
+    (
+        "call (r0), r1, (t, 1), mixed;",
+        "mixed is no call table: an array in const or global space that starts with "
+        "names of functions",
+    ),
     ("call (r0), h0, (t, 1), tab;", "h0 has type .b16: a function's address has 32 or 64 bits"),
     ("call (r0), tab, (t, 1), tab;", "expected a function: tab is a variable in global space"),
     ("call (r0), L, (t, 1);", "expected a function: L is a label"),
     ("call (r0), k, (t, 1);", "expected a function: k is an entry"),
-    ("call (r0), [r1], (t, 1), tab;", "expected a function, or a register with a function's address"),
+    (
+        "call (r0), [r1], (t, 1), tab;",
+        "expected a function, or a register with a function's address",
+    ),
     ("call;", "call needs a function to call"),
     ("call (r0);", "call needs a function to call"),
     ("call (r0), r1, (t, 1), tab, tab;", "call has no operand behind this: expected ;"),
@@ -144,8 +187,10 @@ WRONG_TABLE = [
 
 @pytest.mark.parametrize(("call", "message"), WRONG_TABLE)
 def test_an_indirect_call_needs_its_list_or_prototype(call, message):
-    before = FUNCTIONS + ".global .u32 tab[5] = { foo, bar, baz }; .global .u32 numbers[2] = { 1, 2 }; " \
-                         ".global .u32 mixed[2] = { foo, 1 };"
+    before = (
+        FUNCTIONS + ".global .u32 tab[5] = { foo, bar, baz }; .global .u32 numbers[2] = { 1, 2 }; "
+        ".global .u32 mixed[2] = { foo, 1 };"
+    )
     assert refused(f"L:\n{call}", before) == f"2: {message}"
 
 
@@ -161,14 +206,32 @@ WRONG_ARGUMENTS = [
     ("call (1), foo, (t, t);", "expected a register for the result, not an expression"),
     ("call (r0), foo, ([d0], t);", "expected a register or a number, not an address in brackets"),
     ("call (r0), foo, (!p, t);", "! can't stand before this"),
-    ("call (r0), foo, (s, t);", "s is in shared space: expected a register, or a variable in param space"),
-    ("call (s), foo, (t, t);", "s is in shared space: expected a register, or a variable in param space"),
-    ("call (r0), foo, (long, t);", "long has 8 bytes, aligned to 8, and the parameter 4 bytes, aligned to 4"),
-    ("call (long), foo, (t, t);", "long has 8 bytes, aligned to 8, and the result 4 bytes, aligned to 4"),
+    (
+        "call (r0), foo, (s, t);",
+        "s is in shared space: expected a register, or a variable in param space",
+    ),
+    (
+        "call (s), foo, (t, t);",
+        "s is in shared space: expected a register, or a variable in param space",
+    ),
+    (
+        "call (r0), foo, (long, t);",
+        "long has 8 bytes, aligned to 8, and the parameter 4 bytes, aligned to 4",
+    ),
+    (
+        "call (long), foo, (t, t);",
+        "long has 8 bytes, aligned to 8, and the result 4 bytes, aligned to 4",
+    ),
     ("call (some), swap, (t);", "expected a variable in param space of 12 bytes"),
     ("call (t), swap, (some);", "expected a variable in param space of 12 bytes"),
-    ("call (some), swap, (more);", "more has 16 bytes, aligned to 4, and the parameter 12 bytes, aligned to 4"),
-    ("call (some), swap, (strict);", "strict has 12 bytes, aligned to 8, and the parameter 12 bytes, aligned to 4"),
+    (
+        "call (some), swap, (more);",
+        "more has 16 bytes, aligned to 4, and the parameter 12 bytes, aligned to 4",
+    ),
+    (
+        "call (some), swap, (strict);",
+        "strict has 12 bytes, aligned to 8, and the parameter 12 bytes, aligned to 4",
+    ),
     ("call (o), f, (t, t);", "o is a parameter that the function is given: it can't be changed"),
     ("call (r0), r1, (t), T;", "foo has 2 arguments, and the call 1"),
     ("call (r0), r1, (t, d0), T;", "d0 has type .b64: expected 32 bits"),
@@ -189,10 +252,14 @@ WRONG_ARGUMENTS = [
 
 @pytest.mark.parametrize(("call", "message"), WRONG_ARGUMENTS)
 def test_arguments_and_results_agree_with_the_signature(call, message):
-    before = FUNCTIONS + BY_VALUE + """.func (.reg .u32 r) one (.reg .u32 a) { mov.u32 r, a; ret; }
+    before = (
+        FUNCTIONS
+        + BY_VALUE
+        + """.func (.reg .u32 r) one (.reg .u32 a) { mov.u32 r, a; ret; }
         .func (.reg .u32 r) wide (.reg .u64 a) { cvt.u32.u64 r, a; ret; }
         .func (.reg .u32 r) sure (.reg .pred q) { selp.u32 r, 1, 0, q; ret; }
         .global .u32 tab[5] = { foo, bar }; .global .u32 odd[2] = { foo, one };"""
+    )
     body = """.shared .u32 s; .param .u64 long; .param .align 4 .b8 some[12]; .param .align 4 .b8 more[16];
         .param .align 8 .b8 strict[12]; T: .calltargets foo, bar;
         M: .calltargets one, wide; L: .calltargets one, sure; P: .callprototype (.reg .u32 _) _ (.reg .u64 _);\n"""
@@ -212,13 +279,17 @@ def test_lists_of_targets_and_prototypes_stand_in_a_function():
 def test_functions_are_declared_before_a_table_names_them():
     message = "f is not declared: it is declared before it is named"
     assert complaint(".global .u32 t[1] = { f };\n.func f() { ret; }") == f"1:23: {message}"
-    assert complaint(f"{KERNEL} .const .u32 t[1] = {{ f }}; ret; }} .func f() {{ ret; }}").endswith(message)
+    assert complaint(f"{KERNEL} .const .u32 t[1] = {{ f }}; ret; }} .func f() {{ ret; }}").endswith(
+        message
+    )
     message = "f is not declared: a function is declared before it is named"
     assert refused("T: .calltargets f;") == f"1: {message}"
     assert complaint(f"{KERNEL} T: .calltargets f; ret; }} .func f() {{ ret; }}").endswith(message)
     assert refused("T: .calltargets t;") == "1: expected a function: t is a register of type .b32"
     # A declaration without a body is enough, if the body follows.
-    module_of(f".func f(); .global .u32 t[1] = {{ f }}; {KERNEL} T: .calltargets f; ret; }} .func f() {{ ret; }}")
+    module_of(
+        f".func f(); .global .u32 t[1] = {{ f }}; {KERNEL} T: .calltargets f; ret; }} .func f() {{ ret; }}"
+    )
     unfinished = complaint(f".func f();\n{KERNEL} T: .calltargets f; ret; }}")
     assert unfinished.endswith("f is declared and named, but has no body")
 
@@ -226,7 +297,9 @@ def test_functions_are_declared_before_a_table_names_them():
 def test_a_declaration_and_its_function_agree():
     otherwise = complaint(".func f(.reg .u32 a);\n.func f(.reg .u64 a) { ret; }")
     assert otherwise == "2:7: f was declared otherwise in line 4"
-    assert complaint(".func f();\n.func f() { ret; }\n.func f() { ret; }") == "3:7: f has two bodies"
+    assert (
+        complaint(".func f();\n.func f() { ret; }\n.func f() { ret; }") == "3:7: f has two bodies"
+    )
 
 
 def test_functions_call_themselves():
@@ -245,13 +318,20 @@ def test_functions_call_one_another():
     assert kernel("call (r0), even, (t);", before) == [1 - t % 2 for t in range(32)]
 
 
-@pytest.mark.parametrize(("target", "cause"), [
-    ("one", "0xa0 is the address of no function that takes and gives the same"),
-    ("baz", "baz is not among the functions that the call lists"),
-    ("7", "0x7 is the address of no function that takes and gives the same")])
+@pytest.mark.parametrize(
+    ("target", "cause"),
+    [
+        ("one", "0xa0 is the address of no function that takes and gives the same"),
+        ("baz", "baz is not among the functions that the call lists"),
+        ("7", "0x7 is the address of no function that takes and gives the same"),
+    ],
+)
 def test_a_function_that_the_call_does_not_know_is_a_fault_of_the_program(target, cause):
     call = f"mov.u32 r1, {target}; T: .calltargets foo; call (r0), r1, (t, 1), T;"
-    before = FUNCTIONS + ".func (.reg .u32 r) dummy() { ret; } .func (.reg .u32 r) one (.reg .u32 a) { ret; }"
+    before = (
+        FUNCTIONS
+        + ".func (.reg .u32 r) dummy() { ret; } .func (.reg .u32 r) one (.reg .u32 a) { ret; }"
+    )
     with pytest.raises(PtxRunError, match=re.escape(f"call: {cause}")):
         run(placed(before + KERNEL + call + END))
 

@@ -30,7 +30,12 @@ CASES = [case for case in RUNS.values() if not case.compared and not case.traps]
 ATTEMPTS = 60
 LIMIT = 30_000
 """Instructions of a program that is worth a look."""
-CONDITIONS = ((0, 256, False), (0x5A5A_1234_DEAD_BEEF, 256, True), (0, 1, True), (0x0123_4567_89AB_CDEF, 7, False))
+CONDITIONS = (
+    (0, 256, False),
+    (0x5A5A_1234_DEAD_BEEF, 256, True),
+    (0, 1, True),
+    (0x0123_4567_89AB_CDEF, 7, False),
+)
 """What registers begin as, how long turns are, whether threads take them backwards."""
 Memory = dict[str, bytes]
 
@@ -45,7 +50,9 @@ def mutant(source: random.Random, text: str) -> str:
 
     for _ in range(source.randrange(1, 5)):
         at = source.choice(code)
-        words[at] = words[source.choice([other for other in code if kind(words[other]) == kind(words[at])])]
+        words[at] = words[
+            source.choice([other for other in code if kind(words[other]) == kind(words[at])])
+        ]
     return "".join(words)
 
 
@@ -57,10 +64,19 @@ def meaning(case: Run, module: PtxModule) -> Memory | None:
     """What the program leaves in its buffers; None where that is not defined."""
     found: list[Memory] = []
     for undefined, turn, backwards in CONDITIONS:
-        launch = place(module, arguments(case), grid=case.grid, block=case.block, dynamic_shared=case.dynamic_shared,
-                       undefined=undefined)
+        launch = place(
+            module,
+            arguments(case),
+            grid=case.grid,
+            block=case.block,
+            dynamic_shared=case.dynamic_shared,
+            undefined=undefined,
+        )
         try:
-            if interpret(launch, max_instructions=LIMIT, turn=turn, backwards=backwards).trap is not None:
+            if (
+                interpret(launch, max_instructions=LIMIT, turn=turn, backwards=backwards).trap
+                is not None
+            ):
                 return None
         except PtxRunError:
             return None
@@ -87,10 +103,17 @@ def test_compiled_code_does_what_the_text_means(seed):
         raise AssertionError("no text has a meaning")
     program = load(assemble(compile_module(module), case.kernel))
     for machine in ("threads", "warps"):
-        launch = prepare(program, arguments(case), grid=case.grid, block=case.block,
-                         dynamic_shared=case.dynamic_shared)
+        launch = prepare(
+            program,
+            arguments(case),
+            grid=case.grid,
+            block=case.block,
+            dynamic_shared=case.dynamic_shared,
+        )
         if machine == "threads":
             run_threads(launch, max_instructions=20 * LIMIT)
         else:
             assert WarpModel(launch, warps=64).run(20 * LIMIT).status == "ok", text
-        assert {name: launch.memory.read(*place) for name, place in launch.buffers.items()} == expected, text
+        assert {
+            name: launch.memory.read(*place) for name, place in launch.buffers.items()
+        } == expected, text

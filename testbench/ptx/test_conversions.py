@@ -15,8 +15,12 @@ from testbench.ptx.text import HEADER, refused
 
 TYPES = ("u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64")
 THREADS = 64
-EDGES = [sign * ((1 << bits) + step) for bits in (0, 7, 8, 15, 16, 31, 32, 63) for step in (-1, 0, 1)
-         for sign in (1, -1)]
+EDGES = [
+    sign * ((1 << bits) + step)
+    for bits in (0, 7, 8, 15, 16, 31, 32, 63)
+    for step in (-1, 0, 1)
+    for sign in (1, -1)
+]
 SOURCES = {8: "h", 16: "h", 32: "r", 64: "d"}
 BYTES = 8 * 16
 """Of a thread, in the buffer: its number, and the results."""
@@ -46,16 +50,22 @@ def can_saturate(to: str, source: str) -> bool:
 
 def conversions(source: str, saturates: bool) -> list[tuple[str, int]]:
     """Types and widths of registers."""
-    return [(to, width) for to in TYPES for width in (16, 32, 64)
-            if width >= int(to[1:]) and (not saturates or can_saturate(to, source))]
+    return [
+        (to, width)
+        for to in TYPES
+        for width in (16, 32, 64)
+        if width >= int(to[1:]) and (not saturates or can_saturate(to, source))
+    ]
 
 
 def text(source: str, saturates: bool, chosen: list[tuple[str, int]]) -> str:
     lines = []
     for at, (to, width) in enumerate(chosen):
         register = SOURCES[width]
-        lines.append(f"cvt{'.sat' * saturates}.{to}.{source} {register}1, {SOURCES[int(source[1:])]}0; "
-                     f"st.global.b{width} [p+{8 + 8 * at}], {register}1;")
+        lines.append(
+            f"cvt{'.sat' * saturates}.{to}.{source} {register}1, {SOURCES[int(source[1:])]}0; "
+            f"st.global.b{width} [p+{8 + 8 * at}], {register}1;"
+        )
     return f"""{HEADER}.visible .entry k(.param .u64 o)
 {{ .reg .b16 h<2>; .reg .b32 r<2>, t; .reg .b64 d<2>, p, q;
   ld.param.u64 p, [o]; mov.u32 t, %tid.x; mul.wide.u32 q, t, {BYTES}; add.u64 p, p, q;
@@ -68,7 +78,9 @@ def text(source: str, saturates: bool, chosen: list[tuple[str, int]]) -> str:
 def content(seed: str) -> bytes:
     source = random.Random(seed)
     numbers = [*EDGES, *(source.getrandbits(64) for _ in range(THREADS - len(EDGES)))]
-    return b"".join((number & (1 << 64) - 1).to_bytes(8, "little") + bytes(BYTES - 8) for number in numbers)
+    return b"".join(
+        (number & (1 << 64) - 1).to_bytes(8, "little") + bytes(BYTES - 8) for number in numbers
+    )
 
 
 @pytest.mark.parametrize("saturates", [False, True], ids=["cut", "sat"])
@@ -79,11 +91,11 @@ def test_a_conversion_gives_the_number_in_registers_of_every_width(source, satur
         before, program = content(source), text(source, saturates, part)
         wanted = bytearray(before)
         for thread in range(THREADS):
-            value = int.from_bytes(before[BYTES * thread:BYTES * thread + 8], "little")
+            value = int.from_bytes(before[BYTES * thread : BYTES * thread + 8], "little")
             for at, (to, width) in enumerate(part):
                 result = converted(value, to, source, saturates) & (1 << width) - 1
                 first = BYTES * thread + 8 + 8 * at
-                wanted[first:first + width // 8] = result.to_bytes(width // 8, "little")
+                wanted[first : first + width // 8] = result.to_bytes(width // 8, "little")
         meant = place(parse_ptx(program, "t.ptx"), [Buffer("o", before)], block=(THREADS, 1, 1))
         interpret(meant)
         assert meant.memory.read(*meant.buffers["o"]) == wanted
@@ -97,5 +109,10 @@ def test_saturation_that_is_impossible_is_refused(to, source):
     assert Type(to).holds(Type(source)) != can_saturate(to, source)
     if not can_saturate(to, source):
         registers = {16: "h0", 32: "r0", 64: "d0", 8: "h0"}
-        message = refused(f"cvt.sat.{to}.{source} {registers[int(to[1:])]}, {registers[int(source[1:])]};")
-        assert message == f"1: cvt.sat.{to}.{source} has nothing to saturate: .{to} has every number of .{source}"
+        message = refused(
+            f"cvt.sat.{to}.{source} {registers[int(to[1:])]}, {registers[int(source[1:])]};"
+        )
+        assert (
+            message
+            == f"1: cvt.sat.{to}.{source} has nothing to saturate: .{to} has every number of .{source}"
+        )

@@ -17,41 +17,85 @@ DECLARED = """.shared .align 4 .b8 sm[64]; .const .u32 cn[4] = { 1, 2 }; .local 
 """What bodies here may name, besides what every kernel in these tests has."""
 
 INSTRUCTIONS = [
-    ("atom.global.cas.b16 h, [d], h, h;", "atom.global.cas.b16: needs sm_70, and this machine is sm_50"),
+    (
+        "atom.global.cas.b16 h, [d], h, h;",
+        "atom.global.cas.b16: needs sm_70, and this machine is sm_50",
+    ),
     ("atom.shared.inc.u64 d, [d], d;", "atom.shared.inc has no modifier .u64 here: expected .u32"),
     ("slct.u32.u32 r, r, r, r;", "slct.u32 has no modifier .u32 here: expected .f32, .ftz, .s32"),
-    ("set.eq.u16.u32 h, r, r;", "set.eq has no modifier .u16 here: expected .and, .f32, .ftz, .or, .s32, "
-                               ".u32, .xor"),
+    (
+        "set.eq.u16.u32 h, r, r;",
+        "set.eq has no modifier .u16 here: expected .and, .f32, .ftz, .or, .s32, .u32, .xor",
+    ),
     ("isspacep.param p, d;", "isspacep.param: needs sm_70, and this machine is sm_50"),
     # opcodes and modifiers
     ("foo.u32 r0, r1;", "unknown instruction foo"),
-    ("add.b32 r0, r1, r2;", "add has no modifier .b32 here: expected .cc, .f32, .f64, .ftz, .rm, .rn, .rp, .rz, "
-                            ".s16, .s32, .s64, .sat, .u16, .u32, .u64"),
-    ("add.sat.u32 r0, r1, r2;", "add.sat has no modifier .u32 here: expected .f32, .ftz, .rm, .rn, .rp, .rz, .s32"),
+    (
+        "add.b32 r0, r1, r2;",
+        "add has no modifier .b32 here: expected .cc, .f32, .f64, .ftz, .rm, .rn, .rp, .rz, "
+        ".s16, .s32, .s64, .sat, .u16, .u32, .u64",
+    ),
+    (
+        "add.sat.u32 r0, r1, r2;",
+        "add.sat has no modifier .u32 here: expected .f32, .ftz, .rm, .rn, .rp, .rz, .s32",
+    ),
     ("add.cc.s16 h0, h1, h2;", "add.cc has no modifier .s16 here: expected .s32, .s64, .u32, .u64"),
     ("add.u32.u32 r0, r1, r2;", "add.u32 has no modifier .u32 here: expected .cc"),
-    ("add r0, r1, r2;", "add lacks a modifier: expected .f32, .f64, .s16, .s32, .s64, .u16, .u32, .u64"),
-    ("mul.u32 r0, r1, r2;", "mul has no modifier .u32 here: expected .f32, .f64, .ftz, .hi, .lo, .rm, .rn, .rp, .rz, "
-                            ".sat, .wide"),
+    (
+        "add r0, r1, r2;",
+        "add lacks a modifier: expected .f32, .f64, .s16, .s32, .s64, .u16, .u32, .u64",
+    ),
+    (
+        "mul.u32 r0, r1, r2;",
+        "mul has no modifier .u32 here: expected .f32, .f64, .ftz, .hi, .lo, .rm, .rn, .rp, .rz, "
+        ".sat, .wide",
+    ),
     ("mul.lo r0, r1, r2;", "mul.lo lacks a modifier: expected .s16, .s32, .s64, .u16, .u32, .u64"),
-    ("mul.wide.u64 d0, d1, d2;", "mul.wide has no modifier .u64 here: expected .s16, .s32, .u16, .u32"),
-    ("neg.u32 r0, r1;", "neg has no modifier .u32 here: expected .f32, .f64, .ftz, .s16, .s32, .s64"),
-    ("setp.lo.s32 p, r0, r1;", "setp.lo has no modifier .s32 here: expected .and, .or, .u16, .u32, .u64, .xor"),
+    (
+        "mul.wide.u64 d0, d1, d2;",
+        "mul.wide has no modifier .u64 here: expected .s16, .s32, .u16, .u32",
+    ),
+    (
+        "neg.u32 r0, r1;",
+        "neg has no modifier .u32 here: expected .f32, .f64, .ftz, .s16, .s32, .s64",
+    ),
+    (
+        "setp.lo.s32 p, r0, r1;",
+        "setp.lo has no modifier .s32 here: expected .and, .or, .u16, .u32, .u64, .xor",
+    ),
     ("cvta.param.u64 d0, d1;", "cvta.param.u64: needs sm_70, and this machine is sm_50"),
-    ("st.const.u32 [cn], r0;", "st has no modifier .const here: expected .b16, .b32, .b64, .b8, .cg, "
+    (
+        "st.const.u32 [cn], r0;",
+        "st has no modifier .const here: expected .b16, .b32, .b64, .b8, .cg, "
         ".cs, .f32, .f64, .global, .local, .param, .s16, .s32, .s64, .s8, "
-        ".shared, .u16, .u32, .u64, .u8, .v2, .v4, .volatile, .wb, .wt"),
+        ".shared, .u16, .u32, .u64, .u8, .v2, .v4, .volatile, .wb, .wt",
+    ),
     ("membar;", "membar lacks a modifier: expected .cta, .gl, .sys"),
     # video instructions
-    ("vadd4.u32.u32.u32 r0.b13, r1, r2, r3;", ".b13 is no choice of parts here: the usual one is .b3210"),
-    ("vadd2.u32.u32.u32 r0, r1, r2.h4, r3;", ".h4 is no choice of parts here: the usual one is .h32"),
-    ("vadd2.u32.u32.u32.sat.add r0, r1, r2, r3;", "vadd2.u32.u32.u32.sat has no modifier .add here: expected none"),
+    (
+        "vadd4.u32.u32.u32 r0.b13, r1, r2, r3;",
+        ".b13 is no choice of parts here: the usual one is .b3210",
+    ),
+    (
+        "vadd2.u32.u32.u32 r0, r1, r2.h4, r3;",
+        ".h4 is no choice of parts here: the usual one is .h32",
+    ),
+    (
+        "vadd2.u32.u32.u32.sat.add r0, r1, r2, r3;",
+        "vadd2.u32.u32.u32.sat has no modifier .add here: expected none",
+    ),
     ("vadd.u32.u32 r0, r1, r2;", "vadd.u32.u32 lacks a modifier: expected .s32, .u32"),
-    ("vadd.u32.u32.u32 r0.b1, r1, r2;", "vadd into .b1 takes a third number, which has the other bits"),
+    (
+        "vadd.u32.u32.u32 r0.b1, r1, r2;",
+        "vadd into .b1 takes a third number, which has the other bits",
+    ),
     ("vadd.u32.u32.u32.add r0.b1, r1, r2, r3;", "r0 is a register of type .b32: it has no .b1"),
     ("vadd.u32.u32.u32 r0, r1.b4, r2;", "r1 is a register of type .b32: it has no .b4"),
     ("vadd.u32.u32.u32 r0, -r1, r2;", "- can't stand before this"),
-    ("vmad.u32.u32.u32 r0, -r1, r2, -r3;", "vmad negates the product or what is added to it, not both"),
+    (
+        "vmad.u32.u32.u32 r0, -r1, r2, -r3;",
+        "vmad negates the product or what is added to it, not both",
+    ),
     ("vmad.u32.u32.u32 r0.h0, r1, r2, r3;", "r0 is a register of type .b32: it has no .h0"),
     ("vshl.u32.u32.u32 r0, r1, r2;", "vshl.u32.u32.u32 lacks a modifier: expected .clamp, .wrap"),
     # floating point, later machines
@@ -63,11 +107,20 @@ INSTRUCTIONS = [
     ("tanh.approx.f32 r0, r1;", "tanh.approx.f32: needs sm_75, and this machine is sm_50"),
     ("min.NaN.f32 r0, r1, r2;", "min.NaN.f32: needs sm_80, and this machine is sm_50"),
     ("fma.f32 r0, r1, r2, r3;", "fma.f32 lacks a modifier: expected .rm, .rn, .rp, .rz"),
-    ("div.f32 r0, r1, r2;", "div.f32 lacks a modifier: expected .approx, .full, .rm, .rn, .rp, .rz"),
+    (
+        "div.f32 r0, r1, r2;",
+        "div.f32 lacks a modifier: expected .approx, .full, .rm, .rn, .rp, .rz",
+    ),
     ("cvt.u32.f32 r0, r1;", "cvt.u32.f32 lacks a modifier: expected .rmi, .rni, .rpi, .rzi"),
-    ("cvt.rn.f32.f32 r0, r1;", "cvt.rn.f32 has no modifier .f32 here: expected .f64, .ftz, .s16, .s32, "
-        ".s64, .s8, .sat, .u16, .u32, .u64, .u8"),
-    ("setp.lo.f32 p, r0, r1;", "setp.lo has no modifier .f32 here: expected .and, .or, .u16, .u32, .u64, .xor"),
+    (
+        "cvt.rn.f32.f32 r0, r1;",
+        "cvt.rn.f32 has no modifier .f32 here: expected .f64, .ftz, .s16, .s32, "
+        ".s64, .s8, .sat, .u16, .u32, .u64, .u8",
+    ),
+    (
+        "setp.lo.f32 p, r0, r1;",
+        "setp.lo has no modifier .f32 here: expected .and, .or, .u16, .u32, .u64, .xor",
+    ),
     ("mov.u32 r0, 1.5;", "expected a whole number"),
     ("mov.b32 r0, 1.5;", "expected a whole number"),
     ("mov.u32 r0, 0f3f800000;", "expected a whole number"),
@@ -84,7 +137,10 @@ INSTRUCTIONS = [
     (".reg .f32 x; add.u32 r0, x, r1;", "x has type .f32: expected .u32 or bits"),
     (".reg .f32 x; ld.global.s32 x, [d0];", "x has type .f32: expected .s32 or bits"),
     (".reg .u32 x; add.f32 x, r0, r1;", "x has type .u32: expected .f32 or bits"),
-    ("match.any.sync.b32 r0, r1, r2;", "match.any.sync.b32: needs sm_70, and this machine is sm_50"),
+    (
+        "match.any.sync.b32 r0, r1, r2;",
+        "match.any.sync.b32: needs sm_70, and this machine is sm_50",
+    ),
     ("dp4a.u32.u32 r0, r1, r2, r3;", "dp4a.u32.u32: needs sm_61, and this machine is sm_50"),
     # numbers of operands
     ("add.u32 r0, r1;", "add takes 3 operands, not 2"),
@@ -155,7 +211,10 @@ INSTRUCTIONS = [
     ("ld.global.u32 r0, [p];", "p has type .pred: an address in global space has 64 bits"),
     ("ld.global.u32 r0, [d0[1]];", "d0 is no array"),
     ("ld.global.u32 r0, [sm[d0]];", "the index of sm is no constant"),
-    ("mov.u64 d0, pa;", "pa is no parameter of the function, and has no address: ld.param reads it"),
+    (
+        "mov.u64 d0, pa;",
+        "pa is no parameter of the function, and has no address: ld.param reads it",
+    ),
     ("mov.u16 h0, o;", "the address of o does not fit 16 bits"),
     ("mov.u16 h0, sm;", "the address of sm does not fit 16 bits"),
     ("mov.u16 h0, f;", "the address of f has 32 or 64 bits, and nothing is added to it"),
@@ -171,11 +230,20 @@ INSTRUCTIONS = [
     ("ld.global.v4.u64 {d0, d1, d2, d3}, [d0];", "4 times 64 bits are more than 128"),
     ("mov.u32 v.q, 1;", "v has 4 elements, and no .q"),
     ("mov.u32 r0.x, 1;", "r0 is a register of type .b32: it has no .x"),
-    ("mov.u32 r0, v;", "mov.u32 moves no vector of 4: expected .b16, .b32 or .b64, in 2 parts or 4"),
-    ("mov.v2.pred {p, q}, {q, p};", "mov.v2 has no modifier .pred here: expected .b16, .b32, .b64, .f32, .f64, .s16, "
-                                    ".s32, .s64, .u16, .u32, .u64"),
+    (
+        "mov.u32 r0, v;",
+        "mov.u32 moves no vector of 4: expected .b16, .b32 or .b64, in 2 parts or 4",
+    ),
+    (
+        "mov.v2.pred {p, q}, {q, p};",
+        "mov.v2 has no modifier .pred here: expected .b16, .b32, .b64, .f32, .f64, .s16, "
+        ".s32, .s64, .u16, .u32, .u64",
+    ),
     ("mov.b64 {r0, r1}, {r2, r3};", "mov takes vectors on both sides only with .v2 or .v4"),
-    ("mov.b64 d0, {r0, r1, r2};", "mov.b64 moves no vector of 3: expected .b16, .b32 or .b64, in 2 parts or 4"),
+    (
+        "mov.b64 d0, {r0, r1, r2};",
+        "mov.b64 moves no vector of 3: expected .b16, .b32 or .b64, in 2 parts or 4",
+    ),
     ("mov.b64 d0, {r0, h1};", "h1 has type .b16: expected 32 bits"),
     # expressions
     ("mov.u32 r0, 08;", "08 is no octal number, which a leading 0 makes it"),
@@ -194,15 +262,27 @@ INSTRUCTIONS = [
     # declarations in a body
     (".reg x;", "the declaration has no type"),
     (".reg .u32 .u64 x;", ".u64: expected one type of numbers or predicates"),
-    (".reg .u32 x[3];", "x is a register: it has neither dimensions nor a first value nor a linkage"),
-    (".reg .u32 x = 3;", "x is a register: it has neither dimensions nor a first value nor a linkage"),
-    (".visible .reg .u32 x;", "x is a register: it has neither dimensions nor a first value nor a linkage"),
+    (
+        ".reg .u32 x[3];",
+        "x is a register: it has neither dimensions nor a first value nor a linkage",
+    ),
+    (
+        ".reg .u32 x = 3;",
+        "x is a register: it has neither dimensions nor a first value nor a linkage",
+    ),
+    (
+        ".visible .reg .u32 x;",
+        "x is a register: it has neither dimensions nor a first value nor a linkage",
+    ),
     (".reg .v2 .u32 x<3>;", "x is a range of vectors: expected registers of one element"),
     (".reg .u32 _;", "_ can't be declared"),
     (".shared .u32 _;", "_ can't be declared"),
     (".reg .u32 r3;", "r3 is declared twice in the same scope, first in line 6"),
     (".reg .u32 x1; .reg .u32 x<3>;", "x1 is declared twice in the same scope, first in line 11"),
-    (".reg .u32 x<20>; .reg .u32 x1<3>;", "x10 is declared twice in the same scope, first in line 11"),
+    (
+        ".reg .u32 x<20>; .reg .u32 x1<3>;",
+        "x10 is declared twice in the same scope, first in line 11",
+    ),
     (".reg .u32 x<2000000>;", "x<2000000> are too many registers: 1048576 at most"),
     (".shared .pred x;", "a predicate has no place in shared space"),
     (".shared .u32 x[];", "x has no size: only an extern array in shared space may be open"),
@@ -212,17 +292,25 @@ INSTRUCTIONS = [
     (".shared .u32 x[4000000000];", "x has 16000000000 bytes: 268435456 at most"),
     (".shared .u32 x<9999>;", "x<9999>: expected at most 4096 variables, without first values"),
     (".shared .align 3 .u32 x;", "an alignment of 3: expected a power of 2 up to 256"),
-    (".shared .u32 x = 4;", "x is in shared space: only const and global variables have first values"),
+    (
+        ".shared .u32 x = 4;",
+        "x is in shared space: only const and global variables have first values",
+    ),
     (".global .u32 x = { 4 };", "x is no array: it has one first value"),
     (".global .u32 x[2] = 4;", "x is an array: its first values stand in braces"),
     (".global .u32 x[2] = { 1, 2, 3 };", "x has 2 elements and 3 first values"),
     (".global .u32 x[2] = { { 1 }, 2 };", "x has fewer dimensions than its first values"),
-    (".global .u32 x[2] = { t };", "expected a number, a function or a variable: t is a register of type .b32"),
+    (
+        ".global .u32 x[2] = { t };",
+        "expected a number, a function or a variable: t is a register of type .b32",
+    ),
     (".global .u32 x[2] = { k };", "expected a number, a function or a variable: k is an entry"),
     (".global .u16 x[2] = { f };", "the address of f does not fit 16 bits"),
     ("cvta.global.u64 d0, cn;", "cn is in const space"),
-    (".global .u64 x = generic(sm);",
-     "sm is in shared space, which has no addresses before a kernel runs: every kernel has its own"),
+    (
+        ".global .u64 x = generic(sm);",
+        "sm is in shared space, which has no addresses before a kernel runs: every kernel has its own",
+    ),
 ]
 
 
@@ -231,45 +319,76 @@ def test_a_wrong_statement_is_named(text, message):
     assert refused(f"{DECLARED}\n{text}", ".func f() { ret; }") == f"3: {message}"
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    (".func f {", "1:9: the text ends here: expected '@', '{', '}', a directive or a name"),
-    (".func f { mov.u32 a b; }", "1:21: unexpected 'b': expected '(', ',', ';', '?', '[', a modifier or an operator"),
-    (".func f { ret; ` }", "1:16: unexpected '`'"),
-    ("foo", "1:1: unexpected 'foo': expected ';', a directive or the end of the text"),
-    (".entry (.reg .u32 r) k() { ret; }", "1:22: k is an entry: it has no results"),
-    (".entry k(.reg .u32 a) { ret; }", "1:20: a is a register: parameters of an entry are in param space"),
-    (".func f(.shared .u32 a) { ret; }", "1:9: a is in shared space: expected .param or .reg"),
-    (".func f(.param .pred a) { ret; }", "1:9: a predicate has no place in param space"),
-    (".func f(.param .u32 a[]) { ret; }", "1:21: a has no size"),
-    (".func f(.param .u32 a[9000]) { ret; }", "1:21: a has 36000 bytes: 32768 at most"),
-    (".func f(.param .u32 a[0]) { ret; }", "1:21: a has no size"),
-    (".entry f(.param .b8 a[4353]) { ret; }", "1:8: f has 4353 bytes of parameters: 4352 at most"),
-    (".entry f(.param .b8 a[2000], .param .b8 b[2353]) { ret; }",
-     "1:8: f has 4353 bytes of parameters: 4352 at most"),
-    (".func f(.reg .u32 a[2]) { ret; }", "1:19: a is a register: it has no dimensions"),
-    (".func f(.reg .u32 a, .reg .u32 a) { ret; }", "1:32: a is declared twice in the same scope, first in line 4"),
-    (".func f() { ret; }\n.global .u32 f;", "2:14: f is declared twice in the same scope, first in line 4"),
-    (".reg .u32 x;", "1:11: x is declared outside of any function: registers are a function's own"),
-    (".local .u32 x;", "1:1: a variable in local space is declared in a function"),
-    (".global .f16 x = 1.0;", "1:18: there are no constants of type .f16"),
-    (".global .f32 x = 1;", "1:18: expected a floating-point number, such as 1.0 or 0f3f800000"),
-    (".global .u32 x = 1.0;", "1:18: expected a whole number"),
-    (".address_size 32", "1:15: addresses of 32 bits: this machine has 64-bit ones"),
-    (".version 7.8", "1:10: expected one .version, such as 7.8"),
-    (".target sm_90", "1:9: target sm_90: this machine is sm_50, which runs sm_10 to sm_50"),
-])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (".func f {", "1:9: the text ends here: expected '@', '{', '}', a directive or a name"),
+        (
+            ".func f { mov.u32 a b; }",
+            "1:21: unexpected 'b': expected '(', ',', ';', '?', '[', a modifier or an operator",
+        ),
+        (".func f { ret; ` }", "1:16: unexpected '`'"),
+        ("foo", "1:1: unexpected 'foo': expected ';', a directive or the end of the text"),
+        (".entry (.reg .u32 r) k() { ret; }", "1:22: k is an entry: it has no results"),
+        (
+            ".entry k(.reg .u32 a) { ret; }",
+            "1:20: a is a register: parameters of an entry are in param space",
+        ),
+        (".func f(.shared .u32 a) { ret; }", "1:9: a is in shared space: expected .param or .reg"),
+        (".func f(.param .pred a) { ret; }", "1:9: a predicate has no place in param space"),
+        (".func f(.param .u32 a[]) { ret; }", "1:21: a has no size"),
+        (".func f(.param .u32 a[9000]) { ret; }", "1:21: a has 36000 bytes: 32768 at most"),
+        (".func f(.param .u32 a[0]) { ret; }", "1:21: a has no size"),
+        (
+            ".entry f(.param .b8 a[4353]) { ret; }",
+            "1:8: f has 4353 bytes of parameters: 4352 at most",
+        ),
+        (
+            ".entry f(.param .b8 a[2000], .param .b8 b[2353]) { ret; }",
+            "1:8: f has 4353 bytes of parameters: 4352 at most",
+        ),
+        (".func f(.reg .u32 a[2]) { ret; }", "1:19: a is a register: it has no dimensions"),
+        (
+            ".func f(.reg .u32 a, .reg .u32 a) { ret; }",
+            "1:32: a is declared twice in the same scope, first in line 4",
+        ),
+        (
+            ".func f() { ret; }\n.global .u32 f;",
+            "2:14: f is declared twice in the same scope, first in line 4",
+        ),
+        (
+            ".reg .u32 x;",
+            "1:11: x is declared outside of any function: registers are a function's own",
+        ),
+        (".local .u32 x;", "1:1: a variable in local space is declared in a function"),
+        (".global .f16 x = 1.0;", "1:18: there are no constants of type .f16"),
+        (
+            ".global .f32 x = 1;",
+            "1:18: expected a floating-point number, such as 1.0 or 0f3f800000",
+        ),
+        (".global .u32 x = 1.0;", "1:18: expected a whole number"),
+        (".address_size 32", "1:15: addresses of 32 bits: this machine has 64-bit ones"),
+        (".version 7.8", "1:10: expected one .version, such as 7.8"),
+        (".target sm_90", "1:9: target sm_90: this machine is sm_50, which runs sm_10 to sm_50"),
+    ],
+)
 def test_a_wrong_module_is_named(text, message):
     assert complaint(text) == message
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("", "t: expected .version and .target first"),
-    (".global .u32 x;", "t:1:1: expected .version and .target first"),
-    (".version 7.8\n.func f() { ret; }", "t:2:7: expected .version and .target first"),
-    (".version 1e5\n", "t:1:10: expected one .version, such as 7.8"),
-    (HEADER + ".global .u32 x = " + "(" * 9999 + "1" + ")" * 9999 + ";",
-     "t: braces, parentheses or signs are nested too deeply"),
-])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "t: expected .version and .target first"),
+        (".global .u32 x;", "t:1:1: expected .version and .target first"),
+        (".version 7.8\n.func f() { ret; }", "t:2:7: expected .version and .target first"),
+        (".version 1e5\n", "t:1:10: expected one .version, such as 7.8"),
+        (
+            HEADER + ".global .u32 x = " + "(" * 9999 + "1" + ")" * 9999 + ";",
+            "t: braces, parentheses or signs are nested too deeply",
+        ),
+    ],
+)
 def test_a_text_that_is_no_module_is_refused(text, message):
     with pytest.raises(ProgramError) as caught:
         parse_ptx(text, "t")
@@ -293,21 +412,95 @@ def test_who_sees_a_function_and_how_a_variable_lies():
     module = module_of(""".func f(); .visible .func f() { ret; } .weak .func g() { ret; } .func h() { ret; }
         .visible .global .v4 .u32 x; .const .align 32 .b8 y[3]; .shared .u64 z;
         .extern .shared .align 8 .b8 dynamic[];""")
-    assert [function.linkage.value for function in module.functions.values()] == ["visible", "weak", ""]
-    found = [(variable.linkage.value, variable.alignment, variable.count, variable.size)
-             for variable in module.variables]
+    assert [function.linkage.value for function in module.functions.values()] == [
+        "visible",
+        "weak",
+        "",
+    ]
+    found = [
+        (variable.linkage.value, variable.alignment, variable.count, variable.size)
+        for variable in module.variables
+    ]
     assert found == [("visible", 16, 4, 16), ("", 32, 3, 3), ("", 8, 1, 8), ("extern", 8, None, 0)]
 
 
 # Mutations of the kernels' text: they are a program, or refused by one line.
 
-PIECES = st.sampled_from([
-    "", " ", ";", ",", "{", "}", "(", ")", "[", "]", "@", "!", ":", "|", "+", "-", ".", "..", "%", "_", "<", ">", "=",
-    "/*", "//", '"', "\n", "\0", "é", "0", "0x", "08", "1.5", "99999999999999999999", "-1", ".u32", ".u64", ".pred",
-    ".f32", ".v2", ".v4", ".reg", ".param", ".shared", ".entry", ".func", ".version", ".target", ".branchtargets",
-    ".calltargets", ".callprototype", "bra", "call", "brx.idx", "ret", "ld.global.u32", "mov", "r1", "d1", "p",
-    "%tid.x", "k", "o", "L:", "x: .branchtargets L;", "{ .reg .b32 r1; }", "generic(o)", ".align 8", ".loc 1 1",
-    ".section x {", ".pragma"])
+PIECES = st.sampled_from(
+    [
+        "",
+        " ",
+        ";",
+        ",",
+        "{",
+        "}",
+        "(",
+        ")",
+        "[",
+        "]",
+        "@",
+        "!",
+        ":",
+        "|",
+        "+",
+        "-",
+        ".",
+        "..",
+        "%",
+        "_",
+        "<",
+        ">",
+        "=",
+        "/*",
+        "//",
+        '"',
+        "\n",
+        "\0",
+        "é",
+        "0",
+        "0x",
+        "08",
+        "1.5",
+        "99999999999999999999",
+        "-1",
+        ".u32",
+        ".u64",
+        ".pred",
+        ".f32",
+        ".v2",
+        ".v4",
+        ".reg",
+        ".param",
+        ".shared",
+        ".entry",
+        ".func",
+        ".version",
+        ".target",
+        ".branchtargets",
+        ".calltargets",
+        ".callprototype",
+        "bra",
+        "call",
+        "brx.idx",
+        "ret",
+        "ld.global.u32",
+        "mov",
+        "r1",
+        "d1",
+        "p",
+        "%tid.x",
+        "k",
+        "o",
+        "L:",
+        "x: .branchtargets L;",
+        "{ .reg .b32 r1; }",
+        "generic(o)",
+        ".align 8",
+        ".loc 1 1",
+        ".section x {",
+        ".pragma",
+    ]
+)
 CHANGES = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 12), PIECES), min_size=1, max_size=4)
 
 
@@ -317,12 +510,15 @@ CHANGES = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 12), PIECES), min_s
 def test_mutations_are_programs_or_get_one_line(text, changes):
     for where, length, piece in changes:
         at = int(where * len(text))
-        text = text[:at] + piece + text[at + length:]
+        text = text[:at] + piece + text[at + length :]
     check(text)
 
 
 @settings(max_examples=300)
-@given(st.sampled_from(KERNELS), st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=3))
+@given(
+    st.sampled_from(KERNELS),
+    st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=3),
+)
 def test_texts_with_words_in_other_places_are_programs_or_get_one_line(text, changes):
     words = re.findall(r"\s+|[\w%$]+|.", text)
     for target, source in changes:

@@ -28,9 +28,13 @@ def hardware() -> Hardware:
 def test_compiled_ptx_runs_on_the_hardware(name):
     run, machine = RUNS[name], hardware()
     launch = kernel_launch(run)
-    if run.traps:       # it leaves instructions behind that have issued and are not over
+    if run.traps:  # it leaves instructions behind that have issued and are not over
         assert machine.run(launch, LIMIT).status == "error"
-        assert machine.lockstep is not None and machine.lockstep.difference is None and machine.lockstep.compared > 0
+        assert (
+            machine.lockstep is not None
+            and machine.lockstep.difference is None
+            and machine.lockstep.compared > 0
+        )
     else:
         in_lockstep(machine, launch, LIMIT)
     assert complaints(run, launch, machine.memory) == []

@@ -26,28 +26,44 @@ def module(kernel: str) -> PtxModule:
 
 
 def launch(case: Run, level: str) -> PtxLaunch:
-    return place(module(case.kernel), case.launch_arguments(level), grid=case.grid, block=case.block,
-                 dynamic_shared=case.dynamic_shared)
+    return place(
+        module(case.kernel),
+        case.launch_arguments(level),
+        grid=case.grid,
+        block=case.block,
+        dynamic_shared=case.dynamic_shared,
+    )
 
 
 def wrong(case: Run, level: str, finished: PtxLaunch) -> list[str]:
-    return [f"{name}: {line}" for name, outcome in expected(case, level).items()
-            for line in outcome.complaints(finished.memory.read(*finished.buffers[name]))]
+    return [
+        f"{name}: {line}"
+        for name, outcome in expected(case, level).items()
+        for line in outcome.complaints(finished.memory.read(*finished.buffers[name]))
+    ]
 
 
-@pytest.mark.parametrize("name", [name for name, case in RUNS.items() if case.kernel != TAKES_A_FUNCTION])
+@pytest.mark.parametrize(
+    "name", [name for name, case in RUNS.items() if case.kernel != TAKES_A_FUNCTION]
+)
 def test_interpreted_ptx_leaves_what_its_text_says(name):
     case = RUNS[name]
     # The level matters where the manifest's arguments depend on it: nowhere but in the kernel that is left out.
-    assert {len(set(spec.values.values())) for spec in case.arguments if not isinstance(spec, BufferSpec)} <= {1}
+    assert {
+        len(set(spec.values.values()))
+        for spec in case.arguments
+        if not isinstance(spec, BufferSpec)
+    } <= {1}
     finished = launch(case, LEVELS[0])
     ended = run(finished, max_instructions=200_000)
     assert wrong(case, LEVELS[0], finished) == []
     assert (ended.trap is not None) == case.traps
 
 
-@pytest.mark.parametrize(("function", "value"), [
-    ("f0", lambda t: t + 3 * t), ("f1", lambda t: t << 3 * t if 3 * t < 32 else 0)])
+@pytest.mark.parametrize(
+    ("function", "value"),
+    [("f0", lambda t: t + 3 * t), ("f1", lambda t: t << 3 * t if 3 * t < 32 else 0)],
+)
 def test_a_function_whose_address_is_a_parameter_is_called(function, value):
     text = module(TAKES_A_FUNCTION)
     address = place(text, [Buffer("out", bytes(4)), Scalar(0, 8)]).addresses[function]
@@ -84,11 +100,30 @@ def test_every_kernel_becomes_a_typed_program(kernel):
         assert [name for name, count in Counter(names).items() if count > 1] == []
     # Every instruction of the text is there, where it stands: each ends in a semicolon, and so do other statements.
     lines = text.splitlines()
-    code = [item for function in program.functions.values() for item in function.body or ()
-            if isinstance(item, Instruction)]
-    written = [item for item in code if lines[item.line - 1][item.column - 1:].startswith(item.opcode)]
-    others = sum(text.count(word) for word in (".reg .", ".local .", ".shared .", ".global .align", ".global .u64 tbl",
-                                               ".const .align", ".branchtargets", ".calltargets", ".callprototype",
-                                               "{ .param ", "; .param "))
+    code = [
+        item
+        for function in program.functions.values()
+        for item in function.body or ()
+        if isinstance(item, Instruction)
+    ]
+    written = [
+        item for item in code if lines[item.line - 1][item.column - 1 :].startswith(item.opcode)
+    ]
+    others = sum(
+        text.count(word)
+        for word in (
+            ".reg .",
+            ".local .",
+            ".shared .",
+            ".global .align",
+            ".global .u64 tbl",
+            ".const .align",
+            ".branchtargets",
+            ".calltargets",
+            ".callprototype",
+            "{ .param ",
+            "; .param ",
+        )
+    )
     assert len(written) == text.count(";") - others + text.count("(.reg ")
     assert len(code) - len(written) == text.count("trap; }")

@@ -20,7 +20,10 @@ WORDS = 4 * THREADS
 def test_random_texts_mean_what_they_say(make, seed):
     program = make(seed)
     for same in (0, 5):
-        launch = place(parse_ptx(program.text, "t.ptx"), [Buffer("out", bytes(4 * WORDS)), Scalar(same, 4)],
-                       block=(THREADS, 1, 1))
+        launch = place(
+            parse_ptx(program.text, "t.ptx"),
+            [Buffer("out", bytes(4 * WORDS)), Scalar(same, 4)],
+            block=(THREADS, 1, 1),
+        )
         run(launch)
         assert contents(launch, "out") == program.expected(same)

@@ -79,4 +79,8 @@ def left_everywhere(text: str, threads: int) -> list[int]:
 
 def instructions(text: str, function: str = "k", header: str = HEADER) -> list[Instruction]:
     """The instructions of a function."""
-    return [item for item in module_of(text, header).functions[function].body or () if isinstance(item, Instruction)]
+    return [
+        item
+        for item in module_of(text, header).functions[function].body or ()
+        if isinstance(item, Instruction)
+    ]

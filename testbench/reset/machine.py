@@ -36,7 +36,13 @@ class _LaterReader(EventReader):
 
     def changes(self, changes: Sequence[Change]) -> None:
         """Takes changes; those before the run began tell nothing."""
-        super().changes([(cycle - self.base, number, value) for cycle, number, value in changes if cycle >= self.base])
+        super().changes(
+            [
+                (cycle - self.base, number, value)
+                for cycle, number, value in changes
+                if cycle >= self.base
+            ]
+        )
 
 
 class ResettableMachine(Hardware):
@@ -49,7 +55,9 @@ class ResettableMachine(Hardware):
         contents: What memories hold at power-up: random words; None: zeros.
     """
 
-    def __init__(self, params: SmParams, engine: type[Engine], contents: Random | None = None) -> None:
+    def __init__(
+        self, params: SmParams, engine: type[Engine], contents: Random | None = None
+    ) -> None:
         super().__init__(params, engine, check=True, reader=_LaterReader)
         self._contents = contents
         self._design: Any = vars(self._simulator)["_design"]
@@ -105,7 +113,7 @@ class ResettableMachine(Hardware):
             with suppress(_CutError):
                 await super()._host(ctx)
             self._over = True
-            await ctx.tick()        # the next run has been made
+            await ctx.tick()  # the next run has been made
 
     async def _reset(self, ctx: Any) -> None:
         """The reset of all that the simulation has, memory outside among it."""

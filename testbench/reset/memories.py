@@ -31,8 +31,13 @@ def memories_of(fragment: Any, path: tuple[str, ...] = ()) -> Iterator[FoundMemo
     if issubclass(type(fragment), MemoryInstance):
         data: Any = fragment._data
         name = re.sub(r"\d+", "*", ".".join(path))
-        yield FoundMemory(name, data, SWEPT.items() <= fragment._attrs.items(), bool(fragment._write_ports),
-                          any(data.init))
+        yield FoundMemory(
+            name,
+            data,
+            SWEPT.items() <= fragment._attrs.items(),
+            bool(fragment._write_ports),
+            any(data.init),
+        )
     for part, name, _ in fragment.subfragments:
         yield from memories_of(part, (*path, name or "_"))
 
@@ -40,5 +45,7 @@ def memories_of(fragment: Any, path: tuple[str, ...] = ()) -> Iterator[FoundMemo
 def described() -> dict[str, str]:
     """The table of the manual: a memory, and why nothing depends on what it held; "swept" where it takes part in a
     sweep."""
-    rows = re.findall(r"^\| `([\w.*]+)` \| (.+) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    rows = re.findall(
+        r"^\| `([\w.*]+)` \| (.+) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE
+    )
     return dict(rows)

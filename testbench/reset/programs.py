@@ -32,15 +32,34 @@ class Program:
 def _spilling() -> Launch:
     """Two warps whose stacks grow to ten lines, and shrink again: four lines of each are on chip."""
     tokens = range(_TOKENS)
-    return kernel(*(f"SSY met{number}" for number in reversed(tokens)), *(
-        line for number in tokens for line in ("SYNC", f"met{number}:")), "EXIT", warps=2, crs=1024)
+    return kernel(
+        *(f"SSY met{number}" for number in reversed(tokens)),
+        *(line for number in tokens for line in ("SYNC", f"met{number}:")),
+        "EXIT",
+        warps=2,
+        crs=1024,
+    )
 
 
 def _trapping() -> Launch:
     """Two warps that trap in turn, a few times; all enter the handler, whose threads part and meet."""
-    return with_handler(kernel(
-        f"MOV32I R4, {_ROUNDS}", "PBK away", "again:", "BPT.TRAP 0x1", "IADD32I R4, R4, -0x1",
-        "ISETP.NE.U32.AND P0, PT, R4, RZ, PT", "@!P0 BRK", "BRA again", "away:", "EXIT", warps=2, crs=1024), *CLOBBER)
+    return with_handler(
+        kernel(
+            f"MOV32I R4, {_ROUNDS}",
+            "PBK away",
+            "again:",
+            "BPT.TRAP 0x1",
+            "IADD32I R4, R4, -0x1",
+            "ISETP.NE.U32.AND P0, PT, R4, RZ, PT",
+            "@!P0 BRK",
+            "BRA again",
+            "away:",
+            "EXIT",
+            warps=2,
+            crs=1024,
+        ),
+        *CLOBBER,
+    )
 
 
 def _switched() -> Program:
@@ -50,10 +69,13 @@ def _switched() -> Program:
     return Program(switch.launch, switch.drive, switch.resumed)
 
 
-PROGRAMS: Mapping[str, Callable[[], Program]] = MappingProxyType({
-    "spills": lambda: Program(_spilling()),
-    "barriers": lambda: Program(build(RUNS["k44_bar_variants"], "O3")),
-    "traps": lambda: Program(_trapping()),
-    "atomics": lambda: Program(build(RUNS["k18_atomics_global"], "O3")),
-    "context switch": _switched})
+PROGRAMS: Mapping[str, Callable[[], Program]] = MappingProxyType(
+    {
+        "spills": lambda: Program(_spilling()),
+        "barriers": lambda: Program(build(RUNS["k44_bar_variants"], "O3")),
+        "traps": lambda: Program(_trapping()),
+        "atomics": lambda: Program(build(RUNS["k18_atomics_global"], "O3")),
+        "context switch": _switched,
+    }
+)
 """Makers of programs, by what they are for."""

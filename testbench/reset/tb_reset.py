@@ -39,7 +39,9 @@ class ResetDriver(MachineDriver):
         cycles: Of each program that has run to its end: from its host's first write to there.
     """
 
-    def __init__(self, params: SmParams, engine: type[Engine], contents: Random | None = None) -> None:
+    def __init__(
+        self, params: SmParams, engine: type[Engine], contents: Random | None = None
+    ) -> None:
         super().__init__(params)
         self.machine = ResettableMachine(params, engine, contents)
         self.cycles: dict[str, int] = {}
@@ -56,7 +58,11 @@ class ResetDriver(MachineDriver):
         result = self.machine.run(launch, _LIMIT, driver=driver)
         status = "ok" if driver is None or result.status != "error" else "error"
         self.compare(bench, f"{what} after a reset", self.machine, result, status)
-        bench.expect(f"{what}: cycles", self.machine.cycles, self.cycles.setdefault(what, self.machine.cycles))
+        bench.expect(
+            f"{what}: cycles",
+            self.machine.cycles,
+            self.cycles.setdefault(what, self.machine.cycles),
+        )
         bench.checked("programs after a reset")
 
     def cut(self, bench: Bench, name: str, cycles: int) -> None:
@@ -72,7 +78,9 @@ def check_power_up(bench: Bench, driver: ResetDriver) -> None:
         driver.run(bench, name)
 
 
-def check_resets(bench: Bench, driver: ResetDriver, count: int, *, after: int = len(PROGRAMS)) -> None:
+def check_resets(
+    bench: Bench, driver: ResetDriver, count: int, *, after: int = len(PROGRAMS)
+) -> None:
     """So many resets, in each program alike, at any of its cycles; ``after`` each of them so many programs run."""
     names = list(PROGRAMS)
     for number in bench.progress(range(count), f"resets of {driver.params.warps} warps"):
@@ -91,8 +99,16 @@ class SweptWords(Component):
     """Words with a sweep that is reset by ``reset``."""
 
     def __init__(self) -> None:
-        super().__init__({"reset": In(1), "write": In(1), "number": In(range(_DEPTH)), "word": In(_WORD_BITS),
-                          "read": In(range(_DEPTH)), "content": Out(_WORD_BITS)})
+        super().__init__(
+            {
+                "reset": In(1),
+                "write": In(1),
+                "number": In(range(_DEPTH)),
+                "word": In(_WORD_BITS),
+                "read": In(range(_DEPTH)),
+                "content": Out(_WORD_BITS),
+            }
+        )
         self.sweep = Sweep(_DEPTH)
         self.words = Words(_WORD_BITS, _DEPTH, self.sweep, _INITIAL)
 
@@ -121,12 +137,22 @@ def check_sweep(bench: Bench) -> None:
                 bench.expect("the sweep is under way", ctx.get(dut.sweep.active), 1)
                 await ctx.tick()
             bench.expect("the sweep is under way", ctx.get(dut.sweep.active), 0)
-            bench.expect("what the words hold", [ctx.get(dut.words.data[row]) for row in range(_DEPTH)],
-                         [_INITIAL] * _DEPTH)
+            bench.expect(
+                "what the words hold",
+                [ctx.get(dut.words.data[row]) for row in range(_DEPTH)],
+                [_INITIAL] * _DEPTH,
+            )
             expected = [_INITIAL] * _DEPTH
             for _ in range(20):
-                number, word, read = (random.randrange(size) for size in (_DEPTH, 1 << _WORD_BITS, _DEPTH))
-                for signal, value in ((dut.write, 1), (dut.number, number), (dut.word, word), (dut.read, read)):
+                number, word, read = (
+                    random.randrange(size) for size in (_DEPTH, 1 << _WORD_BITS, _DEPTH)
+                )
+                for signal, value in (
+                    (dut.write, 1),
+                    (dut.number, number),
+                    (dut.word, word),
+                    (dut.read, read),
+                ):
                     ctx.set(signal, value)
                 bench.expect("a word", ctx.get(dut.content), expected[read])
                 await ctx.tick()
@@ -134,11 +160,21 @@ def check_sweep(bench: Bench) -> None:
             ctx.set(dut.write, 0)
             bench.checked("sweeps")
 
-    bench.simulate(dut, [testbench], traces={
-        "reset": dut.reset,
-        "sweep": {"active": dut.sweep.active, "number": dut.sweep.number},
-        "words": {"write": dut.write, "number": dut.number, "word": dut.word, "read": dut.read,
-                  "content": dut.content}})
+    bench.simulate(
+        dut,
+        [testbench],
+        traces={
+            "reset": dut.reset,
+            "sweep": {"active": dut.sweep.active, "number": dut.sweep.number},
+            "words": {
+                "write": dut.write,
+                "number": dut.number,
+                "word": dut.word,
+                "read": dut.read,
+                "content": dut.content,
+            },
+        },
+    )
 
 
 def check_machines(bench: Bench, names: Iterable[str], count: int) -> None:
@@ -163,5 +199,8 @@ def run(bench: Bench) -> None:
         driver.cut(bench, "traps", bench.random.randrange(1, driver.cycles["traps"]))
         driver.run(bench, "traps")
         return
-    check_machines(bench, ("tiny", "default", "least") if bench.thorough else MACHINES,
-                   _RESETS if bench.thorough else _SHORT)
+    check_machines(
+        bench,
+        ("tiny", "default", "least") if bench.thorough else MACHINES,
+        _RESETS if bench.thorough else _SHORT,
+    )

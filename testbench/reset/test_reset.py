@@ -43,17 +43,27 @@ def test_a_sweep_gives_words_their_first_content():
 @pytest.fixture(scope="module")
 def memories():
     """Those of the machine in both forms, and those of a board."""
-    board = BoardMachine(PRESETS["least"], int(CLOCK_HZ), int(CLOCK_HZ) // 16,
-                         lambda bits: SdramController(bits, CLOCK_HZ), video=Video)
-    found = [*memories_of(Fragment.get(Sm(PRESETS["default"]), platform=None)),
-             *memories_of(Fragment.get(board, platform=None))]
+    board = BoardMachine(
+        PRESETS["least"],
+        int(CLOCK_HZ),
+        int(CLOCK_HZ) // 16,
+        lambda bits: SdramController(bits, CLOCK_HZ),
+        video=Video,
+    )
+    found = [
+        *memories_of(Fragment.get(Sm(PRESETS["default"]), platform=None)),
+        *memories_of(Fragment.get(board, platform=None)),
+    ]
     return [memory._replace(path=memory.path.removeprefix("sm.")) for memory in found]
 
 
 def test_every_memory_is_swept_or_the_manual_says_why_not(memories):
     """What a reset must restore is restored by reset: see docs/reset.md."""
     known = described()
-    found = {memory.path: "swept" if memory.swept else "" if memory.writes else "constants" for memory in memories}
+    found = {
+        memory.path: "swept" if memory.swept else "" if memory.writes else "constants"
+        for memory in memories
+    }
     assert found.keys() == known.keys()
     for path, how in found.items():
         if how:

@@ -34,11 +34,24 @@ class FetchDriver(UnitDriver):
 
     patience = 3000
 
-    def __init__(self, bench: Bench, image: Image, params: SmParams, behaviour: MemoryBehaviour, *, takes: float = 0.3,
-                 redirects: float = 0.05, outside: float = 0.02, reads: float = 0.05, restart: int = 0,
-                 invalidates: float = 0.0) -> None:
+    def __init__(
+        self,
+        bench: Bench,
+        image: Image,
+        params: SmParams,
+        behaviour: MemoryBehaviour,
+        *,
+        takes: float = 0.3,
+        redirects: float = 0.05,
+        outside: float = 0.02,
+        reads: float = 0.05,
+        restart: int = 0,
+        invalidates: float = 0.0,
+    ) -> None:
         dut = units_of(params).fetch(params)
-        super().__init__(bench, dut, MemoryServer(dut.memory, image.memory, behaviour, bench.random))
+        super().__init__(
+            bench, dut, MemoryServer(dut.memory, image.memory, behaviour, bench.random)
+        )
         self.image, self.params = image, params
         image.parameters = params.floats, params.doubles
         self.groups = self.constants = self.words = 0
@@ -54,8 +67,17 @@ class FetchDriver(UnitDriver):
         ctx.set(dut.grid, self.image.grid)
         ctx.set(dut.value.ready, 1)
         asking, stopped = False, 0
-        ticks = self._ticks(ctx, dut.group.valid, dut.group.payload, dut.claimed.valid, dut.claimed.payload, dut.busy,
-                            dut.indexed.ready, dut.value.valid, dut.value.payload)
+        ticks = self._ticks(
+            ctx,
+            dut.group.valid,
+            dut.group.payload,
+            dut.claimed.valid,
+            dut.claimed.payload,
+            dut.busy,
+            dut.indexed.ready,
+            dut.value.valid,
+            dut.value.payload,
+        )
         async for comes, group, claims, claimed, busy, taken, answered, value in ticks:
             if comes or stopped or not any(self._next):
                 self._happened()
@@ -69,8 +91,11 @@ class FetchDriver(UnitDriver):
                 asking = False
             if answered:
                 bank, address = self._asked.popleft()
-                self.bench.expect(f"c[{bank}][{address:#x}]", (value.value, bool(value.missing)),
-                                  self.image.constant(bank, address & -4))
+                self.bench.expect(
+                    f"c[{bank}][{address:#x}]",
+                    (value.value, bool(value.missing)),
+                    self.image.constant(bank, address & -4),
+                )
                 self.words += 1
             if not asking and random.random() < self._reads:
                 bank = random.choice((0, 1, 2, 3, 9))
@@ -98,7 +123,9 @@ class FetchDriver(UnitDriver):
         """A warp goes on elsewhere, perhaps."""
         random = self.bench.random
         if random.random() < self._redirects:
-            self._redirect(ctx, random.randrange(self.params.warps), self.image.pcs(random, self._outside))
+            self._redirect(
+                ctx, random.randrange(self.params.warps), self.image.pcs(random, self._outside)
+            )
 
     def _take(self, ctx: Any) -> None:
         """Warps free places."""
@@ -106,12 +133,16 @@ class FetchDriver(UnitDriver):
             if self._present[warp] and self.bench.random.random() < self._takes:
                 self._present[warp] -= 1
                 self._claims[warp] -= 1
-        room = sum((self._claims[warp] < PLACES and self._next[warp] is not None) << warp
-                   for warp in range(self.params.warps))
+        room = sum(
+            (self._claims[warp] < PLACES and self._next[warp] is not None) << warp
+            for warp in range(self.params.warps)
+        )
         ctx.set(self.dut.room, room)
 
     def _due(self) -> list[str]:
-        return [f"a group of warp {warp}" for warp, place in enumerate(self._next) if place is not None]
+        return [
+            f"a group of warp {warp}" for warp, place in enumerate(self._next) if place is not None
+        ]
 
     def _redirect(self, ctx: Any, warp: int, pc: int) -> None:
         offer(ctx, self.dut.redirect, {"warp": warp, "pc": pc})
@@ -121,15 +152,19 @@ class FetchDriver(UnitDriver):
         """A group that has come."""
         warp = group.warp
         place = self._next[warp]
-        if place is None:       # asked for before the caches were emptied
+        if place is None:  # asked for before the caches were emptied
             return
         pc, first = place
-        self.bench.expect(f"pc and first instruction of warp {warp}'s group", (group.pc, group.first), (pc, first))
+        self.bench.expect(
+            f"pc and first instruction of warp {warp}'s group", (group.pc, group.first), (pc, first)
+        )
         self._present[warp] += 1
         if self._present[warp] > self._claims[warp]:
             self.bench.fail(f"a group of warp {warp} that was not claimed")
         for slot in range(GROUP_INSTRUCTIONS):
-            self._instruction(f"{pc:#x}, slot {slot}", group.instructions[slot], self.image.group(pc)[slot])
+            self._instruction(
+                f"{pc:#x}, slot {slot}", group.instructions[slot], self.image.group(pc)[slot]
+            )
         self._next[warp] = (pc + GROUP_BYTES) % (1 << 32), 0
         self.groups += 1
         self.arrivals.append((self.cycle, warp))
@@ -141,14 +176,23 @@ class FetchDriver(UnitDriver):
         if expected.error is WarpError.MMU_FAULT:
             return
         expect(f"word at {where}", got.word, expected.word)
-        expect(f"control bits at {where}", got.control.as_bits(), 0 if self.params.serial else expected.control)
+        expect(
+            f"control bits at {where}",
+            got.control.as_bits(),
+            0 if self.params.serial else expected.control,
+        )
         refused = self.params.serial and expected.error is WarpError.ILLEGAL_INSTR_ENCODING
         if expected.constant is not None and not refused:
-            expect(f"constant at {where}", (got.constant, bool(got.constant_missing)),
-                   (expected.constant, expected.missing))
+            expect(
+                f"constant at {where}",
+                (got.constant, bool(got.constant_missing)),
+                (expected.constant, expected.missing),
+            )
             self.constants += 1
         elif expected.constant is None:
-            expect(f"missing constant at {where}, which reads none", bool(got.constant_missing), False)
+            expect(
+                f"missing constant at {where}, which reads none", bool(got.constant_missing), False
+            )
 
 
 async def describe(ctx: Any, fetch: Any, image: Image) -> None:
@@ -196,6 +240,10 @@ class SerialFetchDriver(FetchDriver):
         self.arrivals.append((self.cycle, warp))
 
 
-def fetch_driver(bench: Bench, image: Image, params: SmParams, *arguments: Any, **chances: Any) -> FetchDriver:
+def fetch_driver(
+    bench: Bench, image: Image, params: SmParams, *arguments: Any, **chances: Any
+) -> FetchDriver:
     """The driver for a machine."""
-    return (SerialFetchDriver if params.serial else FetchDriver)(bench, image, params, *arguments, **chances)
+    return (SerialFetchDriver if params.serial else FetchDriver)(
+        bench, image, params, *arguments, **chances
+    )

@@ -53,20 +53,24 @@ class Image:
 
     def __init__(self, code: bytes, banks: Mapping[int, bytes], registers: int) -> None:
         self.memory, self.size, self._registers = Memory(), len(code), registers
-        self._banks = {number: content + bytes(-len(content) % _WORD) for number, content in banks.items()}
+        self._banks = {
+            number: content + bytes(-len(content) % _WORD) for number, content in banks.items()
+        }
         self._known: dict[int, list[Expected]] = {}
         self.parameters: tuple[bool, bool] = True, True
         self._put("program", PROGRAM, code)
         described: list[dict[str, int]] = [{"valid": 0, "address": 0, "size": 0}] * CONSTANT_BANKS
         for number, content in banks.items():
-            base = BANKS + (number << 20) + _WORD * 7 * number      # not at the beginning of a line
+            base = BANKS + (number << 20) + _WORD * 7 * number  # not at the beginning of a line
             described[number] = {"valid": 1, "address": base, "size": len(content)}
             self._put(f"bank {number}", base, content)
         self.grid: dict[str, Any] = {"program": PROGRAM, "registers": registers, "banks": described}
 
     def _put(self, name: str, base: int, content: bytes) -> None:
         first = base & -LINE_BYTES
-        self.memory.map(name, first, -(first - base - len(content)) + LINE_BYTES - 1 & -LINE_BYTES or LINE_BYTES)
+        self.memory.map(
+            name, first, -(first - base - len(content)) + LINE_BYTES - 1 & -LINE_BYTES or LINE_BYTES
+        )
         self.memory.write(base, content)
 
     def constant(self, bank: int, address: int) -> tuple[int, bool]:
@@ -74,7 +78,7 @@ class Image:
         content = self._banks.get(bank, b"")
         if address + _WORD > len(content):
             return 0, True
-        return int.from_bytes(content[address:address + _WORD], "little"), False
+        return int.from_bytes(content[address : address + _WORD], "little"), False
 
     def group(self, pc: int) -> list[Expected]:
         """The instructions of the group at ``pc``."""
@@ -82,10 +86,14 @@ class Image:
             try:
                 base = PROGRAM + pc
                 self.memory.read(base & -LINE_BYTES, LINE_BYTES)
-                codes, *words = (self.memory.read_number(base + at, INSTRUCTION_BYTES)
-                                 for at in range(0, GROUP_BYTES, INSTRUCTION_BYTES))
-                self._known[pc] = [self._expected(word, codes >> CODE_BITS * slot & (1 << CODE_BITS) - 1)
-                                   for slot, word in enumerate(words)]
+                codes, *words = (
+                    self.memory.read_number(base + at, INSTRUCTION_BYTES)
+                    for at in range(0, GROUP_BYTES, INSTRUCTION_BYTES)
+                )
+                self._known[pc] = [
+                    self._expected(word, codes >> CODE_BITS * slot & (1 << CODE_BITS) - 1)
+                    for slot, word in enumerate(words)
+                ]
             except MemoryFaultError:
                 fault = Expected(0, 0, InstructionKind.REFUSED, WarpError.MMU_FAULT, None, False)
                 self._known[pc] = [fault] * GROUP_INSTRUCTIONS
@@ -98,9 +106,14 @@ class Image:
             values = form.values(word)
             for operand in form.operands.values():
                 if isinstance(operand, Constant) and operand.index is None:
-                    constant, missing = self.constant(values[operand.bank],
-                                                      constant_address(values, operand) & -_WORD)
-        kind = kind_of(form) if form is not None and error is WarpError.NONE else InstructionKind.REFUSED
+                    constant, missing = self.constant(
+                        values[operand.bank], constant_address(values, operand) & -_WORD
+                    )
+        kind = (
+            kind_of(form)
+            if form is not None and error is WarpError.NONE
+            else InstructionKind.REFUSED
+        )
         return Expected(word, control, kind, error, constant, missing)
 
     def pcs(self, random: Random, outside: float) -> int:
@@ -131,22 +144,34 @@ def random_word(random: Random) -> int:
         if name.startswith("R") and not field.mask & form.mask and random.random() < 0.5:
             word = field.put(word, random.choice((0, 4, 16, 30, 62, 252, 253, 254, 255)))
         if name in ("offset", "bank") and random.random() < 0.7:
-            word = field.put(word, random.randrange(0, 0x100, field.scale) if name == "offset" else random.randrange(4))
+            word = field.put(
+                word,
+                random.randrange(0, 0x100, field.scale)
+                if name == "offset"
+                else random.randrange(4),
+            )
     return word
 
 
 def random_image(random: Random, groups: int, registers: int) -> Image:
     """A program of random words, and a few small banks."""
-    code = b"".join(random.getrandbits(63).to_bytes(8, "little")
-                    + b"".join(random_word(random).to_bytes(8, "little") for _ in range(GROUP_INSTRUCTIONS))
-                    for _ in range(groups))
+    code = b"".join(
+        random.getrandbits(63).to_bytes(8, "little")
+        + b"".join(random_word(random).to_bytes(8, "little") for _ in range(GROUP_INSTRUCTIONS))
+        for _ in range(groups)
+    )
     banks = {number: random.randbytes(random.choice((16, 130, 400, 1001))) for number in (0, 1, 3)}
     return Image(code, banks, registers)
 
 
 def image_of(words: Sequence[int], control: ControlCode) -> Image:
     """A program of whole groups, with one control code for all instructions."""
-    groups = [words[at:at + GROUP_INSTRUCTIONS] for at in range(0, len(words), GROUP_INSTRUCTIONS)]
-    code = b"".join(word.to_bytes(INSTRUCTION_BYTES, "little") for group in groups
-                    for word in (pack([control] * GROUP_INSTRUCTIONS), *group))
+    groups = [
+        words[at : at + GROUP_INSTRUCTIONS] for at in range(0, len(words), GROUP_INSTRUCTIONS)
+    ]
+    code = b"".join(
+        word.to_bytes(INSTRUCTION_BYTES, "little")
+        for group in groups
+        for word in (pack([control] * GROUP_INSTRUCTIONS), *group)
+    )
     return Image(code, {0: bytes(range(200))}, 64)

@@ -45,11 +45,17 @@ class Front(Component):
         m.submodules.fetch = fetch = self.fetch
         m.submodules.issue = issue = self.issue
         connect(m, flipped(self.memory), fetch.memory)
-        for sender, receiver in ((issue.redirect, fetch.redirect), (fetch.claimed, issue.claimed),
-                                 (fetch.group, issue.group)):
+        for sender, receiver in (
+            (issue.redirect, fetch.redirect),
+            (fetch.claimed, issue.claimed),
+            (fetch.group, issue.group),
+        ):
             connect(m, sender, receiver)
         m.d.comb += [
-            fetch.room.eq(issue.room), issue.rooms.as_value().eq(~0), self.events.eq(issue.events)]
+            fetch.room.eq(issue.room),
+            issue.rooms.as_value().eq(~0),
+            self.events.eq(issue.events),
+        ]
         return m
 
 
@@ -60,10 +66,15 @@ class FrontDriver(UnitDriver):
         issued: Cycle, warp and pc of each instruction.
     """
 
-    def __init__(self, bench: Bench, image: Image, params: SmParams, behaviour: MemoryBehaviour | None = None) -> None:
+    def __init__(
+        self, bench: Bench, image: Image, params: SmParams, behaviour: MemoryBehaviour | None = None
+    ) -> None:
         dut = Front(params)
-        super().__init__(bench, dut, MemoryServer(dut.memory, image.memory, behaviour or MemoryBehaviour(),
-                                                  bench.random))
+        super().__init__(
+            bench,
+            dut,
+            MemoryServer(dut.memory, image.memory, behaviour or MemoryBehaviour(), bench.random),
+        )
         self.image, self.params = image, params
         self.issued: list[tuple[int, int, int]] = []
         self._results: deque[tuple[int, dict[str, int]]] = deque()
@@ -79,7 +90,9 @@ class FrontDriver(UnitDriver):
         ctx.set(self.dut.fetch.grid, self.image.grid)
         if self.params.serial:
             await describe(ctx, self.dut.fetch, self.image)
-        async for valid, instruction in self._ticks(ctx, issue.instruction.valid, issue.instruction.payload):
+        async for valid, instruction in self._ticks(
+            ctx, issue.instruction.valid, issue.instruction.payload
+        ):
             now = self.cycle
             if valid:
                 self._happened()
@@ -107,9 +120,19 @@ class FrontDriver(UnitDriver):
                 target += form.values(instruction.word)["target"]
             self._result(instruction.warp, target, target == next_address(address))
         elif not KIND_RULES[kind].silent:
-            self._completions.append((now + COMPLETE_CYCLES, {
-                "warp": instruction.warp, "completes": 1, "write_barrier": instruction.write_barrier,
-                "read_barrier": instruction.read_barrier}))
+            self._completions.append(
+                (
+                    now + COMPLETE_CYCLES,
+                    {
+                        "warp": instruction.warp,
+                        "completes": 1,
+                        "write_barrier": instruction.write_barrier,
+                        "read_barrier": instruction.read_barrier,
+                    },
+                )
+            )
 
     def _result(self, warp: int, pc: int, behind: bool) -> None:
-        self._results.append((self.cycle + FLOW_CYCLES, {"warp": warp, "pc": pc, "falls_through": behind}))
+        self._results.append(
+            (self.cycle + FLOW_CYCLES, {"warp": warp, "pc": pc, "falls_through": behind})
+        )

@@ -7,7 +7,16 @@ from typing import Any
 
 from rtl.isa.control_code import GROUP_BYTES, NO_BARRIER, instruction_address
 from rtl.issue import BUFFERED_GROUPS, OPERATIONS, IssueUnit, window_cycles
-from rtl.layouts import COMPLETING, KIND_RULES, UNITS, IssueEvents, LaneClient, Policy, WaitReason, kinds_where
+from rtl.layouts import (
+    COMPLETING,
+    KIND_RULES,
+    UNITS,
+    IssueEvents,
+    LaneClient,
+    Policy,
+    WaitReason,
+    kinds_where,
+)
 from rtl.layouts import InstructionKind as Kind
 from rtl.params import SmParams
 from sim.checks.testbench import Bench
@@ -91,7 +100,9 @@ class IssueDriver(UnitDriver):
         waited: Why warps waited.
     """
 
-    def __init__(self, bench: Bench, params: SmParams, program: Program, behaviour: Behaviour) -> None:
+    def __init__(
+        self, bench: Bench, params: SmParams, program: Program, behaviour: Behaviour
+    ) -> None:
         super().__init__(bench, IssueUnit(params))
         self.params, self.program, self.behaviour = params, program, behaviour
         self.model = IssueModel(params, window_cycles(params.beats))
@@ -99,10 +110,14 @@ class IssueDriver(UnitDriver):
         self.selected: list[tuple[int, Selection]] = []
         self._past: deque[_Cycle] = deque()
         self._warps = [_Feeding() for _ in range(params.warps)]
-        self._coming: deque[tuple[int, int, int]] = deque()     # due, warp, pc of groups
-        self._lanes: list[tuple[int, int, tuple[int, ...], bool]] = []     # due, warp, scoreboards, completes
-        self._gathers: list[tuple[int, int, tuple[int, ...], bool]] = []    # the same
-        self._units: dict[str, list[tuple[int, int, tuple[int, ...], bool]]] = {unit: [] for unit in COMPLETING}
+        self._coming: deque[tuple[int, int, int]] = deque()  # due, warp, pc of groups
+        self._lanes: list[
+            tuple[int, int, tuple[int, ...], bool]
+        ] = []  # due, warp, scoreboards, completes
+        self._gathers: list[tuple[int, int, tuple[int, ...], bool]] = []  # the same
+        self._units: dict[str, list[tuple[int, int, tuple[int, ...], bool]]] = {
+            unit: [] for unit in COMPLETING
+        }
         self._unit_at: dict[str, int] = dict.fromkeys(COMPLETING, 0)
         self._resumes: list[tuple[int, int]] = []
         self._collecting = (0, 0)
@@ -124,23 +139,42 @@ class IssueDriver(UnitDriver):
         redirected: list[int] = []
         leaving = dut.instruction, dut.gather, dut.write, dut.redirect
         layouts = [event.payload.shape() for event in leaving]
-        sampled = (*(event.valid for event in leaving), *(event.payload.as_value() for event in leaving),
-                   dut.completion.valid, dut.events.as_value(), dut.room, dut.control.live, dut.drained,
-                   dut.scoreboards.room, *dut.reasons, *(getattr(dut, name).ready for name in OPERATIONS))
+        sampled = (
+            *(event.valid for event in leaving),
+            *(event.payload.as_value() for event in leaving),
+            dut.completion.valid,
+            dut.events.as_value(),
+            dut.room,
+            dut.control.live,
+            dut.drained,
+            dut.scoreboards.room,
+            *dut.reasons,
+            *(getattr(dut, name).ready for name in OPERATIONS),
+        )
         async for seen in self._ticks(ctx, *sampled):
             valid, payloads, (completes, counted, *others) = seen[:4], seen[4:8], seen[8:]
             instruction, gather, write, redirect = (
                 layout.from_bits(bits) if there else None
-                for layout, there, bits in zip(layouts, valid, payloads, strict=True))
+                for layout, there, bits in zip(layouts, valid, payloads, strict=True)
+            )
             now.room, now.live, now.drained, now.inputs.events, *others = others
-            now.reasons, ready = [WaitReason(each) for each in others[:len(dut.reasons)]], others[len(dut.reasons):]
-            now.taken = {name: self._offers[name] for name, takes in zip(OPERATIONS, ready, strict=True)
-                         if takes and name in self._offers}
+            now.reasons, ready = (
+                [WaitReason(each) for each in others[: len(dut.reasons)]],
+                others[len(dut.reasons) :],
+            )
+            now.taken = {
+                name: self._offers[name]
+                for name, takes in zip(OPERATIONS, ready, strict=True)
+                if takes and name in self._offers
+            }
             self._past.append(now)
             if len(self._past) > LATENCY:
                 past = self._past.popleft()
-                operations = {f"{kind}_{LaneClient(event.client).value}": event.operation.sequence
-                              for kind, event in (("gather", gather), ("write", write)) if event is not None}
+                operations = {
+                    f"{kind}_{LaneClient(event.client).value}": event.operation.sequence
+                    for kind, event in (("gather", gather), ("write", write))
+                    if event is not None
+                }
                 selection = self._selection(instruction, operations, past)
                 self._check_state(past)
                 self._check_counted(past, selection, flags_in(IssueEvents, counted))
@@ -157,42 +191,76 @@ class IssueDriver(UnitDriver):
             now = _Cycle(self._next(now))
             self._set(ctx, now.inputs)
 
-    def _selection(self, instruction: Any, operations: dict[str, int], past: _Cycle) -> Selection | None:
+    def _selection(
+        self, instruction: Any, operations: dict[str, int], past: _Cycle
+    ) -> Selection | None:
         """What was selected, by what leaves now."""
-        self.bench.expect("operations that were taken", {
-            name: number % 0x10000 for name, number in past.taken.items()}, operations)
+        self.bench.expect(
+            "operations that were taken",
+            {name: number % 0x10000 for name, number in past.taken.items()},
+            operations,
+        )
         if operations:
             self.bench.expect("an instruction beside an operation", instruction is not None, False)
             return Selection(operations=tuple(operations))
-        return Selection(instruction.warp, Kind(instruction.kind)) if instruction is not None else None
+        return (
+            Selection(instruction.warp, Kind(instruction.kind)) if instruction is not None else None
+        )
 
     def _check_state(self, past: _Cycle) -> None:
         """What the hardware says of warps: who lives; who has room, and who has nothing in flight, if not too early."""
         for number, (feeding, warp) in enumerate(zip(self._warps, self.model.warps, strict=True)):
-            self.bench.expect(f"whether warp {number} lives", past.live >> number & 1, int(warp.live))
+            self.bench.expect(
+                f"whether warp {number} lives", past.live >> number & 1, int(warp.live)
+            )
             free = warp.live and not warp.begins and warp.claims < BUFFERED_GROUPS
             if number not in self.model.redirected:
                 self.bench.expect(f"room of warp {number}", past.room >> number & 1, int(free))
-            feeding.idle = feeding.idle + 1 if warp.idle and warp.issued < self.model.cycle - LATENCY else 0
+            feeding.idle = (
+                feeding.idle + 1 if warp.idle and warp.issued < self.model.cycle - LATENCY else 0
+            )
             if not warp.idle or feeding.idle > SURE:
-                self.bench.expect(f"whether warp {number} is drained", past.drained >> number & 1, int(warp.idle))
+                self.bench.expect(
+                    f"whether warp {number} is drained", past.drained >> number & 1, int(warp.idle)
+                )
 
-    def _check_counted(self, past: _Cycle, selection: Selection | None, counted: Collection[str]) -> None:
+    def _check_counted(
+        self, past: _Cycle, selection: Selection | None, counted: Collection[str]
+    ) -> None:
         """What is told for counters: what was selected; if nothing was, why warps did not issue. Who is ready for the
         lanes but held up otherwise, too, may count as waiting for them."""
         operated = selection is not None and bool(selection.operations)
         idle, told = selection is None, set(past.reasons)
         expected = {
             "issued": selection is not None and selection.kind in _INSTRUCTIONS,
-            "operation": operated, "idle": idle, "held": idle and bool(told & HELD),
-            **{reason.name.lower(): idle and reason in told for reason in (
-                WaitReason.STALL, WaitReason.SCOREBOARD, WaitReason.UNIT, WaitReason.FETCH)}}
+            "operation": operated,
+            "idle": idle,
+            "held": idle and bool(told & HELD),
+            **{
+                reason.name.lower(): idle and reason in told
+                for reason in (
+                    WaitReason.STALL,
+                    WaitReason.SCOREBOARD,
+                    WaitReason.UNIT,
+                    WaitReason.FETCH,
+                )
+            },
+        }
         self.bench.expect("what is counted", {name: name in counted for name in expected}, expected)
         lanes, also = "lanes" in counted, {WaitReason.TRAP, WaitReason.SCOREBOARD, WaitReason.UNIT}
-        if WaitReason.LANES in told or not told & also or not idle or self.model.cycle >= self.model.lanes_at:
-            self.bench.expect("whether waiting for the lanes is counted", lanes, idle and WaitReason.LANES in told)
+        if (
+            WaitReason.LANES in told
+            or not told & also
+            or not idle
+            or self.model.cycle >= self.model.lanes_at
+        ):
+            self.bench.expect(
+                "whether waiting for the lanes is counted", lanes, idle and WaitReason.LANES in told
+            )
 
-    def _judge(self, past: _Cycle, selection: Selection | None, instruction: Any, completes: bool) -> None:
+    def _judge(
+        self, past: _Cycle, selection: Selection | None, instruction: Any, completes: bool
+    ) -> None:
         """Has a selection judged, compares what leaves, and does as units do."""
         bench, cycle = self.bench, self.model.cycle
         try:
@@ -202,9 +270,15 @@ class IssueDriver(UnitDriver):
             bench.fail(f"cycle {cycle}: {error}")
         if planned is not None:
             for name in ("pc", "word", "kind", "quarter", "error", "constant"):
-                bench.expect(f"{name} of an instruction at {planned.pc:#x}", instruction[name], getattr(planned, name))
+                bench.expect(
+                    f"{name} of an instruction at {planned.pc:#x}",
+                    instruction[name],
+                    getattr(planned, name),
+                )
             bench.expect("missing", bool(instruction.constant_missing), planned.missing)
-            bench.expect("barriers", (instruction.write_barrier, instruction.read_barrier), planned.barriers)
+            bench.expect(
+                "barriers", (instruction.write_barrier, instruction.read_barrier), planned.barriers
+            )
             bench.expect("sequence number", instruction.sequence, self._sequence % 0x10000)
             self._sequence += 1
         silent = planned is not None and planned.kind in (Kind.NOTHING, Kind.DEPENDENCY)
@@ -230,8 +304,15 @@ class IssueDriver(UnitDriver):
             result = max(result, warp.results[-1][0] + 1 if warp.results else 0)
             goes = rule.after == "result" and random.random() < behaviour.branches
             pc = random.randrange(0, 1 << 12, 8) if goes else planned.next_pc
-            pc = pc & -GROUP_BYTES if random.random() < 0.5 and instruction_address(pc & -GROUP_BYTES) == pc else pc
-            ends = kind in (Kind.FLOW, Kind.FLOW_INDEXED, Kind.LEAVE) and random.random() < behaviour.ends
+            pc = (
+                pc & -GROUP_BYTES
+                if random.random() < 0.5 and instruction_address(pc & -GROUP_BYTES) == pc
+                else pc
+            )
+            ends = (
+                kind in (Kind.FLOW, Kind.FLOW_INDEXED, Kind.LEAVE)
+                and random.random() < behaviour.ends
+            )
             warp.results.append((result, pc, ends))
             due = max(due, result + 1)
         if rule.silent:
@@ -248,27 +329,43 @@ class IssueDriver(UnitDriver):
         """A unit completes an instruction by itself, or by way of the lanes; it may need registers no longer before."""
         random, (write, read) = self.bench.random, planned.barriers
         unit = KIND_RULES[planned.kind].unit
-        if planned.kind in (Kind.MEMORY, Kind.CONVERSION, Kind.BARRIER_READ) and random.random() < 0.7:
+        if (
+            planned.kind in (Kind.MEMORY, Kind.CONVERSION, Kind.BARRIER_READ)
+            and random.random() < 0.7
+        ):
             earlier = random.randint(then + 4, max(then + 4, due - 1))
             self._gathers.append((earlier, number, (NO_BARRIER, read), False))
             read, due = NO_BARRIER, max(due, earlier + 1)
         by_lanes = unit == "flow" or random.random() < 0.5
-        events = self._lanes if by_lanes and planned.kind is not Kind.BARRIER else self._units[unit or ""]
+        events = (
+            self._lanes
+            if by_lanes and planned.kind is not Kind.BARRIER
+            else self._units[unit or ""]
+        )
         events.append((due, number, (write, read), True))
 
     def _next(self, last: _Cycle) -> Inputs:
         """What the units say in the next cycle."""
         random, behaviour, now = self.bench.random, self.behaviour, self.cycle
         outstanding = {unit: len(events) for unit, events in self._units.items()}
-        inputs = Inputs(policy=behaviour.policy, rooms={
-            unit: random.random() < behaviour.room and outstanding.get(unit, 0) + len(self._lanes) // 2 < behaviour.most
-            for unit in UNITS})
+        inputs = Inputs(
+            policy=behaviour.policy,
+            rooms={
+                unit: random.random() < behaviour.room
+                and outstanding.get(unit, 0) + len(self._lanes) // 2 < behaviour.most
+                for unit in UNITS
+            },
+        )
         inputs.collecting = self._collecting[0] <= now < self._collecting[1]
         for number, left in enumerate(self._held):
             begins = behaviour.holds and random.random() < behaviour.holds
             self._held[number] = max(0, left - 1) or (random.randrange(1, 20) if begins else 0)
             inputs.hold |= (self._held[number] > 0) << number
-            if behaviour.injects and number not in self._injects and random.random() < behaviour.injects:
+            if (
+                behaviour.injects
+                and number not in self._injects
+                and random.random() < behaviour.injects
+            ):
                 self._injects[number] = random.choice((Kind.ENTER, Kind.LEAVE))
         inputs.injects = dict(self._injects)
         for name in behaviour.streams:
@@ -279,23 +376,38 @@ class IssueDriver(UnitDriver):
 
         sources = self._lanes, self._gathers, *self._units.values()
         busy = {event[1] for events in sources for event in events}
-        free = [number for number, (warp, feeding) in enumerate(zip(self.model.warps, self._warps, strict=True))
-                if not warp.live and warp.idle and not feeding.results and now > feeding.launched + 2 * LATENCY
-                and number not in busy]
+        free = [
+            number
+            for number, (warp, feeding) in enumerate(
+                zip(self.model.warps, self._warps, strict=True)
+            )
+            if not warp.live
+            and warp.idle
+            and not feeding.results
+            and now > feeding.launched + 2 * LATENCY
+            and number not in busy
+        ]
         if free and random.random() < behaviour.launches:
             inputs.launched = random.choice(free)
             warp = self._warps[inputs.launched]
             warp.place, warp.launched = None, now
-            warp.results.append((now + random.randint(*behaviour.flow), random.randrange(0, 1 << 12, 8), False))
-        due = [number for number, warp in enumerate(self._warps)
-               if warp.results and warp.results[0][0] <= now and number != inputs.launched]
+            warp.results.append(
+                (now + random.randint(*behaviour.flow), random.randrange(0, 1 << 12, 8), False)
+            )
+        due = [
+            number
+            for number, warp in enumerate(self._warps)
+            if warp.results and warp.results[0][0] <= now and number != inputs.launched
+        ]
         if due:
             number = random.choice(due)
             _, pc, ends = self._warps[number].results.popleft()
             inputs.result = number, pc, ends
         inputs.completions = [event[1:] for event in self._events(last).values()]
-        busy = {event[1] for events in sources for event in events}    # what is left
-        for resume in [resume for resume in self._resumes if resume[0] <= now and resume[1] not in busy]:
+        busy = {event[1] for events in sources for event in events}  # what is left
+        for resume in [
+            resume for resume in self._resumes if resume[0] <= now and resume[1] not in busy
+        ]:
             self._resumes.remove(resume)
             inputs.resume |= 1 << resume[1]
         self._fetch(inputs, last)
@@ -326,15 +438,21 @@ class IssueDriver(UnitDriver):
         """Claims a place for a group, and lets one come. Who may be about to go elsewhere has to wait."""
         random, now = self.bench.random, self.cycle
         moving = last.inputs.result[0] if last.inputs.result is not None else None
-        able = [number for number, feeding in enumerate(self._warps)
-                if last.room >> number & 1 and feeding.place is not None
-                and number not in (moving, last.inputs.claimed)]
+        able = [
+            number
+            for number, feeding in enumerate(self._warps)
+            if last.room >> number & 1
+            and feeding.place is not None
+            and number not in (moving, last.inputs.claimed)
+        ]
         if able:
             inputs.claimed = random.choice(able)
             warp = self._warps[inputs.claimed]
             assert warp.place is not None
             due = now + random.randint(*self.behaviour.fetch)
-            due = max([due, *(group[0] + 1 for group in self._coming if group[1] == inputs.claimed)])
+            due = max(
+                [due, *(group[0] + 1 for group in self._coming if group[1] == inputs.claimed)]
+            )
             self._coming.append((due, inputs.claimed, warp.place))
             warp.place = (warp.place & -GROUP_BYTES) + GROUP_BYTES & 0xFFFF_FFFF
         ready = [group for group in self._coming if group[0] <= now and group[1] != moving]
@@ -353,20 +471,31 @@ class IssueDriver(UnitDriver):
             wanted[name] = getattr(inputs, name)
         for kind, name in ((Kind.ENTER, "enter"), (Kind.LEAVE, "leave")):
             wanted[name] = sum(1 << warp for warp, asked in inputs.injects.items() if asked is kind)
-        events |= {"launched": inputs.launched, "claimed": inputs.claimed,
-                   "result": self._result(*inputs.result) if inputs.result else None,
-                   "group": inputs.group and self._group(*inputs.group)}
+        events |= {
+            "launched": inputs.launched,
+            "claimed": inputs.claimed,
+            "result": self._result(*inputs.result) if inputs.result else None,
+            "group": inputs.group and self._group(*inputs.group),
+        }
         for name in ("lanes", *COMPLETING):
             going = self._going.get(name)
-            events[name] = going and {"warp": going[1], "completes": going[3], "write_barrier": going[2][0],
-                                      "read_barrier": going[2][1]}
+            events[name] = going and {
+                "warp": going[1],
+                "completes": going[3],
+                "write_barrier": going[2][0],
+                "read_barrier": going[2][1],
+            }
         going = self._going.get("gathered")
         events["gathered"] = going and {"warp": going[1], "barrier": going[2][1]}
         for name in OPERATIONS:
             number = inputs.operations.get(name)
             events[name] = None if number is None else {"sequence": number % 0x10000}
         units = dict(zip(COMPLETING, dut.units, strict=True))
-        governed = {"hold": dut.control.hold, "enter": dut.control.enter, "leave": dut.control.leave}
+        governed = {
+            "hold": dut.control.hold,
+            "enter": dut.control.enter,
+            "leave": dut.control.leave,
+        }
         for name, value in wanted.items():
             if self._given.get(name) != value:
                 ctx.set(governed[name] if name in governed else getattr(dut, name), value)
@@ -385,7 +514,19 @@ class IssueDriver(UnitDriver):
         base = present[0].pc & -GROUP_BYTES
         group = self.program(warp, base)
         return {
-            "warp": warp, "pc": base, "first": len(group) - len(present), "instructions": [
-                {"word": planned.word, "kind": planned.kind, "quarter": planned.quarter, "error": planned.error,
-                 "constant": planned.constant, "constant_missing": planned.missing, "control": asdict(planned.control)}
-                for planned in group]}
+            "warp": warp,
+            "pc": base,
+            "first": len(group) - len(present),
+            "instructions": [
+                {
+                    "word": planned.word,
+                    "kind": planned.kind,
+                    "quarter": planned.quarter,
+                    "error": planned.error,
+                    "constant": planned.constant,
+                    "constant_missing": planned.missing,
+                    "control": asdict(planned.control),
+                }
+                for planned in group
+            ],
+        }

@@ -65,12 +65,18 @@ class Planned:
     @property
     def raises(self) -> list[int]:
         """The scoreboards that it raises."""
-        return [] if KIND_RULES[self.kind].silent else [number for number in self.barriers if number < 6]
+        return (
+            []
+            if KIND_RULES[self.kind].silent
+            else [number for number in self.barriers if number < 6]
+        )
 
     @property
     def needs_events(self) -> bool:
         """Whether it needs room among the events of the lanes: what has no unit, and raises something or is refused."""
-        return KIND_RULES[self.kind].unit is None and (bool(self.raises) or self.kind is Kind.REFUSED)
+        return KIND_RULES[self.kind].unit is None and (
+            bool(self.raises) or self.kind is Kind.REFUSED
+        )
 
     @property
     def waits(self) -> frozenset[int]:
@@ -182,11 +188,21 @@ class IssueModel:
     def step(self, inputs: Inputs, selection: Selection | None) -> Planned | None:
         """A cycle with these inputs; the instruction that was selected. RuleError if it may not, or others should."""
         seen = self._before
-        heads = {number: head for number, warp in enumerate(self.warps)
-                 if (head := self._head(warp, seen.injects.get(number))) is not None}
-        able = [number for number, head in heads.items()
-                if self.may(self.warps[number], head, bool(seen.hold >> number & 1), seen)]
-        ready = [number for number in able if not KIND_RULES[heads[number].kind].lanes or self.cycle >= self.lanes_at]
+        heads = {
+            number: head
+            for number, warp in enumerate(self.warps)
+            if (head := self._head(warp, seen.injects.get(number))) is not None
+        }
+        able = [
+            number
+            for number, head in heads.items()
+            if self.may(self.warps[number], head, bool(seen.hold >> number & 1), seen)
+        ]
+        ready = [
+            number
+            for number in able
+            if not KIND_RULES[heads[number].kind].lanes or self.cycle >= self.lanes_at
+        ]
         planned = None
         if selection is not None and selection.operations:
             self._operates(inputs, selection.operations)
@@ -214,8 +230,18 @@ class IssueModel:
         if not warp.queue:
             return None
         own = warp.queue[0]
-        return own if kind is None else replace(
-            own, kind=kind, word=0, missing=False, quarter=False, control=replace(own.control, stall=self._stall(own)))
+        return (
+            own
+            if kind is None
+            else replace(
+                own,
+                kind=kind,
+                word=0,
+                missing=False,
+                quarter=False,
+                control=replace(own.control, stall=self._stall(own)),
+            )
+        )
 
     def _stall(self, planned: Planned) -> int:
         """Cycles from an instruction to the warp's next."""
@@ -228,7 +254,12 @@ class IssueModel:
         """Whether an instruction may be selected now, but for the lanes, if ``inputs`` were those of the cycle
         before."""
         rule = KIND_RULES[planned.kind]
-        if not warp.live or warp.until_result or warp.until_complete or self.cycle < warp.issued + APART:
+        if (
+            not warp.live
+            or warp.until_result
+            or warp.until_complete
+            or self.cycle < warp.issued + APART
+        ):
             return False
         if rule.injected:
             return warp.idle and self._available(planned, inputs)
@@ -238,7 +269,9 @@ class IssueModel:
             return False
         if "complete" in rule.before and warp.in_flight:
             return False
-        if (("results" in rule.before or planned.missing) and warp.results) or warp.in_flight > FULL + UNSEEN:
+        if (
+            ("results" in rule.before or planned.missing) and warp.results
+        ) or warp.in_flight > FULL + UNSEEN:
             return False
         return self._available(planned, inputs)
 
@@ -249,7 +282,9 @@ class IssueModel:
         if not inputs.rooms[rule.unit]:
             return False
         # A cycle late, others than those that are collected themselves may follow.
-        quiet = self.cycle >= self.collect_at or (not rule.collected and self.cycle == self.collect_at - COLLECTING)
+        quiet = self.cycle >= self.collect_at or (
+            not rule.collected and self.cycle == self.collect_at - COLLECTING
+        )
         return rule.unit not in ("flow", "barrier") or (quiet and not inputs.collecting)
 
     def _operates(self, inputs: Inputs, names: tuple[str, ...]) -> None:
@@ -263,22 +298,35 @@ class IssueModel:
             raise RuleError(f"operations, {names}: the lanes are not free")
         self.lanes_at = self.cycle + self.beats
 
-    def _selected(self, selection: Selection, heads: dict[int, Planned], ready: list[int], policy: Policy) -> Planned:
+    def _selected(
+        self, selection: Selection, heads: dict[int, Planned], ready: list[int], policy: Policy
+    ) -> Planned:
         number = selection.warp
         assert number is not None
         planned = heads.get(number)
         if planned is None or planned.kind is not selection.kind:
-            raise RuleError(f"warp {number}: {selection.kind}, its next is {planned and planned.kind}")
+            raise RuleError(
+                f"warp {number}: {selection.kind}, its next is {planned and planned.kind}"
+            )
         if number not in ready:
             raise RuleError(f"warp {number}: {planned.kind} may not be selected")
         lanes = KIND_RULES[planned.kind].lanes
         if planned.kind in (Kind.REFUSED, Kind.TRAP) and self.cycle == self.complete_at:
-            raise RuleError(f"warp {number}: {planned.kind} is complete with what passed the full lanes")
+            raise RuleError(
+                f"warp {number}: {planned.kind} is complete with what passed the full lanes"
+            )
         # Those who could have been selected for long, among the same: what passes the lanes goes first.
-        rivals = [other for other in ready if self._sure(other)
-                  and (KIND_RULES[heads[other].kind].lanes == lanes or self.beats == 1)]
-        if not lanes and self.beats > 1 and any(
-                KIND_RULES[heads[other].kind].lanes and self._sure(other) for other in ready):
+        rivals = [
+            other
+            for other in ready
+            if self._sure(other)
+            and (KIND_RULES[heads[other].kind].lanes == lanes or self.beats == 1)
+        ]
+        if (
+            not lanes
+            and self.beats > 1
+            and any(KIND_RULES[heads[other].kind].lanes and self._sure(other) for other in ready)
+        ):
             raise RuleError(f"warp {number}: {planned.kind}, though others could pass the lanes")
         if not self._favours():
             self._ordered(number, rivals, policy)
@@ -301,7 +349,8 @@ class IssueModel:
             if greedy and number in tops:
                 continue
             if self.warps[number].place > self.warps[other].place or (
-                    greedy and set(self._tops) | {self._top} == {other}):
+                greedy and set(self._tops) | {self._top} == {other}
+            ):
                 raise RuleError(f"warp {number} goes before warp {other}, {policy.name}")
 
     def _favours(self) -> bool:
@@ -340,14 +389,18 @@ class IssueModel:
         warp.until_result = rule.unit == "flow" and rule.after is not None
         warp.until_resumed = rule.after == "resumed"
         warp.after = rule.after
-        warp.until_complete = rule.after == "drained" or (planned.missing and rule.after != "resumed")
+        warp.until_complete = rule.after == "drained" or (
+            planned.missing and rule.after != "resumed"
+        )
         warp.limit = planned.at_most if kind is Kind.DEPENDENCY else None
         yields = not control.no_yield
         self._top = number if not yields else None
         if policy is Policy.ROUND_ROBIN or yields:
             warp.place = self.cycle
         if rule.lanes:
-            self.lanes_at = self.cycle + (self._params.quarter_cycles if planned.quarter else self.beats)
+            self.lanes_at = self.cycle + (
+                self._params.quarter_cycles if planned.quarter else self.beats
+            )
         if planned.quarter:
             self.complete_at = self.cycle + self._params.parts * self.beats
         if rule.collected:
@@ -363,7 +416,9 @@ class IssueModel:
             self.warps[inputs.claimed].claims += 1
         for number, barriers, complete in inputs.completions:
             self.warps[number].in_flight -= complete
-            self.warps[number].raised.subtract(barrier for barrier in barriers if barrier != NO_BARRIER)
+            self.warps[number].raised.subtract(
+                barrier for barrier in barriers if barrier != NO_BARRIER
+            )
         for number, warp in enumerate(self.warps):
             if inputs.resume >> number & 1:
                 warp.until_resumed = False
@@ -372,7 +427,12 @@ class IssueModel:
         if inputs.launched is not None:
             warp = self.warps[inputs.launched]
             warp.live, warp.begins, warp.until_result, warp.earliest = True, True, True, 0
-            warp.until_complete, warp.until_resumed, warp.after, warp.limit = False, False, "result", None
+            warp.until_complete, warp.until_resumed, warp.after, warp.limit = (
+                False,
+                False,
+                "result",
+                None,
+            )
             warp.results += 1
             # The hardware sees a launch at once, and a selection some cycles later: what comes together is a tie.
             warp.place = self.cycle - _SELECTION_SEEN[inputs.policy]

@@ -14,9 +14,20 @@ __all__ = ["HELD", "Waits"]
 
 HELD = frozenset({WaitReason.FLOW, WaitReason.DRAIN, WaitReason.RESUME, WaitReason.TRAP})
 """What counts as held."""
-_ORDER = (WaitReason.NOT_LIVE, WaitReason.FLOW, WaitReason.DRAIN, WaitReason.RESUME, WaitReason.TRAP, WaitReason.FETCH,
-          WaitReason.STALL, WaitReason.SCOREBOARD, WaitReason.DRAIN, WaitReason.UNIT, WaitReason.LANES,
-          WaitReason.READY)
+_ORDER = (
+    WaitReason.NOT_LIVE,
+    WaitReason.FLOW,
+    WaitReason.DRAIN,
+    WaitReason.RESUME,
+    WaitReason.TRAP,
+    WaitReason.FETCH,
+    WaitReason.STALL,
+    WaitReason.SCOREBOARD,
+    WaitReason.DRAIN,
+    WaitReason.UNIT,
+    WaitReason.LANES,
+    WaitReason.READY,
+)
 """Of several that hold the first one is told. DRAIN comes from the last instruction, or from the next one."""
 _BEHIND, _BEFORE = (place for place, reason in enumerate(_ORDER) if reason is WaitReason.DRAIN)
 _SCOREBOARD, _LANES = _ORDER.index(WaitReason.SCOREBOARD), _ORDER.index(WaitReason.LANES)
@@ -24,8 +35,16 @@ _KNOWN = {WaitReason.NOT_LIVE: 0, WaitReason.TRAP: 0, WaitReason.UNIT: 2}
 """Cycles for which a reason may hold before the hardware knows; of the others _COUNTED."""
 _COUNTED = 3
 """What an instruction takes from its selection until it is counted."""
-_OVER = {WaitReason.NOT_LIVE: 0, WaitReason.TRAP: 0, WaitReason.FLOW: 3, WaitReason.RESUME: 2, WaitReason.STALL: 1,
-         WaitReason.FETCH: 12, WaitReason.UNIT: 2, WaitReason.LANES: 0}
+_OVER = {
+    WaitReason.NOT_LIVE: 0,
+    WaitReason.TRAP: 0,
+    WaitReason.FLOW: 3,
+    WaitReason.RESUME: 2,
+    WaitReason.STALL: 1,
+    WaitReason.FETCH: 12,
+    WaitReason.UNIT: 2,
+    WaitReason.LANES: 0,
+}
 """Cycles for which a reason may be told that holds no more; of the others as many as the model says."""
 _COMPLETE, _RESULTS = "complete", "results"
 _LONG_AGO = -1000
@@ -59,32 +78,52 @@ class Waits:
         """Before the model's step with the inputs of a cycle: what was told of the warps in it. RuleError if a reason
         does not hold, or one that goes before it does."""
         cycle = self._model.cycle
-        for number, (reason, warp, account) in enumerate(zip(told, self._model.warps, self._accounts, strict=True)):
+        for number, (reason, warp, account) in enumerate(
+            zip(told, self._model.warps, self._accounts, strict=True)
+        ):
             self.told[reason] += 1
             late = self._model.late(warp)
-            account.up |= {up: cycle for up, count in (
-                *warp.raised.items(), (_COMPLETE, warp.in_flight), (_RESULTS, warp.results)) if count}
-            held = self._holds(number, inputs, {up for up, when in account.up.items() if when == cycle})
-            perhaps = self._holds(number, inputs, {up for up, when in account.up.items() if cycle - when <= late})
+            account.up |= {
+                up: cycle
+                for up, count in (
+                    *warp.raised.items(),
+                    (_COMPLETE, warp.in_flight),
+                    (_RESULTS, warp.results),
+                )
+                if count
+            }
+            held = self._holds(
+                number, inputs, {up for up, when in account.up.items() if when == cycle}
+            )
+            perhaps = self._holds(
+                number, inputs, {up for up, when in account.up.items() if cycle - when <= late}
+            )
             perhaps[_SCOREBOARD] |= warp.in_flight == FULL or (
-                warp.limit is not None and cycle - warp.issued <= late)
+                warp.limit is not None and cycle - warp.issued <= late
+            )
             perhaps[_ORDER.index(WaitReason.UNIT)] |= self._shuts_out(number)
             for place, holds in enumerate(held):
                 since = account.since[place]
                 account.since[place] = (cycle if since is None else since) if holds else None
                 account.last[place] = cycle if holds or perhaps[place] else account.last[place]
-            if number not in self._model.redirected:    # What those had before is thrown away in this cycle.
+            if (
+                number not in self._model.redirected
+            ):  # What those had before is thrown away in this cycle.
                 self._compare(number, reason, account, inputs)
 
     def _compare(self, number: int, reason: WaitReason, account: _Account, inputs: Inputs) -> None:
         """What was told of a warp."""
         model = self._model
         late = _OVER.get(reason, model.late(model.warps[number]))
-        places = [place for place, one in enumerate(_ORDER) if one is reason and (
-            one is WaitReason.READY or model.cycle - account.last[place] <= late)]
+        places = [
+            place
+            for place, one in enumerate(_ORDER)
+            if one is reason
+            and (one is WaitReason.READY or model.cycle - account.last[place] <= late)
+        ]
         if not places:
             raise RuleError(f"warp {number} waits for {reason.name}, which does not hold")
-        for place, since in enumerate(account.since[:min(places[0], _LANES)]):
+        for place, since in enumerate(account.since[: min(places[0], _LANES)]):
             if since is not None and model.cycle - since > _KNOWN.get(_ORDER[place], _COUNTED):
                 raise RuleError(f"warp {number} waits for {_ORDER[place].name}, not {reason.name}")
         # Who could issue in the cycle before asks for the lanes in this one.
@@ -99,18 +138,22 @@ class Waits:
         model, held = self._model, [False] * len(_ORDER)
         warp, cycle = model.warps[number], model.cycle
         for reason, holds in (
-                (WaitReason.NOT_LIVE, not warp.live), (WaitReason.RESUME, warp.until_resumed),
-                (WaitReason.FLOW, warp.until_result and warp.after == "result"),
-                (WaitReason.TRAP, bool(inputs.hold >> number & 1)),
-                (WaitReason.FETCH, not warp.queue or cycle == warp.issued + 1),
-                (WaitReason.STALL, cycle + 1 < max(warp.earliest, warp.issued + _COUNTED)),
-                (WaitReason.SCOREBOARD, warp.in_flight > FULL or warp.limited)):
+            (WaitReason.NOT_LIVE, not warp.live),
+            (WaitReason.RESUME, warp.until_resumed),
+            (WaitReason.FLOW, warp.until_result and warp.after == "result"),
+            (WaitReason.TRAP, bool(inputs.hold >> number & 1)),
+            (WaitReason.FETCH, not warp.queue or cycle == warp.issued + 1),
+            (WaitReason.STALL, cycle + 1 < max(warp.earliest, warp.issued + _COUNTED)),
+            (WaitReason.SCOREBOARD, warp.in_flight > FULL or warp.limited),
+        ):
             held[_ORDER.index(reason)] = holds
         held[_BEHIND] = warp.until_complete
         if warp.queue:
             planned, rule = warp.queue[0], KIND_RULES[warp.queue[0].kind]
             held[_SCOREBOARD] |= not planned.waits.isdisjoint(up)
-            held[_BEFORE] = not (rule.before | ({_RESULTS} if planned.missing else set())).isdisjoint(up)
+            held[_BEFORE] = not (
+                rule.before | ({_RESULTS} if planned.missing else set())
+            ).isdisjoint(up)
             held[_ORDER.index(WaitReason.UNIT)] = not self._room(planned, inputs)
             held[_LANES] = rule.lanes and cycle < model.lanes_at
         return held
@@ -131,4 +174,5 @@ class Waits:
             return False
         rule = KIND_RULES[queue[0].kind]
         return (rule.collected and model.beats == 1) or (
-            rule.unit in (None, "trap") and 0 <= model.complete_at - model.cycle <= _COUNTED)
+            rule.unit in (None, "trap") and 0 <= model.complete_at - model.cycle <= _COUNTED
+        )

@@ -14,8 +14,12 @@ from sim.checks.testbench import Bench
 from testbench.driver import UnitDriver, offer
 from testbench.scheduler.issue_model import Planned
 
-_CLIENTS = {"memory": LaneClient.MEMORY, "conversion": LaneClient.CONVERSION, "barrier": LaneClient.BARRIER,
-            "flow": LaneClient.FLOW}
+_CLIENTS = {
+    "memory": LaneClient.MEMORY,
+    "conversion": LaneClient.CONVERSION,
+    "barrier": LaneClient.BARRIER,
+    "flow": LaneClient.FLOW,
+}
 _AT_ONCE = Kind.NOTHING, Kind.DEPENDENCY
 LATENCY = 2
 """Cycles from an operation that is taken until it leaves."""
@@ -83,8 +87,13 @@ class SerialIssueDriver(UnitDriver):
         passed: The most instructions of others that were selected while a warp could have been.
     """
 
-    def __init__(self, bench: Bench, params: SmParams, program: Callable[[int, int], list[Planned]],
-                 chances: Chances) -> None:
+    def __init__(
+        self,
+        bench: Bench,
+        params: SmParams,
+        program: Callable[[int, int], list[Planned]],
+        chances: Chances,
+    ) -> None:
         super().__init__(bench, units_of(params).issue(params))
         self.params, self.program, self.chances = params, program, chances
         self.selected: list[tuple[int, int, Kind]] = []
@@ -92,48 +101,104 @@ class SerialIssueDriver(UnitDriver):
         self.passed = 0
         self._warps = [_Warp() for _ in range(params.warps)]
         self._flight: _Flight | None = None
-        self._wanted: tuple[int, int, int] | None = None     # due, warp, pc
-        self._launches: list[tuple[int, int]] = []           # due, warp: results of launches
+        self._wanted: tuple[int, int, int] | None = None  # due, warp, pc
+        self._launches: list[tuple[int, int]] = []  # due, warp: results of launches
         self._resumes: list[tuple[int, int]] = []
-        self._given: dict[str, Any] = {}                     # events of the cycle
+        self._given: dict[str, Any] = {}  # events of the cycle
         self._idle = 0
-        self._passing: list[tuple[int, str, _Flight]] = []   # when operations leave
+        self._passing: list[tuple[int, str, _Flight]] = []  # when operations leave
         self._room = False
-        self._busy = False                                   # the lanes are
+        self._busy = False  # the lanes are
 
     async def _drive(self, ctx: Any, cycles: int) -> None:
         dut = self.dut
         ctx.set(dut.policy, self.chances.policy)
         streams = [getattr(dut, name).ready for name in OPERATIONS]
-        ticks = self._ticks(ctx, dut.instruction.valid, dut.instruction.payload, dut.redirect.valid,
-                            dut.redirect.payload, dut.completion.valid, dut.completion.payload.sequence,
-                            dut.control.taken, dut.control.live, dut.drained, dut.gather.valid, dut.gather.payload,
-                            dut.write.valid, dut.write.payload, *streams)
-        async for (comes, instruction, asks, redirect, completes, sequence, taken, live, drained, gathers, gather,
-                   writes, write, *ready) in ticks:
+        ticks = self._ticks(
+            ctx,
+            dut.instruction.valid,
+            dut.instruction.payload,
+            dut.redirect.valid,
+            dut.redirect.payload,
+            dut.completion.valid,
+            dut.completion.payload.sequence,
+            dut.control.taken,
+            dut.control.live,
+            dut.drained,
+            dut.gather.valid,
+            dut.gather.payload,
+            dut.write.valid,
+            dut.write.payload,
+            *streams,
+        )
+        async for (
+            comes,
+            instruction,
+            asks,
+            redirect,
+            completes,
+            sequence,
+            taken,
+            live,
+            drained,
+            gathers,
+            gather,
+            writes,
+            write,
+            *ready,
+        ) in ticks:
             expect, warps = self.bench.expect, self._warps
-            expect("warps that live", live, sum(warp.live << number for number, warp in enumerate(warps)))
+            expect(
+                "warps that live",
+                live,
+                sum(warp.live << number for number, warp in enumerate(warps)),
+            )
             busy = self._flight.warp if self._flight is not None else None
-            expect("warps of which nothing is in flight", drained,
-                   sum((number != busy) << number for number in range(len(warps))))
-            self._operate(dict(zip(OPERATIONS, ready, strict=True)),
-                          {"gather": gather if gathers else None, "write": write if writes else None})
-            expect("completion", (completes, sequence if completes else None), (
-                int(bool(comes) and Kind(instruction.kind) in _AT_ONCE),
-                len(self.selected) % 0x10000 if completes else None))
-            expect("taken", taken, 1 << instruction.warp if comes and not KIND_RULES[Kind(instruction.kind)].injected
-                   else 0)
+            expect(
+                "warps of which nothing is in flight",
+                drained,
+                sum((number != busy) << number for number in range(len(warps))),
+            )
+            self._operate(
+                dict(zip(OPERATIONS, ready, strict=True)),
+                {"gather": gather if gathers else None, "write": write if writes else None},
+            )
+            expect(
+                "completion",
+                (completes, sequence if completes else None),
+                (
+                    int(bool(comes) and Kind(instruction.kind) in _AT_ONCE),
+                    len(self.selected) % 0x10000 if completes else None,
+                ),
+            )
+            expect(
+                "taken",
+                taken,
+                1 << instruction.warp
+                if comes and not KIND_RULES[Kind(instruction.kind)].injected
+                else 0,
+            )
             self._progress(bool(comes), instruction.warp)
             self._change()
             if comes:
                 self._issued(instruction)
             if asks:
-                expect("an instruction is wanted while none is under way or wanted",
-                       self._flight is None and self._wanted is None, True)
+                expect(
+                    "an instruction is wanted while none is under way or wanted",
+                    self._flight is None and self._wanted is None,
+                    True,
+                )
                 warp = self._warps[redirect.warp]
-                expect(f"pc of warp {redirect.warp}", (redirect.pc, warp.live and not warp.begins), (warp.pc, True))
+                expect(
+                    f"pc of warp {redirect.warp}",
+                    (redirect.pc, warp.live and not warp.begins),
+                    (warp.pc, True),
+                )
                 self._wanted = (
-                    self.cycle + self.bench.random.randint(*self.chances.fetch), redirect.warp, redirect.pc)
+                    self.cycle + self.bench.random.randint(*self.chances.fetch),
+                    redirect.warp,
+                    redirect.pc,
+                )
             if self.cycle >= cycles:
                 break
             self._play(ctx)
@@ -156,18 +221,38 @@ class SerialIssueDriver(UnitDriver):
         expected: dict[str, Any] = dict.fromkeys(out)
         for name, passing in due:
             kind, client = name.split("_")
-            expected[kind] = LaneClient(int(client)), passing.warp, passing.sequence % 0x10000, passing.sequence % 16
+            expected[kind] = (
+                LaneClient(int(client)),
+                passing.warp,
+                passing.sequence % 0x10000,
+                passing.sequence % 16,
+            )
             self.operations.append(name)
         self._passing = [each for each in self._passing if each[0] > self.cycle]
-        self.bench.expect("operations", {kind: None if event is None else (
-            event.client, event.operation.warp, event.operation.sequence, event.operation.index)
-            for kind, event in out.items()}, expected)
+        self.bench.expect(
+            "operations",
+            {
+                kind: None
+                if event is None
+                else (
+                    event.client,
+                    event.operation.warp,
+                    event.operation.sequence,
+                    event.operation.index,
+                )
+                for kind, event in out.items()
+            },
+            expected,
+        )
         if flight is not None:
             flight.offered += 1
 
     def _may(self, warp: _Warp) -> bool:
-        return warp.live and not warp.begins and (
-            warp.injects is not None or not (warp.waits or warp.held))
+        return (
+            warp.live
+            and not warp.begins
+            and (warp.injects is not None or not (warp.waits or warp.held))
+        )
 
     def _progress(self, comes: bool, number: int) -> None:
         """Something is selected when something could be, and every warp has its turn."""
@@ -195,32 +280,56 @@ class SerialIssueDriver(UnitDriver):
             warp.injects, following = None, warp.pc
             self._resumes = [each for each in self._resumes if each[1] != number]
         else:
-            expect(f"whether warp {number} may issue", (self._may(warp), warp.injects), (True, None))
+            expect(
+                f"whether warp {number} may issue", (self._may(warp), warp.injects), (True, None)
+            )
             planned = self._at(number, warp.pc)
             for name in ("word", "kind", "quarter", "error", "constant"):
                 expect(f"{name} at {warp.pc:#x}", left[name], getattr(planned, name))
             expect("missing", bool(left.constant_missing), planned.missing)
             following = planned.next_pc
-        flight = _Flight(number, planned, kind, len(self.selected), self.cycle + random.randint(*chances.under_way))
+        flight = _Flight(
+            number,
+            planned,
+            kind,
+            len(self.selected),
+            self.cycle + random.randint(*chances.under_way),
+        )
         self.selected.append((self.cycle, number, kind))
         warp.pc = following
         if rule.unit == "flow":
             goes = rule.after == "result" and random.random() < chances.branches
             pc = random.randrange(0, 1 << 10, 8) if goes else following
-            ends = kind in (Kind.FLOW, Kind.FLOW_INDEXED, Kind.LEAVE) and random.random() < chances.ends
-            flight.result = {"warp": number, "pc": pc, "terminated": ends, "falls_through": int(pc == following)}
+            ends = (
+                kind in (Kind.FLOW, Kind.FLOW_INDEXED, Kind.LEAVE)
+                and random.random() < chances.ends
+            )
+            flight.result = {
+                "warp": number,
+                "pc": pc,
+                "terminated": ends,
+                "falls_through": int(pc == following),
+            }
         if rule.after == "resumed":
             warp.waits = True
             self._resumes.append((self.cycle + random.randint(2, 40), number))
-        if rule.unit in _CLIENTS and not rule.silent and kind not in (Kind.BARRIER, Kind.BARRIER_INDEXED):
+        if (
+            rule.unit in _CLIENTS
+            and not rule.silent
+            and kind not in (Kind.BARRIER, Kind.BARRIER_INDEXED)
+        ):
             client = _CLIENTS[rule.unit]
-            kinds = ["gather"] * (client in GATHERING and random.random() < chances.operations) + ["write"]
+            kinds = ["gather"] * (client in GATHERING and random.random() < chances.operations) + [
+                "write"
+            ]
             flight.operations = [f"{each}_{client.value}" for each in kinds]
         self._flight = None if kind in _AT_ONCE else flight
 
     def _at(self, number: int, pc: int) -> Planned:
         """The instruction there."""
-        return next(each for each in self.program(number, pc & -32) if each.pc == instruction_address(pc))
+        return next(
+            each for each in self.program(number, pc & -32) if each.pc == instruction_address(pc)
+        )
 
     def _play(self, ctx: Any) -> None:
         """What happens in the next cycle."""
@@ -234,17 +343,35 @@ class SerialIssueDriver(UnitDriver):
             if warp.injects is None and warp.live and random.random() < chances.injects:
                 warp.injects = random.choice((Kind.ENTER, Kind.LEAVE))
         for kind, port in ((Kind.ENTER, dut.control.enter), (Kind.LEAVE, dut.control.leave)):
-            ctx.set(port, sum((warp.injects is kind) << number for number, warp in enumerate(self._warps)))
-        ctx.set(dut.control.hold, sum(bool(warp.held) << number for number, warp in enumerate(self._warps)))
+            ctx.set(
+                port,
+                sum((warp.injects is kind) << number for number, warp in enumerate(self._warps)),
+            )
+        ctx.set(
+            dut.control.hold,
+            sum(bool(warp.held) << number for number, warp in enumerate(self._warps)),
+        )
         self._give(ctx)
         self._begin(ctx)
         group = None
         if self._wanted is not None and self._wanted[0] <= now:
             _, number, pc = self._wanted
             self._wanted, planned = None, self._at(number, pc)
-            group = {"warp": number, "pc": planned.pc, "first": 0, "instructions": [{
-                "word": planned.word, "kind": planned.kind, "quarter": planned.quarter, "error": planned.error,
-                "constant": planned.constant, "constant_missing": planned.missing}]}
+            group = {
+                "warp": number,
+                "pc": planned.pc,
+                "first": 0,
+                "instructions": [
+                    {
+                        "word": planned.word,
+                        "kind": planned.kind,
+                        "quarter": planned.quarter,
+                        "error": planned.error,
+                        "constant": planned.constant,
+                        "constant_missing": planned.missing,
+                    }
+                ],
+            }
         offer(ctx, dut.group, group)
 
     def _give(self, ctx: Any) -> None:
@@ -253,8 +380,15 @@ class SerialIssueDriver(UnitDriver):
         given: dict[str, Any] = dict.fromkeys(("result", "lanes", *COMPLETING))
         asked = flight.operations[0] if flight is not None and flight.operations else None
         for name in OPERATIONS:
-            offer(ctx, getattr(dut, name), None if flight is None or name != asked else {"index": flight.sequence % 16})
-        given[random.choice(("lanes", *COMPLETING))] = {"completes": 0, "warp": random.randrange(self.params.warps)}
+            offer(
+                ctx,
+                getattr(dut, name),
+                None if flight is None or name != asked else {"index": flight.sequence % 16},
+            )
+        given[random.choice(("lanes", *COMPLETING))] = {
+            "completes": 0,
+            "warp": random.randrange(self.params.warps),
+        }
         if flight is not None and asked is None and not self._passing and flight.ends <= now:
             if flight.result is not None:
                 given["result"], flight.result = flight.result, None
@@ -278,9 +412,17 @@ class SerialIssueDriver(UnitDriver):
         if given["result"] is None and self._launches and self._launches[0][0] <= now:
             _, number = self._launches.pop(0)
             given["result"] = {
-                "warp": number, "pc": random.randrange(0, 1 << 10, 8), "terminated": 0, "falls_through": 0}
-        for name, port in (("result", self.dut.result), ("lanes", self.dut.lanes), ("launched", self.dut.launched),
-                           *zip(COMPLETING, self.dut.units, strict=True)):
+                "warp": number,
+                "pc": random.randrange(0, 1 << 10, 8),
+                "terminated": 0,
+                "falls_through": 0,
+            }
+        for name, port in (
+            ("result", self.dut.result),
+            ("lanes", self.dut.lanes),
+            ("launched", self.dut.launched),
+            *zip(COMPLETING, self.dut.units, strict=True),
+        ):
             offer(ctx, port, given[name])
         ctx.set(self.dut.resume, given["resume"])
 
@@ -289,7 +431,9 @@ class SerialIssueDriver(UnitDriver):
         given, flight = self._given, self._flight
         if not given:
             return
-        if any(given[name] is not None and given[name]["completes"] for name in ("lanes", *COMPLETING)):
+        if any(
+            given[name] is not None and given[name]["completes"] for name in ("lanes", *COMPLETING)
+        ):
             self._flight = None
         for number, warp in enumerate(self._warps):
             warp.waits &= not given["resume"] >> number & 1

@@ -33,17 +33,25 @@ SHOWN = "k08_fib_recursion"
 SERIAL = PRESETS["least"]
 _PIPELINED = SmParams(lanes=4)
 _EVENTFUL = {Kind.DEPENDENCY: 3, Kind.MEMORY: 4, Kind.NOTHING: 1}
-_GATHERS, _WRITES = ([name for name in OPERATIONS if name.startswith(kind)] for kind in ("gather", "write"))
+_GATHERS, _WRITES = (
+    [name for name in OPERATIONS if name.startswith(kind)] for kind in ("gather", "write")
+)
 _LOAD, _LOADS, _WAIT = (
-    (Kind.MEMORY, Kind.DEPENDENCY, Kind.NOTHING), (Kind.MEMORY,) * 3, (Kind.DEPENDENCY, Kind.NOTHING, Kind.NOTHING))
+    (Kind.MEMORY, Kind.DEPENDENCY, Kind.NOTHING),
+    (Kind.MEMORY,) * 3,
+    (Kind.DEPENDENCY, Kind.NOTHING, Kind.NOTHING),
+)
 _LOOP = 24
 """Instructions of the loops whose speed is measured."""
 
 
 def _fetch(bench: Bench, what: str, driver: FetchDriver, cycles: int) -> None:
     driver.run(cycles)
-    for name, count in (("groups", driver.groups), ("constants", driver.constants),
-                        ("words for indexed branches", driver.words)):
+    for name, count in (
+        ("groups", driver.groups),
+        ("constants", driver.constants),
+        ("words for indexed branches", driver.words),
+    ):
         bench.checked(f"{name}, {what}", count)
 
 
@@ -52,23 +60,31 @@ def check_fetch(bench: Bench, base: SmParams = _PIPELINED, least: int = 1200) ->
     many cycles of each."""
     cycles = 20_000 if bench.thorough else least
     for warps, registers, groups, behaviour, restart in (
-            (4, 40, 20, QUICK, 0), (8, 255, 90, UNRULY, 700), (2, 64, 300, MemoryBehaviour((20, 20)), 0)):
+        (4, 40, 20, QUICK, 0),
+        (8, 255, 90, UNRULY, 700),
+        (2, 64, 300, MemoryBehaviour((20, 20)), 0),
+    ):
         params = replace(base, warps=warps, instruction_groups=32, constant_words=64)
         image = random_image(bench.random, groups, registers)
-        _fetch(bench, "random", fetch_driver(bench, image, params, behaviour, restart=restart), cycles)
+        _fetch(
+            bench, "random", fetch_driver(bench, image, params, behaviour, restart=restart), cycles
+        )
 
 
 def check_kernels(bench: Bench) -> None:
     """The code of the kernels, from every group of it on."""
-    for kernel, level in bench.progress(list(itertools.product(RUNS.values() if bench.thorough else [RUNS[SHOWN]],
-                                                               LEVELS)), "kernels"):
+    for kernel, level in bench.progress(
+        list(itertools.product(RUNS.values() if bench.thorough else [RUNS[SHOWN]], LEVELS)),
+        "kernels",
+    ):
         image = launched_image(build(kernel, level))
         driver = FetchDriver(bench, image, SmParams(), UNRULY, outside=0.0, redirects=0.02)
         _fetch(bench, "of the kernels", driver, 2000 if bench.thorough else 700)
 
 
-def _issue(bench: Bench, what: str, cycles: int, params: SmParams, program: Program,
-           behaviour: Behaviour) -> IssueDriver:
+def _issue(
+    bench: Bench, what: str, cycles: int, params: SmParams, program: Program, behaviour: Behaviour
+) -> IssueDriver:
     """Runs a program; returns the driver, which knows what was selected."""
     driver = IssueDriver(bench, params, program, behaviour)
     driver.run(cycles)
@@ -83,13 +99,30 @@ def check_rules(bench: Bench) -> None:
     """All kinds of instructions, both policies, every number of lanes; units with little room, late completions."""
     cycles = 20_000 if bench.thorough else 700
     for warps, lanes, behaviour in (
-            (4, 8, Behaviour()), (8, 32, Behaviour(holds=0.02, operations=0.2, room=0.95)),
-            (4, 8, Behaviour(holds=0.02, injects=0.01)), (4, 8, Behaviour(ends=0.4, branches=0.1, launches=0.5)),
-            (2, 4, Behaviour(policy=Policy.ROUND_ROBIN, operations=0.02)), (2, 2, Behaviour(operations=0.02)),
-            (8, 16, Behaviour(policy=Policy.ROUND_ROBIN, complete=(6, 200), branches=0.1))):
-        _issue(bench, "random", cycles, SmParams(warps=warps, lanes=lanes), random_program(bench.random), behaviour)
-    _issue(bench, "loads and DEPBAR", cycles, SmParams(warps=2, lanes=32), random_program(bench.random, _EVENTFUL),
-           Behaviour(room=1.0, complete=(40, 400), branches=0.0))
+        (4, 8, Behaviour()),
+        (8, 32, Behaviour(holds=0.02, operations=0.2, room=0.95)),
+        (4, 8, Behaviour(holds=0.02, injects=0.01)),
+        (4, 8, Behaviour(ends=0.4, branches=0.1, launches=0.5)),
+        (2, 4, Behaviour(policy=Policy.ROUND_ROBIN, operations=0.02)),
+        (2, 2, Behaviour(operations=0.02)),
+        (8, 16, Behaviour(policy=Policy.ROUND_ROBIN, complete=(6, 200), branches=0.1)),
+    ):
+        _issue(
+            bench,
+            "random",
+            cycles,
+            SmParams(warps=warps, lanes=lanes),
+            random_program(bench.random),
+            behaviour,
+        )
+    _issue(
+        bench,
+        "loads and DEPBAR",
+        cycles,
+        SmParams(warps=2, lanes=32),
+        random_program(bench.random, _EVENTFUL),
+        Behaviour(room=1.0, complete=(40, 400), branches=0.0),
+    )
 
 
 def check_edges(bench: Bench) -> None:
@@ -100,32 +133,75 @@ def check_edges(bench: Bench) -> None:
     at the same time.
     """
     mixed = partial(random_program, bench.random)
-    _issue(bench, "loads that wait for each other", 300, SmParams(warps=2), same_program(
-        Kind.MEMORY, ControlCode(stall=1, write_barrier=0, wait=1)), Behaviour(room=1.0, launches=1.0, operations=0.0))
-    _issue(bench, "loads that fill a scoreboard", 400, SmParams(warps=1), same_program(
-        Kind.MEMORY, ControlCode(stall=1, write_barrier=0)), replace(WILLING, complete=(250, 300), most=99))
-    _issue(bench, "pushes and traps", 300, SmParams(warps=2), mixed({Kind.PUSH: 3, Kind.TRAP: 1}),
-           replace(WILLING, flow=(10, 20)))
-    _issue(bench, "indexed branches among pushes", 800, SmParams(warps=4, lanes=32),
-           mixed({Kind.PUSH: 6, Kind.FLOW_INDEXED: 1}), Behaviour(room=1.0, operations=0.0, ends=0.0))
+    _issue(
+        bench,
+        "loads that wait for each other",
+        300,
+        SmParams(warps=2),
+        same_program(Kind.MEMORY, ControlCode(stall=1, write_barrier=0, wait=1)),
+        Behaviour(room=1.0, launches=1.0, operations=0.0),
+    )
+    _issue(
+        bench,
+        "loads that fill a scoreboard",
+        400,
+        SmParams(warps=1),
+        same_program(Kind.MEMORY, ControlCode(stall=1, write_barrier=0)),
+        replace(WILLING, complete=(250, 300), most=99),
+    )
+    _issue(
+        bench,
+        "pushes and traps",
+        300,
+        SmParams(warps=2),
+        mixed({Kind.PUSH: 3, Kind.TRAP: 1}),
+        replace(WILLING, flow=(10, 20)),
+    )
+    _issue(
+        bench,
+        "indexed branches among pushes",
+        800,
+        SmParams(warps=4, lanes=32),
+        mixed({Kind.PUSH: 6, Kind.FLOW_INDEXED: 1}),
+        Behaviour(room=1.0, operations=0.0, ends=0.0),
+    )
     for lanes in (2, 8, 32):
-        _issue(bench, "what passes the full lanes only among what is refused", 1000, SmParams(lanes=lanes),
-               mixed({Kind.LANES: 1, Kind.REFUSED: 1, Kind.TRAP: 1}, quarters=1.0),
-               Behaviour(room=1.0, operations=0.0, launches=1.0))
+        _issue(
+            bench,
+            "what passes the full lanes only among what is refused",
+            1000,
+            SmParams(lanes=lanes),
+            mixed({Kind.LANES: 1, Kind.REFUSED: 1, Kind.TRAP: 1}, quarters=1.0),
+            Behaviour(room=1.0, operations=0.0, launches=1.0),
+        )
     for lanes in (8, 32):
-        _issue(bench, "one scoreboard", 1000, SmParams(warps=2, lanes=lanes),
-               mixed({Kind.LANES: 3, Kind.MEMORY: 3, Kind.DEPENDENCY: 1}, scoreboards=1),
-               Behaviour(room=1.0, branches=0.0))
+        _issue(
+            bench,
+            "one scoreboard",
+            1000,
+            SmParams(warps=2, lanes=lanes),
+            mixed({Kind.LANES: 3, Kind.MEMORY: 3, Kind.DEPENDENCY: 1}, scoreboards=1),
+            Behaviour(room=1.0, branches=0.0),
+        )
 
 
 def check_policies(bench: Bench) -> None:
     """Who goes when everybody could, and the lanes are free every four cycles."""
     cycles = 800
-    for policy, no_yield, changes in ((Policy.GREEDY_THEN_OLDEST, 1, "few"), (Policy.GREEDY_THEN_OLDEST, 0, "all"),
-                                      (Policy.ROUND_ROBIN, 1, "all")):
+    for policy, no_yield, changes in (
+        (Policy.GREEDY_THEN_OLDEST, 1, "few"),
+        (Policy.GREEDY_THEN_OLDEST, 0, "all"),
+        (Policy.ROUND_ROBIN, 1, "all"),
+    ):
         what = f"{policy.name}, {'no yield' if no_yield else 'yield'}"
-        driver = _issue(bench, what, cycles, SmParams(warps=4), same_program(
-            Kind.LANES, ControlCode(stall=1, no_yield=no_yield)), replace(WILLING, policy=policy))
+        driver = _issue(
+            bench,
+            what,
+            cycles,
+            SmParams(warps=4),
+            same_program(Kind.LANES, ControlCode(stall=1, no_yield=no_yield)),
+            replace(WILLING, policy=policy),
+        )
         order = [selection.warp for cycle, selection in driver.selected if cycle > cycles // 4]
         changed = sum(one != other for one, other in itertools.pairwise(order)) / (len(order) - 1)
         bench.figure(f"instructions that are of another warp than the one before, {what}", changed)
@@ -136,23 +212,45 @@ def check_policies(bench: Bench) -> None:
 def check_waits(bench: Bench) -> None:
     """A warp that is ready goes within a number of windows for each warp, whatever the lanes have to do."""
     for kind, warps, lanes, operations in (
-            (Kind.LANES, 2, 8, 0.0), (Kind.LANES, 2, 4, 0.0), (Kind.LANES, 4, 32, 1.0)):
+        (Kind.LANES, 2, 8, 0.0),
+        (Kind.LANES, 2, 4, 0.0),
+        (Kind.LANES, 4, 32, 1.0),
+    ):
         params = SmParams(warps=warps, lanes=lanes)
         window = window_cycles(params.beats)
         bound = (warps + 1) * FAVOUR_INTERVAL * window
-        driver = _issue(bench, "greedy", 2 * bound, params, same_program(kind, ControlCode(stall=1)),
-                        replace(WILLING, operations=operations, ends=0.0))
+        driver = _issue(
+            bench,
+            "greedy",
+            2 * bound,
+            params,
+            same_program(kind, ControlCode(stall=1)),
+            replace(WILLING, operations=operations, ends=0.0),
+        )
         longest = max(driver.waits)
-        bench.figure(f"cycles that a ready warp waited at most, {warps} warps of {kind.name}, {lanes} lanes", longest)
+        bench.figure(
+            f"cycles that a ready warp waited at most, {warps} warps of {kind.name}, {lanes} lanes",
+            longest,
+        )
         if not window < longest <= bound:
             bench.fail(f"a ready warp waited for {longest} cycles; {bound} are the most")
 
 
 def check_operations(bench: Bench) -> None:
     """How many instructions go between operations, when warps are ready and operations are always offered."""
-    for what, streams, between in (("gathers", _GATHERS, 2), ("writes", _WRITES, 7), ("both", OPERATIONS, 1)):
-        driver = _issue(bench, f"between {what}", 400, SmParams(warps=4, lanes=8), same_program(
-            Kind.LANES, ControlCode(stall=1)), replace(WILLING, operations=1.0, streams=streams))
+    for what, streams, between in (
+        ("gathers", _GATHERS, 2),
+        ("writes", _WRITES, 7),
+        ("both", OPERATIONS, 1),
+    ):
+        driver = _issue(
+            bench,
+            f"between {what}",
+            400,
+            SmParams(warps=4, lanes=8),
+            same_program(Kind.LANES, ControlCode(stall=1)),
+            replace(WILLING, operations=1.0, streams=streams),
+        )
         gone = [bool(selection.operations) for cycle, selection in driver.selected if cycle > 100]
         runs = [len([*run]) for operations, run in itertools.groupby(gone) if not operations]
         bench.expect(f"instructions between {what}", set(runs[1:-1]), {between})
@@ -161,39 +259,79 @@ def check_operations(bench: Bench) -> None:
 def check_limits(bench: Bench) -> None:
     """A warp whose DEPBAR.LE is satisfied goes on, at once if nothing else happens, and soon even if scoreboards of
     others are lowered in every cycle; not before, whichever scoreboard that names, and however high."""
+
     def group(kinds: Sequence[Kind], scoreboard: int, most: int, pc: int) -> list[Planned]:
         word = encode("DEPBAR", "at_most", scoreboard=scoreboard, count=most, wait=0, at_most=1)
-        forms = {Kind.MEMORY: Planned(Kind.MEMORY, ControlCode(stall=1, write_barrier=scoreboard), 0),
-                 Kind.DEPENDENCY: Planned(Kind.DEPENDENCY, ControlCode(stall=1), 0, word, at_most=(scoreboard, most)),
-                 Kind.NOTHING: Planned(Kind.NOTHING, ControlCode(stall=1), 0)}
-        return [replace(forms[kind], pc=pc + INSTRUCTION_BYTES * place) for place, kind in enumerate(kinds, 1)]
+        forms = {
+            Kind.MEMORY: Planned(Kind.MEMORY, ControlCode(stall=1, write_barrier=scoreboard), 0),
+            Kind.DEPENDENCY: Planned(
+                Kind.DEPENDENCY, ControlCode(stall=1), 0, word, at_most=(scoreboard, most)
+            ),
+            Kind.NOTHING: Planned(Kind.NOTHING, ControlCode(stall=1), 0),
+        }
+        return [
+            replace(forms[kind], pc=pc + INSTRUCTION_BYTES * place)
+            for place, kind in enumerate(kinds, 1)
+        ]
 
     quiet = same_program(Kind.NOTHING, ControlCode(stall=15))
     busy = same_program(Kind.LANES, ControlCode(stall=1, write_barrier=1, no_yield=1))
-    for what, others, longest in (("nothing else happens", quiet, 12), ("others are busy", busy, 8 * LOOK + 2 * SURE)):
-        driver = _issue(bench, f"limits, {what}", 1500, SmParams(warps=8, lanes=32), lambda warp, pc, others=others: (
-            others(warp, pc) if warp < 7 else group(_LOAD, 0, 0, pc)), replace(WILLING, complete=(20, 40)))
-        bench.figure(f"cycles that a warp waited at most whose DEPBAR.LE was satisfied, {what}", driver.waits[7])
+    for what, others, longest in (
+        ("nothing else happens", quiet, 12),
+        ("others are busy", busy, 8 * LOOK + 2 * SURE),
+    ):
+        driver = _issue(
+            bench,
+            f"limits, {what}",
+            1500,
+            SmParams(warps=8, lanes=32),
+            lambda warp, pc, others=others: (
+                others(warp, pc) if warp < 7 else group(_LOAD, 0, 0, pc)
+            ),
+            replace(WILLING, complete=(20, 40)),
+        )
+        bench.figure(
+            f"cycles that a warp waited at most whose DEPBAR.LE was satisfied, {what}",
+            driver.waits[7],
+        )
         if driver.waits[7] > longest:
-            bench.fail(f"a warp waited for {driver.waits[7]} cycles behind its DEPBAR.LE; {longest} are the most")
+            bench.fail(
+                f"a warp waited for {driver.waits[7]} cycles behind its DEPBAR.LE; {longest} are the most"
+            )
 
     def program(warp: int, pc: int) -> list[Planned]:
         turn, waits = divmod(pc // GROUP_BYTES, 2)
-        return group(_WAIT if waits else _LOADS, turn % SCOREBOARDS, (warp + turn // SCOREBOARDS) % 3, pc)
+        return group(
+            _WAIT if waits else _LOADS, turn % SCOREBOARDS, (warp + turn // SCOREBOARDS) % 3, pc
+        )
 
-    _issue(bench, "limits of all scoreboards", 1500, SmParams(warps=2, lanes=32), program,
-           replace(WILLING, complete=(30, 90)))
+    _issue(
+        bench,
+        "limits of all scoreboards",
+        1500,
+        SmParams(warps=2, lanes=32),
+        program,
+        replace(WILLING, complete=(30, 90)),
+    )
 
 
 def check_stalls(bench: Bench) -> None:
     """A stall count is what passes between two instructions of a warp; less than two cycles are two."""
     for stall in (0, 1, 2, 3, 4, 7, 15):
-        driver = _issue(bench, f"stall {stall}", 60 + 12 * stall, SmParams(warps=2, lanes=32),
-                        same_program(Kind.LANES, ControlCode(stall=stall)), WILLING)
+        driver = _issue(
+            bench,
+            f"stall {stall}",
+            60 + 12 * stall,
+            SmParams(warps=2, lanes=32),
+            same_program(Kind.LANES, ControlCode(stall=stall)),
+            WILLING,
+        )
         for warp in range(2):
             cycles = [cycle for cycle, selection in driver.selected if selection.warp == warp]
             gaps = [later - one for one, later in itertools.pairwise(cycles[2:])]
-            bench.expect(f"the usual distance at stall {stall}", sorted(gaps)[len(gaps) // 2], max(stall, 2))
+            bench.expect(
+                f"the usual distance at stall {stall}", sorted(gaps)[len(gaps) // 2], max(stall, 2)
+            )
 
 
 def check_rates(bench: Bench) -> None:
@@ -203,12 +341,18 @@ def check_rates(bench: Bench) -> None:
     push = encode("SSY", "i", target=0)
     rows = []
     for what, word, lanes, warps, stall, least in (
-            ("additions, 32 lanes", add, 32, 8, 6, 0.95), ("additions, stall 1, 32 lanes", add, 32, 8, 1, 0.95),
-            ("additions of constants, 32 lanes", constant, 32, 8, 6, 0.9), ("additions, 8 lanes", add, 8, 8, 6, 0.24),
-            ("additions of one warp, 32 lanes", add, 32, 1, 1, 0.36), ("pushes", push, 8, 8, 1, 0.95),
-            ("pushes, one warp", push, 8, 1, 1, 0.36)):
+        ("additions, 32 lanes", add, 32, 8, 6, 0.95),
+        ("additions, stall 1, 32 lanes", add, 32, 8, 1, 0.95),
+        ("additions of constants, 32 lanes", constant, 32, 8, 6, 0.9),
+        ("additions, 8 lanes", add, 8, 8, 6, 0.24),
+        ("additions of one warp, 32 lanes", add, 32, 1, 1, 0.36),
+        ("pushes", push, 8, 8, 1, 0.95),
+        ("pushes, one warp", push, 8, 1, 1, 0.36),
+    ):
         words = [word] * (_LOOP - 1) + [encode("BRA", "i", target=offset(_LOOP - 1, 0))]
-        driver = FrontDriver(bench, image_of(words, ControlCode(stall)), SmParams(warps=8, lanes=lanes), QUICK)
+        driver = FrontDriver(
+            bench, image_of(words, ControlCode(stall)), SmParams(warps=8, lanes=lanes), QUICK
+        )
         first, last = (500, 4000) if bench.thorough else (300, 700)
         driver.run(last, warps)
         rate = driver.rate(first, last)
@@ -221,15 +365,27 @@ def check_rates(bench: Bench) -> None:
     words = [NOP, NOP, encode("BRA", "i", target=offset(2, 0))]
     driver = FrontDriver(bench, image_of(words, ControlCode(1)), SmParams(warps=8), QUICK)
     driver.run(300, 1)
-    gaps = {later[0] - one[0] for one, later in itertools.pairwise(driver.issued[6:]) if one[2] > later[2]}
-    bench.figure("cycles from a taken branch to its target, the flow unit's own included", max(gaps))
+    gaps = {
+        later[0] - one[0]
+        for one, later in itertools.pairwise(driver.issued[6:])
+        if one[2] > later[2]
+    }
+    bench.figure(
+        "cycles from a taken branch to its target, the flow unit's own included", max(gaps)
+    )
 
 
 def record(bench: Bench) -> None:
     """A loop on two warps, for the waveform."""
-    words = [encode("SSY", "i", target=0), *[encode("IADD", "c", Rd=1, Ra=2, offset=16)] * 6, NOP,
-             encode("BRA", "i", target=offset(8, 0))]
-    driver = FrontDriver(bench, image_of(words, ControlCode(6)), SmParams(warps=2), MemoryBehaviour())
+    words = [
+        encode("SSY", "i", target=0),
+        *[encode("IADD", "c", Rd=1, Ra=2, offset=16)] * 6,
+        NOP,
+        encode("BRA", "i", target=offset(8, 0)),
+    ]
+    driver = FrontDriver(
+        bench, image_of(words, ControlCode(6)), SmParams(warps=2), MemoryBehaviour()
+    )
     driver.run(150, 2, traces=traces_of(driver))
 
 
@@ -239,31 +395,64 @@ def traces_of(driver: FrontDriver) -> View:
     memory, group, issued = fetch.memory, fetch.group.payload, issue.instruction.payload
     warps: dict[str, Callable[[], object] | object] = {
         f"warp{number}": {
-            "reason": issue.reasons[number], "lanes": warp.ready_lanes, "others": warp.ready_others,
-            "room": warp.has_room, "resource": warp.requirements.resource, "pending": warp.pending}
-        for number, warp in enumerate(issue.warps)}
-    return View({
-        "memory": {
-            "request": memory.request.valid, "tag": memory.request.payload.tag, "line": memory.request.payload.address,
-            "answer": memory.response.valid},
-        "fetch": {
-            "redirect": fetch.redirect.valid, "to_warp": Trace(fetch.redirect.payload.warp, "dec"),
-            "to_pc": fetch.redirect.payload.pc, "claimed": fetch.claimed.valid, "group": fetch.group.valid,
-            "warp": Trace(group.warp, "dec"), "pc": group.pc},
-        "issue": {
-            "text": instruction(issue.instruction.valid, issued.word, issued.pc),
-            "instruction": issue.instruction.valid, "warp": Trace(issued.warp, "dec"), "pc": issued.pc,
-            "kind": issued.kind, "constant": issued.constant, "result": issue.result.valid,
-            "result_pc": issue.result.payload.pc},
-        **warps},
-        ("issue", "warp0", "warp1"), [Mark("issue", [issue.instruction.valid])])
+            "reason": issue.reasons[number],
+            "lanes": warp.ready_lanes,
+            "others": warp.ready_others,
+            "room": warp.has_room,
+            "resource": warp.requirements.resource,
+            "pending": warp.pending,
+        }
+        for number, warp in enumerate(issue.warps)
+    }
+    return View(
+        {
+            "memory": {
+                "request": memory.request.valid,
+                "tag": memory.request.payload.tag,
+                "line": memory.request.payload.address,
+                "answer": memory.response.valid,
+            },
+            "fetch": {
+                "redirect": fetch.redirect.valid,
+                "to_warp": Trace(fetch.redirect.payload.warp, "dec"),
+                "to_pc": fetch.redirect.payload.pc,
+                "claimed": fetch.claimed.valid,
+                "group": fetch.group.valid,
+                "warp": Trace(group.warp, "dec"),
+                "pc": group.pc,
+            },
+            "issue": {
+                "text": instruction(issue.instruction.valid, issued.word, issued.pc),
+                "instruction": issue.instruction.valid,
+                "warp": Trace(issued.warp, "dec"),
+                "pc": issued.pc,
+                "kind": issued.kind,
+                "constant": issued.constant,
+                "result": issue.result.valid,
+                "result_pc": issue.result.payload.pc,
+            },
+            **warps,
+        },
+        ("issue", "warp0", "warp1"),
+        [Mark("issue", [issue.instruction.valid])],
+    )
 
 
 def run(bench: Bench) -> None:
     """The testbench."""
-    for check in (check_fetch, check_kernels, check_edges, check_rules, check_policies, check_waits, check_operations,
-                  check_limits, check_stalls,
-                  check_rates, record):
+    for check in (
+        check_fetch,
+        check_kernels,
+        check_edges,
+        check_rules,
+        check_policies,
+        check_waits,
+        check_operations,
+        check_limits,
+        check_stalls,
+        check_rates,
+        record,
+    ):
         check(bench)
 
 

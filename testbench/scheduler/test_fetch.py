@@ -43,7 +43,10 @@ def kernel_words():
     words = set()
     for kernel in list(RUNS.values())[::9]:
         launch = build(kernel, "O3")
-        words |= {launch.memory.read_number(launch.program_base + at, 8) for at in range(0, launch.program_size, 8)}
+        words |= {
+            launch.memory.read_number(launch.program_base + at, 8)
+            for at in range(0, launch.program_size, 8)
+        }
     return sorted(words)
 
 
@@ -57,15 +60,31 @@ def compare_with_table(got, word, registers, parameters):
     """What a predecoder says. Returns the error."""
     form, error = find(word), encoding_error(word, registers, *parameters)
     assert got.error == error.value, f"{word:#018x}, {registers} registers"
-    assert got.kind is (kind_of(form) if form and error is WarpError.NONE else Kind.REFUSED), f"{word:#018x}"
-    if form is not None and exists(form, *parameters) and error is not WarpError.ILLEGAL_INSTR_ENCODING:
-        where = [(form.fields[operand.offset], form.fields[operand.bank]) for operand in form.operands.values()
-                 if isinstance(operand, Constant) and operand.index is None]
-        assert got.constant == (1 + CONSTANT_FIELDS.index(where[0]) if where else 0), f"{word:#018x}"
+    assert got.kind is (kind_of(form) if form and error is WarpError.NONE else Kind.REFUSED), (
+        f"{word:#018x}"
+    )
+    if (
+        form is not None
+        and exists(form, *parameters)
+        and error is not WarpError.ILLEGAL_INSTR_ENCODING
+    ):
+        where = [
+            (form.fields[operand.offset], form.fields[operand.bank])
+            for operand in form.operands.values()
+            if isinstance(operand, Constant) and operand.index is None
+        ]
+        assert got.constant == (1 + CONSTANT_FIELDS.index(where[0]) if where else 0), (
+            f"{word:#018x}"
+        )
     return error
 
 
-_ERRORS = {WarpError.NONE, WarpError.ILLEGAL_INSTR_ENCODING, WarpError.OOR_REG, WarpError.MISALIGNED_REG}
+_ERRORS = {
+    WarpError.NONE,
+    WarpError.ILLEGAL_INSTR_ENCODING,
+    WarpError.OOR_REG,
+    WarpError.MISALIGNED_REG,
+}
 
 
 @pytest.mark.parametrize("parameters", [(False, False), (True, False), (True, True)])
@@ -91,7 +110,11 @@ def test_the_predecoder_that_walks_says_the_same():
 
     async def body(ctx):
         errors, slow = set(), 0
-        groups = [encode("LDS", size=size, Rd=register) for size in (4, 5, 6) for register in (0, 1, 2, 3, 12, 14, 15)]
+        groups = [
+            encode("LDS", size=size, Rd=register)
+            for size in (4, 5, 6)
+            for register in (0, 1, 2, 3, 12, 14, 15)
+        ]
         for word in groups + source.sample(words, 200):
             registers = source.choice([16, 255])
             ctx.set(dut.word, word)
@@ -117,26 +140,51 @@ def test_the_predecoder_that_walks_says_the_same():
 def test_the_table_as_a_diagram():
     source, table = random.Random(8), InstructionDiagram(False, False)
     for word in table_words(source):
-        facts, form, error = table.facts_of(word), find(word), encoding_error(word, 255, False, False)
+        facts, form, error = (
+            table.facts_of(word),
+            find(word),
+            encoding_error(word, 255, False, False),
+        )
         assert facts.illegal == (error is WarpError.ILLEGAL_INSTR_ENCODING), f"{word:#018x}"
         if form is not None and not facts.illegal:
             assert facts.kind is kind_of(form), f"{word:#018x}"
             groups = register_groups(form, form.values(word))
-            sizes = [max((size for name, size in groups.items() if form.fields[name] == place), default=0)
-                     for place in PLACES]
+            sizes = [
+                max(
+                    (size for name, size in groups.items() if form.fields[name] == place), default=0
+                )
+                for place in PLACES
+            ]
             assert [(0, 1, 2, 4)[code] for code in facts.groups] == sizes, f"{word:#018x}"
 
 
-@pytest.mark.parametrize(("word", "kind"), [
-    (encode("SSY", "i", target=0), Kind.PUSH), (encode("PRET", "c"), Kind.PUSH), (encode("BRA", "i"), Kind.FLOW),
-    (encode("CAL", "i"), Kind.FLOW), (encode("EXIT"), Kind.FLOW), (encode("BRX", "r"), Kind.FLOW_INDEXED),
-    (encode("JMX", "c"), Kind.FLOW_INDEXED), (encode("SETCRSPTR"), Kind.FLOW_INDEXED),
-    (encode("GETLMEMBASE"), Kind.FLOW_READ), (encode("CCTLL", "stack"), Kind.FLOW), (encode("LDG"), Kind.MEMORY),
-    (encode("POPC", "r"), Kind.CONVERSION), (encode("IMAD", "r"), Kind.LANES), (encode("P2R", "i"), Kind.LANES),
-    (encode("S2R"), Kind.LANES), (encode("BAR", "ii", mode=BarrierMode.SYNC.value), Kind.BARRIER),
-    (encode("BAR", "ir", mode=BarrierMode.ARV.value), Kind.BARRIER_INDEXED), (encode("R2B"), Kind.BARRIER_INDEXED),
-    (encode("B2R", "barrier"), Kind.BARRIER_READ), (encode("BPT"), Kind.TRAP), (encode("NOP"), Kind.NOTHING),
-    (encode("DEPBAR", "zero"), Kind.DEPENDENCY)])
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [
+        (encode("SSY", "i", target=0), Kind.PUSH),
+        (encode("PRET", "c"), Kind.PUSH),
+        (encode("BRA", "i"), Kind.FLOW),
+        (encode("CAL", "i"), Kind.FLOW),
+        (encode("EXIT"), Kind.FLOW),
+        (encode("BRX", "r"), Kind.FLOW_INDEXED),
+        (encode("JMX", "c"), Kind.FLOW_INDEXED),
+        (encode("SETCRSPTR"), Kind.FLOW_INDEXED),
+        (encode("GETLMEMBASE"), Kind.FLOW_READ),
+        (encode("CCTLL", "stack"), Kind.FLOW),
+        (encode("LDG"), Kind.MEMORY),
+        (encode("POPC", "r"), Kind.CONVERSION),
+        (encode("IMAD", "r"), Kind.LANES),
+        (encode("P2R", "i"), Kind.LANES),
+        (encode("S2R"), Kind.LANES),
+        (encode("BAR", "ii", mode=BarrierMode.SYNC.value), Kind.BARRIER),
+        (encode("BAR", "ir", mode=BarrierMode.ARV.value), Kind.BARRIER_INDEXED),
+        (encode("R2B"), Kind.BARRIER_INDEXED),
+        (encode("B2R", "barrier"), Kind.BARRIER_READ),
+        (encode("BPT"), Kind.TRAP),
+        (encode("NOP"), Kind.NOTHING),
+        (encode("DEPBAR", "zero"), Kind.DEPENDENCY),
+    ],
+)
 def test_a_word_is_predecoded_to_its_kind(word, kind):
     form = form_of(word)
     assert kind_of(form) is kind
@@ -174,20 +222,27 @@ def test_caches_are_emptied_while_warps_run(params):
             behaviour = MemoryBehaviour(latency=(1, 20), stall=0.1, reorder=True)
             driver = fetch_driver(bench, image, params, behaviour, invalidates=chance)
             driver.run(1500)
-            bench.expect("whether groups and words came", driver.groups > 20 and driver.words > 5, True)
+            bench.expect(
+                "whether groups and words came", driver.groups > 20 and driver.words > 5, True
+            )
 
     passes(body)
 
 
 def test_redirects_while_lines_and_constants_are_waited_for():
     """A program larger than the cache: a warp that was just redirected misses, cannot go on, and another one is."""
+
     def body(bench: Bench) -> None:
         image = random_image(bench.random, 150, 40)
         for chance in (0.2, 0.6):
             behaviour = MemoryBehaviour(latency=(10, 40), stall=0.1, reorder=True)
             driver = fetch_driver(bench, image, SMALL, behaviour, redirects=chance, takes=0.6)
             driver.run(5000)
-            bench.expect("whether groups and constants came", driver.groups > 100 and driver.constants > 30, True)
+            bench.expect(
+                "whether groups and constants came",
+                driver.groups > 100 and driver.constants > 30,
+                True,
+            )
 
     passes(body, 1)
 
@@ -206,7 +261,11 @@ def test_what_was_written_is_seen_behind_an_invalidation(params):
         await ctx.tick()
         ctx.set(dut.redirect.valid, 0)
         ctx.set(dut.room, 0b10)
-        words.append((await ctx.tick().sample(dut.group.payload).until(dut.group.valid))[0].instructions[0].word)
+        words.append(
+            (await ctx.tick().sample(dut.group.payload).until(dut.group.valid))[0]
+            .instructions[0]
+            .word
+        )
 
     async def body(ctx):
         ctx.set(dut.grid, old.grid)
@@ -244,8 +303,16 @@ class Wrong(Image):
         return [replace(first, **self.change), *others]
 
 
-@pytest.mark.parametrize("change", [{"word": 1}, {"control": 1}, {"kind": Kind.TRAP}, {"error": WarpError.DIVERGENT},
-                                    {"constant": 5}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"word": 1},
+        {"control": 1},
+        {"kind": Kind.TRAP},
+        {"error": WarpError.DIVERGENT},
+        {"constant": 5},
+    ],
+)
 def test_a_wrong_group_is_seen(change):
     def body(bench: Bench) -> None:
         Wrong.change = change

@@ -59,43 +59,69 @@ def test_warps_share_the_issue_slots_at_the_documented_rates():
 
 def other_kind(kind, **changes):
     """The model with another rule for a kind."""
-    return pytest.param(lambda monkeypatch: monkeypatch.setitem(
-        issue_model.KIND_RULES, kind, replace(issue_model.KIND_RULES[kind], **changes)), id=f"{kind.name}-{[*changes]}")
+    return pytest.param(
+        lambda monkeypatch: monkeypatch.setitem(
+            issue_model.KIND_RULES, kind, replace(issue_model.KIND_RULES[kind], **changes)
+        ),
+        id=f"{kind.name}-{[*changes]}",
+    )
 
 
 def other_number(name, change):
     """The model with another number in the place of one of its own."""
-    return pytest.param(lambda monkeypatch: monkeypatch.setattr(
-        issue_model, name, change(getattr(issue_model, name))), id=name)
+    return pytest.param(
+        lambda monkeypatch: monkeypatch.setattr(
+            issue_model, name, change(getattr(issue_model, name))
+        ),
+        id=name,
+    )
 
 
-@pytest.mark.parametrize("change", [
-    other_number("APART", lambda apart: apart + 1), other_number("COLLECTING", lambda cycles: cycles + 4),
-    other_number("SURE", lambda cycles: 4), other_number("PATIENCE", lambda cycles: 3),
-    other_kind(Kind.PUSH, silent=False), other_kind(Kind.MEMORY, silent=True), other_kind(Kind.FLOW, after=None),
-    other_kind(Kind.LANES, after="drained"), other_kind(Kind.CONVERSION, before=frozenset({"complete"})),
-    other_kind(Kind.NOTHING, before=frozenset({"complete"})), other_kind(Kind.NOTHING, lanes=True),
-    other_kind(Kind.DEPENDENCY, unit="barrier")])
+@pytest.mark.parametrize(
+    "change",
+    [
+        other_number("APART", lambda apart: apart + 1),
+        other_number("COLLECTING", lambda cycles: cycles + 4),
+        other_number("SURE", lambda cycles: 4),
+        other_number("PATIENCE", lambda cycles: 3),
+        other_kind(Kind.PUSH, silent=False),
+        other_kind(Kind.MEMORY, silent=True),
+        other_kind(Kind.FLOW, after=None),
+        other_kind(Kind.LANES, after="drained"),
+        other_kind(Kind.CONVERSION, before=frozenset({"complete"})),
+        other_kind(Kind.NOTHING, before=frozenset({"complete"})),
+        other_kind(Kind.NOTHING, lanes=True),
+        other_kind(Kind.DEPENDENCY, unit="barrier"),
+    ],
+)
 def test_another_rule_is_seen(monkeypatch, change):
     monkeypatch.setattr(issue_model, "KIND_RULES", dict(issue_model.KIND_RULES))
     change(monkeypatch)
 
     def body(bench: Bench) -> None:
         for _ in range(3):
-            IssueDriver(bench, SmParams(warps=4), random_program(bench.random), Behaviour(room=0.95)).run(600)
+            IssueDriver(
+                bench, SmParams(warps=4), random_program(bench.random), Behaviour(room=0.95)
+            ).run(600)
         tb_scheduler.check_edges(bench)
 
     assert failure("scheduler", body)
 
 
-@pytest.mark.parametrize("reason", [reason for reason in WaitReason if reason is not WaitReason.READY])
+@pytest.mark.parametrize(
+    "reason", [reason for reason in WaitReason if reason is not WaitReason.READY]
+)
 def test_another_reason_is_seen(reason):
     """A warp that is told to be ready when it waits for this."""
+
     def body(bench: Bench) -> None:
-        driver = IssueDriver(bench, SmParams(warps=4, lanes=8), random_program(bench.random), Behaviour(holds=0.02))
+        driver = IssueDriver(
+            bench, SmParams(warps=4, lanes=8), random_program(bench.random), Behaviour(holds=0.02)
+        )
         check = driver.waited.check
         driver.waited.check = lambda told, inputs: check(
-            [WaitReason.READY if each is reason else each for each in told], inputs)
+            [WaitReason.READY if each is reason else each for each in told], inputs
+        )
         driver.run(1500)
 
     assert ", not READY" in failure("scheduler", body)
@@ -105,11 +131,16 @@ def test_another_reason_is_seen(reason):
 def test_another_policy_is_seen(policy):
     def body(bench: Bench) -> None:
         program = same_program(Kind.LANES, ControlCode(stall=1))
-        driver = IssueDriver(bench, SmParams(warps=8, lanes=4), program, replace(WILLING, policy=policy))
+        driver = IssueDriver(
+            bench, SmParams(warps=8, lanes=4), program, replace(WILLING, policy=policy)
+        )
         step = driver.model.step
 
         def with_other_policy(inputs, selection):
-            return step(replace(inputs, policy=next(other for other in Policy if other is not policy)), selection)
+            return step(
+                replace(inputs, policy=next(other for other in Policy if other is not policy)),
+                selection,
+            )
 
         driver.model.step = with_other_policy
         driver.run(500)
@@ -117,31 +148,57 @@ def test_another_policy_is_seen(policy):
     assert "goes before" in failure("scheduler", body)
 
 
-@pytest.mark.parametrize("chances", [
-    Chances(), Chances(holds=0.02, injects=0.01, ends=0.3), Chances(room=0.5, launches=0.05, operations=0.9),
-    Chances(policy=Policy.ROUND_ROBIN, branches=0.1), Chances(ends=0.9, launches=1.0, operations=0.9)])
+@pytest.mark.parametrize(
+    "chances",
+    [
+        Chances(),
+        Chances(holds=0.02, injects=0.01, ends=0.3),
+        Chances(room=0.5, launches=0.05, operations=0.9),
+        Chances(policy=Policy.ROUND_ROBIN, branches=0.1),
+        Chances(ends=0.9, launches=1.0, operations=0.9),
+    ],
+)
 def test_a_serial_machine_has_one_instruction_under_way(chances):
     def body(bench: Bench) -> None:
-        driver = SerialIssueDriver(bench, SERIAL, random_program(bench.random, dict.fromkeys(MIXED, 1)), chances)
+        driver = SerialIssueDriver(
+            bench, SERIAL, random_program(bench.random, dict.fromkeys(MIXED, 1)), chances
+        )
         driver.run(3000)
         kinds = {kind for _, _, kind in driver.selected}
-        bench.expect("kinds that were selected", kinds >= kinds_where(lambda rule: not rule.injected), True)
+        bench.expect(
+            "kinds that were selected", kinds >= kinds_where(lambda rule: not rule.injected), True
+        )
         bench.expect("operations that passed", set(driver.operations), set(OPERATIONS))
         if chances.policy is Policy.ROUND_ROBIN:
-            bench.expect("a warp waits for one instruction of each other one", driver.passed < SERIAL.warps, True)
+            bench.expect(
+                "a warp waits for one instruction of each other one",
+                driver.passed < SERIAL.warps,
+                True,
+            )
 
     passes(body)
 
 
 def test_a_serial_machine_changes_warps_at_flow_instructions_if_it_is_greedy():
     """But not between the others, whatever those offer."""
+
     def body(bench: Bench) -> None:
-        driver = SerialIssueDriver(bench, SERIAL, random_program(bench.random, {Kind.LANES: 3, Kind.FLOW: 1}),
-                                   Chances(room=1.0, ends=0.0, launches=1.0))
+        driver = SerialIssueDriver(
+            bench,
+            SERIAL,
+            random_program(bench.random, {Kind.LANES: 3, Kind.FLOW: 1}),
+            Chances(room=1.0, ends=0.0, launches=1.0),
+        )
         driver.run(3000)
-        late = [(kind, warp == other) for (cycle, warp, kind), (_, other, _) in itertools.pairwise(driver.selected)
-                if cycle > 300]
-        bench.expect("whether the same warp goes on behind each kind", set(late),
-                     {(Kind.LANES, True), (Kind.FLOW, False)})
+        late = [
+            (kind, warp == other)
+            for (cycle, warp, kind), (_, other, _) in itertools.pairwise(driver.selected)
+            if cycle > 300
+        ]
+        bench.expect(
+            "whether the same warp goes on behind each kind",
+            set(late),
+            {(Kind.LANES, True), (Kind.FLOW, False)},
+        )
 
     passes(body)

@@ -39,8 +39,16 @@ class SmDriver(MachineDriver):
         assert self.hardware.lockstep is not None
         return self.hardware.lockstep
 
-    def run(self, bench: Bench, what: str, launch: Launch, *, status: str = "ok",
-            report_mask: int = REPORT_MASK_RESET, limit: int = LIMIT) -> HardwareResult:
+    def run(
+        self,
+        bench: Bench,
+        what: str,
+        launch: Launch,
+        *,
+        status: str = "ok",
+        report_mask: int = REPORT_MASK_RESET,
+        limit: int = LIMIT,
+    ) -> HardwareResult:
         """Runs a launch, whose memory becomes the warp model's. Fails at the first difference, when the run
         does not end as ``status`` says, when an instruction is left over, or when memory differs in the end.
         """
@@ -49,10 +57,14 @@ class SmDriver(MachineDriver):
         lockstep = self.lockstep
         self._check_status(bench, what, result)
         if status == "ok":
-            bench.expect(f"{what}: instructions", lockstep.compared + lockstep.moved, result.instructions)
+            bench.expect(
+                f"{what}: instructions", lockstep.compared + lockstep.moved, result.instructions
+            )
         self.instructions += lockstep.compared
         self.cycles += result.cycles
-        bench.checked("bytes of memory in the end", sum(size for _, size in launch.memory.regions.values()))
+        bench.checked(
+            "bytes of memory in the end", sum(size for _, size in launch.memory.regions.values())
+        )
         return result
 
     def finished(self, launch: Launch) -> Launch:
@@ -67,10 +79,20 @@ class SmDriver(MachineDriver):
         errors = {(error.error.name, error.warp, error.pc) for error in lockstep.machine.log.errors}
         if errors:
             found = WarpError(_field(registers, "HWW_WARP_ESR", "ERROR"))
-            first = found.name, _field(registers, "HWW_WARP_ESR", "WARP_ID"), registers["HWW_WARP_ESR_PC"]
+            first = (
+                found.name,
+                _field(registers, "HWW_WARP_ESR", "WARP_ID"),
+                registers["HWW_WARP_ESR_PC"],
+            )
             if first not in errors:
-                bench.fail(f"{what}: error, its warp and its pc are {first}, of the warp model {errors}")
+                bench.fail(
+                    f"{what}: error, its warp and its pc are {first}, of the warp model {errors}"
+                )
             bench.checked("error status")
             return
-        for name in ("HWW_WARP_ESR", "HWW_WARP_ESR_PC") if lockstep.machine.error_status else ("HWW_WARP_ESR",):
+        for name in (
+            ("HWW_WARP_ESR", "HWW_WARP_ESR_PC")
+            if lockstep.machine.error_status
+            else ("HWW_WARP_ESR",)
+        ):
             bench.expect(f"{what}: {name}", registers[name], lockstep.host.read(name))

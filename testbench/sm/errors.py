@@ -33,11 +33,24 @@ _STACK = 1024
 """Bytes of call/return stack: more than calls that are counted may fill."""
 
 
-def launch_text(text: str, *, words: int = _WORDS, block: int = 32, grid: int = 1, local: int = 64,
-                crs: int = 512) -> Launch:
+def launch_text(
+    text: str,
+    *,
+    words: int = _WORDS,
+    block: int = 32,
+    grid: int = 1,
+    local: int = 64,
+    crs: int = 512,
+) -> Launch:
     """A launch of a kernel with one buffer, which it knows as its first parameter."""
-    return prepare(load(assemble(text, "test.sass")), [Buffer("out", bytes(4 * words))], grid=(grid, 1, 1),
-                   block=(block, 1, 1), local=local, crs=crs)
+    return prepare(
+        load(assemble(text, "test.sass")),
+        [Buffer("out", bytes(4 * words))],
+        grid=(grid, 1, 1),
+        block=(block, 1, 1),
+        local=local,
+        crs=crs,
+    )
 
 
 @dataclass(frozen=True)
@@ -62,7 +75,9 @@ class ErrorCase:
         unless it ``drains``. The CTA's last warp is this one; those before it end at once.
         """
         ending = ["BPT.DRAIN"] if drains else []
-        lines = "\n".join(f"    {line}" for line in (*_others_end(warp), *self.body, *ending, "EXIT"))
+        lines = "\n".join(
+            f"    {line}" for line in (*_others_end(warp), *self.body, *ending, "EXIT")
+        )
         made = launch_text(f"{_HEAD}{lines}\n", crs=_STACK, block=32 * (warp + 1))
         return replace(made, check_api_calls=self.check_calls)
 
@@ -70,7 +85,9 @@ class ErrorCase:
         """Address of the instruction that has the error, in that program."""
         if self.place is not None:
             return self.place
-        behind = [line for line in (*_others_end(warp), *self.body[:self.line]) if not line.endswith(":")]
+        behind = [
+            line for line in (*_others_end(warp), *self.body[: self.line]) if not line.endswith(":")
+        ]
         return address(_HEAD_INSTRUCTIONS + len(behind))
 
 
@@ -94,21 +111,50 @@ def error_cases() -> Iterator[ErrorCase]:
     wide = MemorySize.B64.value
     yield case(WarpError.OOR_REG, [_raw("LDS", Rd=15, size=wide)])
     yield case(WarpError.MISALIGNED_REG, [_raw("LDS", Rd=5, size=wide)])
-    yield case(WarpError.MISALIGNED_REG, [_raw("LDG", Rd=4, Ra=5, wide=1, size=MemorySize.B32.value)])
-    for text in ("LDS R4, [0x2]", "STL [0x6], R4", "LDG.E.64 R4, [R2]", "ATOM.E.ADD R4, [R2+0x1], R0",
-                 "LDC R4, c[0x2][R0]", "BRX c[0x2][R0+0x1]"):
+    yield case(
+        WarpError.MISALIGNED_REG, [_raw("LDG", Rd=4, Ra=5, wide=1, size=MemorySize.B32.value)]
+    )
+    for text in (
+        "LDS R4, [0x2]",
+        "STL [0x6], R4",
+        "LDG.E.64 R4, [R2]",
+        "ATOM.E.ADD R4, [R2+0x1], R0",
+        "LDC R4, c[0x2][R0]",
+        "BRX c[0x2][R0+0x1]",
+    ):
         yield case(WarpError.MISALIGNED_ADDR, [text])
     yield case(WarpError.MISALIGNED_ADDR, ["MOV32I R4, 0x2", "ATOMS.ADD R4, [R4], R0"])
-    for text in ("LDS R4, [0x100]", "STS [-0x4], R4", "LDL R4, [0x40]", "STL [-0x4], R4", "ATOMS.ADD R4, [0x100], R0"):
+    for text in (
+        "LDS R4, [0x100]",
+        "STS [-0x4], R4",
+        "LDL R4, [0x40]",
+        "STL [-0x4], R4",
+        "ATOMS.ADD R4, [0x100], R0",
+    ):
         yield case(WarpError.OOR_ADDR, [text])
     for window in (SHARED_WINDOW, LOCAL_WINDOW):
-        yield case(WarpError.OOR_ADDR, [f"MOV32I R4, {window + 0x8000:#x}", "MOV R5, RZ", "LD.E R6, [R4]"])
-        yield case(WarpError.INVALID_ADDR_SPACE, [f"MOV32I R4, {window:#x}", "MOV R5, RZ", "ATOM.E.ADD R6, [R4], R0"])
-    for text in ("LDG.E R4, [R8]", "STG.E [R8], R0", "ATOM.E.ADD R4, [R8], R0", "RED.E.ADD [R8], R0"):
+        yield case(
+            WarpError.OOR_ADDR, [f"MOV32I R4, {window + 0x8000:#x}", "MOV R5, RZ", "LD.E R6, [R4]"]
+        )
+        yield case(
+            WarpError.INVALID_ADDR_SPACE,
+            [f"MOV32I R4, {window:#x}", "MOV R5, RZ", "ATOM.E.ADD R6, [R4], R0"],
+        )
+    for text in (
+        "LDG.E R4, [R8]",
+        "STG.E [R8], R0",
+        "ATOM.E.ADD R4, [R8], R0",
+        "RED.E.ADD [R8], R0",
+    ):
         yield case(WarpError.MMU_FAULT, ["MOV R8, RZ", "MOV R9, RZ", text])
     yield case(WarpError.MMU_FAULT, ["JMP 0x100000"], place=instruction_address(0x100000))
-    for text in ("IADD R4, R0, c[0x2][0x100]", "MOV R4, c[0x5][0x0]", "I2F.F32.S32 R4, c[0x2][0x100]",
-                 "BRA c[0x2][0x100]", "JMX c[0x2][R0+0x100]"):
+    for text in (
+        "IADD R4, R0, c[0x2][0x100]",
+        "MOV R4, c[0x5][0x0]",
+        "I2F.F32.S32 R4, c[0x2][0x100]",
+        "BRA c[0x2][0x100]",
+        "JMX c[0x2][R0+0x100]",
+    ):
         yield case(WarpError.INVALID_CONST_ADDR, [text])
     yield case(WarpError.INVALID_CONST_ADDR_LDC, ["SHL R4, R0, 0x4", "LDC R5, c[0x2][R4]"])
     yield case(WarpError.MISALIGNED_IMMC_ADDR, [_raw("BRA", "c", bank=2, offset=2)])

@@ -39,8 +39,13 @@ def _word(source: Random, form: Form, *registers: int) -> int:
         names = [name for name in ("Rd", "Ra", "Rb", "Rc") if name in form.fields]
         for name in names:
             word = form.fields[name].put(word, registers[("Rd", "Ra", "Rb", "Rc").index(name)])
-        for name, value in (("guard", PT), ("guard_not", 0), ("Pd", 1), ("bank", 2),
-                            ("offset", 4 * source.randrange(_CONSTANTS))):
+        for name, value in (
+            ("guard", PT),
+            ("guard_not", 0),
+            ("Pd", 1),
+            ("bank", 2),
+            ("offset", 4 * source.randrange(_CONSTANTS)),
+        ):
             if name in form.fields:
                 word = form.fields[name].put(word, value)
         if quarter_rate(word):
@@ -74,5 +79,9 @@ def close_program(source: Random) -> Launch:
     """Words of every form, and each behind each of some others."""
     forms = list(QUARTER_FORMS)
     source.shuffle(forms)
-    text = [_HEAD, *(f"    {line}\n" for form in forms for line in _lines(source, form)), "    EXIT\n"]
+    text = [
+        _HEAD,
+        *(f"    {line}\n" for form in forms for line in _lines(source, form)),
+        "    EXIT\n",
+    ]
     return launch_text("".join(text), block=64)

@@ -19,11 +19,28 @@ _PREDICATES, _FLAGS, _STATUS = 27, 28, 30
 _REGIONS = {"PRET": "RET", "PEXIT": "EXIT", "PLONGJMP": "LONGJMP"}
 """What pushes a token, and what takes threads to it."""
 _ERRORS = (
-    "LDG.E R{register}, [R16+0x1]", "LDS.U.64 R0, [R14+0x4]", "STL [0x7ffffc], R{register}", ".raw 0x0",
-    "SHL R254, R0, 0x1", "BPT.TRAP 0x0", "LDC R{register}, c[0x5][0x0]", "RAM", "BPT.PAUSE", "JMP 0x4",
-    "BAR.SYNC 0x0, 0x21", "LDG.E.64 R0, [R16+0x4]", "RTT")
+    "LDG.E R{register}, [R16+0x1]",
+    "LDS.U.64 R0, [R14+0x4]",
+    "STL [0x7ffffc], R{register}",
+    ".raw 0x0",
+    "SHL R254, R0, 0x1",
+    "BPT.TRAP 0x0",
+    "LDC R{register}, c[0x5][0x0]",
+    "RAM",
+    "BPT.PAUSE",
+    "JMP 0x4",
+    "BAR.SYNC 0x0, 0x21",
+    "LDG.E.64 R0, [R16+0x4]",
+    "RTT",
+)
 """Instructions that fail."""
-_CACHES = ("CCTL.IVALL", "CCTLL.IVALL", "CCTL.E.{operation} [R16]", "CCTLL.{operation} [0x0]", "CCTL.E.QRY1[R16]")
+_CACHES = (
+    "CCTL.IVALL",
+    "CCTLL.IVALL",
+    "CCTL.E.{operation} [R16]",
+    "CCTLL.{operation} [0x0]",
+    "CCTL.E.QRY1[R16]",
+)
 _OPERATIONS = ("PF1", "PF1.5", "PF2", "WB", "IV", "RS", "RSLB")
 
 
@@ -76,7 +93,9 @@ class Flow:
         self.ways: list[str] = []
         self.in_handler = self.in_function = False
 
-    def kinds(self, depth: int, inside: Inside, *, traps: bool) -> list[tuple[float, Callable[[], Statement]]]:
+    def kinds(
+        self, depth: int, inside: Inside, *, traps: bool
+    ) -> list[tuple[float, Callable[[], Statement]]]:
         """Chances and makers, at ``depth`` levels that are still to go; with a handler ``traps`` are there, too."""
         found: list[tuple[float, Callable[[], Statement]]] = [(0.7, self.caches)]
         if self.ways:
@@ -87,7 +106,12 @@ class Flow:
             return found
         found += [(0.4, self.jump), (0.3, self.end), (0.3, self.interrupt)]
         if not self._writer.alone:
-            found += [(0.5, self.everybody), (0.4, self.pointer), (0.3, self.barrier_state), (0.2, self.local_base)]
+            found += [
+                (0.5, self.everybody),
+                (0.4, self.pointer),
+                (0.3, self.barrier_state),
+                (0.2, self.local_base),
+            ]
         if traps:
             found += [(0.6, self.trap), (0.15, self.error)]
         return found
@@ -98,14 +122,18 @@ class Flow:
     def _plain(self, count: int) -> tuple[Statement, ...]:
         """Instructions without flow."""
         writer = self._writer
-        makers = (writer.arithmetic, writer.conversion, writer.local if self.in_handler else writer.access)
+        makers = (
+            writer.arithmetic,
+            writer.conversion,
+            writer.local if self.in_handler else writer.access,
+        )
         return tuple(self._source.choice(makers)() for _ in range(count))
 
     def within(self, ways: Sequence[str], inside: Inside) -> tuple[Statement, ...]:
         """Statements at a place from which threads may leave by these ways, too."""
         self.ways += ways
         made = inside()
-        del self.ways[len(self.ways) - len(ways):]
+        del self.ways[len(self.ways) - len(ways) :]
         return made
 
     def leave(self) -> Statement:
@@ -116,8 +144,13 @@ class Flow:
         """A token at its end, to which threads come one after the other."""
         push = self._source.choice(list(_REGIONS))
         leave = _REGIONS[push]
-        return Statement((f"{push} out%",), self.within((leave,), inside), (f"{self._predicate()} {leave}",),
-                         self.within((leave,), inside), (leave, "out%:"))
+        return Statement(
+            (f"{push} out%",),
+            self.within((leave,), inside),
+            (f"{self._predicate()} {leave}",),
+            self.within((leave,), inside),
+            (leave, "out%:"),
+        )
 
     def tangle(self) -> Statement:
         """Places that branch to one another as they like, so many steps at most: no structure has this flow."""
@@ -125,39 +158,78 @@ class Flow:
         places = self._source.randrange(2, 5)
         lines: list[str] = []
         for place in range(places):
-            body = [line for statement in self._plain(self._source.randrange(3)) for line in statement.before]
+            body = [
+                line
+                for statement in self._plain(self._source.randrange(3))
+                for line in statement.before
+            ]
             there = self._source.randrange(places)
             branches = [f"{self._predicate()} BRA t{there}_%"]
             if self._source.random() < 0.4 and not self.in_handler:
                 branches = self._indexed(f"t{there}_%", f"t{self._source.randrange(places)}_%")
-            lines += [f"t{place}_%:", *body, f"IADD32I {counter}, {counter}, -0x1",
-                      f"ISETP.LT.AND P{CONDITION}, PT, {counter}, RZ, PT", f"@P{CONDITION} SYNC", *branches]
-        return Statement((f"MOV32I {counter}, {self._source.randrange(1, _STEPS):#x}", "SSY end%", *lines, "BRA t0_%",
-                          "end%:"))
+            lines += [
+                f"t{place}_%:",
+                *body,
+                f"IADD32I {counter}, {counter}, -0x1",
+                f"ISETP.LT.AND P{CONDITION}, PT, {counter}, RZ, PT",
+                f"@P{CONDITION} SYNC",
+                *branches,
+            ]
+        return Statement(
+            (
+                f"MOV32I {counter}, {self._source.randrange(1, _STEPS):#x}",
+                "SSY end%",
+                *lines,
+                "BRA t0_%",
+                "end%:",
+            )
+        )
 
     def _indexed(self, *places: str) -> list[str]:
         """A branch of some threads to one of two places, which a register or a table knows."""
-        jump, values = self._source.choice((
-            (f"BRX R{INDEX} -.next", places), (f"JMX R{INDEX}", places),
-            (f"JMX c[0x2][R{INDEX}+<{','.join(places)}>]", ("0x0", "0x4")))[:2 if self.in_function else 3])
-        return [f"MOV32I R{INDEX}, {values[0]}", f"{self._predicate()} MOV32I R{INDEX}, {values[1]}",
-                f"{self._predicate()} {jump} -> {', '.join(places)}"]
+        jump, values = self._source.choice(
+            (
+                (f"BRX R{INDEX} -.next", places),
+                (f"JMX R{INDEX}", places),
+                (f"JMX c[0x2][R{INDEX}+<{','.join(places)}>]", ("0x0", "0x4")),
+            )[: 2 if self.in_function else 3]
+        )
+        return [
+            f"MOV32I R{INDEX}, {values[0]}",
+            f"{self._predicate()} MOV32I R{INDEX}, {values[1]}",
+            f"{self._predicate()} {jump} -> {', '.join(places)}",
+        ]
 
     def jump(self) -> Statement:
         """Jumps and calls to absolute addresses, from the instruction or from a table."""
         if self._source.random() < 0.5:
-            jump = self._source.choice(("JMP over%", "JMP c[0x2][<over%>]")[:1 if self.in_function else 2])
-            return Statement(("SSY end%", f"{self._predicate()} {jump}", "SYNC", "over%:"), self._plain(1),
-                             ("SYNC", "end%:"))
-        call = self._source.choice(("JCAL sub%", "JCAL.NOINC sub%", "CAL.NOINC sub%",
-                                    "JCAL c[0x2][<sub%>]")[:3 if self.in_function else 4])
-        return Statement(("SSY over%", call, "SYNC", "sub%:", f"{self._predicate()} RET"), self._plain(1),
-                         ("RET", "over%:"))
+            jump = self._source.choice(
+                ("JMP over%", "JMP c[0x2][<over%>]")[: 1 if self.in_function else 2]
+            )
+            return Statement(
+                ("SSY end%", f"{self._predicate()} {jump}", "SYNC", "over%:"),
+                self._plain(1),
+                ("SYNC", "end%:"),
+            )
+        call = self._source.choice(
+            ("JCAL sub%", "JCAL.NOINC sub%", "CAL.NOINC sub%", "JCAL c[0x2][<sub%>]")[
+                : 3 if self.in_function else 4
+            ]
+        )
+        return Statement(
+            ("SSY over%", call, "SYNC", "sub%:", f"{self._predicate()} RET"),
+            self._plain(1),
+            ("RET", "over%:"),
+        )
 
     def end(self) -> Statement:
         """Threads that end in the last turn."""
-        return Statement((f"ISETP.EQ.U32.AND P{CONDITION}, PT, R{TURN}, 0x1, P{self._source.randrange(6)}",
-                          f"@P{CONDITION} {self._source.choice(['EXIT', 'EXIT.KEEPREFCOUNT', 'KIL'])}"))
+        return Statement(
+            (
+                f"ISETP.EQ.U32.AND P{CONDITION}, PT, R{TURN}, 0x1, P{self._source.randrange(6)}",
+                f"@P{CONDITION} {self._source.choice(['EXIT', 'EXIT.KEEPREFCOUNT', 'KIL'])}",
+            )
+        )
 
     def interrupt(self) -> Statement:
         """What the host is told of, without a trap; and traps that have to wait."""
@@ -188,7 +260,13 @@ class Flow:
     def caches(self) -> Statement:
         """What caches are asked, and told."""
         line = self._source.choice(_CACHES).format(operation=self._source.choice(_OPERATIONS))
-        return Statement((f"{self._writer.guard()}{line}" if "R16" not in line or not self.in_handler else "NOP",))
+        return Statement(
+            (
+                f"{self._writer.guard()}{line}"
+                if "R16" not in line or not self.in_handler
+                else "NOP",
+            )
+        )
 
     def trap(self) -> Statement:
         """The program traps by itself."""
@@ -200,10 +278,18 @@ class Flow:
     def error(self) -> Statement:
         """Threads of some warps fail, in the last turn; the handler ends these warps."""
         bad = self._source.choice(_ERRORS).format(register=self._writer.register())
-        return Statement((
-            f"LOP32I.AND R{INDEX}, R{SELF}, 0x60", f"ISETP.EQ.U32.AND P{CONDITION}, PT, R{TURN}, 0x1, PT",
-            f"ISETP.EQ.U32.AND P{CONDITION}, PT, R{INDEX}, {32 * self._source.randrange(4):#x}, P{CONDITION}",
-            "SSY over%", f"@!P{CONDITION} SYNC", bad, "SYNC", "over%:"))
+        return Statement(
+            (
+                f"LOP32I.AND R{INDEX}, R{SELF}, 0x60",
+                f"ISETP.EQ.U32.AND P{CONDITION}, PT, R{TURN}, 0x1, PT",
+                f"ISETP.EQ.U32.AND P{CONDITION}, PT, R{INDEX}, {32 * self._source.randrange(4):#x}, P{CONDITION}",
+                "SSY over%",
+                f"@!P{CONDITION} SYNC",
+                bad,
+                "SYNC",
+                "over%:",
+            )
+        )
 
 
 def handler_head() -> tuple[str, ...]:
@@ -213,9 +299,22 @@ def handler_head() -> tuple[str, ...]:
 
 def handler_end(source: Random) -> tuple[str, ...]:
     """What it ends with: it ends warps that failed, sometimes waits for the host, and goes back."""
-    over = source.choice((("RTT.TERMINATE",), (
-        "RTT.FALLTHROUGH", f"MOV R{_STATUS}, RZ", f"SETCRSPTR R{_STATUS}", "EXIT")))
+    over = source.choice(
+        (
+            ("RTT.TERMINATE",),
+            ("RTT.FALLTHROUGH", f"MOV R{_STATUS}, RZ", f"SETCRSPTR R{_STATUS}", "EXIT"),
+        )
+    )
     pause = source.choice(((), (), ("BPT.PAUSE",), ("BPT.DRAIN", "BPT.PAUSE_QUIET")))
-    return (f"S2R R{_STATUS}, SR_WARPERRORSTATUS", f"LOP32I.AND R{_STATUS}, R{_STATUS}, 0x1",
-            f"ISETP.EQ.U32.AND P{CONDITION}, PT, R{_STATUS}, RZ, PT", f"@P{CONDITION} BRA back", *over, "back:",
-            *pause, f"R2P CC, R{_FLAGS}, 0xf", f"R2P PR, R{_PREDICATES}, 0x7f", "RTT")
+    return (
+        f"S2R R{_STATUS}, SR_WARPERRORSTATUS",
+        f"LOP32I.AND R{_STATUS}, R{_STATUS}, 0x1",
+        f"ISETP.EQ.U32.AND P{CONDITION}, PT, R{_STATUS}, RZ, PT",
+        f"@P{CONDITION} BRA back",
+        *over,
+        "back:",
+        *pause,
+        f"R2P CC, R{_FLAGS}, 0xf",
+        f"R2P PR, R{_PREDICATES}, 0x7f",
+        "RTT",
+    )

@@ -49,10 +49,18 @@ _DEEPEST = 3
 _LEVELS_MASK = 0x17
 """What is kept of a random number for the levels of a recursion: each has two tokens, so that the deepest fill the
 stack's cache three times."""
-_CONVERSIONS = tuple(form for form in FORMS
-                     if form.pipe in (Pipe.CONVERSION, Pipe.DOUBLE) and not is_refused(form))
-_SIZES = {MemorySize.U8: "U8", MemorySize.S8: "S8", MemorySize.U16: "U16", MemorySize.S16: "S16", MemorySize.B32: "",
-          MemorySize.B64: "64", MemorySize.B128: "128"}
+_CONVERSIONS = tuple(
+    form for form in FORMS if form.pipe in (Pipe.CONVERSION, Pipe.DOUBLE) and not is_refused(form)
+)
+_SIZES = {
+    MemorySize.U8: "U8",
+    MemorySize.S8: "S8",
+    MemorySize.U16: "U16",
+    MemorySize.S16: "S16",
+    MemorySize.B32: "",
+    MemorySize.B64: "64",
+    MemorySize.B128: "128",
+}
 _BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "": 4, "64": 8, "128": 16}
 _TOGETHER = ("VOTE", "S2R", "CS2R", "LEPC")
 """Of the lanes: what threads do together, or that tells what only a warp knows."""
@@ -112,13 +120,17 @@ class Program:
         numbers = iter(range(1 << 30))
         table = ", ".join(f"{word:#x}" for word in self.constants)
         shared = 64 * (-(-self.block // 64) * 64)
-        head = (f".kernel k\n.param out 8\n.registers 32\n.barriers 16\n.shared {shared}\n"
-                f".const 2 table\n.word {table}")
+        head = (
+            f".kernel k\n.param out 8\n.registers 32\n.barriers 16\n.shared {shared}\n"
+            f".const 2 table\n.word {table}"
+        )
         lines = [f"{_HEAD}    MOV32I R{TURN}, {self.turns:#x}", *[_TURN_HEAD] * (self.turns > 1)]
         lines += [f"    {line}" for statement in self.body for line in statement.lines(numbers)]
         lines += [_TURN_END] * (self.turns > 1)
-        left = [f"    STG.E [{_own(4 * (_OWN_WORDS + number))}], R{number % REGISTERS}"
-                for number in range(REGISTERS + 1)]
+        left = [
+            f"    STG.E [{_own(4 * (_OWN_WORDS + number))}], R{number % REGISTERS}"
+            for number in range(REGISTERS + 1)
+        ]
         lines += [*left[:-1], "    P2R R0, PR, RZ, 0x7f", left[-1], "    EXIT"]
         for number, function in enumerate(self.functions):
             lines.append(f".function f{number}")
@@ -141,8 +153,14 @@ class Program:
 
     def launch(self) -> Launch:
         """A launch of it."""
-        launch = launch_text(self.text, words=_WORDS, block=self.block, grid=self.grid, local=4 * _OWN_WORDS,
-                             crs=2048)
+        launch = launch_text(
+            self.text,
+            words=_WORDS,
+            block=self.block,
+            grid=self.grid,
+            local=4 * _OWN_WORDS,
+            crs=2048,
+        )
         return with_handler(launch, *self.handler_lines) if self.handler else launch
 
 
@@ -151,14 +169,25 @@ class Writer:
     none that need floating point, without ``doubles`` none double precision. With ``flow`` there is flow of every kind,
     with ``traps`` traps and errors, too."""
 
-    def __init__(self, source: Random, functions: int, *, alone: bool, floats: bool, doubles: bool,
-                 flow: bool = False, traps: bool = False) -> None:
+    def __init__(
+        self,
+        source: Random,
+        functions: int,
+        *,
+        alone: bool,
+        floats: bool,
+        doubles: bool,
+        flow: bool = False,
+        traps: bool = False,
+    ) -> None:
         self.source, self.functions, self.alone, self.traps = source, functions, alone, traps
         self.flow = Flow(self) if flow else None
         self.parameters = floats, floats and doubles
         self._lanes = tuple(form for form in LANE_FORMS if not (alone and form.name in _TOGETHER))
 
-    def block(self, count: int, depth: int, calls: int, *, together: bool = False) -> tuple[Statement, ...]:
+    def block(
+        self, count: int, depth: int, calls: int, *, together: bool = False
+    ) -> tuple[Statement, ...]:
         """``count`` statements, ``depth`` levels of them still to go; functions from number ``calls`` on are called.
         ``together``: all threads of the CTA come here.
         """
@@ -166,9 +195,14 @@ class Writer:
 
     def function(self, calls: int) -> tuple[Statement, ...]:
         """Statements of a function, which threads may return from anywhere."""
+
         def body() -> tuple[Statement, ...]:
             leave = Statement((f"@P{self.source.randrange(6)} RET",))
-            return (*self._within(("RET",), lambda: self.block(3, 1, calls)), leave, *self.block(2, 0, calls))
+            return (
+                *self._within(("RET",), lambda: self.block(3, 1, calls)),
+                leave,
+                *self.block(2, 0, calls),
+            )
 
         if self.flow is None:
             return body()
@@ -180,15 +214,24 @@ class Writer:
     def statement(self, depth: int, calls: int, together: bool) -> Statement:
         """A statement."""
         kinds: list[tuple[float, Callable[[], Statement]]] = [
-            (8, self.arithmetic), (1.5, self.conversion), (3, self.access), (1, self.atomic), (1, self.table),
-            (0.4, self.order)]
+            (8, self.arithmetic),
+            (1.5, self.conversion),
+            (3, self.access),
+            (1, self.atomic),
+            (1, self.table),
+            (0.4, self.order),
+        ]
         if not self.alone:
             kinds.append((1, self.shuffle))
         if depth:
             inside: Callable[[], tuple[Statement, ...]] = lambda: self.block(  # noqa: E731
-                self.source.randrange(1, 5), depth - 1, calls)
-            kinds += [(2, lambda: self.branch(inside)), (1.5, lambda: self.loop(depth, inside)),
-                      (0.7, lambda: self.switch(inside))]
+                self.source.randrange(1, 5), depth - 1, calls
+            )
+            kinds += [
+                (2, lambda: self.branch(inside)),
+                (1.5, lambda: self.loop(depth, inside)),
+                (0.7, lambda: self.switch(inside)),
+            ]
         if calls < self.functions:
             kinds.append((1, lambda: self.call(calls)))
         if depth:
@@ -196,8 +239,11 @@ class Writer:
         if together and not self.alone:
             kinds.append((2, self.exchange))
         if self.flow is not None:
-            kinds += self.flow.kinds(depth, lambda: self.block(self.source.randrange(1, 4), depth - 1, calls),
-                                     traps=self.traps)
+            kinds += self.flow.kinds(
+                depth,
+                lambda: self.block(self.source.randrange(1, 4), depth - 1, calls),
+                traps=self.traps,
+            )
         chances, makers = zip(*kinds, strict=True)
         return self.source.choices(makers, chances)[0]()
 
@@ -207,7 +253,9 @@ class Writer:
 
     def guard(self) -> str:
         """Of an instruction, most often none."""
-        return self.source.choice(["", "", "", f"@P{self.source.randrange(6)} ", f"@!P{self.source.randrange(6)} "])
+        return self.source.choice(
+            ["", "", "", f"@P{self.source.randrange(6)} ", f"@!P{self.source.randrange(6)} "]
+        )
 
     def _word(self, forms: Sequence[Form]) -> Statement:
         while True:
@@ -216,7 +264,9 @@ class Writer:
                 continue
             form = form_of(word)
             values = form.values(word)
-            constants = [operand for operand in form.operands.values() if isinstance(operand, Constant)]
+            constants = [
+                operand for operand in form.operands.values() if isinstance(operand, Constant)
+            ]
             if all(0 <= values[operand.offset] < 4 * (_BANK_WORDS - 1) for operand in constants):
                 return Statement((spell(word, 0),))
 
@@ -233,31 +283,57 @@ class Writer:
         size = self.source.choice(list(_SIZES.values()))
         octets = _BYTES[size]
         at = self.source.randrange(0, 4 * _OWN_WORDS, octets)
-        space, place = self.source.choice([
-            ("G.E", _own(at)), ("S", f"R{SHARED}+{at:#x}"), ("L", f"{at:#x}"),
-            *[(".E", _own(at))] * (self.flow is not None)])
+        space, place = self.source.choice(
+            [
+                ("G.E", _own(at)),
+                ("S", f"R{SHARED}+{at:#x}"),
+                ("L", f"{at:#x}"),
+                *[(".E", _own(at))] * (self.flow is not None),
+            ]
+        )
         value = f"R{self.register(max(octets // 4, 1))}"
         dotted = f".{size}" if size else ""
         if self.source.random() < 0.5:
-            named = ".U.32" if space == "S" and not size else f".U{dotted}" if space == "S" and octets > 4 else dotted
+            named = (
+                ".U.32"
+                if space == "S" and not size
+                else f".U{dotted}"
+                if space == "S" and octets > 4
+                else dotted
+            )
             return Statement((f"{self.guard()}LD{space}{named} {value}, [{place}]",))
         return Statement((f"{self.guard()}ST{space}{dotted.replace('S', 'U')} [{place}], {value}",))
 
     def local(self) -> Statement:
         """A load or a store to local memory, which needs no register that the program sets."""
         place, register = self.source.randrange(0, 4 * _OWN_WORDS, 4), self.register()
-        return Statement((self.source.choice((f"LDL R{register}, [{place:#x}]", f"STL [{place:#x}], R{register}")),))
+        return Statement(
+            (
+                self.source.choice(
+                    (f"LDL R{register}, [{place:#x}]", f"STL [{place:#x}], R{register}")
+                ),
+            )
+        )
 
     def handler(self) -> tuple[Statement, ...]:
         """A trap handler: what it does to the program, random arithmetic apart, it takes back in the end."""
         assert self.flow is not None
         self.flow.in_handler = True
         count = self.source.randrange(6)
-        kinds = (self.arithmetic, self.conversion, self.local, self.order, lambda: self.branch(inside), *(
-            maker for _, maker in self.flow.kinds(1, lambda: inside(), traps=False)))
+        kinds = (
+            self.arithmetic,
+            self.conversion,
+            self.local,
+            self.order,
+            lambda: self.branch(inside),
+            *(maker for _, maker in self.flow.kinds(1, lambda: inside(), traps=False)),
+        )
 
         def inside() -> tuple[Statement, ...]:
-            return tuple(self.source.choice((self.arithmetic, self.conversion, self.local))() for _ in range(2))
+            return tuple(
+                self.source.choice((self.arithmetic, self.conversion, self.local))()
+                for _ in range(2)
+            )
 
         body = tuple(self.source.choice(kinds)() for _ in range(count))
         self.flow.in_handler = False
@@ -270,26 +346,42 @@ class Writer:
         place = f"{at:#x}"
         kind = self.source.choice((0, 1, 3) if self.alone else (0, 1, 2, 3))
         if kind == 0:
-            return Statement((f"{self.guard()}ATOMS.{name} R{self.register()}, [R{SHARED}+{place}], {value}",))
+            return Statement(
+                (f"{self.guard()}ATOMS.{name} R{self.register()}, [R{SHARED}+{place}], {value}",)
+            )
         if kind == 1 and name != "EXCH":
             return Statement((f"{self.guard()}RED.E.{name} [{_own(at)}], {value}",))
         if kind == 2:
-            return Statement((f"MOV R{INDEX}, RZ",
-                              f"{self.guard()}ATOMS.{name} R{self.register()}, [R{INDEX}+{place}], {value}"))
-        return Statement((f"{self.guard()}ATOM.E.{name} R{self.register()}, [{_own(at)}], {value}",))
+            return Statement(
+                (
+                    f"MOV R{INDEX}, RZ",
+                    f"{self.guard()}ATOMS.{name} R{self.register()}, [R{INDEX}+{place}], {value}",
+                )
+            )
+        return Statement(
+            (f"{self.guard()}ATOM.E.{name} R{self.register()}, [{_own(at)}], {value}",)
+        )
 
     def table(self) -> Statement:
         """A constant that a register chooses."""
-        return Statement((f"LOP32I.AND R{INDEX}, R{self.register()}, {4 * (_BANK_WORDS // 2 - 1):#x}",
-                          f"{self.guard()}LDC R{self.register()}, c[0x2][R{INDEX}+{4 * self.source.randrange(8):#x}]"))
+        return Statement(
+            (
+                f"LOP32I.AND R{INDEX}, R{self.register()}, {4 * (_BANK_WORDS // 2 - 1):#x}",
+                f"{self.guard()}LDC R{self.register()}, c[0x2][R{INDEX}+{4 * self.source.randrange(8):#x}]",
+            )
+        )
 
     def shuffle(self) -> Statement:
         """Values of other threads."""
         mode = self.source.choice(["IDX", "UP", "DOWN", "BFLY"])
         step = self.source.choice([f"R{self.register()}", f"{self.source.randrange(32):#x}"])
         clamp = self.source.choice(["0x1f", "0x1c03", "0x0", f"R{self.register()}"])
-        return Statement((f"{self.guard()}SHFL.{mode} P{self.source.randrange(6)}, R{self.register()}, "
-                          f"R{self.register()}, {step}, {clamp}",))
+        return Statement(
+            (
+                f"{self.guard()}SHFL.{mode} P{self.source.randrange(6)}, R{self.register()}, "
+                f"R{self.register()}, {step}, {clamp}",
+            )
+        )
 
     def order(self) -> Statement:
         """What orders."""
@@ -300,20 +392,37 @@ class Writer:
         predicate = f"@{self.source.choice(['', '!'])}P{self.source.randrange(6)}"
         if self.source.random() < 0.4:
             return Statement(("SSY end%", f"{predicate} SYNC"), inside(), ("SYNC", "end%:"))
-        return Statement(("SSY end%", f"{predicate} BRA else%"), inside(), ("SYNC", "else%:"), inside(),
-                         ("SYNC", "end%:"))
+        return Statement(
+            ("SSY end%", f"{predicate} BRA else%"),
+            inside(),
+            ("SYNC", "else%:"),
+            inside(),
+            ("SYNC", "end%:"),
+        )
 
     def loop(self, depth: int, inside: Callable[[], tuple[Statement, ...]]) -> Statement:
         """Up to three turns, of each thread as many as it likes; some leave early, or go on early."""
         counter = f"R{COUNTER + depth}"
         leaves = f"@P{self.source.randrange(6)} {self.source.choice(['BRK', 'CONT'])}"
         return Statement(
-            (f"LOP32I.AND {counter}, R{self.register()}, 0x3", "PBK out%", "top%:",
-             f"ISETP.EQ.U32.AND P{CONDITION}, PT, {counter}, RZ, PT", f"@P{CONDITION} BRK",
-             f"IADD32I {counter}, {counter}, -0x1", "PCNT next%"), self._within(("BRK", "CONT"), inside),
-            (leaves,), self._within(("BRK", "CONT"), inside), ("CONT", "next%:", "BRA top%", "out%:"))
+            (
+                f"LOP32I.AND {counter}, R{self.register()}, 0x3",
+                "PBK out%",
+                "top%:",
+                f"ISETP.EQ.U32.AND P{CONDITION}, PT, {counter}, RZ, PT",
+                f"@P{CONDITION} BRK",
+                f"IADD32I {counter}, {counter}, -0x1",
+                "PCNT next%",
+            ),
+            self._within(("BRK", "CONT"), inside),
+            (leaves,),
+            self._within(("BRK", "CONT"), inside),
+            ("CONT", "next%:", "BRA top%", "out%:"),
+        )
 
-    def _within(self, ways: Sequence[str], inside: Callable[[], tuple[Statement, ...]]) -> tuple[Statement, ...]:
+    def _within(
+        self, ways: Sequence[str], inside: Callable[[], tuple[Statement, ...]]
+    ) -> tuple[Statement, ...]:
         """Statements at a place from which threads may leave by these ways, too."""
         return inside() if self.flow is None else self.flow.within(ways, inside)
 
@@ -321,8 +430,18 @@ class Writer:
         """A computed branch to one of two places."""
         predicate = f"P{self.source.randrange(6)}"
         return Statement(
-            ("SSY end%", f"MOV32I R{INDEX}, one%", f"@{predicate} MOV32I R{INDEX}, two%",
-             f"BRX R{INDEX} -.next -> one%, two%", "one%:"), inside(), ("SYNC", "two%:"), inside(), ("SYNC", "end%:"))
+            (
+                "SSY end%",
+                f"MOV32I R{INDEX}, one%",
+                f"@{predicate} MOV32I R{INDEX}, two%",
+                f"BRX R{INDEX} -.next -> one%, two%",
+                "one%:",
+            ),
+            inside(),
+            ("SYNC", "two%:"),
+            inside(),
+            ("SYNC", "end%:"),
+        )
 
     def call(self, calls: int) -> Statement:
         """A function."""
@@ -330,33 +449,72 @@ class Writer:
 
     def recursion(self) -> Statement:
         """A function that calls itself, each thread as often as it likes; it stands behind a branch around it."""
-        return Statement((
-            f"LOP32I.AND R{LEVELS}, R{self.register()}, {_LEVELS_MASK:#x}", "SSY over%", "CAL self%", "SYNC", "self%:",
-            f"ISETP.EQ.U32.AND P{CONDITION}, PT, R{LEVELS}, RZ, PT", "SSY up%", f"@P{CONDITION} SYNC",
-            f"IADD32I R{LEVELS}, R{LEVELS}, -0x1", self.arithmetic().before[0], "CAL self%", "SYNC", "up%:", "RET",
-            "over%:"))
+        return Statement(
+            (
+                f"LOP32I.AND R{LEVELS}, R{self.register()}, {_LEVELS_MASK:#x}",
+                "SSY over%",
+                "CAL self%",
+                "SYNC",
+                "self%:",
+                f"ISETP.EQ.U32.AND P{CONDITION}, PT, R{LEVELS}, RZ, PT",
+                "SSY up%",
+                f"@P{CONDITION} SYNC",
+                f"IADD32I R{LEVELS}, R{LEVELS}, -0x1",
+                self.arithmetic().before[0],
+                "CAL self%",
+                "SYNC",
+                "up%:",
+                "RET",
+                "over%:",
+            )
+        )
 
     def exchange(self) -> Statement:
         """Threads of a CTA read each other's shared memory between two barriers."""
         at = f"{self.source.randrange(0, 4 * _OWN_WORDS, 4):#x}"
         reduction = f"BAR.RED.POPC 0x0, P{self.source.randrange(6)}"
-        return Statement((f"STS [R{SHARED}+{at}], R{self.register()}", "BAR.SYNC 0x0",
-                          f"LDS.U.32 R{self.register()}, [R{OTHER}+{at}]",
-                          self.source.choice(["BAR.SYNC 0x0", f"{reduction}\n    B2R.RESULT R{self.register()}"])))
+        return Statement(
+            (
+                f"STS [R{SHARED}+{at}], R{self.register()}",
+                "BAR.SYNC 0x0",
+                f"LDS.U.32 R{self.register()}, [R{OTHER}+{at}]",
+                self.source.choice(
+                    ["BAR.SYNC 0x0", f"{reduction}\n    B2R.RESULT R{self.register()}"]
+                ),
+            )
+        )
 
 
-def random_program(source: Random, size: int = 12, block: int = 64, grid: int = 2, *, alone: bool = False,
-                   floats: bool = True, doubles: bool = True, flow: bool = False, traps: bool = False) -> Program:
+def random_program(
+    source: Random,
+    size: int = 12,
+    block: int = 64,
+    grid: int = 2,
+    *,
+    alone: bool = False,
+    floats: bool = True,
+    doubles: bool = True,
+    flow: bool = False,
+    traps: bool = False,
+) -> Program:
     """A program of about ``size`` statements at its top; if ``alone`` no thread has to do with another one, without
     ``floats`` none needs floating point, without ``doubles`` none double precision. With ``flow`` it has flow of every
     kind, with ``traps`` also a trap handler, traps and errors."""
     functions = source.randrange(3)
-    writer = Writer(source, functions, alone=alone, floats=floats, doubles=doubles, flow=flow, traps=traps)
+    writer = Writer(
+        source, functions, alone=alone, floats=floats, doubles=doubles, flow=flow, traps=traps
+    )
     bodies = [writer.function(number + 1) for number in range(functions)]
     threads = source.choice([block, block, source.randrange(1, block + 1)])
     constants = tuple(source.getrandbits(32) for _ in range(_BANK_WORDS))
-    return Program(writer.block(size, _DEEPEST - 1, 0, together=True), tuple(bodies), constants, threads,
-                   source.randrange(1, grid + 1), handler=writer.handler() if traps else ())
+    return Program(
+        writer.block(size, _DEEPEST - 1, 0, together=True),
+        tuple(bodies),
+        constants,
+        threads,
+        source.randrange(1, grid + 1),
+        handler=writer.handler() if traps else (),
+    )
 
 
 def _smaller(statements: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...]]:
@@ -364,10 +522,10 @@ def _smaller(statements: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...
     size = len(statements)
     while size:
         for at in range(0, len(statements), size):
-            yield statements[:at] + statements[at + size:]
+            yield statements[:at] + statements[at + size :]
         size //= 2
     for at, one in enumerate(statements):
-        rest = statements[:at], statements[at + 1:]
+        rest = statements[:at], statements[at + 1 :]
         for first in _smaller(one.first):
             yield (*rest[0], replace(one, first=first), *rest[1])
         for second in _smaller(one.second):
@@ -388,10 +546,15 @@ def _candidates(program: Program) -> Iterator[Program]:
         yield replace(program, handler=(program.handler[0], *handler, program.handler[-1]))
     for number, function in enumerate(program.functions):
         for body in _smaller(function):
-            yield replace(program, functions=(*program.functions[:number], body, *program.functions[number + 1:]))
+            yield replace(
+                program,
+                functions=(*program.functions[:number], body, *program.functions[number + 1 :]),
+            )
 
 
-def shrink(program: Program, fails: Callable[[Program], bool], tries: int = 200, seconds: float = 120) -> Program:
+def shrink(
+    program: Program, fails: Callable[[Program], bool], tries: int = 200, seconds: float = 120
+) -> Program:
     """The smallest program that ``tries`` attempts to leave something out come to, in so many seconds, and that still
     fails."""
     end = time.monotonic() + seconds

@@ -3,7 +3,18 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["ADDRESS", "CONDITION", "COUNTER", "INDEX", "LEVELS", "OTHER", "SELF", "SHARED", "TURN", "Statement"]
+__all__ = [
+    "ADDRESS",
+    "CONDITION",
+    "COUNTER",
+    "INDEX",
+    "LEVELS",
+    "OTHER",
+    "SELF",
+    "SHARED",
+    "TURN",
+    "Statement",
+]
 
 SELF, INDEX, SHARED, OTHER, ADDRESS, COUNTER, LEVELS, TURN = 12, 13, 14, 15, 16, 20, 25, 26
 """Registers: the thread's number; a place in a table; own and neighbour's shared memory; its first piece's address, a

@@ -11,10 +11,22 @@ from sim.machine.hardware import Watched
 
 __all__ = ["LOOSE", "StreamWatch"]
 
-_GATHERS = (("memory.front", "gather"), ("memory", "port.gather"),
-            ("issue", "gather_0"), ("issue.operations", "gather_0"), ("issue.operations.gathers", "offers.0"))
-LOOSE = {(f"sm.core.{part}", name) for part, name in (
-    *_GATHERS, ("memory.access", "found"), ("memory.queue", "found"), ("memory.crossbar", "job"))}
+_GATHERS = (
+    ("memory.front", "gather"),
+    ("memory", "port.gather"),
+    ("issue", "gather_0"),
+    ("issue.operations", "gather_0"),
+    ("issue.operations.gathers", "offers.0"),
+)
+LOOSE = {
+    (f"sm.core.{part}", name)
+    for part, name in (
+        *_GATHERS,
+        ("memory.access", "found"),
+        ("memory.queue", "found"),
+        ("memory.crossbar", "job"),
+    )
+}
 """Streams that are looser, as their docstrings say: what a gather asks for comes a cycle after ``valid``; a line that
 is found is offered while its threads are still looked for; a beat that goes first takes the place of one of which the
 crossbar has taken nothing."""
@@ -40,7 +52,7 @@ def _streams(part: wiring.Component) -> Iterator[tuple[str, _Stream]]:
     for path in members:
         stream = tuple(members.get((*path[:-1], name)) for name in ("valid", "ready", "payload"))
         if path[-1] == "ready" and all(isinstance(member, Signal) for member in stream):
-            yield ".".join(map(str, path[:-1])), stream     # pyright: ignore[reportReturnType]
+            yield ".".join(map(str, path[:-1])), stream  # pyright: ignore[reportReturnType]
 
 
 class StreamWatch:
@@ -74,7 +86,7 @@ class StreamWatch:
         """Changes of some whole cycles. What is offered and does not change stays."""
         touched: set[int] = set()
         for cycle, number, value in changes:
-            if cycle < self._cycle:     # of another run
+            if cycle < self._cycle:  # of another run
                 self._offered.clear()
             elif cycle > self._cycle:
                 self._judge(touched)
@@ -86,11 +98,13 @@ class StreamWatch:
 
     def _judge(self, touched: set[int]) -> None:
         for number in touched:
-            valid, ready, payload = self._now[3 * number:3 * number + 3]
+            valid, ready, payload = self._now[3 * number : 3 * number + 3]
             before = self._offered.pop(number, None)
             if before is not None and (not valid or payload != before):
                 self.broken.setdefault(
-                    self.streams[number], f"cycle {self._cycle}: {before:#x}, then {payload:#x}, valid {valid}")
+                    self.streams[number],
+                    f"cycle {self._cycle}: {before:#x}, then {payload:#x}, valid {valid}",
+                )
             if valid and not ready:
                 self._offered[number] = payload
                 self.waited.add(self.streams[number])

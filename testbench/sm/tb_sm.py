@@ -30,20 +30,47 @@ from testbench.sm.quarter import close_program
 from testbench.sm.random_programs import Program, random_program, shrink
 from testbench.words import contents, memory_left
 
-SHORT = ("k06_switch_brx", "k07_switch_chain_in_loop", "k08_fib_recursion", "k10_calltable_global", "k13_early_exit",
-         "k15_shared_reduce", "k16_votes", "k17_shfl_reduce", "k18_atomics_global", "k19_atomics_shared_hist",
-         "k22_alu64", "k24_bitops", "k26_divrem64", "k37_cvt16", "k39_generic_addr", "k44_bar_variants",
-         "k44_bar_variants:partial", "k45_vec_ldst", "k47_trap_brkpt:trap", "k47_trap_brkpt:breakpoint",
-         "k48_special_regs", "k49_dynamic_shared", "k53_divergent_ret_func", "k56_many_preds", "k58_prefetch_misc",
-         "k70_bits64", "k71_clamp")
+SHORT = (
+    "k06_switch_brx",
+    "k07_switch_chain_in_loop",
+    "k08_fib_recursion",
+    "k10_calltable_global",
+    "k13_early_exit",
+    "k15_shared_reduce",
+    "k16_votes",
+    "k17_shfl_reduce",
+    "k18_atomics_global",
+    "k19_atomics_shared_hist",
+    "k22_alu64",
+    "k24_bitops",
+    "k26_divrem64",
+    "k37_cvt16",
+    "k39_generic_addr",
+    "k44_bar_variants",
+    "k44_bar_variants:partial",
+    "k45_vec_ldst",
+    "k47_trap_brkpt:trap",
+    "k47_trap_brkpt:breakpoint",
+    "k48_special_regs",
+    "k49_dynamic_shared",
+    "k53_divergent_ret_func",
+    "k56_many_preds",
+    "k58_prefetch_misc",
+    "k70_bits64",
+    "k71_clamp",
+)
 """Every kind of instruction."""
 FEW = ("k01_vecadd", "k47_trap_brkpt:trap", "k48_special_regs")
 """What a slow simulation can do."""
 SHOWN = "k01_vecadd"
 """The kernel in the waveform."""
-MACHINES = (PRESETS["least"], SmParams(warps=8, lanes=4, stack_tokens=8), SmParams(warps=8, lanes=32, stack_tokens=32),
-            SmParams(warps=2, lanes=8, stack_tokens=64),
-            SmParams(warps=64, lanes=8, registers=2048, shared_bytes=65536))
+MACHINES = (
+    PRESETS["least"],
+    SmParams(warps=8, lanes=4, stack_tokens=8),
+    SmParams(warps=8, lanes=32, stack_tokens=32),
+    SmParams(warps=2, lanes=8, stack_tokens=64),
+    SmParams(warps=64, lanes=8, registers=2048, shared_bytes=65536),
+)
 """Beside the default one."""
 _CTAS, _CTA_THREADS = 40, 64
 _REVERSE = f""".kernel reverse
@@ -64,8 +91,12 @@ _REVERSE = f""".kernel reverse
 """
 _LOOPS = 5000
 """Instructions: a program that executes more goes round without end once its error is not reported."""
-NEVER_RAISED = {WarpError.PC_OVERFLOW, WarpError.ILLEGAL_SPH_INSTR_COMBO, WarpError.GEOMETRY_SM_ERROR,
-                 WarpError.WARP_EXIT}
+NEVER_RAISED = {
+    WarpError.PC_OVERFLOW,
+    WarpError.ILLEGAL_SPH_INSTR_COMBO,
+    WarpError.GEOMETRY_SM_ERROR,
+    WarpError.WARP_EXIT,
+}
 """Codes of graphics, or without a public meaning."""
 _RANDOM_LIMIT = 200_000
 """Cycles that no random program takes."""
@@ -104,10 +135,15 @@ def check_kernels(bench: Bench, driver: SmDriver, runs: Iterable[tuple[str, str]
         if not run.compared:
             alone = build(run, level)
             run_threads(alone)
-            bench.expect(f"{name} {level}: memory that threads leave that run alone",
-                         memory_left(finished), memory_left(alone))
+            bench.expect(
+                f"{name} {level}: memory that threads leave that run alone",
+                memory_left(finished),
+                memory_left(alone),
+            )
             bench.checked("kernels against threads that run alone")
-    bench.figure(f"runs of kernels on {driver.params.warps} warps, {driver.params.lanes} lanes", played)
+    bench.figure(
+        f"runs of kernels on {driver.params.warps} warps, {driver.params.lanes} lanes", played
+    )
 
 
 def check_cuda_kernels(bench: Bench, driver: SmDriver, runs: Iterable[tuple[str, str]]) -> None:
@@ -121,7 +157,9 @@ def check_cuda_kernels(bench: Bench, driver: SmDriver, runs: Iterable[tuple[str,
         bench.checked("kernels of CUDA C++ against a host")
 
 
-def check_schedules(bench: Bench, driver: SmDriver, runs: Iterable[str], latencies: Iterable[int]) -> None:
+def check_schedules(
+    bench: Bench, driver: SmDriver, runs: Iterable[str], latencies: Iterable[int]
+) -> None:
     """Neither who issues first nor how slow memory is matters to what is left."""
     rows = []
     for name in runs:
@@ -140,8 +178,11 @@ def check_grid(bench: Bench, driver: SmDriver) -> None:
     launch = launch_text(_REVERSE, words=_CTAS * _CTA_THREADS, block=_CTA_THREADS, grid=_CTAS)
     result = driver.run(bench, "a grid", launch)
     bench.expect("CTAs", result.counters["ctas"], _CTAS)
-    bench.expect("what the grid leaves", contents(driver.finished(launch), "out"),
-                 [number ^ _CTA_THREADS - 1 for number in range(_CTAS * _CTA_THREADS)])
+    bench.expect(
+        "what the grid leaves",
+        contents(driver.finished(launch), "out"),
+        [number ^ _CTA_THREADS - 1 for number in range(_CTAS * _CTA_THREADS)],
+    )
 
 
 def check_errors(bench: Bench, driver: SmDriver, cases: Iterable[ErrorCase]) -> None:
@@ -154,7 +195,13 @@ def check_errors(bench: Bench, driver: SmDriver, cases: Iterable[ErrorCase]) -> 
         bench.expect(f"{case.name}: error of the warp model", status.error.name, case.error.name)
         silent = WarpModel(case.launch(), report_mask=0).run(_LOOPS)
         if silent.status != "timeout":
-            driver.run(bench, f"{case.name}, not reported", case.launch(), status=silent.status, report_mask=0)
+            driver.run(
+                bench,
+                f"{case.name}, not reported",
+                case.launch(),
+                status=silent.status,
+                report_mask=0,
+            )
 
 
 def check_close(bench: Bench, driver: SmDriver) -> None:
@@ -167,10 +214,14 @@ def check_random(bench: Bench, driver: SmDriver, count: int, size: int) -> None:
     """Random programs; one that fails is reported as the smallest that still does."""
     for number in bench.progress(range(count), "random programs"):
         source = Random(f"{bench.seed} {number}")
-        program = random_program(source, size, floats=driver.params.floats, doubles=driver.params.doubles)
+        program = random_program(
+            source, size, floats=driver.params.floats, doubles=driver.params.doubles
+        )
         if (failure := _failure(bench, driver, program)) is not None:
             least = shrink(program, lambda smaller: _failure(bench, driver, smaller) is not None)
-            bench.fail(f"random program {number}: {_failure(bench, driver, least) or failure}\n{least.text}")
+            bench.fail(
+                f"random program {number}: {_failure(bench, driver, least) or failure}\n{least.text}"
+            )
         bench.checked("random programs")
 
 
@@ -208,9 +259,15 @@ def run(bench: Bench) -> None:
     driver = machine_for(bench.engine)
     slow = bench.engine is PysimEngine
     names = FEW if slow else RUNS if bench.thorough else SHORT
-    check_kernels(bench, driver, [(name, level) for name in names for level in (("O3",) if slow else LEVELS)])
-    check_schedules(bench, driver, FEW[:1] if slow else ("k15_shared_reduce", "k44_bar_variants"),
-                    (1,) if slow else _LATENCIES)
+    check_kernels(
+        bench, driver, [(name, level) for name in names for level in (("O3",) if slow else LEVELS)]
+    )
+    check_schedules(
+        bench,
+        driver,
+        FEW[:1] if slow else ("k15_shared_reduce", "k44_bar_variants"),
+        (1,) if slow else _LATENCIES,
+    )
     if not slow:
         check_grid(bench, driver)
     check_close(bench, driver)

@@ -25,7 +25,13 @@ from testbench.sm.random_programs import random_program, shrink
 from testbench.words import address
 
 SLOW = ENGINE is PysimEngine
-LEAST = ("k08_fib_recursion", "k14_transpose_shared", "k18_atomics_global", "k22_alu64", "k44_bar_variants")
+LEAST = (
+    "k08_fib_recursion",
+    "k14_transpose_shared",
+    "k18_atomics_global",
+    "k22_alu64",
+    "k44_bar_variants",
+)
 NAMES = tb_sm.FEW if SLOW else tb_sm.SHORT
 fast = pytest.mark.skipif(SLOW, reason="takes minutes without a C++ compiler")
 
@@ -45,7 +51,11 @@ def test_kernels_leave_the_results_of_the_manifest(driver):
 
 @fast
 def test_any_policy_and_any_latency_leave_the_same(driver):
-    passes(lambda bench: tb_sm.check_schedules(bench, driver, ["k15_shared_reduce", "k32_bitonic"], (1, 200)))
+    passes(
+        lambda bench: tb_sm.check_schedules(
+            bench, driver, ["k15_shared_reduce", "k32_bitonic"], (1, 200)
+        )
+    )
 
 
 @fast
@@ -60,7 +70,11 @@ def least():
 
 @fast
 def test_kernels_on_the_smallest_machine(least):
-    passes(lambda bench: tb_sm.check_kernels(bench, least, [(name, "O3") for name in (*LEAST, *tb_sm.FEW)]))
+    passes(
+        lambda bench: tb_sm.check_kernels(
+            bench, least, [(name, "O3") for name in (*LEAST, *tb_sm.FEW)]
+        )
+    )
 
 
 @fast
@@ -91,6 +105,7 @@ def test_random_programs(driver):
 
 # What is wrong is found.
 
+
 def test_an_input_that_differs_is_found_where_it_is_loaded(driver, monkeypatch):
     def place(launch, memory):
         base, _ = launch.buffers["a"]
@@ -104,14 +119,24 @@ def test_an_input_that_differs_is_found_where_it_is_loaded(driver, monkeypatch):
     assert "LDG.E" in failure
 
 
-@pytest.mark.parametrize(("what", "field", "message"), [
-    ("issued", "pc", "pc"), ("issued", "word", "instruction word"), ("written", "values", "of thread"),
-    ("written", "lanes", "threads that write"), ("written", "register", "registers written"),
-    ("flow", "active", "threads active"), ("flow", "terminated", "the warp's end")])
+@pytest.mark.parametrize(
+    ("what", "field", "message"),
+    [
+        ("issued", "pc", "pc"),
+        ("issued", "word", "instruction word"),
+        ("written", "values", "of thread"),
+        ("written", "lanes", "threads that write"),
+        ("written", "register", "registers written"),
+        ("flow", "active", "threads active"),
+        ("flow", "terminated", "the warp's end"),
+    ],
+)
 def test_an_event_that_differs_is_found(driver, monkeypatch, what, field, message):
     def altered(self, event):
         old = event.fields[field]
-        event.fields[field] = [value ^ 1 for value in old] if isinstance(old, list | tuple) else old ^ 1
+        event.fields[field] = (
+            [value ^ 1 for value in old] if isinstance(old, list | tuple) else old ^ 1
+        )
         take(self, event)
 
     take = getattr(Lockstep, f"_take_{what}")
@@ -156,13 +181,20 @@ def test_programs_become_small():
 class _Told:
     """A comparison of two warps that begin with R2B and BAR, told by hand what the hardware does, an event a cycle."""
 
-    WORDS = (encode("R2B", mode=BarrierRead.RESULT.value, barrier=0, Rb=1),
-             encode("BAR", "ii", mode=BarrierMode.SYNC.value, barrier=0, Pc=7))
+    WORDS = (
+        encode("R2B", mode=BarrierRead.RESULT.value, barrier=0, Rb=1),
+        encode("BAR", "ii", mode=BarrierMode.SYNC.value, barrier=0, Pc=7),
+    )
 
     def __init__(self):
-        self.lockstep, self.cycle = Lockstep(launch(list(self.WORDS), block=(32, 2, 1)), PRESETS["tiny"]), 0
+        self.lockstep, self.cycle = (
+            Lockstep(launch(list(self.WORDS), block=(32, 2, 1)), PRESETS["tiny"]),
+            0,
+        )
         for warp in range(2):
-            self.take("launched", warp=warp, number=warp, cta_warps=2, index={"x": 0, "y": 0, "z": 0})
+            self.take(
+                "launched", warp=warp, number=warp, cta_warps=2, index={"x": 0, "y": 0, "z": 0}
+            )
 
     def take(self, what, **fields):
         self.lockstep.take(Event(self.cycle, what, fields))
@@ -170,7 +202,14 @@ class _Told:
 
     def issued(self, warp, number):
         kind = (InstructionKind.BARRIER_INDEXED, InstructionKind.BARRIER)[number]
-        self.take("issued", warp=warp, sequence=number, pc=address(number), word=self.WORDS[number], kind=kind.value)
+        self.take(
+            "issued",
+            warp=warp,
+            sequence=number,
+            pc=address(number),
+            word=self.WORDS[number],
+            kind=kind.value,
+        )
 
 
 def test_an_arrival_is_taken_back_behind_itself():
@@ -196,4 +235,5 @@ def test_an_arrival_that_is_none_is_a_difference():
     assert (difference.cycle, difference.warp, difference.pc) == (2, 1, address(0))
     assert str(difference).splitlines()[2:] == [
         "hardware      taken back",
-        "reference     the warp in slot 1 waits at no barrier that it could be taken back from"]
+        "reference     the warp in slot 1 waits at no barrier that it could be taken back from",
+    ]

@@ -14,7 +14,13 @@ from testbench.kernels.manifest import RUNS, build
 from testbench.simulation import ENGINE
 from testbench.sm.streams import LOOSE, StreamWatch
 
-_RUNS = ("k08_fib_recursion", "k14_transpose_shared", "k18_atomics_global", "k32_bitonic", "k44_bar_variants")
+_RUNS = (
+    "k08_fib_recursion",
+    "k14_transpose_shared",
+    "k18_atomics_global",
+    "k32_bitonic",
+    "k44_bar_variants",
+)
 _LIMIT = 200_000
 
 
@@ -31,15 +37,25 @@ def test_what_is_offered_stays():
     assert len(watch.waited) > 40
 
 
-@pytest.mark.parametrize(("then", "broken"), [
-    ([(4, 2, 6)], "cycle 4: 0x5, then 0x6, valid 1"), ([(4, 0, 0)], "cycle 4: 0x5, then 0x5, valid 0"),
-    ([(4, 1, 1), (5, 0, 0)], None), ([(0, 0, 0)], None)])
+@pytest.mark.parametrize(
+    ("then", "broken"),
+    [
+        ([(4, 2, 6)], "cycle 4: 0x5, then 0x6, valid 1"),
+        ([(4, 0, 0)], "cycle 4: 0x5, then 0x5, valid 0"),
+        ([(4, 1, 1), (5, 0, 0)], None),
+        ([(0, 0, 0)], None),
+    ],
+)
 def test_what_does_not_stay_is_found(then, broken):
     watch = StreamWatch()
     part: Any = Component({"word": Out(stream.Signature(8)), "other": In(stream.Signature(8))})
-    part._MustUse__used = True      # Amaranth warns of what nobody has elaborated
+    part._MustUse__used = True  # Amaranth warns of what nobody has elaborated
     [(signals, take)] = watch.watched(part)
-    assert [signal.name for signal in signals[:3]] == ["word__valid", "word__ready", "word__payload"]
+    assert [signal.name for signal in signals[:3]] == [
+        "word__valid",
+        "word__ready",
+        "word__payload",
+    ]
     take([(3, 0, 1), (3, 1, 0), (3, 2, 5)])
     take(then)
     assert watch.broken.get(("sm", "word")) == broken

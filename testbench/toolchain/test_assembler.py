@@ -26,7 +26,9 @@ def module(text: str) -> Module:
 
 
 def texts(made: Module) -> list[str]:
-    return [spell(word, address, code.reuse) for address, word, code in instructions(made.code.content)]
+    return [
+        spell(word, address, code.reuse) for address, word, code in instructions(made.code.content)
+    ]
 
 
 def codes(text: str) -> list[ControlCode]:
@@ -34,7 +36,7 @@ def codes(text: str) -> list[ControlCode]:
 
 
 def words(content: bytes) -> list[int]:
-    return [int.from_bytes(content[at:at + 4], "little") for at in range(0, len(content), 4)]
+    return [int.from_bytes(content[at : at + 4], "little") for at in range(0, len(content), 4)]
 
 
 def records(file: ObjectFile, kernel: str) -> dict[int, list[Record]]:
@@ -74,19 +76,35 @@ def test_comments_and_line_ends():
 def test_labels_go_by_their_group():
     """A label before a group's first instruction stands for the group, others for their instruction."""
     made = module(".kernel k\nA: BRA A\nB: BRA B\nC: BRA C\nD: BRA D\nE: BRA F\nF:")
-    assert texts(made)[:6] == ["BRA 0x0", "BRA 0x10", "BRA 0x18", "BRA 0x20", "BRA 0x38", "BRA 0x38"]
+    assert texts(made)[:6] == [
+        "BRA 0x0",
+        "BRA 0x10",
+        "BRA 0x18",
+        "BRA 0x20",
+        "BRA 0x38",
+        "BRA 0x38",
+    ]
 
 
 def test_parameters_are_aligned_by_their_size():
-    made = module(".kernel k\n.param a 1\n.param b 2\n.param c 8\n.param d 12 at 0x20\n.param e 4\n"
-                  "MOV R0, c[0][e]\nEXIT")
+    made = module(
+        ".kernel k\n.param a 1\n.param b 2\n.param c 8\n.param d 12 at 0x20\n.param e 4\n"
+        "MOV R0, c[0][e]\nEXIT"
+    )
     assert [(entry.offset, entry.size) for entry in made.kernel().parameters] == [
-        (0, 1), (2, 2), (8, 8), (0x20, 12), (0x2C, 4)]
+        (0, 1),
+        (2, 2),
+        (8, 8),
+        (0x20, 12),
+        (0x2C, 4),
+    ]
     assert texts(made)[0] == "MOV R0, c[0x0][0x16c]"
 
 
 def test_shared_memory_and_its_names():
-    made = module(".kernel k\n.shared a 10\n.shared 4\n.shared b 16 align 16\nLDS R0, [R1+b+4]\nMOV R2, b\nEXIT")
+    made = module(
+        ".kernel k\n.shared a 10\n.shared 4\n.shared b 16 align 16\nLDS R0, [R1+b+4]\nMOV R2, b\nEXIT"
+    )
     assert made.kernel().shared == 32
     assert texts(made)[:2] == ["LDS R0, [R1+0x14]", "MOV R2, 0x10"]
 
@@ -115,9 +133,15 @@ def test_constants_of_a_kernel_and_of_all():
     kernel = made.kernel()
     assert words(kernel.constants[2].content[:16]) == [0x20, 0x38, 0x24, 9]
     assert kernel.constants[2].content[16:] == bytes((1, 2, 3, 0, 0))
-    assert made.constants[3].content == bytes.fromhex("03000000 05000000 0700ffff 00000000 8877665544332211")
+    assert made.constants[3].content == bytes.fromhex(
+        "03000000 05000000 0700ffff 00000000 8877665544332211"
+    )
     assert made.constants[3].symbols == {"factors": 0, "more": 16}
-    assert texts(made)[:3] == ["IMUL R0, R0, c[0x3][0x4]", "LDC R1, c[0x3][R2+0x10]", "LDC.U8 R2, c[0x2][0x11]"]
+    assert texts(made)[:3] == [
+        "IMUL R0, R0, c[0x3][0x4]",
+        "LDC R1, c[0x3][R2+0x10]",
+        "LDC.U8 R2, c[0x2][0x11]",
+    ]
 
 
 def test_global_variables_and_their_addresses():
@@ -135,11 +159,16 @@ def test_global_variables_and_their_addresses():
     """)
     assert made.data.symbols == {"table": 0, "counter": 32, "k_table": 64}
     assert words(made.data.content[:12]) == [0, 5, 0]
-    assert made.data.patches == (Patch(0, PatchKind.WORD, "counter"), Patch(8, PatchKind.WORD, "k_table", 8),
-                                 Patch(12, PatchKind.DOUBLE_WORD, "counter", -4))
-    assert made.code.patches == (Patch(0x8, PatchKind.IMMEDIATE_LOW, "counter"),
-                                 Patch(0x10, PatchKind.IMMEDIATE_HIGH, "counter", 8),
-                                 Patch(0x18, PatchKind.IMMEDIATE_LOW, "table"))
+    assert made.data.patches == (
+        Patch(0, PatchKind.WORD, "counter"),
+        Patch(8, PatchKind.WORD, "k_table", 8),
+        Patch(12, PatchKind.DOUBLE_WORD, "counter", -4),
+    )
+    assert made.code.patches == (
+        Patch(0x8, PatchKind.IMMEDIATE_LOW, "counter"),
+        Patch(0x10, PatchKind.IMMEDIATE_HIGH, "counter", 8),
+        Patch(0x18, PatchKind.IMMEDIATE_LOW, "table"),
+    )
 
 
 def test_functions_inside_a_kernel():
@@ -192,25 +221,33 @@ def test_functions_of_their_own():
     assert made.code.symbols == {"k": 0, "inner": 0x38, "f": 0x80, "other": 0xC0, ".text.k": 0}
     assert (k.entry, other.entry, k.registers, other.barriers) == (0, 0xC0, 40, 3)
     assert made.code.patches == (
-        Patch(0x8, PatchKind.IMMEDIATE_LOW, "f"), Patch(0x10, PatchKind.IMMEDIATE_LOW, "inner"),
-        Patch(0x18, PatchKind.IMMEDIATE_LOW, ".text.k", 0x38), Patch(0x28, PatchKind.IMMEDIATE_LOW, "f"),
-        Patch(0x88, PatchKind.IMMEDIATE_LOW, "f"))
+        Patch(0x8, PatchKind.IMMEDIATE_LOW, "f"),
+        Patch(0x10, PatchKind.IMMEDIATE_LOW, "inner"),
+        Patch(0x18, PatchKind.IMMEDIATE_LOW, ".text.k", 0x38),
+        Patch(0x28, PatchKind.IMMEDIATE_LOW, "f"),
+        Patch(0x88, PatchKind.IMMEDIATE_LOW, "f"),
+    )
     assert made.data.patches == (Patch(0, PatchKind.WORD, "f"),)
 
 
 def test_numbers_of_registers_and_barriers_are_found():
-    made = module(".kernel k\nLDG.E.128 R8, [R20]\nBAR.SYNC 0x3\nEXIT\n.kernel l\nBAR.SYNC R2\nEXIT")
+    made = module(
+        ".kernel k\nLDG.E.128 R8, [R20]\nBAR.SYNC 0x3\nEXIT\n.kernel l\nBAR.SYNC R2\nEXIT"
+    )
     assert (made.kernels["k"].registers, made.kernels["k"].barriers) == (22, 4)
     assert made.kernels["l"].barriers == 16
 
 
 def test_given_numbers_stand():
-    kernel = module(".kernel k\n.registers 32\n.barriers 2\n.crs 0x200\n.local 64\n.frame 16\nEXIT").kernel()
+    kernel = module(
+        ".kernel k\n.registers 32\n.barriers 2\n.crs 0x200\n.local 64\n.frame 16\nEXIT"
+    ).kernel()
     assert (kernel.registers, kernel.barriers, kernel.crs, kernel.local) == (32, 2, 0x200, 64)
 
 
 def test_records_for_the_loader():
-    file = assemble("""
+    file = assemble(
+        """
         .kernel k
         .info MAXREG_COUNT half 32
         .info EXPLICIT_CACHING
@@ -225,7 +262,9 @@ def test_records_for_the_loader():
             BRX R3 -.next -> call
         L:  @P0 EXIT
             EXIT
-    """, "test.sass")
+    """,
+        "test.sass",
+    )
     found = records(file, "k")
     assert found[Attribute.MAXREG_COUNT] == [Record(Attribute.MAXREG_COUNT, Format.HALF, 32)]
     assert found[Attribute.EXPLICIT_CACHING] == [Record(Attribute.EXPLICIT_CACHING, Format.NONE)]
@@ -235,30 +274,68 @@ def test_records_for_the_loader():
     assert found[Attribute.COOP_GROUP_INSTR_OFFSETS][0].words == (0x28,)
     assert found[Attribute.EXIT_INSTR_OFFSETS][0].words == (0x50, 0x58)
     assert found[Attribute.INDIRECT_BRANCH_TARGETS][0].words == (
-        0x30, 0, 1, 0x50, 0x38, 0, 2, 0x50, 0x40, 0x48, 1, 0)
+        0x30,
+        0,
+        1,
+        0x50,
+        0x38,
+        0,
+        2,
+        0x50,
+        0x40,
+        0x48,
+        1,
+        0,
+    )
 
 
 def test_symbols_in_a_given_order():
     file = assemble(".symbols .text.k, a\n.global a 4\n.global b 4\n.kernel k\nEXIT", "test.sass")
-    assert [symbol.name for symbol in file.symbols] == ["", ".text.k", "a", ".nv.global", "b", ".nv.constant0.k", "k"]
+    assert [symbol.name for symbol in file.symbols] == [
+        "",
+        ".text.k",
+        "a",
+        ".nv.global",
+        "b",
+        ".nv.constant0.k",
+        "k",
+    ]
 
 
 def test_sections_that_are_carried():
-    section = assemble(".section .mine 0x70000077 align 8 entry 4\n.word 1, 2\n.kernel k\nEXIT", "t").sections[".mine"]
+    section = assemble(
+        ".section .mine 0x70000077 align 8 entry 4\n.word 1, 2\n.kernel k\nEXIT", "t"
+    ).sections[".mine"]
     assert (section.kind, section.alignment, section.entry_size, section.content) == (
-        0x70000077, 8, 4, bytes((1, 0, 0, 0, 2, 0, 0, 0)))
+        0x70000077,
+        8,
+        4,
+        bytes((1, 0, 0, 0, 2, 0, 0, 0)),
+    )
 
 
 def test_control_codes_are_taken_as_they_are():
-    found = codes(".kernel k\n[B015:R2:W3:Y:S13] NOP\n[S4] NOP\n[B-1----:R-:W-:-:S00] NOP\n"
-                  "[R1] .raw 0x50b0000000070f00\n[U5:S2] IADD R0, R1, R2.reuse\nEXIT")
+    found = codes(
+        ".kernel k\n[B015:R2:W3:Y:S13] NOP\n[S4] NOP\n[B-1----:R-:W-:-:S00] NOP\n"
+        "[R1] .raw 0x50b0000000070f00\n[U5:S2] IADD R0, R1, R2.reuse\nEXIT"
+    )
     assert found[:5] == [
-        ControlCode(13, 0, 3, 2, 0b100011), ControlCode(4), ControlCode(0, wait=0b10), ControlCode(1, read_barrier=1),
-        ControlCode(2, reuse=7)]
+        ControlCode(13, 0, 3, 2, 0b100011),
+        ControlCode(4),
+        ControlCode(0, wait=0b10),
+        ControlCode(1, read_barrier=1),
+        ControlCode(2, reuse=7),
+    ]
 
 
-@pytest.mark.parametrize("code", [
-    ControlCode(0, 0, NO_BARRIER, NO_BARRIER, 0), ControlCode(15, 1, 0, 5, 0b111111), ControlCode(7, 0, 5, 0, 0b10101)])
+@pytest.mark.parametrize(
+    "code",
+    [
+        ControlCode(0, 0, NO_BARRIER, NO_BARRIER, 0),
+        ControlCode(15, 1, 0, 5, 0b111111),
+        ControlCode(7, 0, 5, 0, 0b10101),
+    ],
+)
 def test_control_codes_as_text_and_back(code):
     assert codes(f".kernel k\n{control_text(code)} NOP\nEXIT")[0] == code
 

@@ -46,8 +46,16 @@ def expected() -> list[int]:
         chosen = TABLE[i] if constant else OTHER[i]
         kept = TABLE[3] if t & 2 == 0 else OTHER[2]
         called = t * 3 if t & 4 == 0 else t + TABLE[i]
-        words += [chosen, 1 if constant else 2, chosen + 100 if constant else 0, kept, LARGE & 0xFFFF_FFFF, LARGE >> 32,
-                  called, i]
+        words += [
+            chosen,
+            1 if constant else 2,
+            chosen + 100 if constant else 0,
+            kept,
+            LARGE & 0xFFFF_FFFF,
+            LARGE >> 32,
+            called,
+            i,
+        ]
     return words
 
 
@@ -61,7 +69,9 @@ def test_pointers_to_constants_on_the_models(model, level):
 def test_pointers_to_constants_on_the_hardware():
     hardware = Hardware(PRESETS["tiny"], CompiledEngine, check=True)
     for level in LEVELS:
-        assert contents(in_lockstep(hardware, launch_of(read_cubin(path(level)))), "out") == expected(), level
+        assert (
+            contents(in_lockstep(hardware, launch_of(read_cubin(path(level)))), "out") == expected()
+        ), level
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -71,7 +81,9 @@ def test_the_bank_has_one_place_in_memory(level):
     base, size = launch.memory.regions[bank_name(SHARED_BANK)]
     low, high = DRIVER_WORDS["CONSTANTS_LOW"], DRIVER_WORDS["CONSTANTS_HIGH"]
     assert (low, high) == (0xD0, 0xD4)
-    assert launch.banks[0][low:low + 4] + launch.banks[0][high:high + 4] == base.to_bytes(8, "little")
+    assert launch.banks[0][low : low + 4] + launch.banks[0][high : high + 4] == base.to_bytes(
+        8, "little"
+    )
     assert launch.memory.read(base, size) == launch.banks[SHARED_BANK]
     memory = launch.memory.copy()
     descriptor = memory.read(place_descriptor(launch, memory), 256)
@@ -100,25 +112,49 @@ TEXT = """
 
 def test_text_names_generic_addresses():
     module = load(assemble(TEXT, "text.sass"))
-    patches = {(patch.symbol, patch.kind, patch.addend, patch.generic) for data in (module.data, module.constants[3])
-               for patch in data.patches}
-    assert patches == {("second", PatchKind.DOUBLE_WORD, 4, True), ("variable", PatchKind.DOUBLE_WORD, 0, False),
-                       ("second", PatchKind.DOUBLE_WORD, 0, True), ("first", PatchKind.WORD, 8, True)}
+    patches = {
+        (patch.symbol, patch.kind, patch.addend, patch.generic)
+        for data in (module.data, module.constants[3])
+        for patch in data.patches
+    }
+    assert patches == {
+        ("second", PatchKind.DOUBLE_WORD, 4, True),
+        ("variable", PatchKind.DOUBLE_WORD, 0, False),
+        ("second", PatchKind.DOUBLE_WORD, 0, True),
+        ("first", PatchKind.WORD, 8, True),
+    }
     launch = prepare(module)
-    bank, data = launch.memory.regions[bank_name(SHARED_BANK)][0], launch.memory.regions["globals"][0]
+    bank, data = (
+        launch.memory.regions[bank_name(SHARED_BANK)][0],
+        launch.memory.regions["globals"][0],
+    )
     assert struct.unpack_from("<QQQ", launch.banks[3]) == (5, bank + 12, data)
-    assert struct.unpack("<QII", launch.memory.read(data, 16)) == (bank + 8, bank + 8 & 0xFFFF_FFFF, 7)
+    assert struct.unpack("<QII", launch.memory.read(data, 16)) == (
+        bank + 8,
+        bank + 8 & 0xFFFF_FFFF,
+        7,
+    )
 
 
-@pytest.mark.parametrize(("value", "message"), [
-    (".dword generic(5)", "expected one address, and numbers added to it"),
-    (".dword generic(first+second)", "expected one address, and numbers added to it"),
-    (".byte generic(first)", "first has an address, for which .byte has no room: expected .word or .dword"),
-    (".dword generic(nothing)", "nothing has no address"), (".dword generic(own)", "own has no address"),
-    (".zero generic(first)", "expected a number of bytes")])
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (".dword generic(5)", "expected one address, and numbers added to it"),
+        (".dword generic(first+second)", "expected one address, and numbers added to it"),
+        (
+            ".byte generic(first)",
+            "first has an address, for which .byte has no room: expected .word or .dword",
+        ),
+        (".dword generic(nothing)", "nothing has no address"),
+        (".dword generic(own)", "own has no address"),
+        (".zero generic(first)", "expected a number of bytes"),
+    ],
+)
 def test_what_has_no_generic_address(value, message):
-    text = (f".const 3 first; .dword 1\n.const 3 second; .dword 1\n.global v; {value}\n"
-            ".kernel k; .const 2 own; .word 1; EXIT")
+    text = (
+        f".const 3 first; .dword 1\n.const 3 second; .dword 1\n.global v; {value}\n"
+        ".kernel k; .const 2 own; .word 1; EXIT"
+    )
     with pytest.raises(ProgramError, match=rf"^text\.sass:3:\d+: {message}$"):
         assemble(text, "text.sass")
 
@@ -135,13 +171,17 @@ def test_a_listing_keeps_generic_addresses(level):
 def test_a_relocatable_file_knows_the_size_of_the_bank():
     """By a symbol that is in no section; how large the linked bank is, not what the symbol says."""
     file = read_object(path("relocatable").read_bytes(), "file")
-    (index, symbol), = [(index, symbol) for index, symbol in enumerate(file.symbols) if symbol.name == CONSTANTS_SIZE]
+    ((index, symbol),) = [
+        (index, symbol)
+        for index, symbol in enumerate(file.symbols)
+        if symbol.name == CONSTANTS_SIZE
+    ]
     assert (symbol.section, symbol.kind) == (None, SymbolKind.OBJECT)
     section = file.sections[".text.k"]
-    relocation, = [relocation for relocation in section.relocations if relocation.symbol == index]
-    symbols = (*file.symbols[:index], replace(symbol, value=0), *file.symbols[index + 1:])
+    (relocation,) = [relocation for relocation in section.relocations if relocation.symbol == index]
+    symbols = (*file.symbols[:index], replace(symbol, value=0), *file.symbols[index + 1 :])
     linked = link(replace(file, symbols=symbols)).sections[".text.k"]
-    word = int.from_bytes(linked.content[relocation.offset:relocation.offset + 8], "little")
+    word = int.from_bytes(linked.content[relocation.offset : relocation.offset + 8], "little")
     assert word >> 20 & 0xFFFF_FFFF == file.sections[".nv.constant3"].size
     assert relocation not in linked.relocations
 
@@ -151,11 +191,13 @@ def test_an_offset_in_the_bank_is_no_address():
     for level in ("O3", "relocatable"):
         file = read_object(path(level).read_bytes(), "file")
         section = file.sections[".nv.constant3"]
-        first = next(entry for entry in section.relocations if file.symbols[entry.symbol].name == "large")
+        first = next(
+            entry for entry in section.relocations if file.symbols[entry.symbol].name == "large"
+        )
         plain = replace(first, kind=RelocationKind.DATA_64)
         kept = tuple(entry for entry in section.relocations if entry is not first)
         section = replace(section, relocations=(plain, *kept))
         changed = replace(file, sections={**file.sections, section.name: section})
         launch = launch_of(load(changed))
         place = file.symbols[first.symbol].value
-        assert launch.banks[3][plain.offset:plain.offset + 8] == place.to_bytes(8, "little")
+        assert launch.banks[3][plain.offset : plain.offset + 8] == place.to_bytes(8, "little")

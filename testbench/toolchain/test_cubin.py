@@ -57,12 +57,21 @@ def test_every_program_is_read(path):
         end = max(parameter.offset + parameter.size for parameter in kernel.parameters)
         assert kernel.parameter_base + end == bank0["sh_size"]
     assert (kernel.entry, kernel.parameter_base, module.name) == (0, 0x140, str(path))
-    assert [parameter.ordinal for parameter in kernel.parameters] == list(range(len(kernel.parameters)))
+    assert [parameter.ordinal for parameter in kernel.parameters] == list(
+        range(len(kernel.parameters))
+    )
 
 
-@pytest.mark.parametrize(("name", "local", "crs"), [
-    ("k01_vecadd.O3", 0, 0), ("k06_switch_brx.O3", 0, 32), ("k20_local_array_sort.O3", 128, 528),
-    ("k46_noinline_multilevel.O3", 0, 544), ("k10_calltable_global.O3", 8, 16)])
+@pytest.mark.parametrize(
+    ("name", "local", "crs"),
+    [
+        ("k01_vecadd.O3", 0, 0),
+        ("k06_switch_brx.O3", 0, 32),
+        ("k20_local_array_sort.O3", 128, 528),
+        ("k46_noinline_multilevel.O3", 0, 544),
+        ("k10_calltable_global.O3", 8, 16),
+    ],
+)
 def test_a_kernels_stack_and_local_memory_are_those_of_its_functions(name, local, crs):
     kernel = program(name).kernel()
     assert (kernel.local, kernel.crs) == (local, crs)
@@ -76,7 +85,10 @@ def test_recursion_has_every_frame_once():
 def test_jump_tables_are_places_in_the_code():
     module = program("k06_switch_brx.O3")
     table = module.kernel().constants[2]
-    places = {int.from_bytes(table.content[at:at + 4], "little") for at in range(0, len(table.content), 4)}
+    places = {
+        int.from_bytes(table.content[at : at + 4], "little")
+        for at in range(0, len(table.content), 4)
+    }
     assert places == {0xB8, 0xD0, 0xF8, 0x110, 0x130}
     assert table.patches == ()
 
@@ -84,8 +96,10 @@ def test_jump_tables_are_places_in_the_code():
 def test_addresses_of_variables_are_patches():
     module = program("k10_calltable_global.O3")
     assert module.data.symbols == {"tbl": 0}
-    assert module.code.patches == (Patch(0xA8, PatchKind.IMMEDIATE_LOW, "tbl"),
-                                   Patch(0x108, PatchKind.IMMEDIATE_HIGH, "tbl"))
+    assert module.code.patches == (
+        Patch(0xA8, PatchKind.IMMEDIATE_LOW, "tbl"),
+        Patch(0x108, PatchKind.IMMEDIATE_HIGH, "tbl"),
+    )
     assert module.code.symbols == {"k": 0, "$k$f0": 0x1C0, "$k$f1": 0x1D8, "$k$f2": 0x230}
 
 
@@ -109,20 +123,25 @@ def test_variables_and_their_addresses_in_data():
     module = read_cubin(TWO_KERNELS)
     assert module.data.symbols == {"pt": 0, "pc": 8, "seeded": 16, "big": 32, "counter": 72}
     assert module.data.content[16:28] == bytes((1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0))
-    assert module.data.patches == (Patch(0, PatchKind.DOUBLE_WORD, "seeded"),
-                                   Patch(8, PatchKind.DOUBLE_WORD, "counter"))
+    assert module.data.patches == (
+        Patch(0, PatchKind.DOUBLE_WORD, "seeded"),
+        Patch(8, PatchKind.DOUBLE_WORD, "counter"),
+    )
     assert module.constants[3].symbols["ft"] == 0x30
     assert module.constants[3].patches == (Patch(0x28, PatchKind.DOUBLE_WORD, "seeded"),)
 
 
 def test_addends_beside_the_place_and_in_it():
     assert read_cubin(DATA / "toolchain_attributes.cubin").data.patches == (
-        Patch(0, PatchKind.DOUBLE_WORD, "base", 8),)
+        Patch(0, PatchKind.DOUBLE_WORD, "base", 8),
+    )
     file = read_object(TWO_KERNELS.read_bytes(), "two")
     section = file.sections[".nv.constant3"]
     content = bytearray(section.content)
     content[0x28] = 4
-    file = replace(file, sections={**file.sections, section.name: replace(section, content=bytes(content))})
+    file = replace(
+        file, sections={**file.sections, section.name: replace(section, content=bytes(content))}
+    )
     assert load(file).constants[3].patches == (Patch(0x28, PatchKind.DOUBLE_WORD, "seeded", 4),)
 
 
@@ -142,9 +161,21 @@ def test_relocatable_calls_are_patches_to_functions():
 
 def test_relocatable_shared_variables_get_their_places():
     """A static array at 0, the one without a size behind it: as in the complete file."""
-    found = [text for text in texts(read_cubin(DYNAMIC_SHARED)).values() if text.startswith(("STS", "LDS"))]
-    assert found == ["STS [R0+0x40], R6", "STS [RZ], R6", "LDS.U.32 R4, [R4+0x40]", "LDS.U.32 R5, [RZ]"]
-    assert read_cubin(DYNAMIC_SHARED).kernel().shared == program("k49_dynamic_shared.O3").kernel().shared
+    found = [
+        text
+        for text in texts(read_cubin(DYNAMIC_SHARED)).values()
+        if text.startswith(("STS", "LDS"))
+    ]
+    assert found == [
+        "STS [R0+0x40], R6",
+        "STS [RZ], R6",
+        "LDS.U.32 R4, [R4+0x40]",
+        "LDS.U.32 R5, [RZ]",
+    ]
+    assert (
+        read_cubin(DYNAMIC_SHARED).kernel().shared
+        == program("k49_dynamic_shared.O3").kernel().shared
+    )
 
 
 def test_relocatable_constants_and_common_shared_memory_get_their_places():
@@ -173,8 +204,12 @@ def test_relocatable_jump_tables_have_a_wrapped_offset():
 def test_every_program_can_be_launched(path):
     module = read_cubin(path)
     for name, kernel in module.kernels.items():
-        launch = prepare(module, [Scalar(0, parameter.size) for parameter in kernel.parameters], entry=name)
-        size = kernel.parameter_base + sum((parameter.offset + parameter.size) for parameter in kernel.parameters[-1:])
+        launch = prepare(
+            module, [Scalar(0, parameter.size) for parameter in kernel.parameters], entry=name
+        )
+        size = kernel.parameter_base + sum(
+            (parameter.offset + parameter.size) for parameter in kernel.parameters[-1:]
+        )
         assert len(launch.banks[0]) == -(-size // 256) * 256
         assert launch.entry % GROUP_BYTES == 0
 
@@ -182,8 +217,13 @@ def test_every_program_can_be_launched(path):
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
 def test_a_written_file_reads_the_same(path):
     file = link(read_object(path.read_bytes(), path.name))
-    sections = {name: section for name, section in file.sections.items() if section.kind != 0x70000001}
-    symbols = tuple(symbol if symbol.section in sections else replace(symbol, section=None) for symbol in file.symbols)
+    sections = {
+        name: section for name, section in file.sections.items() if section.kind != 0x70000001
+    }
+    symbols = tuple(
+        symbol if symbol.section in sections else replace(symbol, section=None)
+        for symbol in file.symbols
+    )
     file = replace(file, sections=sections, symbols=symbols)
     assert read_object(write_object(file), path.name) == file
 
@@ -195,30 +235,39 @@ def test_relocatable_files_are_not_written():
 
 def changed(path: Path, at: int, new: bytes) -> bytes:
     content = bytearray(path.read_bytes())
-    content[at:at + len(new)] = new
+    content[at : at + len(new)] = new
     return bytes(content)
 
 
 SIMPLE = PROGRAMS / "k01_vecadd.O3.cubin"
 
 
-@pytest.mark.parametrize(("content", "message"), [
-    (b"", "x: not an ELF file"),
-    (b"#!/bin/sh\n", "x: not an ELF file"),
-    (SIMPLE.read_bytes()[:100], "x: truncated: the section table ends at 0x7e0, the file at 0x64"),
-    (changed(SIMPLE, 4, b"\x01"), "x: for 32-bit addresses (-m32); there are only 64-bit ones"),
-    (changed(SIMPLE, 5, b"\x02"), "x: an ELF file of another kind, not a little-endian one"),
-    (changed(SIMPLE, 18, b"\x3e"), "x: for machine EM_X86_64, not EM_CUDA"),
-    (changed(SIMPLE, 48, b"\x46"), "x: for sm_70, not sm_50"),
-    (changed(SIMPLE, 16, b"\x03"), "x: of type ET_DYN, neither ET_EXEC nor ET_REL"),
-], ids=["empty", "script", "truncated", "32 bits", "big end", "machine", "architecture", "type"])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "x: not an ELF file"),
+        (b"#!/bin/sh\n", "x: not an ELF file"),
+        (
+            SIMPLE.read_bytes()[:100],
+            "x: truncated: the section table ends at 0x7e0, the file at 0x64",
+        ),
+        (changed(SIMPLE, 4, b"\x01"), "x: for 32-bit addresses (-m32); there are only 64-bit ones"),
+        (changed(SIMPLE, 5, b"\x02"), "x: an ELF file of another kind, not a little-endian one"),
+        (changed(SIMPLE, 18, b"\x3e"), "x: for machine EM_X86_64, not EM_CUDA"),
+        (changed(SIMPLE, 48, b"\x46"), "x: for sm_70, not sm_50"),
+        (changed(SIMPLE, 16, b"\x03"), "x: of type ET_DYN, neither ET_EXEC nor ET_REL"),
+    ],
+    ids=["empty", "script", "truncated", "32 bits", "big end", "machine", "architecture", "type"],
+)
 def test_files_that_are_no_cubins(content, message):
     with pytest.raises(ProgramError) as caught:
         load(read_object(content, "x"))
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize("path", [SIMPLE, DATA / "toolchain_switch.relocatable.cubin"], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [SIMPLE, DATA / "toolchain_switch.relocatable.cubin"], ids=lambda path: path.stem
+)
 def test_a_file_without_kernels(path):
     file = read_object(path.read_bytes(), "x")
     file = replace(file, symbols=tuple(replace(symbol, other=0) for symbol in file.symbols))
@@ -233,8 +282,11 @@ def test_files_that_cannot_be_read(path):
 
 
 @settings(max_examples=300)
-@given(st.sampled_from([TWO_KERNELS, TWO_KERNELS_RELOCATABLE, DYNAMIC_SHARED]),
-       st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)), max_size=8), st.integers(0, 1 << 14))
+@given(
+    st.sampled_from([TWO_KERNELS, TWO_KERNELS_RELOCATABLE, DYNAMIC_SHARED]),
+    st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)), max_size=8),
+    st.integers(0, 1 << 14),
+)
 @example(TWO_KERNELS, [], 64)
 def test_damaged_files_are_read_or_refused(path, changes, length):
     """Whatever a file holds, there is a program or one line that says why not."""

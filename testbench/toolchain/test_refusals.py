@@ -34,7 +34,9 @@ def test_what_nvidia_reads_is_refused_by_name():
     """An instruction that gets a form leaves the list, and its words the file."""
     for word, name in words():
         row = absent(word)
-        assert find(word) is None, f"{word:016x} is {name}: it has a form, and is in rtl.isa.absent still"
+        assert find(word) is None, (
+            f"{word:016x} is {name}: it has a form, and is in rtl.isa.absent still"
+        )
         assert row is not None and row.name == name, (hex(word), name)
         assert encoding_error(word, RZ) is WarpError.ILLEGAL_INSTR_ENCODING
 
@@ -55,7 +57,9 @@ def test_the_run_and_the_disassembler_tell_the_name(tmp_path, capsys):
     text = tmp_path / "k.sass"
     text.write_text(f".kernel k; NOP; .raw {TEX:#018x}; EXIT")
     line = refusal.refused(capsys, run, [str(text), "--engine", "model"])
-    assert line.endswith(f"kernel k, 0x0010: this machine has no instruction {TEX:016x} TEX: there are no textures")
+    assert line.endswith(
+        f"kernel k, 0x0010: this machine has no instruction {TEX:016x} TEX: there are no textures"
+    )
     raw = tmp_path / "k.bin"
     raw.write_bytes(struct.pack("<4Q", 0, TEX, TEX, TEX))
     assert disassemble([str(raw), "--raw"]) == 0
@@ -67,7 +71,9 @@ def test_the_list_has_a_line_for_everything(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert sorted(lines, key=lambda line: line.split()[1]) == lines
     told = {line.split()[1] for line in lines}
-    assert told == {row.name for row in ABSENT} | {name for refused in REFUSALS for name in refused.names}
+    assert told == {row.name for row in ABSENT} | {
+        name for refused in REFUSALS for name in refused.names
+    }
     assert any("TEX " in line and line.endswith("there are no textures") for line in lines)
     assert any("(operation .SAFEADD)" in line for line in lines)
 
@@ -76,7 +82,9 @@ def test_the_list_has_a_line_for_everything(capsys):
 def test_the_list_takes_no_file_and_else_there_is_one(capsys, arguments):
     line = refusal.refused(capsys, disassemble, arguments)
     assert line.removeprefix("python -m sim.dis: ") in (
-        "the following arguments are required: IN", "--refused takes no file")
+        "the following arguments are required: IN",
+        "--refused takes no file",
+    )
 
 
 def test_a_word_of_the_list_has_no_text():

@@ -41,11 +41,19 @@ def test_bytes_of_addresses_make_up_the_address(form):
     target = base + module.data.symbols["target"]
     for name in ("plain", "generics"):
         assert launch.memory.read_number(base + module.data.symbols[name], 8) == target
-    bank = launch.banks[3][module.constants[3].symbols["mixed"]:][:3]
+    bank = launch.banks[3][module.constants[3].symbols["mixed"] :][:3]
     assert bank == bytes([5, target + 4 & 0xFF, target >> 8 & 0xFF])
-    if form:        # the complete file has no function whose address it needs
-        assert launch.memory.read_number(base + module.data.symbols["code"], 8) == module.code.symbols["add"] > 0
-    assert contents(on_warps(launch), "out") == [target & 0xFF, target >> 8 & 0xFF, target + 4 & 0xFF]
+    if form:  # the complete file has no function whose address it needs
+        assert (
+            launch.memory.read_number(base + module.data.symbols["code"], 8)
+            == module.code.symbols["add"]
+            > 0
+        )
+    assert contents(on_warps(launch), "out") == [
+        target & 0xFF,
+        target >> 8 & 0xFF,
+        target + 4 & 0xFF,
+    ]
 
 
 def test_text_has_bytes_of_addresses():
@@ -57,32 +65,47 @@ def test_text_has_bytes_of_addresses():
     launch = prepare(load(assemble(text, "text.sass")))
     v, _ = launch.memory.regions["globals"]
     c = launch.bank_addresses[3]
-    assert launch.memory.read(v + 4, 6) == bytes([v + 3 & 0xFF, v >> 8 & 0xFF, 0x12, v - 1 >> 32 & 0xFF, c + 1 & 0xFF,
-                                                  c >> 8 & 0xFF])
+    assert launch.memory.read(v + 4, 6) == bytes(
+        [v + 3 & 0xFF, v >> 8 & 0xFF, 0x12, v - 1 >> 32 & 0xFF, c + 1 & 0xFF, c >> 8 & 0xFF]
+    )
 
 
-@pytest.mark.parametrize(("line", "message"), [
-    (".byte 8@0(5)", "expected one address, and numbers added to it"),
-    (".word 8@8(v)", "v has an address, for which .word has no room: expected .byte"),
-    (".byte 8@8(nothing)", "expected one address, and numbers added to it")])
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (".byte 8@0(5)", "expected one address, and numbers added to it"),
+        (".word 8@8(v)", "v has an address, for which .word has no room: expected .byte"),
+        (".byte 8@8(nothing)", "expected one address, and numbers added to it"),
+    ],
+)
 def test_what_is_no_byte_of_an_address(line, message):
     with pytest.raises(ProgramError, match=rf"^t\.sass:2:\d+: {message}$"):
         assemble(f".global v; .word 1\n.global w; {line}\n.kernel k; EXIT", "t.sass")
 
 
-def with_relocation(file: ObjectFile, section: str, kind: int, offset: int, symbol: str,
-                    addend: int | None = None) -> ObjectFile:
+def with_relocation(
+    file: ObjectFile, section: str, kind: int, offset: int, symbol: str, addend: int | None = None
+) -> ObjectFile:
     """The file with one relocation of a section."""
     index = next(index for index, each in enumerate(file.symbols) if each.name == symbol)
-    changed = replace(file.sections[section], relocations=(Relocation(offset, kind, index, addend),))
+    changed = replace(
+        file.sections[section], relocations=(Relocation(offset, kind, index, addend),)
+    )
     return replace(file, sections={**file.sections, section: changed})
 
 
-@pytest.mark.parametrize(("kind", "content"), [
-    (RelocationKind.NONE, b"\x11" * 8), (RelocationKind.UNUSED_CLEAR32, bytes(4) + b"\x11" * 4),
-    (RelocationKind.UNUSED_CLEAR64, bytes(8)), (RelocationKind.DATA_32_LO, b"\x14\0\0\0" + b"\x11" * 4),
-    (RelocationKind.DATA_32_HI, b"\x02\0\0\0" + b"\x11" * 4),
-    (RelocationKind.DATA_8_32, b"\x02" + b"\x11" * 7), (RelocationKind.DATA_64, struct.pack("<Q", 0x2_0000_0014))])
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        (RelocationKind.NONE, b"\x11" * 8),
+        (RelocationKind.UNUSED_CLEAR32, bytes(4) + b"\x11" * 4),
+        (RelocationKind.UNUSED_CLEAR64, bytes(8)),
+        (RelocationKind.DATA_32_LO, b"\x14\0\0\0" + b"\x11" * 4),
+        (RelocationKind.DATA_32_HI, b"\x02\0\0\0" + b"\x11" * 4),
+        (RelocationKind.DATA_8_32, b"\x02" + b"\x11" * 7),
+        (RelocationKind.DATA_64, struct.pack("<Q", 0x2_0000_0014)),
+    ],
+)
 def test_places_are_completed_as_their_kind_says(kind, content):
     """The variable v lies at 0x2_0000_0000."""
     file = assemble(".global v; .word 0x11111111, 0x11111111\n.kernel k; EXIT", "x")
@@ -92,13 +115,17 @@ def test_places_are_completed_as_their_kind_says(kind, content):
     assert launch.memory.read(base, 8) == content
 
 
-@pytest.mark.parametrize(("kind", "why"), [
-    (0x40, "CONST_FIELD19_40, for instructions of another machine than sm_50"),
-    (0x1F, "FUNC_DESC32_23, for instructions of another machine than sm_50"),
-    (0x66, "UNIFIED, for a table of functions that code for sm_50 does not have"),
-    (0x13, "TEX_SLOT, for textures, which there are not"),
-    (0x35, "INSTRUCTION64, an instruction that NVIDIA's driver has"),
-    (0x74, "unknown, or of no complete file")])
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        (0x40, "CONST_FIELD19_40, for instructions of another machine than sm_50"),
+        (0x1F, "FUNC_DESC32_23, for instructions of another machine than sm_50"),
+        (0x66, "UNIFIED, for a table of functions that code for sm_50 does not have"),
+        (0x13, "TEX_SLOT, for textures, which there are not"),
+        (0x35, "INSTRUCTION64, an instruction that NVIDIA's driver has"),
+        (0x74, "unknown, or of no complete file"),
+    ],
+)
 def test_other_kinds_are_refused_by_name(kind, why):
     file = assemble(".global v; .word 1, 2\n.kernel k; EXIT", "x")
     broken = with_relocation(file, ".nv.global.init", kind, 0, "v")
@@ -113,17 +140,38 @@ def test_every_kind_of_nvidia_s_is_known():
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("kernel", "message"), [
-    ("samples", r"kernel samples, 0x[0-9a-f]+: this machine has no instruction [0-9a-f]{16} T\w+: there are no "
-                r"textures"),
-    ("calls", r"kernel calls, function (\$calls\$)?look, 0x[0-9a-f]+: this machine has no instruction [0-9a-f]{16} "
-              r"T\w+: there are no textures"),
-    ("reads", r"kernel reads, 0x[0-9a-f]+: this machine has no instruction [0-9a-f]{16} SULD: there are no surfaces"),
-    ("asks", r"kernel asks, 0x[0-9a-f]+: this machine has no instruction [0-9a-f]{16} TXQ: there are no textures"),
-    ("names", r"kernel names(, 0x[0-9a-f]+: .* uses| uses) the texture image: there are no textures")])
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (
+            "samples",
+            r"kernel samples, 0x[0-9a-f]+: this machine has no instruction [0-9a-f]{16} T\w+: there are no "
+            r"textures",
+        ),
+        (
+            "calls",
+            r"kernel calls, function (\$calls\$)?look, 0x[0-9a-f]+: this machine has no instruction [0-9a-f]{16} "
+            r"T\w+: there are no textures",
+        ),
+        (
+            "reads",
+            r"kernel reads, 0x[0-9a-f]+: this machine has no instruction [0-9a-f]{16} SULD: there are no surfaces",
+        ),
+        (
+            "asks",
+            r"kernel asks, 0x[0-9a-f]+: this machine has no instruction [0-9a-f]{16} TXQ: there are no textures",
+        ),
+        (
+            "names",
+            r"kernel names(, 0x[0-9a-f]+: .* uses| uses) the texture image: there are no textures",
+        ),
+    ],
+)
 def test_a_kernel_that_uses_a_texture_is_refused_in_a_line(capsys, form, kernel, message):
     path = of_form(TEXTURES, form)
-    line = refused(capsys, run, [str(path), "--entry", kernel, "--engine", "model", "--arg", "buf:out=u32[2]"])
+    line = refused(
+        capsys, run, [str(path), "--entry", kernel, "--engine", "model", "--arg", "buf:out=u32[2]"]
+    )
     assert re.fullmatch(rf".*{re.escape(str(path))}: {message}", line), line
 
 
@@ -151,13 +199,22 @@ def test_shared_and_constant_places_go_into_bytes_when_linked():
     file = read_object((DATA / "toolchain_dynamic_shared.relocatable.cubin").read_bytes(), "x")
     symbol = next(each for each in file.symbols if each.is_shared and each.size)
     section = file.by_role[Role.CONSTANT][0]
-    linked = link(with_relocation(file, section.name, RelocationKind.DATA_8_8, 0, symbol.name, 0x1234))
+    linked = link(
+        with_relocation(file, section.name, RelocationKind.DATA_8_8, 0, symbol.name, 0x1234)
+    )
     place = next(each for each in linked.symbols if each.name == symbol.name).value
     assert linked.sections[section.name].content[0] == (place + 0x1234) >> 8
 
 
-@pytest.mark.parametrize("kind", [
-    RelocationKind.DATA_32, RelocationKind.DATA_64, RelocationKind.FUNC_DESC_32, RelocationKind.FUNC_DESC_64])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        RelocationKind.DATA_32,
+        RelocationKind.DATA_64,
+        RelocationKind.FUNC_DESC_32,
+        RelocationKind.FUNC_DESC_64,
+    ],
+)
 def test_a_table_of_functions_is_called_through(capsys, tmp_path, kind):
     """Its entries are relocations of kind DATA_32; those in CUDA 12's device runtime are of kind FUNC_DESC_64."""
     content = FUNCTIONS.read_bytes()
@@ -174,10 +231,18 @@ def test_a_table_of_functions_is_called_through(capsys, tmp_path, kind):
 def test_shared_variables_of_a_relocatable_file_are_aligned():
     path = DATA / "toolchain_two_kernels.relocatable.cubin"
     file = read_object(path.read_bytes(), path.name)
-    own = next(symbol for symbol in file.symbols if symbol.is_shared and symbol.section == ".nv.shared.alpha")
+    own = next(
+        symbol
+        for symbol in file.symbols
+        if symbol.is_shared and symbol.section == ".nv.shared.alpha"
+    )
     assert own.size == 128
-    odd, wide = replace(own, name="odd", size=3, value=1), replace(own, name="wide", size=32, value=16)
+    odd, wide = (
+        replace(own, name="odd", size=3, value=1),
+        replace(own, name="wide", size=32, value=16),
+    )
     linked = link(replace(file, symbols=(*file.symbols, odd, wide)))
-    assert {symbol.name: symbol.value for symbol in linked.symbols if symbol.name in ("odd", "wide")} == {
-        "odd": 192, "wide": 208}       # behind 64 bytes of functions and the 128 of `own`
+    assert {
+        symbol.name: symbol.value for symbol in linked.symbols if symbol.name in ("odd", "wide")
+    } == {"odd": 192, "wide": 208}  # behind 64 bytes of functions and the 128 of `own`
     assert linked.sections[".nv.shared.alpha"].size == 240

@@ -25,7 +25,9 @@ from sim.toolchain.relocation import RelocationKind
 from testbench.programs import CUBINS, PROGRAMS
 
 HERE = Path(__file__).parents[1]
-COMPLETE = sorted(path for path in (HERE / "data").glob("toolchain_*.cubin") if "relocatable" not in path.name)
+COMPLETE = sorted(
+    path for path in (HERE / "data").glob("toolchain_*.cubin") if "relocatable" not in path.name
+)
 RELOCATABLE = sorted((HERE / "data").glob("toolchain_*.relocatable.cubin"))
 
 
@@ -38,7 +40,10 @@ def without_relocations(section: Section) -> Section:
 
 
 def relocations(file: ObjectFile, section: Section) -> set:
-    return {(entry.offset, entry.kind, file.symbols[entry.symbol].name, entry.addend) for entry in section.relocations}
+    return {
+        (entry.offset, entry.kind, file.symbols[entry.symbol].name, entry.addend)
+        for entry in section.relocations
+    }
 
 
 @pytest.mark.parametrize("path", [*CUBINS, *COMPLETE], ids=lambda path: path.stem)
@@ -85,7 +90,9 @@ def test_words_that_no_text_means_are_written_as_numbers():
     content[8:16] = (int.from_bytes(content[8:16], "little") | 1 << 44).to_bytes(8, "little")
     content[16:24] = (0xFFFF << 48).to_bytes(8, "little")
     content[0:8] = (int.from_bytes(content[0:8], "little") | 5 << 17 + 21).to_bytes(8, "little")
-    file = replace(file, sections={**file.sections, section.name: replace(section, content=bytes(content))})
+    file = replace(
+        file, sections={**file.sections, section.name: replace(section, content=bytes(content))}
+    )
     text = listing(file)
     assert text.count(".raw") == 2
     assert re.search(r"U5\] \.raw 0xffff000000000000  // ILLEGAL", text)
@@ -114,7 +121,7 @@ def test_edited_text_moves_everything_along():
     text = listing(file).replace(".L1:\n", ".L1:\n        NOP\n")
     again = assemble(text, "edited")
     section = again.sections[".nv.constant2.k"]
-    places = [int.from_bytes(section.content[at:at + 4], "little") for at in range(0, 28, 4)]
+    places = [int.from_bytes(section.content[at : at + 4], "little") for at in range(0, 28, 4)]
     assert places == [0xB8, 0xD8, 0x100, 0x118, 0x118, 0x138, 0xB8]
     assert len(again.sections[".text.k"].content) == 448
 
@@ -124,24 +131,43 @@ def test_disassembly_has_a_line_for_every_instruction(path):
     file = read(path)
     lines = disassembly(file).splitlines()
     assert lines[0] == "// .text.k"
-    found = [re.fullmatch(r"/\*([0-9a-f]{4})\*/ (.+?); +/\* (0x[0-9a-f]{16}) \*/", line) for line in lines]
+    found = [
+        re.fullmatch(r"/\*([0-9a-f]{4})\*/ (.+?); +/\* (0x[0-9a-f]{16}) \*/", line)
+        for line in lines
+    ]
     content = file.sections[".text.k"].content
     words = {int(match[1], 16): int(match[3], 16) for match in found if match}
-    assert words == {at: int.from_bytes(content[at:at + 8], "little") for at in range(0, len(content), 8) if at % 32}
+    assert words == {
+        at: int.from_bytes(content[at : at + 8], "little")
+        for at in range(0, len(content), 8)
+        if at % 32
+    }
 
 
-@pytest.mark.skipif(shutil.which("nvdisasm") is None, reason="nvdisasm, NVIDIA's disassembler, is not on PATH")
+@pytest.mark.skipif(
+    shutil.which("nvdisasm") is None, reason="nvdisasm, NVIDIA's disassembler, is not on PATH"
+)
 @pytest.mark.parametrize("path", CUBINS, ids=lambda path: path.stem)
 def test_nvidia_prints_the_same_of_both_files(path, tmp_path):
     """All of it: headers, records, symbols, code. And its text of the code is ours."""
     ours = tmp_path / path.name
     ours.write_bytes(write_object(assemble(listing(read(path)), path.name)))
-    printed = [subprocess.run(["nvdisasm", *options, name], capture_output=True, text=True, check=True).stdout
-               for options in ([], ["-hex", "-novliw"]) for name in (ours, path)]
+    printed = [
+        subprocess.run(
+            ["nvdisasm", *options, name], capture_output=True, text=True, check=True
+        ).stdout
+        for options in ([], ["-hex", "-novliw"])
+        for name in (ours, path)
+    ]
     assert printed[0] == printed[1]
-    texts = [re.sub(r"`\(.*\)|\(\*.*|32@.*", "", text).replace(" ", "")
-             for text in re.findall(r"/\*[0-9a-f]{4}\*/ +(.*?) ?;", printed[3])]
-    mine = [text.replace(" ", "") for text in re.findall(r"/\*[0-9a-f]{4}\*/ (.*?);", disassembly(read(path)))]
+    texts = [
+        re.sub(r"`\(.*\)|\(\*.*|32@.*", "", text).replace(" ", "")
+        for text in re.findall(r"/\*[0-9a-f]{4}\*/ +(.*?) ?;", printed[3])
+    ]
+    mine = [
+        text.replace(" ", "")
+        for text in re.findall(r"/\*[0-9a-f]{4}\*/ (.*?);", disassembly(read(path)))
+    ]
     assert len(texts) == len(mine)
     for theirs, text in zip(texts, mine, strict=True):
         assert text.startswith(theirs)
@@ -153,7 +179,10 @@ def test_places_in_code_keep_their_address():
     file = assemble(text, "t")
     section = file.sections[".text.k"]
     index = next(number for number, symbol in enumerate(file.symbols) if symbol.name == ".text.k")
-    assert {(entry.symbol, entry.addend) for entry in section.relocations} == {(index, 0x10), (index, 0x18)}
+    assert {(entry.symbol, entry.addend) for entry in section.relocations} == {
+        (index, 0x10),
+        (index, 0x18),
+    }
     again = listing(file)
     assert "JMP f\n" in again and "JCAL f+0x8\n" in again
     memories = [prepare(load(each), ()).memory for each in (file, assemble(again, "t"))]
@@ -162,7 +191,9 @@ def test_places_in_code_keep_their_address():
 
 def test_names_that_no_text_can_have():
     file = read(PROGRAMS / "k01_vecadd.O3.cubin")
-    symbols = tuple(replace(symbol, name="a b") if symbol.name == "k" else symbol for symbol in file.symbols)
+    symbols = tuple(
+        replace(symbol, name="a b") if symbol.name == "k" else symbol for symbol in file.symbols
+    )
     with pytest.raises(ProgramError, match=r"the name 'a b' can't be written in assembly text$"):
         listing(replace(file, symbols=symbols))
 
@@ -174,7 +205,9 @@ def with_section(file: ObjectFile, section: Section) -> ObjectFile:
 def test_sections_whose_names_no_text_can_have():
     file = read(PROGRAMS / "k01_vecadd.O3.cubin")
     section = replace(file.sections[".nv.rel.action"], name=".nv action")
-    with pytest.raises(ProgramError, match=r"the name '\.nv action' can't be written in assembly text$"):
+    with pytest.raises(
+        ProgramError, match=r"the name '\.nv action' can't be written in assembly text$"
+    ):
         listing(with_section(file, section))
 
 
@@ -183,7 +216,9 @@ def test_relocations_for_data_in_code():
     section = file.sections[".text.k"]
     first, *rest = section.relocations
     broken = replace(section, relocations=(replace(first, kind=RelocationKind.DATA_32), *rest))
-    with pytest.raises(ProgramError, match=rf"\.k\+{first.offset:#x}: a relocation of kind 0x1, which is for data$"):
+    with pytest.raises(
+        ProgramError, match=rf"\.k\+{first.offset:#x}: a relocation of kind 0x1, which is for data$"
+    ):
         listing(with_section(file, broken))
 
 
@@ -192,22 +227,31 @@ def test_what_the_assembler_refuses_is_the_files_fault():
     file = read(PROGRAMS / "k01_vecadd.O3.cubin")
     section = file.sections[".text.k"]
     control, *rest = unpack(int.from_bytes(section.content[:8], "little"))
-    content = pack([replace(control, write_barrier=6), *rest]).to_bytes(8, "little") + section.content[8:]
-    with pytest.raises(ProgramError, match=r"^k01_vecadd\.O3\.cubin: can't be written as assembly text:9:1: control "
-                                           r"codes .*W6 is no part"):
+    content = (
+        pack([replace(control, write_barrier=6), *rest]).to_bytes(8, "little") + section.content[8:]
+    )
+    with pytest.raises(
+        ProgramError,
+        match=r"^k01_vecadd\.O3\.cubin: can't be written as assembly text:9:1: control "
+        r"codes .*W6 is no part",
+    ):
         listing(with_section(file, replace(section, content=content)))
 
 
 def test_a_binding_that_there_is_not_is_refused():
     file = read(COMPLETE[-1])
     damaged = replace(file, symbols=(*file.symbols[:-1], replace(file.symbols[-1], binding=9)))
-    with pytest.raises(ProgramError, match=f"^x: symbol {re.escape(file.symbols[-1].name)} has binding 9"):
+    with pytest.raises(
+        ProgramError, match=f"^x: symbol {re.escape(file.symbols[-1].name)} has binding 9"
+    ):
         read_object(write_object(damaged), "x")
 
 
 @settings(max_examples=60)
-@given(st.sampled_from([COMPLETE[-1], RELOCATABLE[0]]),
-       st.lists(st.tuples(st.integers(64, 1 << 16), st.integers(0, 255)), min_size=1, max_size=4))
+@given(
+    st.sampled_from([COMPLETE[-1], RELOCATABLE[0]]),
+    st.lists(st.tuples(st.integers(64, 1 << 16), st.integers(0, 255)), min_size=1, max_size=4),
+)
 def test_damaged_files_are_shown_or_refused(path, changes):
     content = bytearray(path.read_bytes())
     for at, value in changes:

@@ -37,7 +37,14 @@ LONGEST = 15
 VARIABLE = (Pipe.MEMORY, Pipe.CONVERSION, Pipe.DOUBLE, Pipe.SYSTEM)
 ANNOUNCED = (*VARIABLE, Pipe.MULTIPLY)  # products have a fixed latency, but scoreboards too
 LATE_READERS = (Pipe.MEMORY, Pipe.CONVERSION, Pipe.DOUBLE)
-PUSHES = {"SSY": "SYNC", "PBK": "BRK", "PCNT": "CONT", "PRET": "RET", "PEXIT": "EXIT", "PLONGJMP": "LONGJMP"}
+PUSHES = {
+    "SSY": "SYNC",
+    "PBK": "BRK",
+    "PCNT": "CONT",
+    "PRET": "RET",
+    "PEXIT": "EXIT",
+    "PLONGJMP": "LONGJMP",
+}
 POPS = {pop: push for push, pop in PUSHES.items()}
 CALLS = ("CAL", "JCAL")
 
@@ -68,17 +75,22 @@ class Code:
         for address, word, code in instructions(section.content):
             form = form_of(word)
             values = form.values(word)
-            self.all[address] = Instruction(address, form, values, effects(form, values), code,
-                                            spell(word, address, code.reuse))
+            self.all[address] = Instruction(
+                address, form, values, effects(form, values), code, spell(word, address, code.reuse)
+            )
         self.targets = self._known_targets(file, section)
-        self.next = {address: frozenset(self._next(instruction)) & self.all.keys()
-                     for address, instruction in self.all.items()}
+        self.next = {
+            address: frozenset(self._next(instruction)) & self.all.keys()
+            for address, instruction in self.all.items()
+        }
 
     @staticmethod
     def _known_targets(file: ObjectFile, section: Section) -> dict[int, list[int]]:
         found = {}
         for record in decode(file.sections[info_name(section.owner or "")].content):
-            words = list(record.words) if record.attribute == Attribute.INDIRECT_BRANCH_TARGETS else []
+            words = (
+                list(record.words) if record.attribute == Attribute.INDIRECT_BRANCH_TARGETS else []
+            )
             while words:
                 offset, kind, count, *words = words
                 if kind == 0:
@@ -102,8 +114,10 @@ class Code:
 
     def _next(self, instruction: Instruction) -> Iterator[int]:
         name, form = instruction.form.name, instruction.form
-        direct = any(isinstance(operand, Target) and operand.relative and operand.index is None
-                     for operand in form.operands.values())
+        direct = any(
+            isinstance(operand, Target) and operand.relative and operand.index is None
+            for operand in form.operands.values()
+        )
         if name in POPS:
             if instruction.may_not:
                 yield self._after(instruction)
@@ -127,8 +141,11 @@ Resource = tuple[str, int]
 
 def resources(registers: frozenset, predicates: frozenset, condition: bool) -> frozenset[Resource]:
     """What an instruction reads or writes, as one set."""
-    return frozenset({("R", n) for n in registers} | {("P", n) for n in predicates}
-                     | ({("CC", 0)} if condition else set()))
+    return frozenset(
+        {("R", n) for n in registers}
+        | {("P", n) for n in predicates}
+        | ({("CC", 0)} if condition else set())
+    )
 
 
 def distance(producer: Instruction, resource: Resource, consumer: Instruction) -> int:
@@ -168,7 +185,11 @@ def violations(code: Code) -> Iterator[str]:
     for producer in code.all.values():
         touched = producer.effects
         writes = resources(touched.writes, touched.predicate_writes, touched.writes_cc)
-        reads = resources(touched.reads, frozenset(), False) if producer.form.pipe in LATE_READERS else frozenset()
+        reads = (
+            resources(touched.reads, frozenset(), False)
+            if producer.form.pipe in LATE_READERS
+            else frozenset()
+        )
         for resource in sorted(writes):
             yield from follow(code, producer, resource, True)
         for resource in sorted(reads):
@@ -178,7 +199,9 @@ def violations(code: Code) -> Iterator[str]:
 def follow(code: Code, producer: Instruction, resource: Resource, written: bool) -> Iterator[str]:
     """Follows one resource from the instruction that writes it, or reads it late."""
     own = producer.code
-    result = frozenset({own.write_barrier} - {NO_BARRIER}) if producer.form.pipe in ANNOUNCED else None
+    result = (
+        frozenset({own.write_barrier} - {NO_BARRIER}) if producer.form.pipe in ANNOUNCED else None
+    )
     read = frozenset({own.write_barrier, own.read_barrier} - {NO_BARRIER})
     scoreboards = sorted({own.write_barrier, own.read_barrier} - {NO_BARRIER})
     start = Walk(producer.address, 0, result, read, tuple((number, 0) for number in scoreboards))
@@ -217,8 +240,9 @@ def settled(walk: Walk, instruction: Instruction) -> Walk:
     return replace(walk, result=result, read=read)
 
 
-def meet(producer: Instruction, resource: Resource, written: bool, other: Instruction,
-         walk: Walk) -> tuple[str, Walk | None]:
+def meet(
+    producer: Instruction, resource: Resource, written: bool, other: Instruction, walk: Walk
+) -> tuple[str, Walk | None]:
     """What happens where a path meets another instruction: a breach, and how the path goes on."""
     walk = settled(walk, other)
     if excludes(producer, other) and walk.same_guard:
@@ -229,11 +253,19 @@ def meet(producer: Instruction, resource: Resource, written: bool, other: Instru
     if written:
         if resource in reads and not there(producer, walk, distance(producer, resource, other)):
             return f"reads after {walk.cycles} cycles what is not there", None
-        if resource in writes and other.form.pipe is not producer.form.pipe and not there(producer, walk, 1):
+        if (
+            resource in writes
+            and other.form.pipe is not producer.form.pipe
+            and not there(producer, walk, 1)
+        ):
             return "overwrites a result that is still to come", None
         finished = there(producer, walk, LONGEST)
     else:
-        if resource in writes and walk.read is not None and other.form.pipe is not producer.form.pipe:
+        if (
+            resource in writes
+            and walk.read is not None
+            and other.form.pipe is not producer.form.pipe
+        ):
             return "overwrites a source that may not have been read", None
         finished = walk.read is None
     if finished or (resource in writes and not other.may_not):
@@ -262,7 +294,9 @@ def raised(producer: Instruction, other: Instruction, walk: Walk) -> Walk:
     result, read = walk.result, walk.read
     if other.form.name in ("BAR", "MEMBAR"):
         read = None  # they come after all that the warp has begun
-    same_guard = walk.same_guard and producer.values.get("guard", 7) not in other.effects.predicate_writes
+    same_guard = (
+        walk.same_guard and producer.values.get("guard", 7) not in other.effects.predicate_writes
+    )
     for number in {other.code.write_barrier, other.code.read_barrier} - {NO_BARRIER}:
         if number in newer:
             newer[number] = min(newer[number] + 1, 63)
@@ -274,12 +308,18 @@ def raised(producer: Instruction, other: Instruction, walk: Walk) -> Walk:
         if other.code.read_barrier != NO_BARRIER and read is not None:
             read = read | {other.code.read_barrier}
             newer.setdefault(other.code.read_barrier, 0)
-    return replace(walk, result=result, read=read, newer=tuple(sorted(newer.items())), same_guard=same_guard)
+    return replace(
+        walk, result=result, read=read, newer=tuple(sorted(newer.items())), same_guard=same_guard
+    )
 
 
 def check(file: ObjectFile) -> list[str]:
     """All breaches in a file."""
-    return [problem for section in file.by_role[Role.CODE] for problem in violations(Code(file, section))]
+    return [
+        problem
+        for section in file.by_role[Role.CODE]
+        for problem in violations(Code(file, section))
+    ]
 
 
 def read(path: Path) -> ObjectFile:
@@ -299,7 +339,7 @@ def program(body: str) -> ObjectFile:
 
 
 def codes(file: ObjectFile) -> list[ControlCode]:
-    section, = file.by_role[Role.CODE]
+    (section,) = file.by_role[Role.CODE]
     return [code for _, _, code in instructions(section.content)]
 
 
@@ -308,7 +348,9 @@ def test_the_checker_accepts_what_nvidia_made(path):
     assert check(read(path)) == []
 
 
-@pytest.mark.parametrize("path", [path for path in CUBINS if ".O3" in path.name], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [path for path in CUBINS if ".O3" in path.name], ids=lambda path: path.stem
+)
 def test_programs_without_codes_keep_the_contract(path):
     text = "\n".join(map(without_codes, listing(read(path)).splitlines())).replace(".reuse", "")
     file = assemble(text, path.name)
@@ -317,7 +359,9 @@ def test_programs_without_codes_keep_the_contract(path):
     assert sum(max(code.stall, 1) for code in codes(file)) <= theirs
 
 
-@pytest.mark.parametrize("path", [path for path in CUBINS if ".O3" in path.name][::4], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [path for path in CUBINS if ".O3" in path.name][::4], ids=lambda path: path.stem
+)
 @pytest.mark.parametrize("keep", [2, 3, 10])
 def test_instructions_without_codes_among_others_are_safe_or_refused(path, keep):
     lines = listing(read(path)).splitlines()
@@ -329,8 +373,10 @@ def test_instructions_without_codes_among_others_are_safe_or_refused(path, keep)
         assert "this instruction must" in str(error)
         return
     given = [line.startswith("[") for line in lines if is_instruction(line)]
-    section, = file.by_role[Role.CODE]
-    known = dict(zip((address for address, _, _ in instructions(section.content)), given, strict=True))
+    (section,) = file.by_role[Role.CODE]
+    known = dict(
+        zip((address for address, _, _ in instructions(section.content)), given, strict=True)
+    )
     for problem in check(file):
         first, second = (int(part.split()[0], 16) for part in problem.split(" -> "))
         assert known[first] and known[second], problem
@@ -364,31 +410,54 @@ def test_every_code_that_matters_is_seen():
     has both, so its scoreboard is not missed, and flow instructions of the sample wait for nothing.)"""
     file = program(SAMPLE)
     assert check(file) == []
-    section, = file.by_role[Role.CODE]
+    (section,) = file.by_role[Role.CODE]
     found = codes(file)
     missed = []
     for index, code in enumerate(found):
-        without = {"stall": replace(code, stall=1), "wait": replace(code, wait=0),
-                   "write": replace(code, write_barrier=NO_BARRIER), "read": replace(code, read_barrier=NO_BARRIER)}
+        without = {
+            "stall": replace(code, stall=1),
+            "wait": replace(code, wait=0),
+            "write": replace(code, write_barrier=NO_BARRIER),
+            "read": replace(code, read_barrier=NO_BARRIER),
+        }
         for what, changed in without.items():
             if check(with_code(file, section, found, index, changed)):
                 missed.append((index, what))
     assert missed == [
-        (0, "stall"), (0, "write"), (1, "stall"), (1, "wait"), (4, "stall"), (5, "stall"), (5, "write"),
-        (6, "stall"), (6, "wait"), (8, "stall"), (8, "read"), (9, "stall"), (9, "wait"), (10, "stall"),
-        (14, "stall"), (14, "write"), (15, "wait")]
+        (0, "stall"),
+        (0, "write"),
+        (1, "stall"),
+        (1, "wait"),
+        (4, "stall"),
+        (5, "stall"),
+        (5, "write"),
+        (6, "stall"),
+        (6, "wait"),
+        (8, "stall"),
+        (8, "read"),
+        (9, "stall"),
+        (9, "wait"),
+        (10, "stall"),
+        (14, "stall"),
+        (14, "write"),
+        (15, "wait"),
+    ]
 
 
-def with_code(file: ObjectFile, section: Section, found: list[ControlCode], index: int,
-              changed: ControlCode) -> ObjectFile:
+def with_code(
+    file: ObjectFile, section: Section, found: list[ControlCode], index: int, changed: ControlCode
+) -> ObjectFile:
     """The file with another control code for one instruction."""
     group, slot = divmod(index, 3)
-    new = found[3 * group:3 * group + 3]
+    new = found[3 * group : 3 * group + 3]
     new[slot] = changed
     content = bytearray(section.content)
-    content[32 * group:32 * group + 8] = pack(new).to_bytes(8, "little")
-    return ObjectFile(file.name, {**file.sections, section.name: replace(section, content=bytes(content))},
-                      file.symbols)
+    content[32 * group : 32 * group + 8] = pack(new).to_bytes(8, "little")
+    return ObjectFile(
+        file.name,
+        {**file.sections, section.name: replace(section, content=bytes(content))},
+        file.symbols,
+    )
 
 
 def test_the_codes_of_a_short_program():
@@ -438,28 +507,78 @@ def test_exited_threads_are_waited_for_when_pexit_revives_them():
 
 
 def test_more_loads_than_scoreboards():
-    body = "\n".join(f"LDG.E R{n}, [R{n}]" for n in range(20)) + "\n" + "\n".join(f"IADD R{n}, R{n}, R{n}"
-                                                                                  for n in range(20)) + "\nEXIT"
+    body = (
+        "\n".join(f"LDG.E R{n}, [R{n}]" for n in range(20))
+        + "\n"
+        + "\n".join(f"IADD R{n}, R{n}, R{n}" for n in range(20))
+        + "\nEXIT"
+    )
     assert check(program(body)) == []
 
 
 REGISTERS = st.integers(0, 6).map(lambda number: f"R{number}")
 PREDICATES = st.integers(0, 2).map(lambda number: f"P{number}")
 GUARDS = st.sampled_from(["", "", "", "@P0 ", "@!P1 ", "@P2 "])
-TEMPLATES = st.sampled_from([
-    "IADD {0}, {1}, {2}", "IADD {0}.CC, {1}, {2}", "IADD.X {0}, {1}, {2}", "XMAD {0}, {1}, {2}, {0}", "MOV {0}, {1}",
-    "LOP.XOR {0}.CC, {1}, {2}", "LOP.AND.X.NZ {p}, {0}, {1}, {2}", "LOP32I.AND {0}.CC, {1}, 0x5",
-    "IMUL {0}, {1}, {2}", "IMNMX.XLO {0}, {1}, {2}, PT", "ISETP.GE.AND {p}, PT, {0}, {1}, PT", "SEL {0}, {1}, {2}, {p}",
-    "LEA.HI {p}, {0}, {1}, {2}, RZ, 0x2", "P2R {0}, PR, RZ, 0x7f", "R2P PR, {0}, 0x7f", "R2P CC, {0}, 0xf",
-    "LDG.E {0}, [{1}]", "LDG.E.64 R8, [R10]", "STG.E [{0}], {1}", "LDS {0}, [{1}]", "ATOM.ADD {0}, [{1}], {2}",
-    "SHFL.BFLY {p}, {0}, {1}, 0x1, 0x1f", "I2F.F32.U32 {0}, {1}", "POPC {0}, {1}", "MUFU.RCP {0}, {1}",
-    "S2R {0}, SR_TID.X", "VOTE.ANY {0}, {p}, {p}", "CSETP.LT.AND {p}, PT, CC, PT", "LD.E {0}, [R10], {p}",
-    "BAR.SYNC 0x0", "MEMBAR.GL", "LDC {0}, c[0x2][{1}]",
-])
-PLAIN = st.builds(lambda guard, text, a, b, c, p: guard + text.format(a, b, c, p=p), GUARDS, TEMPLATES, REGISTERS,
-                  REGISTERS, REGISTERS, PREDICATES)
-FLOW = st.sampled_from(["@P0 BRA L{0}", "@!P1 BRA CC.NE, L{0}", "SSY L{0}", "@P2 SYNC", "SYNC", "PBK L{0}", "@P0 BRK",
-                        "CAL L{0}", "@!P0 RET", "@P1 EXIT", "BRX R0 -.next"])
+TEMPLATES = st.sampled_from(
+    [
+        "IADD {0}, {1}, {2}",
+        "IADD {0}.CC, {1}, {2}",
+        "IADD.X {0}, {1}, {2}",
+        "XMAD {0}, {1}, {2}, {0}",
+        "MOV {0}, {1}",
+        "LOP.XOR {0}.CC, {1}, {2}",
+        "LOP.AND.X.NZ {p}, {0}, {1}, {2}",
+        "LOP32I.AND {0}.CC, {1}, 0x5",
+        "IMUL {0}, {1}, {2}",
+        "IMNMX.XLO {0}, {1}, {2}, PT",
+        "ISETP.GE.AND {p}, PT, {0}, {1}, PT",
+        "SEL {0}, {1}, {2}, {p}",
+        "LEA.HI {p}, {0}, {1}, {2}, RZ, 0x2",
+        "P2R {0}, PR, RZ, 0x7f",
+        "R2P PR, {0}, 0x7f",
+        "R2P CC, {0}, 0xf",
+        "LDG.E {0}, [{1}]",
+        "LDG.E.64 R8, [R10]",
+        "STG.E [{0}], {1}",
+        "LDS {0}, [{1}]",
+        "ATOM.ADD {0}, [{1}], {2}",
+        "SHFL.BFLY {p}, {0}, {1}, 0x1, 0x1f",
+        "I2F.F32.U32 {0}, {1}",
+        "POPC {0}, {1}",
+        "MUFU.RCP {0}, {1}",
+        "S2R {0}, SR_TID.X",
+        "VOTE.ANY {0}, {p}, {p}",
+        "CSETP.LT.AND {p}, PT, CC, PT",
+        "LD.E {0}, [R10], {p}",
+        "BAR.SYNC 0x0",
+        "MEMBAR.GL",
+        "LDC {0}, c[0x2][{1}]",
+    ]
+)
+PLAIN = st.builds(
+    lambda guard, text, a, b, c, p: guard + text.format(a, b, c, p=p),
+    GUARDS,
+    TEMPLATES,
+    REGISTERS,
+    REGISTERS,
+    REGISTERS,
+    PREDICATES,
+)
+FLOW = st.sampled_from(
+    [
+        "@P0 BRA L{0}",
+        "@!P1 BRA CC.NE, L{0}",
+        "SSY L{0}",
+        "@P2 SYNC",
+        "SYNC",
+        "PBK L{0}",
+        "@P0 BRK",
+        "CAL L{0}",
+        "@!P0 RET",
+        "@P1 EXIT",
+        "BRX R0 -.next",
+    ]
+)
 
 
 @st.composite

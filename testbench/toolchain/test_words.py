@@ -28,7 +28,9 @@ CHUNKS = 16
 
 def rows() -> list[tuple[int, int, str]]:
     """Word, address and text of every line."""
-    lines = (line.split(" ", 2) for line in DATA.read_text().splitlines() if not line.startswith("#"))
+    lines = (
+        line.split(" ", 2) for line in DATA.read_text().splitlines() if not line.startswith("#")
+    )
     return [(int(word, 16), int(address, 16), text) for word, address, text in lines]
 
 
@@ -42,7 +44,7 @@ class NoNames:
 
 
 def assembled(text: str, address: int = 0) -> int:
-    node, = parse(text)
+    (node,) = parse(text)
     assert isinstance(node, Instruction)
     return encode(node, address, NoNames()).word
 
@@ -60,27 +62,54 @@ def test_texts_assemble_to_words_of_the_same_text(chunk):
             assert spell(assembled(text, address), address) == text
 
 
-@pytest.mark.parametrize(("legal", "text", "illegal"), [
-    # an operation, a register or an offset that the operation does not have
-    (0xEF60000000070409, "CCTL.RSLB [R4]", (0xEF60000000070408, 0xEF6000000007040A, 0xEF6000000007040F)),
-    (0xEF6000000007FF06, "CCTL.IVALL", (0xEF60000000070406, 0xEF6000000047FF06)),
-    (0xEF80000000070404, "CCTLL.WB [R4]", (0xEF80000000070400, 0xEF8000000007040A, 0xEF88000000070404)),
-    (0xEF8000000007FF06, "CCTLL.IVALL", (0xEF80000000070406, 0xEF8000000007FF16, 0xEF8000000047FF06)),
-    (0xEF8000000007FF18, "CCTLL.CRS.WBALL", (0xEF80000000070418, 0xEF8000000047FF18)),
-    (0xF0B8E0010007FF05, "B2R.RESULT R5", (0xF0B8E00100070205,)),
-    (0xF0B800020007FF05, "B2R.WARP R5", (0xF0B8000200070205,)),
-    # modes that are none, and predicates where a barrier takes none
-    (0xF0A81B8300070000, "BAR.SCAN 0x0, 0x0, PT", (0xF0A81B8500070000, 0xF0A81B8600070000, 0xF0A81B8700070000)),
-    (0xF0A81B8000070000, "BAR.SYNC 0x0", (0xF0A8180000070000, 0xF0A81F8000070000)),
-    (0xF0A81B8108070400, "BAR.ARV 0x4, 0x80", (0xF0A8180108070400, 0xF0A81F8108070400)),
-    (0xF0A803840FF70000, "BAR.SYNCALL", (0xF0A800040FF70000, 0xF0A807840FF70000, 0xF0A8038400070000)),
-    # bits between the opcode and its fields
-    (0x010000000087F002, "MOV32I R2, 0x8", (0x011000000087F002, 0x018000000087F002)),
-    (0x1D80000000170000, "IADD32I.PO R0, R0, 0x1", (0x1C80000000170000,)),
-    # the layout of what is compared and what is swapped in
-    (0xEEF1000000470200, "ATOM.E.CAS R0, [R2], R4, R5", (0xEEFD000000470200,)),
-    (0xEE4000000027FF00, "ATOMS.CAS R0, [RZ], R2, R3", (0xEE4000003027FF00, 0xEE6000000027FF00, 0xEE7000000027FF00)),
-])
+@pytest.mark.parametrize(
+    ("legal", "text", "illegal"),
+    [
+        # an operation, a register or an offset that the operation does not have
+        (
+            0xEF60000000070409,
+            "CCTL.RSLB [R4]",
+            (0xEF60000000070408, 0xEF6000000007040A, 0xEF6000000007040F),
+        ),
+        (0xEF6000000007FF06, "CCTL.IVALL", (0xEF60000000070406, 0xEF6000000047FF06)),
+        (
+            0xEF80000000070404,
+            "CCTLL.WB [R4]",
+            (0xEF80000000070400, 0xEF8000000007040A, 0xEF88000000070404),
+        ),
+        (
+            0xEF8000000007FF06,
+            "CCTLL.IVALL",
+            (0xEF80000000070406, 0xEF8000000007FF16, 0xEF8000000047FF06),
+        ),
+        (0xEF8000000007FF18, "CCTLL.CRS.WBALL", (0xEF80000000070418, 0xEF8000000047FF18)),
+        (0xF0B8E0010007FF05, "B2R.RESULT R5", (0xF0B8E00100070205,)),
+        (0xF0B800020007FF05, "B2R.WARP R5", (0xF0B8000200070205,)),
+        # modes that are none, and predicates where a barrier takes none
+        (
+            0xF0A81B8300070000,
+            "BAR.SCAN 0x0, 0x0, PT",
+            (0xF0A81B8500070000, 0xF0A81B8600070000, 0xF0A81B8700070000),
+        ),
+        (0xF0A81B8000070000, "BAR.SYNC 0x0", (0xF0A8180000070000, 0xF0A81F8000070000)),
+        (0xF0A81B8108070400, "BAR.ARV 0x4, 0x80", (0xF0A8180108070400, 0xF0A81F8108070400)),
+        (
+            0xF0A803840FF70000,
+            "BAR.SYNCALL",
+            (0xF0A800040FF70000, 0xF0A807840FF70000, 0xF0A8038400070000),
+        ),
+        # bits between the opcode and its fields
+        (0x010000000087F002, "MOV32I R2, 0x8", (0x011000000087F002, 0x018000000087F002)),
+        (0x1D80000000170000, "IADD32I.PO R0, R0, 0x1", (0x1C80000000170000,)),
+        # the layout of what is compared and what is swapped in
+        (0xEEF1000000470200, "ATOM.E.CAS R0, [R2], R4, R5", (0xEEFD000000470200,)),
+        (
+            0xEE4000000027FF00,
+            "ATOMS.CAS R0, [RZ], R2, R3",
+            (0xEE4000003027FF00, 0xEE6000000027FF00, 0xEE7000000027FF00),
+        ),
+    ],
+)
 def test_illegal_combinations_beside_a_legal_one(legal, text, illegal):
     assert spell(legal) == text
     assert [spell(word) for word in illegal] == [ILLEGAL] * len(illegal)
@@ -100,12 +129,25 @@ def test_every_instruction_is_among_the_words():
 
 def spelled_fields(form: Form) -> set[str]:
     """The fields that the text of a form shows."""
-    names = {"guard", "guard_not"} & form.fields.keys() | {modifier.field for modifier in form.modifiers}
+    names = {"guard", "guard_not"} & form.fields.keys() | {
+        modifier.field for modifier in form.modifiers
+    }
     for operand in form.operands.values():
         adjust = getattr(operand, "adjust", None)
         for source in (operand, adjust):
-            for attribute in ("field", "register", "offset", "wide", "negate", "bank", "index", "set_cc", "absolute",
-                              "invert", "select"):
+            for attribute in (
+                "field",
+                "register",
+                "offset",
+                "wide",
+                "negate",
+                "bank",
+                "index",
+                "set_cc",
+                "absolute",
+                "invert",
+                "select",
+            ):
                 name = getattr(source, attribute, None)
                 if isinstance(name, str):
                     names.add(name)
@@ -132,7 +174,9 @@ def legal_words(form: Form) -> st.SearchStrategy[int]:
     that is legal; if not, one after the other, without those that would make the word illegal or one of another form.
     """
     fields = {name: form.fields[name] for name in sorted(spelled_fields(form))}
-    values = st.fixed_dictionaries({}, optional={name: st.sampled_from(field.bounds) for name, field in fields.items()})
+    values = st.fixed_dictionaries(
+        {}, optional={name: st.sampled_from(field.bounds) for name, field in fields.items()}
+    )
 
     def build(known: int, chosen: dict[str, int]) -> int:
         whole = form.default
@@ -175,70 +219,106 @@ def test_a_random_legal_word_has_a_text_that_assembles_to_it(form):
 
 
 def test_reuse_is_read_from_the_operands():
-    node, = parse("IADD3 R0, R1.reuse, R2, R3.reuse")
+    (node,) = parse("IADD3 R0, R1.reuse, R2, R3.reuse")
     assert isinstance(node, Instruction)
     encoded = encode(node, 8, NoNames())
     assert encoded.reuse == 0b101
     assert spell(encoded.word, 8, encoded.reuse) == "IADD3 R0, R1.reuse, R2, R3.reuse"
 
 
-@pytest.mark.parametrize(("text", "same"), [
-    ("MOV32I R0, -1", "MOV32I R0, 0xffffffff"), ("IADD32I R0, R1, 0xffffffff", "IADD32I R0, R1, -0x1"),
-    ("IADD R0, R1, 16", "IADD R0, R1, 0x10"), ("LDG.E R0, [R2-8]", "LDG.E R0, [R2+-0x8]"),
-    ("IADD3 R0, R1, -2, R2", "IADD3 R0, R1, 0xffffe, R2"), ("RTT.POPCRS", "RTT"), ("IDE.DI", "IDE"),
-    ("BPT.PAUSE_QUIET", "BPT.???6"), ("MOV R0,c[0][0x20]", "MOV R0, c[0x0][0x20]"), ("LDS R0, [4+4]", "LDS R0, [0x8]"),
-    ("BRA 0x40 + 8", "BRA 0x48"), ("MOV R0, 0b101", "MOV R0, 0x5"),
-    ("LDC R0, c[3][-0x8000+R1]", "LDC R0, c[0x3][R1+-0x8000]"),
-])
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("MOV32I R0, -1", "MOV32I R0, 0xffffffff"),
+        ("IADD32I R0, R1, 0xffffffff", "IADD32I R0, R1, -0x1"),
+        ("IADD R0, R1, 16", "IADD R0, R1, 0x10"),
+        ("LDG.E R0, [R2-8]", "LDG.E R0, [R2+-0x8]"),
+        ("IADD3 R0, R1, -2, R2", "IADD3 R0, R1, 0xffffe, R2"),
+        ("RTT.POPCRS", "RTT"),
+        ("IDE.DI", "IDE"),
+        ("BPT.PAUSE_QUIET", "BPT.???6"),
+        ("MOV R0,c[0][0x20]", "MOV R0, c[0x0][0x20]"),
+        ("LDS R0, [4+4]", "LDS R0, [0x8]"),
+        ("BRA 0x40 + 8", "BRA 0x48"),
+        ("MOV R0, 0b101", "MOV R0, 0x5"),
+        ("LDC R0, c[3][-0x8000+R1]", "LDC R0, c[0x3][R1+-0x8000]"),
+    ],
+)
 def test_another_spelling_assembles_to_the_same_word(text, same):
     assert spell(assembled(text)) == same
 
 
-@pytest.mark.skipif(shutil.which("nvdisasm") is None, reason="nvdisasm, NVIDIA's disassembler, is not on PATH")
+@pytest.mark.skipif(
+    shutil.which("nvdisasm") is None, reason="nvdisasm, NVIDIA's disassembler, is not on PATH"
+)
 @pytest.mark.parametrize("chunk", range(4))
 def test_nvidia_prints_the_same(chunk, tmp_path):
     """The texts of the data file, printed again."""
-    legal = [(word, text) for word, address, text in rows() if text != ILLEGAL and address == 8][chunk::4]
+    legal = [(word, text) for word, address, text in rows() if text != ILLEGAL and address == 8][
+        chunk::4
+    ]
     raw = tmp_path / "words.bin"
     raw.write_bytes(code([content for word, _ in legal for content in (word, NOP, NOP)]))
-    printed = subprocess.run(["nvdisasm", "-hex", "-ndf", "-novliw", "-b", "SM50", raw], capture_output=True, text=True,
-                             check=True).stdout
-    lines = [" ".join(line.split("*/", 1)[1].split(";")[0].split()) for line in printed.splitlines()
-             if line.strip().startswith("/*") and ";" in line]
+    printed = subprocess.run(
+        ["nvdisasm", "-hex", "-ndf", "-novliw", "-b", "SM50", raw],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    lines = [
+        " ".join(line.split("*/", 1)[1].split(";")[0].split())
+        for line in printed.splitlines()
+        if line.strip().startswith("/*") and ";" in line
+    ]
     ours = [spell(word, 32 * number + 8) for number, (word, _) in enumerate(legal)]
     assert lines[::3] == ours
 
 
-@pytest.mark.parametrize(("text", "same"), [
-    ("FADD R0, R1, 1.5", "FADD R0, R1, 1.5"), ("FADD R0, R1, -2", "FADD R0, R1, -2"),
-    ("FADD R0, R1, 0x3f800000", "FADD R0, R1, 1"),
-    ("FMUL32I R0, R1, 0.1", "FMUL32I R0, R1, 0.10000000149011611938"),
-    ("FADD32I R0, R1, 1e-45", "FADD32I R0, R1, 1.4012984643248170709e-45"),
-    ("FFMA32I R0, R1, -INF, R0", "FFMA32I R0, R1, -INF , R0"), ("FADD R0, R1, +QNAN", "FADD R0, R1, +QNAN"),
-    ("FADD32I R0, R1, -0.0", "FADD32I R0, R1, -0.0"),
-    ("FMUL32I R0, R1, 1e9", "FMUL32I R0, R1, 1.00000000000000000000e+09"),
-    ("DADD R0, R2, 1.5", "DADD R0, R2, 1.5"), ("DMUL R0, R2, 0x3ff0000000000000", "DMUL R0, R2, 1"),
-    ("DFMA R0, R2, -INF, R4", "DFMA R0, R2, -INF , R4"), ("DADD R0, R2, +SNAN", "DADD R0, R2, +SNAN"),
-    ("DSETP.GT.AND P0, PT, R2, +QNAN, PT", "DSETP.GT.AND P0, PT, R2, +QNAN , PT"),
-    ("F2F.F32.F16 R0, 1.5", "F2F.F32.F16 R0, 1.5"), ("F2F.F32.F16 R0, -INF .NEG", "F2F.F32.F16 R0, -INF .NEG"),
-    ("F2F.F32.F64 R0, 0x3ff0000000000000", "F2F.F32.F64 R0, 1"), ("F2F.F64.F64 R0, -SNAN", "F2F.F64.F64 R0, -SNAN"),
-    ("F2I.S32.F64 R0, -2.5", "F2I.S32.F64 R0, -2.5"),
-])
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("FADD R0, R1, 1.5", "FADD R0, R1, 1.5"),
+        ("FADD R0, R1, -2", "FADD R0, R1, -2"),
+        ("FADD R0, R1, 0x3f800000", "FADD R0, R1, 1"),
+        ("FMUL32I R0, R1, 0.1", "FMUL32I R0, R1, 0.10000000149011611938"),
+        ("FADD32I R0, R1, 1e-45", "FADD32I R0, R1, 1.4012984643248170709e-45"),
+        ("FFMA32I R0, R1, -INF, R0", "FFMA32I R0, R1, -INF , R0"),
+        ("FADD R0, R1, +QNAN", "FADD R0, R1, +QNAN"),
+        ("FADD32I R0, R1, -0.0", "FADD32I R0, R1, -0.0"),
+        ("FMUL32I R0, R1, 1e9", "FMUL32I R0, R1, 1.00000000000000000000e+09"),
+        ("DADD R0, R2, 1.5", "DADD R0, R2, 1.5"),
+        ("DMUL R0, R2, 0x3ff0000000000000", "DMUL R0, R2, 1"),
+        ("DFMA R0, R2, -INF, R4", "DFMA R0, R2, -INF , R4"),
+        ("DADD R0, R2, +SNAN", "DADD R0, R2, +SNAN"),
+        ("DSETP.GT.AND P0, PT, R2, +QNAN, PT", "DSETP.GT.AND P0, PT, R2, +QNAN , PT"),
+        ("F2F.F32.F16 R0, 1.5", "F2F.F32.F16 R0, 1.5"),
+        ("F2F.F32.F16 R0, -INF .NEG", "F2F.F32.F16 R0, -INF .NEG"),
+        ("F2F.F32.F64 R0, 0x3ff0000000000000", "F2F.F32.F64 R0, 1"),
+        ("F2F.F64.F64 R0, -SNAN", "F2F.F64.F64 R0, -SNAN"),
+        ("F2I.S32.F64 R0, -2.5", "F2I.S32.F64 R0, -2.5"),
+    ],
+)
 def test_a_floating_point_number_is_read_and_written_as_nvidia_does(text, same):
     assert spell(assembled(text)) == same
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("FADD R0, R1, 0.1", "does not fit 20 bits"), ("FADD32I R0, R1, 1e39", "1e39 is too large for single precision"),
-    ("FADD32I R0, R1, 0x100000000", "0x100000000 does not fit 32 bits"),
-    ("DADD R0, R2, 0.1", "does not fit 20 bits"), ("DADD R0, R2, 1e309", "1e309 is too large for double precision"),
-    ("DADD R0, R2, 0x10000000000000000", "0x10000000000000000 does not fit 64 bits"),
-    ("F2F.F32.F16 R0, 65520", "65520 is too large for half precision"),
-    ("F2F.F32.F64 R0, 1e999", "1e999 is too large for double precision"),
-    ("F2F.F32.F64 R0, 0.1", "does not fit 20 bits"), ("FADD32I R0, R1, +SNAN", "SNAN is no floating-point number"),
-    ("IADD R0, R1, 1.5", "expected a whole number"),
-    ("FADD32I R0, R1, 1+1", "1 is no floating-point number"),
-])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("FADD R0, R1, 0.1", "does not fit 20 bits"),
+        ("FADD32I R0, R1, 1e39", "1e39 is too large for single precision"),
+        ("FADD32I R0, R1, 0x100000000", "0x100000000 does not fit 32 bits"),
+        ("DADD R0, R2, 0.1", "does not fit 20 bits"),
+        ("DADD R0, R2, 1e309", "1e309 is too large for double precision"),
+        ("DADD R0, R2, 0x10000000000000000", "0x10000000000000000 does not fit 64 bits"),
+        ("F2F.F32.F16 R0, 65520", "65520 is too large for half precision"),
+        ("F2F.F32.F64 R0, 1e999", "1e999 is too large for double precision"),
+        ("F2F.F32.F64 R0, 0.1", "does not fit 20 bits"),
+        ("FADD32I R0, R1, +SNAN", "SNAN is no floating-point number"),
+        ("IADD R0, R1, 1.5", "expected a whole number"),
+        ("FADD32I R0, R1, 1+1", "1 is no floating-point number"),
+    ],
+)
 def test_what_is_no_such_number(text, message):
     with pytest.raises(SourceError, match=re.escape(message)):
         assembled(text)

@@ -16,21 +16,44 @@ from testbench.words import address
 
 PATIENCE = 20_000
 """Cycles after which what a case waits for will not come."""
-ADDRESS = ("S2R R0, SR_TID.X", "MOV R3, c[0x0][out+4]", "MOV R2, c[0x0][out]", "ISCADD R2, R0, R2, 0x2")
+ADDRESS = (
+    "S2R R0, SR_TID.X",
+    "MOV R3, c[0x0][out+4]",
+    "MOV R2, c[0x0][out]",
+    "ISCADD R2, R0, R2, 0x2",
+)
 """In a kernel: R0 is the thread's number, R2 and R3 the address of its word."""
 _WORDS = 256
 LOG_AT = 128
 _LOG_WORDS = 4
-LOG = ("S2R R16, SR_VIRTID", "LOP32I.AND R16, R16, 0x3f00", "SHR.U32 R17, R16, 0x4",
-       f"MOV R18, c[0x0][{PARAMETER_BASE:#x}]", "IADD R18, R18, R17", f"IADD32I R18, R18, {4 * LOG_AT:#x}",
-       f"MOV R19, c[0x0][{PARAMETER_BASE + 4:#x}]", "ISETP.EQ.U32.AND P5, PT, R16, RZ, PT")
+LOG = (
+    "S2R R16, SR_VIRTID",
+    "LOP32I.AND R16, R16, 0x3f00",
+    "SHR.U32 R17, R16, 0x4",
+    f"MOV R18, c[0x0][{PARAMETER_BASE:#x}]",
+    "IADD R18, R18, R17",
+    f"IADD32I R18, R18, {4 * LOG_AT:#x}",
+    f"MOV R19, c[0x0][{PARAMETER_BASE + 4:#x}]",
+    "ISETP.EQ.U32.AND P5, PT, R16, RZ, PT",
+)
 """In a handler: R18 and R19 are the address of the slot's four words of the log, P5 tells slot 0."""
 COUNT = (*LOG, "LDG.E R20, [R18]", "IADD32I R20, R20, 0x1", "STG.E [R18], R20")
 """That, and the first word counts how often the warp has come here."""
-BUSY = ("MOV32I R23, 0x100", "busy:", "IADD32I R23, R23, -0x1", "ISETP.NE.U32.AND P6, PT, R23, RZ, PT", "@P6 BRA busy")
+BUSY = (
+    "MOV32I R23, 0x100",
+    "busy:",
+    "IADD32I R23, R23, -0x1",
+    "ISETP.NE.U32.AND P6, PT, R23, RZ, PT",
+    "@P6 BRA busy",
+)
 """In a kernel: some thousand cycles."""
-DELAY = ("MOV32I R21, 0x40", "delay:", "IADD32I R21, R21, -0x1", "ISETP.NE.U32.AND P4, PT, R21, RZ, PT",
-         "@P4 BRA delay")
+DELAY = (
+    "MOV32I R21, 0x40",
+    "delay:",
+    "IADD32I R21, R21, -0x1",
+    "ISETP.NE.U32.AND P4, PT, R21, RZ, PT",
+    "@P4 BRA delay",
+)
 """In a handler: some hundred cycles."""
 _EFFECT = 3
 """Cycles after which warps that are woken are no longer paused."""
@@ -96,14 +119,23 @@ class Debugger:
 
     async def see_state(self, *, trapping: int, locked: int) -> None:
         """Expects what DBGR_STATUS0 says."""
-        found = [await self.host.field("DBGR_STATUS0", name) for name in ("SM_IN_TRAP_MODE", "LOCKED_DOWN")]
+        found = [
+            await self.host.field("DBGR_STATUS0", name)
+            for name in ("SM_IN_TRAP_MODE", "LOCKED_DOWN")
+        ]
         self.expect("SM_IN_TRAP_MODE, LOCKED_DOWN", found, [trapping, locked])
 
     async def see_events(self, *events: str, reasons: Sequence[int] = ()) -> None:
         """Expects HWW_GLOBAL_ESR to have just these bits, and those of BPT.TRAP's reasons."""
         word = await self.host.read("HWW_GLOBAL_ESR")
-        self.expect("events", {event.name for event in GlobalError if word >> event.value & 1}, set(events))
-        self.expect("reasons", [reason for reason in TRAP_REASONS if word >> trap_bit(reason) & 1], list(reasons))
+        self.expect(
+            "events", {event.name for event in GlobalError if word >> event.value & 1}, set(events)
+        )
+        self.expect(
+            "reasons",
+            [reason for reason in TRAP_REASONS if word >> trap_bit(reason) & 1],
+            list(reasons),
+        )
 
     async def see_error(self, error: WarpError, warp: int, pc: int) -> None:
         """Expects a warp's error status."""
@@ -153,10 +185,14 @@ class Debugger:
         await self.stop()
         await self.lock_down()
 
-    async def end(self, patience: int = PATIENCE, *, words: Sequence[int] = (), entries: Sequence[int] = ()) -> None:
+    async def end(
+        self, patience: int = PATIENCE, *, words: Sequence[int] = (), entries: Sequence[int] = ()
+    ) -> None:
         """Waits for the grid's end, for ``patience`` cycles. Expects what the buffer begins with then, and, with
         :data:`COUNT` in the handler, how often the warps of the first slots have entered."""
-        self._require("end of the grid", await self.host.until(lambda host: host.ended, patience), patience)
+        self._require(
+            "end of the grid", await self.host.until(lambda host: host.ended, patience), patience
+        )
         self.expect("words", self.words(0, len(words)), list(words))
         self.expect("entries", [self.log(slot)[0] for slot in range(len(entries))], list(entries))
 
@@ -170,7 +206,9 @@ class Debugger:
     def words(self, first: int, count: int) -> list[int]:
         """Words of the buffer ``out``."""
         base, _ = self.launch.buffers["out"]
-        return [self.host.memory.read_number(base + 4 * at, 4) for at in range(first, first + count)]
+        return [
+            self.host.memory.read_number(base + 4 * at, 4) for at in range(first, first + count)
+        ]
 
     def log(self, slot: int) -> list[int]:
         """The slot's words of the log."""
@@ -198,7 +236,9 @@ class TrapCase:
     def launch(self) -> Launch:
         """The launch."""
         text = kernel_text(self.kernel, registers=24, shared=256)
-        launch = launch_text(text, words=_WORDS, block=32 * self.warps, grid=self.grid, crs=self.crs)
+        launch = launch_text(
+            text, words=_WORDS, block=32 * self.warps, grid=self.grid, crs=self.crs
+        )
         launch = replace(launch, check_api_calls=self.check_calls)
         return launch if self.handler is None else with_handler(launch, *self.handler)
 
@@ -209,20 +249,35 @@ class Cases:
 
     cases: dict[str, TrapCase] = field(default_factory=dict)
 
-    def case(self, kernel: Sequence[str], handler: Sequence[str] | None = None, *, warps: int = 1, grid: int = 1,
-             crs: int = 1024, ends: str = "ok", report_mask: int = REPORT_MASK_RESET,
-             check_calls: bool = False) -> Callable[[Script], Script]:
+    def case(
+        self,
+        kernel: Sequence[str],
+        handler: Sequence[str] | None = None,
+        *,
+        warps: int = 1,
+        grid: int = 1,
+        crs: int = 1024,
+        ends: str = "ok",
+        report_mask: int = REPORT_MASK_RESET,
+        check_calls: bool = False,
+    ) -> Callable[[Script], Script]:
         """Enters the decorated function."""
+
         def enter(script: Script) -> Script:
-            name = script.__name__      # pyright: ignore[reportAttributeAccessIssue]
+            name = script.__name__  # pyright: ignore[reportAttributeAccessIssue]
             assert name not in self.cases, name
             self.cases[name] = TrapCase(
-                name, script, kernel, handler, warps, grid, crs, ends, report_mask, check_calls)
+                name, script, kernel, handler, warps, grid, crs, ends, report_mask, check_calls
+            )
             return script
+
         return enter
 
-    def illegal(self, name: str, *kernel: str, error: WarpError = WarpError.ILLEGAL_INSTR_ENCODING) -> None:
+    def illegal(
+        self, name: str, *kernel: str, error: WarpError = WarpError.ILLEGAL_INSTR_ENCODING
+    ) -> None:
         """Enters a case without a handler in which the last of these lines has the error."""
+
         async def script(d: Debugger) -> None:
             await d.lock_down()
             await d.see_error(error, 0, address(len(kernel) - 1))

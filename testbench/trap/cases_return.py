@@ -9,8 +9,16 @@ from testbench.words import address
 RETURNS = Cases()
 case = RETURNS.case
 _TRAP_AND_STORE = (*ADDRESS, "BPT.TRAP 0x1", "STG.E [R2], R0", "EXIT")
-_FIRST_TRAPS = (*ADDRESS, "ISETP.GE.U32.AND P0, PT, R0, 0x20, PT", "@P0 BRA other", "BPT.TRAP 0x1", "other:", *BUSY,
-                "STG.E [R2], R0", "EXIT")
+_FIRST_TRAPS = (
+    *ADDRESS,
+    "ISETP.GE.U32.AND P0, PT, R0, 0x20, PT",
+    "@P0 BRA other",
+    "BPT.TRAP 0x1",
+    "other:",
+    *BUSY,
+    "STG.E [R2], R0",
+    "EXIT",
+)
 _ENDS_AT_SECOND = (*COUNT, "ISETP.EQ.U32.AND P0, PT, R20, 0x2, PT", "@P0 BRA ends")
 _ALL = 0xFFFF_FFFF
 
@@ -22,32 +30,100 @@ async def rtt_goes_back(d: Debugger) -> None:
     await d.see_events(reasons=[1])
 
 
-@case((*ADDRESS, "ISETP.LT.U32.AND P0, PT, R0, 0x8, PT", "SSY met", "@P0 BRA less", "MOV32I R4, 0x1", "BPT.TRAP 0x1",
-       "SYNC", "less:", "MOV32I R4, 0x2", "SYNC", "met:", "IADD R4, R4, R0", "STG.E [R2], R4", "EXIT"),
-      ("PEXIT away", "SSY away", "SAM", "PBK away", "@P0 BRK", "CAL deeper", "away:", "NOP", "deeper:", "RTT.POPCRS"))
+@case(
+    (
+        *ADDRESS,
+        "ISETP.LT.U32.AND P0, PT, R0, 0x8, PT",
+        "SSY met",
+        "@P0 BRA less",
+        "MOV32I R4, 0x1",
+        "BPT.TRAP 0x1",
+        "SYNC",
+        "less:",
+        "MOV32I R4, 0x2",
+        "SYNC",
+        "met:",
+        "IADD R4, R4, R0",
+        "STG.E [R2], R4",
+        "EXIT",
+    ),
+    (
+        "PEXIT away",
+        "SSY away",
+        "SAM",
+        "PBK away",
+        "@P0 BRK",
+        "CAL deeper",
+        "away:",
+        "NOP",
+        "deeper:",
+        "RTT.POPCRS",
+    ),
+)
 async def popcrs_restores_masks_and_ignores_other_tokens(d: Debugger) -> None:
     await d.end(words=[thread + (2 if thread < 8 else 1) for thread in range(32)])
 
 
-@case((*ADDRESS, "ISETP.EQ.U32.AND P0, PT, R0, RZ, PT", "MOV32I R4, 0x1", "PBK met", "@P0 BRK", "SAM", "BPT.TRAP 0x1",
-       "IADD32I R4, R4, 0x1", "RAM", "IADD32I R4, R4, 0x10", "BRK", "met:", "STG.E [R2], R4", "EXIT"), ("RTT",))
+@case(
+    (
+        *ADDRESS,
+        "ISETP.EQ.U32.AND P0, PT, R0, RZ, PT",
+        "MOV32I R4, 0x1",
+        "PBK met",
+        "@P0 BRK",
+        "SAM",
+        "BPT.TRAP 0x1",
+        "IADD32I R4, R4, 0x1",
+        "RAM",
+        "IADD32I R4, R4, 0x10",
+        "BRK",
+        "met:",
+        "STG.E [R2], R4",
+        "EXIT",
+    ),
+    ("RTT",),
+)
 async def a_trap_between_sam_and_ram_leaves_who_waits_waiting(d: Debugger) -> None:
     await d.end(words=[0x2, *[0x12] * 31])
     await d.see_events(reasons=[1])
 
 
-@case(("S2R R0, SR_TID.X", "ISETP.LT.U32.AND P0, PT, R0, 0x8, PT", "@P0 EXIT", "SSY met",
-       "ISETP.LT.U32.AND P0, PT, R0, 0x10, PT", "@P0 SYNC", "BPT.TRAP 0x1", "SYNC", "met:", "EXIT"),
-      (*COUNT, "VOTE.ANY R22, PT, PT", "STG.E [R18+0x4], R22", "RTT.TERMINATE"))
+@case(
+    (
+        "S2R R0, SR_TID.X",
+        "ISETP.LT.U32.AND P0, PT, R0, 0x8, PT",
+        "@P0 EXIT",
+        "SSY met",
+        "ISETP.LT.U32.AND P0, PT, R0, 0x10, PT",
+        "@P0 SYNC",
+        "BPT.TRAP 0x1",
+        "SYNC",
+        "met:",
+        "EXIT",
+    ),
+    (*COUNT, "VOTE.ANY R22, PT, PT", "STG.E [R18+0x4], R22", "RTT.TERMINATE"),
+)
 async def all_live_threads_are_active_in_the_handler(d: Debugger) -> None:
     await d.end()
     d.expect("log", d.log(0)[:2], [1, 0xFFFF_FF00])
 
 
-@case(("SSY met", "BPT.TRAP 0x1", "met:", "EXIT"),
-      (*_ENDS_AT_SECOND, "SSY fallen", "RTT.FALLTHROUGH",
-       "GETCRSPTR R21", "VOTE.ANY R22, PT, PT", "STG.E [R18+0x4], R21", "STG.E [R18+0x8], R22", "BPT.TRAP 0x2",
-       "fallen:", "ends:", "RTT.TERMINATE"))
+@case(
+    ("SSY met", "BPT.TRAP 0x1", "met:", "EXIT"),
+    (
+        *_ENDS_AT_SECOND,
+        "SSY fallen",
+        "RTT.FALLTHROUGH",
+        "GETCRSPTR R21",
+        "VOTE.ANY R22, PT, PT",
+        "STG.E [R18+0x4], R21",
+        "STG.E [R18+0x8], R22",
+        "BPT.TRAP 0x2",
+        "fallen:",
+        "ends:",
+        "RTT.TERMINATE",
+    ),
+)
 async def fallthrough_goes_on_with_masks_and_stack_as_they_are(d: Debugger) -> None:
     await d.end()
     entries, depth, active, _ = d.log(0)
@@ -56,18 +132,24 @@ async def fallthrough_goes_on_with_masks_and_stack_as_they_are(d: Debugger) -> N
     await d.see_events(reasons=[1, 2])
 
 
-@case(("BPT.TRAP 0x1", "EXIT"), (*_ENDS_AT_SECOND, "RTT.FALLTHROUGH", "RTT", "ends:", "BPT.PAUSE", "RTT.TERMINATE"))
+@case(
+    ("BPT.TRAP 0x1", "EXIT"),
+    (*_ENDS_AT_SECOND, "RTT.FALLTHROUGH", "RTT", "ends:", "BPT.PAUSE", "RTT.TERMINATE"),
+)
 async def behind_fallthrough_a_warp_is_outside(d: Debugger) -> None:
     await d.lock_down()
-    await d.see_error(WarpError.ILLEGAL_INSTR_ENCODING, 0,
-                      d.handler + address(len(_ENDS_AT_SECOND) + 1))
+    await d.see_error(
+        WarpError.ILLEGAL_INSTR_ENCODING, 0, d.handler + address(len(_ENDS_AT_SECOND) + 1)
+    )
     await d.see_events("BPT_PAUSE", reasons=[1])
     await d.clear()
     await d.run_trigger()
     await d.end()
 
 
-@case((*BUSY, "EXIT"), (*_ENDS_AT_SECOND, "RTT.FALLTHROUGH", "BPT.TRAP 0x1", "ends:", "RTT.TERMINATE"))
+@case(
+    (*BUSY, "EXIT"), (*_ENDS_AT_SECOND, "RTT.FALLTHROUGH", "BPT.TRAP 0x1", "ends:", "RTT.TERMINATE")
+)
 async def fallthrough_holds_while_the_stop_trigger_is_set(d: Debugger) -> None:
     await d.hold(after=1)
     await d.see_state(trapping=1, locked=1)
@@ -78,10 +160,25 @@ async def fallthrough_holds_while_the_stop_trigger_is_set(d: Debugger) -> None:
     await d.end()
 
 
-@case((*ADDRESS, "BPT.TRAP 0x3", "S2R R4, SR_WARPERRORSTATUS", "S2R R5, SR_GLOBALERRORSTATUS", "STG.E [R2], R4",
-       "STG.E [R2+0x80], R5", "EXIT"),
-      (*LOG, "S2R R20, SR_WARPERRORSTATUS", "S2R R21, SR_GLOBALERRORSTATUS", "STG.E [R18], R20",
-       "STG.E [R18+0x4], R21", "RTT"))
+@case(
+    (
+        *ADDRESS,
+        "BPT.TRAP 0x3",
+        "S2R R4, SR_WARPERRORSTATUS",
+        "S2R R5, SR_GLOBALERRORSTATUS",
+        "STG.E [R2], R4",
+        "STG.E [R2+0x80], R5",
+        "EXIT",
+    ),
+    (
+        *LOG,
+        "S2R R20, SR_WARPERRORSTATUS",
+        "S2R R21, SR_GLOBALERRORSTATUS",
+        "STG.E [R18], R20",
+        "STG.E [R18+0x4], R21",
+        "RTT",
+    ),
+)
 async def rtt_clears_the_trap_bits(d: Debugger) -> None:
     await d.end()
     d.expect("in the handler", d.log(0)[:2], [1 << 3, 1 << 3])
@@ -89,7 +186,11 @@ async def rtt_clears_the_trap_bits(d: Debugger) -> None:
     await d.see("BPT_TRAP_MASK", 0)
 
 
-@case(_FIRST_TRAPS, (*COUNT, "@!P5 BRA late", "RTT", "late:", *DELAY, "STG.E [R18+0x4], R20", "RTT"), warps=2)
+@case(
+    _FIRST_TRAPS,
+    (*COUNT, "@!P5 BRA late", "RTT", "late:", *DELAY, "STG.E [R18+0x4], R20", "RTT"),
+    warps=2,
+)
 async def rtt_waits_for_every_warp(d: Debugger) -> None:
     while not d.log(0)[0]:
         await d.run(10)
@@ -100,8 +201,9 @@ async def rtt_waits_for_every_warp(d: Debugger) -> None:
     await d.end(words=range(64), entries=[1, 1])
 
 
-@case(_FIRST_TRAPS,
-      (*COUNT, "@P5 BRA leave", "BPT.PAUSE", "leave:", "RTT"), warps=2, ends="timeout")
+@case(
+    _FIRST_TRAPS, (*COUNT, "@P5 BRA leave", "BPT.PAUSE", "leave:", "RTT"), warps=2, ends="timeout"
+)
 async def rtt_counts_paused_warps_as_waiting(d: Debugger) -> None:
     await d.interrupt()
     await d.leave()
@@ -109,7 +211,7 @@ async def rtt_counts_paused_warps_as_waiting(d: Debugger) -> None:
         await d.run(100)
     await d.see("BPT_PAUSE_MASK", 0b10)
     await d.see_state(trapping=0, locked=0)
-    await d.run(100)    # a warp that has ended may have stores on their way
+    await d.run(100)  # a warp that has ended may have stores on their way
     d.expect("words", d.words(0, 32), list(range(32)))
 
 
@@ -119,7 +221,11 @@ async def terminate_ends_the_warp(d: Debugger) -> None:
     await d.see_state(trapping=0, locked=0)
 
 
-@case(_TRAP_AND_STORE, (*COUNT, "@!P5 BRA waits", "RTT.TERMINATE", "waits:", "BPT.PAUSE", "RTT"), warps=2)
+@case(
+    _TRAP_AND_STORE,
+    (*COUNT, "@!P5 BRA waits", "RTT.TERMINATE", "waits:", "BPT.PAUSE", "RTT"),
+    warps=2,
+)
 async def terminate_does_not_wait(d: Debugger) -> None:
     await d.lock_down()
     await d.see("WARP_VALID_MASK", 0b10)
@@ -131,11 +237,32 @@ async def terminate_does_not_wait(d: Debugger) -> None:
     await d.end(words=[0] * 32 + list(range(32, 64)))
 
 
-@case((*ADDRESS, "BPT.TRAP 0x1", "STG.E [R2], R0", "EXIT"),
-      (*COUNT, "GETLMEMBASE R6", "MOV32I R7, 0x1234567", "@!P5 BRA late", "SETLMEMBASE R7", *["SSY late"] * 5,
-       "BAR.SYNCALL", "SETLMEMBASE R6", "LDG.E R22, [R18+0x14]", "STG.E [R18+0x8], R22", "RTT",
-       "late:", "MOV32I R21, 0x100", *DELAY[1:], "MOV32I R22, 0x5", "STG.E [R18+0x4], R22", "MEMBAR.GL", "BAR.SYNCALL",
-       "RTT"), warps=2, ends="error")
+@case(
+    (*ADDRESS, "BPT.TRAP 0x1", "STG.E [R2], R0", "EXIT"),
+    (
+        *COUNT,
+        "GETLMEMBASE R6",
+        "MOV32I R7, 0x1234567",
+        "@!P5 BRA late",
+        "SETLMEMBASE R7",
+        *["SSY late"] * 5,
+        "BAR.SYNCALL",
+        "SETLMEMBASE R6",
+        "LDG.E R22, [R18+0x14]",
+        "STG.E [R18+0x8], R22",
+        "RTT",
+        "late:",
+        "MOV32I R21, 0x100",
+        *DELAY[1:],
+        "MOV32I R22, 0x5",
+        "STG.E [R18+0x4], R22",
+        "MEMBAR.GL",
+        "BAR.SYNCALL",
+        "RTT",
+    ),
+    warps=2,
+    ends="error",
+)
 async def who_is_woken_at_syncall_still_waits_there(d: Debugger) -> None:
     """Memory does not take a line of the stack: that is an error of no instruction."""
     for _ in range(PATIENCE // 10):
@@ -150,17 +277,41 @@ async def who_is_woken_at_syncall_still_waits_there(d: Debugger) -> None:
     d.expect("what the first saw behind it", d.log(0)[2], 5)
 
 
-@case(_FIRST_TRAPS, (*LOG, "@!P5 BRA late", "RTT.TERMINATE", "late:", *DELAY, "S2R R20, SR_GLOBALERRORSTATUS",
-                     "STG.E [R18], R20", "IADD32I R20, R20, 0x1", "STG.E [R18+0x4], R20", "RTT"), warps=2)
+@case(
+    _FIRST_TRAPS,
+    (
+        *LOG,
+        "@!P5 BRA late",
+        "RTT.TERMINATE",
+        "late:",
+        *DELAY,
+        "S2R R20, SR_GLOBALERRORSTATUS",
+        "STG.E [R18], R20",
+        "IADD32I R20, R20, 0x1",
+        "STG.E [R18+0x4], R20",
+        "RTT",
+    ),
+    warps=2,
+)
 async def terminate_clears_the_trap_bits_of_its_warp(d: Debugger) -> None:
     await d.end(words=[0] * 32 + list(range(32, 64)))
     d.expect("SR64 in the other one's handler", d.log(1)[:2], [0, 1])
     await d.see_events(reasons=[1])
 
 
-@case(("BPT.TRAP 0x1", "EXIT"),
-      (*COUNT, "CCTLL.CRS.WBALL", "SETCRSPTR RZ", "RTT", "IADD32I R20, R20, 0x10", "STG.E [R18], R20", "EXIT"),
-      report_mask=REPORT_MASK_RESET & ~(1 << WarpError.STACK_ERROR.value))
+@case(
+    ("BPT.TRAP 0x1", "EXIT"),
+    (
+        *COUNT,
+        "CCTLL.CRS.WBALL",
+        "SETCRSPTR RZ",
+        "RTT",
+        "IADD32I R20, R20, 0x10",
+        "STG.E [R18], R20",
+        "EXIT",
+    ),
+    report_mask=REPORT_MASK_RESET & ~(1 << WarpError.STACK_ERROR.value),
+)
 async def popcrs_without_a_frame_goes_on_outside_if_that_is_not_reported(d: Debugger) -> None:
     await d.end(entries=[0x11])
     await d.see_events(reasons=[1])
@@ -168,31 +319,86 @@ async def popcrs_without_a_frame_goes_on_outside_if_that_is_not_reported(d: Debu
 
 # KillFutureBranch is bit 31 of what GETCRSPTR tells, the API call depth bits 30:23.
 _KILLED, _DEPTH_AT = 1 << 31, 23
-_CALL_UP_TO_THE_LIMIT = (f"MOV32I R4, {API_CALL_LIMIT:#x}", "MOV R6, RZ", "deeper:", "IADD32I R4, R4, -0x1",
-                         "ISETP.EQ.U32.AND P0, PT, R4, RZ, PT", "@P0 BRA there", "CAL deeper", "there:", "CAL last",
-                         "last:")
+_CALL_UP_TO_THE_LIMIT = (
+    f"MOV32I R4, {API_CALL_LIMIT:#x}",
+    "MOV R6, RZ",
+    "deeper:",
+    "IADD32I R4, R4, -0x1",
+    "ISETP.EQ.U32.AND P0, PT, R4, RZ, PT",
+    "@P0 BRA there",
+    "CAL deeper",
+    "there:",
+    "CAL last",
+    "last:",
+)
 
 
-@case((*ADDRESS, *_CALL_UP_TO_THE_LIMIT, "GETCRSPTR R4", "BPT.TRAP 0x1", "GETCRSPTR R5", "BRA.LMT off",
-       "MOV32I R6, 0x1", "off:", "STG.E [R2], R4", "STG.E [R2+0x80], R5", "STG.E [R2+0x100], R6", "EXIT"),
-      ("PRET away", "away:", "RTT"), check_calls=True)
+@case(
+    (
+        *ADDRESS,
+        *_CALL_UP_TO_THE_LIMIT,
+        "GETCRSPTR R4",
+        "BPT.TRAP 0x1",
+        "GETCRSPTR R5",
+        "BRA.LMT off",
+        "MOV32I R6, 0x1",
+        "off:",
+        "STG.E [R2], R4",
+        "STG.E [R2+0x80], R5",
+        "STG.E [R2+0x100], R6",
+        "EXIT",
+    ),
+    ("PRET away", "away:", "RTT"),
+    check_calls=True,
+)
 async def a_counted_pret_in_the_handler_decides_of_limited_branches(d: Debugger) -> None:
     await d.end()
     depth = API_CALL_LIMIT << _DEPTH_AT
-    d.expect("before and behind the trap", [d.words(0, 1)[0] >> _DEPTH_AT, d.words(32, 1)[0] >> _DEPTH_AT],
-             [depth >> _DEPTH_AT, (_KILLED | depth) >> _DEPTH_AT])
+    d.expect(
+        "before and behind the trap",
+        [d.words(0, 1)[0] >> _DEPTH_AT, d.words(32, 1)[0] >> _DEPTH_AT],
+        [depth >> _DEPTH_AT, (_KILLED | depth) >> _DEPTH_AT],
+    )
     d.expect("the branch is not taken", d.words(64, 32), [1] * 32)
 
 
-@case((*ADDRESS, *_CALL_UP_TO_THE_LIMIT, "PRET off", "GETCRSPTR R4", "BPT.TRAP 0x1", "GETCRSPTR R5", "BRA.LMT off",
-       "MOV32I R6, 0x1", "off:", "STG.E [R2], R4", "STG.E [R2+0x80], R5", "STG.E [R2+0x100], R6", "EXIT"),
-      ("GETCRSPTR R20", "CCTLL.CRS.WBALL", f"MOV32I R21, {0x1FFFF:#x}", "LOP.AND R21, R20, R21", "SETCRSPTR R21",
-       "PRET away", "SETCRSPTR R20", "away:", "RTT"), check_calls=True)
+@case(
+    (
+        *ADDRESS,
+        *_CALL_UP_TO_THE_LIMIT,
+        "PRET off",
+        "GETCRSPTR R4",
+        "BPT.TRAP 0x1",
+        "GETCRSPTR R5",
+        "BRA.LMT off",
+        "MOV32I R6, 0x1",
+        "off:",
+        "STG.E [R2], R4",
+        "STG.E [R2+0x80], R5",
+        "STG.E [R2+0x100], R6",
+        "EXIT",
+    ),
+    (
+        "GETCRSPTR R20",
+        "CCTLL.CRS.WBALL",
+        f"MOV32I R21, {0x1FFFF:#x}",
+        "LOP.AND R21, R20, R21",
+        "SETCRSPTR R21",
+        "PRET away",
+        "SETCRSPTR R20",
+        "away:",
+        "RTT",
+    ),
+    check_calls=True,
+)
 async def a_handler_gives_the_kill_bit_back_with_setcrsptr(d: Debugger) -> None:
     await d.end()
     depth = API_CALL_LIMIT << _DEPTH_AT
-    d.expect("before and behind the trap", [d.words(0, 1)[0] >> _DEPTH_AT, d.words(32, 1)[0] >> _DEPTH_AT],
-             [(_KILLED | depth) >> _DEPTH_AT] * 2)
+    d.expect(
+        "before and behind the trap",
+        [d.words(0, 1)[0] >> _DEPTH_AT, d.words(32, 1)[0] >> _DEPTH_AT],
+        [(_KILLED | depth) >> _DEPTH_AT] * 2,
+    )
     d.expect("the branch is not taken", d.words(64, 32), [1] * 32)
 
 
@@ -211,8 +417,11 @@ async def rtt_holds_while_the_stop_trigger_is_set(d: Debugger) -> None:
 RETURNS.illegal("rtt_outside_is_illegal", "RTT")
 
 
-@case((*ADDRESS, "BPT.TRAP 0x1", "STG.E [R2], R0", "EXIT"),
-      ("MOV R16, RZ", "SETCRSPTR R16", "RTT", "RTT.TERMINATE"), ends="error")
+@case(
+    (*ADDRESS, "BPT.TRAP 0x1", "STG.E [R2], R0", "EXIT"),
+    ("MOV R16, RZ", "SETCRSPTR R16", "RTT", "RTT.TERMINATE"),
+    ends="error",
+)
 async def popcrs_without_a_frame_is_an_error_in_the_trap(d: Debugger) -> None:
     await d.lock_down()
     await d.see_events("ERROR_IN_TRAP", "BPT_PAUSE", reasons=[1])
@@ -221,16 +430,46 @@ async def popcrs_without_a_frame_is_an_error_in_the_trap(d: Debugger) -> None:
 
 # BAR.SYNCALL
 
-@case((*ADDRESS, "BPT.TRAP 0x1", "STG.E [R2], R0", "EXIT"),
-      (*COUNT, "@!P5 BRA late", "BAR.SYNCALL", "LDG.E R22, [R18+0x14]", "STG.E [R18+0x8], R22", "RTT",
-       "late:", *DELAY, "MOV32I R22, 0x5", "STG.E [R18+0x4], R22", "MEMBAR.GL", "BAR.SYNCALL", "RTT"), warps=2)
+
+@case(
+    (*ADDRESS, "BPT.TRAP 0x1", "STG.E [R2], R0", "EXIT"),
+    (
+        *COUNT,
+        "@!P5 BRA late",
+        "BAR.SYNCALL",
+        "LDG.E R22, [R18+0x14]",
+        "STG.E [R18+0x8], R22",
+        "RTT",
+        "late:",
+        *DELAY,
+        "MOV32I R22, 0x5",
+        "STG.E [R18+0x4], R22",
+        "MEMBAR.GL",
+        "BAR.SYNCALL",
+        "RTT",
+    ),
+    warps=2,
+)
 async def syncall_meets_syncall(d: Debugger) -> None:
     await d.end()
     d.expect("what the first saw behind it", d.log(0)[2], 5)
 
 
-@case(("BPT.TRAP 0x1", "EXIT"), (*COUNT, "@!P5 BRA ends", "BAR.SYNCALL", "MOV32I R20, 0x7", "STG.E [R18+0x4], R20",
-                                 "RTT", "ends:", *DELAY, "RTT.TERMINATE"), warps=2)
+@case(
+    ("BPT.TRAP 0x1", "EXIT"),
+    (
+        *COUNT,
+        "@!P5 BRA ends",
+        "BAR.SYNCALL",
+        "MOV32I R20, 0x7",
+        "STG.E [R18+0x4], R20",
+        "RTT",
+        "ends:",
+        *DELAY,
+        "RTT.TERMINATE",
+    ),
+    warps=2,
+)
 async def syncall_is_released_by_terminate(d: Debugger) -> None:
     await d.end()
     d.expect("log", d.log(0)[1], 7)
@@ -244,7 +483,7 @@ def _deadlock(mode: str) -> tuple[str, ...]:
 async def popcrs_against_syncall_deadlocks_and_the_watchdog_tells(d: Debugger) -> None:
     await d.write("SM_TIMEOUT_INTERVAL", 10)
     await d.interrupt()
-    await d.run(100)        # the second warp has its trap a launch later
+    await d.run(100)  # the second warp has its trap a launch later
     await d.clear()
     await d.run(3000)
     await d.see_events("TIMEOUT")
@@ -252,7 +491,9 @@ async def popcrs_against_syncall_deadlocks_and_the_watchdog_tells(d: Debugger) -
     await d.see("WARP_VALID_MASK", 3)
     # Drivers' mask does not have its bit.
     d.expect("interrupt", d.host.interrupted, False)
-    await d.write("HWW_GLOBAL_ESR_REPORT_MASK", GLOBAL_ERROR_MASK_RESET | 1 << GlobalError.TIMEOUT.value)
+    await d.write(
+        "HWW_GLOBAL_ESR_REPORT_MASK", GLOBAL_ERROR_MASK_RESET | 1 << GlobalError.TIMEOUT.value
+    )
     await d.run(1)
     d.expect("interrupt with the bit in the mask", d.host.interrupted, True)
 
@@ -267,8 +508,20 @@ async def fallthrough_against_syncall_deadlocks(d: Debugger) -> None:
     await d.see_events("TIMEOUT", reasons=[1])
 
 
-@case((*ADDRESS, "ISETP.GE.U32.AND P0, PT, R0, 0x20, PT", "@P0 BRA waits", *BUSY, "waits:", "BAR.SYNC 0x0",
-       "STG.E [R2], R0", "EXIT"), (*COUNT, "BAR.SYNCALL", "RTT"), warps=2)
+@case(
+    (
+        *ADDRESS,
+        "ISETP.GE.U32.AND P0, PT, R0, 0x20, PT",
+        "@P0 BRA waits",
+        *BUSY,
+        "waits:",
+        "BAR.SYNC 0x0",
+        "STG.E [R2], R0",
+        "EXIT",
+    ),
+    (*COUNT, "BAR.SYNCALL", "RTT"),
+    warps=2,
+)
 async def syncall_leaves_barriers_of_the_kernel_alone(d: Debugger) -> None:
     await d.hold(after=50)
     await d.go()
@@ -280,8 +533,21 @@ RETURNS.illegal("syncall_outside_is_illegal", "BAR.SYNCALL")
 
 # What a warp does that leaves.
 
-@case((*ADDRESS, "ISETP.LT.U32.AND P0, PT, R0, 0x20, PT", "@P0 BRA waits", "BPT.TRAP 0x1", "waits:", "BAR.SYNC 0x0",
-       "STG.E [R2], R0", "EXIT"), (*COUNT, "RTT"), warps=2)
+
+@case(
+    (
+        *ADDRESS,
+        "ISETP.LT.U32.AND P0, PT, R0, 0x20, PT",
+        "@P0 BRA waits",
+        "BPT.TRAP 0x1",
+        "waits:",
+        "BAR.SYNC 0x0",
+        "STG.E [R2], R0",
+        "EXIT",
+    ),
+    (*COUNT, "RTT"),
+    warps=2,
+)
 async def a_bar_that_was_rolled_back_runs_again(d: Debugger) -> None:
     await d.end(words=range(64), entries=[1, 1])
 
@@ -297,13 +563,20 @@ async def a_stop_that_is_pending_again_comes_first(d: Debugger) -> None:
         while d.log(0)[0] == entries:
             await d.run(1)
         await d.lock_down()
-    d.expect("instructions: of the handler alone", await d.host.read("instructions") - issued,
-             3 * 2 * (len(COUNT) + 1))
+    d.expect(
+        "instructions: of the handler alone",
+        await d.host.read("instructions") - issued,
+        3 * 2 * (len(COUNT) + 1),
+    )
     await d.go()
     await d.end(words=range(32))
 
 
-@case((*ADDRESS, *BUSY, "STG.E [R2], R0", "EXIT"), (*COUNT, "@P5 BRA ends", "RTT", "ends:", "RTT.TERMINATE"), warps=2)
+@case(
+    (*ADDRESS, *BUSY, "STG.E [R2], R0", "EXIT"),
+    (*COUNT, "@P5 BRA ends", "RTT", "ends:", "RTT.TERMINATE"),
+    warps=2,
+)
 async def a_terminated_warp_never_resumes(d: Debugger) -> None:
     await d.hold(after=1)
     await d.see("WARP_VALID_MASK", 0b10)
@@ -313,8 +586,18 @@ async def a_terminated_warp_never_resumes(d: Debugger) -> None:
 
 # What fails, and what is behind it
 
-@case((*ADDRESS, "MOV R4, R0", "B2R R10, 0xf", *("IADD32I R4, R4, 0x1",) * 4, "STG.E [R2], R4", "EXIT"),
-      ("BPT.DRAIN", "BPT.PAUSE", "RTT"))
+
+@case(
+    (
+        *ADDRESS,
+        "MOV R4, R0",
+        "B2R R10, 0xf",
+        *("IADD32I R4, R4, 0x1",) * 4,
+        "STG.E [R2], R4",
+        "EXIT",
+    ),
+    ("BPT.DRAIN", "BPT.PAUSE", "RTT"),
+)
 async def nothing_is_executed_behind_a_b2r_that_failed(d: Debugger) -> None:
     await d.lock_down()
     await d.see_error(WarpError.ILLEGAL_INSTR_PARAM2, 0, address(len(ADDRESS) + 1))
@@ -343,7 +626,9 @@ async def _comes_back(d: Debugger, told: int, *events: str) -> None:
 
 @case((*_FULL, _BAD_LOAD, "SSY met", *_BEHIND), ("BPT.DRAIN", "BPT.PAUSE", "RTT"), crs=512)
 async def behind_a_load_that_failed_a_push_fails_earlier(d: Debugger) -> None:
-    await _comes_back(d, len(_FULL) + 1, "MULTIPLE_WARP_ERRORS")     # to the load, as the warp model does
+    await _comes_back(
+        d, len(_FULL) + 1, "MULTIPLE_WARP_ERRORS"
+    )  # to the load, as the warp model does
 
 
 @case((*_FULL, "SSY met", _BAD_LOAD, *_BEHIND), ("BPT.DRAIN", "BPT.PAUSE", "RTT"), crs=512)

@@ -31,8 +31,17 @@ class TrapDriver(MachineDriver):
             self._machines[check] = Hardware(self.params, self._engine, check=check)
         return self._machines[check]
 
-    def run(self, bench: Bench, what: str, launch: Launch, driver: Driver, *, ends: str = "ok", check: bool = True,
-            report_mask: int = REPORT_MASK_RESET) -> tuple[HardwareResult, Launch]:
+    def run(
+        self,
+        bench: Bench,
+        what: str,
+        launch: Launch,
+        driver: Driver,
+        *,
+        ends: str = "ok",
+        check: bool = True,
+        report_mask: int = REPORT_MASK_RESET,
+    ) -> tuple[HardwareResult, Launch]:
         """Runs a launch under a driver; the result, and the launch with what the hardware left in memory. Fails at the
         first difference, in memory too, and when it does not end as ``ends`` says.
         """
@@ -40,7 +49,9 @@ class TrapDriver(MachineDriver):
         result = hardware.run(launch, 0, driver=driver, report_mask=report_mask)
         self.compare(bench, what, hardware, result, ends)
         if hardware.lockstep is not None:
-            bench.checked("warps that entered or left the trap, in lockstep", hardware.lockstep.moved)
+            bench.checked(
+                "warps that entered or left the trap, in lockstep", hardware.lockstep.moved
+            )
         return result, replace(launch, memory=hardware.memory)
 
     def play(self, bench: Bench, case: TrapCase) -> None:
@@ -48,13 +59,23 @@ class TrapDriver(MachineDriver):
         self.debug(bench, case.name, case.launch(), case.script, case.ends, case.report_mask)
         bench.checked("cases")
 
-    def debug(self, bench: Bench, what: str, launch: Launch, script: Script, ends: str, report_mask: int) -> None:
+    def debug(
+        self, bench: Bench, what: str, launch: Launch, script: Script, ends: str, report_mask: int
+    ) -> None:
         """Runs a launch whose host does what a script says."""
-        self.run(bench, what, launch, _host(bench, what, launch, script), ends=ends, report_mask=report_mask)
+        self.run(
+            bench,
+            what,
+            launch,
+            _host(bench, what, launch, script),
+            ends=ends,
+            report_mask=report_mask,
+        )
 
 
 def _host(bench: Bench, what: str, launch: Launch, script: Script) -> Driver:
     """The host that does what a script says."""
+
     async def driver(host: HardwareHost) -> None:
         await script(Debugger(bench, what, host, launch))
 

@@ -7,8 +7,20 @@ from testbench.words import address
 
 REGISTERS = Cases()
 case = REGISTERS.case
-_TWO_ERRORS = ("S2R R0, SR_TID.X", "ISETP.GE.U32.AND P0, PT, R0, 0x20, PT", "@P0 BRA second", "MOV32I R4, 0x2",
-               "LDS R5, [R4]", "MOV R6, R5", "EXIT", "second:", *BUSY, "BPT.DRAIN", ".raw 0x0", "EXIT")
+_TWO_ERRORS = (
+    "S2R R0, SR_TID.X",
+    "ISETP.GE.U32.AND P0, PT, R0, 0x20, PT",
+    "@P0 BRA second",
+    "MOV32I R4, 0x2",
+    "LDS R5, [R4]",
+    "MOV R6, R5",
+    "EXIT",
+    "second:",
+    *BUSY,
+    "BPT.DRAIN",
+    ".raw 0x0",
+    "EXIT",
+)
 """The first warp's is MISALIGNED_ADDR, the second one's, much later, ILLEGAL_INSTR_ENCODING."""
 _FIRST_AT, _SECOND_AT = address(4), address(7 + len(BUSY))
 _LATER = (*BUSY, "LDS R5, [0x2]", "MOV R6, R5", "EXIT")
@@ -31,7 +43,9 @@ async def the_handler_ends_both(d: Debugger) -> None:
     await d.see_events()
 
 
-@case(_TWO_ERRORS, (*COUNT, "@!P5 BRA leave", "RTT.TERMINATE", "leave:", "RTT"), warps=2, ends="error")
+@case(
+    _TWO_ERRORS, (*COUNT, "@!P5 BRA leave", "RTT.TERMINATE", "leave:", "RTT"), warps=2, ends="error"
+)
 async def the_first_error_is_kept(d: Debugger) -> None:
     await d.interrupt()
     await d.see_events()
@@ -43,14 +57,18 @@ async def the_first_error_is_kept(d: Debugger) -> None:
     await d.lock_down()
 
 
-@case(_TWO_ERRORS, (*COUNT, "@!P5 BRA leave", "RTT.TERMINATE", "leave:", "BPT.DRAIN", "BPT.PAUSE", "RTT"), warps=2,
-      ends="error")
+@case(
+    _TWO_ERRORS,
+    (*COUNT, "@!P5 BRA leave", "RTT.TERMINATE", "leave:", "BPT.DRAIN", "BPT.PAUSE", "RTT"),
+    warps=2,
+    ends="error",
+)
 async def an_error_behind_a_cleared_one_is_a_first_one(d: Debugger) -> None:
     await d.lock_down()
     await d.see_error(WarpError.MISALIGNED_ADDR, 0, _FIRST_AT)
     await d.write("HWW_WARP_ESR", 0)
     await d.see("HWW_WARP_ESR", 0)
-    d.expect("interrupt", d.host.interrupted, True)     # BPT_PAUSE is there still
+    d.expect("interrupt", d.host.interrupted, True)  # BPT_PAUSE is there still
     await d.write("HWW_GLOBAL_ESR", 1 << GlobalError.BPT_PAUSE.value)
     d.expect("interrupt", d.host.interrupted, False)
     await d.run_trigger()
@@ -83,12 +101,14 @@ async def drivers_clear_in_either_order(d: Debugger) -> None:
         await d.see_error(WarpError.MISALIGNED_ADDR, 0, address(0))
         await d.see_events("BPT_PAUSE")
         for which in order:
-            await d.write("HWW_WARP_ESR" if which else "HWW_GLOBAL_ESR",
-                          0 if which else await d.host.read("HWW_GLOBAL_ESR"))
+            await d.write(
+                "HWW_WARP_ESR" if which else "HWW_GLOBAL_ESR",
+                0 if which else await d.host.read("HWW_GLOBAL_ESR"),
+            )
         await d.see("HWW_WARP_ESR", 0)
         await d.see_events()
         d.expect("interrupt", d.host.interrupted, False)
-        await d.run_trigger()       # it fails again
+        await d.run_trigger()  # it fails again
         await d.interrupt()
     await d.lock_down()
 
@@ -157,7 +177,11 @@ async def of_a_trap_the_warp_and_its_next_address_are_kept(d: Debugger) -> None:
     await d.see_events(reasons=[3])
 
 
-@case((*["SSY again"] * 3, "again:", "SSY again", "BRA again"), (*COUNT, "RTT.TERMINATE"), ends="error")
+@case(
+    (*["SSY again"] * 3, "again:", "SSY again", "BRA again"),
+    (*COUNT, "RTT.TERMINATE"),
+    ends="error",
+)
 async def an_overflow_of_the_stack_is_in_both_registers(d: Debugger) -> None:
     await d.end()
     await d.see_error(WarpError.STACK_OVERFLOW, 0, address(3))

@@ -17,8 +17,17 @@ from testbench.trap.programs import kernel_text, with_handler
 from testbench.words import address, encode
 
 _REGISTERS = 32
-_HEAD = (*LOG, "ISETP.NE.U32.AND P0, PT, R0, RZ, PT", "MOV32I R4, 0x2", "MOV32I R5, 0x21",
-         "MOV32I R6, 0x10", "MOV R8, RZ", "MOV R9, RZ", "MOV32I R10, 0x4", "SHL R11, R0, 0x3")
+_HEAD = (
+    *LOG,
+    "ISETP.NE.U32.AND P0, PT, R0, RZ, PT",
+    "MOV32I R4, 0x2",
+    "MOV32I R5, 0x21",
+    "MOV32I R6, 0x10",
+    "MOV R8, RZ",
+    "MOV R9, RZ",
+    "MOV32I R10, 0x4",
+    "SHL R11, R0, 0x3",
+)
 """P0 tells all threads but the first. R8 and R9 are an address at which there is no memory."""
 _TAIL = ("away:", "MOV32I R20, 0x1", "RED.E.ADD [R18], R20", "RTT")
 """Threads that have come here are counted in the log."""
@@ -104,74 +113,140 @@ def handler_errors() -> Iterator[HandlerErrors]:
     yield HandlerErrors("what nobody executes", _refused())
     yield HandlerErrors("memory instructions", list(_of_memory()))
     yield HandlerErrors("constants", list(_of_constants()))
-    yield HandlerErrors("constants of floats", _all(
-        WarpError.INVALID_CONST_ADDR, "FADD R12, R0, c[0x2][0x100]", "I2F.F32.S32 R12, c[0x2][0x100]",
-        "F2I.S32.F32 R12, c[0x2][0x100]", "DADD R12, R12, c[0x2][0x100]"), floats=True)
+    yield HandlerErrors(
+        "constants of floats",
+        _all(
+            WarpError.INVALID_CONST_ADDR,
+            "FADD R12, R0, c[0x2][0x100]",
+            "I2F.F32.S32 R12, c[0x2][0x100]",
+            "F2I.S32.F32 R12, c[0x2][0x100]",
+            "DADD R12, R12, c[0x2][0x100]",
+        ),
+        floats=True,
+    )
     yield HandlerErrors("barriers", _of_barriers())
     yield HandlerErrors("BPT and RTT", list(_of_traps()))
     yield HandlerErrors("targets", list(_of_targets()))
     yield HandlerErrors("unwinds into the handler's frame", list(_unwinds()))
-    yield HandlerErrors("unwinds of a warp that is parted", [
-        Failure(WarpError.STACK_ERROR, "SYNC", before=["@P0 SYNC"]), *_all(WarpError.STACK_ERROR, "BRK")], threads=1)
-    yield HandlerErrors("unwinds past who waits", [
-        Failure(WarpError.STACK_ERROR, "SYNC", before=["PBK away", "@P0 BRK"])], threads=1)
+    yield HandlerErrors(
+        "unwinds of a warp that is parted",
+        [
+            Failure(WarpError.STACK_ERROR, "SYNC", before=["@P0 SYNC"]),
+            *_all(WarpError.STACK_ERROR, "BRK"),
+        ],
+        threads=1,
+    )
+    yield HandlerErrors(
+        "unwinds past who waits",
+        [Failure(WarpError.STACK_ERROR, "SYNC", before=["PBK away", "@P0 BRK"])],
+        threads=1,
+    )
     yield from _of_the_stack()
 
 
 def _refused() -> list[Failure]:
-    return [*_all(WarpError.ILLEGAL_INSTR_ENCODING, ".raw 0x0", _raw("VOTE.VTG")),
-            *_all(WarpError.OOR_REG, _raw("IADD32I", Rd=_REGISTERS), _raw("SETCRSPTR", Ra=_REGISTERS)),
-            *_all(WarpError.MISALIGNED_REG, _raw("LDS", Rd=5, size=MemorySize.B64.value))]
+    return [
+        *_all(WarpError.ILLEGAL_INSTR_ENCODING, ".raw 0x0", _raw("VOTE.VTG")),
+        *_all(WarpError.OOR_REG, _raw("IADD32I", Rd=_REGISTERS), _raw("SETCRSPTR", Ra=_REGISTERS)),
+        *_all(WarpError.MISALIGNED_REG, _raw("LDS", Rd=5, size=MemorySize.B64.value)),
+    ]
 
 
 def _of_memory() -> Iterator[Failure]:
     """Loads, stores, atomic operations."""
     yield from _all(
-        WarpError.MISALIGNED_ADDR, "LDS R12, [0x2]", "STS [0x2], R12", "LDL R12, [0x6]", "STL [0x6], R12",
-        "LDG.E.64 R12, [R2+0x1]", "STG.E [R2+0x1], R12", "LD.E R12, [R2+0x2]", "ST.E [R2+0x2], R12",
-        "ATOM.E.ADD R12, [R2+0x1], R0", "RED.E.ADD [R2+0x1], R0", "ATOMS.ADD R12, [R4], R0",
-        "LDC R12, c[0x2][R0+0x1]")
+        WarpError.MISALIGNED_ADDR,
+        "LDS R12, [0x2]",
+        "STS [0x2], R12",
+        "LDL R12, [0x6]",
+        "STL [0x6], R12",
+        "LDG.E.64 R12, [R2+0x1]",
+        "STG.E [R2+0x1], R12",
+        "LD.E R12, [R2+0x2]",
+        "ST.E [R2+0x2], R12",
+        "ATOM.E.ADD R12, [R2+0x1], R0",
+        "RED.E.ADD [R2+0x1], R0",
+        "ATOMS.ADD R12, [R4], R0",
+        "LDC R12, c[0x2][R0+0x1]",
+    )
     yield from _all(
-        WarpError.OOR_ADDR, "LDS R12, [0x100]", "STS [-0x4], R12", "LDL R12, [0x40]",
-        "STL [-0x4], R12", "ATOMS.ADD R12, [0x100], R0")
+        WarpError.OOR_ADDR,
+        "LDS R12, [0x100]",
+        "STS [-0x4], R12",
+        "LDL R12, [0x40]",
+        "STL [-0x4], R12",
+        "ATOMS.ADD R12, [0x100], R0",
+    )
     for window in (SHARED_WINDOW, LOCAL_WINDOW):
         beyond = (f"MOV32I R12, {window + 0x8000:#x}", "MOV R13, RZ")
         yield Failure(WarpError.OOR_ADDR, "LD.E R14, [R12]", beyond)
         yield from _all(WarpError.OOR_ADDR, "ST.E [R12], R0")
-        yield from _all(WarpError.INVALID_ADDR_SPACE, "ATOM.E.ADD R14, [R12], R0", "RED.E.ADD [R12], R0")
+        yield from _all(
+            WarpError.INVALID_ADDR_SPACE, "ATOM.E.ADD R14, [R12], R0", "RED.E.ADD [R12], R0"
+        )
     yield from _all(
-        WarpError.MMU_FAULT, "LDG.E R12, [R8]", "STG.E [R8], R0", "LD.E R12, [R8]", "ST.E [R8], R0",
-        "ATOM.E.ADD R12, [R8], R0", "ATOM.E.CAS R12, [R8], R14, R15", "RED.E.ADD [R8], R0")
+        WarpError.MMU_FAULT,
+        "LDG.E R12, [R8]",
+        "STG.E [R8], R0",
+        "LD.E R12, [R8]",
+        "ST.E [R8], R0",
+        "ATOM.E.ADD R12, [R8], R0",
+        "ATOM.E.CAS R12, [R8], R14, R15",
+        "RED.E.ADD [R8], R0",
+    )
     yield from _all(WarpError.INVALID_CONST_ADDR_LDC, "LDC R12, c[0x2][R11+0x100]")
 
 
 def _of_constants() -> Iterator[Failure]:
     """Constants as operands, of each unit."""
     yield from _all(
-        WarpError.INVALID_CONST_ADDR, "IADD R12, R0, c[0x2][0x100]", "MOV R12, c[0x5][0x0]",
-        "IMUL R12, R0, c[0x2][0x100]", "I2I.S32.S16 R12, c[0x2][0x100]", "POPC R12, c[0x2][0x100]",
+        WarpError.INVALID_CONST_ADDR,
+        "IADD R12, R0, c[0x2][0x100]",
+        "MOV R12, c[0x5][0x0]",
+        "IMUL R12, R0, c[0x2][0x100]",
+        "I2I.S32.S16 R12, c[0x2][0x100]",
+        "POPC R12, c[0x2][0x100]",
         *(f"{name} c[0x2][0x100]" for name in ("BRA", "JMP", "CAL", "JCAL", "SSY", "PRET")),
-        "JMX c[0x2][R0+0x100]", "BRX c[0x2][R0+0x100]")
+        "JMX c[0x2][R0+0x100]",
+        "BRX c[0x2][R0+0x100]",
+    )
     yield from _all(
         WarpError.MISALIGNED_IMMC_ADDR,
-        *(_raw(name, "c", bank=2, offset=2) for name in ("BRA", "CAL", "JMP", "JCAL", "PRET")))
+        *(_raw(name, "c", bank=2, offset=2) for name in ("BRA", "CAL", "JMP", "JCAL", "PRET")),
+    )
     yield from _all(WarpError.MISALIGNED_ADDR, "BRX c[0x2][R0+0x1]", "JMX c[0x2][R0+0x1]")
 
 
 def _of_barriers() -> list[Failure]:
     return [
-        *_all(WarpError.ILLEGAL_INSTR_PARAM, "BAR.ARV 0x0, 0x21", "BAR.SYNC 0x0, R5", "BAR.RED.POPC 0x0, 0x21, P0"),
-        *_all(WarpError.ILLEGAL_INSTR_PARAM2, "BAR.SYNC R6", "BAR.ARV R6, R6",
-              _raw("B2R", mode=0, barrier=15, Rd=12), _raw("R2B", mode=0, barrier=15, Rb=12))]
+        *_all(
+            WarpError.ILLEGAL_INSTR_PARAM,
+            "BAR.ARV 0x0, 0x21",
+            "BAR.SYNC 0x0, R5",
+            "BAR.RED.POPC 0x0, 0x21, P0",
+        ),
+        *_all(
+            WarpError.ILLEGAL_INSTR_PARAM2,
+            "BAR.SYNC R6",
+            "BAR.ARV R6, R6",
+            _raw("B2R", mode=0, barrier=15, Rd=12),
+            _raw("R2B", mode=0, barrier=15, Rb=12),
+        ),
+    ]
 
 
 def _of_traps() -> Iterator[Failure]:
     """What the trap unit executes."""
     for reason in (0, 8):
-        yield Failure(WarpError.ILLEGAL_INSTR_PARAM, _raw("BPT", mode=BreakpointMode.TRAP.value, reason=reason))
+        yield Failure(
+            WarpError.ILLEGAL_INSTR_PARAM,
+            _raw("BPT", mode=BreakpointMode.TRAP.value, reason=reason),
+        )
     for mode in (BreakpointMode.DRAIN_ILLEGAL, BreakpointMode.CAL):
         yield Failure(WarpError.ILLEGAL_INSTR_ENCODING, _raw("BPT", mode=mode.value))
-    yield Failure(WarpError.ILLEGAL_INSTR_ENCODING, _raw("RTT", mode=ReturnFromTrapMode.PREEMPTED.value))
+    yield Failure(
+        WarpError.ILLEGAL_INSTR_ENCODING, _raw("RTT", mode=ReturnFromTrapMode.PREEMPTED.value)
+    )
     for reason in (2, 7):
         yield Failure(WarpError.NONE, f"BPT.TRAP {reason:#x}", reason=reason)
 
@@ -182,7 +257,9 @@ def _of_targets() -> Iterator[Failure]:
         yield Failure(WarpError.PC_WRAP, _raw(name, target=-0x80_0000))
     for name in ("BRA", "CAL"):
         yield Failure(WarpError.MISALIGNED_PC, _raw(name, "i", target=0x14))
-    yield from _all(WarpError.MISALIGNED_PC, "JMP 0x14", "JCAL 0x14", "JMX R10 0x100", "BRX R10 0x100")
+    yield from _all(
+        WarpError.MISALIGNED_PC, "JMP 0x14", "JCAL 0x14", "JMX R10 0x100", "BRX R10 0x100"
+    )
     yield from _all(WarpError.DIVERGENT, "@P0 BRA.U away", "@P0 JMP.U c[0x2][0x0]")
 
 
@@ -199,16 +276,37 @@ def _of_the_stack() -> Iterator[HandlerErrors]:
     """Pushes, calls and lines in memory."""
     two = Failure(WarpError.STACK_OVERFLOW, "@P0 BRX R11 0x0", ["SSY away"] * (_PUSHED - 1))
     first, *others = _all(
-        WarpError.STACK_OVERFLOW, "SSY away", "PBK away", "PCNT away", "PRET.NOINC away", "PEXIT away",
-        "PLONGJMP away", "CAL.NOINC away", "JCAL.NOINC 0x8", "SAM", "@P0 BRA away", "@P0 JMP c[0x2][0x0]",
-        "@P0 BRX R11 0x0")
+        WarpError.STACK_OVERFLOW,
+        "SSY away",
+        "PBK away",
+        "PCNT away",
+        "PRET.NOINC away",
+        "PEXIT away",
+        "PLONGJMP away",
+        "CAL.NOINC away",
+        "JCAL.NOINC 0x8",
+        "SAM",
+        "@P0 BRA away",
+        "@P0 JMP c[0x2][0x0]",
+        "@P0 BRX R11 0x0",
+    )
     yield HandlerErrors("pushes without room", [two, replace(first, before=["SSY away"]), *others])
     limit = (f"MOV32I R12, {API_CALL_LIMIT << 23 | 4:#x}", "CCTLL.CRS.WBALL", "SETCRSPTR R12")
     counted, *more = _all(WarpError.API_STACK_ERROR, "CAL away", "JCAL 0x8")
     yield HandlerErrors(
-        "calls at the limit", [replace(counted, before=limit), *more], check_calls=True)
+        "calls at the limit", [replace(counted, before=limit), *more], check_calls=True
+    )
     # Memory has nothing where the stack's lines are said to be, until what is behind the errors
     # gives them their place back.
-    lost = ["GETLMEMBASE R6", "MOV32I R7, 0x1234567", *["SSY away"] * _DEEP, "CCTLL.CRS.WBALL", "SETLMEMBASE R7"]
-    yield HandlerErrors("lines that memory does not have", [
-        Failure(WarpError.MMU_FAULT, "BRK", lost), *_all(WarpError.MMU_FAULT, "RET")], last=["SETLMEMBASE R6"])
+    lost = [
+        "GETLMEMBASE R6",
+        "MOV32I R7, 0x1234567",
+        *["SSY away"] * _DEEP,
+        "CCTLL.CRS.WBALL",
+        "SETLMEMBASE R7",
+    ]
+    yield HandlerErrors(
+        "lines that memory does not have",
+        [Failure(WarpError.MMU_FAULT, "BRK", lost), *_all(WarpError.MMU_FAULT, "RET")],
+        last=["SETLMEMBASE R6"],
+    )

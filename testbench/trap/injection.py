@@ -44,26 +44,39 @@ class Counted:
 
     def counts(self, host: HardwareHost) -> list[int]:
         """Entries by slot."""
-        return [host.memory.read_number(self.counters + _WORD_BYTES * slot, _WORD_BYTES) for slot in range(_MOST_SLOTS)]
+        return [
+            host.memory.read_number(self.counters + _WORD_BYTES * slot, _WORD_BYTES)
+            for slot in range(_MOST_SLOTS)
+        ]
 
 
-def counted(launch: Launch, ending: Sequence[str] = RETURN, *, traps_itself: bool = False) -> Counted:
+def counted(
+    launch: Launch, ending: Sequence[str] = RETURN, *, traps_itself: bool = False
+) -> Counted:
     """The launch with a handler that counts and then goes through the lines of its ``ending``. It works in registers
     that the program does not have, and leaves predicates and CC alone.
     """
     counters = launch.memory.allocate("trap counters", _WORD_BYTES * _MOST_SLOTS)
     low = launch.registers + launch.registers % 2
     high, number = low + 1, low + 2
-    lines = (f"S2R R{low}, SR_VIRTID", f"LOP32I.AND R{low}, R{low}, {_MOST_SLOTS - 1 << VIRTUAL_WARP_AT:#x}",
-             f"SHR.U32 R{low}, R{low}, {VIRTUAL_WARP_AT - _PER_WORD:#x}",
-             f"IADD32I R{low}, R{low}, {counters & 0x7FFF_FFFF:#x}", f"MOV32I R{high}, {counters >> 32:#x}",
-             f"LDG.E R{number}, [R{low}]", f"IADD32I R{number}, R{number}, 0x1", f"STG.E [R{low}], R{number}",
-             "BPT.DRAIN", *ending)
+    lines = (
+        f"S2R R{low}, SR_VIRTID",
+        f"LOP32I.AND R{low}, R{low}, {_MOST_SLOTS - 1 << VIRTUAL_WARP_AT:#x}",
+        f"SHR.U32 R{low}, R{low}, {VIRTUAL_WARP_AT - _PER_WORD:#x}",
+        f"IADD32I R{low}, R{low}, {counters & 0x7FFF_FFFF:#x}",
+        f"MOV32I R{high}, {counters >> 32:#x}",
+        f"LDG.E R{number}, [R{low}]",
+        f"IADD32I R{number}, R{number}, 0x1",
+        f"STG.E [R{low}], R{number}",
+        "BPT.DRAIN",
+        *ending,
+    )
     assert counters & 0xFFFF_FFFF < 0x8000_0000
     return Counted(with_handler(launch, *lines, registers=low + _REGISTERS), counters, traps_itself)
 
 
 # What the host does.
+
 
 async def _stop(bench: Bench, what: str, host: HardwareHost, run: Counted) -> None:
     """Stops all warps, looks whether each that lives has entered once, and no other, and lets them go."""
@@ -76,7 +89,9 @@ async def _stop(bench: Bench, what: str, host: HardwareHost, run: Counted) -> No
     live = await host.read("WARP_VALID_MASK") | await host.read("WARP_VALID_MASK_1") << 32
     entered = [after - count for after, count in zip(run.counts(host), before, strict=True)]
     if not run.traps_itself:
-        bench.expect(f"{what}: entries by slot", entered, [live >> slot & 1 for slot in range(_MOST_SLOTS)])
+        bench.expect(
+            f"{what}: entries by slot", entered, [live >> slot & 1 for slot in range(_MOST_SLOTS)]
+        )
     run.traps += 1
     run.entries += sum(entered)
     await host.modify("DBGR_CONTROL0", STOP_TRIGGER=0)
@@ -98,12 +113,23 @@ async def _run(host: HardwareHost, cycles: int) -> None:
 async def _issue(host: HardwareHost, count: int) -> None:
     """Lets so many instructions issue, fewer if the grid ends. A cycle has one at most."""
     end = await host.read("instructions") + count
-    while (left := end - await host.read("instructions")) > 0 and not host.ended and not host.failed:
+    while (
+        (left := end - await host.read("instructions")) > 0 and not host.ended and not host.failed
+    ):
         await _run(host, left)
 
 
-def inject(bench: Bench, driver: TrapDriver, what: str, run: Counted, gaps: Iterator[int], *, steps: int = 0,
-           instructions: bool = False, check: bool = False) -> Launch:
+def inject(
+    bench: Bench,
+    driver: TrapDriver,
+    what: str,
+    run: Counted,
+    gaps: Iterator[int],
+    *,
+    steps: int = 0,
+    instructions: bool = False,
+    check: bool = False,
+) -> Launch:
     """Runs a launch and stops it after so many cycles each, or so many ``instructions``, in the end not any more; what
     it leaves. With ``steps`` every second stop is followed by that many cycles of single steps.
     """
@@ -147,40 +173,137 @@ def stops_often(source: Random, most: int) -> Iterator[int]:
 
 # Programs: short, and nothing in what they leave depends on time.
 
-_HEAD = ("S2R R0, SR_TID.X", "MOV R3, c[0x0][out+4]", "MOV R2, c[0x0][out]", "ISCADD R2, R0, R2, 0x2")
+_HEAD = (
+    "S2R R0, SR_TID.X",
+    "MOV R3, c[0x0][out+4]",
+    "MOV R2, c[0x0][out]",
+    "ISCADD R2, R0, R2, 0x2",
+)
 _TAIL = ("STG.E [R2], R4", "EXIT")
 PROGRAMS: dict[str, Sequence[str]] = {
     "nested divergence": (
-        "LOP32I.AND R5, R0, 0x3", "MOV R4, RZ", "SSY outer", "ISETP.LT.U32.AND P0, PT, R5, 0x2, PT", "@P0 BRA low",
-        "SSY high_met", "ISETP.EQ.U32.AND P1, PT, R5, 0x2, PT", "@P1 BRA two", "IADD32I R4, R4, 0x300", "SYNC",
-        "two:", "IADD32I R4, R4, 0x200", "SYNC", "high_met:", "PBK left", "loop:", "IADD32I R5, R5, -0x1",
-        "ISETP.EQ.U32.AND P2, PT, R5, RZ, PT", "@P2 BRK", "IADD32I R4, R4, 0x1", "BRA loop", "left:", "SYNC",
-        "low:", "SSY low_met", "ISETP.EQ.U32.AND P1, PT, R5, RZ, PT", "@P1 SYNC", "IADD32I R4, R4, 0x100", "SYNC",
-        "low_met:", "IADD32I R4, R4, 0x10", "SYNC", "outer:", "IADD R4, R4, R0"),
+        "LOP32I.AND R5, R0, 0x3",
+        "MOV R4, RZ",
+        "SSY outer",
+        "ISETP.LT.U32.AND P0, PT, R5, 0x2, PT",
+        "@P0 BRA low",
+        "SSY high_met",
+        "ISETP.EQ.U32.AND P1, PT, R5, 0x2, PT",
+        "@P1 BRA two",
+        "IADD32I R4, R4, 0x300",
+        "SYNC",
+        "two:",
+        "IADD32I R4, R4, 0x200",
+        "SYNC",
+        "high_met:",
+        "PBK left",
+        "loop:",
+        "IADD32I R5, R5, -0x1",
+        "ISETP.EQ.U32.AND P2, PT, R5, RZ, PT",
+        "@P2 BRK",
+        "IADD32I R4, R4, 0x1",
+        "BRA loop",
+        "left:",
+        "SYNC",
+        "low:",
+        "SSY low_met",
+        "ISETP.EQ.U32.AND P1, PT, R5, RZ, PT",
+        "@P1 SYNC",
+        "IADD32I R4, R4, 0x100",
+        "SYNC",
+        "low_met:",
+        "IADD32I R4, R4, 0x10",
+        "SYNC",
+        "outer:",
+        "IADD R4, R4, R0",
+    ),
     "recursion": (
-        "LOP32I.AND R5, R0, 0x7", "MOV R4, RZ", "CAL sum", "BRA done", "sum:", "SSY met",
-        "ISETP.EQ.U32.AND P0, PT, R5, RZ, PT", "@P0 SYNC", "IADD R4, R4, R5", "IADD32I R5, R5, -0x1", "CAL sum",
-        "SYNC", "met:", "RET", "done:", "IADD R4, R4, R0"),
+        "LOP32I.AND R5, R0, 0x7",
+        "MOV R4, RZ",
+        "CAL sum",
+        "BRA done",
+        "sum:",
+        "SSY met",
+        "ISETP.EQ.U32.AND P0, PT, R5, RZ, PT",
+        "@P0 SYNC",
+        "IADD R4, R4, R5",
+        "IADD32I R5, R5, -0x1",
+        "CAL sum",
+        "SYNC",
+        "met:",
+        "RET",
+        "done:",
+        "IADD R4, R4, R0",
+    ),
     "barriers": (
-        "SHL R6, R0, 0x2", "LOP32I.XOR R7, R6, 0x80", "STS [R6], R0", "BAR.SYNC 0x0", "LDS.U.32 R4, [R7]",
-        "BAR.SYNC 0x0", "STS [R7], R4", "BAR.SYNC 0x1", "LDS.U.32 R5, [R6]", "BAR.SYNC 0x0", "IADD R4, R4, R5"),
+        "SHL R6, R0, 0x2",
+        "LOP32I.XOR R7, R6, 0x80",
+        "STS [R6], R0",
+        "BAR.SYNC 0x0",
+        "LDS.U.32 R4, [R7]",
+        "BAR.SYNC 0x0",
+        "STS [R7], R4",
+        "BAR.SYNC 0x1",
+        "LDS.U.32 R5, [R6]",
+        "BAR.SYNC 0x0",
+        "IADD R4, R4, R5",
+    ),
     "atomics": (
-        "MOV R4, RZ", "MOV32I R5, 0x1", "MOV R8, c[0x0][out]", "IADD32I R8, R8, 0x200", "MOV R9, R3",
-        "RED.E.ADD [R8], R5", "ATOM.E.ADD R6, [R8+0x4], R5", "RED.E.ADD [R8], R0", "MOV R7, RZ",
-        "ATOMS.ADD R6, [R7], R5", "MOV R4, R0")}
+        "MOV R4, RZ",
+        "MOV32I R5, 0x1",
+        "MOV R8, c[0x0][out]",
+        "IADD32I R8, R8, 0x200",
+        "MOV R9, R3",
+        "RED.E.ADD [R8], R5",
+        "ATOM.E.ADD R6, [R8+0x4], R5",
+        "RED.E.ADD [R8], R0",
+        "MOV R7, RZ",
+        "ATOMS.ADD R6, [R7], R5",
+        "MOV R4, R0",
+    ),
+}
 """Behind the thread's number in R0 and the address of its word in R2 and R3; R4 is what it leaves there."""
 
 
 _STATES = (
-    "SHR.U32 R5, R0, 0x5", "LOP32I.AND R7, R0, 0x10", "ISETP.EQ.U32.AND P1, PT, R7, RZ, PT", "MOV R4, R0",
-    "ISETP.EQ.U32.AND P0, PT, R5, RZ, PT", "@P0 BRA waits",
-    *(line for warp, label in enumerate(("parts", "traps", "revives"), 1)
-      for line in (f"ISETP.EQ.U32.AND P0, PT, R5, {warp:#x}, PT", f"@P0 BRA {label}")), "EXIT",
-    "waits:", "BAR.SYNC 0x0, 0x40", "BRA ends",
-    "parts:", "SSY met", "@P1 BRA low", "IADD32I R4, R4, 0x100", "SYNC", "low:", "IADD32I R4, R4, 0x200", "SYNC",
-    "met:", "BAR.SYNC 0x0, 0x40", "BRA ends",
-    "traps:", "BPT.TRAP 0x1", "IADD32I R4, R4, 0x300", "BPT.TRAP 0x2", "BRA ends",
-    "revives:", "PEXIT ends", "@P1 EXIT", "IADD32I R4, R4, 0x400", "EXIT", "ends:")
+    "SHR.U32 R5, R0, 0x5",
+    "LOP32I.AND R7, R0, 0x10",
+    "ISETP.EQ.U32.AND P1, PT, R7, RZ, PT",
+    "MOV R4, R0",
+    "ISETP.EQ.U32.AND P0, PT, R5, RZ, PT",
+    "@P0 BRA waits",
+    *(
+        line
+        for warp, label in enumerate(("parts", "traps", "revives"), 1)
+        for line in (f"ISETP.EQ.U32.AND P0, PT, R5, {warp:#x}, PT", f"@P0 BRA {label}")
+    ),
+    "EXIT",
+    "waits:",
+    "BAR.SYNC 0x0, 0x40",
+    "BRA ends",
+    "parts:",
+    "SSY met",
+    "@P1 BRA low",
+    "IADD32I R4, R4, 0x100",
+    "SYNC",
+    "low:",
+    "IADD32I R4, R4, 0x200",
+    "SYNC",
+    "met:",
+    "BAR.SYNC 0x0, 0x40",
+    "BRA ends",
+    "traps:",
+    "BPT.TRAP 0x1",
+    "IADD32I R4, R4, 0x300",
+    "BPT.TRAP 0x2",
+    "BRA ends",
+    "revives:",
+    "PEXIT ends",
+    "@P1 EXIT",
+    "IADD32I R4, R4, 0x400",
+    "EXIT",
+    "ends:",
+)
 _STATE_WARPS = 5
 
 

@@ -10,9 +10,35 @@ from testbench.sm.errors import launch_text
 RETURN = ("RTT",)
 """The handler that does nothing."""
 CLOBBER = (
-    "SSY away", "PEXIT away", "PRET away", "PBK out", "@P0 BRK", "CAL deeper", "BRK", "out:", "SAM", "CAL deeper",
-    "PCNT away", "@!P1 CONT", "away:", "NOP", "RTT", "deeper:", "SSY met", "@P2 BRA other", "NOP", "SYNC", "other:",
-    "PRET back", "@P3 RET", "RET", "back:", "SYNC", "met:", "RET")
+    "SSY away",
+    "PEXIT away",
+    "PRET away",
+    "PBK out",
+    "@P0 BRK",
+    "CAL deeper",
+    "BRK",
+    "out:",
+    "SAM",
+    "CAL deeper",
+    "PCNT away",
+    "@!P1 CONT",
+    "away:",
+    "NOP",
+    "RTT",
+    "deeper:",
+    "SSY met",
+    "@P2 BRA other",
+    "NOP",
+    "SYNC",
+    "other:",
+    "PRET back",
+    "@P3 RET",
+    "RET",
+    "back:",
+    "SYNC",
+    "met:",
+    "RET",
+)
 """A handler that writes no register, but whose threads part, meet, and leave tokens of every kind behind: some are
 still parted when it returns."""
 
@@ -25,7 +51,9 @@ def kernel(*lines: str, warps: int = 1, crs: int = 512, grid: int = 1) -> Launch
 
 def kernel_text(lines: Sequence[str], *, registers: int, shared: int) -> str:
     """A kernel with a buffer ``out``."""
-    return "\n".join([".kernel k", ".param out 8", f".registers {registers}", f".shared {shared}", *lines, ""])
+    return "\n".join(
+        [".kernel k", ".param out 8", f".registers {registers}", f".shared {shared}", *lines, ""]
+    )
 
 
 def with_handler(launch: Launch, *lines: str, registers: int = 32) -> Launch:

@@ -25,8 +25,14 @@ _WARP = 2
 _SILENT = 6000
 """Cycles after which an error that is not reported would have been seen."""
 _LOG = 63
-_HANDLER = (f"MOV R14, c[0x0][{PARAMETER_BASE:#x}]", f"MOV R15, c[0x0][{PARAMETER_BASE + 4:#x}]",
-            f"IADD32I R14, R14, {4 * _LOG:#x}", "S2R R13, SR_WARPERRORSTATUS", "STG.E [R14], R13", "RTT.TERMINATE")
+_HANDLER = (
+    f"MOV R14, c[0x0][{PARAMETER_BASE:#x}]",
+    f"MOV R15, c[0x0][{PARAMETER_BASE + 4:#x}]",
+    f"IADD32I R14, R14, {4 * _LOG:#x}",
+    "S2R R13, SR_WARPERRORSTATUS",
+    "STG.E [R14], R13",
+    "RTT.TERMINATE",
+)
 """Keeps what it reads of the warp's status, and ends the warp."""
 
 
@@ -76,12 +82,20 @@ def check_errors(bench: Bench, driver: TrapDriver, cases: Iterable[ErrorCase]) -
 
 def _check_paused(bench: Bench, driver: TrapDriver, case: ErrorCase) -> None:
     """Without a handler the warp is paused."""
+
     async def script(d: Debugger) -> None:
         await _over(d)
         await _see_status(d, case)
         await d.see("BPT_PAUSE_MASK", 0 if _ends_itself(case) else 1 << _WARP)
 
-    driver.debug(bench, f"{case.name}, no handler", case.launch(_WARP, drains=True), script, "error", ALL_REPORTED)
+    driver.debug(
+        bench,
+        f"{case.name}, no handler",
+        case.launch(_WARP, drains=True),
+        script,
+        "error",
+        ALL_REPORTED,
+    )
 
 
 def _check_handled(bench: Bench, driver: TrapDriver, case: ErrorCase) -> None:
@@ -92,7 +106,9 @@ def _check_handled(bench: Bench, driver: TrapDriver, case: ErrorCase) -> None:
         await _over(d)
         d.expect("the grid is over", d.host.ended, True)
         await _see_status(d, case)
-        status = case.error.value << 16 | 1 if case.error is not WarpError.NONE else 1 << _reason(case)
+        status = (
+            case.error.value << 16 | 1 if case.error is not WarpError.NONE else 1 << _reason(case)
+        )
         d.expect("SR66", d.words(_LOG, 1), [0 if _ends_itself(case) else status])
 
     ends = "ok" if case.error is WarpError.NONE else "error"
@@ -101,6 +117,7 @@ def _check_handled(bench: Bench, driver: TrapDriver, case: ErrorCase) -> None:
 
 def _check_silent(bench: Bench, driver: TrapDriver, case: ErrorCase) -> None:
     """All codes but this one are reported: nothing is seen."""
+
     async def script(d: Debugger) -> None:
         await _over(d)
         await d.see("HWW_WARP_ESR", 0)
@@ -108,8 +125,12 @@ def _check_silent(bench: Bench, driver: TrapDriver, case: ErrorCase) -> None:
         d.expect("interrupt", d.host.interrupted, False)
 
     mask = ALL_REPORTED & ~(1 << case.error.value)
-    ends = WarpModel(case.launch(_WARP, drains=True), report_mask=mask).run(_SILENT).status     # some would not end
-    driver.debug(bench, f"{case.name}, not reported", case.launch(_WARP, drains=True), script, ends, mask)
+    ends = (
+        WarpModel(case.launch(_WARP, drains=True), report_mask=mask).run(_SILENT).status
+    )  # some would not end
+    driver.debug(
+        bench, f"{case.name}, not reported", case.launch(_WARP, drains=True), script, ends, mask
+    )
 
 
 def check_registers(bench: Bench, driver: TrapDriver) -> None:

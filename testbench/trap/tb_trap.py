@@ -17,19 +17,37 @@ from testbench.sm.random_programs import random_program
 from testbench.trap.case import BUSY, Debugger, TrapCase
 from testbench.trap.cases import CASES
 from testbench.trap.driver import TrapDriver, record_case
-from testbench.trap.injection import HANDLERS, Counted, counted, in_every_state, inject, programs, stops_often
+from testbench.trap.injection import (
+    HANDLERS,
+    Counted,
+    counted,
+    in_every_state,
+    inject,
+    programs,
+    stops_often,
+)
 from testbench.trap.programs import RETURN
 from testbench.words import memory_left
 
 FEW = ("rtt_goes_back", "a_bar_that_was_rolled_back_runs_again")
 """Cases that a slow simulation can do."""
-SHORT = ("k05_triple_loop", "k08_fib_recursion", "k13_early_exit", "k15_shared_reduce", "k18_atomics_global",
-         "k31_scan_shared", "k53_divergent_ret_func")
+SHORT = (
+    "k05_triple_loop",
+    "k08_fib_recursion",
+    "k13_early_exit",
+    "k15_shared_reduce",
+    "k18_atomics_global",
+    "k31_scan_shared",
+    "k53_divergent_ret_func",
+)
 """Kernels that part in every way, meet at barriers and share memory."""
 SHOWN = "a_bar_that_was_rolled_back_runs_again"
 """The case in the waveform."""
-MACHINES = (SmParams(warps=4, lanes=4), SmParams(warps=8, lanes=32),
-            SmParams(warps=64, lanes=8, registers=2048, shared_bytes=65536))
+MACHINES = (
+    SmParams(warps=4, lanes=4),
+    SmParams(warps=8, lanes=32),
+    SmParams(warps=64, lanes=8, registers=2048, shared_bytes=65536),
+)
 """Beside the default one."""
 _WINDOW = range(250, 1150)
 """Cycles after the start of a grid in which the short programs run."""
@@ -57,18 +75,33 @@ def check_window(bench: Bench, driver: TrapDriver, cycles: Iterable[int], warps:
     """Short programs, stopped once at each of these cycles: what they leave is what they leave undisturbed."""
     cycles = list(cycles)
     for name, launch in programs(warps).items():
-        _stopped_once(bench, driver, name, lambda handler, launch=launch: counted(launch(), handler), cycles)
+        _stopped_once(
+            bench, driver, name, lambda handler, launch=launch: counted(launch(), handler), cycles
+        )
 
 
 def check_states(bench: Bench, driver: TrapDriver, cycles: Iterable[int]) -> None:
     """Warps of a CTA that wait, are parted, trap, come back from an exit and have ended, stopped at each of these
     cycles, in lockstep."""
-    _stopped_once(bench, driver, "warps in every state",
-                  lambda handler: counted(in_every_state(), handler, traps_itself=True), list(cycles), check=True)
+    _stopped_once(
+        bench,
+        driver,
+        "warps in every state",
+        lambda handler: counted(in_every_state(), handler, traps_itself=True),
+        list(cycles),
+        check=True,
+    )
 
 
-def _stopped_once(bench: Bench, driver: TrapDriver, name: str, make: Callable[[Sequence[str]], Counted],
-                  cycles: Sequence[int], *, check: bool = False) -> None:
+def _stopped_once(
+    bench: Bench,
+    driver: TrapDriver,
+    name: str,
+    make: Callable[[Sequence[str]], Counted],
+    cycles: Sequence[int],
+    *,
+    check: bool = False,
+) -> None:
     """A program, made for a handler, stopped once at each of these cycles, against what it leaves undisturbed."""
     undisturbed = memory_left(inject(bench, driver, name, make(RETURN), iter(()), check=check))
     for cycle in bench.progress(cycles, name):
@@ -77,8 +110,15 @@ def _stopped_once(bench: Bench, driver: TrapDriver, name: str, make: Callable[[S
         bench.expect(f"{what}: what it leaves", memory_left(left), undisturbed)
 
 
-def check_kernels(bench: Bench, driver: TrapDriver, names: Iterable[str], *, gap: int, steps: int = 0,
-                  check: bool = False) -> None:
+def check_kernels(
+    bench: Bench,
+    driver: TrapDriver,
+    names: Iterable[str],
+    *,
+    gap: int,
+    steps: int = 0,
+    check: bool = False,
+) -> None:
     """Kernels stopped after random numbers of instructions, at most ``gap``, against what their PTX says; see
     ``inject``."""
     names = list(names)
@@ -87,8 +127,16 @@ def check_kernels(bench: Bench, driver: TrapDriver, names: Iterable[str], *, gap
         made = counted(build(run, "O3"), HANDLERS[number % 2], traps_itself=run.traps)
         if not driver.fits(made.launch):
             continue
-        left = inject(bench, driver, name, made, stops_often(source, gap), steps=steps,
-                      instructions=True, check=check)
+        left = inject(
+            bench,
+            driver,
+            name,
+            made,
+            stops_often(source, gap),
+            steps=steps,
+            instructions=True,
+            check=check,
+        )
         if not run.traps:
             if wrong := complaints(run, "O3", left):
                 bench.fail(wrong[0])
@@ -101,21 +149,34 @@ def check_random_times(bench: Bench, driver: TrapDriver, rounds: int, gap: int) 
         undisturbed = memory_left(inject(bench, driver, name, counted(launch()), iter(())))
         for number in range(rounds):
             source = Random(f"{bench.seed} {name} {number}")
-            left = inject(bench, driver, name, counted(launch(), HANDLERS[number % 2]), stops_often(source, gap),
-                          steps=100 * (number % 3 == 2), check=number % 2 == 0)
+            left = inject(
+                bench,
+                driver,
+                name,
+                counted(launch(), HANDLERS[number % 2]),
+                stops_often(source, gap),
+                steps=100 * (number % 3 == 2),
+                check=number % 2 == 0,
+            )
             bench.expect(f"{name}: what it leaves", memory_left(left), undisturbed)
 
 
-def check_random_programs(bench: Bench, driver: TrapDriver, count: int, size: int, gap: int) -> None:
+def check_random_programs(
+    bench: Bench, driver: TrapDriver, count: int, size: int, gap: int
+) -> None:
     """Random programs in lockstep, stopped again and again. What one warp alone leaves does not depend on time."""
     for number in bench.progress(range(count), "random programs"):
         source, alone = Random(f"{bench.seed} {number}"), number % 2 == 0
-        program = random_program(source, size, WARP_THREADS, 1) if alone else random_program(source, size)
+        program = (
+            random_program(source, size, WARP_THREADS, 1) if alone else random_program(source, size)
+        )
         what, launch = f"random program {number}", program.launch
         made = counted(launch(), HANDLERS[number // 2 % 2])
         if not driver.fits(made.launch):
             continue
-        left = inject(bench, driver, what, made, stops_often(source, gap), steps=50 * (number % 3), check=True)
+        left = inject(
+            bench, driver, what, made, stops_often(source, gap), steps=50 * (number % 3), check=True
+        )
         if alone:
             undisturbed = launch()
             WarpModel(undisturbed).run()
@@ -125,6 +186,7 @@ def check_random_programs(bench: Bench, driver: TrapDriver, count: int, size: in
 
 def check_many_warps(bench: Bench, driver: TrapDriver) -> None:
     """Warps in slots beyond the first 32, which have registers of their own."""
+
     async def script(d: Debugger) -> None:
         for _ in range(_STARTED // 20):
             if await d.host.read("WARP_VALID_MASK_1") == _UPPER:
@@ -132,20 +194,39 @@ def check_many_warps(bench: Bench, driver: TrapDriver) -> None:
             await d.run(20)
         await d.stop()
         await d.lock_down()
-        for name, slots in (("WARP_VALID_MASK", _LOWER), ("WARP_VALID_MASK_1", _UPPER), ("BPT_PAUSE_MASK", _LOWER),
-                            ("BPT_PAUSE_MASK_1", _UPPER), ("BPT_TRAP_MASK_1", 0)):
+        for name, slots in (
+            ("WARP_VALID_MASK", _LOWER),
+            ("WARP_VALID_MASK_1", _UPPER),
+            ("BPT_PAUSE_MASK", _LOWER),
+            ("BPT_PAUSE_MASK_1", _UPPER),
+            ("BPT_TRAP_MASK_1", 0),
+        ):
             await d.see(name, slots)
         await d.write("BPT_PAUSE_MASK_1", ~2)
         await d.run(200)
         await d.see("BPT_PAUSE_MASK", _LOWER)
         await d.see("BPT_PAUSE_MASK_1", _UPPER & ~2)
-        await d.run_trigger()       # first, since without the stop trigger the one at RTT leaves, and the trap is over
+        await (
+            d.run_trigger()
+        )  # first, since without the stop trigger the one at RTT leaves, and the trap is over
         await d.control(STOP_TRIGGER=0)
         await d.end(_BUSY_LIMIT)
 
-    busy = ("MOV32I R23, 0x400", *BUSY[1:])     # the first warp is still there when the last one starts
-    driver.play(bench, TrapCase("warps beyond the first 32", script, (*busy, "EXIT"), ("BPT.PAUSE", "RTT"),
-                                warps=4, grid=10))
+    busy = (
+        "MOV32I R23, 0x400",
+        *BUSY[1:],
+    )  # the first warp is still there when the last one starts
+    driver.play(
+        bench,
+        TrapCase(
+            "warps beyond the first 32",
+            script,
+            (*busy, "EXIT"),
+            ("BPT.PAUSE", "RTT"),
+            warps=4,
+            grid=10,
+        ),
+    )
 
 
 def record(bench: Bench) -> None:
@@ -181,5 +262,7 @@ def run(bench: Bench) -> None:
         check_kernels(bench, other, SHORT, gap=100)
         if params.warps > 32:
             check_many_warps(bench, other)
-    bench.expect("as many traps as there should be", bench.report.checks["traps injected"] >= _INJECTED, True)
+    bench.expect(
+        "as many traps as there should be", bench.report.checks["traps injected"] >= _INJECTED, True
+    )
     record(bench)

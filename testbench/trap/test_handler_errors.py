@@ -31,12 +31,15 @@ passes = partial(simulation.passes, "trap", engine=CompiledEngine)
 def check(bench: Bench, driver: TrapDriver, cases: Iterable[HandlerErrors]) -> None:
     """Plays cases on the hardware, in lockstep with the warp model."""
     for case in cases:
+
         async def script(d: Debugger, case: HandlerErrors = case) -> None:
             trapped = [1]
             for failure, pc in case.places(d.handler):
                 await d.host.until(lambda host: host.locked_down, _PATIENCE)
                 await d.run(_SEEN)
-                await d.see_events(*failure.events, reasons=trapped + [failure.reason] * bool(failure.reason))
+                await d.see_events(
+                    *failure.events, reasons=trapped + [failure.reason] * bool(failure.reason)
+                )
                 if failure.error is WarpError.NONE:
                     await d.see("HWW_WARP_ESR", 0)
                 else:
@@ -65,7 +68,11 @@ def test_on_the_model_a_woken_warp_goes_on_behind_what_failed(case):
     for failure, pc in case.places(machine.traps.handler or 0):
         result, status = machine.run(), machine.error_status
         assert status is not None
-        assert (result.status, status.error, events(host)) == ("error", failure.error, failure.events)
+        assert (result.status, status.error, events(host)) == (
+            "error",
+            failure.error,
+            failure.events,
+        )
         assert failure.error is WarpError.NONE or status.pc == pc
         word = host.read("HWW_GLOBAL_ESR")
         reasons = {reason for reason in TRAP_REASONS if word >> trap_bit(reason) & 1}

@@ -20,15 +20,23 @@ HANDLER = ".kernel handler\n.registers 12\n        CCTLL.CRS.WBALL\n        RTT\
 @pytest.fixture(scope="module")
 def shown() -> bytes:
     section = PAGE.read_text().split("\n### A stack in memory\n")[1].split("\n###")[0]
-    return bytes.fromhex(" ".join(re.findall(r"^0x[0-9a-f]{4}  ((?:[0-9a-f]{2} ?){16})$", section, re.MULTILINE)))
+    return bytes.fromhex(
+        " ".join(re.findall(r"^0x[0-9a-f]{4}  ((?:[0-9a-f]{2} ?){16})$", section, re.MULTILINE))
+    )
 
 
 def test_the_manual_shows_the_stack_of_a_warp_in_a_trap(shown, tmp_path):
     assert len(shown) == 128
     (tmp_path / "handler.sass").write_text(HANDLER)
     launch = with_trap_handler(
-        prepare(read_program(str(PROGRAMS / "tour" / "trap.sass")), parse_arguments(["buf:OUT=u32[64]"]),
-                block=(64, 1, 1), crs=1024), read_program(str(tmp_path / "handler.sass")))
+        prepare(
+            read_program(str(PROGRAMS / "tour" / "trap.sass")),
+            parse_arguments(["buf:OUT=u32[64]"]),
+            block=(64, 1, 1),
+            crs=1024,
+        ),
+        read_program(str(tmp_path / "handler.sass")),
+    )
     hardware = Hardware(PRESETS["tiny"], ENGINE)
     assert hardware.run(launch, 100_000).status == "ok"
     blocks, _ = hardware.memory.regions[LOCAL_MEMORY]

@@ -44,7 +44,9 @@ def test_each_case_of_the_registers_passes(driver, name):
 
 
 def test_every_code_is_raised_or_the_manual_says_why_not():
-    never = {WarpError[row[1]] for row in table(HOST, "## Warp errors") if row[3].startswith("nobody")}
+    never = {
+        WarpError[row[1]] for row in table(HOST, "## Warp errors") if row[3].startswith("nobody")
+    }
     raised = {case.error for case in error_cases()} - {WarpError.NONE}
     assert never == NEVER_RAISED
     assert raised | never == CODES
@@ -52,9 +54,16 @@ def test_every_code_is_raised_or_the_manual_says_why_not():
 
 
 @needs_compiled
-@pytest.mark.parametrize(("change", "message"), [
-    ({"error": WarpError.OOR_ADDR}, "error: MISALIGNED_ADDR, expected OOR_ADDR"), ({"line": 0}, "pc: "),
-    ({"body": ["NOP", "NOP"]}, "error: NONE, expected MISALIGNED_ADDR")])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"error": WarpError.OOR_ADDR}, "error: MISALIGNED_ADDR, expected OOR_ADDR"),
+        ({"line": 0}, "pc: "),
+        ({"body": ["NOP", "NOP"]}, "error: NONE, expected MISALIGNED_ADDR"),
+    ],
+)
 def test_an_error_that_differs_is_found(driver, change, message):
     case = replace(ONE_EACH[WarpError.MISALIGNED_ADDR], **change)
-    assert message in failure("esr", lambda bench: tb_esr.check_errors(bench, driver, [case]), CompiledEngine)
+    assert message in failure(
+        "esr", lambda bench: tb_esr.check_errors(bench, driver, [case]), CompiledEngine
+    )

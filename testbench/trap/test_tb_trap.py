@@ -48,14 +48,27 @@ def test_each_case_of_traps_passes(driver, name):
 
 @needs_compiled
 def test_a_handler_may_end_in_front_of_the_instruction_before_where_it_goes_back_to(driver):
-    launch = kernel("BRA start", "RTT", "start:", "BPT.TRAP 0x1", "MOV R2, c[0x0][out]", "MOV R3, c[0x0][out+4]",
-                    "MOV32I R4, 0x7", "STG.E [R2], R4", "EXIT")
+    launch = kernel(
+        "BRA start",
+        "RTT",
+        "start:",
+        "BPT.TRAP 0x1",
+        "MOV R2, c[0x0][out]",
+        "MOV R3, c[0x0][out+4]",
+        "MOV32I R4, 0x7",
+        "STG.E [R2], R4",
+        "EXIT",
+    )
     launch = replace(launch, trap_handler=address(1))
 
     async def script(d: Debugger) -> None:
         await d.end(words=[7])
 
-    passes(lambda bench: driver.debug(bench, "a handler in front", launch, script, "ok", REPORT_MASK_RESET))
+    passes(
+        lambda bench: driver.debug(
+            bench, "a handler in front", launch, script, "ok", REPORT_MASK_RESET
+        )
+    )
 
 
 @needs_compiled
@@ -84,24 +97,35 @@ def test_kernels_stopped_often(driver):
 
 
 def test_the_table_names_every_case_once():
-    named = [name for row in table(DOCS / "traps.md", "## What traps do, and the cases that show it")
-             for name in row[1].split(", ")]
+    named = [
+        name
+        for row in table(DOCS / "traps.md", "## What traps do, and the cases that show it")
+        for name in row[1].split(", ")
+    ]
     assert sorted(named) == sorted(CASES)
 
 
 def test_the_kept_save_files_of_the_whole_machine_are_those_that_are_written(tmp_path):
     harness = Harness(PRESETS["tiny"])
-    Fragment.get(harness, None)         # it is looked at and not simulated
+    Fragment.get(harness, None)  # it is looked at and not simulated
     for name in ("sm", "trap", "esr"):
         path = tmp_path / f"{name}.gtkw"
         kept = (WAVEFORMS / path.name).read_text()
         found = dict.fromkeys(marks_of(kept), 100)
         assert found
-        write_save_file(path, path.with_suffix(".vcd"), machine_traces(harness), period=PERIOD, root="sm", found=found)
+        write_save_file(
+            path,
+            path.with_suffix(".vcd"),
+            machine_traces(harness),
+            period=PERIOD,
+            root="sm",
+            found=found,
+        )
         assert without_times(path.read_text()) == without_times(kept)
 
 
 # What is wrong is found.
+
 
 @needs_compiled
 def test_a_warp_that_does_not_enter_is_found(driver, monkeypatch):

@@ -22,10 +22,19 @@ MACHINES = {name: PRESETS[name] for name in ("default", "least")}
 PARAMS = MACHINES["default"]
 REASONS = (0, 1, 3, 7, 8, 9, 16, (1 << 20) - 1)
 WORDS = (
-    *(encode("BPT", mode=mode.value, reason=reason) for mode in BreakpointMode for reason in REASONS
-      if mode not in (BreakpointMode.DRAIN_ILLEGAL, BreakpointMode.CAL)),
+    *(
+        encode("BPT", mode=mode.value, reason=reason)
+        for mode in BreakpointMode
+        for reason in REASONS
+        if mode not in (BreakpointMode.DRAIN_ILLEGAL, BreakpointMode.CAL)
+    ),
     *(encode("IDE", disable=disable) for disable in (0, 1)),
-    *(encode("RTT", mode=mode.value) for mode in ReturnFromTrapMode if mode is not ReturnFromTrapMode.PREEMPTED))
+    *(
+        encode("RTT", mode=mode.value)
+        for mode in ReturnFromTrapMode
+        if mode is not ReturnFromTrapMode.PREEMPTED
+    ),
+)
 
 
 def outcome(word, report_mask):
@@ -46,18 +55,34 @@ def test_agrees_with_the_model(report_mask, params):
         assert ctx.get(dut.room) == 1
         for word in source.sample(WORDS * 2, 2 * len(WORDS)):
             error, reasons, interrupt, masked = outcome(word, report_mask)
-            warp, pc, sequence = source.randrange(8), source.getrandbits(29) << 3, source.getrandbits(16)
+            warp, pc, sequence = (
+                source.randrange(8),
+                source.getrandbits(29) << 3,
+                source.getrandbits(16),
+            )
             ctx.set(dut.status.warp, warp)
             offer(ctx, dut.launch, {"warp": warp})
             await ctx.tick()
             assert not ctx.get(dut.warps.view.state.masked) >> warp & 1
             offer(ctx, dut.launch, None)
-            offer(ctx, dut.dispatch, {
-                "kind": InstructionKind.TRAP, "warp": warp, "pc": pc, "sequence": sequence, "word": word,
-                "write_barrier": 7, "read_barrier": 3})
+            offer(
+                ctx,
+                dut.dispatch,
+                {
+                    "kind": InstructionKind.TRAP,
+                    "warp": warp,
+                    "pc": pc,
+                    "sequence": sequence,
+                    "word": word,
+                    "write_barrier": 7,
+                    "read_barrier": 3,
+                },
+            )
             await ctx.tick()
             ctx.set(dut.dispatch.valid, 0)
-            told, failed, report = (ctx.get(as_struct(event)) for event in (dut.completion, dut.error, dut.report))
+            told, failed, report = (
+                ctx.get(as_struct(event)) for event in (dut.completion, dut.error, dut.report)
+            )
             assert (told.valid, told.warp, told.sequence) == (1, warp, sequence)
             assert (told.write_barrier, told.read_barrier) == (7, 3)
             assert (WarpError(failed.error) if failed.valid else WarpError.NONE) == error
@@ -65,14 +90,20 @@ def test_agrees_with_the_model(report_mask, params):
                 assert (failed.warp, failed.pc) == (warp, pc)
             assert report.valid == bool(reasons)
             if reasons:
-                assert (report.warp, report.pc, report.reason) == (warp, (pc + 8) % (1 << 32), *reasons)
+                assert (report.warp, report.pc, report.reason) == (
+                    warp,
+                    (pc + 8) % (1 << 32),
+                    *reasons,
+                )
                 assert ctx.get(dut.status.status.reasons) == 1 << reasons[0] - 1
             assert ctx.get(dut.events.interrupt) == interrupt
             goes_on = error is WarpError.NONE and not reasons
             assert ctx.get(dut.resume) == (1 << warp if goes_on else 0)
             assert ctx.get(dut.warps.view.state.masked) >> warp & 1 == masked
             await ctx.tick()
-            assert not ctx.get(dut.completion.valid | dut.error.valid | dut.report.valid | dut.resume.any())
+            assert not ctx.get(
+                dut.completion.valid | dut.error.valid | dut.report.valid | dut.resume.any()
+            )
 
     simulate(dut, body)
 
@@ -97,8 +128,11 @@ def test_a_trap_that_is_masked_is_entered_when_it_is_unmasked(params):
             await ctx.tick()
             ctx.set(dut.launch.valid, 0)
             ctx.set(dut.control.live, 1 << warp)
-            words = (encode("IDE", disable=1), encode("BPT", mode=BreakpointMode.TRAP.value, reason=1),
-                     encode("IDE", disable=0))
+            words = (
+                encode("IDE", disable=1),
+                encode("BPT", mode=BreakpointMode.TRAP.value, reason=1),
+                encode("IDE", disable=0),
+            )
             assert [await executed(ctx, warp, word) for word in words] == [0, 0, 1]
             ctx.set(dut.control.live, 0)
             await ctx.tick().repeat(4)
@@ -109,12 +143,20 @@ def test_a_trap_that_is_masked_is_entered_when_it_is_unmasked(params):
 BEFORE, ENTERED = 0x1A8, 0x1B0
 """Addresses of the last instruction and of the one in whose place the warp enters."""
 FAILURES = (
-    ((), ENTERED), ((("stack", 0),), ENTERED), ((("lanes", BEFORE),), BEFORE), ((("trap", BEFORE),), BEFORE),
-    ((("flow", 0x108),), 0x108), ((("memory", 0x128),), 0x128),
-    ((("flow", 0x108), ("flow", 0x110)), 0x108), ((("memory", 0x128), ("memory", 0x130)), 0x128),
-    ((("flow", 0x108), ("memory", 0x128)), 0x128), ((("memory", 0x128), ("flow", 0x108)), 0x128),
-    ((("lanes", BEFORE), ("memory", 0x128)), 0x128), ((("memory", 0x128), ("lanes", BEFORE)), 0x128),
-    ((("flow", 0x108), ("memory", 0x128), ("flow", 0x110), ("memory", 0x130)), 0x128))
+    ((), ENTERED),
+    ((("stack", 0),), ENTERED),
+    ((("lanes", BEFORE),), BEFORE),
+    ((("trap", BEFORE),), BEFORE),
+    ((("flow", 0x108),), 0x108),
+    ((("memory", 0x128),), 0x128),
+    ((("flow", 0x108), ("flow", 0x110)), 0x108),
+    ((("memory", 0x128), ("memory", 0x130)), 0x128),
+    ((("flow", 0x108), ("memory", 0x128)), 0x128),
+    ((("memory", 0x128), ("flow", 0x108)), 0x128),
+    ((("lanes", BEFORE), ("memory", 0x128)), 0x128),
+    ((("memory", 0x128), ("lanes", BEFORE)), 0x128),
+    ((("flow", 0x108), ("memory", 0x128), ("flow", 0x110), ("memory", 0x130)), 0x128),
+)
 """Errors of a warp, by source and address, as they are told; and where it comes back to."""
 
 
@@ -140,8 +182,14 @@ def test_a_warp_comes_back_to_its_first_instruction_that_failed(params):
             for source, pc in events:
                 if source != "stack":
                     await issued(ctx, 5, InstructionKind.TRAP, pc)
-            set_errors(ctx, dut.errors, {
-                source: {"warp": 5, "pc": pc, "error": WarpError.MMU_FAULT} for source, pc in events})
+            set_errors(
+                ctx,
+                dut.errors,
+                {
+                    source: {"warp": 5, "pc": pc, "error": WarpError.MMU_FAULT}
+                    for source, pc in events
+                },
+            )
             await ctx.tick()
             set_errors(ctx, dut.errors, {})
         found = []
@@ -168,7 +216,9 @@ def test_a_warp_comes_back_to_its_first_instruction_that_failed(params):
 
 
 @pytest.mark.parametrize("params", MACHINES.values(), ids=MACHINES)
-@pytest.mark.parametrize("groups", [["lanes", "stack"], ["stack", "lanes"], ["lanes stack"]], ids=str)
+@pytest.mark.parametrize(
+    "groups", [["lanes", "stack"], ["stack", "lanes"], ["lanes stack"]], ids=str
+)
 def test_what_a_program_reads_is_the_error_of_an_instruction_before_that_of_a_stack(groups, params):
     dut, warp = units_of(params).trap(params), 3
     codes = {"lanes": WarpError.OOR_ADDR, "stack": WarpError.MMU_FAULT}
@@ -181,7 +231,11 @@ def test_what_a_program_reads_is_the_error_of_an_instruction_before_that_of_a_st
         ctx.set(dut.launch.valid, 0)
         ctx.set(dut.control.live, 1 << warp)
         for group in groups:
-            set_errors(ctx, dut.errors, {name: {"warp": warp, "error": codes[name]} for name in group.split()})
+            set_errors(
+                ctx,
+                dut.errors,
+                {name: {"warp": warp, "error": codes[name]} for name in group.split()},
+            )
             await ctx.tick()
             set_errors(ctx, dut.errors, {})
             await ctx.tick().repeat(2)
@@ -211,7 +265,9 @@ def test_the_watchdog_waits_for_so_many_cycles_and_then_as_many_again(timeout):
     assert told == [period, 2 * period, 3 * period]
 
 
-@pytest.mark.parametrize(("live", "quiet"), [(0, 0), (0b11, 0b11)], ids=["nobody lives", "all are paused quietly"])
+@pytest.mark.parametrize(
+    ("live", "quiet"), [(0, 0), (0b11, 0b11)], ids=["nobody lives", "all are paused quietly"]
+)
 def test_a_trap_that_is_over_locks_nothing_down(live, quiet):
     dut = SmTrap(PARAMS)
 
@@ -232,17 +288,34 @@ def test_a_trap_that_is_over_locks_nothing_down(live, quiet):
     simulate(dut, body)
 
 
-HAPPENS = {"trap", "fails outside", "comes back", "comes back elsewhere", "withdrawn", "timeout", "resume"}
+HAPPENS = {
+    "trap",
+    "fails outside",
+    "comes back",
+    "comes back elsewhere",
+    "withdrawn",
+    "timeout",
+    "resume",
+}
 HAPPENS_INSIDE = {"fail", "fails inside", "ends", "leaves", "refused to leave", "no frame"}
 
 
-@pytest.mark.parametrize("params", [PRESETS["small"], replace(PRESETS["least"], warps=4)], ids=["small", "least"])
-@pytest.mark.parametrize(("installed", "report_mask", "cycles", "happens"), [
-    (True, ALL_REPORTED, 2500, HAPPENS | HAPPENS_INSIDE | {"refused", "urgent trap"}),
-    (False, ALL_REPORTED, 1500, HAPPENS | {"no frame", "refused"}),
-    (True, 0, 1500, HAPPENS | HAPPENS_INSIDE)], ids=["handler", "no handler", "unreported"])
+@pytest.mark.parametrize(
+    "params", [PRESETS["small"], replace(PRESETS["least"], warps=4)], ids=["small", "least"]
+)
+@pytest.mark.parametrize(
+    ("installed", "report_mask", "cycles", "happens"),
+    [
+        (True, ALL_REPORTED, 2500, HAPPENS | HAPPENS_INSIDE | {"refused", "urgent trap"}),
+        (False, ALL_REPORTED, 1500, HAPPENS | {"no frame", "refused"}),
+        (True, 0, 1500, HAPPENS | HAPPENS_INSIDE),
+    ],
+    ids=["handler", "no handler", "unreported"],
+)
 def test_random_warps_trap_as_a_plain_account_says(installed, report_mask, cycles, happens, params):
     """Warps that trap, fail, are stopped, stepped, paused, woken and taken from barriers, against a plain account."""
-    driver = TrapUnitDriver(params, 3, cycles, installed=installed, report_mask=report_mask, timeout=3)
+    driver = TrapUnitDriver(
+        params, 3, cycles, installed=installed, report_mask=report_mask, timeout=3
+    )
     simulate(driver.dut, driver.run, engine=ENGINE)
     assert happens <= driver.events.keys()

@@ -44,19 +44,48 @@ def _return(mode: ReturnFromTrapMode) -> int:
 _INTERRUPT = _breakpoint(BreakpointMode.INT)
 _BAD, _ILLEGAL = WarpError.ILLEGAL_INSTR_PARAM, WarpError.ILLEGAL_INSTR_ENCODING
 _INSTRUCTIONS: tuple[tuple[int, Any, Any, int], ...] = (
-    *((_breakpoint(BreakpointMode.TRAP, reason), "fail", "urgent trap" if reason == 7 else "trap", reason)
-      for reason in range(1, 8)),
-    (_breakpoint(BreakpointMode.TRAP, 0), _BAD, _BAD, 0), (_breakpoint(BreakpointMode.TRAP, 8), _BAD, _BAD, 0),
-    (_INTERRUPT, "go on", "go on", 0), (_breakpoint(BreakpointMode.DRAIN), "go on", "go on", 0),
+    *(
+        (
+            _breakpoint(BreakpointMode.TRAP, reason),
+            "fail",
+            "urgent trap" if reason == 7 else "trap",
+            reason,
+        )
+        for reason in range(1, 8)
+    ),
+    (_breakpoint(BreakpointMode.TRAP, 0), _BAD, _BAD, 0),
+    (_breakpoint(BreakpointMode.TRAP, 8), _BAD, _BAD, 0),
+    (_INTERRUPT, "go on", "go on", 0),
+    (_breakpoint(BreakpointMode.DRAIN), "go on", "go on", 0),
     (_breakpoint(BreakpointMode.PAUSE), "pause", _ILLEGAL, 0),
     (_breakpoint(BreakpointMode.PAUSE_QUIET), "pause quietly", _ILLEGAL, 0),
-    *((encode("IDE", disable=disable), does, does, 0) for disable, does in ((0, "unmask"), (1, "mask"))),
-    *((_return(mode), "terminate" if mode is ReturnFromTrapMode.TERMINATE else "wait", _ILLEGAL, 0)
-      for mode in (ReturnFromTrapMode.POPCRS, ReturnFromTrapMode.FALLTHROUGH, ReturnFromTrapMode.TERMINATE)))
+    *(
+        (encode("IDE", disable=disable), does, does, 0)
+        for disable, does in ((0, "unmask"), (1, "mask"))
+    ),
+    *(
+        (
+            _return(mode),
+            "terminate" if mode is ReturnFromTrapMode.TERMINATE else "wait",
+            _ILLEGAL,
+            0,
+        )
+        for mode in (
+            ReturnFromTrapMode.POPCRS,
+            ReturnFromTrapMode.FALLTHROUGH,
+            ReturnFromTrapMode.TERMINATE,
+        )
+    ),
+)
 """Word, what it does inside and outside the trap, or its error; the reason of a BPT.TRAP."""
-_OF_RETURN = {_return(mode): operation for mode, operation in (
-    (ReturnFromTrapMode.POPCRS, FlowOperation.RESTORE), (ReturnFromTrapMode.FALLTHROUGH, FlowOperation.LEAVE_TRAP),
-    (ReturnFromTrapMode.TERMINATE, FlowOperation.TERMINATE))}
+_OF_RETURN = {
+    _return(mode): operation
+    for mode, operation in (
+        (ReturnFromTrapMode.POPCRS, FlowOperation.RESTORE),
+        (ReturnFromTrapMode.FALLTHROUGH, FlowOperation.LEAVE_TRAP),
+        (ReturnFromTrapMode.TERMINATE, FlowOperation.TERMINATE),
+    )
+}
 _RTTS = tuple(instruction for instruction in _INSTRUCTIONS if instruction[0] in _OF_RETURN)
 
 
@@ -79,10 +108,23 @@ class TrapUnitDriver:
     """One simulation. ``events`` counts what has happened. In a machine with one instruction under way, what fails is
     what a warp issued last."""
 
-    def __init__(self, params: SmParams, seed: int, cycles: int, *, installed: bool, report_mask: int,
-                 timeout: int = 0) -> None:
+    def __init__(
+        self,
+        params: SmParams,
+        seed: int,
+        cycles: int,
+        *,
+        installed: bool,
+        report_mask: int,
+        timeout: int = 0,
+    ) -> None:
         self.dut, self.random, self.cycles = units_of(params).trap(params), Random(seed), cycles
-        self._count, self._installed, self._mask, self._timeout = params.warps, installed, report_mask, timeout
+        self._count, self._installed, self._mask, self._timeout = (
+            params.warps,
+            installed,
+            report_mask,
+            timeout,
+        )
         self.model = Machine(params.warps)
         self.places, self.words = [Place.DEAD] * params.warps, [_INSTRUCTIONS[0]] * params.warps
         self.events: dict[str, int] = {}
@@ -123,12 +165,33 @@ class TrapUnitDriver:
                 sent = self._dispatch_alone(ctx, now, leave)
             else:
                 sent = self._dispatch(now, leave) if self._some(0.5) else None
-            offer(ctx, dut.dispatch, None if sent is None else {
-                "kind": sent.kind, "warp": sent.warp, "pc": sent.pc, "sequence": self._cycle % 1024, "word": sent.word,
-                "write_barrier": self._cycle % 7, "read_barrier": self._cycle % 5})
+            offer(
+                ctx,
+                dut.dispatch,
+                None
+                if sent is None
+                else {
+                    "kind": sent.kind,
+                    "warp": sent.warp,
+                    "pc": sent.pc,
+                    "sequence": self._cycle % 1024,
+                    "word": sent.word,
+                    "write_barrier": self._cycle % 7,
+                    "read_barrier": self._cycle % 5,
+                },
+            )
             self._others(ctx, now, sent.warp if sent else None, refused)
-            ctx.set(dut.command, {"installed": self._installed, "handler": handler, "stop": now.stop, "step": now.step,
-                                  "wake": _bits(now.wake), "timeout": self._timeout})
+            ctx.set(
+                dut.command,
+                {
+                    "installed": self._installed,
+                    "handler": handler,
+                    "stop": now.stop,
+                    "step": now.step,
+                    "wake": _bits(now.wake),
+                    "timeout": self._timeout,
+                },
+            )
             self._compare_now(ctx, now, sent, handler)
             reply = model.step(now)
             if now.does in ("enter", "enter paused"):
@@ -143,8 +206,10 @@ class TrapUnitDriver:
 
     def _busy(self) -> bool:
         """Whether an instruction is under way, which is the only one."""
-        return self._serial and (self._selected >= 0 or any(
-            place in (Place.TAKEN, Place.ENTERS, Place.LEAVES) for place in self.places))
+        return self._serial and (
+            self._selected >= 0
+            or any(place in (Place.TAKEN, Place.ENTERS, Place.LEAVES) for place in self.places)
+        )
 
     def _issue(self, ctx: Any, number: int, kind: InstructionKind, pc: int, word: int = 0) -> None:
         offer(ctx, self.dut.issued, {"warp": number, "kind": kind, "pc": pc, "word": word})
@@ -154,27 +219,41 @@ class TrapUnitDriver:
 
     def _dispatch_alone(self, ctx: Any, now: Happening, leave: int) -> _Sent | None:
         """Selects what is to enter or to leave, and dispatches it, or an instruction, in a later cycle."""
+
         def moves(number: int) -> bool:
-            return self._may_enter(number) or bool(self.places[number] is Place.ASKED and leave >> number & 1)
+            return self._may_enter(number) or bool(
+                self.places[number] is Place.ASKED and leave >> number & 1
+            )
 
         sent, selected = None, self._selected
         if selected >= 0 and not moves(selected):
             self._selected = -1
         elif self._some(0.5) and (selected >= 0 or Place.TAKEN in self.places):
-            sent = self._dispatch(now, leave, selected if selected >= 0 else self.places.index(Place.TAKEN))
+            sent = self._dispatch(
+                now, leave, selected if selected >= 0 else self.places.index(Place.TAKEN)
+            )
             self._selected = -1
         elif not self._busy() and self._some(0.5) and (number := self._pick(moves)) is not None:
             self._selected = number
-            self._issue(ctx, number, InstructionKind.ENTER if self._may_enter(number) else InstructionKind.LEAVE,
-                        self._new_pc())
+            self._issue(
+                ctx,
+                number,
+                InstructionKind.ENTER if self._may_enter(number) else InstructionKind.LEAVE,
+                self._new_pc(),
+            )
         return sent
 
     def _dispatch(self, now: Happening, leave: int, number: int | None = None) -> _Sent | None:
         """What is dispatched to the unit: of this warp, or of any."""
         places = self.places
         if number is None:
-            number = self._pick(lambda number: places[number] is Place.TAKEN or self._may_enter(number)
-                                or (places[number] is Place.ASKED and leave >> number & 1))
+            number = self._pick(
+                lambda number: (
+                    places[number] is Place.TAKEN
+                    or self._may_enter(number)
+                    or (places[number] is Place.ASKED and leave >> number & 1)
+                )
+            )
         if number is None:
             return None
         pc, last = self._new_pc(), self._last[number]
@@ -201,8 +280,11 @@ class TrapUnitDriver:
     def _may_enter(self, number: int) -> bool:
         """Whether issue may put ENTER in the place of a warp's next instruction."""
         warp = self.model.warps[number]
-        stays = self.places[number] is Place.BUSY and not warp.inside and self.words[number][2] in (
-            "trap", "urgent trap")
+        stays = (
+            self.places[number] is Place.BUSY
+            and not warp.inside
+            and self.words[number][2] in ("trap", "urgent trap")
+        )
         return (self.places[number] is Place.RUNS or stays) and self.model.enters(number)
 
     def _others(self, ctx: Any, now: Happening, able: int | None, refused: bool) -> None:
@@ -219,9 +301,21 @@ class TrapUnitDriver:
             self._last[begins] = None
         now.starting = self._some(0.1)
 
-        answered = self._pick(lambda number: number != able and number != now.launched and (
-            places[number] in (Place.ENTERS, Place.LEAVES)
-            or (places[number] is Place.RUNS and not model.enters(number) and not self._busy() and self._some(0.02))))
+        answered = self._pick(
+            lambda number: (
+                number != able
+                and number != now.launched
+                and (
+                    places[number] in (Place.ENTERS, Place.LEAVES)
+                    or (
+                        places[number] is Place.RUNS
+                        and not model.enters(number)
+                        and not self._busy()
+                        and self._some(0.02)
+                    )
+                )
+            )
+        )
         if answered is not None and self._some(0.5):
             place, bad, ends = places[answered], False, False
             if place is Place.ENTERS:
@@ -237,8 +331,14 @@ class TrapUnitDriver:
             elif self._some(0.3):
                 ends, places[answered] = True, Place.DEAD
             now.result = answered, bad, ends
-            result = {"valid": 1, "payload": {"warp": answered, "terminated": ends, "error":
-                                              WarpError.STACK_OVERFLOW if bad else WarpError.NONE}}
+            result = {
+                "valid": 1,
+                "payload": {
+                    "warp": answered,
+                    "terminated": ends,
+                    "error": WarpError.STACK_OVERFLOW if bad else WarpError.NONE,
+                },
+            }
 
         for number in range(self._count):
             warp = model.warps[number]
@@ -254,14 +354,20 @@ class TrapUnitDriver:
                 now.taken.add(number)
                 if self._some(0.4):
                     places[number] = Place.TAKEN
-                    self.words[number] = random.choice(_RTTS if warp.inside and self._some(0.5) else _INSTRUCTIONS)
+                    self.words[number] = random.choice(
+                        _RTTS if warp.inside and self._some(0.5) else _INSTRUCTIONS
+                    )
                 elif not warp.inside and self._some(0.2):
                     places[number] = Place.BARRIER
                 if self._serial:
                     pc = self._last[number] = self._new_pc()
                     self._issue(ctx, number, InstructionKind.TRAP, pc, self.words[number][0])
-            elif places[number] is Place.RUNS and self._some(0.03) and warp.live and not (
-                    warp.told or warp.taken_back):
+            elif (
+                places[number] is Place.RUNS
+                and self._some(0.03)
+                and warp.live
+                and not (warp.told or warp.taken_back)
+            ):
                 self._fail(number, now, errors, alone=refused)
             if places[number] in (Place.RUNS, Place.BARRIER):
                 now.drained.add(number)
@@ -287,7 +393,9 @@ class TrapUnitDriver:
         ctx.set(dut.starting, now.starting)
         ctx.set(dut.control.taken, _bits(now.taken))
         ctx.set(dut.drained, _bits(now.drained))
-        ctx.set(dut.control.live, _bits(number for number, warp in enumerate(model.warps) if warp.live))
+        ctx.set(
+            dut.control.live, _bits(number for number, warp in enumerate(model.warps) if warp.live)
+        )
 
     def _fail(self, number: int, now: Happening, errors: dict[str, Any], *, alone: bool) -> None:
         """A warp fails, in one way or in two. ``alone``: it is not the instruction that fails, if there is only one."""
@@ -295,8 +403,15 @@ class TrapUnitDriver:
         choices = [[name] for name in names] + [["stack", "flow"]]
         if not self._serial:
             choices += [["lanes", "memory"], ["flow", "memory"]]
-        elif alone or self._busy() or now.taken or now.errors.keys() - {"stack"} or self._last[number] is None \
-                or self.model.warps[number].bare or self.model.warps[number].paused:
+        elif (
+            alone
+            or self._busy()
+            or now.taken
+            or now.errors.keys() - {"stack"}
+            or self._last[number] is None
+            or self.model.warps[number].bare
+            or self.model.warps[number].paused
+        ):
             choices = [["stack"]]
         for name in self.random.choice(choices):
             if name not in now.errors:
@@ -309,7 +424,10 @@ class TrapUnitDriver:
     def _barriers(self, ctx: Any, now: Happening) -> None:
         """Who waits at a barrier, and is taken from it when the unit wants that."""
         dut, places = self.dut, self.places
-        ctx.set(dut.waiting, _bits(number for number in range(self._count) if places[number] is Place.BARRIER))
+        ctx.set(
+            dut.waiting,
+            _bits(number for number in range(self._count) if places[number] is Place.BARRIER),
+        )
         wanted = self._withdrawing
         if wanted is not None and self._some(0.5):
             now.withdrawn, self._withdrawing = wanted, None
@@ -318,14 +436,24 @@ class TrapUnitDriver:
         offer(ctx, dut.withdrawn, now.withdrawn)
         if ctx.get(dut.withdraw.valid):
             withdraw = ctx.get(dut.withdraw.payload)
-            self._expect("who is withdrawn enters", (places[withdraw] is Place.BARRIER or now.withdrawn
-                                                     == withdraw, self.model.enters(withdraw)), (True, True))
+            self._expect(
+                "who is withdrawn enters",
+                (
+                    places[withdraw] is Place.BARRIER or now.withdrawn == withdraw,
+                    self.model.enters(withdraw),
+                ),
+                (True, True),
+            )
             if now.withdrawn is None:
                 self._withdrawing = withdraw
         else:
             self._withdrawing = None
-            for number in range(self._count):       # the others have arrived
-                if places[number] is Place.BARRIER and not self.model.enters(number) and self._some(0.1):
+            for number in range(self._count):  # the others have arrived
+                if (
+                    places[number] is Place.BARRIER
+                    and not self.model.enters(number)
+                    and self._some(0.1)
+                ):
                     places[number] = Place.RUNS
 
     def _compare_now(self, ctx: Any, now: Happening, sent: _Sent | None, handler: int) -> None:
@@ -333,27 +461,60 @@ class TrapUnitDriver:
         dut, model, warps = self.dut, self.model, self.model.warps
         numbers, waiting = range(self._count), ctx.get(dut.waiting)
         self._expect("room", ctx.get(dut.room), 1)
-        self._expect("hold", ctx.get(dut.control.hold), _bits(number for number in numbers if model.holds(number)))
-        self._expect("enter", ctx.get(dut.control.enter), _bits(
-            number for number in numbers if model.enters(number) and not waiting >> number & 1))
-        self._expect("inside", ctx.get(dut.inside), _bits(number for number in numbers if warps[number].inside))
-        self._expect("leave", ctx.get(dut.control.leave), _bits(
-            number for number in numbers if warps[number].leaving))
-        self._expect("state", (ctx.get(dut.state.trapping), ctx.get(dut.state.locked_down), ctx.get(dut.state.paused),
-                               ctx.get(dut.state.trapped)), (
-            model.trapping, model.locked_down(now), _bits(number for number in numbers if warps[number].paused),
-            _bits(number for number in numbers if warps[number].reasons)))
+        self._expect(
+            "hold",
+            ctx.get(dut.control.hold),
+            _bits(number for number in numbers if model.holds(number)),
+        )
+        self._expect(
+            "enter",
+            ctx.get(dut.control.enter),
+            _bits(
+                number for number in numbers if model.enters(number) and not waiting >> number & 1
+            ),
+        )
+        self._expect(
+            "inside",
+            ctx.get(dut.inside),
+            _bits(number for number in numbers if warps[number].inside),
+        )
+        self._expect(
+            "leave",
+            ctx.get(dut.control.leave),
+            _bits(number for number in numbers if warps[number].leaving),
+        )
+        self._expect(
+            "state",
+            (
+                ctx.get(dut.state.trapping),
+                ctx.get(dut.state.locked_down),
+                ctx.get(dut.state.paused),
+                ctx.get(dut.state.trapped),
+            ),
+            (
+                model.trapping,
+                model.locked_down(now),
+                _bits(number for number in numbers if warps[number].paused),
+                _bits(number for number in numbers if warps[number].reasons),
+            ),
+        )
         asked, status = ctx.get(dut.status.warp), ctx.get(dut.status.status)
         warp = warps[asked]
-        self._expect("status", (status.failed, status.stepped, status.reasons), (
-            warp.failed, warp.stepped, _bits(reason - 1 for reason in warp.reasons)))
+        self._expect(
+            "status",
+            (status.failed, status.stepped, status.reasons),
+            (warp.failed, warp.stepped, _bits(reason - 1 for reason in warp.reasons)),
+        )
         if warp.failed and warp.inside and self._cycle > self._entered[asked] + 1:
             self._expect("code", WarpError(status.error).value, WarpError(warp.code).value)
         elif not warp.failed:
             self._expect("no code", WarpError(status.error), WarpError.NONE)
         every = ctx.get(dut.status.all_status)
-        self._expect("all failed, stepped, stop", (every & 1, every >> 8 & 1, every >> 9), (
-            any(warp.failed for warp in warps), any(warp.stepped for warp in warps), now.stop))
+        self._expect(
+            "all failed, stepped, stop",
+            (every & 1, every >> 8 & 1, every >> 9),
+            (any(warp.failed for warp in warps), any(warp.stepped for warp in warps), now.stop),
+        )
         reasons = _bits({reason - 1 for warp in warps for reason in warp.reasons})
         self._expect("reasons among all", every >> 1 & reasons, reasons)
         self._trapless = 0 if reasons else self._trapless + 1
@@ -363,44 +524,84 @@ class TrapUnitDriver:
         self._expect("timeout", ctx.get(dut.events.timeout), late)
         self.count("timeout" if late else "in time")
         self._idle_cycles = self._idle_cycles + 1 if self._idle and not late else 0
-        self._idle = bool(any(warp.live for warp in warps) and not model.locked_down(now) and not now.taken)
+        self._idle = bool(
+            any(warp.live for warp in warps) and not model.locked_down(now) and not now.taken
+        )
         if sent is not None and sent.kind is InstructionKind.ENTER:
             back = model.comes_back_to(sent.warp, sent.pc)
             self.count("comes back elsewhere" if back != sent.pc else "comes back")
-            self._expect("what the flow unit does", (FlowOperation(ctx.get(dut.flow.operation)), ctx.get(dut.flow.pc),
-                                                     ctx.get(dut.flow.target)), (
-                (FlowOperation.ENTER_TRAP, back, handler) if self._installed else (FlowOperation.BRANCH, back, back)))
+            self._expect(
+                "what the flow unit does",
+                (
+                    FlowOperation(ctx.get(dut.flow.operation)),
+                    ctx.get(dut.flow.pc),
+                    ctx.get(dut.flow.target),
+                ),
+                (
+                    (FlowOperation.ENTER_TRAP, back, handler)
+                    if self._installed
+                    else (FlowOperation.BRANCH, back, back)
+                ),
+            )
         if sent is not None and sent.kind is InstructionKind.LEAVE:
-            self._expect("how it leaves", FlowOperation(ctx.get(dut.flow.operation)),
-                         _OF_RETURN[self.words[sent.warp][0]])
+            self._expect(
+                "how it leaves",
+                FlowOperation(ctx.get(dut.flow.operation)),
+                _OF_RETURN[self.words[sent.warp][0]],
+            )
 
     def _compare_after(self, ctx: Any, now: Happening, sent: _Sent | None, reply: Reply) -> None:
         """What the unit says in the cycle after."""
         completion, failed, report, events = (
-            *(ctx.get(as_struct(event)) for event in (self.dut.completion, self.dut.error, self.dut.report)),
-            ctx.get(self.dut.events))
+            *(
+                ctx.get(as_struct(event))
+                for event in (self.dut.completion, self.dut.error, self.dut.report)
+            ),
+            ctx.get(self.dut.events),
+        )
         executes = sent is not None and sent.kind is InstructionKind.TRAP
         traps = executes and now.does in ("trap", "urgent trap", "fail")
         fails = sent is not None and sent.error is not WarpError.NONE
-        self._expect("completion, error, report", (completion.valid, failed.valid, report.valid),
-                     (executes, fails, traps))
+        self._expect(
+            "completion, error, report",
+            (completion.valid, failed.valid, report.valid),
+            (executes, fails, traps),
+        )
         if sent is not None and executes:
-            self._expect("what completes", (
-                completion.warp, completion.sequence, completion.write_barrier, completion.read_barrier), (
-                sent.warp, self._cycle % 1024, self._cycle % 7, self._cycle % 5))
+            self._expect(
+                "what completes",
+                (
+                    completion.warp,
+                    completion.sequence,
+                    completion.write_barrier,
+                    completion.read_barrier,
+                ),
+                (sent.warp, self._cycle % 1024, self._cycle % 7, self._cycle % 5),
+            )
         if sent is not None and fails:
-            self._expect("what failed", (failed.warp, failed.pc, WarpError(failed.error)),
-                         (sent.warp, sent.pc, sent.error))
+            self._expect(
+                "what failed",
+                (failed.warp, failed.pc, WarpError(failed.error)),
+                (sent.warp, sent.pc, sent.error),
+            )
             self.count("refused")
         if sent is not None and traps:
-            self._expect("what traps", (report.warp, report.pc, report.reason), (
-                sent.warp, (sent.pc + 8) % (1 << 32), now.reason))
+            self._expect(
+                "what traps",
+                (report.warp, report.pc, report.reason),
+                (sent.warp, (sent.pc + 8) % (1 << 32), now.reason),
+            )
             self.count(now.does)
             self._trapless = 0
-        self._expect("BPT.INT", events.interrupt, executes and sent is not None and sent.word == _INTERRUPT)
+        self._expect(
+            "BPT.INT", events.interrupt, executes and sent is not None and sent.word == _INTERRUPT
+        )
         self._expect("resume", ctx.get(self.dut.resume), _bits(reply.resume))
-        self._expect("events", (events.pause, events.error_in_trap, events.step),
-                     (reply.pause, reply.error_in_trap, reply.step))
+        self._expect(
+            "events",
+            (events.pause, events.error_in_trap, events.step),
+            (reply.pause, reply.error_in_trap, reply.step),
+        )
 
     def _expect(self, what: str, got: Any, expected: Any) -> None:
         assert got == expected, f"{what}: {got}, expected {expected}"

@@ -118,11 +118,22 @@ class Machine:
         return not now.starting and all(warp.paused or warp.returning for warp in self._alive)
 
     def _releases(self, now: Happening) -> bool:
-        return self.trapping and not now.stop and self._stands(now) and any(not warp.paused for warp in self._alive)
+        return (
+            self.trapping
+            and not now.stop
+            and self._stands(now)
+            and any(not warp.paused for warp in self._alive)
+        )
 
     def _is_over(self, now: Happening) -> bool:
-        return not now.stop and self._stands(now) and (
-            any(not warp.paused for warp in self._alive) or all(warp.quiet for warp in self._alive))
+        return (
+            not now.stop
+            and self._stands(now)
+            and (
+                any(not warp.paused for warp in self._alive)
+                or all(warp.quiet for warp in self._alive)
+            )
+        )
 
     def locked_down(self, now: Happening) -> bool:
         """Whether nothing goes on."""
@@ -144,20 +155,36 @@ class Machine:
         insisting = now.does == "urgent trap"
         cause = now.stop
         stopping = [number for number, warp in enumerate(self.warps) if warp.stops]
-        if stopping and not any(warp.to_step for warp in self.warps) and set(stopping) <= now.drained:
+        if (
+            stopping
+            and not any(warp.to_step for warp in self.warps)
+            and set(stopping) <= now.drained
+        ):
             cause = True
         cause |= self._cause
         asked = False
         for number, warp in enumerate(self.warps):
             does = now.does if now.warp == number else ""
             told = now.result if now.result is not None and now.result[0] == number else None
-            failing = [(source, *error) for source, error in now.errors.items() if error[1] == number]
-            was_inside, was_paused, was_bare, was_leaving = warp.inside, warp.paused, warp.bare, warp.leaving
+            failing = [
+                (source, *error) for source, error in now.errors.items() if error[1] == number
+            ]
+            was_inside, was_paused, was_bare, was_leaving = (
+                warp.inside,
+                warp.paused,
+                warp.bare,
+                warp.leaving,
+            )
             woken = was_paused and self.trapping and number in now.wake
             refused = told is not None and told[1]
             ended = now.launched == number or (told is not None and told[2])
-            left = (told is not None and not refused and was_leaving) or (releases and was_bare and not was_paused)
-            fails, newly = bool(failing) and was_inside, bool(failing) and warp.live and not was_inside
+            left = (told is not None and not refused and was_leaving) or (
+                releases and was_bare and not was_paused
+            )
+            fails, newly = (
+                bool(failing) and was_inside,
+                bool(failing) and warp.live and not was_inside,
+            )
 
             # What it may be asked to enter for.
             insisting |= newly
@@ -182,10 +209,17 @@ class Machine:
                 warp.quiet = does == "pause quietly" and not fails
             warp.paused = (was_paused or pauses) and not woken
             # What keeps its warp until it is let go: pauses, BPT.TRAP, and a BAR, a BPT or an RTT that fails.
-            halted = warp.halted or does in ("fail", "pause", "pause quietly") or (
-                was_inside and bool({source for source, *_ in failing} & {"barrier", "trap"}))
+            halted = (
+                warp.halted
+                or does in ("fail", "pause", "pause quietly")
+                or (was_inside and bool({source for source, *_ in failing} & {"barrier", "trap"}))
+            )
             warp.halted = halted and not woken
-            if does in ("go on", "mask", "unmask") or (does == "trap" and warp.masked) or (woken and halted):
+            if (
+                does in ("go on", "mask", "unmask")
+                or (does == "trap" and warp.masked)
+                or (woken and halted)
+            ):
                 reply.resume.add(number)
             if does in ("mask", "unmask"):
                 warp.masked = does == "mask"
@@ -216,7 +250,9 @@ class Machine:
                 warp.failed = warp.stepped = False
                 warp.reasons = set()
             if ended:
-                warp.paused = warp.halted = warp.quiet = warp.masked = warp.to_step = warp.has_stepped = False
+                warp.paused = warp.halted = warp.quiet = warp.masked = warp.to_step = (
+                    warp.has_stepped
+                ) = False
                 warp.live = now.launched == number
         self.trapping = (self.trapping and not over) or cause
         self.urgent = (self.urgent and not over) or self._insisting
@@ -225,7 +261,9 @@ class Machine:
         self._cleared = now.cleared
         return reply
 
-    def _account(self, number: int, warp: Warp, does: str, failing: list[tuple], now: Happening) -> None:
+    def _account(
+        self, number: int, warp: Warp, does: str, failing: list[tuple], now: Happening
+    ) -> None:
         """What has failed of a warp, and whether its arrival at a barrier was taken back, until it is seen to."""
         if does in ("enter", "enter paused") and warp.told:
             first = max(warp.told.values(), key=lambda error: error[0].value)

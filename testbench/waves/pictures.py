@@ -35,7 +35,7 @@ class Picture:
         self.command = command
         at = arguments.index("-o")
         self.path = Path(arguments[at + 1])
-        self.arguments = [*arguments[1:at], *arguments[at + 2:]]
+        self.arguments = [*arguments[1:at], *arguments[at + 2 :]]
 
     def draw(self, waveform: Path, target: Path) -> None:
         """Draws it from a waveform into a file. CommandError when the command fails."""
@@ -74,7 +74,9 @@ def _draw_all(_options: Namespace) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = Parser("testbench.waves.pictures", "Draws the manual's pictures of waveforms anew.", "")
+    parser = Parser(
+        "testbench.waves.pictures", "Draws the manual's pictures of waveforms anew.", ""
+    )
     return parser.run(arguments, _draw_all)
 
 

@@ -5,8 +5,12 @@ import re
 
 def without_times(save: str) -> str:
     """A save file but for the cycles in which something happens, which are its waveform's."""
-    return re.sub(r"^(?:\[timestart\]|\*\S+) .*$", lambda line: re.sub(r" \d+", " N", line[0]), save,
-                  flags=re.MULTILINE)
+    return re.sub(
+        r"^(?:\[timestart\]|\*\S+) .*$",
+        lambda line: re.sub(r" \d+", " N", line[0]),
+        save,
+        flags=re.MULTILINE,
+    )
 
 
 def marks_of(save: str) -> list[str]:

@@ -37,8 +37,11 @@ _PATIENCE = 120
 def screen() -> Iterator[str]:
     """A display that nobody sees; its name."""
     read, write = os.pipe()
-    server = subprocess.Popen(["Xvfb", "-displayfd", str(write), "-screen", "0", "1600x1200x24", "-nolisten", "tcp"],
-                              pass_fds=[write], stderr=subprocess.DEVNULL)
+    server = subprocess.Popen(
+        ["Xvfb", "-displayfd", str(write), "-screen", "0", "1600x1200x24", "-nolisten", "tcp"],
+        pass_fds=[write],
+        stderr=subprocess.DEVNULL,
+    )
     os.close(write)
     try:
         with os.fdopen(read) as numbers:
@@ -55,8 +58,15 @@ def ask(command: Sequence[str | Path], script: str, folder: Path, display: str) 
     with tempfile.NamedTemporaryFile("w", suffix=".tcl") as file:
         file.write(script)
         file.flush()
-        done = subprocess.run([*command, "--script", file.name], cwd=folder, env={**os.environ, "DISPLAY": display},
-                              capture_output=True, text=True, timeout=_PATIENCE, check=False)
+        done = subprocess.run(
+            [*command, "--script", file.name],
+            cwd=folder,
+            env={**os.environ, "DISPLAY": display},
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE,
+            check=False,
+        )
     return done.stdout + done.stderr
 
 
@@ -65,7 +75,9 @@ def draw(folder: Path, names: Sequence[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with screen() as display:
         for name in names:
-            save = Path(name) if name.endswith(".gtkw") else run_tb.ROOT / "waveforms" / f"{name}.gtkw"
+            save = (
+                Path(name) if name.endswith(".gtkw") else run_tb.ROOT / "waveforms" / f"{name}.gtkw"
+            )
             picture = folder / f"{save.stem}.png"
             size = "[size] {} {}".format(*_WINDOW)
             with tempfile.NamedTemporaryFile("w", suffix=".gtkw") as narrow:
@@ -82,7 +94,12 @@ def main(arguments: Sequence[str]) -> int:
     """The command."""
     parser = Parser("testbench.waves.screens", str(__doc__).splitlines()[0], "docs/waves crs trap")
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="where the pictures go")
-    parser.add_argument("names", metavar="NAME", nargs="*", help="testbenches or save files; default all testbenches")
+    parser.add_argument(
+        "names",
+        metavar="NAME",
+        nargs="*",
+        help="testbenches or save files; default all testbenches",
+    )
     return parser.run(arguments, _draw)
 
 

@@ -21,15 +21,24 @@ TOUR = PROGRAMS / "tour"
 
 def recorded(folder: Path, program: str, threads: int, handler: str | None = None):
     """The texts that each trace has had, one after the other, by name; the save file; when it happened."""
-    launch = prepare(read_program(str(TOUR / program)), parse_arguments([f"buf:OUT=u32[{threads}]"]),
-                     block=(threads, 1, 1))
+    launch = prepare(
+        read_program(str(TOUR / program)),
+        parse_arguments([f"buf:OUT=u32[{threads}]"]),
+        block=(threads, 1, 1),
+    )
     if handler is not None:
         launch = with_trap_handler(launch, read_program(str(TOUR / handler)))
     path = folder / "a.vcd"
     assert Hardware(PRESETS["tiny"], ENGINE, vcd=path).run(launch, 100_000).status == "ok"
     wave = pywellen.Waveform(str(path))  # pyright: ignore
-    texts = {variable.full_name.removeprefix("sm."): list(variable.tv) for variable in wave.all_vars()}
-    return {name: [value for _, value in changes] for name, changes in texts.items()}, path.with_suffix(".gtkw"), texts
+    texts = {
+        variable.full_name.removeprefix("sm."): list(variable.tv) for variable in wave.all_vars()
+    }
+    return (
+        {name: [value for _, value in changes] for name, changes in texts.items()},
+        path.with_suffix(".gtkw"),
+        texts,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +48,22 @@ def divergence(tmp_path_factory):
 
 def test_a_warp_tells_its_instructions(divergence):
     shown = divergence[0]["warp0.instruction"]
-    assert [text.split(None, 1)[1].split(" ")[0 if "@" not in text else 1] for text in shown if text] == [
-        "S2R", "ISETP.LT.U32.AND", "SSY", "BRA", "IADD", "SYNC", "IADD32I", "SYNC", "ISCADD", "IADD.X", "STG.E", "EXIT"]
+    assert [
+        text.split(None, 1)[1].split(" ")[0 if "@" not in text else 1] for text in shown if text
+    ] == [
+        "S2R",
+        "ISETP.LT.U32.AND",
+        "SSY",
+        "BRA",
+        "IADD",
+        "SYNC",
+        "IADD32I",
+        "SYNC",
+        "ISCADD",
+        "IADD.X",
+        "STG.E",
+        "EXIT",
+    ]
     assert re.fullmatch(r"0028 @P0 BRA 0x\w+", next(text for text in shown if "BRA" in text))
 
 
@@ -81,24 +104,43 @@ def test_a_sequence_diagram_tells_who_enters_and_leaves_the_trap(trap, tmp_path,
     wave = Waveform(trap[1].with_suffix(".vcd"))
     told = messages(wave, 0, wave.cycles)
     for warp in ("warp 0", "warp 1"):
-        said = [(message.sender, message.receiver, message.text) for message in told
-                if warp in (message.sender, message.receiver)]
-        course = [("trap unit", warp, "enters the trap"), (warp, warp, "is in the handler"),
-                  (warp, "stack", "push TRAP"), ("trap unit", warp, "leaves the trap"), ("stack", warp, "pop TRAP"),
-                  (warp, warp, "is outside of the trap"), (warp, warp, "has ended")]
+        said = [
+            (message.sender, message.receiver, message.text)
+            for message in told
+            if warp in (message.sender, message.receiver)
+        ]
+        course = [
+            ("trap unit", warp, "enters the trap"),
+            (warp, warp, "is in the handler"),
+            (warp, "stack", "push TRAP"),
+            ("trap unit", warp, "leaves the trap"),
+            ("stack", warp, "pop TRAP"),
+            (warp, warp, "is outside of the trap"),
+            (warp, warp, "has ended"),
+        ]
         assert [one for one in said if one in course] == course
     assert [message.text for message in told if not message.receiver] == [
-        "the host starts a grid", "the machine is TRAPPING", "the machine is RUNNING"]
+        "the host starts a grid",
+        "the machine is TRAPPING",
+        "the machine is RUNNING",
+    ]
     assert sum(message.text.endswith(" BPT.TRAP 0x1") for message in told) == 1
     assert main([str(trap[1].with_suffix(".vcd")), "-o", str(tmp_path / "trap.svg")]) == 0
     drawn = (tmp_path / "trap.svg").read_text()
     assert drawn.startswith("<svg ") and drawn.count(">leaves the trap</text>") == 2
-    assert main([str(trap[1].with_suffix(".vcd")), "-o", str(tmp_path / "no.svg"), "--first", "9999999"]) == 2
+    assert (
+        main(
+            [str(trap[1].with_suffix(".vcd")), "-o", str(tmp_path / "no.svg"), "--first", "9999999"]
+        )
+        == 2
+    )
     assert "has cycles 0 to" in capsys.readouterr().err and not (tmp_path / "no.svg").exists()
 
 
 def test_a_sequence_diagram_wants_the_whole_machine(tmp_path, capsys):
-    (tmp_path / "a.vcd").write_text("$timescale 1ns $end\n$scope module top $end\n$var wire 1 ! clk $end\n"
-                                    "$upscope $end\n$enddefinitions $end\n#0\n1!\n#5\n0!\n#10\n1!\n#15\n0!\n")
+    (tmp_path / "a.vcd").write_text(
+        "$timescale 1ns $end\n$scope module top $end\n$var wire 1 ! clk $end\n"
+        "$upscope $end\n$enddefinitions $end\n#0\n1!\n#5\n0!\n#10\n1!\n#15\n0!\n"
+    )
     assert main([str(tmp_path / "a.vcd"), "-o", str(tmp_path / "a.svg")]) == 2
     assert "no waveform of the whole machine" in capsys.readouterr().err

@@ -44,20 +44,29 @@ def show(command: list[str], folder: Path, display: str) -> tuple[Path, list[str
     told = [line.split(" ", 1) for line in printed.splitlines()]
     dumps = [Path(line[1]) for line in told if line[0] == "dump"]
     assert len(dumps) == 1, printed
-    times = {line[0]: int(line[1]) for line in told if line[0] in ("shown_from", "shown_to", "marker")}
+    times = {
+        line[0]: int(line[1]) for line in told if line[0] in ("shown_from", "shown_to", "marker")
+    }
     return folder / dumps[0], [line[1].rstrip() for line in told if line[0] == "shown"], times
 
 
 def traces_of(save: Path) -> list[str]:
     """The traces that a save file asks for."""
-    return [line.partition("} ")[2] for line in save.read_text().splitlines() if line.startswith("+{")]
+    return [
+        line.partition("} ")[2] for line in save.read_text().splitlines() if line.startswith("+{")
+    ]
 
 
 def recorded(unit: str, waveform: Path) -> Report:
     """The report of a testbench that has written its waveform, with a save file beside it that is the kept one. The
     manual's pictures of it are as they are drawn from it.
     """
-    report = run(unit, import_module(run_tb.module_name(run_tb.testbenches()[unit])).record, ENGINE, vcd=waveform)
+    report = run(
+        unit,
+        import_module(run_tb.module_name(run_tb.testbenches()[unit])).record,
+        ENGINE,
+        vcd=waveform,
+    )
     assert report.passed, report.failure
     save = waveform.with_suffix(".gtkw")
     kept = (run_tb.ROOT / "waveforms" / save.name).read_text()
@@ -65,7 +74,9 @@ def recorded(unit: str, waveform: Path) -> Report:
     for picture in pictures_of(unit):
         drawn = waveform.with_suffix(".svg")
         picture.draw(waveform, drawn)
-        assert drawn.read_text() == (run_tb.ROOT / picture.path).read_text(), f"draw {picture.path} anew"
+        assert drawn.read_text() == (run_tb.ROOT / picture.path).read_text(), (
+            f"draw {picture.path} anew"
+        )
     return report
 
 
@@ -100,8 +111,10 @@ def test_the_waveform_is_found_from_any_folder(start, display, tmp_path):
         needed.mkdir(parents=True, exist_ok=True)
     save, waveform = waveforms / "crs.gtkw", waveforms / "crs.vcd"
     shutil.copy(run_tb.ROOT / "waveforms" / save.name, save)
-    waveform.write_text("$timescale 1 ns $end\n$scope module crs $end\n$var wire 1 ! clk $end\n$upscope $end\n"
-                        "$enddefinitions $end\n#0\n1!\n#10\n0!\n")
+    waveform.write_text(
+        "$timescale 1 ns $end\n$scope module crs $end\n$var wire 1 ! clk $end\n$upscope $end\n"
+        "$enddefinitions $end\n#0\n1!\n#10\n0!\n"
+    )
     opened, shown, _ = show(["gtkwave", os.path.relpath(save, folder)], folder, display)
     assert opened.samefile(waveform)
-    assert shown == ["crs.clk"]     # the others are not there: it shows what it finds
+    assert shown == ["crs.clk"]  # the others are not there: it shows what it finds

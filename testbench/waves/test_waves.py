@@ -17,7 +17,17 @@ from vcdvcd import VCDVCD
 
 from sim.engine import ENGINES, PysimEngine, run_cycles
 from sim.support.command import CommandError
-from sim.waves import Mark, Text, Trace, Tracer, View, instruction, picture, save_file_of, write_save_file
+from sim.waves import (
+    Mark,
+    Text,
+    Trace,
+    Tracer,
+    View,
+    instruction,
+    picture,
+    save_file_of,
+    write_save_file,
+)
 from sim.waves.__main__ import main as waves
 from sim.waves.fst import FstFile
 from sim.waves.picture import PictureError, Row, draw
@@ -60,9 +70,14 @@ class Counter(wiring.Component):
         m = Module()
         m.d.sync += self.count.eq(self.count + self.step)
         payload = self.items.payload
-        m.d.comb += [payload.operation.as_value().eq(self.count), payload.change.by.eq(self.count),
-                     payload.change.more[0].eq(1), payload.change.more[1].eq(self.count[1:]),
-                     self.items.valid.eq(self.count[2]), self.phase.eq(self.count[0])]
+        m.d.comb += [
+            payload.operation.as_value().eq(self.count),
+            payload.change.by.eq(self.count),
+            payload.change.more[0].eq(1),
+            payload.change.more[1].eq(self.count[1:]),
+            self.items.valid.eq(self.count[2]),
+            self.phase.eq(self.count[0]),
+        ]
         return m
 
 
@@ -74,8 +89,14 @@ def idle_counter():
 
 
 def traces(dut, mark):
-    return {"in": {"step": Trace(dut.step, "dec")}, "items": dut.items, "count": dut.count, "phase": dut.phase,
-            "low": [dut.count[:2], dut.count[2:4]], "mark": mark}
+    return {
+        "in": {"step": Trace(dut.step, "dec")},
+        "items": dut.items,
+        "count": dut.count,
+        "phase": dut.phase,
+        "low": [dut.count[:2], dut.count[2:4]],
+        "mark": mark,
+    }
 
 
 def traced(dut, testbench, shown, path, *, engine=PysimEngine, period=PERIOD, root="top"):
@@ -112,10 +133,17 @@ def variables(path):
 @needs_compiled
 @pytest.mark.parametrize("fast", [False, True])
 def test_both_engines_write_the_same_bytes(tmp_path, fast):
-    files = [record(tmp_path / f"{name}.vcd", engine=engine, fast=fast) for name, engine in ENGINES.items()]
+    files = [
+        record(tmp_path / f"{name}.vcd", engine=engine, fast=fast)
+        for name, engine in ENGINES.items()
+    ]
     again = record(tmp_path / "again.vcd")
     assert files[0].read_bytes() == files[1].read_bytes() == again.read_bytes()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["again.vcd", "compiled.vcd", "pysim.vcd"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "again.vcd",
+        "compiled.vcd",
+        "pysim.vcd",
+    ]
 
 
 def test_a_waveform_is_as_small_as_it_can_be(tmp_path):
@@ -136,7 +164,9 @@ def test_a_waveform_is_as_small_as_it_can_be(tmp_path):
 
     dut = Blink()
     path = traced(dut, testbench, {"lamp": dut.lamp}, tmp_path / "a.vcd", period=2e-9, root="blink")
-    assert path.read_text() == """\
+    assert (
+        path.read_text()
+        == """\
 $timescale 1 ns $end
 $scope module blink $end
 $var wire 1 ! clk $end
@@ -170,16 +200,17 @@ sPOP #
 0!
 #6
 """
+    )
 
 
 def test_vcdvcd_reads_the_numbers(tmp_path):
     wave = VCDVCD(str(record(tmp_path / "a.vcd")))
     # Steps of 1, 2, 3 and 4, five cycles each; cycle n shows what its edge finds.
     counts = [0, 1, 2, 3, 4, 5, 7, 9, 11, 13, 15, 18, 21, 24, 27, 30, 34, 38, 42, 46, 50]
-    assert [int(wave["demo.count"][10 * cycle + 5], 2)
-            for cycle in range(21)] == counts
-    assert [int(wave["demo.items.payload.operation_bits"][10 * cycle], 2) for cycle in range(21)] == [
-        count % 4 for count in counts]
+    assert [int(wave["demo.count"][10 * cycle + 5], 2) for cycle in range(21)] == counts
+    assert [
+        int(wave["demo.items.payload.operation_bits"][10 * cycle], 2) for cycle in range(21)
+    ] == [count % 4 for count in counts]
     assert [int(wave["demo.clk"][time]) for time in (0, 5, 10, 15)] == [1, 0, 1, 0]
 
 
@@ -190,7 +221,13 @@ def test_a_pipe_that_nobody_reads_is_an_error():
 def test_pywellen_reads_the_text(tmp_path):
     signals = variables(record(tmp_path / "a.vcd"))
     assert signals["demo.items.payload.operation"].tv[:6] == [
-        (0, "IDLE"), (10, "PUSH"), (20, "POP"), (30, "0x3"), (40, "IDLE"), (50, "PUSH")]
+        (0, "IDLE"),
+        (10, "PUSH"),
+        (20, "POP"),
+        (30, "0x3"),
+        (40, "IDLE"),
+        (50, "PUSH"),
+    ]
     assert signals["demo.phase"].tv[:3] == [(0, "EVEN"), (10, "ODD"), (20, "EVEN")]
     assert signals["demo.items.payload.change.more.1"].tv[:3] == [(0, 0), (20, 1), (40, 2)]
     assert signals["demo.low.1"].tv[:3] == [(0, 0), (40, 1), (70, 2)]
@@ -207,12 +244,28 @@ def test_a_failing_run_still_leaves_its_waveform(tmp_path):
 
     with pytest.raises(AssertionError, match=r"^wrong$"):
         traced(dut, testbench, {"count": dut.count}, tmp_path / "a.vcd")
-    assert list(variables(tmp_path / "a.vcd")["top.count"].tv) == [(0, 0), (10, 1), (20, 2), (30, 3)]
+    assert list(variables(tmp_path / "a.vcd")["top.count"].tv) == [
+        (0, 0),
+        (10, 1),
+        (20, 2),
+        (30, 3),
+    ]
 
 
-@pytest.mark.parametrize(("period", "scale"), [
-    (1e-8, ("1 ns", 10)), (2e-8, ("10 ns", 2)), (4e-8, ("10 ns", 4)), (1e-6, ("100 ns", 10)), (1e-9, ("100 ps", 10)),
-    (2.5e-9, ("10 ps", 250)), (1e-3, ("100 us", 10)), (2e-15, ("1 fs", 2)), (2, ("1 s", 2))])
+@pytest.mark.parametrize(
+    ("period", "scale"),
+    [
+        (1e-8, ("1 ns", 10)),
+        (2e-8, ("10 ns", 2)),
+        (4e-8, ("10 ns", 4)),
+        (1e-6, ("100 ns", 10)),
+        (1e-9, ("100 ps", 10)),
+        (2.5e-9, ("10 ps", 250)),
+        (1e-3, ("100 us", 10)),
+        (2e-15, ("1 fs", 2)),
+        (2, ("1 s", 2)),
+    ],
+)
 def test_timescales_fit_the_clock(period, scale):
     assert timescale(period) == scale
 
@@ -224,7 +277,9 @@ def test_an_odd_clock_period_has_no_timescale():
 
 def test_what_cannot_be_traced_is_named():
     dut = idle_counter()
-    with pytest.raises(TypeError, match=r"^trace a\.b is an expression: give it a signal of its own$"):
+    with pytest.raises(
+        TypeError, match=r"^trace a\.b is an expression: give it a signal of its own$"
+    ):
         flatten({"a": {"b": dut.count + 1}})
     with pytest.raises(TypeError, match=r"^trace a is 'text', which has no waveform$"):
         flatten({"a": "text"})
@@ -235,8 +290,15 @@ def test_what_cannot_be_traced_is_named():
 
 def test_a_component_is_traced_with_all_its_ports():
     assert [".".join(leaf.path) for leaf in flatten({"dut": idle_counter()})] == [
-        "dut.step", "dut.items.payload.operation", "dut.items.payload.change.by", "dut.items.payload.change.more.0",
-        "dut.items.payload.change.more.1", "dut.items.valid", "dut.items.ready", "dut.count"]
+        "dut.step",
+        "dut.items.payload.operation",
+        "dut.items.payload.change.by",
+        "dut.items.payload.change.more.0",
+        "dut.items.payload.change.more.1",
+        "dut.items.valid",
+        "dut.items.ready",
+        "dut.count",
+    ]
 
 
 SAVE_FILE = """\
@@ -298,19 +360,42 @@ SAVE_FILE = """\
 def test_the_save_file_shows_the_traces_in_groups(tmp_path):
     path = tmp_path / "kept" / "a.gtkw"
     path.parent.mkdir()
-    write_save_file(path, tmp_path / "waves" / "a.vcd", traces(idle_counter(), Signal(3, name="mark")), period=PERIOD,
-                    root="demo")
+    write_save_file(
+        path,
+        tmp_path / "waves" / "a.vcd",
+        traces(idle_counter(), Signal(3, name="mark")),
+        period=PERIOD,
+        root="demo",
+    )
     assert path.read_text() == SAVE_FILE
 
 
 def story(dut, mark):
     """The operation as text while there is an item, an event that happens, and one that does not."""
+
     def named(valid, operation):
-        return f"next {Operation(operation).name}" if valid and operation < 3 else None if valid else "-"
-    tree = {**traces(dut, mark), "text": Text(named, [dut.items.valid, dut.items.payload.operation])}
-    return View(tree, ["text", "items"], [
-        Mark("never", [dut.count[69]]), Mark("six", [dut.count, mark], lambda count, number: count == 6 and number),
-        Mark("odd", [dut.phase])], 120)
+        return (
+            f"next {Operation(operation).name}"
+            if valid and operation < 3
+            else None
+            if valid
+            else "-"
+        )
+
+    tree = {
+        **traces(dut, mark),
+        "text": Text(named, [dut.items.valid, dut.items.payload.operation]),
+    }
+    return View(
+        tree,
+        ["text", "items"],
+        [
+            Mark("never", [dut.count[69]]),
+            Mark("six", [dut.count, mark], lambda count, number: count == 6 and number),
+            Mark("odd", [dut.phase]),
+        ],
+        120,
+    )
 
 
 def record_story(path):
@@ -334,8 +419,14 @@ def test_text_is_worked_out_of_several_signals(tmp_path):
     record_story(tmp_path / "a.vcd")
     shown = variables(tmp_path / "a.vcd")["demo.text"]
     # The counter is the cycle: 4 to 7 and 12 have an item, whose operation are the two low bits; 3 has no name.
-    assert list(shown.tv) == [(0, "-"), (40, "next IDLE"), (50, "next PUSH"), (60, "next POP"), (80, "-"),
-                              (120, "next IDLE")]
+    assert list(shown.tv) == [
+        (0, "-"),
+        (40, "next IDLE"),
+        (50, "next PUSH"),
+        (60, "next POP"),
+        (80, "-"),
+        (120, "next IDLE"),
+    ]
 
 
 def test_text_in_a_scope_is_worked_out_of_the_upper_bits_of_a_signal(tmp_path):
@@ -348,7 +439,11 @@ def test_text_in_a_scope_is_worked_out_of_the_upper_bits_of_a_signal(tmp_path):
     shown = {"scope": {"inner": {"text": Text(lambda upper: f"upper {upper}", [dut.count[2:4]])}}}
     path = traced(dut, testbench, shown, tmp_path / "a.vcd")
     assert list(variables(path)["top.scope.inner.text"].tv) == [
-        (0, "upper 0"), (40, "upper 1"), (80, "upper 2"), (120, "upper 3")]
+        (0, "upper 0"),
+        (40, "upper 1"),
+        (80, "upper 2"),
+        (120, "upper 3"),
+    ]
 
 
 def test_an_instruction_is_spelled_with_its_address_if_that_is_traced():
@@ -378,8 +473,14 @@ def test_the_clock_goes_on_to_the_last_cycle_when_nothing_else_does(tmp_path):
 def test_a_view_begins_at_its_first_event_and_closes_what_is_beside_the_story(tmp_path):
     tracer, dut, mark = record_story(tmp_path / "a.vcd")
     assert tracer.found == {"six": 6, "odd": 1}
-    write_save_file(tmp_path / "a.gtkw", tmp_path / "a.vcd", story(dut, mark), period=PERIOD, root="demo",
-                    found=tracer.found)
+    write_save_file(
+        tmp_path / "a.gtkw",
+        tmp_path / "a.vcd",
+        story(dut, mark),
+        period=PERIOD,
+        root="demo",
+        found=tracer.found,
+    )
     lines = (tmp_path / "a.gtkw").read_text().splitlines()
     assert lines[3] == "[timestart] 20"
     assert lines[4].split()[1:4] == ["60", "60", "10"]
@@ -391,7 +492,9 @@ def test_a_view_begins_at_its_first_event_and_closes_what_is_beside_the_story(tm
     assert flags == [open_, "@1000200", closed, "@1401200", closed, "@1401200"]
 
 
-needs_fst = pytest.mark.skipif(shutil.which("vcd2fst") is None, reason="vcd2fst of GTKWave is not installed")
+needs_fst = pytest.mark.skipif(
+    shutil.which("vcd2fst") is None, reason="vcd2fst of GTKWave is not installed"
+)
 
 
 @needs_fst
@@ -405,13 +508,17 @@ def test_an_fst_says_what_the_vcd_says(tmp_path):
         assert list(fst[name].tv) == list(variable.tv)
     save = save_file_of(tmp_path / "a.fst")
     assert save is not None and save == tmp_path / "a.fst.gtkw"
-    write_save_file(save, tmp_path / "a.fst", story(dut, mark), period=PERIOD, root="demo", found=tracer.found)
+    write_save_file(
+        save, tmp_path / "a.fst", story(dut, mark), period=PERIOD, root="demo", found=tracer.found
+    )
     assert '[dumpfile] "/waveforms/a.fst"' in save.read_text()
 
 
 def test_an_fst_without_its_tool_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(CommandError, match="needs vcd2fst, which comes with GTKWave and is not installed"):
+    with pytest.raises(
+        CommandError, match="needs vcd2fst, which comes with GTKWave and is not installed"
+    ):
         FstFile(tmp_path / "a.fst")
     assert list(tmp_path.iterdir()) == []
 
@@ -460,20 +567,49 @@ def test_the_command_opens_a_waveform_by_its_save_file(tmp_path, monkeypatch, ca
 def test_a_picture_shows_bits_numbers_and_text(tmp_path, monkeypatch):
     path, sources = record(tmp_path / "a.vcd"), []
     render = picture.wavedrom.render
-    monkeypatch.setattr(picture.wavedrom, "render", lambda source: sources.append(source) or render(source))
-    rows = [Row.parse(text) for text in ("items.valid", "items.payload.operation@items.valid=op", "count:dec", "mark",
-                                         "low.0", "low.1:bin", "phase")]
+    monkeypatch.setattr(
+        picture.wavedrom, "render", lambda source: sources.append(source) or render(source)
+    )
+    rows = [
+        Row.parse(text)
+        for text in (
+            "items.valid",
+            "items.payload.operation@items.valid=op",
+            "count:dec",
+            "mark",
+            "low.0",
+            "low.1:bin",
+            "phase",
+        )
+    ]
     svg = draw(path, rows, 2, 8, "Counting")
-    assert [json.loads(source) for source in sources] == [{"signal": [
-        {"name": "clk", "wave": "p......."},
-        {"name": "valid", "wave": "0.1..0.1"},
-        {"name": "op", "wave": "x.345x.4", "data": ["IDLE", "PUSH", "0x3", "PUSH"]},
-        {"name": "count", "wave": "========", "data": ["2", "3", "4", "5", "7", "9", "11", "13"]},
-        {"name": "mark", "wave": "=..=....", "data": ["0", "5"]},
-        ["low", {"name": "0", "wave": "========", "data": ["2", "3", "0", "1", "3", "1", "3", "1"]},
-         {"name": "1", "wave": "=.=..=.=", "data": ["00", "01", "10", "11"]}],
-        {"name": "phase", "wave": "6767....", "data": ["EVEN", "ODD", "EVEN", "ODD"]},
-    ], "head": {"tick": 2, "text": "Counting"}, "config": {"hscale": 1}}]
+    assert [json.loads(source) for source in sources] == [
+        {
+            "signal": [
+                {"name": "clk", "wave": "p......."},
+                {"name": "valid", "wave": "0.1..0.1"},
+                {"name": "op", "wave": "x.345x.4", "data": ["IDLE", "PUSH", "0x3", "PUSH"]},
+                {
+                    "name": "count",
+                    "wave": "========",
+                    "data": ["2", "3", "4", "5", "7", "9", "11", "13"],
+                },
+                {"name": "mark", "wave": "=..=....", "data": ["0", "5"]},
+                [
+                    "low",
+                    {
+                        "name": "0",
+                        "wave": "========",
+                        "data": ["2", "3", "0", "1", "3", "1", "3", "1"],
+                    },
+                    {"name": "1", "wave": "=.=..=.=", "data": ["00", "01", "10", "11"]},
+                ],
+                {"name": "phase", "wave": "6767....", "data": ["EVEN", "ODD", "EVEN", "ODD"]},
+            ],
+            "head": {"tick": 2, "text": "Counting"},
+            "config": {"hscale": 1},
+        }
+    ]
     assert svg.startswith("<svg ")
     assert svg == draw(path, rows, 2, 8, "Counting")
     for text in ("Counting", "PUSH", "IDLE", "valid", "op", "11"):
@@ -483,7 +619,9 @@ def test_a_picture_shows_bits_numbers_and_text(tmp_path, monkeypatch):
 def test_a_picture_shows_a_number_with_its_sign(tmp_path, monkeypatch):
     path, sources = record(tmp_path / "a.vcd"), []
     render = picture.wavedrom.render
-    monkeypatch.setattr(picture.wavedrom, "render", lambda source: sources.append(source) or render(source))
+    monkeypatch.setattr(
+        picture.wavedrom, "render", lambda source: sources.append(source) or render(source)
+    )
     draw(path, [Row.parse("low.0:signed")], 2, 8)
     row = json.loads(sources[0])["signal"][-1]
     assert row["data"] == ["-2", "-1", "0", "1", "-1", "1", "-1", "1"]
@@ -497,8 +635,10 @@ def test_the_picture_command_writes_an_svg(tmp_path, capsys):
     assert capsys.readouterr().err == f"{path}: no signal cuont; there is count\n"
     with pytest.raises(SystemExit, match="2"):
         picture.main([str(path), "-o", str(tmp_path / "b.svg"), "count:oct"])
-    assert capsys.readouterr().err == ("python -m sim.waves.picture: argument SIGNAL[@WHEN][:FORMAT][=LABEL]: "
-                                       "no format oct; there are hex, dec, signed, bin\n")
+    assert capsys.readouterr().err == (
+        "python -m sim.waves.picture: argument SIGNAL[@WHEN][:FORMAT][=LABEL]: "
+        "no format oct; there are hex, dec, signed, bin\n"
+    )
     assert not (tmp_path / "b.svg").exists()
 
 

@@ -47,8 +47,12 @@ class InstructionClass:
     def loop(self, count: int) -> Loop:
         """A loop around so many repetitions."""
         numbers = range(_FIRST_NUMBER, _FIRST_NUMBER + count)
-        body, behind = ("\n".join(text.replace("##", str(2 * number)).replace("#", str(number)) for number in numbers)
-                        for text in (self.text, self.behind))
+        body, behind = (
+            "\n".join(
+                text.replace("##", str(2 * number)).replace("#", str(number)) for number in numbers
+            )
+            for text in (self.text, self.behind)
+        )
         return Loop(self.name, body, self.before, behind, self.directives)
 
 
@@ -66,26 +70,43 @@ CLASSES: tuple[InstructionClass, ...] = (
     InstructionClass("address: LEA.HI to LEA.HI", "LEA.HI R5, R5, R6, R5, 0x2"),
     InstructionClass("conversion: POPC to POPC", "POPC R5, R5"),
     InstructionClass("conversion: I2I to I2I", "I2I.U32.U16 R5, R5"),
-    *(InstructionClass(f"double: {name} to {name}", f"{name} R8, {operands}", doubles=True)
-      for name, operands in _DOUBLES.items()),
-    InstructionClass("double: DFMA to DFMA, one thread active", "@P0 DFMA R8, R8, R8, R8", _ONE_THREAD, doubles=True),
+    *(
+        InstructionClass(f"double: {name} to {name}", f"{name} R8, {operands}", doubles=True)
+        for name, operands in _DOUBLES.items()
+    ),
+    InstructionClass(
+        "double: DFMA to DFMA, one thread active",
+        "@P0 DFMA R8, R8, R8, R8",
+        _ONE_THREAD,
+        doubles=True,
+    ),
     InstructionClass("double: DFMA, independent", "DFMA R##, R8, R8, R8", doubles=True),
     InstructionClass("S2R", "S2R R5, SR_LANEID"),
     InstructionClass("VOTE to VOTE", "VOTE.ANY R5, P1, P1"),
     InstructionClass("SHFL to SHFL", "SHFL.BFLY PT, R5, R5, 0x1, 0x1f"),
-    InstructionClass("LDC to LDC", "LDC R5, c[0x2][R5]", directives=".const 2 zeros\n.word 0, 0, 0, 0"),
+    InstructionClass(
+        "LDC to LDC", "LDC R5, c[0x2][R5]", directives=".const 2 zeros\n.word 0, 0, 0, 0"
+    ),
     InstructionClass("LDS to LDS", "LDS R5, [R5]", directives=_SHARED),
     InstructionClass("STS", "STS [RZ], R5", directives=_SHARED),
     InstructionClass("LDG to LDG", "LDG.E.64 R2, [R2]", before=_CHAIN),
     InstructionClass("STG", "STG.E [R2], R5", before=_POINTER),
     InstructionClass("ATOM to ATOM, one address", "ATOM.E.ADD R5, [R2], R5", before=_POINTER),
-    InstructionClass("ATOM to ATOM of floats, one address", "ATOM.E.ADD.F32.FTZ.RN R5, [R2], R5", before=_POINTER,
-                     floats=True),
+    InstructionClass(
+        "ATOM to ATOM of floats, one address",
+        "ATOM.E.ADD.F32.FTZ.RN R5, [R2], R5",
+        before=_POINTER,
+        floats=True,
+    ),
     InstructionClass("ATOMS to ATOMS, one address", "ATOMS.ADD R5, [RZ], R5", directives=_SHARED),
     InstructionClass("MEMBAR.CTA", "MEMBAR.CTA"),
     InstructionClass("MEMBAR.GL", "MEMBAR.GL"),
-    *(InstructionClass(f"BAR.SYNC, {warps} {'warp' if warps == 1 else 'warps'}", "BAR.SYNC 0x0", warps=warps)
-      for warps in (1, 8)),
+    *(
+        InstructionClass(
+            f"BAR.SYNC, {warps} {'warp' if warps == 1 else 'warps'}", "BAR.SYNC 0x0", warps=warps
+        )
+        for warps in (1, 8)
+    ),
     InstructionClass("BRA, taken", "BRA .B#\n.B#:"),
     InstructionClass("BRA, not taken", "@P1 BRA turn"),
     InstructionClass("EXIT, not taken", "@P1 EXIT"),
@@ -94,24 +115,41 @@ CLASSES: tuple[InstructionClass, ...] = (
     InstructionClass("SSY, SYNC", "SSY .J#\nSYNC\n.J#:"),
     InstructionClass("PBK, BRK", "PBK .J#\nBRK\n.J#:"),
     InstructionClass("CAL, RET", "CAL .F#", behind=".F#:\nRET"),
-    InstructionClass("SSY, BRA that diverges, SYNC, SYNC", "SSY .J#\n@P0 BRA .D#\nSYNC\n.D#:\nSYNC\n.J#:",
-                     before=_HALF),
-    InstructionClass(f"RED of floats, consecutive words, {_WARPS} warps", "RED.E.ADD.F32.FTZ.RN [R2], R5", _OWN_WORD,
-                     warps=_WARPS, floats=True),
-    *(InstructionClass(f"{name}, {_WARPS} warps", text, before, directives=directives, warps=_WARPS)
-      for name, text, before, directives in (
-        ("LDG, coalesced", "LDG.E R#, [R2]", _OWN_WORD, ""),
-        ("STG, coalesced", "STG.E [R2], R5", _OWN_WORD, ""),
-        ("RED, consecutive words", "RED.E.ADD [R2], R5", _OWN_WORD, ""),
-        ("LDS, no conflict", "LDS R#, [R4]", _OWN_PLACE, _SHARED_EACH),
-        ("STS, no conflict", "STS [R4], R5", _OWN_PLACE, _SHARED_EACH),
-        ("ATOMS, consecutive words", "ATOMS.ADD R#, [R4], R5", _OWN_PLACE, _SHARED_EACH),
-        ("IADD", "IADD R#, R5, 0x1", "", ""),
-        ("PRMT", "PRMT R#, R5, R6, R5", "", ""),
-        ("SHFL", "SHFL.BFLY PT, R#, R5, 0x1, 0x1f", "", ""),
-        ("POPC", "POPC R#, R5", "", ""))),
-    *(InstructionClass(f"{name}, {_WARPS} warps", f"{name} R##, {operands}", warps=_WARPS, doubles=True)
-      for name, operands in _DOUBLES.items()),
+    InstructionClass(
+        "SSY, BRA that diverges, SYNC, SYNC",
+        "SSY .J#\n@P0 BRA .D#\nSYNC\n.D#:\nSYNC\n.J#:",
+        before=_HALF,
+    ),
+    InstructionClass(
+        f"RED of floats, consecutive words, {_WARPS} warps",
+        "RED.E.ADD.F32.FTZ.RN [R2], R5",
+        _OWN_WORD,
+        warps=_WARPS,
+        floats=True,
+    ),
+    *(
+        InstructionClass(
+            f"{name}, {_WARPS} warps", text, before, directives=directives, warps=_WARPS
+        )
+        for name, text, before, directives in (
+            ("LDG, coalesced", "LDG.E R#, [R2]", _OWN_WORD, ""),
+            ("STG, coalesced", "STG.E [R2], R5", _OWN_WORD, ""),
+            ("RED, consecutive words", "RED.E.ADD [R2], R5", _OWN_WORD, ""),
+            ("LDS, no conflict", "LDS R#, [R4]", _OWN_PLACE, _SHARED_EACH),
+            ("STS, no conflict", "STS [R4], R5", _OWN_PLACE, _SHARED_EACH),
+            ("ATOMS, consecutive words", "ATOMS.ADD R#, [R4], R5", _OWN_PLACE, _SHARED_EACH),
+            ("IADD", "IADD R#, R5, 0x1", "", ""),
+            ("PRMT", "PRMT R#, R5, R6, R5", "", ""),
+            ("SHFL", "SHFL.BFLY PT, R#, R5, 0x1, 0x1f", "", ""),
+            ("POPC", "POPC R#, R5", "", ""),
+        )
+    ),
+    *(
+        InstructionClass(
+            f"{name}, {_WARPS} warps", f"{name} R##, {operands}", warps=_WARPS, doubles=True
+        )
+        for name, operands in _DOUBLES.items()
+    ),
 )
 """What is measured. Predicate P1, R5, R6, R8 and R9 are 0 at the start."""
 
@@ -138,22 +176,35 @@ class ClassRow:
         return asdict(self) | {"cycles_per_instruction": self.per_instruction}
 
 
-def class_table(machine: BenchmarkMachine, names: Sequence[str] | None = None,
-                turns: tuple[int, int] = (2, 34)) -> list[ClassRow]:
+def class_table(
+    machine: BenchmarkMachine, names: Sequence[str] | None = None, turns: tuple[int, int] = (2, 34)
+) -> list[ClassRow]:
     """A row for every class, or for those with these names. The loop's own instructions drop out: it is run with twice
     as many repetitions, too. The end of a grid is seen some cycles late: few turns give rough figures.
 
     A class with more warps than the machine has is measured with those that it has.
     """
     rows = []
-    chosen = [each for each in CLASSES if (names is None or each.name in names)
-              and (machine.params.floats or not each.floats) and (machine.params.doubles or not each.doubles)]
+    chosen = [
+        each
+        for each in CLASSES
+        if (names is None or each.name in names)
+        and (machine.params.floats or not each.floats)
+        and (machine.params.doubles or not each.doubles)
+    ]
     for each in tqdm(chosen, unit=" classes", disable=None, leave=False):
         warps = min(each.warps, machine.params.warps)
         modules = [each.loop(count).module() for count in (_REPETITIONS, 2 * _REPETITIONS)]
         once, twice = (machine.steady(module, warps, turns) for module in modules)
         repeated = _REPETITIONS * (turns[1] - turns[0])
         stall = (stall_cycles(modules[1]) - stall_cycles(modules[0])) / _REPETITIONS
-        rows.append(ClassRow(each.name, warps, (twice["instructions"] - once["instructions"]) / repeated / warps,
-                             (twice["cycles"] - once["cycles"]) / repeated, stall))
+        rows.append(
+            ClassRow(
+                each.name,
+                warps,
+                (twice["instructions"] - once["instructions"]) / repeated / warps,
+                (twice["cycles"] - once["cycles"]) / repeated,
+                stall,
+            )
+        )
     return rows

@@ -69,9 +69,13 @@ def _parts(text: str, name: str) -> list[float]:
 def compile_table(quick: bool) -> list[CompileRow]:
     """A row for every kind, with a progress bar on a terminal."""
     rows = []
-    for kind, (generator, size) in tqdm(LARGE_PROGRAMS.items(), unit=" programs", disable=None, leave=False):
-        whole, half = (generator(count) for count in ((size // _QUICK, size // _QUICK // 2) if quick
-                                                      else (size, size // 2)))
+    for kind, (generator, size) in tqdm(
+        LARGE_PROGRAMS.items(), unit=" programs", disable=None, leave=False
+    ):
+        whole, half = (
+            generator(count)
+            for count in ((size // _QUICK, size // _QUICK // 2) if quick else (size, size // 2))
+        )
         half_seconds = sum(_parts(half, kind))
         parts = _parts(whole, kind)
         growth = sum(parts) / len(whole) / (half_seconds / len(half))

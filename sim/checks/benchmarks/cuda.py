@@ -28,10 +28,22 @@ _MEMORY = 1 << 30
 _LIMIT = 1_000_000_000
 GROWTH_LAUNCHES = 10_000
 _LAUNCHES = {"model": 200, "compiled": 50, "pysim": 1}
-_AIMS = {("launch", "model"): 0.002, ("launch", "compiled"): 0.010, ("up", "model"): 0.2, ("down", "model"): 0.2,
-         ("up", "compiled"): 0.2, ("down", "compiled"): 0.2, ("program", "model"): 3, ("program", "compiled"): 5}
-_TEXTS = {"launch": "launch of an empty kernel", "up": "128 MiB to the device", "down": "128 MiB from the device",
-          "program": "numba's vector addition, the whole process"}
+_AIMS = {
+    ("launch", "model"): 0.002,
+    ("launch", "compiled"): 0.010,
+    ("up", "model"): 0.2,
+    ("down", "model"): 0.2,
+    ("up", "compiled"): 0.2,
+    ("down", "compiled"): 0.2,
+    ("program", "model"): 3,
+    ("program", "compiled"): 5,
+}
+_TEXTS = {
+    "launch": "launch of an empty kernel",
+    "up": "128 MiB to the device",
+    "down": "128 MiB from the device",
+    "program": "numba's vector addition, the whole process",
+}
 
 
 @dataclass(frozen=True)
@@ -65,10 +77,17 @@ class GrowthRow:
 
 def _run(server: Server, command: Sequence[str]) -> str:
     """Runs a program to its end; returns what it has printed."""
-    done = subprocess.run(command, env=os.environ | environment(server.name, command), capture_output=True, text=True,
-                          check=False)
+    done = subprocess.run(
+        command,
+        env=os.environ | environment(server.name, command),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
-        raise CommandError(f"{Path(command[1]).name}: {(done.stderr.splitlines() or ['no message'])[-1]}")
+        raise CommandError(
+            f"{Path(command[1]).name}: {(done.stderr.splitlines() or ['no message'])[-1]}"
+        )
     return done.stdout
 
 
@@ -76,10 +95,12 @@ def measure(name: str, runner: Runner, program: str | None) -> Iterator[CudaRow]
     """All rows of one engine."""
     server = Server(Device(runner, _MEMORY, _LIMIT))
     try:
-        figures = json.loads(_run(server, [sys.executable, str(_CLIENT), "times", str(_LAUNCHES[name])]))
+        figures = json.loads(
+            _run(server, [sys.executable, str(_CLIENT), "times", str(_LAUNCHES[name])])
+        )
         if program is not None:
             command = [program, str(_PROGRAM)]
-            _run(server, command)       # afterwards its compiled kernel is in the cache
+            _run(server, command)  # afterwards its compiled kernel is in the cache
             begin = time.perf_counter()
             _run(server, command)
             figures["program"] = time.perf_counter() - begin
@@ -97,7 +118,9 @@ def cuda_rows(params: SmParams, engine: type[Engine], python: str | None) -> lis
     second run in a server: the model of the machine and the program's kernel are there.
     """
     makers: dict[str, Callable[[], Runner]] = {
-        "model": lambda: ModelRunner(params), engine.name: lambda: HardwareRunner(params, engine)}
+        "model": lambda: ModelRunner(params),
+        engine.name: lambda: HardwareRunner(params, engine),
+    }
     return [row for name, make in makers.items() for row in measure(name, make(), python)]
 
 
@@ -106,16 +129,20 @@ def growth_rows(params: SmParams, launches: int) -> list[GrowthRow]:
     device memory when it has ended. The table of launches is part of what the server has."""
     server = Server(Device(ModelRunner(params), _MEMORY, _LIMIT))
     try:
-        _run(server, [sys.executable, str(_CLIENT), "growth", "1"])      # afterwards all that is made once is there
+        _run(
+            server, [sys.executable, str(_CLIENT), "growth", "1"]
+        )  # afterwards all that is made once is there
         memory, files = footprint()
         room = _device_bytes(server)
         client = json.loads(_run(server, [sys.executable, str(_CLIENT), "growth", str(launches)]))
         while server.programs:
             time.sleep(0.01)
         later_memory, later_files = footprint()
-        return [GrowthRow("the server", launches, later_memory - memory, later_files - files),
-                GrowthRow("the program", launches, client["memory"], client["files"]),
-                GrowthRow("device memory", launches, _device_bytes(server) - room)]
+        return [
+            GrowthRow("the server", launches, later_memory - memory, later_files - files),
+            GrowthRow("the program", launches, client["memory"], client["files"]),
+            GrowthRow("device memory", launches, _device_bytes(server) - room),
+        ]
     finally:
         server.close()
         server.device.memory.close()

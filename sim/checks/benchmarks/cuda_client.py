@@ -73,7 +73,7 @@ def main(what: str, launches: int) -> None:
         call("cuStreamDestroy_v2", stream)
         call("cuMemFree_v2", address)
 
-    launch()    # the first one may compile the machine's model
+    launch()  # the first one may compile the machine's model
     if what == "growth":
         for _ in range(_WARM_UP):
             round_of_calls()
@@ -86,10 +86,14 @@ def main(what: str, launches: int) -> None:
     figures = {"launch": _time(launches, launch)}
     content = ctypes.create_string_buffer(bytes(range(256)) * (_COPIED // 256), _COPIED)
     back = ctypes.create_string_buffer(_COPIED)
-    ctypes.memset(back, 0xFF, _COPIED)      # its pages are there before time is taken
+    ctypes.memset(back, 0xFF, _COPIED)  # its pages are there before time is taken
     call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(_COPIED))
-    figures["up"] = _time(1, lambda: call("cuMemcpyHtoD_v2", address, content, ctypes.c_size_t(_COPIED)))
-    figures["down"] = _time(1, lambda: call("cuMemcpyDtoH_v2", back, address, ctypes.c_size_t(_COPIED)))
+    figures["up"] = _time(
+        1, lambda: call("cuMemcpyHtoD_v2", address, content, ctypes.c_size_t(_COPIED))
+    )
+    figures["down"] = _time(
+        1, lambda: call("cuMemcpyDtoH_v2", back, address, ctypes.c_size_t(_COPIED))
+    )
     if back.raw != content.raw:
         sys.exit("what was copied is not what comes back")
     print(json.dumps(figures))

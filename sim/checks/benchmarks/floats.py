@@ -44,15 +44,25 @@ class FloatProgram:
 
     def launch(self) -> Launch:
         """A launch in a memory of its own."""
-        buffers = [Buffer("out", bytes(self.exact.nbytes)),
-                   *(Buffer(name, content.tobytes()) for name, content in self.inputs.items())]
-        return prepare(read_ptx_program(_HERE / f"{self.name}.ptx"),
-                       [*buffers, *(Scalar(count, 4) for count in self.counts)], grid=self.grid, block=(_THREADS, 1, 1))
+        buffers = [
+            Buffer("out", bytes(self.exact.nbytes)),
+            *(Buffer(name, content.tobytes()) for name, content in self.inputs.items()),
+        ]
+        return prepare(
+            read_ptx_program(_HERE / f"{self.name}.ptx"),
+            [*buffers, *(Scalar(count, 4) for count in self.counts)],
+            grid=self.grid,
+            block=(_THREADS, 1, 1),
+        )
 
     def check(self, launch: Launch, memory: Memory) -> None:
         """BenchmarkError where the memory has something else."""
-        left = np.frombuffer(memory.read(*launch.buffers["out"]), np.float32).reshape(self.exact.shape)
-        for place in np.argwhere(~np.isclose(left, self.exact, rtol=self.error, atol=self.error))[:1]:
+        left = np.frombuffer(memory.read(*launch.buffers["out"]), np.float32).reshape(
+            self.exact.shape
+        )
+        for place in np.argwhere(~np.isclose(left, self.exact, rtol=self.error, atol=self.error))[
+            :1
+        ]:
             at = tuple(place.tolist())
             raise BenchmarkError(f"{self.name}: out{list(at)} is {left[at]}, not {self.exact[at]}")
 
@@ -60,26 +70,46 @@ class FloatProgram:
 def _product(width: int, depth: int) -> FloatProgram:
     """Each sum is a chain of fused multiply-adds, which here doubles round as singles do once."""
     source = np.random.default_rng(1)
-    a, b = (source.uniform(-1, 1, shape).astype(np.float32) for shape in ((width, depth), (depth, width)))
+    a, b = (
+        source.uniform(-1, 1, shape).astype(np.float32)
+        for shape in ((width, depth), (depth, width))
+    )
     exact = np.zeros((width, width), np.float32)
     for step in range(depth):
         exact = (np.outer(a[:, step].astype(np.float64), b[step]) + exact).astype(np.float32)
-    return FloatProgram("float_product", (width // _TILE, width // _TILE, 1), {"a": a, "b": b}, (width, depth),
-                        exact, 0.0)
+    return FloatProgram(
+        "float_product",
+        (width // _TILE, width // _TILE, 1),
+        {"a": a, "b": b},
+        (width, depth),
+        exact,
+        0.0,
+    )
 
 
 def _bodies(others: int, count: int) -> FloatProgram:
     source = np.random.default_rng(2)
-    pulled, bodies = (source.uniform(-1, 1, (number, 4)).astype(np.float32) for number in (others, count))
+    pulled, bodies = (
+        source.uniform(-1, 1, (number, 4)).astype(np.float32) for number in (others, count)
+    )
     distance = bodies[None, :, :3].astype(np.float64) - pulled[:, None, :3]
-    pull = bodies[None, :, 3] / ((distance ** 2).sum(axis=2) + 1 / 128) ** 1.5
+    pull = bodies[None, :, 3] / ((distance**2).sum(axis=2) + 1 / 128) ** 1.5
     exact = np.zeros((others, 4), np.float32)
     exact[:, :3] = (pull[:, :, None] * distance).sum(axis=1)
-    return FloatProgram("bodies", (others // _OTHERS, 1, 1), {"others": pulled, "bodies": bodies}, (count,), exact,
-                        1e-4)
+    return FloatProgram(
+        "bodies",
+        (others // _OTHERS, 1, 1),
+        {"others": pulled, "bodies": bodies},
+        (count,),
+        exact,
+        1e-4,
+    )
 
 
-PROGRAMS: tuple[Callable[[], FloatProgram], ...] = (lambda: _product(64, 128), lambda: _bodies(1024, 64))
+PROGRAMS: tuple[Callable[[], FloatProgram], ...] = (
+    lambda: _product(64, 128),
+    lambda: _bodies(1024, 64),
+)
 """Makers of the programs."""
 
 
@@ -123,10 +153,21 @@ def measured(machine: BenchmarkMachine, program: FloatProgram) -> FloatRow:
     result = machine.run(launch)
     program.check(launch, machine.memory)
     work, counters = work_of(program.launch(), params.warps), result.counters
-    return FloatRow(program.name, params.lanes, params.beats, result.cycles, work.instructions, work.lane_instructions,
-                    counters["lane_operations"], counters["idle"])
+    return FloatRow(
+        program.name,
+        params.lanes,
+        params.beats,
+        result.cycles,
+        work.instructions,
+        work.lane_instructions,
+        counters["lane_operations"],
+        counters["idle"],
+    )
 
 
 def float_table(machine: BenchmarkMachine) -> list[FloatRow]:
     """A row for each program."""
-    return [measured(machine, make()) for make in tqdm(PROGRAMS, unit=" programs", disable=None, leave=False)]
+    return [
+        measured(machine, make())
+        for make in tqdm(PROGRAMS, unit=" programs", disable=None, leave=False)
+    ]

@@ -26,8 +26,19 @@ def can_count() -> bool:
 def _total(replay: Path, library: Path, tape: Path, cycles: int) -> int:
     """All instructions of a run of so many cycles."""
     counts = tape.with_suffix(".callgrind")
-    done = run_child(["valgrind", "--tool=callgrind", f"--callgrind-out-file={counts}", replay, library, tape,
-                      str(cycles)], stdout=PIPE, stderr=PIPE)
+    done = run_child(
+        [
+            "valgrind",
+            "--tool=callgrind",
+            f"--callgrind-out-file={counts}",
+            replay,
+            library,
+            tape,
+            str(cycles),
+        ],
+        stdout=PIPE,
+        stderr=PIPE,
+    )
     if done.returncode:
         raise BenchmarkError(f"valgrind: {(done.stderr.splitlines() or ['no reason given'])[-1]}")
     found = re.search(r"^summary: (\d+)", counts.read_text(errors="replace"), re.MULTILINE)

@@ -20,12 +20,21 @@ from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load
 from sim.toolchain.module import Module
 
-__all__ = ["COUNTER", "LOOP_PREDICATE", "MACHINES", "BenchmarkError", "BenchmarkMachine", "Loop", "launch_loop",
-           "stall_cycles"]
+__all__ = [
+    "COUNTER",
+    "LOOP_PREDICATE",
+    "MACHINES",
+    "BenchmarkError",
+    "BenchmarkMachine",
+    "Loop",
+    "launch_loop",
+    "stall_cycles",
+]
 
 MACHINES: Mapping[str, SmParams] = MappingProxyType(
     {name: params for name, params in PRESETS.items() if params.counters}
-    | {"wide": SmParams(warps=8, lanes=WARP_THREADS, registers=1024)})
+    | {"wide": SmParams(warps=8, lanes=WARP_THREADS, registers=1024)}
+)
 """Machines that can be measured: the presets with all counters, and ``full``'s width with 8 warps, which is built in
 less time."""
 COUNTER = "R0"
@@ -58,30 +67,60 @@ class Loop:
     def text(self) -> str:
         """The program."""
         count, test, branch = self.tail
-        return "\n".join([
-            ".kernel loop", ".param turns 4", ".param buffer 8", self.directives,
-            f"MOV {COUNTER}, c[0x0][turns]", self.before, "turn:", self.body,
-            f"{count} IADD32I {COUNTER}, {COUNTER}, -0x1",
-            f"{test} ISETP.NE.AND {LOOP_PREDICATE}, PT, {COUNTER}, RZ, PT",
-            f"{branch} @{LOOP_PREDICATE} BRA turn", "EXIT", self.behind, ""])
+        return "\n".join(
+            [
+                ".kernel loop",
+                ".param turns 4",
+                ".param buffer 8",
+                self.directives,
+                f"MOV {COUNTER}, c[0x0][turns]",
+                self.before,
+                "turn:",
+                self.body,
+                f"{count} IADD32I {COUNTER}, {COUNTER}, -0x1",
+                f"{test} ISETP.NE.AND {LOOP_PREDICATE}, PT, {COUNTER}, RZ, PT",
+                f"{branch} @{LOOP_PREDICATE} BRA turn",
+                "EXIT",
+                self.behind,
+                "",
+            ]
+        )
 
     def module(self) -> Module:
         """The program, assembled."""
         return load(assemble(self.text(), self.name))
 
 
-def launch_loop(module: Module, turns: int, warps: int, *, local: int | None = None, crs: int | None = None,
-                memory: Memory | None = None) -> Launch:
+def launch_loop(
+    module: Module,
+    turns: int,
+    warps: int,
+    *,
+    local: int | None = None,
+    crs: int | None = None,
+    memory: Memory | None = None,
+) -> Launch:
     """One CTA of so many warps that runs a loop; the others as of :func:`~sim.launch.prepare`."""
-    return prepare(module, [Scalar(turns, 4), Buffer("buffer", _BUFFER)], block=(WARP_THREADS * warps, 1, 1),
-                   local=local, crs=crs, memory=memory)
+    return prepare(
+        module,
+        [Scalar(turns, 4), Buffer("buffer", _BUFFER)],
+        block=(WARP_THREADS * warps, 1, 1),
+        local=local,
+        crs=crs,
+        memory=memory,
+    )
 
 
 def stall_cycles(module: Module) -> int:
     """The sum of all stall counts in a program; one of 0 takes a cycle, too."""
     content = module.code.content
-    return sum(max(code.stall, 1) for at in range(0, len(content), GROUP_BYTES)
-               for code in unpack(int.from_bytes(content[at:at + GROUP_BYTES // (GROUP_INSTRUCTIONS + 1)], "little")))
+    return sum(
+        max(code.stall, 1)
+        for at in range(0, len(content), GROUP_BYTES)
+        for code in unpack(
+            int.from_bytes(content[at : at + GROUP_BYTES // (GROUP_INSTRUCTIONS + 1)], "little")
+        )
+    )
 
 
 class BenchmarkMachine:
@@ -97,7 +136,9 @@ class BenchmarkMachine:
 
     def __init__(self, params: SmParams, engine: type[Engine] | Board) -> None:
         self.params = params
-        self._hardware: BaseMachine = engine if isinstance(engine, Board) else Hardware(params, engine)
+        self._hardware: BaseMachine = (
+            engine if isinstance(engine, Board) else Hardware(params, engine)
+        )
         self.cycles = self.requests = 0
 
     def run(self, launch: Launch) -> HardwareResult:
@@ -134,6 +175,7 @@ class BenchmarkMachine:
 
     def _loop(self, module: Module, turns: int, warps: int) -> Launch:
         """The launch of a loop; on a board it has to fit into its memory."""
+
         def place(local: int | None, crs: int | None, memory: Memory) -> tuple[Launch, Launch]:
             launch = launch_loop(module, turns, warps, local=local, crs=crs, memory=memory)
             return launch, launch

@@ -30,7 +30,9 @@ _HEAD = """.version 7.8
 .target sm_50
 .address_size 64
 """
-_TILED = _HEAD + """
+_TILED = (
+    _HEAD
+    + """
 .visible .entry tiled(.param .u64 a, .param .u64 b, .param .u64 c, .param .u32 n)
 {
     .shared .align 4 .b8 left[1024];
@@ -64,7 +66,10 @@ END:
     mad.lo.u32 %r17, %r6, %r5, %r7; mul.wide.u32 %d6, %r17, 4; add.u64 %d3, %d3, %d6; st.global.f32 [%d3], %f1; ret;
 }
 """
-_NAIVE = _HEAD + """
+)
+_NAIVE = (
+    _HEAD
+    + """
 .visible .entry naive(.param .u64 a, .param .u64 b, .param .u64 c, .param .u32 n)
 {
     .reg .pred %p<2>; .reg .b32 %r<20>; .reg .f32 %f<4>; .reg .b64 %d<12>;
@@ -81,7 +86,10 @@ INNER:
     add.u32 %r9, %r7, %r4; mul.wide.u32 %d7, %r9, 4; add.u64 %d3, %d3, %d7; st.global.f32 [%d3], %f1; ret;
 }
 """
-_COLLATZ = _HEAD + """
+)
+_COLLATZ = (
+    _HEAD
+    + """
 .visible .entry collatz(.param .u64 a, .param .u64 b, .param .u64 c, .param .u32 n)
 {
     .reg .pred %p<3>; .reg .b32 %r<20>; .reg .b64 %d<4>;
@@ -101,8 +109,14 @@ END:
     mul.wide.u32 %d2, %r4, 4; add.u64 %d1, %d1, %d2; st.global.u32 [%d1], %r7; ret;
 }
 """
-_PROGRAMS: Mapping[str, str] = MappingProxyType({
-    "matrix product, shared memory": _TILED, "matrix product": _NAIVE, "Collatz, divergent": _COLLATZ})
+)
+_PROGRAMS: Mapping[str, str] = MappingProxyType(
+    {
+        "matrix product, shared memory": _TILED,
+        "matrix product": _NAIVE,
+        "Collatz, divergent": _COLLATZ,
+    }
+)
 _SIZES = {_COMPILED: 512, _ALONE: 64}
 _COMPILED_SIZE = 64
 """Enough for a program to be compiled."""
@@ -128,7 +142,10 @@ class ModelRow:
 
     def record(self) -> dict[str, Any]:
         """For JSON."""
-        return asdict(self) | {"instructions_per_second": self.per_second, "aim": MODEL_AIMS[self.executor]}
+        return asdict(self) | {
+            "instructions_per_second": self.per_second,
+            "aim": MODEL_AIMS[self.executor],
+        }
 
 
 def _run(machine: Machine, text: str, size: int) -> tuple[int, float]:
@@ -138,7 +155,9 @@ def _run(machine: Machine, text: str, size: int) -> tuple[int, float]:
     a, b = (numbers.integers(-8, 9, (size, size)).astype(np.float32) for _ in range(2))
     c = np.zeros((size, size), np.float32)
     begin = process_time()
-    run = kernel(a, b, c, size, grid=(size // _SIDE, size // _SIDE), block=(_SIDE, _SIDE), limit=_LIMIT)
+    run = kernel(
+        a, b, c, size, grid=(size // _SIDE, size // _SIDE), block=(_SIDE, _SIDE), limit=_LIMIT
+    )
     seconds = process_time() - begin
     assert run.status == "ok", run.report
     assert text is _COLLATZ or (c == a @ b).all(), "the matrix product is wrong"
@@ -174,7 +193,11 @@ def model_rows(quick: bool = False) -> list[ModelRow]:
                 continue
             for name, text in _PROGRAMS.items():
                 compiling = _compiling(text) if executor == _COMPILED else None
-                _run(Machine(_PRESET, engine="model"), text, _COMPILED_SIZE if executor == _COMPILED else _SIDE)
+                _run(
+                    Machine(_PRESET, engine="model"),
+                    text,
+                    _COMPILED_SIZE if executor == _COMPILED else _SIDE,
+                )
                 instructions, seconds = _run(Machine(_PRESET, engine="model"), text, size)
                 rows.append(ModelRow(name, executor, size, instructions, seconds, compiling))
     finally:

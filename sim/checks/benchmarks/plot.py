@@ -28,12 +28,25 @@ def _roofs(axes: Any, lanes: int, first: float, last: float) -> None:
     """What memory gives, a line a cycle, up to where the lanes are busy; then the lanes."""
     corner = lanes / LINE_BYTES
     first = min(first, corner / _MARGIN)
-    axes.plot([first, corner, max(last, corner * _MARGIN)], [first * LINE_BYTES, lanes, lanes], color="black",
-              linewidth=1.2)
-    axes.annotate(f"{lanes} lanes: {lanes} operations a cycle", (corner, lanes), (10, 4), textcoords="offset points")
+    axes.plot(
+        [first, corner, max(last, corner * _MARGIN)],
+        [first * LINE_BYTES, lanes, lanes],
+        color="black",
+        linewidth=1.2,
+    )
+    axes.annotate(
+        f"{lanes} lanes: {lanes} operations a cycle",
+        (corner, lanes),
+        (10, 4),
+        textcoords="offset points",
+    )
     middle = (first * corner) ** 0.5
-    axes.annotate(f"memory: {LINE_BYTES} bytes a cycle", (middle, middle * LINE_BYTES), (8, -6),
-                  textcoords="offset points")
+    axes.annotate(
+        f"memory: {LINE_BYTES} bytes a cycle",
+        (middle, middle * LINE_BYTES),
+        (8, -6),
+        textcoords="offset points",
+    )
     axes.set_ylim(top=lanes * _MARGIN)
 
 
@@ -47,20 +60,33 @@ def roofline_svg(rows: Sequence[RooflineRow], machine: str) -> str:
         raise BenchmarkError("there is no program to draw: none of them asks for memory")
     with matplotlib.rc_context(_SETTINGS):
         figure = figures.Figure(_INCHES, layout="constrained")
-        axes = figure.add_subplot(xscale="log", yscale="log", title=f"Roofline of the machine {machine}",
-                                  xlabel="operations of threads for a byte of memory",
-                                  ylabel="operations of threads in a cycle")
+        axes = figure.add_subplot(
+            xscale="log",
+            yscale="log",
+            title=f"Roofline of the machine {machine}",
+            xlabel="operations of threads for a byte of memory",
+            ylabel="operations of threads in a cycle",
+        )
         intensities = [intensity for _, intensity in shown]
         _roofs(axes, shown[0][0].lanes, min(intensities) / _MARGIN, max(intensities) * _MARGIN)
-        for wanted, color, label in ((False, "tab:gray", "kernels of testbench/programs"),
-                                     (True, "tab:blue", "streaming programs")):
+        for wanted, color, label in (
+            (False, "tab:gray", "kernels of testbench/programs"),
+            (True, "tab:blue", "streaming programs"),
+        ):
             points = [(intensity, row.rate) for row, intensity in shown if row.streaming is wanted]
             if points:
                 axes.scatter(*zip(*points, strict=True), s=18, color=color, label=label, zorder=3)
         for row, intensity in shown:
             if row.streaming:
-                axes.annotate(row.name.replace("_", " "), (intensity, row.rate), (5, -3), textcoords="offset points",
-                              fontsize=8, color="tab:blue", zorder=4)
+                axes.annotate(
+                    row.name.replace("_", " "),
+                    (intensity, row.rate),
+                    (5, -3),
+                    textcoords="offset points",
+                    fontsize=8,
+                    color="tab:blue",
+                    zorder=4,
+                )
         axes.grid(which="both", linewidth=0.3, alpha=0.5)
         axes.legend(loc="lower right")
         content = StringIO()

@@ -41,13 +41,21 @@ class PtxRow:
 
     def record(self) -> dict[str, Any]:
         """For JSON."""
-        return asdict(self) | {"to_unoptimised": self.to_unoptimised, "to_optimised": self.to_optimised}
+        return asdict(self) | {
+            "to_unoptimised": self.to_unoptimised,
+            "to_optimised": self.to_optimised,
+        }
 
 
 def _launch(run: Run) -> Launch:
     """The run's kernel, compiled here."""
-    return prepare(load(object_of_ptx(str(run.ptx))), run.launch_arguments(LEVELS[-1]), grid=run.grid, block=run.block,
-                   dynamic_shared=run.dynamic_shared)
+    return prepare(
+        load(object_of_ptx(str(run.ptx))),
+        run.launch_arguments(LEVELS[-1]),
+        grid=run.grid,
+        block=run.block,
+        dynamic_shared=run.dynamic_shared,
+    )
 
 
 def _instructions(launch: Launch) -> int:
@@ -56,8 +64,15 @@ def _instructions(launch: Launch) -> int:
 
 def total(rows: Sequence[PtxRow]) -> PtxRow:
     """The sums of some rows, as one."""
-    return PtxRow("total", *(sum(column) for column in zip(
-        *((row.compiled, row.unoptimised, row.optimised) for row in rows), strict=True)))
+    return PtxRow(
+        "total",
+        *(
+            sum(column)
+            for column in zip(
+                *((row.compiled, row.unoptimised, row.optimised) for row in rows), strict=True
+            )
+        ),
+    )
 
 
 def ptx_table() -> list[PtxRow]:

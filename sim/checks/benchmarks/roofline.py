@@ -49,7 +49,11 @@ class RooflineRow:
     @property
     def limit(self) -> str:
         """What the bound comes from."""
-        figures = {"lanes": self.work.beats(self.lanes), "memory": self.work.lines, "issue": self.work.instructions}
+        figures = {
+            "lanes": self.work.beats(self.lanes),
+            "memory": self.work.lines,
+            "issue": self.work.instructions,
+        }
         return max(figures, key=lambda name: figures[name])
 
     @property
@@ -64,7 +68,9 @@ class RooflineRow:
 
     def record(self) -> dict[str, Any]:
         """For JSON."""
-        figures = {name: getattr(self, name) for name in ("bound", "ratio", "limit", "intensity", "rate")}
+        figures = {
+            name: getattr(self, name) for name in ("bound", "ratio", "limit", "intensity", "rate")
+        }
         return asdict(self) | {"beats": self.work.beats(self.lanes)} | figures
 
 
@@ -79,14 +85,21 @@ class _Program:
 
 
 def _kernel(run: Run) -> _Program:
-    return _Program(run.kernel, False, partial(build, run, _LEVEL), partial(complaints, run, _LEVEL))
+    return _Program(
+        run.kernel, False, partial(build, run, _LEVEL), partial(complaints, run, _LEVEL)
+    )
 
 
 def _programs() -> Iterable[_Program]:
     """The streaming programs; the first run of each kernel, as NVIDIA's assembler made it, without those that trap."""
     for make in streaming.STREAMING:
         program = make()
-        yield _Program(program.name, True, partial(streaming.launch, program), partial(streaming.complaints, program))
+        yield _Program(
+            program.name,
+            True,
+            partial(streaming.launch, program),
+            partial(streaming.complaints, program),
+        )
     yield from (_kernel(run) for run in RUNS.values() if not run.label and not run.traps)
 
 
@@ -96,8 +109,13 @@ def _row(machine: BenchmarkMachine, program: _Program) -> RooflineRow:
     result = machine.run(launch)
     for line in program.complaints(replace(launch, memory=machine.memory)):
         raise BenchmarkError(line)
-    return RooflineRow(program.name, program.streaming, params.lanes, result.cycles,
-                       work_of(program.launch(), params.warps))
+    return RooflineRow(
+        program.name,
+        program.streaming,
+        params.lanes,
+        result.cycles,
+        work_of(program.launch(), params.warps),
+    )
 
 
 def _fits(program: _Program, params: SmParams) -> bool:
@@ -109,10 +127,18 @@ def left_out(params: SmParams) -> list[str]:
     return [program.name for program in _programs() if not _fits(program, params)]
 
 
-def roofline_table(machine: BenchmarkMachine, names: Iterable[str] | None = None) -> list[RooflineRow]:
+def roofline_table(
+    machine: BenchmarkMachine, names: Iterable[str] | None = None
+) -> list[RooflineRow]:
     """A row for every program that the machine has room for, or for those with these names; with a progress bar on a
     terminal. BenchmarkError when one does not leave in memory what it should.
     """
-    chosen = [program for program in _programs()
-              if (names is None or program.name in names) and _fits(program, machine.params)]
-    return [_row(machine, program) for program in tqdm(chosen, unit=" programs", disable=None, leave=False)]
+    chosen = [
+        program
+        for program in _programs()
+        if (names is None or program.name in names) and _fits(program, machine.params)
+    ]
+    return [
+        _row(machine, program)
+        for program in tqdm(chosen, unit=" programs", disable=None, leave=False)
+    ]

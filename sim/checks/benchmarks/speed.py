@@ -46,10 +46,15 @@ class SpeedRow:
         return asdict(self) | {"cycles_per_second": self.per_second, "aim": AIMS.get(self.engine)}
 
 
-def _programs(machine: BenchmarkMachine, engine: str, turns: int, brief: bool) -> Iterable[tuple[str, Launch]]:
+def _programs(
+    machine: BenchmarkMachine, engine: str, turns: int, brief: bool
+) -> Iterable[tuple[str, Launch]]:
     """What is run, by name."""
     warps = min(WARPS, machine.params.warps)
-    yield f"throughput loop, {warps} warps", launch_loop(throughput_loop(given=True).module(), turns, warps)
+    yield (
+        f"throughput loop, {warps} warps",
+        launch_loop(throughput_loop(given=True).module(), turns, warps),
+    )
     if brief:
         return
     for name in (_PROGRAM, *(_LONG if engine in AIMS else ())):
@@ -64,12 +69,23 @@ def _instructions(machine: BenchmarkMachine, launch: Launch) -> float | None:
     return None if taped is None else instructions_per_cycle(*taped)
 
 
-def speed_rows(machine: BenchmarkMachine, engine: str, turns: int, brief: bool = False) -> list[SpeedRow]:
+def speed_rows(
+    machine: BenchmarkMachine, engine: str, turns: int, brief: bool = False
+) -> list[SpeedRow]:
     """A row for every program, or for the first one. The machine has been built, and its model compiled."""
     rows = []
-    for name, launch in tqdm(_programs(machine, engine, turns, brief), unit=" programs", disable=None, leave=False):
+    for name, launch in tqdm(
+        _programs(machine, engine, turns, brief), unit=" programs", disable=None, leave=False
+    ):
         passed, worked = perf_counter(), process_time()
         machine.run(launch)
-        row = SpeedRow(engine, name, machine.cycles, machine.requests, perf_counter() - passed, process_time() - worked)
+        row = SpeedRow(
+            engine,
+            name,
+            machine.cycles,
+            machine.requests,
+            perf_counter() - passed,
+            process_time() - worked,
+        )
         rows.append(replace(row, instructions=_instructions(machine, launch)))
     return rows

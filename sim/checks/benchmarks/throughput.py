@@ -13,8 +13,14 @@ AIM = 0.95
 """Of both shares."""
 WARPS = 8
 """That work, or as many as the machine has."""
-_WORK = ("IADD {0}, R20, R21", "LOP.XOR {0}, R22, R23", "SHL {0}, R20, 0x3", "IADD3 {0}, R20, R21, R22",
-         "LEA {0}, R21, R22, 0x2", "XMAD {0}, R20, R21, R22")
+_WORK = (
+    "IADD {0}, R20, R21",
+    "LOP.XOR {0}, R22, R23",
+    "SHL {0}, R20, 0x3",
+    "IADD3 {0}, R20, R21, R22",
+    "LEA {0}, R21, R22, 0x2",
+    "XMAD {0}, R20, R21, R22",
+)
 """Nobody waits for anybody: sources that no one writes, a destination of its own for each. All lanes can do these; what
 has a quarter of the rate is among the classes."""
 _DESTINATIONS = range(1, 13)
@@ -51,21 +57,36 @@ class ThroughputRow:
 def throughput_loop(given: bool) -> Loop:
     """The loop; with stall counts of 1 in the text, or with those that the assembler finds."""
     code = "[S1] " if given else ""
-    body = "\n".join(code + _WORK[number % len(_WORK)].format(f"R{_DESTINATIONS[number % len(_DESTINATIONS)]}")
-                     for number in range(_LENGTH))
+    body = "\n".join(
+        code + _WORK[number % len(_WORK)].format(f"R{_DESTINATIONS[number % len(_DESTINATIONS)]}")
+        for number in range(_LENGTH)
+    )
     return Loop("throughput", body, tail=_GIVEN if given else ("", "", ""))
 
 
-def throughput_table(machine: BenchmarkMachine, turns: tuple[int, int] = (4, 40)) -> list[ThroughputRow]:
+def throughput_table(
+    machine: BenchmarkMachine, turns: tuple[int, int] = (4, 40)
+) -> list[ThroughputRow]:
     """With given control codes and with the assembler's own."""
     warps = min(WARPS, machine.params.warps)
     rows = []
-    for given, name in tqdm(((True, "given, stall 1"), (False, "assembler's")), unit=" loops", disable=None,
-                            leave=False):
+    for given, name in tqdm(
+        ((True, "given, stall 1"), (False, "assembler's")), unit=" loops", disable=None, leave=False
+    ):
         gained = machine.steady(throughput_loop(given).module(), warps, turns)
         branches = (turns[1] - turns[0]) * warps * _BRANCHES
         busy = (gained["instructions"] - branches) * machine.params.beats / gained["cycles"]
         stalls = {key: value for key, value in gained.items() if key.startswith("wait_")}
-        rows.append(ThroughputRow(name, warps, machine.params.lanes, gained["instructions"], gained["cycles"], busy,
-                                  gained["idle"], stalls))
+        rows.append(
+            ThroughputRow(
+                name,
+                warps,
+                machine.params.lanes,
+                gained["instructions"],
+                gained["cycles"],
+                busy,
+                gained["idle"],
+                stalls,
+            )
+        )
     return rows

@@ -63,10 +63,13 @@ def _count(places: NDArray[np.uint64]) -> int:
     return len(np.unique(places // np.uint64(LINE_BYTES)))
 
 
-def _local_places(warp: Warp, threads: NDArray[np.intp], addresses: NDArray[np.uint64],
-                  size: int) -> NDArray[np.uint64]:
+def _local_places(
+    warp: Warp, threads: NDArray[np.intp], addresses: NDArray[np.uint64], size: int
+) -> NDArray[np.uint64]:
     """Where the words of threads' local memory are."""
-    words = addresses[:, None] // np.uint64(_WORD) + np.arange(max(size // _WORD, 1), dtype=np.uint64)
+    words = addresses[:, None] // np.uint64(_WORD) + np.arange(
+        max(size // _WORD, 1), dtype=np.uint64
+    )
     places = words * np.uint64(WARP_THREADS) + threads[:, None].astype(np.uint64)
     return np.uint64(warp.local_base) + places * np.uint64(_WORD)
 
@@ -89,8 +92,10 @@ def _lines_of(form: Form, word: int) -> _Lines | None:
             local = (addresses >= LOCAL_WINDOW) & (addresses < LOCAL_WINDOW + WINDOW_BYTES)
             shared = (addresses >= SHARED_WINDOW) & (addresses < SHARED_WINDOW + WINDOW_BYTES)
         inside = addresses[local] % np.uint64(WINDOW_BYTES)
-        return times * (_count(addresses[~(local | shared)])
-                        + _count(_local_places(warp, threads[local], inside, size)))
+        return times * (
+            _count(addresses[~(local | shared)])
+            + _count(_local_places(warp, threads[local], inside, size))
+        )
 
     return lines
 
@@ -107,7 +112,9 @@ class _Word:
 def _read(word: int, registers: int) -> _Word:
     form = find(word)
     lanes = form is not None and KIND_RULES[kind_of(form)].lanes
-    return _Word(decode(word, registers).threads, lanes, None if form is None else _lines_of(form, word))
+    return _Word(
+        decode(word, registers).threads, lanes, None if form is None else _lines_of(form, word)
+    )
 
 
 def work_of(launch: Launch, warps: int) -> Work:
@@ -118,7 +125,9 @@ def work_of(launch: Launch, warps: int) -> Work:
     while (warp := machine.choose()) is not None and machine.instructions < _LIMIT:
         address = launch.program_base + instruction_address(warp.pc)
         if address not in known:
-            known[address] = _read(machine.memory.read_number(address, INSTRUCTION_BYTES), launch.registers)
+            known[address] = _read(
+                machine.memory.read_number(address, INSTRUCTION_BYTES), launch.registers
+            )
         word = known[address]
         threads = word.threads(warp)
         lane_instructions += word.lanes
@@ -127,5 +136,7 @@ def work_of(launch: Launch, warps: int) -> Work:
         machine.retire(warp.slot)
     result = machine.run(0)
     if machine.live or machine.error_status is not None:
-        raise BenchmarkError(f"{launch.kernel.name}: the warp model does not come to its end: {result.reason}")
+        raise BenchmarkError(
+            f"{launch.kernel.name}: the warp model does not come to its end: {result.reason}"
+        )
     return Work(machine.instructions, lane_instructions, operations, lines)

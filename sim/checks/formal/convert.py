@@ -15,13 +15,16 @@ from sim.checks.formal.theorem import load
 __all__ = ["main", "without_contents"]
 
 _MODULE = re.compile(r"^module .*?^end$", re.MULTILINE | re.DOTALL)
-_CONTENT = re.compile(r"(?:^  attribute [^\n]*\n)*^  cell \$meminit_v2 .*?^  end\n", re.MULTILINE | re.DOTALL)
+_CONTENT = re.compile(
+    r"(?:^  attribute [^\n]*\n)*^  cell \$meminit_v2 .*?^  end\n", re.MULTILINE | re.DOTALL
+)
 _WRITE = re.compile(r"^  cell \$memwr_v2 .*?^  end\n", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r"parameter \\MEMID (\S+)")
 
 
 def without_contents(text: str) -> str:
     """RTLIL without the first contents of memories that are written."""
+
     def name_of(cell: re.Match[str]) -> str:
         found = _NAME.search(cell[0])
         assert found is not None
@@ -30,6 +33,7 @@ def without_contents(text: str) -> str:
     def of_module(module: re.Match[str]) -> str:
         written = {name_of(cell) for cell in _WRITE.finditer(module[0])}
         return _CONTENT.sub(lambda cell: "" if name_of(cell) in written else cell[0], module[0])
+
     return _MODULE.sub(of_module, text)
 
 
@@ -39,7 +43,9 @@ def main(arguments: list[str]) -> None:
     if fault:
         insert(Fault(*fault))
     theorem = load(Path(path))
-    make = theorem.examples if which == "examples" and theorem.examples is not None else theorem.make
+    make = (
+        theorem.examples if which == "examples" and theorem.examples is not None else theorem.make
+    )
     text = rtlil.convert(make(), ports=[], platform="formal")
     Path(out).write_text(without_contents(text), encoding="utf-8")
 

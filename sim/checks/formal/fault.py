@@ -28,7 +28,9 @@ class Fault:
     def applied(self, source: str) -> str:
         """The source with the fault; FaultError when it does not stand there once."""
         if (times := source.count(self.old)) != 1:
-            raise FaultError(f"{self.module}: {self.old!r} is in its source {times} times, not once")
+            raise FaultError(
+                f"{self.module}: {self.old!r} is in its source {times} times, not once"
+            )
         return source.replace(self.old, self.new)
 
 
@@ -51,8 +53,9 @@ class _Finder(MetaPathFinder):
     def __init__(self, fault: Fault) -> None:
         self._fault = fault
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None,
-                  target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if fullname != self._fault.module:
             return None
         spec = PathFinder.find_spec(fullname, path, target)

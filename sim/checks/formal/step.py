@@ -19,7 +19,8 @@ _MODEL = "theorem.smt2"
 _SCRIPT = (
     "read_rtlil theorem.il; prep -top top -flatten; memory_map; async2sync; chformal -assume -early; opt_clean; "
     "formalff -setundef -clk2ff -ff2anyinit; chformal -lower; dffunmap; setundef -anyseq; opt -keepdc -fast; "
-    f"opt_clean; write_smt2 -wires -stbv {_MODEL}")
+    f"opt_clean; write_smt2 -wires -stbv {_MODEL}"
+)
 _ASSERTION = re.compile(r"^; yosys-smt2-assert (\d+) .*?([^/ ]+\.py:\d+)", re.MULTILINE)
 _COVER = re.compile(r"^; yosys-smt2-cover (\d+) .*?([^/ ]+\.py:\d+)", re.MULTILINE)
 
@@ -42,18 +43,28 @@ def _states(count: int, initial: bool) -> Iterator[str]:
     any one of a later cycle."""
     for number in range(count):
         yield f"(declare-fun s{number} () |top_s|) (assert (|top_u| s{number}))"
-        yield f"(assert (|top_is| s{number}))" if initial and number == 0 else f"(assert (not (|top_is| s{number})))"
+        yield (
+            f"(assert (|top_is| s{number}))"
+            if initial and number == 0
+            else f"(assert (not (|top_is| s{number})))"
+        )
     if initial:
         yield "(assert (|top_i| s0))"
     for number in range(count - 1):
         yield f"(assert (|top_t| s{number} s{number + 1}))"
 
 
-def _shown(folder: Path, environment: Mapping[str, str], model: str, states: Iterator[str], wrong: str) -> bool:
+def _shown(
+    folder: Path, environment: Mapping[str, str], model: str, states: Iterator[str], wrong: str
+) -> bool:
     """Whether nothing is wrong in any such states."""
     path = folder / "question.smt2"
-    path.write_text("\n".join((model, *states, f"(assert {wrong})", "(check-sat)")), encoding="utf-8")
-    answer = _run([str(Path(sysconfig.get_path("scripts"), "z3")), path.name], folder, environment).split()
+    path.write_text(
+        "\n".join((model, *states, f"(assert {wrong})", "(check-sat)")), encoding="utf-8"
+    )
+    answer = _run(
+        [str(Path(sysconfig.get_path("scripts"), "z3")), path.name], folder, environment
+    ).split()
     path.unlink()
     if answer not in (["sat"], ["unsat"]):
         raise RuntimeError(f"z3 says neither yes nor no: {' '.join(answer)[:100]}")
@@ -73,13 +84,20 @@ def untrue(folder: Path, cycles: int, environment: Mapping[str, str], *, split: 
         """States in which nothing is wrong, and one more."""
         yield from _states(cycles + 1, initial=False)
         yield from (f"(assert (|top_a| s{number}))" for number in range(cycles))
+
     begins = " ".join(f"(not (|top_a| s{number}))" for number in range(cycles))
     if not shown(_states(cycles, initial=True), f"(or {begins})"):
         return ""
     if not split:
         return None if shown(allowed(), f"(not (|top_a| s{cycles}))") else ""
-    return next((place for number, place in _ASSERTION.findall(model)
-                 if not shown(allowed(), f"(not (|top_a {number}| s{cycles}))")), None)
+    return next(
+        (
+            place
+            for number, place in _ASSERTION.findall(model)
+            if not shown(allowed(), f"(not (|top_a {number}| s{cycles}))")
+        ),
+        None,
+    )
 
 
 def unreached(folder: Path, cycles: int, environment: Mapping[str, str]) -> str | None:
@@ -89,5 +107,12 @@ def unreached(folder: Path, cycles: int, environment: Mapping[str, str]) -> str 
 
     def happens(number: str) -> str:
         return f"(or {' '.join(f'(|top_c {number}| s{cycle})' for cycle in range(cycles))})"
-    return next((place for number, place in _COVER.findall(model)
-                 if _shown(folder, environment, model, _states(cycles, initial=True), happens(number))), None)
+
+    return next(
+        (
+            place
+            for number, place in _COVER.findall(model)
+            if _shown(folder, environment, model, _states(cycles, initial=True), happens(number))
+        ),
+        None,
+    )

@@ -6,15 +6,40 @@ from types import FrameType
 from typing import Any
 
 from amaranth.asserts import AnySeq  # pyright: ignore[reportAttributeAccessIssue]
-from amaranth.hdl import Assert, Assume, Cat, Cover, Elaboratable, Fragment, Module, ResetSignal, Signal, Value
+from amaranth.hdl import (
+    Assert,
+    Assume,
+    Cat,
+    Cover,
+    Elaboratable,
+    Fragment,
+    Module,
+    ResetSignal,
+    Signal,
+    Value,
+)
 from amaranth.hdl._ast import Property  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.lib import fifo
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 
-__all__ = ["Anything", "Past", "ShownQueue", "can_happen", "claim", "contracts", "ever", "free", "inside",
-           "no_reset", "presume", "presumed", "put", "silenced"]
+__all__ = [
+    "Anything",
+    "Past",
+    "ShownQueue",
+    "can_happen",
+    "claim",
+    "contracts",
+    "ever",
+    "free",
+    "inside",
+    "no_reset",
+    "presume",
+    "presumed",
+    "put",
+    "silenced",
+]
 
 
 class Past:
@@ -41,7 +66,9 @@ class Past:
 
 def claim(m: Module, what: Any, message: str, *, when: Any = 1, src_loc_at: int = 0) -> None:
     """Something holds, in every cycle, or in those in which something else is true."""
-    m.d.comb += Assert(~Value.cast(when).any() | Value.cast(what).any(), message, src_loc_at=1 + src_loc_at)
+    m.d.comb += Assert(
+        ~Value.cast(when).any() | Value.cast(what).any(), message, src_loc_at=1 + src_loc_at
+    )
 
 
 def can_happen(m: Module, what: Any, message: str) -> None:
@@ -52,9 +79,13 @@ def can_happen(m: Module, what: Any, message: str) -> None:
 def contracts(m: Module, past: Past, part: Component) -> None:
     """The contract of streams, of all that a component has: once something is offered it stays as it is until it is
     taken. Of those that come it is assumed, of others claimed."""
-    members = {path: (member, Value.cast(value)) for path, member, value in part.signature.flatten(part)}
+    members = {
+        path: (member, Value.cast(value)) for path, member, value in part.signature.flatten(part)
+    }
     for path in [path[:-1] for path in members if path[-1] == "ready"]:
-        (member, valid), (_, ready), (_, payload) = (members[*path, name] for name in ("valid", "ready", "payload"))
+        (member, valid), (_, ready), (_, payload) = (
+            members[*path, name] for name in ("valid", "ready", "payload")
+        )
         stays = ~past(valid & ~ready) | (valid & (payload == past(payload)))
         if member.flow is In:
             m.d.comb += Assume(stays, "what is offered stays")
@@ -66,8 +97,11 @@ def contracts(m: Module, past: Past, part: Component) -> None:
 def free(m: Module, *signals: Any) -> None:
     """Signals are anything in every cycle; of a component or an interface, its inputs are."""
     for signal in signals:
-        targets = ([value for _, member, value in signal.signature.flatten(signal) if member.flow is In]
-                   if hasattr(signal, "signature") else [signal])
+        targets = (
+            [value for _, member, value in signal.signature.flatten(signal) if member.flow is In]
+            if hasattr(signal, "signature")
+            else [signal]
+        )
         for target in map(Value.cast, targets):
             m.d.comb += target.eq(AnySeq(len(target)))
 
@@ -105,9 +139,14 @@ class ShownQueue(Elaboratable, fifo.FIFOInterface):
         m = Module()
         left = self.level - (self.r_en & self.r_rdy)
         m.d.comb += [
-            self.w_rdy.eq(self.level != self.depth), self.r_rdy.eq(self.level != 0), self.r_data.eq(self.places[0])]
+            self.w_rdy.eq(self.level != self.depth),
+            self.r_rdy.eq(self.level != 0),
+            self.r_data.eq(self.places[0]),
+        ]
         m.d.sync += self.level.eq(left + (self.w_en & self.w_rdy))
-        for number, (place, behind) in enumerate(zip(self.places, [*self.places[1:], self.w_data], strict=True)):
+        for number, (place, behind) in enumerate(
+            zip(self.places, [*self.places[1:], self.w_data], strict=True)
+        ):
             with m.If(self.w_en & (left == number)):
                 m.d.sync += place.eq(self.w_data)
             with m.Elif(self.r_en & self.r_rdy):
@@ -130,6 +169,7 @@ def put(m: Module, name: str, part: Elaboratable) -> Callable[..., Value]:
 
     def at(*states: str) -> Value:
         return Cat(machine.state == machine.encoding[state] for state in states).any()
+
     return at
 
 
@@ -141,7 +181,8 @@ def inside(part: Any) -> tuple[Module, dict[str, dict[str, Any]]]:
     def note(frame: FrameType, event: str, _: Any) -> None:
         if event == "return" and frame.f_locals.get("self") is part:
             known[frame.f_code.co_name] = dict(frame.f_locals)
-    part._MustUse__used = True      # else Amaranth warns that nobody has elaborated it
+
+    part._MustUse__used = True  # else Amaranth warns that nobody has elaborated it
     before = sys.getprofile()
     sys.setprofile(note)
     try:
@@ -159,6 +200,7 @@ def presume(m: Module, name: str, part: Elaboratable) -> None:
 def silenced(part: Elaboratable) -> Any:
     """A part without its own assertions, and those of its parts: its fragment. For a theorem that says itself of whom
     it shows them."""
+
     def silence(fragment: Any) -> Any:
         for domain, statements in list(fragment.statements.items()):
             statements[:] = [each for each in statements if not isinstance(each, Property)]
@@ -167,13 +209,18 @@ def silenced(part: Elaboratable) -> Any:
         for inner, _, _ in fragment.subfragments:
             silence(inner)
         return fragment
+
     return silence(Fragment.get(part, platform="formal"))
 
 
 def presumed(fragment: Any) -> Any:
     """A part of which that is so: its fragment, changed."""
     properties: list[Any] = [
-        each for statements in fragment.statements.values() for each in statements if isinstance(each, Property)]
+        each
+        for statements in fragment.statements.values()
+        for each in statements
+        if isinstance(each, Property)
+    ]
     for statement in properties:
         if statement.kind.name == "Assert":
             statement._kind = type(statement.kind).Assume

@@ -24,13 +24,16 @@ _STAGES = (" (setup)", " (call)", " (teardown)")
 def recording(folder: Path, files: Sequence[Path]) -> dict[str, str]:
     """The environment in which processes record the lines of files that they run, in a folder."""
     configuration = folder / "configuration"
-    configuration.write_text(_CONFIGURATION.format(folder=folder, files="\n".join(f"    {file}" for file in files)))
+    configuration.write_text(
+        _CONFIGURATION.format(folder=folder, files="\n".join(f"    {file}" for file in files))
+    )
     return {"COVERAGE_PROCESS_START": str(configuration), "PYTEST_CURRENT_TEST": ""}
 
 
 def recorded(folder: Path) -> bytes:
     """What processes have recorded in a folder, all in one."""
     from coverage import Coverage
+
     told = Coverage(data_file=str(folder / "lines"), config_file=False)
     told.combine([str(folder)], strict=False)
     return told.get_data().dumps()
@@ -40,6 +43,7 @@ def covering_tests(mutant: Mutant, source: str, record: bytes) -> tuple[str, ...
     """The tests that run the statement in which a mutant is; None where any may: a file's lines that run when it is
     imported matter to all that run some other of its lines, if there are such."""
     from coverage import CoverageData
+
     data = CoverageData(no_disk=True)
     data.loads(record)
     file = next((file for file in data.measured_files() if Path(file).match(mutant.file)), None)
@@ -52,10 +56,11 @@ def covering_tests(mutant: Mutant, source: str, record: bytes) -> tuple[str, ...
 
     statement, function = statement_at(ast.parse(source), mutant.line)
     found = running(statement)
-    if "" in found:         # imported
+    if "" in found:  # imported
         found = running(function or list(contexts))
-    names = {name.removesuffix(stage) for name in found for stage in _STAGES if name.endswith(stage)} | {
-        name for name in found if not name.endswith(_STAGES)}
+    names = {
+        name.removesuffix(stage) for name in found for stage in _STAGES if name.endswith(stage)
+    } | {name for name in found if not name.endswith(_STAGES)}
     names.discard("")
     return tuple(sorted(names)) if names or "" not in found else None
 
@@ -63,5 +68,6 @@ def covering_tests(mutant: Mutant, source: str, record: bytes) -> tuple[str, ...
 def cover(test: str) -> None:
     """In the process in which tests are run: the lines that run from now on are of this test."""
     from coverage import Coverage
+
     if (current := Coverage.current()) is not None:
         current.switch_context(test)

@@ -63,7 +63,9 @@ class Plugin:
         for item in items:
             file = item.nodeid.partition("::")[0]
             files[file] = min(files.get(file, places[item.nodeid]), places[item.nodeid])
-        items.sort(key=lambda item: (files[item.nodeid.partition("::")[0]], item.path, places[item.nodeid]))
+        items.sort(
+            key=lambda item: (files[item.nodeid.partition("::")[0]], item.path, places[item.nodeid])
+        )
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
@@ -79,7 +81,9 @@ class Plugin:
             signal.setitimer(signal.ITIMER_PROF, _NO_LIMIT)
             cover("")
             seconds = time.process_time() - began
-            self._tell(test=item.nodeid, seconds=seconds, failed=bool(self._error), error=self._error)
+            self._tell(
+                test=item.nodeid, seconds=seconds, failed=bool(self._error), error=self._error
+            )
 
     def pytest_exception_interact(self, call: Any, report: Any) -> None:
         """A test has failed, or a file of tests cannot be read."""
@@ -89,7 +93,16 @@ class Plugin:
 
 
 def _tests(plan: dict[str, Any], tell: Callable[..., None]) -> None:
-    options = ["-q", "-o", "addopts=", "-p", "no:cacheprovider", "-p", "no:xdist", *(["-x"] if plan["stop"] else [])]
+    options = [
+        "-q",
+        "-o",
+        "addopts=",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        *(["-x"] if plan["stop"] else []),
+    ]
     pytest.main([*options, *plan["tests"]], plugins=[Plugin(plan, tell)])
 
 
@@ -98,9 +111,12 @@ def _netlist(plan: dict[str, Any], tell: Callable[..., None]) -> None:
 
     from rtl.fpga.units import UNITS
     from rtl.params import PRESETS
+
     pairs = [(top, preset) for top in plan["tops"] for preset in plan["presets"]]
     for (top, preset), wanted in zip_longest(pairs, plan["wanted"]):
-        digest = sha256(rtlil.convert(UNITS[top](PRESETS[preset]), emit_src=False).encode()).hexdigest()
+        digest = sha256(
+            rtlil.convert(UNITS[top](PRESETS[preset]), emit_src=False).encode()
+        ).hexdigest()
         tell(digest=digest)
         if wanted not in (None, digest):
             return
@@ -109,6 +125,7 @@ def _netlist(plan: dict[str, Any], tell: Callable[..., None]) -> None:
 def _theorem(plan: dict[str, Any], tell: Callable[..., None]) -> None:
     from sim.checks.formal.prover import ask
     from sim.checks.formal.theorem import load
+
     path = Path(plan["file"])
     answer = next(ask(path, load(path), Path(plan["folder"])))
     tell(holds=answer.right, where=answer.where)
@@ -144,11 +161,14 @@ def main(arguments: list[str]) -> None:
         arguments = asked
     what, plan, out = arguments
     with Path(out).open("a", encoding="utf-8") as lines:
+
         def tell(**facts: Any) -> None:
             lines.write(f"{json.dumps(facts)}\n")
             lines.flush()
 
-        {"tests": _tests, "netlist": _netlist, "theorem": _theorem}[what](json.loads(Path(plan).read_text()), tell)
+        {"tests": _tests, "netlist": _netlist, "theorem": _theorem}[what](
+            json.loads(Path(plan).read_text()), tell
+        )
 
 
 if __name__ == "__main__":

@@ -23,18 +23,44 @@ OPERATORS = {
     "width": "a signal, port or field is a bit less wide; a wider one would do the same",
     "drop": "an assignment, or a statement that is a call, is left out; in host code also a raise",
     "return": "a function returns None",
-    "jump": "break and continue in place of each other"}
+    "jump": "break and continue in place of each other",
+}
 """Kind of change -> what it is. The last two are made in host code alone."""
 _HOST = "sim/"
 """Where host code is; all else is hardware."""
-_BINARY = {ast.Add: ("+", "-"), ast.Sub: ("-", "+"), ast.BitAnd: ("&", "|"), ast.BitOr: ("|", "&"),
-           ast.BitXor: ("^", "|"), ast.LShift: ("<<", ">>"), ast.RShift: (">>", "<<"), ast.And: ("and", "or"),
-           ast.Or: ("or", "and")}
-_COMPARED = {ast.Eq: ("==", "!="), ast.NotEq: ("!=", "=="), ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"),
-             ast.Gt: (">", ">="), ast.GtE: (">=", ">")}
-_HOST_BINARY = {**_BINARY, ast.Mult: ("*", "+"), ast.Div: ("/", "*"), ast.FloorDiv: ("//", "*"), ast.Mod: ("%", "+")}
-_HOST_COMPARED = {**_COMPARED, ast.In: ("in", "not in"), ast.NotIn: ("not in", "in"), ast.Is: ("is", "is not"),
-                  ast.IsNot: ("is not", "is")}
+_BINARY = {
+    ast.Add: ("+", "-"),
+    ast.Sub: ("-", "+"),
+    ast.BitAnd: ("&", "|"),
+    ast.BitOr: ("|", "&"),
+    ast.BitXor: ("^", "|"),
+    ast.LShift: ("<<", ">>"),
+    ast.RShift: (">>", "<<"),
+    ast.And: ("and", "or"),
+    ast.Or: ("or", "and"),
+}
+_COMPARED = {
+    ast.Eq: ("==", "!="),
+    ast.NotEq: ("!=", "=="),
+    ast.Lt: ("<", "<="),
+    ast.LtE: ("<=", "<"),
+    ast.Gt: (">", ">="),
+    ast.GtE: (">=", ">"),
+}
+_HOST_BINARY = {
+    **_BINARY,
+    ast.Mult: ("*", "+"),
+    ast.Div: ("/", "*"),
+    ast.FloorDiv: ("//", "*"),
+    ast.Mod: ("%", "+"),
+}
+_HOST_COMPARED = {
+    **_COMPARED,
+    ast.In: ("in", "not in"),
+    ast.NotIn: ("not in", "in"),
+    ast.Is: ("is", "is not"),
+    ast.IsNot: ("is not", "is"),
+}
 _OPPOSITES = {"min": "max", "max": "min", "any": "all", "all": "any"}
 _CONDITIONED = ("If", "Elif", "Mux")
 _WIDE = ("Signal", "unsigned", "signed", "In", "Out")
@@ -106,16 +132,25 @@ def mutants_of(file: str, source: str) -> list[Mutant]:
     walk = (_HostEdits if file.startswith(_HOST) else _Edits)(content)
     edits = {(edit.start, edit.end, edit.new): edit for edit in walk.all()}
     for edit in sorted(edits.values(), key=lambda edit: (edit.start, edit.end, edit.new)):
-        if content[edit.start:edit.end] == edit.new.encode():
+        if content[edit.start : edit.end] == edit.new.encode():
             continue
         begin, end = content.rfind(b"\n", 0, edit.start) + 1, _end_of_line(content, edit.end)
-        around = [content[begin:edit.start], content[edit.end:end]]
-        old = content[edit.start:edit.end].decode()
+        around = [content[begin : edit.start], content[edit.end : end]]
+        old = content[edit.start : edit.end].decode()
         marked = f"{around[0].decode()}[-{old}-]{{+{edit.new}+}}{around[1].decode()}"
         change = " ".join(marked.split())
         times = seen[edit.scope, change] = seen.get((edit.scope, change), 0) + 1
-        found.append(Mutant(file, len(found), edit.operator, content.count(b"\n", 0, edit.start) + 1, edit.scope,
-                            change if times == 1 else f"{change} #{times}", _fault(file, content, edit)))
+        found.append(
+            Mutant(
+                file,
+                len(found),
+                edit.operator,
+                content.count(b"\n", 0, edit.start) + 1,
+                edit.scope,
+                change if times == 1 else f"{change} #{times}",
+                _fault(file, content, edit),
+            )
+        )
     return found
 
 
@@ -128,8 +163,11 @@ def _fault(file: str, content: bytes, edit: _Edit) -> Fault:
     """The edit with as many lines before it and behind it as make its text one that stands there once."""
     begin, end = content.rfind(b"\n", 0, edit.start) + 1, _end_of_line(content, edit.end)
     while content.count(content[begin:end]) > 1:
-        begin, end = content.rfind(b"\n", 0, max(begin - 1, 0)) + 1, _end_of_line(content, min(end + 1, len(content)))
-    new = content[begin:edit.start] + edit.new.encode() + content[edit.end:end]
+        begin, end = (
+            content.rfind(b"\n", 0, max(begin - 1, 0)) + 1,
+            _end_of_line(content, min(end + 1, len(content))),
+        )
+    new = content[begin : edit.start] + edit.new.encode() + content[edit.end : end]
     return Fault(module_of(file), content[begin:end].decode(), new.decode())
 
 
@@ -168,17 +206,24 @@ class _Edits:
         return self._starts[node.end_lineno - 1] + node.end_col_offset
 
     def _text(self, node: Any) -> str:
-        return self._content[self._start(node):self._end(node)].decode()
+        return self._content[self._start(node) : self._end(node)].decode()
 
     def _put(self, operator: str, node: Any, new: str) -> _Edit:
         return _Edit(operator, self._start(node), self._end(node), new, ".".join(self._scope))
 
     def _symbol(self, left: Any, right: Any, old: str, new: str) -> _Edit:
         """Another symbol between two operands."""
-        start, between = self._end(left), self._content[self._end(left):self._start(right)].decode()
-        found = re.search(re.escape(old), re.sub(r"#.*", lambda comment: " " * len(comment[0]), between))
+        start, between = (
+            self._end(left),
+            self._content[self._end(left) : self._start(right)].decode(),
+        )
+        found = re.search(
+            re.escape(old), re.sub(r"#.*", lambda comment: " " * len(comment[0]), between)
+        )
         assert found is not None, between
-        return _Edit("operator", start + found.start(), start + found.end(), new, ".".join(self._scope))
+        return _Edit(
+            "operator", start + found.start(), start + found.end(), new, ".".join(self._scope)
+        )
 
     # What is gone through.
 
@@ -201,7 +246,11 @@ class _Edits:
                 self._scope.pop()
                 return
             case ast.Expr():
-                if isinstance(node.value, ast.Call) and self._scope and not self._begins(node.value):
+                if (
+                    isinstance(node.value, ast.Call)
+                    and self._scope
+                    and not self._begins(node.value)
+                ):
                     yield self._put("drop", node, "None")
             case ast.AugAssign():
                 yield from self._assigned(node)
@@ -214,20 +263,29 @@ class _Edits:
                 for left, right in zip(node.values, node.values[1:], strict=False):
                     yield self._symbol(left, right, *self.binary[type(node.op)])
             case ast.Compare():
-                for left, right, compared in zip([node.left, *node.comparators], node.comparators, node.ops,
-                                                 strict=False):
+                for left, right, compared in zip(
+                    [node.left, *node.comparators], node.comparators, node.ops, strict=False
+                ):
                     if type(compared) in self.compared:
                         yield self._symbol(left, right, *self.compared[type(compared)])
             case ast.UnaryOp():
-                sign = "not" if isinstance(node.op, ast.Not) else "~"     # each other sign is as long
-                yield _Edit("invert", self._start(node), self._start(node) + len(sign), "", ".".join(self._scope))
+                sign = "not" if isinstance(node.op, ast.Not) else "~"  # each other sign is as long
+                yield _Edit(
+                    "invert",
+                    self._start(node),
+                    self._start(node) + len(sign),
+                    "",
+                    ".".join(self._scope),
+                )
             case ast.If() | ast.IfExp():
                 yield self._put("negate", node.test, f"not ({self._text(node.test)})")
             case ast.Subscript():
                 yield from self._subscript(node)
                 return
-            case ast.Dict() if node.keys and all(isinstance(key, ast.Constant) for key in node.keys):
-                for value in node.values:       # as layouts and signatures are written
+            case ast.Dict() if node.keys and all(
+                isinstance(key, ast.Constant) for key in node.keys
+            ):
+                for value in node.values:  # as layouts and signatures are written
                     yield from self._number("width", value)
                     if not isinstance(value, ast.Constant):
                         yield from self._visit(value)
@@ -246,7 +304,11 @@ class _Edits:
         target = node.target
         while isinstance(target, ast.Subscript):
             target = target.value
-        if isinstance(node.op, ast.Add) and isinstance(target, ast.Attribute) and self._text(target).startswith("m.d"):
+        if (
+            isinstance(node.op, ast.Add)
+            and isinstance(target, ast.Attribute)
+            and self._text(target).startswith("m.d")
+        ):
             if not isinstance(node.value, (ast.List, ast.Tuple)):
                 if _called(node.value) not in _LEFT_ALONE:
                     yield self._put("drop", node.value, "[]")
@@ -265,14 +327,24 @@ class _Edits:
             for stuck in ("0", "1"):
                 yield self._put("stuck", condition, stuck)
             # Of others there is a change that does the same.
-            if not (isinstance(condition, ast.UnaryOp)
-                    or (isinstance(condition, ast.Compare) and isinstance(condition.ops[0], (ast.Eq, ast.NotEq)))):
+            if not (
+                isinstance(condition, ast.UnaryOp)
+                or (
+                    isinstance(condition, ast.Compare)
+                    and isinstance(condition.ops[0], (ast.Eq, ast.NotEq))
+                )
+            ):
                 yield self._put("negate", condition, f"({self._text(condition)}) == 0")
         if called == "Mux" and len(given) == 3:
             _, first, second = given
-            between = self._content[self._end(first):self._start(second)].decode()
-            yield _Edit("swap", self._start(first), self._end(second),
-                        f"{self._text(second)}{between}{self._text(first)}", ".".join(self._scope))
+            between = self._content[self._end(first) : self._start(second)].decode()
+            yield _Edit(
+                "swap",
+                self._start(first),
+                self._end(second),
+                f"{self._text(second)}{between}{self._text(first)}",
+                ".".join(self._scope),
+            )
         if called in _WIDE and given:
             yield from self._number("width", given[0])
             given = given[1:] if isinstance(given[0], ast.Constant) else given
@@ -287,7 +359,11 @@ class _Edits:
 
     def _subscript(self, node: ast.Subscript) -> Iterator[_Edit]:
         yield from self._visit(node.value)
-        parts = [node.slice.lower, node.slice.upper] if isinstance(node.slice, ast.Slice) else [node.slice]
+        parts = (
+            [node.slice.lower, node.slice.upper]
+            if isinstance(node.slice, ast.Slice)
+            else [node.slice]
+        )
         for part in parts:
             if part is not None:
                 yield from self._number("index", part)
@@ -304,7 +380,9 @@ class _Edits:
                     yield self._put(operator, node, str(value + 1))
                 if value:
                     yield self._put(operator, node, str(value - 1))
-            case ast.Name(id=name) | ast.Attribute(attr=name) if operator != "constant" and _is_number(name):
+            case ast.Name(id=name) | ast.Attribute(attr=name) if (
+                operator != "constant" and _is_number(name)
+            ):
                 for change in ("- 1",) if operator == "width" else ("+ 1", "- 1"):
                     yield self._put(operator, node, f"{self._text(node)} {change}")
 
@@ -320,7 +398,7 @@ class _HostEdits(_Edits):
                 return
             case ast.Assign(targets=[ast.Name(id="__all__")]):
                 return
-            case ast.Assign(value=ast.BinOp(op=ast.BitOr())) if not self._scope:    # a union of types
+            case ast.Assign(value=ast.BinOp(op=ast.BitOr())) if not self._scope:  # a union of types
                 return
             case ast.Call() if _called(node) in _HOST_LEFT_ALONE:
                 return
@@ -340,7 +418,9 @@ class _HostEdits(_Edits):
             case ast.Raise() if self._scope:
                 yield self._put("drop", node, "pass")
                 return
-            case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]) | ast.AugAssign() if self._scope:
+            case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]) | ast.AugAssign() if (
+                self._scope
+            ):
                 yield self._put("drop", node, "pass")
             case ast.Return(value=ast.expr()) if not _is_none(node.value):
                 yield self._put("return", node.value, "None")
@@ -373,7 +453,9 @@ def _is_none(node: ast.AST | None) -> bool:
 
 
 def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return isinstance(node, ast.JoinedStr) or (
+        isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
 
 
 def statement_at(tree: ast.Module, line: int) -> tuple[range, range]:
@@ -384,15 +466,24 @@ def statement_at(tree: ast.Module, line: int) -> tuple[range, range]:
     while nodes:
         for node in nodes.pop():
             decorators = getattr(node, "decorator_list", [])
-            first, last = min([node.lineno, *(part.lineno for part in decorators)]), node.end_lineno or node.lineno
+            first, last = (
+                min([node.lineno, *(part.lineno for part in decorators)]),
+                node.end_lineno or node.lineno,
+            )
             if not first <= line <= last:
                 continue
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 around = range(first, last + 1)
-            body = [part for part in ast.walk(node) if isinstance(part, ast.stmt) and part is not node]
+            body = [
+                part for part in ast.walk(node) if isinstance(part, ast.stmt) and part is not node
+            ]
             begins = min((part.lineno for part in body), default=last + 1)
             inner = range(first, begins) if line < begins else range(line, line + 1)
-            nodes.append([part for part in body if part.lineno <= line <= (part.end_lineno or part.lineno)][:1])
+            nodes.append(
+                [part for part in body if part.lineno <= line <= (part.end_lineno or part.lineno)][
+                    :1
+                ]
+            )
             break
     return inner, around or range(0)
 

@@ -62,49 +62,80 @@ class Store:
 
     def netlists(self, unit: Unit, sources: str) -> tuple[str, ...] | None:
         """Digests of a unit's netlists, if it was run without a mutant, on these sources."""
-        row = self._file.execute("SELECT netlists FROM baselines WHERE unit = ? AND sources = ?",
-                                 (unit.name, sources)).fetchone()
+        row = self._file.execute(
+            "SELECT netlists FROM baselines WHERE unit = ? AND sources = ?", (unit.name, sources)
+        ).fetchone()
         return row and tuple(row[0].split())
 
     def add_baseline(self, found: Baseline, sources: str) -> None:
         """Keeps what a unit's tests take without a mutant."""
         with self._file:
-            self._file.execute("INSERT OR REPLACE INTO baselines VALUES (?, ?, ?)",
-                               (found.unit, sources, " ".join(found.netlists)))
-            self._file.execute("INSERT OR REPLACE INTO lines VALUES (?, ?, ?)", (found.unit, sources, found.lines))
+            self._file.execute(
+                "INSERT OR REPLACE INTO baselines VALUES (?, ?, ?)",
+                (found.unit, sources, " ".join(found.netlists)),
+            )
+            self._file.execute(
+                "INSERT OR REPLACE INTO lines VALUES (?, ?, ?)", (found.unit, sources, found.lines)
+            )
             for is_test, times in ((1, found.tests), (0, found.stages)):
                 self._file.executemany(
                     "INSERT INTO tests VALUES (?, ?, ?, ?, 0, 0) ON CONFLICT DO UPDATE SET alone = excluded.alone",
-                    [(found.unit, name, is_test, seconds) for name, seconds in times.items()])
+                    [(found.unit, name, is_test, seconds) for name, seconds in times.items()],
+                )
 
     def lines(self, unit: Unit, sources: str) -> bytes:
         """Which tests run which lines of a unit of host code that was run without a mutant, on these sources."""
-        record, = self._file.execute("SELECT record FROM lines WHERE unit = ? AND sources = ?",
-                                     (unit.name, sources)).fetchone()
+        (record,) = self._file.execute(
+            "SELECT record FROM lines WHERE unit = ? AND sources = ?", (unit.name, sources)
+        ).fetchone()
         return record
 
     def plan(self, unit: Unit, sources: str) -> Plan:
         """How a unit's tests are best run, on sources on which they were run without a mutant: those first that have
         killed most mutants a second; of a new one it is taken that it kills the next one."""
-        rows = list(self._file.execute("SELECT name, is_test, alone, kills, spent FROM tests WHERE unit = ?",
-                                       (unit.name,)))
-        rate = {name: (1 + kills) / (1 + alone + spent) for name, is_test, alone, kills, spent in rows if is_test}
-        return Plan(tuple(sorted(rate, key=lambda name: (-rate[name], name))), {row[0]: row[2] for row in rows},
-                    self.netlists(unit, sources) or ())
+        rows = list(
+            self._file.execute(
+                "SELECT name, is_test, alone, kills, spent FROM tests WHERE unit = ?", (unit.name,)
+            )
+        )
+        rate = {
+            name: (1 + kills) / (1 + alone + spent)
+            for name, is_test, alone, kills, spent in rows
+            if is_test
+        }
+        return Plan(
+            tuple(sorted(rate, key=lambda name: (-rate[name], name))),
+            {row[0]: row[2] for row in rows},
+            self.netlists(unit, sources) or (),
+        )
 
     def add(self, unit: Unit, source: str, trial: Trial) -> None:
         """Keeps what became of a mutant of a file with this digest."""
         with self._file:
-            self._file.execute("INSERT OR REPLACE INTO mutants VALUES (?, ?, ?, ?, ?, ?, ?)", (
-                trial.mutant.file, source, trial.mutant.scope, trial.mutant.change, trial.state.name, trial.by,
-                trial.seconds))
+            self._file.execute(
+                "INSERT OR REPLACE INTO mutants VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    trial.mutant.file,
+                    source,
+                    trial.mutant.scope,
+                    trial.mutant.change,
+                    trial.state.name,
+                    trial.by,
+                    trial.seconds,
+                ),
+            )
             self._file.executemany(
                 "UPDATE tests SET kills = kills + ?, spent = spent + ? WHERE unit = ? AND name = ?",
-                [(int(name == trial.by), seconds, unit.name, name) for name, seconds in trial.spent.items()])
+                [
+                    (int(name == trial.by), seconds, unit.name, name)
+                    for name, seconds in trial.spent.items()
+                ],
+            )
 
     def of(self, mutant: Mutant, source: str) -> Found | None:
         """What became of a mutant of a file with this digest, if that is known."""
         row = self._file.execute(
             "SELECT state, killer, seconds FROM mutants WHERE file = ? AND source = ? AND scope = ? AND change = ?",
-            (mutant.file, source, mutant.scope, mutant.change)).fetchone()
+            (mutant.file, source, mutant.scope, mutant.change),
+        ).fetchone()
         return row and Found(State[row[0]], row[1], row[2])

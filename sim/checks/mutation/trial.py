@@ -129,10 +129,19 @@ class _Judge:
 
     def __init__(self, copy: Path) -> None:
         self._process = subprocess.Popen(
-            [*_JUDGE, "serve"], cwd=copy, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            bufsize=0, start_new_session=True, env={**os.environ, "PYTHONPATH": _path(copy)})
+            [*_JUDGE, "serve"],
+            cwd=copy,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": _path(copy)},
+        )
 
-    def ask(self, arguments: list[str], environment: dict[str, str], limit: float | None) -> int | None:
+    def ask(
+        self, arguments: list[str], environment: dict[str, str], limit: float | None
+    ) -> int | None:
         """Has it answered by a process of its own; its exit code, None if it did not end in so many seconds."""
         asks, answers, code = self._process.stdin, self._process.stdout, None
         assert asks is not None and answers is not None
@@ -143,7 +152,7 @@ class _Judge:
                 code = int(answers.readline())
             return code
         finally:
-            if code != 0:       # what it began goes with it
+            if code != 0:  # what it began goes with it
                 with suppress(ProcessLookupError):
                     os.killpg(pid, signal.SIGKILL)
             if code is None:
@@ -160,22 +169,38 @@ def _path(copy: Path) -> str:
     return os.pathsep.join((str(copy), str(_HERE)))
 
 
-def _run(command: list[str], copy: Path, environment: dict[str, str], limit: float | None) -> int | None:
+def _run(
+    command: list[str], copy: Path, environment: dict[str, str], limit: float | None
+) -> int | None:
     """A program in a copy; its exit code, None if it did not end in so many seconds."""
-    with subprocess.Popen(command, cwd=copy, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                          stderr=subprocess.DEVNULL, start_new_session=True) as process:
+    with subprocess.Popen(
+        command,
+        cwd=copy,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as process:
         code = None
         try:
             with suppress(subprocess.TimeoutExpired):
                 code = process.wait(limit)
         finally:
-            if code != 0:       # what it began goes with it
+            if code != 0:  # what it began goes with it
                 end_group(process, patience=0)
     return code
 
 
-def _ask(what: str, plan: dict[str, Any], copy: Path, limit: float | None, *, models: Path | None = None,
-         more: dict[str, str] | None = None) -> tuple[list[dict[str, Any]], int | None]:
+def _ask(
+    what: str,
+    plan: dict[str, Any],
+    copy: Path,
+    limit: float | None,
+    *,
+    models: Path | None = None,
+    more: dict[str, str] | None = None,
+) -> tuple[list[dict[str, Any]], int | None]:
     """Asks the judge; what it told, and its exit code, None if it did not end in so many seconds.
 
     Parameters:
@@ -188,24 +213,35 @@ def _ask(what: str, plan: dict[str, Any], copy: Path, limit: float | None, *, mo
         out.touch()
         arguments = [what, str(asked), str(out)]
         environment = {
-            **os.environ, "WARPSTACK_CACHE": str(models or Path(work, "models")),
-            "PYTHONPATH": _path(copy), **(more or {})}
+            **os.environ,
+            "WARPSTACK_CACHE": str(models or Path(work, "models")),
+            "PYTHONPATH": _path(copy),
+            **(more or {}),
+        }
         if more is None and hasattr(os, "fork"):
             code = _judge(copy).ask(arguments, environment, limit)
         else:
             code = _run([*_JUDGE, *arguments], copy, environment, limit)
-        return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines() if line.endswith("}")], code
+        return [
+            json.loads(line)
+            for line in out.read_text(encoding="utf-8").splitlines()
+            if line.endswith("}")
+        ], code
 
 
 def _digests(unit: Unit, copy: Path, wanted: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Of the netlists of a unit, up to the first that cannot be made or is not the one that is wanted."""
-    told, _ = _ask("netlist", {"tops": unit.netlists, "presets": _PRESETS, "wanted": wanted}, copy, _LEAST_TIME)
+    told, _ = _ask(
+        "netlist", {"tops": unit.netlists, "presets": _PRESETS, "wanted": wanted}, copy, _LEAST_TIME
+    )
     return tuple(line["digest"] for line in told)
 
 
 def _elaborates(unit: Unit, copy: Path) -> bool:
     """Whether a mutant is hardware at all."""
-    _, code = _ask("netlist", {"tops": unit.netlists[:1], "presets": _PRESETS, "wanted": ()}, copy, _LEAST_TIME)
+    _, code = _ask(
+        "netlist", {"tops": unit.netlists[:1], "presets": _PRESETS, "wanted": ()}, copy, _LEAST_TIME
+    )
     return code == 0
 
 
@@ -244,7 +280,9 @@ def baseline(root: Path, unit: Unit) -> Baseline:
     netlists = () if unit.is_host else _digests(unit, copy)
     if len(netlists) < len(unit.netlists) * len(_PRESETS):
         failed.append("a netlist")
-    return Baseline(unit.name, tests, stages, tuple(failed), netlists, recorded(lines) if unit.is_host else b"")
+    return Baseline(
+        unit.name, tests, stages, tuple(failed), netlists, recorded(lines) if unit.is_host else b""
+    )
 
 
 def _is_among(test: str, given: tuple[str, ...]) -> bool:
@@ -262,7 +300,9 @@ def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan) -> Trial:
 
     with _mutated(root, mutant) as copy:
         for number, (stage, files) in enumerate(unit.stages.items()):
-            limits = {name: _MORE_CPU * seconds + _LEAST_CPU for name, seconds in plan.seconds.items()}
+            limits = {
+                name: _MORE_CPU * seconds + _LEAST_CPU for name, seconds in plan.seconds.items()
+            }
             takes = plan.seconds[stage]
             if plan.only is not None:
                 chosen = [name for name in plan.only if _is_among(name, files)]
@@ -271,7 +311,9 @@ def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan) -> Trial:
                 if not files:
                     continue
             asked = _plan(files, order=plan.order, only=plan.only, limits=limits, stop=True)
-            told, code = _ask("tests", asked, copy, _MORE_TIME * takes + _LEAST_TIME, models=_models(unit, copy))
+            told, code = _ask(
+                "tests", asked, copy, _MORE_TIME * takes + _LEAST_TIME, models=_models(unit, copy)
+            )
             ended = {line["test"]: line for line in told if "seconds" in line}
             spent |= {name: line["seconds"] for name, line in ended.items()}
             last = told[-1] if told else {}
@@ -280,20 +322,35 @@ def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan) -> Trial:
                     if unit.is_host and "::" not in name:
                         return over(State.STILLBORN, line["error"])
                     # Other errors than these may come from hardware that cannot be made.
-                    if number == 0 and not unit.is_host and line["error"] not in ("AssertionError", "Failed") \
-                            and not _elaborates(unit, copy):
+                    if (
+                        number == 0
+                        and not unit.is_host
+                        and line["error"] not in ("AssertionError", "Failed")
+                        and not _elaborates(unit, copy)
+                    ):
                         return over(State.STILLBORN, line["error"])
                     return over(State.KILLED, name)
             if code is None or (last and "seconds" not in last):
-                return over(State.HANGS if code in (None, -signal.SIGPROF) else State.KILLED, last.get("test", stage))
+                return over(
+                    State.HANGS if code in (None, -signal.SIGPROF) else State.KILLED,
+                    last.get("test", stage),
+                )
             if not ended:
                 return over(State.STILLBORN, "nothing can be imported")
-            if number == 0 and not unit.is_host and _digests(unit, copy, plan.netlists) == plan.netlists:
+            if (
+                number == 0
+                and not unit.is_host
+                and _digests(unit, copy, plan.netlists) == plan.netlists
+            ):
                 return over(State.EQUIVALENT, "")
         for name, file in unit.theorems.items():
             with TemporaryDirectory(dir=copy.parent) as work:
-                told, code = _ask("theorem", {"file": file, "folder": work}, copy,
-                                  _MORE_TIME * plan.seconds[name] + _LEAST_TIME)
+                told, code = _ask(
+                    "theorem",
+                    {"file": file, "folder": work},
+                    copy,
+                    _MORE_TIME * plan.seconds[name] + _LEAST_TIME,
+                )
             if code is None or not told or not told[0]["holds"]:
                 return over(State.KILLED, f"theorem {name}")
     return over(State.SURVIVED, "no test runs it" if plan.only == () else "")

@@ -42,12 +42,17 @@ class Unit:
     def files(self, root: Path) -> list[str]:
         """Its source files, from the project's folder on."""
         patterns = self.sources or (f"rtl/{self.name}/*.py",)
-        return sorted({str(path.relative_to(root)) for pattern in patterns for path in root.glob(pattern)})
+        return sorted(
+            {str(path.relative_to(root)) for pattern in patterns for path in root.glob(pattern)}
+        )
 
     def project_files(self, root: Path) -> list[Path]:
         """All on which what its tests do depends."""
         folders = ("rtl", "sim") if self.is_host else ("rtl",)
-        return [*(path for folder in folders for path in (root / folder).rglob("*.py")), *self.test_files(root)]
+        return [
+            *(path for folder in folders for path in (root / folder).rglob("*.py")),
+            *self.test_files(root),
+        ]
 
     def test_files(self, root: Path) -> list[Path]:
         """The files of its tests, with all that is beside them."""
@@ -57,11 +62,16 @@ class Unit:
 
     def mutants(self, root: Path) -> list[Mutant]:
         """All its mutants, file by file."""
-        return [mutant for file in self.files(root)
-                for mutant in mutants_of(file, (root / file).read_text(encoding="utf-8"))]
+        return [
+            mutant
+            for file in self.files(root)
+            for mutant in mutants_of(file, (root / file).read_text(encoding="utf-8"))
+        ]
 
 
-def units_of(root: Path, folder: Path, *, own: bool = False, theorems: str = "none") -> dict[str, Unit]:
+def units_of(
+    root: Path, folder: Path, *, own: bool = False, theorems: str = "none"
+) -> dict[str, Unit]:
     """Name -> unit, of the file ``units.toml`` in a folder.
 
     Parameters:
@@ -69,16 +79,31 @@ def units_of(root: Path, folder: Path, *, own: bool = False, theorems: str = "no
         theorems: With none, with those that take a minute at most ("short"), or with "all".
     """
     known = tomllib.loads((folder / "units.toml").read_text(encoding="utf-8"))
-    files = () if theorems == "none" else sorted((root / "testbench" / "formal").glob(f"{_PREFIX}*.py"))
+    files = (
+        () if theorems == "none" else sorted((root / "testbench" / "formal").glob(f"{_PREFIX}*.py"))
+    )
     proofs = {path: load(path) for path in files}
     found = {}
     for name, facts in known.items():
-        of_unit = {path.stem.removeprefix(_PREFIX): str(path.relative_to(root)) for path, theorem in proofs.items()
-                   if (theorems == "all" or not theorem.long)
-                   and any(fault.module.startswith(f"rtl.{name}.") for fault in theorem.faults)}
-        stages = {stage: tuple(facts[stage]) for stage in ((_OWN,) if own else (_OWN, _BROADER)) if stage in facts}
-        found[name] = Unit(name, stages, tuple(facts.get("netlists", ())), of_unit, tuple(facts.get("sources", ())),
-                           facts.get("keeps_models", False))
+        of_unit = {
+            path.stem.removeprefix(_PREFIX): str(path.relative_to(root))
+            for path, theorem in proofs.items()
+            if (theorems == "all" or not theorem.long)
+            and any(fault.module.startswith(f"rtl.{name}.") for fault in theorem.faults)
+        }
+        stages = {
+            stage: tuple(facts[stage])
+            for stage in ((_OWN,) if own else (_OWN, _BROADER))
+            if stage in facts
+        }
+        found[name] = Unit(
+            name,
+            stages,
+            tuple(facts.get("netlists", ())),
+            of_unit,
+            tuple(facts.get("sources", ())),
+            facts.get("keeps_models", False),
+        )
     return found
 
 

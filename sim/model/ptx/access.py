@@ -7,7 +7,16 @@ from collections.abc import Callable, Mapping
 
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from sim.launch.memory import MemoryFaultError
-from sim.toolchain.ptx.module import Address, Immediate, Register, Sink, Space, Type, Variable, Vector
+from sim.toolchain.ptx.module import (
+    Address,
+    Immediate,
+    Register,
+    Sink,
+    Space,
+    Type,
+    Variable,
+    Vector,
+)
 
 from .floats import added
 from .numbers import number_of
@@ -53,8 +62,11 @@ class _Place:
         self.size = size
         self.constants = site.program.launch.constants
         self.block = site.program.launch.parameter_block
-        self.parameter = site.slots.parameter(address.base) if (
-            self.space is Space.PARAM and isinstance(address.base, Variable)) else None
+        self.parameter = (
+            site.slots.parameter(address.base)
+            if (self.space is Space.PARAM and isinstance(address.base, Variable))
+            else None
+        )
 
     def _bytes(self, thread: Thread, space: Space) -> bytes | bytearray:
         match space:
@@ -63,7 +75,11 @@ class _Place:
             case Space.LOCAL:
                 return thread.local
             case Space.PARAM:
-                return self.block if self.parameter is None else thread.frame.parameters[self.parameter]
+                return (
+                    self.block
+                    if self.parameter is None
+                    else thread.frame.parameters[self.parameter]
+                )
             case _:
                 return self.constants
 
@@ -100,7 +116,7 @@ class _Place:
                 return thread.cta.launch.memory.read(address, self.size)
         except MemoryFaultError as fault:
             raise PtxFaultError(str(fault)) from None
-        return bytes(self._bytes(thread, space)[address:address + self.size])
+        return bytes(self._bytes(thread, space)[address : address + self.size])
 
     def write(self, thread: Thread, values: list[int], content: bytes) -> None:
         """Changes the bytes that are there."""
@@ -114,7 +130,7 @@ class _Place:
         memory = self._bytes(thread, space)
         if not isinstance(memory, bytearray):
             raise PtxFaultError(f"{space.value} space can't be changed")
-        memory[address:address + self.size] = content
+        memory[address : address + self.size] = content
 
 
 def _elements(operand: object) -> tuple[object, ...]:
@@ -127,13 +143,19 @@ def _load(site: Site) -> Operation:
     kind = site.instruction.type
     place = _Place(site, address, kind.size * site.instruction.vector)
     # A wider register is filled with the sign of what is loaded, if it has one.
-    results = [(site.slots.register(element), (1 << element.type.bits) - 1, number * kind.size)
-               for number, element in enumerate(_elements(target)) if isinstance(element, Register)]
+    results = [
+        (site.slots.register(element), (1 << element.type.bits) - 1, number * kind.size)
+        for number, element in enumerate(_elements(target))
+        if isinstance(element, Register)
+    ]
 
     def run(thread: Thread, values: list[int]) -> None:
         content = place.read(thread, values)
         for register, mask, at in results:
-            values[register] = number_of(int.from_bytes(content[at:at + kind.size], "little"), kind) & mask
+            values[register] = (
+                number_of(int.from_bytes(content[at : at + kind.size], "little"), kind) & mask
+            )
+
     return run
 
 
@@ -143,12 +165,21 @@ def _store(site: Site) -> Operation:
     kind = site.instruction.type
     place = _Place(site, address, kind.size * site.instruction.vector)
     mask = (1 << kind.bits) - 1
-    sources = [site.slots.of_operand(element) for element in _elements(source)
-               if isinstance(element, Register | Immediate | Sink)]
+    sources = [
+        site.slots.of_operand(element)
+        for element in _elements(source)
+        if isinstance(element, Register | Immediate | Sink)
+    ]
 
     def run(thread: Thread, values: list[int]) -> None:
-        place.write(thread, values, b"".join((values[register] & mask).to_bytes(kind.size, "little")
-                                             for register in sources))
+        place.write(
+            thread,
+            values,
+            b"".join(
+                (values[register] & mask).to_bytes(kind.size, "little") for register in sources
+            ),
+        )
+
     return run
 
 
@@ -158,7 +189,9 @@ _CHANGES: Mapping[str, Callable[..., int]] = {
     "add": lambda kind, old, b: old + b,
     "min": lambda kind, old, b: min(old, b, key=lambda value: number_of(value, kind)),
     "max": lambda kind, old, b: max(old, b, key=lambda value: number_of(value, kind)),
-    "and": lambda kind, old, b: old & b, "or": lambda kind, old, b: old | b, "xor": lambda kind, old, b: old ^ b,
+    "and": lambda kind, old, b: old & b,
+    "or": lambda kind, old, b: old | b,
+    "xor": lambda kind, old, b: old ^ b,
     "exch": lambda kind, old, b: b,
     "inc": lambda kind, old, b: 0 if old >= b else old + 1,
     "dec": lambda kind, old, b: b if old == 0 or old > b else old - 1,
@@ -188,10 +221,15 @@ def _change(site: Site, d: int, address: object, sources: list) -> Operation:
         old = int.from_bytes(place.read(thread, values), "little")
         given = [values[operand] for operand in places]
         # Global memory takes subnormal numbers for zeros, shared memory does not.
-        new = added(kind, old, *given, flush=place.is_global(thread, values)) if sums else change(kind, old, *given)
+        new = (
+            added(kind, old, *given, flush=place.is_global(thread, values))
+            if sums
+            else change(kind, old, *given)
+        )
         new &= (1 << kind.bits) - 1
         place.write(thread, values, new.to_bytes(kind.size, "little"))
         values[d] = old
+
     return run
 
 
@@ -201,11 +239,20 @@ def _space_test(site: Site) -> Operation:
     windows, asked = site.program.launch.windows, site.instruction.space
 
     def run(thread: Thread, values: list[int]) -> None:
-        found = next((space for space, window in windows.items() if values[a] in window), Space.GLOBAL)
+        found = next(
+            (space for space, window in windows.items() if values[a] in window), Space.GLOBAL
+        )
         values[p] = int(found is asked)
+
     return run
 
 
-ACCESS: Mapping[str, Maker] = {"ld": _load, "ldu": _load, "st": _store, "atom": _atomic, "red": _reduction,
-                               "isspacep": _space_test}
+ACCESS: Mapping[str, Maker] = {
+    "ld": _load,
+    "ldu": _load,
+    "st": _store,
+    "atom": _atomic,
+    "red": _reduction,
+    "isspacep": _space_test,
+}
 """Makers of operations, by opcode."""

@@ -26,6 +26,7 @@ def _funnel(instruction: Instruction) -> Compute:
         count = min(c, 32) if instruction.clamp else c & 31
         both = b << 32 | a
         return both << count >> 32 if left else both >> count
+
     return compute
 
 
@@ -40,6 +41,7 @@ def _extract(instruction: Instruction) -> Compute:
         if kind.signed and a >> min(first + length, kind.bits) - 1 & 1:
             field |= -1 << max(min(length, kind.bits - first), 0)
         return field
+
     return compute
 
 
@@ -48,6 +50,7 @@ def _insert(instruction: Instruction) -> Compute:
         first, length = c & 0xFF, d & 0xFF
         mask = (1 << length) - 1 << first
         return b & ~mask | a << first & mask
+
     return compute
 
 
@@ -63,6 +66,7 @@ def _find(instruction: Instruction) -> Compute:
         number = number_of(a, kind)
         at = (number if number >= 0 else ~number).bit_length() - 1
         return kind.bits - 1 - at if instruction.operation == "shiftamt" and at >= 0 else at
+
     return compute
 
 
@@ -76,8 +80,9 @@ def _table(instruction: Instruction) -> Compute:
         result = 0
         for row in range(8):
             if table >> row & 1:
-                result |= ((a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c))
+                result |= (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c)
         return result
+
     return compute
 
 
@@ -89,7 +94,13 @@ def _find_nth_set(mask: int, base: int, offset: int) -> int:
     if base >= Type.B32.bits:
         return -1
     count = number_of(offset, Type.S32)
-    places = range(base, base + 1) if not count else range(base, 32) if count > 0 else range(base, -1, -1)
+    places = (
+        range(base, base + 1)
+        if not count
+        else range(base, 32)
+        if count > 0
+        else range(base, -1, -1)
+    )
     found = [place for place in places if mask >> place & 1]
     wanted = max(abs(count), 1)
     return found[wanted - 1] if len(found) >= wanted else -1
@@ -97,8 +108,11 @@ def _find_nth_set(mask: int, base: int, offset: int) -> int:
 
 # Which byte of both, by mode: from the selector and the position of the byte in the result.
 _SELECTED: Mapping[str, Callable[[int, int], int]] = {
-    "f4e": lambda c, at: (c & 3) + at, "b4e": lambda c, at: (c & 3) - at & 7, "rc8": lambda c, at: c & 3,
-    "ecl": lambda c, at: max(c & 3, at), "ecr": lambda c, at: min(c & 3, at),
+    "f4e": lambda c, at: (c & 3) + at,
+    "b4e": lambda c, at: (c & 3) - at & 7,
+    "rc8": lambda c, at: c & 3,
+    "ecl": lambda c, at: max(c & 3, at),
+    "ecr": lambda c, at: min(c & 3, at),
     "rc16": lambda c, at: (c & 1) * 2 + at % 2,
 }
 
@@ -114,6 +128,7 @@ def _permuted(instruction: Instruction) -> Compute:
                 byte = both[choice & 7]
                 result.append((0xFF if byte >> 7 else 0) if choice & 8 else byte)
         return int.from_bytes(result, "little")
+
     return compute
 
 
@@ -123,10 +138,22 @@ def _same(compute: Compute) -> Callable[[Instruction], Compute]:
 
 
 BITS: Mapping[str, Callable[[Instruction], Compute]] = {
-    "and": _same(lambda a, b: a & b), "or": _same(lambda a, b: a | b), "xor": _same(lambda a, b: a ^ b),
-    "not": _same(lambda a: ~a), "cnot": _same(lambda a: int(not a)), "lop3": _table,
-    "shl": _left, "shr": _right, "shf": _funnel, "bfe": _extract, "bfi": _insert,
+    "and": _same(lambda a, b: a & b),
+    "or": _same(lambda a, b: a | b),
+    "xor": _same(lambda a, b: a ^ b),
+    "not": _same(lambda a: ~a),
+    "cnot": _same(lambda a: int(not a)),
+    "lop3": _table,
+    "shl": _left,
+    "shr": _right,
+    "shf": _funnel,
+    "bfe": _extract,
+    "bfi": _insert,
     "fns": _same(_find_nth_set),
-    "popc": _same(int.bit_count), "clz": _leading, "bfind": _find, "brev": _reversed, "prmt": _permuted,
+    "popc": _same(int.bit_count),
+    "clz": _leading,
+    "bfind": _find,
+    "brev": _reversed,
+    "prmt": _permuted,
 }
 """Makers of computations, by opcode."""

@@ -30,12 +30,29 @@ from .numbers import Compute, number_of
 __all__ = ["REALS", "added", "compares", "converted"]
 
 _FORMATS = {Type.F16: HALF, Type.F32: SINGLE, Type.F64: DOUBLE}
-_ROUNDINGS = {"": Rounding.NEAREST_EVEN, "rn": Rounding.NEAREST_EVEN, "rm": Rounding.DOWN, "rp": Rounding.UP,
-              "rz": Rounding.ZERO}
+_ROUNDINGS = {
+    "": Rounding.NEAREST_EVEN,
+    "rn": Rounding.NEAREST_EVEN,
+    "rm": Rounding.DOWN,
+    "rp": Rounding.UP,
+    "rz": Rounding.ZERO,
+}
 _HOLDS: Mapping[Comparison, str] = {
-    Comparison.EQ: "=", Comparison.NE: "<>", Comparison.LT: "<", Comparison.LE: "<=", Comparison.GT: ">",
-    Comparison.GE: ">=", Comparison.EQU: "=?", Comparison.NEU: "<>?", Comparison.LTU: "<?", Comparison.LEU: "<=?",
-    Comparison.GTU: ">?", Comparison.GEU: ">=?", Comparison.NUM: "<=>", Comparison.NAN: "?"}
+    Comparison.EQ: "=",
+    Comparison.NE: "<>",
+    Comparison.LT: "<",
+    Comparison.LE: "<=",
+    Comparison.GT: ">",
+    Comparison.GE: ">=",
+    Comparison.EQU: "=?",
+    Comparison.NEU: "<>?",
+    Comparison.LTU: "<?",
+    Comparison.LEU: "<=?",
+    Comparison.GTU: ">?",
+    Comparison.GEU: ">=?",
+    Comparison.NUM: "<=>",
+    Comparison.NAN: "?",
+}
 """The outcomes of a comparison of which each relation holds."""
 
 
@@ -73,8 +90,12 @@ class _Arithmetic:
 
     @classmethod
     def of(cls, instruction: Instruction) -> "_Arithmetic":
-        return cls(_FORMATS[instruction.types[-1]], _ROUNDINGS.get(instruction.rounding, Rounding.NEAREST_EVEN),
-                   instruction.flush, instruction.saturate)
+        return cls(
+            _FORMATS[instruction.types[-1]],
+            _ROUNDINGS.get(instruction.rounding, Rounding.NEAREST_EVEN),
+            instruction.flush,
+            instruction.saturate,
+        )
 
     def flushed(self, bits: int) -> int:
         """A zero of its sign for a subnormal number."""
@@ -99,7 +120,11 @@ class _Arithmetic:
         """The same; what is flushed is what is too small with any exponent, as in NVIDIA's code."""
         if self.flush and isinstance(number.size, Fraction):
             far = Fraction(2) ** self.form.bias
-            if _rounded(_Real(number.negative, number.size * far), self.form, self.rounding) & _WITHOUT_SIGN < _TWO:
+            if (
+                _rounded(_Real(number.negative, number.size * far), self.form, self.rounding)
+                & _WITHOUT_SIGN
+                < _TWO
+            ):
                 return number.negative << self.form.bits - 1
         return self.write(number)
 
@@ -121,7 +146,9 @@ def _rounded(number: _Real, form: Format, rounding: Rounding) -> int:
         bits = encode(negative, mantissa, exponent, form, rounding)
         if bits & ~(1 << form.bits - 1) <= largest:
             return bits
-    outwards = rounding is Rounding.NEAREST_EVEN or rounding is (Rounding.DOWN if negative else Rounding.UP)
+    outwards = rounding is Rounding.NEAREST_EVEN or rounding is (
+        Rounding.DOWN if negative else Rounding.UP
+    )
     return infinity(negative, form) if outwards else negative << form.bits - 1 | largest
 
 
@@ -152,8 +179,12 @@ def _sum(sign: int) -> Callable[[Instruction], Compute]:
 
         def compute(a: int, b: int) -> int:
             y = how.read(b)
-            return how.write(_fused(_ONE, how.read(a), _Real(y.negative != (sign < 0), y.size), how.rounding))
+            return how.write(
+                _fused(_ONE, how.read(a), _Real(y.negative != (sign < 0), y.size), how.rounding)
+            )
+
         return compute
+
     return make
 
 
@@ -163,6 +194,7 @@ def _product(instruction: Instruction) -> Compute:
     def compute(a: int, b: int) -> int:
         x, y = how.read(a), how.read(b)
         return how.write(_fused(x, y, _Real(x.negative != y.negative, Fraction(0)), how.rounding))
+
     return compute
 
 
@@ -191,9 +223,14 @@ def _quotient(instruction: Instruction) -> Compute:
 
     def compute(a: int, b: int) -> int:
         x, y = how.read(a), how.read(b)
-        if instruction.approximation == "approx" and isinstance(y.size, Fraction) and y.size > _LARGE:
+        if (
+            instruction.approximation == "approx"
+            and isinstance(y.size, Fraction)
+            and y.size > _LARGE
+        ):
             y = _Real(y.negative, Special.INFINITY)
         return how.write_quotient(_divided(x, y))
+
     return compute
 
 
@@ -256,7 +293,9 @@ def _sign(change: Callable[[bool], bool]) -> Callable[[Instruction], Compute]:
         def compute(a: int) -> int:
             x = how.read(a)
             return how.write(_Real(change(x.negative), x.size))
+
         return compute
+
     return make
 
 
@@ -265,11 +304,17 @@ def _extreme(last: bool) -> Callable[[Instruction], Compute]:
         how = _Arithmetic.of(instruction)
 
         def compute(a: int, b: int) -> int:
-            numbers = [bits for bits in (how.flushed(a), how.flushed(b)) if how.read(bits).size is not Special.NAN]
+            numbers = [
+                bits
+                for bits in (how.flushed(a), how.flushed(b))
+                if how.read(bits).size is not Special.NAN
+            ]
             top = 1 << how.form.bits - 1
             numbers.sort(key=lambda bits: ~(bits & top - 1) if bits & top else bits)
             return numbers[-1 if last else 0] if numbers else not_a_number(how.form)
+
         return compute
+
     return make
 
 
@@ -282,19 +327,30 @@ def _test(instruction: Instruction) -> Compute:
     form = _FORMATS[instruction.type]
     end, least = infinity(False, form), 1 << form.fraction
     holds: Callable[[int], bool] = {
-        "finite": lambda size: size < end, "infinite": lambda size: size == end, "number": lambda size: size <= end,
-        "notanumber": lambda size: size > end, "normal": lambda size: not size or least <= size < end,
-        "subnormal": lambda size: 0 < size < least}[instruction.operation]
+        "finite": lambda size: size < end,
+        "infinite": lambda size: size == end,
+        "number": lambda size: size <= end,
+        "notanumber": lambda size: size > end,
+        "normal": lambda size: not size or least <= size < end,
+        "subnormal": lambda size: 0 < size < least,
+    }[instruction.operation]
     return lambda a: int(holds(a & (1 << form.bits - 1) - 1))
 
 
 # Functions, as the double that the library has
 
 _FUNCTIONS: Mapping[str, Callable[[float], float]] = {
-    "sin": math.sin, "cos": math.cos, "ex2": lambda x: 2.0 ** x, "lg2": math.log2,
-    "rsqrt": lambda x: 1 / math.sqrt(x)}
-_AT_INFINITY = {"ex2": (Fraction(0), Special.INFINITY), "lg2": (Special.NAN, Special.INFINITY),
-                "rsqrt": (Special.NAN, Fraction(0))}
+    "sin": math.sin,
+    "cos": math.cos,
+    "ex2": lambda x: 2.0**x,
+    "lg2": math.log2,
+    "rsqrt": lambda x: 1 / math.sqrt(x),
+}
+_AT_INFINITY = {
+    "ex2": (Fraction(0), Special.INFINITY),
+    "lg2": (Special.NAN, Special.INFINITY),
+    "rsqrt": (Special.NAN, Fraction(0)),
+}
 """What functions have at the negative infinity and at the positive one."""
 
 
@@ -316,14 +372,28 @@ def _function(instruction: Instruction) -> Compute:
         except OverflowError:
             return how.write(_Real(False, Special.INFINITY))
         return how.write(_Real(math.copysign(1, found) < 0, abs(Fraction(found))))
+
     return compute
 
 
 REALS: Mapping[str, Callable[[Instruction], Compute]] = {
-    "add": _sum(1), "sub": _sum(-1), "mul": _product, "fma": _product_and_sum, "mad": _product_and_sum,
-    "div": _quotient, "rcp": _reciprocal, "sqrt": _root, "neg": _sign(lambda negative: not negative),
-    "abs": _sign(lambda negative: False), "min": _extreme(False), "max": _extreme(True), "copysign": _with_sign,
-    "testp": _test, **dict.fromkeys(_FUNCTIONS, _function), "rsqrt": _inverse_root}
+    "add": _sum(1),
+    "sub": _sum(-1),
+    "mul": _product,
+    "fma": _product_and_sum,
+    "mad": _product_and_sum,
+    "div": _quotient,
+    "rcp": _reciprocal,
+    "sqrt": _root,
+    "neg": _sign(lambda negative: not negative),
+    "abs": _sign(lambda negative: False),
+    "min": _extreme(False),
+    "max": _extreme(True),
+    "copysign": _with_sign,
+    "testp": _test,
+    **dict.fromkeys(_FUNCTIONS, _function),
+    "rsqrt": _inverse_root,
+}
 """Makers of computations, by opcode."""
 
 
@@ -337,18 +407,25 @@ def compares(instruction: Instruction) -> Callable[[int, int], bool]:
     """Whether the relation of a comparison holds."""
     how = _Arithmetic.of(instruction)
     assert instruction.compare is not None
-    return lambda a, b: _order(how.read(a), how.read(b)) in _HOLDS[instruction.compare or Comparison.EQ]
+    return lambda a, b: (
+        _order(how.read(a), how.read(b)) in _HOLDS[instruction.compare or Comparison.EQ]
+    )
 
 
 def _order(x: _Real, y: _Real) -> str:
     if Special.NAN in (x.size, y.size):
         return "?"
-    one, other = ((-math.inf if number.negative else math.inf) if number.size is Special.INFINITY else number.value
-                  for number in (x, y))
+    one, other = (
+        (-math.inf if number.negative else math.inf)
+        if number.size is Special.INFINITY
+        else number.value
+        for number in (x, y)
+    )
     return "<" if one < other else ">" if one > other else "="
 
 
 # Conversions
+
 
 def converted(instruction: Instruction) -> Compute:
     """The conversion of an instruction with a floating-point type."""
@@ -360,17 +437,24 @@ def converted(instruction: Instruction) -> Compute:
         def of_integer(a: int) -> int:
             number = number_of(a, source)
             return how.write(_Real(number < 0, Fraction(abs(number))))
+
         return of_integer
-    reading = _Arithmetic(_FORMATS[source], Rounding.NEAREST_EVEN, instruction.flush and source is Type.F32, False)
+    reading = _Arithmetic(
+        _FORMATS[source], Rounding.NEAREST_EVEN, instruction.flush and source is Type.F32, False
+    )
     if not to.floating:
         return lambda a: _integer(reading.read(a), to, source, instruction.rounding)
     if to is source and not (instruction.rounding or instruction.flush or instruction.saturate):
         return lambda a: a
     direction = _ROUNDINGS.get(instruction.rounding, Rounding.NEAREST_EVEN)
-    writing = _Arithmetic(_FORMATS[to], direction, instruction.flush and to is Type.F32, instruction.saturate)
+    writing = _Arithmetic(
+        _FORMATS[to], direction, instruction.flush and to is Type.F32, instruction.saturate
+    )
 
     # NVIDIA's code flushes what is too small for single precision before it is rounded, with .sat after that.
-    narrows = source is Type.F64 and to is Type.F32 and instruction.flush and not instruction.saturate
+    narrows = (
+        source is Type.F64 and to is Type.F32 and instruction.flush and not instruction.saturate
+    )
 
     def of_real(a: int) -> int:
         x = reading.read(a)
@@ -379,13 +463,16 @@ def converted(instruction: Instruction) -> Compute:
         if narrows and isinstance(x.size, Fraction) and x.size < _LEAST_SINGLE:
             x = _Real(x.negative, Fraction(0))
         return writing.write(x)
+
     return of_real
 
 
 def _whole(x: _Real, rounding: str) -> int:
     size = x.size
     assert isinstance(size, Fraction)
-    return round_to_integer(x.negative, size.numerator, 1 - size.denominator.bit_length(), _ROUNDINGS[rounding[:2]])
+    return round_to_integer(
+        x.negative, size.numerator, 1 - size.denominator.bit_length(), _ROUNDINGS[rounding[:2]]
+    )
 
 
 def _integer(x: _Real, to: Type, source: Type, rounding: str) -> int:
@@ -394,7 +481,11 @@ def _integer(x: _Real, to: Type, source: Type, rounding: str) -> int:
     largest = least + (1 << to.bits) - 1
     if x.size is Special.NAN:
         top = 1 << max(to.bits, 32) - 1
-        return min(max(-top if to.signed else top, least), largest) if 64 in (to.bits, source.bits) else 0
+        return (
+            min(max(-top if to.signed else top, least), largest)
+            if 64 in (to.bits, source.bits)
+            else 0
+        )
     if x.size is Special.INFINITY:
         return least if x.negative else largest
     return min(max(_whole(x, rounding), least), largest)

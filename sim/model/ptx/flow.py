@@ -16,20 +16,21 @@ _DEEPEST = 10_000
 
 
 def _branch(site: Site) -> Operation:
-    label, = site.instruction.operands
+    (label,) = site.instruction.operands
     assert isinstance(label, Label)
     target = site.labels[label]
     return lambda thread, values: target
 
 
 def _indexed_branch(site: Site) -> Operation:
-    index, = site.places
+    (index,) = site.places
     targets = [site.labels[label] for label in site.instruction.targets]
 
     def run(thread: Thread, values: list[int]) -> int:
         if values[index] >= len(targets):
             raise PtxFaultError(f"target {values[index]} of {len(targets)}")
         return targets[values[index]]
+
     return run
 
 
@@ -41,10 +42,12 @@ def _nothing(_: Site) -> Operation:
 def _trap(site: Site) -> Operation:
     def run(thread: Thread, values: list[int]) -> int:
         raise TrappedError
+
     return run
 
 
 # Calls.
+
 
 def giver(slots: Slots, item: object) -> Give:
     """Reads an argument or result of a frame."""
@@ -62,6 +65,7 @@ def taker(slots: Slots, item: Register | Variable | Sink) -> Take:
 
         def store(frame: Frame, content: bytes) -> None:
             frame.parameters[number][:] = content[:size].ljust(size, b"\0")
+
         return store
     if isinstance(item, Sink):
         return lambda frame, content: None
@@ -69,6 +73,7 @@ def taker(slots: Slots, item: Register | Variable | Sink) -> Take:
 
     def put(frame: Frame, content: bytes) -> None:
         frame.values[place] = int.from_bytes(content[:width], "little")
+
     return put
 
 
@@ -79,23 +84,33 @@ def _call(site: Site) -> Operation:
     takes = [taker(site.slots, item) for item in call.results]
     program, target = site.program, call.target
     place = 0 if isinstance(target, FunctionRef) else site.slots.register(target)
-    allowed = None if call.candidates is None else {program.launch.addresses[name] for name in call.candidates}
+    allowed = (
+        None
+        if call.candidates is None
+        else {program.launch.addresses[name] for name in call.candidates}
+    )
 
     def callee(values: list[int]) -> Code:
         if isinstance(target, FunctionRef):
             return program.code(target.name)
         code = program.at_address(values[place])
         if code is None or len(code.takes) != len(gives) or len(code.gives) != len(takes):
-            raise PtxFaultError(f"{values[place]:#x} is the address of no function that takes and gives the same")
+            raise PtxFaultError(
+                f"{values[place]:#x} is the address of no function that takes and gives the same"
+            )
         if allowed is not None and values[place] not in allowed:
-            raise PtxFaultError(f"{code.function.name} is not among the functions that the call lists")
+            raise PtxFaultError(
+                f"{code.function.name} is not among the functions that the call lists"
+            )
         return code
 
     def run(thread: Thread, values: list[int]) -> int:
         code, caller = callee(values), thread.frame
         frame = code.frame(thread.top, caller)
         if frame.depth > _DEEPEST or frame.base + code.local > len(thread.local):
-            raise PtxFaultError(f"calls within calls: {frame.depth} of them, {frame.base} bytes of local memory")
+            raise PtxFaultError(
+                f"calls within calls: {frame.depth} of them, {frame.base} bytes of local memory"
+            )
         for give, take in zip(gives, code.takes, strict=True):
             take(frame, give(caller))
 
@@ -108,6 +123,7 @@ def _call(site: Site) -> Operation:
         thread.frame = frame
         thread.top = frame.base + code.local
         return CALLED
+
     return run
 
 
@@ -120,6 +136,7 @@ def _return(site: Site) -> Operation:
         thread.frame = frame.caller
         thread.top = frame.base
         return CALLED
+
     return run
 
 
@@ -128,9 +145,14 @@ def _exit(site: Site) -> Operation:
 
 
 FLOW: Mapping[str, Maker] = {
-    "bra": _branch, "brx": _indexed_branch, "call": _call, "ret": _return, "exit": _exit,
+    "bra": _branch,
+    "brx": _indexed_branch,
+    "call": _call,
+    "ret": _return,
+    "exit": _exit,
     # NVIDIA's assembler makes the same instruction of both.
-    "trap": _trap, "brkpt": _trap,
+    "trap": _trap,
+    "brkpt": _trap,
     **dict.fromkeys(("membar", "prefetch", "prefetchu", "pmevent"), _nothing),
 }
 """Makers of operations, by opcode."""

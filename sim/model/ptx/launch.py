@@ -10,7 +10,15 @@ from sim.launch.memory import Memory
 from sim.launch.parameters import parameter_block, place_buffers
 from sim.launch.runtime import allot
 from sim.toolchain.module import Parameter, ProgramError
-from sim.toolchain.ptx.module import AddressOf, Function, PtxModule, Register, Space, Variable, parameter_offsets
+from sim.toolchain.ptx.module import (
+    AddressOf,
+    Function,
+    PtxModule,
+    Register,
+    Space,
+    Variable,
+    parameter_offsets,
+)
 from sim.toolchain.ptx.reach import Reach
 
 __all__ = ["PtxLaunch", "place"]
@@ -52,7 +60,9 @@ class PtxLaunch:
     @cached_property
     def parameter_offsets(self) -> Mapping[Register | Variable, int]:
         """Addresses of the entry's parameters."""
-        return dict(zip(self.entry.parameters, parameter_offsets(self.entry.parameters)[0], strict=True))
+        return dict(
+            zip(self.entry.parameters, parameter_offsets(self.entry.parameters)[0], strict=True)
+        )
 
     @cached_property
     def local_offsets(self) -> tuple[Mapping[Variable, int], int]:
@@ -71,15 +81,17 @@ class PtxLaunch:
         _, size = parameter_offsets(self.entry.parameters)
         block = bytearray(size)
         for at, content in zip(self.parameter_offsets.values(), self.parameters, strict=True):
-            block[at:at + len(content)] = content
+            block[at : at + len(content)] = content
         return bytes(block)
 
     @cached_property
     def windows(self) -> Mapping[Space, range]:
         """Generic addresses of the spaces that have some of their own; all others are those of global memory."""
-        return {Space.SHARED: range(SHARED_WINDOW, SHARED_WINDOW + WINDOW_BYTES),
-                Space.LOCAL: range(LOCAL_WINDOW, LOCAL_WINDOW + WINDOW_BYTES),
-                Space.CONST: range(self.constant_base, self.constant_base + len(self.constants))}
+        return {
+            Space.SHARED: range(SHARED_WINDOW, SHARED_WINDOW + WINDOW_BYTES),
+            Space.LOCAL: range(LOCAL_WINDOW, LOCAL_WINDOW + WINDOW_BYTES),
+            Space.CONST: range(self.constant_base, self.constant_base + len(self.constants)),
+        }
 
     @property
     def threads(self) -> int:
@@ -88,23 +100,32 @@ class PtxLaunch:
 
 
 def _entry(module: PtxModule, name: str | None) -> Function:
-    entries = {function.name: function for function in module.functions.values()
-               if function.entry and function.body is not None}
+    entries = {
+        function.name: function
+        for function in module.functions.values()
+        if function.entry and function.body is not None
+    }
     if name is None and len(entries) + len(module.refused) == 1:
         name = next(iter([*entries, *module.refused]))
     if name is not None and name in module.refused:
         raise ProgramError(module.refused[name])
     if name not in entries:
         known = ", ".join(sorted({*entries, *module.refused})) or "none"
-        raise ProgramError(f"{module.name}: no entry {name}; it has {known}" if name else
-                           f"{module.name}: which entry? It has {known}")
+        raise ProgramError(
+            f"{module.name}: no entry {name}; it has {known}"
+            if name
+            else f"{module.name}: which entry? It has {known}"
+        )
     return entries[name]
 
 
 def _static(module: PtxModule) -> dict[Space, list[Variable]]:
     """The variables that exist once, by space."""
     found: dict[Space, list[Variable]] = {space: [] for space in Space}
-    for variable in (*module.variables, *(v for f in module.functions.values() for v in f.variables)):
+    for variable in (
+        *module.variables,
+        *(v for f in module.functions.values() for v in f.variables),
+    ):
         found[variable.space].append(variable)
     return found
 
@@ -125,8 +146,13 @@ def _lay_out(variables: list[Variable], addresses: dict[str, int], base: int = 0
     return end
 
 
-def _content(variables: list[Variable], size: int, base: int, addresses: Mapping[str, int],
-             generic: Mapping[str, int]) -> bytes:
+def _content(
+    variables: list[Variable],
+    size: int,
+    base: int,
+    addresses: Mapping[str, int],
+    generic: Mapping[str, int],
+) -> bytes:
     """First values as bytes. ``generic`` is what generic addresses of some variables have more than their own."""
     content = bytearray(size)
     for variable in variables:
@@ -134,15 +160,25 @@ def _content(variables: list[Variable], size: int, base: int, addresses: Mapping
         for number, value in enumerate(variable.initial):
             if isinstance(value, AddressOf):
                 byte = value.byte
-                value = addresses[value.symbol] + value.offset + (generic.get(value.symbol, 0) if value.generic else 0)
+                value = (
+                    addresses[value.symbol]
+                    + value.offset
+                    + (generic.get(value.symbol, 0) if value.generic else 0)
+                )
                 value = value if byte is None else value >> byte & 0xFF
             place = at + number * width
-            content[place:place + width] = (value & (1 << 8 * width) - 1).to_bytes(width, "little")
+            content[place : place + width] = (value & (1 << 8 * width) - 1).to_bytes(
+                width, "little"
+            )
     return bytes(content)
 
 
-def _arguments(module: PtxModule, entry: Function, arguments: list[Argument],
-               buffers: Mapping[str, tuple[int, int]]) -> tuple[bytes, ...]:
+def _arguments(
+    module: PtxModule,
+    entry: Function,
+    arguments: list[Argument],
+    buffers: Mapping[str, tuple[int, int]],
+) -> tuple[bytes, ...]:
     """The bytes of each parameter."""
     offsets, _ = parameter_offsets(entry.parameters)
     parameters = []
@@ -152,38 +188,66 @@ def _arguments(module: PtxModule, entry: Function, arguments: list[Argument],
         parameters.append(Parameter(number, offset, variable.size, kind))
     addresses = {name: base for name, (base, _) in buffers.items()}
     block = parameter_block(arguments, parameters, addresses, f"{module.name}: entry {entry.name}")
-    return tuple(block[one.offset:one.offset + one.size] for one in parameters)
+    return tuple(block[one.offset : one.offset + one.size] for one in parameters)
 
 
-def place(module: PtxModule, arguments: Iterable[Argument] = (), *, entry: str | None = None,
-          grid: tuple[int, int, int] = (1, 1, 1), block: tuple[int, int, int] = (32, 1, 1), local: int = LOCAL_DEFAULT,
-          dynamic_shared: int = 0, undefined: int = 0) -> PtxLaunch:
+def place(
+    module: PtxModule,
+    arguments: Iterable[Argument] = (),
+    *,
+    entry: str | None = None,
+    grid: tuple[int, int, int] = (1, 1, 1),
+    block: tuple[int, int, int] = (32, 1, 1),
+    local: int = LOCAL_DEFAULT,
+    dynamic_shared: int = 0,
+    undefined: int = 0,
+) -> PtxLaunch:
     """Places a program and its arguments' buffers in a fresh memory. ProgramError where they do not fit together."""
     function = _entry(module, entry)
     arguments = list(arguments)
     if (why := function.bounds.refusal(block)) is not None:
         raise ProgramError(f"{module.name}: entry {function.name} {why}")
     variables = _static(module)
-    addresses = {name: (number + 1) * _FUNCTION_BYTES for number, name in enumerate(module.functions)}
+    addresses = {
+        name: (number + 1) * _FUNCTION_BYTES for number, name in enumerate(module.functions)
+    }
     own = Reach(module).shared_variables(function.name)
     shared = _lay_out(own, addresses)
     # Other kernels' variables are nowhere: an access of one is beyond what this kernel has.
-    addresses.update({variable.name: shared for variable in variables[Space.SHARED] if variable not in own})
+    addresses.update(
+        {variable.name: shared for variable in variables[Space.SHARED] if variable not in own}
+    )
     constants = _lay_out(variables[Space.CONST], addresses)
     memory = Memory()
     data = variables[Space.GLOBAL]
     alignment = max((variable.alignment for variable in data), default=1)
-    base = memory.allocate("globals", sum(variable.size + variable.alignment for variable in data),
-                           max(alignment, 256))
+    base = memory.allocate(
+        "globals", sum(variable.size + variable.alignment for variable in data), max(alignment, 256)
+    )
     size = _lay_out(data, addresses, base)
     placed = place_buffers(arguments, memory, module.name)
-    buffers = {name: (memory.regions[name][0], len(buffer.content)) for name, buffer in placed.items()}
+    buffers = {
+        name: (memory.regions[name][0], len(buffer.content)) for name, buffer in placed.items()
+    }
     constant_base = memory.allocate("constants", constants, _CONSTANT_ALIGNMENT)
     generic = {variable.name: constant_base for variable in variables[Space.CONST]}
     memory.write(base, _content(data, size, base, addresses, generic))
     constant_bank = _content(variables[Space.CONST], constants, 0, addresses, generic)
     memory.write(constant_base, constant_bank)
     allot(memory, {variable.name: addresses[variable.name] for variable in data}, None, None)
-    return PtxLaunch(module, function, _arguments(module, function, arguments, buffers), memory,
-                     constant_bank, constant_base, MappingProxyType(addresses), grid, block, shared + dynamic_shared,
-                     dynamic_shared, local, MappingProxyType(buffers), undefined)
+    return PtxLaunch(
+        module,
+        function,
+        _arguments(module, function, arguments, buffers),
+        memory,
+        constant_bank,
+        constant_base,
+        MappingProxyType(addresses),
+        grid,
+        block,
+        shared + dynamic_shared,
+        dynamic_shared,
+        local,
+        MappingProxyType(buffers),
+        undefined,
+    )

@@ -31,11 +31,13 @@ def saturated(number: int, kind: Type) -> int:
 
 def _of_numbers(compute: Compute) -> Callable[[Instruction], Compute]:
     """A computation on numbers of the instruction's type."""
+
     def make(instruction: Instruction) -> Compute:
         kind = instruction.type
         if not kind.signed:
             return compute
         return lambda *values: compute(*(number_of(value, kind) for value in values))
+
     return make
 
 
@@ -45,6 +47,7 @@ def _sum(sign: int) -> Callable[[Instruction], Compute]:
         if instruction.saturate:
             return lambda a, b: saturated(number_of(a, kind) + sign * number_of(b, kind), kind)
         return lambda a, b: a + sign * b
+
     return make
 
 
@@ -95,19 +98,28 @@ def _short_product_and_sum(instruction: Instruction) -> Compute:
 
 
 ARITHMETIC: Mapping[str, Callable[[Instruction], Compute]] = {
-    "add": _sum(1), "sub": _sum(-1),
-    "mul": _product, "mad": _product_and_sum, "mul24": _short_product, "mad24": _short_product_and_sum,
-    "sad": lambda instruction: lambda a, b, c: c + abs(number_of(a, instruction.type)
-                                                       - number_of(b, instruction.type)),
-    "div": _of_numbers(_quotient), "rem": _of_numbers(_remainder),
-    "min": _of_numbers(min), "max": _of_numbers(max),
-    "abs": _of_numbers(lambda a: abs(a)), "neg": lambda instruction: lambda a: -a,
+    "add": _sum(1),
+    "sub": _sum(-1),
+    "mul": _product,
+    "mad": _product_and_sum,
+    "mul24": _short_product,
+    "mad24": _short_product_and_sum,
+    "sad": lambda instruction: (
+        lambda a, b, c: c + abs(number_of(a, instruction.type) - number_of(b, instruction.type))
+    ),
+    "div": _of_numbers(_quotient),
+    "rem": _of_numbers(_remainder),
+    "min": _of_numbers(min),
+    "max": _of_numbers(max),
+    "abs": _of_numbers(lambda a: abs(a)),
+    "neg": lambda instruction: lambda a: -a,
 }
 """Makers of computations, by opcode."""
 
 
 # With the carry flag, which is the thread's. A subtraction adds the complement, as NVIDIA's code does, so that its
 # carry is that there was no borrow: ours, for who mixes additions and subtractions.
+
 
 def _carrying_sum(negative: bool, takes: bool) -> Maker:
     def make(site: Site) -> Operation:
@@ -121,7 +133,9 @@ def _carrying_sum(negative: bool, takes: bool) -> Maker:
             if carries:
                 thread.carry = total >> bits
             values[d] = total & mask
+
         return run
+
     return make
 
 
@@ -132,17 +146,24 @@ def _carrying_product(takes: bool) -> Maker:
         d, a, b, c = site.places
 
         def run(thread: Thread, values: list[int]) -> None:
-            total = (product(values[a], values[b]) & mask) + values[c] + (thread.carry if takes else 0)
+            total = (
+                (product(values[a], values[b]) & mask) + values[c] + (thread.carry if takes else 0)
+            )
             if carries:
                 thread.carry = total >> bits
             values[d] = total & mask
+
         return run
+
     return make
 
 
 CARRYING: Mapping[str, Maker] = {
-    "add": _carrying_sum(negative=False, takes=False), "addc": _carrying_sum(negative=False, takes=True),
-    "sub": _carrying_sum(negative=True, takes=False), "subc": _carrying_sum(negative=True, takes=True),
-    "mad": _carrying_product(takes=False), "madc": _carrying_product(takes=True),
+    "add": _carrying_sum(negative=False, takes=False),
+    "addc": _carrying_sum(negative=False, takes=True),
+    "sub": _carrying_sum(negative=True, takes=False),
+    "subc": _carrying_sum(negative=True, takes=True),
+    "mad": _carrying_product(takes=False),
+    "madc": _carrying_product(takes=True),
 }
 """Makers of operations that set the carry flag or read it."""

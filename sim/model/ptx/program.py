@@ -30,8 +30,11 @@ class PtxFunctions:
         self.launch = launch
         self._functions = list(launch.module.functions.values())
         self._codes: dict[str, Code] = {}
-        self._by_address = {launch.addresses[function.name]: function.name for function in self._functions
-                            if not function.entry}
+        self._by_address = {
+            launch.addresses[function.name]: function.name
+            for function in self._functions
+            if not function.entry
+        }
 
     def at_address(self, address: int) -> Code | None:
         """The function at an address."""
@@ -49,9 +52,14 @@ class PtxFunctions:
         assert body is not None
         slots = Slots.of(function, self.launch.undefined)
         locals_, size = _local_offsets(function)
-        code = Code(function, self._functions.index(function), slots, size,
-                    [taker(slots, item) for item in function.parameters],
-                    [giver(slots, item) for item in function.results])
+        code = Code(
+            function,
+            self._functions.index(function),
+            slots,
+            size,
+            [taker(slots, item) for item in function.parameters],
+            [giver(slots, item) for item in function.results],
+        )
         labels: dict[Label, int] = {}
         for item in body:
             if isinstance(item, Label):
@@ -59,7 +67,9 @@ class PtxFunctions:
             else:
                 code.instructions.append(item)
         for number, instruction in enumerate(code.instructions):
-            code.operations.append(_operation(Site(instruction, slots, self, number + 1, labels, locals_)))
+            code.operations.append(
+                _operation(Site(instruction, slots, self, number + 1, labels, locals_))
+            )
         return code
 
 
@@ -83,6 +93,7 @@ def _operation(site: Site) -> Operation:
 
     def guarded(thread: Thread, values: list[int]) -> int | None:
         return run(thread, values) if values[place] == needed else None
+
     return guarded
 
 
@@ -105,8 +116,10 @@ def _computation(site: Site, compute: Compute) -> Operation:
     assert isinstance(target, Register)
     mask = (1 << target.type.bits) - 1
     if any(negated for _, negated in sources):
+
         def with_negated(thread: Thread, values: list[int]) -> None:
             values[d] = compute(*(values[place] ^ negated for place, negated in sources)) & mask
+
         return with_negated
     places = [place for place, _ in sources]
     if len(places) == 2:
@@ -114,8 +127,10 @@ def _computation(site: Site, compute: Compute) -> Operation:
 
         def binary(thread: Thread, values: list[int]) -> None:
             values[d] = compute(values[a], values[b]) & mask
+
         return binary
 
     def run(thread: Thread, values: list[int]) -> None:
         values[d] = compute(*(values[place] for place in places)) & mask
+
     return run

@@ -24,7 +24,9 @@ class PtxRunError(Exception):
     def __init__(self, thread: Thread, cause: str) -> None:
         frame = thread.frame
         instruction = frame.code.instructions[frame.index]
-        super().__init__(f"{thread.name} at {instruction.line}:{instruction.column} {instruction.opcode}: {cause}")
+        super().__init__(
+            f"{thread.name} at {instruction.line}:{instruction.column} {instruction.opcode}: {cause}"
+        )
         self.line = instruction.line
 
 
@@ -96,8 +98,13 @@ class _Run:
         return PtxResult(executed, self.trap)
 
 
-def run(launch: PtxLaunch, *, max_instructions: int = MAX_INSTRUCTIONS, turn: int = TURN,
-        backwards: bool = False) -> PtxResult:
+def run(
+    launch: PtxLaunch,
+    *,
+    max_instructions: int = MAX_INSTRUCTIONS,
+    turn: int = TURN,
+    backwards: bool = False,
+) -> PtxResult:
     """Runs a launch on its memory, to the end of the last thread or to the first trap.
 
     Raises PtxRunError when a thread does what it can't, when all that are left wait for each other, or when more than

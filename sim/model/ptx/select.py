@@ -27,11 +27,19 @@ from .state import Operation, Thread
 __all__ = ["SELECT"]
 
 _COMPARED: Mapping[Comparison, Callable[[int, int], bool]] = {
-    Comparison.EQ: operator.eq, Comparison.NE: operator.ne, Comparison.LT: operator.lt, Comparison.LE: operator.le,
-    Comparison.GT: operator.gt, Comparison.GE: operator.ge}
+    Comparison.EQ: operator.eq,
+    Comparison.NE: operator.ne,
+    Comparison.LT: operator.lt,
+    Comparison.LE: operator.le,
+    Comparison.GT: operator.gt,
+    Comparison.GE: operator.ge,
+}
 _COMBINED: Mapping[Boolean | None, Callable[[int, int], int]] = {
-    None: lambda result, other: result, Boolean.AND: operator.and_, Boolean.OR: operator.or_,
-    Boolean.XOR: operator.xor}
+    None: lambda result, other: result,
+    Boolean.AND: operator.and_,
+    Boolean.OR: operator.or_,
+    Boolean.XOR: operator.xor,
+}
 
 _ONE = 0x3F80_0000
 """1 in single precision."""
@@ -40,7 +48,9 @@ Read = Callable[[Thread, list[int]], int]
 """Reads an operand."""
 
 
-def _comparison(site: Site, kind: Type, operands: tuple[Operand, ...]) -> Callable[[list[int]], tuple[int, int]]:
+def _comparison(
+    site: Site, kind: Type, operands: tuple[Operand, ...]
+) -> Callable[[list[int]], tuple[int, int]]:
     """The result of a comparison with its predicate, and that of the opposite comparison."""
     instruction = site.instruction
     assert instruction.compare is not None
@@ -57,6 +67,7 @@ def _comparison(site: Site, kind: Type, operands: tuple[Operand, ...]) -> Callab
         result = int(compare(values[a], values[b]))
         other = values[c] ^ negated
         return combine(result, other), combine(1 - result, other)
+
     return run
 
 
@@ -66,6 +77,7 @@ def _set_predicates(site: Site) -> Operation:
 
     def run(thread: Thread, values: list[int]) -> None:
         values[p], values[q] = compare(values)
+
     return run
 
 
@@ -77,6 +89,7 @@ def _set(site: Site) -> Operation:
     def run(thread: Thread, values: list[int]) -> None:
         result, _ = compare(values)
         values[d] = true if result else 0
+
     return run
 
 
@@ -87,6 +100,7 @@ def _select(site: Site) -> Operation:
 
     def run(thread: Thread, values: list[int]) -> None:
         values[d] = values[a] if values[c] ^ negated else values[b]
+
     return run
 
 
@@ -97,14 +111,17 @@ def _select_by_sign(site: Site) -> Operation:
 
         def by_number(thread: Thread, values: list[int]) -> None:
             values[d] = values[a] if holds(values[c], 0) else values[b]
+
         return by_number
 
     def run(thread: Thread, values: list[int]) -> None:
         values[d] = values[b] if values[c] >> 31 else values[a]
+
     return run
 
 
 # Conversions and moves
+
 
 def _reader(site: Site, operand: Operand) -> Read:
     """Reads whatever mov can read."""
@@ -143,12 +160,14 @@ def _convert(site: Site) -> Operation:
 
         def convert(thread: Thread, values: list[int]) -> None:
             values[d] = compute(read(thread, values)) & mask
+
         return convert
 
     def run(thread: Thread, values: list[int]) -> None:
         number = number_of(read(thread, values), source)
         # A wider register is filled with the sign of the result, if it has one.
         values[d] = (saturated(number, target) if saturates else number_of(number, target)) & mask
+
     return run
 
 
@@ -158,26 +177,35 @@ def _move(site: Site) -> Operation:
     if isinstance(target, Vector):
         width = bits // len(target.elements)
         read = _reader(site, source)
-        places = [(site.slots.of_operand(element), number * width)
-                  for number, element in enumerate(target.elements) if not isinstance(element, Sink)]
+        places = [
+            (site.slots.of_operand(element), number * width)
+            for number, element in enumerate(target.elements)
+            if not isinstance(element, Sink)
+        ]
 
         def unpack(thread: Thread, values: list[int]) -> None:
             value = read(thread, values)
             for place, shift in places:
                 values[place] = value >> shift & (1 << width) - 1
+
         return unpack
     d = site.slots.of_operand(target)
     if isinstance(source, Vector):
         width = bits // len(source.elements)
-        parts = [(site.slots.of_operand(element), number * width) for number, element in enumerate(source.elements)]
+        parts = [
+            (site.slots.of_operand(element), number * width)
+            for number, element in enumerate(source.elements)
+        ]
 
         def pack(thread: Thread, values: list[int]) -> None:
             values[d] = sum(values[place] << shift for place, shift in parts)
+
         return pack
     value = _reader(site, source)
 
     def run(thread: Thread, values: list[int]) -> None:
         values[d] = value(thread, values) & (1 << bits) - 1
+
     return run
 
 
@@ -191,9 +219,17 @@ def _convert_address(site: Site) -> Operation:
 
     def run(thread: Thread, values: list[int]) -> None:
         values[d] = read(thread, values) + base & mask
+
     return run
 
 
-SELECT: Mapping[str, Maker] = {"setp": _set_predicates, "set": _set, "selp": _select, "slct": _select_by_sign,
-                               "cvt": _convert, "mov": _move, "cvta": _convert_address}
+SELECT: Mapping[str, Maker] = {
+    "setp": _set_predicates,
+    "set": _set,
+    "selp": _select,
+    "slct": _select_by_sign,
+    "cvt": _convert,
+    "mov": _move,
+    "cvta": _convert_address,
+}
 """Makers of operations, by opcode."""

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sim.toolchain.ptx.module import Function, Immediate, Negated, Operand, Register, Sink, Space, Variable
+from sim.toolchain.ptx.module import (
+    Function,
+    Immediate,
+    Negated,
+    Operand,
+    Register,
+    Sink,
+    Space,
+    Variable,
+)
 
 __all__ = ["Slots"]
 

@@ -19,7 +19,12 @@ def special_value(register: SpecialRegister, thread: Thread) -> int:
     launch, lane = thread.cta.launch, thread.lane
     match register.name:
         case "tid" | "ntid" | "ctaid" | "nctaid" as name:
-            of = {"tid": thread.position, "ntid": launch.block, "ctaid": thread.cta.position, "nctaid": launch.grid}
+            of = {
+                "tid": thread.position,
+                "ntid": launch.block,
+                "ctaid": thread.cta.position,
+                "nctaid": launch.grid,
+            }
             return of[name][_COMPONENTS.index(register.component)]
         case "laneid":
             return lane

@@ -13,8 +13,19 @@ from sim.toolchain.ptx.module import Function, Instruction
 from .launch import PtxLaunch
 from .slots import Slots
 
-__all__ = ["CALLED", "Code", "Cta", "Frame", "Give", "Meeting", "Operation", "PtxFaultError", "Take", "Thread",
-           "TrappedError"]
+__all__ = [
+    "CALLED",
+    "Code",
+    "Cta",
+    "Frame",
+    "Give",
+    "Meeting",
+    "Operation",
+    "PtxFaultError",
+    "Take",
+    "Thread",
+    "TrappedError",
+]
 
 CALLED = -3
 """What an operation returns instead of an index when the thread is in another frame; beside ENDED and WAITING of
@@ -80,8 +91,14 @@ class Code:
     def frame(self, top: int, caller: Frame | None = None) -> Frame:
         """A frame, its variables in local memory from ``top`` on."""
         base = round_up(top, _LOCAL_ALIGNMENT)
-        return Frame(self, self.slots.initial.copy(), [bytearray(size) for size in self.slots.parameter_sizes], base,
-                     caller=caller, depth=caller.depth + 1 if caller is not None else 0)
+        return Frame(
+            self,
+            self.slots.initial.copy(),
+            [bytearray(size) for size in self.slots.parameter_sizes],
+            base,
+            caller=caller,
+            depth=caller.depth + 1 if caller is not None else 0,
+        )
 
 
 class Thread(GridThread):
@@ -112,8 +129,15 @@ class Thread(GridThread):
 class Cta(GridCta[Thread]):
     """A CTA with its shared memory. ``runnable`` is the run's queue of threads."""
 
-    def __init__(self, launch: PtxLaunch, position: tuple[int, int, int], frames: Iterable[Frame],
-                 runnable: deque[Thread]) -> None:
+    def __init__(
+        self,
+        launch: PtxLaunch,
+        position: tuple[int, int, int],
+        frames: Iterable[Frame],
+        runnable: deque[Thread],
+    ) -> None:
         self.launch = launch
         self.shared = bytearray([launch.undefined & 0xFF]) * launch.shared
-        super().__init__(position, [Thread(self, number, frame) for number, frame in enumerate(frames)], runnable)
+        super().__init__(
+            position, [Thread(self, number, frame) for number, frame in enumerate(frames)], runnable
+        )

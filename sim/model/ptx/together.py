@@ -16,9 +16,11 @@ __all__ = ["TOGETHER"]
 
 def _meeting(meet: Meeting) -> Operation:
     """What neighbours do together, once none of them runs."""
+
     def run(thread: Thread, values: list[int]) -> int:
         thread.meeting = meet
         return WAITING
+
     return run
 
 
@@ -33,26 +35,33 @@ def _vote(site: Site) -> Operation:
         votes = {thread.lane: thread.frame.values[p] ^ negated for thread in members}
         for thread in members:
             values = thread.frame.values
-            counted = votes if mask is None else {lane: vote for lane, vote in votes.items()
-                                                  if values[mask] >> lane & 1}
+            counted = (
+                votes
+                if mask is None
+                else {lane: vote for lane, vote in votes.items() if values[mask] >> lane & 1}
+            )
             values[d] = _VERDICTS[mode](counted)
+
     return _meeting(meet)
 
 
 _VERDICTS: Mapping[str, Callable[[Mapping[int, int]], int]] = {
-    "all": lambda votes: int(all(votes.values())), "any": lambda votes: int(any(votes.values())),
+    "all": lambda votes: int(all(votes.values())),
+    "any": lambda votes: int(any(votes.values())),
     "uni": lambda votes: int(len(set(votes.values())) < 2),
-    "ballot": lambda votes: sum(vote << lane for lane, vote in votes.items())}
+    "ballot": lambda votes: sum(vote << lane for lane, vote in votes.items()),
+}
 """What votes come to, by the lanes that they are of."""
 
 
 def _active_mask(site: Site) -> Operation:
-    d, = site.places
+    (d,) = site.places
 
     def meet(members: list[Thread]) -> None:
         mask = sum(1 << thread.lane for thread in members)
         for thread in members:
             thread.frame.values[d] = mask
+
     return _meeting(meet)
 
 
@@ -68,12 +77,15 @@ def _shuffle(site: Site) -> Operation:
             source, inside = shuffle_source(mode, thread.lane, values[b], values[c])
             values[d] = given.get(source if inside else thread.lane, 0)
             values[p] = int(inside)
+
     return _meeting(meet)
 
 
 def _groups(threads: int) -> int:
     if not threads or threads % WARP_THREADS:
-        raise PtxFaultError(f"a barrier of {threads} threads: expected a multiple of {WARP_THREADS}")
+        raise PtxFaultError(
+            f"a barrier of {threads} threads: expected a multiple of {WARP_THREADS}"
+        )
     return threads // WARP_THREADS
 
 
@@ -96,13 +108,16 @@ def _barrier(site: Site) -> Operation:
     counts = rest[0] if rest and not isinstance(site.instruction.operands[1], Sink) else None
 
     def wait(thread: Thread, values: list[int]) -> int:
-        thread.arrival = Arrival(_number(values[number]), None if counts is None else _groups(values[counts]))
+        thread.arrival = Arrival(
+            _number(values[number]), None if counts is None else _groups(values[counts])
+        )
         return WAITING
 
     def meet(members: list[Thread]) -> None:
         first = members[0].frame.values
         assert counts is not None
         members[0].cta.arrive(_number(first[number]), _groups(first[counts]))
+
     return wait if operation == "sync" else _meeting(meet)
 
 
@@ -111,18 +126,31 @@ def _reduction(site: Site) -> Operation:
     d, number = site.slots.of_operand(target), site.slots.of_operand(number_operand)
     counts = None if isinstance(threads, Sink) else site.slots.of_operand(threads)
     p, negated = site.slots.predicate(predicate)
-    combine = {"popc": sum, "and": lambda votes: int(all(votes)), "or": lambda votes: int(any(votes))}[
-        site.instruction.reduction]
+    combine = {
+        "popc": sum,
+        "and": lambda votes: int(all(votes)),
+        "or": lambda votes: int(any(votes)),
+    }[site.instruction.reduction]
 
     def run(thread: Thread, values: list[int]) -> int:
         def finish(votes: list[int]) -> None:
             values[d] = combine(votes)
 
-        thread.arrival = Arrival(_number(values[number]), None if counts is None else _groups(values[counts]),
-                                 values[p] ^ negated, finish)
+        thread.arrival = Arrival(
+            _number(values[number]),
+            None if counts is None else _groups(values[counts]),
+            values[p] ^ negated,
+            finish,
+        )
         return WAITING
+
     return run
 
 
-TOGETHER: Mapping[str, Maker] = {"vote": _vote, "activemask": _active_mask, "shfl": _shuffle, "bar": _barrier}
+TOGETHER: Mapping[str, Maker] = {
+    "vote": _vote,
+    "activemask": _active_mask,
+    "shfl": _shuffle,
+    "bar": _barrier,
+}
 """Makers of operations, by opcode."""

@@ -12,7 +12,15 @@ from .numbers import Compute, number_of, saturated
 
 __all__ = ["VIDEO"]
 
-_PLACES = {"": (0, 32), "b0": (0, 8), "b1": (8, 8), "b2": (16, 8), "b3": (24, 8), "h0": (0, 16), "h1": (16, 16)}
+_PLACES = {
+    "": (0, 32),
+    "b0": (0, 8),
+    "b1": (8, 8),
+    "b2": (16, 8),
+    "b3": (24, 8),
+    "h0": (0, 16),
+    "h1": (16, 16),
+}
 """Where a part of a register begins, and how many bits it has."""
 _WORD = 0xFFFF_FFFF
 
@@ -39,23 +47,34 @@ def _shift(left: bool) -> Callable[[Instruction], Compute]:
         def compute(a: int, b: int) -> int:
             count = min(b, 32) if instruction.clamp else b % 32
             return a << count if left else a >> count
+
         return compute
+
     return make
 
 
 def _compared(instruction: Instruction) -> Compute:
-    holds = {Comparison.EQ: (0,), Comparison.NE: (-1, 1), Comparison.LT: (-1,), Comparison.LE: (-1, 0),
-             Comparison.GT: (1,), Comparison.GE: (0, 1)}[Comparison(instruction.compare)]
+    holds = {
+        Comparison.EQ: (0,),
+        Comparison.NE: (-1, 1),
+        Comparison.LT: (-1,),
+        Comparison.LE: (-1, 0),
+        Comparison.GT: (1,),
+        Comparison.GE: (0, 1),
+    }[Comparison(instruction.compare)]
     return lambda a, b: int((a > b) - (a < b) in holds)
 
 
 def _video(first: Callable[[Instruction], Compute]) -> Callable[[Instruction], Compute]:
     """A first operation, and what is made of its result."""
+
     def make(instruction: Instruction) -> Compute:
         kinds, (into, *parts) = instruction.types[-2:], instruction.parts
         kind = instruction.type if len(instruction.types) > len(kinds) else Type.U32
         place, bits = _PLACES[into]
-        combine = {"": lambda x, c: x, "add": lambda x, c: x + c, "min": min, "max": max}[instruction.operation]
+        combine = {"": lambda x, c: x, "add": lambda x, c: x + c, "min": min, "max": max}[
+            instruction.operation
+        ]
         of_two = first(instruction)
 
         def compute(a: int, b: int, c: int = 0) -> int:
@@ -66,7 +85,9 @@ def _video(first: Callable[[Instruction], Compute]) -> Callable[[Instruction], C
                 mask = (1 << bits) - 1
                 return c & ~(mask << place) | (result & mask) << place
             return combine(number_of(result, kind), number_of(c, kind))
+
         return compute
+
     return make
 
 
@@ -77,6 +98,7 @@ def _average(a: int, b: int) -> int:
 
 def _several(first: Callable[[Instruction], Compute]) -> Callable[[Instruction], Compute]:
     """Two results, or four: their sum is added to the third number, or each takes the place of a part of it."""
+
     def make(instruction: Instruction) -> Compute:
         kinds, (into, *selected, _) = instruction.types[-2:], instruction.parts
         kind = instruction.type if len(instruction.types) > len(kinds) else Type.U32
@@ -88,8 +110,10 @@ def _several(first: Callable[[Instruction], Compute]) -> Callable[[Instruction],
         def compute(a: int, b: int, c: int) -> int:
             results = {}
             for place in written:
-                numbers = (_number((a, b)[at[place] >= count], of, f"{letter}{at[place] % count}")
-                           for at, of in zip(taken, kinds, strict=True))
+                numbers = (
+                    _number((a, b)[at[place] >= count], of, f"{letter}{at[place] % count}")
+                    for at, of in zip(taken, kinds, strict=True)
+                )
                 results[place] = of_two(*numbers)
             if instruction.operation:
                 return c + sum(results.values()) & _WORD
@@ -98,7 +122,9 @@ def _several(first: Callable[[Instruction], Compute]) -> Callable[[Instruction],
                 mask = (1 << size) - 1 << size * place
                 c = c & ~mask | result << size * place & mask
             return c
+
         return compute
+
     return make
 
 
@@ -110,21 +136,42 @@ def _product_and_sum(instruction: Instruction) -> Compute:
     signed = any(kind.signed for kind in kinds) or minus or minus_c
 
     def compute(a: int, b: int, c: int) -> int:
-        product = _number(a, kinds[0], instruction.parts[1]) * _number(b, kinds[1], instruction.parts[2])
+        product = _number(a, kinds[0], instruction.parts[1]) * _number(
+            b, kinds[1], instruction.parts[2]
+        )
         addend = number_of(c, Type.S32 if signed else Type.U32)
-        total = (-product if minus else product) + (-addend if minus_c else addend) + instruction.plus_one
+        total = (
+            (-product if minus else product)
+            + (-addend if minus_c else addend)
+            + instruction.plus_one
+        )
         total >>= instruction.scale
-        return saturated(total, Type.S32 if signed else Type.U32) if instruction.saturate else total & _WORD
+        return (
+            saturated(total, Type.S32 if signed else Type.U32)
+            if instruction.saturate
+            else total & _WORD
+        )
+
     return compute
 
 
 _FIRST: Mapping[str, Callable[[Instruction], Compute]] = {
-    "vadd": _sum(1), "vsub": _sum(-1), "vabsdiff": lambda instruction: lambda a, b: abs(a - b),
-    "vmin": lambda instruction: min, "vmax": lambda instruction: max, "vset": _compared}
+    "vadd": _sum(1),
+    "vsub": _sum(-1),
+    "vabsdiff": lambda instruction: lambda a, b: abs(a - b),
+    "vmin": lambda instruction: min,
+    "vmax": lambda instruction: max,
+    "vset": _compared,
+}
 VIDEO: Mapping[str, Callable[[Instruction], Compute]] = {
     **{opcode: _video(first) for opcode, first in _FIRST.items()},
-    "vshl": _video(_shift(left=True)), "vshr": _video(_shift(left=False)), "vmad": _product_and_sum,
-    **{f"{opcode}{count}": _several(first) for count in (2, 4)
-       for opcode, first in (*_FIRST.items(), ("vavrg", lambda instruction: _average))},
+    "vshl": _video(_shift(left=True)),
+    "vshr": _video(_shift(left=False)),
+    "vmad": _product_and_sum,
+    **{
+        f"{opcode}{count}": _several(first)
+        for count in (2, 4)
+        for opcode, first in (*_FIRST.items(), ("vavrg", lambda instruction: _average))
+    },
 }
 """Makers of computations, by opcode."""

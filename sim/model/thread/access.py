@@ -10,7 +10,14 @@ from collections.abc import Callable
 from functools import partial
 
 from rtl.isa.errors import WarpError
-from rtl.isa.kinds import AtomicOperation, AtomicType, CompareAndSwapType, MemorySize, size_bytes, size_registers
+from rtl.isa.kinds import (
+    AtomicOperation,
+    AtomicType,
+    CompareAndSwapType,
+    MemorySize,
+    size_bytes,
+    size_registers,
+)
 from rtl.isa.syntax import RZ, Literal, Register
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 
@@ -24,6 +31,7 @@ __all__ = ["ATOMICS", "atomic_change"]
 _LONG = (1 << 64) - 1
 _SIGNED_SIZES = (MemorySize.S8, MemorySize.S16)
 
+
 def _local(thread: Thread) -> bytearray:
     """The thread's local memory, made when it is first used."""
     if not thread.local:
@@ -35,7 +43,10 @@ def _content(thread: Thread, space: str, address: int, size: int) -> bytearray:
     """The shared or local memory in which an access lies."""
     content = thread.cta.shared if space == "shared" else _local(thread)
     if address + size > len(content):
-        raise FaultError(WarpError.OOR_ADDR, f"{address:#x} is beyond the {len(content):#x} bytes of {space} memory")
+        raise FaultError(
+            WarpError.OOR_ADDR,
+            f"{address:#x} is beyond the {len(content):#x} bytes of {space} memory",
+        )
     return content
 
 
@@ -43,7 +54,9 @@ def _read(thread: Thread, place: tuple[str, int], size: int) -> int:
     space, address = place
     if space == "global":
         return thread.memory.read_number(address, size)
-    return int.from_bytes(_content(thread, space, address, size)[address:address + size], "little")
+    return int.from_bytes(
+        _content(thread, space, address, size)[address : address + size], "little"
+    )
 
 
 def _write(thread: Thread, place: tuple[str, int], size: int, value: int) -> None:
@@ -52,7 +65,7 @@ def _write(thread: Thread, place: tuple[str, int], size: int, value: int) -> Non
         thread.memory.write_number(address, size, value)
     else:
         octets = (value & (1 << 8 * size) - 1).to_bytes(size, "little")
-        _content(thread, space, address, size)[address:address + size] = octets
+        _content(thread, space, address, size)[address : address + size] = octets
 
 
 def _in_windows(address: int) -> tuple[str, int]:
@@ -78,20 +91,34 @@ def _address(i: ThreadInstruction, size: int) -> Callable[[Thread], int]:
         values = thread.values
         place = (values[base] + (values[high] << 32) + offset) & wrap
         if place & size - 1:
-            raise FaultError(WarpError.MISALIGNED_ADDR, f"{place:#x} is no multiple of the access's {size} bytes")
+            raise FaultError(
+                WarpError.MISALIGNED_ADDR, f"{place:#x} is no multiple of the access's {size} bytes"
+            )
         return place
+
     return address
 
 
-_SPACES = {"LDG": "global", "STG": "global", "ATOM": "global", "RED": "global", "LDL": "local", "STL": "local",
-           "LDS": "shared", "STS": "shared", "ATOMS": "shared"}
+_SPACES = {
+    "LDG": "global",
+    "STG": "global",
+    "ATOM": "global",
+    "RED": "global",
+    "LDL": "local",
+    "STL": "local",
+    "LDS": "shared",
+    "STS": "shared",
+    "ATOMS": "shared",
+}
 """Where instructions access memory that have no generic address."""
 
 
 def _place(i: ThreadInstruction, size: int) -> Callable[[Thread], tuple[str, int]]:
     """The space that is accessed, and the address in it."""
     address, space = _address(i, size), _SPACES.get(i.name)
-    return lambda thread: _in_windows(address(thread)) if space is None else (space, address(thread))
+    return lambda thread: (
+        _in_windows(address(thread)) if space is None else (space, address(thread))
+    )
 
 
 def _joined(thread: Thread, places: list[int]) -> int:
@@ -137,8 +164,10 @@ _UPDATED: dict[AtomicOperation, Callable[[int, int], int]] = {
     AtomicOperation.ADD: lambda old, operand: old + operand,
     AtomicOperation.INC: lambda old, operand: 0 if old >= operand else old + 1,
     AtomicOperation.DEC: lambda old, operand: operand if old == 0 or old > operand else old - 1,
-    AtomicOperation.AND: lambda old, operand: old & operand, AtomicOperation.OR: lambda old, operand: old | operand,
-    AtomicOperation.XOR: lambda old, operand: old ^ operand, AtomicOperation.EXCH: lambda old, operand: operand,
+    AtomicOperation.AND: lambda old, operand: old & operand,
+    AtomicOperation.OR: lambda old, operand: old | operand,
+    AtomicOperation.XOR: lambda old, operand: old ^ operand,
+    AtomicOperation.EXCH: lambda old, operand: operand,
 }
 """What most atomics leave in memory; INC and DEC wrap around at the operand."""
 ATOMICS = (*_UPDATED, AtomicOperation.MIN, AtomicOperation.MAX)
@@ -150,14 +179,23 @@ def atomic_change(kind: AtomicOperation, bits: int, is_signed: bool) -> Callable
     ``bits`` bits count."""
     if kind not in (AtomicOperation.MIN, AtomicOperation.MAX):
         return _UPDATED[kind]
-    choose, order = min if kind is AtomicOperation.MIN else max, partial(signed, bits=bits) if is_signed else None
+    choose, order = (
+        min if kind is AtomicOperation.MIN else max,
+        partial(signed, bits=bits) if is_signed else None,
+    )
     return lambda old, operand: choose(old, operand, key=order)
 
 
-_GLOBAL_TYPES = {AtomicType.U32.value: (32, False), AtomicType.S32.value: (32, True),
-                 AtomicType.U64.value: (64, False), AtomicType.S64.value: (64, True)}
+_GLOBAL_TYPES = {
+    AtomicType.U32.value: (32, False),
+    AtomicType.S32.value: (32, True),
+    AtomicType.U64.value: (64, False),
+    AtomicType.S64.value: (64, True),
+}
 _SHARED_TYPES = dict(enumerate(_GLOBAL_TYPES.values()))
-_TELLS = {CompareAndSwapType[name].value for name in ("CAST", "CAST_64", "CAST_SPIN", "CAST_SPIN_64")}
+_TELLS = {
+    CompareAndSwapType[name].value for name in ("CAST", "CAST_64", "CAST_SPIN", "CAST_SPIN_64")
+}
 """Kinds of compare and swap that return 1 where they have stored, 0 elsewhere; they never fail without a reason."""
 
 
@@ -171,7 +209,9 @@ def _atomic(i: ThreadInstruction) -> Operation:
     if i.form.variant:
         return _compare_and_swap(i)
     if i.name != "ATOMS" and i["type"] == AtomicType.F32.value:
-        return _exchange(i, 4, i.destinations(1) if i.name == "ATOM" else [], sum_flushed, i.sources("b", 1))
+        return _exchange(
+            i, 4, i.destinations(1) if i.name == "ATOM" else [], sum_flushed, i.sources("b", 1)
+        )
     bits, is_signed = (_SHARED_TYPES if i.name == "ATOMS" else _GLOBAL_TYPES)[i["type"]]
     results = i.destinations(bits // 32) if "d" in i.form.operands else []
     change = atomic_change(AtomicOperation(i["operation"]), bits, is_signed)
@@ -189,13 +229,25 @@ def _compare_and_swap(i: ThreadInstruction) -> Operation:
     assert isinstance(operand, Register)
     count = operand.span(i.values) if callable(operand.span) else operand.span
     tells = i.name == "ATOMS" and i["compare_and_swap"] in _TELLS
-    return _exchange(i, 4 * count, i.destinations(count), lambda old, compare, new: new if old == compare else old,
-                     _swap_operand(i, "b", count), _swap_operand(i, "c", count),
-                     told=(lambda old, compare, _: int(old == compare)) if tells else _as_it_was)
+    return _exchange(
+        i,
+        4 * count,
+        i.destinations(count),
+        lambda old, compare, new: new if old == compare else old,
+        _swap_operand(i, "b", count),
+        _swap_operand(i, "c", count),
+        told=(lambda old, compare, _: int(old == compare)) if tells else _as_it_was,
+    )
 
 
-def _exchange(i: ThreadInstruction, size: int, results: list[int], change: Callable[..., int], *operands: list[int],
-              told: Callable[..., int] = _as_it_was) -> Operation:
+def _exchange(
+    i: ThreadInstruction,
+    size: int,
+    results: list[int],
+    change: Callable[..., int],
+    *operands: list[int],
+    told: Callable[..., int] = _as_it_was,
+) -> Operation:
     """Puts into memory what becomes of the number there by some operands, and returns what it held, or what is told of
     it."""
     place_of = _place(i, size)
@@ -205,6 +257,7 @@ def _exchange(i: ThreadInstruction, size: int, results: list[int], change: Calla
         old, given = _read(thread, place, size), [_joined(thread, places) for places in operands]
         _write(thread, place, size, change(old, *given))
         _spread(thread, results, told(old, *given))
+
     return operation
 
 

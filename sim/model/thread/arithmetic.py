@@ -54,7 +54,9 @@ def _add(i: ThreadInstruction) -> Operation:
     """Sum: d = (a << shift) + b, either of them negated, or plus one."""
     d, a, b, shift = i.destination(), i.source("a"), i.source("b"), i["shift"]
     plus_one = i["plus_one"] == PLUS_ONE
-    invert_a, invert_b = (_complement(i[name] and not plus_one) for name in ("negate_a", "negate_b"))
+    invert_a, invert_b = (
+        _complement(i[name] and not plus_one) for name in ("negate_a", "negate_b")
+    )
     one = 1 if plus_one or invert_a or invert_b else 0
     extended, saturate, set_cc = i["extended"], i["saturate"], i["cc"]
     outside = i.predicate_destination("p") if "p" in i.form.operands else None
@@ -73,12 +75,17 @@ def _add(i: ThreadInstruction) -> Operation:
             thread.predicates[outside] = _outside_windows(result)
         if set_cc:
             thread.condition = flags_of_sum(x, y, total, result)
+
     return full if extended or saturate or set_cc or outside is not None else plain
 
 
 def _outside_windows(address: int) -> int:
     """Whether a generic address is one of global memory."""
-    return 0 if any(base <= address < base + WINDOW_BYTES for base in (SHARED_WINDOW, LOCAL_WINDOW)) else 1
+    return (
+        0
+        if any(base <= address < base + WINDOW_BYTES for base in (SHARED_WINDOW, LOCAL_WINDOW))
+        else 1
+    )
 
 
 @semantics("LEA.HI")
@@ -101,6 +108,7 @@ def _address_high(i: ThreadInstruction) -> Operation:
         thread.predicates[outside] = _outside_windows(result << 32 | scaled & WORD)
         if set_cc:
             thread.condition = flags_of_sum(x, y, total, result)
+
     return operation
 
 
@@ -122,8 +130,10 @@ def _add_three(i: ThreadInstruction) -> Operation:
 
     def full(thread: Thread) -> None:
         values = thread.values
-        x, y, z = (part(values[at], half, invert)
-                   for at, half, invert in zip((a, b, c), halves, inverts, strict=True))
+        x, y, z = (
+            part(values[at], half, invert)
+            for at, half, invert in zip((a, b, c), halves, inverts, strict=True)
+        )
         condition = thread.condition
         first = x + y + (0 if extended else ones_ab)
         carry = carry_in(condition) + (1 if condition & OVERFLOW else 0) if extended else one_c
@@ -135,14 +145,21 @@ def _add_three(i: ThreadInstruction) -> Operation:
         result = total & WORD
         values[d] = result
         if set_cc:
-            thread.condition = (flags_of_result(result) | (CARRY if total >> 32 else 0)
-                                | (OVERFLOW if total >> 33 else 0))
+            thread.condition = (
+                flags_of_result(result)
+                | (CARRY if total >> 32 else 0)
+                | (OVERFLOW if total >> 33 else 0)
+            )
 
     def plain(thread: Thread) -> None:
         values = thread.values
         values[d] = (values[a] + values[b] + values[c]) & WORD
 
-    simple = shift is SumShift.NONE and not (any(inverts) or extended or set_cc) and set(halves) == {HalfSelect.WORD}
+    simple = (
+        shift is SumShift.NONE
+        and not (any(inverts) or extended or set_cc)
+        and set(halves) == {HalfSelect.WORD}
+    )
     return plain if simple else full
 
 
@@ -152,7 +169,12 @@ def _multiply_halves(i: ThreadInstruction) -> Operation:
     d, a, b, c = i.destination(), i.source("a"), i.source("b"), i.source("c")
     shift_a, shift_b = 16 * i["high_a"], 16 * i["high_b"]
     sign_a, sign_b = i["signs"] & 1, i["signs"] >> 1
-    product_shift, merge, extended, set_cc = 16 * i["product_high"], i["merge"], i["extended"], i["cc"]
+    product_shift, merge, extended, set_cc = (
+        16 * i["product_high"],
+        i["merge"],
+        i["extended"],
+        i["cc"],
+    )
     addend = ProductAddend(i["addend"])
 
     def third(whole_a: int, whole_b: int, x: int, y: int, value: int) -> int:
@@ -189,13 +211,17 @@ def _multiply_halves(i: ThreadInstruction) -> Operation:
 
     def plain(thread: Thread) -> None:
         values = thread.values
-        values[d] = (((values[a] >> shift_a & HALF) * (values[b] >> shift_b & HALF) << product_shift)
-                     + values[c]) & WORD
+        values[d] = (
+            ((values[a] >> shift_a & HALF) * (values[b] >> shift_b & HALF) << product_shift)
+            + values[c]
+        ) & WORD
 
     def half(thread: Thread) -> None:
         values = thread.values
-        values[d] = (((values[a] >> shift_a & HALF) * (values[b] >> shift_b & HALF) << product_shift)
-                     + (values[c] >> 16)) & WORD
+        values[d] = (
+            ((values[a] >> shift_a & HALF) * (values[b] >> shift_b & HALF) << product_shift)
+            + (values[c] >> 16)
+        ) & WORD
 
     if i["signs"] or merge or extended or set_cc:
         return full
@@ -209,7 +235,10 @@ def _multiply(i: ThreadInstruction) -> Operation:
     c = i.source("c") if "c" in i.form.operands else None
     high, sign_a, sign_b = i["high"], i["signs"] & 1, i["signs"] >> 1
     plus_one = i["plus_one"] == PLUS_ONE
-    negate_product, invert_c = i["negate_ab"] and not plus_one, _complement(i["negate_c"] and not plus_one)
+    negate_product, invert_c = (
+        i["negate_ab"] and not plus_one,
+        _complement(i["negate_c"] and not plus_one),
+    )
     extended, saturate, set_cc = i["extended"], i["saturate"], i["cc"]
 
     def half_product(values: list[int]) -> tuple[int, int]:
@@ -236,4 +265,5 @@ def _multiply(i: ThreadInstruction) -> Operation:
         values[d] = result
         if set_cc:
             thread.condition = flags_of_sum(x, y, total, result)
+
     return full

@@ -36,6 +36,7 @@ def _shift_left(i: ThreadInstruction) -> Result:
         count = values[b]
         count = count & 31 if wrap else min(count, 32)
         return values[a] << count & WORD
+
     return compute
 
 
@@ -52,6 +53,7 @@ def _shift_right(i: ThreadInstruction) -> Result:
         if arithmetic:
             value = signed(value)
         return value >> (count & 31 if wrap else min(count, 32)) & WORD
+
     return compute
 
 
@@ -71,6 +73,7 @@ def _funnel_shift(i: ThreadInstruction) -> Result:
         if width is FunnelWidth.S64:
             pair = signed(pair, 64)
         return (pair << count >> 32 if left else pair >> count) & WORD
+
     return compute
 
 
@@ -92,6 +95,7 @@ def _extract(i: ThreadInstruction) -> Result:
             if value >> top & 1:
                 bits |= -1 << max(top + 1 - first, 0)
         return bits & WORD
+
     return compute
 
 
@@ -106,12 +110,16 @@ def _insert(i: ThreadInstruction) -> Result:
         mask = (1 << (field >> 8 & 0xFF)) - 1
         first = field & 0xFF
         return (values[c] & ~(mask << first) | (values[a] & mask) << first) & WORD
+
     return compute
 
 
 _TESTED: dict[PredicateTest, Callable[[bool], int]] = {
-    PredicateTest.Z: lambda zero: int(zero), PredicateTest.NZ: lambda zero: int(not zero),
-    PredicateTest.T: lambda zero: 1, PredicateTest.NONE: lambda zero: 0}
+    PredicateTest.Z: lambda zero: int(zero),
+    PredicateTest.NZ: lambda zero: int(not zero),
+    PredicateTest.T: lambda zero: 1,
+    PredicateTest.NONE: lambda zero: 0,
+}
 """The predicate that a logic operation writes, whose result is zero or not."""
 
 
@@ -135,6 +143,7 @@ def _logic_result(i: ThreadInstruction, destination: int) -> Operation | None:
         if set_cc:
             thread.condition = flags_of_result(result) & (condition | ~ZERO)
         return 0
+
     return finish_extended if i["extended"] else finish
 
 
@@ -157,6 +166,7 @@ def _logic(i: ThreadInstruction) -> Operation:
         values[d] = y
         if finish is not None:
             finish(thread)
+
     return operation
 
 
@@ -172,10 +182,13 @@ def _logic_of_three(i: ThreadInstruction) -> Operation:
         result = 0
         for term in range(8):
             if lut >> term & 1:
-                result |= (x if term & 4 else ~x) & (y if term & 2 else ~y) & (z if term & 1 else ~z)
+                result |= (
+                    (x if term & 4 else ~x) & (y if term & 2 else ~y) & (z if term & 1 else ~z)
+                )
         values[d] = result & WORD
         if finish is not None:
             finish(thread)
+
     return operation
 
 
@@ -208,6 +221,7 @@ def _permute(i: ThreadInstruction) -> Result:
                 byte = 0xFF if byte & 0x80 else 0
             result |= byte << 8 * position
         return result
+
     return compute
 
 
@@ -222,6 +236,7 @@ def _move(i: ThreadInstruction) -> Operation:
     def some(thread: Thread) -> None:
         if lanes >> thread.lane % _QUAD & 1:
             operation(thread)
+
     return operation if lanes == (1 << _QUAD) - 1 else some
 
 
@@ -242,6 +257,7 @@ def _predicates_to_register(i: ThreadInstruction) -> Result:
             bits = sum(thread.predicates[number] << number for number in range(8))
         mask = values[b] & 0xFF
         return (values[a] & ~(mask << shift) | (bits & mask) << shift) & WORD
+
     return compute
 
 
@@ -260,4 +276,5 @@ def _register_to_predicates(i: ThreadInstruction) -> Operation:
             for number in range(7):
                 if mask >> number & 1:
                     thread.predicates[number] = bits >> number & 1
+
     return operation

@@ -54,6 +54,7 @@ def writes_predicates(i: ThreadInstruction, first: Result) -> Operation:
         holds, other = first(thread), predicates[x] ^ negated
         predicates[p] = combine(holds, other)
         predicates[q] = combine(holds ^ 1, other)
+
     return operation
 
 
@@ -66,13 +67,17 @@ def _to_register(i: ThreadInstruction, first: Result) -> Result:
     return lambda thread: one if combine(first(thread), thread.predicates[x] ^ negated) else 0
 
 
-def condition_of(to_predicates: str, to_register: str) -> Callable[[Callable[[ThreadInstruction], Result]], None]:
+def condition_of(
+    to_predicates: str, to_register: str
+) -> Callable[[Callable[[ThreadInstruction], Result]], None]:
     """Registers the decorated function as the one that makes what two instructions test: one writes predicates, the
     other a register.
     """
+
     def register(make: Callable[[ThreadInstruction], Result]) -> None:
         semantics(to_predicates)(lambda i: writes_predicates(i, make(i)))
         result_of(to_register)(lambda i: _to_register(i, make(i)))
+
     return register
 
 
@@ -92,6 +97,7 @@ def _comparison(i: ThreadInstruction) -> Result:
         values = thread.values
         x, y = values[x_at] ^ bias, values[y_at] ^ bias
         return int(relation(x < y, x == y))
+
     return extended if i["extended"] else single
 
 
@@ -118,6 +124,7 @@ def _select_by_sign(i: ThreadInstruction) -> Result:
         values = thread.values
         value = values[c]
         return values[a] if relation(bool(is_signed and value & TOP), value == 0) else values[b]
+
     return compute
 
 
@@ -129,6 +136,7 @@ def _select(i: ThreadInstruction) -> Result:
     def compute(thread: Thread) -> int:
         values = thread.values
         return values[a] if thread.predicates[x] != negated else values[b]
+
     return compute
 
 
@@ -151,4 +159,5 @@ def _lesser_or_greater(i: ThreadInstruction) -> Operation:
         if set_cc:
             order = (ZERO if equal else 0) | (0 if less else CARRY) | flags_of_result(result) & SIGN
             thread.condition = flags_of_result(result) if part is MinMaxPart.WHOLE else order
+
     return operation

@@ -28,7 +28,11 @@ from .state import Operation, Thread
 
 __all__ = ["write_wide"]
 
-_FORMATS = {FloatFormat.F16.value: HALF, FloatFormat.F32.value: SINGLE, FloatFormat.F64.value: DOUBLE}
+_FORMATS = {
+    FloatFormat.F16.value: HALF,
+    FloatFormat.F32.value: SINGLE,
+    FloatFormat.F64.value: DOUBLE,
+}
 _SIGNED_TYPE = 4
 
 
@@ -43,6 +47,7 @@ def _count_ones(i: ThreadInstruction) -> Result:
 
     def compute(thread: Thread) -> int:
         return (thread.values[b] ^ invert).bit_count()
+
     return compute
 
 
@@ -58,6 +63,7 @@ def _find_leading_one(i: ThreadInstruction) -> Result:
             value ^= WORD
         position = value.bit_length() - 1
         return WORD if position < 0 else 31 - position if from_top else position
+
     return compute
 
 
@@ -72,7 +78,10 @@ class _IntegerSource:
 
     def get(self, thread: Thread) -> int:
         """The number."""
-        value = sum(thread.values[at] << 32 * number for number, at in enumerate(self.words)) >> self.shift
+        value = (
+            sum(thread.values[at] << 32 * number for number, at in enumerate(self.words))
+            >> self.shift
+        )
         value = signed(value, self.bits) if self.signed else value & (1 << self.bits) - 1
         if self.absolute:
             value = abs(value)
@@ -91,6 +100,7 @@ def _integer_to_integer(i: ThreadInstruction) -> Result:
             value = min(max(value, lowest), highest)
         value = signed(value, bits) if is_signed else value & (1 << bits) - 1
         return value & WORD
+
     return compute
 
 
@@ -100,7 +110,9 @@ def write_wide(thread: Thread, places: list[int], value: int, set_cc: int) -> No
         thread.values[at] = value >> 32 * number & WORD
     if set_cc:
         width = 32 * len(places)
-        thread.condition = (0 if value & (1 << width) - 1 else ZERO) | (SIGN if value >> width - 1 & 1 else 0)
+        thread.condition = (0 if value & (1 << width) - 1 else ZERO) | (
+            SIGN if value >> width - 1 & 1 else 0
+        )
 
 
 @semantics("I2F")
@@ -112,6 +124,7 @@ def _integer_to_float(i: ThreadInstruction) -> Operation:
     def operation(thread: Thread) -> None:
         value = source.get(thread)
         write_wide(thread, places, encode(value < 0, abs(value), 0, form, rounding), set_cc)
+
     return operation
 
 
@@ -127,12 +140,19 @@ class _FloatSource:
 
     def get(self, thread: Thread) -> tuple[bool, tuple[int, int] | Special]:
         """Its sign, and mantissa and exponent or what else it is."""
-        bits = sum(thread.values[at] << 32 * place for place, at in enumerate(self.words)) >> self.shift & self.kept
+        bits = (
+            sum(thread.values[at] << 32 * place for place, at in enumerate(self.words))
+            >> self.shift
+            & self.kept
+        )
         number = decode(bits, self.form)
         negative = (number[0] and not self.absolute) != bool(self.negate)
         if len(number) == 2:
             return negative, number[1]
-        return negative, (0 if self.flush and not number[1] >> self.form.fraction else number[1], number[2])
+        return negative, (
+            0 if self.flush and not number[1] >> self.form.fraction else number[1],
+            number[2],
+        )
 
 
 @semantics("F2F")
@@ -140,7 +160,10 @@ def _float_to_float(i: ThreadInstruction) -> Operation:
     form, source = _FORMATS[i["destination"]], _FloatSource(i)
     places, set_cc = i.destinations(max(1, form.bits // 32)), i["cc"]
     rounding, whole, saturate = Rounding(i["round"]), i["whole"], i["saturate"]
-    one, smallest = encode(False, 1, 0, form, rounding), encode(False, 1, 1 - form.bias, form, rounding)
+    one, smallest = (
+        encode(False, 1, 0, form, rounding),
+        encode(False, 1, 1 - form.bias, form, rounding),
+    )
     flush = i["flush"] and form is SINGLE
 
     def compute(thread: Thread) -> int:
@@ -153,7 +176,10 @@ def _float_to_float(i: ThreadInstruction) -> Operation:
             return one if saturate else infinity(negative, form)
         mantissa, exponent = number
         if whole:
-            mantissa, exponent = abs(round_to_integer(negative, mantissa, exponent, Rounding(whole & 3))), 0
+            mantissa, exponent = (
+                abs(round_to_integer(negative, mantissa, exponent, Rounding(whole & 3))),
+                0,
+            )
         result = encode(negative, mantissa, exponent, form, rounding)
         magnitude = result & ~(1 << form.bits - 1)
         if flush and magnitude < smallest:
@@ -182,4 +208,5 @@ def _float_to_integer(i: ThreadInstruction) -> Operation:
         else:
             value = min(max(round_to_integer(negative, *number, rounding), lowest), highest)
         write_wide(thread, places, value & (1 << 32 * len(places)) - 1, set_cc)
+
     return operation

@@ -27,9 +27,11 @@ _SEMANTICS: dict[str, _Maker] = {}
 
 def semantics(*names: str) -> Callable[[_Maker], _Maker]:
     """Registers the decorated function as the one that makes operations for these instructions."""
+
     def register(make: _Maker) -> _Maker:
         _SEMANTICS.update(dict.fromkeys(names, make))
         return make
+
     return register
 
 
@@ -37,8 +39,10 @@ def result_of(*names: str) -> Callable[[Callable[["ThreadInstruction"], Result]]
     """Registers the decorated function as the one that makes what computes the results of these instructions. With
     .CC they leave zero and sign.
     """
+
     def register(make: Callable[["ThreadInstruction"], Result]) -> _Maker:
         return semantics(*names)(lambda i: _writing(i, make(i)))
+
     return register
 
 
@@ -49,6 +53,7 @@ def _writing(i: "ThreadInstruction", compute: Result) -> Operation:
         result = thread.values[d] = compute(thread)
         if set_cc:
             thread.condition = flags_of_result(result)
+
     return operation
 
 
@@ -61,7 +66,9 @@ def _encoding_fault(word: int, registers: int, floats: bool, doubles: bool) -> F
         case WarpError.OOR_REG:
             return FaultError(error, f"a thread has {registers} registers")
         case WarpError.MISALIGNED_REG:
-            return FaultError(error, "a group of registers does not begin at a multiple of its size")
+            return FaultError(
+                error, "a group of registers does not begin at a multiple of its size"
+            )
         case _:
             return FaultError(error, f"{word:#018x} is not an instruction of this machine")
 
@@ -69,6 +76,7 @@ def _encoding_fault(word: int, registers: int, floats: bool, doubles: bool) -> F
 def _failing(fault: FaultError) -> Operation:
     def operation(_: Thread) -> None:
         raise fault
+
     return operation
 
 
@@ -95,7 +103,9 @@ class ThreadInstruction:
             case Register(field=field):
                 return self.values[field]
             case Constant(index=None, bank=bank, offset=offset):
-                return self.program.position(self.program.constant(self.values[bank], self.values[offset], 4))
+                return self.program.position(
+                    self.program.constant(self.values[bank], self.values[offset], 4)
+                )
             case Immediate(field=field):
                 return self.program.position(self.values[field])
             case operand:
@@ -107,7 +117,9 @@ class ThreadInstruction:
         if isinstance(operand, Register):
             return self._registers(operand, count, RZ)
         if isinstance(operand, Constant):
-            value = self.program.constant(self.values[operand.bank], self.values[operand.offset], 4 * count)
+            value = self.program.constant(
+                self.values[operand.bank], self.values[operand.offset], 4 * count
+            )
         else:
             assert isinstance(operand, Immediate)
             value = self.values[operand.field]
@@ -172,25 +184,39 @@ class ThreadProgram:
     the values that follow a thread's registers.
     """
 
-    def __init__(self, code: bytes, banks: Mapping[int, bytes], registers: int, floats: bool = True,
-                 doubles: bool = True) -> None:
+    def __init__(
+        self,
+        code: bytes,
+        banks: Mapping[int, bytes],
+        registers: int,
+        floats: bool = True,
+        doubles: bool = True,
+    ) -> None:
         self.banks = banks
         self.floats = floats
         self.doubles = doubles
         self.constants: list[int] = []
         self._positions: dict[int, int] = {}
         size = len(code) // INSTRUCTION_BYTES
-        self.words = [int.from_bytes(code[at:at + INSTRUCTION_BYTES], "little")
-                      for at in range(0, size * INSTRUCTION_BYTES, INSTRUCTION_BYTES)]
+        self.words = [
+            int.from_bytes(code[at : at + INSTRUCTION_BYTES], "little")
+            for at in range(0, size * INSTRUCTION_BYTES, INSTRUCTION_BYTES)
+        ]
         self.names = ["" for _ in self.words]
-        self.nexts = [index + (1 if index * INSTRUCTION_BYTES % GROUP_BYTES else 2) for index in range(size + 1)]
+        self.nexts = [
+            index + (1 if index * INSTRUCTION_BYTES % GROUP_BYTES else 2)
+            for index in range(size + 1)
+        ]
         beyond = FaultError(WarpError.PC_OVERFLOW, "the program ends before this pc")
         self.operations: list[Operation] = [_failing(beyond)] * (size + 1)
         for index in reversed(range(size)):
             if index * INSTRUCTION_BYTES % GROUP_BYTES:
                 self._decode(index, registers)
             elif index + 1 < size:
-                self.operations[index], self.names[index] = self.operations[index + 1], self.names[index + 1]
+                self.operations[index], self.names[index] = (
+                    self.operations[index + 1],
+                    self.names[index + 1],
+                )
 
     def text(self, index: int) -> str:
         """The instruction at an index, disassembled; empty behind the program's end."""
@@ -216,15 +242,19 @@ class ThreadProgram:
     def indexed_constant(self, bank: int, address: int, size: int) -> int:
         """The same at an address of 32 bits, the sum of a register and an offset (ours)."""
         address &= WORD
-        return int.from_bytes(self.banks.get(bank, b"")[address:address + size], "little")
+        return int.from_bytes(self.banks.get(bank, b"")[address : address + size], "little")
 
     def place(self, pc: int) -> int:
         """The index that a pc names; FaultError where no instruction can be."""
         pc &= WORD
         if pc % INSTRUCTION_BYTES:
-            raise FaultError(WarpError.MISALIGNED_PC, f"target {pc:#x} is not a multiple of {INSTRUCTION_BYTES}")
+            raise FaultError(
+                WarpError.MISALIGNED_PC, f"target {pc:#x} is not a multiple of {INSTRUCTION_BYTES}"
+            )
         if pc // INSTRUCTION_BYTES >= len(self.words):
-            raise FaultError(WarpError.PC_OVERFLOW, f"target {signed(pc):#x} is outside the program")
+            raise FaultError(
+                WarpError.PC_OVERFLOW, f"target {signed(pc):#x} is outside the program"
+            )
         return pc // INSTRUCTION_BYTES
 
     def _decode(self, index: int, registers: int) -> None:
@@ -250,4 +280,5 @@ def _guarded(operation: Operation, values: Values) -> Operation:
 
     def guarded(thread: Thread) -> int | None:
         return operation(thread) if thread.predicates[guard] != negated else None
+
     return guarded

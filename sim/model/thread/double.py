@@ -49,6 +49,7 @@ def _multiply(i: ThreadInstruction) -> Operation:
         x, y = a(thread), b(thread)
         # A zero of the product's sign changes nothing.
         return fused(x, y, (x ^ y) & _TOP, DOUBLE, rounding)
+
     return _writing(i, result)
 
 
@@ -66,6 +67,7 @@ def _lesser_or_greater(i: ThreadInstruction) -> Operation:
     def result(thread: Thread) -> int:
         lesser = thread.predicates[x] != negated
         return lesser_and_greater(a(thread), b(thread), DOUBLE)[0 if lesser else 1]
+
     return _writing(i, result)
 
 

@@ -6,8 +6,22 @@ A finite number is (negative, mantissa, exponent), worth mantissa * 2**exponent.
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["DOUBLE", "HALF", "SINGLE", "Format", "Rounding", "Special", "decode", "encode", "fused", "infinity",
-           "lesser_and_greater", "not_a_number", "order", "round_to_integer"]
+__all__ = [
+    "DOUBLE",
+    "HALF",
+    "SINGLE",
+    "Format",
+    "Rounding",
+    "Special",
+    "decode",
+    "encode",
+    "fused",
+    "infinity",
+    "lesser_and_greater",
+    "not_a_number",
+    "order",
+    "round_to_integer",
+]
 
 
 class Rounding(Enum):
@@ -75,7 +89,11 @@ def not_a_number(form: Format) -> int:
     """The NaN that operations make (ours): all bits but the sign, in double precision the quiet one that has no other
     bit.
     """
-    return infinity(False, form) | 1 << form.fraction - 1 if form is DOUBLE else (1 << form.bits - 1) - 1
+    return (
+        infinity(False, form) | 1 << form.fraction - 1
+        if form is DOUBLE
+        else (1 << form.bits - 1) - 1
+    )
 
 
 def _rounds_up(kept: int, dropped: int, half: int, negative: bool, rounding: Rounding) -> bool:
@@ -110,12 +128,22 @@ def encode(negative: bool, mantissa: int, exponent: int, form: Format, rounding:
         kept, last = kept >> 1, last + 1
     stored = last - form.smallest + 1 if kept >> form.fraction else 0
     if stored >= (1 << form.exponent) - 1:
-        outwards = rounding is Rounding.NEAREST_EVEN or rounding is (Rounding.DOWN if negative else Rounding.UP)
+        outwards = rounding is Rounding.NEAREST_EVEN or rounding is (
+            Rounding.DOWN if negative else Rounding.UP
+        )
         return infinity(negative, form) - (not outwards)
     return negative << form.bits - 1 | stored << form.fraction | kept & (1 << form.fraction) - 1
 
 
-def fused(a: int, b: int, c: int, form: Format, rounding: Rounding, scale: int = 0, zero_wins: bool = False) -> int:
+def fused(
+    a: int,
+    b: int,
+    c: int,
+    form: Format,
+    rounding: Rounding,
+    scale: int = 0,
+    zero_wins: bool = False,
+) -> int:
     """A * b * 2**scale + c, rounded once; with ``zero_wins`` a zero factor makes +0 of the product, whatever the other
     one is.
     """
@@ -123,13 +151,17 @@ def fused(a: int, b: int, c: int, form: Format, rounding: Rounding, scale: int =
     top, no_number = 1 << form.bits - 1, not_a_number(form)
     negative = x[0] ^ y[0]
     vanishes = zero_wins and not (a & ~top and b & ~top)
-    if not vanishes and (Special.NAN in (x[1], y[1])
-                         or (Special.INFINITY in (x[1], y[1]) and not (a & ~top and b & ~top))):
+    if not vanishes and (
+        Special.NAN in (x[1], y[1])
+        or (Special.INFINITY in (x[1], y[1]) and not (a & ~top and b & ~top))
+    ):
         return no_number
     if z[1] is Special.NAN:
         return no_number
     if not vanishes and Special.INFINITY in (x[1], y[1]):
-        return no_number if z[1] is Special.INFINITY and z[0] != negative else infinity(negative, form)
+        return (
+            no_number if z[1] is Special.INFINITY and z[0] != negative else infinity(negative, form)
+        )
     if len(z) == 2:
         return infinity(z[0], form)
     if vanishes or len(x) == 2 or len(y) == 2:
@@ -157,6 +189,8 @@ def order(x: int, y: int, form: Format) -> str:
 def lesser_and_greater(x: int, y: int, form: Format) -> tuple[int, int]:
     """Both numbers in their order, in which -0 comes before +0; the number twice beside what is none."""
     top = 1 << form.bits - 1
-    numbers = [bits for bits in (x, y) if bits & ~top <= infinity(False, form)] or [not_a_number(form)]
+    numbers = [bits for bits in (x, y) if bits & ~top <= infinity(False, form)] or [
+        not_a_number(form)
+    ]
     numbers.sort(key=lambda bits: ~(bits & ~top) if bits & top else bits)
     return numbers[0], numbers[-1]

@@ -31,6 +31,7 @@ def _under_test(i: ThreadInstruction, operation: Operation) -> Operation:
 
     def tested(thread: Thread) -> int | None:
         return operation(thread) if truth >> thread.condition & 1 else None
+
     return tested
 
 
@@ -40,6 +41,7 @@ def _branch(i: ThreadInstruction) -> Operation:
 
     def limited(thread: Thread) -> int | None:
         return None if thread.kill_branches else target
+
     return _under_test(i, limited if i["limited"] else lambda _: target)
 
 
@@ -56,6 +58,7 @@ def _indexed_branch(i: ThreadInstruction) -> Operation:
     def to_table_entry(thread: Thread) -> int:
         assert bank is not None
         return program.place(base + table_entry(bank, thread.values[index] + offset, 4))
+
     return _under_test(i, to_register if bank is None else to_table_entry)
 
 
@@ -74,11 +77,17 @@ def _call(i: ThreadInstruction) -> Operation:
             return None
         thread.stack.append((EntryKind.RETURN, behind, counts))
         return target
+
     return operation
 
 
-_PUSHES = {"SSY": EntryKind.SYNC, "PBK": EntryKind.BREAK, "PCNT": EntryKind.CONTINUE, "PEXIT": EntryKind.EXIT,
-           "PLONGJMP": EntryKind.LONGJMP}
+_PUSHES = {
+    "SSY": EntryKind.SYNC,
+    "PBK": EntryKind.BREAK,
+    "PCNT": EntryKind.CONTINUE,
+    "PEXIT": EntryKind.EXIT,
+    "PLONGJMP": EntryKind.LONGJMP,
+}
 
 
 @semantics(*_PUSHES)
@@ -87,6 +96,7 @@ def _push(i: ThreadInstruction) -> Operation:
 
     def operation(thread: Thread) -> None:
         thread.stack.append(entry)
+
     return operation
 
 
@@ -100,6 +110,7 @@ def _push_return(i: ThreadInstruction) -> Operation:
             thread.kill_branches = _calls(thread) >= API_CALL_LIMIT
         if not (counts and thread.kill_branches):
             thread.stack.append((EntryKind.RETURN, target, counts))
+
     return operation
 
 
@@ -118,8 +129,11 @@ def _synchronise(i: ThreadInstruction) -> Operation:
     def operation(thread: Thread) -> int:
         if not thread.stack or thread.stack[-1][0] is not EntryKind.SYNC:
             found = thread.stack[-1][0].name if thread.stack else "nothing"
-            raise FaultError(WarpError.STACK_ERROR, f"SYNC finds {found} where SSY's place should be")
+            raise FaultError(
+                WarpError.STACK_ERROR, f"SYNC finds {found} where SSY's place should be"
+            )
         return thread.stack.pop()[1]
+
     return _under_test(i, operation)
 
 
@@ -135,6 +149,7 @@ def _leave(i: ThreadInstruction) -> Operation:
         if target is None:
             raise FaultError(WarpError.STACK_ERROR, f"{i.name} finds no place of its kind")
         return target
+
     return _under_test(i, operation)
 
 
@@ -145,6 +160,7 @@ def _return_or_exit(i: ThreadInstruction) -> Operation:
     def operation(thread: Thread) -> int:
         target = _unwound(thread, place)
         return ENDED if target is None else target
+
     return _under_test(i, operation)
 
 
@@ -155,7 +171,9 @@ def _kill(i: ThreadInstruction) -> Operation:
 
 @semantics("SAM", "RAM", "GETCRSPTR", "SETCRSPTR", "GETLMEMBASE", "SETLMEMBASE")
 def _warp_state(i: ThreadInstruction) -> Operation:
-    raise FaultError(None, f"{i.name} is about the warp's masks, stack or memory block, and here is no warp")
+    raise FaultError(
+        None, f"{i.name} is about the warp's masks, stack or memory block, and here is no warp"
+    )
 
 
 @semantics("RTT")

@@ -8,7 +8,16 @@ them. A NaN is 0x7fffffff; saturated, what is not above 0 is +0. RRO.SINCOS divi
 from fractions import Fraction
 from math import floor
 
-from rtl.isa.functions import DISTANCE_BITS, FIRST_ROWS, FRACTION_BITS, INTERVAL_BITS, OF_DOUBLES, TURN, UNIT, rows
+from rtl.isa.functions import (
+    DISTANCE_BITS,
+    FIRST_ROWS,
+    FRACTION_BITS,
+    INTERVAL_BITS,
+    OF_DOUBLES,
+    TURN,
+    UNIT,
+    rows,
+)
 from rtl.isa.kinds import FloatRange, MultiFunction
 
 from .decode import Result, ThreadInstruction, result_of
@@ -53,7 +62,9 @@ def _of_power(function: MultiFunction, number: Fraction) -> Fraction:
             return _interpolated(function, fraction) / Fraction(2) ** power
         case MultiFunction.RSQ:
             odd = power % 2
-            return _interpolated(function, fraction, odd << INTERVAL_BITS[function]) / Fraction(2) ** (power // 2)
+            return _interpolated(function, fraction, odd << INTERVAL_BITS[function]) / Fraction(
+                2
+            ) ** (power // 2)
     logarithm = power + _interpolated(function, fraction)
     # Below 1 all bits of the fraction are inverted in place of a subtraction.
     return logarithm if power >= 0 else logarithm + Fraction(1, 1 << UNIT)
@@ -73,7 +84,9 @@ def _result(negative: bool, value: Fraction, form: Format = SINGLE) -> int:
     sign = TOP if negative else 0
     if value < Fraction(1, 1 << form.bias - 1):
         return sign
-    return encode(negative, value.numerator, -_power(Fraction(value.denominator)), form, Rounding.NEAREST_EVEN)
+    return encode(
+        negative, value.numerator, -_power(Fraction(value.denominator)), form, Rounding.NEAREST_EVEN
+    )
 
 
 def _special(function: MultiFunction, negative: bool, infinite: bool, form: Format = SINGLE) -> int:
@@ -138,8 +151,11 @@ def _function(i: ThreadInstruction) -> Result:
         result = _calculated(function, bits)
         if saturate:
             form = _form(function)
-            result = 0 if result > infinity(False, form) else min(result, form.bias << form.fraction)
+            result = (
+                0 if result > infinity(False, form) else min(result, form.bias << form.fraction)
+            )
         return result
+
     return compute
 
 
@@ -154,8 +170,15 @@ def _prepared(i: ThreadInstruction) -> Result:
         number = decode(thread.values[b], SINGLE)
         negative = (number[0] and not absolute) != bool(negate)
         if len(number) == 3:
-            result = encode(negative, number[1] * factor[1], number[2] + factor[2], SINGLE, Rounding.NEAREST_EVEN)
+            result = encode(
+                negative,
+                number[1] * factor[1],
+                number[2] + factor[2],
+                SINGLE,
+                Rounding.NEAREST_EVEN,
+            )
         else:
             result = _NAN if number[1] is Special.NAN else infinity(negative, SINGLE)
         return result
+
     return compute

@@ -6,8 +6,20 @@ from amaranth.lib.data import Layout
 
 from rtl.isa.condition import Flags
 
-__all__ = ["CARRY", "FLAGS", "HALF", "OVERFLOW", "SIGN", "TOP", "WORD", "ZERO", "carry_in", "flags_of_result",
-           "flags_of_sum", "signed"]
+__all__ = [
+    "CARRY",
+    "FLAGS",
+    "HALF",
+    "OVERFLOW",
+    "SIGN",
+    "TOP",
+    "WORD",
+    "ZERO",
+    "carry_in",
+    "flags_of_result",
+    "flags_of_sum",
+    "signed",
+]
 
 WORD = 0xFFFF_FFFF
 """All bits of a register."""
@@ -42,8 +54,11 @@ def flags_of_sum(x: int, y: int, total: int, result: int) -> int:
 
     A subtraction comes here as x + ~y + 1, and so its carry means that nothing was borrowed.
     """
-    return (flags_of_result(result) | (CARRY if total >> 32 else 0)
-            | (OVERFLOW if (x ^ total) & (y ^ total) & TOP else 0))
+    return (
+        flags_of_result(result)
+        | (CARRY if total >> 32 else 0)
+        | (OVERFLOW if (x ^ total) & (y ^ total) & TOP else 0)
+    )
 
 
 def carry_in(condition: int) -> int:

@@ -18,14 +18,47 @@ from sim.model.threads import ENDED, TURN, WAITING, check_nobody_waits, cta_posi
 from sim.support.alignment import round_up
 from sim.toolchain.module import Kernel
 
-from . import access, arithmetic, bitwise, comparison, conversion, double, flow, functions, single, system, video
+from . import (
+    access,
+    arithmetic,
+    bitwise,
+    comparison,
+    conversion,
+    double,
+    flow,
+    functions,
+    single,
+    system,
+    video,
+)
 from .decode import ThreadProgram
 from .integers import WORD
 from .state import Cta, FaultError, Thread, TrappedError
 
-__all__ = ["Before", "Step", "ThreadFaultError", "ThreadResult", "Trap", "run", "step", "step_together"]
+__all__ = [
+    "Before",
+    "Step",
+    "ThreadFaultError",
+    "ThreadResult",
+    "Trap",
+    "run",
+    "step",
+    "step_together",
+]
 
-SEMANTICS = (access, arithmetic, bitwise, comparison, conversion, double, flow, functions, single, system, video)
+SEMANTICS = (
+    access,
+    arithmetic,
+    bitwise,
+    comparison,
+    conversion,
+    double,
+    flow,
+    functions,
+    single,
+    system,
+    video,
+)
 """The modules that know the instructions."""
 MAX_INSTRUCTIONS = 50_000_000
 """Where a run is taken to be a runaway, unless the caller says otherwise."""
@@ -38,7 +71,9 @@ class ThreadFaultError(Exception):
     reports, None for what only this model notices: a runaway, threads that all wait for each other.
     """
 
-    def __init__(self, thread: Thread, pc: int, text: str, cause: str, error: WarpError | None) -> None:
+    def __init__(
+        self, thread: Thread, pc: int, text: str, cause: str, error: WarpError | None
+    ) -> None:
         super().__init__(f"{thread.name} at {pc:#06x} `{text}`: {cause}")
         self.pc = pc
         self.error = error
@@ -83,13 +118,20 @@ class _Run:
     executed: list[int] = field(default_factory=list)
     trap: Trap | None = None
 
-    def failure(self, thread: Thread, cause: str, error: WarpError | None = None) -> ThreadFaultError:
+    def failure(
+        self, thread: Thread, cause: str, error: WarpError | None = None
+    ) -> ThreadFaultError:
         pc = instruction_address(thread.index * INSTRUCTION_BYTES)
         return ThreadFaultError(thread, pc, self.program.text(thread.index), cause, error)
 
     def turn(self, thread: Thread) -> int:
         """Runs a thread until its turn is over, it waits, or it ends; returns the instructions that it executed."""
-        operations, nexts, executed, index = self.program.operations, self.program.nexts, self.executed, thread.index
+        operations, nexts, executed, index = (
+            self.program.operations,
+            self.program.nexts,
+            self.executed,
+            thread.index,
+        )
         try:
             for before in range(TURN):
                 executed[index] += 1
@@ -163,18 +205,33 @@ class Step:
     thread: Thread
 
 
-def step(word: int, registers: Mapping[int, int] = MappingProxyType({}), *, predicates: Iterable[int] = (),
-         condition: int = 0, pc: int = INSTRUCTION_BYTES, banks: Mapping[int, bytes] = MappingProxyType({}),
-         launch: Launch | None = None) -> Step:
+def step(
+    word: int,
+    registers: Mapping[int, int] = MappingProxyType({}),
+    *,
+    predicates: Iterable[int] = (),
+    condition: int = 0,
+    pc: int = INSTRUCTION_BYTES,
+    banks: Mapping[int, bytes] = MappingProxyType({}),
+    launch: Launch | None = None,
+) -> Step:
     """Executes one instruction word on a thread of its own; see :func:`step_together`. An instruction that needs
     neighbours meets nobody.
     """
-    done, = step_together(word, [Before(registers, predicates, condition)], pc=pc, banks=banks, launch=launch)
+    (done,) = step_together(
+        word, [Before(registers, predicates, condition)], pc=pc, banks=banks, launch=launch
+    )
     return done
 
 
-def step_together(word: int, before: Sequence[Before], *, pc: int = INSTRUCTION_BYTES,
-                  banks: Mapping[int, bytes] = MappingProxyType({}), launch: Launch | None = None) -> list[Step]:
+def step_together(
+    word: int,
+    before: Sequence[Before],
+    *,
+    pc: int = INSTRUCTION_BYTES,
+    banks: Mapping[int, bytes] = MappingProxyType({}),
+    launch: Launch | None = None,
+) -> list[Step]:
     """Executes one instruction word on the first threads of a group, for tests of single instructions.
 
     ``launch`` gives memory, sizes and windows; without one there is an empty memory, 1 KiB of shared and of local
@@ -183,11 +240,13 @@ def step_together(word: int, before: Sequence[Before], *, pc: int = INSTRUCTION_
     launch = launch or _lone_launch(banks, len(before))
     size = round_up(pc + INSTRUCTION_BYTES, GROUP_BYTES)
     code = bytearray(size)
-    code[pc:pc + INSTRUCTION_BYTES] = word.to_bytes(INSTRUCTION_BYTES, "little")
-    program = ThreadProgram(bytes(code), launch.banks, launch.registers, launch.floats, launch.doubles)
+    code[pc : pc + INSTRUCTION_BYTES] = word.to_bytes(INSTRUCTION_BYTES, "little")
+    program = ThreadProgram(
+        bytes(code), launch.banks, launch.registers, launch.floats, launch.doubles
+    )
     cta, index = Cta(launch, (0, 0, 0), program.constants, deque()), pc // INSTRUCTION_BYTES
     group, following = cta.groups[0], []
-    threads = group.threads[:len(before)]
+    threads = group.threads[: len(before)]
     for thread, state in zip(threads, before, strict=True):
         for number, value in state.registers.items():
             thread.values[number] = value & WORD
@@ -198,14 +257,38 @@ def step_together(word: int, before: Sequence[Before], *, pc: int = INSTRUCTION_
         following.append(program.nexts[index] if place is None else place)
     if WAITING in following:
         cta.settle(group)
-    places = (thread.index if place == WAITING else place for thread, place in zip(threads, following, strict=True))
-    return [Step(tuple(thread.values[:RZ]), tuple(thread.predicates[:PT]), thread.condition,
-                 None if place == ENDED else place * INSTRUCTION_BYTES, thread)
-            for thread, place in zip(threads, places, strict=True)]
+    places = (
+        thread.index if place == WAITING else place
+        for thread, place in zip(threads, following, strict=True)
+    )
+    return [
+        Step(
+            tuple(thread.values[:RZ]),
+            tuple(thread.predicates[:PT]),
+            thread.condition,
+            None if place == ENDED else place * INSTRUCTION_BYTES,
+            thread,
+        )
+        for thread, place in zip(threads, places, strict=True)
+    ]
 
 
 def _lone_launch(banks: Mapping[int, bytes], threads: int) -> Launch:
     """One CTA of so many threads, nothing in memory."""
     kernel = Kernel("step", INSTRUCTION_BYTES, 255, 0, 1024, 1024, 0, 0, ())
-    return Launch(kernel, Memory(), 0, 0, INSTRUCTION_BYTES, (1, 1, 1), (threads, 1, 1), banks, 255, 0, 1024, 1024, 0,
-                  {})
+    return Launch(
+        kernel,
+        Memory(),
+        0,
+        0,
+        INSTRUCTION_BYTES,
+        (1, 1, 1),
+        (threads, 1, 1),
+        banks,
+        255,
+        0,
+        1024,
+        1024,
+        0,
+        {},
+    )

@@ -20,13 +20,33 @@ from .state import Operation, Thread
 
 __all__ = ["RELATION", "sum_flushed"]
 
-_SCALE = {ProductScale.NONE: 0, ProductScale.D2: -1, ProductScale.D4: -2, ProductScale.D8: -3, ProductScale.M8: 3,
-          ProductScale.M4: 2, ProductScale.M2: 1}
+_SCALE = {
+    ProductScale.NONE: 0,
+    ProductScale.D2: -1,
+    ProductScale.D4: -2,
+    ProductScale.D8: -3,
+    ProductScale.M8: 3,
+    ProductScale.M4: 2,
+    ProductScale.M2: 1,
+}
 RELATION: dict[FloatCompare, str] = {
-    FloatCompare.F: "", FloatCompare.LT: "<", FloatCompare.EQ: "=", FloatCompare.LE: "<=", FloatCompare.GT: ">",
-    FloatCompare.NE: "<>", FloatCompare.GE: ">=", FloatCompare.NUM: "<=>", FloatCompare.NAN: "?",
-    FloatCompare.LTU: "<?", FloatCompare.EQU: "=?", FloatCompare.LEU: "<=?", FloatCompare.GTU: ">?",
-    FloatCompare.NEU: "<>?", FloatCompare.GEU: ">=?", FloatCompare.T: "<=>?"}
+    FloatCompare.F: "",
+    FloatCompare.LT: "<",
+    FloatCompare.EQ: "=",
+    FloatCompare.LE: "<=",
+    FloatCompare.GT: ">",
+    FloatCompare.NE: "<>",
+    FloatCompare.GE: ">=",
+    FloatCompare.NUM: "<=>",
+    FloatCompare.NAN: "?",
+    FloatCompare.LTU: "<?",
+    FloatCompare.EQU: "=?",
+    FloatCompare.LEU: "<=?",
+    FloatCompare.GTU: ">?",
+    FloatCompare.NEU: "<>?",
+    FloatCompare.GEU: ">=?",
+    FloatCompare.T: "<=>?",
+}
 """The outcomes of a comparison of which each relation holds."""
 
 
@@ -49,7 +69,9 @@ def _operand(i: ThreadInstruction, role: str) -> Callable[[Thread], int]:
 
 def sum_flushed(a: int, b: int) -> int:
     """FADD.FTZ of two numbers, rounded to the nearest."""
-    return _flushed(fused(_flushed(a, 1), FLOAT_ONE, _flushed(b, 1), SINGLE, Rounding.NEAREST_EVEN), 1)
+    return _flushed(
+        fused(_flushed(a, 1), FLOAT_ONE, _flushed(b, 1), SINGLE, Rounding.NEAREST_EVEN), 1
+    )
 
 
 def _finished(i: ThreadInstruction, result: Result) -> Result:
@@ -61,6 +83,7 @@ def _finished(i: ThreadInstruction, result: Result) -> Result:
         if saturate:
             value = 0 if value & TOP or value > infinity(False, SINGLE) else min(value, FLOAT_ONE)
         return value
+
     return compute
 
 
@@ -80,12 +103,18 @@ def _add_in_quads(i: ThreadInstruction) -> Result:
         first, second = letters[thread.lane % 4]
         x = 0 if first == "Z" else a(thread) ^ (TOP if first == "N" else 0)
         return fused(x, FLOAT_ONE, b(thread) ^ (TOP if second == "N" else 0), SINGLE, rounding)
+
     return _finished(i, result)
 
 
 @result_of("FMUL", "FMUL32I")
 def _multiply(i: ThreadInstruction) -> Result:
-    a, b, rounding, scale = _operand(i, "a"), _operand(i, "b"), Rounding(i["round"]), _SCALE[ProductScale(i["scale"])]
+    a, b, rounding, scale = (
+        _operand(i, "a"),
+        _operand(i, "b"),
+        Rounding(i["round"]),
+        _SCALE[ProductScale(i["scale"])],
+    )
     zero_wins = i["flush"] == FloatFlush.FMZ.value
 
     def result(thread: Thread) -> int:
@@ -93,6 +122,7 @@ def _multiply(i: ThreadInstruction) -> Result:
         # A zero of the product's sign changes nothing.
         vanishes = zero_wins and not (x & ~TOP and y & ~TOP)
         return fused(x, y, 0 if vanishes else (x ^ y) & TOP, SINGLE, rounding, scale, zero_wins)
+
     return _finished(i, result)
 
 
@@ -100,7 +130,12 @@ def _multiply(i: ThreadInstruction) -> Result:
 def _multiply_and_add(i: ThreadInstruction) -> Result:
     a, b, c, rounding = _operand(i, "a"), _operand(i, "b"), _operand(i, "c"), Rounding(i["round"])
     zero_wins = i["flush"] == FloatFlush.FMZ.value
-    return _finished(i, lambda thread: fused(a(thread), b(thread), c(thread), SINGLE, rounding, zero_wins=zero_wins))
+    return _finished(
+        i,
+        lambda thread: fused(
+            a(thread), b(thread), c(thread), SINGLE, rounding, zero_wins=zero_wins
+        ),
+    )
 
 
 @condition_of("FSETP", "FSET")
@@ -118,6 +153,7 @@ def _select(i: ThreadInstruction) -> Result:
     def compute(thread: Thread) -> int:
         values = thread.values
         return values[a] if order(_flushed(values[c], flush), 0, SINGLE) in holds else values[b]
+
     return compute
 
 
@@ -129,6 +165,7 @@ def _lesser_or_greater(i: ThreadInstruction) -> Result:
     def compute(thread: Thread) -> int:
         lesser = thread.predicates[x] != negated
         return lesser_and_greater(a(thread), b(thread), SINGLE)[0 if lesser else 1]
+
     return compute
 
 
@@ -140,4 +177,5 @@ def _check_division(i: ThreadInstruction) -> Operation:
         dividend, divisor = (max(bits >> 23 & 0xFF, 1) for bits in (a(thread), b(thread)))
         short = 30 <= dividend <= 254 and divisor <= 252 and -124 <= dividend - divisor <= 125
         thread.predicates[p] = int(not short or _is_tiny(b(thread)))
+
     return operation

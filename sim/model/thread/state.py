@@ -9,8 +9,17 @@ from rtl.isa.syntax import PT, RZ
 from sim.launch import Launch
 from sim.model.threads import GridCta, GridThread
 
-__all__ = ["DISCARD", "DISCARD_PREDICATE", "FIRST_VALUE", "Cta", "EntryKind", "FaultError", "Operation", "Thread",
-           "TrappedError"]
+__all__ = [
+    "DISCARD",
+    "DISCARD_PREDICATE",
+    "FIRST_VALUE",
+    "Cta",
+    "EntryKind",
+    "FaultError",
+    "Operation",
+    "Thread",
+    "TrappedError",
+]
 
 DISCARD = RZ + 1
 """Position in a thread's values where results for RZ go."""
@@ -58,8 +67,20 @@ class Thread(GridThread):
     words from the program base.
     """
 
-    __slots__ = ("barrier_result", "clock", "condition", "index", "kill_branches", "local", "memory", "pending_trap",
-                 "predicates", "stack", "traps_masked", "values")
+    __slots__ = (
+        "barrier_result",
+        "clock",
+        "condition",
+        "index",
+        "kill_branches",
+        "local",
+        "memory",
+        "pending_trap",
+        "predicates",
+        "stack",
+        "traps_masked",
+        "values",
+    )
 
     cta: "Cta"
 
@@ -96,8 +117,17 @@ Operation = Callable[[Thread], int | None]
 class Cta(GridCta[Thread]):
     """A CTA with its shared memory. ``runnable`` is the run's queue of threads."""
 
-    def __init__(self, launch: Launch, position: tuple[int, int, int], constants: list[int],
-                 runnable: deque[Thread]) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        position: tuple[int, int, int],
+        constants: list[int],
+        runnable: deque[Thread],
+    ) -> None:
         self.launch = launch
         self.shared = bytearray(launch.shared)
-        super().__init__(position, [Thread(self, number, constants) for number in range(launch.threads)], runnable)
+        super().__init__(
+            position,
+            [Thread(self, number, constants) for number in range(launch.threads)],
+            runnable,
+        )

@@ -19,7 +19,14 @@ from functools import partial
 
 from rtl.isa.barriers import BARRIERS, PACKED_COUNT, is_packed
 from rtl.isa.errors import WarpError
-from rtl.isa.kinds import BarrierMode, BarrierRead, BarrierReduction, BreakpointMode, ShuffleMode, VoteMode
+from rtl.isa.kinds import (
+    BarrierMode,
+    BarrierRead,
+    BarrierReduction,
+    BreakpointMode,
+    ShuffleMode,
+    VoteMode,
+)
 from rtl.isa.special_registers import SpecialRegister
 from rtl.isa.syntax import Immediate
 from rtl.params import WARP_THREADS
@@ -84,6 +91,7 @@ def _read_special(i: ThreadInstruction) -> Result:
 
     def compute(thread: Thread) -> int:
         return read(thread) & WORD
+
     return compute
 
 
@@ -99,6 +107,7 @@ def _meeting(i: ThreadInstruction, meet: Callable[[list[Thread]], None]) -> Oper
     def operation(thread: Thread) -> int:
         thread.index, thread.meeting = index, meet
         return WAITING
+
     return operation
 
 
@@ -111,18 +120,28 @@ def _vote(i: ThreadInstruction) -> Operation:
     def meet(members: list[Thread]) -> None:
         ballot = sum(1 << thread.lane for thread in members if thread.predicates[x] != negated)
         everybody = sum(1 << thread.lane for thread in members)
-        holds = {VoteMode.ALL: ballot == everybody, VoteMode.ANY: ballot != 0,
-                 VoteMode.EQ: ballot in (0, everybody)}[mode]
+        holds = {
+            VoteMode.ALL: ballot == everybody,
+            VoteMode.ANY: ballot != 0,
+            VoteMode.EQ: ballot in (0, everybody),
+        }[mode]
         for thread in members:
             thread.values[d] = ballot
             thread.predicates[p] = int(holds)
+
     return _meeting(i, meet)
 
 
 @semantics("SHFL")
 def _shuffle(i: ThreadInstruction) -> Operation:
     """Who does not come gives 0 (ours)."""
-    d, p, a, b, c = i.destination(), i.predicate_destination("p"), i.source("a"), i.source("b"), i.source("c")
+    d, p, a, b, c = (
+        i.destination(),
+        i.predicate_destination("p"),
+        i.source("a"),
+        i.source("b"),
+        i.source("c"),
+    )
     mode = ShuffleMode(i["mode"])
 
     def meet(members: list[Thread]) -> None:
@@ -131,6 +150,7 @@ def _shuffle(i: ThreadInstruction) -> Operation:
             source, inside = shuffle_source(mode, thread.lane, thread.values[b], thread.values[c])
             thread.values[d] = given.get(source if inside else thread.lane, 0)
             thread.predicates[p] = int(inside)
+
     return _meeting(i, meet)
 
 
@@ -159,9 +179,13 @@ def _either(i: ThreadInstruction, role: str, field: str) -> Callable[[Thread], i
 def _barrier(i: ThreadInstruction) -> Operation:
     mode = BarrierMode(i["mode"])
     if mode is BarrierMode.SYNCALL:
-        raise FaultError(WarpError.ILLEGAL_INSTR_ENCODING, "BAR.SYNCALL is for the trap handler alone")
+        raise FaultError(
+            WarpError.ILLEGAL_INSTR_ENCODING, "BAR.SYNCALL is for the trap handler alone"
+        )
     if mode is BarrierMode.SCAN:
-        raise FaultError(None, "BAR.SCAN counts by the order in which warps arrive, and here are no warps")
+        raise FaultError(
+            None, "BAR.SCAN counts by the order in which warps arrive, and here are no warps"
+        )
     barrier, count = _either(i, "a", "barrier"), _either(i, "b", "count")
     combine = _REDUCTIONS[BarrierReduction(i["reduction"])] if mode is BarrierMode.RED else None
     x, negated = i.predicate("x") if combine else (0, 0)
@@ -169,14 +193,19 @@ def _barrier(i: ThreadInstruction) -> Operation:
     def where(thread: Thread) -> tuple[int, int | None]:
         number, threads = barrier(thread), count(thread)
         if number >= BARRIERS:
-            raise FaultError(WarpError.ILLEGAL_INSTR_PARAM, f"barrier {number} is not one of {BARRIERS}")
+            raise FaultError(
+                WarpError.ILLEGAL_INSTR_PARAM, f"barrier {number} is not one of {BARRIERS}"
+            )
         return number, -(-threads // WARP_THREADS) or None
 
     def wait(thread: Thread) -> int:
         number, groups = where(thread)
         thread.index = i.index
-        thread.arrival = Arrival(number, groups) if combine is None else Arrival(
-            number, groups, thread.predicates[x] ^ negated, partial(finish, thread))
+        thread.arrival = (
+            Arrival(number, groups)
+            if combine is None
+            else Arrival(number, groups, thread.predicates[x] ^ negated, partial(finish, thread))
+        )
         return WAITING
 
     def finish(thread: Thread, votes: list[int]) -> None:
@@ -185,11 +214,13 @@ def _barrier(i: ThreadInstruction) -> Operation:
 
     def meet(members: list[Thread]) -> None:
         members[0].cta.arrive(*where(members[0]))
+
     meet_at_barrier = _meeting(i, meet)
 
     def arrive(thread: Thread) -> int | None:
         where(thread)
         return meet_at_barrier(thread)
+
     return arrive if mode is BarrierMode.ARV else wait
 
 
@@ -197,18 +228,23 @@ def _barrier(i: ThreadInstruction) -> Operation:
 def _read_barrier(i: ThreadInstruction) -> Operation:
     """What the thread's last BAR.RED made; the predicate says whether it is not 0."""
     if BarrierRead(i["mode"]) is not BarrierRead.RESULT:
-        raise FaultError(None, "B2R of a barrier's or warp's state is about warps, and here are none")
+        raise FaultError(
+            None, "B2R of a barrier's or warp's state is about warps, and here are none"
+        )
     d, p = i.destination(), i.predicate_destination("p")
 
     def operation(thread: Thread) -> None:
         thread.values[d] = thread.barrier_result
         thread.predicates[p] = int(thread.barrier_result != 0)
+
     return operation
 
 
 @semantics("R2B")
 def _write_barrier(_: ThreadInstruction) -> Operation:
-    raise FaultError(None, "R2B is about a barrier's state as the machine keeps it, and here is none")
+    raise FaultError(
+        None, "R2B is about a barrier's state as the machine keeps it, and here is none"
+    )
 
 
 @semantics("BPT")
@@ -218,7 +254,9 @@ def _breakpoint(i: ThreadInstruction) -> Operation:
     if mode in (BreakpointMode.INT.value, BreakpointMode.DRAIN.value):
         return lambda _: None
     if mode != BreakpointMode.TRAP.value:
-        raise FaultError(WarpError.ILLEGAL_INSTR_ENCODING, "BPT.PAUSE is for the trap handler alone")
+        raise FaultError(
+            WarpError.ILLEGAL_INSTR_ENCODING, "BPT.PAUSE is for the trap handler alone"
+        )
     if not 1 <= reason <= _LAST_REASON:
         raise FaultError(WarpError.ILLEGAL_INSTR_PARAM, f"{reason} is no reason for a trap")
 
@@ -226,6 +264,7 @@ def _breakpoint(i: ThreadInstruction) -> Operation:
         if not (thread.traps_masked and reason <= _LAST_MASKABLE_REASON):
             raise TrappedError(reason)
         thread.pending_trap = thread.pending_trap or reason
+
     return operation
 
 
@@ -237,4 +276,5 @@ def _mask_traps(i: ThreadInstruction) -> Operation:
         thread.traps_masked = disable
         if thread.pending_trap and not disable:
             raise TrappedError(thread.pending_trap)
+
     return operation

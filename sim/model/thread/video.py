@@ -18,8 +18,12 @@ from .state import Operation, Thread
 
 _First = Callable[[int, int], int]
 _SCALES = {VideoScale.NONE: 0, VideoScale.SHR_7: 7, VideoScale.SHR_15: 15}
-_PLACES = {VideoSecond.MRG_16H: (16, 16), VideoSecond.MRG_16L: (0, 16), VideoSecond.MRG_8B0: (0, 8),
-           VideoSecond.MRG_8B2: (16, 8)}
+_PLACES = {
+    VideoSecond.MRG_16H: (16, 16),
+    VideoSecond.MRG_16L: (0, 16),
+    VideoSecond.MRG_8B0: (0, 8),
+    VideoSecond.MRG_8B2: (16, 8),
+}
 """Where in the third operand the first result goes, and how many bits of it."""
 
 
@@ -27,7 +31,9 @@ def _part(i: ThreadInstruction, role: str) -> Result:
     """What an instruction takes of a source: a number with the sign of its type."""
     at, sign = i.source(role), i["signs"] >> "ab".index(role) & 1
     part = i[f"part_{role}"] if isinstance(i.form.operands[role], Register) else IMMEDIATE_PART
-    low, size = (0, 32) if part == WORD_PART else (16 * (part & 1), 16) if part & 4 else (8 * part, 8)
+    low, size = (
+        (0, 32) if part == WORD_PART else (16 * (part & 1), 16) if part & 4 else (8 * part, 8)
+    )
     if sign:
         return lambda thread: signed(thread.values[at] >> low, size)
     return lambda thread: thread.values[at] >> low & (1 << size) - 1
@@ -68,11 +74,18 @@ def _shift(i: ThreadInstruction) -> _First:
     def shifted(a: int, b: int) -> int:
         count = b & 31 if wrap else min(b, 32)
         return a << count if left else a >> count
+
     return shifted
 
 
 _FIRST: dict[str, Callable[[ThreadInstruction], _First]] = {
-    "VADD": _sum, "VMNMX": _lesser_or_greater, "VABSDIFF": _distance, "VSHL": _shift, "VSHR": _shift, "VSET": _relation}
+    "VADD": _sum,
+    "VMNMX": _lesser_or_greater,
+    "VABSDIFF": _distance,
+    "VSHL": _shift,
+    "VSHR": _shift,
+    "VSET": _relation,
+}
 
 
 @result_of(*_FIRST)
@@ -98,6 +111,7 @@ def _video(i: ThreadInstruction) -> Result:
                 return value if lesser == (then is VideoSecond.MIN) else third
             case _:
                 return value
+
     return compute
 
 
@@ -112,10 +126,14 @@ def _distances(i: ThreadInstruction) -> Result:
 
     def compute(thread: Thread) -> int:
         a, b = thread.values[at_a], thread.values[at_b]
-        found = [(abs(byte(a, place, sign_a) - byte(b, place, sign_b)), place) for place in range(0, 32, 8)]
+        found = [
+            (abs(byte(a, place, sign_a) - byte(b, place, sign_b)), place)
+            for place in range(0, 32, 8)
+        ]
         if adds:
             return thread.values[c] + sum(distance for distance, _ in found) & WORD
         return sum((distance & 0xFF) << place for distance, place in found)
+
     return compute
 
 
@@ -133,6 +151,7 @@ def _product_sum(i: ThreadInstruction) -> Result:
             third = signed(third)
         value = (-product if minus else product) + (-third if minus_c else third) + more >> scale
         return (min(max(value, lowest), highest) if saturate else value) & WORD
+
     return compute
 
 

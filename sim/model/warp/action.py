@@ -55,7 +55,9 @@ _OFFSET_BITS, _SUM_BITS = 16, 32
 
 def of_fields(run: Callable[[Core, Warp, int, Retirement, Values], None]) -> Maker:
     """The maker of an action that takes nothing of its word but the values of fields, when it is executed."""
-    return lambda _, values: lambda core, warp, threads, record: run(core, warp, threads, record, values)
+    return lambda _, values: (
+        lambda core, warp, threads, record: run(core, warp, threads, record, values)
+    )
 
 
 def constant_address(values: Values, operand: Constant, index: int = 0) -> int:

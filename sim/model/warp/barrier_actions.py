@@ -81,9 +81,13 @@ def barrier_action(form: Form, values: Values) -> Action:
             predicate = warp.predicates[values["Pc"]] ^ (ALL_THREADS if values["Pc_not"] else 0)
             if mode is BarrierMode.SCAN:
                 warp.reduction = barrier.population
-            arrival = Arrival(warp, BarrierReduction(values["reduction"]) if mode is BarrierMode.RED else None,
-                              population=(predicate & threads).bit_count(),
-                              some_false=int(predicate & threads != threads), some_true=int(predicate & threads != 0))
+            arrival = Arrival(
+                warp,
+                BarrierReduction(values["reduction"]) if mode is BarrierMode.RED else None,
+                population=(predicate & threads).bit_count(),
+                some_false=int(predicate & threads != threads),
+                some_true=int(predicate & threads != 0),
+            )
             barrier.population += arrival.population
             barrier.population &= (1 << BARRIER_FIELDS["population"][1]) - 1
             barrier.some_false |= arrival.some_false

@@ -35,13 +35,17 @@ def withdraw(warp: Warp) -> None:
     Raises ValueError when the warp waits at no barrier, or at BAR.SYNCALL's, which the trap handler does not leave.
     """
     if warp.barrier is None or warp.barrier == SYNCALL_BARRIER:
-        raise ValueError(f"the warp in slot {warp.slot} waits at no barrier that it could be taken back from")
+        raise ValueError(
+            f"the warp in slot {warp.slot} waits at no barrier that it could be taken back from"
+        )
     barrier = warp.cta.barriers[warp.barrier]
     warp.barrier = None
     gone = next(arrival for arrival in barrier.waiting if arrival.warp is warp)
     barrier.waiting.remove(gone)
     barrier.arrived = max(barrier.arrived - 1, 0)
-    barrier.population = barrier.population - gone.population & (1 << BARRIER_FIELDS["population"][1]) - 1
+    barrier.population = (
+        barrier.population - gone.population & (1 << BARRIER_FIELDS["population"][1]) - 1
+    )
     barrier.some_false = int(any(arrival.some_false for arrival in barrier.waiting))
     barrier.some_true = int(any(arrival.some_true for arrival in barrier.waiting))
     if not barrier.arrived:

@@ -49,8 +49,16 @@ class Outside:
 
     def decoded(self) -> Mapping[str, Any]:
         """All of it, as it is written to a file."""
-        return {"pc": self.pc, "instruction": self.instruction, "block": self.block, "thread": self.thread,
-                "address": self.address, "bytes": self.size, "where": self.where, "accesses": self.count}
+        return {
+            "pc": self.pc,
+            "instruction": self.instruction,
+            "block": self.block,
+            "thread": self.thread,
+            "address": self.address,
+            "bytes": self.size,
+            "where": self.where,
+            "accesses": self.count,
+        }
 
 
 def _place(index: tuple[int, int, int]) -> str:
@@ -67,8 +75,11 @@ class Bounds:
     def __init__(self, launch: Launch) -> None:
         self.found: dict[int, Outside] = {}
         self._launch = launch
-        given = sorted((base, size, name) for name, (base, size) in launch.memory.regions.items()
-                       if name not in _NOT_GIVEN)
+        given = sorted(
+            (base, size, name)
+            for name, (base, size) in launch.memory.regions.items()
+            if name not in _NOT_GIVEN
+        )
         self._regions = given
         self._bases = np.array([base for base, _, _ in given], np.uint64)
         self._ends = np.array([base + size for base, size, _ in given], np.uint64)
@@ -95,8 +106,16 @@ class Bounds:
         address, lane = int(addresses[rows[0]]), int(part.access.threads[rows[0]])
         word = self._launch.memory.read_number(self._launch.program_base + pc, INSTRUCTION_BYTES)
         x, y, z = (int(index[lane]) for index in warp.thread_index)
-        self.found[pc] = Outside(pc, spell(word, pc), warp.cta.index, (x, y, z), address, size, self._where(address),
-                                 len(rows))
+        self.found[pc] = Outside(
+            pc,
+            spell(word, pc),
+            warp.cta.index,
+            (x, y, z),
+            address,
+            size,
+            self._where(address),
+            len(rows),
+        )
 
     def _where(self, address: int) -> str:
         """Where an access is, by the memory before it."""
@@ -106,4 +125,6 @@ class Bounds:
         base, length, name = self._regions[at]
         end = base + length
         told = f"{name} ({length} bytes at {base:#x})"
-        return f"over the end of {told}" if address < end else f"{address - end} bytes behind {told}"
+        return (
+            f"over the end of {told}" if address < end else f"{address - end} bytes behind {told}"
+        )

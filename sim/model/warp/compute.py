@@ -6,7 +6,17 @@ import numpy as np
 
 from rtl.isa.effects import effects
 from rtl.isa.errors import WarpError
-from rtl.isa.syntax import RZ, Access, Constant, Form, Immediate, Operand, Predicate, Register, Values
+from rtl.isa.syntax import (
+    RZ,
+    Access,
+    Constant,
+    Form,
+    Immediate,
+    Operand,
+    Predicate,
+    Register,
+    Values,
+)
 from rtl.isa.table import BY_NAME
 
 from .action import Action, Core, constant_address
@@ -31,7 +41,9 @@ def _reader(values: Values, operand: Operand, word: int = 0) -> _Reader | None:
             return lambda core, warp: warp.rows[number]
         case Constant(bank=bank):
             address = constant_address(values, operand) + _WORD * word
-            return lambda core, warp: uniform(constant_word(core, values[bank], address, optional=bool(word)))
+            return lambda core, warp: uniform(
+                constant_word(core, values[bank], address, optional=bool(word))
+            )
         case Immediate(field):
             vector = uniform(values[field] >> 32 * word)
             return lambda core, warp: vector
@@ -60,16 +72,28 @@ def _is_wide(form: Form, values: Values, name: str) -> bool:
 
 def _vector_sources(form: Form, values: Values) -> list[tuple[str, _Reader]]:
     """The vectors of Sources that the form has operands for."""
-    found = [(name, _reader(values, form.operands[name])) for name in "abc" if name in form.operands]
-    found += [(f"{name}_high", _reader(values, form.operands[name], word=1)) for name in "abc"
-              if name in form.operands and _is_wide(form, values, name)]
+    found = [
+        (name, _reader(values, form.operands[name])) for name in "abc" if name in form.operands
+    ]
+    found += [
+        (f"{name}_high", _reader(values, form.operands[name], word=1))
+        for name in "abc"
+        if name in form.operands and _is_wide(form, values, name)
+    ]
     return [(name, reader) for name, reader in found if reader is not None]
 
 
 def _predicate_sources(form: Form, values: Values) -> list[tuple[str, int, int]]:
     """The predicates of Sources: name, number, and what to flip."""
-    return [(name, values[operand.field], ALL_THREADS if operand.negate and values[operand.negate] else 0)
-            for name in "xyz" if isinstance(operand := form.operands.get(name), Predicate)]
+    return [
+        (
+            name,
+            values[operand.field],
+            ALL_THREADS if operand.negate and values[operand.negate] else 0,
+        )
+        for name in "xyz"
+        if isinstance(operand := form.operands.get(name), Predicate)
+    ]
 
 
 def _condition_of(outcome: Outcome) -> Condition:
@@ -79,9 +103,12 @@ def _condition_of(outcome: Outcome) -> Condition:
     zero, top = outcome.value == 0, outcome.value
     if outcome.value_high is not None:
         zero, top = zero & (outcome.value_high == 0), outcome.value_high
-    return Condition(mask_of(zero), mask_of(top.view(np.int32) < 0),
-                     0 if outcome.carry is None else mask_of(outcome.carry),
-                     0 if outcome.overflow is None else mask_of(outcome.overflow))
+    return Condition(
+        mask_of(zero),
+        mask_of(top.view(np.int32) < 0),
+        0 if outcome.carry is None else mask_of(outcome.carry),
+        0 if outcome.overflow is None else mask_of(outcome.overflow),
+    )
 
 
 def compute_action(form: Form, values: Values) -> Action:
@@ -91,8 +118,11 @@ def compute_action(form: Form, values: Values) -> Action:
     operation = OPERATIONS[form.name]
     vectors, predicates = _vector_sources(form, values), _predicate_sources(form, values)
     destination = values["Rd"] if "d" in form.operands else RZ
-    results = [(name, values[operand.field]) for name in "pq"
-               if isinstance(operand := form.operands.get(name), Predicate)]
+    results = [
+        (name, values[operand.field])
+        for name in "pq"
+        if isinstance(operand := form.operands.get(name), Predicate)
+    ]
     lanes = move_lanes(values) if "lanes" in values else ALL_THREADS
     writes_cc = effects(form, values).writes_cc
 

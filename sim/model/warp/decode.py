@@ -21,7 +21,13 @@ from .vector.operations import OPERATIONS
 __all__ = ["WarpInstruction", "decode"]
 
 _BARRIERS: Mapping[str, Maker] = {"BAR": barrier_action, "B2R": read_action, "R2B": write_action}
-_MAKERS: Mapping[str, Maker] = {**dict.fromkeys(OPERATIONS, compute_action), **FLOW, **TRANSFERS, **_BARRIERS, **SYSTEM}
+_MAKERS: Mapping[str, Maker] = {
+    **dict.fromkeys(OPERATIONS, compute_action),
+    **FLOW,
+    **TRANSFERS,
+    **_BARRIERS,
+    **SYSTEM,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,16 @@ def decode(word: int, registers: int, floats: bool = True, doubles: bool = True)
     form = find(word)
     assert form is not None
     values = form.values(word)
-    test = values["test"] if any(isinstance(o, ConditionTest) for o in form.operands.values()) else None
-    return WarpInstruction(word, WarpError.NONE, _MAKERS[form.name](form, values), values.get("guard", PT),
-                       bool(values.get("guard_not", 0)), ConditionCode.T.value if test is None else test)
+    test = (
+        values["test"]
+        if any(isinstance(o, ConditionTest) for o in form.operands.values())
+        else None
+    )
+    return WarpInstruction(
+        word,
+        WarpError.NONE,
+        _MAKERS[form.name](form, values),
+        values.get("guard", PT),
+        bool(values.get("guard_not", 0)),
+        ConditionCode.T.value if test is None else test,
+    )

@@ -55,8 +55,12 @@ def _constant_word(core: Core, values: Values, operand: Constant, index: int) ->
     """
     address = constant_address(values, operand, index)
     if address % _CONSTANT_BYTES:
-        raise WarpFaultError(WarpError.MISALIGNED_ADDR if operand.index else WarpError.MISALIGNED_IMMC_ADDR)
-    return core.constant(values[operand.bank], address, _CONSTANT_BYTES, WarpError.INVALID_CONST_ADDR)
+        raise WarpFaultError(
+            WarpError.MISALIGNED_ADDR if operand.index else WarpError.MISALIGNED_IMMC_ADDR
+        )
+    return core.constant(
+        values[operand.bank], address, _CONSTANT_BYTES, WarpError.INVALID_CONST_ADDR
+    )
 
 
 def target_of(form: Form, values: Values) -> _TargetOf:
@@ -70,6 +74,7 @@ def target_of(form: Form, values: Values) -> _TargetOf:
     absolute = form.name in _ABSOLUTE
 
     if isinstance(operand, Constant):
+
         def from_constant(core: Core, record: Retirement, index: int) -> int:
             word = _constant_word(core, values, operand, index)
             return word if absolute else _in_range(record.pc + INSTRUCTION_BYTES + _signed(word))
@@ -117,7 +122,9 @@ def _indexed_branch(form: Form, values: Values) -> Action:
         group = mask_of(row == index) & threads
         target = check_pc(locate(core, record, index))
         waiting = ((warp.masks.active & ~threads, record.next_pc), (threads & ~group, record.pc))
-        push(warp, record, *(StackToken(TokenKind.DIVERGE, pc, mask) for mask, pc in waiting if mask))
+        push(
+            warp, record, *(StackToken(TokenKind.DIVERGE, pc, mask) for mask, pc in waiting if mask)
+        )
         warp.masks = replace(warp.masks, active=group)
         record.next_pc = target
 
@@ -187,7 +194,9 @@ def _all_threads(core: Core, warp: Warp, threads: int, record: Retirement, value
 
 
 @of_fields
-def _restore_threads(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
+def _restore_threads(
+    core: Core, warp: Warp, threads: int, record: Retirement, values: Values
+) -> None:
     """RAM: the QUAD token on top, under holes at most, gives the active threads back, those of them that still
     live (ours). STACK_ERROR when it is not there, or when none of them lives any more (ours).
     """
@@ -209,15 +218,22 @@ def _rounded_up(depth: int) -> int:
 
 
 @of_fields
-def _get_stack_pointer(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
+def _get_stack_pointer(
+    core: Core, warp: Warp, threads: int, record: Retirement, values: Values
+) -> None:
     """GETCRSPTR: kill_future_branch, the API call depth, and the stack's depth in whole lines."""
-    number = (warp.kill_future_branch << _KILL_AT | warp.api_call_depth << _CALLS_AT
-              | _rounded_up(warp.stack.depth))
+    number = (
+        warp.kill_future_branch << _KILL_AT
+        | warp.api_call_depth << _CALLS_AT
+        | _rounded_up(warp.stack.depth)
+    )
     warp.write_register(record, values["Rd"], uniform(number), threads)
 
 
 @of_fields
-def _set_stack_pointer(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
+def _set_stack_pointer(
+    core: Core, warp: Warp, threads: int, record: Retirement, values: Values
+) -> None:
     """SETCRSPTR: takes all three from the lowest active thread (ours), clamps the depth to the mode's limit and
     forgets every token on chip. Without a region in memory the stack is empty then, whatever the depth, and that is
     a STACK_ERROR (ours): the one error that leaves a trace.
@@ -232,36 +248,55 @@ def _set_stack_pointer(core: Core, warp: Warp, threads: int, record: Retirement,
 
 
 @of_fields
-def _get_local_base(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
+def _get_local_base(
+    core: Core, warp: Warp, threads: int, record: Retirement, values: Values
+) -> None:
     """GETLMEMBASE: the address of the warp's block of memory, in units of 512 bytes (ours)."""
     warp.write_register(record, values["Rd"], uniform(warp.local_base // _BASE_UNIT), threads)
 
 
 @of_fields
-def _set_local_base(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
+def _set_local_base(
+    core: Core, warp: Warp, threads: int, record: Retirement, values: Values
+) -> None:
     """SETLMEMBASE: moves the warp's block; the lowest active thread tells where to (ours)."""
     warp.local_base = int(warp.rows[values["Ra"]][_lowest_thread(threads)]) * _BASE_UNIT
 
 
 @of_fields
-def write_back_action(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
+def write_back_action(
+    core: Core, warp: Warp, threads: int, record: Retirement, values: Values
+) -> None:
     """CCTLL.CRS.WBALL: makes the stack's memory current."""
     if threads:
         warp.stack.write_back()
 
 
 FLOW: Mapping[str, Maker] = {
-    "BRA": _branch, "JMP": _branch, "BRX": _indexed_branch, "JMX": _indexed_branch, "CAL": _call, "JCAL": _call,
-    "SSY": partial(_push, kind=TokenKind.SYNC), "PBK": partial(_push, kind=TokenKind.BREAK),
-    "PCNT": partial(_push, kind=TokenKind.CONTINUE), "PRET": partial(_push, kind=TokenKind.RETURN),
-    "PEXIT": partial(_push, kind=TokenKind.EXIT), "PLONGJMP": partial(_push, kind=TokenKind.LONGJMP),
+    "BRA": _branch,
+    "JMP": _branch,
+    "BRX": _indexed_branch,
+    "JMX": _indexed_branch,
+    "CAL": _call,
+    "JCAL": _call,
+    "SSY": partial(_push, kind=TokenKind.SYNC),
+    "PBK": partial(_push, kind=TokenKind.BREAK),
+    "PCNT": partial(_push, kind=TokenKind.CONTINUE),
+    "PRET": partial(_push, kind=TokenKind.RETURN),
+    "PEXIT": partial(_push, kind=TokenKind.EXIT),
+    "PLONGJMP": partial(_push, kind=TokenKind.LONGJMP),
     "BRK": partial(_leave, to=DISABLED_BY[TokenKind.BREAK]),
     "CONT": partial(_leave, to=DISABLED_BY[TokenKind.CONTINUE]),
     "RET": partial(_leave, to=DISABLED_BY[TokenKind.RETURN]),
     "EXIT": partial(_leave, to=DISABLED_BY[TokenKind.EXIT]),
     "LONGJMP": partial(_leave, to=DISABLED_BY[TokenKind.LONGJMP]),
-    "KIL": partial(_leave, to="killed"), "SYNC": partial(_leave, to=None),
-    "SAM": _all_threads, "RAM": _restore_threads, "GETCRSPTR": _get_stack_pointer, "SETCRSPTR": _set_stack_pointer,
-    "GETLMEMBASE": _get_local_base, "SETLMEMBASE": _set_local_base,
+    "KIL": partial(_leave, to="killed"),
+    "SYNC": partial(_leave, to=None),
+    "SAM": _all_threads,
+    "RAM": _restore_threads,
+    "GETCRSPTR": _get_stack_pointer,
+    "SETCRSPTR": _set_stack_pointer,
+    "GETLMEMBASE": _get_local_base,
+    "SETLMEMBASE": _set_local_base,
 }
 """Makers of the flow instructions."""

@@ -35,12 +35,18 @@ class ModelHost:
         self._control = CONTROL_RESET
         self._global_mask = GLOBAL_ERROR_MASK_RESET
         self._writers: Mapping[str, Callable[[int], None]] = {
-            "DBGR_CONTROL0": self._write_control, "HWW_WARP_ESR_REPORT_MASK": self._write_report_mask,
-            "HWW_GLOBAL_ESR_REPORT_MASK": self._write_global_mask, "HWW_WARP_ESR": self._clear_warp_error,
-            "HWW_GLOBAL_ESR": self._clear_global_errors, "BPT_PAUSE_MASK": partial(self._wake, 0),
-            "BPT_PAUSE_MASK_1": partial(self._wake, 1), "TRAP_HANDLER": self._place_handler,
-            "TRAP_CONTROL": self._validate_handler, "SM_TIMEOUT_INTERVAL": self._set_timeout,
-            "CACHE_CONTROL": lambda word: None}     # there are no caches
+            "DBGR_CONTROL0": self._write_control,
+            "HWW_WARP_ESR_REPORT_MASK": self._write_report_mask,
+            "HWW_GLOBAL_ESR_REPORT_MASK": self._write_global_mask,
+            "HWW_WARP_ESR": self._clear_warp_error,
+            "HWW_GLOBAL_ESR": self._clear_global_errors,
+            "BPT_PAUSE_MASK": partial(self._wake, 0),
+            "BPT_PAUSE_MASK_1": partial(self._wake, 1),
+            "TRAP_HANDLER": self._place_handler,
+            "TRAP_CONTROL": self._validate_handler,
+            "SM_TIMEOUT_INTERVAL": self._set_timeout,
+            "CACHE_CONTROL": lambda word: None,
+        }  # there are no caches
         self._handler = machine.traps.handler or 0
 
     def read(self, register: str) -> int:
@@ -50,7 +56,9 @@ class ModelHost:
         machine, traps, status = self.machine, self.machine.traps, self.machine.error_status
         match register:
             case "DBGR_STATUS0":
-                return host_register(register).put(SM_IN_TRAP_MODE=traps.trapping, LOCKED_DOWN=traps.locked_down)
+                return host_register(register).put(
+                    SM_IN_TRAP_MODE=traps.trapping, LOCKED_DOWN=traps.locked_down
+                )
             case "DBGR_CONTROL0":
                 return self._control
             case "WARP_VALID_MASK" | "WARP_VALID_MASK_1":
@@ -85,8 +93,10 @@ class ModelHost:
     def interrupted(self) -> bool:
         """The machine interrupts the host."""
         status = self.machine.error_status
-        return bool((status is not None and status.error.value)
-                    or self.read("HWW_GLOBAL_ESR") & (self._global_mask | ALWAYS_INTERRUPT))
+        return bool(
+            (status is not None and status.error.value)
+            or self.read("HWW_GLOBAL_ESR") & (self._global_mask | ALWAYS_INTERRUPT)
+        )
 
     def _slots(self, register: str, of: Callable[[Warp], bool]) -> int:
         """A register with a bit a warp slot."""
@@ -105,7 +115,10 @@ class ModelHost:
     def _write_control(self, word: int) -> None:
         traps, field = self.machine.traps, host_register("DBGR_CONTROL0").get
         self._control = word & ~host_register("DBGR_CONTROL0").put(RUN_TRIGGER=1)
-        traps.stop, traps.single_step = bool(field("STOP_TRIGGER", word)), bool(field("SINGLE_STEP_MODE", word))
+        traps.stop, traps.single_step = (
+            bool(field("STOP_TRIGGER", word)),
+            bool(field("SINGLE_STEP_MODE", word)),
+        )
         if field("RUN_TRIGGER", word):
             traps.wake(ALL_SLOTS)
 
@@ -124,7 +137,9 @@ class ModelHost:
     def _clear_global_errors(self, word: int) -> None:
         machine = self.machine
         machine.raised -= {error.name for error in GlobalError if word >> error.value & 1}
-        machine.trap_reasons -= {reason for reason in set(machine.trap_reasons) if word >> trap_bit(reason) & 1}
+        machine.trap_reasons -= {
+            reason for reason in set(machine.trap_reasons) if word >> trap_bit(reason) & 1
+        }
 
     def _place_handler(self, word: int) -> None:
         self._handler = word = word & -INSTRUCTION_BYTES
@@ -132,7 +147,9 @@ class ModelHost:
             self.machine.traps.handler = word
 
     def _validate_handler(self, word: int) -> None:
-        self.machine.traps.handler = self._handler if host_register("TRAP_CONTROL").get("HANDLER_VALID", word) else None
+        self.machine.traps.handler = (
+            self._handler if host_register("TRAP_CONTROL").get("HANDLER_VALID", word) else None
+        )
 
     def _set_timeout(self, word: int) -> None:
         self.machine.timeout = bool(host_register("SM_TIMEOUT_INTERVAL").get("COUNTER_BIT", word))
@@ -168,7 +185,9 @@ class ModelHost:
     def install(self, handler: int | None) -> None:
         """Sets the pc of the trap handler; None: there is none."""
         self.write("TRAP_HANDLER", handler or 0)
-        self.write("TRAP_CONTROL", host_register("TRAP_CONTROL").put(HANDLER_VALID=handler is not None))
+        self.write(
+            "TRAP_CONTROL", host_register("TRAP_CONTROL").put(HANDLER_VALID=handler is not None)
+        )
 
     def clear_errors(self) -> None:
         """Clears the error status."""

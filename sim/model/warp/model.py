@@ -87,10 +87,20 @@ class WarpModel:
     Raises ValueError when a CTA has more warps than there are slots.
     """
 
-    def __init__(self, launch: Launch, *, warps: int = _DEFAULT_SLOTS, report_mask: int = REPORT_MASK_RESET,
-                 order: int | None = None, stack_tokens: int = CACHED_TOKENS, follows: bool = False) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        *,
+        warps: int = _DEFAULT_SLOTS,
+        report_mask: int = REPORT_MASK_RESET,
+        order: int | None = None,
+        stack_tokens: int = CACHED_TOKENS,
+        follows: bool = False,
+    ) -> None:
         if launch.warps > warps:
-            raise ValueError(f"a CTA of {launch.threads} threads needs {launch.warps} warps, the machine has {warps}")
+            raise ValueError(
+                f"a CTA of {launch.threads} threads needs {launch.warps} warps, the machine has {warps}"
+            )
         self.launch = launch
         self.memory = launch.memory
         self.report_mask = report_mask
@@ -124,7 +134,9 @@ class WarpModel:
     def make_cta(self, number: int) -> Cta:
         """A CTA of the launch by its number in the order in which they start."""
         width, height, _ = self.launch.grid
-        return Cta((number % width, number // width % height, number // (width * height)), self.launch)
+        return Cta(
+            (number % width, number // width % height, number // (width * height)), self.launch
+        )
 
     def number_of(self, cta: Cta) -> int:
         """The number of a CTA in the order in which they start."""
@@ -136,7 +148,9 @@ class WarpModel:
         """Puts CTAs into free slots."""
         self._may_start_cta = False
         while self.next_cta < self.cta_count:
-            free = [slot for slot, warp in enumerate(self.warps) if warp is None][:self.launch.warps]
+            free = [slot for slot, warp in enumerate(self.warps) if warp is None][
+                : self.launch.warps
+            ]
             if len(free) < self.launch.warps:
                 return
             self.start(self.make_cta(self.next_cta), free)
@@ -159,7 +173,7 @@ class WarpModel:
             if self.reports(error):
                 raise WarpFaultError(error)
             return 0
-        return int.from_bytes(content[address:address + size], "little")
+        return int.from_bytes(content[address : address + size], "little")
 
     def reports(self, error: WarpError) -> bool:
         """Whether an error is reported."""
@@ -206,7 +220,9 @@ class WarpModel:
         with memory_faults():
             word = self.memory.read_number(self.launch.program_base + address, INSTRUCTION_BYTES)
         if word not in self._decoded:
-            self._decoded[word] = decode(word, self.launch.registers, self.launch.floats, self.launch.doubles)
+            self._decoded[word] = decode(
+                word, self.launch.registers, self.launch.floats, self.launch.doubles
+            )
         return self._decoded[word]
 
     def retire(self, slot: int) -> Retirement:
@@ -218,7 +234,9 @@ class WarpModel:
         if self._follows:
             self._resume(warp)
         if warp.barrier is not None or not self.traps.ready(warp):
-            raise ValueError(f"warp slot {slot} {'waits at a barrier' if warp.barrier is not None else 'is stopped'}")
+            raise ValueError(
+                f"warp slot {slot} {'waits at a barrier' if warp.barrier is not None else 'is stopped'}"
+            )
         record, detail, following = self.execute(warp)
         self.complete(warp, record, detail, following)
         return record
@@ -239,7 +257,9 @@ class WarpModel:
         except WarpFaultError as fault:
             record.error, detail = fault.error, fault.detail
             # In the trap handler it is left behind, and so is one whose error is not reported.
-            record.next_pc = warp.pc if self.reports(fault.error) and not warp.in_trap else following
+            record.next_pc = (
+                warp.pc if self.reports(fault.error) and not warp.in_trap else following
+            )
         return record, detail, following
 
     def _warp(self, slot: int) -> Warp:
@@ -252,14 +272,19 @@ class WarpModel:
     def complete(self, warp: Warp, record: Retirement, detail: str, following: int) -> None:
         """What follows from an instruction, whatever it was."""
         record.after, record.depth_after = warp.masks, warp.stack.depth
-        record.api_call_depth, record.kill_future_branch = warp.api_call_depth, warp.kill_future_branch
+        record.api_call_depth, record.kill_future_branch = (
+            warp.api_call_depth,
+            warp.kill_future_branch,
+        )
         if record.error is not WarpError.NONE and not self.reports(record.error):
             record.error, record.unreported = WarpError.NONE, record.error
         self.traps.executed(warp, record.pc)
         if record.error is WarpError.NONE or record.terminated:
             self.instructions += 1
             self.clock += 1
-        warp.pc = following if self._follows and record.error is not WarpError.NONE else record.next_pc
+        warp.pc = (
+            following if self._follows and record.error is not WarpError.NONE else record.next_pc
+        )
         if record.error is not WarpError.NONE:
             self.traps.fail(warp, record.error, record.pc, detail)
         if record.terminated:
@@ -327,8 +352,13 @@ class WarpModel:
                     break
             if self.step() is None:
                 return self._ended()
-        return self._ended() if not self.live else Result(
-            "timeout", self.instructions, f"stopped after {self.instructions} instructions")
+        return (
+            self._ended()
+            if not self.live
+            else Result(
+                "timeout", self.instructions, f"stopped after {self.instructions} instructions"
+            )
+        )
 
     def _run_compiled(self, end: int | None) -> None:
         """Executes what can be executed in C, until ``end`` instructions have retired."""

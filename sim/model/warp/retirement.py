@@ -36,7 +36,14 @@ class WarpMasks:
     @property
     def disabled(self) -> int:
         """Threads that left early, whatever they wait for."""
-        return self.broken | self.continued | self.returned | self.exited | self.longjumped | self.killed
+        return (
+            self.broken
+            | self.continued
+            | self.returned
+            | self.exited
+            | self.longjumped
+            | self.killed
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,8 +56,14 @@ class Placed:
     ``space`` names it in records; ``places`` are the addresses of all its bytes, a row for each thread.
     """
 
-    def __init__(self, space: str, access: Access, places: Addresses, load: Callable[[Addresses], Octets],
-                 store: Callable[[Addresses, Octets], None]) -> None:
+    def __init__(
+        self,
+        space: str,
+        access: Access,
+        places: Addresses,
+        load: Callable[[Addresses], Octets],
+        store: Callable[[Addresses, Octets], None],
+    ) -> None:
         self.space = space
         self.access = access
         self._places = places
@@ -74,8 +80,12 @@ class Placed:
 
     def single(self, row: int) -> "Placed":
         """The access of one of the threads alone, by its row."""
-        part = Access(self.access.threads[row:row + 1], self.access.addresses[row:row + 1], self.access.size)
-        return Placed(self.space, part, self._places[row:row + 1], self._load, self._store)
+        part = Access(
+            self.access.threads[row : row + 1],
+            self.access.addresses[row : row + 1],
+            self.access.size,
+        )
+        return Placed(self.space, part, self._places[row : row + 1], self._load, self._store)
 
 
 Accesses = list[Placed]
@@ -131,7 +141,7 @@ def _store_to(memory: Memory) -> Callable[[Addresses, Octets], None]:
         for row, octets in zip(places, content, strict=True):
             at = 0
             for start, count in _runs(row):
-                memory.write(start, octets[at:at + count].tobytes())
+                memory.write(start, octets[at : at + count].tobytes())
                 at += count
 
     return store
@@ -140,13 +150,20 @@ def _store_to(memory: Memory) -> Callable[[Addresses, Octets], None]:
 def _first(access: Access, failing: NDArray[np.bool_], error: WarpError) -> list[_LaneFaultError]:
     """The error of the first thread for which ``failing`` is set, if there is one."""
     rows = np.flatnonzero(failing)
-    return [_LaneFaultError(int(access.threads[row]), int(access.addresses[row]), error) for row in rows[:1]]
+    return [
+        _LaneFaultError(int(access.threads[row]), int(access.addresses[row]), error)
+        for row in rows[:1]
+    ]
 
 
 def _check(access: Access, *failures: tuple[NDArray[np.bool_], WarpError]) -> None:
     """Raises the error of the first thread that has one; of several of its errors the one named first."""
     misaligned = (access.addresses % np.uint64(access.size) != 0, WarpError.MISALIGNED_ADDR)
-    faults = [fault for failing, error in (misaligned, *failures) for fault in _first(access, failing, error)]
+    faults = [
+        fault
+        for failing, error in (misaligned, *failures)
+        for fault in _first(access, failing, error)
+    ]
     if faults:
         raise min(faults, key=lambda fault: fault.thread)
 
@@ -178,11 +195,15 @@ def _in_global(memory: Memory, access: Access) -> Placed:
 
 def _in_local(memory: Memory, warp: Warp, access: Access) -> Placed:
     """Word k of thread t is word 32 * k + t of the warp's block."""
-    _check(access, (access.addresses + np.uint64(access.size) > warp.local_size, WarpError.OOR_ADDR))
+    _check(
+        access, (access.addresses + np.uint64(access.size) > warp.local_size, WarpError.OOR_ADDR)
+    )
     own = _bytes_of(access)
     word, byte = own // np.uint64(_WORD), own % np.uint64(_WORD)
     word = word * np.uint64(WARP_THREADS) + access.threads[:, None].astype(np.uint64)
-    return _in_memory("local", memory, access, np.uint64(warp.local_base) + word * np.uint64(_WORD) + byte)
+    return _in_memory(
+        "local", memory, access, np.uint64(warp.local_base) + word * np.uint64(_WORD) + byte
+    )
 
 
 def _in_shared(warp: Warp, access: Access) -> Placed:
@@ -193,7 +214,9 @@ def _in_shared(warp: Warp, access: Access) -> Placed:
     def store(places: Addresses, content: Octets) -> None:
         octets[places.astype(np.intp).ravel()] = content.ravel()
 
-    return Placed("shared", access, _bytes_of(access), lambda places: octets[places.astype(np.intp)], store)
+    return Placed(
+        "shared", access, _bytes_of(access), lambda places: octets[places.astype(np.intp)], store
+    )
 
 
 def place(space: str, memory: Memory, warp: Warp, access: Access) -> Accesses:

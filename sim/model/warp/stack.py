@@ -25,14 +25,21 @@ from .retirement import StackToken
 
 __all__ = ["CallReturnStack", "decode_token", "encode_token"]
 
-_FIELDS = {name: (field.offset, (1 << field.width) - 1) for name, field in data.Layout.cast(MemoryToken)}
+_FIELDS = {
+    name: (field.offset, (1 << field.width) - 1) for name, field in data.Layout.cast(MemoryToken)
+}
 _KINDS = {kind.value: kind for kind in TokenKind}
 _HOLE = StackToken(TokenKind.NONE, 0, 0)
 
 
 def encode_token(token: StackToken) -> bytes:
     """A token as it lies in memory."""
-    parts = {"pc": token.pc, "mask": token.mask, "kind": token.kind.value, "counted": int(token.counted)}
+    parts = {
+        "pc": token.pc,
+        "mask": token.mask,
+        "kind": token.kind.value,
+        "counted": int(token.counted),
+    }
     number = sum(value << _FIELDS[name][0] for name, value in parts.items())
     return number.to_bytes(TOKEN_BYTES, "little")
 
@@ -40,8 +47,9 @@ def encode_token(token: StackToken) -> bytes:
 def decode_token(content: bytes) -> StackToken:
     """The token in 16 bytes of memory. A kind byte that is no kind makes one that only raises STACK_ERROR (ours)."""
     number = int.from_bytes(content, "little")
-    pc, mask, kind, counted = (number >> _FIELDS[name][0] & _FIELDS[name][1]
-                               for name in ("pc", "mask", "kind", "counted"))
+    pc, mask, kind, counted = (
+        number >> _FIELDS[name][0] & _FIELDS[name][1] for name in ("pc", "mask", "kind", "counted")
+    )
     return StackToken(_KINDS.get(kind, TokenKind.ILLEGAL), pc, mask, bool(counted))
 
 
@@ -91,7 +99,7 @@ class CallReturnStack:
     def push(self, *tokens: StackToken) -> None:
         """Pushes ``tokens`` in their order; WarpFaultError, and nothing pushed, when there is no room."""
         depth = self.depth + len(tokens)
-        if tokens and depth > self.limit:       # a handler may leave more than user mode can push
+        if tokens and depth > self.limit:  # a handler may leave more than user mode can push
             raise WarpFaultError(WarpError.STACK_OVERFLOW)
         while depth - self._first > self._on_chip:
             if (line := self._first // TOKENS_PER_LINE) in self._dirty:
@@ -110,7 +118,7 @@ class CallReturnStack:
             self._cached = [self.token(index) for index in range(first, depth)]
             self._first = first
         else:
-            del self._cached[depth - self._first:]
+            del self._cached[depth - self._first :]
         self._dirty = {line for line in self._dirty if line * TOKENS_PER_LINE < depth}
         self.depth = depth
 
@@ -139,8 +147,10 @@ class CallReturnStack:
 
     def _write_line(self, line: int) -> None:
         start = line * TOKENS_PER_LINE
-        tokens = [self.token(index) if index < self.depth else _HOLE
-                  for index in range(start, start + TOKENS_PER_LINE)]
+        tokens = [
+            self.token(index) if index < self.depth else _HOLE
+            for index in range(start, start + TOKENS_PER_LINE)
+        ]
         with memory_faults():
             self.memory.write(self.region + line * LINE_BYTES, b"".join(map(encode_token, tokens)))
         self._dirty.discard(line)

@@ -21,8 +21,7 @@ from .stack import CallReturnStack
 from .trap_state import TrapState
 from .vector.lanes import ALL_THREADS, TRUE_PREDICATE, Condition, Words, bools_of
 
-__all__ = ["BARRIER_FIELDS", "Arrival", "Barrier", "Cta", "Warp", "created_threads",
-           "thread_index"]
+__all__ = ["BARRIER_FIELDS", "Arrival", "Barrier", "Cta", "Warp", "created_threads", "thread_index"]
 
 _REGISTERS = 256
 """Numbers a register field can hold; the last is RZ."""
@@ -54,13 +53,18 @@ class Barrier:
 
     def reduced(self, reduction: BarrierReduction) -> int:
         """What a reduction over the threads so far gives."""
-        return {BarrierReduction.POPC: self.population, BarrierReduction.AND: 1 - self.some_false,
-                BarrierReduction.OR: self.some_true}[reduction]
+        return {
+            BarrierReduction.POPC: self.population,
+            BarrierReduction.AND: 1 - self.some_false,
+            BarrierReduction.OR: self.some_true,
+        }[reduction]
 
     def pack(self) -> int:
         """The state as a number."""
-        return sum((getattr(self, name) & (1 << width) - 1) << lowest
-                   for name, (lowest, width) in BARRIER_FIELDS.items())
+        return sum(
+            (getattr(self, name) & (1 << width) - 1) << lowest
+            for name, (lowest, width) in BARRIER_FIELDS.items()
+        )
 
     def unpack(self, number: int) -> None:
         """Sets the state from a number; who waits is not part of it."""
@@ -121,8 +125,15 @@ class Warp:
         terminated: It has ended.
     """
 
-    def __init__(self, slot: int, number: int, cta: Cta, launch: Launch, local_base: int,
-                 stack_tokens: int = CACHED_TOKENS) -> None:
+    def __init__(
+        self,
+        slot: int,
+        number: int,
+        cta: Cta,
+        launch: Launch,
+        local_base: int,
+        stack_tokens: int = CACHED_TOKENS,
+    ) -> None:
         self.slot = slot
         self.number = number
         self.cta = cta
@@ -202,7 +213,11 @@ class Warp:
 
     def write_condition(self, record: Retirement, value: Condition, threads: int) -> None:
         """Writes CC of ``threads`` and notes it."""
-        flags = (self.condition.zero, value.zero), (self.condition.sign, value.sign), \
-            (self.condition.carry, value.carry), (self.condition.overflow, value.overflow)
+        flags = (
+            (self.condition.zero, value.zero),
+            (self.condition.sign, value.sign),
+            (self.condition.carry, value.carry),
+            (self.condition.overflow, value.overflow),
+        )
         self.condition = Condition(*(old & ~threads | new & threads for old, new in flags))
         record.condition = (threads, tuple(self.condition.nibbles().tolist()))

@@ -6,7 +6,13 @@ import numpy as np
 
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BreakpointMode, ReturnFromTrapMode, ShuffleMode
-from rtl.isa.special_registers import COORDINATES_AT, SHARED_BANKS, VIRTUAL_SM_AT, VIRTUAL_WARP_AT, SpecialRegister
+from rtl.isa.special_registers import (
+    COORDINATES_AT,
+    SHARED_BANKS,
+    VIRTUAL_SM_AT,
+    VIRTUAL_WARP_AT,
+    SpecialRegister,
+)
 from rtl.isa.syntax import Form, Immediate, Values
 from rtl.isa.trap_status import TRAP_REASONS
 from rtl.params import WARP_THREADS
@@ -27,8 +33,13 @@ _Read = Callable[[Core, Warp], Words]
 
 def _lane_mask(relation: Callable[[int, int], bool]) -> _Read:
     """For each thread, the mask of the threads that stand in a relation to it."""
-    masks = np.array([sum(1 << other for other in range(WARP_THREADS) if relation(other, own))
-                      for own in range(WARP_THREADS)], np.uint32)
+    masks = np.array(
+        [
+            sum(1 << other for other in range(WARP_THREADS) if relation(other, own))
+            for own in range(WARP_THREADS)
+        ],
+        np.uint32,
+    )
     return lambda core, warp: masks
 
 
@@ -49,7 +60,9 @@ _SPECIAL: Mapping[int, _Read] = {
     SpecialRegister.TID_Y: lambda core, warp: warp.thread_index[1].astype(np.uint32),
     SpecialRegister.TID_Z: lambda core, warp: warp.thread_index[2].astype(np.uint32),
     SpecialRegister.TID: lambda core, warp: _packed(*warp.thread_index),
-    SpecialRegister.NTID: lambda core, warp: _packed(*(np.full(WARP_THREADS, size) for size in core.launch.block)),
+    SpecialRegister.NTID: lambda core, warp: _packed(
+        *(np.full(WARP_THREADS, size) for size in core.launch.block)
+    ),
     SpecialRegister.CTAID_X: _number(lambda core, warp: warp.cta.index[0]),
     SpecialRegister.CTAID_Y: _number(lambda core, warp: warp.cta.index[1]),
     SpecialRegister.CTAID_Z: _number(lambda core, warp: warp.cta.index[2]),
@@ -59,21 +72,31 @@ _SPECIAL: Mapping[int, _Read] = {
     SpecialRegister.GTMASK: _lane_mask(lambda other, own: other > own),
     SpecialRegister.GEMASK: _lane_mask(lambda other, own: other >= own),
     SpecialRegister.VIRTID: _number(lambda core, warp: warp.slot << VIRTUAL_WARP_AT),
-    SpecialRegister.VIRTCFG: _number(lambda core, warp: core.slots << VIRTUAL_WARP_AT | 1 << VIRTUAL_SM_AT),
-    **dict.fromkeys((SpecialRegister.CLOCK, SpecialRegister.CLOCKLO, SpecialRegister.GLOBALTIMERLO),
-                    _number(lambda core, warp: core.clock)),
-    **dict.fromkeys((SpecialRegister.CLOCKHI, SpecialRegister.GLOBALTIMERHI),
-                    _number(lambda core, warp: core.clock >> 32)),
+    SpecialRegister.VIRTCFG: _number(
+        lambda core, warp: core.slots << VIRTUAL_WARP_AT | 1 << VIRTUAL_SM_AT
+    ),
+    **dict.fromkeys(
+        (SpecialRegister.CLOCK, SpecialRegister.CLOCKLO, SpecialRegister.GLOBALTIMERLO),
+        _number(lambda core, warp: core.clock),
+    ),
+    **dict.fromkeys(
+        (SpecialRegister.CLOCKHI, SpecialRegister.GLOBALTIMERHI),
+        _number(lambda core, warp: core.clock >> 32),
+    ),
     SpecialRegister.SWINLO: _number(lambda core, warp: SHARED_WINDOW),
     SpecialRegister.LWINLO: _number(lambda core, warp: LOCAL_WINDOW),
-    **dict.fromkeys((SpecialRegister.SWINSZ, SpecialRegister.LWINSZ), _number(lambda core, warp: WINDOW_BYTES)),
+    **dict.fromkeys(
+        (SpecialRegister.SWINSZ, SpecialRegister.LWINSZ), _number(lambda core, warp: WINDOW_BYTES)
+    ),
     SpecialRegister.SMEMSZ: _number(lambda core, warp: core.launch.shared),
     SpecialRegister.SMEMBANKS: _number(lambda core, warp: SHARED_BANKS),
     SpecialRegister.LMEMLOSZ: _number(lambda core, warp: core.launch.local),
     SpecialRegister.REGALLOC: _number(lambda core, warp: core.launch.registers),
     SpecialRegister.GLOBALERRORSTATUS: _number(lambda core, warp: core.traps.status),
-    **dict.fromkeys((SpecialRegister.WARPERRORSTATUS, SpecialRegister.WARPERRORSTATUSCLEAR),
-                    _number(lambda core, warp: warp.trap.status)),
+    **dict.fromkeys(
+        (SpecialRegister.WARPERRORSTATUS, SpecialRegister.WARPERRORSTATUSCLEAR),
+        _number(lambda core, warp: warp.trap.status),
+    ),
 }
 """What special registers read. Those that this machine has no use for read 0.
 
@@ -115,7 +138,11 @@ def _shuffle(form: Form, values: Values) -> Action:
 
     def operand(warp: Warp, key: str, register: str) -> Words:
         immediate = form.operands[key]
-        return uniform(values[immediate.field]) if isinstance(immediate, Immediate) else warp.rows[values[register]]
+        return (
+            uniform(values[immediate.field])
+            if isinstance(immediate, Immediate)
+            else warp.rows[values[register]]
+        )
 
     def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
         if not threads:
@@ -189,7 +216,9 @@ def _mask_traps(core: Core, warp: Warp, threads: int, record: Retirement, values
 
 
 @of_fields
-def _return_from_trap(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
+def _return_from_trap(
+    core: Core, warp: Warp, threads: int, record: Retirement, values: Values
+) -> None:
     """RTT: the warp waits to leave the trap handler. ILLEGAL_INSTR_ENCODING outside, and for the mode without a public
     meaning.
     """
@@ -201,8 +230,14 @@ def _return_from_trap(core: Core, warp: Warp, threads: int, record: Retirement, 
 
 
 SYSTEM: Mapping[str, Maker] = {
-    "S2R": _read_special, "CS2R": _read_special, "LEPC": _read_pc, "SHFL": _shuffle,
-    **dict.fromkeys(("NOP", "DEPBAR", "MEMBAR", "CCTL"), _nothing), "CCTLL": _local_cache,
-    "BPT": _breakpoint, "IDE": _mask_traps, "RTT": _return_from_trap,
+    "S2R": _read_special,
+    "CS2R": _read_special,
+    "LEPC": _read_pc,
+    "SHFL": _shuffle,
+    **dict.fromkeys(("NOP", "DEPBAR", "MEMBAR", "CCTL"), _nothing),
+    "CCTLL": _local_cache,
+    "BPT": _breakpoint,
+    "IDE": _mask_traps,
+    "RTT": _return_from_trap,
 }
 """Makers of these instructions."""

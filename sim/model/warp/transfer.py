@@ -27,8 +27,15 @@ _WORD = 4
 _PlaceOf = Callable[[Core, Warp, Access], Accesses]
 
 
-_SPACES = {"LDG": "global", "STG": "global", "LDL": "local", "STL": "local", "LDS": "shared", "STS": "shared",
-           "ATOMS": "shared"}
+_SPACES = {
+    "LDG": "global",
+    "STG": "global",
+    "LDL": "local",
+    "STL": "local",
+    "LDS": "shared",
+    "STS": "shared",
+    "ATOMS": "shared",
+}
 
 
 def _place_of(form: Form) -> _PlaceOf:
@@ -68,7 +75,9 @@ def thread_addresses(form: Form, values: Values) -> Callable[[Warp], NDArray[np.
     return lambda warp: (warp.rows[number] + addend) & np.uint64(modulus - 1)
 
 
-def _access(warp: Warp, addresses: Callable[[Warp], NDArray[np.uint64]], threads: int, size: int) -> Access:
+def _access(
+    warp: Warp, addresses: Callable[[Warp], NDArray[np.uint64]], threads: int, size: int
+) -> Access:
     chosen = threads_of(threads)
     return Access(chosen, addresses(warp)[chosen], size)
 
@@ -83,14 +92,20 @@ def _to_words(content: NDArray[np.uint8], size: int) -> NDArray[np.uint32]:
     return content.view(f"<u{count}").astype(np.uint32)
 
 
-def _from_registers(warp: Warp, number: int, threads: NDArray[np.intp], size: int) -> NDArray[np.uint8]:
+def _from_registers(
+    warp: Warp, number: int, threads: NDArray[np.intp], size: int
+) -> NDArray[np.uint8]:
     """The bytes that the threads store, from as many registers as it takes; RZ stores zeros."""
-    rows = [warp.rows[RZ if number == RZ else number + index] for index in range(max(1, size // _WORD))]
+    rows = [
+        warp.rows[RZ if number == RZ else number + index] for index in range(max(1, size // _WORD))
+    ]
     whole = np.stack([row[threads] for row in rows], axis=1)
     return np.ascontiguousarray(whole).view(np.uint8)[:, :size]
 
 
-def _write_words(warp: Warp, record: Retirement, number: int, threads: int, found: NDArray[np.uint32]) -> None:
+def _write_words(
+    warp: Warp, record: Retirement, number: int, threads: int, found: NDArray[np.uint32]
+) -> None:
     """Puts loaded words into registers from ``number`` on."""
     if number == RZ:
         return
@@ -106,7 +121,10 @@ def _note(record: Retirement, placed: Placed, content: NDArray[np.uint8]) -> Non
     access = placed.access
     record.memory += tuple(
         MemoryWrite(thread, placed.space, address, octets.tobytes())
-        for thread, address, octets in zip(access.threads.tolist(), access.addresses.tolist(), content, strict=True))
+        for thread, address, octets in zip(
+            access.threads.tolist(), access.addresses.tolist(), content, strict=True
+        )
+    )
 
 
 def _rows_of(whole: Access, part: Placed) -> NDArray[np.intp]:
@@ -165,16 +183,26 @@ def _load_constant(form: Form, values: Values) -> Action:
             address = constant_address(values, operand, index)
             if address % size:
                 raise WarpFaultError(WarpError.MISALIGNED_ADDR)
-            octets += core.constant(bank, address, size, WarpError.INVALID_CONST_ADDR_LDC).to_bytes(size, "little")
-        _write_words(warp, record, values["Rd"], threads,
-                     _to_words(np.frombuffer(octets, np.uint8).reshape(-1, size), kind))
+            octets += core.constant(bank, address, size, WarpError.INVALID_CONST_ADDR_LDC).to_bytes(
+                size, "little"
+            )
+        _write_words(
+            warp,
+            record,
+            values["Rd"],
+            threads,
+            _to_words(np.frombuffer(octets, np.uint8).reshape(-1, size), kind),
+        )
 
     return run
 
 
 _MODIFIED: Mapping[AtomicOperation, Callable[[int, int], int]] = {
-    AtomicOperation.ADD: operator.add, AtomicOperation.AND: operator.and_, AtomicOperation.OR: operator.or_,
-    AtomicOperation.XOR: operator.xor, AtomicOperation.EXCH: lambda old, operand: operand,
+    AtomicOperation.ADD: operator.add,
+    AtomicOperation.AND: operator.and_,
+    AtomicOperation.OR: operator.or_,
+    AtomicOperation.XOR: operator.xor,
+    AtomicOperation.EXCH: lambda old, operand: operand,
     AtomicOperation.INC: lambda old, operand: 0 if old >= operand else old + 1,
     AtomicOperation.DEC: lambda old, operand: operand if old == 0 or old > operand else old - 1,
 }
@@ -185,31 +213,61 @@ def _modified(kind: AtomicOperation, old: int, operand: int, bits: int, signed: 
     """What an atomic operation leaves in memory. All numbers are unsigned patterns of ``bits`` bits."""
     if kind in (AtomicOperation.MIN, AtomicOperation.MAX):
         flip = 1 << bits - 1 if signed else 0
-        return (min if kind is AtomicOperation.MIN else max)(old, operand, key=lambda pattern: pattern ^ flip)
+        return (min if kind is AtomicOperation.MIN else max)(
+            old, operand, key=lambda pattern: pattern ^ flip
+        )
     return _MODIFIED[kind](old, operand) % (1 << bits)
 
 
 _SHARED_TYPES = (AtomicType.U32, AtomicType.S32, AtomicType.U64, AtomicType.S64)
 _SIGNED_TYPES = (AtomicType.S32, AtomicType.S64)
-_BYTES_OF_TYPE = {AtomicType.U32: 4, AtomicType.S32: 4, AtomicType.F32: 4, AtomicType.U64: 8, AtomicType.S64: 8}
+_BYTES_OF_TYPE = {
+    AtomicType.U32: 4,
+    AtomicType.S32: 4,
+    AtomicType.F32: 4,
+    AtomicType.U64: 8,
+    AtomicType.S64: 8,
+}
 
-WIDE_SWAPS = (CompareAndSwapType.CAST_64, CompareAndSwapType.CAST_SPIN_64, CompareAndSwapType.CAS_64)
-TESTING_SWAPS = (CompareAndSwapType.CAST, CompareAndSwapType.CAST_64, CompareAndSwapType.CAST_SPIN,
-                  CompareAndSwapType.CAST_SPIN_64)
+WIDE_SWAPS = (
+    CompareAndSwapType.CAST_64,
+    CompareAndSwapType.CAST_SPIN_64,
+    CompareAndSwapType.CAS_64,
+)
+TESTING_SWAPS = (
+    CompareAndSwapType.CAST,
+    CompareAndSwapType.CAST_64,
+    CompareAndSwapType.CAST_SPIN,
+    CompareAndSwapType.CAST_SPIN_64,
+)
 
 _Change = Callable[[int, tuple[int, ...]], int]
 """From the old value and a thread's operands to the new value, or to the result."""
 
 
-def _operands(warp: Warp, numbers: tuple[int, ...], size: int, threads: NDArray[np.intp]) -> list[tuple[int, ...]]:
+def _operands(
+    warp: Warp, numbers: tuple[int, ...], size: int, threads: NDArray[np.intp]
+) -> list[tuple[int, ...]]:
     """The operands of every thread as numbers of ``size`` bytes, from registers from each of ``numbers`` on."""
-    columns = [[int.from_bytes(row.tobytes(), "little") for row in _from_registers(warp, number, threads, size)]
-               for number in numbers]
+    columns = [
+        [
+            int.from_bytes(row.tobytes(), "little")
+            for row in _from_registers(warp, number, threads, size)
+        ]
+        for number in numbers
+    ]
     return list(zip(*columns, strict=True))
 
 
-def _atomic_action(form: Form, values: Values, size: int, sources: tuple[int, ...], result: int,
-                   change: _Change, found: _Change | None = None) -> Action:
+def _atomic_action(
+    form: Form,
+    values: Values,
+    size: int,
+    sources: tuple[int, ...],
+    result: int,
+    change: _Change,
+    found: _Change | None = None,
+) -> Action:
     """Reads, changes and writes memory, thread by thread in ascending order (ours); the old value, or what ``found``
     makes of it, goes to ``result``.
     """
@@ -229,8 +287,12 @@ def _atomic_action(form: Form, values: Values, size: int, sources: tuple[int, ..
                 content = np.frombuffer(new, np.uint8).reshape(1, size)
                 single.store(content)
                 _note(record, single, content)
-                results += (old if found is None else found(old, operands[row])).to_bytes(size, "little")
-        _write_words(warp, record, result, threads, np.frombuffer(results, "<u4").reshape(-1, size // _WORD))
+                results += (old if found is None else found(old, operands[row])).to_bytes(
+                    size, "little"
+                )
+        _write_words(
+            warp, record, result, threads, np.frombuffer(results, "<u4").reshape(-1, size // _WORD)
+        )
 
     return run
 
@@ -243,12 +305,15 @@ def _atomic(form: Form, values: Values, result: str | None, shared: bool = False
     operation = AtomicOperation(values["operation"])
     size, signed = _BYTES_OF_TYPE[kind], kind in _SIGNED_TYPES
     operand = values["Rd" if result is None else "Rb"]
+
     def change(old: int, operands: tuple[int, ...]) -> int:
         if kind is AtomicType.F32:
             return float_sum(old, operands[0])
         return _modified(operation, old, operands[0], 8 * size, signed)
 
-    return _atomic_action(form, values, size, (operand,), RZ if result is None else values[result], change)
+    return _atomic_action(
+        form, values, size, (operand,), RZ if result is None else values[result], change
+    )
 
 
 def _compare_and_swap(form: Form, values: Values, shared: bool) -> Action:
@@ -259,16 +324,27 @@ def _compare_and_swap(form: Form, values: Values, shared: bool) -> Action:
     first = values["Rb"]
     second = RZ if first == RZ else first + size // _WORD
     compare, swap = form.operands["b"], form.operands["c"]
-    sources = (RZ if isinstance(compare, Literal) else first,
-               RZ if isinstance(swap, Literal) else first if isinstance(compare, Literal) else second)
-    return _atomic_action(form, values, size, sources, values["Rd"],
-                          lambda old, operands: operands[1] if old == operands[0] else old,
-                          (lambda old, operands: int(old == operands[0])) if kind in TESTING_SWAPS else None)
+    sources = (
+        RZ if isinstance(compare, Literal) else first,
+        RZ if isinstance(swap, Literal) else first if isinstance(compare, Literal) else second,
+    )
+    return _atomic_action(
+        form,
+        values,
+        size,
+        sources,
+        values["Rd"],
+        lambda old, operands: operands[1] if old == operands[0] else old,
+        (lambda old, operands: int(old == operands[0])) if kind in TESTING_SWAPS else None,
+    )
 
 
 TRANSFERS: Mapping[str, Maker] = {
-    **dict.fromkeys(("LDG", "LDL", "LDS", "LD"), _load), **dict.fromkeys(("STG", "STL", "STS", "ST"), _store),
-    "LDC": _load_constant, "ATOM": partial(_atomic, result="Rd"), "ATOMS": partial(_atomic, result="Rd", shared=True),
+    **dict.fromkeys(("LDG", "LDL", "LDS", "LD"), _load),
+    **dict.fromkeys(("STG", "STL", "STS", "ST"), _store),
+    "LDC": _load_constant,
+    "ATOM": partial(_atomic, result="Rd"),
+    "ATOMS": partial(_atomic, result="Rd", shared=True),
     "RED": partial(_atomic, result=None),
 }
 """Makers of loads, stores and atomic operations."""

@@ -41,7 +41,10 @@ def push_frame(warp: Warp, pc: int) -> None:
     """
     masks, stack = warp.masks, warp.stack
     holes = [StackToken(TokenKind.NONE, 0, 0)] * (-stack.depth % TOKENS_PER_LINE)
-    saved = [StackToken(TokenKind.MASKS, getattr(masks, second), getattr(masks, first)) for first, second in _SAVED]
+    saved = [
+        StackToken(TokenKind.MASKS, getattr(masks, second), getattr(masks, first))
+        for first, second in _SAVED
+    ]
     stack.in_trap = True
     try:
         stack.push(*holes, StackToken(TokenKind.TRAP, pc | len(holes), masks.active), *saved)
@@ -85,8 +88,11 @@ def _masks_of(line: list[StackToken]) -> WarpMasks:
     trap, *saved = line
     if [token.kind for token in saved] != [TokenKind.MASKS] * len(_SAVED) or not trap.mask:
         raise WarpFaultError(WarpError.STACK_ERROR)
-    found = {name: word for names, token in zip(_SAVED, saved, strict=True)
-             for name, word in zip(names, (token.mask, token.pc), strict=True)}
+    found = {
+        name: word
+        for names, token in zip(_SAVED, saved, strict=True)
+        for name, word in zip(names, (token.mask, token.pc), strict=True)
+    }
     masks, taken = {}, 0
     for name in _PRECEDENCE:
         masks[name] = found[name] & ~taken & ~(trap.mask if name in _DEAD else 0)

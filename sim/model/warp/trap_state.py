@@ -46,15 +46,24 @@ class TrapState:
     @property
     def status(self) -> int:
         """What S2R reads (SR66)."""
-        flags = int(self.error is not WarpError.NONE) << _AT["failed"] | int(self.stepped) << _AT["stepped"]
+        flags = (
+            int(self.error is not WarpError.NONE) << _AT["failed"]
+            | int(self.stepped) << _AT["stepped"]
+        )
         reasons = sum(1 << _AT["reasons"] + reason - TRAP_REASONS.start for reason in self.reasons)
         return flags | reasons | self.error.value << _AT["error"]
 
     @property
     def is_idle(self) -> bool:
         """Nothing makes the warp enter the trap, and nothing keeps it from going on."""
-        return not (self.reasons or self.stepping or self.done or self.paused or self.returning is not None
-                    or self.error is not WarpError.NONE)
+        return not (
+            self.reasons
+            or self.stepping
+            or self.done
+            or self.paused
+            or self.returning is not None
+            or self.error is not WarpError.NONE
+        )
 
     def forget(self) -> None:
         """Clears what :attr:`status` tells."""

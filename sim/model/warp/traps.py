@@ -44,8 +44,14 @@ class Traps:
         trapping, urgent: The machine is in a trap; for a cause that nobody can mask.
     """
 
-    def __init__(self, slots: Sequence[Warp | None], log: ErrorLog, reports: Callable[[WarpError], bool],
-                 end: Callable[[Warp], None], handler: int | None) -> None:
+    def __init__(
+        self,
+        slots: Sequence[Warp | None],
+        log: ErrorLog,
+        reports: Callable[[WarpError], bool],
+        end: Callable[[Warp], None],
+        handler: int | None,
+    ) -> None:
         self._slots = slots
         self._log = log
         self._reports = reports
@@ -63,8 +69,11 @@ class Traps:
     def locked_down(self) -> bool:
         """In a trap, and nobody goes on: all are paused, or held by the stop trigger."""
         live = self._live
-        return (self.trapping and all(warp.trap.stands for warp in live)
-                and (self.stop or all(warp.trap.paused for warp in live)))
+        return (
+            self.trapping
+            and all(warp.trap.stands for warp in live)
+            and (self.stop or all(warp.trap.paused for warp in live))
+        )
 
     @property
     def status(self) -> int:
@@ -179,8 +188,13 @@ class Traps:
 
     def _done(self, warp: Warp, record: Retirement) -> Retirement:
         record.after, record.depth_after, record.next_pc = warp.masks, warp.stack.depth, warp.pc
-        record.api_call_depth, record.kill_future_branch = warp.api_call_depth, warp.kill_future_branch
-        record.pushed = tuple(warp.stack.token(index) for index in range(record.depth_before, record.depth_after))
+        record.api_call_depth, record.kill_future_branch = (
+            warp.api_call_depth,
+            warp.kill_future_branch,
+        )
+        record.pushed = tuple(
+            warp.stack.token(index) for index in range(record.depth_before, record.depth_after)
+        )
         record.terminated = warp.terminated
         return record
 
@@ -192,7 +206,13 @@ class Traps:
         ``warp`` has executed an instruction, and nothing else has happened: where it has nothing to do with a trap, and
         no warp had before, there is nothing to do.
         """
-        if warp is not None and self._is_quiet and not self.trapping and not self.stop and warp.is_outside_traps:
+        if (
+            warp is not None
+            and self._is_quiet
+            and not self.trapping
+            and not self.stop
+            and warp.is_outside_traps
+        ):
             return
         self._settle()
         self._is_quiet = not self.trapping and all(other.is_outside_traps for other in self._live)
@@ -220,10 +240,15 @@ class Traps:
     def _begin(self) -> None:
         """Looks for a cause."""
         outside = [warp for warp in self._live if not warp.in_trap]
-        insists = any(warp.trap.error is not WarpError.NONE or UNMASKABLE in warp.trap.reasons for warp in outside)
+        insists = any(
+            warp.trap.error is not WarpError.NONE or UNMASKABLE in warp.trap.reasons
+            for warp in outside
+        )
         stepped = not any(warp.trap.stepping for warp in self._live)
-        wants = any(not warp.traps_masked and (warp.trap.reasons or (stepped and warp.trap.done))
-                    for warp in outside)
+        wants = any(
+            not warp.traps_masked and (warp.trap.reasons or (stepped and warp.trap.done))
+            for warp in outside
+        )
         self.urgent |= insists
         self.trapping |= insists or wants or self.stop
 
@@ -233,12 +258,20 @@ class Traps:
     def _releases(self) -> bool:
         """Whether those who wait at RTT go on."""
         live = self._live
-        return (self.trapping and not self.stop and all(warp.trap.stands for warp in live)
-                and any(warp.trap.returning is not None for warp in live))
+        return (
+            self.trapping
+            and not self.stop
+            and all(warp.trap.stands for warp in live)
+            and any(warp.trap.returning is not None for warp in live)
+        )
 
     def _parks(self) -> bool:
         """Whether the trap is over with nobody leaving it: all are paused quietly, or have ended."""
-        return self.trapping and not self.stop and all(warp.trap.paused and warp.trap.quiet for warp in self._live)
+        return (
+            self.trapping
+            and not self.stop
+            and all(warp.trap.paused and warp.trap.quiet for warp in self._live)
+        )
 
     # What the host does.
 

@@ -13,8 +13,13 @@ from .vector.lanes import ALL_THREADS
 
 __all__ = ["CALL_DEPTHS", "DISABLED_BY", "check_pc", "continue_or_unwind", "moved", "push"]
 
-DISABLED_BY = {TokenKind.BREAK: "broken", TokenKind.CONTINUE: "continued", TokenKind.RETURN: "returned",
-               TokenKind.EXIT: "exited", TokenKind.LONGJMP: "longjumped"}
+DISABLED_BY = {
+    TokenKind.BREAK: "broken",
+    TokenKind.CONTINUE: "continued",
+    TokenKind.RETURN: "returned",
+    TokenKind.EXIT: "exited",
+    TokenKind.LONGJMP: "longjumped",
+}
 """The disabled mask whose threads wait for a token of a kind."""
 _HOLDERS = (TokenKind.DIVERGE, TokenKind.SYNC)
 CALL_DEPTHS = 256
@@ -63,7 +68,9 @@ def _unwind(warp: Warp, masks: WarpMasks, depth: int) -> _Unwound:
         if token.kind in DISABLED_BY:
             name = DISABLED_BY[token.kind]
             if token.mask & ~masks.disabled:
-                raise WarpFaultError(WarpError.STACK_ERROR)  # some had waited for a token below this one
+                raise WarpFaultError(
+                    WarpError.STACK_ERROR
+                )  # some had waited for a token below this one
             masks = replace(masks, **{name: getattr(masks, name) & ~token.mask})
             calls_closed += token.counted and token.kind is TokenKind.RETURN
         elif token.kind is TokenKind.NONE:
@@ -71,14 +78,18 @@ def _unwind(warp: Warp, masks: WarpMasks, depth: int) -> _Unwound:
         elif token.kind not in _HOLDERS:
             raise WarpFaultError(WarpError.STACK_ERROR)
         if active := token.mask & ~masks.disabled:
-            return _Unwound(replace(masks, active=active), check_pc(token.pc), tuple(popped), calls_closed)
+            return _Unwound(
+                replace(masks, active=active), check_pc(token.pc), tuple(popped), calls_closed
+            )
     live = ALL_THREADS & ~(masks.exited | masks.killed)
     if live & ~masks.returned:
         raise WarpFaultError(WarpError.STACK_ERROR)
     return _Unwound(moved(masks, live, "exited"), None, tuple(popped), calls_closed, bool(live))
 
 
-def continue_or_unwind(warp: Warp, record: Retirement, masks: WarpMasks, popped: tuple[StackToken, ...] = ()) -> None:
+def continue_or_unwind(
+    warp: Warp, record: Retirement, masks: WarpMasks, popped: tuple[StackToken, ...] = ()
+) -> None:
     """Goes on with the active threads of ``masks`` at the next instruction, or unwinds if there are none.
 
     ``popped`` are the tokens that the instruction takes off first. Threads that wanted to return and find the

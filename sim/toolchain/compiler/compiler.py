@@ -42,8 +42,9 @@ def compile_module(module: PtxModule, registers: int = REGISTERS, *, library: bo
     return "\n".join(map(str, compile_statements(module, registers, library=library))) + "\n"
 
 
-def compile_statements(module: PtxModule, registers: int = REGISTERS, *,
-                       library: bool = False) -> list[Statement | Line]:
+def compile_statements(
+    module: PtxModule, registers: int = REGISTERS, *, library: bool = False
+) -> list[Statement | Line]:
     """The assembly program of a module, which uses at most so many registers. Others may call the visible functions of
     a ``library``. ProgramError says what it cannot translate, and where that stands.
     """
@@ -58,14 +59,20 @@ def _program(module: PtxModule, registers: int, library: bool) -> list[Statement
     if module.refused and not any(function.entry for function in module.functions.values()):
         raise ProgramError(next(iter(module.refused.values())))
     functions, copies = _selected(module, layout)
-    for callee in sorted({callee for function in functions.values() for callee in function.calls if callee in _OURS}):
+    for callee in sorted(
+        {callee for function in functions.values() for callee in function.calls if callee in _OURS}
+    ):
         functions[callee] = _OURS[callee]()
     graph: CallGraph = {name: {} for name in functions}
     for function in functions.values():
         for callee in function.calls:
             if callee not in functions:
                 place = module.functions[function.name]
-                raise CompileError(place.line, place.column, f"{function.name} calls {callee}, which has no body here")
+                raise CompileError(
+                    place.line,
+                    place.column,
+                    f"{function.name} calls {callee}, which has no body here",
+                )
             graph[function.name][callee] = None
     _find_standard(layout, functions, graph)
     for name, function in functions.items() if library else ():
@@ -86,12 +93,15 @@ def _program(module: PtxModule, registers: int, library: bool) -> list[Statement
     found = module_statements(layout)
     for name, function in functions.items():
         if function.entry:
-            found += kernel_statements(module, layout, name, {**finished, **finished_copies.get(name, {})}, graph)
+            found += kernel_statements(
+                module, layout, name, {**finished, **finished_copies.get(name, {})}, graph
+            )
     return found
 
 
-def _selected(module: PtxModule, layout: Layout) -> tuple[dict[str, Function],
-                                                          dict[str, list[tuple[list[str], Function]]]]:
+def _selected(
+    module: PtxModule, layout: Layout
+) -> tuple[dict[str, Function], dict[str, list[tuple[list[str], Function]]]]:
     """The functions as operations, and more copies of those whose shared variables have other places in some kernels,
     with these kernels.
     """
@@ -103,7 +113,9 @@ def _selected(module: PtxModule, layout: Layout) -> tuple[dict[str, Function],
         (_, first), *others = layout.versions(name)
         functions[name] = select_function(function, first)
         if others:
-            copies[name] = [(kernels, select_function(function, other)) for kernels, other in others]
+            copies[name] = [
+                (kernels, select_function(function, other)) for kernels, other in others
+            ]
     return functions, copies
 
 
@@ -150,6 +162,9 @@ def _compile(function: Function, finished: dict[str, Finished], registers: int) 
     skip_empty(function, made)
     called = frozenset().union(*(op.clobbers for op in function.ops()))
     function.clobbers = STANDARD_CLOBBERS if function.standard else result.clobbers | called
-    result.needs_stack = bool(result.frame) or any(
-        name not in finished or finished[name].needs_stack for name in function.calls) or function.indirect
+    result.needs_stack = (
+        bool(result.frame)
+        or any(name not in finished or finished[name].needs_stack for name in function.calls)
+        or function.indirect
+    )
     return result

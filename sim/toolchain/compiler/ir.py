@@ -199,8 +199,14 @@ class Op:
         return self.guard is None or self.fresh
 
     def __repr__(self) -> str:
-        guard = f"@{'!' if self.guard.inverted else ''}{self.guard.what} " if self.guard is not None else ""
-        sources = ", ".join(f"{'-' * s.negated}{'~' * s.inverted}{s.what}{s.part}" for s in self.sources)
+        guard = (
+            f"@{'!' if self.guard.inverted else ''}{self.guard.what} "
+            if self.guard is not None
+            else ""
+        )
+        sources = ", ".join(
+            f"{'-' * s.negated}{'~' * s.inverted}{s.what}{s.part}" for s in self.sources
+        )
         carry = f"{'.X' * self.takes_carry}{'.CC' * self.sets_carry}"
         return f"{guard}{self.opcode}{carry} {self.results} <- {sources} {self.symbol}".rstrip()
 
@@ -266,8 +272,9 @@ class Function:
 
     def recurses(self, block: Block) -> bool:
         """Whether a block has a call that may lead to this function again."""
-        return not self.entry and any(op.name == "ICAL" or (op.name == "CAL" and op.symbol in self.circle)
-                                      for op in block.ops)
+        return not self.entry and any(
+            op.name == "ICAL" or (op.name == "CAL" and op.symbol in self.circle) for op in block.ops
+        )
 
     def predecessors(self) -> dict[Block, list[Block]]:
         """The blocks before each block; one stands there once for each way."""

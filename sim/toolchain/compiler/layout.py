@@ -7,8 +7,19 @@ from sim.toolchain.ptx.reach import Reach
 
 from .abi import FRAME_ALIGNMENT
 
-__all__ = ["CONSTANT_BANK", "FAR_TABLE", "FUNCTION_TABLE", "HANDLE_BYTES", "PARAMETER_BANK", "PARAMETER_BASE",
-           "TABLE_BANK", "DriverWord", "Layout", "Shared", "aligned"]
+__all__ = [
+    "CONSTANT_BANK",
+    "FAR_TABLE",
+    "FUNCTION_TABLE",
+    "HANDLE_BYTES",
+    "PARAMETER_BANK",
+    "PARAMETER_BASE",
+    "TABLE_BANK",
+    "DriverWord",
+    "Layout",
+    "Shared",
+    "aligned",
+]
 
 CONSTANT_BANK = 3
 """The bank of users' constants."""
@@ -72,7 +83,9 @@ class Shared:
         alignment = max((variable.alignment for variable in variables), default=1)
         if dynamic:
             alignment = max(alignment, _DYNAMIC_ALIGNMENT)
-            end = aligned(end, max(_DYNAMIC_ALIGNMENT, *(variable.alignment for variable in dynamic)))
+            end = aligned(
+                end, max(_DYNAMIC_ALIGNMENT, *(variable.alignment for variable in dynamic))
+            )
             places.update(dict.fromkeys(dynamic, end))
         return cls(places, end, alignment)
 
@@ -107,8 +120,14 @@ class Layout:
     def of(cls, module: PtxModule) -> "Layout":
         """The layout of a module."""
         found = cls()
-        everything = [*module.variables, *(variable for function in module.functions.values()
-                                           for variable in function.variables)]
+        everything = [
+            *module.variables,
+            *(
+                variable
+                for function in module.functions.values()
+                for variable in function.variables
+            ),
+        ]
         kinds = {Space.CONST: found.constants, Space.GLOBAL: found.globals}
         for variable in everything:
             if variable.space in kinds and variable not in kinds[variable.space]:
@@ -125,11 +144,18 @@ class Layout:
                 found.locals[variable] = aligned(end, max(variable.alignment, 4))
                 end = found.locals[variable] + variable.size
         found.local_bytes = aligned(end, FRAME_ALIGNMENT)
-        named = [function.name for function in module.functions.values()
-                 if not function.entry and function.body is not None]
+        named = [
+            function.name
+            for function in module.functions.values()
+            if not function.entry and function.body is not None
+        ]
         found.handles = {name: number * HANDLE_BYTES for number, name in enumerate(named, 1)}
-        targets = [len(item.targets) for function in module.functions.values() for item in function.body or ()
-                   if isinstance(item, Instruction)]
+        targets = [
+            len(item.targets)
+            for function in module.functions.values()
+            for item in function.body or ()
+            if isinstance(item, Instruction)
+        ]
         found.far_tables = 4 * sum(targets) + HANDLE_BYTES * (len(named) + 1) > FAR_TABLE
         return found
 
@@ -137,7 +163,11 @@ class Layout:
         """Every kernel has the shared variables that it and the functions it calls use, from its own first byte on."""
         reach = Reach(module)
         for function in module.functions.values():
-            used = [variable for variable in reach.used_variables(function.name) if variable.space is Space.SHARED]
+            used = [
+                variable
+                for variable in reach.used_variables(function.name)
+                if variable.space is Space.SHARED
+            ]
             self.shared_used[function.name] = sorted(used, key=lambda variable: variable.name)
             self.kernels[function.name] = []
         for entry in module.functions.values():
@@ -158,5 +188,7 @@ class Layout:
             found[(0,) * len(used)] = []
         if not used:
             return [(kernels, self) for kernels in found.values()]
-        return [(kernels, replace(self, places={**self.places, **dict(zip(used, places, strict=True))}))
-                for places, kernels in found.items()]
+        return [
+            (kernels, replace(self, places={**self.places, **dict(zip(used, places, strict=True))}))
+            for places, kernels in found.items()
+        ]

@@ -28,13 +28,18 @@ class _Listing:
 
     def text(self) -> str:
         blocks = {block: f"B{number}" for number, block in enumerate(self.function.blocks)}
-        return "\n".join(line for block in self.function.blocks for line in self._block(block, blocks))
+        return "\n".join(
+            line for block in self.function.blocks for line in self._block(block, blocks)
+        )
 
     def _block(self, block: Block, blocks: dict[Block, str]) -> list[str]:
         lines = [f"{blocks[block]}:", *(f"  {self._op(op)}" for op in block.ops)]
         targets = [blocks.get(successor, "?") for successor in block.successors]
         condition = self._source(block.condition) if block.condition is not None else ""
-        return [*lines, f"  {' '.join([block.ending, *([condition] if condition else []), *targets])}"]
+        return [
+            *lines,
+            f"  {' '.join([block.ending, *([condition] if condition else []), *targets])}",
+        ]
 
     def _value(self, value: Value | None) -> str:
         if value is None:
@@ -42,7 +47,9 @@ class _Listing:
         if value not in self.names:
             letter = "p" if value.predicate else "v"
             number = self.counts[letter] = self.counts.get(letter, 0) + 1
-            self.names[value] = f"R{value.fixed}" if value.fixed is not None else f"%{letter}{number}"
+            self.names[value] = (
+                f"R{value.fixed}" if value.fixed is not None else f"%{letter}{number}"
+            )
         return self.names[value]
 
     def _source(self, source: Source) -> str:
@@ -63,7 +70,9 @@ class _Listing:
         guard = f"@{self._source(op.guard)} " if op.guard is not None else ""
         carry = ".X" * op.takes_carry + ".CC" * op.sets_carry
         operands = [self._source(source) for source in op.sources]
-        operands += [f"{name}={_value_text(name, value)}" for name, value in op.opcode.operand_fields.items()]
+        operands += [
+            f"{name}={_value_text(name, value)}" for name, value in op.opcode.operand_fields.items()
+        ]
         operands += [f"+{op.offset:#x}"] if op.offset else []
         operands += [op.symbol] if op.symbol else []
         results = ", ".join(map(self._value, op.results))

@@ -55,13 +55,35 @@ from rtl.isa.syntax import (
 )
 from rtl.isa.table import BY_NAME
 
-__all__ = ["ARRIVALS", "LONG_FORMS", "LOWEST", "RELATIONS", "SHUFFLE_MASKS", "TOGETHER", "FieldValue", "Fields",
-           "IntegerFormat", "Opcode", "Role", "Shape", "WholeRounding", "address_field", "opcode", "value_of"]
+__all__ = [
+    "ARRIVALS",
+    "LONG_FORMS",
+    "LOWEST",
+    "RELATIONS",
+    "SHUFFLE_MASKS",
+    "TOGETHER",
+    "FieldValue",
+    "Fields",
+    "IntegerFormat",
+    "Opcode",
+    "Role",
+    "Shape",
+    "WholeRounding",
+    "address_field",
+    "opcode",
+    "value_of",
+]
 
 FieldValue = Enum | int
 Fields = Mapping[str, FieldValue]
 
-LONG_FORMS = {"FADD": "FADD32I", "FMUL": "FMUL32I", "IADD": "IADD32I", "LOP": "LOP32I", "MOV": "MOV32I"}
+LONG_FORMS = {
+    "FADD": "FADD32I",
+    "FMUL": "FMUL32I",
+    "IADD": "IADD32I",
+    "LOP": "LOP32I",
+    "MOV": "MOV32I",
+}
 """Instructions for numbers of 32 bits."""
 LOWEST = 0xFFF
 """Bits of a number in single precision that short numbers lack."""
@@ -94,11 +116,25 @@ class WholeRounding(Enum):
 
 
 RELATIONS: Mapping[FieldValue, Callable[[int, int], bool]] = {
-    Compare.LT: int.__lt__, Compare.LE: int.__le__, Compare.GT: int.__gt__, Compare.GE: int.__ge__,
-    Compare.EQ: int.__eq__, Compare.NE: int.__ne__}
+    Compare.LT: int.__lt__,
+    Compare.LE: int.__le__,
+    Compare.GT: int.__gt__,
+    Compare.GE: int.__ge__,
+    Compare.EQ: int.__eq__,
+    Compare.NE: int.__ne__,
+}
 """What integers' relations mean."""
-_PSEUDO = {"ADD64": (2, 4), "SETP64": (1, 4), "MAD": (1, 3), "MULHI": (1, 2), "MULWIDE": (2, 2), "DIV": (1, 2),
-           "REM": (1, 2), "CAL": (0, 0), "ICAL": (0, 0)}
+_PSEUDO = {
+    "ADD64": (2, 4),
+    "SETP64": (1, 4),
+    "MAD": (1, 3),
+    "MULHI": (1, 2),
+    "MULWIDE": (2, 2),
+    "DIV": (1, 2),
+    "REM": (1, 2),
+    "CAL": (0, 0),
+    "ICAL": (0, 0),
+}
 """Operations that are no instruction of the table, or whose operands are not those of one."""
 _CALLS = frozenset({"CAL", "ICAL"})
 _TAKES_ANYTHING = frozenset({"ADD64", "MAD", "MULHI", "MULWIDE", "DIV", "REM"})
@@ -123,13 +159,31 @@ _TYPES: Mapping[str, type[Enum] | Mapping[str, type[Enum]]] = {
     "combine": Boolean,
     "combine_first": Boolean,
     "compare": {"": Compare, **dict.fromkeys(_FLOAT_COMPARISONS, FloatCompare)},
-    "destination": {"I2I": IntegerFormat, "F2I": IntegerFormat, "I2F": FloatFormat, "F2F": FloatFormat},
+    "destination": {
+        "I2I": IntegerFormat,
+        "F2I": IntegerFormat,
+        "I2F": FloatFormat,
+        "F2F": FloatFormat,
+    },
     "flush": FloatFlush,
     "function": MultiFunction,
-    "mode": {"PRMT": PermuteMode, "SHFL": ShuffleMode, "VOTE": VoteMode, "BAR": BarrierMode, "B2R": BarrierRead,
-             "BPT": BreakpointMode, "RRO": FloatRange},
-    "operation": {"LOP": Logic, "ATOM": AtomicOperation, "ATOMS": AtomicOperation, "RED": AtomicOperation,
-                  "CCTL": CacheOperation, "CCTLL": CacheOperation},
+    "mode": {
+        "PRMT": PermuteMode,
+        "SHFL": ShuffleMode,
+        "VOTE": VoteMode,
+        "BAR": BarrierMode,
+        "B2R": BarrierRead,
+        "BPT": BreakpointMode,
+        "RRO": FloatRange,
+    },
+    "operation": {
+        "LOP": Logic,
+        "ATOM": AtomicOperation,
+        "ATOMS": AtomicOperation,
+        "RED": AtomicOperation,
+        "CCTL": CacheOperation,
+        "CCTLL": CacheOperation,
+    },
     "predicate_test": PredicateTest,
     "reduction": BarrierReduction,
     "round": FloatRounding,
@@ -250,7 +304,9 @@ class Opcode:
         self.may_drop_results = self._may_drop_results()
 
     def __repr__(self) -> str:
-        return self.name + "".join(modifier.texts[self.codes[modifier.field]] for modifier in self._modifiers)
+        return self.name + "".join(
+            modifier.texts[self.codes[modifier.field]] for modifier in self._modifiers
+        )
 
     def __reduce__(self) -> tuple:
         return opcode, (self.name, tuple(self.fields.items()))
@@ -263,18 +319,24 @@ class Opcode:
     def operand_fields(self) -> dict[str, int]:
         """The values of operands that are no source."""
         spelled = {modifier.field for modifier in self._modifiers}
-        return {name: code for name, code in self.codes.items() if self.forms and name not in spelled}
+        return {
+            name: code for name, code in self.codes.items() if self.forms and name not in spelled
+        }
 
     @property
     def _volatile(self) -> bool:
-        return any(modifier.field == "cache" and modifier.texts[self.codes["cache"]] == ".CV"
-                   for modifier in self._modifiers)
+        return any(
+            modifier.field == "cache" and modifier.texts[self.codes["cache"]] == ".CV"
+            for modifier in self._modifiers
+        )
 
     @cached_property
     def plain(self) -> bool:
         """Whether no modifier is other than its default."""
         return not self.forms or all(
-            self.codes[modifier.field] == _absent(self.forms[0], modifier) for modifier in self._modifiers)
+            self.codes[modifier.field] == _absent(self.forms[0], modifier)
+            for modifier in self._modifiers
+        )
 
     def with_fields(self, **changes: FieldValue) -> "Opcode":
         """The same with other values of some fields."""
@@ -284,9 +346,13 @@ class Opcode:
         """Whether a result may be written nowhere: neighbours must all be there."""
         if self.name in _CALLS or self.name == "MOV":
             return False
-        return not any(isinstance(operand, Register) and operand.access is not Access.READ
-                       and (self._span(operand) > 1 or (form.pipe is Pipe.MEMORY and callable(operand.span)))
-                       for form in self.forms[:1] for operand in form.operands.values())
+        return not any(
+            isinstance(operand, Register)
+            and operand.access is not Access.READ
+            and (self._span(operand) > 1 or (form.pipe is Pipe.MEMORY and callable(operand.span)))
+            for form in self.forms[:1]
+            for operand in form.operands.values()
+        )
 
     def _span(self, operand: Register) -> int:
         return operand.span(self._values) if callable(operand.span) else operand.span
@@ -326,11 +392,19 @@ class Opcode:
         """The role of an operand, whether it is optional, and whether it is a result."""
         match operand:
             case Register(field, access):
-                yield Role(key, self._span(operand), False, field), operand.optional, access is Access.WRITE
+                yield (
+                    Role(key, self._span(operand), False, field),
+                    operand.optional,
+                    access is Access.WRITE,
+                )
             case Predicate(field, access):
                 yield Role(key, 1, True, field), operand.optional, access is Access.WRITE
             case Address(register, _, wide):
-                yield Role(key, 2 if wide and self.codes.get(wide) else 1, False, register), False, False
+                yield (
+                    Role(key, 2 if wide and self.codes.get(wide) else 1, False, register),
+                    False,
+                    False,
+                )
             case Constant(index) if index is not None:
                 yield Role(key, 1, False, index), False, False
             case Immediate(field) if field not in self.codes:
@@ -346,32 +420,53 @@ class Opcode:
     def _constants(self) -> frozenset[str]:
         if not self._uses_constants:
             return frozenset()
-        return frozenset(key for form in self.forms for key, operand in form.operands.items()
-                         if isinstance(operand, Constant) and operand.index is None)
+        return frozenset(
+            key
+            for form in self.forms
+            for key, operand in form.operands.items()
+            if isinstance(operand, Constant) and operand.index is None
+        )
 
     @property
     def _uses_constants(self) -> bool:
-        return not (self.name == "LEA" or self.name in _VIDEO or self._is_long_conversion
-                    or (self.name == "LEA.HI" and "shift" not in self.fields))
+        return not (
+            self.name == "LEA"
+            or self.name in _VIDEO
+            or self._is_long_conversion
+            or (self.name == "LEA.HI" and "shift" not in self.fields)
+        )
 
     @property
     def _is_long_conversion(self) -> bool:
         """A conversion of other than single precision and words: its sources stay in registers."""
         if self.name == "I2F":
             return self.fields["destination"] is FloatFormat.F64 or self.fields["source"] in (
-                IntegerFormat.U64, IntegerFormat.S64)
-        return self.name == "F2F" and (self.fields["source"] is not FloatFormat.F32
-                                       or self.fields["destination"] is FloatFormat.F64)
+                IntegerFormat.U64,
+                IntegerFormat.S64,
+            )
+        return self.name == "F2F" and (
+            self.fields["source"] is not FloatFormat.F32
+            or self.fields["destination"] is FloatFormat.F64
+        )
 
     @cached_property
     def immediates(self) -> dict[str, tuple[Immediate, Field]]:
         """The operands that may be a number, with the form's field for it."""
-        if self.name == "LEA" or self.name in _VIDEO or self.name == "F2I" or self._is_long_conversion:
+        if (
+            self.name == "LEA"
+            or self.name in _VIDEO
+            or self.name == "F2I"
+            or self._is_long_conversion
+        ):
             return {}
-        return {key: (operand, form.fields[operand.field])
-                for form in reversed([form for form in self.forms if form.name == self.name or self.name == "MOV"])
-                for key, operand in form.operands.items()
-                if isinstance(operand, Immediate) and operand.field not in self.codes}
+        return {
+            key: (operand, form.fields[operand.field])
+            for form in reversed(
+                [form for form in self.forms if form.name == self.name or self.name == "MOV"]
+            )
+            for key, operand in form.operands.items()
+            if isinstance(operand, Immediate) and operand.field not in self.codes
+        }
 
     @cached_property
     def long_form(self) -> Form | None:
@@ -381,7 +476,9 @@ class Opcode:
     @cached_property
     def single(self) -> bool:
         """Whether its numbers are in single precision."""
-        return self.name == "MUFU" or any(operand.real == 32 for operand, _ in self.immediates.values())
+        return self.name == "MUFU" or any(
+            operand.real == 32 for operand, _ in self.immediates.values()
+        )
 
     def mask(self, key: str) -> int | None:
         """The bits that the instruction reads of a number, if not all."""
@@ -423,7 +520,9 @@ def address_field(name: str) -> Field | None:
     """The field of the number in the address of an instruction; None where it has no address."""
     for form in BY_NAME.get(name, ()):
         for operand in form.operands.values():
-            if isinstance(operand, Address) or (isinstance(operand, Constant) and operand.index is not None):
+            if isinstance(operand, Address) or (
+                isinstance(operand, Constant) and operand.index is not None
+            ):
                 return form.fields[operand.offset]
     return None
 
@@ -433,8 +532,11 @@ def value_of(name: str, field: str, text: str) -> FieldValue:
     """The value of a modifier or choice that the table spells so."""
     for form in BY_NAME[name]:
         spelled = [modifier.texts for modifier in form.modifiers if modifier.field == field]
-        spelled += [operand.texts for operand in form.operands.values()
-                    if isinstance(operand, Choice) and operand.field == field]
+        spelled += [
+            operand.texts
+            for operand in form.operands.values()
+            if isinstance(operand, Choice) and operand.field == field
+        ]
         for texts in spelled:
             for value, spelling in texts.items():
                 if spelling == text:
@@ -451,12 +553,19 @@ def opcode(name: str, fields: tuple[tuple[str, FieldValue], ...] = ()) -> Opcode
     if name in _PSEUDO:
         return _interned(name, tuple(sorted(given.items())), ())
     for form in BY_NAME[name]:
-        complete = {modifier.field: given[modifier.field] if modifier.field in given
-                    else _typed(name, modifier.field, _absent(form, modifier)) for modifier in form.modifiers}
+        complete = {
+            modifier.field: given[modifier.field]
+            if modifier.field in given
+            else _typed(name, modifier.field, _absent(form, modifier))
+            for modifier in form.modifiers
+        }
         complete |= given
         if _is_possible(form, complete, complete):
-            forms = tuple(other for other in (*BY_NAME[name], *BY_NAME.get(LONG_FORMS.get(name, ""), ()))
-                          if _is_possible(other, complete, _chosen_fields(form, complete)))
+            forms = tuple(
+                other
+                for other in (*BY_NAME[name], *BY_NAME.get(LONG_FORMS.get(name, ""), ()))
+                if _is_possible(other, complete, _chosen_fields(form, complete))
+            )
             return _interned(name, tuple(sorted(complete.items())), forms)
     raise ValueError(f"{name} has no form with {dict(fields)}")
 
@@ -470,8 +579,11 @@ def _absent(form: Form, modifier: Modifier) -> int:
 
 def _chosen_fields(form: Form, complete: Fields) -> Fields:
     """The fields that have another value than if they were not spelled."""
-    absent = {modifier.field: _absent(form, modifier) for modifier in form.modifiers
-              if "" in modifier.texts.values()}
+    absent = {
+        modifier.field: _absent(form, modifier)
+        for modifier in form.modifiers
+        if "" in modifier.texts.values()
+    }
     return {field: value for field, value in complete.items() if _code(value) != absent.get(field)}
 
 
@@ -480,14 +592,19 @@ def _is_possible(form: Form, complete: Fields, needed: Fields) -> bool:
     if not needed.keys() <= form.fields.keys():
         return False
     if form.name in LONG_FORMS.values() and any(
-            needed.get(field) == value for field, value in _NOT_LONG.get(_SHORT_FORMS[form.name], {}).items()):
+        needed.get(field) == value
+        for field, value in _NOT_LONG.get(_SHORT_FORMS[form.name], {}).items()
+    ):
         return False
     texts = {modifier.field: modifier.texts for modifier in form.modifiers}
     for name, value in complete.items():
         if name in form.fields:
             field, code = form.fields[name], _code(value)
-            if (code not in field.bounds or field.put(form.match, code) & form.mask != form.match
-                    or code not in texts.get(name, (code,))):
+            if (
+                code not in field.bounds
+                or field.put(form.match, code) & form.mask != form.match
+                or code not in texts.get(name, (code,))
+            ):
                 return False
     return True
 
@@ -496,5 +613,7 @@ _SHORT_FORMS = {long: short for short, long in LONG_FORMS.items()}
 
 
 @cache
-def _interned(name: str, fields: tuple[tuple[str, FieldValue], ...], forms: tuple[Form, ...]) -> Opcode:
+def _interned(
+    name: str, fields: tuple[tuple[str, FieldValue], ...], forms: tuple[Form, ...]
+) -> Opcode:
     return Opcode(name, dict(fields), forms)

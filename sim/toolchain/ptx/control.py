@@ -52,7 +52,9 @@ def call_table(scope: Scope, node: syntax.Table) -> CallTable:
 def _function(scope: Scope, name: Token) -> Declared:
     found = scope.find(name)
     if found is None:
-        raise SourceError(name, f"{name} is not declared: a function is declared before it is named")
+        raise SourceError(
+            name, f"{name} is not declared: a function is declared before it is named"
+        )
     if not isinstance(found, Declared) or found.entry:
         raise SourceError(name, f"expected a function: {name} is {describe(found)}")
     found.used = found.used or name
@@ -69,14 +71,18 @@ def _one_name(node: syntax.OperandNode, expected: str) -> Token:
 def _exactly(node: syntax.Instruction, count: int) -> list[syntax.OperandNode]:
     nodes = node.operands
     if len(nodes) != count:
-        raise SourceError(node.opcode, f"{node.opcode} takes {count} operand{'s' if count > 1 else ''}, "
-                                       f"not {len(nodes)}")
+        raise SourceError(
+            node.opcode,
+            f"{node.opcode} takes {count} operand{'s' if count > 1 else ''}, not {len(nodes)}",
+        )
     return nodes
 
 
 def _branch(reader: OperandReader, node: syntax.Instruction) -> Instruction:
-    target, = _exactly(node, 1)
-    return replace(reader.instruction, operands=(find_label(reader.scope, _one_name(target, "a label")),))
+    (target,) = _exactly(node, 1)
+    return replace(
+        reader.instruction, operands=(find_label(reader.scope, _one_name(target, "a label")),)
+    )
 
 
 def _indexed_branch(reader: OperandReader, node: syntax.Instruction) -> Instruction:
@@ -84,7 +90,9 @@ def _indexed_branch(reader: OperandReader, node: syntax.Instruction) -> Instruct
     name = _one_name(table, "the label of a .branchtargets")
     found = reader.scope.find(name)
     if not isinstance(found, BranchTable):
-        raise SourceError(name, f"{name} is no .branchtargets of this function, declared before it is used")
+        raise SourceError(
+            name, f"{name} is no .branchtargets of this function, declared before it is used"
+        )
     value = reader.source(index, Type.U32)
     if not isinstance(value, Register):
         raise SourceError(index.token, "the index of brx.idx is a register of type .u32")
@@ -93,8 +101,13 @@ def _indexed_branch(reader: OperandReader, node: syntax.Instruction) -> Instruct
 
 # Calls
 
+
 def _is_group(node: syntax.OperandNode) -> bool:
-    return isinstance(node, syntax.Expression) and len(node.items) == 1 and isinstance(node.items[0], syntax.Group)
+    return (
+        isinstance(node, syntax.Expression)
+        and len(node.items) == 1
+        and isinstance(node.items[0], syntax.Group)
+    )
 
 
 def _group(node: syntax.OperandNode) -> list[syntax.OperandNode]:
@@ -110,8 +123,10 @@ def _parts(reader: OperandReader, node: syntax.OperandNode) -> list[syntax.Opera
     found = reader.scope.find(name.token) if name is not None and name.component is None else None
     if name is None or not isinstance(found, RegisterVector):
         return [node]
-    return [syntax.Expression([syntax.Name(name.token, Token("MODIFIER", f".{letter}"))])
-            for letter in "xyzw"[:len(found.elements)]]
+    return [
+        syntax.Expression([syntax.Name(name.token, Token("MODIFIER", f".{letter}"))])
+        for letter in "xyzw"[: len(found.elements)]
+    ]
 
 
 def _call(reader: OperandReader, node: syntax.Instruction) -> Instruction:
@@ -121,8 +136,14 @@ def _call(reader: OperandReader, node: syntax.Instruction) -> Instruction:
         raise SourceError(node.opcode, "call needs a function to call")
     target = _one_name(nodes.pop(0), "a function, or a register with a function's address")
     arguments = _group(nodes.pop(0)) if nodes and _is_group(nodes[0]) else []
-    results, arguments = ([part for item in group for part in _parts(reader, item)] for group in (results, arguments))
-    table = _one_name(nodes.pop(0), "a call table, or the label of a .calltargets or .callprototype") if nodes else None
+    results, arguments = (
+        [part for item in group for part in _parts(reader, item)] for group in (results, arguments)
+    )
+    table = (
+        _one_name(nodes.pop(0), "a call table, or the label of a .calltargets or .callprototype")
+        if nodes
+        else None
+    )
     if nodes:
         raise SourceError(nodes[0].token, "call has no operand behind this: expected ;")
     found = reader.entity(target)
@@ -134,37 +155,55 @@ def _call(reader: OperandReader, node: syntax.Instruction) -> Instruction:
         _check_count(node.opcode, name, "result", signature.results, results)
         _check_count(node.opcode, name, "argument", signature.parameters, arguments)
     first, signature = signatures[0]
-    call = Call(called,
-                tuple(_result(reader, item, [other.results[at] for _, other in signatures])
-                      for at, item in enumerate(results)),
-                tuple(_argument(reader, item, [other.parameters[at] for _, other in signatures])
-                      for at, item in enumerate(arguments)), signature, candidates)
+    call = Call(
+        called,
+        tuple(
+            _result(reader, item, [other.results[at] for _, other in signatures])
+            for at, item in enumerate(results)
+        ),
+        tuple(
+            _argument(reader, item, [other.parameters[at] for _, other in signatures])
+            for at, item in enumerate(arguments)
+        ),
+        signature,
+        candidates,
+    )
     # Numbers and _ suit parameters of several sizes, which are passed in different places.
     for name, other in signatures:
-        if _sizes(other.parameters) != _sizes(signature.parameters) or _sizes(other.results) != _sizes(
-                signature.results):
-            raise SourceError(node.opcode, f"{first} and {name}, of one list, take or give something else")
+        if _sizes(other.parameters) != _sizes(signature.parameters) or _sizes(
+            other.results
+        ) != _sizes(signature.results):
+            raise SourceError(
+                node.opcode, f"{first} and {name}, of one list, take or give something else"
+            )
     return replace(reader.instruction, call=call)
 
 
 _Signatures = list[tuple[str, Signature]]
 
 
-def _direct(reader: OperandReader, target: Token,
-            table: Token | None) -> tuple[FunctionRef, _Signatures, tuple[str, ...]]:
+def _direct(
+    reader: OperandReader, target: Token, table: Token | None
+) -> tuple[FunctionRef, _Signatures, tuple[str, ...]]:
     function = _function(reader.scope, target)
     if table is not None:
         raise SourceError(table, f"{target} is a function: a call of it takes no list of targets")
     return function.reference, [(target, function.signature)], (function.reference.name,)
 
 
-def _indirect(reader: OperandReader, target: Token, register: Register,
-              table: Token | None) -> tuple[Register, _Signatures, tuple[str, ...] | None]:
+def _indirect(
+    reader: OperandReader, target: Token, register: Register, table: Token | None
+) -> tuple[Register, _Signatures, tuple[str, ...] | None]:
     if register.type.bits not in (32, 64):
-        raise SourceError(target, f"{target} has type .{register.type.value}: a function's address has 32 or 64 bits")
+        raise SourceError(
+            target,
+            f"{target} has type .{register.type.value}: a function's address has 32 or 64 bits",
+        )
     if table is None:
-        raise SourceError(target, f"a call through register {target} needs a call table, .calltargets or "
-                                  ".callprototype")
+        raise SourceError(
+            target,
+            f"a call through register {target} needs a call table, .calltargets or .callprototype",
+        )
     match reader.entity(table):
         case Prototype(signature):
             return register, [(table, signature)], None
@@ -173,44 +212,76 @@ def _indirect(reader: OperandReader, target: Token, register: Register,
         case Variable() as variable:
             functions = _listed(reader, table, variable)
         case other:
-            raise SourceError(table, f"expected a call table, .calltargets or .callprototype: {table} is "
-                                     f"{describe(other)}")
-    return register, [(f.reference.name, f.signature) for f in functions], tuple(f.reference.name for f in functions)
+            raise SourceError(
+                table,
+                f"expected a call table, .calltargets or .callprototype: {table} is "
+                f"{describe(other)}",
+            )
+    return (
+        register,
+        [(f.reference.name, f.signature) for f in functions],
+        tuple(f.reference.name for f in functions),
+    )
 
 
 def _listed(reader: OperandReader, table: Token, variable: Variable) -> list[Declared]:
     """The functions in a call table."""
     module = reader.scope.outermost
-    found = [module.find(Token("WORD", item.symbol)) for item in variable.initial if isinstance(item, AddressOf)]
+    found = [
+        module.find(Token("WORD", item.symbol))
+        for item in variable.initial
+        if isinstance(item, AddressOf)
+    ]
     functions = [item for item in found if isinstance(item, Declared)]
-    if variable.space not in (Space.CONST, Space.GLOBAL) or not functions or len(functions) < len(variable.initial):
-        raise SourceError(table, f"{table} is no call table: an array in const or global space that starts with names "
-                                 "of functions")
+    if (
+        variable.space not in (Space.CONST, Space.GLOBAL)
+        or not functions
+        or len(functions) < len(variable.initial)
+    ):
+        raise SourceError(
+            table,
+            f"{table} is no call table: an array in const or global space that starts with names "
+            "of functions",
+        )
     return functions
 
 
-def _check_count(place: Place, name: str, what: str, wanted: tuple[Register | Variable, ...],
-                 given: list[syntax.OperandNode]) -> None:
+def _check_count(
+    place: Place,
+    name: str,
+    what: str,
+    wanted: tuple[Register | Variable, ...],
+    given: list[syntax.OperandNode],
+) -> None:
     if len(wanted) != len(given):
         plural = "s" if len(wanted) != 1 else ""
-        raise SourceError(place, f"{name} has {len(wanted)} {what}{plural}, and the call {len(given)}")
+        raise SourceError(
+            place, f"{name} has {len(wanted)} {what}{plural}, and the call {len(given)}"
+        )
 
 
 def _sizes(items: tuple[Register | Variable, ...]) -> list[tuple[int, int]]:
     """Bits and alignment in bytes of parameters or results."""
-    return [(item.type.bits, item.type.size) if isinstance(item, Register) else (8 * item.size, item.alignment)
-            for item in items]
+    return [
+        (item.type.bits, item.type.size)
+        if isinstance(item, Register)
+        else (8 * item.size, item.alignment)
+        for item in items
+    ]
 
 
-def _argument(reader: OperandReader, node: syntax.OperandNode,
-              formals: list[Register | Variable]) -> Register | Immediate | Variable:
+def _argument(
+    reader: OperandReader, node: syntax.OperandNode, formals: list[Register | Variable]
+) -> Register | Immediate | Variable:
     """What is passed: a variable in param space, a register, or a number, of the type of the parameter."""
     variable = _parameter_variable(reader, node)
     for formal in formals:
         if variable is not None:
             _agree(node.token, variable, formal, "parameter")
         elif isinstance(formal, Variable) and formal.count != 1:
-            raise SourceError(node.token, f"expected a variable in param space of {formal.size} bytes")
+            raise SourceError(
+                node.token, f"expected a variable in param space of {formal.size} bytes"
+            )
     if variable is not None:
         return variable
     values = [reader.source(node, formal.type) for formal in formals]
@@ -218,8 +289,9 @@ def _argument(reader: OperandReader, node: syntax.OperandNode,
     return values[0]
 
 
-def _result(reader: OperandReader, node: syntax.OperandNode,
-            formals: list[Register | Variable]) -> Register | Variable | Sink:
+def _result(
+    reader: OperandReader, node: syntax.OperandNode, formals: list[Register | Variable]
+) -> Register | Variable | Sink:
     """What receives a result: a variable in param space, a register, or ``_``."""
     variable = _parameter_variable(reader, node)
     name = syntax.lone_name(node)
@@ -228,11 +300,15 @@ def _result(reader: OperandReader, node: syntax.OperandNode,
     for formal in formals:
         if variable is not None:
             if variable in reader.readonly:
-                raise SourceError(node.token, f"{node.token} is a parameter that the function is given: it can't "
-                                              "be changed")
+                raise SourceError(
+                    node.token,
+                    f"{node.token} is a parameter that the function is given: it can't be changed",
+                )
             _agree(node.token, variable, formal, "result")
         elif isinstance(formal, Variable) and formal.count != 1:
-            raise SourceError(node.token, f"expected a variable in param space of {formal.size} bytes")
+            raise SourceError(
+                node.token, f"expected a variable in param space of {formal.size} bytes"
+            )
     if variable is not None:
         return variable
     registers = [reader.destination(node, formal.type) for formal in formals]
@@ -245,24 +321,38 @@ def _parameter_variable(reader: OperandReader, node: syntax.OperandNode) -> Vari
     if not isinstance(found, Variable):
         return None
     if found.space is not Space.PARAM:
-        raise SourceError(node.token, f"{node.token} is in {found.space.value} space: expected a register, or a "
-                                      "variable in param space")
+        raise SourceError(
+            node.token,
+            f"{node.token} is in {found.space.value} space: expected a register, or a "
+            "variable in param space",
+        )
     return found
 
 
 def _agree(place: Token, variable: Variable, formal: Register | Variable, what: str) -> None:
     """Sizes and alignments must be the same; signs need not."""
-    count, alignment = (1, formal.type.size) if isinstance(formal, Register) else (formal.count, formal.alignment)
+    count, alignment = (
+        (1, formal.type.size) if isinstance(formal, Register) else (formal.count, formal.alignment)
+    )
     if formal.type is Type.PRED:
         raise SourceError(place, f"the {what} is a predicate: expected a register of type .pred")
     scalars = variable.count == count == 1
-    same = (variable.type.size == formal.type.size if scalars else
-            variable.count != 1 and count != 1 and variable.size == formal.type.size * (count or 0))
+    same = (
+        variable.type.size == formal.type.size
+        if scalars
+        else variable.count != 1 and count != 1 and variable.size == formal.type.size * (count or 0)
+    )
     if not same or variable.alignment != alignment:
-        raise SourceError(place, f"{place} has {variable.size} bytes, aligned to {variable.alignment}, and the "
-                                 f"{what} {formal.type.size * (count or 0)} bytes, aligned to {alignment}")
+        raise SourceError(
+            place,
+            f"{place} has {variable.size} bytes, aligned to {variable.alignment}, and the "
+            f"{what} {formal.type.size * (count or 0)} bytes, aligned to {alignment}",
+        )
 
 
 CONTROL: Mapping[str, Callable[[OperandReader, syntax.Instruction], Instruction]] = {
-    "bra": _branch, "brx": _indexed_branch, "call": _call}
+    "bra": _branch,
+    "brx": _indexed_branch,
+    "call": _call,
+}
 """Readers of the instructions whose operands are not values."""

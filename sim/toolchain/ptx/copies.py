@@ -34,19 +34,30 @@ _WORD_BYTES = 8
 
 def _addressed(items: Iterable[Item]) -> set[Variable]:
     """The variables whose addresses a body takes."""
-    return {operand.variable for item in items if isinstance(item, Instruction) for operand in item.operands
-            if isinstance(operand, VariableRef)}
+    return {
+        operand.variable
+        for item in items
+        if isinstance(item, Instruction)
+        for operand in item.operands
+        if isinstance(operand, VariableRef)
+    }
 
 
-def in_memory(items: Sequence[Item], parameters: Sequence[Register | Variable],
-              results: Sequence[Register | Variable], scope: Scope) -> tuple[list[Item], list[Variable]]:
+def in_memory(
+    items: Sequence[Item],
+    parameters: Sequence[Register | Variable],
+    results: Sequence[Register | Variable],
+    scope: Scope,
+) -> tuple[list[Item], list[Variable]]:
     """A function's body with the parameters and results in local space whose addresses it takes, and the variables
     there."""
     taken = _addressed(items)
     places: dict[Variable, Variable] = {}
     for item in (*parameters, *results):
         if isinstance(item, Variable) and item in taken:
-            places[item] = Variable(scope.namer.unique(item.name), Space.LOCAL, item.type, item.count, item.alignment)
+            places[item] = Variable(
+                scope.namer.unique(item.name), Space.LOCAL, item.type, item.count, item.alignment
+            )
     if not places:
         return list(items), []
     given = [item for item in parameters if isinstance(item, Variable) and item in places]
@@ -62,8 +73,12 @@ def in_memory(items: Sequence[Item], parameters: Sequence[Register | Variable],
     return found, [*places.values()]
 
 
-def _around(item: Instruction, places: Mapping[Variable, Variable], results: Sequence[Variable],
-            scope: Scope) -> Iterator[Instruction]:
+def _around(
+    item: Instruction,
+    places: Mapping[Variable, Variable],
+    results: Sequence[Variable],
+    scope: Scope,
+) -> Iterator[Instruction]:
     """An instruction on the places of parameters, between the copies that a call or ret needs."""
     if item.opcode == "ret":
         for variable in results:
@@ -81,6 +96,7 @@ def _around(item: Instruction, places: Mapping[Variable, Variable], results: Seq
 
 def _placed(item: Instruction, places: Mapping[Variable, Variable]) -> Instruction:
     """The instruction with the places of variables instead of these."""
+
     def placed(operand: Operand) -> Operand:
         match operand:
             case Address(base=Variable() as base) if base in places:
@@ -90,9 +106,15 @@ def _placed(item: Instruction, places: Mapping[Variable, Variable]) -> Instructi
             case _:
                 return operand
 
-    moved = any(isinstance(operand, Address) and isinstance(operand.base, Variable) and operand.base in places
-                for operand in item.operands)
-    return replace(item, operands=tuple(map(placed, item.operands)), space=Space.LOCAL if moved else item.space)
+    moved = any(
+        isinstance(operand, Address)
+        and isinstance(operand.base, Variable)
+        and operand.base in places
+        for operand in item.operands
+    )
+    return replace(
+        item, operands=tuple(map(placed, item.operands)), space=Space.LOCAL if moved else item.space
+    )
 
 
 def _copied(source: Variable, target: Variable, scope: Scope) -> list[Instruction]:
@@ -111,14 +133,29 @@ def _copied(source: Variable, target: Variable, scope: Scope) -> list[Instructio
 
 
 def _load(register: Register, address: Address, space: Space) -> Instruction:
-    return Instruction(opcode="ld", line=1, column=1, types=(register.type,), operands=(register, address), space=space)
+    return Instruction(
+        opcode="ld",
+        line=1,
+        column=1,
+        types=(register.type,),
+        operands=(register, address),
+        space=space,
+    )
 
 
 def _store(register: Register, address: Address, space: Space) -> Instruction:
-    return Instruction(opcode="st", line=1, column=1, types=(register.type,), operands=(address, register), space=space)
+    return Instruction(
+        opcode="st",
+        line=1,
+        column=1,
+        types=(register.type,),
+        operands=(address, register),
+        space=space,
+    )
 
 
 # Registers of a module
+
 
 def memory_of(register: Register, names: Namer) -> Variable:
     """Where a thread keeps a module's register while another function works with it."""
@@ -126,10 +163,13 @@ def memory_of(register: Register, names: Namer) -> Variable:
     return Variable(names.unique(register.name), Space.LOCAL, kind, 1, kind.size)
 
 
-def with_module_registers(items: Sequence[Item], memory: Mapping[Register, Variable], entry: bool,
-                          scope: Scope) -> list[Item]:
+def with_module_registers(
+    items: Sequence[Item], memory: Mapping[Register, Variable], entry: bool, scope: Scope
+) -> list[Item]:
     """A function's body with the loads and stores of the module's registers for which there is ``memory``."""
-    pairs = [(own, memory[register]) for register, own in scope.copies.items() if register in memory]
+    pairs = [
+        (own, memory[register]) for register, own in scope.copies.items() if register in memory
+    ]
     loads = [item for own, variable in pairs for item in _from_memory(own, variable, scope)]
     stores = [item for own, variable in pairs for item in _to_memory(own, variable, scope)]
     found: list[Item] = [] if entry else [*loads]
@@ -147,15 +187,30 @@ def _from_memory(register: Register, variable: Variable, scope: Scope) -> list[I
     if register.type is not Type.PRED:
         return [_load(register, Address(variable), Space.LOCAL)]
     word = scope.new_register("word", Type.U32)
-    return [_load(word, Address(variable), Space.LOCAL),
-            Instruction(opcode="setp", line=1, column=1, types=(Type.U32,), compare=Comparison.NE,
-                        operands=(register, Sink(), word, Immediate(0)))]
+    return [
+        _load(word, Address(variable), Space.LOCAL),
+        Instruction(
+            opcode="setp",
+            line=1,
+            column=1,
+            types=(Type.U32,),
+            compare=Comparison.NE,
+            operands=(register, Sink(), word, Immediate(0)),
+        ),
+    ]
 
 
 def _to_memory(register: Register, variable: Variable, scope: Scope) -> list[Instruction]:
     if register.type is not Type.PRED:
         return [_store(register, Address(variable), Space.LOCAL)]
     word = scope.new_register("word", Type.U32)
-    return [Instruction(opcode="selp", line=1, column=1, types=(Type.U32,),
-                        operands=(word, Immediate(1), Immediate(0), register)),
-            _store(word, Address(variable), Space.LOCAL)]
+    return [
+        Instruction(
+            opcode="selp",
+            line=1,
+            column=1,
+            types=(Type.U32,),
+            operands=(word, Immediate(1), Immediate(0), register),
+        ),
+        _store(word, Address(variable), Space.LOCAL),
+    ]

@@ -40,12 +40,14 @@ class _Shape:
     @property
     def register_names(self) -> str:
         """Letters of the elements of a vector of registers."""
-        return "xyzw"[:self.vector]
+        return "xyzw"[: self.vector]
 
 
 def _opaque_kind(traits: list[Token | syntax.Align]) -> Token | None:
     """The trait that makes something a texture, sampler or surface."""
-    return next((item for item in traits if isinstance(item, Token) and item[1:] in TEXTURE_TYPES), None)
+    return next(
+        (item for item in traits if isinstance(item, Token) and item[1:] in TEXTURE_TYPES), None
+    )
 
 
 def linkage(token: Token | None) -> Linkage:
@@ -62,7 +64,9 @@ def _shape(traits: list[Token | syntax.Align], place: Place) -> _Shape:
         if isinstance(item, syntax.Align):
             alignment = int(item.bytes)
             if alignment not in (1, 2, 4, 8, 16, 32, 64, 128, 256):
-                raise SourceError(item.bytes, f"an alignment of {item.bytes}: expected a power of 2 up to 256")
+                raise SourceError(
+                    item.bytes, f"an alignment of {item.bytes}: expected a power of 2 up to 256"
+                )
         elif item.type == "ATTRIBUTE":
             _check_attribute(item, place)
         elif item[1:] in _VECTORS and vector == 1:
@@ -80,13 +84,17 @@ def _shape(traits: list[Token | syntax.Align], place: Place) -> _Shape:
 def _check_attribute(item: Token, place: Place) -> None:
     """``.attribute(.managed)``: all global memory is the host's, too, and a variable needs nothing for that."""
     inner = "".join(item.split()).removeprefix(".attribute(").removesuffix(")")
-    if not re.fullmatch(r"\.(managed|unified\([^,()]+,[^,()]+\))(,\.(managed|unified\([^,()]+,[^,()]+\)))*", inner):
+    if not re.fullmatch(
+        r"\.(managed|unified\([^,()]+,[^,()]+\))(,\.(managed|unified\([^,()]+,[^,()]+\)))*", inner
+    ):
         raise SourceError(item, f"{item}: expected .managed or .unified(uuid1, uuid2)")
     if place != ".global":
         raise SourceError(item, f"{item} is for variables in global space")
 
 
-def _sizes(dimensions: list[syntax.Expression | None], scope: Scope, place: Token) -> list[int | None]:
+def _sizes(
+    dimensions: list[syntax.Expression | None], scope: Scope, place: Token
+) -> list[int | None]:
     """Lengths of the dimensions; the first may be open."""
     found: list[int | None] = []
     for at, length in enumerate(dimensions):
@@ -106,8 +114,15 @@ def _no_name(name: Token) -> int:
     raise SourceError(name, f"{name} is no constant")
 
 
-def declare(node: syntax.Variable, scope: Scope, names: Namer, owner: str | None, *,
-            old: bool = False, banks: bool = False) -> list[Variable]:
+def declare(
+    node: syntax.Variable,
+    scope: Scope,
+    names: Namer,
+    owner: str | None,
+    *,
+    old: bool = False,
+    banks: bool = False,
+) -> list[Variable]:
     """Declares what a declaration declares in a scope, and returns its variables.
 
     ``owner`` is the function it stands in, None for the module; ``names`` gives out names of the module.
@@ -118,7 +133,10 @@ def declare(node: syntax.Variable, scope: Scope, names: Namer, owner: str | None
     opaque = found[1:] if found is not None else "texref" if node.space == ".tex" else None
     if opaque is not None:
         if node.space not in (".global", ".tex", ".param") or owner is not None:
-            raise SourceError(node.space, f"{TEXTURE_TYPES[opaque]} is declared in global space, outside of functions")
+            raise SourceError(
+                node.space,
+                f"{TEXTURE_TYPES[opaque]} is declared in global space, outside of functions",
+            )
         for declarator in node.declarators:
             scope.declare(declarator.name, Opaque(TEXTURE_TYPES[opaque]))
         return []
@@ -130,13 +148,18 @@ def declare(node: syntax.Variable, scope: Scope, names: Namer, owner: str | None
             _declare_registers(node, declarator, shape, scope, old)
         return []
     if "[" in node.space and not (banks and node.space[1:] == FIRST_BANK):
-        raise SourceError(node.space, f"{node.space}: only before PTX 2.2 there was .const[0], and other banks are a "
-                                      "driver's")
+        raise SourceError(
+            node.space,
+            f"{node.space}: only before PTX 2.2 there was .const[0], and other banks are a "
+            "driver's",
+        )
     space = Space(node.space[1:].partition("[")[0])
     if shape.type is Type.PRED:
         raise SourceError(node.space, f"a predicate has no place in {space.value} space")
     if owner is None and (space is Space.PARAM or (space is Space.LOCAL and not old)):
-        raise SourceError(node.space, f"a variable in {space.value} space is declared in a function")
+        raise SourceError(
+            node.space, f"a variable in {space.value} space is declared in a function"
+        )
     found = []
     for declarator in node.declarators:
         variables = _variables(declarator, node, shape, space, scope, names, owner)
@@ -144,28 +167,44 @@ def declare(node: syntax.Variable, scope: Scope, names: Namer, owner: str | None
     return found
 
 
-def _declare_registers(node: syntax.Variable, declarator: syntax.Declarator, shape: _Shape, scope: Scope,
-                       old: bool) -> None:
+def _declare_registers(
+    node: syntax.Variable, declarator: syntax.Declarator, shape: _Shape, scope: Scope, old: bool
+) -> None:
     name = declarator.name
     if scope.outer is None and not old:
-        raise SourceError(name, f"{name} is declared outside of any function: registers are a function's own")
+        raise SourceError(
+            name, f"{name} is declared outside of any function: registers are a function's own"
+        )
     if declarator.dimensions or declarator.initial is not None or node.linkage is not None:
-        raise SourceError(name, f"{name} is a register: it has neither dimensions nor a first value nor a linkage")
+        raise SourceError(
+            name, f"{name} is a register: it has neither dimensions nor a first value nor a linkage"
+        )
     if name == "_":
         raise SourceError(name, "_ can't be declared")
     if declarator.range is not None:
         if shape.vector != 1:
-            raise SourceError(name, f"{name} is a range of vectors: expected registers of one element")
+            raise SourceError(
+                name, f"{name} is a range of vectors: expected registers of one element"
+            )
         scope.declare_range(name, int(declarator.range), shape.type)
     elif shape.vector == 1:
         scope.declare(name, scope.new_register(str(name), shape.type))
     else:
-        elements = tuple(scope.new_register(f"{name}.{letter}", shape.type) for letter in shape.register_names)
+        elements = tuple(
+            scope.new_register(f"{name}.{letter}", shape.type) for letter in shape.register_names
+        )
         scope.declare(name, RegisterVector(elements))
 
 
-def _variables(declarator: syntax.Declarator, node: syntax.Variable, shape: _Shape, space: Space, scope: Scope,
-               names: Namer, owner: str | None) -> list[Variable]:
+def _variables(
+    declarator: syntax.Declarator,
+    node: syntax.Variable,
+    shape: _Shape,
+    space: Space,
+    scope: Scope,
+    names: Namer,
+    owner: str | None,
+) -> list[Variable]:
     name = declarator.name
     if name == "_":
         raise SourceError(name, "_ can't be declared")
@@ -177,9 +216,13 @@ def _variables(declarator: syntax.Declarator, node: syntax.Variable, shape: _Sha
         sizes[0] = -(-len(initial) // inner) if inner else 0
     open_array = bool(sizes) and sizes[0] is None
     if seen is Linkage.COMMON and space is not Space.GLOBAL:
-        raise SourceError(name, f"{name} is in {space.value} space: a common variable is in global space")
+        raise SourceError(
+            name, f"{name} is in {space.value} space: a common variable is in global space"
+        )
     if open_array and not (space is Space.SHARED and seen is Linkage.EXTERN):
-        raise SourceError(name, f"{name} has no size: only an extern array in shared space may be open")
+        raise SourceError(
+            name, f"{name} has no size: only an extern array in shared space may be open"
+        )
     if seen is Linkage.EXTERN and initial:
         raise SourceError(name, f"{name} is extern: it has no first value")
     count = None if open_array else _product(sizes) * shape.vector
@@ -190,14 +233,23 @@ def _variables(declarator: syntax.Declarator, node: syntax.Variable, shape: _Sha
     if declarator.range is not None:
         copies = int(declarator.range)
         if copies > 1 << 12 or initial:
-            raise SourceError(name, f"{name}<{copies}>: expected at most {1 << 12} variables, without first values")
-        spelled = [Token("WORD", f"{name}{number}", line=name.line, column=name.column) for number in range(copies)]
+            raise SourceError(
+                name,
+                f"{name}<{copies}>: expected at most {1 << 12} variables, without first values",
+            )
+        spelled = [
+            Token("WORD", f"{name}{number}", line=name.line, column=name.column)
+            for number in range(copies)
+        ]
     found = []
     for token in spelled:
         # A variable that outlives its function gets a name of its own in the module.
         outlives = space in _STATIC or owner is None
-        unique = (names.unique(str(token) if owner is None else f"{owner}.{token}") if outlives
-                  else scope.namer.unique(str(token)))
+        unique = (
+            names.unique(str(token) if owner is None else f"{owner}.{token}")
+            if outlives
+            else scope.namer.unique(str(token))
+        )
         variable = Variable(unique, space, shape.type, count, shape.alignment, seen, initial)
         scope.declare(token, variable)
         found.append(variable)
@@ -213,14 +265,23 @@ def _product(sizes: list[int | None]) -> int:
 
 # First values
 
-def _initial(declarator: syntax.Declarator, shape: _Shape, space: Space, sizes: list[int | None],
-             scope: Scope) -> tuple[int | AddressOf, ...]:
+
+def _initial(
+    declarator: syntax.Declarator,
+    shape: _Shape,
+    space: Space,
+    sizes: list[int | None],
+    scope: Scope,
+) -> tuple[int | AddressOf, ...]:
     """The first values of a variable, in order."""
     node, name = declarator.initial, declarator.name
     if node is None:
         return ()
     if space not in (Space.CONST, Space.GLOBAL):
-        raise SourceError(name, f"{name} is in {space.value} space: only const and global variables have first values")
+        raise SourceError(
+            name,
+            f"{name} is in {space.value} space: only const and global variables have first values",
+        )
     levels = [*sizes, *([shape.vector] if shape.vector > 1 else [])]
     if not levels:
         if isinstance(node, syntax.Braces):
@@ -231,8 +292,9 @@ def _initial(declarator: syntax.Declarator, shape: _Shape, space: Space, sizes: 
     return tuple(_flat(node, levels, shape.type, scope, name))
 
 
-def _flat(node: syntax.Braces, levels: list[int | None], kind: Type, scope: Scope,
-          name: Token) -> list[int | AddressOf]:
+def _flat(
+    node: syntax.Braces, levels: list[int | None], kind: Type, scope: Scope, name: Token
+) -> list[int | AddressOf]:
     """The values in braces. Lists within may be shorter than their dimension: zeros follow."""
     found: list[int | AddressOf] = []
     inner = _product(levels[1:])
@@ -248,24 +310,34 @@ def _flat(node: syntax.Braces, levels: list[int | None], kind: Type, scope: Scop
         else:
             found.append(_first_value(item, kind, scope))
     if levels[0] is not None and len(found) > levels[0] * inner:
-        raise SourceError(name, f"{name} has {levels[0] * inner} elements and {len(found)} first values")
+        raise SourceError(
+            name, f"{name} has {levels[0] * inner} elements and {len(found)} first values"
+        )
     return found
 
 
 def _first_value(node: syntax.Expression, kind: Type, scope: Scope) -> int | AddressOf:
     """A number, or the address of a function or variable."""
+
     def symbol(name: syntax.Name) -> Variable | FunctionRef:
         found = scope.find(name.token)
         if found is None:
-            raise SourceError(name.token, f"{name.token} is not declared: it is declared before it is named")
+            raise SourceError(
+                name.token, f"{name.token} is not declared: it is declared before it is named"
+            )
         if isinstance(found, Declared) and not found.entry:
             found.used = found.used or name.token
             return found.reference
         if isinstance(found, Variable) and found.space in _STATIC:
             return found
         if isinstance(found, Opaque):
-            raise SourceError(name.token, f"{name.token} is {found.kind}: there are no textures and surfaces")
-        raise SourceError(name.token, f"expected a number, a function or a variable: {name.token} is {describe(found)}")
+            raise SourceError(
+                name.token, f"{name.token} is {found.kind}: there are no textures and surfaces"
+            )
+        raise SourceError(
+            name.token,
+            f"expected a number, a function or a variable: {name.token} is {describe(found)}",
+        )
 
     amount = evaluate(node, symbol)
     if amount.symbol is None:
@@ -274,20 +346,27 @@ def _first_value(node: syntax.Expression, kind: Type, scope: Scope) -> int | Add
     if kind.floating or (amount.byte is None and kind.bits not in (32, 64)):
         raise SourceError(node.token, f"the address of {amount.name} does not fit {kind.bits} bits")
     if isinstance(amount.symbol, Variable) and amount.symbol.space is Space.SHARED:
-        raise SourceError(node.token, f"{amount.name} is in shared space, which has no addresses before a kernel runs: "
-                                      "every kernel has its own")
+        raise SourceError(
+            node.token,
+            f"{amount.name} is in shared space, which has no addresses before a kernel runs: "
+            "every kernel has its own",
+        )
     return AddressOf(amount.symbol.name, amount.value, amount.generic, amount.byte)
 
 
 # Parameters
 
-def parameters(nodes: list[syntax.Parameter] | None, scope: Scope,
-               entry: bool) -> list[tuple[syntax.Parameter, Register | RegisterVector | Variable]]:
+
+def parameters(
+    nodes: list[syntax.Parameter] | None, scope: Scope, entry: bool
+) -> list[tuple[syntax.Parameter, Register | RegisterVector | Variable]]:
     """Parameters or results. They get their names from the scope's namer; nothing is declared."""
     return [(node, _parameter(node, scope, entry)) for node in nodes or ()]
 
 
-def _parameter(node: syntax.Parameter, scope: Scope, entry: bool) -> Register | RegisterVector | Variable:
+def _parameter(
+    node: syntax.Parameter, scope: Scope, entry: bool
+) -> Register | RegisterVector | Variable:
     opaque = _opaque_kind(node.traits)
     if opaque is not None:
         raise TextureError(opaque, f"{node.name} is {TEXTURE_TYPES[opaque[1:]]}")
@@ -295,34 +374,53 @@ def _parameter(node: syntax.Parameter, scope: Scope, entry: bool) -> Register | 
     sizes = _sizes(node.dimensions, scope, node.name)
     if node.space == ".reg":
         if entry:
-            raise SourceError(node.name, f"{node.name} is a register: parameters of an entry are in param space")
+            raise SourceError(
+                node.name, f"{node.name} is a register: parameters of an entry are in param space"
+            )
         if sizes:
             raise SourceError(node.name, f"{node.name} is a register: it has no dimensions")
         if shape.vector == 1:
             return Register(scope.namer.unique(str(node.name)), shape.type)
-        return RegisterVector(tuple(Register(scope.namer.unique(f"{node.name}.{letter}"), shape.type)
-                                    for letter in shape.register_names))
+        return RegisterVector(
+            tuple(
+                Register(scope.namer.unique(f"{node.name}.{letter}"), shape.type)
+                for letter in shape.register_names
+            )
+        )
     if node.space != ".param":
-        raise SourceError(node.space, f"{node.name} is in {node.space[1:]} space: expected .param or .reg")
+        raise SourceError(
+            node.space, f"{node.name} is in {node.space[1:]} space: expected .param or .reg"
+        )
     if shape.type is Type.PRED:
         raise SourceError(node.space, "a predicate has no place in param space")
     if None in sizes:
         raise SourceError(node.name, f"{node.name} has no size")
     count = _product(sizes) * shape.vector
     if count * shape.type.size > _LARGEST_PARAMETER:
-        raise SourceError(node.name, f"{node.name} has {count * shape.type.size} bytes: {_LARGEST_PARAMETER} at most")
+        raise SourceError(
+            node.name,
+            f"{node.name} has {count * shape.type.size} bytes: {_LARGEST_PARAMETER} at most",
+        )
     if not count and not entry:
         raise SourceError(node.name, f"{node.name} has no size")
-    return Variable(scope.namer.unique(str(node.name)), Space.PARAM, shape.type, count, shape.alignment)
+    return Variable(
+        scope.namer.unique(str(node.name)), Space.PARAM, shape.type, count, shape.alignment
+    )
 
 
-def signature(results: list[tuple[syntax.Parameter, Register | RegisterVector | Variable]],
-              given: list[tuple[syntax.Parameter, Register | RegisterVector | Variable]]) -> Signature:
+def signature(
+    results: list[tuple[syntax.Parameter, Register | RegisterVector | Variable]],
+    given: list[tuple[syntax.Parameter, Register | RegisterVector | Variable]],
+) -> Signature:
     """What a function or prototype takes and gives: of a vector, its elements one by one."""
     return Signature(_each(results), _each(given))
 
 
-def _each(items: list[tuple[syntax.Parameter, Register | RegisterVector | Variable]]
-          ) -> tuple[Register | Variable, ...]:
-    return tuple(part for _, item in items
-                 for part in (item.elements if isinstance(item, RegisterVector) else (item,)))
+def _each(
+    items: list[tuple[syntax.Parameter, Register | RegisterVector | Variable]],
+) -> tuple[Register | Variable, ...]:
+    return tuple(
+        part
+        for _, item in items
+        for part in (item.elements if isinstance(item, RegisterVector) else (item,))
+    )

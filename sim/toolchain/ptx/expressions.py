@@ -85,7 +85,11 @@ def _real(token: Token) -> Real:
 
 
 _REAL_OPERATIONS: Mapping[str, Callable[[float, float], float]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
 
 
 def _quotient(a: int, b: int) -> int:
@@ -93,21 +97,35 @@ def _quotient(a: int, b: int) -> int:
 
 
 _OPERATIONS: Mapping[str, tuple[int, Callable[[int, int], int]]] = {
-    "||": (1, lambda a, b: int(bool(a or b))), "&&": (2, lambda a, b: int(bool(a and b))),
-    "|": (3, operator.or_), "^": (4, operator.xor), "&": (5, operator.and_),
-    "==": (6, lambda a, b: int(a == b)), "!=": (6, lambda a, b: int(a != b)),
-    "<": (7, lambda a, b: int(a < b)), "<=": (7, lambda a, b: int(a <= b)),
-    ">": (7, lambda a, b: int(a > b)), ">=": (7, lambda a, b: int(a >= b)),
-    "<<": (8, lambda a, b: a << (b & _BITS - 1)), ">>": (8, lambda a, b: a >> (b & _BITS - 1)),
-    "+": (9, operator.add), "-": (9, operator.sub),
-    "*": (10, operator.mul), "/": (10, _quotient), "%": (10, lambda a, b: a - b * _quotient(a, b)),
+    "||": (1, lambda a, b: int(bool(a or b))),
+    "&&": (2, lambda a, b: int(bool(a and b))),
+    "|": (3, operator.or_),
+    "^": (4, operator.xor),
+    "&": (5, operator.and_),
+    "==": (6, lambda a, b: int(a == b)),
+    "!=": (6, lambda a, b: int(a != b)),
+    "<": (7, lambda a, b: int(a < b)),
+    "<=": (7, lambda a, b: int(a <= b)),
+    ">": (7, lambda a, b: int(a > b)),
+    ">=": (7, lambda a, b: int(a >= b)),
+    "<<": (8, lambda a, b: a << (b & _BITS - 1)),
+    ">>": (8, lambda a, b: a >> (b & _BITS - 1)),
+    "+": (9, operator.add),
+    "-": (9, operator.sub),
+    "*": (10, operator.mul),
+    "/": (10, _quotient),
+    "%": (10, lambda a, b: a - b * _quotient(a, b)),
 }
 """How tightly an operator binds, and what it does."""
 _BYTES = {0xFF << bit: bit for bit in range(0, _BITS, 8)}
 """Masks of one byte, and where it begins."""
 _TRUTHS = {"||", "&&", "==", "!=", "<", "<=", ">", ">="}
-_SIGNS: Mapping[str, Callable[[int], int]] = {"+": operator.pos, "-": operator.neg, "~": operator.invert,
-                                              "!": lambda value: int(not value)}
+_SIGNS: Mapping[str, Callable[[int], int]] = {
+    "+": operator.pos,
+    "-": operator.neg,
+    "~": operator.invert,
+    "!": lambda value: int(not value),
+}
 
 
 def _wrapped(value: int, unsigned: bool) -> Amount:
@@ -156,7 +174,9 @@ def _binary(sign: Token, left: Amount, right: Amount) -> Amount:
     for symbol, other in ((left, right), (right, left)):
         if symbol.symbol is not None:
             if other.symbol is not None or not (sign == "+" or (sign == "-" and symbol is left)):
-                raise SourceError(sign, f"{sign} can't join these: only a number can be added to a name")
+                raise SourceError(
+                    sign, f"{sign} can't join these: only a number can be added to a name"
+                )
             offset = symbol.value + (other.value if sign == "+" else -other.value)
             return replace(symbol, value=_wrapped(offset, False).value)
     if sign in ("/", "%") and not right.value:
@@ -174,7 +194,9 @@ def _binary_real(sign: Token, left: Amount, right: Amount) -> Amount:
         raise SourceError(sign, f"{sign} can't join these floating-point numbers")
     if sign == "/" and not _number(other):
         raise SourceError(sign, "division by 0")
-    return Amount(0, real=Real(_double(_REAL_OPERATIONS[sign](_number(one), _number(other))), Type.F64))
+    return Amount(
+        0, real=Real(_double(_REAL_OPERATIONS[sign](_number(one), _number(other))), Type.F64)
+    )
 
 
 def _signed_real(sign: Token, real: Real) -> Amount:
@@ -192,7 +214,11 @@ def _term(term: Term, lookup: Lookup) -> Amount:
             return Amount(int(term), str(term).endswith("U") or term >= 1 << _BITS - 1)
         case Name():
             found = lookup(term)
-            return Amount(found) if isinstance(found, int) else Amount(0, symbol=found, name=term.token)
+            return (
+                Amount(found)
+                if isinstance(found, int)
+                else Amount(0, symbol=found, name=term.token)
+            )
         case Element():
             return _element(term, lookup)
         case Group():
@@ -241,7 +267,9 @@ def _masked(term: Masked, lookup: Lookup) -> Amount:
     byte = _BYTES.get(int(term.mask))
     items = term.group.operands
     if byte is None or len(items) != 1 or not isinstance(items[0], Expression):
-        raise SourceError(term.token, f"{term.mask}(...): expected 0xff, 0xff00 and so on, and one address")
+        raise SourceError(
+            term.token, f"{term.mask}(...): expected 0xff, 0xff00 and so on, and one address"
+        )
     amount = evaluate(items[0], lookup)
     if amount.symbol is None or isinstance(amount.symbol, Register):
         raise SourceError(items[0].token, "expected the address of a function or variable")
@@ -252,5 +280,7 @@ def _cast(term: Cast, lookup: Lookup) -> Amount:
     """``(.s64)`` and ``(.u64)``: a number with or without a sign."""
     amount = _term(term.operand, lookup)
     if term.type not in (".s64", ".u64") or amount.real is not None or amount.symbol is not None:
-        raise SourceError(term.type, "(.s64) and (.u64) stand before whole numbers, and there are no others")
+        raise SourceError(
+            term.type, "(.s64) and (.u64) stand before whole numbers, and there are no others"
+        )
     return _wrapped(amount.value, term.type == ".u64")

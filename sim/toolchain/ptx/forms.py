@@ -30,8 +30,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-__all__ = ["BANKS_UNTIL", "FIRST_BANK", "Dialect", "Form", "ModifierItem", "flushing_opcodes", "forms", "opcodes",
-           "reason_refused"]
+__all__ = [
+    "BANKS_UNTIL",
+    "FIRST_BANK",
+    "Dialect",
+    "Form",
+    "ModifierItem",
+    "flushing_opcodes",
+    "forms",
+    "opcodes",
+    "reason_refused",
+]
 
 _CLASSES = {
     "INTEGER": "u16/u32/u64/s16/s32/s64",
@@ -199,7 +208,9 @@ trap            |                                                         |
 brkpt           |                                                         |
 """
 
-_SEVERAL = " ".join(f"v{name}{count}" for count in "24" for name in ("add", "sub", "avrg", "absdiff", "min", "max"))
+_SEVERAL = " ".join(
+    f"v{name}{count}" for count in "24" for name in ("add", "sub", "avrg", "absdiff", "min", "max")
+)
 """Arithmetic on two halves, or four bytes, at once."""
 _READ_AS = {"barrier": "bar"}
 """Opcodes that are only another spelling."""
@@ -281,8 +292,12 @@ def opcodes() -> Iterable[str]:
 @cache
 def flushing_opcodes() -> frozenset[str]:
     """The opcodes that can flush subnormal numbers."""
-    return frozenset(form.opcode for written in _all().values() for form in written
-                     if any(item.field == "flush" for item in form.modifiers))
+    return frozenset(
+        form.opcode
+        for written in _all().values()
+        for form in written
+        if any(item.field == "flush" for item in form.modifiers)
+    )
 
 
 @cache
@@ -290,13 +305,17 @@ def forms(opcode: str, dialect: Dialect) -> tuple[Form, ...]:
     """The ways to write an instruction; none where there is no such instruction."""
     found = list(_all().get(opcode, ()))
     for line in _OLD.strip().splitlines():
-        until, target, names, modifiers, implied, operands = (column.strip() for column in line.split("|"))
+        until, target, names, modifiers, implied, operands = (
+            column.strip() for column in line.split("|")
+        )
         if opcode not in names.split():
             continue
         last = tuple(map(int, until.split(".")))
         if dialect.version < last or (target and dialect.target < int(target)):
             meant = tuple((item.field, item.words[0]) for item in map(_item, implied.split()))
-            found.append(Form(opcode, tuple(map(_item, modifiers.split())), tuple(operands.split()), meant))
+            found.append(
+                Form(opcode, tuple(map(_item, modifiers.split())), tuple(operands.split()), meant)
+            )
     return tuple(found)
 
 

@@ -47,9 +47,30 @@ __all__ = ["parse_ptx", "read_ptx"]
 
 _MACHINES = (10, 11, 12, 13, 20, 21, 30, 32, 35, 37, 50)
 """Machines whose PTX this one runs."""
-_LATER = frozenset({
-    "52", "53", "60", "61", "62", "70", "72", "75", "80", "86", "87", "88", "89", "90", "90a",
-    *(f"{number}{kind}" for number in (100, 101, 103, 110, 120, 121) for kind in ("", "a", "f"))})
+_LATER = frozenset(
+    {
+        "52",
+        "53",
+        "60",
+        "61",
+        "62",
+        "70",
+        "72",
+        "75",
+        "80",
+        "86",
+        "87",
+        "88",
+        "89",
+        "90",
+        "90a",
+        *(
+            f"{number}{kind}"
+            for number in (100, 101, 103, 110, 120, 121)
+            for kind in ("", "a", "f")
+        ),
+    }
+)
 """Those that came later."""
 _TEXTURE_MODES = ("texmode_unified", "texmode_independent")
 _SINGLE, _DEBUG = "map_f64_to_f32", "debug"
@@ -110,7 +131,9 @@ class _Module:
     def read(self, items: list[syntax.Item]) -> PtxModule:
         for item in items:
             if isinstance(item, syntax.Variable) and item.linkage != ".extern":
-                self.defined.update(dict.fromkeys((str(one.name) for one in item.declarators), item))
+                self.defined.update(
+                    dict.fromkeys((str(one.name) for one in item.declarators), item)
+                )
             elif isinstance(item, syntax.Alias):
                 self.aliases.setdefault(str(item.name), item)
         for item in items:
@@ -121,7 +144,10 @@ class _Module:
                     self._target(item)
                 case syntax.AddressSize():
                     if str(item.bits) != "64":
-                        raise SourceError(item.bits, f"addresses of {item.bits} bits: this machine has 64-bit ones")
+                        raise SourceError(
+                            item.bits,
+                            f"addresses of {item.bits} bits: this machine has 64-bit ones",
+                        )
                 case syntax.Function():
                     self._needs_header(item.name)
                     self._function(item)
@@ -133,13 +159,20 @@ class _Module:
         self._check_aliases()
         for declared in self.declared.values():
             if declared.used is not None and not declared.defined and not self._supply(declared):
-                raise SourceError(declared.used, f"{declared.reference.name} is declared and named, but has no body")
+                raise SourceError(
+                    declared.used,
+                    f"{declared.reference.name} is declared and named, but has no body",
+                )
         if self.version is None or self.target is None:
             raise ProgramError(f"{self.name}: expected .version and .target first")
         self._keep_module_registers()
         refused = self._refused()
-        functions = {name: function for name, function in self.functions.items() if name not in refused}
-        return PtxModule(self.name, self.version, self.target, functions, tuple(self.variables), refused)
+        functions = {
+            name: function for name, function in self.functions.items() if name not in refused
+        }
+        return PtxModule(
+            self.name, self.version, self.target, functions, tuple(self.variables), refused
+        )
 
     @property
     def dialect(self) -> Dialect:
@@ -155,13 +188,18 @@ class _Module:
             for declarator in node.declarators:
                 self._extern(replace(node, declarators=[declarator]), declarator.name)
             return
-        left = [declarator for declarator in node.declarators if not self._is_defined(node, declarator.name)]
+        left = [
+            declarator
+            for declarator in node.declarators
+            if not self._is_defined(node, declarator.name)
+        ]
         self._declare(replace(node, declarators=left))
 
     def _declare(self, node: syntax.Variable) -> None:
         old = self.dialect.version < _MODULE_REGISTERS
-        self.variables += declare(node, self.scope, self.names, None, old=old,
-                                  banks=self.dialect.version < BANKS_UNTIL)
+        self.variables += declare(
+            node, self.scope, self.names, None, old=old, banks=self.dialect.version < BANKS_UNTIL
+        )
 
     def _is_defined(self, node: syntax.Variable, name: Token) -> bool:
         """Whether a declaration defined a variable already, where the text declared it extern before."""
@@ -180,7 +218,11 @@ class _Module:
             self.early.add(str(name))
         found = self.scope.find(name)
         declared = declare(node, Scope(Namer()), Namer(), None)
-        shapes = [(item.space, item.type, item.count) for item in (found, *declared) if isinstance(item, Variable)]
+        shapes = [
+            (item.space, item.type, item.count)
+            for item in (found, *declared)
+            if isinstance(item, Variable)
+        ]
         if len(set(shapes)) > 1:
             raise SourceError(name, f"{name} is declared otherwise where the file defines it")
 
@@ -198,9 +240,14 @@ class _Module:
         while waiting:
             function = runtime.functions[waiting.pop()]
             self.functions[function.name] = function
-            waiting += [item.call.target.name for item in function.body or ()
-                        if isinstance(item, Instruction) and item.call is not None
-                        and isinstance(item.call.target, FunctionRef) and item.call.target.name not in self.functions]
+            waiting += [
+                item.call.target.name
+                for item in function.body or ()
+                if isinstance(item, Instruction)
+                and item.call is not None
+                and isinstance(item.call.target, FunctionRef)
+                and item.call.target.name not in self.functions
+            ]
         return True
 
     def _version(self, item: syntax.Version) -> None:
@@ -208,21 +255,29 @@ class _Module:
         if self.version is not None or not (major.isdigit() and minor.isdigit()):
             raise SourceError(item.number, "expected one .version, such as 7.8")
         self.version = whole_number(item.number, major, 10), whole_number(item.number, minor, 10)
-        if self.version[0] < 1 or self.version[1] > _LAST_MINOR.get(self.version[0], self.version[1]):
+        if self.version[0] < 1 or self.version[1] > _LAST_MINOR.get(
+            self.version[0], self.version[1]
+        ):
             raise SourceError(item.number, f"there is no version {item.number} of PTX")
 
     def _target(self, item: syntax.Target) -> None:
         first, *others = item.names
         machine = self._machine(first)
         if machine is None:
-            raise SourceError(first, f"{first} is no target: the first word of .target is a machine, such as sm_50")
+            raise SourceError(
+                first,
+                f"{first} is no target: the first word of .target is a machine, such as sm_50",
+            )
         modes = [name for name in others if name in _TEXTURE_MODES]
         if len(set(modes)) > 1:
             raise SourceError(modes[1], f"{modes[0]} and {modes[1]} exclude each other")
         for name in others:
             if name == _SINGLE and machine >= _FIRST_DOUBLES:
-                raise SourceError(name, f"{name} is for machines below sm_{_FIRST_DOUBLES}, which have no double "
-                                        "precision")
+                raise SourceError(
+                    name,
+                    f"{name} is for machines below sm_{_FIRST_DOUBLES}, which have no double "
+                    "precision",
+                )
             if name not in (*_TEXTURE_MODES, _SINGLE, _DEBUG) and self._machine(name) is None:
                 raise SourceError(name, f"there is no target {name}")
         self.target = f"sm_{machine}"
@@ -234,7 +289,9 @@ class _Module:
         if name not in (f"sm_{number}", f"compute_{number}"):
             return None
         if number in _LATER:
-            raise SourceError(name, f"target {name}: this machine is sm_50, which runs sm_10 to sm_50")
+            raise SourceError(
+                name, f"target {name}: this machine is sm_50, which runs sm_10 to sm_50"
+            )
         return int(number) if number in map(str, _MACHINES) else None
 
     def _needs_header(self, place: Place) -> None:
@@ -250,7 +307,9 @@ class _Module:
         namer = Namer()
         scope = Scope(namer, self.scope)
         try:
-            results, given = (parameters(nodes, scope, entry) for nodes in (node.results, node.parameters))
+            results, given = (
+                parameters(nodes, scope, entry) for nodes in (node.results, node.parameters)
+            )
         except TextureError as error:
             self._refuse_function(node, error)
             return
@@ -260,9 +319,21 @@ class _Module:
         for bound in node.bounds if node.body is None else ():
             raise SourceError(bound.kind, f"{bound.kind} belongs to the entry's definition")
         if node.body is None:
-            self.functions.setdefault(node.name, Function(
-                str(node.name), entry, declared.linkage, found.results, found.parameters, (), (), None,
-                node.name.line or 1, node.name.column or 1))
+            self.functions.setdefault(
+                node.name,
+                Function(
+                    str(node.name),
+                    entry,
+                    declared.linkage,
+                    found.results,
+                    found.parameters,
+                    (),
+                    (),
+                    None,
+                    node.name.line or 1,
+                    node.name.column or 1,
+                ),
+            )
             return
         if declared.defined:
             raise SourceError(node.name, f"{node.name} has two bodies")
@@ -278,13 +349,25 @@ class _Module:
         items, variables = body.items_in_memory(scope)
         self.scopes[str(node.name)] = scope
         self.functions[str(node.name)] = Function(
-            str(node.name), entry, declared.linkage, found.results, tuple(body.parameters), tuple(scope.registers),
-            variables, items, node.name.line or 1, node.name.column or 1, _bounds(node, entry))
+            str(node.name),
+            entry,
+            declared.linkage,
+            found.results,
+            tuple(body.parameters),
+            tuple(scope.registers),
+            variables,
+            items,
+            node.name.line or 1,
+            node.name.column or 1,
+            _bounds(node, entry),
+        )
 
     def _refuse_function(self, node: syntax.Function, error: TextureError) -> None:
         kind = "kernel" if node.kind == ".entry" else "function"
-        self.textures[str(node.name)] = (f"{self.name}:{error.line}:{error.column}: {error} in {kind} {node.name}: "
-                                         "there are no textures and surfaces")
+        self.textures[str(node.name)] = (
+            f"{self.name}:{error.line}:{error.column}: {error} in {kind} {node.name}: "
+            "there are no textures and surfaces"
+        )
 
     def _refused(self) -> dict[str, str]:
         """The entries that come to a function that uses textures, and what says so."""
@@ -299,7 +382,9 @@ class _Module:
                 new = (_callees(function) if function is not None else set()) - reached
                 reached |= new
                 waiting += sorted(new)
-            cause = next((other for other in (name, *sorted(reached)) if other in self.textures), None)
+            cause = next(
+                (other for other in (name, *sorted(reached)) if other in self.textures), None
+            )
             if cause is not None and (declared is None or declared.entry):
                 by = "" if cause == name else f"; kernel {name} calls {cause}"
                 found[name] = self.textures[cause] + by
@@ -310,16 +395,21 @@ class _Module:
         name = str(node.name)
         known = self.declared.get(name)
         if known is None:
-            known = Declared(node.name, entry, linkage(node.linkage), found,
-                             FunctionRef(self._function_of(name)))
+            known = Declared(
+                node.name, entry, linkage(node.linkage), found, FunctionRef(self._function_of(name))
+            )
             self.scope.declare(node.name, known)
             self.names.unique(name)
             self.declared[name] = known
         elif known.entry != entry or not _same(known.signature, found):
             raise SourceError(node.name, f"{name} was declared otherwise in line {known.name.line}")
-        elif Linkage.EXTERN in (known.linkage, linkage(node.linkage)) and (known.defined or node.body is not None):
-            raise SourceError(node.name, f"{name} is extern and has a body in this file, in line {known.name.line} and "
-                                         "here")
+        elif Linkage.EXTERN in (known.linkage, linkage(node.linkage)) and (
+            known.defined or node.body is not None
+        ):
+            raise SourceError(
+                node.name,
+                f"{name} is extern and has a body in this file, in line {known.name.line} and here",
+            )
         if node.linkage is not None and known.linkage in (Linkage.INTERNAL, Linkage.EXTERN):
             known.linkage = linkage(node.linkage)
         return known
@@ -338,7 +428,9 @@ class _Module:
         if self.aliases[node.name] is not node:
             raise SourceError(node.name, f"{node.name} is an alias already")
         if not _same(alias.signature, function.signature):
-            raise SourceError(node.name, f"{node.name} takes and gives something else than {node.function}")
+            raise SourceError(
+                node.name, f"{node.name} takes and gives something else than {node.function}"
+            )
 
     def _function_of(self, name: str) -> str:
         """The function that a name stands for: an alias's is that of what it is an alias of."""
@@ -361,9 +453,17 @@ class _Module:
 
     def _keep_module_registers(self) -> None:
         """Memory for the module's registers that functions have in common with others."""
-        shared = {register for name, scope in self.scopes.items() for register in scope.copies
-                  if not self.functions[name].entry}
-        memory = {register: memory_of(register, self.names) for register in self.scope.registers if register in shared}
+        shared = {
+            register
+            for name, scope in self.scopes.items()
+            for register in scope.copies
+            if not self.functions[name].entry
+        }
+        memory = {
+            register: memory_of(register, self.names)
+            for register in self.scope.registers
+            if register in shared
+        }
         if not memory:
             return
         self.variables += memory.values()
@@ -371,7 +471,9 @@ class _Module:
             function = self.functions[name]
             assert function.body is not None
             body = with_module_registers(function.body, memory, function.entry, scope)
-            self.functions[name] = replace(function, body=tuple(body), registers=tuple(scope.registers))
+            self.functions[name] = replace(
+                function, body=tuple(body), registers=tuple(scope.registers)
+            )
 
 
 def _callees(function: Function) -> set[str]:
@@ -386,15 +488,24 @@ def _callees(function: Function) -> set[str]:
 
 def _same(first: Signature, second: Signature) -> bool:
     def shape(items: tuple[Register | Variable, ...]) -> list[object]:
-        return [(item.type, item.count, item.alignment) if isinstance(item, Variable) else item.type for item in items]
+        return [
+            (item.type, item.count, item.alignment) if isinstance(item, Variable) else item.type
+            for item in items
+        ]
 
-    return shape(first.results) == shape(second.results) and shape(first.parameters) == shape(second.parameters)
+    return shape(first.results) == shape(second.results) and shape(first.parameters) == shape(
+        second.parameters
+    )
 
 
-def _check_block(node: syntax.Function, given: tuple[Register | Variable, ...], entry: bool) -> None:
+def _check_block(
+    node: syntax.Function, given: tuple[Register | Variable, ...], entry: bool
+) -> None:
     """An entry's parameters have a block of memory for all of them."""
     if entry and (size := parameter_offsets(given)[1]) > _LARGEST_BLOCK:
-        raise SourceError(node.name, f"{node.name} has {size} bytes of parameters: {_LARGEST_BLOCK} at most")
+        raise SourceError(
+            node.name, f"{node.name} has {size} bytes of parameters: {_LARGEST_BLOCK} at most"
+        )
 
 
 def _bounds(node: syntax.Function, entry: bool) -> LaunchBounds:
@@ -430,8 +541,11 @@ class _Body:
         """Declares variables; before PTX 1.4 those of an entry in param space are its parameters."""
         version = self.module.dialect.version
         if node.space == ".param" and self.entry and _BODY_PARAMETERS <= version < _CALL_PARAMETERS:
-            raise SourceError(node.space, f"parameters of an entry stand in its list, from PTX {_BODY_PARAMETERS[0]}."
-                                          f"{_BODY_PARAMETERS[1]} on")
+            raise SourceError(
+                node.space,
+                f"parameters of an entry stand in its list, from PTX {_BODY_PARAMETERS[0]}."
+                f"{_BODY_PARAMETERS[1]} on",
+            )
         found = declare(node, scope, self.module.names, str(self.name))
         if node.space == ".param" and self.entry and version < _BODY_PARAMETERS:
             self.parameters += found
@@ -439,17 +553,25 @@ class _Body:
             self.variables += found
 
     def _instruction(self, node: syntax.Instruction, scope: Scope) -> None:
-        readonly, results = (frozenset(item for item in items if isinstance(item, Variable))
-                             for items in (self.parameters, self.results))
+        readonly, results = (
+            frozenset(item for item in items if isinstance(item, Variable))
+            for items in (self.parameters, self.results)
+        )
         try:
-            found = read_instruction(node, scope, readonly, results, self.entry, self.module.dialect)
-            self.items += [with_flush_of_target(instruction, self.module.dialect) for instruction in found]
+            found = read_instruction(
+                node, scope, readonly, results, self.entry, self.module.dialect
+            )
+            self.items += [
+                with_flush_of_target(instruction, self.module.dialect) for instruction in found
+            ]
         except TextureError as error:
             if self.refused is None:
                 cause = f", as {error}," if str(error) else ""
                 self.refused = TextureError(node.opcode, spelled(node) + cause)
 
-    def items_in_memory(self, scope: Scope) -> tuple[tuple[Label | Instruction, ...], tuple[Variable, ...]]:
+    def items_in_memory(
+        self, scope: Scope
+    ) -> tuple[tuple[Label | Instruction, ...], tuple[Variable, ...]]:
         """The whole body and its variables. One that uses textures is a trap."""
         if self.refused is not None:
             place = self.refused
@@ -478,8 +600,15 @@ class _Body:
                     scope.declare(statement.name, table(scope, statement))
                 case syntax.Prototype():
                     inner = Scope(Namer(), scope)
-                    scope.declare(statement.name, Prototype(signature(
-                        parameters(statement.results, inner, False), parameters(statement.parameters, inner, False))))
+                    scope.declare(
+                        statement.name,
+                        Prototype(
+                            signature(
+                                parameters(statement.results, inner, False),
+                                parameters(statement.parameters, inner, False),
+                            )
+                        ),
+                    )
                 case syntax.Instruction():
                     self._instruction(statement, scope)
                 case syntax.Block():
@@ -492,15 +621,28 @@ class _Body:
             return
         behind = Label(scope.namer.unique(f"behind_line_{node.guard.predicate.line}"))
         around = Guard(guard.register, not guard.negated)
-        self.items.append(Instruction(opcode="bra", line=node.guard.predicate.line or 1,
-                                      column=node.guard.predicate.column or 1, guard=around, operands=(behind,)))
+        self.items.append(
+            Instruction(
+                opcode="bra",
+                line=node.guard.predicate.line or 1,
+                column=node.guard.predicate.column or 1,
+                guard=around,
+                operands=(behind,),
+            )
+        )
         self.read(node.body, scope.inner())
         self.items.append(behind)
 
     def finished(self, name: Token) -> tuple[Label | Instruction, ...]:
         """The whole body, with a ret at its end where that can be reached."""
         last = self.items[-1] if self.items else None
-        if not isinstance(last, Instruction) or last.opcode not in _LEAVING or last.guard is not None:
+        if (
+            not isinstance(last, Instruction)
+            or last.opcode not in _LEAVING
+            or last.guard is not None
+        ):
             place = last if isinstance(last, Instruction) else name
-            self.items.append(Instruction(opcode="ret", line=place.line or 1, column=place.column or 1))
+            self.items.append(
+                Instruction(opcode="ret", line=place.line or 1, column=place.column or 1)
+            )
         return tuple(self.items)

@@ -11,7 +11,16 @@ from sim.toolchain.grammar import SourceError
 
 from . import syntax
 from .control import CONTROL
-from .forms import BANKS_UNTIL, FIRST_BANK, Dialect, Form, ModifierItem, flushing_opcodes, forms, reason_refused
+from .forms import (
+    BANKS_UNTIL,
+    FIRST_BANK,
+    Dialect,
+    Form,
+    ModifierItem,
+    flushing_opcodes,
+    forms,
+    reason_refused,
+)
 from .machines import first_machine, is_texture
 from .module import (
     Boolean,
@@ -54,7 +63,9 @@ class _State:
         for at, item in self._next():
             if word in item.words:
                 before = tuple(other for other in self.rest[:at] if not other.first)
-                return _State(self.form, before + self.rest[at + 1:], (*self.taken, (item.field, word)))
+                return _State(
+                    self.form, before + self.rest[at + 1 :], (*self.taken, (item.field, word))
+                )
         return None
 
     def _next(self) -> Iterator[tuple[int, ModifierItem]]:
@@ -121,15 +132,26 @@ def _mismatch(node: syntax.Instruction, words: Sequence[str], dialect: Dialect) 
     if not states:
         return SourceError(opcode, f"unknown instruction {opcode}")
     for token, word in zip(node.modifiers, words, strict=True):
-        following = [state for state in (state.after(word) for state in states) if state is not None]
+        following = [
+            state for state in (state.after(word) for state in states) if state is not None
+        ]
         if not following:
             reason = reason_refused(word)
-            return SourceError(token, f"{written}{token}: {reason}" if reason else
-                               f"{written} has no modifier {token} here: {_expected(states)}")
+            return SourceError(
+                token,
+                f"{written}{token}: {reason}"
+                if reason
+                else f"{written} has no modifier {token} here: {_expected(states)}",
+            )
         states, written = following, f"{written}{token}"
     least = min(len(state.missing) for state in states)
-    wanted = {f".{word}" for state in states if len(state.missing) == least for item in state.missing[:1]
-              for word in item.words}
+    wanted = {
+        f".{word}"
+        for state in states
+        if len(state.missing) == least
+        for item in state.missing[:1]
+        for word in item.words
+    }
     return SourceError(opcode, f"{written} lacks a modifier: expected {', '.join(sorted(wanted))}")
 
 
@@ -200,12 +222,21 @@ def read_guard(guard: syntax.Guard | None, scope: Scope) -> Guard | None:
     if register is None:
         raise SourceError(guard.predicate, f"{guard.predicate} is not declared here")
     if not isinstance(register, Register) or register.type is not Type.PRED:
-        raise SourceError(guard.predicate, f"{guard.predicate} is no predicate: a guard is a register of type .pred")
+        raise SourceError(
+            guard.predicate,
+            f"{guard.predicate} is no predicate: a guard is a register of type .pred",
+        )
     return Guard(register, guard.negated is not None)
 
 
-def read_instruction(node: syntax.Instruction, scope: Scope, readonly: Set[Variable], results: Set[Variable],
-                     entry: bool, dialect: Dialect) -> list[Instruction]:
+def read_instruction(
+    node: syntax.Instruction,
+    scope: Scope,
+    readonly: Set[Variable],
+    results: Set[Variable],
+    entry: bool,
+    dialect: Dialect,
+) -> list[Instruction]:
     """The instructions of a statement in a function with these parameters and results.
 
     They are one, behind others that compute its operands; a mov of vectors is one for each element. SourceError says
@@ -215,18 +246,34 @@ def read_instruction(node: syntax.Instruction, scope: Scope, readonly: Set[Varia
     if is_texture(opcode):
         raise TextureError(opcode, "")
     state = _match(node, dialect)
-    instruction = Instruction(opcode=state.form.opcode, line=opcode.line or 1, column=opcode.column or 1,
-                              guard=read_guard(node.guard, scope), **_fields(state))
-    if (instruction.opcode == "cvt" and instruction.saturate and not any(kind.floating for kind in instruction.types)
-            and instruction.types[0].holds(instruction.types[1])):
+    instruction = Instruction(
+        opcode=state.form.opcode,
+        line=opcode.line or 1,
+        column=opcode.column or 1,
+        guard=read_guard(node.guard, scope),
+        **_fields(state),
+    )
+    if (
+        instruction.opcode == "cvt"
+        and instruction.saturate
+        and not any(kind.floating for kind in instruction.types)
+        and instruction.types[0].holds(instruction.types[1])
+    ):
         to, source = (kind.value for kind in instruction.types)
-        raise SourceError(opcode, f"cvt.sat.{to}.{source} has nothing to saturate: .{to} has every number of .{source}")
-    reader = OperandReader(scope, instruction, readonly, results, entry, dialect.version < _BRACKETS)
+        raise SourceError(
+            opcode,
+            f"cvt.sat.{to}.{source} has nothing to saturate: .{to} has every number of .{source}",
+        )
+    reader = OperandReader(
+        scope, instruction, readonly, results, entry, dialect.version < _BRACKETS
+    )
     found = _with_operands(reader, node, state.form.operands)
     return [*reader.before, *found]
 
 
-def _with_operands(reader: OperandReader, node: syntax.Instruction, patterns: Sequence[str]) -> list[Instruction]:
+def _with_operands(
+    reader: OperandReader, node: syntax.Instruction, patterns: Sequence[str]
+) -> list[Instruction]:
     """The instruction with its operands."""
     instruction, nodes = reader.instruction, node.operands
     if patterns and patterns[0] in CONTROL:
@@ -242,11 +289,18 @@ def _with_operands(reader: OperandReader, node: syntax.Instruction, patterns: Se
         if instruction.vector > 1:
             return reader.move_vector(nodes, instruction.type, instruction.vector)
         return [replace(instruction, operands=reader.move(nodes, instruction.type))]
-    return [replace(instruction, operands=_operands(reader, patterns, nodes), space=_space(reader, patterns, nodes))]
+    return [
+        replace(
+            instruction,
+            operands=_operands(reader, patterns, nodes),
+            space=_space(reader, patterns, nodes),
+        )
+    ]
 
 
-def _operands(reader: OperandReader, patterns: Sequence[str],
-              nodes: Sequence[syntax.OperandNode]) -> tuple[Operand, ...]:
+def _operands(
+    reader: OperandReader, patterns: Sequence[str], nodes: Sequence[syntax.OperandNode]
+) -> tuple[Operand, ...]:
     found: list[Operand] = []
     rest = list(nodes)
     for at, pattern in enumerate(patterns):
@@ -258,7 +312,9 @@ def _operands(reader: OperandReader, patterns: Sequence[str],
     return tuple(found)
 
 
-def _space(reader: OperandReader, patterns: Sequence[str], nodes: Sequence[syntax.OperandNode]) -> Space | None:
+def _space(
+    reader: OperandReader, patterns: Sequence[str], nodes: Sequence[syntax.OperandNode]
+) -> Space | None:
     """The instruction's space: that of the variable it names, where it does not say."""
     if "[]" not in patterns:
         return reader.instruction.space

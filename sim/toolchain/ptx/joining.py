@@ -19,11 +19,14 @@ from sim.toolchain.module import ProgramError
 
 __all__ = ["join"]
 
-_TOKEN = re.compile(r"""
+_TOKEN = re.compile(
+    r"""
     (?P<skipped>\s+|//[^\n]*|/\*[\s\S]*?\*/|\.(?:loc|file)(?![\w$])[^\n]*|@@DWARF[^\n]*
         |\.section\s+[^\s{]+\s*\{[^}]*\}|\.pragma\s*"[^"\n]*"(?:\s*,\s*"[^"\n]*")*\s*;)
     |(?P<string>"[^"\n]*")|(?P<directive>\.[A-Za-z_][\w$]*)|(?P<number>[0-9][\w.]*)
-    |(?P<word>[A-Za-z][\w$]*|[_$%][\w$]+|_)|(?P<other>[\s\S])""", re.VERBOSE)
+    |(?P<word>[A-Za-z][\w$]*|[_$%][\w$]+|_)|(?P<other>[\s\S])""",
+    re.VERBOSE,
+)
 _LINKAGES = (".visible", ".extern", ".weak", ".common")
 _FUNCTIONS = (".func", ".function", ".entry")
 _HEADERS = (".version", ".target", ".address_size")
@@ -65,14 +68,21 @@ class _Item:
 
     def with_linkage(self, linkage: str) -> "_Item":
         """The same with another linkage."""
-        rest = self.tokens if self.linkage is None else tuple(
-            one for one in self.tokens if one.text != self.linkage)
-        return replace(self, tokens=(_Token("directive", linkage), _Token("skipped", " "), *rest), linkage=linkage)
+        rest = (
+            self.tokens
+            if self.linkage is None
+            else tuple(one for one in self.tokens if one.text != self.linkage)
+        )
+        return replace(
+            self,
+            tokens=(_Token("directive", linkage), _Token("skipped", " "), *rest),
+            linkage=linkage,
+        )
 
     def declared(self, linkage: str) -> "_Item":
         """A declaration of what it defines."""
         end = _Token("other", ";")
-        tokens = self.tokens if self.body is None else (*self.tokens[:self.body], end)
+        tokens = self.tokens if self.body is None else (*self.tokens[: self.body], end)
         return replace(self, tokens=tokens, body=None).with_linkage(linkage)
 
 
@@ -98,7 +108,9 @@ class _Text:
     @property
     def static(self) -> set[str]:
         """Names that others do not see."""
-        return {name for item in self.items if item.linkage is None for name in item.names} - self.linked
+        return {
+            name for item in self.items if item.linkage is None for name in item.names
+        } - self.linked
 
 
 def _text(tokens: Sequence[_Token]) -> str:
@@ -123,16 +135,22 @@ def _split(text: str) -> _Text:
         if depth:
             continue
         if first in _HEADERS:
-            if _header_ends(first, one, tokens[at + 1:at + 3]):
-                words = [token.text for token in tokens[begin:at + 1] if token.kind in ("number", "word")]
+            if _header_ends(first, one, tokens[at + 1 : at + 3]):
+                words = [
+                    token.text
+                    for token in tokens[begin : at + 1]
+                    if token.kind in ("number", "word")
+                ]
                 _take_header(found, words, first)
                 begin, first = at + 1, ""
-        elif one.text == ";" or (one.text == "}" and any(token.text in _FUNCTIONS for token in tokens[begin:at])):
+        elif one.text == ";" or (
+            one.text == "}" and any(token.text in _FUNCTIONS for token in tokens[begin:at])
+        ):
             if first != ";":
-                found.items.append(_item(tokens[begin:at + 1]))
+                found.items.append(_item(tokens[begin : at + 1]))
             begin, first = at + 1, ""
     if first:
-        found.items.append(_item(tokens[begin:]))   # the compiler says what is wrong with it
+        found.items.append(_item(tokens[begin:]))  # the compiler says what is wrong with it
     return found
 
 
@@ -145,7 +163,11 @@ def _header_ends(name: str, last: _Token, rest: Sequence[_Token]) -> bool:
 def _take_header(text: _Text, words: Sequence[str], name: str) -> None:
     if name == ".version":
         major, _, minor = words[0].partition(".")
-        text.version = (int(major), int(minor or 0)) if major.isdigit() and (minor or "0").isdigit() else (0, 0)
+        text.version = (
+            (int(major), int(minor or 0))
+            if major.isdigit() and (minor or "0").isdigit()
+            else (0, 0)
+        )
     elif name == ".target":
         text.targets = tuple(words)
 
@@ -182,16 +204,23 @@ def _renamed(item: _Item, names: dict[str, str]) -> _Item:
         word = tokens[at]
         if word.kind == "word" and word.text in names and not _is_operation(tokens, places, number):
             tokens[at] = _Token("word", names[word.text])
-    return replace(item, tokens=tuple(tokens), names=tuple(names.get(name, name) for name in item.names))
+    return replace(
+        item, tokens=tuple(tokens), names=tuple(names.get(name, name) for name in item.names)
+    )
 
 
 def _is_operation(tokens: Sequence[_Token], places: Sequence[int], number: int) -> bool:
     """Whether a word is the operation of an instruction."""
+
     def text(place: int) -> str:
         return tokens[places[place]].text if 0 <= place < len(places) else ""
 
-    guard = tokens[places[number - 1]].kind == "word" and (
-        text(number - 2) == "@" or (text(number - 2) == "!" and text(number - 3) == "@")) if number else False
+    guard = (
+        tokens[places[number - 1]].kind == "word"
+        and (text(number - 2) == "@" or (text(number - 2) == "!" and text(number - 3) == "@"))
+        if number
+        else False
+    )
     return (guard or text(number - 1) in _STARTS) and text(number + 1) not in _NO_OPERATION
 
 
@@ -247,9 +276,15 @@ def _merged(items: Sequence[_Item]) -> list[_Item]:
             if kept[name] == number:
                 result.append(item)
             elif not item.is_entry and (item.is_function or kept[name] > number):
-                result.append(item.declared(items[kept[name]].linkage or "" if item.is_function else ".extern"))
+                result.append(
+                    item.declared(
+                        items[kept[name]].linkage or "" if item.is_function else ".extern"
+                    )
+                )
         elif item.is_function:
-            result.append(item.with_linkage(items[kept[name]].linkage or "") if name in kept else item)
+            result.append(
+                item.with_linkage(items[kept[name]].linkage or "") if name in kept else item
+            )
         elif name in kept:
             result.append(item)
         elif name not in declared:
@@ -267,5 +302,8 @@ def join(texts: Sequence[str]) -> str:
     version = max(part.version for part in parts)
     targets = max(parts, key=lambda part: part.machine).targets
     items = _merged([item for part in parts for item in part.items])
-    return (f".version {version[0]}.{version[1]}\n.target {', '.join(targets)}\n.address_size 64\n"
-            + "\n".join(_text(item.tokens).strip() for item in items) + "\n")
+    return (
+        f".version {version[0]}.{version[1]}\n.target {', '.join(targets)}\n.address_size 64\n"
+        + "\n".join(_text(item.tokens).strip() for item in items)
+        + "\n"
+    )

@@ -75,14 +75,19 @@ def _rows() -> tuple[tuple[str, str, tuple[frozenset[str], ...]], ...]:
         machine, instructions = line.split("|")
         for instruction in instructions.split():
             opcode, *groups = instruction.split(".")
-            found.append((machine.strip(), opcode, tuple(frozenset(group.split("/")) for group in groups)))
+            found.append(
+                (machine.strip(), opcode, tuple(frozenset(group.split("/")) for group in groups))
+            )
     return tuple(found)
 
 
 @cache
 def _registers() -> dict[str, str]:
-    return {name: line.split("|")[0].strip() for line in _REGISTERS.strip().splitlines()
-            for name in line.split("|")[1].split()}
+    return {
+        name: line.split("|")[0].strip()
+        for line in _REGISTERS.strip().splitlines()
+        for name in line.split("|")[1].split()
+    }
 
 
 def first_machine(opcode: str, modifiers: Sequence[str] = ()) -> str | None:
@@ -91,6 +96,9 @@ def first_machine(opcode: str, modifiers: Sequence[str] = ()) -> str | None:
     if opcode.startswith("%"):
         return _registers().get(opcode[1:])
     written = set(modifiers)
-    needed = [machine for machine, name, groups in _rows()
-              if name in ("*", opcode) and all(group & written for group in groups)]
+    needed = [
+        machine
+        for machine, name, groups in _rows()
+        if name in ("*", opcode) and all(group & written for group in groups)
+    ]
     return max(needed, key=_age, default=None)

@@ -300,8 +300,18 @@ class Negated:
     register: Register
 
 
-Operand = (Register | Immediate | Address | Vector | Label | FunctionRef | VariableRef | SpecialRegister | Sink
-           | Negated)
+Operand = (
+    Register
+    | Immediate
+    | Address
+    | Vector
+    | Label
+    | FunctionRef
+    | VariableRef
+    | SpecialRegister
+    | Sink
+    | Negated
+)
 
 
 @dataclass(frozen=True)

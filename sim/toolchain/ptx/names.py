@@ -10,8 +10,18 @@ from sim.toolchain.grammar import SourceError
 
 from .module import FunctionRef, Label, Linkage, Register, Signature, Type, Variable
 
-__all__ = ["BranchTable", "CallTable", "Declared", "Entity", "Namer", "Opaque", "Prototype", "RegisterVector", "Scope",
-           "TextureError"]
+__all__ = [
+    "BranchTable",
+    "CallTable",
+    "Declared",
+    "Entity",
+    "Namer",
+    "Opaque",
+    "Prototype",
+    "RegisterVector",
+    "Scope",
+    "TextureError",
+]
 
 MOST_REGISTERS = 1 << 20
 """The longest range of registers (ours)."""
@@ -69,7 +79,17 @@ class Declared:
     used: Token | None = None
 
 
-Entity = Register | RegisterVector | Variable | Label | BranchTable | CallTable | Prototype | Declared | Opaque
+Entity = (
+    Register
+    | RegisterVector
+    | Variable
+    | Label
+    | BranchTable
+    | CallTable
+    | Prototype
+    | Declared
+    | Opaque
+)
 
 
 @dataclass
@@ -140,7 +160,9 @@ class Scope:
     def declare_range(self, prefix: Token, count: int, kind: Type) -> None:
         """Declares registers, their names counted from 0."""
         if count > MOST_REGISTERS:
-            raise SourceError(prefix, f"{prefix}<{count}> are too many registers: {MOST_REGISTERS} at most")
+            raise SourceError(
+                prefix, f"{prefix}<{count}> are too many registers: {MOST_REGISTERS} at most"
+            )
         new = _Range(prefix, str(prefix), count, kind)
         for name, place in self._places.items():
             if name in new:
@@ -148,7 +170,14 @@ class Scope:
         for old in self._ranges:
             # Two ranges meet where the longer prefix is the shorter one and digits: r<20> and r1<5> at r10.
             short, long = sorted((old, new), key=lambda item: len(item.prefix))
-            common = next((number for number in range(min(long.count, 10)) if f"{long.prefix}{number}" in short), None)
+            common = next(
+                (
+                    number
+                    for number in range(min(long.count, 10))
+                    if f"{long.prefix}{number}" in short
+                ),
+                None,
+            )
             if common is not None:
                 self._refuse_taken(prefix, f"{long.prefix}{common}", old.name)
         self._ranges.append(new)
@@ -156,7 +185,9 @@ class Scope:
     @staticmethod
     def _refuse_taken(place: Token, name: str, first: Token | None) -> None:
         if first is not None:
-            raise SourceError(place, f"{name} is declared twice in the same scope, first in line {first.line}")
+            raise SourceError(
+                place, f"{name} is declared twice in the same scope, first in line {first.line}"
+            )
 
     def new_register(self, name: str, kind: Type) -> Register:
         """A register of the function."""
@@ -179,8 +210,11 @@ class Scope:
         if self.outer.outer is not None or not isinstance(found, Register | RegisterVector):
             return found
         # The module's registers: a function works with registers of its own.
-        own = self._copy(found) if isinstance(found, Register) else RegisterVector(
-            tuple(self._copy(element) for element in found.elements))
+        own = (
+            self._copy(found)
+            if isinstance(found, Register)
+            else RegisterVector(tuple(self._copy(element) for element in found.elements))
+        )
         self._entities[name] = own
         return own
 

@@ -92,8 +92,12 @@ def number_bits(place: Token, amount: Amount, kind: Type) -> int:
     return real.bits
 
 
-_KINDS = {RegisterVector: "a vector of registers", BranchTable: "a list of branch targets",
-          CallTable: "a list of call targets", Prototype: "a prototype"}
+_KINDS = {
+    RegisterVector: "a vector of registers",
+    BranchTable: "a list of branch targets",
+    CallTable: "a list of call targets",
+    Prototype: "a prototype",
+}
 
 
 @dataclass
@@ -121,9 +125,15 @@ class OperandReader:
         if isinstance(found, Opaque):
             raise TextureError(name, f"{name} is {found.kind}")
         if found is None:
-            special = special_register(syntax.Name(name, None)) if name not in VECTOR_REGISTERS else name
-            raise SourceError(name, f"{name} is a special register: mov reads it" if special else
-                              f"{name} is not declared here")
+            special = (
+                special_register(syntax.Name(name, None)) if name not in VECTOR_REGISTERS else name
+            )
+            raise SourceError(
+                name,
+                f"{name} is a special register: mov reads it"
+                if special
+                else f"{name} is not declared here",
+            )
         return found
 
     def register(self, name: syntax.Name) -> Register:
@@ -139,12 +149,18 @@ class OperandReader:
         """``v.x``"""
         assert name.component is not None
         if not isinstance(found, RegisterVector):
-            raise SourceError(name.component, f"{name.token} is {describe(found)}: it has no {name.component}")
-        letters = [letters.find(name.component[1:]) for letters in _COMPONENTS if len(name.component) == 2]
+            raise SourceError(
+                name.component, f"{name.token} is {describe(found)}: it has no {name.component}"
+            )
+        letters = [
+            letters.find(name.component[1:]) for letters in _COMPONENTS if len(name.component) == 2
+        ]
         at = max(letters, default=-1)
         if not 0 <= at < len(found.elements):
-            raise SourceError(name.component, f"{name.token} has {len(found.elements)} elements, and no "
-                                              f"{name.component}")
+            raise SourceError(
+                name.component,
+                f"{name.token} has {len(found.elements)} elements, and no {name.component}",
+            )
         return found.elements[at]
 
     def _symbol(self, name: syntax.Name) -> Symbol | int:
@@ -166,7 +182,9 @@ class OperandReader:
             raise SourceError(node.token, f"expected {expected}, not {_shape(node)}")
         amount = evaluate(node, self._symbol)
         if amount.byte is not None:
-            raise SourceError(node.token, "a byte of an address is a first value of a variable, and nothing else")
+            raise SourceError(
+                node.token, "a byte of an address is a first value of a variable, and nothing else"
+            )
         return amount
 
     # Values
@@ -178,21 +196,36 @@ class OperandReader:
         else:
             agree = register.type.bits >= kind.bits if wider else register.type.bits == kind.bits
         if not agree:
-            what = "a predicate" if kind is Type.PRED else f"{kind.bits} bits{' or more' if wider else ''}"
+            what = (
+                "a predicate"
+                if kind is Type.PRED
+                else f"{kind.bits} bits{' or more' if wider else ''}"
+            )
             raise SourceError(place, f"{place} has type .{register.type.value}: expected {what}")
         if not register.type.agrees(kind):
-            raise SourceError(place, f"{place} has type .{register.type.value}: expected .{kind.value} or bits")
+            raise SourceError(
+                place, f"{place} has type .{register.type.value}: expected .{kind.value} or bits"
+            )
         return register
 
-    def source(self, node: syntax.OperandNode, kind: Type, *, wider: bool = False,
-               negated: bool = False) -> Register | Immediate | Negated:
+    def source(
+        self, node: syntax.OperandNode, kind: Type, *, wider: bool = False, negated: bool = False
+    ) -> Register | Immediate | Negated:
         """A register or number of a type; ``wider``: or a wider register; ``negated``: or ``!p``."""
         if kind is Type.PRED and isinstance(node, syntax.Expression) and len(node.items) == 1:
             signed = node.items[0]
-            if isinstance(signed, syntax.Signed) and signed.token == "!" and isinstance(signed.operand, syntax.Name):
+            if (
+                isinstance(signed, syntax.Signed)
+                and signed.token == "!"
+                and isinstance(signed.operand, syntax.Name)
+            ):
                 if not negated:
-                    raise SourceError(signed.token, f"{self.instruction.opcode} takes no negated predicate here")
-                return Negated(self._fits(signed.operand.token, self.register(signed.operand), kind))
+                    raise SourceError(
+                        signed.token, f"{self.instruction.opcode} takes no negated predicate here"
+                    )
+                return Negated(
+                    self._fits(signed.operand.token, self.register(signed.operand), kind)
+                )
         amount = self._amount(node, "a register or a number")
         match amount.symbol:
             case None:
@@ -204,23 +237,36 @@ class OperandReader:
             case Variable() if amount.value and not kind.floating:
                 return self._held(self._variable_address(node, amount, kind), kind)
             case Variable() | FunctionRef():
-                raise SourceError(node.token, f"{self.instruction.opcode} takes no address here: mov gives a register "
-                                              "the address")
+                raise SourceError(
+                    node.token,
+                    f"{self.instruction.opcode} takes no address here: mov gives a register "
+                    "the address",
+                )
 
     # Operands that an instruction of their own computes
 
     def _before(self, opcode: str, kind: Type, result: Register, *sources: Operand) -> Register:
         """Computes an operand before the instruction, and returns it."""
-        self.before.append(Instruction(opcode=opcode, line=self.instruction.line, column=self.instruction.column,
-                                       types=(kind,), operands=(result, *sources)))
+        self.before.append(
+            Instruction(
+                opcode=opcode,
+                line=self.instruction.line,
+                column=self.instruction.column,
+                types=(kind,),
+                operands=(result, *sources),
+            )
+        )
         return result
 
     def _sum(self, place: Token, register: Register, number: int) -> Register:
         """A register that has the sum of another one and a number."""
         kind = _WHOLE.get(register.type.bits)
         if kind is None or register.type.floating:
-            raise SourceError(place, f"{place} has type .{register.type.value}: a number is added to a register of 16, "
-                                     "32 or 64 bits, of integers or bits")
+            raise SourceError(
+                place,
+                f"{place} has type .{register.type.value}: a number is added to a register of 16, "
+                "32 or 64 bits, of integers or bits",
+            )
         result = self.scope.new_register("sum", kind)
         return self._before("add", kind, result, register, Immediate(number & (1 << kind.bits) - 1))
 
@@ -229,24 +275,32 @@ class OperandReader:
         plain = Type(f"b{kind.bits}")
         return self._before("mov", plain, self.scope.new_register("held", plain), value)
 
-    def destination(self, node: syntax.OperandNode, kind: Type, *, wider: bool = False,
-                    sink: bool = False) -> Register | Sink:
+    def destination(
+        self, node: syntax.OperandNode, kind: Type, *, wider: bool = False, sink: bool = False
+    ) -> Register | Sink:
         """A register for a result; ``sink``: or ``_``."""
         name = syntax.lone_name(node)
         if name is None:
             raise SourceError(node.token, f"expected a register for the result, not {_shape(node)}")
         if name.token == SINK:
             if not sink:
-                raise SourceError(node.token, f"{self.instruction.opcode} needs a register for its result, not _")
+                raise SourceError(
+                    node.token, f"{self.instruction.opcode} needs a register for its result, not _"
+                )
             return Sink()
         return self._fits(node.token, self.register(name), kind, wider)
 
     def _pair(self, node: syntax.OperandNode, kind: Type) -> tuple[Operand, Operand]:
         """``p|q``, or p alone."""
         match node:
-            case syntax.Expression(items=[syntax.Name() as first, Token(value="|"), syntax.Name() as second]):
+            case syntax.Expression(
+                items=[syntax.Name() as first, Token(value="|"), syntax.Name() as second]
+            ):
                 both = (syntax.Expression([first]), syntax.Expression([second]))
-                found = self.destination(both[0], kind, sink=True), self.destination(both[1], Type.PRED, sink=True)
+                found = (
+                    self.destination(both[0], kind, sink=True),
+                    self.destination(both[1], Type.PRED, sink=True),
+                )
                 if found == (Sink(), Sink()):
                     raise SourceError(node.token, "one of both results needs a register")
                 return found
@@ -259,8 +313,11 @@ class OperandReader:
         """An address, and the space it is in: that of a variable where the instruction does not say."""
         if not isinstance(node, syntax.Address):
             if not isinstance(node, syntax.Expression) or not (
-                    self.bare or isinstance(node.items[0], syntax.Element)):
-                raise SourceError(node.token, f"expected an address in brackets, not {_shape(node)}")
+                self.bare or isinstance(node.items[0], syntax.Element)
+            ):
+                raise SourceError(
+                    node.token, f"expected an address in brackets, not {_shape(node)}"
+                )
             inner = node
         else:
             inner = node.inner
@@ -272,57 +329,86 @@ class OperandReader:
             raise SourceError(name, f"{name} is a function: it has no place in memory")
         if isinstance(base, Variable):
             if space not in (None, base.space):
-                raise SourceError(name, f"{name} is in {base.space.value} space, not in {space.value} space")
+                raise SourceError(
+                    name, f"{name} is in {base.space.value} space, not in {space.value} space"
+                )
             space = base.space
         self._check_space(name, base, space, store)
         if space is Space.PARAM and isinstance(base, Register) and not self.entry:
-            space = Space.LOCAL         # where parameters are whose addresses are taken
-        if self.instruction.opcode in ("atom", "red") and space not in (None, Space.GLOBAL, Space.SHARED):
-            raise SourceError(name, f"{name} is in {space.value} space: atomic operations are in global and shared "
-                                    "space")
+            space = Space.LOCAL  # where parameters are whose addresses are taken
+        if self.instruction.opcode in ("atom", "red") and space not in (
+            None,
+            Space.GLOBAL,
+            Space.SHARED,
+        ):
+            raise SourceError(
+                name,
+                f"{name} is in {space.value} space: atomic operations are in global and shared "
+                "space",
+            )
         if amount.real is not None:
             raise SourceError(node.token, "an address is a whole number")
         if amount.value not in _OFFSETS:
             raise SourceError(node.token, f"an offset of {amount.value:#x} does not fit 32 bits")
         return Address(base, amount.value), space
 
-    def _check_space(self, place: Token, base: Register | Variable | None, space: Space | None, store: bool) -> None:
+    def _check_space(
+        self, place: Token, base: Register | Variable | None, space: Space | None, store: bool
+    ) -> None:
         """Refuses bases and stores that a space does not allow."""
         if space is Space.PARAM and not isinstance(base, Variable):
             if base is None:
                 raise SourceError(place, "a parameter is accessed by its name")
             if store and self.entry:
                 raise SourceError(place, "an entry's parameters can't be changed")
-        if isinstance(base, Register) and base.type.bits != 64 and not (
-                base.type.bits == 32 and space in _SHORT_SPACES):
+        if (
+            isinstance(base, Register)
+            and base.type.bits != 64
+            and not (base.type.bits == 32 and space in _SHORT_SPACES)
+        ):
             where = "a generic address" if space is None else f"an address in {space.value} space"
             bits = "32 or 64" if space in _SHORT_SPACES else "64"
-            raise SourceError(place, f"{place} has type .{base.type.value}: {where} has {bits} bits")
+            raise SourceError(
+                place, f"{place} has type .{base.type.value}: {where} has {bits} bits"
+            )
         if store and space is Space.CONST:
             raise SourceError(place, "const space can't be changed")
         if store and base in self.readonly:
-            raise SourceError(place, f"{place} is a parameter that the function is given: it can't be changed")
+            raise SourceError(
+                place, f"{place} is a parameter that the function is given: it can't be changed"
+            )
 
-    def moved(self, node: syntax.OperandNode, kind: Type, count: int,
-              result: bool) -> Register | Immediate | Sink | Vector:
+    def moved(
+        self, node: syntax.OperandNode, kind: Type, count: int, result: bool
+    ) -> Register | Immediate | Sink | Vector:
         """What ld gives or st takes: ``count`` registers of at least the type's width, in braces when it is not 1."""
         if kind.bits * count > _VECTOR_LIMIT:
-            raise SourceError(node.token, f"{count} times {kind.bits} bits are more than {_VECTOR_LIMIT}")
+            raise SourceError(
+                node.token, f"{count} times {kind.bits} bits are more than {_VECTOR_LIMIT}"
+            )
         if count == 1:
             return self._moved_one(node, kind, result, sink=False)
-        return Vector(tuple(element if isinstance(element, Register) else
-                            self._moved_one(element, kind, result, sink=True)
-                            for element in self._exactly(node, count)))
+        return Vector(
+            tuple(
+                element
+                if isinstance(element, Register)
+                else self._moved_one(element, kind, result, sink=True)
+                for element in self._exactly(node, count)
+            )
+        )
 
-    def _moved_one(self, node: syntax.OperandNode, kind: Type, result: bool,
-                   sink: bool) -> Register | Immediate | Sink:
+    def _moved_one(
+        self, node: syntax.OperandNode, kind: Type, result: bool, sink: bool
+    ) -> Register | Immediate | Sink:
         if result:
             return self.destination(node, kind, wider=True, sink=sink)
         found = self.source(node, kind, wider=True)
         assert not isinstance(found, Negated)
         return found
 
-    def _elements(self, node: syntax.OperandNode) -> list[syntax.OperandNode] | tuple[Register, ...] | None:
+    def _elements(
+        self, node: syntax.OperandNode
+    ) -> list[syntax.OperandNode] | tuple[Register, ...] | None:
         """The elements of a vector; None where it is none."""
         if isinstance(node, syntax.Vector):
             return node.items
@@ -347,36 +433,67 @@ class OperandReader:
             return self.destination(target, kind), self._packed(value, packed, kind, result=False)
         return self.destination(target, kind), self.value(value, kind)
 
-    def move_vector(self, nodes: list[syntax.OperandNode], kind: Type, count: int) -> list[Instruction]:
+    def move_vector(
+        self, nodes: list[syntax.OperandNode], kind: Type, count: int
+    ) -> list[Instruction]:
         """The instructions that move the elements of a vector to those of another one."""
         if kind.bits * count > _VECTOR_LIMIT:
-            raise SourceError(nodes[0].token, f"{count} times {kind.bits} bits are more than {_VECTOR_LIMIT}")
+            raise SourceError(
+                nodes[0].token, f"{count} times {kind.bits} bits are more than {_VECTOR_LIMIT}"
+            )
         target, value = nodes
-        plain = Type(f"b{kind.bits}")           # types of registers need not agree, only sizes
-        results = [self._element_of(element, target, plain, result=True) for element in self._exactly(target, count)]
+        plain = Type(f"b{kind.bits}")  # types of registers need not agree, only sizes
+        results = [
+            self._element_of(element, target, plain, result=True)
+            for element in self._exactly(target, count)
+        ]
         name = syntax.lone_name(value)
-        special = special_vector(name) if name is not None and self.scope.find(name.token) is None else None
+        special = (
+            special_vector(name)
+            if name is not None and self.scope.find(name.token) is None
+            else None
+        )
         if special is not None:
             if count != len(special) or kind.bits not in (16, 32):
-                raise SourceError(value.token, f"{value.token} has four elements of 32 bits: expected .v4 and .u32 or "
-                                               ".u16")
+                raise SourceError(
+                    value.token,
+                    f"{value.token} has four elements of 32 bits: expected .v4 and .u32 or .u16",
+                )
             sources: list[Operand] = [*special]
         else:
-            sources = [self._element_of(element, value, plain if _is_name(element) else kind, result=False)
-                       for element in self._exactly(value, count)]
+            sources = [
+                self._element_of(element, value, plain if _is_name(element) else kind, result=False)
+                for element in self._exactly(value, count)
+            ]
             if set(sources) & set(results):
-                sources = [source if isinstance(source, Immediate) else self._held(source, kind) for source in sources]
-        return [replace(self.instruction, vector=1, types=(plain,), operands=(result, source))
-                for result, source in zip(results, sources, strict=True) if not isinstance(result, Sink)]
+                sources = [
+                    source if isinstance(source, Immediate) else self._held(source, kind)
+                    for source in sources
+                ]
+        return [
+            replace(self.instruction, vector=1, types=(plain,), operands=(result, source))
+            for result, source in zip(results, sources, strict=True)
+            if not isinstance(result, Sink)
+        ]
 
-    def _exactly(self, node: syntax.OperandNode, count: int) -> list[syntax.OperandNode] | tuple[Register, ...]:
+    def _exactly(
+        self, node: syntax.OperandNode, count: int
+    ) -> list[syntax.OperandNode] | tuple[Register, ...]:
         elements = self._elements(node)
         if elements is None or len(elements) != count:
-            raise SourceError(node.token, f"expected a vector of {count} elements, such as {{a, b}}")
+            raise SourceError(
+                node.token, f"expected a vector of {count} elements, such as {{a, b}}"
+            )
         return elements
 
-    def _element_of(self, element: syntax.OperandNode | Register, node: syntax.OperandNode, kind: Type, *,
-                    result: bool) -> Register | Immediate | Sink:
+    def _element_of(
+        self,
+        element: syntax.OperandNode | Register,
+        node: syntax.OperandNode,
+        kind: Type,
+        *,
+        result: bool,
+    ) -> Register | Immediate | Sink:
         """An element of a vector whose elements have this type exactly."""
         if isinstance(element, Register):
             return self._fits(node.token, element, kind)
@@ -386,13 +503,25 @@ class OperandReader:
         assert not isinstance(value, Negated)
         return value
 
-    def _packed(self, node: syntax.OperandNode, elements: list[syntax.OperandNode] | tuple[Register, ...], kind: Type,
-                result: bool) -> Vector:
+    def _packed(
+        self,
+        node: syntax.OperandNode,
+        elements: list[syntax.OperandNode] | tuple[Register, ...],
+        kind: Type,
+        result: bool,
+    ) -> Vector:
         part = f"b{kind.bits // len(elements)}"
         if kind.value[0] != "b" or part not in ("b8", "b16", "b32"):
-            raise SourceError(node.token, f"mov.{kind.value} moves no vector of {len(elements)}: expected .b16, .b32 "
-                                          "or .b64, in 2 parts or 4")
-        return Vector(tuple(self._element_of(element, node, Type(part), result=result) for element in elements))
+            raise SourceError(
+                node.token,
+                f"mov.{kind.value} moves no vector of {len(elements)}: expected .b16, .b32 "
+                "or .b64, in 2 parts or 4",
+            )
+        return Vector(
+            tuple(
+                self._element_of(element, node, Type(part), result=result) for element in elements
+            )
+        )
 
     def value(self, node: syntax.OperandNode, kind: Type) -> Operand:
         """What mov, cvt and cvta can read: a register, a number, a special register, an address."""
@@ -412,8 +541,11 @@ class OperandReader:
                 return self._variable_address(node, amount, kind)
             case FunctionRef():
                 if kind.bits < 32 or amount.value:
-                    raise SourceError(node.token, f"the address of {amount.symbol.name} has 32 or 64 bits, and nothing "
-                                                  "is added to it")
+                    raise SourceError(
+                        node.token,
+                        f"the address of {amount.symbol.name} has 32 or 64 bits, and nothing "
+                        "is added to it",
+                    )
                 return amount.symbol
             case _:
                 return self.source(node, kind)
@@ -421,16 +553,30 @@ class OperandReader:
     def _special_widths(self, register: SpecialRegister | Immediate, bits: int) -> tuple[int, ...]:
         """Widths in bits in which the instruction reads a special register of so many: cvt takes narrower ones."""
         own = (16, 32) if isinstance(register, Immediate) else special_widths(register.name)
-        return own if self.instruction.opcode != "cvt" else (*own, *(width for width in (8, 16, 32) if width < bits))
+        return (
+            own
+            if self.instruction.opcode != "cvt"
+            else (*own, *(width for width in (8, 16, 32) if width < bits))
+        )
 
-    def _variable_address(self, node: syntax.OperandNode, amount: Amount, kind: Type) -> VariableRef:
+    def _variable_address(
+        self, node: syntax.OperandNode, amount: Amount, kind: Type
+    ) -> VariableRef:
         variable, name = amount.symbol, amount.name
         assert isinstance(variable, Variable)
         if amount.generic and variable.space is not Space.GLOBAL:
-            raise SourceError(node.token, f"generic() of a variable in {variable.space.value} space: use cvta")
-        if variable.space is Space.PARAM and variable not in self.readonly and variable not in self.results:
-            raise SourceError(node.token, f"{name} is no parameter of the function, and has no address: ld.param reads "
-                                          "it")
+            raise SourceError(
+                node.token, f"generic() of a variable in {variable.space.value} space: use cvta"
+            )
+        if (
+            variable.space is Space.PARAM
+            and variable not in self.readonly
+            and variable not in self.results
+        ):
+            raise SourceError(
+                node.token,
+                f"{name} is no parameter of the function, and has no address: ld.param reads it",
+            )
         short = variable.space in _SHORT_SPACES or self.instruction.opcode == "cvta"
         if kind.bits != 64 and not (kind.bits == 32 and short):
             raise SourceError(node.token, f"the address of {name} does not fit {kind.bits} bits")
@@ -487,17 +633,24 @@ class OperandReader:
         if name is None or not isinstance(self.entity(name.token), Register | RegisterVector):
             raise SourceError(node.token, "expected a register")
         register = self.register(name)
-        return self._fits(name.token, register, Type.U32 if register.type.bits == Type.U32.bits else Type.U64)
+        return self._fits(
+            name.token, register, Type.U32 if register.type.bits == Type.U32.bits else Type.U64
+        )
 
     def _is_special(self, node: syntax.OperandNode) -> bool:
         name = syntax.lone_name(node)
-        return name is not None and self.scope.find(name.token) is None and special_register(name) is not None
+        return (
+            name is not None
+            and self.scope.find(name.token) is None
+            and special_register(name) is not None
+        )
 
     def _address_value(self, node: syntax.OperandNode, kind: Type) -> Operand:
         """What cvta converts."""
         found = self.value(node, kind)
-        if isinstance(found, VariableRef) and (found.variable.space is not self.instruction.space
-                                               or self.instruction.to):
+        if isinstance(found, VariableRef) and (
+            found.variable.space is not self.instruction.space or self.instruction.to
+        ):
             raise SourceError(node.token, f"{node.token} is in {found.variable.space.value} space")
         if not isinstance(found, VariableRef | Register | Immediate):
             raise SourceError(node.token, "expected an address")
@@ -519,7 +672,9 @@ class OperandReader:
         assert not isinstance(found, Negated)
         if isinstance(found, Immediate) and (found.value not in values or found.value % step):
             of = f"a multiple of {step} " if step > 1 else ""
-            raise SourceError(node.token, f"{found.value} is not {of}from {values[0]} to {values[-1]}")
+            raise SourceError(
+                node.token, f"{found.value} is not {of}from {values[0]} to {values[-1]}"
+            )
         return found
 
     def _constant(self, node: syntax.OperandNode, values: range) -> Immediate:

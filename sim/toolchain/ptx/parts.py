@@ -14,23 +14,38 @@ __all__ = ["check_parts", "with_parts"]
 _THIRD = 3
 """The place of the third number among the operands."""
 _PARTS = frozenset({".b0", ".b1", ".b2", ".b3", ".h0", ".h1"})
-_SEVERAL = {"2": (r"h1?0?", r"h[0-3]{2}", ("h10", "h10", "h32")),
-            "4": (r"b3?2?1?0?", r"b[0-7]{4}", ("b3210", "b3210", "b7654"))}
+_SEVERAL = {
+    "2": (r"h1?0?", r"h[0-3]{2}", ("h10", "h10", "h32")),
+    "4": (r"b3?2?1?0?", r"b[0-7]{4}", ("b3210", "b3210", "b7654")),
+}
 """Parts of a result and of a source, and what they are where nothing is told, where there are so many results."""
 
 
-def with_parts(instruction: Instruction, patterns: Sequence[str], nodes: Sequence[syntax.OperandNode]
-               ) -> tuple[tuple[str, ...], list[syntax.OperandNode], Instruction]:
+def with_parts(
+    instruction: Instruction, patterns: Sequence[str], nodes: Sequence[syntax.OperandNode]
+) -> tuple[tuple[str, ...], list[syntax.OperandNode], Instruction]:
     """The patterns and operands without what is told of parts and signs, and the instruction with that."""
     found = [_split(pattern, node) for pattern, node in zip(patterns, nodes, strict=False)]
     if patterns[0].endswith("%"):
         result, source, usual = _SEVERAL[instruction.opcode[-1]]
-        found = [(node, _parts(node, part, source if at else result, usual[at]) if at < len(usual) else "", negated)
-                 for at, (node, part, negated) in enumerate(found)]
+        found = [
+            (
+                node,
+                _parts(node, part, source if at else result, usual[at]) if at < len(usual) else "",
+                negated,
+            )
+            for at, (node, part, negated) in enumerate(found)
+        ]
     plain = [node for node, _, _ in found]
-    return (tuple(pattern.rstrip(".-%") for pattern in patterns), [*plain, *nodes[len(plain):]],
-            replace(instruction, parts=tuple(part for _, part, _ in found),
-                    negated=tuple(negated for _, _, negated in found)))
+    return (
+        tuple(pattern.rstrip(".-%") for pattern in patterns),
+        [*plain, *nodes[len(plain) :]],
+        replace(
+            instruction,
+            parts=tuple(part for _, part, _ in found),
+            negated=tuple(negated for _, _, negated in found),
+        ),
+    )
 
 
 def check_parts(instruction: Instruction, node: syntax.Instruction) -> None:
@@ -43,15 +58,21 @@ def check_parts(instruction: Instruction, node: syntax.Instruction) -> None:
         if instruction.negated[1] != instruction.negated[2] and instruction.negated[3]:
             raise SourceError(opcode, "vmad negates the product or what is added to it, not both")
     elif merges and not third:
-        raise SourceError(opcode, f"{opcode} into .{instruction.parts[0]} takes a third number, which has the "
-                                  "other bits")
+        raise SourceError(
+            opcode,
+            f"{opcode} into .{instruction.parts[0]} takes a third number, which has the other bits",
+        )
 
 
 def _split(pattern: str, node: syntax.OperandNode) -> tuple[syntax.OperandNode, str, bool]:
     """An operand without its part and its minus, and both."""
     inner = node.items[0] if isinstance(node, syntax.Expression) and len(node.items) == 1 else None
-    negated = ("-" in pattern and isinstance(inner, syntax.Signed) and inner.token == "-"
-               and isinstance(inner.operand, syntax.Name))
+    negated = (
+        "-" in pattern
+        and isinstance(inner, syntax.Signed)
+        and inner.token == "-"
+        and isinstance(inner.operand, syntax.Name)
+    )
     if negated:
         assert isinstance(inner, syntax.Signed)
         inner = inner.operand
@@ -60,7 +81,11 @@ def _split(pattern: str, node: syntax.OperandNode) -> tuple[syntax.OperandNode, 
     component = str(inner.component or "")
     takes = (pattern.endswith(".") and component in _PARTS) or pattern.endswith("%")
     part = component[1:] if takes else ""
-    return syntax.Expression([syntax.Name(inner.token, None if part else inner.component)]), part, negated
+    return (
+        syntax.Expression([syntax.Name(inner.token, None if part else inner.component)]),
+        part,
+        negated,
+    )
 
 
 def _parts(node: syntax.OperandNode, part: str, allowed: str, usual: str) -> str:
@@ -68,5 +93,7 @@ def _parts(node: syntax.OperandNode, part: str, allowed: str, usual: str) -> str
     if part and not (len(part) > 1 and re.fullmatch(allowed, part)):
         inner = node.items[0] if isinstance(node, syntax.Expression) else None
         assert isinstance(inner, syntax.Name)
-        raise SourceError(inner.token, f".{part} is no choice of parts here: the usual one is .{usual}")
+        raise SourceError(
+            inner.token, f".{part} is no choice of parts here: the usual one is .{usual}"
+        )
     return part or usual

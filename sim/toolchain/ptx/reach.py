@@ -2,7 +2,17 @@
 
 from functools import cached_property
 
-from .module import Address, AddressOf, Function, FunctionRef, Instruction, PtxModule, Space, Variable, VariableRef
+from .module import (
+    Address,
+    AddressOf,
+    Function,
+    FunctionRef,
+    Instruction,
+    PtxModule,
+    Space,
+    Variable,
+    VariableRef,
+)
 
 __all__ = ["Reach"]
 
@@ -42,10 +52,16 @@ class Reach:
         address comes from outside.
         """
         functions = {name for name, function in self.module.functions.items() if not function.entry}
-        variables = [*self.module.variables,
-                     *(one for function in self.module.functions.values() for one in function.variables)]
-        initial = {value.symbol for variable in variables for value in variable.initial
-                   if isinstance(value, AddressOf)}
+        variables = [
+            *self.module.variables,
+            *(one for function in self.module.functions.values() for one in function.variables),
+        ]
+        initial = {
+            value.symbol
+            for variable in variables
+            for value in variable.initial
+            if isinstance(value, AddressOf)
+        }
         return (self._taken | initial) & functions or functions
 
     def used_variables(self, function: str) -> set[Variable]:
@@ -60,8 +76,11 @@ class Reach:
             called = self._called[name] | (self._addressed if name in self._by_address else set())
             waiting += called - reached
             reached |= called
-        found = [function for function in self.module.functions.values()
-                 if function.name in reached and function.name != entry and function.body is not None]
+        found = [
+            function
+            for function in self.module.functions.values()
+            if function.name in reached and function.name != entry and function.body is not None
+        ]
         return [self.module.functions[entry], *found]
 
     def shared_variables(self, entry: str) -> list[Variable]:
@@ -70,7 +89,12 @@ class Reach:
         """
         first, *functions = self.functions(entry)
         used = set().union(*(self._used[function.name] for function in (first, *functions)))
-        declared = [*first.variables, *self.module.variables,
-                    *(variable for function in functions for variable in function.variables)]
-        found = [variable for variable in declared if variable.space is Space.SHARED and variable in used]
+        declared = [
+            *first.variables,
+            *self.module.variables,
+            *(variable for function in functions for variable in function.variables),
+        ]
+        found = [
+            variable for variable in declared if variable.space is Space.SHARED and variable in used
+        ]
         return sorted(found, key=lambda variable: variable.count is None)

@@ -17,12 +17,39 @@ WARP_SIZE = 32
 VECTOR_REGISTERS = ("%tid", "%ntid", "%ctaid", "%nctaid")
 """Those with components."""
 _WIDTHS: Mapping[str, int] = {
-    **dict.fromkeys(("laneid", "warpid", "nwarpid", "smid", "nsmid", "lanemask_eq", "lanemask_lt", "lanemask_le",
-                     "lanemask_gt", "lanemask_ge", "clock", "clock_hi", "globaltimer_lo", "globaltimer_hi",
-                     "total_smem_size", "dynamic_smem_size", *(f"pm{number}" for number in range(8)),
-                     *(f"envreg{number}" for number in range(32))), 32),
-    **dict.fromkeys(("gridid", "clock64", "globaltimer", "current_graph_exec",
-                     *(f"pm{number}_64" for number in range(8))), 64),
+    **dict.fromkeys(
+        (
+            "laneid",
+            "warpid",
+            "nwarpid",
+            "smid",
+            "nsmid",
+            "lanemask_eq",
+            "lanemask_lt",
+            "lanemask_le",
+            "lanemask_gt",
+            "lanemask_ge",
+            "clock",
+            "clock_hi",
+            "globaltimer_lo",
+            "globaltimer_hi",
+            "total_smem_size",
+            "dynamic_smem_size",
+            *(f"pm{number}" for number in range(8)),
+            *(f"envreg{number}" for number in range(32)),
+        ),
+        32,
+    ),
+    **dict.fromkeys(
+        (
+            "gridid",
+            "clock64",
+            "globaltimer",
+            "current_graph_exec",
+            *(f"pm{number}_64" for number in range(8)),
+        ),
+        64,
+    ),
 }
 """Width in bits of those without components."""
 

@@ -9,7 +9,15 @@ from functools import cache
 from lark import Lark, Token
 from lark.ast_utils import AsList
 
-from sim.toolchain.grammar import Node, Number, Placed, SourceError, make_parser, parse_text, whole_number
+from sim.toolchain.grammar import (
+    Node,
+    Number,
+    Placed,
+    SourceError,
+    make_parser,
+    parse_text,
+    whole_number,
+)
 
 __all__ = [
     "Address",
@@ -335,8 +343,18 @@ def lone_name(node: OperandNode) -> Name | None:
     return None
 
 
-_LISTS = ("body", "bounds", "coordinates", "declarators", "dimensions", "modifiers", "names", "operands", "parameters",
-          "traits")
+_LISTS = (
+    "body",
+    "bounds",
+    "coordinates",
+    "declarators",
+    "dimensions",
+    "modifiers",
+    "names",
+    "operands",
+    "parameters",
+    "traits",
+)
 _PHRASES = {
     "$END": "the end of the text",
     "BOUND": "a directive",

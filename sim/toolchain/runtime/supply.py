@@ -30,9 +30,15 @@ def supplied(module: Module) -> Module:
     code = _joined(module.code, runtime.code, CODE_GRANULE)
     at = len(code.content) - len(runtime.code.content)
     return replace(
-        module, code=code, data=_joined(module.data, runtime.data, runtime.data.alignment),
-        sections=(*module.sections, *(range(at + extent.start, at + extent.stop) for extent in runtime.sections)),
-        kernels={name: _with(kernel, own) for name, kernel in module.kernels.items()})
+        module,
+        code=code,
+        data=_joined(module.data, runtime.data, runtime.data.alignment),
+        sections=(
+            *module.sections,
+            *(range(at + extent.start, at + extent.stop) for extent in runtime.sections),
+        ),
+        kernels={name: _with(kernel, own) for name, kernel in module.kernels.items()},
+    )
 
 
 def _addressed(module: Module) -> Iterator[str]:
@@ -46,11 +52,22 @@ def _addressed(module: Module) -> Iterator[str]:
 @cache
 def _runtime() -> Module:
     """The runtime as a program, whose functions have the names by which others call them."""
-    found = load(assemble_statements(compile_statements(parse_ptx(runtime_text(), _NAME), library=True), _NAME))
+    found = load(
+        assemble_statements(
+            compile_statements(parse_ptx(runtime_text(), _NAME), library=True), _NAME
+        )
+    )
     prefix = f"${found.kernel().name}$"
-    return replace(found, code=replace(
-        found.code, symbols={name.removeprefix(prefix): place for name, place in found.code.symbols.items()},
-        patches=tuple(_plain(patch, prefix) for patch in found.code.patches)))
+    return replace(
+        found,
+        code=replace(
+            found.code,
+            symbols={
+                name.removeprefix(prefix): place for name, place in found.code.symbols.items()
+            },
+            patches=tuple(_plain(patch, prefix) for patch in found.code.patches),
+        ),
+    )
 
 
 def _plain(patch: Patch, prefix: str) -> Patch:
@@ -61,13 +78,19 @@ def _joined(first: Data, second: Data, granule: int) -> Data:
     """One behind the other."""
     at = -(-len(first.content) // granule) * granule
     return Data(
-        first.content.ljust(at, b"\0") + second.content, max(first.alignment, second.alignment),
+        first.content.ljust(at, b"\0") + second.content,
+        max(first.alignment, second.alignment),
         {**{name: at + place for name, place in second.symbols.items()}, **first.symbols},
         (*first.patches, *(replace(patch, offset=at + patch.offset) for patch in second.patches)),
-        {**second.sizes, **first.sizes})
+        {**second.sizes, **first.sizes},
+    )
 
 
 def _with(kernel: Kernel, runtime: Kernel) -> Kernel:
     """The kernel with what the runtime needs beside it: it may be called from the deepest place."""
-    return replace(kernel, registers=max(kernel.registers, runtime.registers), local=kernel.local + runtime.local,
-                   crs=kernel.crs + runtime.crs if kernel.crs else 0)
+    return replace(
+        kernel,
+        registers=max(kernel.registers, runtime.registers),
+        local=kernel.local + runtime.local,
+        crs=kernel.crs + runtime.crs if kernel.crs else 0,
+    )

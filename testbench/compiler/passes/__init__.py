@@ -11,8 +11,10 @@ from testbench.ptx.text import HEADER
 
 __all__ = ["after", "selected"]
 
-_HEAD = (".visible .entry k(.param .u32 x, .param .u32 y)\n{ .reg .pred p, q; .reg .b32 a, b, c, d, i, n; "
-         ".reg .b64 e, f, g;\n")
+_HEAD = (
+    ".visible .entry k(.param .u32 x, .param .u32 y)\n{ .reg .pred p, q; .reg .b32 a, b, c, d, i, n; "
+    ".reg .b64 e, f, g;\n"
+)
 
 
 def selected(body: str) -> Function:

@@ -59,7 +59,8 @@ B0:
   %v2 = MOV %v1
   STS %v2, %v3
   exit""",
-        0),
+        0,
+    ),
     "meanings_of_a_register_get_names_of_their_own": _Case(
         (simplify_cfg, reaching_webs),
         "mov.u32 a, %tid.x; mov.u32 b, 1; st.shared.u32 [a], b; mov.u32 b, a; "
@@ -73,7 +74,8 @@ B0:
   %v4 = MOV %v2
   STS %v2, %v4, +0x4
   exit""",
-        1),
+        1,
+    ),
     "operations_on_numbers_are_folded": _Case(
         (simplify_cfg, reaching_webs, fold_constants),
         "mov.u32 a, %tid.x; add.u32 b, 2, 3; and.b32 c, a, 0; st.shared.u32 [a], b; "
@@ -87,11 +89,11 @@ B0:
   STS %v2, %v3
   STS %v2, %v4
   exit""",
-        2),
+        2,
+    ),
     "copies_and_numbers_are_propagated": _Case(
         (simplify_cfg, reaching_webs, _with_definitions(propagate)),
-        "mov.u32 a, %tid.x; mov.u32 b, 7; mov.u32 c, a; add.u32 d, c, b; "
-        "st.shared.u32 [c], d;",
+        "mov.u32 a, %tid.x; mov.u32 b, 7; mov.u32 c, a; add.u32 d, c, b; st.shared.u32 [c], d;",
         """
 B0:
   %v1 = S2R special=SR_TID.X
@@ -101,9 +103,15 @@ B0:
   %v5 = IADD %v1, 0x7
   STS %v1, %v5
   exit""",
-        2),
+        2,
+    ),
     "an_equal_operation_is_done_once": _Case(
-        (simplify_cfg, reaching_webs, _with_definitions(propagate), _with_definitions(share_subexpressions)),
+        (
+            simplify_cfg,
+            reaching_webs,
+            _with_definitions(propagate),
+            _with_definitions(share_subexpressions),
+        ),
         "mov.u32 a, %tid.x; add.u32 b, a, 3; add.u32 c, a, 3; st.shared.u32 [b], c;",
         """
 B0:
@@ -113,7 +121,8 @@ B0:
   %v4 = MOV %v3
   STS %v3, %v4
   exit""",
-        3),
+        3,
+    ),
     "a_shift_and_a_sum_are_one_instruction": _Case(
         (simplify_cfg, reaching_webs, _with_definitions(propagate), _with_definitions(combine)),
         "mov.u32 a, %tid.x; shl.b32 b, a, 2; add.u32 c, b, a; st.shared.u32 [c], a;",
@@ -125,7 +134,8 @@ B0:
   %v4 = ISCADD %v1, %v1, shift=0x2
   STS %v4, %v1
   exit""",
-        3),
+        3,
+    ),
     "what_nobody_uses_goes": _Case(
         (simplify_cfg, remove_dead_code),
         "mov.u32 a, %tid.x; add.u32 b, a, 3; st.shared.u32 [a], a;",
@@ -135,7 +145,8 @@ B0:
   %v2 = MOV %v1
   STS %v2, %v2
   exit""",
-        1),
+        1,
+    ),
     "pseudo_instructions_are_taken_apart": _Case(
         (simplify_cfg, expand),
         "mov.u32 a, %tid.x; mul.lo.u32 b, a, 8; add.u64 e, f, g; st.shared.u32 [a], b; "
@@ -150,7 +161,8 @@ B0:
   STS %v2, %v3
   STS.64 %v2, %v6, %v9
   exit""",
-        1),
+        1,
+    ),
     "numbers_that_no_form_has_go_into_registers": _Case(
         (simplify_cfg, legalise),
         "mov.u32 a, %tid.x; add.u32 b, 5, a; lop3.b32 c, a, 0x12345678, b, 0x96; "
@@ -164,7 +176,8 @@ B0:
   %v5 = LOP3.LUT %v2, %v4, %v3, lut=0x96
   STS %v2, %v5
   exit""",
-        1),
+        1,
+    ),
     "a_short_body_is_guarded": _Case(
         (simplify_cfg, if_convert),
         "mov.u32 a, %tid.x; setp.lt.u32 p, a, 5; @p bra E; add.u32 b, a, 1; "
@@ -179,7 +192,8 @@ B0:
 B1:
   STS %v2, %v3
   exit""",
-        1),
+        1,
+    ),
     "a_loop_tests_at_its_end": _Case(
         (simplify_cfg, rotate),
         "mov.u32 a, %tid.x; mov.u32 i, 0; H: setp.ge.u32 p, i, a; @p bra E; "
@@ -203,7 +217,8 @@ B3:
 B4:
   STS %v2, %v4
   exit""",
-        1),
+        1,
+    ),
     "a_loop_of_three_iterations_is_written_out": _Case(
         (simplify_cfg, unroll_fully, simplify_cfg),
         "mov.u32 a, %tid.x; mov.u32 i, 0; H: st.shared.u32 [a], i; add.u32 i, i, 1; "
@@ -224,7 +239,8 @@ B0:
   %p1, _ = ISETP.LT.U32.AND %v3, 0x3, 0x1
   STS %v2, %v4
   exit""",
-        1),
+        1,
+    ),
     "a_counted_loop_does_four_iterations_at_a_time": _Case(
         (simplify_cfg, unroll),
         "mov.u32 a, %tid.x; ld.param.u32 n, [x]; mov.u32 i, 0; "
@@ -266,7 +282,8 @@ B4:
 B5:
   STS %v2, %v8
   exit""",
-        1),
+        1,
+    ),
     "what_is_the_same_in_each_iteration_is_computed_before": _Case(
         (simplify_cfg, reaching_webs, add_preheaders, hoist_invariants),
         "mov.u32 a, %tid.x; mov.u32 i, 0; H: add.u32 b, a, 5; st.shared.u32 [a], b; "
@@ -285,7 +302,8 @@ B1:
   branch %p1 B1 B2
 B2:
   exit""",
-        3),
+        3,
+    ),
     "a_carry_that_a_branch_comes_between_is_kept": _Case(
         (simplify_cfg, keep_carries),
         "mov.u32 a, %tid.x; add.cc.u32 b, a, 1; setp.lt.u32 p, a, 5; @p bra E; "
@@ -306,18 +324,19 @@ B2:
   %v6 = IADD.X %v2, 0x0
   STS %v2, %v6
   exit""",
-        1),
+        1,
+    ),
     "neighbours_get_copies_and_coalescing_drops_them": _Case(
         (simplify_cfg, allocate),
-        "mov.u32 a, %tid.x; ld.shared.v2.u32 {b, c}, [a]; "
-        "st.shared.v2.u32 [a+8], {b, c};",
+        "mov.u32 a, %tid.x; ld.shared.v2.u32 {b, c}, [a]; st.shared.v2.u32 [a+8], {b, c};",
         """
 B0:
   R0 = S2R special=SR_TID.X
   R2, R3 = LDS.U.64 R0
   STS.64 R0, R2, R3, +0x8
   exit""",
-        1),
+        1,
+    ),
     "what_finds_no_register_is_spilled": _Case(
         (simplify_cfg, reaching_webs, _in_registers(4)),
         "mov.u32 a, %tid.x; add.u32 b, a, 1; add.u32 c, a, 2; add.u32 d, a, 3; "
@@ -334,7 +353,8 @@ B0:
   STS R0, R2
   STS R0, R3
   exit""",
-        2),
+        2,
+    ),
 }
 
 

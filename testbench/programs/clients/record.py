@@ -47,7 +47,9 @@ class _Recorder(Server):
 def _record(prefix: str, command: Sequence[str]) -> None:
     device = Device(ModelRunner(PRESETS["programs"]), _MEMORY, _LIMIT)
     with closing(device.memory), closing(_Recorder(device)) as server:
-        done = subprocess.run(command, env=os.environ | environment(server.name, command), check=False)
+        done = subprocess.run(
+            command, env=os.environ | environment(server.name, command), check=False
+        )
     if done.returncode:
         raise CommandError(f"{Path(command[0]).name} ended with {done.returncode}")
     for number, image in enumerate(server.images):
@@ -61,8 +63,11 @@ def _record(prefix: str, command: Sequence[str]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = Parser("testbench.programs.clients.record", "Records the images that a CUDA program loads.",
-                    "sum -- python numba_sum.py")
+    parser = Parser(
+        "testbench.programs.clients.record",
+        "Records the images that a CUDA program loads.",
+        "sum -- python numba_sum.py",
+    )
     parser.add_argument("prefix", metavar="PREFIX", help="of the files, with their folder")
     parser.add_argument("command", nargs="+", metavar="COMMAND", help="the program, behind --")
     return parser.run(arguments, lambda options: _record(options.prefix, options.command))

@@ -43,8 +43,10 @@ def with_count(addresses, buffers):
 
 def numba_arrays(addresses, buffers):
     """Seven numbers for each array: two pointers of the host, elements, bytes of one, pointer, shape, strides."""
-    return b"".join(struct.pack("<7Q", 0, 0, array.size, array.itemsize, address, array.size, array.itemsize)
-                    for address, array in zip(addresses, buffers, strict=True))
+    return b"".join(
+        struct.pack("<7Q", 0, 0, array.size, array.itemsize, address, array.size, array.itemsize)
+        for address, array in zip(addresses, buffers, strict=True)
+    )
 
 
 def steps(number):
@@ -63,13 +65,30 @@ def cases():
     rows = np.array([[(7 * x + y) % 16 for x in range(16)] for y in range(16)], np.float32)
     a, b = np.arange(12, 492, 12, dtype=np.uint32), np.full(40, 18, np.uint32)
     return {
-        "numba_sum": Case(3, (64, 1), [values, np.zeros(1, np.int32)], [values, values.sum(keepdims=True, dtype="i4")],
-                          numba_arrays),
-        "numba_collatz": Case(2, (32, 1), [numbers, np.zeros(40, np.int32)],
-                              [numbers, np.array([steps(int(number)) for number in numbers], np.int32)], numba_arrays),
-        "tinygrad_matmul": Case(1, (8, 8), [np.zeros_like(left), left, right], [left @ right, left, right], pointers),
-        "tinygrad_max": Case(16, (16, 1), [np.zeros(16, np.float32), rows],
-                             [rows.max(axis=1) - rows.mean(axis=1), rows], pointers),
+        "numba_sum": Case(
+            3,
+            (64, 1),
+            [values, np.zeros(1, np.int32)],
+            [values, values.sum(keepdims=True, dtype="i4")],
+            numba_arrays,
+        ),
+        "numba_collatz": Case(
+            2,
+            (32, 1),
+            [numbers, np.zeros(40, np.int32)],
+            [numbers, np.array([steps(int(number)) for number in numbers], np.int32)],
+            numba_arrays,
+        ),
+        "tinygrad_matmul": Case(
+            1, (8, 8), [np.zeros_like(left), left, right], [left @ right, left, right], pointers
+        ),
+        "tinygrad_max": Case(
+            16,
+            (16, 1),
+            [np.zeros(16, np.float32), rows],
+            [rows.max(axis=1) - rows.mean(axis=1), rows],
+            pointers,
+        ),
         "core_gcd": Case(2, (32, 1), [a, b, np.zeros_like(a)], [a, b, np.gcd(a, b)], with_count),
     }
 
@@ -83,13 +102,17 @@ def run(image: str, runner: Runner) -> None:
     case = CASES[image.partition(".")[0]]
     memory = Memory()
     placed = place(module_of((HERE / image).read_bytes(), OwnCompiler(), JitOptions()), memory)
-    kernel, = placed.module.kernels.values()
+    (kernel,) = placed.module.kernels.values()
     addresses = []
     for array in case.before:
         addresses.append(memory.allocate(memory.free_name("buffer"), array.nbytes))
         memory.write(addresses[-1], array.tobytes())
-    launch = placed.launch(kernel, case.parameters(addresses, case.before), grid=(case.grid, 1, 1),
-                           block=(*case.block, 1))
+    launch = placed.launch(
+        kernel,
+        case.parameters(addresses, case.before),
+        grid=(case.grid, 1, 1),
+        block=(*case.block, 1),
+    )
     outcome = runner.run(launch.on(runner.params), _LIMIT)
     assert (outcome.status, outcome.difference, outcome.error) == ("ok", None, None)
     for address, array in zip(addresses, case.after, strict=True):

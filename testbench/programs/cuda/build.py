@@ -37,7 +37,7 @@ def compiled(source: Path) -> Iterator[tuple[Path, bytes]]:
 
 def expectation(run: Run) -> tuple[Path, bytes]:
     """The file of what a run leaves."""
-    lines = (f'{json.dumps(name)}: {json.dumps(words)}' for name, words in words_left(run).items())
+    lines = (f"{json.dumps(name)}: {json.dumps(words)}" for name, words in words_left(run).items())
     return expectation_file(run), ("{" + ",\n ".join(lines) + "}\n").encode()
 
 
@@ -56,9 +56,17 @@ def update(files: Iterable[tuple[Path, bytes]], check: bool) -> int:
 
 def _parser(kernels: Sequence[str]) -> Parser:
     """The command line."""
-    parser = Parser("testbench.programs.cuda.build", "Compiles the kernels of CUDA C++.", f"--check {kernels[0]}")
-    parser.add_argument("--check", action="store_true", help="write nothing; name the files that would change")
-    parser.add_argument("kernels", metavar="NAME", nargs="*", help=f"a kernel, such as {kernels[0]}; all by default")
+    parser = Parser(
+        "testbench.programs.cuda.build",
+        "Compiles the kernels of CUDA C++.",
+        f"--check {kernels[0]}",
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; name the files that would change"
+    )
+    parser.add_argument(
+        "kernels", metavar="NAME", nargs="*", help=f"a kernel, such as {kernels[0]}; all by default"
+    )
     return parser
 
 
@@ -72,8 +80,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     code = 0
     for kernel in options.kernels or sources:
         try:
-            files = [*compiled(sources[kernel]),
-                     *(expectation(run) for run in CUDA_RUNS.values() if run.kernel == kernel)]
+            files = [
+                *compiled(sources[kernel]),
+                *(expectation(run) for run in CUDA_RUNS.values() if run.kernel == kernel),
+            ]
             code |= update(files, options.check)
         except (CompilerError, HostError, OutputError, OSError) as error:
             print(f"{kernel}: {error}", file=sys.stderr)

@@ -14,9 +14,15 @@ from testbench.kernels.manifest import LEVELS, Run
 COMPILER = shutil.which("g++")
 """The compiler, None where it is missing."""
 _FOLDER = Path(__file__).parent / "host_sources"
-_OPTIONS = ("-std=c++17", "-O1", "-x", "c++",
-            # What C++ leaves undefined ends the run, so that nothing is expected of it.
-            "-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
+_OPTIONS = (
+    "-std=c++17",
+    "-O1",
+    "-x",
+    "c++",
+    # What C++ leaves undefined ends the run, so that nothing is expected of it.
+    "-fsanitize=undefined",
+    "-fsanitize-undefined-trap-on-error",
+)
 _SECONDS = 60
 
 
@@ -26,7 +32,11 @@ class HostError(Exception):
 
 def _packed(argument: Argument) -> bytes:
     assert isinstance(argument, Buffer | Scalar), "the manifest has no structures made of parts"
-    content = argument.content if isinstance(argument, Buffer) else argument.value.to_bytes(argument.size, "little")
+    content = (
+        argument.content
+        if isinstance(argument, Buffer)
+        else argument.value.to_bytes(argument.size, "little")
+    )
     return struct.pack("<2I", isinstance(argument, Buffer), len(content)) + content
 
 
@@ -38,15 +48,30 @@ def words_left(run: Run) -> dict[str, list[int]]:
     source = run.folder / f"{run.kernel}.cu"
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder, "kernel")
-        built = subprocess.run([COMPILER, *_OPTIONS, f'-DKERNEL="{source}"', f"-DENTRY={run.entry}",
-                                str(_FOLDER / "main.cc"), "-o", str(program)], capture_output=True, text=True,
-                               env=os.environ | {"LC_ALL": "C"})
+        built = subprocess.run(
+            [
+                COMPILER,
+                *_OPTIONS,
+                f'-DKERNEL="{source}"',
+                f"-DENTRY={run.entry}",
+                str(_FOLDER / "main.cc"),
+                "-o",
+                str(program),
+            ],
+            capture_output=True,
+            text=True,
+            env=os.environ | {"LC_ALL": "C"},
+        )
         if built.returncode:
             raise HostError(built.stderr)
-        given = struct.pack("<8I", *run.grid, *run.block, len(arguments), 0) + b"".join(map(_packed, arguments))
+        given = struct.pack("<8I", *run.grid, *run.block, len(arguments), 0) + b"".join(
+            map(_packed, arguments)
+        )
         ran = subprocess.run([program], input=given, capture_output=True, timeout=_SECONDS)
     if ran.returncode:
-        raise HostError(f"{run.name}: {ran.stderr.decode().rstrip() or f'ended by signal {-ran.returncode}'}")
+        raise HostError(
+            f"{run.name}: {ran.stderr.decode().rstrip() or f'ended by signal {-ran.returncode}'}"
+        )
     left, place = {}, 0
     for argument in arguments:
         if isinstance(argument, Buffer):

@@ -31,5 +31,8 @@ def complaints(run: Run, finished: Launch, memory: Memory | None = None) -> list
     left, expected = memory or finished.memory, json.loads(expectation_file(run).read_text())
     if expected.keys() != finished.buffers.keys():
         return [f"{run.name}: buffers {', '.join(finished.buffers)}, not {', '.join(expected)}"]
-    return [f"{run.name}: {name}: {line}" for name, words in expected.items()
-            for line in Exact(np.array(words, "<u4")).complaints(left.read(*finished.buffers[name]))]
+    return [
+        f"{run.name}: {name}: {line}"
+        for name, words in expected.items()
+        for line in Exact(np.array(words, "<u4")).complaints(left.read(*finished.buffers[name]))
+    ]

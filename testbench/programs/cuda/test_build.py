@@ -59,27 +59,43 @@ def test_a_host_leaves_what_is_kept(name):
 
 @needs_host
 def test_threads_of_a_mask_meet(tmp_path):
-    text = ("unsigned m = t < 5 ? 0x1f : ~0x1fu; "
-            "out[t] = __ballot_sync(m, t & 1) + __shfl_sync(m, t * 100, t < 5 ? 4 : 6);")
-    expected = [(0xAAAAAAAA & (0x1F if t < 5 else ~0x1F)) + (400 if t < 5 else 600) & 0xFFFFFFFF for t in range(32)]
+    text = (
+        "unsigned m = t < 5 ? 0x1f : ~0x1fu; "
+        "out[t] = __ballot_sync(m, t & 1) + __shfl_sync(m, t * 100, t < 5 ? 4 : 6);"
+    )
+    expected = [
+        (0xAAAAAAAA & (0x1F if t < 5 else ~0x1F)) + (400 if t < 5 else 600) & 0xFFFFFFFF
+        for t in range(32)
+    ]
     assert words_left(run_of(tmp_path, text)) == {"out": expected}
 
 
 @needs_host
-@pytest.mark.parametrize(("text", "message"), [
-    ("out[t] = __ballot_sync(0xff, 1);", "a thread that is not in the mask"),
-    ("if (t) __syncwarp();", ""),
-    ("if (t < 16) out[t] = __shfl_sync(0xffff, t, 20);", "a shuffle reads a thread that is not there"),
-    ("if (t < 16) __syncwarp(); else __ballot_sync(~0u, 1);", "threads wait for each other without end"),
-    ("for (;;) atomicAdd(&out[t], 1u);", "the grid does not end"),
-    ("out[t] = 7 / int(t);", "ended by signal 4"), ("out[t] = 1u << t + 1;", "ended by signal 4"),
-    ("out[t] = 0x7fffffff + int(t);", "ended by signal 4")])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("out[t] = __ballot_sync(0xff, 1);", "a thread that is not in the mask"),
+        ("if (t) __syncwarp();", ""),
+        (
+            "if (t < 16) out[t] = __shfl_sync(0xffff, t, 20);",
+            "a shuffle reads a thread that is not there",
+        ),
+        (
+            "if (t < 16) __syncwarp(); else __ballot_sync(~0u, 1);",
+            "threads wait for each other without end",
+        ),
+        ("for (;;) atomicAdd(&out[t], 1u);", "the grid does not end"),
+        ("out[t] = 7 / int(t);", "ended by signal 4"),
+        ("out[t] = 1u << t + 1;", "ended by signal 4"),
+        ("out[t] = 0x7fffffff + int(t);", "ended by signal 4"),
+    ],
+)
 def test_what_no_outcome_can_be_expected_of_ends_the_run(tmp_path, text, message):
     run = run_of(tmp_path, text)
     if message:
         with pytest.raises(HostError, match=f"^k: (host: )?{message}$"):
             words_left(run)
-    else:       # a thread that has ended is not waited for
+    else:  # a thread that has ended is not waited for
         words_left(run)
 
 
@@ -103,7 +119,9 @@ def test_nvidia_s_compilers_still_make_what_is_kept(nvidia, capsys):
 
 
 @needs_host
-def test_a_file_that_would_change_is_named_and_left_alone_or_written(nvidia, monkeypatch, tmp_path, capsys):
+def test_a_file_that_would_change_is_named_and_left_alone_or_written(
+    nvidia, monkeypatch, tmp_path, capsys
+):
     for path in CUDA_RUNS[KERNEL].folder.glob(f"{KERNEL}.*"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     monkeypatch.setattr(build, "CUDA_RUNS", {KERNEL: replace(CUDA_RUNS[KERNEL], folder=tmp_path)})
@@ -117,9 +135,13 @@ def test_a_file_that_would_change_is_named_and_left_alone_or_written(nvidia, mon
 
 
 def test_a_source_with_an_error_is_refused(nvidia):
-    with pytest.raises(CompilerError, match=r"k\.cu\(1\): error: identifier \"nowhere\" is undefined"):
+    with pytest.raises(
+        CompilerError, match=r"k\.cu\(1\): error: identifier \"nowhere\" is undefined"
+    ):
         ptx_of_cuda(_HEAD + "nowhere(); }", "k.cu", debug=False)
 
 
 def test_a_kernel_that_is_not_there_is_refused(capsys):
-    assert refused(capsys, build.main, ["c99_nothing"]).endswith(".build: no kernels of the manifest: c99_nothing")
+    assert refused(capsys, build.main, ["c99_nothing"]).endswith(
+        ".build: no kernels of the manifest: c99_nothing"
+    )

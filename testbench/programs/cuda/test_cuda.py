@@ -21,7 +21,10 @@ FOLDER = next(iter(CUDA_RUNS.values())).folder
 KERNELS = sorted({run.kernel for run in CUDA_RUNS.values()})
 ALIKE = [name for name, run in CUDA_RUNS.items() if not run.compared]
 """Runs whose threads leave the same when each runs alone."""
-PTX = [*((name, "ptx") for name in CUDA_RUNS), *((name, f"{DEBUG}.ptx") for name in list(CUDA_RUNS)[::4])]
+PTX = [
+    *((name, "ptx") for name in CUDA_RUNS),
+    *((name, f"{DEBUG}.ptx") for name in list(CUDA_RUNS)[::4]),
+]
 """Runs, and which of their kernels' texts is compiled: compiling takes most of the time."""
 
 
@@ -35,7 +38,12 @@ def optimised(name: str) -> Launch:
 @pytest.mark.parametrize("name", CUDA_RUNS)
 def test_warps_leave_what_a_host_does(name, level):
     run = CUDA_RUNS[name]
-    assert complaints(run, optimised(name) if level == LEVELS[1] else on_warps(build(run, level), LIMIT)) == []
+    assert (
+        complaints(
+            run, optimised(name) if level == LEVELS[1] else on_warps(build(run, level), LIMIT)
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -49,8 +57,14 @@ def test_threads_alone_leave_what_a_host_does(name, level):
 def test_the_compiler_here_makes_code_that_leaves_the_same(name, suffix):
     run = CUDA_RUNS[name]
     source = run.folder / f"{run.kernel}.{suffix}"
-    launch = prepare(load(assemble(compile_module(read_ptx(source)), run.kernel)), run.launch_arguments(LEVELS[1]),
-                     entry=run.entry, grid=run.grid, block=run.block, dynamic_shared=run.dynamic_shared)
+    launch = prepare(
+        load(assemble(compile_module(read_ptx(source)), run.kernel)),
+        run.launch_arguments(LEVELS[1]),
+        entry=run.entry,
+        grid=run.grid,
+        block=run.block,
+        dynamic_shared=run.dynamic_shared,
+    )
     assert complaints(run, on_warps(launch, LIMIT)) == []
 
 
@@ -66,10 +80,15 @@ def test_every_source_has_a_run_and_nothing_is_kept_without_a_source():
     sources = {path.stem for path in FOLDER.glob("*.cu")}
     assert len(sources) == 60
     assert sources == set(KERNELS)
-    kept = {f"{kernel}{suffix}" for kernel in KERNELS
-            for suffix in (".ptx", f".{DEBUG}.ptx", *(f".{level}.cubin" for level in CUDA_LEVELS))}
+    kept = {
+        f"{kernel}{suffix}"
+        for kernel in KERNELS
+        for suffix in (".ptx", f".{DEBUG}.ptx", *(f".{level}.cubin" for level in CUDA_LEVELS))
+    }
     kept |= {expectation_file(run).name for run in CUDA_RUNS.values()}
-    assert kept == {path.name for path in FOLDER.iterdir() if path.suffix in (".ptx", ".cubin", ".json")}
+    assert kept == {
+        path.name for path in FOLDER.iterdir() if path.suffix in (".ptx", ".cubin", ".json")
+    }
 
 
 @pytest.mark.parametrize("name", CUDA_RUNS)

@@ -17,8 +17,12 @@ from testbench.sm import tb_sm
 from testbench.sm.driver import SmDriver
 
 OTHERS = (LEVELS[0], None, None, None, DEBUG, None, None, None)
-CASES = [(name, level) for number, name in enumerate(CUDA_RUNS)
-         for level in (LEVELS[1], OTHERS[number % len(OTHERS)]) if level is not None]
+CASES = [
+    (name, level)
+    for number, name in enumerate(CUDA_RUNS)
+    for level in (LEVELS[1], OTHERS[number % len(OTHERS)])
+    if level is not None
+]
 
 pytestmark = needs_compiled
 
@@ -30,5 +34,7 @@ def driver() -> SmDriver:
 
 @pytest.mark.parametrize("case", CASES, ids="-".join)
 def test_the_hardware_leaves_what_a_host_does(case):
-    report = run("sm", lambda bench: tb_sm.check_cuda_kernels(bench, driver(), [case]), CompiledEngine)
+    report = run(
+        "sm", lambda bench: tb_sm.check_cuda_kernels(bench, driver(), [case]), CompiledEngine
+    )
     assert report.passed, report.failure

@@ -24,14 +24,19 @@ from testbench.engine.designs import needs_compiled
 from testbench.handmade import launch
 from testbench.words import encode
 
-gmpy2: Any = import_module("gmpy2")       # it does not say of what types its functions are
+gmpy2: Any = import_module("gmpy2")  # it does not say of what types its functions are
 FOLDER = Path(__file__).parent
 LIMIT = 200_000
 BLOCK = 64
 
 
 def launch_of(kernel: str, level: str, arguments: Sequence[Argument], blocks: int) -> Launch:
-    return prepare(read_cubin(FOLDER / f"{kernel}.{level}.cubin"), arguments, grid=(blocks, 1, 1), block=(BLOCK, 1, 1))
+    return prepare(
+        read_cubin(FOLDER / f"{kernel}.{level}.cubin"),
+        arguments,
+        grid=(blocks, 1, 1),
+        block=(BLOCK, 1, 1),
+    )
 
 
 def left_by(launch: Launch) -> np.ndarray:
@@ -45,7 +50,9 @@ def buffer(name: str, numbers: np.ndarray) -> Buffer:
 
 def ordered(*numbers: float) -> list[float]:
     """What of them is a number, -0 before +0."""
-    return sorted((each for each in numbers if not isnan(each)), key=lambda each: (each, copysign(1, each))) or [nan]
+    return sorted(
+        (each for each in numbers if not isnan(each)), key=lambda each: (each, copysign(1, each))
+    ) or [nan]
 
 
 def daxpy(source: random.Random, count: int) -> tuple[list[Argument], np.ndarray]:
@@ -57,26 +64,40 @@ def daxpy(source: random.Random, count: int) -> tuple[list[Argument], np.ndarray
     rows = []
     for p, q in zip(x.tolist(), y.tolist(), strict=True):
         f, g, h = (float(np.array(bits, np.uint64).view(np.float64)) for bits in (p, q, a))
-        rows.append([
-            fused(a, p, q, rn), fused(p, one, a, rn), fused(p, one, q, rm), fused(p, q, (p ^ q) & SIGN, rp),
-            fused(p, q, a, rz),
-            fused(p, one, 0xBFF8 << 48, rn) if f < g else fused(q, a, (q ^ a) & SIGN, rn),
-            *(np.array(each, np.float64).view(np.uint64).item() for each in (
-                ordered(f, -abs(g))[0], ordered(f, h)[-1]))])
+        rows.append(
+            [
+                fused(a, p, q, rn),
+                fused(p, one, a, rn),
+                fused(p, one, q, rm),
+                fused(p, q, (p ^ q) & SIGN, rp),
+                fused(p, q, a, rz),
+                fused(p, one, 0xBFF8 << 48, rn) if f < g else fused(q, a, (q ^ a) & SIGN, rn),
+                *(
+                    np.array(each, np.float64).view(np.uint64).item()
+                    for each in (ordered(f, -abs(g))[0], ordered(f, h)[-1])
+                ),
+            ]
+        )
     out = np.zeros((count, 8), np.uint64)
-    return [buffer("out", out), buffer("x", x), buffer("y", y), Scalar(a, 8)], np.array(rows, np.uint64)
+    return [buffer("out", out), buffer("x", x), buffer("y", y), Scalar(a, 8)], np.array(
+        rows, np.uint64
+    )
 
 
 def same(found: np.ndarray, exact: np.ndarray) -> None:
     """Equal, but for the bits of what is not a number."""
     numbers = [words.view(np.float64).ravel() for words in (found, exact)]
-    wrong = np.flatnonzero((found.ravel() != exact.ravel()) & ~(np.isnan(numbers[0]) & np.isnan(numbers[1])))
+    wrong = np.flatnonzero(
+        (found.ravel() != exact.ravel()) & ~(np.isnan(numbers[0]) & np.isnan(numbers[1]))
+    )
     assert not wrong.size, [(i, hex(found.ravel()[i]), hex(exact.ravel()[i])) for i in wrong[:5]]
 
 
 def dot(source: np.random.Generator, count: int) -> tuple[list[Argument], float]:
     x, y = (source.normal(0, 1, count) for _ in range(2))
-    return [buffer("out", np.zeros(1)), buffer("x", x), buffer("y", y), Scalar(count, 4)], float(x @ y)
+    return [buffer("out", np.zeros(1)), buffer("x", x), buffer("y", y), Scalar(count, 4)], float(
+        x @ y
+    )
 
 
 @pytest.mark.parametrize("level", ["O0", "O3"])
@@ -90,7 +111,11 @@ def test_all_that_compiled_code_has(level):
 def test_a_dot_product(level):
     arguments, exact = dot(np.random.default_rng(1), 500)
     for run in (on_warps, on_threads):
-        assert np.isclose(left_by(run(launch_of("dot", level, arguments, 1))).view(np.float64)[0], exact, rtol=1e-12)
+        assert np.isclose(
+            left_by(run(launch_of("dot", level, arguments, 1))).view(np.float64)[0],
+            exact,
+            rtol=1e-12,
+        )
 
 
 @needs_compiled
@@ -109,7 +134,17 @@ def test_the_hardware_keeps_step(level):
 def test_a_machine_without_it_refuses_it(preset, capsys):
     kernel = str(FOLDER / "dot.O3.cubin")
     with pytest.raises(SystemExit) as error:
-        main([kernel, "--preset", preset, "--engine", "model", *["--arg=buf:X=u32[256]"] * 3, "--arg=u32:4"])
+        main(
+            [
+                kernel,
+                "--preset",
+                preset,
+                "--engine",
+                "model",
+                *["--arg=buf:X=u32[256]"] * 3,
+                "--arg=u32:4",
+            ]
+        )
     assert error.value.code == 2
     assert f"preset {preset} has no double precision" in capsys.readouterr().err
 
@@ -144,10 +179,19 @@ def test_quotients_are_rounded_to_the_nearest(run, level):
 @pytest.mark.parametrize("run", [on_warps, on_threads])
 def test_roots_and_reciprocals_are_rounded_to_the_nearest(run, level):
     source = random.Random(level)
-    numbers = np.array([*EDGES, *(edge | SIGN for edge in EDGES), *(
-        exponent << 52 | source.getrandbits(52) for exponent in range(0, 2047, 16)), *doubles(source, 600)[0],
-        *(word % SIGN for word in doubles(source, 300)[1])], np.uint64)[:16 * BLOCK]
-    exact = np.array([[exact_root(a), exact_quotient(1.0, a)] for a in numbers.view(np.float64)]).view(np.uint64)
+    numbers = np.array(
+        [
+            *EDGES,
+            *(edge | SIGN for edge in EDGES),
+            *(exponent << 52 | source.getrandbits(52) for exponent in range(0, 2047, 16)),
+            *doubles(source, 600)[0],
+            *(word % SIGN for word in doubles(source, 300)[1]),
+        ],
+        np.uint64,
+    )[: 16 * BLOCK]
+    exact = np.array(
+        [[exact_root(a), exact_quotient(1.0, a)] for a in numbers.view(np.float64)]
+    ).view(np.uint64)
     arguments = [buffer("out", np.zeros((len(numbers), 2))), buffer("in", numbers)]
     same(left_by(run(launch_of("roots", level, arguments, len(numbers) // BLOCK))), exact)
 
@@ -163,25 +207,36 @@ def test_the_hardware_keeps_step_in_division(kernel, words):
 
 
 CONVERSIONS = [
-    ("F2F", {"source": 3, "destination": 2}), ("F2F", {"source": 3, "destination": 3, "whole": 5, "negate_b": 1}),
-    ("F2I", {"source": 3, "destination": 7, "round": 3}), ("I2F", {"source": 7, "destination": 3}),
-    ("I2F", {"source": 3, "destination": 2, "round": 2, "cc": 1})]
+    ("F2F", {"source": 3, "destination": 2}),
+    ("F2F", {"source": 3, "destination": 3, "whole": 5, "negate_b": 1}),
+    ("F2I", {"source": 3, "destination": 7, "round": 3}),
+    ("I2F", {"source": 7, "destination": 3}),
+    ("I2F", {"source": 3, "destination": 2, "round": 2, "cc": 1}),
+]
 """Of 64 bits, with a constant: within single precision and without, with and without a sign."""
 
 
 @needs_compiled
-@pytest.mark.parametrize(("preset", "chosen"), [("default", CONVERSIONS), ("tiny", CONVERSIONS[2:])])
+@pytest.mark.parametrize(
+    ("preset", "chosen"), [("default", CONVERSIONS), ("tiny", CONVERSIONS[2:])]
+)
 def test_conversions_of_constants_of_64_bits(preset, chosen):
     """Every fourth word of a bank of them, so that its last one has no upper half; in between a sum and a product that
     read another, in double precision, which asks for upper words, too."""
-    bank = np.array([-2.75, 1e18, -(1 << 53) - 1.0, 3e300], np.float64).tobytes() + bytes(range(0xF0, 0xFC))
+    bank = np.array([-2.75, 1e18, -(1 << 53) - 1.0, 3e300], np.float64).tobytes() + bytes(
+        range(0xF0, 0xFC)
+    )
     words = []
     for at, (name, fields) in enumerate(chosen):
-        words += [encode(name, "c", Rd=8 + 2 * at, bank=2, offset=offset, **fields)
-                  for offset in range(0, len(bank), 4)]
+        words += [
+            encode(name, "c", Rd=8 + 2 * at, bank=2, offset=offset, **fields)
+            for offset in range(0, len(bank), 4)
+        ]
         if preset == "default":
-            words += [encode("DADD", "c", Rd=4, Ra=2, bank=2, offset=8),
-                      encode("DMUL", "c", Rd=6, Ra=2, bank=2, offset=16)]
+            words += [
+                encode("DADD", "c", Rd=4, Ra=2, bank=2, offset=8),
+                encode("DMUL", "c", Rd=6, Ra=2, bank=2, offset=16),
+            ]
     hardware = Hardware(PRESETS[preset], ENGINES["compiled"], check=True)
     result = hardware.run(launch([*words, encode("EXIT")], constants={2: bank}), LIMIT)
     assert hardware.lockstep is not None
@@ -190,18 +245,29 @@ def test_conversions_of_constants_of_64_bits(preset, chosen):
 
 
 @needs_compiled
-@pytest.mark.parametrize(("word", "error"), [
-    (encode("I2F", "c", Rd=4, source=3, destination=3, bank=2, offset=0x10), True),
-    (encode("I2F", "c", Rd=4, source=3, destination=3, bank=2, offset=0xC), False),
-    (encode("DADD", "c", Rd=4, Ra=8, bank=2, offset=0x10), True),
-    (encode("DADD", "c", Rd=4, Ra=8, bank=2, offset=0x10, guard_not=1), False),
-    (encode("DSETP", "c", Pd=1, Ra=8, bank=2, offset=0xC, compare=1), False),
-    (encode("DFMA", "rc", Rd=4, Ra=8, Rc=8, bank=2, offset=0x4), False)], ids=hex)
+@pytest.mark.parametrize(
+    ("word", "error"),
+    [
+        (encode("I2F", "c", Rd=4, source=3, destination=3, bank=2, offset=0x10), True),
+        (encode("I2F", "c", Rd=4, source=3, destination=3, bank=2, offset=0xC), False),
+        (encode("DADD", "c", Rd=4, Ra=8, bank=2, offset=0x10), True),
+        (encode("DADD", "c", Rd=4, Ra=8, bank=2, offset=0x10, guard_not=1), False),
+        (encode("DSETP", "c", Pd=1, Ra=8, bank=2, offset=0xC, compare=1), False),
+        (encode("DFMA", "rc", Rd=4, Ra=8, Rc=8, bank=2, offset=0x4), False),
+    ],
+    ids=hex,
+)
 def test_constants_at_the_end_of_their_bank(word, error):
     """An error where the first word is beyond it, if somebody executes that; the second one is 0 there."""
     hardware = Hardware(PRESETS["default"], ENGINES["compiled"], check=True)
-    result = hardware.run(launch([encode("MOV32I", Rd=9, imm32=0x3FF), word, encode("EXIT")],
-                                 constants={2: bytes(range(1, 17))}), LIMIT, report_mask=0x00FF_FFFF)
+    result = hardware.run(
+        launch(
+            [encode("MOV32I", Rd=9, imm32=0x3FF), word, encode("EXIT")],
+            constants={2: bytes(range(1, 17))},
+        ),
+        LIMIT,
+        report_mask=0x00FF_FFFF,
+    )
     assert hardware.lockstep is not None
     assert hardware.lockstep.difference is None
     assert result.status == ("error" if error else "ok")

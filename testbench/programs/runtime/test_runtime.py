@@ -53,7 +53,9 @@ class Case:
         self.format, self.arguments, self.count = b"", b"", 0
         given: list[object] = []
         for _ in range(source.randrange(5)):
-            self.format += bytes(source.choice(b"ab [^_{~-09\n") for _ in range(source.randrange(4)))
+            self.format += bytes(
+                source.choice(b"ab [^_{~-09\n") for _ in range(source.randrange(4))
+            )
             if source.random() < 0.2:
                 self.format += b"%%"
             self._conversion(source, given)
@@ -64,10 +66,15 @@ class Case:
     def _conversion(self, source: random.Random, given: list[object]) -> None:
         kind = source.choice(INTEGERS + REALS + "ss")
         flags = {"-", "0", "+", " ", "#"} if kind in INTEGERS + REALS and kind != "c" else {"-"}
-        self.format += b"%" + "".join(source.sample(sorted(flags), source.randrange(3) % (len(flags) + 1))).encode()
+        self.format += (
+            b"%"
+            + "".join(source.sample(sorted(flags), source.randrange(3) % (len(flags) + 1))).encode()
+        )
         width = source.choice(["", "", "12", "3", "*"])
         if width == "*":
-            wide = source.randrange(0 if b"0" in self.format[-3:] else -15, 15)     # glibc fills with zeros behind
+            wide = source.randrange(
+                0 if b"0" in self.format[-3:] else -15, 15
+            )  # glibc fills with zeros behind
             self._add(struct.pack("<i", wide))
             given.append(ctypes.c_int(wide))
         self.format += width.encode()
@@ -78,14 +85,22 @@ class Case:
             self._add(word + b"\0", 8)
             given.append(ctypes.c_char_p(word))
         elif kind in REALS:
-            value = source.choice([0.0, -1.5, source.uniform(-1e9, 1e9), 10.0 ** source.randrange(-20, 20)])
+            value = source.choice(
+                [0.0, -1.5, source.uniform(-1e9, 1e9), 10.0 ** source.randrange(-20, 20)]
+            )
             self._add(struct.pack("<d", value))
             given.append(ctypes.c_double(value))
         else:
-            size = "" if kind == "c" else source.choice(["", "", "l", "ll", "z", "j", "t", "h", "hh"])
+            size = (
+                "" if kind == "c" else source.choice(["", "", "l", "ll", "z", "j", "t", "h", "hh"])
+            )
             self.format += size.encode()
             bits = 64 if size and size[0] in "lzjt" else 32
-            value = source.choice([0, source.getrandbits(bits)]) if kind != "c" else source.randrange(33, 127)
+            value = (
+                source.choice([0, source.getrandbits(bits)])
+                if kind != "c"
+                else source.randrange(33, 127)
+            )
             self._add(value.to_bytes(bits // 8, "little"))
             given.append((ctypes.c_uint64 if bits == 64 else ctypes.c_uint32)(value))
         self.format += kind.encode()
@@ -105,7 +120,7 @@ class Case:
         """Arguments, and the strings behind them, for a place in memory."""
         content = bytearray(self.arguments.ljust(-(-len(self.arguments) // 8) * 8, b"\0"))
         for at, word in getattr(self, "strings", []):
-            content[at:at + 8] = (address + len(content)).to_bytes(8, "little")
+            content[at : at + 8] = (address + len(content)).to_bytes(8, "little")
             content += word
         return bytes(content.ljust(-(-len(content) // 8) * 8, b"\0"))
 
@@ -117,8 +132,12 @@ def formats_arguments(cases: list[Case], base: int) -> list[Argument]:
         places += [len(formats), len(contents)]
         formats += case.format + b"\0"
         contents += case.placed(base + len(contents))
-    return [Buffer("printed", bytes(4 * len(cases))), Buffer("places", struct.pack(f"<{len(places)}I", *places)),
-            Buffer("formats", formats), Buffer("arguments", contents.ljust(8, b"\0"))]
+    return [
+        Buffer("printed", bytes(4 * len(cases))),
+        Buffer("places", struct.pack(f"<{len(places)}I", *places)),
+        Buffer("formats", formats),
+        Buffer("arguments", contents.ljust(8, b"\0")),
+    ]
 
 
 def cases_of(seed: int | str, count: int = 32) -> list[Case]:
@@ -134,7 +153,9 @@ def sizes_of(seed: int, count: int) -> list[int]:
 def formats_launch(program: Module, cases: list[Case], output: int | None = None) -> Launch:
     block = (len(cases), 1, 1)
     first = prepare(program, formats_arguments(cases, 0), block=block, output=output)
-    return prepare(program, formats_arguments(cases, first.buffers["arguments"][0]), block=block, output=output)
+    return prepare(
+        program, formats_arguments(cases, first.buffers["arguments"][0]), block=block, output=output
+    )
 
 
 def check_formats(memory: Memory, launch: Launch, cases: list[Case]) -> None:
@@ -142,7 +163,7 @@ def check_formats(memory: Memory, launch: Launch, cases: list[Case]) -> None:
     found = output_of(memory, launch.output)
     assert not found.lost
     left = found.text
-    for text in sorted((case.text for case in cases), key=len, reverse=True):      # in any order
+    for text in sorted((case.text for case in cases), key=len, reverse=True):  # in any order
         assert text in left, text
         left = left.replace(text, "\1", 1)
     assert not left.strip("\1")
@@ -174,14 +195,19 @@ def hello(block: int, blocks: int) -> set[str]:
 
 
 def hello_sums(block: int, blocks: int) -> list[int]:
-    return [5 + thread % 2 + sum((at + 3) * (thread + at) for at in range(12)) for _ in range(blocks)
-            for thread in range(block)]
+    return [
+        5 + thread % 2 + sum((at + 3) * (thread + at) for at in range(12))
+        for _ in range(blocks)
+        for thread in range(block)
+    ]
 
 
 @pytest.mark.parametrize("origin", ORIGINS)
 def test_what_a_kernel_needs_again_is_there_behind_the_call(origin):
     out = struct.pack("<12I", *range(3, 15)).ljust(4 * (16 + 80), b"\0")
-    launch = prepare(module("hello", origin), [Buffer("out", out)], grid=(2, 1, 1), block=(33, 1, 1))
+    launch = prepare(
+        module("hello", origin), [Buffer("out", out)], grid=(2, 1, 1), block=(33, 1, 1)
+    )
     memory = on_warps(launch, LIMIT).memory
     assert set(output_of(memory, launch.output).text.splitlines(keepends=True)) == hello(33, 2)
     assert numbers(memory, launch.buffers["out"])[16:82] == hello_sums(33, 2)
@@ -189,7 +215,9 @@ def test_what_a_kernel_needs_again_is_there_behind_the_call(origin):
 
 def test_the_language_itself_prints():
     """The interpreter of PTX runs the runtime as it runs any other function."""
-    launch = ptx_launch.place(read_ptx(FOLDER / "hello.ptx"), [Buffer("out", bytes(4 * 32))], block=(5, 1, 1))
+    launch = ptx_launch.place(
+        read_ptx(FOLDER / "hello.ptx"), [Buffer("out", bytes(4 * 32))], block=(5, 1, 1)
+    )
     run_ptx(launch)
     text = output_of(launch.memory, launch.addresses[OUTPUT]).text
     assert set(text.splitlines(keepends=True)) == hello(5, 1)
@@ -204,7 +232,9 @@ def test_what_finds_no_room_is_counted():
     found = output_of(memory, launch.output)
     assert (found.text.count("each"), found.lost) == (10, 22)
     assert sorted(numbers(memory, launch.buffers["printed"])) == [0] * 10 + [0xFFFF_FFFF] * 22
-    assert found.lines() == ["output        22 more records found no room: more bytes with --output"]
+    assert found.lines() == [
+        "output        22 more records found no room: more bytes with --output"
+    ]
 
 
 def test_what_was_not_written_to_its_end_is_left_out():
@@ -218,10 +248,18 @@ def test_what_was_not_written_to_its_end_is_left_out():
     assert output_of(memory, variable) == Output("only text")
 
 
-def heap_launch(origin: str, threads: int, rounds: int, sizes: list[int], heap: int | None = None) -> Launch:
-    arguments = [Buffer("out", bytes(8 * 4 * threads)), Buffer("sizes", struct.pack(f"<{threads}I", *sizes)),
-                 Scalar(rounds, 4), Scalar(4, 4)]
-    return prepare(module("heap", origin), arguments, grid=(2, 1, 1), block=(threads // 2, 1, 1), heap=heap)
+def heap_launch(
+    origin: str, threads: int, rounds: int, sizes: list[int], heap: int | None = None
+) -> Launch:
+    arguments = [
+        Buffer("out", bytes(8 * 4 * threads)),
+        Buffer("sizes", struct.pack(f"<{threads}I", *sizes)),
+        Scalar(rounds, 4),
+        Scalar(4, 4),
+    ]
+    return prepare(
+        module("heap", origin), arguments, grid=(2, 1, 1), block=(threads // 2, 1, 1), heap=heap
+    )
 
 
 def check_heap(memory: Memory, launch: Launch, sizes: list[int], rounds: int) -> None:
@@ -233,7 +271,10 @@ def check_heap(memory: Memory, launch: Launch, sizes: list[int], rounds: int) ->
         assert (address == 0) == (length == 0)
         if address:
             blocks.append((address, length))
-    assert all(address % 16 == 0 and base <= address and address + length <= base + size for address, length in blocks)
+    assert all(
+        address % 16 == 0 and base <= address and address + length <= base + size
+        for address, length in blocks
+    )
     blocks.sort()
     assert all(first + length <= second for (first, length), (second, _) in pairwise(blocks))
 
@@ -246,7 +287,9 @@ def test_blocks_are_apart_and_are_used_again(origin):
         launch = heap_launch(origin, 32, rounds, sizes)
         memory = on_warps(launch, LIMIT).memory
         check_heap(memory, launch, sizes, rounds)
-        used.append(memory.read_number(launch.output + 32 + 16, 8) if launch.output is not None else 0)
+        used.append(
+            memory.read_number(launch.output + 32 + 16, 8) if launch.output is not None else 0
+        )
     least = sum(1 << max(5, (size + 15).bit_length()) for size in sizes if size) * 4
     assert used[0] == least and used[1] <= 2 * least
 
@@ -266,10 +309,14 @@ def test_a_heap_that_is_full_has_no_more_blocks():
     assert not any(numbers(on_warps(launch, LIMIT).memory, launch.buffers["out"], 8))
 
 
-@pytest.mark.parametrize("offset, again, ends", [(0, 0, True), (0, 1, False), (32, 0, False), (-200, 0, False),
-                                                 (1 << 20, 0, False)])
+@pytest.mark.parametrize(
+    "offset, again, ends",
+    [(0, 0, True), (0, 1, False), (32, 0, False), (-200, 0, False), (1 << 20, 0, False)],
+)
 def test_only_blocks_can_be_freed_and_only_once(offset, again, ends):
-    launch = prepare(module("frees", "O3.cubin"), [Scalar(offset, 4), Scalar(again, 4)], block=(1, 1, 1))
+    launch = prepare(
+        module("frees", "O3.cubin"), [Scalar(offset, 4), Scalar(again, 4)], block=(1, 1, 1)
+    )
     result = WarpModel(launch).run(LIMIT)
     assert (result.status == "ok") == ends, result
 
@@ -277,47 +324,94 @@ def test_only_blocks_can_be_freed_and_only_once(offset, again, ends):
 @pytest.mark.parametrize("engine", ["model", pytest.param("compiled", marks=needs_compiled)])
 def test_addresses_of_functions_may_stand_in_a_constant_bank(run_program, engine):
     """As CUDA 12.9 calls vprintf, malloc, free and __assertfail."""
-    code, written = run_program(FOLDER / "cuda12" / "bank.cubin", "--block", "4", "--engine", engine,
-                                "--preset", "tiny", "--arg", "buf:out=u32[4]", "--arg", "u32:3")
+    code, written = run_program(
+        FOLDER / "cuda12" / "bank.cubin",
+        "--block",
+        "4",
+        "--engine",
+        engine,
+        "--preset",
+        "tiny",
+        "--arg",
+        "buf:out=u32[4]",
+        "--arg",
+        "u32:3",
+    )
     assert code == 1
     lines = ["thread 0: even, 0", "thread 1: odd, 100", "thread 2: even, 200", "thread 3: odd, 300"]
     assert sorted(written["output"].splitlines()) == lines
-    assert written["buffers"]["out"] == [3] * 4      # conversions of the format
+    assert written["buffers"]["out"] == [3] * 4  # conversions of the format
     assert written["assertions"] == [
-        "bank.cu:11: k: block: [0,0,0], thread: [3,0,0] Assertion `threadIdx.x < n` failed."]
+        "bank.cu:11: k: block: [0,0,0], thread: [3,0,0] Assertion `threadIdx.x < n` failed."
+    ]
 
 
 @pytest.mark.parametrize("engine", ["model", pytest.param("compiled", marks=needs_compiled)])
 @pytest.mark.parametrize("origin", ORIGINS)
 def test_a_failed_assertion_ends_the_run_with_its_place(run_program, capsys, origin, engine):
-    code, written = run_program(FOLDER / f"asserts.{origin}", "--block", "34", "--engine", engine, "--preset", "tiny",
-                                "--arg", "buf:out=u32[34]", "--arg", "u32:32")
+    code, written = run_program(
+        FOLDER / f"asserts.{origin}",
+        "--block",
+        "34",
+        "--engine",
+        engine,
+        "--preset",
+        "tiny",
+        "--arg",
+        "buf:out=u32[34]",
+        "--arg",
+        "u32:32",
+    )
     assert code == 1
-    expected = [f'asserts.cu:8: k: block: [0,0,0], thread: [{thread},0,0] Assertion `i < n && "few enough"` failed.'
-                for thread in (32, 33)]
+    expected = [
+        f'asserts.cu:8: k: block: [0,0,0], thread: [{thread},0,0] Assertion `i < n && "few enough"` failed.'
+        for thread in (32, 33)
+    ]
     assert written["assertions"] == expected and written["output"] == ""
     text = capsys.readouterr().out
-    assert "status        error" in text and all(f"assertion     {line}" in text for line in expected)
+    assert "status        error" in text and all(
+        f"assertion     {line}" in text for line in expected
+    )
 
 
 def test_the_command_prints_before_it_reports(capsys):
-    assert main([str(FOLDER / "hello.O3.cubin"), "--block", "2", "--engine", "model", "--arg", "buf:out=u32[20]"]) == 0
+    assert (
+        main(
+            [
+                str(FOLDER / "hello.O3.cubin"),
+                "--block",
+                "2",
+                "--engine",
+                "model",
+                "--arg",
+                "buf:out=u32[20]",
+            ]
+        )
+        == 0
+    )
     printed, _, report = capsys.readouterr().out.partition("kernel ")
-    assert printed.splitlines() == ["thread  0 of block 0: shared, global, 1073741824",
-                                    "thread  1 of block 0: shared, global, 2147483648", "bcd1"]
+    assert printed.splitlines() == [
+        "thread  0 of block 0: shared, global, 1073741824",
+        "thread  1 of block 0: shared, global, 2147483648",
+        "bcd1",
+    ]
     assert "status        ok" in report
 
 
 def test_a_function_of_the_runtime_is_declared_as_it_is():
-    text = (".version 7.8\n.target sm_50\n.extern .func (.param .b32 r) vprintf (.param .b64 f);\n"
-            ".entry k() {\n.reg .b32 %r;\ncall (%r), vprintf, (0);\nret;\n}\n")
+    text = (
+        ".version 7.8\n.target sm_50\n.extern .func (.param .b32 r) vprintf (.param .b64 f);\n"
+        ".entry k() {\n.reg .b32 %r;\ncall (%r), vprintf, (0);\nret;\n}\n"
+    )
     with pytest.raises(ProgramError, match=r"^t:3:31: vprintf takes and gives something else$"):
         parse_ptx(text, "t")
 
 
 def test_a_program_may_have_a_function_of_that_name():
-    text = (".version 7.8\n.target sm_50\n.func (.reg .b32 r) vprintf (.reg .b32 f) { add.u32 r, f, 1; ret; }\n"
-            ".entry k() {\n.reg .b32 %r;\ncall (%r), vprintf, (0);\nret;\n}\n")
+    text = (
+        ".version 7.8\n.target sm_50\n.func (.reg .b32 r) vprintf (.reg .b32 f) { add.u32 r, f, 1; ret; }\n"
+        ".entry k() {\n.reg .b32 %r;\ncall (%r), vprintf, (0);\nret;\n}\n"
+    )
     assert not any(variable.name == OUTPUT for variable in parse_ptx(text, "t").variables)
 
 
@@ -326,9 +420,13 @@ def test_a_program_may_have_a_function_of_that_name():
 def test_the_hardware_in_lockstep(kernel):
     hardware = Hardware(PRESETS["tiny"], CompiledEngine, check=True)
     cases, sizes = cases_of(6), sizes_of(7, 64)
-    launch = (formats_launch(module(kernel, "O3.cubin"), cases) if kernel == "formats" else
-              heap_launch("O3.cubin", 64, 3, sizes) if kernel == "heap" else
-              prepare(module(kernel, "O3.cubin"), [Buffer("out", bytes(4 * 96))], block=(33, 1, 1)))
+    launch = (
+        formats_launch(module(kernel, "O3.cubin"), cases)
+        if kernel == "formats"
+        else heap_launch("O3.cubin", 64, 3, sizes)
+        if kernel == "heap"
+        else prepare(module(kernel, "O3.cubin"), [Buffer("out", bytes(4 * 96))], block=(33, 1, 1))
+    )
     memory = in_lockstep(hardware, launch, LIMIT).memory
     if kernel == "formats":
         check_formats(memory, launch, cases)

@@ -37,7 +37,10 @@ class Case:
         if self.error:
             assert np.allclose(found, self.exact, rtol=self.error, atol=self.error)
         else:
-            assert np.array_equal(left, self.exact.astype(_FLOAT).view(np.uint32).ravel()), (found, self.exact)
+            assert np.array_equal(left, self.exact.astype(_FLOAT).view(np.uint32).ravel()), (
+                found,
+                self.exact,
+            )
 
 
 def _stencil(source: np.random.Generator) -> Case:
@@ -54,7 +57,7 @@ def _reduction(source: np.random.Generator) -> Case:
     for part in numbers.reshape(4, 64):
         sums = sums + part
     while len(sums) > 1:
-        sums = sums[:len(sums) // 2] + sums[len(sums) // 2:]
+        sums = sums[: len(sums) // 2] + sums[len(sums) // 2 :]
     return Case({"in": numbers}, np.array([sums[0], numbers.max()], _FLOAT), (1, 1, 1), (64, 1, 1))
 
 
@@ -85,12 +88,18 @@ def _mandelbrot(_source: np.random.Generator) -> Case:
         stays = xx + yy <= 4
         zx, zy = np.where(stays, (xx - yy) + cx, zx), np.where(stays, _fused(zx + zx, zy, cy), zy)
         steps += stays
-    return Case({}, np.dstack([steps, zx, zy, np.sqrt(_fused(zx, zx, zy * zy))]), (2, 1, 1), (16, 4, 1))
+    return Case(
+        {}, np.dstack([steps, zx, zy, np.sqrt(_fused(zx, zx, zy * zy))]), (2, 1, 1), (16, 4, 1)
+    )
 
 
 def _options(source: np.random.Generator) -> Case:
     """By the same formulas in doubles: functions and sums in single precision are some units off."""
-    price, strike, time = source.uniform(5, 30, 64), source.uniform(5, 30, 64), source.uniform(0.25, 3, 64)
+    price, strike, time = (
+        source.uniform(5, 30, 64),
+        source.uniform(5, 30, 64),
+        source.uniform(0.25, 3, 64),
+    )
     given = np.array([price, strike, time, time], _FLOAT).T.copy()
     price, strike, time, _ = given.T.astype(np.float64)
     rate, change = 0.02, 0.3
@@ -101,11 +110,16 @@ def _options(source: np.random.Generator) -> Case:
         above = 0.39894228 * np.exp(-0.5 * d * d) * np.polyval(factors, t)
         return np.where(d > 0, 1 - above, above)
 
-    first = (np.log(price / strike) + (rate + 0.5 * change ** 2) * time) / (change * np.sqrt(time))
+    first = (np.log(price / strike) + (rate + 0.5 * change**2) * time) / (change * np.sqrt(time))
     p, q = below(first), below(first - change * np.sqrt(time))
     worth = strike * np.exp(-rate * time)
-    return Case({"in": given}, np.array([price * p - worth * q, worth * (1 - q) - price * (1 - p)]).T, (2, 1, 1),
-                (32, 1, 1), error=2e-5)
+    return Case(
+        {"in": given},
+        np.array([price * p - worth * q, worth * (1 - q) - price * (1 - p)]).T,
+        (2, 1, 1),
+        (32, 1, 1),
+        error=2e-5,
+    )
 
 
 def _means(source: np.random.Generator) -> Case:
@@ -118,15 +132,19 @@ def _means(source: np.random.Generator) -> Case:
             own = points[nearest == mean]
             if len(own):
                 means[mean] = own.cumsum(axis=0, dtype=_FLOAT)[-1] / _FLOAT(len(own))
-    return Case({"points": points}, np.array([*nearest, *means.ravel()], _FLOAT), (1, 1, 1), (64, 1, 1))
+    return Case(
+        {"points": points}, np.array([*nearest, *means.ravel()], _FLOAT), (1, 1, 1), (64, 1, 1)
+    )
 
 
 def _triangles(source: np.random.Generator) -> Case:
     matrix = source.uniform(-1, 1, (8, 8)).astype(_FLOAT) + 4 * np.eye(8, dtype=_FLOAT)
     a = matrix.copy()
     for step in range(7):
-        a[step + 1:, step] /= a[step, step]
-        a[step + 1:, step + 1:] = _fused(-a[step + 1:, step, None], a[None, step, step + 1:], a[step + 1:, step + 1:])
+        a[step + 1 :, step] /= a[step, step]
+        a[step + 1 :, step + 1 :] = _fused(
+            -a[step + 1 :, step, None], a[None, step, step + 1 :], a[step + 1 :, step + 1 :]
+        )
     assert np.allclose((np.tril(a, -1) + np.eye(8)) @ np.triu(a), matrix, atol=1e-5)
     return Case({"in": matrix}, a, (1, 1, 1), (8, 8, 1))
 
@@ -145,11 +163,22 @@ def _jacobi(source: np.random.Generator) -> Case:
 
 
 def _sorted(source: np.random.Generator) -> Case:
-    numbers = source.normal(0, 1, 128).astype(_FLOAT) * np.exp2(source.integers(-140, 120, 128)).astype(_FLOAT)
+    numbers = source.normal(0, 1, 128).astype(_FLOAT) * np.exp2(
+        source.integers(-140, 120, 128)
+    ).astype(_FLOAT)
     numbers[:3] = np.inf, -np.inf, 0
     return Case({"in": numbers}, np.sort(numbers), (1, 1, 1), (64, 1, 1))
 
 
-CASES = {"stencil": _stencil, "reduction": _reduction, "fourier": _fourier, "mandelbrot": _mandelbrot,
-         "options": _options, "means": _means, "triangles": _triangles, "jacobi": _jacobi, "sorted": _sorted}
+CASES = {
+    "stencil": _stencil,
+    "reduction": _reduction,
+    "fourier": _fourier,
+    "mandelbrot": _mandelbrot,
+    "options": _options,
+    "means": _means,
+    "triangles": _triangles,
+    "jacobi": _jacobi,
+    "sorted": _sorted,
+}
 """A kernel's run, of numbers from a source."""

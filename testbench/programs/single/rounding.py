@@ -24,7 +24,17 @@ from testbench.double.numbers import SIGN, doubles
 from testbench.ended import on_warps
 from testbench.execute.singles import EDGES, singles
 
-__all__ = ["DOUBLE", "LIMIT", "SINGLE", "THREADS", "exact_quotients", "exact_roots", "launch_of", "main", "words"]
+__all__ = [
+    "DOUBLE",
+    "LIMIT",
+    "SINGLE",
+    "THREADS",
+    "exact_quotients",
+    "exact_roots",
+    "launch_of",
+    "main",
+    "words",
+]
 
 FOLDER = Path(__file__).parent
 LIMIT = 200_000
@@ -48,11 +58,19 @@ class Precision:
     exact: Mapping[str, Callable[[Words], Words]]
 
 
-def launch_of(kernel: str, level: str, buffers: dict[str, np.ndarray], grid: tuple[int, int, int],
-              block: tuple[int, int, int], folder: Path = FOLDER) -> Launch:
+def launch_of(
+    kernel: str,
+    level: str,
+    buffers: dict[str, np.ndarray],
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    folder: Path = FOLDER,
+) -> Launch:
     """A launch of one of a folder's kernels."""
     arguments = [Buffer(name, content.tobytes()) for name, content in buffers.items()]
-    return prepare(read_cubin(folder / f"{kernel}.{level}.cubin"), arguments, grid=grid, block=block)
+    return prepare(
+        read_cubin(folder / f"{kernel}.{level}.cubin"), arguments, grid=grid, block=block
+    )
 
 
 def words(launch: Launch, kind: Any = np.uint32) -> Words:
@@ -66,10 +84,19 @@ def exact_quotients(numbers: Words) -> Words:
     with np.errstate(all="ignore"):
         quotient = a / b
         ordered = ~np.isnan(a) & ~np.isnan(b) & (a != b)
-        return np.array([np.where(np.isnan(quotient), np.float32(-1), quotient),
-                         np.where(a < b, 1, np.where(a > b, 2, np.where(a == b, 3, 4))),
-                         np.where(ordered, np.minimum(a, b), 0), np.where(ordered, np.maximum(np.abs(a), 2), 0)],
-                        np.float32).T.copy().view(np.uint32)
+        return (
+            np.array(
+                [
+                    np.where(np.isnan(quotient), np.float32(-1), quotient),
+                    np.where(a < b, 1, np.where(a > b, 2, np.where(a == b, 3, 4))),
+                    np.where(ordered, np.minimum(a, b), 0),
+                    np.where(ordered, np.maximum(np.abs(a), 2), 0),
+                ],
+                np.float32,
+            )
+            .T.copy()
+            .view(np.uint32)
+        )
 
 
 def exact_roots(numbers: Words) -> Words:
@@ -108,16 +135,23 @@ def _double_roots(numbers: Words) -> Words:
         return np.array([np.sqrt(a), 1 / a]).T.copy().view(np.uint64)
 
 
-SINGLE = Precision(FOLDER, np.array(EDGES, np.uint32), _pairs, {"quotients": exact_quotients, "roots": exact_roots})
+SINGLE = Precision(
+    FOLDER, np.array(EDGES, np.uint32), _pairs, {"quotients": exact_quotients, "roots": exact_roots}
+)
 DOUBLE = Precision(
-    FOLDER.parent / "double", np.array([edge | sign for edge in DOUBLE_EDGES for sign in (0, SIGN)], np.uint64),
-    _double_pairs, {"quotients": _double_quotients, "roots": _double_roots})
+    FOLDER.parent / "double",
+    np.array([edge | sign for edge in DOUBLE_EDGES for sign in (0, SIGN)], np.uint64),
+    _double_pairs,
+    {"quotients": _double_quotients, "roots": _double_roots},
+)
 
 
 def _parts(given: Words, fresh: Callable[[int], Words], count: int) -> Iterator[Words]:
     """What is ``given``, then fresh ones, in parts: so many in all, and as many more as fill the last block."""
     while count > 0:
-        part = np.concatenate([given, fresh(max(0, min(_PART, count + -count % THREADS) - len(given)))])
+        part = np.concatenate(
+            [given, fresh(max(0, min(_PART, count + -count % THREADS) - len(given)))]
+        )
         given = given[:0]
         yield part
         count -= len(part)
@@ -126,9 +160,17 @@ def _parts(given: Words, fresh: Callable[[int], Words], count: int) -> Iterator[
 def _wrong(precision: Precision, kernel: str, level: str, numbers: Words) -> Words:
     """The numbers of which the kernel leaves something else than it has to."""
     exact = precision.exact[kernel](numbers)
-    launch = launch_of(kernel, level, {"out": np.zeros_like(exact), "in": numbers}, (len(numbers) // THREADS, 1, 1),
-                       (THREADS, 1, 1), precision.folder)
-    left = words(on_warps(launch, LIMIT * len(numbers) // THREADS), exact.dtype).reshape(exact.shape)
+    launch = launch_of(
+        kernel,
+        level,
+        {"out": np.zeros_like(exact), "in": numbers},
+        (len(numbers) // THREADS, 1, 1),
+        (THREADS, 1, 1),
+        precision.folder,
+    )
+    left = words(on_warps(launch, LIMIT * len(numbers) // THREADS), exact.dtype).reshape(
+        exact.shape
+    )
     real = f"f{exact.dtype.itemsize}"
     same = (left == exact) | (np.isnan(left.view(real)) & np.isnan(exact.view(real)))
     return numbers[~same.all(axis=1)]
@@ -146,20 +188,31 @@ def main(arguments: Sequence[str]) -> int:
 
 def _check(chosen: Any) -> int:
     """Checks as many numbers as the options say."""
-    source, failed, precision = random.Random(chosen.seed), False, DOUBLE if chosen.double else SINGLE
+    source, failed, precision = (
+        random.Random(chosen.seed),
+        False,
+        DOUBLE if chosen.double else SINGLE,
+    )
     edges, size = precision.edges, 8 * precision.edges.itemsize
     pairs = np.stack(np.meshgrid(edges, edges), axis=-1).reshape(-1, 2)
     kernels: dict[str, tuple[Words, Callable[[int], Words]]] = {
         "quotients": (pairs, lambda count: precision.pairs(source, count)),
-        "roots": (edges, lambda count: precision.pairs(source, count)[:, 0].copy())}
+        "roots": (edges, lambda count: precision.pairs(source, count)[:, 0].copy()),
+    }
     for kernel, (given, fresh) in kernels.items():
         done, wrong = 0, list[str]()
         for part in _parts(given, fresh, chosen.count):
             found = _wrong(precision, kernel, chosen.level, part)
-            wrong += [" ".join(f"{word:#0{size // 4 + 2}x}" for word in np.atleast_1d(number)) for number in found]
+            wrong += [
+                " ".join(f"{word:#0{size // 4 + 2}x}" for word in np.atleast_1d(number))
+                for number in found
+            ]
             done += len(part)
         named = f": {'; '.join(wrong[:4])}" if wrong else ""
-        print(f"{kernel} of {size} bits, {chosen.level}: {done:,} checked, {len(wrong):,} wrong{named}", flush=True)
+        print(
+            f"{kernel} of {size} bits, {chosen.level}: {done:,} checked, {len(wrong):,} wrong{named}",
+            flush=True,
+        )
         failed = failed or bool(wrong)
     return int(failed)
 

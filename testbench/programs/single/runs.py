@@ -25,28 +25,48 @@ MADE = (*LEVELS, _HERE)
 """Of each kernel there is a program by NVIDIA's assembler at each level, and one made here."""
 
 
-def on_both_models(kernel: str, level: str, buffers: dict[str, np.ndarray], grid: tuple[int, int, int],
-                   block: tuple[int, int, int]) -> list[np.ndarray]:
+def on_both_models(
+    kernel: str,
+    level: str,
+    buffers: dict[str, np.ndarray],
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+) -> list[np.ndarray]:
     """What each model leaves in the first buffer, as words."""
     launches = [_launch_of(kernel, level, buffers, grid, block) for _ in range(2)]
     return [words(on_warps(launches[0], LIMIT * grid[0])), words(on_threads(launches[1]))]
 
 
-def on_hardware(kernel: str, level: str, buffers: dict[str, np.ndarray], grid: tuple[int, int, int],
-                block: tuple[int, int, int]) -> np.ndarray:
+def on_hardware(
+    kernel: str,
+    level: str,
+    buffers: dict[str, np.ndarray],
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+) -> np.ndarray:
     """What the hardware leaves in the first buffer, in step with the warp model."""
-    return words(in_lockstep(_hardware(), _launch_of(kernel, level, buffers, grid, block), LIMIT)).view(np.float32)
+    return words(
+        in_lockstep(_hardware(), _launch_of(kernel, level, buffers, grid, block), LIMIT)
+    ).view(np.float32)
 
 
 @cache
 def _module_of(kernel: str, level: str) -> Module:
     """A kernel's program: made by NVIDIA's assembler, or here."""
-    return read_ptx_program(FOLDER / f"{kernel}.ptx") if level == _HERE else read_cubin(
-        FOLDER / f"{kernel}.{level}.cubin")
+    return (
+        read_ptx_program(FOLDER / f"{kernel}.ptx")
+        if level == _HERE
+        else read_cubin(FOLDER / f"{kernel}.{level}.cubin")
+    )
 
 
-def _launch_of(kernel: str, level: str, buffers: dict[str, np.ndarray], grid: tuple[int, int, int],
-              block: tuple[int, int, int]) -> Launch:
+def _launch_of(
+    kernel: str,
+    level: str,
+    buffers: dict[str, np.ndarray],
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+) -> Launch:
     arguments = [Buffer(name, content.tobytes()) for name, content in buffers.items()]
     return prepare(_module_of(kernel, level), arguments, grid=grid, block=block)
 

@@ -28,7 +28,7 @@ def _bodies(source: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     bodies[:, 3] = np.abs(bodies[:, 3])
     place = bodies[:, :3].astype(np.float64)
     distance = place[None] - place[:, None]
-    pull = bodies[None, :, 3] / ((distance ** 2).sum(axis=2) + 0.01) ** 1.5
+    pull = bodies[None, :, 3] / ((distance**2).sum(axis=2) + 0.01) ** 1.5
     return bodies, (pull[:, :, None] * distance).sum(axis=1)
 
 
@@ -38,7 +38,9 @@ KERNELS = {"softmax": (_rows, 2), "normalise": (_vectors, 2), "bodies": (_bodies
 
 def _summands(source: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Eighths between 0 and 64: their sums are exact, in any order."""
-    return (source.integers(0, 512, 128) / 8).astype(np.float32), source.uniform(-4, 4, 272).astype(np.float32)
+    return (source.integers(0, 512, 128) / 8).astype(np.float32), source.uniform(-4, 4, 272).astype(
+        np.float32
+    )
 
 
 def _summed(x: np.ndarray, before: np.ndarray) -> np.ndarray:
@@ -60,8 +62,13 @@ def test_a_product_of_matrices(level):
     exact = np.zeros((16, 16), np.float32)
     for step in range(16):
         exact = (np.outer(a[:, step].astype(np.float64), b[step]) + exact).astype(np.float32)
-    for left in on_both_models("matrix_product", level, {"out": np.zeros((16, 16), np.float32), "a": a, "b": b},
-                               (2, 2, 1), (8, 8, 1)):
+    for left in on_both_models(
+        "matrix_product",
+        level,
+        {"out": np.zeros((16, 16), np.float32), "a": a, "b": b},
+        (2, 2, 1),
+        (8, 8, 1),
+    ):
         assert np.array_equal(left, exact.view(np.uint32).ravel())
 
 
@@ -70,8 +77,13 @@ def test_a_product_of_matrices(level):
 def test_what_is_made_of_functions(kernel, level):
     inputs, blocks = KERNELS[kernel]
     given, exact = inputs(np.random.default_rng(4))
-    for left in on_both_models(kernel, level, {"out": np.zeros(exact.shape, np.float32), "in": given}, (blocks, 1, 1),
-                               (64, 1, 1)):
+    for left in on_both_models(
+        kernel,
+        level,
+        {"out": np.zeros(exact.shape, np.float32), "in": given},
+        (blocks, 1, 1),
+        (64, 1, 1),
+    ):
         assert np.allclose(left.view(np.float32).reshape(exact.shape), exact, rtol=1e-5, atol=1e-5)
 
 
@@ -98,8 +110,13 @@ def test_the_hardware_keeps_step(level):
     """Multiply-adds back to back, as compiled code has them 6 cycles apart."""
     source = np.random.default_rng(2)
     a, b = (source.uniform(-4, 4, (16, 16)).astype(np.float32) for _ in range(2))
-    product = on_hardware("matrix_product", level, {"out": np.zeros((16, 16), np.float32), "a": a, "b": b}, (2, 2, 1),
-                          (8, 8, 1))
+    product = on_hardware(
+        "matrix_product",
+        level,
+        {"out": np.zeros((16, 16), np.float32), "a": a, "b": b},
+        (2, 2, 1),
+        (8, 8, 1),
+    )
     assert np.allclose(product.reshape(16, 16), a @ b, rtol=1e-5, atol=1e-4)
 
 
@@ -109,8 +126,13 @@ def test_the_hardware_keeps_step(level):
 def test_the_hardware_keeps_step_with_functions(kernel, level):
     inputs, blocks = KERNELS[kernel]
     given, exact = inputs(np.random.default_rng(5))
-    found = on_hardware(kernel, level, {"out": np.zeros(exact.shape, np.float32), "in": given}, (blocks, 1, 1),
-                        (64, 1, 1))
+    found = on_hardware(
+        kernel,
+        level,
+        {"out": np.zeros(exact.shape, np.float32), "in": given},
+        (blocks, 1, 1),
+        (64, 1, 1),
+    )
     assert np.allclose(found.reshape(exact.shape), exact, rtol=1e-5, atol=1e-5)
 
 
@@ -126,7 +148,9 @@ def test_the_hardware_keeps_step_with_atomic_sums(level):
 
 
 @needs_compiled
-@pytest.mark.parametrize(("kernel", "level"), [(kernel, MADE[at % len(MADE)]) for at, kernel in enumerate(CASES)])
+@pytest.mark.parametrize(
+    ("kernel", "level"), [(kernel, MADE[at % len(MADE)]) for at, kernel in enumerate(CASES)]
+)
 def test_the_hardware_leaves_the_same(kernel, level):
     case = CASES[kernel](np.random.default_rng(6))
     case.check(on_hardware(kernel, level, case.buffers, case.grid, case.block).view(np.uint32))
@@ -137,7 +161,9 @@ def test_a_machine_without_floating_point_refuses_it(capsys):
     with pytest.raises(SystemExit) as error:
         main([kernel, "--preset", "tiny", "--engine", "model", *["--arg=buf:X=u32[256]"] * 3])
     assert error.value.code == 2
-    assert capsys.readouterr().err.endswith("FFMA R8, R8, R22, RZ: preset tiny has no floating point\n")
+    assert capsys.readouterr().err.endswith(
+        "FFMA R8, R8, R22, RZ: preset tiny has no floating point\n"
+    )
 
 
 def test_a_source_still_makes_its_files():
@@ -147,5 +173,6 @@ def test_a_source_still_makes_its_files():
         pytest.skip(f"NVIDIA's compilers: {error}")
     assert [path.name for path, content in files if path.read_bytes() != content] == []
     sources = {path.stem for path in FOLDER.glob("*.cu")}
-    assert {path.name for path in FOLDER.glob("*.*.cubin")} == {f"{name}.{level}.cubin" for name in sources
-                                                                for level in LEVELS}
+    assert {path.name for path in FOLDER.glob("*.*.cubin")} == {
+        f"{name}.{level}.cubin" for name in sources for level in LEVELS
+    }

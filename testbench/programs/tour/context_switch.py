@@ -28,7 +28,9 @@ _THREADS = 8
 def main() -> None:
     """Runs it."""
     arguments = parse_arguments([f"buf:OUT=u32[{_THREADS}]"])
-    image = install_context_switch(prepare(read_program(str(_PROGRAM)), arguments, block=(_THREADS, 1, 1), crs=1024))
+    image = install_context_switch(
+        prepare(read_program(str(_PROGRAM)), arguments, block=(_THREADS, 1, 1), crs=1024)
+    )
     hardware = Hardware(PRESETS["tiny"], choose()[0])
 
     async def leave(host: HardwareHost) -> None:
@@ -38,13 +40,17 @@ def main() -> None:
     hardware.run(image.launch, 2 * _LIMIT, driver=leave)
     warp = image.warp(hardware.memory, 0, 0)
     at = hardware.memory.read_number(image.launch.program_base + warp.pc, 8)
-    print(f"saved    warp 0, before {warp.pc:#06x} {spell(at, warp.pc)}, {warp.depth} tokens on its stack")
+    print(
+        f"saved    warp 0, before {warp.pc:#06x} {spell(at, warp.pc)}, {warp.depth} tokens on its stack"
+    )
     print(f"R2       {[warp.register(thread, 2) for thread in range(_THREADS)]}")
     image = resumed(image, hardware.memory)
     result = hardware.run(image.launch, _LIMIT)
     base, size = image.launch.buffers["OUT"]
     left = hardware.memory.read(base, size)
-    print(f"{result.status}       {[int.from_bytes(left[at:at + 4], 'little') for at in range(0, size, 4)]}")
+    print(
+        f"{result.status}       {[int.from_bytes(left[at : at + 4], 'little') for at in range(0, size, 4)]}"
+    )
 
 
 if __name__ == "__main__":

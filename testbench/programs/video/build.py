@@ -23,7 +23,12 @@ FOLDER = Path(__file__).parent
 THREADS = 256
 _COUNT = 128
 _PARTS = ("", ".b0", ".b1", ".b2", ".b3", ".h0", ".h1")
-_DISTANCES = tuple(f"vabsdiff4.u32.{a}32.{b}32{then} r, a, b, c;" for a in "us" for b in "us" for then in ("", ".add"))
+_DISTANCES = tuple(
+    f"vabsdiff4.u32.{a}32.{b}32{then} r, a, b, c;"
+    for a in "us"
+    for b in "us"
+    for then in ("", ".add")
+)
 """What is one instruction of the machine, VABSDIFF4."""
 _BEGINNING = """.version 7.8
 .target sm_50
@@ -57,8 +62,13 @@ def _several(source: Random, count: int) -> str:
     opcode, letter = source.choice(SEVERAL), "bh"[count == 2]
     kinds = "".join(f".{source.choice('us')}32" for _ in range(3 if opcode != "vset" else 2))
     mask = "".join(str(place) for place in reversed(range(count)) if source.getrandbits(1)) or "0"
-    into, of_a, of_b = (f".{letter}{text}" if source.random() < 0.5 else "" for text in (
-        mask, *("".join(str(source.randrange(2 * count)) for _ in range(count)) for _ in "ab")))
+    into, of_a, of_b = (
+        f".{letter}{text}" if source.random() < 0.5 else ""
+        for text in (
+            mask,
+            *("".join(str(source.randrange(2 * count)) for _ in range(count)) for _ in "ab"),
+        )
+    )
     if source.random() < 0.25:
         into = of_a = of_b = ""
     compare = f".{source.choice(('eq', 'ne', 'lt', 'le', 'gt', 'ge'))}" if opcode == "vset" else ""
@@ -72,16 +82,26 @@ def _instruction(source: Random, opcode: str) -> str:
         return _several(source, 2 if opcode == "halves" else 4)
     kinds = [f".{source.choice('us')}32" for _ in range(3)]
     a, b, third = (source.choice(_PARTS) for _ in range(3))
-    a, b = f"a{a}", f"b{b}" if source.random() < 0.85 else str(source.choice((source.getrandbits(15), 3, 40)))
+    a, b = (
+        f"a{a}",
+        f"b{b}" if source.random() < 0.85 else str(source.choice((source.getrandbits(15), 3, 40))),
+    )
     saturate = source.choice(("", ".sat"))
     if opcode == "vmad":
         plus_one = source.random() < 0.2
-        minus = ("", "", "") if plus_one else source.choice((("", "", ""), ("-", "", ""), ("", "-", ""), ("", "", "-")))
-        signs = ["" if operand[0].isdigit() else sign for sign, operand in zip(minus, (a, b, "c"), strict=True)]
+        minus = (
+            ("", "", "")
+            if plus_one
+            else source.choice((("", "", ""), ("-", "", ""), ("", "-", ""), ("", "", "-")))
+        )
+        signs = [
+            "" if operand[0].isdigit() else sign
+            for sign, operand in zip(minus, (a, b, "c"), strict=True)
+        ]
         scale = source.choice(("", ".shr7", ".shr15"))
         modifiers = f"{''.join(kinds)}{'.po' * plus_one}{saturate}{scale}"
         return f"vmad{modifiers} r, {signs[0]}{a}, {signs[1]}{b}, {signs[2]}c;"
-    if opcode == "vset":        # the assembler makes another instruction of one with a number
+    if opcode == "vset":  # the assembler makes another instruction of one with a number
         b = f"b{source.choice(_PARTS)}"
         modifiers = f"{kinds[1]}{kinds[2]}.{source.choice(('eq', 'ne', 'lt', 'le', 'gt', 'ge'))}"
     elif opcode in ("vshl", "vshr"):
@@ -101,7 +121,10 @@ def _module(opcode: str) -> str:
     source = Random(opcode)
     first = list(_DISTANCES) if opcode == "bytes" else []
     found = [*first, *(_instruction(source, opcode) for _ in range(_COUNT - len(first)))]
-    body = "".join(f"    {text}\n    st.global.u32 [to+{4 * THREADS * at}], r;\n" for at, text in enumerate(found))
+    body = "".join(
+        f"    {text}\n    st.global.u32 [to+{4 * THREADS * at}], r;\n"
+        for at, text in enumerate(found)
+    )
     return _BEGINNING.format(body=body)
 
 
@@ -116,8 +139,12 @@ def kernels() -> Iterator[tuple[Path, bytes]]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code."""
-    parser = Parser("testbench.programs.video.build", "Makes the kernels of video instructions.", "--check")
-    parser.add_argument("--check", action="store_true", help="write nothing; name the files that would change")
+    parser = Parser(
+        "testbench.programs.video.build", "Makes the kernels of video instructions.", "--check"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; name the files that would change"
+    )
     options = parser.parse_args(arguments)
     try:
         return update(kernels(), options.check)

@@ -32,48 +32,88 @@ LIMIT = 1_000_000
 HERE = "here"
 """Code that the compiler here makes of the same PTX."""
 MADE = (*LEVELS, HERE)
-EDGES = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x1_0000, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF, 0x8080_8080,
-         0x7F80_FF01, 31, 32, 33, 0x8000_7FFF)
+EDGES = (
+    0,
+    1,
+    0x7F,
+    0x80,
+    0xFF,
+    0x7FFF,
+    0x8000,
+    0xFFFF,
+    0x1_0000,
+    0x7FFF_FFFF,
+    0x8000_0000,
+    0xFFFF_FFFF,
+    0x8080_8080,
+    0x7F80_FF01,
+    31,
+    32,
+    33,
+    0x8000_7FFF,
+)
 
 
 def numbers(seed: str) -> list[int]:
     """Three for each thread: any, at the edges, or small ones."""
     source = random.Random(seed)
-    return [source.choice((source.getrandbits(32), source.choice(EDGES), source.getrandbits(7)))
-            for _ in range(3 * THREADS)]
+    return [
+        source.choice((source.getrandbits(32), source.choice(EDGES), source.getrandbits(7)))
+        for _ in range(3 * THREADS)
+    ]
 
 
 def buffers(opcode: str) -> list[Buffer]:
     count = len(instructions((FOLDER / f"{opcode}.ptx").read_text()))
-    return [Buffer("out", bytes(4 * count * THREADS)),
-            Buffer("in", b"".join(number.to_bytes(4, "little") for number in numbers(opcode)))]
+    return [
+        Buffer("out", bytes(4 * count * THREADS)),
+        Buffer("in", b"".join(number.to_bytes(4, "little") for number in numbers(opcode))),
+    ]
 
 
 @cache
 def module_of(opcode: str, level: str) -> Module:
     """A kernel's program: made by NVIDIA's assembler, or here."""
-    return read_ptx_program(FOLDER / f"{opcode}.ptx") if level == HERE else read_cubin(
-        FOLDER / f"{opcode}.{level}.cubin")
+    return (
+        read_ptx_program(FOLDER / f"{opcode}.ptx")
+        if level == HERE
+        else read_cubin(FOLDER / f"{opcode}.{level}.cubin")
+    )
 
 
 def launch_of(opcode: str, level: str) -> Launch:
-    return prepare(module_of(opcode, level), buffers(opcode), grid=(THREADS // BLOCK, 1, 1), block=(BLOCK, 1, 1))
+    return prepare(
+        module_of(opcode, level),
+        buffers(opcode),
+        grid=(THREADS // BLOCK, 1, 1),
+        block=(BLOCK, 1, 1),
+    )
 
 
 @cache
 def expected(opcode: str) -> list[int]:
     """What the PTX manual says, instruction by instruction and thread by thread."""
     given = numbers(opcode)
-    return [found(*given[3 * thread:3 * thread + 3])
-            for found in map(meaning, instructions((FOLDER / f"{opcode}.ptx").read_text()))
-            for thread in range(THREADS)]
+    return [
+        found(*given[3 * thread : 3 * thread + 3])
+        for found in map(meaning, instructions((FOLDER / f"{opcode}.ptx").read_text()))
+        for thread in range(THREADS)
+    ]
 
 
 def check(opcode: str, found: list[int]) -> None:
     """Names instructions, operands and both results where they differ."""
     texts, given = instructions((FOLDER / f"{opcode}.ptx").read_text()), numbers(opcode)
-    wrong = [(texts[at // THREADS], [hex(number) for number in given[3 * (at % THREADS):][:3]], hex(mine), hex(right))
-             for at, (mine, right) in enumerate(zip(found, expected(opcode), strict=True)) if mine != right]
+    wrong = [
+        (
+            texts[at // THREADS],
+            [hex(number) for number in given[3 * (at % THREADS) :][:3]],
+            hex(mine),
+            hex(right),
+        )
+        for at, (mine, right) in enumerate(zip(found, expected(opcode), strict=True))
+        if mine != right
+    ]
     assert not wrong, (len(wrong), wrong[:4])
 
 
@@ -86,8 +126,12 @@ def test_both_models_leave_what_the_manual_says(opcode, level):
 
 @pytest.mark.parametrize("opcode", KERNELS)
 def test_the_interpreter_leaves_it_too(opcode):
-    launch = place(parse_ptx((FOLDER / f"{opcode}.ptx").read_text(), opcode), buffers(opcode),
-                   grid=(THREADS // BLOCK, 1, 1), block=(BLOCK, 1, 1))
+    launch = place(
+        parse_ptx((FOLDER / f"{opcode}.ptx").read_text(), opcode),
+        buffers(opcode),
+        grid=(THREADS // BLOCK, 1, 1),
+        block=(BLOCK, 1, 1),
+    )
     interpret(launch)
     check(opcode, contents(launch, "out"))
 
@@ -106,7 +150,9 @@ def hardware() -> Hardware:
 
 
 @needs_compiled
-@pytest.mark.parametrize(("opcode", "level"), [(opcode, MADE[at % len(MADE)]) for at, opcode in enumerate(KERNELS)])
+@pytest.mark.parametrize(
+    ("opcode", "level"), [(opcode, MADE[at % len(MADE)]) for at, opcode in enumerate(KERNELS)]
+)
 def test_the_hardware_keeps_step(opcode, level):
     check(opcode, contents(in_lockstep(hardware(), launch_of(opcode, level), LIMIT), "out"))
 

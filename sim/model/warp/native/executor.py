@@ -24,8 +24,16 @@ from .instructions import CTA_INSTRUCTIONS, CoreFunctions, Decoder, Plan
 from .memory import HostMemory
 from .protocol import Model
 
-__all__ = ["Compiled", "Executor", "compiled", "executor_for", "is_available", "is_on", "switch",
-           "threshold_of"]
+__all__ = [
+    "Compiled",
+    "Executor",
+    "compiled",
+    "executor_for",
+    "is_available",
+    "is_on",
+    "switch",
+    "threshold_of",
+]
 
 SWITCH = "WARPSTACK_COMPILED_MODEL"
 """The environment variable that turns compiled instructions off: ``0``."""
@@ -70,7 +78,11 @@ class Compiled:
 
     def want(self, texts: dict[str, str]) -> None:
         """Loads functions that were compiled earlier; the others are wanted from now on."""
-        new = {name: text for name, text in texts.items() if name not in self.functions and name not in self.wanted}
+        new = {
+            name: text
+            for name, text in texts.items()
+            if name not in self.functions and name not in self.wanted
+        }
         self.wanted |= {name: new[name] for name in self.functions.load(new)}
 
     def compile(self) -> None:
@@ -117,7 +129,12 @@ _seen: set[tuple[object, ...]] = set()
 def executor_for(machine: Model) -> "Executor | None":
     """What runs a machine; None where it is run by the model alone: without a compiler, or with more warps or tokens
     than the core has room for."""
-    if machine.slots > state.SLOTS or machine.stack_tokens > _MOST_TOKENS_ON_CHIP or not is_on() or not is_available():
+    if (
+        machine.slots > state.SLOTS
+        or machine.stack_tokens > _MOST_TOKENS_ON_CHIP
+        or not is_on()
+        or not is_available()
+    ):
         return None
     _seen.add(_key_of(machine.launch))
     return Executor(machine, compiled())
@@ -155,18 +172,29 @@ class Executor:
         core.local_memory, core.warp_block = machine.local_memory, launch.warp_block
         core.local_bytes, core.shared_bytes = launch.local, launch.shared
         core.stack_limit = launch.crs // TOKEN_BYTES - TRAP_RESERVE if launch.crs else on_chip
-        core.on_chip, core.check_api_calls, core.barriers = on_chip, launch.check_api_calls, launch.barriers
-        self._created = np.array([created_threads(launch, number) for number in range(launch.warps)], np.uint32)
+        core.on_chip, core.check_api_calls, core.barriers = (
+            on_chip,
+            launch.check_api_calls,
+            launch.barriers,
+        )
+        self._created = np.array(
+            [created_threads(launch, number) for number in range(launch.warps)], np.uint32
+        )
         core.created = self._created.ctypes.data
-        self._banks = {bank: np.frombuffer(content or b"\0", np.uint8) for bank, content in machine.banks.items()}
+        self._banks = {
+            bank: np.frombuffer(content or b"\0", np.uint8)
+            for bank, content in machine.banks.items()
+        }
         for bank, content in machine.banks.items():
             core.banks[bank], core.bank_bytes[bank] = self._banks[bank].ctypes.data, len(content)
         for slot, warp in enumerate(self._warps):
             warp.slot = slot
             warp.registers = self._registers.ctypes.data + slot * _ROW_BYTES
             at = slot * (on_chip + 2 * TOKENS_PER_LINE)
-            warp.tokens = ctypes.cast(ctypes.byref(self._tokens, at * ctypes.sizeof(state.Token)),
-                                      ctypes.POINTER(state.Token))
+            warp.tokens = ctypes.cast(
+                ctypes.byref(self._tokens, at * ctypes.sizeof(state.Token)),
+                ctypes.POINTER(state.Token),
+            )
         for number, cta in enumerate(self._ctas):
             cta.shared = self._shared.ctypes.data + number * self._shared.shape[1]
         self._memory = HostMemory(launch.memory, launch.program_base, core)
@@ -195,12 +223,14 @@ class Executor:
 
     def _word(self, index: int) -> int:
         at = index * INSTRUCTION_BYTES
-        return int.from_bytes(self._program[at:at + INSTRUCTION_BYTES], "little")
+        return int.from_bytes(self._program[at : at + INSTRUCTION_BYTES], "little")
 
     def _plan(self, index: int) -> Plan | None:
         """The plan of the instruction with a number in the program. What it wants to be compiled is noted."""
         if index not in self._plans:
-            plan = self._plans[index] = self._decoder.plan(self._word(index), index * INSTRUCTION_BYTES)
+            plan = self._plans[index] = self._decoder.plan(
+                self._word(index), index * INSTRUCTION_BYTES
+            )
             if plan is not None:
                 self._compiled.want(dict(plan.functions))
                 ctypes.pointer(self._ops[index])[0] = plan.op
@@ -222,7 +252,7 @@ class Executor:
         """Whether the model has to execute an instruction that the core does not; else it can now."""
         if index >= len(self._ops):
             return True
-        if self._ops[index].function:       # it has tried
+        if self._ops[index].function:  # it has tried
             return True
         is_new = index not in self._plans
         plan = self._plan(index)
@@ -264,8 +294,13 @@ class Executor:
     def _applies(self) -> bool:
         """Whether all warps are where the core can go on with them."""
         machine = self._machine
-        return (is_on() and machine.bounds is None and not machine.traps.trapping and not machine.traps.stop
-                and all(warp.is_outside_traps for warp in machine.live))
+        return (
+            is_on()
+            and machine.bounds is None
+            and not machine.traps.trapping
+            and not machine.traps.stop
+            and all(warp.is_outside_traps for warp in machine.live)
+        )
 
     def run(self, end: int | None) -> None:
         """Executes instructions until the machine has executed ``end`` of them, or the model has to go on."""
@@ -297,7 +332,7 @@ class Executor:
         address = instruction_address(warp.pc)
         index = address // INSTRUCTION_BYTES
         if not address % INSTRUCTION_BYTES and not self._wants_model(index):
-            core.last = (slot - 1) % machine.slots      # it is this slot's turn again
+            core.last = (slot - 1) % machine.slots  # it is this slot's turn again
             return True
         form = find(self._word(index)) if index < len(self._ops) else None
         cta = warp.cta if form is not None and form.name in CTA_INSTRUCTIONS else None
@@ -311,8 +346,12 @@ class Executor:
         assert own is not None
         executed = machine.execute(own)
         record = executed[0]
-        if (record.error is not WarpError.NONE or record.terminated or not own.is_outside_traps
-                or machine.traps.trapping):
+        if (
+            record.error is not WarpError.NONE
+            or record.terminated
+            or not own.is_outside_traps
+            or machine.traps.trapping
+        ):
             self._give_back(besides=slots)
             machine.complete(own, *executed)
             if not self._applies():
@@ -350,7 +389,7 @@ class Executor:
         return known[1]
 
     def _shared_of(self, number: int) -> memoryview:
-        return memoryview(self._shared[number])[:self._machine.launch.shared]
+        return memoryview(self._shared[number])[: self._machine.launch.shared]
 
     def _warp_out(self, slot: int) -> None:
         """Brings the model's object of a warp up to date."""
@@ -359,8 +398,9 @@ class Executor:
         warp = machine.warps[slot]
         if warp is None or self._serials[slot] != serial:
             cta = self._cta_object(core.cta)
-            warp = machine.warps[slot] = Warp(slot, core.number, cta, machine.launch, core.local_base,
-                                              machine.stack_tokens)
+            warp = machine.warps[slot] = Warp(
+                slot, core.number, cta, machine.launch, core.local_base, machine.stack_tokens
+            )
             self._share_registers(warp)
             cta.warps.append(warp)
             self._serials[slot] = serial
@@ -369,19 +409,26 @@ class Executor:
         warp.predicates[:PT] = core.predicates[:PT]
         warp.condition = Condition(*core.condition)
         if core.depth or warp.stack.depth:
-            tokens = [StackToken(_KINDS[token.kind], token.pc, token.mask, bool(token.counted))
-                      for token in core.tokens[:core.depth - core.first]]
+            tokens = [
+                StackToken(_KINDS[token.kind], token.pc, token.mask, bool(token.counted))
+                for token in core.tokens[: core.depth - core.first]
+            ]
             line = core.first // TOKENS_PER_LINE
-            changed = [line + bit for bit in range(core.dirty.bit_length()) if core.dirty >> bit & 1]
+            changed = [
+                line + bit for bit in range(core.dirty.bit_length()) if core.dirty >> bit & 1
+            ]
             warp.stack.put_on_chip(core.first, tokens, changed)
-        warp.api_call_depth, warp.kill_future_branch = core.api_call_depth, bool(core.kill_future_branch)
+        warp.api_call_depth, warp.kill_future_branch = (
+            core.api_call_depth,
+            bool(core.kill_future_branch),
+        )
         warp.barrier = None if core.barrier < 0 else core.barrier
         warp.reduction = core.reduction
         warp.trap.last_pc = core.last_pc
 
     def _share_registers(self, warp: Warp) -> None:
         """Has a warp's registers in the core's memory."""
-        warp.share_registers(self._registers[warp.slot, :RZ + 1])
+        warp.share_registers(self._registers[warp.slot, : RZ + 1])
 
     def _barriers_out(self, number: int) -> None:
         """Brings the barriers of a CTA up to date, and who of it lives. Its warps are."""
@@ -390,15 +437,30 @@ class Executor:
         cta.warps[:] = [warp for warp in warps.values() if warp is not None]
         cta.keeps_reference = bool(core.keeps_reference)
         for barrier, source in zip(cta.barriers, core.barriers, strict=True):
-            if not (source.arrived or source.waiting or source.expected or source.population or barrier.arrived
-                    or barrier.waiting or source.some_false or source.some_true):
+            if not (
+                source.arrived
+                or source.waiting
+                or source.expected
+                or source.population
+                or barrier.arrived
+                or barrier.waiting
+                or source.some_false
+                or source.some_true
+            ):
                 continue
             for name in _BARRIER_FIELDS:
                 setattr(barrier, name, getattr(source, name))
             barrier.waiting = [
-                Arrival(warp, None if arrival.reduction < 0 else BarrierReduction(arrival.reduction),
-                        arrival.population, arrival.some_false, arrival.some_true)
-                for arrival in source.arrivals[:source.waiting] if (warp := warps[arrival.slot]) is not None]
+                Arrival(
+                    warp,
+                    None if arrival.reduction < 0 else BarrierReduction(arrival.reduction),
+                    arrival.population,
+                    arrival.some_false,
+                    arrival.some_true,
+                )
+                for arrival in source.arrivals[: source.waiting]
+                if (warp := warps[arrival.slot]) is not None
+            ]
 
     def _give_back(self, besides: Sequence[int] = ()) -> None:
         """Brings all of the model up to date; the warps in the slots ``besides`` are, with their barriers."""
@@ -423,8 +485,11 @@ class Executor:
         core.occupied = core.ready = 0
         ctas = {id(warp.cta): warp.cta for warp in live}
         serials = {key: machine.number_of(cta) for key, cta in ctas.items()}
-        numbers = {id(warp.cta): self._warps[warp.slot].cta for warp in live
-                   if self._serials[warp.slot] == serials[id(warp.cta)]}
+        numbers = {
+            id(warp.cta): self._warps[warp.slot].cta
+            for warp in live
+            if self._serials[warp.slot] == serials[id(warp.cta)]
+        }
         free = [number for number in range(machine.slots) if number not in numbers.values()]
         for key in ctas:
             if key not in numbers:
@@ -433,7 +498,10 @@ class Executor:
         for key, cta in ctas.items():
             self._cta_in(cta, numbers[key], serials[key])
         for warp in live:
-            self._warps[warp.slot].cta, self._serials[warp.slot] = numbers[id(warp.cta)], serials[id(warp.cta)]
+            self._warps[warp.slot].cta, self._serials[warp.slot] = (
+                numbers[id(warp.cta)],
+                serials[id(warp.cta)],
+            )
             self._warp_in(warp.slot)
         for number in numbers.values():
             self._barriers_in(number)
@@ -443,8 +511,9 @@ class Executor:
         core = self._ctas[number]
         known = self._cta_objects.get(number)
         if known is None or known[1] is not cta:
-            self._shared[number, :len(cta.shared)] = list(cta.shared) if not cta.shared else np.frombuffer(
-                cta.shared, np.uint8)
+            self._shared[number, : len(cta.shared)] = (
+                list(cta.shared) if not cta.shared else np.frombuffer(cta.shared, np.uint8)
+            )
             cta.shared = self._shared_of(number)
             self._cta_objects[number] = (serial, cta)
         core.index[:], core.serial = cta.index, serial
@@ -460,7 +529,7 @@ class Executor:
         masks = warp.masks
         core.active = masks.active
         core.disabled[:] = [getattr(masks, name) for name in state.DISABLED]
-        core.predicates[:PT + 1] = warp.predicates
+        core.predicates[: PT + 1] = warp.predicates
         condition = warp.condition
         core.condition[:] = (condition.zero, condition.sign, condition.carry, condition.overflow)
         core.depth = warp.stack.depth
@@ -486,5 +555,10 @@ class Executor:
             target.waiting = len(barrier.waiting)
             for place, arrival in enumerate(barrier.waiting):
                 reduction = -1 if arrival.reduction is None else arrival.reduction.value
-                target.arrivals[place] = (arrival.warp.slot, reduction, arrival.population, arrival.some_false,
-                                          arrival.some_true)
+                target.arrivals[place] = (
+                    arrival.warp.slot,
+                    reduction,
+                    arrival.population,
+                    arrival.some_false,
+                    arrival.some_true,
+                )

@@ -49,18 +49,45 @@ _DISCARDED_ROW, _DISCARDED_PREDICATE = 256, 8
 _SPACES = {"LDG": 0, "STG": 0, "LDL": 1, "STL": 1, "LDS": 2, "STS": 2, "LD": 3, "ST": 3}
 _FIXED, _NARROW, _WIDE = range(3)
 _MODIFIES, _SWAPS, _TESTS, _ADDS_FLOATS = range(4)
-_PUSHES = {"SSY": TokenKind.SYNC, "PBK": TokenKind.BREAK, "PCNT": TokenKind.CONTINUE, "PRET": TokenKind.RETURN,
-           "PEXIT": TokenKind.EXIT, "PLONGJMP": TokenKind.LONGJMP}
-_LEAVES = {"BRK": DISABLED_BY[TokenKind.BREAK], "CONT": DISABLED_BY[TokenKind.CONTINUE],
-           "RET": DISABLED_BY[TokenKind.RETURN], "EXIT": DISABLED_BY[TokenKind.EXIT],
-           "LONGJMP": DISABLED_BY[TokenKind.LONGJMP], "KIL": "killed", "SYNC": None}
+_PUSHES = {
+    "SSY": TokenKind.SYNC,
+    "PBK": TokenKind.BREAK,
+    "PCNT": TokenKind.CONTINUE,
+    "PRET": TokenKind.RETURN,
+    "PEXIT": TokenKind.EXIT,
+    "PLONGJMP": TokenKind.LONGJMP,
+}
+_LEAVES = {
+    "BRK": DISABLED_BY[TokenKind.BREAK],
+    "CONT": DISABLED_BY[TokenKind.CONTINUE],
+    "RET": DISABLED_BY[TokenKind.RETURN],
+    "EXIT": DISABLED_BY[TokenKind.EXIT],
+    "LONGJMP": DISABLED_BY[TokenKind.LONGJMP],
+    "KIL": "killed",
+    "SYNC": None,
+}
 _AXES = (SpecialRegister.CTAID_X, SpecialRegister.CTAID_Y, SpecialRegister.CTAID_Z)
 _LOW_CLOCKS = (SpecialRegister.CLOCK, SpecialRegister.CLOCKLO, SpecialRegister.GLOBALTIMERLO)
 _HIGH_CLOCKS = (SpecialRegister.CLOCKHI, SpecialRegister.GLOBALTIMERHI)
-_LIVE = (SpecialRegister.GLOBALERRORSTATUS, SpecialRegister.WARPERRORSTATUS, SpecialRegister.WARPERRORSTATUSCLEAR)
+_LIVE = (
+    SpecialRegister.GLOBALERRORSTATUS,
+    SpecialRegister.WARPERRORSTATUS,
+    SpecialRegister.WARPERRORSTATUSCLEAR,
+)
 """Those that the model alone knows."""
-_OTHERS = ("nothing", "branch", "indexed_branch", "call", "push_token", "leave", "barrier", "barrier_result", "special",
-           "cta_index", "clock_word")
+_OTHERS = (
+    "nothing",
+    "branch",
+    "indexed_branch",
+    "call",
+    "push_token",
+    "leave",
+    "barrier",
+    "barrier_result",
+    "special",
+    "cta_index",
+    "clock_word",
+)
 
 
 class CoreFunctions:
@@ -69,7 +96,9 @@ class CoreFunctions:
     def __init__(self, library: ctypes.CDLL) -> None:
         def table(name: str, *shape: int) -> np.ndarray:
             count = int(np.prod(shape))
-            return np.array((ctypes.c_uint64 * count).in_dll(library, name), np.uint64).reshape(shape)
+            return np.array((ctypes.c_uint64 * count).in_dll(library, name), np.uint64).reshape(
+                shape
+            )
 
         self.loads, self.stores = table("loads", 4, 8), table("stores", 4, 8)
         self.constant_loads, self.atomics = table("constant_loads", 8), table("atomics", 2, 2)
@@ -138,7 +167,9 @@ class _Rows:
 
 
 @lru_cache(1 << 14)
-def _decoded(word: int, registers: int, floats: bool, doubles: bool) -> tuple[WarpInstruction, Form | None]:
+def _decoded(
+    word: int, registers: int, floats: bool, doubles: bool
+) -> tuple[WarpInstruction, Form | None]:
     return decode(word, registers, floats, doubles), find(word)
 
 
@@ -156,8 +187,12 @@ class Decoder:
         instruction, form = _decoded(word, launch.registers, launch.floats, launch.doubles)
         if instruction.error is not WarpError.NONE or form is None:
             return None
-        op = Op(guard=instruction.guard, guard_flip=instruction.guard_flip,
-                has_test=instruction.test != ConditionCode.T.value, truth=TRUTH[instruction.test])
+        op = Op(
+            guard=instruction.guard,
+            guard_flip=instruction.guard_flip,
+            has_test=instruction.test != ConditionCode.T.value,
+            truth=TRUTH[instruction.test],
+        )
         try:
             return self._made(form, form.values(word), op, address)
         except (_UnsupportedError, WarpFaultError):
@@ -177,7 +212,9 @@ class Decoder:
             self._constant_load(form, values, op, rows)
         elif name in ("ATOM", "ATOMS", "RED"):
             helper = self._atomic(form, values, op, rows)
-        elif name in ("NOP", "DEPBAR", "MEMBAR", "CCTL") or (name == "CCTLL" and form.variant != "stack"):
+        elif name in ("NOP", "DEPBAR", "MEMBAR", "CCTL") or (
+            name == "CCTLL" and form.variant != "stack"
+        ):
             op.function = self._core.others["nothing"]
         elif name in CTA_INSTRUCTIONS:
             self._barrier(form, values, op, rows)
@@ -199,7 +236,11 @@ class Decoder:
         if form.name == "SHFL":
             ShuffleMode(values["mode"])
         shape = shape_of(maker, form, values)
-        if shape is None or len(shape.rows) > len(op.rows) or len(shape.predicates) > len(op.predicates):
+        if (
+            shape is None
+            or len(shape.rows) > len(op.rows)
+            or len(shape.predicates) > len(op.predicates)
+        ):
             raise _UnsupportedError
         rows, immediates = _Rows(op), immediate_fields(form)
         for slot in shape.rows:
@@ -223,7 +264,9 @@ class Decoder:
 
     def _constant(self, form: Form, values: Values, word: int) -> int:
         """A word of the constant operand."""
-        operand = next(operand for operand in form.operands.values() if isinstance(operand, Constant))
+        operand = next(
+            operand for operand in form.operands.values() if isinstance(operand, Constant)
+        )
         address = constant_address(values, operand) + 4 * word
         return constant_word(self._machine, values[operand.bank], address, optional=bool(word))
 
@@ -248,9 +291,12 @@ class Decoder:
         """What a special register reads, by slot and by number of the warp, which are never both asked for."""
         machine, read = self._machine, special_register(number)
         by_slot = number == SpecialRegister.VIRTID
-        return np.concatenate([
-            read(machine, _Place(place, thread_index(machine.launch, place)))      # type: ignore[arg-type]
-            for place in range(machine.slots if by_slot else machine.launch.warps)]).astype(np.uint32)
+        return np.concatenate(
+            [
+                read(machine, _Place(place, thread_index(machine.launch, place)))  # type: ignore[arg-type]
+                for place in range(machine.slots if by_slot else machine.launch.warps)
+            ]
+        ).astype(np.uint32)
 
     def _address(self, form: Form, values: Values, op: Op, rows: _Rows) -> None:
         """Rows 0 and 1."""
@@ -261,7 +307,7 @@ class Decoder:
         rows.add_read(number, 1)
         wide = operand.wide is not None and values[operand.wide]
         if number == RZ:
-            fixed = thread_addresses(form, values)(None)[0]     # type: ignore[arg-type]
+            fixed = thread_addresses(form, values)(None)[0]  # type: ignore[arg-type]
             op.a, op.number = _FIXED, int(fixed)
         else:
             op.a, op.number = _WIDE if wide else _NARROW, values[operand.offset]
@@ -269,7 +315,9 @@ class Decoder:
     def _transfer(self, form: Form, values: Values, op: Op, rows: _Rows) -> None:
         self._address(form, values, op, rows)
         size, is_load = values["size"], form.name.startswith("LD")
-        op.function = int((self._core.loads if is_load else self._core.stores)[_SPACES[form.name], size])
+        op.function = int(
+            (self._core.loads if is_load else self._core.stores)[_SPACES[form.name], size]
+        )
         for word in range(max(1, size_bytes(size) // 4)):
             (rows.add_written if is_load else rows.add_read)(values["Rd"], word)
 
@@ -302,7 +350,10 @@ class Decoder:
             types = (AtomicType.U32, AtomicType.S32, AtomicType.U64, AtomicType.S64)
             kind = types[values["type"]] if shared else AtomicType(values["type"])
             operation = AtomicOperation(values["operation"])
-            wide, op.c = kind in (AtomicType.U64, AtomicType.S64), kind in (AtomicType.S32, AtomicType.S64)
+            wide, op.c = (
+                kind in (AtomicType.U64, AtomicType.S64),
+                kind in (AtomicType.S32, AtomicType.S64),
+            )
             op.b, op.d = operation.value, _MODIFIES
             if kind is AtomicType.F32:
                 op.d, helper = _ADDS_FLOATS, function_of(float_sums)
@@ -336,25 +387,41 @@ class Decoder:
                 rows.add_word(values[operand.field])
         op.c = is_packed(form)
         if BarrierMode(values["mode"]) in (BarrierMode.RED, BarrierMode.SCAN):
-            op.b, op.d, op.predicates[0] = values.get("reduction", 0), values["Pc_not"], values["Pc"]
+            op.b, op.d, op.predicates[0] = (
+                values.get("reduction", 0),
+                values["Pc_not"],
+                values["Pc"],
+            )
 
     def _flow(self, form: Form, values: Values, op: Op, rows: _Rows, address: int) -> None:
         name, others = form.name, self._core.others
         if name in ("BRA", "JMP"):
-            op.function, op.a, op.b = others["branch"], bool(values["uniform"]), bool(values["limited"])
+            op.function, op.a, op.b = (
+                others["branch"],
+                bool(values["uniform"]),
+                bool(values["limited"]),
+            )
             op.target = self._target(form, values, address)
         elif name in ("CAL", "JCAL"):
             op.function, op.a = others["call"], bool(values["counted"])
             op.target = self._target(form, values, address)
         elif name in _PUSHES:
-            op.function, op.a, op.b = others["push_token"], bool(values.get("counted", 0)), _PUSHES[name].value
+            op.function, op.a, op.b = (
+                others["push_token"],
+                bool(values.get("counted", 0)),
+                _PUSHES[name].value,
+            )
             op.target = self._target(form, values, address, checked=False)
         elif name in _LEAVES:
             op.function, op.b = others["leave"], bool(values.get("keep_reference", 0))
             to = _LEAVES[name]
             op.a = len(DISABLED) if to is None else DISABLED.index(to)
         elif name in ("BRX", "JMX"):
-            op.function, op.a, op.b = others["indexed_branch"], name == "JMX", bool(values["limited"])
+            op.function, op.a, op.b = (
+                others["indexed_branch"],
+                name == "JMX",
+                bool(values["limited"]),
+            )
             rows.add_read(values["Ra"])
             operand = form.operands["target"]
             if isinstance(operand, Constant):

@@ -34,8 +34,10 @@ from ..unwind import CALL_DEPTHS
 __all__ = ["Functions", "core_library", "has_compiler"]
 
 _FOLDER = Path(__file__).parent
-FLAGS = ("-O3 -std=c++17 -fPIC -w -fwrapv -fno-strict-aliasing -ffp-contract=off -fno-math-errno -fno-trapping-math "
-         "-fno-exceptions -fno-asynchronous-unwind-tables")
+FLAGS = (
+    "-O3 -std=c++17 -fPIC -w -fwrapv -fno-strict-aliasing -ffp-contract=off -fno-math-errno -fno-trapping-math "
+    "-fno-exceptions -fno-asynchronous-unwind-tables"
+)
 """Numbers wrap around and are rounded one by one, as numpy has it."""
 _OWN_PROCESSOR = "-march=native"
 _ROUNDING = """#include <cfenv>
@@ -52,11 +54,21 @@ static __attribute__((noinline)) f64 fused_rounded(f64 a, f64 b, f64 c, int mode
 def _definitions() -> str:
     """The facts of the machine language that the C needs."""
     names: dict[str, int] = {
-        "PT": PT, "BARRIERS": BARRIERS, "GROUP_BYTES": GROUP_BYTES, "INSTRUCTION_BYTES": INSTRUCTION_BYTES,
-        "PACKED_COUNT_MASK": PACKED_COUNT.mask, "PACKED_COUNT_AT": PACKED_COUNT.pieces[0][0],
-        "EXPECTED_BITS": BARRIER_FIELDS["expected"][1], "POPULATION_BITS": BARRIER_FIELDS["population"][1],
-        "API_CALL_LIMIT": API_CALL_LIMIT, "CALL_DEPTHS": CALL_DEPTHS, "TOKENS_PER_LINE": TOKENS_PER_LINE,
-        "SHARED_WINDOW": SHARED_WINDOW, "LOCAL_WINDOW": LOCAL_WINDOW, "WINDOW_BYTES": WINDOW_BYTES}
+        "PT": PT,
+        "BARRIERS": BARRIERS,
+        "GROUP_BYTES": GROUP_BYTES,
+        "INSTRUCTION_BYTES": INSTRUCTION_BYTES,
+        "PACKED_COUNT_MASK": PACKED_COUNT.mask,
+        "PACKED_COUNT_AT": PACKED_COUNT.pieces[0][0],
+        "EXPECTED_BITS": BARRIER_FIELDS["expected"][1],
+        "POPULATION_BITS": BARRIER_FIELDS["population"][1],
+        "API_CALL_LIMIT": API_CALL_LIMIT,
+        "CALL_DEPTHS": CALL_DEPTHS,
+        "TOKENS_PER_LINE": TOKENS_PER_LINE,
+        "SHARED_WINDOW": SHARED_WINDOW,
+        "LOCAL_WINDOW": LOCAL_WINDOW,
+        "WINDOW_BYTES": WINDOW_BYTES,
+    }
     names |= {f"TOKEN_{kind.name}": kind.value for kind in TokenKind}
     names |= {f"BAR_{mode.name}": mode.value for mode in BarrierMode}
     names |= {f"REDUCTION_{reduction.name}": reduction.value for reduction in BarrierReduction}
@@ -95,11 +107,25 @@ def _built(text: str) -> bytes:
         # Some compilers do not know the option, or not this processor.
         for processor in ([_OWN_PROCESSOR], []):
             flags = shlex.split(FLAGS) + processor
-            done = compilers.run([*command, *link_options(command), *flags, "-shared", f"-I{_FOLDER}", "-o", library,
-                                  source], stdout=PIPE, stderr=PIPE)
+            done = compilers.run(
+                [
+                    *command,
+                    *link_options(command),
+                    *flags,
+                    "-shared",
+                    f"-I{_FOLDER}",
+                    "-o",
+                    library,
+                    source,
+                ],
+                stdout=PIPE,
+                stderr=PIPE,
+            )
             if not done.returncode:
                 return library.read_bytes()
-    errors = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()[-1:]
+    errors = [
+        line for line in done.stderr.splitlines() if "error" in line
+    ] or done.stderr.splitlines()[-1:]
     raise EngineError(f"the warp model: {command[0]} failed: {' '.join(errors[:1])}")
 
 
@@ -145,7 +171,9 @@ class Functions:
             if name in self._found:
                 continue
             record = kept.load(kept.model_folder() / f"warp-{_digest(text)}.json")
-            path = kept.model_folder() / json.loads(record)["library"] if record is not None else None
+            path = (
+                kept.model_folder() / json.loads(record)["library"] if record is not None else None
+            )
             if path is not None and (str(path) in self._libraries or kept.is_sealed(path)):
                 self._open(path, [name])
             else:

@@ -17,7 +17,17 @@ import numpy as np
 from rtl.isa.kinds import FloatRounding
 from rtl.params import WARP_THREADS
 
-__all__ = ["Mask", "Node", "Scalar", "UnrecordableError", "Vector", "as_mask", "as_vector", "c_type", "literal"]
+__all__ = [
+    "Mask",
+    "Node",
+    "Scalar",
+    "UnrecordableError",
+    "Vector",
+    "as_mask",
+    "as_vector",
+    "c_type",
+    "literal",
+]
 
 
 class UnrecordableError(Exception):
@@ -95,19 +105,37 @@ def _cast(node: Node, dtype: np.dtype) -> Node:
     if node.dtype == dtype:
         return node
     if node.dtype.kind == "f" and dtype.kind not in "f":
-        raise UnrecordableError("a float made an integer")      # beyond its range the result is the machine's
+        raise UnrecordableError(
+            "a float made an integer"
+        )  # beyond its range the result is the machine's
     text = "({0} != 0)" if dtype == _BOOL else f"(({c_type(dtype)}){{0}})"
     return Node("vector", text, dtype, (node,))
 
 
-_ROUNDING = {FloatRounding.RM: "FE_DOWNWARD", FloatRounding.RP: "FE_UPWARD", FloatRounding.RZ: "FE_TOWARDZERO"}
+_ROUNDING = {
+    FloatRounding.RM: "FE_DOWNWARD",
+    FloatRounding.RP: "FE_UPWARD",
+    FloatRounding.RZ: "FE_TOWARDZERO",
+}
 _INFIX = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 _SUMS = {"add": "+", "subtract": "-", "multiply": "*"}
-_RELATIONS = {"less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!="}
-_OF_FLOATS = {"isnan": "({0} != {0})", "copysign": "__builtin_copysign{s}({0}, {1})",
-              "nextafter": "__builtin_nextafter{s}({0}, {1})", "ldexp": "power_of_two_product({0}, {1})",
-              "isfinite": "(__builtin_fabs{s}({0}) <= {most})", "absolute": "__builtin_fabs{s}({0})",
-              "negative": "(-{0})"}
+_RELATIONS = {
+    "less": "<",
+    "less_equal": "<=",
+    "greater": ">",
+    "greater_equal": ">=",
+    "equal": "==",
+    "not_equal": "!=",
+}
+_OF_FLOATS = {
+    "isnan": "({0} != {0})",
+    "copysign": "__builtin_copysign{s}({0}, {1})",
+    "nextafter": "__builtin_nextafter{s}({0}, {1})",
+    "ldexp": "power_of_two_product({0}, {1})",
+    "isfinite": "(__builtin_fabs{s}({0}) <= {most})",
+    "absolute": "__builtin_fabs{s}({0})",
+    "negative": "(-{0})",
+}
 
 
 def _template(name: str, loop: tuple[np.dtype, ...]) -> str:
@@ -173,16 +201,22 @@ class Vector(np.lib.mixins.NDArrayOperatorsMixin):
     def __len__(self) -> int:
         return WARP_THREADS
 
-    def __array_ufunc__(self, function: np.ufunc, method: str, *inputs: Any, out: Any = None, **how: Any) -> "Vector":
+    def __array_ufunc__(
+        self, function: np.ufunc, method: str, *inputs: Any, out: Any = None, **how: Any
+    ) -> "Vector":
         if method != "__call__" or how:
             raise UnrecordableError(f"{function.__name__}.{method}")
         loop = function.resolve_dtypes((*map(_type_of, inputs), *[None] * function.nout))
         template = _template(function.__name__, loop)
-        arguments = tuple(as_vector(value, dtype) for value, dtype in zip(inputs, loop, strict=False))
+        arguments = tuple(
+            as_vector(value, dtype) for value, dtype in zip(inputs, loop, strict=False)
+        )
         node = Node("vector", template, loop[-1], arguments)
         return Vector(node if out is None else _cast(node, out[0].dtype))
 
-    def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, how: Mapping[str, Any]) -> Any:
+    def __array_function__(
+        self, function: Callable[..., Any], types: Any, args: Any, how: Mapping[str, Any]
+    ) -> Any:
         if function not in _FUNCTIONS:
             raise UnrecordableError(function.__name__)
         return _FUNCTIONS[function](*args, **how)
@@ -207,7 +241,9 @@ class Vector(np.lib.mixins.NDArrayOperatorsMixin):
 
     def fused(self, factor: "Vector", addend: Any, rounding: FloatRounding) -> "Vector":
         """Multiplied by a factor, plus an addend, in double precision and rounded once: IEEE 754's operation."""
-        arguments = tuple(as_vector(number, np.dtype(np.float64)) for number in (self, factor, addend))
+        arguments = tuple(
+            as_vector(number, np.dtype(np.float64)) for number in (self, factor, addend)
+        )
         text = "__builtin_fma({0}, {1}, {2})"
         if rounding is not FloatRounding.RN:
             text = f"fused_rounded({{0}}, {{1}}, {{2}}, {_ROUNDING[rounding]})"
@@ -216,13 +252,23 @@ class Vector(np.lib.mixins.NDArrayOperatorsMixin):
     def __getitem__(self, index: Any) -> "Vector":
         if not isinstance(index, Vector) or index.dtype.kind not in "iu":
             raise UnrecordableError("a part of a vector")
-        return Vector(Node("gather", f"{{0}}[{{1}} & {WARP_THREADS - 1}]", self.dtype, (self.node, index.node)))
+        return Vector(
+            Node(
+                "gather", f"{{0}}[{{1}} & {WARP_THREADS - 1}]", self.dtype, (self.node, index.node)
+            )
+        )
 
     def picked(self, rows: np.ndarray) -> Iterator["Vector"]:
         """The columns of those rows of a table whose numbers this holds."""
         for column in rows.T:
-            yield Vector(Node("vector", f"{{0}}[(u64){{1}} < {len(column)} ? {{1}} : 0]", column.dtype,
-                              (_table(column), self.node)))
+            yield Vector(
+                Node(
+                    "vector",
+                    f"{{0}}[(u64){{1}} < {len(column)} ? {{1}} : 0]",
+                    column.dtype,
+                    (_table(column), self.node),
+                )
+            )
 
     def as_mask(self) -> "Mask":
         """The threads of which it holds."""
@@ -240,10 +286,19 @@ def _where(condition: Any, first: Any, second: Any) -> Any:
     test = as_vector(condition) if not isinstance(condition, bool) else as_vector(condition, _BOOL)
     if test.dtype != _BOOL:
         test = _cast(test, _BOOL)
-    plain = [type(value)(0) if isinstance(value, (int, float)) else np.zeros(1, value.dtype)
-             for value in (first, second)]
+    plain = [
+        type(value)(0) if isinstance(value, (int, float)) else np.zeros(1, value.dtype)
+        for value in (first, second)
+    ]
     dtype = np.where(np.zeros(1, np.bool_), *plain).dtype
-    return Vector(Node("vector", "({0} ? {1} : {2})", dtype, (test, as_vector(first, dtype), as_vector(second, dtype))))
+    return Vector(
+        Node(
+            "vector",
+            "({0} ? {1} : {2})",
+            dtype,
+            (test, as_vector(first, dtype), as_vector(second, dtype)),
+        )
+    )
 
 
 def _clip(value: Any, lowest: Any, highest: Any) -> Any:
@@ -251,9 +306,14 @@ def _clip(value: Any, lowest: Any, highest: Any) -> Any:
 
 
 _FUNCTIONS: Mapping[Callable[..., Any], Callable[..., Any]] = {
-    np.where: _where, np.clip: _clip,
-    np.zeros_like: lambda like, dtype=None: np.zeros(WARP_THREADS, like.dtype if dtype is None else dtype),
-    np.ones_like: lambda like, dtype=None: np.ones(WARP_THREADS, like.dtype if dtype is None else dtype),
+    np.where: _where,
+    np.clip: _clip,
+    np.zeros_like: lambda like, dtype=None: np.zeros(
+        WARP_THREADS, like.dtype if dtype is None else dtype
+    ),
+    np.ones_like: lambda like, dtype=None: np.ones(
+        WARP_THREADS, like.dtype if dtype is None else dtype
+    ),
 }
 
 
@@ -282,7 +342,11 @@ class Mask:
             return self
         fact = self._fact and isinstance(other, Mask) and other._fact
         holds = self._holds and operator == "&" and isinstance(other, int)
-        return Mask(Node("mask", f"({{0}} {operator} {{1}})", _WORD, (self.node, as_mask(other))), holds, fact)
+        return Mask(
+            Node("mask", f"({{0}} {operator} {{1}})", _WORD, (self.node, as_mask(other))),
+            holds,
+            fact,
+        )
 
     def __and__(self, other: Any) -> "Mask":
         return self._joined("&", other)
@@ -305,7 +369,12 @@ class Mask:
         return self._compared("!=", other)
 
     def _compared(self, operator: str, other: object) -> "Mask":
-        node = Node("mask", f"({{0}} {operator} {{1}} ? ALL_THREADS : 0u)", _WORD, (self.node, as_mask(other)))
+        node = Node(
+            "mask",
+            f"({{0}} {operator} {{1}} ? ALL_THREADS : 0u)",
+            _WORD,
+            (self.node, as_mask(other)),
+        )
         return Mask(node, fact=True)
 
     def __mul__(self, everybody: int) -> "Mask":

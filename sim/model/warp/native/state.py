@@ -1,10 +1,35 @@
 """The structures of core.h and core.cc, as ctypes has them."""
 
 import ctypes
-from ctypes import POINTER, Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
+from ctypes import (
+    POINTER,
+    Structure,
+    c_int32,
+    c_int64,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 
-__all__ = ["BANKS", "BARRIER_COUNT", "DISABLED", "LANES", "ROWS", "SLOTS", "Arrival", "Barrier", "Cta", "Machine", "Op",
-           "Region", "Token", "Warp", "check_sizes"]
+__all__ = [
+    "BANKS",
+    "BARRIER_COUNT",
+    "DISABLED",
+    "LANES",
+    "ROWS",
+    "SLOTS",
+    "Arrival",
+    "Barrier",
+    "Cta",
+    "Machine",
+    "Op",
+    "Region",
+    "Token",
+    "Warp",
+    "check_sizes",
+]
 
 LANES, ROWS, SLOTS, BANKS, BARRIER_COUNT = 32, 257, 64, 18, 17
 DISABLED = ("broken", "continued", "returned", "exited", "longjumped", "killed")
@@ -15,10 +40,25 @@ Address = c_void_p
 class Op(Structure):
     """A decoded instruction."""
 
-    _fields_ = (("function", Address), ("uniform", Address), ("number", c_int64), ("helper", Address),
-                ("target", c_uint32), ("fallbacks", c_uint32), ("rows", c_uint16 * 8), ("predicates", c_uint8 * 8),
-                ("truth", c_uint16), ("guard", c_uint8), ("guard_flip", c_uint8), ("has_test", c_uint8), ("a", c_uint8),
-                ("b", c_uint8), ("c", c_uint8), ("d", c_uint8), ("e", c_uint8))
+    _fields_ = (
+        ("function", Address),
+        ("uniform", Address),
+        ("number", c_int64),
+        ("helper", Address),
+        ("target", c_uint32),
+        ("fallbacks", c_uint32),
+        ("rows", c_uint16 * 8),
+        ("predicates", c_uint8 * 8),
+        ("truth", c_uint16),
+        ("guard", c_uint8),
+        ("guard_flip", c_uint8),
+        ("has_test", c_uint8),
+        ("a", c_uint8),
+        ("b", c_uint8),
+        ("c", c_uint8),
+        ("d", c_uint8),
+        ("e", c_uint8),
+    )
 
 
 class Token(Structure):
@@ -30,55 +70,125 @@ class Token(Structure):
 class Warp(Structure):
     """A warp."""
 
-    _fields_ = (("registers", Address), ("tokens", POINTER(Token)), ("local_base", c_uint64), ("pc", c_uint32),
-                ("next", c_uint32), ("address", c_uint32), ("last_pc", c_uint32), ("active", c_uint32),
-                ("disabled", c_uint32 * len(DISABLED)), ("predicates", c_uint32 * 9), ("condition", c_uint32 * 4),
-                ("depth", c_int32), ("first", c_int32), ("dirty", c_uint64), ("api_call_depth", c_int32),
-                ("kill_future_branch", c_int32), ("barrier", c_int32), ("reduction", c_uint32), ("slot", c_int32),
-                ("number", c_int32), ("cta", c_int32))
+    _fields_ = (
+        ("registers", Address),
+        ("tokens", POINTER(Token)),
+        ("local_base", c_uint64),
+        ("pc", c_uint32),
+        ("next", c_uint32),
+        ("address", c_uint32),
+        ("last_pc", c_uint32),
+        ("active", c_uint32),
+        ("disabled", c_uint32 * len(DISABLED)),
+        ("predicates", c_uint32 * 9),
+        ("condition", c_uint32 * 4),
+        ("depth", c_int32),
+        ("first", c_int32),
+        ("dirty", c_uint64),
+        ("api_call_depth", c_int32),
+        ("kill_future_branch", c_int32),
+        ("barrier", c_int32),
+        ("reduction", c_uint32),
+        ("slot", c_int32),
+        ("number", c_int32),
+        ("cta", c_int32),
+    )
 
 
 class Region(Structure):
     """A range of memory."""
 
-    _fields_ = (("start", c_uint64), ("size", c_uint64), ("flat", Address), ("pages", Address),
-                ("first_page", c_uint64), ("is_code", c_uint64))
+    _fields_ = (
+        ("start", c_uint64),
+        ("size", c_uint64),
+        ("flat", Address),
+        ("pages", Address),
+        ("first_page", c_uint64),
+        ("is_code", c_uint64),
+    )
 
 
 class Arrival(Structure):
     """A warp that waits at a barrier."""
 
-    _fields_ = (("slot", c_int32), ("reduction", c_int32), ("population", c_uint32), ("some_false", c_uint32),
-                ("some_true", c_uint32))
+    _fields_ = (
+        ("slot", c_int32),
+        ("reduction", c_int32),
+        ("population", c_uint32),
+        ("some_false", c_uint32),
+        ("some_true", c_uint32),
+    )
 
 
 class Barrier(Structure):
     """A barrier."""
 
-    _fields_ = (("arrived", c_uint32), ("expected", c_uint32), ("population", c_uint32), ("some_false", c_uint32),
-                ("some_true", c_uint32), ("waiting", c_int32), ("arrivals", Arrival * SLOTS))
+    _fields_ = (
+        ("arrived", c_uint32),
+        ("expected", c_uint32),
+        ("population", c_uint32),
+        ("some_false", c_uint32),
+        ("some_true", c_uint32),
+        ("waiting", c_int32),
+        ("arrivals", Arrival * SLOTS),
+    )
 
 
 class Cta(Structure):
     """A CTA."""
 
-    _fields_ = (("index", c_uint32 * 3), ("live", c_int32), ("serial", c_uint64), ("shared", Address),
-                ("keeps_reference", c_uint32), ("unused", c_uint32), ("barriers", Barrier * BARRIER_COUNT))
+    _fields_ = (
+        ("index", c_uint32 * 3),
+        ("live", c_int32),
+        ("serial", c_uint64),
+        ("shared", Address),
+        ("keeps_reference", c_uint32),
+        ("unused", c_uint32),
+        ("barriers", Barrier * BARRIER_COUNT),
+    )
 
 
 class Machine(Structure):
     """All of it."""
 
-    _fields_ = (("warps", POINTER(Warp)), ("ctas", POINTER(Cta)), ("ops", POINTER(Op)), ("op_count", c_uint64),
-                ("regions", POINTER(Region)), ("region_count", c_uint64), ("recent", POINTER(Region)),
-                ("missing_page", c_uint64), ("zeros", Address), ("left", c_uint64), ("clock", c_uint64),
-                ("ready", c_uint64), ("occupied", c_uint64), ("slot_mask", c_uint64), ("free_ctas", c_uint64),
-                ("next_cta", c_uint64), ("cta_count", c_uint64), ("grid", c_uint32 * 3), ("slots", c_int32),
-                ("last", c_int32), ("slot", c_int32), ("may_start", c_int32), ("cta_warps", c_int32),
-                ("entry", c_uint32), ("register_rows", c_uint32), ("local_memory", c_uint64), ("warp_block", c_uint64),
-                ("local_bytes", c_uint64), ("shared_bytes", c_uint64), ("stack_limit", c_int32), ("on_chip", c_int32),
-                ("check_api_calls", c_int32), ("barriers", c_int32), ("created", Address), ("banks", Address * BANKS),
-                ("bank_bytes", c_uint64 * BANKS))
+    _fields_ = (
+        ("warps", POINTER(Warp)),
+        ("ctas", POINTER(Cta)),
+        ("ops", POINTER(Op)),
+        ("op_count", c_uint64),
+        ("regions", POINTER(Region)),
+        ("region_count", c_uint64),
+        ("recent", POINTER(Region)),
+        ("missing_page", c_uint64),
+        ("zeros", Address),
+        ("left", c_uint64),
+        ("clock", c_uint64),
+        ("ready", c_uint64),
+        ("occupied", c_uint64),
+        ("slot_mask", c_uint64),
+        ("free_ctas", c_uint64),
+        ("next_cta", c_uint64),
+        ("cta_count", c_uint64),
+        ("grid", c_uint32 * 3),
+        ("slots", c_int32),
+        ("last", c_int32),
+        ("slot", c_int32),
+        ("may_start", c_int32),
+        ("cta_warps", c_int32),
+        ("entry", c_uint32),
+        ("register_rows", c_uint32),
+        ("local_memory", c_uint64),
+        ("warp_block", c_uint64),
+        ("local_bytes", c_uint64),
+        ("shared_bytes", c_uint64),
+        ("stack_limit", c_int32),
+        ("on_chip", c_int32),
+        ("check_api_calls", c_int32),
+        ("barriers", c_int32),
+        ("created", Address),
+        ("banks", Address * BANKS),
+        ("bank_bytes", c_uint64 * BANKS),
+    )
 
 
 def check_sizes(library: ctypes.CDLL) -> None:

@@ -18,7 +18,17 @@ from rtl.params import WARP_THREADS
 
 from ..action import Maker
 from ..vector.lanes import Condition
-from .recording import Mask, Node, Scalar, UnrecordableError, Vector, as_mask, as_vector, c_type, literal
+from .recording import (
+    Mask,
+    Node,
+    Scalar,
+    UnrecordableError,
+    Vector,
+    as_mask,
+    as_vector,
+    c_type,
+    literal,
+)
 
 __all__ = ["CONSTANT", "Shape", "Slot", "function_of", "immediate_fields", "shape_key", "shape_of"]
 
@@ -79,8 +89,14 @@ def shape_key(form: Form, values: Values) -> tuple[Any, ...]:
     """What instructions of one shape have in common."""
     registers, predicates, immediates, constants = _operand_fields(form)
     left_out = {*registers, *immediates, *constants, "guard", "guard_not"}
-    fixed = tuple((name, value) for name, value in values.items() if name not in left_out and name not in predicates)
-    unwritten = tuple(name for name, written in predicates.items() if written and values[name] == PT)
+    fixed = tuple(
+        (name, value)
+        for name, value in values.items()
+        if name not in left_out and name not in predicates
+    )
+    unwritten = tuple(
+        name for name, written in predicates.items() if written and values[name] == PT
+    )
     return form.name, form.variant, fixed, unwritten
 
 
@@ -93,7 +109,11 @@ class _Rows:
     def __getitem__(self, number: int) -> Any:
         if number == RZ:
             return np.zeros(WARP_THREADS, np.uint32)
-        return Vector(Node("row", f"{self._fields[number // _SPAN - 1]}.{number % _SPAN}", np.dtype(np.uint32)))
+        return Vector(
+            Node(
+                "row", f"{self._fields[number // _SPAN - 1]}.{number % _SPAN}", np.dtype(np.uint32)
+            )
+        )
 
 
 class _Predicates:
@@ -104,7 +124,9 @@ class _Predicates:
 
     def name(self, number: int) -> str:
         """What stands for a predicate."""
-        return self._fields[number - _FIRST_PREDICATE] if number >= _FIRST_PREDICATE else str(number)
+        return (
+            self._fields[number - _FIRST_PREDICATE] if number >= _FIRST_PREDICATE else str(number)
+        )
 
     def __getitem__(self, number: int | slice) -> Any:
         if isinstance(number, slice):
@@ -129,8 +151,10 @@ class _Warp:
     def __init__(self, registers: Sequence[str], predicates: Sequence[str]) -> None:
         self.rows = _Rows(registers)
         self.predicates = _Predicates(predicates)
-        self.condition: Any = Condition(*(
-            Mask(Node("input", f"condition.{flag}", np.dtype(np.uint32))) for flag in range(4)))  # type: ignore[arg-type]
+        flags: Any = [
+            Mask(Node("input", f"condition.{flag}", np.dtype(np.uint32))) for flag in range(4)
+        ]
+        self.condition: Any = Condition(*flags)
         self._registers = registers
         self.written: list[tuple[str, Node, Node]] = []
         """Rows: what stands for it, its value, and the mask of threads."""
@@ -146,7 +170,9 @@ class _Warp:
     def write_predicate(self, record: object, number: int, value: Any, threads: Any) -> None:
         """See Warp."""
         if number != PT:
-            self.masks.append((f"predicate.{self.predicates.name(number)}", as_mask(value), as_mask(threads)))
+            self.masks.append(
+                (f"predicate.{self.predicates.name(number)}", as_mask(value), as_mask(threads))
+            )
 
     def write_condition(self, record: object, value: Condition, threads: Any) -> None:
         """See Warp."""
@@ -245,7 +271,9 @@ class _Writer:
                 name = self._names[node] = f"m{len(self._names)}"
                 self._lines.append(f"u32 {name} = 0;")
                 value = self._stored[node.arguments[0]]
-                self._lines.append(f"for (int i = 0; i < LANES; i++) {name} |= (u32){value}[i] << i;")
+                self._lines.append(
+                    f"for (int i = 0; i < LANES; i++) {name} |= (u32){value}[i] << i;"
+                )
             else:
                 arguments = [self.mask(argument) for argument in node.arguments]
                 name = self._names[node] = f"m{len(self._names)}"
@@ -262,7 +290,10 @@ class _Writer:
             return self._names[node]
         if node not in local:
             if node.kind == "gather":
-                arguments = [self._stored[node.arguments[0]], self.value(node.arguments[1], body, local)]
+                arguments = [
+                    self._stored[node.arguments[0]],
+                    self.value(node.arguments[1], body, local),
+                ]
             else:
                 arguments = [self.value(argument, body, local) for argument in node.arguments]
             text = node.text.format(*arguments)
@@ -299,7 +330,11 @@ class _Writer:
             body.append(f"{name}[i] = {value};")
             self._stored[node] = name
         if body:
-            self._lines += ["for (int i = 0; i < LANES; i++) {", *(f"    {line}" for line in body), "}"]
+            self._lines += [
+                "for (int i = 0; i < LANES; i++) {",
+                *(f"    {line}" for line in body),
+                "}",
+            ]
 
     def write(self, warp: _Warp) -> str:
         """The body of the function."""
@@ -320,12 +355,16 @@ class _Writer:
             visit(node)
         for stage in range(max((self.stage(node) for node in roots), default=0) + 1):
             self.loop(stage, [node for node in wanted if self.stage(node) == stage])
-        masks = [(self.mask_place(name, True), self.mask(value), self.mask(threads))
-                 for name, value, threads in warp.masks]
+        masks = [
+            (self.mask_place(name, True), self.mask(value), self.mask(threads))
+            for name, value, threads in warp.masks
+        ]
         for name, value, threads in warp.written:
             where = f"w->registers + LANES * op->rows[{self.row(name, True)}]"
             self._lines.append(f"write_row({where}, {self._stored[value]}, {self.mask(threads)});")
-        self._lines += [f"write_mask(&{place}, {value}, {threads});" for place, value, threads in masks]
+        self._lines += [
+            f"write_mask(&{place}, {value}, {threads});" for place, value, threads in masks
+        ]
         return "\n    ".join([*self._head, *self._lines])
 
 
@@ -347,8 +386,10 @@ def _translated(warp: _Warp) -> Shape:
     writer = _Writer()
     body = writer.write(warp)
     name = f"op_{sha256(body.encode()).hexdigest()[:24]}"
-    text = (f'extern "C" int {name}(Machine *, Warp *w, const Op *op, u32 threads) {{\n    if (!threads)\n'
-            f"        return DONE;\n    {body}\n    return DONE;\n}}\n")
+    text = (
+        f'extern "C" int {name}(Machine *, Warp *w, const Op *op, u32 threads) {{\n    if (!threads)\n'
+        f"        return DONE;\n    {body}\n    return DONE;\n}}\n"
+    )
     return Shape(name, text, tuple(writer.rows), tuple(writer.predicates))
 
 
@@ -357,7 +398,9 @@ def function_of(operation: Callable[[Any, Any], Any]) -> tuple[str, str]:
     """An operation on two vectors of words as a C function of two words, for what goes thread by thread: its name and
     its text."""
     word = np.dtype(np.uint32)
-    result = as_vector(operation(*(Vector(Node("vector", name, word)) for name in ("first", "second"))), word)
+    result = as_vector(
+        operation(*(Vector(Node("vector", name, word)) for name in ("first", "second"))), word
+    )
     body: list[str] = []
     value = _Writer().value(result, body, {})
     lines = "\n    ".join([*body, f"return {value};"])

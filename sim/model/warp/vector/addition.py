@@ -29,7 +29,9 @@ def negated(term: Words, negate: int) -> Words:
 
 def _exact(terms: tuple[Words, ...], plus: Words) -> tuple[Words, Bools]:
     """The low words of a signed sum that does not overflow, saturated, and where it would have overflowed."""
-    total = reduce(add, (term.view(np.int32).astype(np.int64) for term in terms)) + plus.astype(np.int64)
+    total = reduce(add, (term.view(np.int32).astype(np.int64) for term in terms)) + plus.astype(
+        np.int64
+    )
     clamped = np.clip(total, _LOWEST, _HIGHEST)
     return clamped.astype(np.uint32), clamped != total
 
@@ -64,8 +66,9 @@ def iadd(sources: Sources, values: Values) -> Outcome:
     negate_a, negate_b = _negations_of_two(values)
     plus = extended_addend(sources, values, negate_a + negate_b + (values["plus_one"] == PLUS_ONE))
     flags, saturate = bool(values["cc"]), bool(values["saturate"])
-    return sum_of((negated(sources.a, negate_a), negated(sources.b, negate_b)),
-                                  plus, flags, saturate)
+    return sum_of(
+        (negated(sources.a, negate_a), negated(sources.b, negate_b)), plus, flags, saturate
+    )
 
 
 def iscadd(sources: Sources, values: Values) -> Outcome:
@@ -74,7 +77,9 @@ def iscadd(sources: Sources, values: Values) -> Outcome:
     negate_a, negate_b = _negations_of_two(values)
     plus = uniform(negate_a + negate_b + (values["plus_one"] == PLUS_ONE))
     shift, flags = np.uint32(values["shift"]), bool(values["cc"])
-    return sum_of((negated(sources.a << shift, negate_a), negated(sources.b, negate_b)), plus, flags)
+    return sum_of(
+        (negated(sources.a << shift, negate_a), negated(sources.b, negate_b)), plus, flags
+    )
 
 
 def _half(term: Words, select: int) -> Words:
@@ -92,10 +97,16 @@ def iadd3(sources: Sources, values: Values) -> Outcome:
     """
     negate = tuple(values[f"negate_{name}"] for name in "abc")
     halves = tuple(values.get(f"half_{name}", HalfSelect.WORD.value) for name in "abc")
-    shift, flags, extended = values.get("shift", SumShift.NONE.value), bool(values["cc"]), bool(values["extended"])
+    shift, flags, extended = (
+        values.get("shift", SumShift.NONE.value),
+        bool(values["cc"]),
+        bool(values["extended"]),
+    )
     ones = 0 if extended else sum(negate)
-    a, b, c = (negated(_half(term, half), sign) for term, half, sign
-               in zip((sources.a, sources.b, sources.c), halves, negate, strict=True))
+    a, b, c = (
+        negated(_half(term, half), sign)
+        for term, half, sign in zip((sources.a, sources.b, sources.c), halves, negate, strict=True)
+    )
     plus = np.uint64(ones)
     total = a.astype(np.uint64) + b.astype(np.uint64)
     if shift == SumShift.NONE.value:

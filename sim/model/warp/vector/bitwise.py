@@ -26,8 +26,16 @@ def _count(sources: Sources, values: Values) -> Words:
 
 def _reversed(word: Words) -> Words:
     """The bits of a word in the opposite order."""
-    for step, keep in ((1, 0x5555_5555), (2, 0x3333_3333), (4, 0x0F0F_0F0F), (8, 0x00FF_00FF), (16, 0x0000_FFFF)):
-        word = (word >> np.uint32(step)) & np.uint32(keep) | (word & np.uint32(keep)) << np.uint32(step)
+    for step, keep in (
+        (1, 0x5555_5555),
+        (2, 0x3333_3333),
+        (4, 0x0F0F_0F0F),
+        (8, 0x00FF_00FF),
+        (16, 0x0000_FFFF),
+    ):
+        word = (word >> np.uint32(step)) & np.uint32(keep) | (word & np.uint32(keep)) << np.uint32(
+            step
+        )
     return word
 
 
@@ -65,7 +73,9 @@ def shf(sources: Sources, values: Values, left: bool) -> Outcome:
     wide = pair(sources.a, sources.c)
     count = sources.b & wrap if wrap is not None else np.minimum(sources.b, np.uint32(most))
     if left:
-        shifted = np.where(count > 63, np.uint64(0), wide << np.minimum(count, np.uint32(63)).astype(np.uint64))
+        shifted = np.where(
+            count > 63, np.uint64(0), wide << np.minimum(count, np.uint32(63)).astype(np.uint64)
+        )
         return Outcome((shifted >> np.uint64(32)).astype(np.uint32))
     return Outcome(_shifted_right(wide, count, signed).astype(np.uint32))
 
@@ -116,7 +126,11 @@ def lop(sources: Sources, values: Values) -> Outcome:
     With ``.X`` they are the top words of longer numbers: the test, and CC's zero flag, say whether the whole result
     is 0; of its lower words the zero flag of CC tells.
     """
-    invert_a, invert_b, operation = values["invert_a"], values["invert_b"], Logic(values["operation"])
+    invert_a, invert_b, operation = (
+        values["invert_a"],
+        values["invert_b"],
+        Logic(values["operation"]),
+    )
     a = ~sources.a if invert_a else sources.a
     b = ~sources.b if invert_b else sources.b
     match operation:
@@ -132,7 +146,9 @@ def lop(sources: Sources, values: Values) -> Outcome:
         return Outcome(result, p=_predicate_of(values, result))
     whole = np.where(bools_of(sources.condition.zero), result, _ONE)
     sign = mask_of(result.view(np.int32) < 0)
-    return Outcome(result, p=_predicate_of(values, whole), condition=Condition(mask_of(whole == 0), sign))
+    return Outcome(
+        result, p=_predicate_of(values, whole), condition=Condition(mask_of(whole == 0), sign)
+    )
 
 
 def lop3(sources: Sources, values: Values) -> Outcome:
@@ -143,6 +159,7 @@ def lop3(sources: Sources, values: Values) -> Outcome:
         for index in minterms:
             bits = ((sources.a, index >> 2), (sources.b, index >> 1), (sources.c, index))
             yield reduce(and_, (word if bit & 1 else ~word for word, bit in bits))
+
     result = reduce(or_, terms(sources), np.zeros_like(sources.a))
     return Outcome(result, p=_predicate_of(values, result))
 
@@ -154,7 +171,9 @@ _PICKED: dict[PermuteMode, Callable[[Words, np.uint32], Words]] = {
     PermuteMode.RC8: lambda selector, place: selector & np.uint32(3),
     PermuteMode.ECL: lambda selector, place: np.maximum(selector & np.uint32(3), place),
     PermuteMode.ECR: lambda selector, place: np.minimum(selector & np.uint32(3), place),
-    PermuteMode.RC16: lambda selector, place: (selector & np.uint32(1)) * np.uint32(2) + (place & np.uint32(1)),
+    PermuteMode.RC16: lambda selector, place: (
+        (selector & np.uint32(1)) * np.uint32(2) + (place & np.uint32(1))
+    ),
 }
 """The number of the source byte among {c, a} for a byte of the result, the lowest being byte 0; bit 3 repeats its
 sign.

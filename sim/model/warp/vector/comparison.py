@@ -7,10 +7,33 @@ import numpy as np
 from rtl.isa.kinds import Boolean, Compare, MinMaxPart
 from rtl.isa.syntax import Values
 
-from .lanes import ALL_THREADS, Bools, Condition, Outcome, Sources, Words, bits_of, bools_of, mask_of, uniform
+from .lanes import (
+    ALL_THREADS,
+    Bools,
+    Condition,
+    Outcome,
+    Sources,
+    Words,
+    bits_of,
+    bools_of,
+    mask_of,
+    uniform,
+)
 
-__all__ = ["CONDITIONS", "Operation", "combined", "icmp", "imnmx", "iset", "isetp", "less", "sel", "set_predicates",
-           "set_register", "truth_words"]
+__all__ = [
+    "CONDITIONS",
+    "Operation",
+    "combined",
+    "icmp",
+    "imnmx",
+    "iset",
+    "isetp",
+    "less",
+    "sel",
+    "set_predicates",
+    "set_register",
+    "truth_words",
+]
 
 Operation = Callable[[Sources, Values], Outcome]
 Relation = Callable[[Sources, Values], int]
@@ -62,7 +85,7 @@ def _relation(sources: Sources, values: Values) -> int:
         return mask_of(condition(less(sources.a, sources.b, signed), sources.a == sources.b))
     borrow = np.int64(1) - bits_of(sources.condition.carry)
     if signed:
-        difference = (sources.a.view(np.int32).astype(np.int64) - sources.b.view(np.int32) - borrow)
+        difference = sources.a.view(np.int32).astype(np.int64) - sources.b.view(np.int32) - borrow
     else:
         difference = sources.a.astype(np.int64) - sources.b - borrow
     return mask_of(condition(difference < 0, (difference == 0) & bools_of(sources.condition.zero)))
@@ -70,17 +93,24 @@ def _relation(sources: Sources, values: Values) -> int:
 
 def set_predicates(relation: Relation) -> Operation:
     """ISETP, FSETP, CSETP: the relation, and its opposite, each combined with a predicate."""
+
     def run(sources: Sources, values: Values) -> Outcome:
         holds, combine = relation(sources, values), values["combine"]
-        return Outcome(p=combined(combine, holds, sources.x), q=combined(combine, ALL_THREADS & ~holds, sources.x))
+        return Outcome(
+            p=combined(combine, holds, sources.x),
+            q=combined(combine, ALL_THREADS & ~holds, sources.x),
+        )
+
     return run
 
 
 def set_register(relation: Relation) -> Operation:
     """ISET, FSET, CSET: the relation combined with a predicate, as a register."""
+
     def run(sources: Sources, values: Values) -> Outcome:
         holds = combined(values["combine"], relation(sources, values), sources.x)
         return Outcome(truth_words(holds, values["one"]))
+
     return run
 
 
@@ -91,7 +121,8 @@ def icmp(sources: Sources, values: Values) -> Outcome:
     """ICMP: a where c stands in the relation to 0, else b."""
     condition, signed = CONDITIONS[Compare(values["compare"])], values["signed"]
     return Outcome(
-        np.where(condition(less(sources.c, _FALSE, signed), sources.c == 0), sources.a, sources.b))
+        np.where(condition(less(sources.c, _FALSE, signed), sources.c == 0), sources.a, sources.b)
+    )
 
 
 def sel(sources: Sources, _values: Values) -> Outcome:

@@ -39,7 +39,11 @@ class Format(NamedTuple):
         return 1 << self.fraction + self.exponent
 
 
-_FORMATS = {FloatFormat.F16: Format(10, 5), FloatFormat.F32: Format(23, 8), FloatFormat.F64: Format(52, 11)}
+_FORMATS = {
+    FloatFormat.F16: Format(10, 5),
+    FloatFormat.F32: Format(23, 8),
+    FloatFormat.F64: Format(52, 11),
+}
 _NEAREST, _DOWN, _UP, _ZERO = range(4)
 """The rounding field of conversions: .RM is down, .RP up, .RZ to zero; FLOOR, CEIL, TRUNC likewise."""
 
@@ -48,7 +52,9 @@ def _u64(value: int) -> np.uint64:
     return np.uint64(value)
 
 
-def _rounded(quotient: Doubles, rest: Doubles, half: Doubles, negative: Bools, mode: int) -> Doubles:
+def _rounded(
+    quotient: Doubles, rest: Doubles, half: Doubles, negative: Bools, mode: int
+) -> Doubles:
     """A magnitude rounded: ``rest`` of twice ``half`` was cut off below it."""
     if mode == _NEAREST:
         up = (rest > half) | ((rest == half) & (rest != 0) & (quotient & _u64(1) != 0))
@@ -70,7 +76,9 @@ def _integer_source(sources: Sources, values: Values) -> tuple[Doubles, Bools]:
     size, signed = _BITS_OF_SIZE[values["source"] & 3], values["source"] >> 2
     shift = np.uint32(8 * values["part"] if size < _WORD_BITS else 0)
     absolute, negate = values["absolute_b"], values["negate_b"]
-    wide = pair(sources.b, sources.b_high) if size == _WIDE else (sources.b >> shift).astype(np.uint64)
+    wide = (
+        pair(sources.b, sources.b_high) if size == _WIDE else (sources.b >> shift).astype(np.uint64)
+    )
     spare = _u64(_WIDE - size)
     number = (wide << spare).view(np.int64) >> spare.view(np.int64)
     negative = number < 0 if signed else np.zeros(number.shape, np.bool_)
@@ -82,7 +90,9 @@ def _integer_source(sources: Sources, values: Values) -> tuple[Doubles, Bools]:
     return magnitude, negative
 
 
-def _to_type(magnitude: Doubles, negative: Bools, size: int, signed: int, saturate: bool) -> Doubles:
+def _to_type(
+    magnitude: Doubles, negative: Bools, size: int, signed: int, saturate: bool
+) -> Doubles:
     """A number in an integer type, kept at its nearest bound or cut to its size."""
     if saturate:
         highest, lowest = ((1 << size - 1) - 1, 1 << size - 1) if signed else ((1 << size) - 1, 0)
@@ -130,7 +140,9 @@ def _float_source(sources: Sources, values: Values) -> _Number:
         fraction = np.where(exponent == 0, _u64(0), fraction)
     significand = np.where(exponent == 0, fraction, fraction | _u64(1 << form.fraction))
     power = np.maximum(exponent, _u64(1)).view(np.int64) - form.bias - form.fraction
-    return _Number(negative, significand, power, special & (fraction == 0), special & (fraction != 0))
+    return _Number(
+        negative, significand, power, special & (fraction == 0), special & (fraction != 0)
+    )
 
 
 def _shifted(significand: Doubles, power: NDArray[np.int64], negative: Bools, mode: int) -> Doubles:
@@ -142,17 +154,25 @@ def _shifted(significand: Doubles, power: NDArray[np.int64], negative: Bools, mo
     return _rounded(significand << up >> down, rest, half, negative, mode)
 
 
-def _packed(significand: Doubles, power: NDArray[np.int64], negative: Bools, form: Format, mode: int) -> Doubles:
+def _packed(
+    significand: Doubles, power: NDArray[np.int64], negative: Bools, form: Format, mode: int
+) -> Doubles:
     """The pattern of significand * 2**power, rounded; beyond the largest number that or the infinity."""
     top = highest_bit(significand).view(np.int64) + power
     last = np.maximum(top, 1 - form.bias) - form.fraction
     fraction = _shifted(significand, power - last, negative, mode)
     # A normal number's own top bit raises the exponent by one, a carry out of rounding by another.
-    bits = ((last + form.bias + form.fraction - 1).astype(np.uint64) << _u64(form.fraction)) + fraction
+    bits = (
+        (last + form.bias + form.fraction - 1).astype(np.uint64) << _u64(form.fraction)
+    ) + fraction
     outwards = np.full(negative.shape, mode == _NEAREST)
     if mode in (_DOWN, _UP):
         outwards = negative == (mode == _DOWN)
-    bits = np.where(bits < _u64(form.infinity), bits, np.where(outwards, _u64(form.infinity), _u64(form.infinity - 1)))
+    bits = np.where(
+        bits < _u64(form.infinity),
+        bits,
+        np.where(outwards, _u64(form.infinity), _u64(form.infinity - 1)),
+    )
     signs: Doubles = np.where(negative, _u64(form.sign), _u64(0))
     return np.where(significand == 0, _u64(0), bits) | signs
 
@@ -180,18 +200,30 @@ def f2f(sources: Sources, values: Values) -> Outcome:
         bits = np.where(bits & _u64(form.infinity) == 0, bits & sign, bits)
     bits = np.where(infinite, bits & sign | _u64(form.infinity), bits)
     if values["saturate"]:
-        bits = np.where(negative | none, _u64(0), np.minimum(bits, _u64(form.bias << form.fraction)))
+        bits = np.where(
+            negative | none, _u64(0), np.minimum(bits, _u64(form.bias << form.fraction))
+        )
     else:
-        no_number = form.infinity | 1 << form.fraction - 1 if kind is FloatFormat.F64 else form.sign - 1
+        no_number = (
+            form.infinity | 1 << form.fraction - 1 if kind is FloatFormat.F64 else form.sign - 1
+        )
         bits = np.where(none, _u64(no_number), bits)
     return _words(bits, kind is FloatFormat.F64)
 
 
 def i2f(sources: Sources, values: Values) -> Outcome:
     """I2F: an integer rounded to a floating-point format. A zero has no sign."""
-    (magnitude, negative), kind = _integer_source(sources, values), FloatFormat(values["destination"])
-    bits = _packed(magnitude, np.zeros(magnitude.shape, np.int64), negative & (magnitude != 0), _FORMATS[kind],
-                   values["round"])
+    (magnitude, negative), kind = (
+        _integer_source(sources, values),
+        FloatFormat(values["destination"]),
+    )
+    bits = _packed(
+        magnitude,
+        np.zeros(magnitude.shape, np.int64),
+        negative & (magnitude != 0),
+        _FORMATS[kind],
+        values["round"],
+    )
     return _words(bits, kind is FloatFormat.F64)
 
 
@@ -206,6 +238,8 @@ def f2i(sources: Sources, values: Values) -> Outcome:
     top_bit = (-1 if signed else 1) << size - 1
     no_number = _u64(top_bit & (1 << _WIDE) - 1 if is_wide else 0)
     overflow = infinite | (power > _WIDE - 1 - _FORMATS[source].fraction)
-    magnitude = np.where(overflow, _u64((1 << _WIDE) - 1), _shifted(significand, power, negative, values["round"]))
+    magnitude = np.where(
+        overflow, _u64((1 << _WIDE) - 1), _shifted(significand, power, negative, values["round"])
+    )
     number = _to_type(magnitude, negative, size, signed, saturate=True)
     return _words(np.where(none, no_number, number), size == _WIDE)

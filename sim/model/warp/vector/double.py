@@ -68,7 +68,9 @@ def _exact(a: float, b: float, c: float, rounding: FloatRounding) -> float:
 def _fused(a: _Numbers, b: _Numbers, c: _Numbers, rounding: FloatRounding) -> _Numbers:
     """A * b + c, rounded once."""
     if not isinstance(a, np.ndarray):
-        return a.fused(b, c, rounding)      # while it is translated: what comes below is the same, without an FMA
+        return a.fused(
+            b, c, rounding
+        )  # while it is translated: what comes below is the same, without an FMA
     with np.errstate(all="ignore"):
         result = np.where(np.isfinite(a) & np.isfinite(b), c, a * b + c)
     for thread in np.flatnonzero(np.isfinite(a) & np.isfinite(b) & np.isfinite(c)):
@@ -78,7 +80,11 @@ def _fused(a: _Numbers, b: _Numbers, c: _Numbers, rounding: FloatRounding) -> _N
 
 def dadd(sources: Sources, values: Values) -> Outcome:
     """DADD: a + b."""
-    a, b, rounding = _operand(sources, values, "a"), _operand(sources, values, "b"), FloatRounding(values["round"])
+    a, b, rounding = (
+        _operand(sources, values, "a"),
+        _operand(sources, values, "b"),
+        FloatRounding(values["round"]),
+    )
     if rounding is not FloatRounding.RN:
         return _outcome(_fused(a, np.ones_like(a), b, rounding))
     with np.errstate(all="ignore"):
@@ -87,7 +93,11 @@ def dadd(sources: Sources, values: Values) -> Outcome:
 
 def dmul(sources: Sources, values: Values) -> Outcome:
     """DMUL: a * b."""
-    a, b, rounding = _operand(sources, values, "a"), _operand(sources, values, "b"), FloatRounding(values["round"])
+    a, b, rounding = (
+        _operand(sources, values, "a"),
+        _operand(sources, values, "b"),
+        FloatRounding(values["round"]),
+    )
     if rounding is not FloatRounding.RN:
         # A zero of the product's sign changes nothing.
         return _outcome(_fused(a, b, np.copysign(0.0, a) * np.copysign(1.0, b), rounding))
@@ -110,7 +120,9 @@ def dmnmx(sources: Sources, values: Values) -> Outcome:
 
 
 def _relation(sources: Sources, values: Values) -> int:
-    return mask_of(related(values["compare"], _operand(sources, values, "a"), _operand(sources, values, "b")))
+    return mask_of(
+        related(values["compare"], _operand(sources, values, "a"), _operand(sources, values, "b"))
+    )
 
 
 dsetp, dset = set_predicates(_relation), set_register(_relation)

@@ -4,11 +4,19 @@ Numbers below the normal range are zeros, as source and as result: compiled code
 is not a number is 0x7fffffff. ``.SAT`` makes +0 of what is not above it, no number included (ours).
 """
 
-
 import numpy as np
 from numpy.typing import NDArray
 
-from rtl.isa.functions import DISTANCE_BITS, FIRST_ROWS, FRACTION_BITS, INTERVAL_BITS, OF_DOUBLES, TURN, UNIT, rows
+from rtl.isa.functions import (
+    DISTANCE_BITS,
+    FIRST_ROWS,
+    FRACTION_BITS,
+    INTERVAL_BITS,
+    OF_DOUBLES,
+    TURN,
+    UNIT,
+    rows,
+)
 from rtl.isa.kinds import FloatRange, MultiFunction
 from rtl.isa.syntax import Values
 
@@ -54,22 +62,35 @@ def _approximated(function: MultiFunction, word: Words) -> Words:
         case MultiFunction.RCP:
             value, scale, empty, full = _value(function, high), -power, infinite, zero
         case MultiFunction.RSQ:
-            value, scale, empty, full = _value(function, high, power & 1), -(power >> 1), infinite, zero
+            value, scale, empty, full = (
+                _value(function, high, power & 1),
+                -(power >> 1),
+                infinite,
+                zero,
+            )
             none = none | negative & ~zero
         case MultiFunction.LG2:
             value = _value(function, high)
-            value = np.where(power < 0, ~power << UNIT | (1 << UNIT) - 1 - value, power << UNIT | value)
+            value = np.where(
+                power < 0, ~power << UNIT | (1 << UNIT) - 1 - value, power << UNIT | value
+            )
             scale, full, none = np.zeros_like(power), zero | infinite, none | negative & ~zero
             sign = np.where(zero, True, power < 0) & ~infinite
         case MultiFunction.EX2:
             beyond = exponent >= _BIAS + 7
             fixed = np.where(zero | beyond, 0, _fixed(significand, exponent, FRACTION_BITS))
             fixed = np.where(negative, -fixed, fixed)
-            value, scale = _value(function, fixed & (1 << FRACTION_BITS) - 1), (fixed >> FRACTION_BITS) + 1
+            value, scale = (
+                _value(function, fixed & (1 << FRACTION_BITS) - 1),
+                (fixed >> FRACTION_BITS) + 1,
+            )
             full, empty, sign = beyond & ~negative, beyond & negative, np.zeros_like(negative)
         case _:
-            turned = np.where(zero | (exponent > _BIAS + _FRACTION), 0, _fixed(
-                significand, exponent, FRACTION_BITS + 2))
+            turned = np.where(
+                zero | (exponent > _BIAS + _FRACTION),
+                0,
+                _fixed(significand, exponent, FRACTION_BITS + 2),
+            )
             quarter = turned >> FRACTION_BITS & 3
             if function is MultiFunction.COS:
                 quarter, sign = quarter + 1, np.zeros_like(negative)
@@ -79,7 +100,9 @@ def _approximated(function: MultiFunction, word: Words) -> Words:
             none, sign = none | infinite, sign ^ (quarter & 2 != 0)
     number = np.ldexp(value.astype(np.float64), (scale - UNIT).astype(np.int32))
     result = _rounded(np.where(empty | (number < 2.0 ** (1 - bias)), 0.0, number), upper)
-    return np.where(none, _NAN, np.where(full, infinity, result) | np.where(sign, _SIGN, np.uint32(0)))
+    return np.where(
+        none, _NAN, np.where(full, infinity, result) | np.where(sign, _SIGN, np.uint32(0))
+    )
 
 
 def _infinity(function: MultiFunction) -> np.uint32:
@@ -111,7 +134,9 @@ def mufu(sources: Sources, values: Values) -> Outcome:
 
 def rro(sources: Sources, values: Values) -> Outcome:
     """RRO: what MUFU wants of b, turns for SIN and COS, the number itself for EX2 (ours)."""
-    factor = np.array([TURN if values["mode"] == FloatRange.SINCOS.value else _ONE], np.uint32).view(np.float32)
+    factor = np.array(
+        [TURN if values["mode"] == FloatRange.SINCOS.value else _ONE], np.uint32
+    ).view(np.float32)
     b = sources.b & ~_SIGN if values["absolute_b"] else sources.b
     with np.errstate(all="ignore"):
         product = (b ^ _SIGN if values["negate_b"] else b).view(np.float32) * factor

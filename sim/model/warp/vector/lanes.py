@@ -99,7 +99,11 @@ def uniform(value: int) -> Words:
 
 def doubles(vector: Words, signed: bool = False) -> Doubles:
     """32-bit values extended to 64 bits, with their sign or with zeros."""
-    return vector.view(np.int32).astype(np.int64).view(np.uint64) if signed else vector.astype(np.uint64)
+    return (
+        vector.view(np.int32).astype(np.int64).view(np.uint64)
+        if signed
+        else vector.astype(np.uint64)
+    )
 
 
 def pair(low: Words, high: Words) -> Doubles:
@@ -130,8 +134,12 @@ class Condition:
 
     def nibbles(self) -> Words:
         """The four flags of every thread as a number, laid out as rtl.isa.condition.Flags."""
-        return (bits_of(self.zero) | bits_of(self.sign) << np.uint32(1) | bits_of(self.carry) << np.uint32(2)
-                | bits_of(self.overflow) << np.uint32(3))
+        return (
+            bits_of(self.zero)
+            | bits_of(self.sign) << np.uint32(1)
+            | bits_of(self.carry) << np.uint32(2)
+            | bits_of(self.overflow) << np.uint32(3)
+        )
 
 
 class Sources:
@@ -147,7 +155,20 @@ class Sources:
         condition: CC before the instruction.
     """
 
-    __slots__ = ("a", "a_high", "b", "b_high", "c", "c_high", "condition", "predicates", "threads", "x", "y", "z")
+    __slots__ = (
+        "a",
+        "a_high",
+        "b",
+        "b_high",
+        "c",
+        "c_high",
+        "condition",
+        "predicates",
+        "threads",
+        "x",
+        "y",
+        "z",
+    )
 
     a: Words
     b: Words

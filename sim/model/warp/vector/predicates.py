@@ -1,6 +1,5 @@
 """Logic of predicates and CC, their moves to and from registers, votes, and plain moves of words."""
 
-
 import numpy as np
 
 from rtl.isa.kinds import VoteMode
@@ -21,14 +20,17 @@ def psetp(sources: Sources, values: Values) -> Outcome:
     """PSETP: two predicates joined, and the opposite, each joined with a third."""
     first, second = values["combine_first"], values["combine"]
     both = combined(first, sources.x, sources.y)
-    return Outcome(p=combined(second, both, sources.z), q=combined(second, ALL_THREADS & ~both, sources.z))
+    return Outcome(
+        p=combined(second, both, sources.z), q=combined(second, ALL_THREADS & ~both, sources.z)
+    )
 
 
 def pset(sources: Sources, values: Values) -> Outcome:
     """PSET: three predicates joined, as a register."""
     first, second, as_one = values["combine_first"], values["combine"], values["one"]
     return Outcome(
-        truth_words(combined(second, combined(first, sources.x, sources.y), sources.z), as_one))
+        truth_words(combined(second, combined(first, sources.x, sources.y), sources.z), as_one)
+    )
 
 
 def _condition_test(sources: Sources, values: Values) -> int:
@@ -64,13 +66,24 @@ def r2p(sources: Sources, values: Values) -> Outcome:
     word, condition = sources.a >> np.uint32(8 * values["byte"]), sources.condition
 
     def bits(old: list[int]) -> list[int]:
-        masks = [mask_of((sources.b >> np.uint32(number) & np.uint32(1)) != 0) for number in range(len(old))]
-        news = [mask_of((word >> np.uint32(number) & np.uint32(1)) != 0) for number in range(len(old))]
-        return [before & ~mask | new & mask for before, mask, new in zip(old, masks, news, strict=True)]
+        masks = [
+            mask_of((sources.b >> np.uint32(number) & np.uint32(1)) != 0)
+            for number in range(len(old))
+        ]
+        news = [
+            mask_of((word >> np.uint32(number) & np.uint32(1)) != 0) for number in range(len(old))
+        ]
+        return [
+            before & ~mask | new & mask for before, mask, new in zip(old, masks, news, strict=True)
+        ]
 
     if not values["which"]:
         return Outcome(predicates=dict(enumerate(bits(sources.predicates[:PT]))))
-    return Outcome(condition=Condition(*bits([condition.zero, condition.sign, condition.carry, condition.overflow])))
+    return Outcome(
+        condition=Condition(
+            *bits([condition.zero, condition.sign, condition.carry, condition.overflow])
+        )
+    )
 
 
 def vote(sources: Sources, values: Values) -> Outcome:
@@ -78,7 +91,9 @@ def vote(sources: Sources, values: Values) -> Outcome:
     mode = VoteMode(values["mode"])
     ballot = sources.x & sources.threads
     everybody, nobody = ballot == sources.threads, ballot == 0
-    verdict = {VoteMode.ALL: everybody, VoteMode.ANY: ballot != 0, VoteMode.EQ: everybody | nobody}[mode]
+    verdict = {VoteMode.ALL: everybody, VoteMode.ANY: ballot != 0, VoteMode.EQ: everybody | nobody}[
+        mode
+    ]
     return Outcome(uniform(ballot), p=verdict * ALL_THREADS)
 
 

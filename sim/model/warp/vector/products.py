@@ -1,6 +1,5 @@
 """Products: of half words with an addend (XMAD), of words (IMUL, IMAD)."""
 
-
 import numpy as np
 
 from rtl.isa.fields import PLUS_ONE
@@ -19,7 +18,9 @@ _HALF_BITS = np.uint32(16)
 def _factor(word: Words, high: int, signed: int) -> Words:
     """A half of a word, extended to 32 bits."""
     half = word >> _HALF_BITS if high else word & _HALF
-    return half.astype(np.uint16).view(np.int16).astype(np.int32).view(np.uint32) if signed else half
+    return (
+        half.astype(np.uint16).view(np.int16).astype(np.int32).view(np.uint32) if signed else half
+    )
 
 
 def _signed_fixup(a: Words, b: Words, factor_a: Words, factor_b: Words) -> Words:

@@ -5,7 +5,6 @@ last bit is 1. A double has so many more bits than a float that rounding it once
 rounded. What is chosen where no public page has a rule stands in :mod:`sim.model.thread.single`.
 """
 
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,13 +14,35 @@ from rtl.isa.syntax import Values
 from .comparison import set_predicates, set_register
 from .lanes import Bools, Outcome, Sources, Words, bools_of, mask_of, uniform
 
-__all__ = ["fadd", "fchk", "fcmp", "ffma", "float_sum", "float_sums", "fmnmx", "fmul", "fset", "fsetp", "fswzadd",
-           "related"]
+__all__ = [
+    "fadd",
+    "fchk",
+    "fcmp",
+    "ffma",
+    "float_sum",
+    "float_sums",
+    "fmnmx",
+    "fmul",
+    "fset",
+    "fsetp",
+    "fswzadd",
+    "related",
+]
 
-_SIGN, _MAGNITUDE, _INFINITY = np.uint32(0x8000_0000), np.uint32(0x7FFF_FFFF), np.uint32(0x7F80_0000)
+_SIGN, _MAGNITUDE, _INFINITY = (
+    np.uint32(0x8000_0000),
+    np.uint32(0x7FFF_FFFF),
+    np.uint32(0x7F80_0000),
+)
 _NAN, _ONE, _SMALLEST = np.uint32(0x7FFF_FFFF), np.uint32(0x3F80_0000), np.uint32(0x0080_0000)
-_SCALES = {ProductScale.D2: 0.5, ProductScale.D4: 0.25, ProductScale.D8: 0.125, ProductScale.M8: 8.0,
-           ProductScale.M4: 4.0, ProductScale.M2: 2.0}
+_SCALES = {
+    ProductScale.D2: 0.5,
+    ProductScale.D4: 0.25,
+    ProductScale.D8: 0.125,
+    ProductScale.M8: 8.0,
+    ProductScale.M4: 4.0,
+    ProductScale.M2: 2.0,
+}
 _Numbers = NDArray[np.float64]
 _Floats = NDArray[np.float32] | NDArray[np.float64]
 
@@ -62,10 +83,15 @@ def _to_single(total: _Numbers, rounding: FloatRounding) -> Words:
     if rounding is FloatRounding.RN:
         result = nearest
     else:
-        inwards = np.where(np.abs(nearest.astype(np.float64)) > np.abs(total),
-                           np.nextafter(nearest, np.float32(0)), nearest)
+        inwards = np.where(
+            np.abs(nearest.astype(np.float64)) > np.abs(total),
+            np.nextafter(nearest, np.float32(0)),
+            nearest,
+        )
         exact = (inwards.astype(np.float64) == total) | ~np.isfinite(total)
-        outwards = np.where(exact, inwards, np.nextafter(inwards, np.copysign(np.float32(np.inf), inwards)))
+        outwards = np.where(
+            exact, inwards, np.nextafter(inwards, np.copysign(np.float32(np.inf), inwards))
+        )
         match rounding:
             case FloatRounding.RZ:
                 result = inwards
@@ -88,21 +114,31 @@ def _fused(values: Values, a: Words, b: Words, c: Words | None) -> Outcome:
         total = product
         if c is not None:
             addend = _numbers(c)
-            total = np.where(np.isfinite(product) & np.isfinite(addend), _sum_to_odd(product, addend),
-                             product + addend)
+            total = np.where(
+                np.isfinite(product) & np.isfinite(addend),
+                _sum_to_odd(product, addend),
+                product + addend,
+            )
             if rounding is FloatRounding.RM:
-                cancels = (np.isfinite(product) & (product == -addend)
-                           & ((product != 0) | (np.signbit(product) != np.signbit(addend))))
+                cancels = (
+                    np.isfinite(product)
+                    & (product == -addend)
+                    & ((product != 0) | (np.signbit(product) != np.signbit(addend)))
+                )
                 total = np.where(cancels, -0.0, total)
         result = _flushed(_to_single(total, rounding), flush)
     if saturate:
-        result = np.where(((result & _SIGN) != 0) | (result > _INFINITY), np.uint32(0), np.minimum(result, _ONE))
+        result = np.where(
+            ((result & _SIGN) != 0) | (result > _INFINITY), np.uint32(0), np.minimum(result, _ONE)
+        )
     return Outcome(result)
 
 
 def fadd(sources: Sources, values: Values) -> Outcome:
     """FADD: a + b."""
-    return _fused(values, _operand(sources, values, "a"), uniform(int(_ONE)), _operand(sources, values, "b"))
+    return _fused(
+        values, _operand(sources, values, "a"), uniform(int(_ONE)), _operand(sources, values, "b")
+    )
 
 
 def float_sums(old: Words, operand: Words) -> Words:
@@ -125,7 +161,9 @@ def fswzadd(sources: Sources, values: Values) -> Outcome:
     a = np.where(sums == SwizzledSum.NP.value, sources.a ^ _SIGN, sources.a)
     a = np.where(sums == SwizzledSum.ZP.value, np.uint32(0), a)
     b = np.where(sums == SwizzledSum.PN.value, sources.b ^ _SIGN, sources.b)
-    return _fused(values, _flushed(a, values["flush"]), uniform(int(_ONE)), _flushed(b, values["flush"]))
+    return _fused(
+        values, _flushed(a, values["flush"]), uniform(int(_ONE)), _flushed(b, values["flush"])
+    )
 
 
 def fmul(sources: Sources, values: Values) -> Outcome:
@@ -143,8 +181,12 @@ def related(compare: int, left: _Floats, right: _Floats) -> Bools:
     """Where the left number stands in the relation to the right one."""
     unordered = np.isnan(left) | np.isnan(right)
     held = np.zeros_like(unordered)
-    for bit, outcome in ((FloatCompare.LT, left < right), (FloatCompare.EQ, left == right),
-                         (FloatCompare.GT, left > right), (FloatCompare.NAN, unordered)):
+    for bit, outcome in (
+        (FloatCompare.LT, left < right),
+        (FloatCompare.EQ, left == right),
+        (FloatCompare.GT, left > right),
+        (FloatCompare.NAN, unordered),
+    ):
         if compare & bit.value:
             held = held | outcome
     return held
@@ -177,6 +219,9 @@ def fmnmx(sources: Sources, values: Values) -> Outcome:
 
 def fchk(sources: Sources, values: Values) -> Outcome:
     """FCHK: whether the division of a by b does not go the short way."""
-    a, b = ((_operand(sources, values, name) >> np.uint32(23) & np.uint32(0xFF)).astype(np.int32) for name in "ab")
+    a, b = (
+        (_operand(sources, values, name) >> np.uint32(23) & np.uint32(0xFF)).astype(np.int32)
+        for name in "ab"
+    )
     long = (a < 30) | (a > 254) | (b < 1) | (b > 252) | (a - b < -124) | (a - b > 125)
     return Outcome(p=mask_of(long))

@@ -23,8 +23,12 @@ _Numbers = NDArray[np.int64]
 _First = Callable[[_Numbers, _Numbers, Values], _Numbers]
 _HALF_BITS, _BOTH = 16, 3
 _SCALE = {VideoScale.NONE: 0, VideoScale.SHR_7: 7, VideoScale.SHR_15: 15}
-_MERGED = {VideoSecond.MRG_16H: 0xFFFF_0000, VideoSecond.MRG_16L: 0xFFFF, VideoSecond.MRG_8B0: 0xFF,
-           VideoSecond.MRG_8B2: 0xFF_0000}
+_MERGED = {
+    VideoSecond.MRG_16H: 0xFFFF_0000,
+    VideoSecond.MRG_16L: 0xFFFF,
+    VideoSecond.MRG_8B0: 0xFF,
+    VideoSecond.MRG_8B2: 0xFF_0000,
+}
 """The bits of the third operand that the first result's take the place of."""
 _TYPES = {(1, True): np.int8, (1, False): np.uint8, (2, True): np.int16, (2, False): np.uint16}
 
@@ -34,12 +38,16 @@ def _part(word: Words, part: int, signed: bool) -> _Numbers:
     if part == WORD_PART:
         return doubles(word, signed).view(np.int64)
     size, place = (2, part & 1) if part & IMMEDIATE_PART else (1, part)
-    return np.ascontiguousarray(word).view(_TYPES[size, signed])[place::4 // size].astype(np.int64)
+    return (
+        np.ascontiguousarray(word).view(_TYPES[size, signed])[place :: 4 // size].astype(np.int64)
+    )
 
 
 def _parts(sources: Sources, values: Values) -> tuple[_Numbers, _Numbers]:
-    return (_part(sources.a, values["part_a"], bool(values["signs"] & 1)),
-            _part(sources.b, values.get("part_b", IMMEDIATE_PART), bool(values["signs"] & 2)))
+    return (
+        _part(sources.a, values["part_a"], bool(values["signs"] & 1)),
+        _part(sources.b, values.get("part_b", IMMEDIATE_PART), bool(values["signs"] & 2)),
+    )
 
 
 def _range(signed: int, then: VideoSecond) -> np.iinfo:
@@ -69,6 +77,7 @@ def _second(first: _Numbers, sources: Sources, signed: int, then: VideoSecond) -
 
 def _operation(first: _First) -> Operation:
     """A video instruction whose first operation gives a number of at most 64 bits."""
+
     def run(sources: Sources, values: Values) -> Outcome:
         signed, then = values.get("signed_d", 0), VideoSecond(values["then"])
         result = first(*_parts(sources, values), values)
@@ -76,6 +85,7 @@ def _operation(first: _First) -> Operation:
             limits = _range(signed, then)
             result = np.clip(result, limits.min, limits.max)
         return _second(result, sources, signed, then)
+
     return run
 
 
@@ -96,8 +106,12 @@ def _shift_count(b: _Numbers, values: Values) -> _Numbers:
 
 def vabsdiff4(sources: Sources, values: Values) -> Outcome:
     """VABSDIFF4: the distances of the bytes of a and b, of which the sum is added to c, or the low bytes are joined."""
-    a, b = (np.ascontiguousarray(word).view(_TYPES[1, bool(values["signs"] >> place & 1)]).astype(np.int64)
-            for place, word in enumerate((sources.a, sources.b)))
+    a, b = (
+        np.ascontiguousarray(word)
+        .view(_TYPES[1, bool(values["signs"] >> place & 1)])
+        .astype(np.int64)
+        for place, word in enumerate((sources.a, sources.b))
+    )
     distances = np.abs(a - b)
     if values["reduce"]:
         return Outcome(sources.c + distances.reshape(-1, 4).sum(axis=1).astype(np.uint32))
@@ -108,7 +122,9 @@ vadd = _operation(_sum)
 vmnmx = _operation(lambda a, b, values: np.maximum(a, b) if values["larger"] else np.minimum(a, b))
 vabsdiff = _operation(lambda a, b, values: np.abs(a - b))
 vshr = _operation(lambda a, b, values: a >> _shift_count(b, values))
-vset = _operation(lambda a, b, values: CONDITIONS[Compare(values["compare"])](a < b, a == b).astype(np.int64))
+vset = _operation(
+    lambda a, b, values: CONDITIONS[Compare(values["compare"])](a < b, a == b).astype(np.int64)
+)
 vsetp = set_predicates(_relation)
 
 

@@ -56,5 +56,9 @@ class Definitions:
         if self.steady(source, at):
             return True
         own, position = self.places.at[at]
-        return (own is block and source.value is not None and source.value.fixed is None
-                and not any(source.what in op.results for op in block.ops[position:index]))
+        return (
+            own is block
+            and source.value is not None
+            and source.value.fixed is None
+            and not any(source.what in op.results for op in block.ops[position:index])
+        )

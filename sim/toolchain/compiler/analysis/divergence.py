@@ -13,8 +13,11 @@ from .post_dominators import Shape
 
 __all__ = ["divergent_blocks"]
 
-_SAME_FOR_ALL = frozenset(value for value, text in SPECIAL_REGISTER_TEXTS.items()
-                          if text.startswith(("SR_CTAID", "SR_VIRT", "SR_SMEMSZ")))
+_SAME_FOR_ALL = frozenset(
+    value
+    for value, text in SPECIAL_REGISTER_TEXTS.items()
+    if text.startswith(("SR_CTAID", "SR_VIRT", "SR_SMEMSZ"))
+)
 """Special registers in which all threads of a block have the same."""
 _OWN = frozenset({"CAL", "ICAL", "SHFL", "LDG", "LD", "LDL", "LDS", "ATOM", "ATOMS", "CS2R"})
 
@@ -37,8 +40,12 @@ def divergent_blocks(function: Function, graph: Shape) -> set[Block]:
         _leave_loops(function, graph, definitions, different, parting)
         for block in function.blocks:
             condition = block.condition
-            if (condition is not None and not block.uniform and len(set(block.successors)) > 1
-                    and condition.value in different):
+            if (
+                condition is not None
+                and not block.uniform
+                and len(set(block.successors)) > 1
+                and condition.value in different
+            ):
                 parting.add(block)
         if (len(different), len(parting)) == before:
             return parting
@@ -63,8 +70,13 @@ def _makes_different(op: Op, different: set[Value]) -> bool:
     return op.takes_carry or any(source.value in different for source in sources)
 
 
-def _leave_loops(function: Function, graph: Shape, definitions: Mapping[Value, list[tuple[Block, Op]]],
-                 different: set[Value], parting: set[Block]) -> None:
+def _leave_loops(
+    function: Function,
+    graph: Shape,
+    definitions: Mapping[Value, list[tuple[Block, Op]]],
+    different: set[Value],
+    parting: set[Block],
+) -> None:
     """What is defined in a loop that threads leave at different times differs behind it."""
     leaving = graph.left_apart(parting)
     if not leaving:
@@ -77,5 +89,8 @@ def _leave_loops(function: Function, graph: Shape, definitions: Mapping[Value, l
         used = {value for op in block.ops for value in op.reads()}
         if block.condition is not None and block.condition.value is not None:
             used.add(block.condition.value)
-        different |= {value for value in used - different
-                      if not all(around[place] <= around[block] for place, _ in definitions.get(value, []))}
+        different |= {
+            value
+            for value in used - different
+            if not all(around[place] <= around[block] for place, _ in definitions.get(value, []))
+        }

@@ -12,7 +12,9 @@ class Dominators:
 
     def __init__(self, function: Function) -> None:
         entry = function.blocks[0]
-        self.parents = immediate_dominators(entry, {block: block.successors for block in function.blocks})
+        self.parents = immediate_dominators(
+            entry, {block: block.successors for block in function.blocks}
+        )
         self._spans = self._numbered(entry)
 
     def _numbered(self, entry: Block) -> dict[Block, tuple[int, int]]:
@@ -45,7 +47,9 @@ class Places:
 
     def __init__(self, function: Function, dominators: Dominators | None = None) -> None:
         self.blocks = dominators or Dominators(function)
-        self.at = {op: (block, index) for block in function.blocks for index, op in enumerate(block.ops)}
+        self.at = {
+            op: (block, index) for block in function.blocks for index, op in enumerate(block.ops)
+        }
 
     def append(self, op: Op, block: Block) -> None:
         """Appends an operation that was taken out of its block to another one. Indices only tell the order from now

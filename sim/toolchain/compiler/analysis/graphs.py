@@ -104,7 +104,9 @@ def _depth_first(entry: Node, successors: Graph[Node]) -> tuple[list[Node], list
             continue
         found.add(node)
         parents.append(parent)
-        waiting.extend((successor, len(nodes)) for successor in successors[node] if successor not in found)
+        waiting.extend(
+            (successor, len(nodes)) for successor in successors[node] if successor not in found
+        )
         nodes.append(node)
     return nodes, parents
 

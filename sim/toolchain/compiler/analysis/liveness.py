@@ -33,7 +33,9 @@ class Liveness:
         defined: dict[Block, int] = {}
         for block in function.blocks:
             reads = writes = 0
-            effects = self.effects[block] = [(self.read_by(op), self.written_by(op)) for op in block.ops]
+            effects = self.effects[block] = [
+                (self.read_by(op), self.written_by(op)) for op in block.ops
+            ]
             for op, (read, mask) in zip(block.ops, effects, strict=True):
                 reads |= read & ~writes
                 if op.replaces:

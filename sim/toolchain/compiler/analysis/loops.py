@@ -24,8 +24,12 @@ class Loop:
 
     def exits(self) -> list[tuple[Block, Block]]:
         """The ways out of it: from, to."""
-        return [(block, successor) for block in self.blocks for successor in block.successors
-                if successor not in self.blocks]
+        return [
+            (block, successor)
+            for block in self.blocks
+            for successor in block.successors
+            if successor not in self.blocks
+        ]
 
 
 def find_loops(function: Function) -> list[Loop]:
@@ -66,14 +70,20 @@ def add_preheaders(function: Function) -> None:
     """Gives every loop a block before its header that leads nowhere else."""
     predecessors = function.predecessors()
     for loop in find_loops(function):
-        before = list(dict.fromkeys(block for block in predecessors[loop.header] if block not in loop.blocks))
+        before = list(
+            dict.fromkeys(block for block in predecessors[loop.header] if block not in loop.blocks)
+        )
         if loop.header is function.blocks[0] or len(before) != 1 or before[0].ending != "goto":
             block = Block(f"{loop.header.name}.before", successors=[loop.header])
-            predecessors[loop.header] = [block, *(source for source in predecessors[loop.header]
-                                                  if source in loop.blocks)]
+            predecessors[loop.header] = [
+                block,
+                *(source for source in predecessors[loop.header] if source in loop.blocks),
+            ]
             for source in before:
-                source.successors = [block if successor is loop.header else successor
-                                     for successor in source.successors]
+                source.successors = [
+                    block if successor is loop.header else successor
+                    for successor in source.successors
+                ]
                 if source.table is not None:
                     source.table.targets = list(source.successors)
             function.blocks.insert(function.blocks.index(loop.header), block)
@@ -82,4 +92,7 @@ def add_preheaders(function: Function) -> None:
 def block_weights(function: Function) -> dict[Block, float]:
     """How often each block is taken to be executed: ten times as often in a loop as outside of it."""
     loops = innermost(find_loops(function))
-    return {block: 10.0 ** min(loops[block].depth if block in loops else 0, _DEEPEST) for block in function.blocks}
+    return {
+        block: 10.0 ** min(loops[block].depth if block in loops else 0, _DEEPEST)
+        for block in function.blocks
+    }

@@ -92,12 +92,19 @@ class Shape:
     def _between(branches: Iterable[Block], level: Level, join: Block | None) -> set[Block]:
         """The union of the spans of branches of a level whose ways meet at the same place."""
         found: set[Block] = set()
-        waiting = [successor for block in branches if len(set(block.successors)) > 1 for successor in block.successors]
+        waiting = [
+            successor
+            for block in branches
+            if len(set(block.successors)) > 1
+            for successor in block.successors
+        ]
         while waiting:
             current = waiting.pop()
             if current is join or current in found:
                 continue
-            if level.loop is not None and (current not in level.loop.blocks or current is level.loop.header):
+            if level.loop is not None and (
+                current not in level.loop.blocks or current is level.loop.header
+            ):
                 continue
             found.add(current)
             waiting.extend(current.successors)
@@ -124,7 +131,7 @@ class Shape:
             for loop in _loops_around(level.loop):
                 apart[loop] |= span
         found: set[Loop] = set()
-        for loop in reversed(self.loops):       # inner ones first
+        for loop in reversed(self.loops):  # inner ones first
             if any(source in apart[loop] or source in parting for source, _ in loop.exits()):
                 found.add(loop)
                 for outer in _loops_around(loop.parent):
@@ -134,7 +141,9 @@ class Shape:
     def blocks_apart(self, parting: set[Block]) -> set[Block]:
         """The blocks that only some of the threads that came may run."""
         spans = self._spans(parting)
-        return set().union(*spans.values(), *(loop.blocks for loop in self._left_apart(parting, spans)))
+        return set().union(
+            *spans.values(), *(loop.blocks for loop in self._left_apart(parting, spans))
+        )
 
 
 def _loops_around(loop: Loop | None) -> Iterator[Loop]:

@@ -5,7 +5,20 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from rtl.isa.fields import FIELDS
-from rtl.isa.syntax import PLAIN, PT, RZ, Access, Address, Adjust, Constant, Field, Form, Immediate, Predicate, Register
+from rtl.isa.syntax import (
+    PLAIN,
+    PT,
+    RZ,
+    Access,
+    Address,
+    Adjust,
+    Constant,
+    Field,
+    Form,
+    Immediate,
+    Predicate,
+    Register,
+)
 from sim.toolchain import statements
 from sim.toolchain.compiler.ir import WORD, Global, Op, Source, Value
 from sim.toolchain.compiler.ir import Constant as ConstantSource
@@ -66,15 +79,22 @@ class InstructionEncoder:
         elif op.name == "LDC" and op.symbol:
             base = op.sources[0].value
             register = "RZ" if base is None else f"R{self.registers[base]}"
-            place = statements.constant(op.opcode.codes["bank"], register, f"{self.prefix}{op.symbol}", op.offset)
+            place = statements.constant(
+                op.opcode.codes["bank"], register, f"{self.prefix}{op.symbol}", op.offset
+            )
             mnemonic, operands = "LDC", [self._result(op), place]
         elif op.name == "MOV" and isinstance(op.sources[0].what, Global):
             what = op.sources[0].what
             mnemonic = "MOV32I"
-            operands = [self._result(op), statements.half(escaped(what.name), what.addend, what.upper)]
+            operands = [
+                self._result(op),
+                statements.half(escaped(what.name), what.addend, what.upper),
+            ]
         else:
             return None
-        return statements.instruction(mnemonic, operands, self.guard(op.guard), op.line or None, op.column or None)
+        return statements.instruction(
+            mnemonic, operands, self.guard(op.guard), op.line or None, op.column or None
+        )
 
     def _result(self, op: Op) -> Operand:
         value = op.results[0]
@@ -159,13 +179,18 @@ class _Source:
     def adjusted(self, source: Source) -> int:
         """The bits that say what is done to a register or constant."""
         bits = 0
-        for wanted, name in ((source.negated, self.adjust.negate), (source.absolute, self.adjust.absolute),
-                             (source.inverted, self.adjust.invert)):
+        for wanted, name in (
+            (source.negated, self.adjust.negate),
+            (source.absolute, self.adjust.absolute),
+            (source.inverted, self.adjust.invert),
+        ):
             if wanted:
                 assert name is not None and self.form is not None, f"{source} cannot be changed so"
                 bits |= self.form.fields[name].mask
         if source.part:
-            assert self.parts is not None and self.form is not None and self.adjust.select is not None
+            assert (
+                self.parts is not None and self.form is not None and self.adjust.select is not None
+            )
             bits |= self.form.fields[self.adjust.select].put(0, self.parts[source.part])
         return bits
 
@@ -173,7 +198,9 @@ class _Source:
 class _Plan:
     """How operations of an opcode with sources of some kinds are encoded: the form, the word without operands."""
 
-    def __init__(self, code: Opcode, results: int, kinds: str, sets_carry: bool, takes_carry: bool) -> None:
+    def __init__(
+        self, code: Opcode, results: int, kinds: str, sets_carry: bool, takes_carry: bool
+    ) -> None:
         self.code = code
         self.shape = code.shape(results, len(kinds))
         self.first = self._first_indices()
@@ -187,7 +214,9 @@ class _Plan:
         for role in self.shape.results:
             self._add_result(role, at, sets_carry)
             at += role.count
-        self.sources = [self._source(role, at) for role, at in zip(self.shape.sources, self.first, strict=True)]
+        self.sources = [
+            self._source(role, at) for role, at in zip(self.shape.sources, self.first, strict=True)
+        ]
         self.sources = [source for source in self.sources if not self._repeats(source)]
         if takes_carry:
             self.word = form.fields["extended"].put(self.word, 1)
@@ -203,8 +232,10 @@ class _Plan:
         long = form.name != self.code.name
         if long != ("L" in kinds):
             return False
-        return all(isinstance(form.operands.get(role.key), _KINDS[kinds[at]])
-                   for role, at in zip(self.shape.sources, self.first, strict=True))
+        return all(
+            isinstance(form.operands.get(role.key), _KINDS[kinds[at]])
+            for role, at in zip(self.shape.sources, self.first, strict=True)
+        )
 
     @cached_property
     def _values(self) -> Mapping[str, int]:
@@ -226,8 +257,10 @@ class _Plan:
     def _repeats(self, source: _Source) -> bool:
         """Whether the number of a source follows from that of one before."""
         role = self.shape.roles[source.index]
-        return any(other.field == role.field and other.key != role.key and at < source.index
-                   for other, at in zip(self.shape.sources, self.first, strict=True))
+        return any(
+            other.field == role.field and other.key != role.key and at < source.index
+            for other, at in zip(self.shape.sources, self.first, strict=True)
+        )
 
     def _source(self, role: Role, at: int) -> _Source:
         fields = self.form.fields
@@ -239,14 +272,28 @@ class _Plan:
             case Immediate(field):
                 return _Source(at, immediate=fields[field], unsigned=operand.bits is not None)
             case Address(register, offset):
-                return _Source(at, shift=self._clear(fields[register]).pieces[0][0], offset=fields[offset])
+                return _Source(
+                    at, shift=self._clear(fields[register]).pieces[0][0], offset=fields[offset]
+                )
             case Constant(index, adjust, _, bank, offset):
                 shift = self._clear(fields[index]).pieces[0][0] if index is not None else 0
-                return _Source(at, shift=shift, adjust=adjust, form=self.form, parts=self._parts(adjust),
-                               bank=fields[bank], offset=fields[offset])
+                return _Source(
+                    at,
+                    shift=shift,
+                    adjust=adjust,
+                    form=self.form,
+                    parts=self._parts(adjust),
+                    bank=fields[bank],
+                    offset=fields[offset],
+                )
             case Register(field):
-                return _Source(at, shift=self._clear(fields[field]).pieces[0][0], adjust=operand.adjust, form=self.form,
-                               parts=self._parts(operand.adjust))
+                return _Source(
+                    at,
+                    shift=self._clear(fields[field]).pieces[0][0],
+                    adjust=operand.adjust,
+                    form=self.form,
+                    parts=self._parts(operand.adjust),
+                )
         raise AssertionError(f"{self.form.name} has no source {role.key}")
 
     def _parts(self, adjust: Adjust) -> Mapping[str, int] | None:
@@ -256,7 +303,12 @@ class _Plan:
 
 
 _KINDS: Mapping[str, tuple[type, ...]] = {
-    "r": (Register, Address, Constant), "c": (Constant,), "i": (Immediate,), "L": (Immediate,), "p": (Predicate,)}
+    "r": (Register, Address, Constant),
+    "c": (Constant,),
+    "i": (Immediate,),
+    "L": (Immediate,),
+    "p": (Predicate,),
+}
 """What an operand of a form must be for a source of some kind. A register may be in an address, or an index."""
 _plans: dict[tuple[Opcode, int, str, bool, bool], _Plan] = {}
 
@@ -264,8 +316,16 @@ _plans: dict[tuple[Opcode, int, str, bool, bool], _Plan] = {}
 def _plan(op: Op) -> _Plan:
     shape = op.shape
     predicates = shape.predicates
-    kinds = "".join(["p" if at in predicates else "r" if isinstance(source.what, Value) else _kind(op, source)
-                     for at, source in enumerate(op.sources)])
+    kinds = "".join(
+        [
+            "p"
+            if at in predicates
+            else "r"
+            if isinstance(source.what, Value)
+            else _kind(op, source)
+            for at, source in enumerate(op.sources)
+        ]
+    )
     key = op.opcode, len(op.results), kinds, op.sets_carry, op.takes_carry
     found = _plans.get(key)
     if found is None:
@@ -285,6 +345,8 @@ def _kind(op: Op, source: Source) -> str:
     code = op.opcode
     if code.long_form is None:
         return "i"
-    if code.name == "MOV" or (value & LOWEST if code.single else _LONG_NUMBER <= value <= WORD - _LONG_NUMBER):
+    if code.name == "MOV" or (
+        value & LOWEST if code.single else _LONG_NUMBER <= value <= WORD - _LONG_NUMBER
+    ):
         return "L"
     return "i"

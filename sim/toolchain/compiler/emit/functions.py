@@ -48,8 +48,11 @@ class Finished:
     @property
     def clobbers(self) -> frozenset[int]:
         """The registers that it changes itself."""
-        return frozenset(number for value, number in self.registers.items()
-                         if not value.predicate and number != STACK_POINTER) - set(self.saved)
+        return frozenset(
+            number
+            for value, number in self.registers.items()
+            if not value.predicate and number != STACK_POINTER
+        ) - set(self.saved)
 
     @cached_property
     def code(self) -> "FunctionCode":
@@ -71,8 +74,12 @@ class FunctionCode:
     def statements(self, prefix: str) -> list[Label | Line]:
         """Those of a kernel, in which ``prefix`` stands before the names of functions and tables."""
         writer = InstructionEncoder(self._finished.registers, self._finished.frame, prefix)
-        return [statement if isinstance(statement, Label) or statement not in self._named
-                else writer.line(self._named[statement]) for statement in self._statements]
+        return [
+            statement
+            if isinstance(statement, Label) or statement not in self._named
+            else writer.line(self._named[statement])
+            for statement in self._statements
+        ]
 
 
 class _Writer:
@@ -86,8 +93,10 @@ class _Writer:
         self.written: list[Label | Line] = []
         self.stubs: list[Label | Line] = []
         self.named: dict[Line, Op] = {}
-        self.own = f".L.{self.function.name}"        # names in PTX have no dots
-        self.names = {block: f"{self.own}.{number}" for number, block in enumerate(self.function.blocks)}
+        self.own = f".L.{self.function.name}"  # names in PTX have no dots
+        self.names = {
+            block: f"{self.own}.{number}" for number, block in enumerate(self.function.blocks)
+        }
         self.used: set[str] = set()
 
     def statements(self) -> list[Label | Line]:
@@ -105,10 +114,19 @@ class _Writer:
             self.stubs = []
         return [item for item in self.written if isinstance(item, Line) or item.name in self.used]
 
-    def _add(self, mnemonic: str, *operands: Operand, guard: Source | None = None,
-             targets: Targets | None = None) -> None:
+    def _add(
+        self,
+        mnemonic: str,
+        *operands: Operand,
+        guard: Source | None = None,
+        targets: Targets | None = None,
+    ) -> None:
         """Adds an instruction."""
-        self.written.append(Line(statements.instruction(mnemonic, operands, self.writer.guard(guard), places=targets)))
+        self.written.append(
+            Line(
+                statements.instruction(mnemonic, operands, self.writer.guard(guard), places=targets)
+            )
+        )
 
     def _label(self, block: Block) -> str:
         self.used.add(self.names[block])
@@ -137,7 +155,9 @@ class _Writer:
             label = f"{self.own}.call{len(self.written)}"
             self.used.add(label)
             self._add("PRET", statements.name(label))
-            self._add("BRX", self._indexed(op.sources[0]), targets=statements.targets((), call=True))
+            self._add(
+                "BRX", self._indexed(op.sources[0]), targets=statements.targets((), call=True)
+            )
             self.written.append(statements.label(label))
             return
         line = self.writer.line(op)
@@ -175,7 +195,9 @@ class _Writer:
             return "RET", None
         return None
 
-    def _go(self, block: Block, target: Block, guard: Source | None, following: Block | None) -> None:
+    def _go(
+        self, block: Block, target: Block, guard: Source | None, following: Block | None
+    ) -> None:
         leave = self._leaving(block, target)
         if leave is not None:
             self._add(leave[0], guard=guard, targets=leave[1])
@@ -207,7 +229,11 @@ class _Writer:
                 continue
             labels[target] = f"{self.names[block]}.{len(labels)}"
             self.used.add(labels[target])
-            leave = statements.instruction(region.token.leave, places=statements.targets([self._label(region.join)]))
+            leave = statements.instruction(
+                region.token.leave, places=statements.targets([self._label(region.join)])
+            )
             self.stubs += [statements.label(labels[target]), Line(leave)]
         block.table.labels = [labels[target] for target in block.successors]
-        self._add("BRX", self._indexed(block.condition), targets=statements.targets(list(labels.values())))
+        self._add(
+            "BRX", self._indexed(block.condition), targets=statements.targets(list(labels.values()))
+        )

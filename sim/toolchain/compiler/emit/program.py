@@ -4,7 +4,13 @@ from collections.abc import Mapping
 
 from sim.toolchain import statements
 from sim.toolchain.compiler.analysis.graphs import reachable, strongly_connected_components
-from sim.toolchain.compiler.layout import CONSTANT_BANK, FUNCTION_TABLE, HANDLE_BYTES, TABLE_BANK, Layout
+from sim.toolchain.compiler.layout import (
+    CONSTANT_BANK,
+    FUNCTION_TABLE,
+    HANDLE_BYTES,
+    TABLE_BANK,
+    Layout,
+)
 from sim.toolchain.compiler.select.builder import CompileError
 from sim.toolchain.operands import escaped
 from sim.toolchain.program import BANK_BYTES, Line
@@ -37,8 +43,11 @@ def module_statements(layout: Layout) -> list[Statement | Line]:
         found.append(statements.variable(escaped(variable.name), size, variable.alignment))
         found += _data(variable, constants, layout)
     for variable in layout.constants:
-        found.append(statements.bank(CONSTANT_BANK, escaped(variable.name), variable.alignment,
-                                     layout.places[variable]))
+        found.append(
+            statements.bank(
+                CONSTANT_BANK, escaped(variable.name), variable.alignment, layout.places[variable]
+            )
+        )
         found += _data(variable, constants, layout) or [statements.zeros(variable.size)]
     return found
 
@@ -53,7 +62,9 @@ def _data(variable: Variable, constants: Mapping[str, int], layout: Layout) -> l
         if not isinstance(value, AddressOf):
             found.append(statements.data(_DATA[size], statements.total(value)))
             continue
-        known = layout.handles.get(value.symbol, None if value.generic else constants.get(value.symbol))
+        known = layout.handles.get(
+            value.symbol, None if value.generic else constants.get(value.symbol)
+        )
         if known is not None:
             number = known + value.offset
             part = number if value.byte is None else number >> value.byte & 0xFF
@@ -70,8 +81,9 @@ def _data(variable: Variable, constants: Mapping[str, int], layout: Layout) -> l
     return found + ([statements.zeros(missing)] if missing else [])
 
 
-def kernel_statements(module: PtxModule, layout: Layout, name: str, finished: Mapping[str, Finished],
-                      graph: CallGraph) -> list[Statement | Line]:
+def kernel_statements(
+    module: PtxModule, layout: Layout, name: str, finished: Mapping[str, Finished], graph: CallGraph
+) -> list[Statement | Line]:
     """A kernel with all functions that it may call."""
     prefix = f"${name}$"
     reached = _reached(name, finished, graph)
@@ -83,34 +95,55 @@ def kernel_statements(module: PtxModule, layout: Layout, name: str, finished: Ma
     for parameter, offset in zip(function.parameters, offsets, strict=True):
         assert isinstance(parameter, Variable)
         found.append(statements.parameter(escaped(parameter.name), parameter.size, offset))
-    for attribute, sizes in (("MAX_THREADS", function.bounds.most), ("REQNTID", function.bounds.exact)):
+    for attribute, sizes in (
+        ("MAX_THREADS", function.bounds.most),
+        ("REQNTID", function.bounds.exact),
+    ):
         if sizes is not None:
             found.append(statements.info(attribute, sizes))
     shared = layout.shared[name]
     if shared.size > _LARGEST_SHARED:
-        raise CompileError(function.line, function.column, f"{name} has {shared.size} bytes of shared variables: "
-                                                           f"{_LARGEST_SHARED} at most")
+        raise CompileError(
+            function.line,
+            function.column,
+            f"{name} has {shared.size} bytes of shared variables: {_LARGEST_SHARED} at most",
+        )
     if shared.size:
         found.append(statements.shared(shared.size, shared.alignment))
     barriers = max(finished[other].function.barriers for other in reached)
     if barriers:
         found.append(statements.amount(".barriers", barriers))
     stack, tokens = _depths(name, finished, graph, reached)
-    found += [statements.amount(".frame", own.frame), statements.amount(".local", min(stack, _LARGEST_STACK))]
+    found += [
+        statements.amount(".frame", own.frame),
+        statements.amount(".local", min(stack, _LARGEST_STACK)),
+    ]
     if tokens:
         found.append(statements.amount(".crs", tokens * _TOKEN_BYTES))
     indirect = any(finished[other].function.indirect for other in reached)
-    tables = [block.table for other in reached for block in finished[other].function.blocks if block.table is not None]
-    size = (HANDLE_BYTES * (len(layout.handles) + 1) * indirect
-            + _WORD_BYTES * sum(len(table.labels) for table in tables))
+    tables = [
+        block.table
+        for other in reached
+        for block in finished[other].function.blocks
+        if block.table is not None
+    ]
+    size = HANDLE_BYTES * (len(layout.handles) + 1) * indirect + _WORD_BYTES * sum(
+        len(table.labels) for table in tables
+    )
     if size > BANK_BYTES:
-        raise CompileError(function.line, function.column, f"{name} and the functions it calls have {size} bytes of "
-                                                           f"branch targets and functions: {BANK_BYTES} at most")
+        raise CompileError(
+            function.line,
+            function.column,
+            f"{name} and the functions it calls have {size} bytes of "
+            f"branch targets and functions: {BANK_BYTES} at most",
+        )
     if indirect:
         found += _function_table(layout, prefix)
     for table in tables:
         found.append(statements.bank(TABLE_BANK, f"{prefix}{table.name}", _WORD_BYTES))
-        found += [statements.data(_DATA[_WORD_BYTES], statements.total(label)) for label in table.labels]
+        found += [
+            statements.data(_DATA[_WORD_BYTES], statements.total(label)) for label in table.labels
+        ]
     for other, body in bodies:
         if other != name:
             found.append(statements.function(f"{prefix}{other}"))
@@ -120,9 +153,14 @@ def kernel_statements(module: PtxModule, layout: Layout, name: str, finished: Ma
 
 def _function_table(layout: Layout, prefix: str) -> list[Statement]:
     """The places of a kernel's functions in its code, by their handles. There is no code at the first."""
-    words = [statements.total(_NO_CODE), *(statements.total(f"{prefix}{name}") for name in layout.handles)]
-    return [statements.bank(TABLE_BANK, f"{prefix}{FUNCTION_TABLE}", HANDLE_BYTES),
-            *(statements.data(".dword", word) for word in words)]
+    words = [
+        statements.total(_NO_CODE),
+        *(statements.total(f"{prefix}{name}") for name in layout.handles),
+    ]
+    return [
+        statements.bank(TABLE_BANK, f"{prefix}{FUNCTION_TABLE}", HANDLE_BYTES),
+        *(statements.data(".dword", word) for word in words),
+    ]
 
 
 def _reached(name: str, finished: Mapping[str, Finished], graph: CallGraph) -> list[str]:
@@ -135,7 +173,9 @@ def _reached(name: str, finished: Mapping[str, Finished], graph: CallGraph) -> l
     return [name, *(other for other in finished if other in found and other != name)]
 
 
-def _depths(name: str, finished: Mapping[str, Finished], graph: CallGraph, reached: list[str]) -> tuple[int, int]:
+def _depths(
+    name: str, finished: Mapping[str, Finished], graph: CallGraph, reached: list[str]
+) -> tuple[int, int]:
     """Bytes of stack of the deepest calls, and tokens. Functions that call themselves, or one another, are all in it
     once, and the largest of them as often as a warp has lanes.
     """
@@ -145,16 +185,25 @@ def _depths(name: str, finished: Mapping[str, Finished], graph: CallGraph, reach
         called = indirect if finished[caller].function.indirect else []
         calls[caller] = dict.fromkeys((*graph[caller], *called))
     depths: dict[str, tuple[int, int]] = {}
-    for group in strongly_connected_components(calls):       # callees first
+    for group in strongly_connected_components(calls):  # callees first
         below = [depths[other] for caller in group for other in calls[caller] if other not in group]
-        again = _LANES - 1 if any(other in calls[caller] for caller in group for other in group) else 0
-        own = [(finished[caller].frame, _tokens(finished[caller], bool(calls[caller]))) for caller in group]
-        found = tuple(sum(column) + again * max(column) + max((item[at] for item in below), default=0)
-                      for at, column in enumerate(zip(*own, strict=True)))
+        again = (
+            _LANES - 1 if any(other in calls[caller] for caller in group for other in group) else 0
+        )
+        own = [
+            (finished[caller].frame, _tokens(finished[caller], bool(calls[caller])))
+            for caller in group
+        ]
+        found = tuple(
+            sum(column) + again * max(column) + max((item[at] for item in below), default=0)
+            for at, column in enumerate(zip(*own, strict=True))
+        )
         depths |= dict.fromkeys(group, (found[0], found[1]))
     return depths[name]
 
 
 def _tokens(one: Finished, calls: bool) -> int:
     """Tokens that one function has on the stack."""
-    return one.plan.depth + (_LANES if one.plan.loops else min(len(one.plan.parting), _LANES)) + calls
+    return (
+        one.plan.depth + (_LANES if one.plan.loops else min(len(one.plan.parting), _LANES)) + calls
+    )

@@ -18,10 +18,14 @@ def keep_carries(function: Function) -> None:
         for op in block.ops:
             if op in late:
                 # All ones and a carry of one leave a carry, all ones and none do not.
-                ops.append(Op(ADD, [None], [Source(carry), number(-1)], sets_carry=True, line=op.line))
+                ops.append(
+                    Op(ADD, [None], [Source(carry), number(-1)], sets_carry=True, line=op.line)
+                )
             ops.append(op)
             if op.sets_carry and op.name == "IADD":
-                ops.append(Op(ADD, [carry], [RZ, RZ], takes_carry=True, guard=op.guard, line=op.line))
+                ops.append(
+                    Op(ADD, [carry], [RZ, RZ], takes_carry=True, guard=op.guard, line=op.line)
+                )
         block.ops = ops
 
 

@@ -13,7 +13,10 @@ __all__ = ["NOTHING", "combine"]
 
 _AND = opcode("LOP", (("operation", Logic.AND),))
 _SUM, _SUM_FLUSHED = opcode("FADD"), opcode("FADD", (("flush", FloatFlush.FTZ),))
-_TESTS: Mapping[FieldValue, PredicateTest] = {Compare.EQ: PredicateTest.Z, Compare.NE: PredicateTest.NZ}
+_TESTS: Mapping[FieldValue, PredicateTest] = {
+    Compare.EQ: PredicateTest.Z,
+    Compare.NE: PredicateTest.NZ,
+}
 
 
 def _available(inner: Op, op: Op, known: Definitions, sources: list[Source]) -> bool:
@@ -33,7 +36,11 @@ def _made_by(op: Op, known: Definitions, *names: str) -> Iterator[tuple[int, Op,
 
 def _pair_number(low: Source, high: Source) -> int | None:
     """The number of 64 bits that two words are."""
-    if not isinstance(low.what, int) or not isinstance(high.what, int) or low.negated != high.negated:
+    if (
+        not isinstance(low.what, int)
+        or not isinstance(high.what, int)
+        or low.negated != high.negated
+    ):
         return None
     value = low.what | high.what << 32
     return (-value if low.negated else value) & (1 << 64) - 1
@@ -55,7 +62,12 @@ def _offset(op: Op, known: Definitions) -> bool:
     inner = known.operation(source)
     if inner is None:
         return False
-    if wide and inner.name == "ADD64" and op.sources[1].value is inner.results[1] and source.value is inner.results[0]:
+    if (
+        wide
+        and inner.name == "ADD64"
+        and op.sources[1].value is inner.results[1]
+        and source.value is inner.results[0]
+    ):
         added = _pair_number(*inner.sources[2:])
         if added is None or not all(part.plain and part.value for part in inner.sources[:2]):
             return False
@@ -96,8 +108,13 @@ def _long_sum(op: Op, known: Definitions) -> bool:
         op.sources = [*x, number(added), number(added >> 32)]
         return True
     inner = known.operation(x[0])
-    if (inner is None or inner.name != "ADD64" or not x[0].plain or not x[1].plain
-            or inner.results != [x[0].value, x[1].value]):
+    if (
+        inner is None
+        or inner.name != "ADD64"
+        or not x[0].plain
+        or not x[1].plain
+        or inner.results != [x[0].value, x[1].value]
+    ):
         return False
     more = _pair_number(*inner.sources[2:])
     if more is None or not _available(inner, op, known, inner.sources[:2]):
@@ -136,10 +153,21 @@ def _upper_sum(op: Op, known: Definitions) -> bool:
     if op.sets_carry or not op.opcode.plain:
         return False
     for at, inner, other in _made_by(op, known, "SHR"):
-        if inner.fields["signed"] or not op.sources[at].plain or not other.plain or known.used(inner) != 1:
+        if (
+            inner.fields["signed"]
+            or not op.sources[at].plain
+            or not other.plain
+            or known.used(inner) != 1
+        ):
             continue
         x, by = inner.sources[0], inner.sources[1].number
-        if by is None or not 0 < by < 32 or x.value is None or not x.plain or isinstance(other.what, int):
+        if (
+            by is None
+            or not 0 < by < 32
+            or x.value is None
+            or not x.plain
+            or isinstance(other.what, int)
+        ):
             continue
         if _available(inner, op, known, [x]):
             op.opcode, op.sources = opcode("LEA.HI", (("shift", 32 - by),)), [x, other, RZ]
@@ -157,7 +185,12 @@ def _sum_of_sum(op: Op, known: Definitions) -> bool:
     if not _plain_sum(op) or op.sources[1].number is None or op.sources[0].negated:
         return False
     inner = known.operation(op.sources[0])
-    if inner is None or inner.name != "IADD" or not _plain_sum(inner) or inner.sources[1].number is None:
+    if (
+        inner is None
+        or inner.name != "IADD"
+        or not _plain_sum(inner)
+        or inner.sources[1].number is None
+    ):
         return False
     if not _available(inner, op, known, inner.sources[:1]):
         return False
@@ -170,8 +203,12 @@ def _three(op: Op, known: Definitions) -> bool:
     if not _plain_sum(op):
         return False
     for at, inner, other in _made_by(op, known, "IADD"):
-        if (not _plain_sum(inner) or known.used(inner) != 1 or op.sources[at].negated
-                or not isinstance(inner.results[0], Value)):
+        if (
+            not _plain_sum(inner)
+            or known.used(inner) != 1
+            or op.sources[at].negated
+            or not isinstance(inner.results[0], Value)
+        ):
             continue
         terms = [*inner.sources, other]
         values = [term for term in terms if term.value is not None]
@@ -210,7 +247,14 @@ def _bit_test(op: Op, known: Definitions) -> bool:
     if x == RZ:
         x, y = y, x
     inner = known.operation(x)
-    if y != RZ or third.what != 1 or third.inverted or op.results[1] is not None or inner is None or not x.plain:
+    if (
+        y != RZ
+        or third.what != 1
+        or third.inverted
+        or op.results[1] is not None
+        or inner is None
+        or not x.plain
+    ):
         return False
     if inner.opcode is not _AND or len(inner.results) > 1 or inner.sets_carry or inner.takes_carry:
         return False
@@ -222,8 +266,13 @@ def _bit_test(op: Op, known: Definitions) -> bool:
 
 
 _OPPOSITE: Mapping[FieldValue, Compare] = {
-    Compare.LT: Compare.GE, Compare.GE: Compare.LT, Compare.LE: Compare.GT, Compare.GT: Compare.LE,
-    Compare.EQ: Compare.NE, Compare.NE: Compare.EQ}
+    Compare.LT: Compare.GE,
+    Compare.GE: Compare.LT,
+    Compare.LE: Compare.GT,
+    Compare.GT: Compare.LE,
+    Compare.EQ: Compare.NE,
+    Compare.NE: Compare.EQ,
+}
 
 
 def _combined_test(op: Op, known: Definitions) -> bool:
@@ -233,8 +282,14 @@ def _combined_test(op: Op, known: Definitions) -> bool:
     for at, inner, other in _made_by(op, known, "ISETP"):
         if inner.fields["combine"] is not Boolean.AND or inner.takes_carry:
             continue
-        if (inner.sources[2] != PT or inner.results[1] is not None or known.used(inner) != 1
-                or other == PT or other.value is None or not _available(inner, op, known, inner.sources)):
+        if (
+            inner.sources[2] != PT
+            or inner.results[1] is not None
+            or known.used(inner) != 1
+            or other == PT
+            or other.value is None
+            or not _available(inner, op, known, inner.sources)
+        ):
             continue
         relation = inner.fields["compare"]
         if op.sources[at].inverted:
@@ -246,8 +301,11 @@ def _combined_test(op: Op, known: Definitions) -> bool:
 
 
 _TABLES: Mapping[FieldValue, Callable[[int, int], int]] = {
-    Logic.AND: lambda x, y: x & y, Logic.OR: lambda x, y: x | y, Logic.XOR: lambda x, y: x ^ y,
-    Logic.PASS_B: lambda x, y: y}
+    Logic.AND: lambda x, y: x & y,
+    Logic.OR: lambda x, y: x | y,
+    Logic.XOR: lambda x, y: x ^ y,
+    Logic.PASS_B: lambda x, y: y,
+}
 _COLUMNS = (0xF0, 0xCC, 0xAA)
 """What LOP3's table has for its operands a, b and c alone."""
 
@@ -257,8 +315,13 @@ def _three_bits(op: Op, known: Definitions) -> bool:
     if op.sets_carry or op.takes_carry or len(op.results) > 1:
         return False
     for at, inner, other in _made_by(op, known, "LOP", "LOP3.LUT"):
-        if (inner.sets_carry or inner.takes_carry or len(inner.results) > 1 or known.used(inner) != 1
-                or not _available(inner, op, known, inner.sources)):
+        if (
+            inner.sets_carry
+            or inner.takes_carry
+            or len(inner.results) > 1
+            or known.used(inner) != 1
+            or not _available(inner, op, known, inner.sources)
+        ):
             continue
         operands: list[Source] = []
         for source in (*inner.sources, other):
@@ -269,7 +332,10 @@ def _three_bits(op: Op, known: Definitions) -> bool:
             continue
         if any(source.number is not None and not _short(source.number) for source in operands):
             continue
-        if RZ in operands and Logic.PASS_B not in (op.fields["operation"], inner.fields.get("operation")):
+        if RZ in operands and Logic.PASS_B not in (
+            op.fields["operation"],
+            inner.fields.get("operation"),
+        ):
             continue
         _make_lookup(op, inner, at, operands)
         return True
@@ -278,7 +344,9 @@ def _three_bits(op: Op, known: Definitions) -> bool:
 
 def _make_lookup(op: Op, inner: Op, at: int, operands: list[Source]) -> None:
     """The operation becomes a table of its operands; the one that is no register stands in the middle."""
-    operands = [source for source in operands if source.value is not None or source != RZ] or operands
+    operands = [
+        source for source in operands if source.value is not None or source != RZ
+    ] or operands
     fixed = [source for source in operands if source.value is None]
     values = [source for source in operands if source.value is not None]
     order = (values[:1] + fixed + values[1:] if fixed else values) if values else operands
@@ -290,9 +358,13 @@ def _make_lookup(op: Op, inner: Op, at: int, operands: list[Source]) -> None:
         return table ^ 0xFF * source.inverted
 
     if inner.name == "LOP":
-        inner_table = _TABLES[inner.fields["operation"]](*(column(source) for source in inner.sources))
+        inner_table = _TABLES[inner.fields["operation"]](
+            *(column(source) for source in inner.sources)
+        )
     else:
-        inner_table = _composed(inner.opcode.codes["lut"], [column(source) for source in inner.sources])
+        inner_table = _composed(
+            inner.opcode.codes["lut"], [column(source) for source in inner.sources]
+        )
     inner_table ^= 0xFF * op.sources[at].inverted
     pair = [inner_table, column(op.sources[1 - at])]
     if at == 1:
@@ -310,8 +382,18 @@ def _composed(table: int, columns: list[int]) -> int:
     return found
 
 
-_SIGNED = {"FADD": 2, "FMUL": 2, "FFMA": 3, "FMNMX": 2, "FSETP": 2, "FSET": 2, "FCHK": 2, "MUFU": 1, "RRO": 1,
-           "F2F": 1}
+_SIGNED = {
+    "FADD": 2,
+    "FMUL": 2,
+    "FFMA": 3,
+    "FMNMX": 2,
+    "FSETP": 2,
+    "FSET": 2,
+    "FCHK": 2,
+    "MUFU": 1,
+    "RRO": 1,
+    "F2F": 1,
+}
 """Operations in single precision, and how many of their sources may be negated, or absolute values but for products."""
 NOTHING = Source(0, negated=True)
 """What added to a number in single precision leaves it: -0."""
@@ -319,7 +401,7 @@ NOTHING = Source(0, negated=True)
 
 def _signs(op: Op, known: Definitions) -> bool:
     """A number with another sign."""
-    for at, source in enumerate(op.sources[:_SIGNED[op.name]]):
+    for at, source in enumerate(op.sources[: _SIGNED[op.name]]):
         inner = known.operation(source)
         if inner is None or inner.opcode not in (_SUM, _SUM_FLUSHED) or inner.sources[1] != NOTHING:
             continue
@@ -331,16 +413,24 @@ def _signs(op: Op, known: Definitions) -> bool:
         if signed.absolute and op.name in ("FMUL", "FFMA"):
             continue
         if _available(inner, op, known, [signed]):
-            op.sources[at] = replace(signed, absolute=signed.absolute or source.absolute,
-                                     negated=source.negated != (signed.negated and not source.absolute))
+            op.sources[at] = replace(
+                signed,
+                absolute=signed.absolute or source.absolute,
+                negated=source.negated != (signed.negated and not source.absolute),
+            )
             return True
     return False
 
 
 _PATTERNS: dict[str, tuple[Callable[[Op, Definitions], bool], ...]] = {
-    "ADD64": (_long_sum,), "IADD": (_upper_sum, _shifted_sum, _sum_of_sum, _three), "ISETP": (_bit_test,),
-    "PSETP": (_combined_test,), "LOP": (_three_bits,), "SHL": (_shift_of_shift,),
-    **dict.fromkeys(_SIGNED, (_signs,))}
+    "ADD64": (_long_sum,),
+    "IADD": (_upper_sum, _shifted_sum, _sum_of_sum, _three),
+    "ISETP": (_bit_test,),
+    "PSETP": (_combined_test,),
+    "LOP": (_three_bits,),
+    "SHL": (_shift_of_shift,),
+    **dict.fromkeys(_SIGNED, (_signs,)),
+}
 """What may be done with an operation; the first that can is."""
 
 

@@ -25,11 +25,15 @@ _LOGIC = {logic: opcode("LOP", (("operation", logic),)) for logic in Logic}
 _SHIFT_LEFT, _SHIFT_RIGHT = opcode("SHL"), opcode("SHR")
 _SHIFT_RIGHT_UNSIGNED = opcode("SHR", (("signed", False),))
 _FOLDS: Mapping[Opcode, Callable[[int, int], int]] = {
-    _LOGIC[Logic.AND]: lambda x, y: x & y, _LOGIC[Logic.OR]: lambda x, y: x | y,
-    _LOGIC[Logic.XOR]: lambda x, y: x ^ y, _SHIFT_LEFT: lambda x, y: x << min(y, 32),
+    _LOGIC[Logic.AND]: lambda x, y: x & y,
+    _LOGIC[Logic.OR]: lambda x, y: x | y,
+    _LOGIC[Logic.XOR]: lambda x, y: x ^ y,
+    _SHIFT_LEFT: lambda x, y: x << min(y, 32),
     _SHIFT_RIGHT_UNSIGNED: lambda x, y: x >> min(y, 32),
-    _SHIFT_RIGHT: lambda x, y: (x - ((x >> 31) << 32)) >> min(y, 32), ADD: lambda x, y: x + y,
-    _LOGIC[Logic.PASS_B]: lambda x, y: y}
+    _SHIFT_RIGHT: lambda x, y: (x - ((x >> 31) << 32)) >> min(y, 32),
+    ADD: lambda x, y: x + y,
+    _LOGIC[Logic.PASS_B]: lambda x, y: y,
+}
 
 
 def fold_constants(function: Function) -> bool:
@@ -52,14 +56,22 @@ def _settle_guards(function: Function) -> bool:
     """Guards and branches that are always, or never, taken."""
     changed = False
     for block in function.blocks:
-        kept = [op for op in block.ops if op.guard is None or op.guard.value is not None or _true(op.guard)]
+        kept = [
+            op
+            for op in block.ops
+            if op.guard is None or op.guard.value is not None or _true(op.guard)
+        ]
         changed |= len(kept) != len(block.ops)
         block.ops = kept
         for op in kept:
             if op.guard is not None and op.guard.value is None:
                 op.guard = None
                 changed = True
-        if block.ending == "branch" and block.condition is not None and block.condition.value is None:
+        if (
+            block.ending == "branch"
+            and block.condition is not None
+            and block.condition.value is None
+        ):
             block.successors = [block.successors[0 if _true(block.condition) else 1]]
             block.ending, block.condition = "goto", None
             changed = True
@@ -75,7 +87,12 @@ def _true(source: Source) -> bool:
 def _decide(op: Op) -> bool:
     """A comparison of numbers."""
     x, y = (source.number for source in op.sources[:2])
-    if x is None or y is None or op.results[1] is not None or op.fields["combine"] is not Boolean.AND:
+    if (
+        x is None
+        or y is None
+        or op.results[1] is not None
+        or op.fields["combine"] is not Boolean.AND
+    ):
         return False
     signed = bool(op.fields["signed"])
     x, y = (value - (value >> 31 << 32) if signed else value for value in (x, y))
@@ -94,7 +111,11 @@ def _folded(op: Op) -> Source | None:
     if op.name == "SEL" and op.sources[2].value is None:
         chosen = op.sources[0 if _true(op.sources[2]) else 1]
         return chosen if chosen.plain else None
-    if op.name == "MAD" and (op.sources[0].number == 0 or op.sources[1].number == 0) and op.sources[2].plain:
+    if (
+        op.name == "MAD"
+        and (op.sources[0].number == 0 or op.sources[1].number == 0)
+        and op.sources[2].plain
+    ):
         return op.sources[2]
     return None
 

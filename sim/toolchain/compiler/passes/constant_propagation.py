@@ -2,7 +2,17 @@
 
 from rtl.isa.kinds import ProductAddend
 from sim.toolchain.compiler.analysis.definitions import Definitions
-from sim.toolchain.compiler.ir import COPY_PREDICATE, MOVE, Block, Function, Op, Source, Value, number, real
+from sim.toolchain.compiler.ir import (
+    COPY_PREDICATE,
+    MOVE,
+    Block,
+    Function,
+    Op,
+    Source,
+    Value,
+    number,
+    real,
+)
 from sim.toolchain.compiler.operands import fits
 
 __all__ = ["copied_source", "propagate"]
@@ -17,7 +27,8 @@ def copied_source(op: Op) -> Source | None:
     if op.opcode is MOVE:
         return op.sources[0]
     if op.results[1] is None and all(
-            source.what == 1 and not source.inverted for source in op.sources[1:]):
+        source.what == 1 and not source.inverted for source in op.sources[1:]
+    ):
         return op.sources[0]
     return None
 
@@ -26,7 +37,9 @@ def propagate(function: Function, known: Definitions) -> bool:
     """Uses of copies become uses of what is copied."""
     changed = False
 
-    def better(source: Source, block: Block, index: int, op_at: Op | None = None, at: int = 0) -> Source | None:
+    def better(
+        source: Source, block: Block, index: int, op_at: Op | None = None, at: int = 0
+    ) -> Source | None:
         op = known.only.get(source.what) if isinstance(source.what, Value) else None
         if op is None or op.opcode not in _COPIES:
             return None
@@ -36,7 +49,9 @@ def propagate(function: Function, known: Definitions) -> bool:
         if copied.value is not None:
             if copied.value.fixed is not None and copied.value is not function.stack:
                 return None
-            if not known.places.dominates(op, block, index) or not known.same(copied, op, block, index):
+            if not known.places.dominates(op, block, index) or not known.same(
+                copied, op, block, index
+            ):
                 return None
         return _compose(op_at, at, source, copied)
 
@@ -44,7 +59,11 @@ def propagate(function: Function, known: Definitions) -> bool:
         for index, op in enumerate(block.ops):
             for at, source in enumerate(op.sources):
                 new = better(source, block, index, op, at)
-                if new is not None and new != source and (new.value is not None or fits(op, at, new)):
+                if (
+                    new is not None
+                    and new != source
+                    and (new.value is not None or fits(op, at, new))
+                ):
                     op.sources[at] = new
                     changed = True
                 elif new is not None and new.value is None and _fits_exchanged(op, at, new):
@@ -80,7 +99,9 @@ def _compose(op: Op | None, at: int, outer: Source, inner: Source) -> Source | N
     new = outer.of(inner.what)
     if op is not None and op.opcode.single and not _is_predicate(outer):
         return real(new)
-    if op is not None and (op.name == "ADD64" or op.sets_carry or op.takes_carry or op.opcode.exact):
+    if op is not None and (
+        op.name == "ADD64" or op.sets_carry or op.takes_carry or op.opcode.exact
+    ):
         # What is negated is the pair, or what the carry goes with.
         return new
     return number(new.number) if new.number is not None and not _is_predicate(outer) else new

@@ -10,7 +10,6 @@ _MOST_COPIES = 64
 """Copies and blocks that are looked through for the first value of a counter."""
 
 
-
 def copied(op: Op) -> Op:
     """The same operation once more."""
     return replace(op, results=list(op.results), sources=list(op.sources))

@@ -8,7 +8,6 @@ from .constant_propagation import copied_source
 __all__ = ["share_subexpressions"]
 
 
-
 def share_subexpressions(function: Function, known: Definitions) -> bool:
     """An operation that has been done before, with the same sources, is not done again."""
     seen: dict[tuple, list[Op]] = {}
@@ -17,8 +16,18 @@ def share_subexpressions(function: Function, known: Definitions) -> bool:
         ops: list[Op] = []
         for index, op in enumerate(block.ops):
             key = _key(op, known)
-            earlier = next((other for other in seen.get(key, []) if known.places.dominates(other, block, index)),
-                           None) if key is not None else None
+            earlier = (
+                next(
+                    (
+                        other
+                        for other in seen.get(key, [])
+                        if known.places.dominates(other, block, index)
+                    ),
+                    None,
+                )
+                if key is not None
+                else None
+            )
             if earlier is None:
                 if key is not None:
                     seen.setdefault(key, []).append(op)
@@ -34,13 +43,24 @@ def share_subexpressions(function: Function, known: Definitions) -> bool:
 
 def _copy(result: Value, value: Value, op: Op) -> Op:
     if result.predicate:
-        return Op(COPY_PREDICATE, [result, None], [Source(value), Source(1), Source(1)], line=op.line,
-                  column=op.column)
+        return Op(
+            COPY_PREDICATE,
+            [result, None],
+            [Source(value), Source(1), Source(1)],
+            line=op.line,
+            column=op.column,
+        )
     return Op(MOVE, [result], [Source(value)], line=op.line, column=op.column)
 
 
 def _key(op: Op, known: Definitions) -> tuple | None:
-    if op.opcode is MOVE or op.guard is not None or op.takes_carry or not op.is_pure or copied_source(op) is not None:
+    if (
+        op.opcode is MOVE
+        or op.guard is not None
+        or op.takes_carry
+        or not op.is_pure
+        or copied_source(op) is not None
+    ):
         return None
     for value in op.results:
         if value is not None and value not in known.only:

@@ -6,7 +6,6 @@ from sim.toolchain.compiler.ir import Function, Op
 __all__ = ["remove_dead_code"]
 
 
-
 def remove_dead_code(function: Function) -> bool:
     """Operations whose results nobody uses go."""
     live = Liveness(function)
@@ -16,13 +15,22 @@ def remove_dead_code(function: Function) -> bool:
         alive = live.live_out[block]
         alive |= live.mask(ending_reads(function, block))
         carry_wanted = False
-        for op, (read, written) in zip(reversed(block.ops), reversed(live.effects[block]), strict=True):
-            needed = alive & written or not (op.opcode.needless or op.sets_carry) or (op.sets_carry and carry_wanted)
+        for op, (read, written) in zip(
+            reversed(block.ops), reversed(live.effects[block]), strict=True
+        ):
+            needed = (
+                alive & written
+                or not (op.opcode.needless or op.sets_carry)
+                or (op.sets_carry and carry_wanted)
+            )
             if not needed:
                 changed = True
                 continue
             if written & ~alive and op.opcode.may_drop_results:
-                op.results = [value if value is not None and alive & live.bit[value] else None for value in op.results]
+                op.results = [
+                    value if value is not None and alive & live.bit[value] else None
+                    for value in op.results
+                ]
                 written &= alive
                 changed = True
             if op.sets_carry and not carry_wanted:

@@ -45,11 +45,19 @@ def divide(e: Emitter, op: Op) -> None:
 
 def _unsigned(e: Emitter, x: Source, y: Source, remainder: bool) -> tuple[Source, Source]:
     """Quotient and remainder by a divisor that is not zero."""
-    rounded = e.compute("I2F", y, destination=FloatFormat.F32, source=IntegerFormat.U32, round=FloatRounding.RP)
+    rounded = e.compute(
+        "I2F", y, destination=FloatFormat.F32, source=IntegerFormat.U32, round=FloatRounding.RP
+    )
     inverse = e.compute("MUFU", rounded, function=MultiFunction.RCP)
     scaled = e.compute("IADD", inverse, number(_RECIPROCAL_SCALE))
-    estimate = e.compute("F2I", scaled, flush=FloatFlush.FTZ,
-                         destination=IntegerFormat.U32, source=FloatFormat.F32, round=FloatRounding.RZ)
+    estimate = e.compute(
+        "F2I",
+        scaled,
+        flush=FloatFlush.FTZ,
+        destination=IntegerFormat.U32,
+        source=FloatFormat.F32,
+        round=FloatRounding.RZ,
+    )
     error, better, quotient, rest = (e.value() for _ in range(4))
     e.low_product(error, e.compute("IADD", y.negate(), RZ), estimate, RZ)
     e.high_product(better, estimate, Source(error), False, estimate)
@@ -67,12 +75,21 @@ def _unsigned(e: Emitter, x: Source, y: Source, remainder: bool) -> tuple[Source
 
 def _signed(e: Emitter, result: Value, x: Source, y: Source, remainder: bool) -> None:
     """Magnitudes are divided; the quotient is negative if one is, the remainder if the dividend is."""
-    one, other = (e.compute("I2I", replace(source, absolute=True), destination=IntegerFormat.S32,
-                             source=IntegerFormat.S32) for source in (x, y))
+    one, other = (
+        e.compute(
+            "I2I",
+            replace(source, absolute=True),
+            destination=IntegerFormat.S32,
+            source=IntegerFormat.S32,
+        )
+        for source in (x, y)
+    )
     quotient, rest = _unsigned(e, one, other, remainder)
     found = rest if remainder else quotient
     sign = x if remainder else e.compute("LOP", x, y, operation=Logic.XOR)
-    signed = e.compute("ICMP", found, e.compute("IADD", found.negate(), RZ), sign, compare=Compare.GE)
+    signed = e.compute(
+        "ICMP", found, e.compute("IADD", found.negate(), RZ), sign, compare=Compare.GE
+    )
     e.op("ICMP", [result], _all_ones_if_zero(e, y), signed, y, compare=Compare.EQ, signed=False)
 
 
@@ -80,7 +97,9 @@ def _all_ones_if_zero(e: Emitter, y: Source) -> Source:
     return e.compute("LOP", RZ, y.invert(), operation=Logic.PASS_B)
 
 
-def _by_number(e: Emitter, result: Value, x: Source, divisor: int, signed: bool, remainder: bool) -> None:
+def _by_number(
+    e: Emitter, result: Value, x: Source, divisor: int, signed: bool, remainder: bool
+) -> None:
     magnitude = -divisor & WORD if signed and divisor >> 31 else divisor
     quotient = e.value()
     if signed:
@@ -108,7 +127,9 @@ def _unsigned_by_number(e: Emitter, result: Value, x: Source, divisor: int) -> N
     product = e.value()
     e.high_product(product, x, number(factor & WORD), False)
     half = e.compute("SHR", e.compute("IADD", x, Source(product).negate()), number(1), signed=False)
-    e.op("SHR", [result], e.compute("IADD", half, Source(product)), number(shift - 33), signed=False)
+    e.op(
+        "SHR", [result], e.compute("IADD", half, Source(product)), number(shift - 33), signed=False
+    )
 
 
 def _reciprocal(divisor: int, bits: int) -> tuple[int, int]:

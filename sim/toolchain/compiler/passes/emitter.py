@@ -21,12 +21,28 @@ class Emitter:
     ops: list[Op]
     count: int = 0
 
-    def op(self, name: str, results: list[Value | None], *sources: Source, sets_carry: bool = False,
-           takes_carry: bool = False, **fields: Any) -> None:
+    def op(
+        self,
+        name: str,
+        results: list[Value | None],
+        *sources: Source,
+        sets_carry: bool = False,
+        takes_carry: bool = False,
+        **fields: Any,
+    ) -> None:
         """Adds an operation. What the original one writes is written under its guard."""
-        made = Op(opcode(name, tuple(fields.items())), results, list(sources), sets_carry, takes_carry,
-                  line=self.origin.line, column=self.origin.column)
-        if self.origin.guard is not None and any(value in self.origin.results for value in made.writes()):
+        made = Op(
+            opcode(name, tuple(fields.items())),
+            results,
+            list(sources),
+            sets_carry,
+            takes_carry,
+            line=self.origin.line,
+            column=self.origin.column,
+        )
+        if self.origin.guard is not None and any(
+            value in self.origin.results for value in made.writes()
+        ):
             made.guard, made.fresh = self.origin.guard, self.origin.fresh
         self.ops.append(made)
 
@@ -67,8 +83,15 @@ class Emitter:
             y = Source(y.what)
         cross = self.compute("XMAD", x, replace(y, part=".H1"), RZ, merge=True)
         low = self.compute("XMAD", x, y, addend)
-        self.op("XMAD", [result], replace(x, part=".H1"), replace(cross, part=".H1"), low, product_high=True,
-                addend=ProductAddend.CBCC)
+        self.op(
+            "XMAD",
+            [result],
+            replace(x, part=".H1"),
+            replace(cross, part=".H1"),
+            low,
+            product_high=True,
+            addend=ProductAddend.CBCC,
+        )
 
     def _product_with_number(self, result: Value, x: Source, factor: int, addend: Source) -> None:
         if factor & factor - 1 == 0:
@@ -88,7 +111,11 @@ class Emitter:
         low, high = factor & 0xFFFF, factor >> 16
         if addend.number not in (None, 0):
             addend = self.compute("MOV", addend)
-        parts = [(x, number(low), False), (replace(x, part=".H1"), number(low), True), (x, number(high), True)]
+        parts = [
+            (x, number(low), False),
+            (replace(x, part=".H1"), number(low), True),
+            (x, number(high), True),
+        ]
         parts = [part for part in parts if part[1].what]
         for at, (one, other, shifted) in enumerate(parts):
             if at == len(parts) - 1:
@@ -96,7 +123,9 @@ class Emitter:
             else:
                 addend = self.compute("XMAD", one, other, addend, product_high=shifted)
 
-    def high_product(self, result: Value, x: Source, y: Source, signed: bool, addend: Source = RZ) -> None:
+    def high_product(
+        self, result: Value, x: Source, y: Source, signed: bool, addend: Source = RZ
+    ) -> None:
         """Result = (x * y >> 32) + addend."""
         x, y = self.products(x, y)
         if not (isinstance(y.what, Value) or (isinstance(y.what, Constant) and not signed)):
@@ -104,10 +133,22 @@ class Emitter:
         x_high, y_high = replace(x, part=".H1"), replace(y, part=".H1")
         low = self.compute("XMAD", x, y, RZ)
         cross = self.compute("XMAD", x, y_high, RZ, signs=_SIGNED_B if signed else _UNSIGNED)
-        high = self.compute("XMAD", x_high, y_high, addend, signs=_SIGNED_A | _SIGNED_B if signed else _UNSIGNED,
-                            addend=ProductAddend.CSFU if signed else ProductAddend.C)
+        high = self.compute(
+            "XMAD",
+            x_high,
+            y_high,
+            addend,
+            signs=_SIGNED_A | _SIGNED_B if signed else _UNSIGNED,
+            addend=ProductAddend.CSFU if signed else ProductAddend.C,
+        )
         if signed and addend != RZ:
             raise AssertionError("CSFU takes no addend")
-        middle = self.compute("XMAD", x_high, y, low, signs=_SIGNED_A if signed else _UNSIGNED,
-                              addend=ProductAddend.CHI)
+        middle = self.compute(
+            "XMAD",
+            x_high,
+            y,
+            low,
+            signs=_SIGNED_A if signed else _UNSIGNED,
+            addend=ProductAddend.CHI,
+        )
         self.op("IADD3", [result], middle, cross, high, shift=SumShift.RS)

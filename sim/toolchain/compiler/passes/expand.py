@@ -30,7 +30,13 @@ def _add_pairs(e: Emitter, op: Op) -> None:
         e.op("IADD", [low], x_low, y_low)
         return
     if y_low.number == 0 and x_low.plain:
-        first = Source(e.value()) if low in (x_high.value, y_high.value) else Source(low) if low is not None else RZ
+        first = (
+            Source(e.value())
+            if low in (x_high.value, y_high.value)
+            else Source(low)
+            if low is not None
+            else RZ
+        )
         if low is not None:
             e.op("MOV", [first.value], x_low)
         e.op("IADD", [high], x_high, y_high)
@@ -54,7 +60,16 @@ def _compare_pairs(e: Emitter, op: Op) -> None:
         e.op("ISETP", [op.results[0], None], x_low, y_low, PT, compare=relation, signed=False)
         return
     e.op("IADD", [None], x_low, y_low.negate(), sets_carry=True)
-    e.op("ISETP", [op.results[0], None], x_high, y_high, PT, compare=relation, signed=signed, takes_carry=True)
+    e.op(
+        "ISETP",
+        [op.results[0], None],
+        x_high,
+        y_high,
+        PT,
+        compare=relation,
+        signed=signed,
+        takes_carry=True,
+    )
 
 
 def _multiply_add(e: Emitter, op: Op) -> None:
@@ -87,8 +102,13 @@ def _multiply_wide(e: Emitter, op: Op) -> None:
             e.op("SHL" if shift else "MOV", [kept], x, *([number(shift)] if shift else []))
         if high is not None:
             if shift or signed:
-                e.op("SHR", [high], x, number(min(32 - shift, 31) if signed else 32 - shift),
-                     signed=signed)
+                e.op(
+                    "SHR",
+                    [high],
+                    x,
+                    number(min(32 - shift, 31) if signed else 32 - shift),
+                    signed=signed,
+                )
             else:
                 e.op("MOV", [high], RZ)
         if kept is not low and kept is not None:
@@ -103,9 +123,15 @@ def _multiply_wide(e: Emitter, op: Op) -> None:
         e.op("MOV", [low], Source(kept))
 
 
-_RULES: dict[str, _Rule] = {"ADD64": _add_pairs, "SETP64": _compare_pairs, "MAD": _multiply_add,
-                            "MULHI": _multiply_high, "MULWIDE": _multiply_wide, "DIV": division.divide,
-                            "REM": division.divide}
+_RULES: dict[str, _Rule] = {
+    "ADD64": _add_pairs,
+    "SETP64": _compare_pairs,
+    "MAD": _multiply_add,
+    "MULHI": _multiply_high,
+    "MULWIDE": _multiply_wide,
+    "DIV": division.divide,
+    "REM": division.divide,
+}
 
 
 def expand(function: Function) -> None:

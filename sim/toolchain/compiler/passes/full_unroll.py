@@ -32,19 +32,37 @@ def unroll_fully(function: Function) -> bool:
     return changed
 
 
-def _turns(function: Function, block: Block, entry: Block, before: dict[Block, list[Block]]) -> int | None:
+def _turns(
+    function: Function, block: Block, entry: Block, before: dict[Block, list[Block]]
+) -> int | None:
     """How often a loop of one block runs, found by counting."""
     condition = block.condition
     if condition is None or condition.value is None:
         return None
     test = only_definition(block, condition.value)
-    if test is None or test.name != "ISETP" or test.fields["combine"] is not Boolean.AND or test.takes_carry:
+    if (
+        test is None
+        or test.name != "ISETP"
+        or test.fields["combine"] is not Boolean.AND
+        or test.takes_carry
+    ):
         return None
     counter, limit, third = test.sources
-    if limit.number is None or counter.value is None or third.value is not None or not counter.plain:
+    if (
+        limit.number is None
+        or counter.value is None
+        or third.value is not None
+        or not counter.plain
+    ):
         return None
     step = only_definition(block, counter.value)
-    if step is None or step.name != "IADD" or step.sets_carry or step.takes_carry or not step.opcode.plain:
+    if (
+        step is None
+        or step.name != "IADD"
+        or step.sets_carry
+        or step.takes_carry
+        or not step.opcode.plain
+    ):
         return None
     if step.sources[0] != counter or step.sources[1].number is None:
         return None

@@ -17,7 +17,7 @@ def if_convert(function: Function) -> None:
     live, before, blocks = Liveness(function), function.predecessors(), function.blocks
     position = {block: at for at, block in enumerate(blocks)}
     gone: set[Block] = set()
-    waiting = list(range(len(blocks)))      # a heap: the first block of the code comes first
+    waiting = list(range(len(blocks)))  # a heap: the first block of the code comes first
     while waiting:
         block = blocks[heappop(waiting)]
         bodies = _bodies(block, before) if block not in gone else []
@@ -26,7 +26,9 @@ def if_convert(function: Function) -> None:
         behind = bodies[0].successors[0]
         _convert(block, bodies, behind, live)
         gone.update(bodies)
-        before[behind] = [other for other in before[behind] if other not in bodies and other is not block] + [block]
+        before[behind] = [
+            other for other in before[behind] if other not in bodies and other is not block
+        ] + [block]
         # The block has no branch any more: it may be a body itself.
         for other in before[block]:
             heappush(waiting, position[other])
@@ -39,8 +41,11 @@ def _bodies(block: Block, before: dict[Block, list[Block]]) -> list[Block]:
         return []
     first, second = block.successors
     bodies = [body for body in (first, second) if _is_body(body, block, before)]
-    if len(bodies) == 2 and bodies[0].successors == bodies[1].successors and all(
-            _short(body, block.condition.value, _LONGEST_OF_TWO) for body in bodies):
+    if (
+        len(bodies) == 2
+        and bodies[0].successors == bodies[1].successors
+        and all(_short(body, block.condition.value, _LONGEST_OF_TWO) for body in bodies)
+    ):
         return bodies
     for body in bodies:
         other = second if body is first else first
@@ -55,7 +60,9 @@ def _is_body(body: Block, block: Block, before: dict[Block, list[Block]]) -> boo
 
 def _short(body: Block, condition: Value, limit: int) -> bool:
     return len(body.ops) <= limit and all(
-        op.guard is None and op.name not in TOGETHER and condition not in op.results for op in body.ops)
+        op.guard is None and op.name not in TOGETHER and condition not in op.results
+        for op in body.ops
+    )
 
 
 def _convert(block: Block, bodies: list[Block], behind: Block, live: Liveness) -> None:

@@ -11,8 +11,17 @@ from sim.toolchain.compiler.operands import needs_slot, slot_takes
 __all__ = ["legalise"]
 
 _MIRRORED: Mapping[FieldValue, FieldValue] = {
-    kind[one]: kind[other] for kind in (Compare, FloatCompare)
-    for one, other in (("LT", "GT"), ("GT", "LT"), ("LE", "GE"), ("GE", "LE"), ("EQ", "EQ"), ("NE", "NE"))}
+    kind[one]: kind[other]
+    for kind in (Compare, FloatCompare)
+    for one, other in (
+        ("LT", "GT"),
+        ("GT", "LT"),
+        ("LE", "GE"),
+        ("GE", "LE"),
+        ("EQ", "EQ"),
+        ("NE", "NE"),
+    )
+}
 """What a relation is when its numbers change places."""
 
 
@@ -47,13 +56,20 @@ def _sign_product(op: Op) -> None:
 
 def _exchange(op: Op) -> None:
     """Brings the one source that is no register to where it can stand."""
-    if len(op.sources) < 2 or not needs_slot(op, 0, op.sources[0]) or needs_slot(op, 1, op.sources[1]):
+    if (
+        len(op.sources) < 2
+        or not needs_slot(op, 0, op.sources[0])
+        or needs_slot(op, 1, op.sources[1])
+    ):
         return
     first, second, *rest = op.sources
     if op.opcode.commutes:
         op.sources = [second, first, *rest]
-    elif (op.name in ("ISETP", "ISET", "FSETP", "FSET") and not op.takes_carry
-          and (mirrored := _MIRRORED.get(op.fields["compare"])) is not None):
+    elif (
+        op.name in ("ISETP", "ISET", "FSETP", "FSET")
+        and not op.takes_carry
+        and (mirrored := _MIRRORED.get(op.fields["compare"])) is not None
+    ):
         op.sources = [second, first, *rest]
         op.opcode = op.opcode.with_fields(compare=mirrored)
     elif op.name == "SEL":
@@ -83,6 +99,13 @@ def _load(op: Op, index: int, before: list[Op]) -> None:
     value = Value("n")
     source = op.sources[index]
     whole = None if op.opcode.exact else source.number
-    before.append(Op(MOVE, [value], [Source(whole if whole is not None else source.what)], line=op.line,
-                     column=op.column))
+    before.append(
+        Op(
+            MOVE,
+            [value],
+            [Source(whole if whole is not None else source.what)],
+            line=op.line,
+            column=op.column,
+        )
+    )
     op.sources[index] = Source(value) if whole is not None else replace(source, what=value)

@@ -43,7 +43,9 @@ def _empty(blocks: list[Block], loop: Loop, before: Block, known: Definitions) -
 def _same_each_turn(op: Op, known: Definitions, loop: Loop, moved: Container[Op]) -> bool:
     if not op.is_pure or op.takes_carry or op.guard is not None or not op.results:
         return False
-    if any(value is not None and (value not in known.only or value.predicate) for value in op.results):
+    if any(
+        value is not None and (value not in known.only or value.predicate) for value in op.results
+    ):
         return False
     for source in op.sources:
         value = source.value

@@ -20,7 +20,6 @@ from .dead_code import remove_dead_code
 __all__ = ["optimise"]
 
 
-
 def optimise(function: Function) -> None:
     """Repeats all steps until none of them finds anything to change."""
     analysis = _Analysis(function)
@@ -63,5 +62,6 @@ _PASSES: tuple[Callable[[_Analysis], bool], ...] = (
     lambda analysis: propagate(analysis.function, analysis.definitions),
     lambda analysis: share_subexpressions(analysis.function, analysis.definitions),
     lambda analysis: combine(analysis.function, analysis.definitions),
-    lambda analysis: remove_dead_code(analysis.function))
+    lambda analysis: remove_dead_code(analysis.function),
+)
 """Each tells whether it has changed anything."""

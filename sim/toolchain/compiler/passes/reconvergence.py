@@ -73,9 +73,14 @@ def plan(function: Function) -> Plan:
     dominators = Dominators(function)
     branches = _branch_regions(function, graph, dominators, parting)
     # A branch before a loop, to where that is left, collects the loop's threads as well.
-    regions = [region for region in _loop_regions(function, graph, parting)
-               if not any(other.join is region.join and dominators.dominates(other.entry, region.entry)
-                          for other in branches)] + branches
+    regions = [
+        region
+        for region in _loop_regions(function, graph, parting)
+        if not any(
+            other.join is region.join and dominators.dominates(other.entry, region.entry)
+            for other in branches
+        )
+    ] + branches
     while True:
         outcome = _Balance(function, regions, dominators).check()
         if isinstance(outcome, Plan):
@@ -90,13 +95,23 @@ def _loop_regions(function: Function, graph: Shape, parting: set[Block]) -> list
     regions = []
     for loop in graph.left_apart(parting):
         level = graph.outer(loop)
-        before = next((block for block in function.blocks
-                       if block not in loop.blocks and loop.header in block.successors), None)
+        before = next(
+            (
+                block
+                for block in function.blocks
+                if block not in loop.blocks and loop.header in block.successors
+            ),
+            None,
+        )
         if before is None:
             continue
         targets = {target for _, target in loop.exits() if level.stays(before, target)}
         join = level.meeting(targets)
-        if join is not None and not _ends_at_once(join) and not _recurses(function, graph, join, loop):
+        if (
+            join is not None
+            and not _ends_at_once(join)
+            and not _recurses(function, graph, join, loop)
+        ):
             regions.append(Region(before, join, loop))
     return regions
 
@@ -110,7 +125,11 @@ def _recurses(function: Function, graph: Shape, join: Block, part: Block | Loop)
     """Whether it is better not to meet at a join behind a branch or a loop: the way there calls the function again,
     with a token more on the stack each time, and the join is its short end, which each part may run alone.
     """
-    if not (function.circle or function.indirect) or join.ending != "ret" or len(join.ops) > _SHORT_END:
+    if (
+        not (function.circle or function.indirect)
+        or join.ending != "ret"
+        or len(join.ops) > _SHORT_END
+    ):
         return False
     if any(op.name in TOGETHER for op in join.ops):
         return False
@@ -118,7 +137,9 @@ def _recurses(function: Function, graph: Shape, join: Block, part: Block | Loop)
     return any(function.recurses(block) for block in span)
 
 
-def _branch_regions(function: Function, graph: Shape, dominators: Dominators, parting: set[Block]) -> list[Region]:
+def _branch_regions(
+    function: Function, graph: Shape, dominators: Dominators, parting: set[Block]
+) -> list[Region]:
     """A region for all branches of a level that meet at the same place and can be entered together."""
     groups: dict[tuple[Level, Block], list[list[Block]]] = {}
     for block in function.blocks:
@@ -131,7 +152,14 @@ def _branch_regions(function: Function, graph: Shape, dominators: Dominators, pa
         if join is None or _ends_at_once(join) or _recurses(function, graph, join, block):
             continue
         members = groups.setdefault((level, join), [])
-        own = next((group for group in members if any(dominators.dominates(other, block) for other in group)), None)
+        own = next(
+            (
+                group
+                for group in members
+                if any(dominators.dominates(other, block) for other in group)
+            ),
+            None,
+        )
         if own is None:
             members.append([block])
         else:
@@ -145,7 +173,9 @@ def _branch_regions(function: Function, graph: Shape, dominators: Dominators, pa
     return regions
 
 
-def _together(members: list[list[Block]], level: Level, join: Block, dominators: Dominators) -> list[Block]:
+def _together(
+    members: list[list[Block]], level: Level, join: Block, dominators: Dominators
+) -> list[Block]:
     """The blocks to push in: one before all branches if all ways from it come to the join, else one for each group."""
     heads = [group[0] for group in members]
     if len(heads) == 1:
@@ -187,7 +217,12 @@ class _Balance:
         for region in self.regions:
             made.pushes.setdefault(region.entry, []).append(region)
         for pushed in made.pushes.values():
-            pushed.sort(key=lambda region: (region.loop is None, region.loop.depth if region.loop is not None else 0))
+            pushed.sort(
+                key=lambda region: (
+                    region.loop is None,
+                    region.loop.depth if region.loop is not None else 0,
+                )
+            )
         passed: dict[Region, set[Region]] = {region: set() for region in self.regions}
         entry = self.function.blocks[0]
         stacks: dict[Block, tuple[Region, ...]] = {entry: ()}
@@ -210,35 +245,51 @@ class _Balance:
         return self._choose_tokens(made, passed)
 
     @staticmethod
-    def _follow(block: Block, successor: Block, stack: tuple[Region, ...], made: Plan,
-                passed: dict[Region, set[Region]]) -> tuple[Region, ...]:
+    def _follow(
+        block: Block,
+        successor: Block,
+        stack: tuple[Region, ...],
+        made: Plan,
+        passed: dict[Region, set[Region]],
+    ) -> tuple[Region, ...]:
         """The tokens behind a way out of a block."""
         for at in range(len(stack) - 1, -1, -1):
             region = stack[at]
             if region.join is successor:
                 made.leaves[block, successor] = region
-                passed[region].update(stack[at + 1:])
+                passed[region].update(stack[at + 1 :])
                 return stack[:at]
         return stack
 
     @staticmethod
     def _worst(one: tuple[Region, ...], other: tuple[Region, ...]) -> Region:
         """A region that is open on one way only, the innermost of them."""
-        only = [region for region in one if region not in other] + [region for region in other if region not in one]
+        only = [region for region in one if region not in other] + [
+            region for region in other if region not in one
+        ]
         return only[-1] if only else (one or other)[-1]
 
     @staticmethod
     def _choose_tokens(made: Plan, passed: dict[Region, set[Region]]) -> Plan | Region:
         """A region that is left past others needs a token that none of these has."""
-        for region, others in sorted(passed.items(), key=lambda item: item[0].loop.depth if item[0].loop else 99):
+        for region, others in sorted(
+            passed.items(), key=lambda item: item[0].loop.depth if item[0].loop else 99
+        ):
             if not others:
                 region.token = Token.SYNC
         order = [region for region, others in passed.items() if others]
         chosen: dict[Region, Token] = {}
         for region in order:
-            conflicts = {chosen[other] for other in chosen
-                         if other in passed[region] or region in passed[other]}
-            free = [token for token in (Token.BREAK, Token.CONTINUE, Token.LONGJMP) if token not in conflicts]
+            conflicts = {
+                chosen[other]
+                for other in chosen
+                if other in passed[region] or region in passed[other]
+            }
+            free = [
+                token
+                for token in (Token.BREAK, Token.CONTINUE, Token.LONGJMP)
+                if token not in conflicts
+            ]
             if not free:
                 return region
             chosen[region] = region.token = free[0]

@@ -16,7 +16,7 @@ def rotate(function: Function) -> None:
     changed = True
     while changed:
         changed = False
-        for loop in reversed(find_loops(function)):     # inner ones first
+        for loop in reversed(find_loops(function)):  # inner ones first
             if loop.header not in turned and _tests_first(loop):
                 # What follows the test is the loop's header now; a test there stays where it is.
                 turned.update(loop.header.successors, [loop.header])
@@ -34,12 +34,20 @@ def _tests_first(loop: Loop) -> bool:
 
 def _turn(function: Function, loop: Loop) -> None:
     header = loop.header
-    test = Block(f"{header.name}.again", [copied(op) for op in header.ops], "branch", header.condition,
-                 list(header.successors), uniform=header.uniform)
+    test = Block(
+        f"{header.name}.again",
+        [copied(op) for op in header.ops],
+        "branch",
+        header.condition,
+        list(header.successors),
+        uniform=header.uniform,
+    )
     backs = [block for block in loop.blocks if header in block.successors]
     last = max(map(function.blocks.index, backs))
     for block in backs:
-        block.successors = [test if successor is header else successor for successor in block.successors]
+        block.successors = [
+            test if successor is header else successor for successor in block.successors
+        ]
         if block.table is not None:
             block.table.targets = list(block.successors)
     function.blocks.insert(last + 1, test)

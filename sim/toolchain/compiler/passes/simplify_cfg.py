@@ -13,7 +13,12 @@ def simplify_cfg(function: Function) -> None:
     """Simplifies the ways between blocks until nothing changes."""
     changed = True
     while changed:
-        changed = _same_targets(function) | _thread(function) | _merge(function) | drop_unreachable(function)
+        changed = (
+            _same_targets(function)
+            | _thread(function)
+            | _merge(function)
+            | drop_unreachable(function)
+        )
 
 
 def _same_targets(function: Function) -> bool:
@@ -52,10 +57,19 @@ def _merge(function: Function) -> bool:
     for block in function.blocks:
         while block not in gone and block.ending == "goto":
             target = block.successors[0]
-            if target is block or target is function.blocks[0] or len(before[target]) != 1 or target in gone:
+            if (
+                target is block
+                or target is function.blocks[0]
+                or len(before[target]) != 1
+                or target in gone
+            ):
                 break
             block.ops += target.ops
-            block.ending, block.condition, block.successors = target.ending, target.condition, target.successors
+            block.ending, block.condition, block.successors = (
+                target.ending,
+                target.condition,
+                target.successors,
+            )
             block.table, block.uniform = target.table, target.uniform
             gone.add(target)
             changed = True
@@ -70,8 +84,13 @@ def skip_empty(function: Function, plan: Plan) -> None:
     for block in function.blocks:
         for at, target in enumerate(block.successors):
             seen = {block}
-            while (not target.ops and target.ending == "goto" and target not in plan.pushes
-                   and (block, target) not in plan.leaves and target not in seen):
+            while (
+                not target.ops
+                and target.ending == "goto"
+                and target not in plan.pushes
+                and (block, target) not in plan.leaves
+                and target not in seen
+            ):
                 seen.add(target)
                 beyond = target.successors[0]
                 if (target, beyond) in plan.leaves:
@@ -80,7 +99,9 @@ def skip_empty(function: Function, plan: Plan) -> None:
         if block.table is not None:
             block.table.targets = list(block.successors)
     _same_targets(function)
-    drop_unreachable(function, {region.join for pushed in plan.pushes.values() for region in pushed})
+    drop_unreachable(
+        function, {region.join for pushed in plan.pushes.values() for region in pushed}
+    )
 
 
 def drop_unreachable(function: Function, kept: Collection[Block] = ()) -> bool:

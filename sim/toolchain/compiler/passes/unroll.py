@@ -47,7 +47,11 @@ def unroll(function: Function) -> None:
 def _counting(block: Block, entry: Block, before: dict[Block, list[Block]]) -> _Count | None:
     """How a loop counts, if it adds a number until it gets to a constant limit."""
     condition = block.condition
-    if condition is None or condition.value is None or condition.inverted == (block.successors[0] is block):
+    if (
+        condition is None
+        or condition.value is None
+        or condition.inverted == (block.successors[0] is block)
+    ):
         return None
     test = only_definition(block, condition.value)
     if test is None or test.name != "ISETP" or test.takes_carry or test.results[1]:
@@ -55,20 +59,39 @@ def _counting(block: Block, entry: Block, before: dict[Block, list[Block]]) -> _
     if test.fields["compare"] is not Compare.LT or test.fields["combine"] is not Boolean.AND:
         return None
     counter, limit, third = test.sources
-    if counter.value is None or limit.value is None or third != PT or not counter.plain or not limit.plain:
+    if (
+        counter.value is None
+        or limit.value is None
+        or third != PT
+        or not counter.plain
+        or not limit.plain
+    ):
         return None
     step = only_definition(block, counter.value)
-    if step is None or step.name != "IADD" or step.sets_carry or step.takes_carry or not step.opcode.plain:
+    if (
+        step is None
+        or step.name != "IADD"
+        or step.sets_carry
+        or step.takes_carry
+        or not step.opcode.plain
+    ):
         return None
     by = step.sources[1].number
     if step.sources[0] != counter or by is None or not 0 < by < 1 << 8:
         return None
-    if block.ops.index(step) > block.ops.index(test) or any(limit.value in op.results for op in block.ops):
+    if block.ops.index(step) > block.ops.index(test) or any(
+        limit.value in op.results for op in block.ops
+    ):
         return None
     if any(condition.value in op.reads() for op in block.ops):
         return None
     first, bound = (first_source(value, entry, before) for value in (counter.value, limit.value))
-    if first is None or first.number is None or bound is None or not isinstance(bound.what, Constant):
+    if (
+        first is None
+        or first.number is None
+        or bound is None
+        or not isinstance(bound.what, Constant)
+    ):
         return None
     return _Count(step, test, counter.value, limit, by)
 
@@ -79,7 +102,14 @@ def _repeat(function: Function, block: Block, entry: Block, count: _Count) -> No
     less, room = Value(f"{name}.less", True), Value(f"{name}.room", True)
     many = Block(f"{name}.many", [], "branch", Source(room), [])
     rest = Block(f"{name}.rest", [], "branch", Source(less), [block, behind], uniform=True)
-    gate = Block(f"{name}.gate", _tests(count, less, room), "branch", Source(room), [many, block], uniform=True)
+    gate = Block(
+        f"{name}.gate",
+        _tests(count, less, room),
+        "branch",
+        Source(room),
+        [many, block],
+        uniform=True,
+    )
     for _ in range(_TURNS):
         many.ops += [copied(op) for op in block.ops if op is not count.test]
     many.ops += _tests(count, less, room)
@@ -95,7 +125,14 @@ def _tests(count: _Count, less: Value, room: Value) -> list[Op]:
     """Whether there is a turn left, and whether there are four: the difference is right if the first is."""
     left = Value("left")
     counter, line, column = Source(count.counter), count.test.line, count.test.column
-    return [Op(ADD, [left], [count.limit, counter.negate()], line=line, column=column),
-            replace(count.test, results=[less, None], sources=[counter, count.limit, PT]),
-            Op(_IS_MORE, [room, None], [Source(left), number((_TURNS - 1) * count.by), Source(less)],
-               line=line, column=column)]
+    return [
+        Op(ADD, [left], [count.limit, counter.negate()], line=line, column=column),
+        replace(count.test, results=[less, None], sources=[counter, count.limit, PT]),
+        Op(
+            _IS_MORE,
+            [room, None],
+            [Source(left), number((_TURNS - 1) * count.by), Source(less)],
+            line=line,
+            column=column,
+        ),
+    ]

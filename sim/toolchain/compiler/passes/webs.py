@@ -6,7 +6,6 @@ from sim.toolchain.compiler.ir import Block, Function, Op, Value
 __all__ = ["reaching_webs"]
 
 
-
 def reaching_webs(function: Function) -> None:
     """Gives every value that means several things names of its own for each: definitions that share a use stay
     together, others part.
@@ -39,8 +38,10 @@ class _Webs:
 
     def part(self) -> None:
         """Each block begins with a web for each value that is live there; ways into it join these with what comes."""
-        incoming = {block: {value: self._new() for value in self.live.members(self.live.live_in[block])}
-                    for block in self.function.blocks}
+        incoming = {
+            block: {value: self._new() for value in self.live.members(self.live.live_in[block])}
+            for block in self.function.blocks
+        }
         for block in self.function.blocks:
             current = dict(incoming[block])
             for op in block.ops:

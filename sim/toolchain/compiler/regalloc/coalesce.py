@@ -50,8 +50,9 @@ class Group:
         return group, shift
 
 
-def merge_copies(function: Function, known: Interference,
-                 together: list[list[Value]]) -> dict[Value, tuple[Group, int]]:
+def merge_copies(
+    function: Function, known: Interference, together: list[list[Value]]
+) -> dict[Value, tuple[Group, int]]:
     """The group of every register value and its distance there. Values that are copied into each other come into the
     same group if they can, those copied most often first. All values with registers of their own are one group from R0
     on.
@@ -112,13 +113,19 @@ def _merge(one: tuple[Group, int], other: tuple[Group, int]) -> None:
         return
     moved = {distance + shift: members for distance, members in group.members.items()}
     if into.fixed:
-        if min(moved) < 0 or STACK_POINTER in moved or any(
-                group.clobbered[distance - shift] >> distance & 1 for distance in moved):
+        if (
+            min(moved) < 0
+            or STACK_POINTER in moved
+            or any(group.clobbered[distance - shift] >> distance & 1 for distance in moved)
+        ):
             return
     elif max(*moved, *into.members) - min(*moved, *into.members) >= _WIDEST:
         return
-    if any(into.rows.get(distance, 0) & members or (
-            into.members.get(distance, 0) & group.rows[distance - shift]) for distance, members in moved.items()):
+    if any(
+        into.rows.get(distance, 0) & members
+        or (into.members.get(distance, 0) & group.rows[distance - shift])
+        for distance, members in moved.items()
+    ):
         return
     bases = into.bases & frozenset((base - shift) % 4 for base in group.bases)
     if not bases:
@@ -126,5 +133,7 @@ def _merge(one: tuple[Group, int], other: tuple[Group, int]) -> None:
     for distance, members in moved.items():
         into.members[distance] = into.members.get(distance, 0) | members
         into.rows[distance] = into.rows.get(distance, 0) | group.rows[distance - shift]
-        into.clobbered[distance] = into.clobbered.get(distance, 0) | group.clobbered[distance - shift]
+        into.clobbered[distance] = (
+            into.clobbered.get(distance, 0) | group.clobbered[distance - shift]
+        )
     into.bases, group.joined = bases, (into, shift)

@@ -39,7 +39,9 @@ def allocate(function: Function, limit: int = REGISTERS) -> dict[Value, int]:
         return {**registers, **predicates}
 
 
-def _color_predicates(known: Interference, kept: set[Value]) -> tuple[dict[Value, int], list[Value]]:
+def _color_predicates(
+    known: Interference, kept: set[Value]
+) -> tuple[dict[Value, int], list[Value]]:
     """Registers for predicates, and those that must be kept elsewhere."""
     found: dict[Value, int] = {}
     waiting: dict[Value, None] = {}
@@ -57,7 +59,11 @@ def _color_predicates(known: Interference, kept: set[Value]) -> tuple[dict[Value
                 found[value] = free[0]
                 taken[free[0]] |= known.live.bit[value]
                 break
-            other = _cheapest([value, *(other for other in known.live.members(row) if other in found)], known, kept)
+            other = _cheapest(
+                [value, *(other for other in known.live.members(row) if other in found)],
+                known,
+                kept,
+            )
             waiting[other] = None
             if other in found:
                 taken[found.pop(other)] ^= known.live.bit[other]
@@ -72,8 +78,13 @@ def _cheapest(values: list[Value], known: Interference, kept: set[Value]) -> Val
     return min(candidates, key=known.cost)
 
 
-def _color(function: Function, known: Interference, together: list[list[Value]], limit: int,
-           kept: set[Value]) -> dict[Value, int] | Value:
+def _color(
+    function: Function,
+    known: Interference,
+    together: list[list[Value]],
+    limit: int,
+    kept: set[Value],
+) -> dict[Value, int] | Value:
     """Registers for all other values, or one to be kept in the frame."""
     place = merge_copies(function, known, together)
     groups = {id(group): group for group, _ in place.values()}.values()
@@ -93,8 +104,11 @@ def _free_base(group: Group, taken: list[int], limit: int) -> int | None:
     lowest, highest = min(group.members), max(group.members)
     for register in range(-lowest, limit - highest):
         if register % 4 in group.bases and all(
-                register + distance != STACK_POINTER and not taken[register + distance] & group.rows[distance]
-                and not group.clobbered[distance] >> register + distance & 1 for distance in group.members):
+            register + distance != STACK_POINTER
+            and not taken[register + distance] & group.rows[distance]
+            and not group.clobbered[distance] >> register + distance & 1
+            for distance in group.members
+        ):
             return register
     return None
 
@@ -109,10 +123,19 @@ def _victim(group: Group, known: Interference, kept: set[Value]) -> Value:
 
 def _drop_copies(function: Function, registers: dict[Value, int]) -> None:
     """Copies from a register to itself go."""
+
     def needless(op: Op) -> bool:
-        result, source = op.results[0] if op.name == "MOV" else None, op.sources[0] if op.sources else None
-        return (result is not None and source is not None and source.value is not None and source.plain
-                and registers.get(result) == registers.get(source.value))
+        result, source = (
+            op.results[0] if op.name == "MOV" else None,
+            op.sources[0] if op.sources else None,
+        )
+        return (
+            result is not None
+            and source is not None
+            and source.value is not None
+            and source.plain
+            and registers.get(result) == registers.get(source.value)
+        )
 
     for block in function.blocks:
         block.ops = [op for op in block.ops if not needless(op)]

@@ -9,7 +9,6 @@ from sim.toolchain.compiler.ir import Function, Op, Value
 __all__ = ["Interference"]
 
 
-
 class Interference:
     """For every value the values live at its definitions, as bits, and the registers that calls change meanwhile."""
 
@@ -54,8 +53,12 @@ class Interference:
     def _symmetric(self, rows: dict[int, int]) -> dict[Value, int]:
         count = len(self.live.values)
         numbers = [rows.get(1 << at, 0) & ~(1 << at) for at in range(count)]
-        return {value: row | column for value, row, column in zip(self.live.values, numbers, _columns(numbers, count),
-                                                                  strict=True)}
+        return {
+            value: row | column
+            for value, row, column in zip(
+                self.live.values, numbers, _columns(numbers, count), strict=True
+            )
+        }
 
 
 _CHUNK = 1024
@@ -69,13 +72,17 @@ def _columns(rows: list[int], count: int) -> list[int]:
     width = -(-count // 8)
     columns = np.zeros((width, 8, width), np.uint8)
     for first in range(0, count, _CHUNK):
-        part = rows[first:first + _CHUNK]
+        part = rows[first : first + _CHUNK]
         part += [0] * (-len(part) % 8)
         content = np.frombuffer(b"".join(row.to_bytes(width, "little") for row in part), np.uint8)
         tiles = content.reshape(-1, 8, width).transpose(2, 0, 1).copy().view("<u8")
         for distance, lower in _SWAPS:
             changed = (tiles ^ tiles >> np.uint64(distance)) & np.uint64(lower)
             tiles ^= changed ^ changed << np.uint64(distance)
-        columns[:, :, first // 8:first // 8 + len(part) // 8] = tiles.view(np.uint8).reshape(width, -1, 8).transpose(
-            0, 2, 1)
-    return [int.from_bytes(column.tobytes(), "little") for column in columns.reshape(8 * width, width)[:count]]
+        columns[:, :, first // 8 : first // 8 + len(part) // 8] = (
+            tiles.view(np.uint8).reshape(width, -1, 8).transpose(0, 2, 1)
+        )
+    return [
+        int.from_bytes(column.tobytes(), "little")
+        for column in columns.reshape(8 * width, width)[:count]
+    ]

@@ -10,7 +10,9 @@ from .interference import Interference
 __all__ = ["crowded_out"]
 
 
-def crowded_out(function: Function, known: Interference, limit: int, kept: set[Value]) -> list[Value]:
+def crowded_out(
+    function: Function, known: Interference, limit: int, kept: set[Value]
+) -> list[Value]:
     """Values so many that without them no place needs more registers than there are, those that cost least in memory.
     Copies of what is ``kept`` there already are not among them. Values that must be neighbours may need more: that
     shows when registers are given out.
@@ -21,12 +23,16 @@ def crowded_out(function: Function, known: Interference, limit: int, kept: set[V
 class _Relief:
     """``words`` are the values that need registers, ``open`` those that may wait, ``gone`` those that shall: bits."""
 
-    def __init__(self, function: Function, known: Interference, limit: int, kept: set[Value]) -> None:
+    def __init__(
+        self, function: Function, known: Interference, limit: int, kept: set[Value]
+    ) -> None:
         self.function = function
         self.known = known
         self.live = live = known.live
         self.registers = limit - (limit > STACK_POINTER)
-        words = [value for value in live.values if not value.predicate and value.fixed != STACK_POINTER]
+        words = [
+            value for value in live.values if not value.predicate and value.fixed != STACK_POINTER
+        ]
         self.words = live.mask(iter(words))
         self.open = live.mask(value for value in words if value.fixed is None and value not in kept)
         self.gone = 0

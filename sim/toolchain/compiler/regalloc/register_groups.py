@@ -14,7 +14,9 @@ def separate(function: Function) -> list[list[Value]]:
         ops: list[Op] = []
         for op in block.ops:
             results, sources = op.shape.result_groups, op.shape.source_groups
-            sources = [group for group in sources if any(op.sources[at].value is not None for at in group)]
+            sources = [
+                group for group in sources if any(op.sources[at].value is not None for at in group)
+            ]
             together += [_fresh_sources(op, group, ops) for group in sources]
             ops.append(op)
             together += [_fresh_results(op, group, ops) for group in results]
@@ -26,7 +28,16 @@ def _fresh_sources(op: Op, group: list[int], before: list[Op]) -> list[Value]:
     fresh = []
     for at in group:
         value = Value("g")
-        before.append(Op(MOVE, [value], [Source(op.sources[at].what)], guard=None, line=op.line, column=op.column))
+        before.append(
+            Op(
+                MOVE,
+                [value],
+                [Source(op.sources[at].what)],
+                guard=None,
+                line=op.line,
+                column=op.column,
+            )
+        )
         op.sources[at] = replace(op.sources[at], what=value)
         fresh.append(value)
     return fresh
@@ -38,8 +49,17 @@ def _fresh_results(op: Op, group: list[int], after: list[Op]) -> list[Value]:
         value, old = Value("g"), op.results[at]
         op.results[at] = value
         if old is not None:
-            after.append(Op(MOVE, [old], [Source(value)], guard=op.guard, fresh=op.fresh, line=op.line,
-                            column=op.column))
+            after.append(
+                Op(
+                    MOVE,
+                    [old],
+                    [Source(value)],
+                    guard=op.guard,
+                    fresh=op.fresh,
+                    line=op.line,
+                    column=op.column,
+                )
+            )
         fresh.append(value)
     if op.guard is not None:
         op.fresh = True

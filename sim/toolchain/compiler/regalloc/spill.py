@@ -48,8 +48,9 @@ def _stored(stack: Source, offset: int, copy: Value) -> Op:
     return Op(_STORE, [], [stack, Source(copy)], offset=offset)
 
 
-def spill_predicates(function: Function, values: Iterable[Value], kept: set[Value],
-                     clobbered: Container[Value]) -> None:
+def spill_predicates(
+    function: Function, values: Iterable[Value], kept: set[Value], clobbered: Container[Value]
+) -> None:
     """Compares again before each use if that gives the same, else keeps the predicate in a register, all ones or zero.
     What is kept across calls, as ``clobbered`` are, alone serves all uses from one call to the next.
     """
@@ -95,15 +96,26 @@ def _uses(function: Function) -> dict[Value, list[tuple[Block, int]]]:
 
 def _repeatable(uses: list[tuple[Block, int]], made: Op, known: Definitions) -> bool:
     """Whether a comparison gives the same wherever its predicate is used."""
-    if made.name != "ISETP" or made.takes_carry or made.guard is not None or made.sources[2].value is not None:
+    if (
+        made.name != "ISETP"
+        or made.takes_carry
+        or made.guard is not None
+        or made.sources[2].value is not None
+    ):
         return False
-    return all(known.places.dominates(made, block, index) and all(
-        known.same(source, made, block, index) for source in made.sources) for block, index in uses)
+    return all(
+        known.places.dominates(made, block, index)
+        and all(known.same(source, made, block, index) for source in made.sources)
+        for block, index in uses
+    )
 
 
 def _repeated(made: Op, value: Value, copy: Value) -> Op:
-    return replace(made, results=[copy if result is value else None for result in made.results],
-                   sources=list(made.sources))
+    return replace(
+        made,
+        results=[copy if result is value else None for result in made.results],
+        sources=list(made.sources),
+    )
 
 
 def _rewrite(function: Function, keepers: Mapping[Value, _Keeper], kept: set[Value]) -> None:
@@ -115,9 +127,16 @@ def _rewrite(function: Function, keepers: Mapping[Value, _Keeper], kept: set[Val
             if op.clobbers:
                 current.clear()
             read = {value for value in op.reads() if value in keepers}
-            written = [value for value in op.writes() if value in keepers and keepers[value].store is not None]
-            copies = {value: current.get(value, Value(f"{value.name}.", value.predicate))
-                      for value in (*op.reads(), *written) if value in keepers}
+            written = [
+                value
+                for value in op.writes()
+                if value in keepers and keepers[value].store is not None
+            ]
+            copies = {
+                value: current.get(value, Value(f"{value.name}.", value.predicate))
+                for value in (*op.reads(), *written)
+                if value in keepers
+            }
             for value, copy in copies.items():
                 if (value in read or not op.replaces) and value not in current:
                     ops.append(keepers[value].load(copy))
@@ -126,13 +145,22 @@ def _rewrite(function: Function, keepers: Mapping[Value, _Keeper], kept: set[Val
                 else:
                     kept.add(copy)
             if copies:
-                op.sources = [replace(source, what=copies[source.value]) if source.value in copies else source
-                              for source in op.sources]
+                op.sources = [
+                    replace(source, what=copies[source.value]) if source.value in copies else source
+                    for source in op.sources
+                ]
                 if op.guard is not None and op.guard.value in copies:
                     op.guard = replace(op.guard, what=copies[op.guard.value])
-                op.results = [copies.get(result, result) if result is not None else None for result in op.results]
+                op.results = [
+                    copies.get(result, result) if result is not None else None
+                    for result in op.results
+                ]
             ops.append(op)
-            ops += [store(copies[value]) for value in written if (store := keepers[value].store) is not None]
+            ops += [
+                store(copies[value])
+                for value in written
+                if (store := keepers[value].store) is not None
+            ]
         for value in ending_reads(function, block):
             if value not in keepers:
                 continue

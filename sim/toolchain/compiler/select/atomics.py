@@ -39,7 +39,11 @@ def _atomic(b: Builder, i: Instruction) -> None:
     returns = i.opcode == "atom"
     results = b.write(i.operands[0] if returns else Sink(), i.type.bits)
     address = i.operands[1 if returns else 0]
-    data = [word for operand in i.operands[2 if returns else 1:] for word in b.read(operand, i.type.bits)]
+    data = [
+        word
+        for operand in i.operands[2 if returns else 1 :]
+        for word in b.read(operand, i.type.bits)
+    ]
     if i.space is Space.SHARED:
         _atomic_shared(b, i, results, *address_words(b, address, "ATOMS", False), data)
     elif i.space is Space.GLOBAL:
@@ -48,32 +52,77 @@ def _atomic(b: Builder, i: Instruction) -> None:
         _atomic_generic(b, i, results, *address_words(b, address, "ATOM", True), data)
 
 
-def _atomic_global(b: Builder, i: Instruction, results: list[Value | None], base: list[Source], offset: int,
-                   data: list[Source]) -> None:
+def _atomic_global(
+    b: Builder,
+    i: Instruction,
+    results: list[Value | None],
+    base: list[Source],
+    offset: int,
+    data: list[Source],
+) -> None:
     nobody = all(value is None for value in results)
     if i.operation == _COMPARE_AND_SWAP:
-        b.op("ATOM", results, *base, *data, offset=offset, wide=True, wide_data=i.type.bits == 64,
-             compare_and_swap=value_of("ATOM", "compare_and_swap", ".CAS"))
+        b.op(
+            "ATOM",
+            results,
+            *base,
+            *data,
+            offset=offset,
+            wide=True,
+            wide_data=i.type.bits == 64,
+            compare_and_swap=value_of("ATOM", "compare_and_swap", ".CAS"),
+        )
         return
-    reduces = nobody and i.operation != "exch" and not (i.type.bits == 64 and i.operation in ("min", "max"))
-    b.op("RED" if reduces else "ATOM", [] if reduces else results, *base, *data, offset=offset, wide=True,
-         operation=_OPERATIONS[i.operation], type=_kind(i))
+    reduces = (
+        nobody
+        and i.operation != "exch"
+        and not (i.type.bits == 64 and i.operation in ("min", "max"))
+    )
+    b.op(
+        "RED" if reduces else "ATOM",
+        [] if reduces else results,
+        *base,
+        *data,
+        offset=offset,
+        wide=True,
+        operation=_OPERATIONS[i.operation],
+        type=_kind(i),
+    )
 
 
-def _atomic_shared(b: Builder, i: Instruction, results: list[Value | None], base: list[Source], offset: int,
-                   data: list[Source]) -> None:
+def _atomic_shared(
+    b: Builder,
+    i: Instruction,
+    results: list[Value | None],
+    base: list[Source],
+    offset: int,
+    data: list[Source],
+) -> None:
     """Shared memory has all operations on words, on double words EXCH and CAS: others try until nobody was faster."""
     if i.operation == _COMPARE_AND_SWAP:
         b.op("ATOMS", results, *base, *data, offset=offset, compare_and_swap=_swap(i))
     elif i.operation == "exch" or (i.type.bits == 32 and not i.type.floating):
-        b.op("ATOMS", results, *base, *data, offset=offset, operation=_OPERATIONS[i.operation],
-             type=_SHARED_TYPES[_kind(i)])
+        b.op(
+            "ATOMS",
+            results,
+            *base,
+            *data,
+            offset=offset,
+            operation=_OPERATIONS[i.operation],
+            type=_SHARED_TYPES[_kind(i)],
+        )
     else:
         _atomic_loop(b, i, results, base, offset, data)
 
 
-def _atomic_loop(b: Builder, i: Instruction, results: list[Value | None], base: list[Source], offset: int,
-                 data: list[Source]) -> None:
+def _atomic_loop(
+    b: Builder,
+    i: Instruction,
+    results: list[Value | None],
+    base: list[Source],
+    offset: int,
+    data: list[Source],
+) -> None:
     """Compare-and-swap in shared memory until nobody was faster."""
     behind = b.guarded_block()
     old, held = ([b.temporary() for _ in data] for _ in range(2))
@@ -100,15 +149,26 @@ def _updated(b: Builder, i: Instruction, old: list[Source], data: list[Source]) 
     if i.type is Type.F32:
         return [b.compute("FADD", old[0], data[0])]
     if i.operation in ("and", "or", "xor"):
-        return [b.compute("LOP", x, y, operation=Logic[i.operation.upper()]) for x, y in zip(old, data, strict=True)]
+        return [
+            b.compute("LOP", x, y, operation=Logic[i.operation.upper()])
+            for x, y in zip(old, data, strict=True)
+        ]
     if i.operation == "add":
         return b.compute_pair("ADD64", *old, *data)
-    chosen = comparison(b, Compare.LT if i.operation == "min" else Compare.GT, i.type.signed, old, data)
+    chosen = comparison(
+        b, Compare.LT if i.operation == "min" else Compare.GT, i.type.signed, old, data
+    )
     return [b.compute("SEL", x, y, chosen) for x, y in zip(old, data, strict=True)]
 
 
-def _atomic_generic(b: Builder, i: Instruction, results: list[Value | None], base: list[Source], offset: int,
-                    data: list[Source]) -> None:
+def _atomic_generic(
+    b: Builder,
+    i: Instruction,
+    results: list[Value | None],
+    base: list[Source],
+    offset: int,
+    data: list[Source],
+) -> None:
     """In shared memory by its own instruction, elsewhere by the one of global memory."""
     if offset:
         base = sum_with(b, base, offset)
@@ -117,7 +177,14 @@ def _atomic_generic(b: Builder, i: Instruction, results: list[Value | None], bas
     shared, elsewhere, done = b.new_block("shared"), b.new_block("global"), b.new_block("done")
     b.end("branch", shared, elsewhere, condition=inside)
     b.begin(shared)
-    _atomic_shared(b, i, results, [b.compute("LOP", base[0], number(~WINDOW_MASK), operation=Logic.AND)], 0, data)
+    _atomic_shared(
+        b,
+        i,
+        results,
+        [b.compute("LOP", base[0], number(~WINDOW_MASK), operation=Logic.AND)],
+        0,
+        data,
+    )
     b.end("goto", done)
     b.begin(elsewhere)
     _atomic_global(b, i, results, base, 0, data)

@@ -6,7 +6,17 @@ from enum import Enum
 from typing import Any
 
 from rtl.isa.kinds import Compare
-from sim.toolchain.compiler.ir import PT, Block, Constant, Function, Global, Op, Source, Value, number
+from sim.toolchain.compiler.ir import (
+    PT,
+    Block,
+    Constant,
+    Function,
+    Global,
+    Op,
+    Source,
+    Value,
+    number,
+)
 from sim.toolchain.compiler.layout import DriverWord, Layout
 from sim.toolchain.compiler.opcodes import opcode
 from sim.toolchain.module import ProgramError
@@ -70,15 +80,19 @@ class Builder:
         """The virtual registers of a PTX register: one, or two where it has 64 bits."""
         if register not in self.words:
             count = 2 if register.type.bits == 64 else 1
-            self.words[register] = [Value(f"{register.name}{'_hi' * at}", register.type is Type.PRED)
-                                    for at in range(count)]
+            self.words[register] = [
+                Value(f"{register.name}{'_hi' * at}", register.type is Type.PRED)
+                for at in range(count)
+            ]
             self.named.update(self.words[register])
         return self.words[register]
 
     def variable_words(self, variable: Variable) -> list[Value]:
         """The virtual registers of a variable that holds a parameter."""
         if variable not in self.words:
-            self.words[variable] = [Value(f"{variable.name}.{at}") for at in range(-(-variable.size // 4))]
+            self.words[variable] = [
+                Value(f"{variable.name}.{at}") for at in range(-(-variable.size // 4))
+            ]
             self.named.update(self.words[variable])
         return self.words[variable]
 
@@ -134,35 +148,77 @@ class Builder:
             return [Source(low), number(0)]
         if variable in self.layout.locals:
             below = self.layout.locals[variable] - self.layout.local_bytes
-            return [self.compute("IADD", constant(0, DriverWord.STACK), number(below + offset)), number(0)]
+            return [
+                self.compute("IADD", constant(0, DriverWord.STACK), number(below + offset)),
+                number(0),
+            ]
         place = self.layout.places.get(variable)
         if place is None:
-            return [Source(Global(variable.name, offset)), Source(Global(variable.name, offset, True))]
+            return [
+                Source(Global(variable.name, offset)),
+                Source(Global(variable.name, offset, True)),
+            ]
         return [number(place + offset), number(0)]
 
     # Operations
 
-    def op(self, name: str, results: list[Value | None], *sources: Source, sets_carry: bool = False,
-           takes_carry: bool = False, offset: int = 0, in_caller: bool = False, symbol: str = "",
-           clobbers: frozenset[int] = frozenset(), **fields: Any) -> Op:
+    def op(
+        self,
+        name: str,
+        results: list[Value | None],
+        *sources: Source,
+        sets_carry: bool = False,
+        takes_carry: bool = False,
+        offset: int = 0,
+        in_caller: bool = False,
+        symbol: str = "",
+        clobbers: frozenset[int] = frozenset(),
+        **fields: Any,
+    ) -> Op:
         """Adds an operation, guarded as the instruction is where that can be told from outside. ``fields`` are those
         of the instruction that are not as usual.
         """
-        made = Op(opcode(name, tuple(fields.items())), list(results), list(sources), sets_carry, takes_carry,
-                  offset=offset, in_caller=in_caller, symbol=symbol, clobbers=clobbers)
+        made = Op(
+            opcode(name, tuple(fields.items())),
+            list(results),
+            list(sources),
+            sets_carry,
+            takes_carry,
+            offset=offset,
+            in_caller=in_caller,
+            symbol=symbol,
+            clobbers=clobbers,
+        )
         if self.here is not None:
             made.line, made.column = self.here.line, self.here.column
-        if self.guard is not None and (not made.is_pure or any(value in self.named for value in made.writes())):
+        if self.guard is not None and (
+            not made.is_pure or any(value in self.named for value in made.writes())
+        ):
             made.guard = self.guard
             made.fresh = not any(value in self.named for value in made.writes())
         self.block.ops.append(made)
         return made
 
-    def compute(self, name: str, *sources: Source, sets_carry: bool = False, takes_carry: bool = False,
-                symbol: str = "", **fields: Any) -> Source:
+    def compute(
+        self,
+        name: str,
+        *sources: Source,
+        sets_carry: bool = False,
+        takes_carry: bool = False,
+        symbol: str = "",
+        **fields: Any,
+    ) -> Source:
         """Adds an operation with one new result, and returns that."""
         result = self.temporary()
-        self.op(name, [result], *sources, sets_carry=sets_carry, takes_carry=takes_carry, symbol=symbol, **fields)
+        self.op(
+            name,
+            [result],
+            *sources,
+            sets_carry=sets_carry,
+            takes_carry=takes_carry,
+            symbol=symbol,
+            **fields,
+        )
         return Source(result)
 
     def compute_pair(self, name: str, *sources: Source, **fields: Any) -> list[Source]:
@@ -180,12 +236,21 @@ class Builder:
             if result is not None:
                 self.op("MOV", [result], source)
 
-    def compare(self, result: Value | None, relation: Compare, x: Source, y: Source, with_: Source = PT,
-                signed: bool = True) -> None:
+    def compare(
+        self,
+        result: Value | None,
+        relation: Compare,
+        x: Source,
+        y: Source,
+        with_: Source = PT,
+        signed: bool = True,
+    ) -> None:
         """Adds an ISETP."""
         self.op("ISETP", [result, None], x, y, with_, compare=relation, signed=signed)
 
-    def test(self, relation: Compare, x: Source, y: Source, with_: Source = PT, signed: bool = True) -> Source:
+    def test(
+        self, relation: Compare, x: Source, y: Source, with_: Source = PT, signed: bool = True
+    ) -> Source:
         """Adds an ISETP, and returns its predicate."""
         result = self.temporary(True)
         self.compare(result, relation, x, y, with_, signed)
@@ -213,7 +278,13 @@ class Builder:
         self.temporaries += 1
         return Block(f"{name}{self.temporaries}")
 
-    def end(self, ending: str, *successors: Block, condition: Source | None = None, uniform: bool = False) -> None:
+    def end(
+        self,
+        ending: str,
+        *successors: Block,
+        condition: Source | None = None,
+        uniform: bool = False,
+    ) -> None:
         """Ends the block."""
         self.block.ending, self.block.successors = ending, list(successors)
         self.block.condition, self.block.uniform = condition, uniform
@@ -259,6 +330,7 @@ def constant(bank: int, offset: int) -> Source:
 
 Handler = Callable[[Builder, Instruction], None]
 
+
 class Kind(Enum):
     """What instructions compute with, where there are handlers of their own for it."""
 
@@ -277,9 +349,11 @@ _MOVES = frozenset({"atom", "ld", "ldu", "mov", "red", "selp", "set", "slct", "s
 
 def handles(*opcodes: str, kind: Kind = Kind.WORDS) -> Callable[[Handler], Handler]:
     """Enters the decorated function for some opcodes, or for them on numbers of another kind."""
+
     def enter(handler: Handler) -> Handler:
         _handlers.update(dict.fromkeys(((opcode, kind) for opcode in opcodes), handler))
         return handler
+
     return enter
 
 

@@ -14,12 +14,19 @@ ONE = 0x3F80_0000
 """1 in single precision."""
 
 
-def _compared(b: Builder, i: Instruction, kind: Type, x: int, y: int) -> Source | tuple[Source, Source]:
+def _compared(
+    b: Builder, i: Instruction, kind: Type, x: int, y: int
+) -> Source | tuple[Source, Source]:
     """A predicate for numbers of 64 bits, the two numbers to be compared for others."""
     if kind.bits == 64:
         assert i.compare is not None
-        return long.comparison(b, Compare[i.compare.name], kind.signed, b.read(i.operands[x], 64),
-                                      b.read(i.operands[y], 64))
+        return long.comparison(
+            b,
+            Compare[i.compare.name],
+            kind.signed,
+            b.read(i.operands[x], 64),
+            b.read(i.operands[y], 64),
+        )
     one, other = (extended(b, b.word(i.operands[at]), kind) for at in (x, y))
     return one, other
 
@@ -40,8 +47,15 @@ def _set_predicate(b: Builder, i: Instruction) -> None:
     third = b.predicate(i.operands[4]) if i.combine is not None else PT
     found = _compared(b, i, i.type, 2, 3)
     if isinstance(found, tuple):
-        b.op("ISETP", [first, second], *found, third, compare=_relation(i), signed=i.type.signed,
-             combine=combination(i))
+        b.op(
+            "ISETP",
+            [first, second],
+            *found,
+            third,
+            compare=_relation(i),
+            signed=i.type.signed,
+            combine=combination(i),
+        )
     else:
         b.op("PSETP", [first, second], found, PT, third, combine=combination(i))
 
@@ -54,15 +68,29 @@ def _set(b: Builder, i: Instruction) -> None:
     if i.type.floating:
         p = b.temporary(True)
         if isinstance(found, tuple):
-            b.op("ISETP", [p, None], *found, third, compare=_relation(i), signed=kind.signed,
-             combine=combination(i))
+            b.op(
+                "ISETP",
+                [p, None],
+                *found,
+                third,
+                compare=_relation(i),
+                signed=kind.signed,
+                combine=combination(i),
+            )
         else:
             b.op("PSETP", [p, None], found, PT, third, combine=combination(i))
         b.op("SEL", b.write(i.operands[0]), number(ONE), RZ, Source(p))
         return
     if isinstance(found, tuple):
-        b.op("ISET", b.write(i.operands[0]), *found, third, compare=_relation(i), signed=kind.signed,
-             combine=combination(i))
+        b.op(
+            "ISET",
+            b.write(i.operands[0]),
+            *found,
+            third,
+            compare=_relation(i),
+            signed=kind.signed,
+            combine=combination(i),
+        )
     else:
         b.op("PSET", b.write(i.operands[0]), found, PT, third, combine=combination(i))
 
@@ -87,4 +115,10 @@ def _select_by_sign(b: Builder, i: Instruction) -> None:
     if len(results) == 1:
         b.op("ICMP", results, xs[0], ys[0], sign, compare=Compare.GE)
     else:
-        b.move(results, [b.compute("ICMP", x, y, sign, compare=Compare.GE) for x, y in zip(xs, ys, strict=True)])
+        b.move(
+            results,
+            [
+                b.compute("ICMP", x, y, sign, compare=Compare.GE)
+                for x, y in zip(xs, ys, strict=True)
+            ],
+        )

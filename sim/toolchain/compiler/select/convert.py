@@ -22,7 +22,7 @@ def _convert(b: Builder, i: Instruction) -> None:
     register, operand = i.operands
     assert isinstance(register, Register)
     if isinstance(operand, SpecialRegister):
-        x = [*special_words(b, operand), RZ][:max(source.bits // 32, 1)]
+        x = [*special_words(b, operand), RZ][: max(source.bits // 32, 1)]
     else:
         x = b.read(operand, source.bits)
     if i.saturate:
@@ -92,7 +92,10 @@ def _saturated_long(b: Builder, x: list[Source], to: Type, source: Type) -> list
         words = _without_negative(b, x if source.bits == 64 else [extended(b, x[0], source)])
         return [*words, RZ][:2]
     fits = comparison(b, Compare.GE, True, x, [RZ, RZ])
-    return [b.compute("SEL", word, number(most), fits) for word, most in zip(x, (-1, 0x7FFF_FFFF), strict=True)]
+    return [
+        b.compute("SEL", word, number(most), fits)
+        for word, most in zip(x, (-1, 0x7FFF_FFFF), strict=True)
+    ]
 
 
 def _unsigned_word(b: Builder, x: list[Source], source: Type) -> Source:
@@ -105,7 +108,9 @@ def _signed_word(b: Builder, x: list[Source], source: Type) -> Source:
     """The same with sign."""
     low, high = x
     if not source.signed:
-        fits = b.test_unsigned(Compare.EQ, b.compute("LOP", high, _sign_bit(b, low), operation=Logic.OR), RZ)
+        fits = b.test_unsigned(
+            Compare.EQ, b.compute("LOP", high, _sign_bit(b, low), operation=Logic.OR), RZ
+        )
         return b.compute("SEL", low, number(0x7FFF_FFFF), fits)
     fits = b.test_unsigned(Compare.EQ, high, _sign(b, low))
     most = b.compute("LOP", _sign(b, high), number(0x7FFF_FFFF), operation=Logic.XOR)

@@ -17,8 +17,19 @@ from .convert import integer_format, upper
 from .roundings import ROUNDINGS, TO_WHOLE, WHOLE
 from .special_registers import special_words
 
-__all__ = ["INFINITY", "LEAST", "NOTHING", "ONE", "Pair", "absolute", "compared", "computed", "double", "negated",
-           "saturated"]
+__all__ = [
+    "INFINITY",
+    "LEAST",
+    "NOTHING",
+    "ONE",
+    "Pair",
+    "absolute",
+    "compared",
+    "computed",
+    "double",
+    "negated",
+    "saturated",
+]
 
 Pair = list[Source]
 
@@ -26,7 +37,8 @@ NOTHING = [Source(0, negated=True), RZ]
 """What added to a number leaves it: -0."""
 ZERO = [RZ, RZ]
 ONE, INFINITY, LEAST, _LEAST_SINGLE = (
-    [RZ, number(high)] for high in (0x3FF0_0000, 0x7FF0_0000, 0x0010_0000, 0x3810_0000))
+    [RZ, number(high)] for high in (0x3FF0_0000, 0x7FF0_0000, 0x0010_0000, 0x3810_0000)
+)
 
 
 def double(*opcodes: str) -> Callable[[Handler], Handler]:
@@ -50,14 +62,21 @@ def absolute(x: Pair) -> Pair:
     return [replace(low, absolute=True, negated=False), high]
 
 
-def computed(b: Builder, name: str, *numbers: Pair, more: tuple[Source, ...] = (),
-             **fields: Any) -> Pair:
+def computed(
+    b: Builder, name: str, *numbers: Pair, more: tuple[Source, ...] = (), **fields: Any
+) -> Pair:
     """Adds an operation on numbers, and returns the one it gives."""
     return b.compute_pair(name, *(word for words in numbers for word in words), *more, **fields)
 
 
-def compared(b: Builder, relation: FloatCompare, x: Pair, y: Pair, with_: Source = PT,
-             combine: Boolean = Boolean.AND) -> Source:
+def compared(
+    b: Builder,
+    relation: FloatCompare,
+    x: Pair,
+    y: Pair,
+    with_: Source = PT,
+    combine: Boolean = Boolean.AND,
+) -> Source:
     """The predicate that two numbers are related, and what it is combined with."""
     result = b.temporary(True)
     b.op("DSETP", [result, None], *x, *y, with_, compare=relation, combine=combine)
@@ -111,32 +130,54 @@ def _relation(i: Instruction) -> FloatCompare:
 def _set_predicate(b: Builder, i: Instruction) -> None:
     first, second = (b.write(operand)[0] for operand in i.operands[:2])
     third = b.predicate(i.operands[4]) if i.combine is not None else PT
-    b.op("DSETP", [first, second], *operand(b, i, 2), *operand(b, i, 3), third,
-         compare=_relation(i), combine=combination(i))
+    b.op(
+        "DSETP",
+        [first, second],
+        *operand(b, i, 2),
+        *operand(b, i, 3),
+        third,
+        compare=_relation(i),
+        combine=combination(i),
+    )
 
 
 @double("set")
 def _set(b: Builder, i: Instruction) -> None:
     third = b.predicate(i.operands[3]) if i.combine is not None else PT
-    b.op("DSET", b.write(i.operands[0]), *operand(b, i, 1), *operand(b, i, 2), third,
-         one=i.type.floating, compare=_relation(i), combine=combination(i))
+    b.op(
+        "DSET",
+        b.write(i.operands[0]),
+        *operand(b, i, 1),
+        *operand(b, i, 2),
+        third,
+        one=i.type.floating,
+        compare=_relation(i),
+        combine=combination(i),
+    )
 
 
 @double("testp")
 def _test(b: Builder, i: Instruction) -> None:
     size, result = absolute(operand(b, i, 1)), b.write(i.operands[0])
     relation, bound, third = {
-        "finite": (FloatCompare.LT, INFINITY, PT), "infinite": (FloatCompare.EQ, INFINITY, PT),
-        "number": (FloatCompare.NUM, ZERO, PT), "notanumber": (FloatCompare.NAN, ZERO, PT),
-        "subnormal": (FloatCompare.GT, ZERO, PT), "normal": (FloatCompare.LT, INFINITY, PT)}[i.operation]
+        "finite": (FloatCompare.LT, INFINITY, PT),
+        "infinite": (FloatCompare.EQ, INFINITY, PT),
+        "number": (FloatCompare.NUM, ZERO, PT),
+        "notanumber": (FloatCompare.NAN, ZERO, PT),
+        "subnormal": (FloatCompare.GT, ZERO, PT),
+        "normal": (FloatCompare.LT, INFINITY, PT),
+    }[i.operation]
     if i.operation == "subnormal":
         third = compared(b, FloatCompare.LT, size, LEAST)
     elif i.operation == "normal":
-        third = compared(b, FloatCompare.EQ, size, ZERO, compared(b, FloatCompare.GE, size, LEAST), Boolean.OR)
+        third = compared(
+            b, FloatCompare.EQ, size, ZERO, compared(b, FloatCompare.GE, size, LEAST), Boolean.OR
+        )
     b.op("DSETP", [result[0], None], *size, *bound, third, compare=relation)
 
 
 # Conversions
+
 
 @double("cvt")
 def _convert(b: Builder, i: Instruction) -> None:
@@ -144,31 +185,69 @@ def _convert(b: Builder, i: Instruction) -> None:
     register, value = i.operands
     assert isinstance(register, Register)
     if not source.floating:
-        words = [*special_words(b, value), RZ][:max(source.bits // 32, 1)] if isinstance(value, SpecialRegister) else (
-            b.read(value, source.bits))
-        found = computed(b, "I2F", words, destination=FloatFormat.F64, source=integer_format(source),
-                         round=ROUNDINGS[i.rounding])
+        words = (
+            [*special_words(b, value), RZ][: max(source.bits // 32, 1)]
+            if isinstance(value, SpecialRegister)
+            else (b.read(value, source.bits))
+        )
+        found = computed(
+            b,
+            "I2F",
+            words,
+            destination=FloatFormat.F64,
+            source=integer_format(source),
+            round=ROUNDINGS[i.rounding],
+        )
         _give(b, i, saturated(b, found) if i.saturate else found)
     elif to is Type.F32:
         words = b.read(value, 64)
         if i.flush and not i.saturate:
             # As NVIDIA's code does: what is too small before it is rounded.
             tiny = compared(b, FloatCompare.LT, absolute(operand(b, i, 1)), _LEAST_SINGLE)
-            found = b.compute("F2F", *words, destination=FloatFormat.F32, source=FloatFormat.F64,
-                              round=ROUNDINGS[i.rounding])
+            found = b.compute(
+                "F2F",
+                *words,
+                destination=FloatFormat.F32,
+                source=FloatFormat.F64,
+                round=ROUNDINGS[i.rounding],
+            )
             zero = b.compute("LOP", words[1], number(SIGN), operation=Logic.AND)
             b.op("SEL", b.write(register), zero, found, tiny)
         else:
-            b.op("F2F", b.write(register), *words, flush=i.flush, destination=FloatFormat.F32,
-                 source=FloatFormat.F64, round=ROUNDINGS[i.rounding], saturate=i.saturate)
+            b.op(
+                "F2F",
+                b.write(register),
+                *words,
+                flush=i.flush,
+                destination=FloatFormat.F32,
+                source=FloatFormat.F64,
+                round=ROUNDINGS[i.rounding],
+                saturate=i.saturate,
+            )
     elif source is Type.F32:
-        found = computed(b, "F2F", [b.word(value)], flush=i.flush, destination=FloatFormat.F64,
-                         source=FloatFormat.F32)
+        found = computed(
+            b,
+            "F2F",
+            [b.word(value)],
+            flush=i.flush,
+            destination=FloatFormat.F64,
+            source=FloatFormat.F32,
+        )
         _give(b, i, saturated(b, found) if i.saturate else found)
     elif to.floating:
         x = operand(b, i, 1)
-        found = computed(b, "F2F", x, destination=FloatFormat.F64, source=FloatFormat.F64,
-                         whole=WHOLE[i.rounding]) if i.rounding else x
+        found = (
+            computed(
+                b,
+                "F2F",
+                x,
+                destination=FloatFormat.F64,
+                source=FloatFormat.F64,
+                whole=WHOLE[i.rounding],
+            )
+            if i.rounding
+            else x
+        )
         _give(b, i, saturated(b, found) if i.saturate else found)
     else:
         words = _to_integer(b, i, to)
@@ -184,8 +263,11 @@ def saturated(b: Builder, x: Pair) -> Pair:
 
 def _to_integer(b: Builder, i: Instruction, to: Type) -> list[Source]:
     """An integer within its type: of less than 32 bits by way of those."""
-    fields: dict[str, Any] = {"destination": integer_format(to, 32), "source": FloatFormat.F64,
-                                     "round": TO_WHOLE[i.rounding]}
+    fields: dict[str, Any] = {
+        "destination": integer_format(to, 32),
+        "source": FloatFormat.F64,
+        "round": TO_WHOLE[i.rounding],
+    }
     x = operand(b, i, 1)
     if to.bits == 64:
         return computed(b, "F2I", x, **fields)
@@ -195,4 +277,8 @@ def _to_integer(b: Builder, i: Instruction, to: Type) -> list[Source]:
     largest = (1 << to.bits - to.signed) - 1
     if not to.signed:
         return [b.compute("IMNMX", found, number(largest), PT, signed=False)]
-    return [b.compute("IMNMX", b.compute("IMNMX", found, number(largest), PT), number(~largest), PT.invert())]
+    return [
+        b.compute(
+            "IMNMX", b.compute("IMNMX", found, number(largest), PT), number(~largest), PT.invert()
+        )
+    ]

@@ -14,7 +14,18 @@ from sim.toolchain.compiler.layout import Layout
 from sim.toolchain.ptx.module import Instruction
 
 from .builder import Builder
-from .double import INFINITY, LEAST, ONE, Pair, absolute, compared, computed, double, negated, operand
+from .double import (
+    INFINITY,
+    LEAST,
+    ONE,
+    Pair,
+    absolute,
+    compared,
+    computed,
+    double,
+    negated,
+    operand,
+)
 from .long import shifted_left, shifted_right
 from .roundings import ROUNDINGS
 
@@ -70,7 +81,9 @@ class _Part:
     def __init__(self, b: Builder, x: Pair) -> None:
         tiny = compared(b, FloatCompare.LT, absolute(x), LEAST)
         normal = _chosen(b, computed(b, "DMUL", x, _TWO_54), x, tiny)
-        self.exponent = b.compute("IADD", _field(b, normal), b.compute("SEL", number(-_FIFTY_FOUR), RZ, tiny))
+        self.exponent = b.compute(
+            "IADD", _field(b, normal), b.compute("SEL", number(-_FIFTY_FOUR), RZ, tiny)
+        )
         positive = compared(b, FloatCompare.GT, absolute(x), [RZ, RZ])
         self.ordinary = compared(b, FloatCompare.LT, absolute(x), INFINITY, positive)
         high = _or(b, _and(b, normal[1], 0x800F_FFFF), ONE[1])
@@ -84,9 +97,9 @@ def _begin(name: str, count: int) -> tuple[Builder, list[Pair]]:
     b = Builder(function, Layout(), {}, Value("stack", fixed=STACK_POINTER))
     function.stack = b.stack
     b.begin(b.block)
-    function.parameters = [b.temporary(fixed=register) for register in _REGISTERS[:2 * count]]
+    function.parameters = [b.temporary(fixed=register) for register in _REGISTERS[: 2 * count]]
     words = [b.compute("MOV", Source(value)) for value in function.parameters]
-    return b, [words[at:at + 2] for at in range(0, len(words), 2)]
+    return b, [words[at : at + 2] for at in range(0, len(words), 2)]
 
 
 def _finish(b: Builder, result: Pair) -> Function:
@@ -122,8 +135,9 @@ def _division(name: str, direction: str) -> Function:
     result = [rounded[0], b.compute("IADD", b.compute("SHL", power, number(20)), rounded[1])]
     result = _chosen(b, small, result, b.test(Compare.LT, exponent, number(1)))
     result = [result[0], _or(b, result[1], sign)]
-    beyond = computed(b, "DMUL", [RZ, _or(b, sign, number(_LARGE))], _FOUR,
-                      round=ROUNDINGS[direction])
+    beyond = computed(
+        b, "DMUL", [RZ, _or(b, sign, number(_LARGE))], _FOUR, round=ROUNDINGS[direction]
+    )
     result = _chosen(b, beyond, result, b.test(Compare.GE, exponent, number(_TOP_EXPONENT)))
     both = b.temporary(True)
     b.op("PSETP", [both, None], x.ordinary, y.ordinary, PT)
@@ -133,7 +147,9 @@ def _division(name: str, direction: str) -> Function:
     return _finish(b, _chosen(b, result, computed(b, "DMUL", x.value, special), Source(both)))
 
 
-def _rounded(b: Builder, cut: Pair, rest: Pair, divisor: Pair, more: Source, sign: Source, direction: str) -> Pair:
+def _rounded(
+    b: Builder, cut: Pair, rest: Pair, divisor: Pair, more: Source, sign: Source, direction: str
+) -> Pair:
     """A quotient that is cut off, or the next larger one: to the nearest if half of that step is less than the rest is
     worth. No quotient of two numbers lies halfway.
     """
@@ -142,16 +158,22 @@ def _rounded(b: Builder, cut: Pair, rest: Pair, divisor: Pair, more: Source, sig
             return cut
         case "rn":
             half = [RZ, b.compute("IADD", _and(b, cut[1], 0x7FF0_0000), number(-_HALF_STEP << 20))]
-            upwards = compared(b, FloatCompare.GT, _fused(b, negated(divisor), half, rest), [RZ, RZ])
+            upwards = compared(
+                b, FloatCompare.GT, _fused(b, negated(divisor), half, rest), [RZ, RZ]
+            )
         case _:
             upwards = b.test(Compare.LT if direction == "rm" else Compare.GE, sign, RZ, with_=more)
     return b.compute_pair("ADD64", *cut, b.compute("SEL", number(1), RZ, upwards), RZ)
 
 
-def _subnormal(b: Builder, cut: Pair, power: Source, more: Source, sign: Source, direction: str) -> Pair:
+def _subnormal(
+    b: Builder, cut: Pair, power: Source, more: Source, sign: Source, direction: str
+) -> Pair:
     """The bits of a subnormal result without its sign, of a significand that is cut off and whether it was more."""
     exponent = b.compute("IADD", _field(b, cut), power)
-    shift = b.compute("IMNMX", b.compute("IADD", number(1), exponent.negate()), number(_SHIFT_LIMIT), PT)
+    shift = b.compute(
+        "IMNMX", b.compute("IADD", number(1), exponent.negate()), number(_SHIFT_LIMIT), PT
+    )
     one_more = b.compute("IADD", shift, number(1))
     fraction = [cut[0], _or(b, _and(b, cut[1], 0xF_FFFF), LEAST[1])]
     low, high = shifted_left(b, fraction, number(1))
@@ -174,7 +196,9 @@ def _root(name: str, direction: str) -> Function:
     b, (x,) = _begin(name, 1)
     part = _Part(b, x)
     # An even exponent: the number is between 1 and 4.
-    odd = b.compute("LOP", b.compute("IADD", part.exponent, number(1)), number(1), operation=Logic.AND)
+    odd = b.compute(
+        "LOP", b.compute("IADD", part.exponent, number(1)), number(1), operation=Logic.AND
+    )
     value = [part.value[0], b.compute("IADD", part.value[1], b.compute("SHL", odd, number(20)))]
     inverse = _estimate(b, MultiFunction.RSQ64H, value)
     for _ in range(2):
@@ -189,7 +213,9 @@ def _root(name: str, direction: str) -> Function:
     power = b.compute("IADD", b.compute("IADD", part.exponent, odd.negate()), number(-_BIAS))
     root = [root[0], b.compute("IADD", root[1], b.compute("SHL", power, number(19)))]
     # Zeros and infinity are their own, NaNs and negative numbers are none.
-    itself = compared(b, FloatCompare.EQ, x, INFINITY, compared(b, FloatCompare.EQ, x, [RZ, RZ]), Boolean.OR)
+    itself = compared(
+        b, FloatCompare.EQ, x, INFINITY, compared(b, FloatCompare.EQ, x, [RZ, RZ]), Boolean.OR
+    )
     positive = compared(b, FloatCompare.GT, x, [RZ, RZ])
     nothing = computed(b, "DMUL", INFINITY, [RZ, RZ])
     return _finish(b, _chosen(b, x, _chosen(b, root, nothing, positive), itself))
@@ -198,13 +224,19 @@ def _root(name: str, direction: str) -> Function:
 _KINDS: Mapping[str, Callable[[str, str], Function]] = {"divide": _division, "root": _root}
 DOUBLE_DIVISIONS: Mapping[str, Callable[[], Function]] = {
     f"__{kind}_f64_{direction}": lambda kind=kind, direction=direction: _KINDS[kind](
-        f"__{kind}_f64_{direction}", direction) for kind in _KINDS for direction in _DIRECTIONS}
+        f"__{kind}_f64_{direction}", direction
+    )
+    for kind in _KINDS
+    for direction in _DIRECTIONS
+}
 """The functions by name."""
 
 
 def _gross(b: Builder, i: Instruction) -> Pair:
     """What the float unit knows of the upper word; the lower one is zero."""
-    return _estimate(b, MultiFunction.RCP64H if i.opcode == "rcp" else MultiFunction.RSQ64H, operand(b, i, 1))
+    return _estimate(
+        b, MultiFunction.RCP64H if i.opcode == "rcp" else MultiFunction.RSQ64H, operand(b, i, 1)
+    )
 
 
 @double("rsqrt")
@@ -223,7 +255,12 @@ def _inverse_root(b: Builder, i: Instruction) -> None:
     found = _chosen(b, computed(b, "DMUL", found, _TWO_27), found, tiny)
     # Of zeros infinities of their signs, of infinity zero; other numbers that are not positive have none.
     zero = compared(b, FloatCompare.EQ, x, [RZ, RZ])
-    edge = _chosen(b, [RZ, _or(b, _and(b, x[1], SIGN), INFINITY[1])], computed(b, "DMUL", INFINITY, [RZ, RZ]), zero)
+    edge = _chosen(
+        b,
+        [RZ, _or(b, _and(b, x[1], SIGN), INFINITY[1])],
+        computed(b, "DMUL", INFINITY, [RZ, RZ]),
+        zero,
+    )
     edge = _chosen(b, [RZ, RZ], edge, compared(b, FloatCompare.EQ, x, INFINITY))
     ordinary = compared(b, FloatCompare.LT, x, INFINITY, compared(b, FloatCompare.GT, x, [RZ, RZ]))
     b.move(b.write(i.operands[0], 64), _chosen(b, found, edge, ordinary))
@@ -240,11 +277,17 @@ def _divide(b: Builder, i: Instruction) -> None:
     name = f"__{'root' if i.opcode == 'sqrt' else 'divide'}_f64_{i.rounding}"
     guard, b.guard = b.guard, None
     words = [b.compute("MOV", word) for pair in numbers for word in pair]
-    fixed = [b.temporary(fixed=register) for register in _REGISTERS[:len(words)]]
+    fixed = [b.temporary(fixed=register) for register in _REGISTERS[: len(words)]]
     for value, word in zip(fixed, words, strict=True):
         b.op("MOV", [value], word)
     results = [b.temporary(fixed=register) for register in _REGISTERS[:2]]
-    b.op("CAL", list(results), *(Source(value) for value in fixed), symbol=name, clobbers=STANDARD_CLOBBERS)
+    b.op(
+        "CAL",
+        list(results),
+        *(Source(value) for value in fixed),
+        symbol=name,
+        clobbers=STANDARD_CLOBBERS,
+    )
     b.function.calls.append(name)
     copies = [b.compute("MOV", Source(value)) for value in results]
     b.guard = guard

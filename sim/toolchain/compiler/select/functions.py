@@ -42,8 +42,23 @@ from .builder import Builder, CompileError, handler_of, handles
 
 __all__ = ["select_function"]
 
-_MODULES = (atomics, compare, convert, double, double_division, half, integer, long, long_division, memory, single,
-            single_division, spaces, system, video)
+_MODULES = (
+    atomics,
+    compare,
+    convert,
+    double,
+    double_division,
+    half,
+    integer,
+    long,
+    long_division,
+    memory,
+    single,
+    single_division,
+    spaces,
+    system,
+    video,
+)
 """Where the other handlers are."""
 _LARGEST_FRAME = 1 << 24
 """Bytes of the window of local memory."""
@@ -65,7 +80,9 @@ def _branch(b: Builder, i: Instruction) -> None:
 def _branch_by_index(b: Builder, i: Instruction) -> None:
     behind = b.guarded_block()
     scaled = b.compute("SHL", b.word(i.operands[0]), number(2))
-    table = JumpTable(f"{b.function.name}.table{b.temporaries}", [b.label(label) for label in i.targets])
+    table = JumpTable(
+        f"{b.function.name}.table{b.temporaries}", [b.label(label) for label in i.targets]
+    )
     place = b.temporary()
     offset = 0
     if b.layout.far_tables:
@@ -94,7 +111,9 @@ def _call(b: Builder, i: Instruction) -> None:
     call = i.call
     places = Places.of(call.signature)
     arguments = []
-    for argument, (_, registers) in zip(call.arguments, places.arguments(call.signature), strict=True):
+    for argument, (_, registers) in zip(
+        call.arguments, places.arguments(call.signature), strict=True
+    ):
         arguments += zip(registers, _argument_words(b, argument, len(registers)), strict=True)
     inputs, stores = [], []
     place = []
@@ -132,7 +151,9 @@ def _call(b: Builder, i: Instruction) -> None:
     b.leave_guarded_block(behind)
 
 
-def _argument_words(b: Builder, argument: Register | Immediate | Variable, count: int) -> list[Source]:
+def _argument_words(
+    b: Builder, argument: Register | Immediate | Variable, count: int
+) -> list[Source]:
     if isinstance(argument, Variable):
         return [Source(word) for word in b.variable_words(argument)]
     if isinstance(argument, Register) and argument.type is Type.PRED:
@@ -218,8 +239,11 @@ def _frame(function: Function, ptx: PtxFunction, layout: Layout) -> dict[Variabl
     function.frame = end
     function.reserved = layout.local_bytes if ptx.entry else 0
     if (size := function.frame + function.reserved) > _LARGEST_FRAME:
-        raise CompileError(ptx.line, ptx.column, f"{ptx.name} has {size} bytes of local variables: {_LARGEST_FRAME} at "
-                                                 "most")
+        raise CompileError(
+            ptx.line,
+            ptx.column,
+            f"{ptx.name} has {size} bytes of local variables: {_LARGEST_FRAME} at most",
+        )
     return places
 
 
@@ -228,7 +252,11 @@ def _receive_parameters(b: Builder, ptx: PtxFunction) -> None:
     places = Places.of(ptx.signature)
     pending = []
     for parameter, registers in places.arguments(ptx.signature):
-        words = b.variable_words(parameter) if isinstance(parameter, Variable) else b.registers(parameter)
+        words = (
+            b.variable_words(parameter)
+            if isinstance(parameter, Variable)
+            else b.registers(parameter)
+        )
         for word, register in zip(words, registers, strict=True):
             if register < 0:
                 value = b.temporary()

@@ -35,8 +35,16 @@ def _convert(b: Builder, i: Instruction) -> None:
 
 def _to_half(b: Builder, i: Instruction, x: Source) -> None:
     """A number of single precision as a half."""
-    b.op("F2F", b.write(i.operands[0]), x, flush=i.flush, destination=FloatFormat.F16, source=FloatFormat.F32,
-         round=ROUNDINGS.get(i.rounding, FloatRounding.RN), saturate=i.saturate)
+    b.op(
+        "F2F",
+        b.write(i.operands[0]),
+        x,
+        flush=i.flush,
+        destination=FloatFormat.F16,
+        source=FloatFormat.F32,
+        round=ROUNDINGS.get(i.rounding, FloatRounding.RN),
+        saturate=i.saturate,
+    )
 
 
 def _single_of(b: Builder, i: Instruction, source: Type) -> Source:
@@ -47,11 +55,20 @@ def _single_of(b: Builder, i: Instruction, source: Type) -> Source:
         return whole(b, x, i.rounding) if i.rounding else x
     if source is Type.F32:
         return b.word(value)
-    words = [*special_words(b, value), RZ] if isinstance(value, SpecialRegister) else b.read(value, source.bits)
+    words = (
+        [*special_words(b, value), RZ]
+        if isinstance(value, SpecialRegister)
+        else b.read(value, source.bits)
+    )
     if source is Type.F64:
         return _narrowed(b, words, i.rounding)
-    return b.compute("I2F", *words[:max(source.bits // 32, 1)], destination=FloatFormat.F32,
-                     source=integer_format(source), round=ROUNDINGS[i.rounding])
+    return b.compute(
+        "I2F",
+        *words[: max(source.bits // 32, 1)],
+        destination=FloatFormat.F32,
+        source=integer_format(source),
+        round=ROUNDINGS[i.rounding],
+    )
 
 
 def _widened(b: Builder, half: Source) -> Source:
@@ -61,10 +78,22 @@ def _widened(b: Builder, half: Source) -> Source:
 def _narrowed(b: Builder, x: list[Source], rounding: str) -> Source:
     """Double precision in single precision, rounded to odd where a half will be the nearest one."""
     if rounding != "rn":
-        return b.compute("F2F", *x, destination=FloatFormat.F32, source=FloatFormat.F64, round=ROUNDINGS[rounding])
-    cut = b.compute("F2F", *x, destination=FloatFormat.F32, source=FloatFormat.F64, round=FloatRounding.RZ)
-    inexact = compared(b, FloatCompare.NE, computed(b, "F2F", [cut], destination=FloatFormat.F64,
-                                                    source=FloatFormat.F32), x)
+        return b.compute(
+            "F2F",
+            *x,
+            destination=FloatFormat.F32,
+            source=FloatFormat.F64,
+            round=ROUNDINGS[rounding],
+        )
+    cut = b.compute(
+        "F2F", *x, destination=FloatFormat.F32, source=FloatFormat.F64, round=FloatRounding.RZ
+    )
+    inexact = compared(
+        b,
+        FloatCompare.NE,
+        computed(b, "F2F", [cut], destination=FloatFormat.F64, source=FloatFormat.F32),
+        x,
+    )
     odd = b.compute("LOP", cut, number(1), operation=Logic.OR)
     return b.compute("SEL", odd, cut, inexact)
 
@@ -73,8 +102,14 @@ def _from_half(b: Builder, i: Instruction, to: Type) -> None:
     register, value = i.operands
     assert isinstance(register, Register)
     if to is Type.F32:
-        b.op("F2F", b.write(register), b.word(value), destination=FloatFormat.F32, source=FloatFormat.F16,
-             saturate=i.saturate)
+        b.op(
+            "F2F",
+            b.write(register),
+            b.word(value),
+            destination=FloatFormat.F32,
+            source=FloatFormat.F16,
+            saturate=i.saturate,
+        )
         return
     x = _widened(b, b.word(value))
     if to is Type.F64:

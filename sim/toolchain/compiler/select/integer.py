@@ -26,12 +26,16 @@ def extended(b: Builder, source: Source, kind: Type) -> Source:
     if isinstance(source.what, int):
         value = source.what & (1 << kind.bits) - 1
         return number(value - (1 << kind.bits) if kind.signed and value >> kind.bits - 1 else value)
-    return b.compute("I2I", source, destination=IntegerFormat.S32 if kind.signed else IntegerFormat.U32,
-                     source=IntegerFormat[kind.value.upper().replace("B", "U")])
+    return b.compute(
+        "I2I",
+        source,
+        destination=IntegerFormat.S32 if kind.signed else IntegerFormat.U32,
+        source=IntegerFormat[kind.value.upper().replace("B", "U")],
+    )
 
 
 def _operands(b: Builder, i: Instruction, count: int, extend: bool) -> list[Source]:
-    sources = [b.word(operand) for operand in i.operands[1:1 + count]]
+    sources = [b.word(operand) for operand in i.operands[1 : 1 + count]]
     return [extended(b, source, i.type) for source in sources] if extend else sources
 
 
@@ -40,8 +44,15 @@ def _add(b: Builder, i: Instruction) -> None:
     x, y = _operands(b, i, 2, False)
     if i.opcode in ("sub", "subc"):
         y = y.negate()
-    b.op("IADD", b.write(i.operands[0]), x, y, saturate=i.saturate, sets_carry=i.carry_out,
-         takes_carry=i.opcode in ("addc", "subc"))
+    b.op(
+        "IADD",
+        b.write(i.operands[0]),
+        x,
+        y,
+        saturate=i.saturate,
+        sets_carry=i.carry_out,
+        takes_carry=i.opcode in ("addc", "subc"),
+    )
 
 
 @handles("mul", "mad", "madc", "mul24", "mad24")
@@ -77,8 +88,15 @@ def _multiply(b: Builder, i: Instruction) -> None:
 
 def _accumulate(b: Builder, i: Instruction, product: Source) -> None:
     """Adds the addend of a mad to its product, with the carries that it wants."""
-    b.op("IADD", b.write(i.operands[0]), product, b.word(i.operands[3]), saturate=i.saturate,
-         sets_carry=i.carry_out, takes_carry=i.opcode == "madc")
+    b.op(
+        "IADD",
+        b.write(i.operands[0]),
+        product,
+        b.word(i.operands[3]),
+        saturate=i.saturate,
+        sets_carry=i.carry_out,
+        takes_carry=i.opcode == "madc",
+    )
 
 
 def _wide(b: Builder, i: Instruction, results: list, x: Source, y: Source) -> None:
@@ -124,7 +142,13 @@ def _unary(b: Builder, i: Instruction) -> None:
         b.op("LOP", results, RZ, x.invert(), operation=Logic.PASS_B)
     elif i.opcode == "abs":
         x = extended(b, x, i.type)
-        b.op("I2I", results, replace(x, absolute=True), destination=IntegerFormat.S32, source=IntegerFormat.S32)
+        b.op(
+            "I2I",
+            results,
+            replace(x, absolute=True),
+            destination=IntegerFormat.S32,
+            source=IntegerFormat.S32,
+        )
     else:
         b.op("SEL", results, number(1), RZ, b.test_unsigned(Compare.EQ, _masked(b, x, i.type), RZ))
 
@@ -142,7 +166,10 @@ def _logic(b: Builder, i: Instruction) -> None:
         return
     words = zip(b.read(i.operands[1], i.type.bits), b.read(i.operands[2], i.type.bits), strict=True)
     if i.type.bits == 64:
-        b.move(b.write(i.operands[0], 64), [b.compute("LOP", x, y, operation=Logic[name]) for x, y in words])
+        b.move(
+            b.write(i.operands[0], 64),
+            [b.compute("LOP", x, y, operation=Logic[name]) for x, y in words],
+        )
     else:
         b.op("LOP", b.write(i.operands[0]), *next(words), operation=Logic[name])
 
@@ -159,8 +186,14 @@ def _shift(b: Builder, i: Instruction) -> None:
 @handles("min", "max")
 def _extreme(b: Builder, i: Instruction) -> None:
     x, y = _operands(b, i, 2, True)
-    b.op("IMNMX", b.write(i.operands[0]), x, y, PT if i.opcode == "min" else PT.invert(),
-         signed=i.type.signed)
+    b.op(
+        "IMNMX",
+        b.write(i.operands[0]),
+        x,
+        y,
+        PT if i.opcode == "min" else PT.invert(),
+        signed=i.type.signed,
+    )
 
 
 @handles("sad")
@@ -190,7 +223,9 @@ def _field(b: Builder, position: Source, length: Source) -> Source:
     if isinstance(length.what, int):
         low = b.compute("LOP", position, number(0xFF), operation=Logic.AND)
         return b.compute("LOP", low, number((length.what & 0xFF) << 8), operation=Logic.OR)
-    return b.compute("BFI", length, number(0x808), b.compute("LOP", position, number(0xFF), operation=Logic.AND))
+    return b.compute(
+        "BFI", length, number(0x808), b.compute("LOP", position, number(0xFF), operation=Logic.AND)
+    )
 
 
 @handles("bfi")
@@ -233,7 +268,9 @@ def _find_nth_set(b: Builder, i: Instruction) -> None:
     found = b.test_unsigned(Compare.GE, b.compute("POPC", mask), left)
     place = RZ
     for width in (16, 8, 4, 2, 1):
-        below = b.compute("POPC", b.compute("LOP", mask, number((1 << width) - 1), operation=Logic.AND))
+        below = b.compute(
+            "POPC", b.compute("LOP", mask, number((1 << width) - 1), operation=Logic.AND)
+        )
         above = b.test_unsigned(Compare.GT, left, below)
         left = b.compute("SEL", b.compute("IADD", left, below.negate()), left, above)
         mask = b.compute("SEL", b.compute("SHR", mask, number(width), signed=False), mask, above)
@@ -245,8 +282,14 @@ def _find_nth_set(b: Builder, i: Instruction) -> None:
 @handles("prmt")
 def _permute(b: Builder, i: Instruction) -> None:
     x, y, selector = (b.word(operand) for operand in i.operands[1:])
-    b.op("PRMT", b.write(i.operands[0]), x, selector, y,
-         mode=PermuteMode[i.operation.upper()] if i.operation else PermuteMode.INDEX)
+    b.op(
+        "PRMT",
+        b.write(i.operands[0]),
+        x,
+        selector,
+        y,
+        mode=PermuteMode[i.operation.upper()] if i.operation else PermuteMode.INDEX,
+    )
 
 
 @handles("shf")

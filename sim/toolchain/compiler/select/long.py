@@ -61,10 +61,14 @@ def high_product(b: Builder, x: list[Source], y: list[Source], signed: bool) -> 
         b.op("MULWIDE", list(pair), one, other, signed=False)
     column, above, sum_low, sum_high = (*b.pair(), *b.pair())
     b.op("ADD64", [column, above], Source(first[0]), Source(first[1]), carry, RZ)
-    b.op("ADD64", [b.temporary(), sum_low], Source(second[0]), Source(second[1]), Source(column), RZ)
+    b.op(
+        "ADD64", [b.temporary(), sum_low], Source(second[0]), Source(second[1]), Source(column), RZ
+    )
     low, high = b.pair()
     b.op("ADD64", [low, high], Source(top[0]), Source(top[1]), Source(above), RZ)
-    b.op("ADD64", [column := b.temporary(), sum_high], Source(low), Source(high), Source(sum_low), RZ)
+    b.op(
+        "ADD64", [column := b.temporary(), sum_high], Source(low), Source(high), Source(sum_low), RZ
+    )
     result = [Source(column), Source(sum_high)]
     if signed:
         for one, other in ((x, y), (y, x)):
@@ -86,7 +90,10 @@ def _unary(b: Builder, i: Instruction) -> None:
     elif i.opcode == "abs":
         opposite = b.compute_pair("ADD64", RZ, RZ, *(word.negate() for word in x))
         negative = b.test(Compare.LT, x[1], RZ)
-        b.move(results, [b.compute("SEL", new, old, negative) for new, old in zip(opposite, x, strict=True)])
+        b.move(
+            results,
+            [b.compute("SEL", new, old, negative) for new, old in zip(opposite, x, strict=True)],
+        )
     else:
         zero = b.test_unsigned(Compare.EQ, b.compute("LOP", *x, operation=Logic.OR), RZ)
         b.move(results, [b.compute("SEL", number(1), RZ, zero), RZ])
@@ -117,11 +124,15 @@ def shifted_right(b: Builder, words: list[Source], by: Source, signed: bool) -> 
     if isinstance(by.what, int) and by.what >= 32:
         top = b.compute("SHR", high, number(31)) if signed else RZ
         return [b.compute("SHR", high, number(min(by.what - 32, 32)), signed=signed), top]
-    return [b.compute("SHF.R", low, by, high, width=FunnelWidth.S64 if signed else FunnelWidth.U64),
-            b.compute("SHR", high, by, signed=signed)]
+    return [
+        b.compute("SHF.R", low, by, high, width=FunnelWidth.S64 if signed else FunnelWidth.U64),
+        b.compute("SHR", high, by, signed=signed),
+    ]
 
 
-def comparison(b: Builder, compare: Compare, signed: bool, x: list[Source], y: list[Source]) -> Source:
+def comparison(
+    b: Builder, compare: Compare, signed: bool, x: list[Source], y: list[Source]
+) -> Source:
     """A predicate that tells how two numbers compare: the lower words' difference goes into CC."""
     result = b.temporary(True)
     b.op("SETP64", [result], *x, *y, compare=compare, signed=signed)
@@ -133,7 +144,10 @@ def _extreme(b: Builder, i: Instruction) -> None:
     """Min and max."""
     x, y = (b.read(operand, 64) for operand in i.operands[1:])
     chosen = comparison(b, Compare.LT if i.opcode == "min" else Compare.GT, i.type.signed, x, y)
-    b.move(b.write(i.operands[0], 64), [b.compute("SEL", one, other, chosen) for one, other in zip(x, y, strict=True)])
+    b.move(
+        b.write(i.operands[0], 64),
+        [b.compute("SEL", one, other, chosen) for one, other in zip(x, y, strict=True)],
+    )
 
 
 @handles("sad", kind=Kind.LONGS)
@@ -156,7 +170,13 @@ def _bits(b: Builder, i: Instruction) -> None:
     if i.opcode == "popc":
         b.op("IADD", results, b.compute("POPC", low), b.compute("POPC", high))
     elif i.opcode == "brev":
-        b.move(results, [b.compute("BFE", word, number(0x2000), signed=False, reverse=True) for word in (high, low)])
+        b.move(
+            results,
+            [
+                b.compute("BFE", word, number(0x2000), signed=False, reverse=True)
+                for word in (high, low)
+            ],
+        )
     else:
         _first_bit(b, i, results, low, high)
 
@@ -182,18 +202,31 @@ def _first_bit(b: Builder, i: Instruction, results: list, low: Source, high: Sou
 @handles("bfe", kind=Kind.LONGS)
 def _extract(b: Builder, i: Instruction) -> None:
     """bfe: shifted left until the field's top is the top bit, then right."""
-    (low, high), position, length = b.read(i.operands[1], 64), b.word(i.operands[2]), b.word(i.operands[3])
+    (low, high), position, length = (
+        b.read(i.operands[1], 64),
+        b.word(i.operands[2]),
+        b.word(i.operands[3]),
+    )
     position, length = (_byte(b, source) for source in (position, length))
     # Behind the top bit there are copies of it, or zeros: a field that reaches over it ends there.
     reach = _sum(b, position, length)
     end = _least(b, reach, 64)
-    left = _sum(b, number(64), end.negate()) if not isinstance(end.what, int) else number(64 - end.what)
+    left = (
+        _sum(b, number(64), end.negate())
+        if not isinstance(end.what, int)
+        else number(64 - end.what)
+    )
     shifted_low, shifted_high = shifted_left(b, [low, high], left)
     right = _sum(b, number(64), _sum(b, end, position.negate()).negate())
     if isinstance(length.what, int) and not isinstance(right.what, int):
         right = _least(b, right, 64)
     found = shifted_right(b, [shifted_low, shifted_high], right, i.type.signed)
-    if isinstance(position.what, int) and isinstance(length.what, int) and position.what < 64 and length.what:
+    if (
+        isinstance(position.what, int)
+        and isinstance(length.what, int)
+        and position.what < 64
+        and length.what
+    ):
         b.move(b.write(i.operands[0], 64), found)
         return
     # A field behind the number: copies of the sign alone. One of no bits is zero.
@@ -226,11 +259,18 @@ def _insert(b: Builder, i: Instruction) -> None:
     """bfi: a mask of the field chooses between the shifted number and the base."""
     x, base = (b.read(operand, 64) for operand in i.operands[1:3])
     position, length = (_byte(b, b.word(operand)) for operand in i.operands[3:5])
-    ones_low, ones_high = (_inverse(b, word) for word in shifted_left(b, [number(-1), number(-1)],
-                                                                    _least(b, length, 64)))
+    ones_low, ones_high = (
+        _inverse(b, word)
+        for word in shifted_left(b, [number(-1), number(-1)], _least(b, length, 64))
+    )
     mask, field = shifted_left(b, [ones_low, ones_high], position), shifted_left(b, x[:2], position)
-    b.move(b.write(i.operands[0], 64), [b.compute("LOP3.LUT", m, f, old, lut=_CHOICE)
-                                        for m, f, old in zip(mask, field, base, strict=True)])
+    b.move(
+        b.write(i.operands[0], 64),
+        [
+            b.compute("LOP3.LUT", m, f, old, lut=_CHOICE)
+            for m, f, old in zip(mask, field, base, strict=True)
+        ],
+    )
 
 
 def _inverse(b: Builder, word: Source) -> Source:

@@ -32,10 +32,15 @@ def division_function() -> Function:
     function.parameters = [b.temporary(fixed=register) for register in _REGISTERS]
     words = [b.compute("MOV", Source(value)) for value in function.parameters]
     x, y = words[:2], words[2:]
-    rounded = b.compute("I2F", *y, destination=FloatFormat.F32, source=IntegerFormat.U64, round=FloatRounding.RP)
-    scaled = b.compute("IADD", b.compute("MUFU", rounded, function=MultiFunction.RCP), number(_RECIPROCAL_SCALE))
-    inverse = b.compute_pair("F2I", scaled, destination=IntegerFormat.U64, source=FloatFormat.F32,
-                             round=FloatRounding.RZ)
+    rounded = b.compute(
+        "I2F", *y, destination=FloatFormat.F32, source=IntegerFormat.U64, round=FloatRounding.RP
+    )
+    scaled = b.compute(
+        "IADD", b.compute("MUFU", rounded, function=MultiFunction.RCP), number(_RECIPROCAL_SCALE)
+    )
+    inverse = b.compute_pair(
+        "F2I", scaled, destination=IntegerFormat.U64, source=FloatFormat.F32, round=FloatRounding.RZ
+    )
     negative = _sum(b, [RZ, RZ], [word.negate() for word in y])
     for _ in range(2):
         error = long.low_product(b, inverse, negative)
@@ -47,7 +52,8 @@ def division_function() -> Function:
         more, less = _sum(b, quotient, [number(1), RZ]), _sum(b, rest, negative)
         quotient, rest = (
             [b.compute("SEL", new, old, enough) for new, old in zip(words, olds, strict=True)]
-            for words, olds in ((more, quotient), (less, rest)))
+            for words, olds in ((more, quotient), (less, rest))
+        )
     function.results = [b.temporary(fixed=register) for register in _REGISTERS]
     for result, word in zip(function.results, [*quotient, *rest], strict=True):
         b.op("MOV", [result], word)
@@ -71,7 +77,13 @@ def _divide(b: Builder, i: Instruction) -> None:
     for value, word in zip(fixed, copies, strict=True):
         b.op("MOV", [value], word)
     results = [b.temporary(fixed=register) for register in _REGISTERS]
-    b.op("CAL", list(results), *(Source(value) for value in fixed), symbol=DIVIDE, clobbers=STANDARD_CLOBBERS)
+    b.op(
+        "CAL",
+        list(results),
+        *(Source(value) for value in fixed),
+        symbol=DIVIDE,
+        clobbers=STANDARD_CLOBBERS,
+    )
     b.function.calls.append(DIVIDE)
     copies = [b.compute("MOV", Source(value)) for value in results]
     b.guard = guard
@@ -103,5 +115,9 @@ def _magnitude(b: Builder, words: list[Source]) -> list[Source]:
 def _signed(b: Builder, words: list[Source], sign: Source) -> list[Source]:
     """The number, negated where the sign is."""
     negative = b.test(Compare.LT, sign, RZ)
-    return [b.compute("SEL", new, old, negative)
-            for new, old in zip(_sum(b, [RZ, RZ], [word.negate() for word in words]), words, strict=True)]
+    return [
+        b.compute("SEL", new, old, negative)
+        for new, old in zip(
+            _sum(b, [RZ, RZ], [word.negate() for word in words]), words, strict=True
+        )
+    ]

@@ -24,7 +24,12 @@ __all__ = ["address_words", "sum_with", "uniform_size"]
 
 _SIZES = {32: MemorySize.B32, 64: MemorySize.B64, 128: MemorySize.B128}
 _UNIFORM_SIZES = {32: ".U.32", 64: ".U.64", 128: ".U.128"}
-_NAMES = {Space.GLOBAL: ("LDG", "STG"), Space.LOCAL: ("LDL", "STL"), Space.SHARED: ("LDS", "STS"), None: ("LD", "ST")}
+_NAMES = {
+    Space.GLOBAL: ("LDG", "STG"),
+    Space.LOCAL: ("LDL", "STL"),
+    Space.SHARED: ("LDS", "STS"),
+    None: ("LD", "ST"),
+}
 _BANKS = {Space.CONST: (CONSTANT_BANK, 0), Space.PARAM: (PARAMETER_BANK, PARAMETER_BASE)}
 """Spaces that are in constant banks: which bank, and where in it their addresses begin."""
 _LOAD_CACHES = {"": "", "ca": "", "cg": ".CG", "cs": "", "lu": "", "cv": ".CV", "nc": ".CI"}
@@ -80,7 +85,11 @@ def uniform_size(bits: int) -> FieldValue:
 
 
 def _results(b: Builder, operand: Operand, kind: Type) -> list[Value | None]:
-    return [value for element in b.elements(operand) for value in b.write(element, 64 if kind.bits == 64 else 32)]
+    return [
+        value
+        for element in b.elements(operand)
+        for value in b.write(element, 64 if kind.bits == 64 else 32)
+    ]
 
 
 @handles("ld", "ldu")
@@ -99,7 +108,9 @@ def _load(b: Builder, i: Instruction) -> None:
     _spread(b, i, results, loaded)
 
 
-def _load_words(b: Builder, i: Instruction, address: Address, results: list[Value | None], shift: int = 0) -> None:
+def _load_words(
+    b: Builder, i: Instruction, address: Address, results: list[Value | None], shift: int = 0
+) -> None:
     """One load of all results."""
     address = Address(address.base, address.offset + shift)
     if i.space in _BANKS:
@@ -114,7 +125,9 @@ def _load_words(b: Builder, i: Instruction, address: Address, results: list[Valu
     if i.space is Space.SHARED and i.type.bits >= 32:
         fields["uniform_size"] = uniform_size(i.type.bits * i.vector)
     elif i.space is Space.SHARED:
-        fields["uniform_size"] = value_of("LDS", "uniform_size", f".{_size(i.type, i.vector, True).name}")
+        fields["uniform_size"] = value_of(
+            "LDS", "uniform_size", f".{_size(i.type, i.vector, True).name}"
+        )
     else:
         fields["size"] = _size(i.type, i.vector, True)
     if wide:
@@ -127,8 +140,14 @@ def _load_words(b: Builder, i: Instruction, address: Address, results: list[Valu
     b.op(name, results, *base, *extra, offset=offset, **fields)
 
 
-def _load_constant(b: Builder, i: Instruction, bank: int, base: list[Source], offset: int,
-                   results: list[Value | None]) -> None:
+def _load_constant(
+    b: Builder,
+    i: Instruction,
+    bank: int,
+    base: list[Source],
+    offset: int,
+    results: list[Value | None],
+) -> None:
     words = len(results)
     if base == [RZ] and i.type.bits >= 32 and offset % 4 == 0 and offset + 4 * words <= BANK_BYTES:
         for at, value in enumerate(results):
@@ -141,14 +160,21 @@ def _load_constant(b: Builder, i: Instruction, bank: int, base: list[Source], of
         base, offset = sum_with(b, base, offset), 0
     for at in range(0, words, step):
         size = _size(i.type, 1, True) if step == 1 else MemorySize.B64
-        b.op("LDC", results[at:at + step], *base, offset=offset + 4 * at, size=size, bank=bank)
+        b.op("LDC", results[at : at + step], *base, offset=offset + 4 * at, size=size, bank=bank)
 
 
-def _spread(b: Builder, i: Instruction, results: list[Value | None], loaded: list[Value | None]) -> None:
+def _spread(
+    b: Builder, i: Instruction, results: list[Value | None], loaded: list[Value | None]
+) -> None:
     """Loaded words into the registers, extended where these are longer than what is loaded."""
     b.move(results, [RZ if word is None else Source(word) for word in loaded])
     register = i.operands[0]
-    if isinstance(register, Register) and register.type.bits == 64 and i.type.bits < 64 and loaded[0] is not None:
+    if (
+        isinstance(register, Register)
+        and register.type.bits == 64
+        and i.type.bits < 64
+        and loaded[0] is not None
+    ):
         top = b.compute("SHR", Source(loaded[0]), number(31)) if i.type.signed else RZ
         b.move([b.registers(register)[1]], [top])
 
@@ -158,11 +184,21 @@ def _load_small_vector(b: Builder, i: Instruction, address: Address) -> None:
     loaded = []
     for at, _ in enumerate(b.elements(i.operands[0])):
         word = b.temporary()
-        step = Instruction(opcode="ld", line=i.line, column=i.column, types=i.types, space=i.space, volatile=i.volatile,
-                           cache=i.cache)
+        step = Instruction(
+            opcode="ld",
+            line=i.line,
+            column=i.column,
+            types=i.types,
+            space=i.space,
+            volatile=i.volatile,
+            cache=i.cache,
+        )
         _load_words(b, step, address, [word], at * i.type.size)
         loaded.append(word)
-    b.move([b.write(element)[0] for element in b.elements(i.operands[0])], [Source(word) for word in loaded])
+    b.move(
+        [b.write(element)[0] for element in b.elements(i.operands[0])],
+        [Source(word) for word in loaded],
+    )
 
 
 @handles("st")
@@ -177,10 +213,18 @@ def _store(b: Builder, i: Instruction) -> None:
         for at, element in enumerate(elements):
             _store_words(b, i, address, b.read(element), 1, at * i.type.size)
         return
-    _store_words(b, i, address, [word for element in elements for word in b.read(element, i.type.bits)], i.vector)
+    _store_words(
+        b,
+        i,
+        address,
+        [word for element in elements for word in b.read(element, i.type.bits)],
+        i.vector,
+    )
 
 
-def _store_words(b: Builder, i: Instruction, address: Address, words: list[Source], count: int, shift: int = 0) -> None:
+def _store_words(
+    b: Builder, i: Instruction, address: Address, words: list[Source], count: int, shift: int = 0
+) -> None:
     name = _NAMES[i.space][1]
     wide = i.space in (Space.GLOBAL, None)
     base, offset = address_words(b, Address(address.base, address.offset + shift), name, wide)
@@ -205,6 +249,7 @@ def _generic(b: Builder, base: list[Source]) -> tuple[list[Source], Source]:
 
 # Parameters
 
+
 def _is_held(b: Builder, variable: Variable) -> bool:
     """Whether a variable is a parameter in registers: all but an entry's are."""
     return variable.space is Space.PARAM and b.layout.places.get(variable) is None
@@ -215,7 +260,9 @@ def _parameter_words(b: Builder, i: Instruction, address: Address) -> tuple[list
     variable = address.base
     if not isinstance(variable, Variable) or variable.space is not Space.PARAM:
         raise b.failure("the address of a parameter must be its name and a number")
-    if address.offset < 0 or address.offset + i.type.size * i.vector > max(variable.size, i.type.size * i.vector):
+    if address.offset < 0 or address.offset + i.type.size * i.vector > max(
+        variable.size, i.type.size * i.vector
+    ):
         raise b.failure(f"{address.offset} lies outside of {variable.name}")
     return b.variable_words(variable), address.offset
 
@@ -248,10 +295,16 @@ def _store_parameter(b: Builder, i: Instruction, address: Address) -> None:
                 b.move([words[place // 4]], b.read(element))
             else:
                 target = words[place // 4]
-                b.op("BFI", [target], b.read(element)[0], number(place % 4 * 8 | i.type.bits << 8), Source(target))
+                b.op(
+                    "BFI",
+                    [target],
+                    b.read(element)[0],
+                    number(place % 4 * 8 | i.type.bits << 8),
+                    Source(target),
+                )
         else:
             source = b.read(element, i.type.bits)
-            b.move([*words[place // 4:place // 4 + len(source)]], source)
+            b.move([*words[place // 4 : place // 4 + len(source)]], source)
 
 
 @handles("prefetch", "prefetchu")

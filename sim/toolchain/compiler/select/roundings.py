@@ -5,10 +5,22 @@ from sim.toolchain.compiler.opcodes import WholeRounding
 
 __all__ = ["ROUNDINGS", "TO_WHOLE", "WHOLE"]
 
-ROUNDINGS = {"": FloatRounding.RN, **{rounding.name.lower(): rounding for rounding in FloatRounding}}
+ROUNDINGS = {
+    "": FloatRounding.RN,
+    **{rounding.name.lower(): rounding for rounding in FloatRounding},
+}
 """Of results; none is to the nearest."""
-TO_WHOLE = {"rni": FloatRounding.RN, "rmi": FloatRounding.RM, "rpi": FloatRounding.RP, "rzi": FloatRounding.RZ}
+TO_WHOLE = {
+    "rni": FloatRounding.RN,
+    "rmi": FloatRounding.RM,
+    "rpi": FloatRounding.RP,
+    "rzi": FloatRounding.RZ,
+}
 """Of numbers that become integers."""
-WHOLE = {"rni": WholeRounding.ROUND, "rmi": WholeRounding.FLOOR, "rpi": WholeRounding.CEIL,
-         "rzi": WholeRounding.TRUNC}
+WHOLE = {
+    "rni": WholeRounding.ROUND,
+    "rmi": WholeRounding.FLOOR,
+    "rpi": WholeRounding.CEIL,
+    "rzi": WholeRounding.TRUNC,
+}
 """Of numbers that become whole ones of their format."""

@@ -7,7 +7,15 @@ written. Functions flush subnormal numbers; where the program wants those, they 
 from collections.abc import Callable
 from typing import Any
 
-from rtl.isa.kinds import Boolean, FloatCompare, FloatFlush, FloatFormat, FloatRange, Logic, MultiFunction
+from rtl.isa.kinds import (
+    Boolean,
+    FloatCompare,
+    FloatFlush,
+    FloatFormat,
+    FloatRange,
+    Logic,
+    MultiFunction,
+)
 from sim.toolchain.compiler.ir import PT, RZ, SIGN, Source, number, real
 from sim.toolchain.compiler.passes.combine import NOTHING
 from sim.toolchain.ptx.module import Instruction, Register, SpecialRegister, Type
@@ -18,8 +26,23 @@ from .convert import integer_format, upper
 from .roundings import ROUNDINGS, TO_WHOLE, WHOLE
 from .special_registers import special_words
 
-__all__ = ["INFINITY", "LEAST", "ONE", "TWO_24", "approximated", "below", "compared", "operand", "quotient",
-           "scaled", "sign_changed", "single", "to_integer", "where", "whole"]
+__all__ = [
+    "INFINITY",
+    "LEAST",
+    "ONE",
+    "TWO_24",
+    "approximated",
+    "below",
+    "compared",
+    "operand",
+    "quotient",
+    "scaled",
+    "sign_changed",
+    "single",
+    "to_integer",
+    "where",
+    "whole",
+]
 
 ONE, HALF, QUARTER = 0x3F80_0000, 0x3F00_0000, 0x3E80_0000
 TWO_24, TWO_12, TWO_MINUS_12 = 0x4B80_0000, 0x4580_0000, 0x3980_0000
@@ -69,8 +92,14 @@ def below(b: Builder, x: Source, bound: int) -> Source:
     return compared(b, FloatCompare.LT, _absolute(x), number(bound))
 
 
-def compared(b: Builder, relation: FloatCompare, x: Source, y: Source, with_: Source = PT,
-             combine: Boolean = Boolean.AND) -> Source:
+def compared(
+    b: Builder,
+    relation: FloatCompare,
+    x: Source,
+    y: Source,
+    with_: Source = PT,
+    combine: Boolean = Boolean.AND,
+) -> Source:
     """The predicate that two numbers are related, and what it is combined with."""
     result = b.temporary(True)
     b.op("FSETP", [result, None], x, y, with_, compare=relation, combine=combine)
@@ -102,23 +131,41 @@ def _arithmetic(b: Builder, i: Instruction) -> None:
 @single("neg", "abs")
 def _sign(b: Builder, i: Instruction) -> None:
     x = operand(b, i, 1)
-    b.op("FADD", b.write(i.operands[0]), sign_changed(x) if i.opcode == "neg" else _absolute(x), NOTHING, **mode(i))
+    b.op(
+        "FADD",
+        b.write(i.operands[0]),
+        sign_changed(x) if i.opcode == "neg" else _absolute(x),
+        NOTHING,
+        **mode(i),
+    )
 
 
 @single("min", "max")
 def _extreme(b: Builder, i: Instruction) -> None:
-    b.op("FMNMX", b.write(i.operands[0]), operand(b, i, 1), operand(b, i, 2),
-         PT if i.opcode == "min" else PT.invert(), **mode(i))
+    b.op(
+        "FMNMX",
+        b.write(i.operands[0]),
+        operand(b, i, 1),
+        operand(b, i, 2),
+        PT if i.opcode == "min" else PT.invert(),
+        **mode(i),
+    )
 
 
 @single("copysign")
 def _copy_sign(b: Builder, i: Instruction) -> None:
     sign = b.compute("LOP", operand(b, i, 1), number(SIGN), operation=Logic.AND)
-    b.op("LOP", b.write(i.operands[0]), sign, b.compute("LOP", operand(b, i, 2), number(SIGN - 1), operation=Logic.AND),
-         operation=Logic.OR)
+    b.op(
+        "LOP",
+        b.write(i.operands[0]),
+        sign,
+        b.compute("LOP", operand(b, i, 2), number(SIGN - 1), operation=Logic.AND),
+        operation=Logic.OR,
+    )
 
 
 # Comparisons
+
 
 def _relation(i: Instruction) -> dict[str, Any]:
     assert i.compare is not None
@@ -135,8 +182,15 @@ def _set_predicate(b: Builder, i: Instruction) -> None:
 @single("set")
 def _set(b: Builder, i: Instruction) -> None:
     third = b.predicate(i.operands[3]) if i.combine is not None else PT
-    b.op("FSET", b.write(i.operands[0]), operand(b, i, 1), operand(b, i, 2), third,
-         one=i.type.floating, **_relation(i))
+    b.op(
+        "FSET",
+        b.write(i.operands[0]),
+        operand(b, i, 1),
+        operand(b, i, 2),
+        third,
+        one=i.type.floating,
+        **_relation(i),
+    )
 
 
 @single("slct")
@@ -144,8 +198,10 @@ def _select_by_sign(b: Builder, i: Instruction) -> None:
     """A where c is 0 or more."""
     bits = i.type.bits
     xs, ys, by = b.read(i.operands[1], bits), b.read(i.operands[2], bits), operand(b, i, 3)
-    chosen = [b.compute("FCMP", x, y, by, compare=FloatCompare.GE, flush=i.flush)
-              for x, y in zip(xs, ys, strict=True)]
+    chosen = [
+        b.compute("FCMP", x, y, by, compare=FloatCompare.GE, flush=i.flush)
+        for x, y in zip(xs, ys, strict=True)
+    ]
     b.move(b.write(i.operands[0], bits), chosen)
 
 
@@ -154,17 +210,29 @@ def _test(b: Builder, i: Instruction) -> None:
     x = operand(b, i, 1)
     size, result = _absolute(x), b.write(i.operands[0])
     relation, bound, third = {
-        "finite": (FloatCompare.LT, INFINITY, PT), "infinite": (FloatCompare.EQ, INFINITY, PT),
-        "number": (FloatCompare.NUM, 0, PT), "notanumber": (FloatCompare.NAN, 0, PT),
-        "subnormal": (FloatCompare.GT, 0, PT), "normal": (FloatCompare.LT, INFINITY, PT)}[i.operation]
+        "finite": (FloatCompare.LT, INFINITY, PT),
+        "infinite": (FloatCompare.EQ, INFINITY, PT),
+        "number": (FloatCompare.NUM, 0, PT),
+        "notanumber": (FloatCompare.NAN, 0, PT),
+        "subnormal": (FloatCompare.GT, 0, PT),
+        "normal": (FloatCompare.LT, INFINITY, PT),
+    }[i.operation]
     if i.operation == "subnormal":
         third = below(b, x, LEAST)
     elif i.operation == "normal":
-        third = compared(b, FloatCompare.EQ, size, RZ, compared(b, FloatCompare.GE, size, number(LEAST)), Boolean.OR)
+        third = compared(
+            b,
+            FloatCompare.EQ,
+            size,
+            RZ,
+            compared(b, FloatCompare.GE, size, number(LEAST)),
+            Boolean.OR,
+        )
     b.op("FSETP", [result[0], None], size, number(bound), third, compare=relation)
 
 
 # Functions
+
 
 def _function(b: Builder, x: Source, name: str) -> Source:
     return b.compute("MUFU", x, function=MultiFunction[name])
@@ -214,7 +282,10 @@ def _power(b: Builder, x: Source, flush: bool) -> Source:
 def _reciprocal(b: Builder, x: Source, flush: bool) -> Source:
     if flush:
         return _function(b, x, "RCP")
-    scales = ((TWO_24, below(b, x, LEAST)), (QUARTER, compared(b, FloatCompare.GT, _absolute(x), number(_HUGE))))
+    scales = (
+        (TWO_24, below(b, x, LEAST)),
+        (QUARTER, compared(b, FloatCompare.GT, _absolute(x), number(_HUGE))),
+    )
     for factor, condition in scales:
         x = scaled(b, x, factor, condition)
     x = _function(b, x, "RCP")
@@ -238,19 +309,30 @@ def quotient(b: Builder, x: Source, y: Source, flush: bool, full: bool) -> Sourc
 
 # Conversions
 
+
 @single("cvt")
 def _convert(b: Builder, i: Instruction) -> None:
     to, source = i.types
     register, value = i.operands
     assert isinstance(register, Register)
     if not source.floating:
-        words = [*special_words(b, value), RZ][:max(source.bits // 32, 1)] if isinstance(value, SpecialRegister) else (
-            b.read(value, source.bits))
+        words = (
+            [*special_words(b, value), RZ][: max(source.bits // 32, 1)]
+            if isinstance(value, SpecialRegister)
+            else (b.read(value, source.bits))
+        )
         b.move(b.write(register), [_of_integer(b, i, words, source)])
     elif to.floating:
         x = operand(b, i, 1)
         if i.rounding:
-            b.op("F2F", b.write(register), x, **_whole(i.rounding), flush=i.flush, saturate=i.saturate)
+            b.op(
+                "F2F",
+                b.write(register),
+                x,
+                **_whole(i.rounding),
+                flush=i.flush,
+                saturate=i.saturate,
+            )
         elif i.flush or i.saturate:
             b.op("FADD", b.write(register), x, NOTHING, **mode(i))
         else:
@@ -272,15 +354,24 @@ def whole(b: Builder, x: Source, rounding: str) -> Source:
 
 
 def _of_integer(b: Builder, i: Instruction, words: list[Source], source: Type) -> Source:
-    found = b.compute("I2F", *words, destination=FloatFormat.F32, source=integer_format(source),
-                      round=ROUNDINGS[i.rounding])
+    found = b.compute(
+        "I2F",
+        *words,
+        destination=FloatFormat.F32,
+        source=integer_format(source),
+        round=ROUNDINGS[i.rounding],
+    )
     return b.compute("FADD", found, NOTHING, saturate=True) if i.saturate else found
 
 
 def to_integer(b: Builder, i: Instruction, x: Source, to: Type) -> list[Source]:
     """A number as an integer within its type: of 8 bits by way of 16."""
-    fields: dict[str, Any] = {"flush": i.flush, "destination": integer_format(to, 16),
-                                     "source": FloatFormat.F32, "round": TO_WHOLE[i.rounding]}
+    fields: dict[str, Any] = {
+        "flush": i.flush,
+        "destination": integer_format(to, 16),
+        "source": FloatFormat.F32,
+        "round": TO_WHOLE[i.rounding],
+    }
     if to.bits == 64:
         low, high = b.pair()
         b.op("F2I", [low, high], x, **fields)
@@ -289,5 +380,7 @@ def to_integer(b: Builder, i: Instruction, x: Source, to: Type) -> list[Source]:
     if to is Type.U8:
         found = b.compute("IMNMX", found, number(255), PT, signed=False)
     elif to is Type.S8:
-        found = b.compute("IMNMX", b.compute("IMNMX", found, number(127), PT), number(-128), PT.invert())
+        found = b.compute(
+            "IMNMX", b.compute("IMNMX", found, number(127), PT), number(-128), PT.invert()
+        )
     return [found]

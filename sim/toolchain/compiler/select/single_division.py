@@ -75,6 +75,7 @@ def _divided(b: Builder, x: Source, y: Source, inverse: Source, direction: str) 
 
 # The function
 
+
 class _Part:
     """An operand between 1 and 2, with its sign, and its exponent; zeros, infinities and NaNs are as they are."""
 
@@ -84,9 +85,16 @@ class _Part:
         exponent = b.compute("BFE", normal, _EXPONENT, signed=False)
         self.exponent = where(b, tiny, "IADD", exponent, number(-24))
         fraction = b.compute("LOP", normal, number(~INFINITY), operation=Logic.AND)
-        self.ordinary = compared(b, FloatCompare.LT, Source(x.what, absolute=True), number(INFINITY),
-                                 compared(b, FloatCompare.GT, Source(x.what, absolute=True), RZ))
-        self.value = b.compute("SEL", b.compute("LOP", fraction, number(ONE), operation=Logic.OR), x, self.ordinary)
+        self.ordinary = compared(
+            b,
+            FloatCompare.LT,
+            Source(x.what, absolute=True),
+            number(INFINITY),
+            compared(b, FloatCompare.GT, Source(x.what, absolute=True), RZ),
+        )
+        self.value = b.compute(
+            "SEL", b.compute("LOP", fraction, number(ONE), operation=Logic.OR), x, self.ordinary
+        )
 
 
 def _function(direction: str, flush: bool) -> Function:
@@ -103,13 +111,19 @@ def _function(direction: str, flush: bool) -> Function:
     power = b.compute("IADD", x.exponent, y.exponent.negate())
     exponent = b.compute("IADD", b.compute("BFE", rounded, _EXPONENT, signed=False), power)
     sign = b.compute("LOP", rounded, number(SIGN), operation=Logic.AND)
-    beyond = b.compute("FMUL", b.compute("LOP", sign, number(_LARGE), operation=Logic.OR), number(_FOUR),
-                       round=ROUNDINGS[direction])
+    beyond = b.compute(
+        "FMUL",
+        b.compute("LOP", sign, number(_LARGE), operation=Logic.OR),
+        number(_FOUR),
+        round=ROUNDINGS[direction],
+    )
     small = sign
     if not flush:
         cut = _fused(b, missing, inverse, nearest, "rz")
         more = compared(b, FloatCompare.NE, _fused(b, sign_changed(y.value), cut, x.value), RZ)
-        small = b.compute("LOP", _subnormal(b, cut, power, more, sign, direction), sign, operation=Logic.OR)
+        small = b.compute(
+            "LOP", _subnormal(b, cut, power, more, sign, direction), sign, operation=Logic.OR
+        )
     result = b.compute("IADD", b.compute("SHL", power, number(23)), rounded)
     result = b.compute("SEL", small, result, b.test(Compare.LT, exponent, number(1)))
     result = b.compute("SEL", beyond, result, b.test(Compare.GE, exponent, number(_TOP_EXPONENT)))
@@ -122,17 +136,34 @@ def _function(direction: str, flush: bool) -> Function:
     return function
 
 
-def _subnormal(b: Builder, cut: Source, power: Source, more: Source, sign: Source, direction: str) -> Source:
+def _subnormal(
+    b: Builder, cut: Source, power: Source, more: Source, sign: Source, direction: str
+) -> Source:
     """The bits of a subnormal result without its sign, of a significand that is cut off and whether it was more."""
     exponent = b.compute("IADD", b.compute("BFE", cut, _EXPONENT, signed=False), power)
-    shift = b.compute("IMNMX", b.compute("IADD", number(1), exponent.negate()), number(_SHIFT_LIMIT), PT)
+    shift = b.compute(
+        "IMNMX", b.compute("IADD", number(1), exponent.negate()), number(_SHIFT_LIMIT), PT
+    )
     one_more = b.compute("IADD", shift, number(1))
-    fraction = b.compute("LOP", b.compute("LOP", cut, number(LEAST - 1), operation=Logic.AND), number(LEAST),
-                         operation=Logic.OR)
-    significand = b.compute("IADD", b.compute("SHL", fraction, number(1)), b.compute("SEL", number(1), RZ, more))
+    fraction = b.compute(
+        "LOP",
+        b.compute("LOP", cut, number(LEAST - 1), operation=Logic.AND),
+        number(LEAST),
+        operation=Logic.OR,
+    )
+    significand = b.compute(
+        "IADD", b.compute("SHL", fraction, number(1)), b.compute("SEL", number(1), RZ, more)
+    )
     if direction == "rn":
-        odd = b.compute("LOP", b.compute("SHR", significand, one_more, signed=False), number(1), operation=Logic.AND)
-        added = b.compute("IADD", b.compute("IADD", b.compute("SHL", number(1), shift), number(-1)), odd)
+        odd = b.compute(
+            "LOP",
+            b.compute("SHR", significand, one_more, signed=False),
+            number(1),
+            operation=Logic.AND,
+        )
+        added = b.compute(
+            "IADD", b.compute("IADD", b.compute("SHL", number(1), shift), number(-1)), odd
+        )
     elif direction == "rz":
         added = RZ
     else:
@@ -144,11 +175,14 @@ def _subnormal(b: Builder, cut: Source, power: Source, more: Source, sign: Sourc
 
 DIVISIONS: Mapping[str, Callable[[], Function]] = {
     _name(direction, flush): lambda direction=direction, flush=flush: _function(direction, flush)
-    for direction in _DIRECTIONS for flush in (False, True)}
+    for direction in _DIRECTIONS
+    for flush in (False, True)
+}
 """The functions by name."""
 
 
 # Their calls
+
 
 def _flushed(b: Builder, x: Source, flush: bool) -> Source:
     return b.compute("FADD", x, NOTHING, flush=FloatFlush.FTZ) if flush else x
@@ -167,7 +201,9 @@ def _quotient(b: Builder, x: Source, y: Source, direction: str, flush: bool) -> 
         b.op("MOV", [value], word)
     given = b.temporary(fixed=_REGISTERS[0])
     name = _name(direction, flush)
-    b.op("CAL", [given], *(Source(value) for value in fixed), symbol=name, clobbers=STANDARD_CLOBBERS)
+    b.op(
+        "CAL", [given], *(Source(value) for value in fixed), symbol=name, clobbers=STANDARD_CLOBBERS
+    )
     b.function.calls.append(name)
     b.op("MOV", [result], Source(given))
     b.end("goto", done)
@@ -190,7 +226,9 @@ def _rooted(b: Builder, x: Source, direction: str) -> Source:
     for rounding in ("rn", *([] if direction == "rn" else [direction])):
         root = _fused(b, _fused(b, sign_changed(root), root, normal), half, root, rounding)
     root = scaled(b, root, _TWO_MINUS_32, small)
-    itself = compared(b, FloatCompare.EQ, x, number(INFINITY), compared(b, FloatCompare.EQ, x, RZ), Boolean.OR)
+    itself = compared(
+        b, FloatCompare.EQ, x, number(INFINITY), compared(b, FloatCompare.EQ, x, RZ), Boolean.OR
+    )
     return b.compute("SEL", x, root, itself)
 
 
@@ -198,8 +236,11 @@ def _rooted(b: Builder, x: Source, direction: str) -> Source:
 def _divide(b: Builder, i: Instruction) -> None:
     x = operand(b, i, 1)
     if i.approximation:
-        found = (quotient(b, x, operand(b, i, 2), i.flush, i.approximation == "full") if i.opcode == "div" else
-                 approximated(b, i.opcode, x, i.flush))
+        found = (
+            quotient(b, x, operand(b, i, 2), i.flush, i.approximation == "full")
+            if i.opcode == "div"
+            else approximated(b, i.opcode, x, i.flush)
+        )
         b.move(b.write(i.operands[0]), [found])
         return
     if i.opcode == "sqrt":

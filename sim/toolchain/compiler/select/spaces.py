@@ -53,7 +53,7 @@ def _convert_address(b: Builder, i: Instruction) -> None:
         low = b.compute("LOP", source[0], number(~WINDOW_MASK), operation=Logic.AND)
     else:
         low = b.compute("IADD", source[0], window)
-    b.move(results, [low, RZ][:len(results)])
+    b.move(results, [low, RZ][: len(results)])
 
 
 @handles("isspacep")
@@ -80,4 +80,6 @@ def _from_constants(b: Builder, address: list[Source]) -> list[Source]:
 
 def _among_constants(b: Builder, address: list[Source]) -> Source:
     """Whether a generic address is that of a constant."""
-    return comparison(b, Compare.LT, False, _from_constants(b, address), [number(b.layout.constant_bytes), RZ])
+    return comparison(
+        b, Compare.LT, False, _from_constants(b, address), [number(b.layout.constant_bytes), RZ]
+    )

@@ -11,13 +11,32 @@ from .builder import Builder, constant
 __all__ = ["special_words"]
 
 _AXES = {"x": 0, "y": 4, "z": 8}
-_STATE = {"laneid": "SR_LANEID", "lanemask_eq": "SR_EQMASK", "lanemask_lt": "SR_LTMASK", "lanemask_le": "SR_LEMASK",
-          "lanemask_gt": "SR_GTMASK", "lanemask_ge": "SR_GEMASK", "total_smem_size": "SR_SMEMSZ"}
-_CLOCKS = {"clock": "SR_CLOCKLO", "clock_hi": "SR_CLOCKHI", "globaltimer_lo": "SR_GLOBALTIMERLO",
-           "globaltimer_hi": "SR_GLOBALTIMERHI", **{f"pm{at}": f"SR_PM{at}" for at in range(8)}}
-_LONG_CLOCKS = {"clock64": ("SR_CLOCKLO", "SR_CLOCKHI"), "globaltimer": ("SR_GLOBALTIMERLO", "SR_GLOBALTIMERHI"),
-                **{f"pm{at}_64": (f"SR_PM{at}", f"SR_PM_HI{at}") for at in range(8)}}
-_FIELDS = {"warpid": ("SR_VIRTID", 0x608), "smid": ("SR_VIRTID", 0x914), "nsmid": ("SR_VIRTCFG", 0x914)}
+_STATE = {
+    "laneid": "SR_LANEID",
+    "lanemask_eq": "SR_EQMASK",
+    "lanemask_lt": "SR_LTMASK",
+    "lanemask_le": "SR_LEMASK",
+    "lanemask_gt": "SR_GTMASK",
+    "lanemask_ge": "SR_GEMASK",
+    "total_smem_size": "SR_SMEMSZ",
+}
+_CLOCKS = {
+    "clock": "SR_CLOCKLO",
+    "clock_hi": "SR_CLOCKHI",
+    "globaltimer_lo": "SR_GLOBALTIMERLO",
+    "globaltimer_hi": "SR_GLOBALTIMERHI",
+    **{f"pm{at}": f"SR_PM{at}" for at in range(8)},
+}
+_LONG_CLOCKS = {
+    "clock64": ("SR_CLOCKLO", "SR_CLOCKHI"),
+    "globaltimer": ("SR_GLOBALTIMERLO", "SR_GLOBALTIMERHI"),
+    **{f"pm{at}_64": (f"SR_PM{at}", f"SR_PM_HI{at}") for at in range(8)},
+}
+_FIELDS = {
+    "warpid": ("SR_VIRTID", 0x608),
+    "smid": ("SR_VIRTID", 0x914),
+    "nsmid": ("SR_VIRTCFG", 0x914),
+}
 _WARPS_OF_SM = 64
 
 
@@ -25,7 +44,11 @@ def special_words(b: Builder, register: SpecialRegister) -> list[Source]:
     """The words of a special register."""
     name, axis = register.name, register.component
     if name in ("tid", "ctaid"):
-        return [b.compute("S2R", special=value_of("S2R", "special", f"SR_{name.upper()}.{axis.upper()}"))]
+        return [
+            b.compute(
+                "S2R", special=value_of("S2R", "special", f"SR_{name.upper()}.{axis.upper()}")
+            )
+        ]
     if name in ("ntid", "nctaid"):
         base = DriverWord.NTID if name == "ntid" else DriverWord.NCTAID
         return [constant(0, base + _AXES[axis])]

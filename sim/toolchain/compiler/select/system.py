@@ -51,9 +51,11 @@ def _move(b: Builder, i: Instruction) -> None:
         b.move(b.write(to, bits), _pack(b, source, bits))
     elif isinstance(source, SpecialRegister):
         words = special_words(b, source)
-        b.move(b.write(to, bits), [*words, RZ][:len(b.write(to, bits))])
+        b.move(b.write(to, bits), [*words, RZ][: len(b.write(to, bits))])
     elif isinstance(source, FunctionRef):
-        b.move(b.write(to, bits), [number(b.layout.handles[source.name]), RZ][:len(b.write(to, bits))])
+        b.move(
+            b.write(to, bits), [number(b.layout.handles[source.name]), RZ][: len(b.write(to, bits))]
+        )
     else:
         b.move(b.write(to, bits), b.read(source, bits))
 
@@ -67,7 +69,7 @@ def _pack(b: Builder, vector: Vector, bits: int) -> list[Source]:
     per_word = 32 // width
     for first in range(0, len(vector.elements), per_word):
         word = RZ
-        for at, element in enumerate(vector.elements[first:first + per_word]):
+        for at, element in enumerate(vector.elements[first : first + per_word]):
             word = b.compute("BFI", b.word(element), number(at * width | width << 8), word)
         words.append(word)
     return words
@@ -79,10 +81,12 @@ def _unpack(b: Builder, vector: Vector, words: list[Source], bits: int) -> None:
     sources: list[Source] = []
     for at, element in enumerate(vector.elements):
         if width >= 32:
-            part = words[at * width // 32:(at + 1) * width // 32]
+            part = words[at * width // 32 : (at + 1) * width // 32]
         else:
             place = at * width
-            part = [b.compute("BFE", words[place // 32], number(place % 32 | width << 8), signed=False)]
+            part = [
+                b.compute("BFE", words[place // 32], number(place % 32 | width << 8), signed=False)
+            ]
         results += b.write(element, width) if not isinstance(element, Sink) else [None] * len(part)
         sources += part
     held = [None if result is None else b.temporary() for result in results]
@@ -117,7 +121,14 @@ def _vote_of(b: Builder, i: Instruction, p: Source, members: Source) -> None:
         for_it = b.compute("LOP", _ballot(b, p), members, operation=Logic.AND)
         b.compare(result if i.operation == "any" else yes, Compare.NE, for_it, RZ, signed=False)
     if i.operation == "uni":
-        b.op("PSETP", [result, None], Source(no), Source(yes, inverted=True), PT, combine_first=Boolean.OR)
+        b.op(
+            "PSETP",
+            [result, None],
+            Source(no),
+            Source(yes, inverted=True),
+            PT,
+            combine_first=Boolean.OR,
+        )
 
 
 def _ballot(b: Builder, p: Source) -> Source:
@@ -145,6 +156,7 @@ def _shuffle(b: Builder, i: Instruction) -> None:
 
 # Barriers
 
+
 @handles("bar")
 def _barrier(b: Builder, i: Instruction) -> None:
     if i.operation == "warp":
@@ -153,12 +165,19 @@ def _barrier(b: Builder, i: Instruction) -> None:
         _barrier_reduction(b, i)
         return
     where, count = (*i.operands, None)[:2]
-    _barrier_at(b, {"mode": BarrierMode.SYNC if i.operation == "sync" else BarrierMode.ARV}, where, count)
+    _barrier_at(
+        b, {"mode": BarrierMode.SYNC if i.operation == "sync" else BarrierMode.ARV}, where, count
+    )
     b.op("MEMBAR", [], scope=MembarScope.CTA)
 
 
-def _barrier_at(b: Builder, fields: dict[str, Any], where: Operand | None, count: Operand | None,
-                *predicate: Source) -> None:
+def _barrier_at(
+    b: Builder,
+    fields: dict[str, Any],
+    where: Operand | None,
+    count: Operand | None,
+    *predicate: Source,
+) -> None:
     """An arrival at a barrier. No ``count``: all threads. With a ``predicate`` it is reduced."""
     assert where is not None
     known = isinstance(where, Immediate)
@@ -179,7 +198,10 @@ def _barrier_at(b: Builder, fields: dict[str, Any], where: Operand | None, count
 
 def _barrier_reduction(b: Builder, i: Instruction) -> None:
     to, where, count, p = i.operands
-    fields: dict[str, Any] = {"mode": BarrierMode.RED, "reduction": BarrierReduction[i.reduction.upper()]}
+    fields: dict[str, Any] = {
+        "mode": BarrierMode.RED,
+        "reduction": BarrierReduction[i.reduction.upper()],
+    }
     _barrier_at(b, fields, where, None if isinstance(count, Sink) else count, b.predicate(p))
     b.op("MEMBAR", [], scope=MembarScope.CTA)
     if i.reduction == "popc":

@@ -14,8 +14,14 @@ from .builder import Builder, handles
 
 __all__: list[str] = []
 
-_MERGES = {"b0": VideoSecond.MRG_8B0, "b1": VideoSecond.MRG_8B0, "b2": VideoSecond.MRG_8B2,
-           "b3": VideoSecond.MRG_8B0, "h0": VideoSecond.MRG_16L, "h1": VideoSecond.MRG_16H}
+_MERGES = {
+    "b0": VideoSecond.MRG_8B0,
+    "b1": VideoSecond.MRG_8B0,
+    "b2": VideoSecond.MRG_8B2,
+    "b3": VideoSecond.MRG_8B0,
+    "h0": VideoSecond.MRG_16L,
+    "h1": VideoSecond.MRG_16H,
+}
 _PUT = {"b1": 0x3240, "b3": 0x4210}
 """Bytes of a register that no instruction merges into: the selector that puts a byte there."""
 _SECOND = {"add": VideoSecond.ACC, "min": VideoSecond.MIN, "max": VideoSecond.MAX}
@@ -23,8 +29,15 @@ _SUFFIXES = {"": "", "b0": "", "h0": ""}
 _WORD = 32
 _UNSPELLED = {"VSHL": ".S32.U32", "VSHR": ".S32.U32"}
 """The pair of types that has no spelling, where it is not that of signed words."""
-_NAMES = {"vadd": "VADD", "vsub": "VADD", "vavrg": "VADD", "vmin": "VMNMX", "vmax": "VMNMX", "vabsdiff": "VABSDIFF",
-          "vset": "VSET"}
+_NAMES = {
+    "vadd": "VADD",
+    "vsub": "VADD",
+    "vavrg": "VADD",
+    "vmin": "VMNMX",
+    "vmax": "VMNMX",
+    "vabsdiff": "VABSDIFF",
+    "vset": "VSET",
+}
 """The machine's instructions."""
 
 
@@ -34,7 +47,9 @@ def _size(part: str) -> int:
 
 def _types(name: str, kinds: Sequence[Type], i: Instruction) -> FieldValue:
     """Both sources' types as an instruction has them."""
-    return _pair(name, [(kind, _size(part)) for kind, part in zip(kinds, i.parts[1:], strict=False)])
+    return _pair(
+        name, [(kind, _size(part)) for kind, part in zip(kinds, i.parts[1:], strict=False)]
+    )
 
 
 def _pair(name: str, types: Sequence[tuple[Type, int]]) -> FieldValue:
@@ -44,19 +59,38 @@ def _pair(name: str, types: Sequence[tuple[Type, int]]) -> FieldValue:
 
 
 def _sources(b: Builder, i: Instruction) -> list[Source]:
-    return [replace(b.word(operand), part=_SUFFIXES.get(part, f".{part.upper()}"))
-            for operand, part in zip(i.operands[1:3], i.parts[1:3], strict=True)]
+    return [
+        replace(b.word(operand), part=_SUFFIXES.get(part, f".{part.upper()}"))
+        for operand, part in zip(i.operands[1:3], i.parts[1:3], strict=True)
+    ]
 
 
-def _finish(b: Builder, i: Instruction, name: str, sources: Sequence[Source], fields: dict[str, Any]) -> None:
+def _finish(
+    b: Builder, i: Instruction, name: str, sources: Sequence[Source], fields: dict[str, Any]
+) -> None:
     """The instruction with its second operation."""
     merges = bool(i.parts[0] or i.operation)
     *_, third = RZ, *(b.word(operand) for operand in i.operands[3:] if merges)
-    _merged(b, b.write(i.operands[0]), i.parts[0], name, [*sources, third], fields, _SECOND.get(i.operation))
+    _merged(
+        b,
+        b.write(i.operands[0]),
+        i.parts[0],
+        name,
+        [*sources, third],
+        fields,
+        _SECOND.get(i.operation),
+    )
 
 
-def _merged(b: Builder, result: list[Value | None], part: str, name: str, sources: Sequence[Source],
-            fields: dict[str, Any], second: VideoSecond | None = None) -> None:
+def _merged(
+    b: Builder,
+    result: list[Value | None],
+    part: str,
+    name: str,
+    sources: Sequence[Source],
+    fields: dict[str, Any],
+    second: VideoSecond | None = None,
+) -> None:
     """The instruction, whose result goes to a part of the third source, or to all of a register."""
     then = second or _MERGES.get(part)
     more = fields if then is None else {**fields, "then": then}
@@ -93,31 +127,68 @@ _SEVERAL = ("vadd", "vsub", "vmin", "vmax", "vabsdiff", "vset", "vavrg")
 def _several(b: Builder, i: Instruction) -> None:
     """A result after the other goes into its part of the third number, or is added to it; all distances of bytes are
     one instruction, where they are plain."""
-    opcode, count, (into, *selected, _), kinds = i.opcode[:-1], int(i.opcode[-1]), i.parts, i.types[-2:]
-    words = [b.compute("MOV", word) if isinstance(word.what, int) else word for word in map(b.word, i.operands[1:3])]
+    opcode, count, (into, *selected, _), kinds = (
+        i.opcode[:-1],
+        int(i.opcode[-1]),
+        i.parts,
+        i.types[-2:],
+    )
+    words = [
+        b.compute("MOV", word) if isinstance(word.what, int) else word
+        for word in map(b.word, i.operands[1:3])
+    ]
     third, pairs = b.word(i.operands[3]), [(kind, _WORD // count) for kind in kinds]
-    if (opcode == "vabsdiff" and i.parts[:3] == ("b3210", "b3210", "b7654")
-            and not i.saturate and not i.type.signed):
-        b.op("VABSDIFF4", b.write(i.operands[0]), *words, third,
-             signs=sum(kind.signed << at for at, kind in enumerate(kinds)), reduce=bool(i.operation))
+    if (
+        opcode == "vabsdiff"
+        and i.parts[:3] == ("b3210", "b3210", "b7654")
+        and not i.saturate
+        and not i.type.signed
+    ):
+        b.op(
+            "VABSDIFF4",
+            b.write(i.operands[0]),
+            *words,
+            third,
+            signs=sum(kind.signed << at for at, kind in enumerate(kinds)),
+            reduce=bool(i.operation),
+        )
         return
     places = sorted(int(digit) for digit in into[1:])
     for place in places:
         part = f"{into[0]}{place}"
-        parts = [f"{into[0]}{int(at) % count}" for at in (digits[count - place] for digits in selected)]
-        x, y = (replace(words[int(digits[count - place]) >= count], part=_SUFFIXES.get(of, f".{of.upper()}"))
-                for digits, of in zip(selected, parts, strict=True))
+        parts = [
+            f"{into[0]}{int(at) % count}" for at in (digits[count - place] for digits in selected)
+        ]
+        x, y = (
+            replace(
+                words[int(digits[count - place]) >= count], part=_SUFFIXES.get(of, f".{of.upper()}")
+            )
+            for digits, of in zip(selected, parts, strict=True)
+        )
         name, opcode_now = _NAMES[opcode], opcode
         types = _pair(name, pairs)
         if opcode == "vavrg":
             # One more where the sum is not negative, then half of it.
             total = b.compute("VADD", x, y, RZ, types=types)
-            x = b.compute("SHR", b.compute("IADD3", total, number(1), b.compute("SHR", total, number(31))), number(1))
+            x = b.compute(
+                "SHR",
+                b.compute("IADD3", total, number(1), b.compute("SHR", total, number(31))),
+                number(1),
+            )
             y, opcode_now = RZ, "vadd"
             types = value_of(name, "types", "")
-        held: list[Value | None] = b.write(i.operands[0]) if place == places[-1] else [b.temporary()]
-        _merged(b, held, "" if i.operation else part, name, [x, y.negate() if opcode == "vsub" else y, third],
-                _fields(i, opcode_now, types), _SECOND.get(i.operation))
+        held: list[Value | None] = (
+            b.write(i.operands[0]) if place == places[-1] else [b.temporary()]
+        )
+        _merged(
+            b,
+            held,
+            "" if i.operation else part,
+            name,
+            [x, y.negate() if opcode == "vsub" else y, third],
+            _fields(i, opcode_now, types),
+            _SECOND.get(i.operation),
+        )
         if held[0] is not None:
             third = Source(held[0])
 
@@ -125,8 +196,18 @@ def _several(b: Builder, i: Instruction) -> None:
 @handles("vshl", "vshr")
 def _shift(b: Builder, i: Instruction) -> None:
     name = i.opcode.upper()
-    _finish(b, i, name, _sources(b, i), {"signed_d": i.type.signed, "types": _types(name, i.types[1:], i),
-                                         "wrap": not i.clamp, "saturate": i.saturate})
+    _finish(
+        b,
+        i,
+        name,
+        _sources(b, i),
+        {
+            "signed_d": i.type.signed,
+            "types": _types(name, i.types[1:], i),
+            "wrap": not i.clamp,
+            "saturate": i.saturate,
+        },
+    )
 
 
 @handles("vset")
@@ -138,7 +219,14 @@ def _compare(b: Builder, i: Instruction) -> None:
 def _multiply(b: Builder, i: Instruction) -> None:
     x, y = _sources(b, i)
     third = b.word(i.operands[3])
-    b.op("VMAD", b.write(i.operands[0]), replace(x, negated=i.negated[1] != i.negated[2]), y,
-         replace(third, negated=i.negated[3]), types=_types("VMAD", i.types[1:], i),
-         plus_one=PLUS_ONE if i.plus_one else 0, saturate=i.saturate,
-         scale=VideoScale[f"SHR_{i.scale}"] if i.scale else VideoScale.NONE)
+    b.op(
+        "VMAD",
+        b.write(i.operands[0]),
+        replace(x, negated=i.negated[1] != i.negated[2]),
+        y,
+        replace(third, negated=i.negated[3]),
+        types=_types("VMAD", i.types[1:], i),
+        plus_one=PLUS_ONE if i.plus_one else 0,
+        saturate=i.saturate,
+        scale=VideoScale[f"SHR_{i.scale}"] if i.scale else VideoScale.NONE,
+    )

@@ -34,6 +34,7 @@ ONE_WARP = {
     "SHFL to SHFL": ("SHFL to SHFL", 0),
     "LDS to LDS": ("LDS to LDS", 0),
     "LDG to LDG": ("LDG to LDG, all threads one address", 0),
+    "STG": ("STG, one after the other, all threads one address", 0),
     "ATOM to ATOM, one address": ("ATOM to ATOM, all threads one address", 0),
     "BAR.SYNC, 1 warp": ("BAR.SYNC, 1 warp; 8 warps", 0),
     "BAR.SYNC, 8 warps": ("BAR.SYNC, 1 warp; 8 warps", 1),
@@ -43,7 +44,7 @@ ONE_WARP = {
     "SSY, BRA that diverges, SYNC, SYNC": ("SSY, BRA that diverges, SYNC, SYNC", 0),
 }
 """Names of the benchmark: the row of the table that has them, and which of its figures that is."""
-SEVERAL_WARPS = ("LDG, coalesced", "LDS, no conflict", "IADD")
+SEVERAL_WARPS = ("LDG, coalesced", "STG, coalesced", "LDS, no conflict", "IADD")
 """Rows of the table for eight warps, by the same names."""
 
 

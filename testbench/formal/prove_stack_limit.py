@@ -8,7 +8,8 @@ likes with the counters of lines and with operations that are parked. Of one war
    mode has filled, there is room for its frame; SET_MODE says so.
 3. A push is refused for its depth exactly when it, or the second one of its instruction, would go beyond: of what user
    mode, or the handler, may fill.
-4. SET_POINTER sets the depth that is asked for, in whole lines, or the limit if that is less.
+4. SET_POINTER sets the depth that is asked for, in whole lines, or the limit if that is less; a stack without a region
+   is empty after it.
 
 While a warp is launched nothing else of it is under way. The promises of the unit's parts to each other are assumed;
 `stack` proves them.
@@ -156,7 +157,7 @@ class LimitSpec(Elaboratable):
             & ~launching
             & (
                 (judges.is_unwind & (judge.has_token | ~judge.is_empty))
-                | (judges == StepOperation.SET_POINTER)
+                | ((judges == StepOperation.SET_POINTER) & memory)
                 | (judges == StepOperation.LOAD)
             ),
         )
@@ -278,7 +279,18 @@ class LimitSpec(Elaboratable):
             m,
             set_to == Mux(asked_for < room, asked_for - 1, room - 1)[:DEPTH_BITS],
             "where the pointer is set",
-            when=sets & ~launching & (asked_for.any()),
+            when=sets & memory & ~launching & (asked_for.any()),
+        )
+        claim(
+            m,
+            left.step.state.last.all(),
+            "without a region the stack is emptied",
+            when=left.writes
+            & leaves
+            & ~left.rolls_back
+            & (left.step.operation == StepOperation.SET_POINTER)
+            & ~memory
+            & (starting != 2),
         )
 
         presume(m, "dut", dut)

@@ -1120,6 +1120,11 @@ class StackSpec(Elaboratable):
         ]
 
 
+STALE_SPILL = Fault(
+    "rtl.crs.engine", "self._commits & commit.writes", "self._commits & commit.keeps_lines"
+)
+"""A spill that was decided before a commit which drops no line is not given up."""
+
 FAULTS = (
     Fault(
         "rtl.crs.records",
@@ -1135,7 +1140,7 @@ FAULTS = (
         "to_read + self._read.valid",
     ),
     Fault("rtl.crs.engine", "self._visits & (self._line_was_started | self._begins_line)", "0"),
-    Fault("rtl.crs.engine", "self._commits & commit.writes", "self._commits & commit.keeps_lines"),
+    STALE_SPILL,
     Fault(
         "rtl.crs.engine",
         "waits_for_line = view.parked & ~self._drains",
@@ -1152,7 +1157,7 @@ FAULTS = (
 """Changes of the hardware that the theorem must notice."""
 
 
-def theorem(params: SmParams) -> Theorem:
+def theorem(params: SmParams, faults: tuple[Fault, ...] = FAULTS) -> Theorem:
     """The theorem of the stack of a machine."""
     spec = partial(StackSpec, params)
     return Theorem(
@@ -1162,7 +1167,7 @@ def theorem(params: SmParams) -> Theorem:
         long=True,
         examples=partial(spec, examples=True),
         split=True,
-        faults=FAULTS,
+        faults=faults,
     )
 
 

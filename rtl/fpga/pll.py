@@ -163,7 +163,7 @@ def _possible_settings(source: float, wanted: float) -> Iterator[PllSettings]:
             oscillator = compared * return_divider
             if not _within(oscillator, OSCILLATOR):
                 continue
-            nearest = round(oscillator / wanted)
+            nearest = min(round(oscillator / wanted), _DIVIDERS[-1])
             for clock_divider in (nearest, nearest + 1):
                 if clock_divider not in _DIVIDERS:
                     continue

@@ -142,7 +142,7 @@ def _cycles(arguments: Sequence[str]) -> int | None:
     return _count(arguments, 0, 0, "number of cycles", 1 << 40) or None
 
 
-@_command("continue", "[CYCLES]", "lets all warps go on, until one stops; at most so many cycles")
+@_command("continue", "[CYCLES]", "resumes all warps, until one stops; at most so many cycles")
 async def _continue(session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
     cycles = _cycles(arguments)
     if session.machine.state is not State.RUNNING:

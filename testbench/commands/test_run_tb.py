@@ -257,7 +257,7 @@ def test_it_is_a_command():
         [sys.executable, "-m", "sim.run_tb", "no such unit"],
         capture_output=True,
         text=True,
-        cwd=Path(run_tb.__file__).parent.parent,
+        cwd=run_tb.ROOT,
     )
     assert done.returncode == 2
     assert done.stderr.startswith("python -m sim.run_tb: no testbench no such unit; there are ")

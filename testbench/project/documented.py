@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 _NAMED = re.compile(r"pip install (?:-q )?-e '\.\[([\w,]+)\]'")
 _QUOTED = re.compile(r"`((?:pip install [^`]*)?python(?:3)? [^`]+)`")
 _LINE = re.compile(r"^(?:\$ )?((?:python3 -m venv .*?)?(?:pip install .*?)?python .*)$")
-_PLACEHOLDER = re.compile(r"\.\.\.|\[-|\b(?:NAME|PROGRAM|FILE|k\.ptx)\b|[a-z]\|[a-z]")
+_PLACEHOLDER = re.compile(r"\.\.\.|\[-|\b(?:NAME|PROGRAM|FILE|BOARD|k\.ptx)\b|[a-z]\|[a-z]")
 """What is no command as it stands."""
 
 

@@ -61,6 +61,7 @@ def recorded(unit: str, waveform: Path) -> Report:
     """The report of a testbench that has written its waveform, with a save file beside it that is the kept one. The
     manual's pictures of it are as they are drawn from it.
     """
+    waveform.parent.mkdir(parents=True, exist_ok=True)
     report = run(
         unit,
         import_module(run_tb.module_name(run_tb.testbenches()[unit])).record,
@@ -96,7 +97,7 @@ def test_gtkwave_shows_every_trace(unit, display, tmp_path, monkeypatch):
     command = report.text().partition("shown by: ")[2].strip()
     assert command == f"gtkwave waveforms/{unit}.gtkw"
     expected = traces_of(waveform.with_suffix(".gtkw"))
-    assert len(expected) > 10
+    assert len(expected) > 5
     opened, shown, times = show(shlex.split(command), project, display)
     assert opened.samefile(waveform)
     assert shown == expected

@@ -150,7 +150,7 @@ async def _continue(session: DebuggerSession, arguments: Sequence[str]) -> list[
     return await session.outcome(interrupted=await session.machine.go(cycles))
 
 
-@_command("step", "[N] [all]", "N instructions of the warp that is looked at, or of every warp", 2)
+@_command("step", "[N] [all]", "N instructions of the warp that is examined, or of every warp", 2)
 async def _step(session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
     everyone = "all" in arguments
     steps = _count(
@@ -203,7 +203,7 @@ async def _quit(session: DebuggerSession, _arguments: Sequence[str]) -> list[str
 @_command(
     "break",
     "[ADDRESS | FUNCTION[+OFFSET]]",
-    "stops warps that come to an instruction; alone: lists breakpoints",
+    "stops warps that reach an instruction; alone: lists breakpoints",
     places=True,
 )
 async def _break(session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
@@ -276,7 +276,7 @@ async def _warps(session: DebuggerSession, _arguments: Sequence[str]) -> list[st
     ]
 
 
-@_command("warp", "[N]", "looks at another warp")
+@_command("warp", "[N]", "examines another warp")
 async def _warp(session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
     if arguments:
         chosen, before = number(arguments[0], "number of a warp"), session.warp_number
@@ -294,7 +294,7 @@ async def _warp(session: DebuggerSession, arguments: Sequence[str]) -> list[str]
     ]
 
 
-@_command("thread", "[N]", "looks at another thread of the warp; alone: what all threads do")
+@_command("thread", "[N]", "examines another thread of the warp; alone: what all threads do")
 async def _thread(session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
     warp = session.warp()
     if not arguments:

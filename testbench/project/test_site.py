@@ -183,7 +183,7 @@ def test_lines_of_commands_are_broken_where_the_page_ends(site):
     commands = re.findall(
         r'<div class="command highlight"><pre>.*?<code>(.*?)</code>', text, re.DOTALL
     )
-    assert len(commands) == 5 and all("python" in command for command in commands)
+    assert len(commands) == 6 and all("python" in command for command in commands)
     assert (
         'class="command'
         not in (folder / "docs" / "units" / "crs.html").read_text().partition("<h2")[0]

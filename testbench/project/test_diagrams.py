@@ -3,6 +3,7 @@
 import xml.etree.ElementTree as ElementTree
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -38,7 +39,11 @@ class Joints:
             patch.object(rtl.core, "connect", self._record),
             patch.object(rtl.sm, "connect", self._record),
         ):
-            modules = sm.elaborate(None), sm.core.elaborate(None)
+            modules: Any = sm.elaborate(None), sm.core.elaborate(None)
+        for module in modules:
+            module._MustUse__used = True
+            for part, _ in module._named_submodules.values():
+                part._MustUse__used = True  # some are made as the core is elaborated
         self.units = {
             name: unit for module in modules for name, (unit, _) in module._named_submodules.items()
         }

@@ -189,13 +189,20 @@ def _recording(options: Options) -> Recording | None:
     )
 
 
-def _run(options: Options, server: Server) -> int:
-    """Runs the program to its end; returns its exit code. A signal that ends this process ends the program, too."""
+def _program(options: Options) -> list[str]:
+    """The program's path and its arguments, empty with ``--shell``. CommandError where it does not exist."""
+    if options.shell:
+        return []
     found = shutil.which(options.command[0])
     if found is None:
         raise CommandError(f"{options.command[0]}: no such program")
+    return [found, *options.command[1:]]
+
+
+def _run(command: list[str], options: Options, server: Server) -> int:
+    """Runs the program to its end; returns its exit code. A signal that ends this process ends the program, too."""
     variables = environment(server.name, options.command)
-    program = subprocess.Popen([found, *options.command[1:]], env=os.environ | variables)
+    program = subprocess.Popen(command, env=os.environ | variables)
     try:
         code = program.wait()
     except BaseException as error:
@@ -219,10 +226,10 @@ def _serve(options: Options, server: Server) -> int:
     return 0
 
 
-def _programs(options: Options, server: Server) -> int:
-    """Serves what is to be run to its end, and closes the server; returns the exit code."""
+def _programs(program: list[str], options: Options, server: Server) -> int:
+    """Runs the program or, with ``--shell``, serves until a signal; closes the server; returns the exit code."""
     try:
-        return _serve(options, server) if options.shell else _run(options, server)
+        return _serve(options, server) if options.shell else _run(program, options, server)
     except KeyboardInterrupt as request:
         server.device.stop(interrupted(request).number)
         raise
@@ -250,8 +257,9 @@ def _work(options: Options) -> int:
         check_file(options.report)
     if options.engine == BOARD and options.memory is not None:
         raise CommandError("--memory needs a simulation, which a board is not")
-    runner = chosen_runner(options, options.preset, _PRESET)
+    program = _program(options)
     recording, compiler = _recording(options), _compiler(options)
+    runner = chosen_runner(options, options.preset, _PRESET)
     with tqdm(unit=" cycles", unit_scale=True, disable=None, leave=False, delay=1) as bar:
 
         def progress(launch: int, cycles: int) -> None:
@@ -262,7 +270,7 @@ def _work(options: Options) -> int:
             runner, (options.memory or _MEMORY_MIB) << 20, options.max_cycles, progress, recording
         )
         try:
-            code = _programs(options, Server(device, compiler))
+            code = _programs(program, options, Server(device, compiler))
         except KeyboardInterrupt as request:
             bar.close()
             _tell(options, device, recording, interrupted(request).code)

@@ -136,11 +136,22 @@ def test_ctrl_c_ends_the_launch_and_leaves_a_report(client, tmp_path):
         ([*_MODEL, "--report", "/nowhere/r"], "/nowhere/r: No such file or directory"),
     ],
 )
-def test_what_cannot_be_recorded_is_refused_before_the_program_runs(capsys, options, line):
+def test_what_cannot_be_recorded_is_refused_before_a_machine_is_built(
+    capsys, monkeypatch, options, line
+):
+    monkeypatch.setattr("sim.cuda.command.chosen_runner", None)
     with pytest.raises(SystemExit) as ended:
         main([*options, "--", "false"])
     assert ended.value.code == 2
     assert capsys.readouterr().err == f"python -m sim.cuda: {line}\n"
+
+
+def test_a_program_that_does_not_exist_is_refused_before_a_machine_is_built(capsys, monkeypatch):
+    monkeypatch.setattr("sim.cuda.command.chosen_runner", None)
+    with pytest.raises(SystemExit) as ended:
+        main(["--", "no-such-program"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == "python -m sim.cuda: no-such-program: no such program\n"
 
 
 def test_one_launch_is_recorded_and_costs_the_same_cycles(client, files, tmp_path, capsys):

@@ -3,7 +3,6 @@
 import xml.etree.ElementTree as ElementTree
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -13,8 +12,8 @@ import rtl.core
 import rtl.sm
 from rtl.params import PRESETS
 from rtl.sm import Sm
-from sim.engine.identity import identify
 from sim.report.diagrams import DIAGRAMS, NOT_DRAWN, SM_DIAGRAM, draw
+from testbench.submodules import submodules
 
 ROOT = Path(__file__).parents[2]
 OUTSIDE = ""
@@ -31,22 +30,12 @@ class Joints:
 
     def __init__(self) -> None:
         sm = Sm(PRESETS["default"])
-        identity = identify(sm)
-        for part in identity.elaboratables if identity is not None else ():
-            part._MustUse__used = True  # Amaranth would warn
         self._connected = []
         with (
             patch.object(rtl.core, "connect", self._record),
             patch.object(rtl.sm, "connect", self._record),
         ):
-            modules: Any = sm.elaborate(None), sm.core.elaborate(None)
-        for module in modules:
-            module._MustUse__used = True
-            for part, _ in module._named_submodules.values():
-                part._MustUse__used = True  # some are made as the core is elaborated
-        self.units = {
-            name: unit for module in modules for name, (unit, _) in module._named_submodules.items()
-        }
+            self.units = submodules(sm) | submodules(sm.core)
         self._owners = {}
         for name, unit in [(OUTSIDE, sm), *self.units.items()]:
             for port in ports_below(unit):

@@ -1,7 +1,7 @@
 """Lets documented commands begin where extras are missing: ``python -m testbench.project.beginnings``.
 
-Of each command all is done up to its first simulation, tool or worker, with only those extras to be found that are
-named beside it. Prints a line of JSON for each: the page, the command, its exit code (null: it came that far), what it
+Of each command all is done up to its first simulation, tool or worker, or three seconds of computing, with only those
+extras to be found that are named beside it. Prints a line of JSON for each: the page, the command, its exit code (null: it came that far), what it
 wrote on stderr, and the extras that are named but not, or not all, installed here.
 """
 
@@ -9,6 +9,7 @@ import io
 import json
 import os
 import runpy
+import signal
 import subprocess
 import sys
 import warnings
@@ -25,6 +26,10 @@ from sim.support.entry import EXTRAS
 from testbench.project.documented import ROOT, Documented, documented
 
 __all__ = ["Hiding", "begin"]
+
+
+SECONDS = 3
+"""CPU time after which a command counts as begun."""
 
 
 class BegunError(BaseException):
@@ -79,6 +84,7 @@ def _stop_at_work() -> None:
         (BaseProcess, "start"),
     ):
         setattr(owner, name, _begun)
+    signal.signal(signal.SIGVTALRM, _begun)
     for engine in sim.engine.ENGINES.values():
         engine.simulator = _begun
 
@@ -94,6 +100,7 @@ def begin(command: Documented) -> tuple[int | None, str]:
     written, code = io.StringIO(), None
     _, *words = command.words
     sys.argv = words[1:] if words[0] == "-m" else words
+    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
     try:
         with redirect_stderr(written), redirect_stdout(io.StringIO()):
             if words[0] == "-m":
@@ -110,6 +117,8 @@ def begin(command: Documented) -> tuple[int | None, str]:
     except Exception as error:
         code = 1
         written.write(f"{type(error).__name__}: {error}")
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     return code, written.getvalue()
 
 

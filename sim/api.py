@@ -53,10 +53,10 @@ from sim.runner import (
     outcome_of_model,
     run_model,
 )
+from sim.toolchain.assembly.spelling import spell
 from sim.toolchain.module import Kernel as Entry
 from sim.toolchain.module import Module, Parameter, ProgramError
 from sim.toolchain.runtime.supply import supplied
-from sim.toolchain.spelling import spell
 from sim.waves.picture import Row, draw
 
 __all__ = [

@@ -1,7 +1,7 @@
 """Assembles a program: ``python -m sim.asm IN.sass -o OUT.cubin``.
 
-:mod:`sim.toolchain.assembler` tells the language. Exit code 2: there is an error in the text or with a file; one
-line on stderr says what and where, and no file is written.
+:mod:`sim.toolchain.assembly.assembler` describes the language. Exit code 2: there is an error in the text or with a
+file; one line on stderr says what and where, and no file is written.
 """
 
 import sys
@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from sim.support.activity import activity
 from sim.support.command import Parser, write_file
-from sim.toolchain.assembler import assemble
-from sim.toolchain.elf_writer import write_object
+from sim.toolchain.assembly.assembler import assemble
+from sim.toolchain.cubin.elf_writer import write_object
 from sim.toolchain.grammar import read_text
 
 __all__ = ["main"]

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sim.support.command import Parser, print_text
-from sim.toolchain.disassembly import disassembly, raw_disassembly
-from sim.toolchain.elf_reader import read_object
-from sim.toolchain.listing import listing
+from sim.toolchain.cubin.elf_reader import read_object
+from sim.toolchain.listing.disassembly import disassembly, raw_disassembly
+from sim.toolchain.listing.listing import listing
+from sim.toolchain.listing.refusals import refused_table
 from sim.toolchain.module import ProgramError
-from sim.toolchain.refusals import refused_table
 
 __all__ = ["main"]
 

@@ -24,7 +24,7 @@ from sim.machine.hardware import Hardware
 from sim.machine.profile import Profile
 from sim.report.profile import content, page, text
 from sim.support.command import CommandError, Parser, check_file, print_text, write_file
-from sim.toolchain.line_table import source_lines
+from sim.toolchain.cubin.line_table import source_lines
 
 __all__ = ["main"]
 

@@ -14,7 +14,7 @@ from sim.support.activity import activity
 from sim.support.command import Parser, write_file
 from sim.support.garbage_collection import collector_off
 from sim.toolchain.compiler import compile_module
-from sim.toolchain.elf_writer import write_object
+from sim.toolchain.cubin.elf_writer import write_object
 from sim.toolchain.from_ptx import compiled_object
 from sim.toolchain.ptx.front_end import read_ptx
 

@@ -28,8 +28,8 @@ from sim.report.error_status import DecodedStatus, decode, registers_of
 from sim.report.hardware import describe_hardware
 from sim.report.run import describe
 from sim.support.interrupt import Interrupted, raise_noted
+from sim.toolchain.assembly.spelling import spell
 from sim.toolchain.module import Kernel
-from sim.toolchain.spelling import spell
 
 __all__ = [
     "BoardRunner",

@@ -17,8 +17,8 @@ from rtl.isa.special_registers import SpecialRegister
 from rtl.isa.syntax import PT, RZ, Form, Predicate
 from rtl.isa.table import BY_NAME, find
 from sim.launch import Argument, Buffer, Launch, prepare
+from sim.toolchain.cubin.object_file import PARAMETER_BASE
 from sim.toolchain.module import Data, Kernel, Module, Parameter
-from sim.toolchain.object_file import PARAMETER_BASE
 
 _NEGATED = 8
 _CONTROL_WORD = pack([ControlCode(stall=1)] * GROUP_INSTRUCTIONS)

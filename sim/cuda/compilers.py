@@ -16,12 +16,12 @@ from sim.cuda.errors import CudaError
 from sim.engine.cache import cache_folder, is_on, store
 from sim.engine.cache import load as load_kept
 from sim.toolchain.compiler.regalloc.color import REGISTERS
+from sim.toolchain.cubin.elf_reader import read_object
+from sim.toolchain.cubin.elf_writer import write_object
+from sim.toolchain.cubin.joining import join_objects
+from sim.toolchain.cubin.linking import link
 from sim.toolchain.cuda import CompilerError, cubin_of_ptx
-from sim.toolchain.elf_reader import read_object
-from sim.toolchain.elf_writer import write_object
 from sim.toolchain.from_ptx import compiled_object
-from sim.toolchain.joining import join_objects
-from sim.toolchain.linking import link
 from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.front_end import parse_ptx
 from sim.toolchain.ptx.joining import join

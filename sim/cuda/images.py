@@ -12,8 +12,8 @@ from typing import Any
 
 from sim.cuda.compilers import Compiler, JitOptions
 from sim.cuda.errors import CudaError
-from sim.toolchain.cubin import load
-from sim.toolchain.elf_reader import read_object
+from sim.toolchain.cubin.elf_reader import read_object
+from sim.toolchain.cubin.loader import load
 from sim.toolchain.module import Module, ProgramError
 
 __all__ = ["link_images", "module_of"]

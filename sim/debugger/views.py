@@ -9,7 +9,7 @@ from rtl.params import WARP_THREADS
 from sim.firmware.save_area import SavedWarp
 from sim.launch.memory import Memory, MemoryFaultError
 from sim.report.error_status import decode
-from sim.toolchain.spelling import spell
+from sim.toolchain.assembly.spelling import spell
 
 from .addresses import Places
 from .breakpoints import Breakpoints

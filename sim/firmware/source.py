@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from importlib.resources import files
 
-from sim.toolchain.assembler import assemble
-from sim.toolchain.cubin import load
+from sim.toolchain.assembly.assembler import assemble
+from sim.toolchain.cubin.loader import load
 from sim.toolchain.module import Module
 
 __all__ = ["assembled", "halves"]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from sim.launch import Launch
 from sim.launch.memory import Memory
 from sim.machine.host import HardwareHost
-from sim.toolchain.spelling import spell
+from sim.toolchain.assembly.spelling import spell
 
 from .context import WarpContext, install_context_switch, resumed, save_grid
 

@@ -5,10 +5,10 @@ from rtl.isa.legality import encoding_error, lacks
 from rtl.isa.syntax import RZ
 from rtl.isa.table import find
 from rtl.params import SmParams
+from sim.toolchain.assembly.spelling import spell
+from sim.toolchain.listing.refusals import refused_text
 from sim.toolchain.module import Kernel, Module, PatchKind, ProgramError
 from sim.toolchain.reachability import reached
-from sim.toolchain.refusals import refused_text
-from sim.toolchain.spelling import spell
 
 __all__ = ["check_instructions"]
 

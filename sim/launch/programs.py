@@ -9,9 +9,9 @@ from sim.toolchain.module import Module, ProgramError
 __all__ = ["SUFFIXES", "read_program"]
 
 _READERS: Mapping[str, tuple[str, str]] = {
-    ".cubin": ("sim.toolchain.cubin", "read_cubin"),
+    ".cubin": ("sim.toolchain.cubin.loader", "read_cubin"),
     ".ptx": ("sim.toolchain.from_ptx", "read_ptx_program"),
-    ".sass": ("sim.toolchain.assembler", "read_sass"),
+    ".sass": ("sim.toolchain.assembly.assembler", "read_sass"),
     ".cu": ("sim.toolchain.from_cuda", "read_cuda_program"),
 }
 """Module and function of each reader: a binary does without the assembler, and that without the compiler."""

@@ -16,7 +16,7 @@ from sim.launch.memory import Memory, MemoryFaultError
 from sim.machine.warp_state import MASK_OF, SHOWN_TOKENS, WarpState
 from sim.model.warp.retirement import StackToken, WarpMasks
 from sim.model.warp.stack import decode_token
-from sim.toolchain.spelling import spell
+from sim.toolchain.assembly.spelling import spell
 
 __all__ = ["REASON_TEXTS", "diagnose", "instruction_text", "warp_states"]
 

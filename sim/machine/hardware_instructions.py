@@ -14,7 +14,7 @@ from rtl.layouts import InstructionKind, ThreadCode, kinds_where
 from rtl.params import WARP_THREADS
 from sim.machine.warp_state import MASK_OF
 from sim.model.warp.retirement import WarpMasks
-from sim.toolchain.spelling import spell
+from sim.toolchain.assembly.spelling import spell
 
 __all__ = [
     "CACHED_MASKS",

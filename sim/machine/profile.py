@@ -13,7 +13,7 @@ from rtl.layouts import WaitReason
 from rtl.params import WARP_THREADS, SmParams
 from sim.engine import Change
 from sim.machine.timeline import IssuedInstruction, Timeline
-from sim.toolchain.spelling import spell
+from sim.toolchain.assembly.spelling import spell
 from sim.waves.traces import bits_of
 
 __all__ = ["Cost", "Profile"]

@@ -10,7 +10,7 @@ from rtl.layouts import InstructionKind, WaitReason, kinds_where
 from rtl.params import SmParams
 from sim.engine import Change
 from sim.machine.retirement_events import Event, EventReader
-from sim.toolchain.spelling import spell
+from sim.toolchain.assembly.spelling import spell
 
 __all__ = ["IssuedInstruction", "Span", "Timeline"]
 

@@ -18,8 +18,8 @@ from rtl.isa.special_registers import SPECIAL_REGISTER_TEXTS, SpecialRegister
 from rtl.isa.syntax import Form
 from rtl.isa.table import BY_NAME
 from sim.report.exceptions import cuda_exception
-from sim.toolchain.refusals import refused_table
-from sim.toolchain.spelling import spell
+from sim.toolchain.assembly.spelling import spell
+from sim.toolchain.listing.refusals import refused_table
 
 __all__ = ["markdown_table", "reference_pages", "register_rows"]
 

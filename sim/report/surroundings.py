@@ -3,7 +3,7 @@
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
 from sim.launch import Launch
 from sim.launch.memory import Memory, MemoryFaultError
-from sim.toolchain.spelling import spell
+from sim.toolchain.assembly.spelling import spell
 
 __all__ = ["before", "code_lines"]
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from .cubin import load
+from .cubin.elf_reader import read_object
+from .cubin.loader import load
 from .cuda import CompilerError, cubin_of_cuda
-from .elf_reader import read_object
 from .module import Module, ProgramError
 
 __all__ = ["read_cuda_program"]

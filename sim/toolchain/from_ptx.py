@@ -5,13 +5,13 @@ from pathlib import Path
 
 from sim.support.garbage_collection import collector_off
 
-from .assembler import assemble_statements
+from .assembly.assembler import assemble_statements
 from .compiler import compile_statements
 from .compiler.regalloc.color import REGISTERS
-from .cubin import load
+from .cubin.loader import load
+from .cubin.object_file import ObjectFile
 from .grammar import SourceError
 from .module import Kernel, Module, ProgramError
-from .object_file import ObjectFile
 from .ptx.front_end import read_ptx
 from .ptx.module import Function, PtxModule, Variable
 

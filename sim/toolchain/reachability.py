@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, instruction_address, next_address
 from rtl.isa.syntax import Constant, Target
 
-from .latency import Operation, operation
+from .assembly.latency import Operation, operation
 from .module import Kernel, Module, Patch
 
 __all__ = ["reached"]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from sim.toolchain.spelling import spell
+from sim.toolchain.assembly.spelling import spell
 from sim.waves.traces import Text
 
 __all__ = ["instruction", "instruction_text"]

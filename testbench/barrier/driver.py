@@ -17,7 +17,7 @@ from sim.model.warp.barrier_actions import barrier_action, read_action, write_ac
 from sim.model.warp.barriers import settle, withdraw
 from sim.model.warp.faults import WarpFaultError
 from sim.model.warp.state import Barrier
-from sim.toolchain.spelling import spell
+from sim.toolchain.assembly.spelling import spell
 from testbench.barrier.warps import ModelWarp, Use
 from testbench.driver import UnitDriver, as_struct, offer
 from testbench.execute.lane_client_driver import LaneClientDriver, LaneOperation

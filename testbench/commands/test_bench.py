@@ -41,8 +41,8 @@ from sim.machine.hardware import HardwareResult
 from sim.model.warp.model import WarpModel
 from sim.runner import ModelRunner
 from sim.support.command import CommandError
-from sim.toolchain.assembler import assemble
-from sim.toolchain.cubin import load
+from sim.toolchain.assembly.assembler import assemble
+from sim.toolchain.cubin.loader import load
 from testbench.engine.designs import needs_compiled
 from testbench.kernels.manifest import RUNS
 from testbench.refusal import refused

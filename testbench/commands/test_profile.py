@@ -17,7 +17,7 @@ from sim.machine.hardware import Hardware
 from sim.machine.profile import Cost, Profile
 from sim.profile import main
 from sim.report.profile import text as profile_text
-from sim.toolchain.line_table import source_lines
+from sim.toolchain.cubin.line_table import source_lines
 from testbench.programs import PROGRAMS
 from testbench.simulation import ENGINE
 

@@ -18,10 +18,10 @@ from sim.launch import Argument, Buffer, Launch, Scalar, prepare
 from sim.model.warp.model import WarpModel
 from sim.support.garbage_collection import collector_off
 from sim.toolchain.compiler.layout import HANDLE_BYTES
-from sim.toolchain.cubin import load
+from sim.toolchain.cubin.loader import load
+from sim.toolchain.cubin.object_file import ObjectFile, SectionFlag
 from sim.toolchain.from_ptx import compiled_object
 from sim.toolchain.module import ProgramError
-from sim.toolchain.object_file import ObjectFile, SectionFlag
 from sim.toolchain.ptx.front_end import parse_ptx
 from testbench.compiler.every_form import check, random_program
 from testbench.compiler.random_functions import THREADS, structured, unstructured

@@ -6,13 +6,13 @@ import numpy as np
 
 from sim.launch import Launch, prepare
 from sim.launch.memory import Memory
-from sim.toolchain.assembler import assemble
+from sim.toolchain.assembly.assembler import assemble
 from sim.toolchain.compiler import compile_module
 from sim.toolchain.compiler.layout import HANDLE_BYTES
 from sim.toolchain.compiler.regalloc.color import REGISTERS
-from sim.toolchain.cubin import load
+from sim.toolchain.cubin.loader import load
+from sim.toolchain.cubin.object_file import ObjectFile
 from sim.toolchain.module import Module
-from sim.toolchain.object_file import ObjectFile
 from sim.toolchain.ptx.front_end import read_ptx
 from testbench.compiler.runs import arguments
 from testbench.kernels.expected import expected

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from sim.launch import Argument, Buffer, Launch, Scalar, prepare
-from sim.toolchain.assembler import assemble
+from sim.toolchain.assembly.assembler import assemble
 from sim.toolchain.compiler import compile_module
 from sim.toolchain.compiler.regalloc.color import REGISTERS
-from sim.toolchain.cubin import load
+from sim.toolchain.cubin.loader import load
 from sim.toolchain.module import Module
 from sim.toolchain.ptx.front_end import parse_ptx
 from testbench.ended import on_threads, on_warps

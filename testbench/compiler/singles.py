@@ -19,7 +19,7 @@ from sim.launch import Buffer, Launch, prepare
 from sim.model.ptx.launch import place
 from sim.model.ptx.run import run as interpret
 from sim.model.warp.model import WarpModel
-from sim.toolchain.cubin import read_cubin
+from sim.toolchain.cubin.loader import read_cubin
 from sim.toolchain.cuda import CompilerError, cubin_of_ptx
 from sim.toolchain.module import Module
 from sim.toolchain.ptx.front_end import parse_ptx

@@ -2,10 +2,10 @@
 
 import re
 
-from sim.toolchain.assembler import assemble
+from sim.toolchain.assembly.assembler import assemble
 from sim.toolchain.compiler import compile_module
+from sim.toolchain.cubin.relocation import RelocationKind
 from sim.toolchain.ptx.front_end import parse_ptx
-from sim.toolchain.relocation import RelocationKind
 from testbench.ptx.text import HEADER
 
 _TEXT = (

@@ -7,14 +7,15 @@ import pytest
 from sim.launch import Buffer, prepare
 from sim.model.ptx.launch import place
 from sim.model.ptx.run import run as interpret
-from sim.toolchain import from_ptx, statements
+from sim.toolchain import from_ptx
+from sim.toolchain.assembly import statements
+from sim.toolchain.assembly.program import Line
+from sim.toolchain.assembly.source import Statement
 from sim.toolchain.compiler import layout
 from sim.toolchain.cuda import CompilerError, cubin_of_ptx
 from sim.toolchain.from_ptx import CompilerFaultError, compiled_object
-from sim.toolchain.program import Line
 from sim.toolchain.ptx.front_end import parse_ptx
 from sim.toolchain.ptx.module import PtxModule
-from sim.toolchain.source import Statement
 from testbench.compiler.every_form import (
     THREAD_BYTES,
     WHOLE,

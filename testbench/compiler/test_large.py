@@ -7,11 +7,11 @@ from types import FrameType
 import pytest
 
 from sim.checks.benchmarks.large_programs import LARGE_PROGRAMS
-from sim.toolchain.assembler import assemble, assemble_statements
+from sim.toolchain.assembly.assembler import assemble, assemble_statements
 from sim.toolchain.compiler import compile_module, compile_statements
 from sim.toolchain.compiler.analysis.loops import find_loops
 from sim.toolchain.compiler.ir import Block, Function
-from sim.toolchain.cubin import load
+from sim.toolchain.cubin.loader import load
 from sim.toolchain.module import Module
 from sim.toolchain.ptx.front_end import parse_ptx
 from testbench.compiler.runs import compiled, words_left

@@ -8,8 +8,8 @@ import pytest
 
 from sim.model.thread.run import run as run_threads
 from sim.model.warp.model import WarpModel
-from sim.toolchain.disassembly import disassembly
-from sim.toolchain.elf_writer import write_object
+from sim.toolchain.cubin.elf_writer import write_object
+from sim.toolchain.listing.disassembly import disassembly
 from sim.toolchain.module import ProgramError
 from testbench.compiler.kernels import (
     KERNELS,

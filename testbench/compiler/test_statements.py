@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from sim.toolchain.assembler import assemble, assemble_statements
+from sim.toolchain.assembly.assembler import assemble, assemble_statements
+from sim.toolchain.assembly.program import Emitted, Line
+from sim.toolchain.assembly.source import Instruction
 from sim.toolchain.compiler import compile_module, compile_statements
-from sim.toolchain.elf_writer import write_object
-from sim.toolchain.program import Emitted, Line
+from sim.toolchain.cubin.elf_writer import write_object
 from sim.toolchain.ptx.front_end import parse_ptx, read_ptx
-from sim.toolchain.source import Instruction
 from testbench.programs import PROGRAMS
 from testbench.ptx.text import HEADER
 

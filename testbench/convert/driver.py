@@ -11,7 +11,7 @@ from rtl.layouts import InstructionKind
 from rtl.machines import units_of
 from rtl.params import WARP_THREADS, SmParams
 from sim.checks.testbench import Bench
-from sim.toolchain.spelling import spell
+from sim.toolchain.assembly.spelling import spell
 from testbench.convert.cases import BANK, ConversionCase
 from testbench.driver import UnitDriver, as_struct, offer
 from testbench.execute.constant_server import ConstantServer

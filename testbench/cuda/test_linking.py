@@ -16,7 +16,7 @@ from sim.cuda.server import Server
 from sim.cuda.setup import environment, find_ptxas
 from sim.engine.build import missing_tool
 from sim.runner import ModelRunner
-from sim.toolchain.elf_reader import read_object
+from sim.toolchain.cubin.elf_reader import read_object
 from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.front_end import parse_ptx
 from sim.toolchain.ptx.joining import join

@@ -28,8 +28,8 @@ from sim.model.warp.host import ModelHost
 from sim.model.warp.model import WarpModel
 from sim.model.warp.retirement import StackToken, WarpMasks
 from sim.model.warp.state import Cta
-from sim.toolchain.assembler import assemble
-from sim.toolchain.cubin import load
+from sim.toolchain.assembly.assembler import assemble
+from sim.toolchain.cubin.loader import load
 from sim.toolchain.module import ProgramError
 from testbench.engine.designs import needs_compiled
 from testbench.kernels.expected import complaints

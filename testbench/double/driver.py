@@ -11,7 +11,7 @@ from rtl.isa.syntax import PT
 from rtl.layouts import InstructionKind
 from rtl.params import WARP_THREADS, SmParams
 from sim.checks.testbench import Bench
-from sim.toolchain.spelling import spell
+from sim.toolchain.assembly.spelling import spell
 from testbench.double.cases import BANK, DoubleCase
 from testbench.driver import UnitDriver, offer
 from testbench.execute.constant_server import ConstantServer

@@ -11,7 +11,7 @@ from rtl.execute.decode import LANE_FORMS
 from rtl.isa.floating import FLOATING
 from rtl.isa.video import VIDEO
 from sim.checks.testbench import Bench
-from sim.toolchain.spelling import spell
+from sim.toolchain.assembly.spelling import spell
 from sim.waves import Mark, Text, Trace, View
 from testbench.execute.both_lanes import INTEGER_FORMS, BothDriver
 from testbench.execute.driver import Beat, LaneDriver

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterator
 
 from sim.launch import Scalar, prepare
-from sim.toolchain.assembler import assemble
+from sim.toolchain.assembly.assembler import assemble
 from sim.toolchain.compiler import compile_module
-from sim.toolchain.cubin import load
-from sim.toolchain.disassembly import disassembly
-from sim.toolchain.elf_reader import read_object
-from sim.toolchain.listing import listing
+from sim.toolchain.cubin.elf_reader import read_object
+from sim.toolchain.cubin.loader import load
+from sim.toolchain.cubin.object_file import ObjectFile
+from sim.toolchain.listing.disassembly import disassembly
+from sim.toolchain.listing.listing import listing
 from sim.toolchain.module import ProgramError
-from sim.toolchain.object_file import ObjectFile
 from sim.toolchain.ptx.front_end import parse_ptx
 from testbench.programs import PROGRAMS
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from sim.launch import Buffer, Launch, prepare
 from sim.model.warp.model import WarpModel
-from sim.toolchain.assembler import assemble
-from sim.toolchain.cubin import load
+from sim.toolchain.assembly.assembler import assemble
+from sim.toolchain.cubin.loader import load
 from testbench.trap.programs import with_handler
 from testbench.words import contents
 

@@ -31,7 +31,7 @@ from rtl.params import WARP_THREADS, SmParams
 from sim.checks.testbench import Bench
 from sim.launch.memory import Memory
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
-from sim.toolchain.spelling import spell
+from sim.toolchain.assembly.spelling import spell
 from testbench.crs.limits import TOKEN_CYCLES
 from testbench.driver import UnitDriver, offer
 from testbench.flow.steps import FlowStep, Start, Stream

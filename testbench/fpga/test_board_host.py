@@ -20,8 +20,8 @@ from sim.launch.descriptor import place_descriptor
 from sim.launch.memory import Memory, MemoryFaultError
 from sim.launch.runtime import HEAP_MEMORY, OUTPUT_MEMORY
 from sim.run import main as run
-from sim.toolchain.assembler import assemble
-from sim.toolchain.cubin import load
+from sim.toolchain.assembly.assembler import assemble
+from sim.toolchain.cubin.loader import load
 
 LINES = 64
 

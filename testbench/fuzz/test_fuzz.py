@@ -15,7 +15,7 @@ from sim.checks.workers import WorkersError, results_of
 from sim.engine import CompiledEngine
 from sim.launch import Launch
 from sim.model.warp import compute
-from sim.toolchain.assembler import assemble
+from sim.toolchain.assembly.assembler import assemble
 from testbench.engine.designs import needs_compiled
 from testbench.fuzz import campaign as campaigns
 from testbench.fuzz.cases import Kind, case_of

@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from sim.launch import Argument, Buffer, Launch, Scalar, prepare
-from sim.toolchain.cubin import read_cubin
+from sim.toolchain.cubin.loader import read_cubin
 
 __all__ = [
     "DEBUG",

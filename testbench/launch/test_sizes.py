@@ -19,12 +19,12 @@ from sim.launch.descriptor import place_descriptor
 from sim.machine.hardware import Hardware
 from sim.model.ptx.launch import place
 from sim.run import main
-from sim.toolchain.assembler import assemble
-from sim.toolchain.cubin import load, read_cubin
+from sim.toolchain.assembly.assembler import assemble
+from sim.toolchain.cubin.elf_reader import read_object
+from sim.toolchain.cubin.loader import load, read_cubin
 from sim.toolchain.cuda import CompilerError, cubin_of_ptx
-from sim.toolchain.elf_reader import read_object
 from sim.toolchain.from_ptx import read_ptx_program
-from sim.toolchain.listing import listing
+from sim.toolchain.listing.listing import listing
 from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.front_end import parse_ptx
 from testbench.ended import in_lockstep, on_threads, on_warps

@@ -45,8 +45,8 @@ from sim.engine import choose
 from sim.launch import Buffer, Launch, prepare
 from sim.machine.hardware import Hardware
 from sim.support.command import CommandError, Parser, print_text
-from sim.toolchain.assembler import assemble
-from sim.toolchain.cubin import load
+from sim.toolchain.assembly.assembler import assemble
+from sim.toolchain.cubin.loader import load
 
 _WORD = 4
 _SPREAD = 400

@@ -21,7 +21,7 @@ from sim.model.warp.retirement import StackToken, WarpMasks
 from sim.model.warp.state import Warp
 from sim.model.warp.vector.lanes import Condition
 from sim.model.warp.vector.operations import OPERATIONS
-from sim.toolchain.spelling import spell
+from sim.toolchain.assembly.spelling import spell
 from testbench.handmade import ALL, launch
 from testbench.kernels.manifest import LEVELS, RUNS, build
 from testbench.model.test_two_models import any_word, random_numbers

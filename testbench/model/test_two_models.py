@@ -24,7 +24,7 @@ from sim.model.thread.state import FaultError
 from sim.model.warp.decode import decode
 from sim.model.warp.model import WarpModel
 from sim.model.warp.vector.operations import OPERATIONS
-from sim.toolchain.spelling import spell
+from sim.toolchain.assembly.spelling import spell
 from testbench.handmade import address, encode, machine, warp_of
 from testbench.kernels.expected import complaints
 from testbench.kernels.manifest import LEVELS, RUNS, Run, build

@@ -21,7 +21,7 @@ from sim.checks.testbench import Bench
 from sim.model.warp.model import WarpModel
 from sim.model.warp.retirement import Retirement
 from sim.model.warp.state import Warp
-from sim.toolchain.spelling import spell
+from sim.toolchain.assembly.spelling import spell
 from testbench.kernels.manifest import Run, build
 from testbench.pipeline.driver import Data, Pipeline, Script
 from testbench.pipeline.reference import RESULT_CYCLES, Ledger, begin, constant_of, grid_of, word_at

@@ -27,7 +27,7 @@ from sim.model.warp.model import WarpModel
 from sim.model.warp.retirement import Retirement, WarpMasks
 from sim.model.warp.state import Warp
 from sim.model.warp.vector.lanes import Condition, mask_of
-from sim.toolchain.spelling import spell
+from sim.toolchain.assembly.spelling import spell
 from testbench.handmade import machine
 from testbench.pipeline.driver import ALL, Data, Pipeline, Script
 from testbench.pipeline.reference import RESULT_CYCLES, Ledger, begin, constant_of, grid_of, word_at

@@ -1,8 +1,8 @@
 """Lets documented commands begin where extras are missing: ``python -m testbench.project.beginnings``.
 
 Of each command all is done up to its first simulation, tool or worker, or three seconds of computing, with only those
-extras to be found that are named beside it. Prints a line of JSON for each: the page, the command, its exit code (null: it came that far), what it
-wrote on stderr, and the extras that are named but not, or not all, installed here.
+extras to be found that are named beside it. Prints a line of JSON for each: the page, the command, its exit code (null:
+it has begun its work), what it wrote on stderr, and the extras that are named but not, or not all, installed here.
 """
 
 import io

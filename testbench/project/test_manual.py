@@ -36,7 +36,7 @@ from sim.manual import with_ports
 from sim.report.ports import PORT_UNITS, described_members, ports_of
 from sim.report.reference import register_rows
 from sim.run import main as run
-from sim.toolchain.refusals import refused_rows
+from sim.toolchain.listing.refusals import refused_rows
 
 ROOT = Path(__file__).parents[2]
 MANUAL = ROOT / "rtl" / "README.md"

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from sim import ptx
-from sim.toolchain.cubin import read_cubin
+from sim.toolchain.cubin.loader import read_cubin
 from testbench.kernels.manifest import cubin
 from testbench.ptx.text import HEADER
 

@@ -16,9 +16,9 @@ from sim.model.ptx.run import PtxRunError
 from sim.model.ptx.run import run as interpret
 from sim.model.thread.run import run as run_threads
 from sim.model.warp.model import WarpModel
-from sim.toolchain.assembler import assemble
+from sim.toolchain.assembly.assembler import assemble
 from sim.toolchain.compiler import compile_module
-from sim.toolchain.cubin import load
+from sim.toolchain.cubin.loader import load
 from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.front_end import parse_ptx
 from sim.toolchain.ptx.module import PtxModule

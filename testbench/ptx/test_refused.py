@@ -12,7 +12,7 @@ from sim import ptx
 from sim.launch import Buffer, prepare
 from sim.model.ptx.launch import place
 from sim.toolchain.compiler import compile_module
-from sim.toolchain.cubin import read_cubin
+from sim.toolchain.cubin.loader import read_cubin
 from sim.toolchain.from_ptx import read_ptx_program
 from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.front_end import parse_ptx

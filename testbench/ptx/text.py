@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from sim.launch import Buffer, prepare
 from sim.model.ptx.launch import PtxLaunch, place
 from sim.model.ptx.run import run
-from sim.toolchain.assembler import assemble
+from sim.toolchain.assembly.assembler import assemble
 from sim.toolchain.compiler import compile_module
-from sim.toolchain.cubin import load
+from sim.toolchain.cubin.loader import load
 from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.front_end import parse_ptx
 from sim.toolchain.ptx.module import Instruction, PtxModule

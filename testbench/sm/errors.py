@@ -8,8 +8,8 @@ from rtl.isa.errors import WarpError
 from rtl.isa.kinds import MemorySize
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW
 from sim.launch import Buffer, Launch, prepare
-from sim.toolchain.assembler import assemble
-from sim.toolchain.cubin import load
+from sim.toolchain.assembly.assembler import assemble
+from sim.toolchain.cubin.loader import load
 from testbench.words import address, encode
 
 ALL_REPORTED = sum(1 << error.value for error in WarpError if error is not WarpError.NONE)

@@ -7,7 +7,7 @@ from rtl.execute.decode import LANE_FORMS
 from rtl.isa.rate import quarter_rate, quarter_rules
 from rtl.isa.syntax import PT, Form, Pipe
 from sim.launch import Launch
-from sim.toolchain.spelling import spell
+from sim.toolchain.assembly.spelling import spell
 from testbench.pipeline.random_programs import random_word
 from testbench.sm.errors import launch_text
 

@@ -18,7 +18,7 @@ from rtl.isa.legality import encoding_error, is_refused
 from rtl.isa.syntax import Constant, Form, Pipe
 from rtl.isa.table import FORMS
 from sim.launch import Launch
-from sim.toolchain.spelling import spell
+from sim.toolchain.assembly.spelling import spell
 from testbench.pipeline.random_programs import REGISTERS, random_word
 from testbench.sm.errors import launch_text
 from testbench.sm.random_flow import Flow, handler_end, handler_head

@@ -8,8 +8,8 @@ from rtl.isa.kinds import AtomicType, FloatFormat
 from rtl.isa.legality import REFUSALS, encoding_error, lacks, refusal_of
 from rtl.isa.syntax import RZ
 from rtl.isa.table import find
-from sim.toolchain.cubin import read_cubin
-from sim.toolchain.spelling import ILLEGAL, spell
+from sim.toolchain.assembly.spelling import ILLEGAL, spell
+from sim.toolchain.cubin.loader import read_cubin
 from testbench.execute.refused import refused_words
 from testbench.handmade import encode
 from testbench.kernels.manifest import LEVELS, RUNS, cubin

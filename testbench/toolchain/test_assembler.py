@@ -5,19 +5,19 @@ import textwrap
 
 import pytest
 
-import sim.toolchain.assembler
+import sim.toolchain.assembly.assembler
 from rtl.isa.control_code import NO_BARRIER, ControlCode
 from sim.launch import Scalar, prepare
-from sim.toolchain.assembler import assemble
-from sim.toolchain.code_listing import instructions
-from sim.toolchain.control_text import control_text
-from sim.toolchain.cubin import load
-from sim.toolchain.elf_reader import read_object
-from sim.toolchain.elf_writer import write_object
+from sim.toolchain.assembly.assembler import assemble
+from sim.toolchain.assembly.control_text import control_text
+from sim.toolchain.assembly.spelling import spell
+from sim.toolchain.cubin.elf_reader import read_object
+from sim.toolchain.cubin.elf_writer import write_object
+from sim.toolchain.cubin.loader import load
+from sim.toolchain.cubin.nvinfo import Attribute, Format, Record, decode
+from sim.toolchain.cubin.object_file import ObjectFile, info_name
+from sim.toolchain.listing.code_listing import instructions
 from sim.toolchain.module import Module, Parameter, Patch, PatchKind
-from sim.toolchain.nvinfo import Attribute, Format, Record, decode
-from sim.toolchain.object_file import ObjectFile, info_name
-from sim.toolchain.spelling import spell
 
 
 def module(text: str) -> Module:
@@ -47,7 +47,7 @@ def records(file: ObjectFile, kernel: str) -> dict[int, list[Record]]:
 
 
 def example() -> str:
-    match = re.search(r"::\n\n(.*?)\n\n===", sim.toolchain.assembler.__doc__ or "", re.S)
+    match = re.search(r"::\n\n(.*?)\n\n===", sim.toolchain.assembly.assembler.__doc__ or "", re.S)
     assert match is not None
     return textwrap.dedent(match[1])
 

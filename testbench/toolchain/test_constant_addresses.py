@@ -11,14 +11,14 @@ from sim.engine import CompiledEngine
 from sim.launch import DRIVER_WORDS, Buffer, Launch, bank_name, prepare
 from sim.launch.descriptor import place_descriptor
 from sim.machine.hardware import Hardware
-from sim.toolchain.assembler import assemble
-from sim.toolchain.cubin import load, read_cubin
-from sim.toolchain.elf_reader import read_object
-from sim.toolchain.linking import link
-from sim.toolchain.listing import listing
+from sim.toolchain.assembly.assembler import assemble
+from sim.toolchain.cubin.elf_reader import read_object
+from sim.toolchain.cubin.linking import link
+from sim.toolchain.cubin.loader import load, read_cubin
+from sim.toolchain.cubin.object_file import CONSTANTS_SIZE, SymbolKind
+from sim.toolchain.cubin.relocation import RelocationKind
+from sim.toolchain.listing.listing import listing
 from sim.toolchain.module import SHARED_BANK, Module, PatchKind, ProgramError
-from sim.toolchain.object_file import CONSTANTS_SIZE, SymbolKind
-from sim.toolchain.relocation import RelocationKind
 from testbench.ended import in_lockstep, on_threads, on_warps
 from testbench.engine.designs import needs_compiled
 from testbench.words import contents

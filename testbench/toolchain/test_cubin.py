@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from rtl.isa.control_code import GROUP_BYTES
 from sim.launch import CRS_DEFAULT, Buffer, Scalar, prepare
-from sim.toolchain.code_listing import instructions
-from sim.toolchain.cubin import load, read_cubin
-from sim.toolchain.elf_reader import read_object
-from sim.toolchain.elf_writer import write_object
-from sim.toolchain.linking import link
+from sim.toolchain.assembly.spelling import spell
+from sim.toolchain.cubin.elf_reader import read_object
+from sim.toolchain.cubin.elf_writer import write_object
+from sim.toolchain.cubin.linking import link
+from sim.toolchain.cubin.loader import load, read_cubin
+from sim.toolchain.listing.code_listing import instructions
 from sim.toolchain.module import Module, Parameter, Patch, PatchKind, ProgramError
-from sim.toolchain.spelling import spell
 from testbench.ended import on_threads, on_warps
 from testbench.programs import CUBINS, PROGRAMS
 from testbench.words import contents

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim import asm, dis
-from sim.toolchain.assembler import assemble, read_sass
-from sim.toolchain.elf_reader import read_object
-from sim.toolchain.elf_writer import write_object
-from sim.toolchain.listing import listing
+from sim.toolchain.assembly.assembler import assemble, read_sass
+from sim.toolchain.cubin.elf_reader import read_object
+from sim.toolchain.cubin.elf_writer import write_object
+from sim.toolchain.listing.listing import listing
 from sim.toolchain.module import ProgramError
 from testbench.programs import PROGRAMS
 from testbench.refusal import refused

@@ -6,8 +6,8 @@ import pytest
 
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from sim.run import main
-from sim.toolchain.assembler import assemble
-from sim.toolchain.cubin import load, read_cubin
+from sim.toolchain.assembly.assembler import assemble
+from sim.toolchain.cubin.loader import load, read_cubin
 from sim.toolchain.module import Module
 from sim.toolchain.reachability import reached
 from testbench import refusal

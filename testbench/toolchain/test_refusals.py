@@ -16,7 +16,7 @@ from rtl.isa.syntax import RZ
 from rtl.isa.table import FORMS, find
 from sim.dis import main as disassemble
 from sim.run import main as run
-from sim.toolchain.spelling import ILLEGAL, spell
+from sim.toolchain.assembly.spelling import ILLEGAL, spell
 from testbench import refusal
 from testbench.toolchain.test_words import rows
 

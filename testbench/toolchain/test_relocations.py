@@ -11,13 +11,13 @@ from sim.api import Machine
 from sim.dis import main as disassemble
 from sim.launch import Buffer, prepare
 from sim.run import main as run
-from sim.toolchain.assembler import assemble
-from sim.toolchain.cubin import load, read_cubin
-from sim.toolchain.elf_reader import read_object
-from sim.toolchain.linking import link
+from sim.toolchain.assembly.assembler import assemble
+from sim.toolchain.cubin.elf_reader import read_object
+from sim.toolchain.cubin.linking import link
+from sim.toolchain.cubin.loader import load, read_cubin
+from sim.toolchain.cubin.object_file import ObjectFile, Relocation, Role
+from sim.toolchain.cubin.relocation import REFUSED, RelocationKind
 from sim.toolchain.module import ProgramError
-from sim.toolchain.object_file import ObjectFile, Relocation, Role
-from sim.toolchain.relocation import REFUSED, RelocationKind
 from testbench.ended import on_warps
 from testbench.refusal import refused
 from testbench.words import contents

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from rtl.isa.control_code import pack, unpack
 from sim.launch import PROGRAM_BASE, prepare
-from sim.toolchain.assembler import assemble
-from sim.toolchain.cubin import load
-from sim.toolchain.disassembly import disassembly
-from sim.toolchain.elf_reader import read_object
-from sim.toolchain.elf_writer import write_object
-from sim.toolchain.linking import link
-from sim.toolchain.listing import listing
+from sim.toolchain.assembly.assembler import assemble
+from sim.toolchain.cubin.elf_reader import read_object
+from sim.toolchain.cubin.elf_writer import write_object
+from sim.toolchain.cubin.linking import link
+from sim.toolchain.cubin.loader import load
+from sim.toolchain.cubin.object_file import ObjectFile, Section
+from sim.toolchain.cubin.relocation import RelocationKind
+from sim.toolchain.listing.disassembly import disassembly
+from sim.toolchain.listing.listing import listing
 from sim.toolchain.module import ProgramError
-from sim.toolchain.object_file import ObjectFile, Section
-from sim.toolchain.relocation import RelocationKind
 from testbench.programs import CUBINS, PROGRAMS
 
 HERE = Path(__file__).parents[1]

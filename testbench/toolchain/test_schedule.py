@@ -18,14 +18,14 @@ from rtl.isa.condition import ConditionCode
 from rtl.isa.control_code import NO_BARRIER, ControlCode, instruction_address, pack
 from rtl.isa.effects import Effects, effects
 from rtl.isa.syntax import Form, Pipe, Target
-from sim.toolchain.assembler import assemble
-from sim.toolchain.code_listing import instructions
-from sim.toolchain.elf_reader import read_object
-from sim.toolchain.listing import listing
+from sim.toolchain.assembly.assembler import assemble
+from sim.toolchain.assembly.spelling import spell
+from sim.toolchain.cubin.elf_reader import read_object
+from sim.toolchain.cubin.nvinfo import Attribute, decode
+from sim.toolchain.cubin.object_file import ObjectFile, Role, Section, info_name
+from sim.toolchain.listing.code_listing import instructions
+from sim.toolchain.listing.listing import listing
 from sim.toolchain.module import ProgramError
-from sim.toolchain.nvinfo import Attribute, decode
-from sim.toolchain.object_file import ObjectFile, Role, Section, info_name
-from sim.toolchain.spelling import spell
 from testbench.programs import CUBINS
 from testbench.words import form_of
 

@@ -17,9 +17,9 @@ from lark import Token
 
 from rtl.isa.syntax import Form
 from rtl.isa.table import FORMS, find
-from sim.toolchain.encoding import encode
-from sim.toolchain.source import Instruction, SourceError, parse
-from sim.toolchain.spelling import ILLEGAL, spell
+from sim.toolchain.assembly.encoding import encode
+from sim.toolchain.assembly.source import Instruction, SourceError, parse
+from sim.toolchain.assembly.spelling import ILLEGAL, spell
 from testbench.words import NOP, code, form_of
 
 DATA = Path(__file__).parents[1] / "data" / "toolchain_words.txt"

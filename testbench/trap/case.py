@@ -9,7 +9,7 @@ from rtl.isa.trap_status import TRAP_REASONS
 from sim.checks.testbench import Bench
 from sim.launch import Launch
 from sim.machine.host import HardwareHost
-from sim.toolchain.object_file import PARAMETER_BASE
+from sim.toolchain.cubin.object_file import PARAMETER_BASE
 from testbench.sm.errors import launch_text
 from testbench.trap.programs import kernel_text, with_handler
 from testbench.words import address

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from sim.launch import Launch, with_trap_handler
-from sim.toolchain.assembler import assemble
-from sim.toolchain.cubin import load
+from sim.toolchain.assembly.assembler import assemble
+from sim.toolchain.cubin.loader import load
 from testbench.sm.errors import launch_text
 
 RETURN = ("RTT",)

@@ -8,7 +8,7 @@ from rtl.params import PRESETS
 from sim.checks.testbench import Bench
 from sim.engine import PysimEngine
 from sim.model.warp.model import WarpModel
-from sim.toolchain.object_file import PARAMETER_BASE
+from sim.toolchain.cubin.object_file import PARAMETER_BASE
 from testbench.sm.errors import ALL_REPORTED, ErrorCase, error_cases
 from testbench.trap.case import Debugger
 from testbench.trap.driver import TrapDriver, record_case

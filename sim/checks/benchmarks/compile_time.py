@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 from tqdm import tqdm
 
 from sim.support.garbage_collection import collector_off
-from sim.toolchain.assembler import assemble_statements
+from sim.toolchain.assembly.assembler import assemble_statements
 from sim.toolchain.compiler import compile_statements
-from sim.toolchain.elf_writer import write_object
+from sim.toolchain.cubin.elf_writer import write_object
 from sim.toolchain.ptx.front_end import parse_ptx
 
 from .large_programs import LARGE_PROGRAMS

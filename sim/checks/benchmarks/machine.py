@@ -16,8 +16,8 @@ from sim.launch.memory import Memory
 from sim.machine.base import BaseMachine, HardwareResult
 from sim.machine.hardware import Hardware
 from sim.support.command import CommandError
-from sim.toolchain.assembler import assemble
-from sim.toolchain.cubin import load
+from sim.toolchain.assembly.assembler import assemble
+from sim.toolchain.cubin.loader import load
 from sim.toolchain.module import Module
 
 __all__ = [

@@ -8,7 +8,7 @@ from tqdm import tqdm
 
 from sim.launch import Launch, prepare
 from sim.model.warp.model import WarpModel
-from sim.toolchain.cubin import load
+from sim.toolchain.cubin.loader import load
 from sim.toolchain.from_ptx import object_of_ptx
 from testbench.kernels.manifest import LEVELS, RUNS, Run, build
 

@@ -12,7 +12,7 @@ from rtl.isa.errors import WarpError
 from rtl.isa.legality import encoding_error
 from rtl.isa.syntax import PT, RZ, Constant, Form, Immediate, Predicate, Register, Target, Values
 from rtl.isa.table import find
-from sim.toolchain.spelling import spell
+from sim.toolchain.assembly.spelling import spell
 
 from .integers import WORD, flags_of_result, signed
 from .state import DISCARD, DISCARD_PREDICATE, FIRST_VALUE, FaultError, Operation, Thread

@@ -12,7 +12,7 @@ import numpy as np
 
 from rtl.isa.control_code import INSTRUCTION_BYTES, instruction_address
 from sim.launch import LOCAL_MEMORY, Launch
-from sim.toolchain.spelling import spell
+from sim.toolchain.assembly.spelling import spell
 
 from .spaces import Placed
 from .state import Warp

@@ -1,9 +1,9 @@
 """From a PTX module to a program of the assembler."""
 
+from sim.toolchain.assembly.program import Line
+from sim.toolchain.assembly.source import Statement
 from sim.toolchain.module import ProgramError
-from sim.toolchain.program import Line
 from sim.toolchain.ptx.module import Linkage, PtxModule
-from sim.toolchain.source import Statement
 
 from .abi import STANDARD_CLOBBERS
 from .analysis.graphs import strongly_connected_components

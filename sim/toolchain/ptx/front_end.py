@@ -17,9 +17,9 @@ from pathlib import Path
 
 from lark import Token
 
+from sim.toolchain.cubin.nvinfo import LARGEST_WORD
 from sim.toolchain.grammar import Place, SourceError, read_text, whole_number
 from sim.toolchain.module import LaunchBounds, ProgramError
-from sim.toolchain.nvinfo import LARGEST_WORD
 from sim.toolchain.runtime import FUNCTIONS, OUTPUT, runtime_text
 
 from . import syntax

@@ -5,11 +5,11 @@ from dataclasses import replace
 from functools import cache
 from itertools import chain
 
-from sim.toolchain.assembler import assemble_statements
+from sim.toolchain.assembly.assembler import assemble_statements
 from sim.toolchain.compiler import compile_statements
-from sim.toolchain.cubin import load
+from sim.toolchain.cubin.loader import load
+from sim.toolchain.cubin.object_file import CODE_GRANULE
 from sim.toolchain.module import Data, Kernel, Module, Patch
-from sim.toolchain.object_file import CODE_GRANULE
 from sim.toolchain.ptx.front_end import parse_ptx
 
 from . import FUNCTIONS, runtime_text

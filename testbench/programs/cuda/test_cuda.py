@@ -7,9 +7,9 @@ from functools import cache
 import pytest
 
 from sim.launch import Launch, prepare
-from sim.toolchain.assembler import assemble
+from sim.toolchain.assembly.assembler import assemble
 from sim.toolchain.compiler import compile_module
-from sim.toolchain.cubin import load, read_cubin
+from sim.toolchain.cubin.loader import load, read_cubin
 from sim.toolchain.ptx.front_end import read_ptx
 from testbench.ended import on_threads, on_warps
 from testbench.execute.refused import refused_words

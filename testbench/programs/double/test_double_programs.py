@@ -17,7 +17,7 @@ from sim.engine import ENGINES
 from sim.launch import Argument, Buffer, Launch, Scalar, prepare
 from sim.machine.hardware import Hardware
 from sim.run import main
-from sim.toolchain.cubin import read_cubin
+from sim.toolchain.cubin.loader import read_cubin
 from testbench.double.numbers import EDGES, SIGN, doubles, fused
 from testbench.ended import in_lockstep, on_threads, on_warps
 from testbench.engine.designs import needs_compiled

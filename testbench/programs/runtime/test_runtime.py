@@ -20,7 +20,7 @@ from sim.model.thread.run import run as run_threads
 from sim.model.warp.model import WarpModel
 from sim.report.output import Output, output_of
 from sim.run import main
-from sim.toolchain.cubin import read_cubin
+from sim.toolchain.cubin.loader import read_cubin
 from sim.toolchain.from_ptx import read_ptx_program
 from sim.toolchain.module import Module, ProgramError
 from sim.toolchain.ptx.front_end import parse_ptx, read_ptx

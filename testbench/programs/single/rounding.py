@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sim.launch import Buffer, Launch, prepare
 from sim.support.command import Parser
-from sim.toolchain.cubin import read_cubin
+from sim.toolchain.cubin.loader import read_cubin
 from testbench.double.numbers import EDGES as DOUBLE_EDGES
 from testbench.double.numbers import SIGN, doubles
 from testbench.ended import on_warps

@@ -9,7 +9,7 @@ from rtl.params import PRESETS
 from sim.engine import ENGINES
 from sim.launch import Buffer, Launch, prepare
 from sim.machine.hardware import Hardware
-from sim.toolchain.cubin import read_cubin
+from sim.toolchain.cubin.loader import read_cubin
 from sim.toolchain.from_ptx import read_ptx_program
 from sim.toolchain.module import Module
 from testbench.ended import in_lockstep, on_threads, on_warps

@@ -16,7 +16,7 @@ from sim.launch.arguments import parse_arguments
 from sim.launch.programs import read_program
 from sim.machine.hardware import Hardware
 from sim.machine.host import HardwareHost
-from sim.toolchain.spelling import spell
+from sim.toolchain.assembly.spelling import spell
 
 _PROGRAM = Path(__file__).with_name("recursion.sass")
 _CYCLES = 900

@@ -11,13 +11,13 @@ from sim.launch import Buffer, Launch, prepare
 from sim.machine.hardware import Hardware
 from sim.model.ptx.launch import place
 from sim.model.ptx.run import run as interpret
-from sim.toolchain.assembler import assemble
-from sim.toolchain.cubin import read_cubin
+from sim.toolchain.assembly.assembler import assemble
+from sim.toolchain.cubin.elf_reader import read_object
+from sim.toolchain.cubin.elf_writer import write_object
+from sim.toolchain.cubin.loader import read_cubin
 from sim.toolchain.cuda import CompilerError
-from sim.toolchain.elf_reader import read_object
-from sim.toolchain.elf_writer import write_object
 from sim.toolchain.from_ptx import read_ptx_program
-from sim.toolchain.listing import listing
+from sim.toolchain.listing.listing import listing
 from sim.toolchain.module import Module
 from sim.toolchain.ptx.front_end import parse_ptx
 from testbench.ended import in_lockstep, on_threads, on_warps

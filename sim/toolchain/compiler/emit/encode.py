@@ -19,15 +19,15 @@ from rtl.isa.syntax import (
     Predicate,
     Register,
 )
-from sim.toolchain import statements
+from sim.toolchain.assembly import statements
+from sim.toolchain.assembly.encoding import legal_form
+from sim.toolchain.assembly.operands import escaped
+from sim.toolchain.assembly.program import Emitted, Line
+from sim.toolchain.assembly.source import Guard, Instruction, Operand, SourceError
 from sim.toolchain.compiler.ir import WORD, Global, Op, Source, Value
 from sim.toolchain.compiler.ir import Constant as ConstantSource
 from sim.toolchain.compiler.opcodes import LOWEST, Opcode, Role
-from sim.toolchain.encoding import legal_form
-from sim.toolchain.operands import escaped
-from sim.toolchain.program import Emitted, Line
-from sim.toolchain.relocation import fit
-from sim.toolchain.source import Guard, Instruction, Operand, SourceError
+from sim.toolchain.cubin.relocation import fit
 
 __all__ = ["InstructionEncoder", "names_a_copy"]
 

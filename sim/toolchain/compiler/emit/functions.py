@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from sim.toolchain import statements
+from sim.toolchain.assembly import statements
+from sim.toolchain.assembly.program import Line
+from sim.toolchain.assembly.source import Label, Operand, Targets
 from sim.toolchain.compiler.abi import FRAME_ALIGNMENT, STACK_POINTER, STANDARD_CLOBBERS
 from sim.toolchain.compiler.ir import Block, Function, Op, Source, Value
 from sim.toolchain.compiler.layout import DriverWord, aligned
 from sim.toolchain.compiler.passes.reconvergence import Plan
-from sim.toolchain.program import Line
-from sim.toolchain.source import Label, Operand, Targets
 
 from .encode import InstructionEncoder, names_a_copy
 

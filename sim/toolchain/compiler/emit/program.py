@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping
 
-from sim.toolchain import statements
+from sim.toolchain.assembly import statements
+from sim.toolchain.assembly.operands import escaped
+from sim.toolchain.assembly.program import BANK_BYTES, Line
+from sim.toolchain.assembly.source import Data, End, Statement
 from sim.toolchain.compiler.analysis.graphs import reachable, strongly_connected_components
 from sim.toolchain.compiler.layout import (
     CONSTANT_BANK,
@@ -12,10 +15,7 @@ from sim.toolchain.compiler.layout import (
     Layout,
 )
 from sim.toolchain.compiler.select.builder import CompileError
-from sim.toolchain.operands import escaped
-from sim.toolchain.program import BANK_BYTES, Line
 from sim.toolchain.ptx.module import AddressOf, PtxModule, Variable, parameter_offsets
-from sim.toolchain.source import Data, End, Statement
 
 from .functions import Finished
 

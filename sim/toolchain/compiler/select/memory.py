@@ -3,11 +3,11 @@
 from typing import Any
 
 from rtl.isa.kinds import CacheOperation, MemorySize
+from sim.toolchain.assembly.program import BANK_BYTES
 from sim.toolchain.compiler.ir import RZ, Source, Value, number
 from sim.toolchain.compiler.layout import CONSTANT_BANK, PARAMETER_BANK, PARAMETER_BASE
 from sim.toolchain.compiler.opcodes import FieldValue, value_of
 from sim.toolchain.compiler.operands import offset_fits
-from sim.toolchain.program import BANK_BYTES
 from sim.toolchain.ptx.module import (
     Address,
     Instruction,

@@ -5,17 +5,17 @@ from collections.abc import Collection, Iterator, Mapping
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, ControlCode, next_address, unpack
 from rtl.isa.syntax import Target
 from rtl.isa.table import find
+from sim.toolchain.assembly.control_text import control_text
+from sim.toolchain.assembly.operands import NEXT
+from sim.toolchain.assembly.records import CODE_MARKS
+from sim.toolchain.assembly.spelling import ILLEGAL, spell
+from sim.toolchain.cubin.nvinfo import CALL, Attribute, BranchTargets, Record
+from sim.toolchain.cubin.object_file import Binding, ObjectFile, Relocation, Section
+from sim.toolchain.cubin.relocation import PATCHES, held_number
+from sim.toolchain.module import PatchKind, ProgramError
 
-from .control_text import control_text
 from .data_listing import address_text, binding_text
-from .module import PatchKind, ProgramError
-from .nvinfo import CALL, Attribute, BranchTargets, Record
-from .object_file import Binding, ObjectFile, Relocation, Section
-from .operands import NEXT
-from .records import CODE_MARKS
 from .refusals import absent_text
-from .relocation import PATCHES, held_number
-from .spelling import ILLEGAL, spell
 
 __all__ = ["CodeLister", "instructions"]
 

@@ -14,8 +14,7 @@ from types import MappingProxyType
 
 from rtl.isa.syntax import Address, Constant, Field, Form, Immediate, Target
 from rtl.isa.table import find
-
-from .module import PatchKind
+from sim.toolchain.module import PatchKind
 
 __all__ = [
     "CLEARED",

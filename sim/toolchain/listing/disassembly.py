@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
+from sim.toolchain.assembly.spelling import spell
+from sim.toolchain.cubin.object_file import ObjectFile, Role
+from sim.toolchain.module import ProgramError
 
 from .code_listing import instructions
-from .module import ProgramError
-from .object_file import ObjectFile, Role
 from .refusals import absent_text
-from .spelling import spell
 
 __all__ = ["disassembly", "raw_disassembly"]
 

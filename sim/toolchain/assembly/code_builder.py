@@ -6,13 +6,13 @@ from rtl.isa.control_code import GROUP_INSTRUCTIONS, INSTRUCTION_BYTES, ControlC
 from rtl.isa.kinds import BarrierMode
 from rtl.isa.syntax import WORD_BITS, Pipe
 from rtl.isa.table import find
+from sim.toolchain.cubin.nvinfo import BRANCH, CALL, LARGEST_WORD, BranchTargets
+from sim.toolchain.cubin.object_file import CODE_GRANULE
 
 from . import statements
 from .control_text import read_control
 from .encoding import encode
 from .latency import operation
-from .nvinfo import BRANCH, CALL, LARGEST_WORD, BranchTargets
-from .object_file import CODE_GRANULE
 from .operands import Reference
 from .program import Code, Emitted, Line, label_place, line_address
 from .schedule import Slot, schedule

@@ -7,7 +7,8 @@ Global variables and functions of their own have addresses, which are only known
 
 from lark import Token
 
-from .module import SHARED_BANK
+from sim.toolchain.module import SHARED_BANK
+
 from .program import AssemblyProgram, Code, Memory, label_place
 from .source import SourceError
 

@@ -8,10 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rtl.isa.special_registers import SpecialRegister
 from rtl.isa.table import find
+from sim.toolchain.cubin.nvinfo import (
+    LARGEST_ATTRIBUTE,
+    Attribute,
+    BranchTargets,
+    Format,
+    KernelParameter,
+    Record,
+)
+from sim.toolchain.cubin.object_file import PARAMETER_BASE, TOOLKIT
 
 from . import source
-from .nvinfo import LARGEST_ATTRIBUTE, Attribute, BranchTargets, Format, KernelParameter, Record
-from .object_file import PARAMETER_BASE, TOOLKIT
 from .program import AssemblyProgram, Code, Part, line_address
 from .source import Number, SourceError, at_most
 

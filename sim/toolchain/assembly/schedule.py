@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from rtl.isa.control_code import NO_BARRIER, SCOREBOARDS, ControlCode
 from rtl.isa.syntax import Form, Pipe
+from sim.toolchain.grammar import Place, SourceError
 
-from .grammar import Place, SourceError
 from .latency import (
     LONGEST,
     SCOREBOARD_VISIBLE,

@@ -8,8 +8,7 @@ from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
 from rtl.isa.control_code import INSTRUCTION_BYTES
-
-from .module import Module
+from sim.toolchain.module import Module
 
 __all__ = ["source_lines"]
 

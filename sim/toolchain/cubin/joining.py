@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from sim.support.alignment import round_up
+from sim.toolchain.module import ProgramError
 
-from .module import ProgramError
 from .nvinfo import Attribute, Record, decode, encode
 from .object_file import (
     INFO,

@@ -29,10 +29,10 @@ from rtl.isa.syntax import (
     Target,
 )
 from rtl.isa.syntax import Operand as FormOperand
+from sim.toolchain.cubin.relocation import RelocationKind, fit
+from sim.toolchain.grammar import whole_number
 
 from .float_text import real_bits
-from .grammar import whole_number
-from .relocation import RelocationKind, fit
 from .source import (
     Absolute,
     Brackets,

@@ -31,8 +31,8 @@ are written as NVIDIA's disassembler prints them::
 ``.const [BANK] [NAME]``       constants: bank 3 is everyone's, others are the kernel's; data follow
 ``.global NAME [BYTES]``       a global variable: zeros, unless data follow
 ``.byte .half .word .dword``   data, ``.zero N`` that many zero bytes
-``.info NAME values``          a record for NVIDIA's loader (:mod:`sim.toolchain.nvinfo`), which replaces the usual
-                               one; ``half`` or ``byte`` before the value where the record has no payload
+``.info NAME values``          a record for NVIDIA's loader (:mod:`sim.toolchain.cubin.nvinfo`), which replaces the
+                               usual one; ``half`` or ``byte`` before the value where the record has no payload
 ``.raw WORD``                  an instruction as a number
 ``.section NAME KIND``         a section that is carried as it is; data follow
 ``.symbols NAMES``             the first symbols of the file, in order
@@ -46,8 +46,8 @@ R0 bytes into the code). A global variable or a function of its own has an addre
 data is the generic address of a variable or of a constant in bank 3. In ``.byte``, ``8@N(NAME)`` and
 ``8@N(generic(NAME))`` are the byte of an address that begins at bit N, a multiple of 8.
 
-Control codes may stand before an instruction, see :mod:`sim.toolchain.control_text`, ``.reuse`` behind a
-register. An instruction without them gets them from :mod:`sim.toolchain.schedule`. Behind an instruction
+Control codes may stand before an instruction, see :mod:`sim.toolchain.assembly.control_text`, ``.reuse`` behind a
+register. An instruction without them gets them from :mod:`sim.toolchain.assembly.schedule`. Behind an instruction
 ``-> L1, L2`` says where it may go and ``-> call`` that it calls, ``.coop_group`` and ``.warp_wide`` before it
 that it works across threads: records for NVIDIA's tools. A name that means something else, such as ``R5``, stands
 behind a backslash: ``.global \R5 4``. Code ends in a branch to itself and NOPs, added where
@@ -58,13 +58,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from .code_builder import BuiltCode, build_code
-from .cubin import load
-from .data_builder import build_memory
-from .grammar import read_text
-from .module import Module, ProgramError
-from .nvinfo import encode
-from .object_file import (
+from sim.toolchain.cubin.loader import load
+from sim.toolchain.cubin.nvinfo import encode
+from sim.toolchain.cubin.object_file import (
     GLOBAL,
     GLOBAL_INIT,
     INFO,
@@ -82,10 +78,15 @@ from .object_file import (
     shared_name,
     text_name,
 )
+from sim.toolchain.cubin.relocation import GENERIC
+from sim.toolchain.grammar import read_text
+from sim.toolchain.module import Module, ProgramError
+
+from .code_builder import BuiltCode, build_code
+from .data_builder import build_memory
 from .operands import ESCAPE, Reference
 from .program import AssemblyProgram, Code, Line, Memory, collect, label_place
 from .records import code_records, file_records
-from .relocation import GENERIC
 from .scope import CodeScope, FileScope
 from .source import SourceError, Statement, parse
 

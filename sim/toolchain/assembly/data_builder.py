@@ -5,9 +5,10 @@ from typing import Protocol
 
 from lark import Token
 
+from sim.toolchain.cubin.relocation import GENERIC_BYTES, RelocationKind
+
 from .operands import Reference
 from .program import ELEMENT_BYTES, ZERO, Memory, Piece
-from .relocation import GENERIC_BYTES, RelocationKind
 from .source import AddressByte, Generic, Number, SourceError, Sum
 
 __all__ = ["build_memory"]

@@ -11,7 +11,7 @@ from functools import cache
 from lark import Lark, Token
 from lark.ast_utils import AsList
 
-from .grammar import Leaf, Node, Number, Placed, SourceError, make_parser, parse_text
+from sim.toolchain.grammar import Leaf, Node, Number, Placed, SourceError, make_parser, parse_text
 
 __all__ = [
     "Absolute",
@@ -424,7 +424,7 @@ def _with(word: str, number: Number | None) -> tuple[str, Number] | tuple[()]:
 
 @cache
 def _parser() -> Lark:
-    return make_parser("sim.toolchain", "sass.lark", sys.modules[__name__], _LISTS)
+    return make_parser("sim.toolchain.assembly", "sass.lark", sys.modules[__name__], _LISTS)
 
 
 def at_most(number: Number, largest: int) -> int:

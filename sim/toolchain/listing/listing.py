@@ -8,14 +8,13 @@ strings, relocations and foreign records, padding and file offsets.
 import re
 from collections.abc import Iterator, Mapping
 
-from .assembler import assemble
-from .code_listing import CodeLister, instructions
-from .cubin import load, records_of
-from .data_listing import binding_text, data_lines, memory_lines, shared_line
-from .linking import link
-from .module import ProgramError
-from .nvinfo import WORD_BYTES, Attribute, Format, KernelParameter, Record
-from .object_file import (
+from sim.toolchain.assembly.assembler import assemble
+from sim.toolchain.assembly.program import natural_alignment
+from sim.toolchain.assembly.records import FORMATS
+from sim.toolchain.cubin.linking import link
+from sim.toolchain.cubin.loader import load, records_of
+from sim.toolchain.cubin.nvinfo import WORD_BYTES, Attribute, Format, KernelParameter, Record
+from sim.toolchain.cubin.object_file import (
     INFO,
     Binding,
     ObjectFile,
@@ -26,8 +25,10 @@ from .object_file import (
     info_name,
     shared_name,
 )
-from .program import natural_alignment
-from .records import FORMATS
+from sim.toolchain.module import ProgramError
+
+from .code_listing import CodeLister, instructions
+from .data_listing import binding_text, data_lines, memory_lines, shared_line
 
 __all__ = ["listing"]
 

@@ -1,6 +1,6 @@
 """From an instruction's text to its word: the form of the table whose operands fit.
 
-The opposite of :mod:`sim.toolchain.spelling`: what that prints is encoded to the same word, bits that mean
+The opposite of :mod:`sim.toolchain.assembly.spelling`: what that prints is encoded to the same word, bits that mean
 nothing as the form's default has them.
 """
 

@@ -1,4 +1,4 @@
-"""Writes a complete :class:`~sim.toolchain.object_file.ObjectFile` as an ELF file that NVIDIA's tools read.
+"""Writes a complete :class:`~sim.toolchain.cubin.object_file.ObjectFile` as an ELF file that NVIDIA's tools read.
 
 The file is laid out as theirs are: string and symbol tables, records, relocations, constants, code, variables,
 section headers, program headers.

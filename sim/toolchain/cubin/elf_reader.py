@@ -1,4 +1,4 @@
-"""Reads an ELF file of NVIDIA's into an :class:`~sim.toolchain.object_file.ObjectFile`."""
+"""Reads an ELF file of NVIDIA's into an :class:`~sim.toolchain.cubin.object_file.ObjectFile`."""
 
 import io
 import struct
@@ -11,7 +11,8 @@ from elftools.elf.enums import ENUM_SH_TYPE_BASE
 from elftools.elf.sections import Section as ElfSection
 from elftools.elf.sections import StringTableSection
 
-from .module import ProgramError
+from sim.toolchain.module import ProgramError
+
 from .object_file import (
     ALIGNMENTS,
     Binding,

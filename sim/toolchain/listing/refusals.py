@@ -6,8 +6,7 @@ from rtl.isa.absent import ABSENT, absent
 from rtl.isa.legality import REFUSALS, Refusal, refusal_of
 from rtl.isa.syntax import Form
 from rtl.isa.table import BY_NAME, find
-
-from .spelling import ILLEGAL, spell
+from sim.toolchain.assembly.spelling import ILLEGAL, spell
 
 __all__ = ["absent_text", "refused_rows", "refused_table", "refused_text"]
 

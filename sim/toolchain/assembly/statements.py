@@ -1,6 +1,6 @@
 """Statements of the assembler, made without text: what a compiler emits beside the words that it encodes itself.
 
-They are the nodes that :func:`sim.toolchain.source.parse` makes of the same text, which ``str`` gives.
+They are the nodes that :func:`sim.toolchain.assembly.source.parse` makes of the same text, which ``str`` gives.
 """
 
 from collections.abc import Sequence

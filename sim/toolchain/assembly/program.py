@@ -10,12 +10,19 @@ from dataclasses import dataclass, field
 from lark import Token
 
 from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, INSTRUCTION_BYTES
+from sim.toolchain.cubin.nvinfo import LARGEST_PARAMETER, LARGEST_WORD
+from sim.toolchain.cubin.object_file import (
+    ALIGNMENTS,
+    PARAMETER_BASE,
+    Binding,
+    Role,
+    Section,
+    SectionKind,
+)
+from sim.toolchain.module import SHARED_BANK
 
 from . import source
 from .encoding import Encoded
-from .module import SHARED_BANK
-from .nvinfo import LARGEST_PARAMETER, LARGEST_WORD
-from .object_file import ALIGNMENTS, PARAMETER_BASE, Binding, Role, Section, SectionKind
 from .operands import NEXT, is_reserved
 from .source import Instruction, Leaf, Number, Raw, SourceError, Statement, at_most
 from .spelling import spell

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from sim.support.alignment import round_up
+from sim.toolchain.module import SHARED_BANK, ProgramError
 
-from .module import SHARED_BANK, ProgramError
 from .object_file import (
     CONSTANTS_SIZE,
     ObjectFile,

@@ -3,10 +3,17 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from .module import PatchKind, ProgramError
-from .object_file import Binding, ObjectFile, Relocation, Role, Section, SymbolKind
-from .program import BINDINGS, ELEMENT_BYTES, ZERO, natural_alignment
-from .relocation import GENERIC, PATCHES, place_bytes
+from sim.toolchain.assembly.program import BINDINGS, ELEMENT_BYTES, ZERO, natural_alignment
+from sim.toolchain.cubin.object_file import (
+    Binding,
+    ObjectFile,
+    Relocation,
+    Role,
+    Section,
+    SymbolKind,
+)
+from sim.toolchain.cubin.relocation import GENERIC, PATCHES, place_bytes
+from sim.toolchain.module import PatchKind, ProgramError
 
 __all__ = ["address_text", "binding_text", "data_lines", "memory_lines", "shared_line"]
 

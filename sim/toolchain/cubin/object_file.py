@@ -1,8 +1,8 @@
 """An object file for sm_50 in memory: sections, symbols, relocations.
 
-This is what a cubin holds, free of the ELF format's offsets and indices. :mod:`sim.toolchain.elf_reader` and
-:mod:`sim.toolchain.elf_writer` turn it from and into bytes, the assembler makes one, and
-:mod:`sim.toolchain.cubin` makes a program of it. Numbers are those of NVIDIA's files.
+This is what a cubin holds, free of the ELF format's offsets and indices. :mod:`sim.toolchain.cubin.elf_reader` and
+:mod:`sim.toolchain.cubin.elf_writer` turn it from and into bytes, the assembler makes one, and
+:mod:`sim.toolchain.cubin.loader` makes a program of it. Numbers are those of NVIDIA's files.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum, IntFlag
 
-from .module import SHARED_BANK
+from sim.toolchain.module import SHARED_BANK
 
 __all__ = [
     "ALIGNMENTS",
@@ -131,7 +131,7 @@ class Role(Enum):
 class Relocation:
     """A place ``offset`` bytes into its section to complete. ``symbol`` is an index into the file's symbols.
 
-    ``addend`` is None where the place itself holds it. Kinds are in :mod:`sim.toolchain.relocation`.
+    ``addend`` is None where the place itself holds it. Kinds are in :mod:`sim.toolchain.cubin.relocation`.
     """
 
     offset: int

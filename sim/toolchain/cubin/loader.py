@@ -12,17 +12,26 @@ What a file's sections become, in a :class:`~sim.toolchain.module.Module`:
 =============================  =====================================================================
 
 In a complete file every function that a kernel calls is in the kernel's own section, and addresses within it
-are relative. A relocatable one is linked first, see :mod:`sim.toolchain.linking`.
+are relative. A relocatable one is linked first, see :mod:`sim.toolchain.cubin.linking`.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
 
 from sim.support.alignment import round_up
+from sim.toolchain.module import (
+    Data,
+    Kernel,
+    LaunchBounds,
+    Module,
+    Parameter,
+    Patch,
+    PatchKind,
+    ProgramError,
+)
 
 from .elf_reader import read_object
 from .linking import link
-from .module import Data, Kernel, LaunchBounds, Module, Parameter, Patch, PatchKind, ProgramError
 from .nvinfo import UNKNOWN_SIZE, Attribute, KernelParameter, Record, decode
 from .object_file import (
     CODE_GRANULE,

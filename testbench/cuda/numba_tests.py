@@ -216,7 +216,7 @@ def _work(options: Options) -> int:
     print(", ".join(f"{count:,} {name}" for name, count in sorted(counts.items())))
     if options.write:
         page = Path(options.write)
-        before = page.read_text() if page.exists() else "# Other people's tests\n"
+        before = page.read_text() if page.exists() else "# Test suites of CUDA libraries\n"
         write_file(
             page,
             with_section(before, suite.title, section(suite, outcomes, _note(options))).encode(),

@@ -1,7 +1,7 @@
 """Assembles a program: ``python -m sim.asm IN.sass -o OUT.cubin``.
 
-:mod:`sim.toolchain.assembler` tells the language. Exit code 2: there is an error in the text or with a file; one
-line on stderr says what and where, and no file is written.
+:mod:`sim.toolchain.assembler` describes the language. Exit code 2: there is an error in the text or
+with a file; one line on stderr names it and its place, and no file is written.
 """
 
 import sys

@@ -50,7 +50,7 @@ class SharedBanks(Component):
         for number, access in enumerate(self.write.banks):
             self._add_bank(m, number, access)
         values = Cat(Cat(bank.bytes, bank.value) for bank in self.write.banks)
-        m.d.sync += Assert(self.write.used | ~values.any(), "a value that is not written is not 0")
+        m.d.sync += Assert(self.write.used | ~values.any(), "an unwritten value is not 0")
         return m
 
     def _clear(self, m: Module) -> None:

@@ -233,7 +233,7 @@ def test_what_finds_no_room_is_counted():
     assert (found.text.count("each"), found.lost) == (10, 22)
     assert sorted(numbers(memory, launch.buffers["printed"])) == [0] * 10 + [0xFFFF_FFFF] * 22
     assert found.lines() == [
-        "output        22 more records found no room: more bytes with --output"
+        "output        22 more records had no room: more bytes with --output"
     ]
 
 

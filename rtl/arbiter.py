@@ -14,14 +14,14 @@ __all__ = ["RoundRobin", "lowest"]
 class RoundRobin(Component):
     """Registered round robin: the grant moves to the next requester after the one granted last.
 
-    A requester is granted again within ``count`` grants. The grant is a cycle old, so whoever uses
-    it has to check that its requester still has a request.
+    A requester is granted again within ``count`` grants. The grant is a cycle old, so its user has
+    to check that the requester still has a request.
 
     Members
     -------
     requests : In(count)
     valid, chosen : Out
-        Whether there was a request a cycle ago, and who is granted.
+        Whether there was a request a cycle ago, and the requester that is granted.
     """
 
     def __init__(self, count: int) -> None:

@@ -30,8 +30,8 @@ _OUTSTANDING_BITS = 12
 class LineBeats(Component):
     """Lines on one side, beats on the other.
 
-    A line to write stays where it is, at the port, until its last beat has been taken; one that is
-    read is gathered in a register.
+    A line to write stays at the port until its last beat has been taken; one that is read is
+    gathered in a register.
 
     Members
     -------
@@ -84,10 +84,10 @@ class LineBeats(Component):
 
 
 class BeatArbiter(PortArbiter):
-    """Passes bursts of several ports to one, in turn, and answers back to the client of the
-    request, a cycle later each.
+    """Passes bursts of several ports to one, round robin, and answers to the client of the request,
+    each a cycle later.
 
-    A request is passed in the cycle in which it comes, if it is that client's turn; the turn
+    A request is passed in the cycle in which it arrives, if it is that client's turn; the turn
     changes with the last beat of a burst, or in a cycle without a request.
 
     Parameters
@@ -96,9 +96,7 @@ class BeatArbiter(PortArbiter):
         Width of each client's tags.
 
     Members
-    -------
-    client_0.. : In(BeatPort) each, seen from the client
-    port : Out(BeatPort)
+    ------- client_0.. : In(BeatPort) each, directions are the client's port : Out(BeatPort)
     """
 
     def __init__(self, tag_bits: Sequence[int]) -> None:
@@ -172,7 +170,7 @@ class BeatArbiter(PortArbiter):
 
     def _promise_order(self, m: Module, name: str, beats: Any,
                        is_last: Callable[[Any], Value]) -> None:
-        """The beats of a burst come one after the other, and none of another burst between."""
+        """The beats of a burst are contiguous: none of another burst comes between."""
         beat = beats.payload
         burst = Cat(beat.write, beat.tag)
         last_burst = Signal.like(burst)

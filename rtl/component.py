@@ -8,7 +8,8 @@ __all__ = ["Component"]
 
 
 class Component(wiring.Component):
-    """A component that gives its ports to the constructor, where type checkers do not see them."""
+    """A component that passes its ports to the constructor, where type checkers cannot find
+    them."""
 
     if TYPE_CHECKING:
         def __getattr__(self, name: str) -> Any:

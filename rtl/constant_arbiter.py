@@ -14,8 +14,7 @@ __all__ = ["ConstantArbiter"]
 class ConstantArbiter(Component):
     """Merges the requests of two clients, and routes each response to the client that requested it.
 
-    One request is answered before the next one is accepted. The clients take turns, see
-    StreamMerger.
+    One request is answered before the next one is accepted. Round robin, see StreamMerger.
 
     Members
     -------

@@ -413,8 +413,8 @@ class Core(Component):
         connect(m, trap.control, self.issue.control)
 
         # ``drained`` may be late, but must not be 1 while an instruction is in flight: so a warp
-        # whose instruction is selected in this cycle is excluded. A flow result is delayed as its
-        # error is, see ErrorCollector, so that both reach the trap unit in one cycle.
+        # whose instruction is selected in this cycle is excluded. A flow result is delayed like its
+        # error, see ErrorCollector, so that both reach the trap unit in one cycle.
         m.d.sync += trap.drained.eq(self.issue.drained & ~self.issue.control.taken)
         connect(m, delayed(m, self.flow.result), trap.result)
 

@@ -22,14 +22,14 @@ class DispatchQueue(Component):
         Of an instruction, as the unit has decoded it.
     places
         How many there are: a power of two. One is a register, for a machine that has one
-        instruction under way at a time; then the next two parameters mean nothing.
+        instruction under way at a time; then the next two parameters are ignored.
     under_way
-        Instructions that may still come after the queue has said that it is full: from being ready
-        to dispatch.
+        Instructions that may still arrive after ``room`` became 0: those between selection and
+        dispatch.
     decoding
         Cycles from dispatch to arrival here; an instruction a cycle may be on this way.
     bypass
-        What arrives is handed on in the same cycle if nothing waits.
+        What arrives is passed on in the same cycle if nothing waits.
 
     Members
     -------
@@ -77,8 +77,8 @@ class DispatchQueue(Component):
         return m
 
     def _keep_in_memory(self, m: Module) -> None:
-        """Several places, used in turn. What is handed on in the cycle in which it arrives is
-        written as well: that it is taken is known late."""
+        """Several places, used in rotation. What is passed on in the cycle in which it arrives is
+        written as well: whether it is taken is known late."""
         m.submodules.places = places = self.places
         arriving = self.arriving
         head = self.head

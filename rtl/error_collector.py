@@ -1,4 +1,4 @@
-"""The error collector: the errors of all units, for those that act on them."""
+"""The error collector: the errors of all units, for the trap unit and the error status."""
 
 from typing import Any
 
@@ -21,14 +21,14 @@ class ErrorCollector(Component):
     """Gathers the errors of a cycle, by their sources.
 
     The units apply the report mask themselves: they raise reported errors only. Two sources have no
-    ``error`` port. A flow result can have an error, whose pc is that of the instruction that
-    failed. A stack line that memory did not accept is an MMU_FAULT of its warp; the collector
-    applies the report mask to it, and drops an unreported fault.
+    ``error`` port. A flow result can have an error, with the pc of the instruction that failed. A
+    stack line that memory did not accept is an MMU_FAULT of its warp; the collector applies the
+    report mask to it, and drops an unreported fault.
 
-    There is no arbitration: each source has an event of its own, and several may have one in the
-    same cycle. Errors of flow, barrier and stack are late in the cycle, so that ``registered`` has
-    them a cycle later. The trap unit and the error status tolerate this: the warp is held anyway,
-    or has no next instruction yet.
+    There is no arbitration: each source has its own event, and several may have one in the same
+    cycle. Errors of flow, barrier and stack are late in the cycle, so that ``registered`` has them
+    a cycle later. The trap unit and the error status tolerate this: the warp is held anyway, or has
+    no next instruction yet.
 
     Members
     -------
@@ -41,7 +41,7 @@ class ErrorCollector(Component):
     raised : Out(ErrorEvents)
         In the cycle in which the unit raises them; for the retirement interface.
     registered : Out(ErrorEvents)
-        The same, those of late sources a cycle later; for the trap unit and the error status.
+        The same, late sources a cycle later; for the trap unit and the error status.
     """
 
     def __init__(self, params: SmParams) -> None:

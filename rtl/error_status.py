@@ -28,7 +28,7 @@ from rtl.structs import struct_value
 __all__ = ["ErrorStatus", "all_errors"]
 
 _TRAP_BITS = sum(1 << trap_bit(reason) for reason in TRAP_REASONS)
-"""Bits of HWW_GLOBAL_ESR that tell of a BPT.TRAP."""
+"""Bits of HWW_GLOBAL_ESR that report a BPT.TRAP."""
 
 
 def _mask_register(name: str, register: str) -> Signal:
@@ -36,7 +36,7 @@ def _mask_register(name: str, register: str) -> Signal:
 
 
 def all_errors(m: Module, errors: Any) -> list[Any]:
-    """Of ErrorEvents those that can come in one cycle, the one that is kept first: all of them."""
+    """The ErrorEvents that can arrive in one cycle, highest priority first: all of them."""
     return list(errors_by_source(errors).values())
 
 
@@ -57,21 +57,21 @@ class ErrorStatus(Component):
     register                     content
     ===========================  ===========================================================
     HWW_WARP_ESR                 code and warp of the first error; a write clears it
-    HWW_WARP_ESR_PC              its pc; or that of the first BPT.TRAP, if there is no error
+    HWW_WARP_ESR_PC              its pc; or the pc of the first BPT.TRAP, if there is no error
     HWW_WARP_ESR_REPORT_MASK     which errors are reported
-    HWW_GLOBAL_ESR               a bit an event; a write clears those that are 1 in it
+    HWW_GLOBAL_ESR               a bit an event; a write clears the bits that are 1 in it
     HWW_GLOBAL_ESR_REPORT_MASK   which events interrupt the host
     ===========================  ===========================================================
 
     Two that come at once: what happens in the cycle of a write counts as being after it. Of several
-    errors in a cycle that of the first source is kept, and MULTIPLE_WARP_ERRORS is set. An error
-    goes before a BPT.TRAP.
+    errors in a cycle the first source's is kept, and MULTIPLE_WARP_ERRORS is set. An error has
+    priority over a BPT.TRAP.
 
     Members
     -------
     access : RegisterAccess
     errors : In(ErrorEvents)
-        Reported ones. Of several in a cycle that of the first source is kept.
+        Reported ones. Of several in a cycle the first source's is kept.
     report, events : In(Event of TrapReport), In(TrapEvents)
     report_mask : Out(32)
     interrupt : Out(1)
@@ -120,7 +120,7 @@ class ErrorStatus(Component):
         return m
 
     def simultaneous(self, m: Module) -> list[Any]:
-        """Errors of which several may come in a cycle, the one that is kept first."""
+        """Errors of which several may arrive in a cycle, highest priority first."""
         return all_errors(m, self.errors)
 
     def _writes(self, name: str) -> Value:

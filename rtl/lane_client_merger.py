@@ -20,8 +20,8 @@ below it."""
 class LaneClientMerger(Component):
     """Merges the operations of two clients, and routes data by the ``index`` that comes back.
 
-    The clients take turns, see StreamMerger. Values are wanted of a client one cycle before they
-    are there, so the choice between the clients' values is registered.
+    Round robin, see StreamMerger. Values are requested from a client one cycle before they are
+    valid, so the choice between the clients' values is registered.
 
     Members
     -------
@@ -48,8 +48,8 @@ class LaneClientMerger(Component):
         return m
 
     def _route_data(self, m: Module) -> None:
-        """What was gathered, and what is wanted, to its client; the values of the one from which
-        they were wanted."""
+        """Passes gathered operands and requests for values to their client, and returns that
+        client's values."""
         first, second, merged = self.first.data, self.second.data, self.merged.data
         for client, is_second in ((first, 0), (second, 1)):
             self._route(m, merged.gathered, client.gathered, is_second)
@@ -63,7 +63,7 @@ class LaneClientMerger(Component):
             Mux(second_supplies, second.conditions, first.conditions))
 
     def _merge(self, m: Module, merger: StreamMerger, first: Any, second: Any, out: Any) -> None:
-        """Two streams of operations to one, whose indexes say which client they belong to."""
+        """Two streams of operations to one, whose indexes identify the client."""
         connect(m, flipped(first), merger.sources[0])
         connect(m, flipped(second), merger.sources[1])
         index = merger.merged.payload.index[:_SECOND_BIT]

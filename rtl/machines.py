@@ -2,7 +2,8 @@
 
 The *pipelined* machine has two lanes or more; it is the machine of the manual. The *serial* machine
 has one lane and one instruction under way (:mod:`rtl.serial`). Units of the same name have the same
-ports, but for what their docstrings name. This is the only place that decides which one is built.
+ports, except where their docstrings name a difference. This is the only place that decides which
+one is built.
 """
 
 from collections.abc import Callable
@@ -59,9 +60,9 @@ class Units:
     """The classes of a machine's units, and how those are joined that have other ports.
 
     A class is called with the machine's parameters; the memory arbiter's with the widths of its
-    clients' tags; the memory port's with the width of a tag. ``simultaneous_errors``: of
-    ErrorEvents, those that can come in one cycle. ``connect_stack`` joins the flow unit and the
-    stack, ``connect_banks`` the work distributor and the core, where constant banks are not in
+    clients' tags; the memory port's with the width of a tag. ``simultaneous_errors``: the
+    ErrorEvents that can arrive in one cycle. ``connect_stack`` joins the flow unit and the stack,
+    ``connect_banks`` the work distributor and the core, where constant banks are not in
     GridConfiguration.
     """
 

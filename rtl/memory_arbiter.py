@@ -1,4 +1,4 @@
-"""The one port to memory outside, shared by all who need it."""
+"""The one port to memory outside, shared by all units that need it."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -31,16 +31,14 @@ class PortArbiter(Component):
         has a ``tag``.
 
     Members
-    -------
-    client_0.. : In(port) each, seen from the client
-    port : Out(port)
+    ------- client_0.. : In(port) each, directions are the client's port : Out(port)
 
     Attributes
     ----------
     client_tag_bits : int
         Width of the client's part of a tag outside.
     turn : Signal
-        The client that is granted: a register, since it is known late who has a request.
+        The client that is granted: a register, since the requests are known late.
     clients : list
         The clients' ports.
     """
@@ -73,7 +71,7 @@ class PortArbiter(Component):
 
     @abstractmethod
     def _outside_request(self, request: Any, number: int) -> Any:
-        """The request of a client as it is outside: with its tag there."""
+        """A client's request with the tag that it has outside."""
 
     @abstractmethod
     def _client_response(self, response: Any, number: int) -> Any:
@@ -109,9 +107,8 @@ class MemoryArbiter(PortArbiter):
         Width of each client's tags.
 
     Members
-    -------
-    client_0.. : In(MemoryPort) each, seen from the client
-        Whoever needs memory; tags are its own.
+    ------- client_0.. : In(MemoryPort) each, directions are the client's
+        A unit that accesses memory; its tags are independent of other clients'.
     port : Out(MemoryPort)
     """
 
@@ -125,7 +122,7 @@ class MemoryArbiter(PortArbiter):
         return m
 
     def _request(self, m: Module) -> None:
-        """One register to the port, which takes a request of the client whose turn it is."""
+        """One register to the port, which takes a request of the granted client."""
         out = self.port.request
         is_free = Signal()
         has_request = Signal()

@@ -14,7 +14,7 @@ _DIGIT = 3
 
 
 def one_hot(number: Any, count: int, when: Any = 1) -> Value:
-    """``count`` bits, of which that of the number is 1, if ``when``; else none.
+    """``count`` bits: only the one with this number is 1, if ``when``; else 0.
 
     The number is decoded in two parts, so that each bit is one small table of a line and a column:
     a shifted 1 would take synthesis a multiplexer for each bit of the number.
@@ -30,7 +30,7 @@ def one_hot(number: Any, count: int, when: Any = 1) -> Value:
 
 
 def chosen_of(chosen: Any, values: Sequence[Any]) -> Any:
-    """The value of the one that is chosen, of which there is a bit for each; 0 if none is."""
+    """The value whose bit is set; 0 if none is."""
     return reduce(or_, (Mux(chosen[number], value, 0) for number, value in enumerate(values)))
 
 

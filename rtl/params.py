@@ -29,7 +29,7 @@ LINE_ADDRESS_BITS = ADDRESS_BITS - ceil_log2(LINE_BYTES)
 QUAD = 4
 """Threads of a quad: the first of a warp, those behind them, and so on."""
 QUARTERS = 4
-"""Lanes of which one is full, where there are so many."""
+"""One lane in so many is full."""
 _WRITE_CYCLES = 5
 """Cycles after the lanes are free again, until all that an instruction has written can be read."""
 _COMPILED_STALL = 13
@@ -40,7 +40,7 @@ SHARED_WINDOW = 0x0100_0000
 LOCAL_WINDOW = 0x0200_0000
 """Generic address of local memory's first byte (ours)."""
 WINDOW_BYTES = 0x0100_0000
-"""Size of both windows, which lie at multiples of it."""
+"""Size of both windows, which are aligned to it."""
 
 
 _BOUNDS = {
@@ -79,8 +79,8 @@ class SmParams:
     doubles : bool
         Whether there is a unit for double precision, beside single precision; the same.
     counters : bool
-        Whether all counters are there; without them only those of cycles and instructions, and the
-        others read as 0.
+        Whether all counters are there; without them only cycles and instructions are counted, and
+        the other counters read as 0.
     stack_tokens : int
         Tokens of its call/return stack that a warp has on chip: a power of two from 8 to 64.
 
@@ -135,20 +135,20 @@ class SmParams:
 
     @property
     def parts(self) -> int:
-        """Parts in which a beat passes the full lanes, each of which has the threads of so many
+        """Parts in which a beat passes the full lanes: each full lane has the threads of so many
         lanes."""
         return min(QUARTERS, self.lanes)
 
     @property
     def quarter_cycles(self) -> int:
         """Cycles in which an instruction of the full lanes occupies the lanes: its parts, and one
-        in which results are handed over."""
+        in which results are passed to the other lanes."""
         return self.parts * self.beats + 1
 
     @property
     def quarter_stall(self) -> int:
-        """Cycles from such an instruction to the warp's next one, at least, whatever its stall
-        count says."""
+        """Cycles from such an instruction to the warp's next one, at least, with any stall
+        count."""
         return self.quarter_cycles + _WRITE_CYCLES
 
     @property

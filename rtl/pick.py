@@ -10,8 +10,8 @@ _PAIRED = 8
 
 
 def pick(items: Any, index: Any) -> Any:
-    """``items[index]``, each bit of which depends on the same bit of the items alone: simulators
-    and synthesis do better with that than with a part of all items' bits.
+    """``items[index]``, computed bit by bit: each bit depends on the same bit of the items alone,
+    which simulators and synthesis handle better than a select over all items' bits.
 
     Of eight items the lowest bit of ``index`` selects in pairs first: synthesis makes half as many
     tables of that. With more or fewer items it would be no gain.

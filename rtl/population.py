@@ -16,8 +16,8 @@ def population(bits: Value) -> Value:
 
 
 def counted(m: Module, bits: Value) -> Value:
-    """The same of many bits, for which it is smaller: three bits of a weight make one of it, and
-    one of the next."""
+    """The same for many bits, where it is smaller: three bits of a weight are reduced to one of
+    that weight and one of the next."""
     columns: list[list[Any]] = [list(bits)]
     total: list[Any] = []
     while len(total) < len(columns):

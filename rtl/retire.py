@@ -68,9 +68,9 @@ class RetirementPort(wiring.Signature):
         warp has ended, and the error.
     withdrawn : Out(Event(warp))
         The barrier unit takes back the arrival of a warp that waits at a CTA barrier, because the
-        warp has to enter the trap handler. The barrier no longer counts the warp. Its BAR was
-        complete when it arrived; the warp executes it again after it returns from the handler. An
-        ENTER of the warp is issued later.
+        warp has to enter the trap handler. The warp's arrival at the barrier is withdrawn. Its BAR
+        was complete when it arrived; the warp executes it again after it returns from the handler.
+        An ENTER of the warp is issued later.
     completed : Out(CompletionEvents)
         An instruction is complete: all that it writes is written.
     errors : Out(ErrorEvents)

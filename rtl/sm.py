@@ -51,7 +51,7 @@ class Sm(Component):
             self.core.fetch_memory,
             self.distributor.port,
         )
-        """What accesses memory; who is first here has the arbiter's first port."""
+        """The units that access memory, in the order of the arbiter's ports."""
         self.arbiter = units.memory_arbiter([len(port.request.payload.tag) for port in self._ports])
         self.tag_bits = len(self.arbiter.port.request.payload.tag)
         """Width of the memory port's tags."""

@@ -10,8 +10,8 @@ __all__ = ["StreamMerger"]
 
 
 class StreamMerger(Component):
-    """Merges two streams: of two that both have something, the one that was not served last has
-    its turn. What is offered keeps the turn until it is taken.
+    """Merges two streams: if both are valid, the one that was not served last is chosen. An offer
+    is held until it is taken.
 
     Members
     -------

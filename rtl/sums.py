@@ -12,7 +12,7 @@ def sum_with_carry(a: ValueLike, b: ValueLike, carry: ValueLike) -> Value:
 
 
 def sum_is_zero(a: ValueLike, b: ValueLike, carry: ValueLike) -> Value:
-    """Whether the sum of two terms of the same width is zero, but for its carry.
+    """Whether the sum of two terms of the same width is zero, its carry excepted.
 
     Below a bit, everything is zero if a carry comes from there exactly where one of the terms has a
     one; so each bit is a table of four, and none waits for another.

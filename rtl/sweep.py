@@ -1,4 +1,4 @@
-"""What a reset does to memories: their words are written one after the other."""
+"""What a reset does to memories: their words are written one per cycle."""
 
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ LONGEST_SWEEP = 64
 
 
 class SweptWrite(NamedTuple):
-    """What a port that takes part in a sweep writes: its enable, the number of the word, and the
+    """The write of a port that takes part in a sweep: its enable, the number of the word, and the
     word."""
 
     enable: Value
@@ -26,7 +26,7 @@ class Sweep(Component):
     """Counts through the words of a component's memories after a reset, one a cycle. Meanwhile
     :meth:`over` writes these memories instead of their component.
 
-    Each component with such memories has a sweep. Those of warps take as many cycles as there are
+    Each component with such memories has a sweep. Sweeps of warps take as many cycles as there are
     warps, and no grid starts before they are over (:class:`~rtl.launch.Distributor`).
 
     Parameters

@@ -1,12 +1,12 @@
-"""Attributes for synthesis: wires that it keeps, memories that lie in block RAM."""
+"""Attributes for synthesis: wires that it keeps, memories that are in block RAM."""
 
 from typing import Any
 
 __all__ = ["IN_BLOCKS", "KEEP", "ONE_HOT", "SWEPT", "for_depth"]
 
 KEEP = {"keep": 1}
-"""Attributes of a wire across which synthesis does not rearrange logic: what was written in few
-levels stays in few."""
+"""Attributes of a wire across which synthesis does not rearrange logic: logic that is described in
+few levels keeps them."""
 
 IN_BLOCKS: dict[str, Any] = {"ram_style": "block", "no_rw_check": 1}
 """Attributes of a memory in block RAM. A word that is read in the cycle of a write to it has no

@@ -23,7 +23,7 @@ def pattern_of(form: Form) -> str:
 
 def telling_patterns(forms: Collection[Form], others: Collection[Form]) -> tuple[str, ...]:
     """Patterns of few bits that match every word of ``forms`` and no word of ``others``. They may
-    match words that are of neither."""
+    match words that belong to neither."""
     patterns = []
     unmatched = list(forms)
     while unmatched:
@@ -36,7 +36,7 @@ def telling_patterns(forms: Collection[Form], others: Collection[Form]) -> tuple
 def _telling_bits(forms: Collection[Form], others: Collection[Form]) -> tuple[int, int]:
     """Fixed bits of the first form that none of the others has, as match and mask. Bits are added
     one by one: each time the one that excludes the most others, and the fewest of ``forms``. Then
-    those are taken away again that the later ones made needless."""
+    patterns that later ones made redundant are removed."""
     first, *_ = forms
     match = mask = 0
 
@@ -82,8 +82,8 @@ def _pattern(match: int, mask: int) -> str:
 
 
 def instruction_address(pc: Value) -> Value:
-    """An instruction's own address, for a pc that may be its group's: the control code stands where
-    the group begins, and its first instruction is behind that."""
+    """An instruction's own address, for a pc that may be its group's: the group begins with the
+    control code, and its first instruction follows."""
     aligned_bits = (INSTRUCTION_BYTES - 1).bit_length()
     number_is_0 = ~(pc[aligned_bits] | pc[aligned_bits + 1])
     return Cat(pc[:aligned_bits], pc[aligned_bits] | number_is_0, pc[aligned_bits + 1:])

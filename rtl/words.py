@@ -12,7 +12,7 @@ __all__ = ["Words"]
 
 
 class Words(memory.Memory):
-    """Words, each of which is read in the cycle in which its number is known.
+    """Words that are read in the cycle in which their number is known.
 
     Each call of ``read`` and ``write`` makes a port. A word that is written is read from the next
     cycle on. Without a sweep, a word has to be written after a reset before anything depends on it.

@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("usage: warpstack COMMAND ...\n")
         for command, module in COMMANDS.items():
             print(f"  {command:8}  {_first_line(module)}")
-        print("\nwarpstack COMMAND --help tells more.")
+        print("\nwarpstack COMMAND --help shows its options.")
         return 0
     if name not in COMMANDS:
         what = f"no command {name}" if name else "which command?"

@@ -10,9 +10,10 @@
     run = scale(2.5, values, block=32)
     print(run.status, run.cycles, values)
 
-A program is a file, or a text: CUDA C++, PTX or SASS. Arrays are a kernel's buffers, and have afterwards what the
-kernel has left there; those of ``Machine.array`` stay in the machine's memory between launches. ``start`` goes step by
-step. What can't be run is a ProgramError, one line that says why.
+A program is a file, or a text: CUDA C++, PTX or SASS. Arrays are a kernel's buffers, and have the
+kernel's results afterwards; arrays of ``Machine.array`` stay in the machine's memory between
+launches. ``start`` runs it step by step. ProgramError, one line with the reason, when something
+can't be run.
 """
 
 import struct
@@ -75,7 +76,7 @@ _KINDS = {"__global__": ".cu", ".version": ".ptx", ".kernel": ".sass"}
 """What a program's text has in it, and the suffix of such a file."""
 _FLOATS = {4: "<f", 8: "<d"}
 _KINDS_OF_NUMBERS = {"u": "u", "i": "s", "f": "f"}
-"""Letters of types by those of numpy."""
+"""Letters of types by numpy's letters."""
 _BUFFER = "argument "
 """How names of buffers begin, before the number of the argument."""
 _ARRAY_KINDS = "biufcV"
@@ -108,10 +109,10 @@ class Picture:
 class Run:
     """How a kernel ended.
 
-    ``status`` is ``ok``, ``error`` or ``timeout``. ``cycles`` are 0 on the warp model, which has no time; ``counters``
-    are those of the hardware by name, none on the model. ``printed`` is what the kernel has printed. ``report`` says
-    all of it as text. ``vcd`` is where the waveform is, if there is one. ``error`` is what stopped the kernel, None
-    where that was no error of the machine.
+    ``status`` is ``ok``, ``error`` or ``timeout``. ``cycles`` are 0 on the warp model, which has no
+    time; ``counters`` are the hardware's by name, none on the model. ``printed`` is what the kernel
+    has printed. ``report`` is all of it as text. ``vcd`` is where the waveform is, if there is one.
+    ``error`` is what stopped the kernel, None where that was no error of the machine.
     """
 
     status: str
@@ -182,7 +183,7 @@ class Machine:
         return DeviceArray(self, values)
 
     def runner(self, vcd: Path | None = None) -> Runner:
-        """What runs launches; made once, but for a waveform."""
+        """The runner of launches; made once, except for a waveform."""
         if vcd is None:
             return self._kept
         if self._engine is None:
@@ -278,8 +279,9 @@ class Kernel:
     """A kernel of a program, which is called with its parameters.
 
     A parameter is an array of :meth:`Machine.array`, whose address is passed; a numpy array, whose content is a buffer
-    for the launch; or a number: of numpy as it is, of Python in the parameter's size. The program stays in the
-    machine's memory, its global variables with what launches leave there, until the kernel is collected.
+    for the launch; or a number: of numpy as it is, of Python in the parameter's size. The program
+    stays in the machine's memory, its global variables keep the values that launches store, until
+    the kernel is collected.
 
     Attributes:
         name: Its name.
@@ -304,14 +306,14 @@ class Kernel:
         limit: int = _LIMIT,
         progress: Callable[[int], object] = lambda cycles: None,
     ) -> Run:
-        """Runs the kernel to its end; then arrays have what it has left in them, but for those that can't be written.
+        """Runs the kernel to its end; then arrays have its results, except those that can't be
+        written.
 
         Parameters:
-            grid, block: CTAs, and threads of a CTA: a number, or up to three.
-            shared: Bytes of dynamic shared memory.
-            vcd: Where a waveform goes, with a save file for GTKWave beside it.
-            limit: Cycles, on the warp model instructions, after which the run is given up.
-            progress: Is told of cycles as they pass.
+            grid, block: CTAs, and threads of a CTA: a number, or up to three. shared: Bytes of
+            dynamic shared memory. vcd: File of the waveform, with a save file for GTKWave beside
+            it. limit: Cycles, on the warp model instructions, after which the run is aborted.
+            progress: Called with the cycles that have passed.
         """
         path = None if vcd is None else Path(vcd)
         runner, memory = self._machine.runner(path), self._machine.memory
@@ -328,8 +330,9 @@ class Kernel:
     def start(
         self, *arguments: Any, grid: _Dimensions = 1, block: _Dimensions = 32, shared: int = 0
     ) -> "Session":
-        """Starts the kernel on the warp model, to go step by step: what the hardware is compared with, instruction by
-        instruction. It works on a copy of the machine's memory; arrays have what it has left there when it has ended.
+        """Starts the kernel on the warp model, to be run step by step: the golden model that the
+        hardware is compared with, instruction by instruction. It works on a copy of the machine's
+        memory; arrays have what it has left there when it has ended.
         """
         with self._launched(arguments, grid, block, shared) as launch:
             own = replace(launch, memory=launch.memory.copy())
@@ -446,12 +449,12 @@ class Session:
 
     @property
     def warps(self) -> dict[int, WarpView]:
-        """Those that have not ended, by their slots."""
+        """The warps that have not ended, by their slots."""
         return {warp.slot: WarpView(warp, self._launch) for warp in self._model.live}
 
     def step(self, warp: int | None = None) -> Retirement | None:
-        """Executes an instruction of a warp, or of the one whose turn it is; returns what it did, None when nobody can
-        go on."""
+        """Executes an instruction of a warp, or of the next one; returns what it did, None when no
+        warp can continue."""
         if warp is None:
             return self._model.step()
         if warp not in self.warps:
@@ -461,7 +464,7 @@ class Session:
         return self._model.retire(warp)
 
     def run(self, limit: int = _LIMIT) -> Run:
-        """Executes the rest; then arrays have what the kernel has left in them."""
+        """Executes the rest; then arrays have the kernel's results."""
         outcome = outcome_of_model(self._model, run_model(self._model, limit))
         _take_back(self._arguments, self._launch, self._model.memory)
         return _run_of(
@@ -470,7 +473,7 @@ class Session:
 
 
 def _run_of(outcome: Outcome, printed: str, vcd: Path | None, *, timed: bool) -> Run:
-    """An outcome as a user of the machine sees it."""
+    """An outcome in the form for users of the API."""
     return Run(
         outcome.status,
         outcome.cycles if timed else 0,

@@ -1,7 +1,8 @@
 """Debugs a kernel on the hardware: ``python -m sim.debug PROGRAM ...``.
 
-It works through the host's registers, a trap handler and memory, as a debugger on a host would. Exit code 0: the user
-left, or all commands of the batch were carried out. 2: something could not be done; one line on stderr says why.
+It works through the host's registers, a trap handler and memory, as a debugger on a host would.
+Exit code 0: the user left, or all commands of the batch were carried out. 2: something could not be
+done; one line on stderr has the reason.
 """
 
 import sys
@@ -32,7 +33,7 @@ from sim.support.command import Parser, print_text
 __all__ = ["main"]
 
 _LIMIT = 1 << 62
-"""Cycles: as long as the user likes."""
+"""Cycles: without a limit."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,8 @@ def _session(options: Options, watch: Watch, board: Board | None) -> DebuggerSes
 def _debug(
     session: DebuggerSession, source: Batch | Terminal, machine: BaseMachine, watch: Watch
 ) -> None:
-    """Grid after grid, as long as the user wants another one. Ctrl-C stops the machine for a person, and ends a
-    batch."""
+    """Grid after grid, while the user starts another one. Ctrl-C stops the machine for a person,
+    and ends a batch."""
 
     async def drive(host: HardwareHost) -> None:
         with watch.installed() if isinstance(source, Terminal) else nullcontext():

@@ -1,7 +1,8 @@
 """Disassembles a cubin: ``python -m sim.dis IN.cubin``.
 
 Prints a line an instruction, or with ``--source`` what the assembler reads back. ``python -m sim.dis --refused`` prints
-what no machine here executes. Exit code 2: the file can't be disassembled; one line on stderr says why.
+what no machine here executes. Exit code 2: the file can't be disassembled; one line on stderr has
+the reason.
 """
 
 import sys

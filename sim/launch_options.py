@@ -1,4 +1,4 @@
-"""What the commands that launch a kernel share: its options, and the launch that they ask for."""
+"""What the commands that launch a kernel share: its options, and the launch that they describe."""
 
 import argparse
 from collections.abc import Callable, Container
@@ -40,23 +40,23 @@ __all__ = [
 
 
 DEFAULT_PRESET = "default"
-"""What is simulated unless something else is asked for."""
+"""The preset that is simulated by default."""
 MODEL = "model"
 """In place of an engine: the warp model."""
 BOARD = "board"
 """In place of an engine: a board at a serial port."""
 PARAMETERS = ("warps", "lanes")
-"""Parameters of SmParams that have an option of their own, instead of the preset's."""
+"""Parameters of SmParams that an option can override."""
 T = TypeVar("T", bound=Any)
 
 
 class LaunchError(CommandError):
-    """A launch that the machine has no room for: one line that says why."""
+    """A launch that the machine has no room for: one line with the reason."""
 
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """The part of a command line that says what runs on what. ``None``: not given. Sizes in bytes."""
+    """The options that select the program and the machine. ``None``: not given. Sizes in bytes."""
 
     program: str
     entry: str | None
@@ -100,7 +100,7 @@ class LaunchOptions:
         return ", ".join(f"{value} {name}" for name, value in self.changed.items())
 
     def board(self) -> Board | None:
-        """The board, if that is the engine; see :func:`open_board`."""
+        """The board, if the engine is ``board``; see :func:`open_board`."""
         if self.engine == BOARD and self.changed:
             raise CommandError(
                 f"--{next(iter(self.changed))}: a board has the machine that it was built with"
@@ -199,7 +199,7 @@ def add_launch_options(parser: Parser, engines: tuple[str, ...], engine_help: st
 
 
 def add_board_options(parser: argparse.ArgumentParser) -> None:
-    """Adds what says where a board is."""
+    """Adds the options for a board's port."""
     parser.add_argument(
         "--port", metavar="DEVICE", help="the board's serial port, such as /dev/ttyUSB0"
     )
@@ -213,8 +213,8 @@ def add_board_options(parser: argparse.ArgumentParser) -> None:
 
 
 def open_board(engine: str, port: str | None, baud: int, preset: str) -> Board | None:
-    """The board at a port, if that is the engine that is asked for; BoardError when there is none, or when its machine
-    is another than the preset that is asked for, if that is not the default.
+    """The board at a port, if the engine is ``board``; BoardError when there is none, or when its
+    machine differs from the requested preset, if one was requested.
     """
     if (engine == BOARD) != (port is not None):
         raise BoardError(
@@ -231,8 +231,9 @@ def open_board(engine: str, port: str | None, baud: int, preset: str) -> Board |
 def chosen_runner(
     options: Any, preset: str | None, default: str, *, results: Container[str] | None = None
 ) -> Runner:
-    """What runs launches, by the options engine, port, baud, check and those of the cache: a machine of this preset or,
-    where none is given, of the ``default``; a board. ``results`` as of :class:`~sim.runner.BoardRunner`.
+    """The runner of launches, by the options engine, port, baud, check and the cache's: a machine
+    of this preset or, where none is given, of the ``default``; a board. ``results`` as of
+    :class:`~sim.runner.BoardRunner`.
     """
     if options.engine == MODEL and options.check:
         raise CommandError("--check needs hardware, which the engine model does not have")
@@ -248,8 +249,9 @@ def chosen_runner(
 def prepared(
     options: LaunchOptions, finish: Callable[[Launch], T], board: Board | None = None
 ) -> tuple[Module, T]:
-    """The program of the options, and what ``finish`` makes of it once it is placed in memory: a launch, or something
-    that has one as its attribute ``launch``. BoardError when it does not fit into the board's memory.
+    """The program of the options, and what ``finish`` returns for it once it is placed in memory: a
+    launch, or an object with an attribute ``launch``. BoardError when it does not fit into the
+    board's memory.
     """
     with activity(f"reading {options.program}"):
         module = supplied(read_program(options.program))

@@ -1,7 +1,8 @@
 """Builds the manual as a site: ``python -m sim.manual``.
 
-Its pages are the project's Markdown; what they link to of the sources becomes a page, too. Register map, instructions
-and error codes are made of the tables that the hardware is made of, and pictures of waveforms are drawn anew.
+Its pages are the project's Markdown; what they link to of the sources becomes a page, too. Register
+map, instructions and error codes are generated from the hardware's tables, and pictures of
+waveforms are drawn again.
 """
 
 import os
@@ -46,7 +47,7 @@ _CODE = {
 _HOME = "README.md"
 _LINK = re.compile(r"(\]\()([^)#:\s]+)((?:#[^)]*)?\))")
 _NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
-"""Before a page of source code: a search finds what explains it, and that links to the source."""
+"""The rank of source pages in a search: pages that explain come first, and link to the source."""
 _QUOTED = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 _DRAWN = re.compile(
     r"^python -m (sim\.waves\.(?:picture|sequence)) (waveforms/(\w+)\.vcd (?:.*\\\n)*.*)$",
@@ -166,7 +167,7 @@ def pages_of(navigation: Navigation) -> list[str]:
 
 
 class Pages:
-    """The pages of the site, put together in a folder.
+    """The pages of the site, collected in a folder.
 
     Attributes:
         pages: What is there, as paths below the folder.
@@ -252,7 +253,7 @@ class Pages:
 
 
 def _draw(root: Path, stage: Path, say: Callable[[str], None]) -> None:
-    """Draws the pictures of waveforms that pages say how to draw; records each testbench once."""
+    """Draws the pictures of waveforms that pages describe; records each testbench once."""
 
     def run(what: str, module: str, *arguments: str) -> None:
         done = run_child(
@@ -306,7 +307,7 @@ def _write_diagrams() -> int:
 
 
 def settings_of(stage: Path, site: Path, navigation: list[Any]) -> dict[str, Any]:
-    """What MkDocs is told about a folder of pages. No page asks anything of the net."""
+    """The MkDocs configuration for a folder of pages. No page loads anything from the network."""
     from pymdownx.slugs import slugify  # pyright: ignore[reportMissingImports]
 
     palette = [
@@ -385,7 +386,7 @@ def render(settings: dict[str, Any]) -> None:
     from mkdocs.exceptions import Abort, MkDocsException  # pyright: ignore[reportMissingImports]
 
     class Warnings(logging.Handler):
-        """Keeps what is said."""
+        """Keeps the log's messages."""
 
         def __init__(self) -> None:
             super().__init__(logging.WARNING)
@@ -432,17 +433,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--no-draw",
         dest="draw",
         action="store_false",
-        help="take the pictures of waveforms as they are, instead of drawing them anew",
+        help="use the existing pictures of waveforms instead of drawing them again",
     )
     parser.add_argument(
         "--ports",
         action="store_true",
-        help="write the tables of ports in docs/units anew, from the units' signatures; build nothing",
+        help="regenerate the tables of ports in docs/units from the signatures; build nothing",
     )
     parser.add_argument(
         "--diagrams",
         action="store_true",
-        help="write the block diagrams in docs anew; build nothing",
+        help="regenerate the block diagrams in docs; build nothing",
     )
     return parser.run(arguments, _build)
 

@@ -1,4 +1,5 @@
-"""Changes the sources in one small place after another, to see whether tests notice: ``python -m sim.mutate crs``.
+"""Mutation testing: changes the sources in one small place at a time, and runs the tests: ``python
+-m sim.mutate crs``.
 
 The command is :mod:`sim.checks.mutate`.
 """

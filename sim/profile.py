@@ -1,8 +1,8 @@
-"""Runs a kernel and tells what each instruction costs: ``python -m sim.profile PROGRAM ...``.
+"""Runs a kernel and reports the cost of each instruction: ``python -m sim.profile PROGRAM ...``.
 
-Cycles are those of warps: a warp that lives spends each of its cycles at one instruction, the one that it waits to
-issue, or the one that keeps it. Exit code 0: the kernel ended. 1: an error, a trap or the limit stopped it. 2: it could
-not be run; one line on stderr says why.
+Cycles are counted per warp: each cycle of a live warp belongs to one instruction, the one that it
+waits to issue, or the one that holds it. Exit code 0: the kernel ended. 1: an error, a trap or the
+limit stopped it. 2: it could not be run; one line on stderr has the reason.
 """
 
 import json
@@ -35,7 +35,7 @@ _LINES = 20
 def _parser() -> Parser:
     parser = Parser(
         "sim.profile",
-        "Runs a kernel and tells what each instruction costs, the most expensive first.",
+        "Runs a kernel and reports the cost of each instruction, the most expensive first.",
         "testbench/programs/k08_fib_recursion.O3.cubin --block 12 --arg 'buf:OUT=u32[12]' --html fib.html",
     )
     add_launch_options(parser, tuple(ENGINES), "what simulates the hardware")
@@ -64,7 +64,7 @@ def _parser() -> Parser:
 
 
 def _sources(program: str, names: set[str]) -> dict[str, list[str]]:
-    """The sources that lie beside the program."""
+    """The sources in the program's folder."""
     paths = {name: Path(program).with_name(name) for name in sorted(names)}
     return {
         name: path.read_text(encoding="utf-8", errors="replace").splitlines()

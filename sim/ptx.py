@@ -1,8 +1,9 @@
 """Compiles a program: ``python -m sim.ptx IN.ptx -o OUT.cubin``.
 
-``docs/ptx.md`` tells the language. With ``-o OUT.sass`` the assembly text is written. Exit code 2: there is an error in
-the text or with a file; one line on stderr says what and where, and no file is written. A kernel that uses textures is
-left out, which a line on stderr says, unless the file has no other.
+``docs/ptx.md`` describes the language. With ``-o OUT.sass`` the assembly text is written. Exit code
+2: there is an error in the text or with a file; one line on stderr names it and its place, and no
+file is written. A kernel that uses textures is left out, and a line on stderr names it, unless the
+file has no other.
 """
 
 import sys

@@ -1,8 +1,8 @@
 """Runs a kernel: ``python -m sim.run PROGRAM ...``.
 
-Exit code 0: the kernel ended. 1: an error, a trap or the limit stopped it. 2: it could not be run; one line on
-stderr says why. 130: Ctrl-C has stopped it; where its warps were is printed, waveform and timelines end there, and no
-results are written.
+Exit code 0: the kernel ended. 1: an error, a trap or the limit stopped it. 2: it could not be run;
+one line on stderr has the reason. 130: Ctrl-C has stopped it; where its warps were is printed,
+waveform and timelines end there, and no results are written.
 """
 
 import json
@@ -59,7 +59,7 @@ _TIMELINES = {
 
 
 class RunError(CommandError):
-    """A run that can't be started: one line that says why."""
+    """A run that can't be started: one line with the reason."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Options(LaunchOptions):
 
     @property
     def waveform(self) -> Path | None:
-        """Where a waveform goes."""
+        """The file of a waveform."""
         name = self.vcd if self.fst is None else self.fst
         return None if name is None else Path(name)
 
@@ -138,7 +138,7 @@ def _parser() -> Parser:
         metavar="N",
         type=number_from_one,
         help="take the grid off the machine after N cycles, all its warps saved to memory, and let it "
-        "go on from there (not with the engine model, on a board, with a handler or a timeline)",
+        "continue (not with the engine model, on a board, with a handler or a timeline)",
     )
     return parser
 
@@ -164,7 +164,7 @@ def _check(options: Options) -> None:
         )
     for flag in (*timelines, *["handler"] * (options.handler is not None)):
         if switches:
-            raise RunError(f"--switch and --{flag} do not go together")
+            raise RunError(f"--switch and --{flag} cannot be combined")
     for path in timelines.values():
         check_file(path)
     if options.fst is not None and not is_fst(Path(options.fst)):
@@ -228,7 +228,7 @@ def results(
 
 
 def _report(launch: Launch, memory: Memory, text: str) -> None:
-    """Prints what the kernel has printed, then what the run came to."""
+    """Prints what the kernel has printed, then the run's outcome."""
     output = output_of(memory, launch.output)
     if output.text:
         print_text(output.text if output.text.endswith("\n") else f"{output.text}\n")
@@ -236,7 +236,7 @@ def _report(launch: Launch, memory: Memory, text: str) -> None:
 
 
 def _on_model(options: Options, launch: Launch) -> dict[str, object]:
-    """Runs on the warp model; prints what it came to."""
+    """Runs on the warp model; prints the outcome."""
     bounds = Bounds(launch) if options.bounds else None
     params = options.params
     machine = WarpModel(launch, warps=params.warps, stack_tokens=params.stack_tokens)
@@ -278,8 +278,8 @@ def _timed(
 
 
 def _on_board(options: Options, launch: Launch, board: Board) -> dict[str, object]:
-    """Runs on a board; prints what it came to. With ``--check``, memory at the end is compared with what the warp
-    model leaves there.
+    """Runs on a board; prints the outcome. With ``--check``, memory at the end is compared with
+    what the warp model leaves there.
     """
     difference = None
     try:
@@ -305,7 +305,7 @@ def _on_board(options: Options, launch: Launch, board: Board) -> dict[str, objec
 
 
 def _on_hardware(options: Options, launch: Launch, engine: type[Engine]) -> dict[str, object]:
-    """Runs on the hardware; prints what it came to."""
+    """Runs on the hardware; prints the outcome."""
     timeline = (
         Timeline(options.params) if any(getattr(options, name) for name in _TIMELINES) else None
     )
@@ -331,7 +331,7 @@ def _on_hardware(options: Options, launch: Launch, engine: type[Engine]) -> dict
                 )
             else:
                 print_text(
-                    f"switched      the grid is off the machine after {switch.cycles:,} cycles, and goes on\n"
+                    f"switched      the grid is off the machine after {switch.cycles:,} cycles, and continues\n"
                 )
                 print_text(
                     "".join(f"saved         {line}\n" for line in switch.lines(hardware.memory))
@@ -361,7 +361,7 @@ def _tell(
     result: HardwareResult,
     timeline: Timeline | None,
 ) -> Outcome:
-    """Prints what a run came to, and writes its timelines; returns it."""
+    """Prints a run's outcome, and writes its timelines; returns it."""
     outcome = outcome_of(launch, hardware, result)
     _report(launch, hardware.memory, outcome.report)
     if options.waveform is not None:
@@ -375,7 +375,7 @@ def _tell(
 
 
 def _write_timelines(options: Options, timeline: Timeline, note: str) -> None:
-    """Writes the files that were asked for, and says so, with a note behind their names."""
+    """Writes the requested files, and reports their names, each with a note."""
     title = f"{Path(options.program).name}, preset {options.machine_name}"
     for name, path, write in (
         ("timeline", options.timeline, lambda: page(timeline, title)),

@@ -1,6 +1,6 @@
 """What runs launches in a memory that lives: the machine in simulation, the warp model, a board.
 
-All say what a run came to in one form, and an error of the machine in one form.
+All report a run's outcome in one form, and an error of the machine in one form.
 """
 
 import re
@@ -55,9 +55,9 @@ _STEP_SECONDS = 0.1
 """Time between two looks that there should be at least."""
 _STEP_GROWTH = 4
 _MODEL_LIMIT = 1_000_000_000
-"""Instructions of the warp model, after which it is given up."""
+"""Instructions of the warp model, after which a run is aborted."""
 _THREAD = re.compile(r"thread (\d+), address (0x[0-9a-f]+)")
-"""What the warp model says of an error: the first thread that failed, and its address."""
+"""The warp model's details of an error: the first thread that failed, and its address."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,9 @@ class MachineError:
 class Outcome:
     """How a run ended.
 
-    ``status`` is ``ok``, ``error``, ``timeout`` or ``interrupted``; ``reason`` says more where the machine says more.
-    ``cycles`` are those of the clock, on the warp model its instructions. ``difference`` is what hardware and warp
-    model differ in. ``report`` says all of it as text, in several lines.
+    ``status`` is ``ok``, ``error``, ``timeout`` or ``interrupted``; ``reason`` has details where
+    the machine has any. ``cycles`` are clock cycles, on the warp model instructions. ``difference``
+    is what hardware and warp model differ in. ``report`` is all of it as text, in several lines.
     """
 
     status: str
@@ -127,7 +127,8 @@ def _machine_error(launch: Launch, status: DecodedStatus, detail: str = "") -> M
 
 
 class LaunchInterrupted(Interrupted):
-    """A request to end the program that came during a launch. ``outcome``: what the launch came to until then."""
+    """A request to end the program that arrived during a launch. ``outcome``: the launch's outcome
+    until then."""
 
     def __init__(self, number: int, outcome: Outcome) -> None:
         super().__init__(number)
@@ -136,8 +137,8 @@ class LaunchInterrupted(Interrupted):
 
 @dataclass(frozen=True)
 class Space:
-    """Where the memory of a machine lies: its first address, bytes between what is allocated there, and how many bytes
-    there are, None for as many as are wanted."""
+    """The address space of a machine's memory: its first address, the alignment of allocations in
+    bytes, and its size in bytes, None if it is unlimited."""
 
     first: int = 0x2_0000_0000
     gap: int = 4096
@@ -148,8 +149,7 @@ class Runner(ABC):
     """Runs one launch after the other, each on the launch's own memory, which then holds what it has left.
 
     Attributes:
-        params: The machine.
-        space: Where its memory lies.
+        params: The machine. space: The address space of its memory.
     """
 
     params: SmParams
@@ -163,13 +163,15 @@ class Runner(ABC):
         return make(local, None)
 
     def fitted(self, place: Place[T]) -> T:
-        """What ``place`` returns for a launch in a memory of its own, which fits into that of the machine."""
+        """What ``place`` returns for a launch in a separate memory, which fits into the
+        machine's."""
         return place(None, None, Memory())[1]
 
     @abstractmethod
     def run(self, launch: Launch, limit: int, progress: Progress = lambda _cycles: None) -> Outcome:
-        """Runs a launch to its end, an error, or ``limit`` cycles. ``progress`` is told of cycles as they pass.
-        LaunchInterrupted after Ctrl-C, or where :func:`~sim.support.interrupt.stop_threads` ends it."""
+        """Runs a launch to its end, an error, or ``limit`` cycles. ``progress`` is called with the
+        cycles that have passed. LaunchInterrupted after Ctrl-C, or where
+        :func:`~sim.support.interrupt.stop_threads` ends it."""
 
 
 def run_model(
@@ -200,7 +202,7 @@ class ModelRunner(Runner):
         memory = launch.memory
         before = set(memory.regions)
         machine = WarpModel(launch, warps=self.params.warps, stack_tokens=self.params.stack_tokens)
-        placed = memory.new_bases(before)  # what comes later, such as arrays of ``progress``, stays
+        placed = memory.new_bases(before)  # later allocations, such as arrays of ``progress``, stay
         try:
             return outcome_of_model(machine, run_model(machine, limit, progress))
         except Interrupted as request:
@@ -215,10 +217,9 @@ class HardwareRunner(Runner):
     """The machine in simulation.
 
     Parameters:
-        params: The machine.
-        engine: What simulates it.
-        check: Whether every instruction is compared with the warp model.
-        options: Further ones of :class:`~sim.machine.hardware.Hardware`, such as ``vcd`` and ``watched``.
+        params: The machine. engine: The simulation engine. check: Whether every instruction is
+        compared with the warp model. options: Further ones of
+        :class:`~sim.machine.hardware.Hardware`, such as ``vcd`` and ``watched``.
     """
 
     def __init__(
@@ -246,9 +247,9 @@ class BoardRunner(Runner):
     """A board. It is sent what has changed since the last launch, and read is what a launch may have written.
 
     Parameters:
-        board: The board.
-        check: Whether memory at the end is compared with that of the warp model.
-        results: Names of the regions that are read back, None: all. What a launch leaves in others is lost.
+        board: The board. check: Whether memory at the end is compared with the warp model's.
+        results: Names of the regions that are read back, None: all. What a launch leaves in others
+        is lost.
     """
 
     def __init__(
@@ -290,8 +291,8 @@ class BoardRunner(Runner):
 def board_difference(
     board: Board, reference: Launch, progress: Progress = lambda _instructions: None
 ) -> str | None:
-    """What the board's memory differs in, after a run that ended well, from what the warp model leaves in that of the
-    ``reference``; None when it does not."""
+    """The first difference of the board's memory from the warp model's, in the ``reference``
+    launch, after a run without an error; None when there is none."""
     model = WarpModel(reference, warps=board.params.warps, stack_tokens=board.params.stack_tokens)
     if run_model(model, _MODEL_LIMIT, progress).status != "ok":
         return "difference    the warp model does not end as the board does"
@@ -306,7 +307,7 @@ def _of_memory(where: str | None) -> str | None:
 
 
 def outcome_of_model(machine: WarpModel, result: Result) -> Outcome:
-    """What a run of the warp model came to."""
+    """The outcome of a run of the warp model."""
     found, launch = machine.error_status, machine.launch
     error = (
         None
@@ -326,8 +327,9 @@ def outcome_of_model(machine: WarpModel, result: Result) -> Outcome:
 def outcome_of(
     launch: Launch, machine: BaseMachine, result: HardwareResult, difference: str | None = None
 ) -> Outcome:
-    """What a run of hardware came to. ``difference`` is one from the warp model that the machine does not know of.
-    Where there is one, the outcome's status is ``error``, unless the run was interrupted."""
+    """The outcome of a run of hardware. ``difference`` is a difference from the warp model that was
+    not found by the machine. Where there is one, the outcome's status is ``error``, unless the run
+    was interrupted."""
     reason = result.reason
     if result.rejection is not LaunchRejection.NONE:
         reason = f"the machine rejected the launch: {result.rejection.name}"

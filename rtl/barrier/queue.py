@@ -30,7 +30,7 @@ _NO_DESTINATION = Destination.const({"register": RZ, "predicate": PT})
 
 
 class BarrierQueue(Component):
-    """Decodes instructions as they are dispatched, and hands them to the unit in order. ::
+    """Decodes instructions as they are dispatched, and passes them to the unit in order. ::
 
         dispatch --> DECODE --> COUNT --> places --> request
 
@@ -56,7 +56,7 @@ class BarrierQueue(Component):
             "request": Out(stream.Signature(self.layout)),
         })
         self.decoded: Any = Signal(self.layout)
-        """The instruction that is dispatched, but for what is known by counting its threads."""
+        """The instruction that is dispatched, except what is known by counting its threads."""
         self.threads = Signal(WARP_THREADS)
         """Threads that execute it."""
 
@@ -119,7 +119,7 @@ class BarrierQueue(Component):
 
     def _decode_bar(
             self, m: Module, form: Form, fields: dict[str, Any], operands: dict[str, Any]) -> None:
-        """BAR of this form: its mode, barrier and count. BAR.SYNCALL names neither."""
+        """BAR of this form: its mode, barrier and count. BAR.SYNCALL has neither operand."""
         decoded = self.decoded
         m.d.comb += decoded.operation.eq(BarrierTask.ARRIVE)
         m.d.comb += decoded.mode.eq(fields["mode"])

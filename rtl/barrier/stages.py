@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 BARRIERS_OF_CTA = SYNCALL_BARRIER + 1
-"""Barriers of a CTA: those that BAR names, and that of BAR.SYNCALL."""
+"""Barriers of a CTA: the numbered ones, and BAR.SYNCALL's."""
 COUNT_BITS = BarrierState.as_shape()["expected"].width
 """Bits of the number of warps that BAR names."""
 
@@ -62,7 +62,7 @@ class WaitChange(enum.Enum, shape=2):
     JOIN = 1
     """The warp that arrives begins to wait."""
     LEAVE = 2
-    """A warp waits no longer."""
+    """A warp's arrival is withdrawn."""
 
 
 class Destination(data.Struct):
@@ -89,7 +89,7 @@ def barrier_request(params: SmParams) -> data.StructLayout:
     executes : 1
         A thread executes the instruction, or none has to: BAR.SYNCALL.
     number : 0 to 16
-        The barrier's; 16 is BAR.SYNCALL's, and stands for every number that no barrier has.
+        The barrier's; 16 is BAR.SYNCALL's, and every number without a barrier.
     count : COUNT_BITS
         Warps that BAR names; 0: all of the CTA.
     count_is_wrong : 1
@@ -140,9 +140,9 @@ def barrier_row(params: SmParams) -> data.StructLayout:
     state : BarrierState
         What B2R reads: arrivals, how many are expected, what they have reduced.
     waiting : warps
-        Who waits there.
+        The warps that wait there.
     has_reduction : 1
-        A warp that has arrived wants the result of a reduction.
+        A warp that has arrived takes part in a reduction.
     false_warps, true_warps : 0 to all warps
         Warps that have arrived with a predicate that is false, or true, in some thread.
     """
@@ -198,7 +198,7 @@ def barrier_work(params: SmParams, request: data.StructLayout) -> data.StructLay
     barrier : barrier_address
         From CHECK, LOCATE or SETTLE_NEXT on: the barrier.
     row : barrier_row
-        From READ on as it was, from UPDATE on as it will be.
+        Its old value from READ on, its new value from UPDATE on.
     completes : 1
         From DECIDE on: enough warps have arrived.
     """

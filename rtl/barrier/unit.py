@@ -86,14 +86,14 @@ class BarrierUnit(Component):
     clears the barrier; ``resume`` has them in the next cycle. Their results, one a cycle, follow.
 
     An arrival that must wait: complete in ACT, so that nothing of the warp is under way (ours). The
-    warp has a bit in the row and in ``waiting``, and goes on by ``resume`` alone. BAR.ARV counts as
-    an arrival, and its warp goes on.
+    warp has a bit in the row and in ``waiting``, and continues by ``resume`` alone. BAR.ARV counts
+    as an arrival, and its warp continues.
 
     Error: found in CHECK. The instruction does nothing and is complete in ACT; if the error is
     reported, ``error`` has it, and the warp is not resumed.
 
     Trap: ``withdraw`` takes a warp from its barrier, as if it had not arrived. That never completes
-    a barrier. A warp that its barrier releases before that goes on, and is not withdrawn.
+    a barrier. A warp that its barrier releases before that continues, and is not withdrawn.
 
     Two that come at once: SELECT prefers a CTA that has lost a warp, the lowest first, then a
     withdrawal, then an instruction. UPDATE, ACT and RESULTS wait in the cycle of a launch, which
@@ -110,15 +110,15 @@ class BarrierUnit(Component):
         A warp is announced; its threads begin later. A CTA's barriers are reset with its warp
         number 0, and expect all its warps from then on.
     terminated : In(Event of a warp)
-        A warp has terminated: its CTA's barriers expect it no longer.
+        A warp has terminated: its CTA's barriers no longer expect it.
     barriers, report_mask, inside : In, In(32), In(warps)
         Barriers of a CTA of this grid; others: ILLEGAL_INSTR_PARAM2. Bit n: errors of code n are
-        reported; one that is not makes the instruction do nothing. Who executes the trap handler;
-        BAR.SYNCALL of others: ILLEGAL_INSTR_ENCODING.
+        reported; one that is not makes the instruction do nothing. The warps in the trap handler;
+        BAR.SYNCALL of other warps: ILLEGAL_INSTR_ENCODING.
     withdraw : In(Event of a warp)
-        This warp shall wait no longer. It stays until ``withdrawn`` answers or the warp's bit of
-        ``waiting`` falls: a warp that does not wait, because its barrier has released it before,
-        gets no answer.
+        The arrival of this warp is to be withdrawn. It stays until ``withdrawn`` answers or the
+        warp's bit of ``waiting`` falls: a warp that does not wait, because its barrier has released
+        it before, gets no answer.
     withdrawn : Out(Event of a warp)
         For one cycle: the arrival of this warp has been taken back. ``waiting`` falls with the end
         of the cycle. The barrier is as if the warp had not arrived; what R2B has set stays, unless
@@ -130,7 +130,7 @@ class BarrierUnit(Component):
         For B2R, which reads no register.
     completion, error : Out(Event of completion), Out(Event of error_event)
     waiting, meeting : Out(warps), Out(warps)
-        Who waits at a barrier, and who at BAR.SYNCALL.
+        Warps that wait at a barrier, and at BAR.SYNCALL.
 
     Attributes
     ----------
@@ -190,7 +190,7 @@ class BarrierUnit(Component):
         self.rows = [
             Words(min(width, size - first), depth, **IN_BLOCKS) for first in range(0, size, width)]
 
-        # What the memories are asked for: a barrier, which is that of the task except in CHECK.
+        # The memories' address: the task's barrier, except in CHECK.
         self.lookup: Any = Signal(barrier_address(params))
         # What they answer. In the same cycle: the barriers that the CTA uses, its live warps; of
         # the request's warp its CTA, last arrival and result. A cycle later: whether the barrier is
@@ -238,7 +238,7 @@ class BarrierUnit(Component):
         return BarrierQueue(params)
 
     def make_presence(self, params: SmParams) -> None:
-        """The memory that says which barriers are used."""
+        """The memory of used barriers."""
         self.used = Words(BARRIERS_OF_CTA, params.warps)
 
     def elaborate(self, platform: object) -> Module:
@@ -339,7 +339,7 @@ class BarrierUnit(Component):
             m.next = "FETCH"
 
     def settle(self, m: Module) -> None:
-        """SETTLE, SETTLE_NEXT: the used barriers of a CTA, one after the other."""
+        """SETTLE, SETTLE_NEXT: the used barriers of a CTA, one at a time."""
         unchecked = self.unchecked
         with m.State("SETTLE"):
             m.d.sync += unchecked.eq(self.in_use)
@@ -378,7 +378,7 @@ class BarrierUnit(Component):
 
     def _arrive(self, m: Module) -> None:
         """BAR. It contributes nothing to a reduction unless it takes part in one; the result of
-        BAR.SCAN is the population as it was."""
+        BAR.SCAN is the old population."""
         request = self.work.request
         row = self.work.row
         state = row.state
@@ -424,7 +424,7 @@ class BarrierUnit(Component):
 
     def _decide(self, m: Module) -> None:
         """DECIDE: whether enough warps have arrived: as many as the last arrival named, or all live
-        warps of the CTA as they were in UPDATE. A withdrawal completes nothing."""
+        warps of the CTA, counted in UPDATE. A withdrawal completes nothing."""
         work = self.work
         state = work.row.state
         is_withdrawal = work.task == BarrierTask.WITHDRAW
@@ -513,8 +513,8 @@ class BarrierUnit(Component):
                 m.next = "SELECT"
 
     def _report(self, m: Module) -> None:
-        """What ACT tells others. A warp whose instruction is complete goes on in the next cycle,
-        unless it waits now, has an error, or is not held for its instruction: B2R's."""
+        """What ACT sends to other units. A warp whose instruction is complete continues in the next
+        cycle, unless it waits now, has an error, or is not held for its instruction: B2R's."""
         work = self.work
         request = work.request
         has_error = work.error != WarpError.NONE
@@ -548,8 +548,8 @@ class BarrierUnit(Component):
 
     def _keep_live_warps(self, m: Module) -> None:
         """The CTA of each warp, the live warps of each CTA. A warp that terminates is counted in
-        its CTA's slot, and so is the number at which the CTA will be over: neither is ever reset,
-        and each has one writer."""
+        its CTA's slot, and so is the count at which the CTA has ended: neither is ever reset, and
+        each has one writer."""
         launch = self.launch.payload
         terminations = self.terminations
         totals = self.totals
@@ -621,7 +621,7 @@ class BarrierUnit(Component):
                 m.d.sync += self.unsettled[cta].eq(0)
 
     def _keep_waiting(self, m: Module) -> None:
-        """Who waits: in the row of the barrier, and of all barriers in ``waiting`` and
+        """The waiting warps: in the barrier's row, and for all barriers in ``waiting`` and
         ``meeting``. Results are given after a release, so that LEAVE changes the row alone."""
         warps = self._params.warps
         row = self.work.row
@@ -642,8 +642,8 @@ class BarrierUnit(Component):
                 m.d.sync += self.meeting[warp].eq(0)
 
     def _keep_arrivals(self, m: Module) -> None:
-        """What each warp has last waited for, and the result that B2R reads: 0 from the launch on,
-        that of BAR.SCAN, BAR.RED or R2B later."""
+        """The barrier at which each warp has last waited, and the result that B2R reads: 0 from the
+        launch on, later BAR.SCAN's, BAR.RED's or R2B's."""
         work = self.work
         request = work.request
         arrivals = self.arrivals
@@ -669,8 +669,8 @@ class BarrierUnit(Component):
         m.d.comb += self.result.eq(results.read(m, request.warp))
 
     def _write_registers(self, m: Module) -> None:
-        """B2R's write: the request to the lanes, and its value, which all threads get when the
-        lanes want it. With ``.WARP`` that is 0: a warp that executes waits at no barrier (ours).
+        """B2R's write: the request to the lanes, and its value, the same for all threads, when the
+        lanes request it. With ``.WARP`` that is 0: a warp that executes waits at no barrier (ours).
         Nothing has to be read: the scoreboard for that is lowered when the write is sent."""
         request = self.work.request
         port = self.port
@@ -705,8 +705,9 @@ class BarrierUnit(Component):
         return self.work.request.content
 
     def keep_value(self, m: Module, value: Signal, wanted: Signal, index: Signal) -> None:
-        """Keeps the ``value`` of a write until the lanes have all its beats, and has it as
-        ``wanted`` a cycle after they want a beat. Several writes may be under way, by ``index``."""
+        """Keeps the ``value`` of a write until the lanes have all its beats, and outputs it as
+        ``wanted`` a cycle after they request a beat. Several writes may be under way, by
+        ``index``."""
         port = self.port
         is_sent = port.write.valid & port.write.ready
         m.submodules.values = values = Words(32, 1 << len(index))
@@ -736,4 +737,4 @@ class BarrierUnit(Component):
         m.d.sync += Assert(
             ~(self.release & self.withdrawn.valid), "a withdrawal releases a barrier")
         m.d.sync += Assert(
-            ~self.error.valid | self.completion.valid, "an error of an instruction that goes on")
+            ~self.error.valid | self.completion.valid, "an error of an instruction that continues")

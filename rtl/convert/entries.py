@@ -20,7 +20,7 @@ _ENTRIES = 1 << ENTRY_BITS
 
 
 def allocated_entry(params: SmParams) -> data.StructLayout:
-    """An instruction for which an entry is allocated.
+    """An instruction that an entry is allocated for.
 
     Fields
     ------

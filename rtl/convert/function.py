@@ -46,7 +46,7 @@ class _Number(data.Struct):
     """An unpacked number: in single precision, or the upper word of a double."""
 
     exponent: unsigned(UPPER.exponent)
-    """With the bias, as it is stored."""
+    """With the bias, as stored."""
     power: signed(UPPER.exponent + 1)
     """The exponent less the bias."""
     fraction: unsigned(FRACTION_BITS)

@@ -22,8 +22,8 @@ class ConversionShifter(wiring.Component):
     """Shifts left by ``count``, or until the top bit is 1; a register in each stage. A shift right
     is a shift left of bits in reverse order, see Shiftable.
 
-    Each stage decides whether the next one shifts, so that no stage examines bits and shifts by
-    what it found in the same cycle. ::
+    Each stage decides whether the next one shifts, so that no stage examines bits and shifts by the
+    result in the same cycle. ::
 
         stage     1             2              3                   7
                                 shift by 32    shift by 16   ...   shift by 1

@@ -36,8 +36,8 @@ _UNWINDS = (
 
 
 def _requests(request: Any, *operations: StackOperation) -> Value:
-    """Whether a request is for one of these operations, if it is enabled. ``enable`` comes late in
-    the cycle, so whatever does not need it does without."""
+    """Whether a request is for one of these operations, if it is enabled. ``enable`` arrives late
+    in the cycle, so every condition that can omit it does."""
     return request.operation.as_value().matches(*(each.value for each in operations))
 
 
@@ -48,13 +48,13 @@ class AccessSource(enum.Enum, shape=2):
     UNWIND = 1
     """The judge stage's: the next token of the unwind there."""
     REPLAY = 2
-    """The replay register's: an operation that was parked, or that had to give way."""
+    """The replay register's: an operation that was parked, or that lost arbitration."""
     REQUEST = 3
     """The flow unit's."""
 
 
 class RequestHazards(data.Struct):
-    """Why a request may have to wait, whatever it is: three facts about its warp."""
+    """Why a request may have to wait: three facts about its warp."""
 
     busy: unsigned(1)
     """An operation of it is under way."""
@@ -67,7 +67,7 @@ class RequestHazards(data.Struct):
 class AccessArbiter(Component):
     """Grants the access stage to one of three sources, and keeps the one operation that replays.
 
-    An unwind that has replayed goes first, then a replay, then a request, then any other unwind. An
+    Priority: an unwind that has replayed, then a replay, then a request, then any other unwind. An
     unwind without a grant replays, unless the engine may need the replay register in this cycle
     (``replay.soon``): then it parks in the engine. In both cases it starts again at the committed
     topmost token.
@@ -77,7 +77,7 @@ class AccessArbiter(Component):
     - while an operation of its warp is under way: ``busy``;
     - in the cycle after another request of its warp was taken, since that writes its state then,
       and while all states are swept after a reset: ``conflict``;
-    - if it is an unwind, in the cycle in which ``busy`` falls: its line's number was not yet
+    - if it is an unwind, in the cycle in which ``busy`` falls: its line number was not yet
       presented to the tokens on chip (``token_is_late``);
     - if it is a push, while all of its warp's lines are dirty and full: ``cache_is_full``.
 
@@ -93,7 +93,7 @@ class AccessArbiter(Component):
     grant : Out(AccessSource)
     pending : Out(1)
         There is a request, and it did not wait for its busy warp a cycle ago. An unwind that has
-        not replayed gives way to it, even if the request waits in this cycle. If the request is an
+        not replayed loses to it, even if the request waits in this cycle. If the request is an
         unwind, the line of its topmost token is read.
     replayed : Out(Event(replay))
         The replay register.
@@ -120,7 +120,7 @@ class AccessArbiter(Component):
         return m
 
     def _grant(self, m: Module) -> None:
-        """Who has the stage."""
+        """The source that the access stage is granted to."""
         unwind = self.unwind
         request = self.request
         hazards = self.hazards
@@ -233,7 +233,7 @@ class AccessStage(Component):
         return m
 
     def _arbitrate(self, m: Module) -> None:
-        """Who has the stage."""
+        """The source that the access stage is granted to."""
         arbiter = self.arbiter
         request = self.request
         requested = request.payload
@@ -259,8 +259,8 @@ class AccessStage(Component):
         m.d.comb += self.taken.eq(request.valid & ~request.ready & others_go)
 
     def _select_operation(self, m: Module, cleaned: Any) -> None:
-        """What is to be done, and of which warp. What is read is the replay's as soon as there is
-        one, whoever has the grant: that is known earlier."""
+        """The operation and its warp. The memories are read for the replay whenever there is one,
+        even if another source has the grant: that it exists is known earlier than the grant."""
         replayed = self.arbiter.replayed
         grant = self.arbiter.grant
         requested = self.request.payload
@@ -333,8 +333,8 @@ class AccessStage(Component):
             accessed.next_slot == (state.last + 1)[:bits], "the next slot is not the next")
 
     def _read_limit(self, m: Module, state: Any, sizes: Any) -> None:
-        """The limit of the warp's stack. The trap handler has the upper half of the last granule
-        besides; without a region the tokens on chip are all, in any mode."""
+        """The limit of the warp's stack. The trap handler also has the upper half of the last
+        granule; without a region the tokens on chip are all there are, in any mode."""
         requested = self.request.payload
         accessed = self._accessed
         in_handler = self._states.traps.read(m, accessed.step.warp)
@@ -360,9 +360,9 @@ class AccessStage(Component):
             role=role_of(requested.kind)))
 
     def _read_line(self, m: Module) -> None:
-        """The line of the token that an unwind looks at. Its number goes to block RAM, and is on
-        the stack's longest path: so states are read for it once more, each by a warp that is known
-        early, and not by the warp of the step."""
+        """The line of the token that an unwind looks at. Its number addresses block RAM, on the
+        stack's longest path: so states are read a second time for it, each by a warp number that is
+        known early instead of the step's."""
         states = self._states.states
         arbiter = self.arbiter
         requested = self.request.payload

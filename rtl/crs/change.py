@@ -1,4 +1,4 @@
-"""Change: the second stage. Does what a push does; finds out what an unwind's token is."""
+"""Change: the second stage. Executes a push; determines what an unwind's token is."""
 
 from typing import Any
 
@@ -44,8 +44,8 @@ assert _STEPS_PER_GRANULE == 2, "the lowest bit of a limit is half a granule"
 
 
 class ChangeStage(Component):
-    """The second stage. A push is done here, and its state written; all else goes on to the judge
-    stage with what it would leave.
+    """The second stage. A push is executed here, and its state written; every other operation
+    continues to the judge stage with the state that it would leave.
 
     =============  ========================  =====================  =====================
     operation      depth                     lines on chip          dirty lines
@@ -70,7 +70,7 @@ class ChangeStage(Component):
         The unwind in the judge stage. If its token there ends it, the step that ``continues`` it,
         which is in this stage a cycle later, counts for nothing.
     configuration : In(StackConfiguration)
-        That of the request that is in the access stage.
+        The configuration of the request in the access stage.
     line : In(array of StoredToken)
         The line of the token that an unwind looks at.
     stage : Out(accessed_step)
@@ -110,7 +110,7 @@ class ChangeStage(Component):
         self._stores = Signal(name="stores")
         """The push has room: its token is written in this cycle."""
         self._last = Signal(DEPTH_BITS, name="last")
-        """Number of the topmost token behind the operation, whatever the limit."""
+        """Number of the topmost token after the operation, not compared with the limit."""
         self._dirty_lines = Signal(params.stack_count_bits, name="dirty_lines")
         """How many lines are dirty behind a push."""
 
@@ -137,10 +137,10 @@ class ChangeStage(Component):
         """Whether there is room for a token: for the next two, if it has a pair.
 
         In plain form ``at_limit`` is depth + 1 + pair > limit (the theorem ``stack_limit``). Limits
-        are multiples of half granules, 16 tokens, and a depth goes up by ones: so a push exceeds
-        its limit only behind the last token of the limit's half granule. In the lower half that is
-        so if the limit is there; in the upper half if the limit is there, or the warp is in user
-        mode, whose limit is in the lower one."""
+        are multiples of half granules (16 tokens), and a push raises the depth by one: so it can
+        exceed its limit only after the last token of the limit's half granule. In the lower half
+        that is so if the limit is there; in the upper half if the limit is there, or the warp is in
+        user mode, whose limit is in the lower one."""
         stage = self.stage
         step = stage.step
         operation = step.operation
@@ -210,7 +210,7 @@ class ChangeStage(Component):
             m.d.comb += self.result.step.lines.eq(step.lines - 1)
             m.d.comb += self.result.step.dropped.eq(1)
 
-        # A pointer that is set stays in the region.
+        # A pointer that is set must be within the region.
         exceeds_limit = before.last[STEP_BITS:] > stage.limit
         with m.If((operation == StepOperation.SET_POINTER) & exceeds_limit):
             m.d.comb += after.last.eq(Cat(Const(~0, STEP_BITS), stage.limit))
@@ -237,7 +237,7 @@ class ChangeStage(Component):
             pushed.payload.shape(), warp=step.warp, kind=stage.token.kind))
 
     def _inform_engine(self, m: Module) -> None:
-        """What the spill and fill engine has to know of the step."""
+        """The flags by which the spill and fill engine learns of the step."""
         stage = self.stage
         step = stage.step
         all_lines = self._params.stack_lines
@@ -282,7 +282,7 @@ class ChangeStage(Component):
             m.d.comb += result.error.eq(WarpError.STACK_ERROR)
 
     def _classify(self, m: Module) -> None:
-        """What the kind of an unwind's token, and its place, make of it. Its mask comes late, in
+        """What an unwind does with a token, by the token's kind and place. Its mask comes late, in
         the next stage."""
         stage = self.stage
         step = stage.step
@@ -302,7 +302,7 @@ class ChangeStage(Component):
             stage.valid & operation.is_unwind & ~step.fault & ~result.is_empty)
         m.d.comb += token.eq(self.line[place])
 
-        # Holes are skipped by all but RESTORE, to which they are not a TRAP token.
+        # All operations but RESTORE skip holes; for RESTORE a hole is no TRAP token.
         is_hole = token.kind == TokenKind.NONE
         is_quad = token.kind == TokenKind.QUAD
         is_of_thread = (token.kind.as_value() < TokenKind.QUAD.value) & ~is_hole
@@ -324,10 +324,10 @@ class ChangeStage(Component):
         m.d.comb += result.code_by_pc.eq(Array(FRAME_PC_CODES)[place])
 
     def _classify_threads(self, m: Module) -> None:
-        """What each thread's code makes of an unwind's token, if the token's mask has the thread.
-        In a trap frame the codes are as the tokens above in the line leave them. Threads leave the
-        active mask with a code to wait for a token with that role (BRK, RET and so on); a SYNC or
-        DIVERGE token has the role NONE."""
+        """What an unwind does with each thread of the token's mask, by the thread's code. In a trap
+        frame the codes are as the tokens above in the line leave them. Threads leave the active
+        mask with a code to wait for a token with that role (BRK, RET and so on); a SYNC or DIVERGE
+        token has the role NONE."""
         stage = self.stage
         step = stage.step
         result = self.result
@@ -356,8 +356,8 @@ class ChangeStage(Component):
             m.d.comb += result.ending[thread].eq(revivable | passed)
 
     def _record(self, m: Module) -> None:
-        """What is kept of an operation that begins: of a LAUNCH the limits and where the region
-        lies, behind the threads' local memory; the mode; of an unwind what it looks for, and where
+        """Stores what an operation begins with: the limits and the address of the region, above the
+        threads' local memory, of a LAUNCH; the mode; the codes that an unwind looks for, and where
         it began."""
         stage = self.stage
         step = stage.step

@@ -22,9 +22,9 @@ class CommitStage(Component):
     """The fourth stage, beside the result: the state that is left is written, the warp is not busy
     any more, and the engine learns what it has to do for it.
 
-    A topmost line that has room is dirty, whatever memory has behind its tokens: so it has to be on
+    A topmost line that has room is dirty, even if memory already has its tokens: so it has to be on
     chip before the next operation. If an operation leaves such a line, and no line on chip, its
-    result is out, but the warp stays busy. It parks, and its next request waits until the line has
+    result is sent, but the warp stays busy. It parks, and its next request waits until the line has
     come (LOAD).
 
     Members
@@ -52,7 +52,7 @@ class CommitStage(Component):
         self._has_room = Signal(name="has_room")
         """The topmost line has room."""
         self._is_clean = Signal(name="is_clean")
-        """No line is dirty, but for a topmost one with room."""
+        """No line is dirty, except a topmost one with room."""
         self._dirty_lines = Signal(params.stack_count_bits, name="dirty_lines")
         """How many are, if not."""
         self._waits_for_line = Signal(name="waits_for_line")
@@ -68,7 +68,7 @@ class CommitStage(Component):
 
     def _count_lines(self, m: Module) -> None:
         """Lines on chip, and dirty ones. Their difference has as many values of both signs as there
-        are lines on chip; it is negative if the unwind has gone down behind all dirty ones."""
+        are lines on chip; it is negative if the unwind has passed all dirty ones."""
         stage = self.stage
         step = stage.step
         is_negative = step.dropped & self._dirty_lines[-1]
@@ -95,7 +95,7 @@ class CommitStage(Component):
             m.d.comb += state.dirtied.eq(self.engine.counters.cleaned + topmost_is_dirty)
 
     def _write(self, m: Module) -> None:
-        """Writes it, and says what it is."""
+        """Writes the state, and reports it."""
         stage = self.stage
         warp = stage.step.warp
         committed = self.committed
@@ -108,10 +108,10 @@ class CommitStage(Component):
         m.d.sync += committed.payload.eq(struct_value(
             committed.payload.shape(), warp=warp, last=self._state.last))
         m.d.sync += Assert(~stage.is_done | busy.read(m, warp), "a result that nobody waits for")
-        m.d.sync += Assert(~(stage.is_done & stage.parks), "an operation is over, and goes on")
+        m.d.sync += Assert(~(stage.is_done & stage.parks), "an operation both ends and continues")
 
     def _inform_engine(self, m: Module) -> None:
-        """What the spill and fill engine has to know of the step."""
+        """The flags by which the spill and fill engine learns of the step."""
         stage = self.stage
         step = stage.step
         last = self._state.last

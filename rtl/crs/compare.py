@@ -1,5 +1,5 @@
-"""Arithmetic that is shortened for the clock. Each function says what it is in plain form; the
-stages assert that it is that.
+"""Arithmetic that is shortened for the clock. Each function's docstring has the plain form; the
+stages assert that both are equal.
 
 The longest paths of the stack begin in the memories of its state and end in block RAM, or in the
 next stage's registers.

@@ -71,15 +71,16 @@ class Action(enum.Enum, shape=4, view_class=ActionView):
     WAKE_AND_FILL = 3
     """Both."""
     SPILL = 4
-    """Dirty lines go to memory."""
+    """Dirty lines are written to memory."""
     POSTPONE = 5
-    """Dirty lines would, but as many writes as can be counted are under way."""
+    """Dirty lines should be written, but as many writes are outstanding as can be counted."""
     DISCARD = 8
-    """The line that has come is of no use."""
+    """The line that has arrived is discarded: it is stale, or there is no room."""
     FAIL = 9
     """Memory could not give the line that an operation waits for: it replays, with a fault."""
     INSTALL = 10
-    """The line that has come is put into the cache. An operation that waits for it replays."""
+    """The line that has arrived is installed in the cache. An operation that waits for it
+    replays."""
 
 
 def warp_view(params: SmParams) -> data.StructLayout:
@@ -104,9 +105,9 @@ def warp_view(params: SmParams) -> data.StructLayout:
         See StackStates.
     has_region : 1
     filling : 1
-        A line is on its way from memory.
+        A fill is outstanding.
     stale : 1
-        That line is of no use any more.
+        Its line is stale: it will be discarded.
     region : address in granules
     """
     count = params.stack_count_bits
@@ -140,15 +141,15 @@ class SpillFillEngine(Component):
                               ^                             |
                               +---- retry: a hint again <---+
 
-    A visit takes four cycles. Meanwhile pushes and unwinds go on. By them the line below those on
-    chip does not change as long as no push drops the lowest line, so one is requested only with
-    ``fills_up_to`` lines on chip at most; nor does the oldest dirty line as long as another one is
-    dirty. If something else changes, the visit is given up, and another one is made.
+    A visit takes four cycles. Meanwhile pushes and unwinds continue. They leave the line below
+    those on chip unchanged as long as no push drops the lowest line, so a fill is requested only
+    with ``fills_up_to`` lines on chip at most; they leave the oldest dirty line unchanged as long
+    as another one is dirty. If anything else changes, the visit is abandoned and repeated.
 
     Who wins: the next visit is for an arrived line, else for urgent warps, else for warps with a
-    hint, each in turn. A write-back that memory has confirmed replays before what a visit wakes.
-    Jobs: one at a time; the next one waits until all lines of the one before have left the cache,
-    or are requested.
+    hint; among equals the priority rotates. A write-back that memory has confirmed replays before
+    what a visit wakes. Jobs: one at a time; the next one waits until all lines of the one before
+    have left the cache, or are requested.
 
     Members
     -------
@@ -178,7 +179,7 @@ class SpillFillEngine(Component):
         self.warp = Signal(params.warp_bits)
         """The warp that is visited."""
         self.stale = Signal(params.warps)
-        """By warp: its line that is on its way is of no use any more."""
+        """By warp: the line of its outstanding fill is stale, and will be discarded."""
         self._hints = Signal(params.warps, name="hints")
         """By warp: there may be something to do for it."""
         self._urgent = Signal(params.warps, name="urgent")
@@ -190,7 +191,7 @@ class SpillFillEngine(Component):
         self._for_arrival = Signal(name="for_arrival")
         """The visit is for a line that has come."""
         self._view: Any = Signal(warp_view(params), name="view")
-        """The visited warp's words, as they were a cycle ago."""
+        """The visited warp's words, read a cycle ago."""
         self._drains = Signal(name="drains")
         """An operation of the warp waits until all dirty lines have left."""
         self._must_write = Signal(name="must_write")
@@ -200,7 +201,7 @@ class SpillFillEngine(Component):
         self._wait_is_over = Signal(name="wait_is_over")
         """What an operation waits for is so."""
         self._is_useless = Signal(name="is_useless")
-        """The line that has come is of no use."""
+        """The line that has arrived is discarded."""
 
         # What has happened to the warp since the visit began.
         self._visits = Signal(name="visits")
@@ -237,7 +238,7 @@ class SpillFillEngine(Component):
         self._awaits_confirmation = Signal(name="awaits_confirmation")
         """Of the warp's write-back only memory's confirmation is to come."""
         self._retry = Signal(name="retry")
-        """The warp is to be visited once more."""
+        """The warp gets another visit."""
         self._done = Signal(name="done")
         """The visit is over."""
 
@@ -330,8 +331,8 @@ class SpillFillEngine(Component):
             m.d.comb += self._wait_is_over.eq(view.lines != 0)
 
     def _check_arrival(self, m: Module) -> None:
-        """DECIDE: whether a line that has come is of use. An error fails no operation that still
-        waits for dirty lines to leave: it requests the line once more."""
+        """DECIDE: whether a line that has arrived is discarded. An error fails no operation that
+        still waits for dirty lines to leave: such an operation requests the line again."""
         view = self._view
         waits_for_line = view.parked & ~self._drains
         has_no_room = view.lines > fills_up_to(self._params)
@@ -341,8 +342,8 @@ class SpillFillEngine(Component):
             m.d.comb += self._is_useless.eq(view.stale | has_no_room)
 
     def _decide(self, m: Module) -> None:
-        """DECIDE: what is to be done. A line that has come goes first, then dirty lines that have
-        to leave, then what an operation waits for, then the next line below."""
+        """DECIDE: the action. Priority: a line that has arrived, then dirty lines that have
+        to be written, then an operation whose wait is over, then a fill of the next line below."""
         view = self._view
         has_room = view.lines <= fills_up_to(self._params)
         may_fill = Signal()
@@ -384,9 +385,9 @@ class SpillFillEngine(Component):
                 m.d.sync += self._keep[place].eq(is_on_stack | ~self._drains)
 
     def _watch(self, m: Module) -> None:
-        """Whether a commit of the warp, or a line that it begins, makes a decision wrong. A line
-        that is to be installed has its slot as long as no other one was started since; lines to be
-        written have others above them as long as nothing was popped."""
+        """Whether a commit of the warp, or a line that it begins, makes a decision wrong. A line to
+        be installed has its slot as long as no other line was started since; lines to be written
+        stay unchanged as long as nothing was popped."""
         step = self._step
         commit = self.commit.flags
         change = self.change
@@ -405,7 +406,7 @@ class SpillFillEngine(Component):
             self._visits & (self._was_invalidated | spill_is_wrong))
 
     def _act(self, m: Module) -> None:
-        """ACT: each action hands over what it has, or waits, or is tried once more (``retry``)."""
+        """ACT: each action completes, or waits, or asks for another visit (``retry``)."""
         action = self._action
         arrived = self.lines.arrived
         job = self.lines.job
@@ -428,17 +429,16 @@ class SpillFillEngine(Component):
             m.d.comb += self._retry.eq(1)
         with m.Elif(self._step == VisitStep.ACT), m.Switch(action):
             with m.Case(Action.DISCARD):
-                # That memory refuses a line that is of no use says nothing of the line that an
-                # operation waits for.
+                # The error of a stale line does not concern the line that an operation waits for.
                 m.d.comb += arrived.ready.eq(1)
                 m.d.comb += self._retry.eq(self._view.stale | ~arrived.payload.error)
             with m.Case(Action.FAIL):
-                # If it cannot replay now, the line stays, and the warp is visited for it again.
+                # If it cannot replay now, the line stays in ``arrived``, and the visit is repeated.
                 m.d.comb += self._replays.eq(can_replay)
                 m.d.comb += arrived.ready.eq(can_replay)
             with m.Case(Action.INSTALL):
-                # In a cycle without a push. If a line was started, which may have its slot, this is
-                # given up: the line stays in ``arrived``, and is decided anew.
+                # In a cycle without a push. If a line was started, which may have its slot, the
+                # install is abandoned: the line stays in ``arrived``, and is decided again.
                 with m.If(self._line_was_started):
                     m.d.comb += self._done.eq(1)
                 with m.Elif(self.lines.install_free):
@@ -454,7 +454,7 @@ class SpillFillEngine(Component):
                     m.d.comb += self._awaits_confirmation.eq(self._for_write_back)
                     m.d.comb += self._retry.eq(1)
                 with m.Else():
-                    # The transfer is busy: a line that has come goes first.
+                    # The transfer is busy: a line that has arrived has priority.
                     m.d.comb += self._retry.eq(arrived.valid)
                     m.d.comb += self._done.eq(arrived.valid)
             with m.Case(Action.POSTPONE):
@@ -474,7 +474,7 @@ class SpillFillEngine(Component):
         self._states.filling.write(
             m, self._requests_line | arrived.ready, self.warp, self._requests_line)
         m.d.sync += Assert(
-            ~arrived.ready | self._view.filling, "a line has come that nobody asked for")
+            ~arrived.ready | self._view.filling, "a line arrived that was not requested")
 
     def _step_visit(self, m: Module) -> None:
         """The steps of a visit. A line that is in may be followed by another at once."""
@@ -524,8 +524,8 @@ class SpillFillEngine(Component):
             ~replayed.valid | is_parked, "an operation comes back that is not parked")
 
     def _count(self, m: Module) -> None:
-        """Counts lines that have gone to memory, and those that memory has taken. A write-back is
-        over with the last one of a warp that has given it all."""
+        """Counts lines that were written to memory, and lines that memory has acknowledged. A
+        write-back is over with the last one of a warp that has given it all."""
         lines = self.lines
         states = self._states
         written = lines.written
@@ -545,7 +545,7 @@ class SpillFillEngine(Component):
         states.acknowledged.write(m, acknowledged.valid, acknowledged.payload, next_count)
         m.d.sync += Assert(
             ~acknowledged.valid | (count != written_count),
-            "memory has taken a line that nobody wrote")
+            "memory acknowledges a line that was not written")
 
         # The counters for the commit stage, with what is written in this cycle.
         below = states.below.read(m, warp)
@@ -592,7 +592,7 @@ class SpillFillEngine(Component):
         m.d.sync += full.eq((full | is_filled) & ~is_written & ~is_spilled)
 
     def _hint(self, m: Module) -> None:
-        """Who is to be visited. A visit takes its hint when it reads the warp."""
+        """Which warps are to be visited. A visit takes its hint when it reads the warp."""
         states = self._states
         change = self.change
         commit = self.commit.flags
@@ -618,8 +618,8 @@ class SpillFillEngine(Component):
         m.d.sync += self._turn.eq(self._turn + takes_hint)
 
     def _choose(self) -> tuple[Any, Any]:
-        """Whether a warp has a hint, and which one is next: urgent ones first. Of two halves of the
-        warps each bit of ``turn`` prefers one in turn, so that none waits without end."""
+        """Whether a warp has a hint, and which one is next: urgent ones first. Each bit of ``turn``
+        chooses between two halves of the warps, and alternates, so that none starves."""
         turn = self._turn
 
         def search(candidates: Any, bit: int) -> tuple[Any, Any]:

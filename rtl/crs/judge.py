@@ -1,4 +1,4 @@
-"""Judge: the third stage. A token against the codes of 32 threads, and what the step comes to."""
+"""Judge: the third stage. A token against the codes of 32 threads, and the outcome of the step."""
 
 from typing import Any
 
@@ -32,22 +32,22 @@ class JudgeStage(Component):
     its threads lives.
 
     RESTORE ends at a TRAP token in a line's lowest place. The tokens of a line above it assign
-    codes to threads that have none yet: first those in place of a pc, then those of the mask, from
-    the topmost token down. It is an error if they are not MASKS tokens, or no thread is active. All
-    threads of the TRAP token's mask go on, whatever their codes. Dead ones lose the code. Those
-    with another one keep it: they wait for a token, and SAM has made them active until RAM.
+    codes to threads that have none yet: first the codes in the pc field, then those in the mask
+    field, from the topmost token down. It is an error if they are not MASKS tokens, or no thread is
+    active. All threads of the TRAP token's mask continue, with any code. Dead ones lose the code.
+    Threads with another code keep it: they wait for a token, and SAM had activated them until RAM.
 
     Members
     -------
     stage : In(changed_step)
         The register behind the change stage.
     unwind_remains : In(1)
-        If the unwind goes on, it does so in the pipeline: its next token has the access stage, or
+        If the unwind continues, it does so in the pipeline: its next token has the access stage, or
         it replays.
     ends, continues : Out(1), Out(1)
-        Late. An unwind ends with the token, found or in error; it goes on with the next token.
+        Late. An unwind ends with the token, found or in error; it continues with the next token.
     unwind : Out(Event(unwound_step))
-        An unwind has another token on chip, and goes on with that unless the present one ends it.
+        An unwind has another token on chip, and continues with that unless the present one ends it.
     result
         See StackPort.
     outcome : Out(judged_step)
@@ -66,7 +66,7 @@ class JudgeStage(Component):
             "outcome": Out(judged_step(params)),
         })
         self._matching = Signal(WARP_THREADS, name="matching")
-        """Threads that go on at the token: of a frame, those that are active in it."""
+        """Threads that continue at the token: of a frame, those that are active in it."""
         self._revived = Signal(WARP_THREADS, name="revived")
         """Threads that lose their code at the token."""
         self._is_bad = Signal(name="is_bad")
@@ -76,14 +76,14 @@ class JudgeStage(Component):
         self._must_not_end_warp = Signal(name="must_not_end_warp")
         """It is an error to find no token that ends the unwind."""
         self._found = Signal(name="found")
-        """The unwind ends with threads that go on."""
+        """The unwind ends with threads that continue."""
         self._ends_warp = Signal(name="ends_warp")
-        """The unwind has seen all tokens: none is left. In error, too."""
+        """The unwind has passed all tokens: none is left. In error, too."""
         self._is_emptied = Signal(name="is_emptied")
         """No token is left, and the warp ends. RET_EMPTY_STACK_ERROR is reported if a thread has
         returned, and ends the warp all the same."""
         self._failed = Signal(name="failed")
-        """The unwind ends in error: its stack is as it was before."""
+        """The unwind ends in error: its stack is restored to what it was before."""
         self._error = Signal(WarpError, name="error")
         """Why the operation fails, or NONE."""
 
@@ -116,14 +116,15 @@ class JudgeStage(Component):
             stage.is_wrong | (stage.may_end & some_passed)
             | (operation.needs_token & ~some_matching))
 
-        # The pc of a TRAP token says how many holes are under the frame; that of a QUAD token is
-        # not used.
+        # The pc field of a TRAP token has the number of holes under the frame; that of a QUAD token
+        # is not used.
         hole_bits = token.pc[:HOLE_BITS].any() & ~is_restore
         m.d.comb += self._is_misaligned.eq(
             (token.pc[HOLE_BITS:_PC_ALIGNMENT_BITS].any() | hole_bits) & ~is_pop_quad)
 
     def _conclude(self, m: Module) -> None:
-        """What an unwind comes to: it goes on, has found a token, has found none, or has failed."""
+        """The outcome of an unwind: it continues, has found a token, has found none, or has
+        failed."""
         stage = self.stage
         step = stage.step
         is_unwind = stage.valid & step.operation.is_unwind
@@ -142,7 +143,7 @@ class JudgeStage(Component):
             m.d.comb += self._failed.eq(self._must_not_end_warp)
         outcomes = self.continues + self._found + self._is_emptied + self._failed
         m.d.sync += Assert(
-            outcomes == is_unwind, "an unwind does not come to one of four outcomes")
+            outcomes == is_unwind, "an unwind has none or several of its four outcomes")
 
     def _answer(self, m: Module) -> None:
         """The result, in the next cycle."""
@@ -158,7 +159,7 @@ class JudgeStage(Component):
             m.d.comb += codes[thread].as_value().eq(
                 code.as_value() & ~revived.replicate(len(code.as_value())))
 
-        # The lowest bits of a TRAP token's pc say how many holes are under the frame.
+        # The lowest bits of a TRAP token's pc are the number of holes under the frame.
         pc = Cat(Mux(is_restore, 0, token.pc[:HOLE_BITS]), token.pc[HOLE_BITS:])
         m.d.sync += result.valid.eq(stage.valid & ~self.continues & ~operation.has_no_result)
         m.d.sync += result.payload.eq(struct_value(
@@ -174,7 +175,8 @@ class JudgeStage(Component):
             value=stage.value))
 
     def _find_error(self, m: Module) -> None:
-        """Why the operation fails. Of one that is no unwind the change stage has found it."""
+        """Why the operation fails. The change stage has found the error of every other
+        operation."""
         stage = self.stage
         operation = stage.step.operation
         error = self._error
@@ -211,7 +213,7 @@ class JudgeStage(Component):
                 m.d.comb += next_code.eq(ThreadCode.NONE)
 
     def _continue(self, m: Module) -> None:
-        """The step as the unwind's next token finds it."""
+        """The step that the unwind's next token starts from."""
         stage = self.stage
         step = stage.step
         unwind = self.unwind
@@ -225,7 +227,7 @@ class JudgeStage(Component):
         m.d.comb += next_step.state.calls.eq(step.state.calls - closes_call)
 
     def _leave(self, m: Module) -> None:
-        """What the commit stage makes of the warp's stack."""
+        """What the commit stage does to the warp's stack."""
         stage = self.stage
         step = stage.step
         operation = step.operation
@@ -236,7 +238,7 @@ class JudgeStage(Component):
         sets_pointer = operation == StepOperation.SET_POINTER
         is_loaded = (operation == StepOperation.LOAD) & ~step.fault
 
-        # An unwind that has seen all lines on chip, none of which was dirty, leaves them behind.
+        # An unwind that has passed all lines on chip, none of which was dirty, drops them.
         leaves_lines = self.continues & ~stage.has_next & stage.has_token & step.was_clean
         m.d.comb += left_step.eq(self.unwind.payload.step)
         m.d.comb += left_step.state.is_provisional.eq(leaves_lines)

@@ -31,7 +31,7 @@ def line_job(params: SmParams) -> data.StructLayout:
     address : in lines
         The first line's in memory.
     slot
-        Where it lies on chip.
+        Its slot on chip.
     more : 0 to all but one
         How many lines follow.
     keep : 4
@@ -77,22 +77,23 @@ class LineTransfer(Component):
     job, free : In(Event(line_job)), Out(1)
         A job, when there is room for it.
     leaving : Out(warp, lines)
-        So many lines of that warp are on their way out of the cache, without those that
-        ``keeps_lines`` keeps there.
+        Lines of that warp that are about to leave the cache, without those that ``keeps_lines``
+        keeps there.
     keeps_lines : In(Event(warp))
-        What the commit stage has said of the warp a cycle ago: a line of it that has not gone to
+        The commit stage's message of the cycle before: a line of the warp that has not gone to
         memory stays, and is dirty.
     written : Out(Event(warp, cleaned))
         A line is out, and clean; what ``cleaned`` is then.
     spilled : Out(Event(warp, done))
-        A line is out (``done``), or stays, a cycle ago.
+        A line has left (``done``), or stays, a cycle ago.
     acknowledged, write_fault : Out(Event(warp))
         Memory has answered a write, whether or not it took the line. ``write_fault``, as well: it
         did not. The line is lost, and counts as clean.
     arrived : Out(stream of warp, error)
         A line has come, or cannot be read.
     install, install_free : In(Event(slot)), Out(1)
-        It is put into the cache, where there is time for it; it is there with the end of the cycle.
+        It is written into the cache in a cycle in which the pipeline needs no port; it is there at
+        the end of that cycle.
     events : Out(LineEvents)
     tokens : Out(TokenPort)
     port : Out(MemoryPort)
@@ -130,7 +131,7 @@ class LineTransfer(Component):
         self._reads = Signal(name="reads")
         """The job's line is read from the cache."""
         self._stops = Signal(name="stops")
-        """The job is given up."""
+        """The job is cancelled."""
         self._line: Any = Signal(TokenLine, name="line")
         """The line that has come from memory."""
 
@@ -145,7 +146,8 @@ class LineTransfer(Component):
         return m
 
     def _take_job(self, m: Module) -> None:
-        """The job register, and the lines of a job that are read one after the other."""
+        """The job register, and the addresses of its lines, which are read in consecutive
+        cycles."""
         job = self._job.payload
         read = self._read.payload
         request = self.port.request
@@ -180,7 +182,7 @@ class LineTransfer(Component):
             ~(self.job.valid & ~self.free), "a line is to move while another one does")
 
     def _report(self, m: Module) -> None:
-        """What the engine has to know of lines that leave."""
+        """Reports to the engine the lines that leave."""
         job = self._job.payload
         read = self._read.payload
         m.d.comb += self.events.spill.eq(self._read.valid & ~self._keeps_lines)
@@ -219,10 +221,10 @@ class LineTransfer(Component):
             m.d.sync += request.payload.tag.eq(job.warp)
             m.d.sync += request.payload.address.eq(job.address)
         m.d.sync += Assert(
-            ~self._read.valid | request_free, "a line that was read has nowhere to go")
+            ~self._read.valid | request_free, "a line was read without room for it")
 
     def _respond(self, m: Module) -> None:
-        """What memory says of a write goes on at once; a line waits for the one before."""
+        """A response to a write is passed on at once; a line waits for the line before it."""
         response = self.port.response
         answer = response.payload
         is_write = response.valid & answer.write
@@ -261,14 +263,14 @@ class LineTransfer(Component):
 
 
 def _in_memory(token: Any) -> Any:
-    """A token on chip as it lies in memory."""
+    """A token on chip in the format of memory."""
     return struct_value(
         MemoryToken, pc=token.pc, mask=token.mask, kind=token.kind, counted=token.counted, zero=0)
 
 
 def _on_chip(token: Any) -> Any:
-    """A token from memory as it lies on chip: with its role, and ILLEGAL in place of a kind that
-    there is not."""
+    """A token from memory in the format on chip: with its role, and ILLEGAL instead of an undefined
+    kind."""
     is_known = token.kind.matches(*_KNOWN_KINDS)
     kind = TokenKind(Mux(is_known, token.kind, TokenKind.ILLEGAL.value)[:_KIND_BITS])
     return struct_value(

@@ -26,22 +26,22 @@ __all__ = [
 
 
 def fills_up_to(params: SmParams) -> int:
-    """Lines on chip, up to which the next one below is read. So a line that is installed never
-    meets the next lines that are pushed."""
+    """Lines on chip, up to which the line below them is prefetched. So a line that is installed
+    never meets the next lines that are pushed."""
     return params.stack_lines - 2
 
 
 def spills_from(params: SmParams) -> int:
-    """Dirty lines, from which on the oldest is spilled: all but one, but at least two, since the
-    topmost one changes."""
+    """Dirty lines from which on the oldest is spilled: all lines but one, but at least two, since
+    the topmost line changes."""
     return max(params.stack_lines - 1, 2)
 
 
 def stack_state(params: SmParams) -> data.StructLayout:
     """What the pipeline keeps of a warp's stack.
 
-    The lines on chip are the topmost ones; of those the topmost are dirty: memory does not have
-    them as they are. Both are counted as differences of two counters modulo twice the lines on
+    The lines on chip are the topmost ones; the topmost of these are dirty: memory does not have
+    their present content. Both are counted as differences of two counters modulo twice the lines on
     chip, so that each counter has one writer: the pipeline ``entered`` and ``dirtied``, the spill
     and fill engine ``below`` and ``cleaned``. Only the differences have meaning.
 
@@ -58,7 +58,7 @@ def stack_state(params: SmParams) -> data.StructLayout:
     kill : 1
         Limited branches are killed.
     is_provisional : 1
-        The unwind under way has left lines behind: the stack as it was is only in ``origins``.
+        The unwind under way has dropped lines: only ``origins`` has the stack as it was before.
     """
     count = params.stack_count_bits
     return data.StructLayout({
@@ -76,10 +76,10 @@ class Parking(enum.Enum, shape=2):
     the operation replays."""
 
     UNWIND = 0
-    """Read the next line, if none is on chip. Then the unwind goes on."""
+    """Read the next line, if none is on chip. Then the unwind continues."""
     EVICT = 1
-    """Write all dirty lines, whose tokens the unwind has seen. Then the unwind goes on below them:
-    they are not on chip any more."""
+    """Write all dirty lines, whose tokens the unwind has passed. Then the unwind continues below
+    them: they are no longer on chip."""
     WRITE_BACK = 2
     """Write all dirty lines and wait until memory has confirmed them."""
     LOAD = 3
@@ -87,7 +87,7 @@ class Parking(enum.Enum, shape=2):
 
 
 class Sizes(data.Struct):
-    """What a launch says of a warp's stack."""
+    """A warp's stack, as its launch configures it."""
 
     granules: unsigned(CRS_GRANULE_BITS)
     """Granules of its region, less 1; without a region, of the tokens on chip."""
@@ -98,14 +98,14 @@ class Sizes(data.Struct):
 
 
 class Origin(data.Struct):
-    """The stack when an unwind began, to which it is put back if the unwind fails."""
+    """The stack when an unwind began; it is restored if the unwind fails."""
 
     last: unsigned(DEPTH_BITS)
     calls: unsigned(8)
 
 
 class UnwindGoal(data.Struct):
-    """What an unwind looks for, if not for a thread that goes on."""
+    """What an unwind looks for, if not for a thread that continues."""
 
     quad: unsigned(1)
     """A QUAD token: POP_QUAD."""
@@ -114,14 +114,14 @@ class UnwindGoal(data.Struct):
 
 
 _IN_LUTS: dict[str, Any] = {"ram_style": "distributed"}
-"""Small as they are, synthesis would make registers of some."""
+"""Synthesis would otherwise turn small ones into registers."""
 
 
 class SharedWords:
     """Words that two places write, never of the same warp in the same cycle.
 
-    Each place writes a memory of its own (``parts``). A word is the exclusive or of the two, so
-    that none needs to say which is newer. The first call of ``write`` is that of the first place.
+    Each place of writing has its own memory (``parts``). A word is the exclusive or of the two, so
+    that no flag for the newer one is needed. The first call of ``write`` is for the first place.
     After a reset both parts are swept: a difference from a part that is not known would not be
     known either, in a simulation with four states without end.
     """
@@ -131,7 +131,7 @@ class SharedWords:
         self.parts = [Words(shape, warps, sweep, **_IN_LUTS) for _ in range(2)]
         self._unwritten = list(self.parts)
         self.writes: list[tuple[Value, Value]] = []
-        """When each place writes, and of which warp."""
+        """When each place writes, and for which warp."""
 
     def read(self, m: Module, warp: Any) -> Any:
         """The warp's word."""
@@ -170,10 +170,10 @@ class StackStates:
     sizes, traps : Words of Sizes, of 1 bit
         Limits of the stack; whether the warp is in the trap handler.
     bases, locals, regions : Words of addresses
-        Where the warp's local memory begins; how large that of its threads is; where the stack's
-        region begins, behind that.
+        The address of the warp's local memory; the size of its threads' local memory; the address
+        of the stack's region, which follows it.
     codes : Words of ThreadCodes
-        The threads' codes that came with the request.
+        The request's thread codes.
     goals, origins : Words of UnwindGoal, of Origin
         What the unwind under way looks for; the stack when it began.
     below, cleaned : Words of counters
@@ -183,7 +183,7 @@ class StackStates:
         ``cleaned - acknowledged`` writes are under way: memory has not answered them, by taking
         the line or by refusing it.
     filling : Words of 1 bit
-        A line of the warp is on its way from memory.
+        A fill of the warp is outstanding.
     parking : Words of Parking
         Why the warp's operation is parked.
     busy, parked, writing_back, confirming : SharedWords of 1 bit

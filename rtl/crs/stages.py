@@ -47,7 +47,7 @@ LIMIT_PARTS = 3
 
 
 def stack_step(params: SmParams) -> data.StructLayout:
-    """A step of a warp, as it goes through all stages.
+    """A step of a warp, which passes through all stages.
 
     Fields
     ------
@@ -56,7 +56,7 @@ def stack_step(params: SmParams) -> data.StructLayout:
     pair : 1
         Another push of the same instruction follows: both must fit.
     replayed : 1
-        The operation was parked, or gave way to another, and comes back. What it looks for, and
+        The operation was parked, or lost arbitration, and starts again. What it looks for, and
         where it began, is kept; an unwind starts again at the topmost token of the state that is
         committed.
     fault : 1
@@ -65,7 +65,7 @@ def stack_step(params: SmParams) -> data.StructLayout:
         The warp's stack. From the change stage on without the token that an unwind looks at, or
         with the one that was pushed. If the step sets the pointer, ``last`` is the depth to set.
     lines : 0 to all
-        Lines on chip, from that of the topmost token down.
+        Lines on chip, from the topmost token's down.
     dropped : 1
         This unwind has passed the beginning of a line on chip.
     was_clean : 1
@@ -105,7 +105,7 @@ def accessed_step(params: SmParams) -> data.StructLayout:
     top_place : 0 to 3
         Place of the topmost token in its line: 3 if the line is full, or the stack is empty.
     next_slot
-        Where the next token lies on chip: its place and its line's slot.
+        Where the next token is on chip: its place and its line's slot.
     dirty_lines : 0 to all
     limit : in half granules of 16 tokens
         The highest one in which a token may be. The upper half of the last granule, an odd number,
@@ -150,11 +150,11 @@ def changed_step(params: SmParams) -> data.StructLayout:
         There is no token to look at, or none below this one: the stack is empty if this one does
         not end the unwind.
     may_continue : 1
-        The unwind goes on unless the token ends it.
+        The unwind continues unless the token ends it.
     token : StoredToken
         The token. Its kind is known early, ``mask`` and ``pc`` come late in the cycle.
     must_end : 1
-        By its kind and place the token ends the unwind whatever its mask.
+        By its kind and place the token ends the unwind, with any mask.
     is_wrong : 1
         It does so in error.
     may_end : 1
@@ -166,7 +166,7 @@ def changed_step(params: SmParams) -> data.StructLayout:
     codes : ThreadCodes
         The threads' codes as the tokens above leave them.
     revivable : 32 threads
-        Goes on without a code if the token's mask has the thread; in a trap frame: is dead.
+        Continues without a code if the token's mask has the thread; in a trap frame: is dead.
     passed : 32 threads
         Has the code NONE, at a token that threads wait for by a code: an error if the token's mask
         has the thread.
@@ -203,14 +203,15 @@ def changed_step(params: SmParams) -> data.StructLayout:
 
 
 def unwound_step(params: SmParams) -> data.StructLayout:
-    """Judge to access and change, in the cycle of the step: an unwind on its way to its next token.
+    """Judge to access and change, in the cycle of the step: an unwind that continues with its next
+    token.
 
     Fields
     ------
     step : stack_step
-        As the next token finds it.
+        The state that the next token starts from.
     codes : ThreadCodes
-        The threads' codes as the next token finds them.
+        The threads' codes that the next token starts from.
     ends : 1
         The present token ends the unwind after all: what follows it counts for nothing. Comes late.
     """
@@ -218,7 +219,7 @@ def unwound_step(params: SmParams) -> data.StructLayout:
 
 
 def judged_step(params: SmParams) -> data.StructLayout:
-    """Judge to commit: what a step makes of its warp's stack.
+    """Judge to commit: the effect of a step on its warp's stack.
 
     Fields
     ------
@@ -238,7 +239,7 @@ def judged_step(params: SmParams) -> data.StructLayout:
     is_done : 1
         The warp's next request may follow.
     parks, parking : 1, Parking
-        The operation goes on by way of the engine, and why.
+        The operation is handed to the engine, and why.
     """
     return data.StructLayout({
         "step": stack_step(params),
@@ -289,8 +290,8 @@ def commit_flags(params: SmParams) -> data.StructLayout:
     ------
     warp
     parks, parking : 1, Parking
-        The operation is parked, and why. So is one whose result is out, where the topmost line has
-        room and is not on chip: for LOAD, and the warp stays busy until that is done.
+        The operation is parked, and why. An operation whose result is sent also parks, for LOAD, if
+        the topmost line has room and is not on chip: the warp stays busy until the line is there.
     writes : 1
         The state is written.
     empties : 1
@@ -298,10 +299,10 @@ def commit_flags(params: SmParams) -> data.StructLayout:
     needs_fill : 1
         So few lines are on chip that the next one below is to be read.
     invalidates : 1
-        What moves between cache and memory for the warp is of no use any more.
+        Spills and fills of the warp that are decided or under way are stale.
     keeps_lines : 1
-        Less than two lines are dirty, or the above: a line that is about to leave may change, and
-        stays dirty.
+        Less than two lines are dirty, or ``invalidates``: a line that is about to leave may change,
+        and stays dirty.
     """
     return data.StructLayout({
         "warp": params.warp_bits,
@@ -316,8 +317,8 @@ def commit_flags(params: SmParams) -> data.StructLayout:
 
 
 def engine_counters(params: SmParams) -> data.StructLayout:
-    """The engine to commit: its counters of the warp of ``commit_flags`` as they are with what is
-    written in this cycle. Lines may have come and gone since the step was in the access stage.
+    """The engine to commit: its counters of the warp of ``commit_flags``, including the writes of
+    this cycle. Lines may have arrived and left since the step was in the access stage.
 
     Fields
     ------
@@ -329,7 +330,7 @@ def engine_counters(params: SmParams) -> data.StructLayout:
 
 
 class CommitPort(wiring.Signature):
-    """What the commit stage and the engine say to each other of one warp.
+    """What the commit stage and the engine exchange about one warp.
 
     Members
     -------
@@ -345,7 +346,7 @@ class CommitPort(wiring.Signature):
 
 
 def replay(params: SmParams) -> data.StructLayout:
-    """An operation that was parked, on its way back into the access stage.
+    """An operation that was parked and starts again in the access stage.
 
     Fields
     ------
@@ -359,7 +360,7 @@ def replay(params: SmParams) -> data.StructLayout:
 
 
 class ReplayPort(wiring.Signature):
-    """The way of parked operations from the engine back into the access stage.
+    """Parked operations, from the engine to the access stage.
 
     Members
     -------

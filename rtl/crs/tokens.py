@@ -47,7 +47,8 @@ STUCK = (ThreadCode.NONE, ThreadCode.BREAK, ThreadCode.CONTINUE, ThreadCode.LONG
 """If a thread has one of these codes when no token is left, it waits for a token that there is not:
 the warp does not end, but has STACK_ERROR."""
 BODY_BITS = 65
-"""Of a token, what lies in block RAM, and comes late: pc, mask and ``counted``."""
+"""The fields of a token that are stored in block RAM, and are late in the cycle: pc, mask and
+``counted``."""
 
 
 class StoredToken(data.Struct):
@@ -59,12 +60,12 @@ class StoredToken(data.Struct):
     """It raised the API call depth."""
     kind: TokenKind
     role: ThreadCode
-    """The code that a thread must have to go on at it: the kind, if threads leave the active mask
-    with that kind as their code (BRK, RET and so on); NONE for others, as SYNC and DIVERGE."""
+    """The code that a thread must have to continue at it: the kind, if threads leave the active
+    mask with that kind as their code (BRK, RET and so on); NONE for others, as SYNC and DIVERGE."""
 
 
 _KIND_BITS = StoredToken.as_shape().size - BODY_BITS
-"""Of a token, what lies in LUTs, and comes early: kind and role."""
+"""The fields of a token that are stored in LUTs, and are early in the cycle: kind and role."""
 StoredLine = data.ArrayLayout(StoredToken, TOKENS_PER_LINE)
 
 
@@ -75,7 +76,7 @@ def steps_on_chip(params: SmParams) -> int:
 
 
 def token_slot_bits(params: SmParams) -> int:
-    """Of a token's number, the bits that say where it lies on chip: its place, its line's slot."""
+    """The bits of a token's number that address it on chip: its place, its line's slot."""
     return PLACE_BITS + params.stack_slot_bits
 
 
@@ -101,7 +102,7 @@ def token_write(params: SmParams) -> Event:
 
 
 class TokenPort(wiring.Signature):
-    """What the pipeline and the line transfer each see of the tokens on chip.
+    """A port of the tokens on chip, for the pipeline and for the line transfer.
 
     Members
     -------
@@ -110,7 +111,7 @@ class TokenPort(wiring.Signature):
     read_free : In(1)
         The other port does not read: only then is the line read.
     line : In(array of StoredToken)
-        The line that was read a cycle ago, by whichever port.
+        The line that was read a cycle ago, by either port.
     write : Out(token_write)
         The tokens come late in the cycle.
     write_free : In(1)
@@ -129,12 +130,11 @@ class TokenPort(wiring.Signature):
 
 class TokenStore(Component):
     """The tokens of all warps. In every cycle a line is read, and any tokens of a line are written;
-    an unwind and a push go before lines that move.
+    an unwind and a push have priority over lines that move.
 
-    The token in each place of a line has memories of its own, so that a line is read or written at
-    once. A read of a line may be presented from the cycle after a write to it on; what a read in
-    the same cycle gives is of no use. Kinds and roles are in LUTs, the rest, which comes late in
-    the cycle, is in block RAM.
+    Each place of a line has separate memories, so that a line is read or written in one cycle. A
+    line may be read from the cycle after a write to it on; a read in the same cycle returns an
+    undefined value. Kinds and roles are in LUTs; the rest is in block RAM, and late in the cycle.
 
     Members
     -------
@@ -152,7 +152,7 @@ class TokenStore(Component):
         """The line that is read."""
         self._writes = Signal(name="writes")
         self._write: Any = Signal(self.lines.write.payload.shape(), name="write")
-        """What is written, by whichever port."""
+        """What is written, by either port."""
         self._line: Any = Signal(StoredLine, name="line")
         self._late_read_slot = Signal.like(self._read_slot, name="late_read_slot")
         self._late_write_slot = Signal.like(self._read_slot, name="late_write_slot")
@@ -166,7 +166,7 @@ class TokenStore(Component):
         return m
 
     def _arbitrate(self, m: Module) -> None:
-        """Of the two ports, the pipeline goes first."""
+        """Arbitrates between the two ports: the pipeline has priority."""
         pipeline = self.pipeline
         lines = self.lines
         m.d.comb += pipeline.read_free.eq(1)

@@ -24,8 +24,8 @@ class CallReturnStack(Component):
     """The call/return stacks of all warps: the topmost tokens of each on chip, the rest in memory.
 
     A warp has one operation at a time, except that anything may follow a push, a SET_MODE or a GET,
-    two cycles later. Warps take turns in any order, one request a cycle. What is done for a warp in
-    one pass of the pipeline is a *step*: an operation is one, an unwind one for each token. ::
+    two cycles later. Requests of warps may come in any order, one a cycle. What is done for a warp
+    in one pass of the pipeline is a *step*: an operation is one, an unwind one for each token. ::
 
         request --> ACCESS --> CHANGE --> JUDGE ---> result
                       ^ ^         |         |   \\
@@ -40,35 +40,37 @@ class CallReturnStack(Component):
     access   whose step it is; the state of the warp; the line of the topmost token
              is being read
     change   whether a push has room: its token and state are written. The kind of
-             an unwind's token, and what each thread's code makes of it
+             an unwind's token, compared with each thread's code
     judge    whether the token's mask ends the unwind: the result. If it does not,
-             the token below has the access stage meanwhile
+             the token below is in the access stage meanwhile
     commit   nothing more: the state of all but pushes is written
     =======  ======================================================================
 
     Hit: an unwind that ends at the topmost token has its result three cycles after the request, two
-    more for each further token on chip. Miss: an unwind that has seen all tokens on chip parks, and
-    replays when the engine has done its part. A replay starts again at the committed topmost token.
+    more for each further token on chip. Miss: an unwind that has passed all tokens on chip parks,
+    and replays when the engine is done. A replay starts again at the committed topmost token.
 
     - If lines on chip are dirty, the engine writes them to memory (EVICT). The unwind replays, and
-      walks the same tokens again, of which none is dirty now.
-    - If none is dirty, the unwind leaves the lines that it has seen: its pointer is committed, but
+      walks the same tokens again, none of which is dirty now.
+    - If none is dirty, the unwind drops the lines that it has passed: its pointer is committed, but
       provisional. The engine reads the line below (UNWIND), and the unwind replays from there. At
       the end of each line below which none is on chip it parks again.
 
     Error: an operation that fails changes nothing, except that a RESTORE leaves the mode of the
     trap handler in its first step, and that a SET_POINTER without a region empties the stack. An
-    unwind whose pointer was committed on the way goes back to where it began (``origins``).
+    unwind whose pointer was committed on the way restores the stack that it began with
+    (``origins``).
 
-    Trap: a warp enters the trap handler between two operations. A SET_MODE says by ``entry``
-    whether its frame has room, and by ``holes`` how many more tokens the topmost line has room for;
-    the flow unit pushes so many holes, then the frame. RESTORE is an unwind that ends at the frame.
+    Trap: a warp enters the trap handler between two operations. The result of a SET_MODE has in
+    ``entry`` whether its frame has room, and in ``holes`` how many more tokens the topmost line has
+    room for; the flow unit pushes so many holes, then the frame. RESTORE is an unwind that ends at
+    the frame.
 
-    Two that come at once: see AccessArbiter for the access stage, TokenStore for tokens on chip,
-    SpillFillEngine for the next visit, replays and jobs. A push and a commit of different warps are
-    written in the same cycle; of one warp there are never both.
+    Who wins when two requests arrive at once: see AccessArbiter for the access stage, TokenStore
+    for tokens on chip, SpillFillEngine for the next visit, replays and jobs. A push and a commit of
+    different warps are written in the same cycle; of one warp there are never both.
 
-    There is one stream of requests: one that waits holds up those of all warps. It waits until its
+    There is one stream of requests: one that waits stalls those of all warps. It waits until its
     warp is not busy, which may be long after the warp's last result, if the topmost line has to be
     read behind that (LOAD); or, with all lines dirty and full, until one has left the cache. Engine
     and memory do that without any request, so it cannot deadlock.
@@ -76,7 +78,7 @@ class CallReturnStack(Component):
     Members
     -------
     request, configuration, killed, pushed, holes, entry, result
-        See StackPort. The configuration goes with a LAUNCH request; ``base`` of it with a SET_BASE
+        See StackPort. The configuration accompanies a LAUNCH request; its ``base`` a SET_BASE
         request. ``killed`` is the kill bit of the warp that requests. ``holes`` and ``entry`` are
         valid in the cycle after a SET_MODE that enters the trap handler was taken. The result is
         there three cycles after the request, or later.
@@ -143,7 +145,7 @@ class CallReturnStack(Component):
         m.d.comb += judge.unwind_remains.eq(access.unwind_is_granted | access.unwind_replays)
 
     def _connect_engine(self, m: Module) -> None:
-        """What the engine has to know of the steps, and what it does for them."""
+        """Connects the engine: the flags of the steps, their counters and the replays."""
         engine = self.engine
         m.d.comb += engine.change.eq(self.change.flags)
         m.d.comb += self.access.cache_is_full.eq(engine.cache_is_full)
@@ -151,7 +153,7 @@ class CallReturnStack(Component):
         connect(m, engine.replay, self.access.replay)
 
     def _connect_tokens(self, m: Module) -> None:
-        """The access stage reads tokens, the change stage sees and writes them; the engine moves
+        """The access stage reads tokens, the change stage gets and writes them; the engine moves
         lines."""
         pipeline = self.tokens.pipeline
         connect(m, self.access.read, pipeline.read)

@@ -49,7 +49,7 @@ class ComputeStep(Component):
     read : Out(OperandRead)
     result : Out(Event(result_write))
     output : Out(stream of buffered_instruction)
-        Valid as soon as it is known when the results can be read: see RESULT_CYCLES.
+        Valid once the cycle is known in which the results can be read: see RESULT_CYCLES.
 
     Attributes
     ----------
@@ -113,9 +113,9 @@ class ComputeStep(Component):
 
     def _hand_on(self, m: Module) -> None:
         """Offers the instruction to the write step when the threads that remain are the last ones,
-        at most as many as there are beats behind the first one, and one of them is read in each
-        cycle from the next one on. Then the results of each beat are there a cycle after those of
-        the beat before, at the latest."""
+        at most as many as the beats after the first one, and one of them is read in each cycle from
+        the next one on. Then the results of each beat are ready at most a cycle after those of the
+        beat before."""
         others_are_read = ~self._remaining[:WARP_THREADS - self._params.beats + 1].any()
         none_waits = self._next_open_beats().all() | (self._remaining == 0)
         m.d.comb += self.output.valid.eq(

@@ -189,10 +189,11 @@ class _Rounded(data.Struct):
 
 
 class DoubleDatapath(wiring.Component):
-    """Computes x * y + z, rounded once, of which all arithmetic is a case; and compares a and b.
+    """Computes x * y + z, rounded once, the operation that all arithmetic is reduced to; and
+    compares a and b.
 
-    A stage takes a cycle, but for two that take two. There is a method for each, and a struct
-    between each stage and the next one::
+    A stage takes one cycle, except two stages that take two. There is a method for each, and a
+    struct between each stage and the next one::
 
         cycle  0       1          2          3       4, 5    6     7, 8        9       10
                signs > compare  > choose   > order > align > add > normalize > round > result
@@ -426,9 +427,10 @@ class DoubleDatapath(wiring.Component):
     def _add(self, m: Module) -> None:
         """Adds the terms, or computes the magnitude of their difference.
 
-        If a 1 was shifted out of small, the exact difference is between two integers, of which the
-        lesser one is kept, and ``is_inexact`` stands for the rest. For large - small this is large
-        + ~small, to which 1 is added if nothing was shifted out; small - large it is by itself.
+        If a 1 was shifted out of small, the exact difference is between two integers, the lesser of
+        which is kept, and ``is_inexact`` stands for the rest. For large - small this is large +
+        ~small, to which 1 is added if nothing was shifted out; for small - large it is the
+        difference without a correction.
         """
         terms = self._aligned
         subtracts = terms.beside.subtracts

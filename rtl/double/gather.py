@@ -41,7 +41,7 @@ class GatherStep(Component):
 
     A gather reads RZ for an operand that is RZ, is uniform, or does not exist. The last one lowers
     the read barrier. Beats of a gather follow each other: when the first one of the upper words has
-    arrived the instruction is handed on, and another one may be in this step while the other beats
+    arrived the instruction is passed on, and another one may be in this step while the other beats
     arrive.
 
     Members
@@ -55,8 +55,8 @@ class GatherStep(Component):
     operands : Out(Event(operand_write))
         A beat of ``gathered``, in the same cycle.
     output : Out(stream of gathered_instruction)
-        Valid when the first beat of the upper words arrives, and as long as the instruction is
-        here; but not before its constant has arrived.
+        Valid when the first beat of the upper words arrives, and while the instruction is here; but
+        not before its constant has arrived.
     """
 
     def __init__(self, params: SmParams) -> None:

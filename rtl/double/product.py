@@ -33,7 +33,7 @@ class _Sums(data.Struct):
 
 
 class SignificandProduct(wiring.Component):
-    """Multiplies with nine multipliers, each of which has a limb of a and a limb of b.
+    """Multiplies with nine multipliers, each for one limb of a and one limb of b.
 
     ::
 

@@ -246,9 +246,9 @@ class FullCombineStage(CombineStage):
         return self.prepared.a ^ Cat(*bytes_, opposite[-1].replicate(2))
 
     def _add(self, m: Module) -> None:
-        """One sum of words, or four of bytes, in one carry chain with a bit between the bytes (see
-        ``between``). If a byte has a carry when one is added, its ninth bit is 0, so that the carry
-        does not propagate to the next byte."""
+        """One sum of words, or four of bytes, in one carry chain with a separator bit between the
+        bytes (see ``between``). If a byte has a carry when one is added, its ninth bit is 0, so
+        that the carry does not propagate to the next byte."""
         prepared = self.prepared
         a = self._complemented_a()
         spread_a: list[Value] = []

@@ -21,7 +21,7 @@ _WINDOW_BITS = exact_log2(WINDOW_BYTES)
 _WINDOWS = tuple(base >> _WINDOW_BITS for base in (SHARED_WINDOW, LOCAL_WINDOW))
 assert all(base % WINDOW_BYTES == 0 for base in (SHARED_WINDOW, LOCAL_WINDOW)), (
     "a window begins at its size")
-assert _WINDOW_BITS == 24, "a byte tells an address's window"
+assert _WINDOW_BITS == 24, "a byte decides an address's window"
 
 
 class ConcludeStage(wiring.Component):

@@ -178,7 +178,7 @@ class LaneControl(data.Struct):
     insert: unsigned(1)
     """The field is inserted into c."""
     pack: unsigned(1)
-    """P2R: in byte ``which_byte`` of a, predicates replace the bits in which b has ones."""
+    """P2R: in byte ``which_byte`` of a, predicates replace the bits selected by ones in b."""
     of_condition: unsigned(1)
     """The flags of CC in place of predicates, for ``pack`` and ``unpack``."""
     which_byte: unsigned(2)
@@ -212,7 +212,7 @@ class LaneControl(data.Struct):
     complete: unsigned(1)
     """One is added if the product's low word is zero."""
     add_to_product: unsigned(1)
-    """c, and one if ``one_b`` says so, is added to the product."""
+    """c, and one if ``one_b`` is set, is added to the product."""
     bound: unsigned(1)
     """The first term is clamped to the bounds of the result's type."""
     signed_result: unsigned(1)
@@ -242,7 +242,7 @@ class LaneControl(data.Struct):
     verdict: unsigned(1)
     """CC has the relation of a and b, for the comparison of the lower words (``continues``)."""
     unpack: unsigned(1)
-    """R2P: low bits of the result are written to the predicates for which b has ones."""
+    """R2P: low bits of the result are written to the predicates selected by ones in b."""
     predicate: PredicateResult
 
     floating: FloatControl

@@ -34,8 +34,8 @@ class ByteDifference(wiring.Component):
     Members
     -------
     control : In(LaneControl)
-        ``bytes``: four differences, of bytes that ``signed_a`` and ``signed_b`` say are signed;
-        ``adds``: the sum of a and b.
+        ``bytes``: four differences, of bytes that are signed if ``signed_a`` and ``signed_b`` are
+        set; ``adds``: the sum of a and b.
     a, b : In(34)
         The words, sign-extended.
     carry : In(1)

@@ -255,7 +255,7 @@ class DispatchStage(Component):
         return uniform
 
     def _dispatch(self, m: Module) -> None:
-        """The instruction as it is dispatched to another unit."""
+        """The instruction that is dispatched to another unit."""
         decoded = self.decoded
         instruction = decoded.instruction
         fault = Signal(WarpError)

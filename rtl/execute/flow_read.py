@@ -80,7 +80,7 @@ class FlowReads(Component):
         """A FLOW_READ is dispatched."""
         self._failed = Signal(name="failed")
         self._completes_read = Signal(params.warps, name="completes_read")
-        """The warp whose FLOW_READ the result is of."""
+        """The warp of the FLOW_READ that the result belongs to."""
         self._next_warp = Signal(params.warp_bits, name="next_warp")
         """The warp whose register is written next."""
 

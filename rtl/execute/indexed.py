@@ -37,7 +37,7 @@ class _State(enum.Enum, shape=2):
     REQUEST = 1
     """Its entry is requested."""
     READ = 2
-    """The request was accepted: the entry is on its way."""
+    """The request was accepted: the entry is outstanding."""
     PASS = 3
     """It has its entry, and waits for a cycle in which no other instruction is dispatched."""
 

@@ -93,8 +93,8 @@ class Lanes(Component):
             m.d.comb += lane.controls.eq(controls)
 
     def _keep_result(self, m: Module, number: int, lane: Lane, part: Any) -> None:
-        """The result register of a lane: the lane's result or, in the part of its number, that of
-        the full lane of its group. It holds its value in other parts."""
+        """The result register of a lane: the lane's result or, in the part with its number, the
+        result of the full lane of its group. It holds its value in other parts."""
         place = number % self._parts
         full_lane = self.lanes[number - place]
         result = self.results[number]

@@ -42,13 +42,13 @@ class OperandStage(Component):
     """Reads registers, predicates and CC a beat a cycle, and chooses the operands. ::
 
         slot --> S3: place, rows --> S4: registers, special --> S5: operands, what
-                 of the beat         and data of units          goes beside them
+                 of the beat and data of units pass beside them
                      ^                   |
                      +---- next beat ----+
 
     A beat of an instruction of a quarter of the rate is in S4 for ``parts`` cycles. Its operands
-    are read once and held in S5, where the full lane of each group loads those of the other lanes
-    one after the other. Its record is held until the results of the last part are there.
+    are read once and held in S5, where the full lane of each group loads those of the other lanes,
+    one at a time. Its record is held until the results of the last part are there.
 
     Members
     -------
@@ -282,7 +282,7 @@ class OperandStage(Component):
                 m.d.sync += operands.eq(chosen)
 
     def _pass_stage(self, m: Module) -> None:
-        """S5: the record of the beat, which goes beside the lanes.
+        """S5: the record of the beat, which passes beside the lanes.
 
         A beat in parts loads its record with its second part, and holds it until the second part
         of the next beat: so the record is in S7 when the lanes store the results of a part. The

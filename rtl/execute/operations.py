@@ -60,7 +60,7 @@ _SAME_CODES = (
     (PredicateResult.NONZERO, PredicateTest.NZ),
 )
 assert all(signal.value == code.value for signal, code in _SAME_CODES), (
-    "a field of the word is the control signal as it is")
+    "a field of the word is the control signal unchanged")
 
 
 def _always(table: Value | int) -> Signals:

@@ -33,7 +33,7 @@ class PredicateFile(Component):
     warp_read : In(WarpRead of WarpFlags)
         Of the threads of a warp.
     read : In(FlagRead)
-        Flags of a beat. The warp of a first beat has to be that of ``warp_read``.
+        Flags of a beat. The warp of a first beat must be the one in ``warp_read``.
     write : In(FlagWrite)
     launch : In(Event of warp_launch)
         All flags of the warp become 0, with priority over a write.

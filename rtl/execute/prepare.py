@@ -289,7 +289,7 @@ class FullPrepareStage(PrepareStage):
             "a and b are equal where their difference is not zero")
 
     def _is_same(self) -> Value:
-        """Without a carry chain of its own, and not by the difference, which may be a sum."""
+        """Without another carry chain; not by the difference, which may be a sum."""
         return sum_is_zero(self._a.extended, ~self._b.extended, self._comparison_carry())
 
     def _tests_condition(self) -> Value:

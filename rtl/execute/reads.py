@@ -1,4 +1,4 @@
-"""Read ports of the state that is stored by warp, seen from the stage that reads."""
+"""Read ports of the state that is stored by warp, directions are those of the reading stage."""
 
 from amaranth.hdl import ShapeLike
 from amaranth.lib import data, wiring

@@ -194,7 +194,7 @@ class ShiftPlanner(wiring.Component):
 
 def word_shift_plan(control: Any, a: Value, b: Value) -> Any:
     """The ShiftPlan of an ordinary lane, which shifts words: its ``amount``, ``fill`` and
-    ``counts``. ``a`` is the operand as it is shifted, ``b`` the count.
+    ``counts``. ``a`` is the operand that is shifted, ``b`` the count.
 
     A shift to the left is a shift to the right of the reversed word; the outcome is reversed as
     well, by the second stage.

@@ -55,7 +55,7 @@ def decoded_stage(params: SmParams) -> data.StructLayout:
         An instruction that cannot be executed.
     instruction : issued
     lanes : LaneInstruction
-        The control of the lanes. Unless it ``computes``, it lets operands pass unchanged.
+        The control of the lanes. Unless it ``computes``, operands pass unchanged.
     common : CommonInstruction
         The fields that every instruction has.
     warp

@@ -60,7 +60,7 @@ class Operands(data.Struct):
     c: unsigned(32)
     conditions: Flags
     sources: unsigned(3)
-    """Predicates x, y and z, negated where the instruction says so."""
+    """Predicates x, y and z, negated where the instruction negates them."""
     predicates: unsigned(PT)
     """P0 to P6."""
 

@@ -1,4 +1,5 @@
-"""How a beat's results are written to what is kept by warp, seen from WriteBack."""
+"""How a beat's results are written to the state that is stored by warp; directions are those of
+WriteBack."""
 
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out

@@ -28,8 +28,8 @@ class BlockMemory(Component):
         request --> block RAM --> response
 
     The response of a write is valid in the cycle after its last beat was accepted. A read occupies
-    the RAM for eight cycles: that in which it is accepted, and seven in which no request is. While
-    a response is valid and not accepted, everything stalls.
+    the RAM for eight cycles: the one in which it is accepted, and seven in which no request is
+    accepted. While a response is valid and not accepted, everything stalls.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ class PlainPort:
     shape : Shape
         Its width and signedness.
     signal : Signal
-        The signal of the component of which it is a part.
+        The signal of the component that it is a part of.
     offset : int
         Its lowest bit in ``signal``.
     path : tuple of str and int

@@ -22,12 +22,12 @@ _LARGE_UNITS = {"fetch": fetch_ports, "execute": execute_ports, "targets": targe
 
 
 class _Outside(Elaboratable):
-    """A placeholder for a unit that is outside: its ports are those of the harness.
+    """A placeholder for a unit that is outside: with the harness's ports.
 
     Attributes
     ----------
     ports
-        The harness's member, flipped, so that directions are those of the unit.
+        The harness's member, flipped, so that directions are the unit's.
     """
 
     ports: Any = None

@@ -21,7 +21,7 @@ class MemoryGate(Component):
     - no new request is forwarded;
     - a request that was already offered to memory (``valid`` was 1) still is, until memory has
       accepted it, with all beats of its burst: a stream must not withdraw its payload;
-    - all answers are accepted from memory; those for which the machine is not ready are lost.
+    - all answers are accepted from memory; answers for which the machine is not ready are lost.
 
     The machine can be reset when ``close`` and ``empty`` are 1. ``close`` has to be 1 until the
     reset ends.

@@ -1,4 +1,4 @@
-"""Registers of the board, on the same bus as those of the machine."""
+"""Registers of the board, on the machine's register bus."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -48,7 +48,7 @@ BOARD_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
     "MEMORY": HostRegister(0x0C, Access.READ, "bytes of memory"),
     "CONTROL": HostRegister(
         0x10, Access.BOTH,
-        "a 1 written to RESET resets the machine, once memory has answered what it was asked; it"
+        "a 1 written to RESET resets the machine, once memory has answered all requests; it"
         " reads 1 until that is over; POLICY: which warp issues first",
         {"RESET": (0, 0), "POLICY": (4, 4)}),
     "STATE": HostRegister(
@@ -84,7 +84,7 @@ MachineState = data.StructLayout({"busy": 1, "locked_down": 1, "interrupt": 1})
 
 
 class Framebuffer(wiring.Signature):
-    """Settings and status of video, seen from the registers.
+    """Settings and status of video, directions are those of the registers.
 
     Members
     -------

@@ -136,7 +136,8 @@ MT48LC16M16A2 = SdramChip()
 
 
 class SdramBus(wiring.Signature):
-    """The chip's pins, seen from the controller; all are active high, the pads invert as needed.
+    """The chip's pins, directions are the controller's; all are active high, the pads invert as
+    needed.
 
     Members
     -------
@@ -210,7 +211,7 @@ class _CommandSignals:
         self.address = self._command.address
 
     def issue(self, kind: ValueLike, bank: ValueLike = 0, address: ValueLike = 0) -> Any:
-        """Returns the statement that issues a command; it belongs into the domain comb."""
+        """Returns the statement that issues a command; to be added to the domain comb."""
         return self._command.eq(struct_value(
             self._command.shape(), kind=kind, bank=bank, address=address))
 
@@ -604,7 +605,7 @@ class SdramController(Component):
 
     @property
     def _row_matches(self) -> Value:
-        """The row that was opened last in that bank is that of the next request."""
+        """The row that was opened last in that bank is the one of the next request."""
         return Array(bank.row for bank in self._banks)[self._place.bank] == self._place.row
 
     def _choose_command(self, m: Module) -> None:

@@ -230,7 +230,7 @@ class Scanner(Component):
     horizontal, vertical : Out(1)
         The sync signals; 0 in the pulses. In time with ``pixel``.
     underrun : Out(1)
-        A pixel was not available in time. It stays 1 until a reset of the domain.
+        A pixel was not available in time. It holds until a reset of the domain.
     """
 
     def __init__(self, mode: VideoMode) -> None:

@@ -1,8 +1,8 @@
 """The machine language of sm_50 as data.
 
-One table says, for every instruction: its opcode bits, fields, modifiers and operands, whether it
-has a guard, what it does to registers, predicates and CC, and in which pipe it runs. Hardware
-decoders, the disassembler, the assembler and the manual read this table; nothing repeats it.
+One table has, for every instruction: opcode bits, fields, modifiers and operands, whether it has a
+guard, the registers, predicates and CC that it reads and writes, and its pipe. Hardware decoders,
+the disassembler, the assembler and the manual read this table; nothing repeats it.
 
 ==================== ===================================================================
 module               content

@@ -1,9 +1,9 @@
 """Instructions of sm_50 that have no form here: names that NVIDIA's disassembler prints, and why
 this machine does not execute them.
 
-A word is one of these only if the table has no form for it. Opcodes were found by asking NVIDIA's
-disassembler (12.8) about every combination of a word's upper 13 bits. Instructions that have a form
-and are refused all the same stand in :mod:`~rtl.isa.legality`.
+A word is one of these only if the table has no form for it. Opcodes were found by running NVIDIA's
+disassembler (12.8) on every combination of a word's upper 13 bits. rtl.isa.legality`.~Instructions
+that have a form and are still refused are listed in :mod:`~rtl.isa.legality`.~rtl.isa.legality`.
 """
 
 from dataclasses import dataclass
@@ -28,12 +28,12 @@ class Absent:
         return word >> 48 & self.mask == self.match
 
 
-_GRAPHICS = "it belongs to graphics"
+_GRAPHICS = "it is a graphics instruction"
 _TEXTURES = "there are no textures"
 _SURFACES = "there are no surfaces"
 _NO_MEANING = "what it does is not public, and compiled code does without it"
 _EXTRACTED = (
-    "it is an integer product and sum of which no more is public; compiled ones are XMAD and IMAD"
+    "it is an integer product and sum whose details are not public; compiled ones are XMAD and IMAD"
 )
 
 ABSENT: tuple[Absent, ...] = (
@@ -90,8 +90,8 @@ ABSENT: tuple[Absent, ...] = (
 
 
 def absent(word: int) -> Absent | None:
-    """The instruction that a word is, if the table has no form for it; None if it has, or if it is
-    none at all."""
+    """The name of a word's instruction, if the table has no form for it; None if it has one, or the
+    word is no instruction."""
     if find(word) is not None:
         return None
     return next((row for row in ABSENT if row.covers(word)), None)

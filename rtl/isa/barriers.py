@@ -32,7 +32,7 @@ def is_packed(form: Form) -> bool:
 
 
 class BarrierState(data.Struct):
-    """A barrier, as it lies in a register (ours). Warps are counted, not threads."""
+    """A barrier, in the format of a register (ours). Warps are counted, not threads."""
 
     arrived: unsigned(7)
     """Warps that have arrived."""

@@ -82,7 +82,8 @@ def pack(codes: list[ControlCode]) -> int:
 
 
 def instruction_address(pc: int) -> int:
-    """Where the instruction is that ``pc`` means: a group's address means its first instruction."""
+    """The address of the instruction at ``pc``: a group's address stands for its first
+    instruction."""
     return pc + INSTRUCTION_BYTES if pc % GROUP_BYTES == 0 else pc
 
 

@@ -24,8 +24,7 @@ def _integer_type(size: int, sign: int, bytes_of: Mapping[int, int]) -> Mapping[
 
 _I2I_BYTES = {0: 1, 1: 2, 2: 4}
 DOUBLE_WORD = 3
-"""The code of 64 bits in a size field; an integer's has the bit that says that it is signed above
-it."""
+"""The code of 64 bits in a size field; for integers the sign bit is above it."""
 _I2F_BYTES = _I2I_BYTES | {DOUBLE_WORD: 8}
 _F2I_BYTES = {1: 2, 2: 4, DOUBLE_WORD: 8}
 
@@ -58,7 +57,7 @@ _TO_WHOLE = choice("whole", Field(((39, 2), (42, 1))), {
 
 
 def _f2i(source: FloatFormat) -> list[Form]:
-    """F2I from a format. All are spelled with halves, but only that of 16 bits has them."""
+    """F2I from a format. All are spelled with halves, but only the one of 16 bits has them."""
     half = "part" if source is FloatFormat.F16 else "no_part"
     b = replace(_SIGNED_B, select=half, parts=_HALVES)
     return alu(
@@ -83,8 +82,8 @@ def _f2i(source: FloatFormat) -> list[Form]:
 
 def _f2f(source: FloatFormat, fixed: Values,
          rounding: tuple[dict[str, Field], Modifier]) -> list[Form]:
-    """F2F from a format. That of 16 bits alone has halves; its constants are spelled as those of
-    integers are."""
+    """F2F from a format. Only the one of 16 bits has halves; its constants are spelled like
+    integers'."""
     half = source is FloatFormat.F16
     b = replace(_SIGNED_B, select="part", parts=_HALVES) if half else _SIGNED_B
     return alu(

@@ -82,7 +82,7 @@ FIELDS: Mapping[str, Field] = MappingProxyType({
     "offset": bits(20, 14, signed=True, scale=4),
     "bank": bits(34, 5),
 })
-"""Fields at their usual place, by name. An instruction that has one elsewhere says so."""
+"""Fields at their usual place, by name. An instruction with one elsewhere overrides it."""
 
 # Usual operands. Adjusted ones are made where they are used.
 D = Register("Rd", Access.WRITE)
@@ -150,10 +150,10 @@ def define(
     Parameters
     ----------
     name, variant : str
-        The instruction's name, and what tells its forms apart: "r", "c" or "i" by the kind of
+        The instruction's name, and what distinguishes its forms: "r", "c" or "i" by the kind of
         operand b, or another word.
     match, mask : int
-        A word is of this form if its bits in ``mask`` are ``match``.
+        A word has this form if its bits in ``mask`` are ``match``.
     pipe : Pipe
     operands : mapping
         Name -> operand, in the order in which they are spelled.
@@ -162,11 +162,11 @@ def define(
     guarded : bool
         It has a guard predicate.
     fields : mapping
-        Fields beside those of the modifiers, and operands' fields that are not at the usual place.
+        Fields other than modifiers', and operands' fields that are not at the usual place.
     default : int
         Bits that the assembler sets where nothing is spelled.
     illegal : tuple of functions
-        Field values for which one of them is true are refused.
+        A word is refused if one of them is true.
     """
     named: dict[str, Field] = {}
     for extra, _ in modifiers:

@@ -72,7 +72,7 @@ FIRST_ROWS = {
 """The first row of each function."""
 ROWS = 896
 OF_DOUBLES = {MultiFunction.RCP64H: MultiFunction.RCP, MultiFunction.RSQ64H: MultiFunction.RSQ}
-"""The functions of upper words of doubles, and what they are of single precision."""
+"""The functions of upper words of doubles, and their names in single precision."""
 ONE = 0x3F80_0000
 """The number 1."""
 TURN = 0x3E22_F983

@@ -1,6 +1,6 @@
 """The small vocabularies of instruction fields: comparisons, memory sizes, modes.
 
-Values are those of the encoding. Hardware switches on them, the tables spell them.
+Values are the encoding's. Hardware switches on them, the tables spell them.
 """
 
 from amaranth.lib import enum
@@ -61,8 +61,7 @@ class Compare(enum.Enum, shape=3):
 
 
 class FloatCompare(enum.Enum, shape=4):
-    """Relation of two floating-point numbers; those with a U hold of numbers that have no order,
-    too."""
+    """Relation of two floating-point numbers; those with a U are also true of unordered numbers."""
 
     F = 0
     LT = 1
@@ -227,7 +226,7 @@ class BarrierMode(enum.Enum, shape=3):
 
 
 class BarrierReduction(enum.Enum, shape=2):
-    """What BAR.RED makes of the threads' predicates."""
+    """How BAR.RED combines the threads' predicates."""
 
     POPC = 0
     AND = 1
@@ -264,7 +263,7 @@ class ReturnFromTrapMode(enum.Enum, shape=2):
 
 
 class MembarScope(enum.Enum, shape=2):
-    """Whom a MEMBAR orders memory for."""
+    """The scope of a MEMBAR: the threads for which it orders memory."""
 
     CTA = 0
     GL = 1
@@ -316,7 +315,7 @@ class HalfSelect(enum.Enum, shape=2):
 
 
 class ProductAddend(enum.Enum, shape=3):
-    """What XMAD makes of its third operand."""
+    """How XMAD transforms its third operand."""
 
     C = 0
     CLO = 1
@@ -406,9 +405,8 @@ class VideoScale(enum.Enum, shape=2):
 
 
 class VideoSecond(enum.Enum, shape=3):
-    """What a video instruction does with its third operand: it takes the low bits of the first
-    result in place of some of its own, it is the other operand of a second operation, or it is not
-    used."""
+    """What a video instruction does with its third operand: the low bits of the first result
+    replace some of its bits, it is the other operand of a second operation, or it is not used."""
 
     MRG_16H = 0
     MRG_16L = 1

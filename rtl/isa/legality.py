@@ -1,10 +1,10 @@
-"""Which words are illegal, whatever their guard says (ours): the one list that every decoder reads.
+"""Which words are illegal, with any guard (ours): the one list that every decoder reads.
 
-A word that has no form, or that its form refuses, is no instruction at all. :data:`REFUSALS` are
+A word that has no form, or that its form refuses, is no instruction. :data:`REFUSALS` are
 instructions of the instruction set, with a text, that this machine does not have: their meaning is
-not public and compiled code does without them, or they belong to floating point or to graphics. The
-rest is about registers: those that the launch does not give a thread, and groups of registers that
-do not begin where such a group can.
+not public and compiled code does not use them, or they are floating-point or graphics instructions.
+The other rules are about registers: registers beyond the launch's limit, and misaligned groups of
+registers.
 """
 
 from collections.abc import Callable, Mapping
@@ -140,10 +140,10 @@ REFUSALS: tuple[Refusal, ...] = (
         why=_NO_MEANING,
     ),
     _refuse("RTT", field="mode", codes=(ReturnFromTrapMode.PREEMPTED,), why=_NO_MEANING),
-    _refuse("VOTE.VTG", why="it belongs to graphics"),
+    _refuse("VOTE.VTG", why="it is a graphics instruction"),
     *(_refuse("VABSDIFF4", variant=variant, why=_OTHER_BYTES) for variant in ("parts", "i")),
 )
-"""What this machine does not have, whatever its parameters (ours)."""
+"""What this machine does not have, with any parameters (ours)."""
 
 _NONE = "the machine has no floating point"
 _SINGLE = "the machine has no double precision"
@@ -204,7 +204,7 @@ def is_refused(form: Form) -> bool:
 @cache
 def rules(form: Form, floats: bool = True,
           doubles: bool = True) -> tuple[Callable[[Values], bool], ...]:
-    """Field values of which one of these holds make no instruction of this machine, which has
+    """Rules for field values: if one is true, the word is no instruction of this machine, which has
     floating point if ``floats`` and double precision if ``doubles``."""
     refusals = (*REFUSALS, *_missing(floats, doubles))
     of_form = [refusal for refusal in refusals if form.name in refusal.names]

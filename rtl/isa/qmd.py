@@ -19,8 +19,8 @@ QMD_VERSION = 7
 
 @dataclass(frozen=True)
 class QmdField:
-    """Bits ``high`` down to ``low``. Of ``count`` equal fields it is the first; the others lie
-    ``step`` bits apart."""
+    """Bits ``high`` down to ``low``. It is the first of ``count`` equal fields, ``step`` bits
+    apart."""
 
     high: int
     low: int
@@ -87,7 +87,7 @@ QMD: Mapping[str, QmdField] = MappingProxyType({
     "RELEASE0_ADDRESS_UPPER": QmdField(775, 768, "the rest of that address"),
     "RELEASE0_STRUCTURE_SIZE": QmdField(799, 799, "0: four words are written; 1: one"),
     "RELEASE0_PAYLOAD": QmdField(831, 800, "the word that is written there"),
-    "CONSTANT_BUFFER_ADDR_LOWER": QmdField(959, 928, "where the bank lies", _BANKS, 64),
+    "CONSTANT_BUFFER_ADDR_LOWER": QmdField(959, 928, "address of the bank", _BANKS, 64),
     "CONSTANT_BUFFER_ADDR_UPPER": QmdField(967, 960, "the rest of that address", _BANKS, 64),
     "CONSTANT_BUFFER_SIZE": QmdField(991, 975, "bytes of the bank", _BANKS, 64),
     "SHADER_LOCAL_MEMORY_LOW_SIZE": QmdField(1463, 1440, "bytes of a thread's local memory"),

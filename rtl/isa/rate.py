@@ -1,8 +1,9 @@
 """Which instructions of the lanes have a quarter of the others' rate (ours): the one list that
 everybody reads.
 
-Of four lanes one is full. What only a full lane can do takes a warp four times as many cycles:
-compiled code needs it less often, and in every lane it would be more than half of what a lane is.
+Of four lanes one is full. Instructions that only a full lane can execute take a warp four times as
+many cycles: compiled code needs them less often, and in every lane they would take more than half
+of the lane's area.
 """
 
 from collections.abc import Callable
@@ -42,9 +43,8 @@ def _other_than(name: str, usual: int) -> Callable[[Values], bool]:
 
 def quarter_rules(form: Form) -> tuple[Callable[[Values], bool], ...]:
     """The instruction passes the full lanes only if one of these holds of its fields; each looks at
-    few. Of sums of three those of halves, those that shift, and those that negate all three; of
-    products of halves those that are corrected for signs; of high words of scaled addresses those
-    that are negated, or tested."""
+    few. Sums of three: of halves, shifted, or with all three negated; products of halves that are
+    corrected for signs; high words of scaled addresses that are negated, or tested."""
     if form.name in _NAMES:
         return (lambda _values: True,)
     if form.name == "XMAD":

@@ -1,8 +1,8 @@
 """The host's registers: the one table that hardware, tools and manual read.
 
-Names, offsets and fields of the SM block are those of NVIDIA's open drivers (gm20b). The blocks of
-the work distributor and of the counters are this project's own, and so are bits that a meaning here
-calls ours.
+Names, offsets and fields of the SM block are taken from NVIDIA's open drivers (gm20b). The blocks
+of the work distributor and of the counters are this project's own, and so are bits that a meaning
+here calls ours.
 """
 
 from collections.abc import Mapping
@@ -78,14 +78,14 @@ class GlobalError(enum.Enum, shape=5):
 
 
 def trap_bit(reason: int) -> int:
-    """The bit of HWW_GLOBAL_ESR that says that BPT.TRAP was executed with this reason (ours)."""
+    """The bit of HWW_GLOBAL_ESR for a BPT.TRAP with this reason (ours)."""
     return 16 + reason
 
 
 _TRAP_BITS = sum(1 << trap_bit(reason) for reason in TRAP_REASONS)
 ALWAYS_INTERRUPT = 1 << GlobalError.BPT_PAUSE.value | _TRAP_BITS
-"""Bits of HWW_GLOBAL_ESR that interrupt the host whatever the report mask says: BPT.PAUSE, by its
-description, and BPT.TRAP (ours)."""
+"""Bits of HWW_GLOBAL_ESR that interrupt the host independently of the report mask: BPT.PAUSE, by
+its description, and BPT.TRAP (ours)."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ SM_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
     "DBGR_CONTROL0": HostRegister(
         0x10,
         Access.BOTH,
-        "STOP_TRIGGER: all warps trap, as long as it is 1; a 1 written to RUN_TRIGGER resumes all"
+        "STOP_TRIGGER: all warps trap, while it is 1; a 1 written to RUN_TRIGGER resumes all"
         " paused warps, it reads 0; SINGLE_STEP_MODE: warps that leave the trap execute one"
         " instruction and trap again;"
         " the others have no effect here",
@@ -271,11 +271,11 @@ COUNTERS: Mapping[str, str] = MappingProxyType({
 """The counters in their order, 64 bits each: name -> what one counts. Every write clears a counter.
 Reading the low word keeps the high word until that is read."""
 _ALWAYS = ("cycles", "instructions")
-"""Those that every machine has: the first ones."""
+"""The counters that every machine has: the first ones."""
 
 
 def counters_of(everything: bool) -> tuple[str, ...]:
-    """The counters of a machine that has all of them, or of one that has no more than it must."""
+    """The counters of a machine that has all of them, or of one with only the required ones."""
     return tuple(COUNTERS) if everything else _ALWAYS
 
 

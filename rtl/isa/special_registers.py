@@ -64,7 +64,7 @@ OF_THREADS = (
     SpecialRegister.LANEID, SpecialRegister.EQMASK, SpecialRegister.LTMASK, SpecialRegister.LEMASK,
     SpecialRegister.GTMASK, SpecialRegister.GEMASK, SpecialRegister.TID_X, SpecialRegister.TID_Y,
     SpecialRegister.TID_Z, SpecialRegister.TID)
-"""Those that differ from thread to thread."""
+"""The registers that differ from thread to thread."""
 
 _NAMED = {register.value: f"SR_{register.name}" for register in SpecialRegister} | {
     4: "SR_PM0",

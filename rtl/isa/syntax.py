@@ -1,9 +1,8 @@
 """How one instruction is described: fields, modifiers, operands, and the form that joins them.
 
-Everything here is plain data. A :class:`Form` says which bits make the instruction, which fields it
-carries, how its text is spelled, what it reads and writes, and in which pipe it runs. The tables
-are in the modules beside this one; the decoder, the disassembler, the assembler and the manual only
-read them.
+Everything here is plain data. A :class:`Form` has an instruction's fixed bits, its fields, the
+spelling of its text, what it reads and writes, and its pipe. The tables are in the modules beside
+this one; the decoder, the disassembler, the assembler and the manual only read them.
 """
 
 from collections.abc import Callable, Mapping
@@ -120,7 +119,7 @@ class Access(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Adjust:
-    """What is done to a source before it is used; each name is that of a field."""
+    """What is done to a source before it is used; each name is a field's."""
 
     negate: str | None = None
     absolute: str | None = None
@@ -274,7 +273,7 @@ class Pipe(Enum):
     """Where an instruction runs, and so what its timing is.
 
     ALU, PREDICATE and MULTIPLY have a fixed latency. CONVERSION, DOUBLE, MEMORY and SYSTEM have a
-    variable one, told by a write barrier; within each of them but SYSTEM a warp's instructions
+    variable one, signalled by a write barrier; within each of them but SYSTEM a warp's instructions
     complete in order. The rest change which instruction is next, or hold the warp.
     """
 
@@ -295,9 +294,9 @@ class Pipe(Enum):
 class Form:
     """One instruction in one operand form.
 
-    ``operands`` are in the order of the text. Their keys say what they are to the instruction:
-    ``d`` its result, ``a`` ``b`` ``c`` its sources, ``p`` ``q`` predicate results, ``x`` ``y``
-    ``z`` predicate sources, ``address`` and ``target`` where it goes.
+    ``operands`` are in the order of the text. Their keys are their roles: ``d`` the result, ``a``
+    ``b`` ``c`` sources, ``p`` ``q`` predicate results, ``x`` ``y`` ``z`` predicate sources,
+    ``address`` and ``target`` an address or a jump's target.
     """
 
     name: str
@@ -313,7 +312,7 @@ class Form:
     default: int = 0
     """The word that NVIDIA's assembler writes when every field is left at its default."""
     illegal: tuple[Callable[[Values], bool], ...] = ()
-    """The machine refuses field values of which one of these holds."""
+    """Rules for field values: the machine refuses a word if one is true."""
 
     @property
     def guarded(self) -> bool:
@@ -326,7 +325,7 @@ class Form:
 
     @cached_property
     def rules(self) -> tuple[Callable[[Values], bool], ...]:
-        """The machine refuses field values of which one of these holds. Each looks at few
+        """Rules for field values: the machine refuses a word if one is true. Each looks at few
         fields."""
         rules = [_not_in(modifier.field, modifier.texts) for modifier in self.modifiers]
         for operand in self.operands.values():

@@ -16,8 +16,7 @@ from .video import VIDEO
 __all__ = ["BY_NAME", "FORMS", "find"]
 
 FORMS: tuple[Form, ...] = (*CONTROL, *INTEGER, *VIDEO, *FLOATING, *DOUBLE, *CONVERSION, *MEMORY)
-"""Every form of every instruction. Where two match a word, the one with more fixed bits is
-meant."""
+"""Every form of every instruction. Where two match a word, the one with more fixed bits is used."""
 
 
 def _grouped_by_mask() -> list[tuple[int, dict[int, Form]]]:

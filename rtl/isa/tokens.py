@@ -1,10 +1,10 @@
-"""Tokens of the call/return stack: their kinds, and how they lie in memory.
+"""Tokens of the call/return stack: their kinds, and their format in memory.
 
 =======  =====================================================================
 bytes    content
 =======  =====================================================================
-0..3     ``pc``; in MASKS tokens a second mask; bits 1:0 of a TRAP token's tell how
-         many holes are under it, which go with it (ours)
+0..3     ``pc``; in MASKS tokens a second mask; bits 1:0 of a TRAP token's are
+         the number of holes under it, which are popped with it (ours)
 4..7     ``mask`` (position: ours)
 8        ``kind``
 9        bit 0: ``counted``, the token raised the API call depth (ours)
@@ -46,7 +46,7 @@ TRAP_RESERVE = 16
 CRS_GRANULE = 512
 """A warp's region is a multiple of this many bytes."""
 API_CALL_LIMIT = 32
-"""Calls that may be open at once when the launch asks for the check."""
+"""Calls that may be open at once when the launch enables the check."""
 
 
 class TokenKind(enum.Enum, shape=4):
@@ -64,8 +64,7 @@ class TokenKind(enum.Enum, shape=4):
     TRAP = 0xA
     MASKS = 0xB
     ILLEGAL = 0xF
-    """Not a kind: what the cache makes of a kind byte in memory that is none of the above
-    (ours)."""
+    """Not a kind: the cache's code for any other kind byte in memory (ours)."""
 
 
 class Token(data.Struct):

@@ -12,7 +12,7 @@ TRAP_REASONS = range(1, 8)
 """What BPT.TRAP can give as its reason; anything else is ILLEGAL_INSTR_PARAM. The last cannot be
 masked."""
 STOP_AT = 9
-"""Where SR64 has the stop trigger. Its lower bits are those of all warps."""
+"""Where SR64 has the stop trigger. Its lower bits are for all warps."""
 
 
 class WarpStatus(data.Struct):

@@ -1,7 +1,7 @@
 """Video instructions: arithmetic on a byte, a half or a word of each operand, and a second
 operation.
 
-The PTX manual says what they do. The part of a source is extended by its sign, if it is signed; the
+The PTX manual describes them. The part of a source is extended by its sign, if it is signed; the
 first result is exact; it may be kept within the bounds of the result's type; then a third operand
 is added, is compared with it, or takes its low bits.
 """
@@ -72,7 +72,7 @@ def _forms(
 ) -> list[Form]:
     """The two forms of a video instruction: b is a register, or a number of 16 bits.
 
-    The types are spelled between the modifiers ``before`` and ``after``, but for the pair that is
+    The types are spelled between the modifiers ``before`` and ``after``, except the pair that is
     ``unspelled`` in the first and in the second form.
     """
     register_bit = 1 << 50

@@ -7,12 +7,12 @@ module       content
 unit         the stages joined: select (S0), read (S1), count (S2)
 select       S0: which of the ready warps issues; how long the lanes are busy
 warp         a warp's state, its next instruction, and whether it is ready
-order        which warp goes first
+order        the priority of the warps
 store        instructions that wait, in memories
-decode       what an instruction means for the scheduler
+decode       what the scheduler needs of an instruction
 scoreboards  how often scoreboards were raised and lowered; what is complete
-results      flow results: which of them lets a warp go on, and where
-operations   operations of the lanes that units ask for
+results      flow results: which one releases a warp, and its pc
+operations   operations of the lanes that units request
 records      what the parts hand to each other
 ports        the unit's ports
 ===========  =====================================================================

@@ -1,4 +1,4 @@
-"""What an instruction means for the scheduler: found out when its group arrives, and stored."""
+"""What the scheduler needs of an instruction: decoded when its group arrives, and stored."""
 
 from collections.abc import Callable
 
@@ -116,7 +116,7 @@ class IssueDecoder(Component):
 
     def _find_resource(self, m: Module) -> None:
         """Whose room it needs: its unit's; if it has none and lowers scoreboards, or is refused, it
-        does so by way of the lanes."""
+        needs the lanes'."""
         has_unit = self._is(lambda rule: rule.unit is not None)
         is_refused = self.fetched.kind == InstructionKind.REFUSED
         sends_events = self.effects.raises[:SCOREBOARDS].any() | is_refused
@@ -127,8 +127,8 @@ class IssueDecoder(Component):
                 m.d.comb += self.requirements.resource.eq(Resource[unit.upper()])
 
     def _find_blocks(self, m: Module) -> None:
-        """What blocks the warp's next instruction, whatever that is. An instruction without its
-        constant fails: what follows an error must not be executed."""
+        """What blocks the warp's next instruction, of any kind. An instruction without its constant
+        fails: what follows an error must not be executed."""
         fetched = self.fetched
         blocks = self.effects.blocks
         has_limit = field_of(fetched.word, DEPENDENCY_FORMS["at_most"].fields["at_most"])
@@ -142,7 +142,7 @@ class IssueDecoder(Component):
             m.d.comb += blocks.until_limit.eq(has_limit.any())
 
     def _find_stall(self, m: Module) -> None:
-        """The stall, from S1 on: two cycles less than the control code says, since the earliest
+        """The stall, from S1 on: two cycles less than the control code's stall, since the earliest
         next selection is two cycles later; where the next instruction is not found on the bus, a
         third cycle has passed.
 

@@ -1,4 +1,4 @@
-"""Operations of the lanes that units ask for: which of them go, and when."""
+"""Operations of the lanes that units request: which are granted, and when."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -47,8 +47,9 @@ class OperationArbiter(Component):
     """Chooses, a cycle before, which operations may pass the lanes.
 
     A gather only reads registers, and what a write writes is there already: one of each passes the
-    lanes at a time. They alternate with instructions, so that neither starves; one that is alone
-    lets some more instructions go first. When no instruction is ready, operations go at once.
+    lanes at a time. They alternate with instructions, so that neither starves; a gather or write
+    alone has priority after some more instructions. When no instruction is ready, operations are
+    granted at once.
 
     Members
     -------
@@ -57,14 +58,15 @@ class OperationArbiter(Component):
     has_room : In(1)
         What passes the lanes may send events.
     is_due, is_pending : Out(1)
-        Operations go before any instruction; they go if no instruction is ready.
+        Operations have priority over every instruction; they are granted if no instruction is
+        ready.
     granted, was_granted : In(1), Out(1)
-        They go; they did, a cycle ago.
+        The operations are granted; they were, a cycle ago.
     instruction_passes : In(1)
         The lanes are free, and some warp may be ready: instructions have precedence in this cycle.
         Nothing need pass the lanes: it may be a branch or an ENTER, or be revoked.
     gather, write : Out(Event of offered_operation)
-        Two cycles after they have gone.
+        Two cycles after the grant.
 
     Attributes
     ----------
@@ -104,8 +106,8 @@ class OperationArbiter(Component):
         return m
 
     def _decide(self, m: Module) -> None:
-        """Whether operations go first, or at least if no instruction is ready. Known a cycle
-        before."""
+        """Whether operations have priority, or are granted only if no instruction is ready. Known a
+        cycle before."""
         has_gather = self.gathers.is_offered
         has_write = self.writes.is_offered
         overtaken = self.overtaken
@@ -129,7 +131,7 @@ class OperationArbiter(Component):
             m.d.sync += overtaken.eq(one_more)
 
     def _are_due(self, instructions: Value) -> Value:
-        """Whether operations go first after so many cycles in which instructions had precedence."""
+        """Whether operations have priority, by the cycles in which instructions had precedence."""
         has_gather = self.gathers.is_offered
         has_write = self.writes.is_offered
         return ((has_gather & (instructions >= _GATHER_PATIENCE))
@@ -138,8 +140,8 @@ class OperationArbiter(Component):
 
 
 class ClientArbiter(Component):
-    """Chooses one client's operation, clients in turn; it goes when operations are granted. There
-    is one arbiter for gathers and one for writes.
+    """Chooses one client's operation, round robin; it is sent when operations are granted. There is
+    one arbiter for gathers and one for writes.
 
     Members
     -------
@@ -148,7 +150,7 @@ class ClientArbiter(Component):
     is_offered, remains_offered : Out(1)
         There is one; there will be one in the next cycle.
     chosen : Out(Event of offered_operation)
-        Two cycles after it has gone.
+        Two cycles after the grant.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Who goes before whom: an order of requesters, and which ready warp goes first."""
+"""Priorities: an order of requesters, and which ready warp is selected."""
 
 from typing import Any
 
@@ -18,8 +18,8 @@ FAVOUR_INTERVAL = 8
 
 
 def window_cycles(beats: int) -> int:
-    """Cycles for which a favoured warp goes before all others: the lanes become free several
-    times, or once after an instruction of a quarter of the rate."""
+    """Cycles for which a favoured warp has priority: the lanes become free several times, or once
+    after an instruction of a quarter of the rate."""
     return max(16, 8 * beats)
 
 
@@ -85,9 +85,9 @@ class Order:
 
 
 class WarpPriority(Component):
-    """Which of the ready warps goes first, by the policy: see :class:`~rtl.layouts.Policy`.
+    """Which of the ready warps has priority, by the policy: see :class:`~rtl.layouts.Policy`.
 
-    One warp is preferred. If it is ready, it goes first; if it is not, the order decides.
+    One warp is preferred. If it is ready, it is selected; if it is not, the order decides.
 
     =====================================  ===================  ============================
     when                                   preferred            else
@@ -100,8 +100,8 @@ class WarpPriority(Component):
                                                                 issued, the longest time ago
     =====================================  ===================  ============================
 
-    Each warp is favoured in its turn, so that no ready warp starves. In a window the warp that
-    issued last is not preferred. The order of time is approximate with more than eight warps, see
+    Every warp is favoured in rotation, so that no ready warp starves. In a window the warp that
+    issued last is not preferred. With more than eight warps the order of issue is approximate, see
     Order.
 
     A selection in S0 counts from S3 on, in ROUND_ROBIN from S2 on.
@@ -112,14 +112,14 @@ class WarpPriority(Component):
     issued, no_yield : In(warps), In(1)
         The warp that was selected in the cycle before; it does not offer its turn.
     launched : In(warps)
-        A warp that begins: its flow_launch was taken in the cycle before.
+        A warp that starts: its flow_launch was taken in the cycle before.
     preferred : Out(warps)
-        Goes first if it is ready.
+        Has priority if it is ready.
 
     Attributes
     ----------
     last, favoured : warps
-        The warp that issued last, if it keeps its turn; the one whose window is next.
+        The warp that issued last, if it does not offer its turn; the one whose window is next.
     clock : Signal
         Cycles of the interval.
     """
@@ -139,7 +139,7 @@ class WarpPriority(Component):
         self.clock = Signal(range(FAVOUR_INTERVAL * self._window))
 
     def first(self, ready: Any) -> Any:
-        """One-hot: which of these warps goes first; 0 if there is none."""
+        """One-hot: which of these warps is selected; 0 if there is none."""
         preferred = ready & self.preferred
         return Mux(preferred.any(), preferred, self._order.first(ready))
 
@@ -168,7 +168,7 @@ class WarpPriority(Component):
             m.d.sync += self.preferred.eq(self.last)
 
     def _reorder(self, m: Module, is_greedy: Signal) -> None:
-        """Who becomes the last one of the order."""
+        """Which warp becomes the last one of the order."""
         yields = Signal.like(self.issued)
         behind = Signal.like(self.issued)
         m.d.sync += yields.eq(0)

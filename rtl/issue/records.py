@@ -83,7 +83,7 @@ class Place(data.Struct):
 
 
 class Limit(data.Struct):
-    """What a DEPBAR.LE asks for."""
+    """The limit of a DEPBAR.LE."""
 
     scoreboard: range(SCOREBOARDS)
     most: unsigned(COUNTER_BITS)
@@ -111,7 +111,7 @@ class Requirements(data.Struct):
 
 
 class Blocks(data.Struct):
-    """What an instruction blocks: the warp's next one, whatever that requires."""
+    """What an instruction blocks: the warp's next one, of any kind."""
 
     until_results: unsigned(1)
     """Blocks while RESULTS is pending. Not cleared by the result: only the next instruction or
@@ -121,7 +121,7 @@ class Blocks(data.Struct):
     until_resumed: unsigned(1)
     """Blocks until the instruction's unit resumes the warp."""
     until_limit: unsigned(1)
-    """Blocks until the scoreboard of a DEPBAR.LE is as low as that asks."""
+    """Blocks until the scoreboard of a DEPBAR.LE is within its limit."""
 
 
 class Effects(data.Struct):
@@ -133,7 +133,7 @@ class Effects(data.Struct):
     """Cycles until the next one may become ready, from the cycle after the selection (S1) on."""
     blocks: Blocks
     no_yield: unsigned(1)
-    """Of the control code: the warp does not offer its turn."""
+    """From the control code: the warp does not offer its turn."""
 
 
 class WarpEvents(data.Struct):
@@ -141,11 +141,11 @@ class WarpEvents(data.Struct):
 
     is_launched: unsigned(1)
     """A new warp is in the slot: its flow_launch was taken in the cycle before. Its first flow
-    result says where it begins."""
+    result has the pc at which it starts."""
     has_result: unsigned(1)
     """A flow result of it comes."""
     is_flushed: unsigned(1)
-    """It goes on elsewhere: its instructions in issue do not count."""
+    """It continues at another pc: its instructions in issue are flushed."""
     is_revoked: unsigned(1)
     """The flow result of the cycle before leads elsewhere than to the next instruction in memory,
     or ends the warp: what has become ready by that result is not. Comes late."""
@@ -162,12 +162,12 @@ class WarpEvents(data.Struct):
     """Its count of instructions in flight is nearly full; see Scoreboards."""
 
     is_resumed: unsigned(1)
-    """The unit that has its BARRIER, BARRIER_INDEXED or TRAP instruction lets it go on."""
+    """The unit that has its BARRIER, BARRIER_INDEXED or TRAP instruction releases the warp."""
     is_held: unsigned(1)
-    """The trap unit does not let it issue."""
+    """The trap unit holds the warp: it must not issue."""
     enters_trap: unsigned(1)
-    """It is to enter the trap: an ENTER issues as soon as it is drained and its next instruction is
-    there."""
+    """It is to enter the trap: an ENTER issues as soon as it is drained and its next instruction
+    has arrived."""
     leaves_trap: unsigned(1)
     """It is to leave the trap: likewise a LEAVE."""
 
@@ -203,7 +203,7 @@ class WarpWaits(data.Struct):
 
 
 class NextInstruction(data.Struct):
-    """What a warp has to know of its next instruction."""
+    """What a warp keeps of its next instruction."""
 
     requirements: Requirements
     resource: unsigned(len(Resource))
@@ -213,7 +213,7 @@ class NextInstruction(data.Struct):
 
 
 class BusInstruction(data.Struct):
-    """An instruction on its way to its warp: the first one of a group that arrives for a warp
+    """An instruction that is sent to its warp: the first one of a group that arrives for a warp
     without instructions, else the one after the one that a warp issued last."""
 
     instruction: NextInstruction

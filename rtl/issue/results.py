@@ -1,4 +1,4 @@
-"""Flow results: which of them lets a warp go on, and where."""
+"""Flow results: which one releases a warp, and its pc."""
 
 from typing import Any
 
@@ -25,11 +25,11 @@ class _PastResult(data.Struct):
     is_valid: unsigned(1)
     """There was one."""
     starts: unsigned(1)
-    """It was that of a flow_launch."""
+    """It was the result of a flow_launch."""
     was_last: unsigned(1)
     """Its warp waited for it, and for no other one."""
     is_elsewhere: unsigned(1)
-    """The warp does not go on at the next instruction in memory."""
+    """The warp does not continue at the next instruction in memory."""
     terminates: unsigned(1)
     """The warp has ended."""
 
@@ -42,8 +42,8 @@ class FlowResults(Component):
     =====  =========================================================================
     R0     the result; whether it is the last one (``is_last``)
     R1     whether all results have come (``settled``), unless more has been issued;
-           where the warp goes on (``redirect``); whether that is elsewhere than at
-           the next instruction in memory (``revoked``)
+           the pc of the warp (``redirect``); whether that is elsewhere than at the next instruction
+           in memory (``revoked``)
     =====  =========================================================================
 
     Members
@@ -52,18 +52,18 @@ class FlowResults(Component):
         A flow instruction of it has issued, two cycles ago; it blocks its warp until the result.
     result : In(Event of flow_result)
     is_starting : In(warps)
-        The next result of the warp is that of its flow_launch, which is not counted.
+        The warp's next result is that of its flow_launch, which is not counted.
     is_last : Out(1)
-        The result, if it is not that of a flow_launch, is the last one that is to come, and the
-        warp's last flow instruction blocks it.
+        The result, if it is not that of a flow_launch, is the last outstanding one, and the warp's
+        last flow instruction blocks it.
     redirect : Out(Event of redirect)
         A cycle after the result.
     settled : Out(warps)
         No result is to come; a cycle after the last one.
     revoked : Out(warps)
         The result in the cycle before was the last one that the warp waited for, and the warp has
-        ended, or does not go on at the next instruction in memory (``flow_result.falls_through`` is
-        0).
+        ended, or does not continue at the next instruction in memory (``flow_result.falls_through``
+        is 0).
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -86,10 +86,10 @@ class FlowResults(Component):
         """Results of each warp, and one more: the next one is the last if that is how many
         instructions have issued."""
         self._starts = Signal()
-        """The result is that of a flow_launch."""
+        """The result belongs to a flow_launch."""
         self._is_counted = Signal()
         self._balances = Signal()
-        """With this result as many have come as instructions have issued."""
+        """With this result there are as many results as instructions have issued."""
         self._late_warps = Signal(params.warps)
         """R1: the warp of the result, one-hot."""
 
@@ -120,7 +120,7 @@ class FlowResults(Component):
         m.d.comb += self._balances.eq(awaited.count == answered)
         m.d.comb += self.is_last.eq(awaited.blocks & self._balances)
         exceeds = (awaited.count + 1)[:COUNTER_BITS] == answered
-        m.d.sync += Assert(~(self._is_counted & exceeds), "a flow result that nobody awaits")
+        m.d.sync += Assert(~(self._is_counted & exceeds), "a flow result without an instruction")
 
     def _settle(self, m: Module) -> None:
         """R1: all results have come, unless more has been issued in R0 or R1."""
@@ -133,8 +133,8 @@ class FlowResults(Component):
             m.d.comb += self.settled.eq(self._late_warps)
 
     def _redirect(self, m: Module) -> None:
-        """R1: where the warp goes on. A result says late in its cycle whether that is the next
-        instruction in memory, so it is put together from registers."""
+        """R1: the pc of the warp. Whether that is the next instruction in memory is known late in
+        the result's cycle, so the redirect is made from registers."""
         result = self.result.payload
         redirect = self.redirect
         past: Any = Signal(_PastResult)

@@ -26,7 +26,7 @@ _FULL_BITS = 3
 """A counter is nearly full when its upper bits are ones."""
 _QUEUE_PLACES = 16
 _QUEUE_UNDER_WAY = 8
-"""Events that may still come when a queue says that it is full: from selection on."""
+"""Events that may still arrive when a queue reports that it is full, counted from selection."""
 _TURN_BITS = 4
 """Of the time: in one of so many cycles no event leaves a queue, and the next warp is checked."""
 
@@ -39,7 +39,7 @@ def _step(params: SmParams) -> data.StructLayout:
     warp
         The warp of an event; if there is none, one whose limit is checked.
     lowers : SCOREBOARDS
-        Scoreboards that go down.
+        Scoreboards that are lowered.
     completes : 1
         An instruction is complete; not set for one that passes the lanes.
     """
@@ -52,8 +52,9 @@ def _step(params: SmParams) -> data.StructLayout:
 
 class Scoreboards(Component):
     """Counts, for each warp, how often a scoreboard was raised and how often it was lowered, in two
-    memories with one writer each: it is zero when they are equal. So are instructions that are not
-    complete, which are lowered in two memories: by those that pass the lanes, and by others. ::
+    memories with one writer each: it is zero when they are equal. Incomplete instructions are
+    counted alike, with two memories for completions: of instructions that pass the lanes, and of
+    others. ::
 
         units ----> a register each ---.
         lanes ----> queue -------------+--> C0 select --> C1 count --> C2 zero --> C3 complete, low
@@ -68,14 +69,14 @@ class Scoreboards(Component):
     C3     ``complete`` and ``low``, likewise
     =====  =======================================================================
 
-    An event of the lanes or a gather arrives in C0, if nothing goes before it; one of a unit at
+    An event of the lanes or a gather arrives in C0, if it is selected at once; one of a unit at
     least a cycle before C0. Completions of what passes the lanes are not queued, and are always in
     C1 a cycle after they arrive.
 
-    C0, highest first: units, in their order, each of which has a register: so few events come of
-    each that it is free in time; events of the lanes; gathers. The queues pass what arrives in the
-    same cycle if they are empty. If there is no event, a warp is checked whose DEPBAR.LE may be
-    satisfied: the one that has issued it or that the last event was of, or else each in turn. In
+    C0, highest first: units, in their order, each of which has a register: each has so few events
+    that its register is free in time; events of the lanes; gathers. The queues pass what arrives in
+    the same cycle if they are empty. If there is no event, one warp is checked for a satisfied
+    DEPBAR.LE: the warp that has just issued one or had the last event, or else each in rotation. In
     one of 16 cycles no queue is served, so that this does not starve.
 
     What a warp has issued until two cycles before counts.
@@ -94,9 +95,8 @@ class Scoreboards(Component):
     complete, low : Out(warps)
         Everything of it is complete; the limit of its DEPBAR.LE is met.
     full : Out(warps)
-        Nearly full: so many of its instructions are not complete that only few more can be counted,
-        those that may still issue until it sees this. No scoreboard is ever full, since none is
-        raised more often.
+        Nearly full: the counter has room only for the instructions that may still issue before the
+        warp stops. No scoreboard is ever full, since none is raised more often.
 
     Attributes
     ----------
@@ -104,9 +104,9 @@ class Scoreboards(Component):
         By scoreboard: how often it was raised, less one, and how often it was lowered. The last one
         of ``ups``: instructions that may be not complete.
     completed : dict of Words
-        Of these, those that are: "lanes", "others".
+        How many of these have completed: "lanes", "others".
     limits : Words of Limit
-        What each warp's last DEPBAR.LE asks for.
+        The limit of each warp's last DEPBAR.LE.
     """
 
     def __init__(self, params: SmParams, units: int) -> None:
@@ -190,7 +190,7 @@ class Scoreboards(Component):
         m.d.comb += self._event_completes.eq(self._event.completes & ~from_queue)
 
     def _queue_events(self, m: Module, queued: Any, leaves: Signal, is_free: Value) -> None:
-        """The events of the lanes, and then those of gathers, as the same. Only what lowers a
+        """The events of the lanes, and then those of gathers, in one format. Only what lowers a
         scoreboard is queued."""
         m.submodules.lane_events = passed = self.lane_events
         m.submodules.gather_events = gathers = self.gather_events
@@ -218,8 +218,8 @@ class Scoreboards(Component):
 
     def _select_warp(self, m: Module) -> None:
         """C0: what C1 counts, or the warp that it checks. A warp is checked once after its last
-        event and after its DEPBAR.LE. A check cycle puts that off; an event replaces it by the
-        check of its own warp."""
+        event and after its DEPBAR.LE. A check cycle delays that; an event replaces it by the check
+        of its own warp."""
         step = self._step
         event = self._event
         latest = Signal(self._params.warp_bits)
@@ -274,7 +274,7 @@ class Scoreboards(Component):
             m.d.sync += zero[number].eq(lowers & (ahead == behind) & ~(raises & raises_now))
             is_zero = (ahead + 1)[:COUNTER_BITS] == behind
             m.d.sync += Assert(
-                ~(lowers & is_zero), "a scoreboard is lowered that nobody has raised")
+                ~(lowers & is_zero), "a scoreboard is lowered more often than raised")
             counts.append((ahead, behind))
         m.d.comb += self.zero.eq(zero)
         with m.If(raises_late):
@@ -282,7 +282,7 @@ class Scoreboards(Component):
         return counts
 
     def _count(self, m: Module, name: str, counter: Words, warp: Any, counts: Any) -> None:
-        """The number of a warp goes up by one."""
+        """Increments a warp's number."""
         m.submodules[name] = counter
         counter.write(m, counts, warp, counter.read(m, warp) + 1)
 
@@ -316,8 +316,8 @@ class Scoreboards(Component):
             m.d.comb += self.low.eq(warps)
 
     def _count_instructions(self, m: Module) -> None:
-        """Instructions that are not complete. Those that pass the lanes are counted beside the
-        events, since they may be complete in each cycle."""
+        """Instructions that are not complete. Instructions that pass the lanes are counted apart
+        from the events, since one may complete in every cycle."""
         lanes = self.lanes
         raised = self.counted.payload
         raises = Signal()
@@ -330,7 +330,7 @@ class Scoreboards(Component):
         by_others = self._count_completions(m, "others", self._step, raises)
         m.d.comb += self.complete.eq(by_lanes[0] | by_others[0])
 
-        # Full is a warp that has issued the last of so many; what it issues until it sees that is
+        # A warp is full when it issues the last of so many; what it issues before it stops is
         # counted, too.
         many = Signal(self._params.warps)
         is_many = raises & self._in_flight(m, raised.warp)[-_FULL_BITS:].all()
@@ -346,8 +346,8 @@ class Scoreboards(Component):
 
     def _count_completions(
             self, m: Module, name: str, event: Any, raises: Signal) -> tuple[Value, Value]:
-        """Counts what is complete. Returns, two cycles later, the warp of which everything is, and
-        the one that is full no longer; one-hot."""
+        """Counts what is complete. Returns, two cycles later, the warp with all instructions
+        complete, and the one that is no longer full; one-hot."""
         self._count(m, f"downs_{name}", self.completed[name], event.warp, event.completes)
         raised_warp = self.counted.payload.warp
 
@@ -361,7 +361,7 @@ class Scoreboards(Component):
         m.d.sync += Assert(
             ~(was_completed & in_flight.all()), "an instruction is complete that was not issued")
 
-        # Another one later; nothing is complete if more has been issued meanwhile.
+        # A cycle later; not complete if the warp has issued more since.
         warp_late = Signal.like(event.warp, name=f"{name}_warp_late")
         warps = Signal(self._params.warps, name=f"{name}_warps")
         is_over = Signal(name=f"{name}_is_over")

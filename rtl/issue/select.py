@@ -69,8 +69,8 @@ class WarpSelector(Component):
 
 class CycleSelector(WarpSelector):
     """Selects where 32 threads pass the lanes in one beat: in nearly every cycle the lanes are
-    free, and an instruction that passes them needs no precedence. There is one choice, among all
-    that can go."""
+    free, and an instruction that passes them needs no precedence. It chooses once, among all ready
+    warps."""
 
     def _select(self, m: Module) -> None:
         candidates = Mux(self.lanes_are_free, self.ready_lanes, 0) | self.ready_others
@@ -83,8 +83,8 @@ class CycleSelector(WarpSelector):
 
 
 class BeatSelector(WarpSelector):
-    """Selects where an instruction has the lanes for several beats: one that passes them goes
-    first, if they are free. There are two choices at the same time, one of which counts."""
+    """Selects where an instruction has the lanes for several beats: one that passes them has
+    priority, if they are free. It makes two choices at the same time, and uses one."""
 
     def _select(self, m: Module) -> None:
         first_lanes = Signal.like(self.selected, attrs=KEEP)
@@ -109,7 +109,7 @@ def warp_selector(params: SmParams, priority: WarpPriority) -> WarpSelector:
 
 class LaneTimer(Component):
     """Counts for how long the lanes are busy: a cycle a beat, or as long as the full lanes (one of
-    each four) take for an instruction that only they can execute, at a quarter of the rate.
+    each four) take for an instruction of a quarter of the rate, which only they can execute.
 
     Members
     -------

@@ -1,4 +1,5 @@
-"""The instructions that wait, in memories: from there they go to their warps and to the units."""
+"""The instructions that wait, in memories, from which they are sent to their warps and to the
+units."""
 
 from typing import Any
 
@@ -42,7 +43,7 @@ class InstructionStore(Component):
                      +-------> effects --------------------------> effects, to a warp    (S1)
                      '-------> instructions, pc --> register ----> instruction, pc       (S2)
 
-    Groups of a warp go to one entry and the other in turn.
+    A warp's groups are written to its two entries alternately.
 
     Members
     -------
@@ -71,7 +72,7 @@ class InstructionStore(Component):
     pcs : Memory
         Groups' addresses, without the bits that count bytes.
     entries : Words
-        Of each warp, where its next group goes.
+        By warp: the entry for its next group.
     places : Words
         Of each warp, ``here``: where the last instruction is that it has taken, and ``next``: the
         one after that.
@@ -104,7 +105,7 @@ class InstructionStore(Component):
         self.instructions = [self._column(StoredInstruction) for _ in range(GROUP_INSTRUCTIONS)]
 
         self._entry = Signal(range(BUFFERED_GROUPS))
-        """Where the group goes that arrives."""
+        """The entry for the group that arrives."""
         self._here: Any = Signal(Place)
         """Where the instruction is that issues."""
         self._next: Any = Signal(Place)

@@ -56,8 +56,8 @@ is 1 for it; meanwhile ``recent`` has it."""
 
 
 class IssueUnit(Component):
-    """Selects in each cycle an instruction of one warp, or an operation that a unit wants of the
-    lanes. ::
+    """Selects in each cycle an instruction of one warp, or an operation of the lanes that a unit
+    requests. ::
 
         group --> store --- bus ----> warps (a ReadyWarp each) -- ready --> SELECT --> operations
                     ^  ^                 ^                                    | S0
@@ -77,10 +77,11 @@ class IssueUnit(Component):
     S2     the instruction leaves; scoreboards and flow results count it
     =====  ==========================================================================
 
-    Who goes first in S0: operations that are due; an instruction; operations that are pending. Of
+    Priority in S0: operations that are due; an instruction; operations that are pending. Of
     instructions, those that pass the lanes if these are free, see WarpSelector; then by
-    WarpPriority. Who has the bus: the first instruction of a group that arrives for a warp without
-    instructions; else the next instructions of warps that have issued, in the order of issue.
+    WarpPriority. Priority on the bus: the first instruction of a group that arrives for a warp
+    without instructions; else the next instructions of warps that have issued, in the order of
+    issue.
 
     From an event in cycle E to the first selection that it allows (C0 to C2 are the cycles of
     Scoreboards, J is where ReadyWarp judges):
@@ -115,7 +116,7 @@ class IssueUnit(Component):
         The warp's flow_launch was taken in the cycle before (its warp_launch came earlier, and does
         not concern issue). The warp begins with the flow result of that.
     result : In(Event of flow_result)
-        Completes PUSH, FLOW and FLOW_INDEXED, for which no completion may come.
+        Completes PUSH, FLOW and FLOW_INDEXED, which have no other completion.
     lanes : In(Event of scoreboard_event)
         Completes LANES, REFUSED, TRAP, and what a write completes.
     gathered : In(Event of operands_read)
@@ -230,7 +231,7 @@ class IssueUnit(Component):
         m.submodules.last = self.last
 
     def _connect_ports(self, m: Module) -> None:
-        """Ports that are those of a part."""
+        """Connects the ports that belong to a part."""
         connect(m, flipped(self.group), self.store.group)
         connect(m, flipped(self.lanes), self.scoreboards.lanes)
         connect(m, flipped(self.gathered), self.scoreboards.gathered)
@@ -247,8 +248,8 @@ class IssueUnit(Component):
         m.d.comb += self.drained.eq(Cat(warp.is_drained for warp in self.warps))
 
     def _select(self, m: Module) -> None:
-        """S0: operations that are due; else an instruction; else other operations. These do not go
-        instead of an instruction that is revoked, either: that would be known late."""
+        """S0: operations that are due; else an instruction; else other operations. They do not
+        replace an instruction that is revoked, either: that is known too late."""
         operations = self.operations
         selector = self.selector
         lanes_are_free = self.lane_timer.free
@@ -292,9 +293,9 @@ class IssueUnit(Component):
     def _find_resources(self, m: Module) -> None:
         """Which resources have room for an instruction that is selected in the next cycle. From two
         cycles after the selection of an instruction whose operands are collected until its dispatch
-        the flow and the barrier unit have none, for no instruction, ENTER and LEAVE included. What
-        the lanes do at a quarter of the rate is complete in a cycle in which nothing else may be
-        that sends events of the lanes."""
+        the flow and the barrier unit have none, for no instruction, ENTER and LEAVE included. An
+        instruction of a quarter of the rate completes in a cycle in which nothing else may send
+        events of the lanes."""
         rooms = self.rooms
         available = self._available
         selector = self.selector
@@ -314,7 +315,7 @@ class IssueUnit(Component):
         m.d.comb += available[Resource.TRAP].eq(rooms.trap & may_send_events)
         m.d.comb += available[Resource.EVENTS].eq(may_send_events)
         if self._params.beats == 1:
-            # With several beats the lanes are busy until ``recent`` is seen.
+            # With several beats the lanes are busy until ``recent`` has its effect.
             is_ready = selector.ready_lanes | selector.ready_others
             m.d.comb += self._collects.eq((is_ready & is_collected).any())
 
@@ -344,7 +345,7 @@ class IssueUnit(Component):
         m.d.comb += store.leaves_trap.eq((self._issued & self.control.leave).any())
         m.d.comb += effects.eq(store.effects)
         with m.If(self._issues_injected):
-            # The warp goes on with its flow result.
+            # The warp continues with its flow result.
             m.d.comb += effects.raises.eq(1 << RESULTS)
             m.d.comb += effects.blocks.eq(0)
             m.d.comb += effects.blocks.until_results.eq(1)
@@ -423,7 +424,7 @@ class IssueUnit(Component):
         m.d.comb += results.blocks.eq(leaving.kind != InstructionKind.PUSH)
 
     def _connect_priority(self, m: Module) -> None:
-        """Who goes first from now on."""
+        """Updates the priorities."""
         priority = self.priority
         launched = self.launched
         m.d.comb += priority.policy.eq(self.policy)

@@ -1,4 +1,4 @@
-"""A warp in issue: what has to be seen of all warps in one cycle."""
+"""A warp in issue: the state that is read of all warps in one cycle."""
 
 from typing import Any
 
@@ -86,7 +86,7 @@ class ReadyWarp(Component):
     Attributes
     ----------
     runs : 1
-        It has begun, and has not ended.
+        It has started, and has not ended.
     pending : PENDING_BITS
     blocks : Blocks
     requirements : Requirements
@@ -122,7 +122,7 @@ class ReadyWarp(Component):
         """The time at which it runs out."""
 
         self._is_resumed = Signal()
-        """The unit that the warp waits for lets it go on."""
+        """The unit that the warp waits for releases it."""
         self._has_last_result = Signal()
         """The last flow result comes that the warp waits for."""
         self._stall_is_over = Signal()
@@ -254,9 +254,9 @@ class ReadyWarp(Component):
         m.d.sync += Assert(~groups[1] | groups[0], "a second group without a first one")
 
     def _find_hazards(self, m: Module) -> None:
-        """What the next instruction lacks. In the cycle in which they come count only ``resume``,
-        the last flow result and the room of resources (here), and the end of the stall. All else
-        clears ``pending`` or ``blocks`` first, and counts a cycle later."""
+        """What the next instruction lacks. Only these count in the cycle in which they arrive:
+        ``resume``, the last flow result and the room of resources (here), and the end of the stall.
+        All else clears ``pending`` or ``blocks`` first, and counts a cycle later."""
         requirements = self.requirements
         broadcast = self.broadcast
         waits_for = Signal(PENDING_BITS)
@@ -274,9 +274,9 @@ class ReadyWarp(Component):
             has_room & ~(requirements.is_collected & broadcast.collects))
 
     def _become_ready(self, m: Module) -> None:
-        """Ready in the next cycle, for one of three reasons. A flow result says late in its cycle
-        where the warp goes on: it counts as if that were the next instruction in memory, and what
-        has become ready so is revoked in the next cycle if not."""
+        """Ready in the next cycle, for one of three reasons. The pc in a flow result is known late
+        in its cycle: the warp is judged as if it were that of the next instruction in memory, and
+        its selection is revoked in the next cycle if it is not."""
         events = self.events
         blocks = self.blocks
         broadcast = self.broadcast

@@ -48,8 +48,8 @@ the delta, unless one of its threads has executed EXIT.KEEPREFCOUNT; the least v
 n CTAs with a delta of 1 at a time, software sets the counter to 65,535 - n.
 
 **At the end** of the grid RELEASE0_PAYLOAD is written to memory, if the descriptor enables that: as
-one word, or as the first of four words of which the others are 0 (ours: there is no clock that a
-time stamp could be read from).
+one word, or as the first of four words whose others are 0 (ours: there is no clock that a time
+stamp could be read from).
 
 The serial machine has smaller and slower forms of some parts; see
 :meth:`.unit.Distributor.make_parts`.
@@ -60,7 +60,7 @@ module       content
 descriptor   reads the descriptor, writes the release; for lines, or for beats
 plan         checks the grid, divides the machine; places stored, or recomputed
 slots        which slots are free, and which CTA is finished
-starter      starts the warps of a CTA, one after the other
+starter      starts the warps of a CTA, one at a time
 references   the reference counters: in LUTs, or in block RAM
 unit         connects the parts; the state machine of a grid
 ===========  ===================================================================

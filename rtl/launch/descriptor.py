@@ -167,7 +167,7 @@ class DescriptorMemory(Component):
 
     def _keep_fields(self, m: Module, part: Value, names: list[str]) -> None:
         """Stores the fields of the part of the descriptor with this number; a part has as many bits
-        as a response. No field lies in two parts."""
+        as a response. No field is split over two parts."""
         answer = self.port.response.payload.data
         bits = len(answer)
         targets: dict[int, list[tuple[Value, int]]] = {}

@@ -89,7 +89,7 @@ def thread_count(params: SmParams) -> range:
 
 
 class PlaceLookup(wiring.Signature):
-    """A lookup of what a warp slot and a CTA slot have, seen from the requester.
+    """A lookup of what a warp slot and a CTA slot have, directions are those of the requester.
 
     Members
     -------
@@ -99,9 +99,9 @@ class PlaceLookup(wiring.Signature):
         The warp slot and the CTA slot. Both hold from the cycle after ``find`` until the next
         lookup.
     found : In(1)
-        ``place`` and ``shared_base`` are valid, and hold until the next ``find``. The first cycle
-        after ``find`` in which ``found`` is 1 counts: a stored plan has it 1 always, a walked plan
-        for one cycle, at the earliest the cycle after ``find``.
+        ``place`` and ``shared_base`` are valid, and hold until the next ``find``. The result is
+        valid in the first cycle after ``find`` in which ``found`` is 1. A stored plan always sets
+        it; a walked plan sets it for one cycle, at the earliest the cycle after ``find``.
     place, shared_base : In(warp_place), In
         What the warp slot has; where the CTA slot's shared memory begins, in bytes.
     """
@@ -139,15 +139,14 @@ class GridPlan(Component):
     PLANE and VOLUME stop as soon as there are more threads than the machine has. SLOTS and SHARED
     walk through the slots, one a cycle, from slot 0 on.
 
-    The two subclasses differ in how ``lookup`` finds what a slot has: the walk has stored it, or
-    the slots are walked through once more.
+    The two subclasses differ in how ``lookup`` finds the resources of a slot: it reads what the
+    walk has stored, or walks through the slots again.
 
     Members
     -------
     make, fields, local : In(1), In(Descriptor), In
         ``make`` starts the plan of the grid with these fields. Its local memory begins at
-        ``local``, in units of the CRS granule. ``fields`` and ``local`` hold as long as the grid
-        runs.
+        ``local``, in units of the CRS granule. ``fields`` and ``local`` hold while the grid runs.
     done, rejection : Out(1), Out(LaunchRejection)
         ``done`` is 1 for one cycle at the end of the plan; ``rejection`` is then NONE, or why the
         grid does not fit.
@@ -312,7 +311,7 @@ class GridPlan(Component):
             m.next = "SLOTS"
 
     def _divide_warps(self, m: Module) -> None:
-        """SLOTS: walks through the warp slots as long as there are registers."""
+        """SLOTS: walks through the warp slots while there are registers."""
         params = self._params
         has_rows = self._walk_row + self._rows <= params.registers
         with m.State("SLOTS"):
@@ -327,8 +326,8 @@ class GridPlan(Component):
                     m.next = "SHARED"
 
     def _divide_shared(self, m: Module) -> None:
-        """SHARED: walks through the CTA slots as long as there is shared memory; through one alone
-        if the grid's CTAs have to run one after the other."""
+        """SHARED: walks through the CTA slots while there is shared memory; through one alone if
+        the grid's CTAs have to run one at a time."""
         params = self._params
         most_ctas = Mux(self.fields["SEQUENTIALLY_RUN_CTAS"], 1, params.warps)
         has_bytes = self._walk_shared + self._shared_piece <= params.shared_bytes

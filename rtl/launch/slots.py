@@ -17,7 +17,7 @@ __all__ = ["SlotKeeper", "SlotTaking"]
 
 
 class SlotTaking(wiring.Signature):
-    """Takes warp slots for a CTA, one by one, seen from the requester.
+    """Takes warp slots for a CTA, one by one; directions are those of the requester.
 
     Members
     -------

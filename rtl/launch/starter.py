@@ -1,4 +1,4 @@
-"""Starts the warps of a CTA, one after the other."""
+"""Starts the warps of a CTA, one at a time."""
 
 from amaranth.hdl import Assert, Module, Signal
 from amaranth.lib import stream
@@ -29,8 +29,7 @@ granules."""
 
 
 class WarpStarter(Component):
-    """Starts the warps of one CTA, one after the other, in the order of their threads. A state
-    machine::
+    """Starts the warps of one CTA, one at a time, in the order of their threads. A state machine::
 
         IDLE --> PICK --> LAUNCH --> FILL --> BEGIN --> NEXT --> IDLE (done)
                   ^                                      |
@@ -49,8 +48,8 @@ class WarpStarter(Component):
     NEXT    tests whether that was the last warp                                 1
     ======  ===================================================================  =================
 
-    The CTA's shared memory is cleared once, while its first warp is started. The request is made
-    as soon as the plan says where that memory begins: with a :class:`~.plan.StoredGridPlan` in the
+    The CTA's shared memory is cleared once, while its first warp is started. The request is made as
+    soon as the plan has the address of that memory: with a :class:`~.plan.StoredGridPlan` in the
     cycle after ``begin``, with a :class:`~.plan.WalkedGridPlan` in the cycle after the first
     ``lookup.found``.
 
@@ -66,7 +65,7 @@ class WarpStarter(Component):
         ``begin`` starts the CTA with this index in the grid, in this CTA slot. ``index`` and
         ``cta`` hold from ``begin`` to ``done``. No ``begin`` before ``done`` of the CTA before.
     grid, planned, shared_bytes : In(GridConfiguration), In(planned_grid), In
-        The grid and its plan; they hold as long as the grid runs.
+        The grid and its plan; they hold while the grid runs.
     taking : Out(SlotTaking)
     lookup : Out(PlaceLookup)
         Looks up the warp slot that was taken, and the CTA slot.
@@ -78,7 +77,7 @@ class WarpStarter(Component):
         Rows that have to become 0: the registers of the warp, from R0 on.
     clear : Out(stream of shared_clear)
         The shared memory of the CTA, if it has some. The receiver accepts the request when the
-        memory is clear; its ``ready`` is 0 as long as it has no request.
+        memory is clear; its ``ready`` is 0 while it has no request.
     flow : Out(stream of flow_launch)
         The warp that is ready to run, and those of its threads that the block has.
     """

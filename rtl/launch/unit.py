@@ -71,7 +71,7 @@ class Distributor(Component):
 
     Errors also lead back to IDLE: from IDLE itself (the descriptor's address), READ and RELEASE
     (memory), and PLAN (the grid does not fit). ``control.done`` is 1 in the last cycle before IDLE,
-    whichever way the grid ends; ``control.rejection`` is then the error, or NONE.
+    however the grid ends; ``control.rejection`` is then the error, or NONE.
 
     A request in ``control.start`` is accepted in IDLE, and waits in every other state. A reset in
     any state leads to IDLE without ``control.done``; memory must not answer a request from before
@@ -111,7 +111,7 @@ class Distributor(Component):
     Attributes
     ----------
     sweep : Sweep
-        Lasts as long as the longest sweep of warps of any unit. No CTA starts while it is active.
+        Takes the time of the longest sweep of warps of any unit. No CTA starts while it is active.
     """
 
     def __init__(self, params: SmParams) -> None:

@@ -2,8 +2,8 @@
 
 Layouts that depend on the machine's size are functions of :class:`~rtl.params.SmParams`.
 
-*(ours)* in a docstring, here and elsewhere: this project's choice; no public document says what
-NVIDIA's hardware does. The choices are listed in docs/choices.md.
+*(ours)* in a docstring, here and elsewhere: this project's choice; no public document describes
+what NVIDIA's hardware does. The choices are listed in docs/choices.md.
 """
 
 from .errors import (

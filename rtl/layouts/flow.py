@@ -206,7 +206,7 @@ def flow_result(params: SmParams) -> data.StructLayout:
         SET_POINTER without a region empties the stack. An error of ENTER_TRAP ignores the report
         mask.
     request_pc : 32
-        The pc of the request: with an error, that of the instruction that failed.
+        The pc of the request: with an error, the pc of the instruction that failed.
     value : 32
         For the destination register of an instruction that has one.
     kept : 1

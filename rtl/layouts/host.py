@@ -16,7 +16,7 @@ CounterEvents = data.StructLayout(dict.fromkeys(COUNTERS, 1))
 
 
 class HostBus(wiring.Signature):
-    """A bus of registers, seen from the host.
+    """A bus of registers, directions are the host's.
 
     Members
     -------
@@ -40,7 +40,7 @@ class HostBus(wiring.Signature):
 
 
 class RegisterAccess(wiring.Signature):
-    """Access to a block of the host's registers, seen from the block.
+    """Access to a block of the host's registers; directions are the block's.
 
     Members
     -------

@@ -31,7 +31,7 @@ SEQUENCE_BITS = 16
 
 
 class ControlBits(data.Struct):
-    """A control code, as it lies in the control word; see
+    """A control code, as encoded in the control word; see
     :class:`~rtl.isa.control_code.ControlCode`."""
 
     stall: unsigned(4)
@@ -46,7 +46,7 @@ assert ControlBits.as_shape().size == CODE_BITS
 
 
 class FetchedInstruction(data.Struct):
-    """An instruction on its way to issue."""
+    """An instruction that is sent to issue."""
 
     word: unsigned(WORD_BITS)
     control: ControlBits
@@ -156,8 +156,8 @@ def completion(params: SmParams) -> data.StructLayout:
 
 def scoreboard_event(params: SmParams) -> data.StructLayout:
     """An instruction releases registers. It is the event that issue uses, which may precede the
-    completion: it is as early as possible, so that an instruction that is selected because of it
-    finds all registers read or written when it reads its operands.
+    completion: it is as early as possible, so that all registers are read or written when an
+    instruction that it releases reads its operands.
 
     Scoreboards ``write_barrier`` and ``read_barrier`` are lowered by one; 7 is none. With
     ``completes`` the instruction counts as complete.

@@ -62,8 +62,8 @@ class WaitReason(enum.Enum, shape=4):
 
 
 class IssueEvents(data.Struct):
-    """What happened in a cycle, for counters. Those from ``stall`` on are set, in a cycle in which
-    nothing was selected, if some live warp has that WaitReason."""
+    """What happened in a cycle, for counters. The flags from ``stall`` on are set, in a cycle in
+    which nothing was selected, if some live warp has that WaitReason."""
 
     issued: unsigned(1)
     operation: unsigned(1)

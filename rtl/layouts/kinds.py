@@ -10,8 +10,8 @@ __all__ = ["KIND_RULES", "UNITS", "InstructionKind", "KindRule", "is_kind", "kin
 
 
 class InstructionKind(enum.Enum, shape=4):
-    """What the scheduler knows of an instruction: which unit executes it, and what its warp waits
-    for before and after it. KIND_RULES has the rules."""
+    """The scheduler's rules for an instruction: which unit executes it, and what its warp waits for
+    before and after it. KIND_RULES has the rules."""
 
     LANES = 0
     """Passes through the lanes, with a fixed latency."""
@@ -40,7 +40,7 @@ class InstructionKind(enum.Enum, shape=4):
     DEPENDENCY = 12
     """DEPBAR: complete when it issues; scoreboards delay it, or the warp's next instruction."""
     REFUSED = 13
-    """An instruction that cannot be executed; its ``error`` says why."""
+    """An instruction that cannot be executed; its ``error`` is the reason."""
     ENTER = 14
     """Not an instruction: the warp enters the trap handler. The instruction in whose place it is
     issued is executed later."""

@@ -104,7 +104,7 @@ def gathered_beat(params: SmParams) -> data.StructLayout:
 
 
 class LaneWriteData(wiring.Signature):
-    """The data of a unit that only writes registers, seen from the unit.
+    """The data of a unit that only writes registers, directions are those of the unit.
 
     Members
     -------
@@ -125,7 +125,7 @@ class LaneWriteData(wiring.Signature):
 
 
 class LaneData(wiring.Signature):
-    """The data of a unit that reads and writes registers, seen from the unit.
+    """The data of a unit that reads and writes registers, directions are those of the unit.
 
     Members
     -------
@@ -143,7 +143,7 @@ class LaneData(wiring.Signature):
 
 
 class LaneWriterPort(wiring.Signature):
-    """Access to registers of a unit that only writes, seen from the unit.
+    """Access to registers of a unit that only writes, directions are those of the unit.
 
     Members
     -------
@@ -161,7 +161,7 @@ class LaneWriterPort(wiring.Signature):
 
 
 class LaneClientPort(wiring.Signature):
-    """Access to registers of a unit that reads and writes, seen from the unit.
+    """Access to registers of a unit that reads and writes, directions are those of the unit.
 
     Members
     -------

@@ -97,8 +97,8 @@ class LaunchSettings(data.Struct):
     program: unsigned(ADDRESS_BITS)
     """The address of pc 0."""
     local: unsigned(ADDRESS_BITS)
-    """Local memory of all warp slots, one after the other; a multiple of the CRS granule, lower
-    bits are ignored."""
+    """Local memory of all warp slots, consecutively; a multiple of the CRS granule, lower bits are
+    ignored."""
 
 
 class LaunchRejection(enum.Enum, shape=4):
@@ -132,7 +132,7 @@ class LaunchRejection(enum.Enum, shape=4):
 
 
 class ReferenceAccess(wiring.Signature):
-    """The host's access to the reference counters, seen from the host.
+    """The host's access to the reference counters, directions are the host's.
 
     Members
     -------
@@ -155,7 +155,7 @@ class ReferenceAccess(wiring.Signature):
 
 
 class GridControl(wiring.Signature):
-    """Grids, one after the other, seen from the host.
+    """Grids, one at a time; directions are the host's.
 
     Members
     -------

@@ -53,8 +53,7 @@ class ThreadCodeView(enum.EnumView):
 
     @property
     def is_dead(self) -> Value:
-        """The thread has exited or was killed: no token but that of a trap frame makes it active
-        again."""
+        """The thread has exited or was killed: only a trap frame's token makes it active again."""
         return self.as_value().matches(ThreadCode.EXIT.value, ThreadCode.KILLED.value)
 
 
@@ -79,7 +78,7 @@ ThreadCodes = data.ArrayLayout(ThreadCode, WARP_THREADS)
 """One code a thread: all the disabled masks of a warp, of which a thread is in at most one."""
 
 TokenLine = data.ArrayLayout(MemoryToken, TOKENS_PER_LINE)
-"""A line of the stack as it lies in memory."""
+"""A line of the stack in the format of memory."""
 
 
 TRAP_FRAME = (
@@ -152,7 +151,7 @@ class StackConfiguration(data.Struct):
     base: unsigned(BLOCK_ADDRESS_BITS)
     """Where the warp's block of local memory begins."""
     local: unsigned(BLOCK_ADDRESS_BITS)
-    """Size of its threads' local memory; the stack lies behind it."""
+    """Size of its threads' local memory; the stack follows it."""
     size: unsigned(CRS_GRANULE_BITS)
     """Size of the stack's region; 0 when it has none."""
     check_calls: unsigned(1)
@@ -200,7 +199,7 @@ def stack_result(params: SmParams) -> data.StructLayout:
     ------
     warp
     resume : 1
-        An unwind has found threads that go on, at ``pc`` with ``mask``.
+        An unwind has found threads that continue, at ``pc`` with ``mask``.
     empty : 1
         The stack is empty and the warp ends.
     error : WarpError
@@ -208,7 +207,7 @@ def stack_result(params: SmParams) -> data.StructLayout:
         warp as well, a RESTORE leaves the mode of the trap handler all the same, and a SET_POINTER
         without a region empties the stack.
     kind, pc, mask
-        Of the token at which the threads go on.
+        The kind of the token at which the threads continue.
     codes : ThreadCodes
         The threads' codes after an UNWIND, those of the frame after a RESTORE, else those of the
         request.
@@ -266,7 +265,7 @@ class StackEvents(data.Struct):
     hit: unsigned(1)
     """An unwind ended in the stack cache."""
     miss: unsigned(1)
-    """An unwind found its line not in the cache."""
+    """An unwind missed: its line is not in the cache."""
     spill: unsigned(1)
     """A line was written to memory."""
     fill: unsigned(1)
@@ -312,8 +311,8 @@ class SerialStackPort(wiring.Signature):
     Members
     -------
     request : Out(stream of serial_stack_request)
-        The transfer is in the cycle in which the operation is complete. The payload must be stable
-        until then, except that ``enable`` may depend on ``killed``.
+        The transfer happens in the cycle in which the operation is complete. The payload must be
+        stable until then, except that ``enable`` may depend on ``killed``.
     configuration : Out(StackConfiguration)
     killed, holes : In(1), In(2)
         Of the request's warp: the kill bit; how many more tokens fit into the topmost line. Valid

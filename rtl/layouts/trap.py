@@ -95,7 +95,7 @@ class TrapStatus(data.StructLayout):
 
 
 class WarpControl(wiring.Signature):
-    """The trap unit's control of issue, seen from the trap unit; a bit a warp.
+    """The trap unit's control of issue, a bit a warp; directions are those of the trap unit.
 
     Members
     -------
@@ -121,7 +121,7 @@ class WarpControl(wiring.Signature):
 
 
 class WarpStatusPort(wiring.Signature):
-    """What S2R reads of traps and errors, seen from the unit that reads.
+    """What S2R reads of traps and errors; directions are those of the reading unit.
 
     Members
     -------

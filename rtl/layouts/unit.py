@@ -13,7 +13,7 @@ __all__ = ["ExecutionUnit"]
 
 
 class ExecutionUnit(wiring.Signature):
-    """The ports of a unit by which its instructions are dispatched, and complete.
+    """The ports of a unit through which its instructions are dispatched, and complete.
 
     Members
     -------

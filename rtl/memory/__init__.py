@@ -5,7 +5,7 @@ module       content
 ============ ==========================================================================
 unit         everything, joined
 front        instructions that wait, get a slot, and have their registers gathered
-decode       what a word says, from the instruction table
+decode       fields of an instruction word, from the instruction table
 instruction  the decoded form, and what the parts hand to each other
 addresses    the address stage, which judges addresses against ``limits``
 operands     places and data of the threads in flight

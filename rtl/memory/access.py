@@ -35,7 +35,7 @@ __all__ = ["AccessInstruction", "AccessStage", "atomic_job", "beats_of", "found_
 
 
 class AccessInstruction(data.Struct):
-    """What the stages behind the addresses need of an instruction; its fields are those of a
+    """What the stages after the addresses need of an instruction; its fields are those of a
     MemoryInstruction."""
 
     operation: MemoryOperation
@@ -69,12 +69,12 @@ def found_line(params: SmParams) -> data.StructLayout:
     write, modify : 1, 1
         What it is accessed for: to be written, to be modified, or else to be read.
     local, words : 1, 0 to 4
-        It is local memory: each of the ``words`` has a line of its own.
+        It is local memory: each of the ``words`` is in another line.
     size, signed
         The instruction's.
     complete : 1
         All threads of the instruction that access the line are known. Before that ``threads``,
-        ``paired`` and ``last`` mean nothing, but a line that is read may be requested.
+        ``paired`` and ``last`` are undefined, but a line that is read may be requested.
     last : 1
         The instruction has no line after this one, and nothing in shared memory.
     """
@@ -115,8 +115,8 @@ def beats_of(threads: Value, params: SmParams) -> Value:
 
 
 class AccessStage(Component):
-    """Takes one instruction after the other, in the order of their slots, and has its threads
-    served set by set: memory's first, then those of local memory, then shared memory. ::
+    """Takes instructions one at a time, in the order of their slots, and has their threads served
+    set by set: memory's first, then those of local memory, then shared memory. ::
 
                     .-------------------------- all threads of the set are found
                     v                                            |
@@ -136,7 +136,7 @@ class AccessStage(Component):
                cycle
     collected  the last comparison is known: the line is complete. The next line is picked in the
                same cycle, a cycle early, if a beat before the last one has pending threads: these
-               have another line, whatever the last comparison finds
+               have another line, independently of the last comparison
     shared     words of shared memory, or of a shuffle, a beat and a word at a time
     atomic     all operations in shared memory at once
     =========  ===================================================================================
@@ -144,7 +144,8 @@ class AccessStage(Component):
     The result of a comparison is known a cycle later (``matched``): it finds threads while the next
     beat is compared.
 
-    A line goes to the miss queue in two steps, by way of ``found``, which has one line at a time:
+    A line is passed to the miss queue in two steps, through ``found``, which has one line at a
+    time:
 
     - announced: its address, in PICK or COLLECT; the first line of a load even in TAKE, while the
       addresses of later beats are still judged (``early``). Its read may start;
@@ -171,7 +172,7 @@ class AccessStage(Component):
     job, atomic : Out(stream of beat_job), Out(stream of atomic_job)
         For shared memory and shuffles.
     finished : Out(Event of a slot)
-        An instruction has nothing to do, or no more.
+        An instruction has nothing to do, or is done.
 
     Attributes
     ----------
@@ -180,22 +181,22 @@ class AccessStage(Component):
     judgements : Words
         By slot: what was judged.
     done_sets, pending_sets, next_set : Signal(SetFlags)
-        Of the instruction that is taken: sets that were taken; those that are still to be; the
-        first of these.
+        Of the instruction that is taken: sets that were taken; sets that remain; the first of
+        these.
     pending, pending_beats : Signal(threads), Signal(beats)
-        Threads of the set that were not found or served; beats that are still to be compared, or
+        Threads of the set that were not found or served; beats that remain to be compared, or
         served.
     line, collected : Signal, Signal(collected_threads)
-        The line that is collected, and its threads that were found so far.
+        The line that is collected, and the threads found for it so far.
     candidates : Signal(lanes)
-        Lanes of the present beat, of which the lowest may have the next line.
+        Lanes of the present beat, the lowest of which may have the next line.
     matched, matched_same, matched_beat : Signal(lanes), Signal(ports), Signal(beats)
         Lanes that had the line a cycle ago, whether those of a port had the same address, and
         their beat, one-hot.
     is_announced : Signal(1)
         The line was announced, and is not complete.
     announces, line_is_complete : Signal(1), Signal(1)
-        It is announced; it is complete, and handed on.
+        The line is announced; it is complete, and passed on.
     word : Signal
         The word that shared memory serves.
     ends : Signal(1)
@@ -332,7 +333,7 @@ class AccessStage(Component):
         m.d.comb += self._lanes.eq(self.pending.word_select(self.lines.beat, params.lanes))
 
     def _compare(self, m: Module) -> None:
-        """The present beat's lines are compared; what was found a cycle ago counts."""
+        """The present beat's lines are compared; the result of a cycle ago is used."""
         params = self._params
         has_line = Cat(line == self.line for line in self.lines.lines)
         with m.If(~self._stalls):

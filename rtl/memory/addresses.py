@@ -48,14 +48,14 @@ __all__ = [
 ]
 
 _BYTE_BITS = 2
-"""Lower bits of an address, which tell which byte of its word it is."""
+"""Lower bits of an address: the byte in its word."""
 _REGISTER_BITS = 32
 _THREAD_BITS = ceil_log2(WARP_THREADS)
 _GRANULE_BITS = ceil_log2(CRS_GRANULE)
 _SHUFFLE_SETS = 0b100
 """Of ``some`` in a judged_layout: the set of a shuffle's threads, as if of shared memory."""
 WINDOW_BITS = ceil_log2(WINDOW_BYTES)
-"""Lower bits of an address, which tell where in a window it is."""
+"""Lower bits of an address: the offset in a window."""
 PAST_WINDOWS = max(SHARED_WINDOW, LOCAL_WINDOW).bit_length()
 """The bits of an address from this one on are 0 in a window."""
 
@@ -79,8 +79,8 @@ def address_job(params: SmParams) -> data.StructLayout:
 
 
 def early_layout(params: SmParams) -> data.StructLayout:
-    """The ``lanes`` of an instruction's first beat whose threads access memory, whatever is found
-    in later beats."""
+    """The ``lanes`` of an instruction's first beat whose threads access memory, independently of
+    later beats."""
     return data.StructLayout({"slot": slot_bits(params), "lanes": params.lanes})
 
 
@@ -88,7 +88,7 @@ class _SpaceFlags(data.Struct):
     """The space of an instruction, decoded a stage before it is needed."""
 
     has_windows: unsigned(1)
-    """Addresses in a window are of shared or local memory."""
+    """Addresses in a window belong to shared or local memory."""
     window_is_error: unsigned(1)
     is_shared: unsigned(1)
     is_local: unsigned(1)
@@ -97,7 +97,8 @@ class _SpaceFlags(data.Struct):
 
 
 class _Address(data.Struct):
-    """A thread's address, and what its upper bits say. Bits of a narrow address above 31 are 0."""
+    """A thread's address, and what its upper bits decide. Bits of a narrow address above 31 are
+    0."""
 
     bits: unsigned(2 * _REGISTER_BITS)
     past_windows: unsigned(2)
@@ -108,7 +109,7 @@ class _Address(data.Struct):
 
 
 class _Errors(data.Struct):
-    """What is wrong with a thread's address, in the order in which it counts."""
+    """The errors of a thread's address, highest priority first."""
 
     wrong_space: unsigned(1)
     """It is in a window, where an instruction must not have it."""
@@ -120,7 +121,7 @@ class _Errors(data.Struct):
 
 
 class _ShuffleRead(data.Struct):
-    """Which thread one reads in a shuffle, see :func:`shuffle_reach`."""
+    """Which thread a thread reads in a shuffle, see :func:`shuffle_reach`."""
 
     thread: unsigned(_THREAD_BITS)
     is_up: unsigned(1)
@@ -157,7 +158,7 @@ def _second_space(params: SmParams) -> data.StructLayout:
     base
         Its address in memory.
     end : bytes
-        Its size. As wide as that of shared memory, which is compared in its place.
+        Its size. As wide as the window of shared memory, since one comparator serves both.
     """
     limits: Any = Signal(address_limits(params))
     end_bits = max(len(limits.shared), len(limits.local), len(limits.bank.size) + 1)
@@ -165,7 +166,7 @@ def _second_space(params: SmParams) -> data.StructLayout:
 
 
 def _summed_beat(params: SmParams) -> data.StructLayout:
-    """SUM to PLACE: addresses of a beat, and what those of all threads have in common.
+    """SUM to PLACE: addresses of a beat, and the result over all threads.
 
     Fields
     ------
@@ -204,7 +205,7 @@ def _placed_beat(params: SmParams) -> data.StructLayout:
     is_silent : 1
         What is beyond the end of a constant bank is 0, and no error.
     sets : lanes in each of the ThreadSets
-        For a shuffle without those that read a thread of their segment.
+        For a shuffle: without the threads that read a thread of their segment.
     errors : _Errors for each lane
     reads : _ShuffleRead for each lane
     """
@@ -276,7 +277,7 @@ class AddressStage(Component):
     -------
     registers : In(Event of matched_beat)
         A beat of registers that a gather has brought. Of the first gather of an instruction these
-        begin with its address registers; a second one only tells that all have arrived.
+        begin with its address registers; a second gather only reports that all have arrived.
     job, limits : In(address_job), In(address_limits)
         With ``registers``: the instruction, and what its addresses are compared with.
     places : Out(Event of beat_places)
@@ -286,8 +287,8 @@ class AddressStage(Component):
     judged : Out(Event of judged_layout)
         All of an instruction's registers have arrived.
     loaded, inside : Out(32)
-        With it: the threads that get something but 0, and those that a shuffle leaves in their
-        segment.
+        With it: the threads whose result is not the constant 0, and the threads whose shuffle
+        source is in their segment.
     early : Out(Event of early_layout)
         Some threads of an instruction's first beat access memory, and nothing is wrong with any
         address in it.
@@ -430,8 +431,8 @@ class AddressStage(Component):
         return _InSpace(in_window, is_shared, is_local, is_local | space.is_constant, inner)
 
     def _find_place(self, m: Module, lane: int, of: _InSpace) -> Signal:
-        """PLACE: the place, with a bit that tells whether it is past memory. A thread's words of
-        local memory lie a word of each thread of the warp apart."""
+        """PLACE: the place, with a bit: whether it is past the end of memory. Consecutive words of
+        a thread's local memory are 32 words apart: one for each thread of the warp."""
         base = Signal(ADDRESS_BITS, name=f"base_{lane}")
         distance = Signal(ADDRESS_BITS, name=f"distance_{lane}")
         place = Signal(ADDRESS_BITS + 1, name=f"place_{lane}")
@@ -444,7 +445,7 @@ class AddressStage(Component):
 
     def _find_range(self, m: Module, lane: int, of: _InSpace) -> Signal:
         """PLACE: whether the last byte is beyond the end of its space; a constant bank ends with a
-        word. Of what is in no space with an end the result means nothing."""
+        word. For a space without an end the result is undefined."""
         summed = self._summed
         is_constant = summed.space.is_constant
         end = Signal.like(summed.second.end, name=f"end_{lane}")
@@ -513,8 +514,8 @@ class AddressStage(Component):
         m.d.comb += self.sources.threads[lane].eq(Mux(is_inside, read.reached, read.thread))
 
     def _collect_sets(self, m: Module) -> None:
-        """SETS: threads in the set of their space, over the beats of an instruction. They go out
-        with its last registers, which may be the last beat of its addresses or come later."""
+        """SETS: threads in the set of their space, over the beats of an instruction. They are sent
+        with its last registers: in the last beat of its addresses, or later."""
         placed = self._placed
         progress = placed.progress
         is_shuffle = placed.space.is_shuffle
@@ -547,8 +548,8 @@ class AddressStage(Component):
             early_layout(self._params), slot=progress.slot, lanes=beat_sets.memory))
 
     def _collect_set(self, m: Module, collected: Value, found: Value) -> Value:
-        """SETS: one of the sets, so far, has the lanes ``found`` of the present beat as well.
-        Returns it with them, if the beat is the last one."""
+        """SETS: adds the lanes ``found`` of the present beat to one of the sets. Returns it with
+        them, if the beat is the last one."""
         progress = self._placed.progress
         lanes = self._params.lanes
         with m.If(progress.valid):
@@ -594,8 +595,8 @@ class AddressStage(Component):
             is_constant=placed.space.is_constant))
 
     def _find_error(self, m: Module) -> None:
-        """ERROR: that of the lowest thread of the instruction: an earlier beat's is
-        lower."""
+        """ERROR: the error of the lowest failing thread of the instruction: an earlier beat has
+        lower threads."""
         failing = self._failing
         errors = failing.errors
         judged = self.judged.payload

@@ -34,7 +34,7 @@ __all__ = ["AtomicArithmetic", "AtomicPipeline"]
 _WORD_BITS = 32
 _BITS = 2 * _WORD_BITS
 _BYTE_BITS = 2
-"""Lower bits of an address, which tell which byte of its word it is."""
+"""Lower bits of an address: the byte in its word."""
 _FLOAT_CYCLES = FLOAT_ADDER_CYCLES + 2
 """Cycles that a sum of floats takes for each thread: the sum is in a register before it is
 written."""
@@ -50,7 +50,7 @@ class _NewNumber(enum.Enum, shape=3):
     SWAP = 3
     """The second operand of a compare and swap."""
     COMBINED = 4
-    """What a :class:`_Combination` makes of the old number and the operand."""
+    """How a :class:`_Combination` combines the old number and the operand."""
 
 
 _RESULTS = {
@@ -78,7 +78,7 @@ _COMBINATIONS = {
     AtomicOperation.OR: _Combination.OR,
     AtomicOperation.XOR: _Combination.XOR,
 }
-"""What operations make of each bit. Others take the operand's."""
+"""The bitwise operations. Others take the operand's."""
 
 
 class AtomicArithmetic(Component):
@@ -102,7 +102,7 @@ class AtomicArithmetic(Component):
     Members
     -------
     instruction : In(AccessInstruction)
-        Its ``atomic``, ``compare`` and ``is_signed`` say what is computed.
+        Its ``atomic``, ``compare`` and ``is_signed`` select the operation.
     wide : In(1)
         Numbers have 64 bits.
     old : In(64)
@@ -218,15 +218,15 @@ class AtomicArithmetic(Component):
 
 
 def _thread_operation(params: SmParams) -> data.StructLayout:
-    """A thread's operation on its way from PICK to WRITE.
+    """A thread's operation, from PICK to WRITE.
 
     Fields
     ------
     begins : 1
         Its first cycle in a stage: in it its number is read, and its result is written.
     valid : 1
-        Its last cycle in a stage: in it the new number is written. Both are one cycle but for sums
-        of floats.
+        Its last cycle in a stage: in it the new number is written. Both are one cycle, except for
+        sums of floats.
     last : 1
         It is the last one of its job.
     thread
@@ -259,8 +259,8 @@ class _SamePlace(data.Struct):
 
 
 class AtomicPipeline(Component):
-    """Takes the threads in ascending order, one a cycle, or one in as many cycles as its operands
-    have words. ::
+    """Takes the threads in ascending order, one a cycle, or one in two cycles if its operands have
+    two words. ::
 
         job --> SELECT --> FETCH --> PICK --> READ --> ARRIVE --> CHANGE --> WRITE
                                                |         ^          ^  |        |
@@ -272,27 +272,27 @@ class AtomicPipeline(Component):
     ======  ===================================================================================
     SELECT  the lowest thread that was not selected yet is selected
     FETCH   places and operands of its half of a beat are read, a word of the operands a cycle
-    PICK    the thread's place and word are picked from those of the half
+    PICK    the thread's place and word are selected from its half's
     READ    its place is known: its number is read, in both words if it is wide
     ARRIVE  its number is in the banks' registers
     CHANGE  the new number is computed; the old one, or whether a compare and swap has swapped, is
             the result
-    WRITE   the new number is written, by way of the crossbar
+    WRITE   the new number is written, through the crossbar
     ======  ===================================================================================
 
     Forwarding: a thread takes what an earlier one writes, if that has the same address and is one,
     two or three cycles ahead, in ARRIVE, CHANGE or WRITE. Threads of one job have the same address
     if they have the same one inside of their line, or of their CTA's shared memory.
 
-    A sum of floats takes :data:`_FLOAT_CYCLES`: the thread stays in each stage for as long. In the
-    first cycle its number is read, and is its result. In the last one the sum takes the place of
-    its operand, and is what is written.
+    A sum of floats takes :data:`_FLOAT_CYCLES`: the thread stays in each stage for that time. In
+    the first cycle its number is read, and is its result. In the last one the sum takes the place
+    of its operand, and is what is written.
 
     Members
     -------
     job : In(stream of atomic_job)
     ready : In(1)
-        Nobody else uses the banks; nobody else does as long as this is ``busy``. The next job is
+        No other unit uses the banks, and none does as long as this is ``busy``. The next job is
         taken with the last write of the one before.
     busy : Out(1)
     next_slot, instruction : Out(slot), In(AccessInstruction)
@@ -371,7 +371,7 @@ class AtomicPipeline(Component):
         self._same: Any = Signal(_SamePlace, name="same_place")
         """READ: the stages ahead that hold a thread with the same address."""
         self._old: Any = Signal(_BITS, name="old")
-        """CHANGE: the number as it is before the operation."""
+        """CHANGE: the number before the operation."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -512,8 +512,8 @@ class AtomicPipeline(Component):
             rows=row.replicate(self._params.lanes)))
 
     def _forward(self, m: Module) -> None:
-        """The number as it was read, or as an earlier thread has left it, which then is in WRITE
-        or was there a cycle ago. In place of that 0 was read, so that both are joined by an OR."""
+        """The number that was read, or the result of an earlier thread that is in WRITE or was
+        there a cycle ago. In place of that 0 was read, so that both are joined by an OR."""
         inner = self._read.inner
         changed = self.crossbar.changed
         same_in_arrive: Any = Signal(_SamePlace)

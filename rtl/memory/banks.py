@@ -18,9 +18,9 @@ __all__ = ["SharedBanks"]
 
 class SharedBanks(Component):
     """One read of each bank in a cycle, and one write. Word w is in bank w modulo the number of
-    banks, of which there are as many as lanes; a *row* is a word of each.
+    banks, which is the number of lanes; a *row* is one word of each bank.
 
-    Two that come at once: a write goes before a clear, which waits for a cycle without one.
+    Who wins: a write has priority over a clear, which waits for a cycle without a write.
 
     Members
     -------
@@ -29,8 +29,8 @@ class SharedBanks(Component):
     write : In(bank_write)
         What is not written is 0.
     clear : In(stream of shared_clear)
-        From the begin of a row on. Whole rows are cleared, one in each cycle in which nobody
-        writes, here or to a line. The transfer tells that it is done.
+        From the begin of a row on. Whole rows are cleared, one in each cycle without a write, here
+        or to a line. The transfer acknowledges the clear.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -50,7 +50,7 @@ class SharedBanks(Component):
         for number, access in enumerate(self.write.banks):
             self._add_bank(m, number, access)
         values = Cat(Cat(bank.bytes, bank.value) for bank in self.write.banks)
-        m.d.sync += Assert(self.write.used | ~values.any(), "what nobody writes is not 0")
+        m.d.sync += Assert(self.write.used | ~values.any(), "an unwritten value is not 0")
         return m
 
     def _clear(self, m: Module) -> None:

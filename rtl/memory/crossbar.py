@@ -64,7 +64,7 @@ def half_content(params: SmParams) -> data.StructLayout:
     inner : inner_layout
         The place of each thread, of a :func:`beat_half`.
     base : row
-        The row in which shared memory of their CTA begins.
+        The first row of their CTA's shared memory.
     values : a word for each port
         A word of each thread, of an :func:`~rtl.memory.operands.operand_place`.
     """
@@ -76,7 +76,7 @@ def half_content(params: SmParams) -> data.StructLayout:
 
 
 def passed_layout(params: SmParams) -> data.StructLayout:
-    """The last of some beats has passed; see :func:`~rtl.memory.instruction.beat_job`."""
+    """The last beat of a job has passed; see :func:`~rtl.memory.instruction.beat_job`."""
     return data.StructLayout({
         "owner": BeatOwner,
         "slot": slot_bits(params),
@@ -99,7 +99,7 @@ def result_write(params: SmParams) -> data.StructLayout:
 
 
 def change_layout(params: SmParams) -> data.StructLayout:
-    """What atomic operations read and write by way of the crossbar.
+    """What atomic operations read and write through the crossbar.
 
     Fields
     ------
@@ -128,7 +128,7 @@ def change_layout(params: SmParams) -> data.StructLayout:
 
 
 class AtomicPort(wiring.Signature):
-    """How atomic operations use the crossbar, seen from them.
+    """How atomic operations use the crossbar; directions are those of the atomic unit.
 
     Members
     -------
@@ -177,7 +177,7 @@ def _located_half(params: SmParams) -> data.StructLayout:
     lower, upper : 1, 1
         Lanes of that half of the beat are served.
     base : row
-        The row in which shared memory of the threads' CTA begins.
+        The first row of shared memory of the threads' CTA.
     ports
         Of each: the first ``byte`` of its number in a word, the ``bytes`` that this takes, the bank
         and row of the word, and which ``word`` of its thread this is.
@@ -199,7 +199,7 @@ def _located_half(params: SmParams) -> data.StructLayout:
 
 
 def _half_load(params: SmParams) -> data.StructLayout:
-    """Conflicts to extraction: who of half of a beat loads a word.
+    """Conflicts to extraction: which lanes of half a beat load a word.
 
     Fields
     ------
@@ -230,7 +230,7 @@ def _bank_access(params: SmParams) -> data.StructLayout:
     kind, tag
         As in a :func:`~rtl.memory.instruction.beat_job`.
     load : half_load
-        Who loads a word.
+        Which lanes load a word.
     ports
         Of each: the ``byte`` of the number in its word, bank and row of the word, which ``word`` of
         its thread it is, and the ``value`` to be written.
@@ -253,12 +253,12 @@ def _bank_access(params: SmParams) -> data.StructLayout:
 
 
 def _switched_words(params: SmParams) -> data.StructLayout:
-    """Banks to switch, and switch to extraction: words on their way to the lanes.
+    """Banks to switch, and switch to extraction: the words for the lanes.
 
     Fields
     ------
     load : half_load
-        Who loads a word.
+        Which lanes load a word.
     ports
         Of each: the ``byte`` of the number in its word, and which ``word`` of its thread it is.
     """
@@ -294,17 +294,17 @@ class Crossbar(Component):
 
     Threads that write the same word write it together: each byte is the highest one's.
 
-    A half that cannot enter the conflicts stage waits in a register, and none is taken meanwhile:
-    so it is known from registers whether a half is taken (``free``). It waits, too, if it stores
-    and is behind a shuffle: a shuffle reads its operands a stage later, where they are its banks.
+    A half that cannot enter the conflicts stage waits in a register, and no other half is taken
+    meanwhile: so ``free`` depends on registers alone. It waits, too, if it stores and is behind a
+    shuffle: a shuffle reads its operands a stage later, where they are its banks.
 
-    Atomic operations have the last three stages when nothing else is under way: their numbers go to
-    the banks and come from them by way of the first two ports.
+    Atomic operations use the last three stages when nothing else is under way: their numbers are
+    written and read through the first two ports.
 
     Members
     -------
     job : In(stream of beat_job)
-        Another one may be offered in the place of one of which nothing was taken.
+        A job may be replaced by another one until its first beat is taken.
     continues, free : Out(1)
         The lower half of the job that is offered was taken already; a half is taken if one is
         offered.
@@ -318,17 +318,17 @@ class Crossbar(Component):
     atomic : In(AtomicPort)
         Atomic operations, when nothing else is under way.
     read, write : Out(bank_read), Out(bank_write)
-        Values that nobody writes are 0.
+        Values that are not written are 0.
     found : In(a word for each bank)
         What was read a cycle ago.
     result : Out(result_write)
     passed : Out(Event of passed_layout)
         The last half of the last beat leaves the conflicts stage.
     closing, closed : Out(Event of passed_layout)
-        Exactly one of them says to the owner of a job that its words are, or will be, in time for
-        the lanes. ``closing``: with ``passed`` or before, in the first cycle of a load's last half
-        in the conflicts stage, since the rest will have arrived when it is needed. ``closed``: a
-        cycle after ``passed``, if that could not be promised.
+        Exactly one of them reports to the owner of a job that its words are, or will be, in time
+        for the lanes. ``closing``: with ``passed`` or before, in the first cycle of a load's last
+        half in the conflicts stage, since the rest will have arrived when it is needed. ``closed``:
+        a cycle after ``passed``, if that could not be promised.
     busy : Out(1)
         Something has been taken and has not left the last stage.
     shared : Out(1)
@@ -343,7 +343,7 @@ class Crossbar(Component):
     located : Signal
         The half in the conflicts stage.
     pending, served : Signal(ports)
-        Its ports that were not served yet; of these, those that are served now.
+        Its ports that are still pending; the pending ports that are served now.
     has_conflict : Signal(1)
         Some will still be pending then.
     words : Signal(a word for each port)
@@ -497,9 +497,9 @@ class Crossbar(Component):
         return job.word ^ Mux(job.spread[1], quarter, job.spread[0] & half)
 
     def _inner_word(self, port: int) -> Value:
-        """The number of the first word of a port's thread, in shared memory or in its line. Rows
-        above a line mean nothing to it; but where it has less words than there are banks, it is
-        in the first ones of these."""
+        """The number of the first word of a port's thread, in shared memory or in its line. A line
+        ignores row bits above its own size; where it has less words than there are banks, it is in
+        the first banks."""
         place = self.content.inner[port]
         kind = self.next_half.job.kind
         banks_end = 2 + ceil_log2(self._params.lanes)
@@ -511,7 +511,7 @@ class Crossbar(Component):
 
     def _read_operands(self, m: Module, is_shuffle: Signal) -> None:
         """Whose operands are read in the next cycle: a store's in its conflicts stage, a shuffle's
-        in its banks stage. Atomic operations say it themselves."""
+        in its banks stage. Atomic operations report the end themselves."""
         operand = self.operand
         job = self.next_half.job
         located_slot = self.located.job.slot
@@ -530,7 +530,8 @@ class Crossbar(Component):
 
     def _resolve_conflicts(self, m: Module) -> tuple[Signal, Any]:
         """The conflicts stage. In each bank the lowest pending port *leads*, and those with the
-        same word are served with it. Returns who leads, and the bytes that each port writes."""
+        same word are served with it. Returns the ports that lead, and the bytes that each port
+        writes."""
         ports = list(self.located.ports)
         pending = self.pending
         leads = Signal(len(ports))
@@ -566,8 +567,8 @@ class Crossbar(Component):
         """The owner of a beat learns that its last half passes, or early that it will pass in time.
 
         The last beat's words are needed as many cycles after the first one's as there are other
-        beats. They have come by then if a half takes less cycles than there are beats: if there are
-        fewer ports than beats, or as many and two of them are served together.
+        beats. They have arrived by then if a half takes less cycles than there are beats: if there
+        are fewer ports than beats, or as many and two of them are served together.
         """
         params = self._params
         located = self.located
@@ -711,8 +712,8 @@ class Crossbar(Component):
 
 
 def extended(word: Value, byte: Value, size: Value, signed: Value) -> Value:
-    """What a load of ``1 << size`` bytes from ``byte`` on, a multiple of their number, makes of a
-    word; the whole word for four bytes or more."""
+    """What a load of ``1 << size`` bytes returns of a word, from the aligned offset ``byte`` on;
+    the whole word for four bytes or more."""
     is_byte = size == 0
     is_word = size >= 2
     low = pick([word.word_select(number, 8) for number in range(4)], byte)
@@ -725,8 +726,7 @@ def extended(word: Value, byte: Value, size: Value, signed: Value) -> Value:
 
 
 def repeated(word: Value, size: Value) -> Value:
-    """A word in which every place that a number of ``1 << size`` bytes can have holds the
-    number."""
+    """A word with the number of ``1 << size`` bytes repeated at each of its aligned places."""
     low = Cat(word[:8], Mux(size == 0, word[:8], word[8:16]))
     return Cat(low, Mux(size >= 2, word[16:], low))
 

@@ -65,8 +65,8 @@ _KIND = slice(52, 56)
 """Bits of the operation of ATOM and ATOMS, and of the kind of a compare and swap; the highest one
 of ATOMS.CAS is a bit of its opcode, 0. Instructions that are not atomic may have anything there."""
 _SIZE_FIELDS = ("size", "type", "wide_data", "compare_and_swap")
-"""Fields of which one decides how many registers a thread's data are; the first that an instruction
-has."""
+"""Fields that decide how many registers a thread's data takes; the first one that an instruction
+has counts."""
 
 
 class _Kind(NamedTuple):
@@ -78,7 +78,7 @@ class _Kind(NamedTuple):
 
 
 class _Size(NamedTuple):
-    """What a value of the field of the size means."""
+    """The meaning of a value of the size field."""
 
     code: int
     size: int
@@ -87,7 +87,7 @@ class _Size(NamedTuple):
 
 
 class _SizeTable(NamedTuple):
-    """A field, and what each value of it means; without a field the first row counts."""
+    """A field, and the meaning of each of its values; without a field the first row is used."""
 
     field: Field | None
     rows: tuple[_Size, ...]
@@ -159,7 +159,7 @@ def _address(form: Form) -> Address | Constant | None:
 
 
 def _wide(form: Form) -> Field | None:
-    """The field that tells whether the address has 64 bits."""
+    """The field for an address of 64 bits."""
     address = _address(form)
     if isinstance(address, Address) and address.wide is not None:
         return form.fields[address.wide]
@@ -230,7 +230,7 @@ def _data(form: Form) -> _DataOperands:
 
 
 def _named(name: str) -> Callable[[Form], Field | None]:
-    """What finds the field of this name."""
+    """Returns a function that finds the field of this name."""
     return lambda form: form.fields.get(name)
 
 
@@ -371,8 +371,8 @@ class MemoryDecoder(wiring.Component):
                     Mux(writes_nothing, 0, instruction.words))
 
     def _cases(self, m: Module, find: Callable[[Form], Any]) -> Iterator[Any]:
-        """A Switch over the word: whatever ``find`` finds in an instruction is a Case, of all
-        instructions in which it finds the same. The body of the caller's loop is that of the Case.
+        """A Switch over the word: each result of ``find`` is a Case, for all instructions with this
+        result. The body of the caller's loop is the body of the Case.
         """
         found: dict[Any, list[str]] = {}
         for form in MEMORY_FORMS:
@@ -384,7 +384,7 @@ class MemoryDecoder(wiring.Component):
                     yield what
 
     def _select(self, m: Module, find: Callable[[Form], Field | None], target: Value) -> None:
-        """A field of the word, wherever an instruction has it."""
+        """A field of the word, at its position in each instruction."""
         for field in self._cases(m, find):
             m.d.comb += target.eq(self._field(field))
 

@@ -64,7 +64,7 @@ class _Sum(data.Struct):
 
     total: unsigned(_TOTAL)
     exponent: unsigned(_EXPONENT)
-    """That of the larger operand."""
+    """The exponent of the larger operand."""
     sign: unsigned(1)
     """The same's."""
     subtracts: unsigned(1)
@@ -89,7 +89,7 @@ class FloatAdder(wiring.Component):
     =========  ===============================================================================
     step       what is computed
     =========  ===============================================================================
-    ORDER      the operand of the greater magnitude is put first
+    ORDER      the operand of the greater magnitude becomes the first
     ADD        the other one's mantissa is shifted to its place, and added or subtracted
     NORMALIZE  the sum is shifted until its highest 1 is in front
     ROUND      the word of the result, ``FLOAT_ADDER_CYCLES`` after the operands
@@ -178,7 +178,7 @@ class FloatAdder(wiring.Component):
             special=added.special))
 
     def _round(self, m: Module) -> None:
-        """ROUND: a carry out of the fraction goes to the exponent."""
+        """ROUND: a carry out of the fraction increments the exponent."""
         normalized = self._normalized
         total = normalized.total
         is_zero = ~total[-1]

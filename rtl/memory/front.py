@@ -1,4 +1,4 @@
-"""Instructions on their way in: they wait, are decoded, get a slot, and are gathered for."""
+"""The front: instructions wait, are decoded, get a slot, and their registers are gathered."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ def matched_beat(params: SmParams) -> data.StructLayout:
     Fields
     ------
     gather : gather_layout
-        The gather that they are of.
+        The gather that they belong to.
     data : gathered_beat
         As they come from the lanes.
     """
@@ -83,17 +83,17 @@ class MemoryFront(Component):
     last gather of the present instruction is taken. A cycle later it has its slot, and is decoded
     (``begun``). What its first gather reads was decoded before the queue.
 
-    Slots are given in a ring, in the order of dispatch. Gathers come back in the order in which
-    they are requested. An instruction's first gather is offered in the cycle in which it leaves the
-    queue, one cycle before its registers are known: no gather is taken in the first cycle in which
-    it is offered.
+    Slots are given in a ring, in the order of dispatch. Gathers return in the order in which they
+    are requested. An instruction's first gather is offered in the cycle in which it leaves the
+    queue, one cycle before its registers are known: no gather is accepted in the first cycle in
+    which it is offered.
 
     Members
     -------
     dispatch, room : In(Event of dispatched), Out(1)
         A memory instruction; there is room for one whenever it comes, if it is selected now.
     local_base : In(BLOCK_ADDRESS_BITS)
-        Of the warp that the dispatched instruction is of.
+        The settings of the dispatched instruction's warp.
     busy, kept : In(1 bit a slot), In(1 bit an entry)
         The slots, and the places for operands, that are in use.
     begun : Out(Event of begun_layout)

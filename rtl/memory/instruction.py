@@ -59,7 +59,7 @@ _WORD_BYTES = 4
 LINE_WORDS = LINE_BYTES // _WORD_BYTES
 """Words of a line."""
 OFFSET_BITS = ceil_log2(LINE_BYTES)
-"""Lower bits of an address, which tell where in its line it is."""
+"""Lower bits of an address: the offset in its line."""
 
 WORDS = 4
 """Words that a thread can load or store at once, or that make the operands of an atomic
@@ -123,8 +123,8 @@ class MemoryInstruction(data.Struct):
     """The predicate that is written; PT: none."""
     atomic: AtomicOperation
     compare: unsigned(1)
-    """Compare and swap; then ``atomic`` is the kind, a CompareAndSwapType if it is of shared
-    memory. Those that only tell whether they have swapped are the ones without its bit 2."""
+    """Compare and swap; then ``atomic`` is the kind, a CompareAndSwapType if it is in shared
+    memory. Those that only report whether they have swapped are the ones without its bit 2."""
     bank: unsigned(5)
     """The constant bank."""
     mode: ShuffleMode
@@ -191,8 +191,8 @@ def queued(params: SmParams) -> data.StructLayout:
 
 def slot_bits(params: SmParams) -> int:
     """Width of the number of an instruction in flight: eight of them, or more on more than eight
-    lanes, which take them faster. On two lanes, and on one, it is one at a time, so that nothing
-    has to be told apart."""
+    lanes, which take them faster. On two lanes, and on one, there is one at a time, so that none
+    need be distinguished."""
     if params.lanes <= _SINGLE_LANES:
         return 0
     return max(3, min(4, ceil_log2(params.lanes)))
@@ -217,15 +217,15 @@ def port_count(params: SmParams) -> int:
 
 
 def row_bits(params: SmParams) -> int:
-    """Width of the number of a row: a word in each bank of shared memory, of which there are as
-    many as lanes."""
+    """Width of the number of a row: a word in each bank of shared memory; there are as many banks
+    as lanes."""
     return params.shared_bits - ceil_log2(_WORD_BYTES) - ceil_log2(params.lanes)
 
 
 class ThreadSets(data.Struct):
     """The threads that access memory at their place, their own words in local memory, or shared
-    memory. A thread is in one of the sets at most. For a shuffle ``shared`` are those that execute
-    it, and ``local`` those that read a thread of their segment."""
+    memory. A thread is in one of the sets at most. For a shuffle ``shared`` are the threads that
+    execute it, and ``local`` the threads that read a thread of their segment."""
 
     memory: WARP_THREADS
     local: WARP_THREADS
@@ -245,7 +245,7 @@ def judged_layout(params: SmParams) -> data.StructLayout:
     bad : 1
         A thread has an error.
     error, thread : WarpError, 0 to 31
-        That of the lowest such thread. The threads below it access something all the same.
+        The error of the lowest such thread. The threads below it access something all the same.
     """
     return data.StructLayout({
         "slot": slot_bits(params),
@@ -295,21 +295,20 @@ def beat_job(params: SmParams) -> data.StructLayout:
     write : 1
         Threads give them; else they get them.
     tag
-        That of the line, if they are in one.
+        The tag of the line, if they are in one.
     word : 0 to 3
         Which of the thread's words.
     spread : 2
-        For lanes of its second half, or of its second to fourth quarter, it is the word that
-        ``spread`` makes of that: so are all banks at work for threads with neighbouring words of 64
-        or 128 bits.
+        For lanes of its second half, or of its second to fourth quarter, it is that word with
+        ``spread`` applied: so all banks are used when threads access neighbouring 64 or 128 bits.
     local : 1
-        In local memory: each word has a line of its own.
+        In local memory: each word is in another line.
     size, signed
         The instruction's.
     owner, last : BeatOwner, 1
         Whose beat it is, and whether it is the last one, which is reported to that owner.
     final : 1
-        It is of the last line that an instruction fills.
+        The job is for the last line that an instruction fills.
     skips : 1
         There are no threads in the lower half: the beat begins with the upper one.
     single : 1

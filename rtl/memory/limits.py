@@ -58,8 +58,8 @@ class AddressLimits(Component):
     """Keeps where each warp's shared and local memory begin, as its launch or a move
     has it.
 
-    A launch and a move of another warp's local memory may come in the same cycle: their bases are in
-    two memories, and a bit a warp says which of them counts.
+    A launch and a move of another warp's local memory may arrive in the same cycle: their bases are
+    in two memories, and a bit a warp selects the valid one.
 
     Members
     -------

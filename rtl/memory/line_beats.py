@@ -227,14 +227,14 @@ class AnswerSequencer(Component):
                     |                          ^
                     +--> beats -->[register]---+--> crossbar
 
-    So that the next answer's beats follow without a gap, they begin before that answer is taken:
-    they pass the crossbar's first stages meanwhile. The answer whose beats are sent is the one in
-    the register if that has beats to send (``has_beats``), else the one that memory offers.
+    The next answer's beats begin before that answer is taken, and pass the crossbar's first stages
+    meanwhile, so that they follow without a gap. The answer whose beats are sent is the one in the
+    register if that has beats to send (``has_beats``), else the one that memory offers.
 
     A line that is to be modified gets a copy of the answer, row by row; the last row is copied
-    while the first atomic operation is on its way to the banks.
+    while the first atomic operation is in the stages before the banks.
 
-    What confirms a write, or tells of a fault, is taken at once.
+    The confirmation of a write, or a fault, is taken at once.
 
     Members
     -------
@@ -342,7 +342,7 @@ class AnswerSequencer(Component):
         self._is_known = is_known
 
     def _send(self, m: Module) -> None:
-        """The beats of a line in turn."""
+        """The beats of a line, one after another."""
         info = self.info
         job = self._beat.payload
         beat: Any = Signal(line_beat(self._params))
@@ -377,7 +377,7 @@ class AnswerSequencer(Component):
         last_row = row_count(self._params) - 1
         offer_row = max(0, last_row - 1)
 
-        # This is a cycle old, of the same tag: that stays until all is copied.
+        # This is a cycle old, for the same tag: the tag stays until all is copied.
         can_copy = Signal()
         m.d.sync += can_copy.eq(info.modify & self._is_known)
 

@@ -33,10 +33,10 @@ class NewLine(data.Struct):
 
 class LineHazards(Component):
     """Decides whether a line may get a tag while others are under way, and which write requests are
-    held back.
+    held.
 
     Memory keeps no order between tags, so the order of two accesses to one line is kept here. The
-    rule, for a new line whose address is that of a line under way:
+    rule, for a new line with the address of a line under way:
 
     ================  ==========  ===================  ============  ================
     new line is to    the other   the other is         the other is  the other is
@@ -55,9 +55,9 @@ class LineHazards(Component):
     All held requests are released together, when memory has confirmed every write that some held
     line follows (``unconfirmed``). A held request at the head of the miss queue's request queue
     keeps all others back, reads too. Two more rules keep the writes that are followed ahead of all
-    held ones, so that none of them is stuck behind a held request:
+    held ones, so that none of them waits behind a held request:
 
-    - while any line is held, every new write is held as well, whatever its address;
+    - while any line is held, every new write is held as well, at any address;
     - a line that has the address of a held one gets no tag, even if both are only written.
 
     Timing: a line is compared in the first cycle in which it waits for a tag, and ``conflicts`` is
@@ -151,7 +151,7 @@ class LineHazards(Component):
 
     def _hold(self, m: Module, matches: Signal, allocated: Value) -> None:
         """Which requests are held. The lines that a new write follows are known in its second
-        cycle, in which it gets a tag at the earliest."""
+        cycle, the first in which it may get a tag."""
         is_write = self.new.write
         followed = Signal.like(matches)
         m.d.sync += followed.eq(matches)

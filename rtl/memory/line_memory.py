@@ -20,7 +20,7 @@ __all__ = ["LineContent", "LineMemory", "LinePort", "copied_row", "row_count"]
 
 
 def _bank_count(params: SmParams) -> int:
-    """Banks of lines: as many as lanes, but not more than a line has words."""
+    """Banks of lines: as many as lanes, but at most the words of a line."""
     return min(params.lanes, LINE_WORDS)
 
 
@@ -35,7 +35,7 @@ def copied_row(params: SmParams) -> data.StructLayout:
 
 
 class LineContent(data.Struct):
-    """What memory is to write of a line; its fields are those of a
+    """The bytes of a line to be written to memory; its fields are those of a
     :func:`~rtl.layouts.memory_request`."""
 
     data: unsigned(8 * LINE_BYTES)
@@ -44,7 +44,7 @@ class LineContent(data.Struct):
 
 
 class LinePort(wiring.Signature):
-    """Words of lines, seen from the side that reads and writes them.
+    """Words of lines; directions are those of the side that reads and writes them.
 
     Members
     -------
@@ -73,8 +73,8 @@ class LineMemory(Component):
     """The lines that are filled or modified, one for each tag; which of their bytes were written
     since the last ``finish``; and the line that memory has answered last.
 
-    To threads a line looks like shared memory: word w is in bank w modulo the number of banks, of
-    which there are as many as lanes, 16 at most. A *row* is a word of each bank.
+    A line is accessed like shared memory: word w is in bank w modulo the number of banks, which is
+    the number of lanes, at most 16. A *row* is a word of each bank.
 
     Members
     -------
@@ -82,7 +82,7 @@ class LineMemory(Component):
         The answer.
     copy : In(Event(copied_row))
         The row is written in the next cycle, in which ``lines.copied`` is 1. Nothing may be read in
-        this one, nor anything else be written in the next one.
+        this cycle, and nothing else written in the next one.
     lines : In(LinePort)
     finish : In(Event(tag))
         All bytes of the line of that tag have been written.

@@ -46,9 +46,9 @@ class MissQueue(Component):
     """Gives each line a tag, under which it is read, or filled and written, or read, modified and
     written.
 
-    There is no data cache, and requests are never merged: every line found is requested, even if
-    the same line is under way. To *fill* a line is to put the words that threads store into its
-    buffer; nothing comes from memory. ::
+    There is no data cache, and requests are never merged: every line is requested, even if the same
+    line is under way. To *fill* a line is to write the words that threads store into its buffer;
+    nothing is read from memory. ::
 
         found line --> ALLOCATE ---- read --------------> request queue --> memory
                         |  a tag, if the                      ^                |
@@ -65,18 +65,19 @@ class MissQueue(Component):
     allocate  the line gets a tag. Its hazards are known in the second cycle at the latest, see
               LineHazards. A line that is read is requested at once, though all its threads may
               not be known yet; a line that is written waits until they are
-    request   requests go to memory in the order in which they are ready, from the queue; a read
-              goes in its first cycle if the queue is empty
+    request   requests are sent to memory in the order in which they are ready, from the queue; a
+    read
+              is sent in its first cycle if the queue is empty
     fill      the words that threads store pass the crossbar into the line memory, for one line
-              at a time; what they do not store stays as it is in memory, by the mask. Two
-              cycles after the last beat has passed, the line is complete and its write is queued
+              at a time; the mask keeps all other bytes in memory unchanged. Two cycles after the
+              last beat has passed, the line is complete and its write is queued
     answer    an answer is taken when the words of the one before have passed the crossbar. Its
               words go to their threads; or its line is modified, complete and queued as above
     ========  ===================================================================================
 
-    Accesses to a line happen in the order in which it was found, and none comes between an atomic
-    operation's read and its write. A tag is free again when memory has confirmed the write,
-    or has reported a fault, or when the last word that was read has passed.
+    Accesses to a line are made in the order in which it was found, and none between an atomic
+    operation's read and its write. A tag is free again when memory has confirmed the write, or has
+    reported a fault, or when the last word that was read has passed.
 
     Two that come at once: a complete line has the queue's write port, and no read gets a tag in
     that cycle.
@@ -103,7 +104,7 @@ class MissQueue(Component):
         A line waits for its tag.
     pending, fault : Out(1 bit a slot)
         Slots with lines that may not be served in time for write-back: lines under way that are
-        not ``closed``. Slots of which something was not mapped.
+        not ``closed``. Slots with a line that was not mapped.
     filling : Out(1)
         Some words of a line that is filled are in it or in the crossbar, others were not offered.
     issued, filled : Out(Event of a slot)
@@ -123,14 +124,14 @@ class MissQueue(Component):
     early : Event(tag)
         The line has had this tag since before all its threads were known.
     used, confirmed, released : Signal(tags)
-        Tags of lines under way; those that end with an answer; those that are free after this
+        Tags of lines under way; tags that are freed with an answer; tags that are free after this
         cycle.
     fill_passed : Event(tag)
         The last beat of a line that is filled has passed the crossbar a cycle ago.
     completed : Event(tag)
         A line is full: it has all words that are stored, or is modified. Its write is queued.
     closed : Signal(tags)
-        Lines that are read, and for which the crossbar has said (``closing``) that their words
+        Lines that are read, and for which the crossbar has announced (``closing``) that their words
         will be in time for write-back; until the last of these has passed.
     slots, slot_masks : list of Signal
         By tag: the instruction's slot, as a number and one-hot.
@@ -215,7 +216,7 @@ class MissQueue(Component):
         return one_hot(tag, len(self.used), when)
 
     def _select_line(self, m: Module) -> Signal:
-        """The line that is to get a tag: the one that is found, and in local memory those of the
+        """The line that is to get a tag: the one in ``found``, and in local memory those of the
         threads' other words after it. Returns whether it is the last of these."""
         found = self.found.payload
         is_last_word = Signal()
@@ -235,7 +236,7 @@ class MissQueue(Component):
         return is_last_word
 
     def _check_hazards(self, m: Module) -> None:
-        """Whether the line may have a tag beside those that are under way."""
+        """Whether the line may have a tag beside the lines that are under way."""
         found = self.found.payload
         hazards = self.hazards
         m.d.comb += hazards.is_waiting.eq(self.found.valid & ~self.advance)
@@ -323,7 +324,7 @@ class MissQueue(Component):
         m.d.sync += self.filled.payload.eq(passed.payload.slot)
 
     def _answer(self, m: Module) -> None:
-        """What memory answers goes to the threads, or is modified."""
+        """Memory's answers are sent to the threads, or are modified."""
         answers = self.answers
         connect(m, flipped(self.memory.response), answers.response)
         connect(m, flipped(self.passed), answers.passed)
@@ -388,7 +389,7 @@ class MissQueue(Component):
     def _track_slots(self, m: Module) -> None:
         """Which instructions have lines under way. The crossbar announces that a line will be
         served (``closing``), late in the cycle: so whether it is the last line of its slot is
-        found before."""
+        computed before."""
         closing = self.closing.payload
         found = self.found.payload
         slots = len(self.pending)

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 _BYTE_BITS = 2
-"""Lower bits of an address, which tell which byte of its word it is."""
+"""Lower bits of an address: the byte in its word."""
 
 
 def inner_layout(params: SmParams) -> data.ArrayLayout:
@@ -65,8 +65,8 @@ def beat_places(params: SmParams) -> data.StructLayout:
     slot, beat
         The instruction, and its beat.
     places : an address for each lane
-        In memory, or in the shared memory of the instruction's CTA; for local memory that of the
-        thread's first word.
+        In memory, or in the shared memory of the instruction's CTA; for local memory the place of
+        the thread's first word.
     """
     return data.StructLayout({
         "slot": slot_bits(params),
@@ -92,13 +92,12 @@ def shuffle_sources(params: SmParams) -> data.StructLayout:
 
 
 def slot_base(params: SmParams) -> data.StructLayout:
-    """The row ``base`` in which shared memory begins of the CTA that has the instruction in
-    ``slot``."""
+    """``base``: the first row of shared memory of the CTA whose instruction is in ``slot``."""
     return data.StructLayout({"slot": slot_bits(params), "base": row_bits(params)})
 
 
 class LinesPort(wiring.Signature):
-    """Reads the lines of a beat's threads, in the same cycle; seen from who reads.
+    """Reads the lines of a beat's threads, in the same cycle; directions are the reader's.
 
     Members
     -------
@@ -137,8 +136,7 @@ def _beat_write(params: SmParams) -> data.StructLayout:
 
 
 class PlaceMemory(Component):
-    """Each thread's place, which is its address, in three memories that are written one after the
-    other.
+    """Each thread's place, which is its address, in three memories that are written in rotation.
 
     =======  ===========================  ==================================  ==========
     memory   for each thread              written                             of each
@@ -158,13 +156,13 @@ class PlaceMemory(Component):
     places : In(Event of beat_places)
         Places of a beat that are kept.
     sources : In(shuffle_sources)
-        A cycle after ``places``, of the same beat. In a shuffle the threads' places are in the
-        banks of lanes, where those of the threads are that they read.
+        A cycle after ``places``, of the same beat. In a shuffle a thread's place is the bank and
+        row of the thread that it reads.
     lines : In(LinesPort)
     slot, beat, upper, inner : In, In(range(beats)), In(1), Out(inner_layout)
         Places of the ``upper`` half of a beat, or of the lower one.
     new_base, base : In(Event of slot_base), Out
-        The row in which shared memory begins of the CTA whose instruction gets a slot; that of
+        The first row of shared memory of the CTA whose instruction gets a slot; the same for
         ``slot``.
     """
 
@@ -247,20 +245,20 @@ class PlaceMemory(Component):
         m.d.comb += read.same.eq(kept.read(m, kept.number(read.slot, read.beat)))
 
     def _keep_bases(self, m: Module) -> None:
-        """The row in which shared memory of each slot's CTA begins."""
+        """The first row of shared memory of each slot's CTA."""
         new = self.new_base
         m.submodules.bases = bases = Words(row_bits(self._params), 1 << slot_bits(self._params))
         bases.write(m, new.valid, new.payload.slot, new.payload.base)
         m.d.comb += self.base.eq(bases.read(m, self.slot))
 
     def _of_port(self, beat: Any, port: int) -> list[Any]:
-        """A port's threads among all of a beat: that of the lower half, and that of the upper one
-        if there are two."""
+        """A port's threads in a beat: one in the lower half, and one in the upper half if there are
+        two."""
         return [beat[lane] for lane in range(port, self._params.lanes, port_count(self._params))]
 
 
 class OperandMemory(Component):
-    """Four words of 32 bits for each thread, in as many places as there are entries.
+    """Four words of 32 bits for each thread of each entry.
 
     The first word comes with the addresses, as the third register of an instruction's first gather;
     the other three words come with the second gather.
@@ -308,7 +306,8 @@ class OperandMemory(Component):
         return m
 
     def _keep_word(self, m: Module, lane: int, word: int, beat: Value) -> Value:
-        """The memory of one word of a lane's threads. Returns that of the thread in ``beat``."""
+        """The memory of one word of a lane's threads. Returns the word of the thread in
+        ``beat``."""
         kept = _BeatWords(32, self._params, entry_bits(self._params))
         m.submodules[f"word_{word}_{lane}"] = kept
         registers = self.registers.payload.data

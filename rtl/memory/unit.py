@@ -70,8 +70,8 @@ class MemoryUnit(Component):
 
     A warp's instructions access memory, and complete, in program order. Accesses of different warps
     to one line of memory, or to shared memory, happen one instruction after the other, in the order
-    of dispatch. Of one instruction's threads the highest one's store remains where several meet,
-    and atomic operations go thread by thread, ascending.
+    of dispatch. If several threads of an instruction store to one address, the highest thread's
+    value remains; atomic operations are executed thread by thread, ascending.
 
     Error: an error in an address is the lowest thread's. Then nothing is written: no register, no
     memory. Threads below the failing one still read their lines, also in a store, since a fault of
@@ -79,8 +79,8 @@ class MemoryUnit(Component):
     any register is written; but a store or an atomic operation may have changed other lines by then
     (ours). An instruction is complete when memory has answered all its lines.
 
-    Words of local memory lie so that word k of thread t is word 32 * k + t of the warp's block.
-    Constant banks begin at multiples of 16 bytes.
+    Local memory is interleaved: word k of thread t is word 32 * k + t of the warp's block. Constant
+    banks begin at multiples of 16 bytes.
 
     Two that come at once: the crossbar is granted to an answer of memory first, then to a line that
     is filled, then to shared memory. Atomic operations have it for themselves: they begin when no
@@ -105,7 +105,7 @@ class MemoryUnit(Component):
     local_base : In(Event of local_move)
         SETLMEMBASE; it is for instructions that come later.
     clear : In(stream of shared_clear)
-        Fills shared memory with zeros, as a CTA expects it; the transfer says that it is done.
+        Fills shared memory with zeros, before a CTA starts; the transfer acknowledges it.
     memory : Out(MemoryPort)
     events : Out(MemoryEvents)
 
@@ -211,8 +211,8 @@ class MemoryUnit(Component):
         m.d.comb += self.access.idle.payload.eq(begun.slot)
 
     def _connect_registers(self, m: Module) -> None:
-        """Registers that the lanes have read, to the address stage and the operands. Gathers come
-        back in the order in which the lanes have taken them."""
+        """Registers that the lanes have read, to the address stage and the operands. Gathers return
+        in the order in which the lanes accepted them."""
         gathered = self.port.data.gathered
         taken = self.front.taken
         gather_width = gather_layout(self._params).size
@@ -331,7 +331,7 @@ class MemoryUnit(Component):
         connect(m, crossbar.closing, queue.closing)
 
     def _connect_atomic(self, m: Module) -> None:
-        """Atomic operations in lines go before those in shared memory."""
+        """Atomic operations in lines have priority over those in shared memory."""
         queue = self.queue
         access = self.access
         crossbar = self.crossbar
@@ -409,7 +409,7 @@ class MemoryUnit(Component):
         return words
 
     def _read_lanes(self, m: Module, read: Any) -> Signal:
-        """First operands of threads, for shuffles, a cycle later; 0 of those that do not execute
+        """First operands of threads, for shuffles, a cycle later; 0 for threads that do not execute
         the instruction. A thread's bank and row are its lane and beat."""
         lanes = self._params.lanes
         words = Signal(32 * lanes)

@@ -1,4 +1,4 @@
-"""Writeback: results on their way to registers, and the end of instructions."""
+"""Writeback: writes results to registers, and completes instructions."""
 
 from typing import Any
 
@@ -32,8 +32,8 @@ from .instruction import WORDS, judged_layout, port_count, slot_bits
 __all__ = ["ResultMasks", "ResultMemory", "WriteBack", "slot_accesses"]
 
 _WRITE_CYCLES = 7
-"""From the cycle in which the lanes request the last beat of a write to the one in which it is
-surely in the registers."""
+"""From the cycle in which the lanes request the last beat of a write to the one in which it
+certainly is in the registers."""
 _WRITES_IN_FLIGHT = 8
 """Writes that the lanes have taken and not requested the data of, at most."""
 _COMPLETION_DISTANCE = 3
@@ -41,7 +41,7 @@ _COMPLETION_DISTANCE = 3
 
 
 class ResultMasks(data.Struct):
-    """What the addresses of an instruction say of its results."""
+    """What the addresses of an instruction decide about its results."""
 
     loaded: unsigned(WARP_THREADS)
     """The threads that get something but 0."""
@@ -138,18 +138,18 @@ def _record(params: SmParams) -> data.StructLayout:
 
 
 def _taken_write(params: SmParams) -> data.StructLayout:
-    """A write that the lanes have taken: which of the slot's registers it is of, and whether it is
+    """A write that the lanes have taken: which of the slot's registers it writes, and whether it is
     the last one."""
     return data.StructLayout({"index": range(WORDS), "is_last": 1, "slot": slot_bits(params)})
 
 
 def _landing(params: SmParams) -> data.StructLayout:
-    """A beat on its way to the registers. ``frees``: it is the last one of its slot."""
+    """A beat that is being written to the registers. ``frees``: it is the last one of its slot."""
     return data.StructLayout({"slot": slot_bits(params), "frees": 1})
 
 
 class WriteBack(Component):
-    """Retires instructions: those of a warp in program order, those of several warps in any.
+    """Retires instructions: of one warp in program order, of several warps in any order.
 
     An instruction *retires*, and leaves here, when the lanes have taken its last write; it is
     complete when the execute unit has written the last beat of that. One without a write retires
@@ -175,14 +175,14 @@ class WriteBack(Component):
     until what they wrote is in the registers.
 
     An instruction whose address was wrong, or whose line memory could not access, writes nothing.
-    It completes, with an error if the error is reported; of both MMU_FAULT goes first.
+    It completes, with an error if the error is reported; MMU_FAULT has priority if there are both.
 
     Members
     -------
     begun : In(Event of begun_layout)
         An instruction gets a slot.
     judged, masks : In(Event of judged_layout), In(ResultMasks)
-        Its addresses are judged: its error, and what they say of its results.
+        Its addresses are judged: its error, and what they decide about its results.
     accesses : In(slot_accesses)
     busy, done : Out(1 bit a slot)
         Slots that are in use; those whose accesses have all ended.
@@ -202,20 +202,20 @@ class WriteBack(Component):
     index : Signal
         Which of its registers is written.
     accesses_ended : Signal(1 bit a slot)
-        Its accesses have ended, but for those that are pending.
+        Its accesses have ended, except those in ``pending``.
     has_results : Signal(1 bit a slot)
         It writes registers, unless it has an error.
     retired : Signal(1 bit a slot)
-        It has retired; what it wrote may be on its way to the registers.
+        It has retired; its results may not be in the registers yet.
     older : Signal(a bit a slot, for each slot)
-        Those of the same warp that had a slot before it.
+        Instructions of the same warp that had a slot before it.
     warps : Signal(a warp for each slot)
     records : Words
         What is needed of each instruction until it retires.
     write_queue : SyncFIFO
         Writes that the lanes have taken, and not requested all data of.
     landing : list of Signal
-        Beats on the way to the registers; that of the last one is written.
+        Beats that are being written to the registers; the last one is written.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -312,7 +312,7 @@ class WriteBack(Component):
             ~(accesses_end & ~self.busy & ~self._begins).any(), "an access of no instruction")
 
     def _track_order(self, m: Module) -> None:
-        """Which instructions in flight are of the same warp and older."""
+        """Which instructions in flight are older ones of the same warp."""
         warp = self.begun.payload.job.warp
         same_warp = Cat(other == warp for other in self.warps)
         for slot in range(self._count):
@@ -396,7 +396,7 @@ class WriteBack(Component):
         m.d.comb += self._last_beat.eq(
             wanted.valid & (wanted.payload.beat == self._params.beats - 1))
         m.d.comb += queue.r_en.eq(self._last_beat)
-        m.d.sync += Assert(~wanted.valid | queue.r_rdy, "data wanted that nobody offered")
+        m.d.sync += Assert(~wanted.valid | queue.r_rdy, "data wanted that was not offered")
         m.d.sync += Assert(
             ~queue.w_en | queue.w_rdy, "more writes than there can be under way")
 

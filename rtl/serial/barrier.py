@@ -17,7 +17,7 @@ __all__ = ["SerialBarrierQueue", "SerialBarrierUnit"]
 
 class SerialBarrierQueue(BarrierQueue):
     """Decodes the one instruction that is under way, counts a thread of it a cycle, and offers it
-    after 32 cycles. Its request has a field more, ``threads``: who executes B2R."""
+    after 32 cycles. Its request has one more field, ``threads``: the threads that execute B2R."""
 
     def request_layout(self, params: SmParams) -> data.StructLayout:
         return data.StructLayout(dict(barrier_request(params).members) | {"threads": WARP_THREADS})
@@ -89,7 +89,7 @@ class SerialBarrierUnit(BarrierUnit):
         """All barriers are used."""
 
     def select_task(self, m: Module) -> None:
-        """Clearing a CTA's barriers goes first."""
+        """Clearing a CTA's barriers has priority."""
         work = self.work
         with m.If(self.has_uncleared):
             m.d.comb += self.starts_clearing.eq(1)

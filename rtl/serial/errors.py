@@ -1,7 +1,7 @@
 """Errors in the serial machine: one of the instruction under way, and one of a stack.
 
-Of :class:`~rtl.layouts.ErrorEvents` at most one is of an instruction. A line of a stack that memory
-did not take is of no instruction, and comes at any time.
+Of :class:`~rtl.layouts.ErrorEvents` at most one belongs to an instruction. A stack's line that
+memory refused belongs to no instruction, and is reported at any time.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ __all__ = ["SerialErrorStatus", "of_instruction", "of_stack", "simultaneous_erro
 
 
 def of_instruction(m: Module, errors: Any) -> Any:
-    """Of ErrorEvents that of the instruction under way, as one event."""
+    """The error of the instruction under way, from ErrorEvents, as one event."""
     sources = [
         event for source, event in errors_by_source(errors).items()
         if ERROR_SOURCES[source] is not Origin.NEXT]
@@ -28,17 +28,17 @@ def of_instruction(m: Module, errors: Any) -> Any:
 
 
 def of_stack(errors: Any) -> Any:
-    """Of ErrorEvents that of no instruction."""
+    """The error of no instruction, from ErrorEvents."""
     return errors.stack
 
 
 def simultaneous_errors(m: Module, errors: Any) -> list[Any]:
-    """The errors that can come in one cycle: an instruction's goes before a stack's."""
+    """The errors that can arrive in one cycle: an instruction's has priority over a stack's."""
     return [of_instruction(m, errors), of_stack(errors)]
 
 
 class SerialErrorStatus(ErrorStatus):
-    """An instruction's error goes before a stack's."""
+    """An instruction's error has priority over a stack's."""
 
     def simultaneous(self, m: Module) -> list[Any]:
         return simultaneous_errors(m, self.errors)

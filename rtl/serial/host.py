@@ -16,11 +16,11 @@ __all__ = ["SerialHostPort", "SerialWorkRegisters", "WordCounters"]
 
 
 class WordCounters(Component):
-    """The same, smaller: in words of 32 bits, of which one is read, added to and written in a
-    cycle: that whose turn it is, or the one that the host reads.
+    """The same, smaller: in words of 32 bits. In a cycle one word is read, added to and written:
+    the next in rotation, or the one that the host reads.
 
-    What a low word carries waits while the host has read a low word, but no high word yet: the
-    host's pair belongs together. A low word that is half full again does not wait any longer.
+    The carry of a low word waits while the host has read a low word, but not yet its high word, so
+    that the host's pair is consistent. A low word that is half full again does not wait any longer.
 
     Parameters
     ----------
@@ -40,15 +40,15 @@ class WordCounters(Component):
 
         self._recent = Array(
             Signal(RECENT_BITS, name=f"recent_{name}") for name in self._names)
-        """Of each counter, what has happened since its last turn."""
-        # A bit for each counter: what its low word has carried waits for the host to read the high
-        # word, and then for the turn of that.
+        """By counter: events since its last update."""
+        # A bit for each counter: the carry of its low word waits for the host to read the high
+        # word, and then for that word's update.
         self._carry_waits = Signal(count, name="carry_waits")
         self._carry = Signal(count, name="carry")
         self._is_cleared = Signal(2 * count, init=-1, name="is_cleared")
         """Words that count as 0."""
         self._turn = Signal(range(2 * count), name="turn")
-        """The word whose turn it is."""
+        """The word that is updated in this cycle."""
         self._holds_carries = Signal(name="holds_carries")
         """The host has read a low word, and no high word yet."""
 
@@ -120,7 +120,7 @@ class SerialWorkRegisters(WorkRegisters):
         self.late = Signal.like(self.access.value)
 
     def read_count(self, m: Module, is_selected: Value) -> None:
-        """A read is noted in every cycle, whatever place is selected."""
+        """A read is recorded in every cycle, with any selection."""
         references = self.grids.references
         was_read = Signal()
         m.d.sync += was_read.eq(references.read)

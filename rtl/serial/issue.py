@@ -85,7 +85,7 @@ class SerialIssue(Component):
     A trap enter or leave has priority over the warp's next instruction. In AWAIT_GROUP the
     instruction is dropped, and fetched again later, in two cases: the warp can no longer issue
     (hold, trap enter or leave, no room); or a flow result arrives in the same cycle. Such a flow
-    result is that of a launch, of another warp, and uses the only write port of the pcs.
+    result belongs to a launch of another warp, and uses the only write port of the pcs.
 
     After a reset no warp is live. A warp's pc is undefined until the flow result of its launch.
 
@@ -97,7 +97,7 @@ class SerialIssue(Component):
         Not used; ``room`` is 0. Fetch delivers only groups that were requested by ``redirect``.
     collecting : In(1)
         The execute unit processes an instruction or operation: 1 from the cycle after its arrival
-        to its last cycle. Meanwhile no operation is accepted.
+        to its last cycle. Until then no operation is accepted.
     launched, result, lanes, gathered, units, resume, rooms, control, policy
         See IssueUnit.
     completion, drained, events
@@ -217,7 +217,7 @@ class SerialIssue(Component):
 
     def _ends(self) -> Value:
         """The instruction in flight ends: with the flow result of its warp, or with a completion of
-        the lanes or of any unit. A flow result of another warp is that of a launch."""
+        the lanes or of any unit. A flow result of another warp belongs to a launch."""
         result = self.result
         has_result = result.valid & (result.payload.warp == self._warp)
         events = (self.lanes, *self.units)
@@ -258,8 +258,8 @@ class SerialIssue(Component):
         m.d.comb += self._can_issue.eq(can_issue.bit_select(warp, 1) & self._has_room)
 
     def _keep_pcs(self, m: Module) -> None:
-        """Writes the warp's next pc: that of a flow result, or the address after the issued
-        instruction. A flow result has priority; no instruction issues in its cycle."""
+        """Writes the warp's next pc: a flow result's, or the address after the issued instruction.
+        A flow result has priority; no instruction issues in its cycle."""
         result = self.result
         read = self._pcs.read_port(domain="comb")
         stored = Signal(read.data.shape())
@@ -343,7 +343,7 @@ class SerialIssue(Component):
                  can_accept: Value, output: Any) -> None:
         """Forwards gathers or writes: an operation that is accepted from the client's stream is in
         a register in the next cycle, and ``output`` is valid in the cycle after that. Its warp and
-        sequence number are those of the instruction in flight."""
+        sequence number are taken from the instruction in flight."""
         operation = output.payload.operation
         accepts = Signal(name=f"accepts_{kind}")
         is_in_register = Signal(name=f"{kind}_is_in_register")

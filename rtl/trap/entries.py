@@ -1,4 +1,4 @@
-"""Whether a flow result is that of a warp's entry."""
+"""Whether a flow result belongs to a warp's entry."""
 
 from abc import abstractmethod
 
@@ -17,7 +17,7 @@ __all__ = ["EntryTracker", "PendingEntries"]
 
 
 class EntryTracker(Component):
-    """Distinguishes the flow result of an ENTER from those of a warp's other instructions.
+    """Distinguishes the flow result of an ENTER from the results of a warp's other instructions.
 
     Members
     -------
@@ -28,7 +28,7 @@ class EntryTracker(Component):
         The warp of the flow result is inside the trap. Only for the serial machine
         (rtl/serial/trap); PendingEntries ignores it.
     is_entry : Out(1)
-        The flow result is that of an ENTER.
+        The flow result belongs to an ENTER.
     """
 
     def __init__(self, params: SmParams) -> None:

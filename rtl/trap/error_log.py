@@ -30,7 +30,7 @@ _MAY_BE_OVERTAKEN = (Origin.FLOW, Origin.MEMORY)
 _BY_AGE = (Origin.MEMORY, Origin.FLOW, Origin.LAST, Origin.NEXT)
 """Of errors of several sources, the older instruction's first. A memory instruction issues when the
 flow results before it are known, so it is older than a push that fails as well; a push is older
-than what could not be overtaken. A line of a stack is of no instruction."""
+than what could not be overtaken. A line of a stack belongs to no instruction."""
 _SOURCES_BY_AGE = [
     source
     for wanted in _BY_AGE
@@ -58,18 +58,17 @@ def _table_entry(origin: Origin) -> data.StructLayout:
 
 class ErrorLog(Component):
     """Keeps the first error of each warp and source, until the warp enters or leaves the trap, or a
-    new one begins in its place; and tells which of a warp's errors is that of the oldest
-    instruction.
+    new warp starts in its slot; and selects the error of a warp's oldest instruction.
 
     Several sources report in one cycle, so each has a table with an entry a warp. An entry is
     *pending*, a flag a warp and source, while its error counts::
 
         pending = toggle ^ moves_seen ^ launches_seen
 
-    A memory has one writer, and three places change that flag, so each has a bit of its own. An
-    error sets the flag, if it is 0, by inverting ``toggle``, in the table. ENTER and LEAVE clear it
-    by ``moves_seen = toggle ^ launches_seen``; a launch does by
-    ``launches_seen = toggle ^ moves_seen``.
+    A memory has one writer, and three places change that flag, so each has its own bit. An error
+    sets the flag, if it is 0, by inverting ``toggle``, in the table. ENTER and LEAVE clear it by
+    ``moves_seen = toggle ^ launches_seen``; a launch does by ``launches_seen = toggle ^
+    moves_seen``.
 
     Members
     -------
@@ -83,12 +82,12 @@ class ErrorLog(Component):
     launch : In(Event of warp_launch)
         Errors of the warp that was in the slot do not count any more.
     overtaken, pc : Out(1), Out(32)
-        Of the warp that moves: the oldest error is of an instruction that may have been overtaken,
-        which has this pc.
+        Of the warp that moves: the oldest error belongs to an instruction that a later one may have
+        overtaken; its pc.
     last_failed : Out(1)
         Of the warp that moves: the instruction that it issued last has failed.
     status_warp, error : In, Out(code of a WarpError)
-        The error with which that warp entered the trap; without meaning if it had none.
+        The error with which that warp entered the trap; undefined if it had none.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -148,7 +147,7 @@ class ErrorLog(Component):
             })
 
     def _clear(self, m: Module, entries: dict[str, Any]) -> None:
-        """After a move or a warp_launch nothing is pending: the own bit becomes that with which the
+        """After a move or a warp_launch nothing is pending: this place's bit is set so that the
         exclusive or of the three is 0."""
         moved = self.moved.payload.warp
         launched = self.launch.payload.warp

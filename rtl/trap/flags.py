@@ -21,14 +21,14 @@ class WarpFlags:
     """A flag a warp that one place sets and another one clears.
 
     A memory has one writer, so there is one for each of both places (``sets`` and ``clears``), and
-    a flag is 1 while they differ: who sets it makes them differ, who clears it makes them equal. It
-    is not set and cleared in the same cycle for the same warp.
+    a flag is 1 while they differ: setting it makes them differ, clearing it makes them equal. It is
+    not set and cleared in the same cycle for the same warp.
 
     Parameters
     ----------
     sets, clears : Words
         The two memories, of one bit, with a sweep: after a reset all flags are 0. They are
-        submodules of whoever uses the flags.
+        submodules of the component that uses the flags.
     """
 
     def __init__(self, sets: Words, clears: Words) -> None:

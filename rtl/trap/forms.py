@@ -26,11 +26,12 @@ class TrapForm:
     return_points
         Where a warp comes back to that enters the trap.
     entry_tracker
-        Whether a flow result is that of an ENTER.
+        Whether a flow result belongs to an ENTER.
     reads_issue
         The unit has a port ``issued``: only for the serial machine.
     failing_events
-        From a module and the errors by source to those of which several may come in one cycle.
+        A function of a module and the errors by source that returns those of which several may
+        arrive in one cycle.
     kept_masks
         Attributes of wires with a bit a warp.
     """

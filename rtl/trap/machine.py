@@ -22,20 +22,20 @@ class SmTrap(Component):
         Which warps are paused, and which have done their part of the trap: they wait at RTT, or are
         inside without a frame. Such a warp may be paused, too; it can leave when it is woken.
     live : In(warps)
-        Begun and not ended.
+        Started and not ended.
     starting : In(1)
         A CTA is being started: more warps will live soon.
     stop : In(1)
         The host's stop trigger.
     locked_down : Out(1)
-        Trapped, and nothing goes on: every live warp is paused or returning, and none may leave:
+        Trapped, and no warp runs: every live warp is paused or returning, and none may leave:
         because of ``stop``, or because all are paused, not all of them quietly.
 
     The end of a trap needs that ``stop`` is 0, no CTA is being started, and every live warp is
     paused or returning. Then:
 
     - If some warp is not paused, the returning ones are released. Paused warps do not delay that.
-    - If all are quiet, the trap is over and nobody leaves. The same if no warp lives.
+    - If all are quiet, the trap is over and no warp leaves. The same if no warp lives.
 
     A warp that is paused at the end of a trap stays inside, paused, until the next trap: ``wake``
     is ignored while ``trapping`` is 0.

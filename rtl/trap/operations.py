@@ -19,7 +19,7 @@ class TrapOperation(enum.Enum, shape=4, view_class=TrapOperationView):
     """What is dispatched to the trap unit does to its warp."""
 
     GO_ON = 0
-    """Nothing: the warp goes on."""
+    """Nothing: the warp continues."""
     TRAP = 1
     """BPT.TRAP outside the trap: a cause, unless it is masked."""
     URGENT_TRAP = 2

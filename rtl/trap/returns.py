@@ -30,7 +30,7 @@ __all__ = ["LoggedReturns", "ReturnPoints"]
 
 
 class ReturnPoints(Component):
-    """Keeps where each warp would come back to, and with which error it has entered.
+    """Keeps the pc to which each warp would return, and the error with which it has entered.
 
     A warp that enters the trap comes back to the instruction that failed, of several to the oldest;
     to its BAR, if that waited and was withdrawn; else to its next instruction.
@@ -40,13 +40,14 @@ class ReturnPoints(Component):
     dispatch, launch, errors, withdrawn
         See TrapUnit.
     warps : In(WarpTrapView)
-        LoggedReturns reads ``inside`` alone; the rest is for the serial machine (rtl/serial/trap).
+        LoggedReturns reads ``inside`` alone; the other members are for the serial machine
+        (rtl/serial/trap).
     pc : Out(32)
         Where the warp comes back to whose ENTER is dispatched.
     mode : Out(ReturnFromTrapMode)
-        Of the RTT with which the warp leaves whose LEAVE is dispatched.
+        The mode of the RTT with which the warp leaves whose LEAVE is dispatched.
     status_warp, error : In, Out(WarpError)
-        The error with which that warp has entered; without meaning if it has none.
+        The error with which that warp has entered; undefined if it has none.
     """
 
     def __init__(self, params: SmParams, **others: Any) -> None:
@@ -123,7 +124,7 @@ class LoggedReturns(ReturnPoints):
         return m
 
     def _connect_log(self, m: Module, enters: Value) -> None:
-        """Errors, and what makes them count no more."""
+        """Errors, and what clears them."""
         log = self.log
         instruction = self.dispatch.payload
         leaves = self.dispatch.valid & (instruction.kind == InstructionKind.LEAVE)

@@ -46,7 +46,7 @@ class WarpTrapState(data.StructLayout):
     waits, leaving : warps, warps
         It waits at RTT; issue is requested to dispatch its LEAVE, or has done so.
     paused, quiet : warps, warps
-        The warp is paused; its last pause was that of BPT.PAUSE_QUIET, also when it is woken since.
+        The warp is paused; its last pause was BPT.PAUSE_QUIET's, even if it was woken since.
     halted : warps
         It is paused by an instruction after which issue waits for ``resume`` (of kind TRAP or
         BARRIER), so waking it must resume it. After errors of other instructions issue does not
@@ -101,7 +101,7 @@ class WarpTrapChanges(data.StructLayout):
 
 
 class WarpTrapView(wiring.Signature):
-    """What the other parts of the unit know of the warps, seen from WarpTraps.
+    """The states of the warps for the other parts of the unit; directions are those of WarpTraps.
 
     Members
     -------
@@ -117,7 +117,7 @@ class WarpTrapView(wiring.Signature):
 
 
 class WarpTrapEvents(data.Struct):
-    """Those of the TrapEvents that the warps' states tell."""
+    """The TrapEvents that follow from the warps' states."""
 
     pause: unsigned(1)
     step: unsigned(1)
@@ -125,7 +125,7 @@ class WarpTrapEvents(data.Struct):
 
 
 class SmTrapLink(wiring.Signature):
-    """What WarpTraps and SmTrap tell each other beside the states of the warps, seen from
+    """What WarpTraps and SmTrap exchange beside the states of the warps; directions are those of
     WarpTraps.
 
     Members
@@ -137,7 +137,7 @@ class SmTrapLink(wiring.Signature):
     trapping : In(1)
         The multiprocessor is trapped: from the cycle after a cause or the stop trigger on.
     urgent : In(1)
-        This trap has had a cause that warps cannot mask: those that mask causes enter as well.
+        This trap has had a cause that warps cannot mask: warps that mask causes enter as well.
     release : In(1)
         For one cycle: the warps that wait at RTT leave, and those without a frame that are not
         paused.

@@ -23,7 +23,7 @@ class StatusScan(Component):
     For both it scans the warps, one a cycle. Of the scanned warp it collects the reasons of
     BPT.TRAP; after a round these are the reasons of all warps. And if the warp is to enter the trap
     and waits at a barrier, it requests that the warp's arrival is withdrawn (``withdraw``): the
-    scan stays at the warp until it does not wait any more.
+    scan stays at the warp until it no longer waits.
 
     Members
     -------
@@ -38,8 +38,8 @@ class StatusScan(Component):
     error : In(WarpError)
         Of ``status_warp``, if it has failed.
     all_status : Out(32)
-        SR_GLOBALERRORSTATUS. While some warp is ``trapped`` it may have reasons of warps that are
-        so no longer, for up to two rounds.
+        SR_GLOBALERRORSTATUS. While some warp is ``trapped`` it may still have the reasons of warps
+        that are no longer trapped, for up to two rounds.
     """
 
     def __init__(self, params: SmParams) -> None:

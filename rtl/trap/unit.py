@@ -1,4 +1,4 @@
-"""The trap unit: who enters the trap handler, and when all go back."""
+"""The trap unit: which warps enter the trap handler, and when all return."""
 
 from typing import ClassVar
 
@@ -55,8 +55,8 @@ class TrapUnit(Component):
         ReturnPoints --> flow: what the flow unit does for an ENTER or LEAVE, and where the warp
                          comes back to
 
-    Error: an instruction with an error that is reported does nothing, and its warp traps. One that
-    is not reported makes the warp go on.
+    Error: an instruction with an error that is reported does nothing, and its warp traps. With an
+    error that is not reported the warp continues.
 
     Only in the serial machine (rtl/serial/trap) there is one port more: ``issued``, In(Event of
     issued), has the one instruction in flight in any cycle before its dispatch.
@@ -75,12 +75,13 @@ class TrapUnit(Component):
     starting : In(1)
         A CTA is being started.
     result : In(Event of flow_result)
-        The flow results of all instructions: with that of a LEAVE the warp is outside; that of an
-        ENTER may say that there was no room for the frame; any may end its warp.
+        The flow results of all instructions: after a LEAVE's the warp is outside; an ENTER's may
+        report that there was no room for the frame; any may end its warp.
     waiting, withdraw, withdrawn : In(warps), Out(Event of a warp), In(Event of a warp)
-        Of the barrier unit: who waits; the arrival of a warp is to be taken back; it has been.
+        To and from the barrier unit: which warps wait; the arrival of a warp is to be withdrawn; it
+        was withdrawn.
     errors, report_mask : In(ErrorEvents), In(32)
-        All reported errors. Bit n: those of code n are. One that is not makes the instruction do
+        All reported errors. Bit n: errors of code n are. One that is not makes the instruction do
         nothing.
     command : In(TrapCommand)
     resume : Out(warps)
@@ -245,8 +246,8 @@ class TrapUnit(Component):
         m.d.comb += self.status.all_status.eq(scan.all_status)
 
     def _move(self, m: Module) -> None:
-        """What the flow unit does: for an ENTER the warp goes to the handler, or, without one, to
-        where it comes back to; for a LEAVE what its RTT says."""
+        """The flow unit's command: for an ENTER the pc of the handler, or, without one, the warp's
+        return point; for a LEAVE as its RTT selects."""
         flow = self.flow
         command = self.command
         m.d.comb += flow.pc.eq(self.returns.pc)
@@ -268,7 +269,7 @@ class TrapUnit(Component):
                 m.d.comb += flow.operation.eq(FlowOperation.TERMINATE)
 
     def _report(self, m: Module) -> None:
-        """For the host: how it stands, and what has happened."""
+        """For the host: the state of the trap, and its events."""
         warps = self.warps
         m.d.comb += self.state.eq(struct_value(
             TrapStatus(self._params),

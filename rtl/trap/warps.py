@@ -1,4 +1,4 @@
-"""What the trap unit knows of each warp: a bit a warp of everything."""
+"""The trap unit's state of each warp, a bit a warp for each condition."""
 
 from functools import partial, reduce
 from operator import or_
@@ -59,7 +59,7 @@ class WarpTraps(Component):
     Two that come at once, for one warp: each flag has its own chain, and what clears it wins over
     what sets it. The begin (its warp_launch) or end of a warp clears all flags but two: ``waits``
     is cleared by the release alone, ``leaving`` by the warp's next flow result. A warp at RTT
-    neither begins nor ends, see the asserts.
+    neither starts nor ends, see the asserts.
 
     Members
     -------
@@ -76,7 +76,7 @@ class WarpTraps(Component):
     Attributes
     ----------
     entry_tracker : EntryTracker
-        Whether a flow result is that of an ENTER.
+        Whether a flow result belongs to an ENTER.
     """
 
     def __init__(self, params: SmParams, form: TrapForm = MANY_IN_FLIGHT) -> None:
@@ -101,8 +101,8 @@ class WarpTraps(Component):
         self._failing_events = form.failing_events
         self.entry_tracker = form.entry_tracker(params)
 
-        # What happens in this cycle, and to which warps. Synthesis keeps these wires, since it
-        # would make them anew for each place otherwise.
+        # The events of this cycle, a bit a warp. Synthesis keeps these wires: otherwise it would
+        # duplicate their logic for each use.
         mask = partial(Signal, warps, attrs=form.kept_masks)
         self._dispatched = mask(name="dispatched_warp")
         """An instruction, ENTER or LEAVE is dispatched."""
@@ -129,11 +129,11 @@ class WarpTraps(Component):
             for kind in TrapOperation}
         """An instruction that does this is dispatched."""
         self._resumes = Signal(name="resumes", attrs=KEEP)
-        """It lets its warp go on at once."""
+        """It releases its warp at once."""
         self._is_refused = Signal(name="is_refused")
         """The flow result has an error."""
         self._lacks_frame = Signal(name="lacks_frame")
-        """The flow result is that of an ENTER whose frame had no room."""
+        """The flow result belongs to an ENTER whose frame had no room."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -153,7 +153,7 @@ class WarpTraps(Component):
     # What happens in this cycle.
 
     def _find_operations(self, m: Module) -> None:
-        """What is dispatched, and to which warp."""
+        """The dispatched operation, and its warp."""
         changes = self.view.changes
         dispatched = self.dispatched
         m.d.comb += self._dispatched.eq(one_hot(dispatched.payload.warp, self._count))
@@ -163,12 +163,12 @@ class WarpTraps(Component):
             self._warp_executing(TrapOperation.ENTER, TrapOperation.ENTER_PAUSED))
 
     def _warp_executing(self, *operations: TrapOperation) -> Value:
-        """The warp for which one of these is dispatched, as a bit; none if it is not."""
+        """The warp for which one of these is dispatched, one-hot; 0 if none is."""
         is_executed = Cat(self._executes[each] for each in operations).any()
         return Mux(is_executed, self._dispatched, 0)
 
     def _find_results(self, m: Module) -> None:
-        """What flow results and warp_launch mean: who leaves, who begins or ends."""
+        """Flow results and warp_launch: which warps leave, start or end."""
         state = self.view.state
         changes = self.view.changes
         launch = self.launch
@@ -196,7 +196,7 @@ class WarpTraps(Component):
         m.d.comb += self._causes_cleared.eq(self._place_cleared | cleared)
 
     def _find_errors(self, m: Module) -> None:
-        """Who fails, inside and outside."""
+        """Which warps have an error, inside and outside."""
         state = self.view.state
         failing = self._warps_of(self._failing_events(m, self.errors))
         m.d.comb += self._failing.eq(failing)
@@ -210,7 +210,7 @@ class WarpTraps(Component):
         return reduce(or_, masks)
 
     def _find_pauses(self, m: Module) -> None:
-        """Who is paused, by what, and who is woken."""
+        """Which warps are paused, by what, and which are woken."""
         state = self.view.state
         holding = [
             event for source, event in errors_by_source(self.errors).items()
@@ -227,7 +227,7 @@ class WarpTraps(Component):
     # What is kept of each warp.
 
     def _keep(self, m: Module, flag: Any, *, clears: Any, sets: Any) -> None:
-        """A flag a warp. What clears it goes before what sets it."""
+        """A flag a warp. Clearing has priority over setting."""
         for warp in range(self._count):
             with m.If(clears[warp]):
                 m.d.sync += flag[warp].eq(0)
@@ -235,7 +235,7 @@ class WarpTraps(Component):
                 m.d.sync += flag[warp].eq(1)
 
     def _keep_place(self, m: Module) -> None:
-        """Where each warp is: outside or inside, without a frame, at RTT, on its way out."""
+        """Where each warp is: outside or inside, without a frame, at RTT, leaving."""
         state = self.view.state
         changes = self.view.changes
         machine = self.machine
@@ -253,7 +253,7 @@ class WarpTraps(Component):
             sets=self._warp_executing(TrapOperation.TERMINATE) | released)
 
     def _keep_pauses(self, m: Module) -> None:
-        """Who is paused, and how: quietly, and whether ``resume`` has to let it go on."""
+        """Which warps are paused, and how: quietly, and whether ``resume`` has to release them."""
         state = self.view.state
         changes = self.view.changes
         quietly = self._warp_executing(TrapOperation.PAUSE_QUIET) & ~self._failing_inside
@@ -320,7 +320,8 @@ class WarpTraps(Component):
         return state.done & ~state.masked
 
     def _select_entries(self, m: Module) -> None:
-        """Who enters, who may not issue, and who goes on. From an error on everybody enters."""
+        """Which warps enter, which may not issue, and which continue. From an error on everybody
+        enters."""
         state = self.view.state
         changes = self.view.changes
         machine = self.machine

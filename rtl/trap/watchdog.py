@@ -1,4 +1,4 @@
-"""The watchdog: tells when no warp issues an instruction for long."""
+"""The watchdog: expires when no warp has issued an instruction for long."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -10,13 +10,14 @@ __all__ = ["Watchdog"]
 
 
 class Watchdog(wiring.Component):
-    """Counts cycles in which nothing happens, up to ``1 << interval``, over and over.
+    """Counts cycles in which nothing happens, up to ``1 << interval``, repeatedly.
 
-    The count has 64 bits, as many as an interval can name, but only one of them is looked at, so it
-    is not added up in one cycle. The lowest six bits are a plain counter, ``low``. The others are
-    added up bit by bit, from the lowest one on, in the 64 cycles that ``low`` takes to come round:
-    they lie in a ring that moves by one bit a cycle, so that in the cycle in which ``low`` is n the
-    bit number n of the count leaves the ring, and comes back as it will be in the next round.
+    The count has 64 bits, as many as an interval can select, but only one of them is used, so it is
+    not incremented in one cycle. The lowest six bits are a plain counter, ``low``. The others are
+    incremented bit by bit, from the lowest one on, in the 64 cycles that ``low`` takes to wrap
+    around: they are in a ring that rotates by one bit a cycle, so that in the cycle in which
+    ``low`` is n the bit number n of the count leaves the ring, and re-enters it with its value for
+    the next round.
 
     Members
     -------
@@ -37,7 +38,7 @@ class Watchdog(wiring.Component):
         low = Signal(TIMEOUT_BITS)
         ring = Signal(1 << TIMEOUT_BITS)
         carry = Signal()
-        chosen_bit = Signal()       # of the interval, as it is at the end of the round
+        chosen_bit = Signal()       # of the interval, with its value at the end of the round
 
         # The bit that leaves the ring, with 1 added to the bits above `low` in each round.
         is_lowest_of_ring = low == TIMEOUT_BITS

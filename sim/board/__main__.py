@@ -1,5 +1,5 @@
-"""A board that is not there: ``python -m sim.board`` simulates one behind a pseudo-terminal, whose name it prints, for
-whoever wants to try what runs kernels on boards. Ctrl-C ends it.
+"""A simulated board: ``python -m sim.board`` simulates one behind a pseudo-terminal, whose name it
+prints, to try the commands for boards without one. Ctrl-C ends it.
 """
 
 import sys

@@ -6,4 +6,5 @@ __all__ = ["BoardError"]
 
 
 class BoardError(CommandError):
-    """A board that is not there, does not answer, or is not what was asked for: one line that says so."""
+    """A board that is not there, does not answer, or is not the requested one: one line with the
+    reason."""

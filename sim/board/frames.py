@@ -1,4 +1,4 @@
-"""Frames as the host makes and finds them; see :mod:`rtl.fpga.frames`."""
+"""Frames, made and found on the host's side; see :mod:`rtl.fpga.frames`."""
 
 import zlib
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Frame:
 
 
 def _read(escaped: bytes) -> Frame | None:
-    """What lies between two flags; None when it is damaged."""
+    """The content between two flags; None when it is damaged."""
     body = bytearray()
     before = False
     for byte in escaped:
@@ -52,7 +52,7 @@ def _read(escaped: bytes) -> Frame | None:
 
 
 class FrameFinder:
-    """Finds frames in bytes that come bit by bit; what is damaged is left out."""
+    """Finds frames in bytes that arrive in pieces; damaged frames are dropped."""
 
     def __init__(self) -> None:
         self._rest = b""

@@ -1,4 +1,4 @@
-"""Asks a board over its serial line, again and again until it answers."""
+"""Sends requests to a board over its serial line, and repeats them until it answers."""
 
 import os
 import time
@@ -21,7 +21,7 @@ BAUD = 3_000_000
 _ADDRESS, _REGISTER, _WORD, _COUNT = ADDRESS_BITS // 8, HOST_ADDRESS_BITS // 8, 4, 2
 """Bytes of parts of a request."""
 _MOST_REGISTERS, _MOST_LINES = 63, 64
-"""That are read by one request: so many as can be asked for again without regret."""
+"""Lines that one request reads: few enough to be repeated cheaply."""
 _SILENCE = 0.25
 """Seconds without a byte after which a request is repeated."""
 _TRIES = 6
@@ -110,7 +110,7 @@ class Link:
     # Registers.
 
     def read_registers(self, address: int, count: int) -> list[int]:
-        """So many registers that lie one behind the other."""
+        """So many consecutive registers."""
         values: list[int] = []
         while len(values) < count:
             some = min(count - len(values), _MOST_REGISTERS)
@@ -204,7 +204,7 @@ class Link:
             tries = self._again(tries, 1, 1)
 
     def _again(self, tries: int, before: int, after: int) -> int:
-        """Counts what was asked without an answer; BoardError when that was often enough."""
+        """Counts requests without an answer; BoardError after the last attempt."""
         self.repeated += after != 0 and after == before
         tries = tries + 1 if after == before else 0
         if tries == _TRIES:
@@ -220,8 +220,8 @@ class Link:
     def _answers(
         self, command: LinkCommand, numbers: Collection[int], count: int, tries: int
     ) -> Iterator[Frame]:
-        """So many answers to requests with these numbers, as they come; fewer after a silence, or when frames have been
-        damaged on their way to the board.
+        """So many answers to requests with these numbers, as they arrive; fewer after a timeout, or
+        when frames to the board were damaged.
         """
         last, silence = time.monotonic(), self._silence * min(1 << tries, _LONGEST)
         while count and time.monotonic() - last < silence:
@@ -246,7 +246,7 @@ class Link:
 
 
 def _runs(addresses: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Lines that lie one behind the other: the first address, and how many."""
+    """Consecutive lines: the first address, and how many."""
     first, count = 0, 0
     for address in sorted(addresses):
         if count and address == first + count * LINE_BYTES and count < _MOST_LINES:

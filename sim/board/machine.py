@@ -33,7 +33,7 @@ def _at(name: str) -> int:
 
 
 def _machine(size: int, parts: int) -> SmParams:
-    """The machine that the registers SIZE and PARTS tell of."""
+    """The machine that the registers SIZE and PARTS describe."""
     sizes, others = BOARD_REGISTERS["SIZE"], BOARD_REGISTERS["PARTS"]
     tokens = others.get("STACK_TOKENS", parts)
     return SmParams(
@@ -140,9 +140,9 @@ class Board(BaseMachine):
     def take_back(
         self, launch: Launch, result: HardwareResult, names: Container[str] | None, *, whole: bool
     ) -> None:
-        """Reads what the last run has left into its launch's memory; see :meth:`BoardMemory.take_back`. ``whole``:
-        with the kernels' heap, and nothing counts as known. Behind a run that did not end well the machine is reset,
-        and nothing more is known of the board's memory."""
+        """Reads the last run's results into its launch's memory; see :meth:`BoardMemory.take_back`.
+        ``whole``: with the kernels' heap, and nothing counts as known. Behind a run that did not
+        end well the machine is reset, and nothing more is known of the board's memory."""
         assert isinstance(self.memory, BoardMemory)
         if failed := result.status != "ok":
             self._reset()
@@ -168,7 +168,7 @@ class Board(BaseMachine):
                 break
         else:
             raise BoardError(
-                "the board's machine does not come out of its reset: its memory owes it an answer"
+                "the board's machine does not leave its reset: a memory answer is outstanding"
             )
         for number in range(len(COUNTERS)):
             self._link.write_register(COUNTER_BLOCK + 2 * _WORD * number, 0)
@@ -182,7 +182,7 @@ class Board(BaseMachine):
         if isinstance(self.memory, BoardMemory):
             self.memory.forget()
 
-    # What the host asks.
+    # Accesses of the host.
 
     @property
     def ended(self) -> bool:
@@ -192,7 +192,7 @@ class Board(BaseMachine):
 
     @property
     def locked_down(self) -> bool:
-        """The machine is trapped, and nothing in it goes on."""
+        """The machine is trapped, and no warp of it runs."""
         return bool(BOARD_REGISTERS["STATE"].get("LOCKED_DOWN", self._look()[0]))
 
     @property
@@ -221,7 +221,7 @@ class Board(BaseMachine):
         self._link.write_register(address, value)
 
     async def read_all(self, addresses: Iterable[int]) -> list[int]:
-        """Reads registers; those that lie one behind the other at once."""
+        """Reads registers; consecutive ones at once."""
         values: list[int] = []
         run: list[int] = []
         for address in [*addresses, None]:
@@ -233,7 +233,7 @@ class Board(BaseMachine):
         return values
 
     async def settle(self) -> None:
-        """A board has settled long before it is asked."""
+        """A board has settled long before it can be read."""
 
     def examine(self, result: HardwareResult) -> None:
         """Which warps live, and which are paused."""
@@ -244,7 +244,7 @@ class Board(BaseMachine):
 
 
 def _carry_out(work: Coroutine[object, None, None]) -> None:
-    """Carries out what waits for nobody: the link blocks."""
+    """Runs a coroutine that never waits: the link blocks."""
     try:
         work.send(None)
     except StopIteration:

@@ -1,4 +1,4 @@
-"""A board's memory as its host sees it."""
+"""The host's view of a board's memory."""
 
 from collections.abc import Callable, Container
 
@@ -13,8 +13,8 @@ __all__ = ["BoardImage", "BoardMemory"]
 
 _ALL = (1 << LINE_BYTES) - 1
 _UNKNOWN, _SAME, _RAN, _NEWER = range(4)
-"""What is known of a line: nothing; its content; its content before the machine ran; that no more is wanted of it than
-what the machine has left there."""
+"""What the host has of a line: nothing; its content; its content before the machine ran; nothing,
+and it does not matter what the machine left there."""
 _RUN = bytes.maketrans(bytes([_SAME]), bytes([_RAN]))
 _IDLE = bytes.maketrans(bytes([_RAN]), bytes([_SAME]))
 _DROPPED = bytes.maketrans(bytes([_RAN]), bytes([_UNKNOWN]))
@@ -24,7 +24,7 @@ _CHUNK = 4096
 
 
 class BoardImage:
-    """What the host knows of a board's memory, from launch to launch: lines that it has sent or read.
+    """The host's copy of a board's memory, kept between launches: lines that it has sent or read.
 
     Parameters:
         base, size: The board's memory.
@@ -51,14 +51,14 @@ class BoardImage:
         return 0 <= at < len(self._content) and self._states[at // LINE_BYTES] == _SAME
 
     def read(self, first: int, size: int) -> bytes:
-        """What was put there."""
+        """The content that was stored there."""
         return bytes(self._content[first - self._base : first - self._base + size])
 
     def different(
         self, first: int, end: int, read: Callable[[int, int], bytes], *, keep: bool = False
     ) -> list[int]:
-        """Lines that are not, or not known to be, what ``read`` says. ``keep``: but for those that the host has not
-        changed since :meth:`drop` kept them."""
+        """Lines that are not, or not known to be, equal to what ``read`` returns. ``keep``: except
+        those that the host has not changed since :meth:`drop` kept them."""
         found: list[int] = []
         good = (_SAME, _NEWER) if keep else (_SAME,)
         for chunk in range(first, end, _CHUNK):
@@ -93,8 +93,8 @@ class BoardImage:
         self._change(first, end, _IDLE)
 
     def drop(self, first: int, end: int, *, keep: bool = False) -> None:
-        """What the machine may have written there since it ran is not known. ``keep``: nor is it written over as long
-        as the host has there what it had before."""
+        """What the machine may have written there since it ran is not known. ``keep``: nor is it
+        overwritten while the host has its old content there."""
         self._change(first, end, _LEFT if keep else _DROPPED)
 
     def forget(self, first: int, end: int) -> None:
@@ -134,8 +134,8 @@ class BoardMemory(Memory):
         return base - base % LINE_BYTES, base + size + -(base + size) % LINE_BYTES
 
     def load(self) -> None:
-        """Sends what the launch has placed, as far as the board does not have it. Nobody may expect anything of local
-        memory and heap."""
+        """Sends what the launch has placed, as far as the board does not have it. Local memory and
+        heap have undefined content."""
         lines = {}
         for name in self.regions:
             if not name.startswith((LOCAL_MEMORY, HEAP_MEMORY)):
@@ -150,16 +150,17 @@ class BoardMemory(Memory):
         self._send(lines)
 
     def forget(self) -> None:
-        """The machine has run: what was read may be otherwise now, but for what launches only read."""
+        """The machine has run: what was read may have changed, except regions that launches only
+        read."""
         if not self._idle:
             for name in self.regions.keys() - self.constant:
                 self._image.ran(*self._lines_of(name))
             self._idle = True
 
     def take_back(self, names: Container[str] | None, *, wrote: bool, heap: bool) -> None:
-        """Reads what a launch has left into the memory that it was placed in: all regions that it may have written, or
-        those with these ``names``. Local memory is not read, the kernels' heap only if that is asked for, of the output
-        what was read before: what was printed.
+        """Reads a launch's results into the memory that it was placed in: all regions that it may
+        have written, or the ones with these ``names``. Local memory is not read, the kernels' heap
+        only on request, and of the output only what was printed.
 
         Parameters:
             wrote: Whether the launch has written memory at all.
@@ -181,7 +182,7 @@ class BoardMemory(Memory):
                 self._image.drop(first, end)
 
     def _take_back(self, first: int, end: int) -> None:
-        """Reads lines into the launch's memory, of which what is the same stays untouched."""
+        """Reads lines into the launch's memory, where equal bytes stay untouched."""
         content = self.read(first, end - first)
         for chunk in range(0, end - first, _CHUNK):
             part = content[chunk : chunk + _CHUNK]

@@ -24,14 +24,14 @@ from .errors import BoardError
 __all__ = ["Place", "fit", "launch_with_stacks", "share", "stack_sizes"]
 
 _SHARE = 16
-"""The part of a board's memory that a kernel's output and its heap get, at most, unless more is asked for."""
+"""The part of a board's memory that a kernel's output and its heap get by default, at most."""
 T = TypeVar("T", covariant=True)
-assert PROGRAM_BASE == MEMORY_BASE, "programs lie at the beginning of a board's memory"
+assert PROGRAM_BASE == MEMORY_BASE, "programs start at the beginning of a board's memory"
 
 
 class Place(Protocol[T]):
-    """Places a launch in an empty memory, with so many bytes of local memory a thread and of stack a warp; returns it,
-    and whatever belongs to it. None: the defaults.
+    """Places a launch in an empty memory, with so many bytes of local memory a thread and of stack
+    a warp; returns it, and what belongs to it. None: the defaults.
     """
 
     def __call__(self, local: int | None, crs: int | None, memory: Memory) -> tuple[Launch, T]:
@@ -52,8 +52,8 @@ def fit(
 ) -> T:
     """What ``place`` returns for a launch that fits into ``size`` bytes with local memory for so many warp slots.
 
-    A size that is not given (``local``, ``crs``) is the default or, where there is no room for that, what there is room
-    for. BoardError when there is none for what the program needs.
+    A size that is not given (``local``, ``crs``) is the default or, where there is no room for
+    that, the largest that fits. BoardError when there is none for what the program needs.
     """
     trial, _ = place(local, crs, Memory())
     below = max(
@@ -89,8 +89,8 @@ def fit(
 def stack_sizes(
     spare: int, slots: int, local: int, crs: int, most_local: int, most_crs: int
 ) -> tuple[int, int]:
-    """Local memory of a thread and stack of a warp, from ``local`` and ``crs`` on up to the most, as far as ``spare``
-    bytes more for so many warp slots go.
+    """Local memory of a thread and stack of a warp, from ``local`` and ``crs`` on up to the most
+    that fits into ``spare`` more bytes for so many warp slots.
     """
     each = _down(spare // slots - CRS_GRANULE, CRS_GRANULE)
     more = min(max(most_crs - crs, 0), _down(each // 2, CRS_GRANULE))

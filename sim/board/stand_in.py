@@ -34,12 +34,12 @@ Maker = Callable[[int], Any]
 
 
 class _Cable(Component):
-    """A board and the other end of its serial line: bytes that a simulation puts into one ring, and takes from another.
+    """A board and the other end of its serial line: a simulation writes bytes to one ring, and
+    reads them from another.
 
     Attributes:
-        put, taken: How many bytes were put into the ring; how many the board has.
-        given: How many bytes the board has put into the other.
-        outgoing, incoming: The rings.
+        put, taken: Bytes written to the ring; bytes that the board has read. given: Bytes that the
+        board has written to the other. outgoing, incoming: The rings.
     """
 
     def __init__(
@@ -91,11 +91,11 @@ class _Cable(Component):
 class StandIn:
     """A board that is not there, behind a pseudo-terminal.
 
-    Time stands still for it while nobody talks to it and no grid runs. The clocks of video are that of the machine.
+    Its time does not pass while there is no traffic and no grid runs. The clocks of video are the
+    machine's.
 
     Parameters:
-        engine: What simulates it.
-        memory, video: See :class:`~rtl.fpga.machine.BoardMachine`.
+        engine: The simulation engine. memory, video: See :class:`~rtl.fpga.machine.BoardMachine`.
         clock: Hz.
 
     Attributes:
@@ -130,11 +130,12 @@ class StandIn:
         self.simulator.run()
 
     def end(self) -> None:
-        """Has :meth:`serve` come to its end, from another thread."""
+        """Ends :meth:`serve`, from another thread."""
         self._ended = True
 
     def go_on(self, cycles: int) -> None:
-        """Has so many cycles pass, whether anything happens or not; from another thread than that of :meth:`serve`."""
+        """Has so many cycles pass, whether anything happens or not; from another thread than
+        :meth:`serve`'s."""
         self._passed.clear()
         self._more = cycles
         self._passed.wait()

@@ -69,17 +69,17 @@ class Breakpoints:
         return memory.read_number(self._base + address, INSTRUCTION_BYTES)
 
     def plant(self, memory: Memory) -> None:
-        """Puts all breakpoints into the program."""
+        """Inserts all breakpoints into the program."""
         for address in self._numbers.keys() - self._originals.keys():
             self._originals[address] = memory.read_number(self._base + address, INSTRUCTION_BYTES)
             memory.write_number(self._base + address, INSTRUCTION_BYTES, _trap())
 
     def lift(self, memory: Memory) -> None:
-        """Puts the program's instructions back."""
+        """Restores the program's instructions."""
         for address, word in self._originals.items():
             memory.write_number(self._base + address, INSTRUCTION_BYTES, word)
         self._originals.clear()
 
     def forget_memory(self) -> None:
-        """The program is in a fresh memory now, as it was before."""
+        """The program is in new memory now, without breakpoints."""
         self._originals.clear()

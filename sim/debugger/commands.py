@@ -68,7 +68,7 @@ _SHORT: Mapping[str, str] = MappingProxyType(
         "w": "warps",
     }
 )
-"""Letters that would otherwise mean several commands."""
+"""Abbreviations that would otherwise be ambiguous."""
 
 
 def _command(
@@ -84,7 +84,7 @@ def _command(
 
 
 def command_of(word: str) -> Command:
-    """The command that a word, or its beginning, means; DebuggerError when there is none or more than one."""
+    """The command for a word or its prefix; DebuggerError when there is none or more than one."""
     if word in COMMANDS or word in _SHORT:
         return COMMANDS[_SHORT.get(word, word)]
     found = [name for name in COMMANDS if name.startswith(word)]
@@ -95,8 +95,8 @@ def command_of(word: str) -> Command:
 
 
 async def execute(session: DebuggerSession, line: str) -> list[str]:
-    """Carries out a line and returns what there is to print; DebuggerError when it can't be done. Nothing in a line,
-    or a comment behind ``#``, is nothing to do.
+    """Executes a line and returns the text to print; DebuggerError when it can't be done. Nothing
+    in a line, or a comment behind ``#``, is nothing to do.
     """
     word, *arguments = line.partition("#")[0].split() or [""]
     if not word:
@@ -179,7 +179,7 @@ async def _stop(session: DebuggerSession, _arguments: Sequence[str]) -> list[str
 @_command(
     "detach",
     "",
-    "takes out the breakpoints and lets the grid run to its end without the debugger",
+    "removes the breakpoints and runs the grid to its end without the debugger",
     0,
 )
 async def _detach(session: DebuggerSession, _arguments: Sequence[str]) -> list[str]:
@@ -191,7 +191,7 @@ async def _detach(session: DebuggerSession, _arguments: Sequence[str]) -> list[s
     return await session.outcome(interrupted=interrupted)
 
 
-@_command("quit", "", "leaves; the grid is given up", 0)
+@_command("quit", "", "leaves; the grid is aborted", 0)
 async def _quit(session: DebuggerSession, _arguments: Sequence[str]) -> list[str]:
     session.leaves = True
     return []
@@ -236,7 +236,7 @@ async def _delete(session: DebuggerSession, arguments: Sequence[str]) -> list[st
 
 
 def _check_still(session: DebuggerSession) -> None:
-    """Code is changed only while nobody executes it."""
+    """Code is changed only while no warp executes it."""
     if session.machine.state is State.RUNNING:
         session.stopped()
 

@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 PATIENCE = 100_000
-"""Cycles that a driver waits for lock-down before it gives up (ours)."""
+"""Cycles after which a driver stops waiting for lock-down (ours)."""
 EXPECTED = sum(
     1 << error.value
     for error in (GlobalError.BPT_INT, GlobalError.BPT_PAUSE, GlobalError.SINGLE_STEP_COMPLETE)
@@ -48,13 +48,13 @@ EXPECTED = sum(
 POLL = 256
 """Cycles between two looks at the status, if nothing interrupts the wait."""
 _REACTION = 4
-"""Cycles after which the status tells that warps are woken (ours)."""
+"""Cycles after which the status shows that warps are woken (ours)."""
 _WORD_BITS = 32
 _WORD = (1 << _WORD_BITS) - 1
 
 
 async def attach(host: HardwareHost) -> None:
-    """A debugger takes over: it decides about traps, and no other part of the chip stops for them."""
+    """A debugger attaches: it handles traps, and no other part of the chip stops for them."""
     await host.modify("DBGR_CONTROL0", DEBUGGER_MODE=1, STOP_ON_ANY_WARP=0, STOP_ON_ANY_SM=0)
 
 
@@ -66,12 +66,12 @@ async def detach(host: HardwareHost) -> None:
 
 
 async def is_attached(host: HardwareHost) -> bool:
-    """Whether a debugger has taken over."""
+    """Whether a debugger is attached."""
     return bool(await host.field("DBGR_CONTROL0", "DEBUGGER_MODE"))
 
 
 async def locked_down(host: HardwareHost) -> bool:
-    """Whether the machine is trapped and nothing in it goes on."""
+    """Whether the machine is trapped and no warp of it runs."""
     return bool(await host.field("DBGR_STATUS0", "LOCKED_DOWN"))
 
 
@@ -110,7 +110,7 @@ async def fully_stopped(host: HardwareHost) -> bool:
 
 
 async def nothing_pending(host: HardwareHost) -> bool:
-    """Whether no error waits for the driver, what debuggers ask for left aside."""
+    """Whether no error waits for the driver, apart from events that debuggers request."""
     error = await host.field("HWW_WARP_ESR", "ERROR")
     return not error and not await host.read("HWW_GLOBAL_ESR") & ~EXPECTED
 
@@ -124,7 +124,7 @@ async def all_paused(host: HardwareHost) -> bool:
 async def wait(
     host: HardwareHost, until: Callable[[HardwareHost], Awaitable[bool]], cycles: int = PATIENCE
 ) -> bool:
-    """Lets the machine run until a status that is looked at now and then is there, at most so many cycles. Returns
+    """Runs the machine until a status holds, which is polled, for at most so many cycles. Returns
     whether it is.
     """
     end = host.cycles + cycles
@@ -157,8 +157,8 @@ async def suspend(host: HardwareHost, cycles: int = PATIENCE) -> bool:
 async def stop_all(host: HardwareHost, cycles: int = PATIENCE) -> bool:
     """Stops all warps in the trap handler's pause; returns whether they are there in so many cycles.
 
-    A stop that finds warps on their way out of the handler holds them where they leave it. These are let out, and at
-    once stopped again (ours: drivers leave that to the handler).
+    A stop while warps are leaving the handler holds them at their exit. These are released, and
+    stopped again at once (ours: drivers leave that to the handler).
     """
     end = host.cycles + cycles
     while await suspend(host, end - host.cycles):
@@ -169,14 +169,15 @@ async def stop_all(host: HardwareHost, cycles: int = PATIENCE) -> bool:
 
 
 async def resume(host: HardwareHost) -> None:
-    """Lets all warps go on. Two writes: what releases the machine must not be there when they are woken."""
+    """Resumes all warps. Two writes: what releases the machine must not be there when they are
+    woken."""
     await host.modify("DBGR_CONTROL0", STOP_TRIGGER=0)
     await host.modify("DBGR_CONTROL0", RUN_TRIGGER=1)
     await host.run(_REACTION)
 
 
 async def resume_paused(host: HardwareHost) -> None:
-    """Lets warps that a BPT.PAUSE holds go on, then all."""
+    """Resumes warps that a BPT.PAUSE holds, then all."""
     await wake(host, (1 << 2 * _WORD_BITS) - 1)
     await resume(host)
 
@@ -189,7 +190,8 @@ async def wake(host: HardwareHost, slots: int) -> None:
 
 
 async def single_step(host: HardwareHost, slots: int) -> None:
-    """Has these paused warps execute one instruction each, while the others stay. The machine locks down again."""
+    """Has these paused warps execute one instruction each, while the others stay stopped. The
+    machine locks down again."""
     await host.modify("DBGR_CONTROL0", STOP_TRIGGER=0, SINGLE_STEP_MODE=1)
     await wake(host, slots)
 

@@ -6,4 +6,4 @@ __all__ = ["DebuggerError"]
 
 
 class DebuggerError(CommandError):
-    """A command that can't be carried out: one line that says why."""
+    """A command that can't be carried out: one line with the reason."""

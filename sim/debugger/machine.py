@@ -1,4 +1,4 @@
-"""A machine under the debugger: warps stop at breakpoints, are looked at, step, and go on."""
+"""A machine under the debugger: warps stop at breakpoints, are inspected, step, and continue."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -69,8 +69,8 @@ class DebuggedMachine:
     """What a debugger does with a grid, through the registers and the trap handler's save area.
 
     Parameters:
-        area: The trap handler must be installed.
-        watch: Told now and then how many cycles have passed; says whether the user wants the machine to stop.
+        area: The trap handler must be installed. watch: Called regularly with the cycles that have
+        passed; returns whether the user wants the machine to stop.
 
     Attributes:
         ran: Warps that have run since they were looked at last.
@@ -89,11 +89,11 @@ class DebuggedMachine:
         self.ran: set[int] = set()
         self._watch = watch
         self._told: dict[int, int] = {}
-        """Warps at a breakpoint that the user knows of: what they are to step over."""
+        """Warps at a breakpoint that was reported to the user: they are to step over it."""
         self._parked: set[int] = set()
         """Warps at a breakpoint on a barrier, kept there while others run that they wait for."""
 
-    # What there is to see.
+    # State.
 
     @property
     def warps(self) -> dict[int, SavedWarp]:
@@ -135,7 +135,7 @@ class DebuggedMachine:
     # Breakpoints: the caches must not keep the code that was there.
 
     async def plant(self) -> None:
-        """Puts breakpoints into the program."""
+        """Inserts breakpoints into the program."""
         self.breakpoints.plant(self.memory)
         await driver.invalidate_caches(self.host)
 
@@ -147,7 +147,7 @@ class DebuggedMachine:
     # Stop and go.
 
     async def hold(self) -> None:
-        """Takes over before the first warp starts."""
+        """Attaches before the first warp starts."""
         await driver.attach(self.host)
         if not await driver.stop_all(self.host):
             raise DebuggerError("the machine does not lock down")
@@ -164,8 +164,9 @@ class DebuggedMachine:
             raise DebuggerError(f"the machine does not lock down in {driver.PATIENCE:,} cycles")
 
     async def go(self, cycles: int | None = None) -> bool:
-        """Lets warps go on until one of them stops by itself, the grid is over, the user interrupts, or so many cycles
-        have passed. Those at a breakpoint step over it first. Returns whether the user interrupted.
+        """Runs warps until one of them stops by itself, the grid is over, the user interrupts, or
+        so many cycles have passed. Those at a breakpoint step over it first. Returns whether the
+        user interrupted.
         """
         end = _FOREVER if cycles is None else self.host.cycles + cycles
         while True:
@@ -179,8 +180,8 @@ class DebuggedMachine:
                 return interrupted
 
     async def step(self, slots: set[int]) -> set[int]:
-        """These warps execute an instruction each: those at a breakpoint that the user knows of the one under it.
-        Returns those that could not: they wait at a barrier for others.
+        """These warps execute an instruction each: those at a breakpoint that was reported to the
+        user the one under it. Returns those that could not: they wait at a barrier for others.
         """
         places = {slot: address_of(warp) for slot, warp in self.warps.items() if slot in slots}
         if told := self._at_breakpoints() & slots:
@@ -196,8 +197,8 @@ class DebuggedMachine:
         return waiting
 
     async def detach(self, cycles: int | None = None) -> bool:
-        """Takes out all breakpoints and lets the machine go on without a debugger until its grid is over or it locks
-        down. Returns whether the user interrupted.
+        """Removes all breakpoints and runs the machine without a debugger until its grid is over or
+        it locks down. Returns whether the user interrupted.
         """
         await self.lift()
         self._told.clear()
@@ -210,7 +211,7 @@ class DebuggedMachine:
     # How that is done.
 
     def _at_breakpoints(self) -> set[int]:
-        """Warps that step over a breakpoint before they go on."""
+        """Warps that step over a breakpoint before they continue."""
         warps = self.warps
         return {
             slot
@@ -219,7 +220,8 @@ class DebuggedMachine:
         }
 
     async def _leave_breakpoints(self) -> bool:
-        """Steps over breakpoints that the user knows of. Returns whether there is something new to tell."""
+        """Steps over breakpoints that were reported to the user. Returns whether there is something
+        new to report."""
         told = {slot: self._told[slot] for slot in self._at_breakpoints()}
         if not told:
             return False
@@ -239,7 +241,8 @@ class DebuggedMachine:
         return form is not None and form.name == _WAITS_FOR_OTHERS
 
     async def _release(self) -> None:
-        """Lets all warps go on; those at a barrier only if there is nobody else, so that they stay at it."""
+        """Resumes all warps; those at a barrier only if there are no others, so that they stay at
+        it."""
         if self.state in (State.RUNNING, State.OVER):
             return
         warps = self.warps.keys()
@@ -283,7 +286,7 @@ class DebuggedMachine:
         return self.state is State.OVER
 
     async def _settle(self) -> None:
-        """The machine has come to something: makes it stay there."""
+        """The machine has stopped: keeps it stopped."""
         if await self._look():
             return
         if not await driver.locked_down(self.host):

@@ -1,4 +1,5 @@
-"""A user's visit: a program, its breakpoints, the warp that is looked at, and the machine as long as the grid runs."""
+"""A user's session: a program, its breakpoints, the selected warp, and the machine while the grid
+runs."""
 
 from collections.abc import Collection
 
@@ -24,14 +25,13 @@ class DebuggerSession:
     """What commands work on. Most of it is there only while there is a machine.
 
     Parameters:
-        area: Of the launch, with its trap handler.
-        watch: Who lets the user wait.
+        area: Of the launch, with its trap handler. watch: The progress display while the user
+        waits.
 
     Attributes:
-        warp_number, thread: What is looked at: a warp slot, a thread of it.
-        starts: The user wants another grid, which starts at once, and
-        cycles: runs for at most so many cycles.
-        leaves: The user wants no other grid.
+        warp_number, thread: The selected warp slot, and a thread of it. starts: The user starts
+        another grid, and cycles: it runs for at most so many cycles. leaves: The user wants no
+        other grid.
     """
 
     def __init__(self, area: SaveArea, places: Places, watch: Watch) -> None:
@@ -45,7 +45,7 @@ class DebuggerSession:
         self._shown = 0
 
     async def begin(self, host: HardwareHost) -> None:
-        """A grid has been launched: takes over before it starts."""
+        """A grid has been launched: attaches before it starts."""
         self.breakpoints.forget_memory()
         self._shown = 0
         self._machine = DebuggedMachine(host, self.area, self.breakpoints, self._watch.look)
@@ -53,7 +53,7 @@ class DebuggerSession:
         await self._machine.plant()
 
     async def restart(self) -> list[str]:
-        """Starts the grid that the user wants, if one is wanted; what there is to tell."""
+        """Starts another grid if the user has requested one; returns the text to print."""
         if not self.starts:
             return []
         self.starts = False
@@ -114,7 +114,7 @@ class DebuggerSession:
         elif not warps[self.warp_number].live >> self.thread & 1:
             self.look_at(self.warp_number)
 
-    # What is told.
+    # Reports.
 
     async def outcome(
         self,
@@ -123,7 +123,7 @@ class DebuggerSession:
         stepped: Collection[int] = (),
         waiting: Collection[int] = (),
     ) -> list[str]:
-        """What the machine has come to, after it was let go."""
+        """Why the machine stopped, after it was resumed."""
         machine = self.machine
         self._watch.rest()
         lines = self._printed()
@@ -141,7 +141,7 @@ class DebuggerSession:
         if ended := sorted(set(stepped) - warps.keys()):
             lines.append(f"{_named(ended)} ended")
         if waiting:
-            lines.append(f"at a barrier that other warps have not come to: {_named(waiting)}")
+            lines.append(f"at a barrier that other warps have not reached: {_named(waiting)}")
         for why, slots in self._reasons().items():
             lines.append(f"{why}: {_named(slots)}")
         if not warps:
@@ -157,7 +157,7 @@ class DebuggerSession:
         ]
 
     def _printed(self) -> list[str]:
-        """What the kernel has printed, and which assertions have failed, since it was asked last."""
+        """What the kernel has printed, and which assertions have failed, since the last call."""
         output = output_of(self.machine.memory, self.area.launch.output)
         new = output.text[self._shown :]
         self._shown = len(output.text)

@@ -17,7 +17,7 @@ PROMPT = "(warpstack) "
 
 
 class BatchError(CommandError):
-    """A file of commands that can't be carried out: one line that says where and why."""
+    """A file of commands that can't be carried out: one line with the place and the reason."""
 
 
 class Batch:
@@ -61,7 +61,7 @@ def read_batch(path: str) -> Batch:
 
 
 def words_after(session: DebuggerSession, words: Sequence[str]) -> Sequence[str]:
-    """What a person may want to type behind the words that stand there already."""
+    """Completions for the words typed so far."""
     if not words:
         return list(COMMANDS)
     try:
@@ -87,7 +87,8 @@ class Terminal:
         from prompt_toolkit.document import Document
 
         class Words(Completer):
-            """Completes commands, and names of functions with all that is in them, such as ``$`` and ``.``."""
+            """Completes commands, and names of functions, including characters such as ``$`` and
+            ``.``."""
 
             def get_completions(
                 self, document: Document, complete_event: object

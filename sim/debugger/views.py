@@ -41,7 +41,7 @@ def threads_of(mask: int) -> list[int]:
 
 
 class Code:
-    """The program as it is without breakpoints, disassembled."""
+    """The program without breakpoints, disassembled."""
 
     def __init__(self, breakpoints: Breakpoints, places: Places, memory: Memory) -> None:
         self._breakpoints, self._places, self._memory = breakpoints, places, memory
@@ -93,13 +93,13 @@ class Code:
 
 
 def _masks(warp: SavedWarp) -> dict[str, int]:
-    """The masks in which there are threads; ``waiting`` are those that a token holds."""
+    """The masks that are not empty; ``waiting`` are the threads that a token holds."""
     waiting = warp.live & ~warp.masks.active & ~warp.masks.disabled
     return {name: mask for name, mask in {**asdict(warp.masks), "waiting": waiting}.items() if mask}
 
 
 def mask_lines(warp: SavedWarp) -> list[str]:
-    """The masks of a warp: active, disabled, and who waits for a token."""
+    """The masks of a warp: active, disabled, and the threads that wait for a token."""
     return [f"{name:<11} {mask:08x}" for name, mask in _masks(warp).items()]
 
 

@@ -1,4 +1,4 @@
-"""What a user sees and does while the machine runs: a progress bar, and Ctrl-C."""
+"""The user interface while the machine runs: a progress bar, and Ctrl-C."""
 
 import signal
 from collections.abc import Iterator
@@ -35,7 +35,8 @@ class Watch:
         self._asked = True
 
     def look(self, cycles: int) -> bool:
-        """So many cycles have passed; whether the user wants the machine to stop."""
+        """Called when so many cycles have passed; returns whether the user wants the machine to
+        stop."""
         if self._bar is None:
             self._bar = tqdm(
                 unit=" cycles",

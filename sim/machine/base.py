@@ -35,10 +35,10 @@ _QUIET = 3
 class HardwareResult:
     """How a run ended.
 
-    ``status`` is ``ok``, ``error``, ``timeout`` or ``interrupted``, ``reason`` what else is known, ``diagnosis`` what
-    each warp waits for when it is not ``ok``; then ``warps`` are masks and stacks of those that live, by slot.
-    ``registers`` are the SM's registers by name, ``counters`` all counters. ``rejection``: why the machine would not
-    take the launch.
+    ``status`` is ``ok``, ``error``, ``timeout`` or ``interrupted``, ``reason`` details,
+    ``diagnosis`` what each warp waits for when it is not ``ok``; then ``warps`` are masks and
+    stacks of the live warps, by slot. ``registers`` are the SM's registers by name, ``counters``
+    all counters. ``rejection``: why the machine would not take the launch.
     """
 
     status: str
@@ -64,7 +64,8 @@ class HardwareResult:
 
 
 class RunInterrupted(Interrupted):
-    """A request to end the program that came during a run. ``result``: what the run came to until then."""
+    """A request to end the program that arrived during a run. ``result``: the run's outcome until
+    then."""
 
     def __init__(self, number: int, result: HardwareResult) -> None:
         super().__init__(number)
@@ -73,7 +74,7 @@ class RunInterrupted(Interrupted):
 
 
 class BaseMachine(HostAccess):
-    """What runs launches, one after the other, each from the machine's reset.
+    """Base of the machines that run launches, one at a time, each from the machine's reset.
 
     Attributes:
         params: The machine.
@@ -94,11 +95,11 @@ class BaseMachine(HostAccess):
 
     @abstractmethod
     async def settle(self) -> None:
-        """Waits until all is told that was under way when the run ended."""
+        """Waits until everything is reported that was under way when the run ended."""
 
     @abstractmethod
     def examine(self, result: HardwareResult) -> None:
-        """After an end that is not well: whatever else can be seen of the machine."""
+        """After a run that ended in an error: further state of the machine."""
 
     @abstractmethod
     def run(
@@ -110,14 +111,15 @@ class BaseMachine(HostAccess):
         report_mask: int = REPORT_MASK_RESET,
         driver: Driver | None = None,
     ) -> HardwareResult:
-        """Runs to the end of the grid, an error, a difference, a hang, or ``limit`` cycles. Bit n of ``report_mask``
-        says that warp errors of code n are reported. The ``driver`` is the host while the grid runs; without one, a
-        machine that is locked down stays so, which ends the run.
+        """Runs to the end of the grid, an error, a difference, a hang, or ``limit`` cycles. Bit n
+        of ``report_mask`` enables the report of warp errors of code n. The ``driver`` is the host
+        while the grid runs; without one, a machine that is locked down stays so, which ends the
+        run.
         """
 
     @property
     def requests(self) -> int:
-        """To memory, in the last run; 0 where nobody counts them."""
+        """Requests to memory, in the last run; 0 where they are not counted."""
         return 0
 
     # A run.
@@ -156,9 +158,9 @@ class BaseMachine(HostAccess):
         driver: Driver | None = None,
         progress: Callable[[int], object] = lambda _cycles: None,
     ) -> None:
-        """Runs a launch that is in memory to the end of its grid, an error, a difference, a hang, or ``limit`` cycles;
-        ``result`` becomes what it came to. ``places`` are those of :meth:`place`. RunInterrupted after Ctrl-C, when all
-        there is to know was read.
+        """Runs a launch that is in memory to the end of its grid, an error, a difference, a hang,
+        or ``limit`` cycles; ``result`` becomes its outcome. ``places`` are the result of
+        :meth:`place`. RunInterrupted after Ctrl-C, when all there is to know was read.
         """
         try:
             await self._serve(launch, places, limit, result, report_mask, driver, progress)
@@ -189,7 +191,7 @@ class BaseMachine(HostAccess):
     async def _start(
         self, launch: Launch, places: tuple[int, int], report_mask: int, *, held: bool
     ) -> None:
-        """Starts the grid, which waits for whoever lets it go, if it is ``held``."""
+        """Starts the grid, which waits for its release if it is ``held``."""
         if held:
             stop = SM_REGISTERS["DBGR_CONTROL0"].put(STOP_TRIGGER=1)
             await self.write(REGISTERS["DBGR_CONTROL0"], CONTROL_RESET | stop)
@@ -242,8 +244,8 @@ class BaseMachine(HostAccess):
         return low | await self.read(address + 4) << 32
 
     async def _finish(self, result: HardwareResult) -> None:
-        """Reads what there is to know. A machine that is not done counts on while it is asked: the cycles are those up
-        to here, and the idle ones are some of them.
+        """Reads the status. A machine that is still running continues to count while it is read:
+        the cycles are read last, so that the idle cycles are not more than all.
         """
         idle = await self._counter("idle")
         result.cycles = await self._counter("cycles")

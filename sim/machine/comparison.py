@@ -131,7 +131,7 @@ def _compare_registers(instruction: HardwareInstruction, warp: Warp, record: Ret
 
 
 def compare_flow(instruction: HardwareInstruction, record: Retirement) -> None:
-    """Raises the first difference of where a warp goes on, and with which threads."""
+    """Raises the first difference in a warp's next pc and threads."""
     if instruction.terminated != record.terminated:
         raise DifferenceError("the warp's end", instruction.terminated, record.terminated)
     if record.terminated:

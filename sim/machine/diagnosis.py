@@ -1,4 +1,5 @@
-"""Why a machine does not go on: what each warp is at, and what it waits for; its masks and its stack."""
+"""Why a machine does not continue: the instruction of each warp, and what it waits for; its masks
+and its stack."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +22,7 @@ from sim.toolchain.assembly.spelling import spell
 __all__ = ["REASON_TEXTS", "diagnose", "instruction_text", "warp_states"]
 
 REASON_TEXTS = {
-    WaitReason.READY: "it can issue: it does, or another warp goes first",
+    WaitReason.READY: "it can issue: it does, or another warp has priority",
     WaitReason.STALL: "its stall count runs",
     WaitReason.SCOREBOARD: "scoreboards that it waits for are up",
     WaitReason.LANES: "others have the lanes",
@@ -132,7 +133,7 @@ def _serial_stack(ctx: Any, stack: Any, warp: int) -> tuple[int, int, int, _Read
 
 
 def _place(stack: Any, warp: int, index: int) -> int:
-    """Where a token lies among all on chip."""
+    """Address of a token among all on chip."""
     tokens = stack.params.stack_tokens
     return warp * tokens + index % tokens
 

@@ -32,18 +32,19 @@ __all__ = ["PERIOD", "Hardware", "HardwareResult", "Watched"]
 PERIOD = 1e-8
 """Of the clock, in seconds."""
 Watched = tuple[Sequence[Signal], Sink]
-"""What is observed, and who is told."""
+"""The signals that are observed, and their listener."""
 _SETTLE, _SERIAL_SETTLE = 64, 1024
-"""Cycles that the machine goes on after its end, for what is under way to be told; and one of one lane."""
+"""Cycles that the machine continues after its end, so that everything under way is reported; the
+second for a machine of one lane."""
 _NAMES = {address: name for name, address in REGISTERS.items()}
 
 
 @dataclass
 class _Run:
-    """One run of a launch: what the host is told to do, what serves memory, and what it has come to.
+    """One run of a launch: the host's commands, the memory service, and the outcome.
 
-    ``places`` are those of local memory and of the descriptor. ``ctx`` is the simulation's, ``levels`` what wanted
-    attention last.
+    ``places`` are the addresses of local memory and of the descriptor. ``ctx`` is the simulation's,
+    ``levels`` the last levels that required attention.
     """
 
     launch: Launch
@@ -62,24 +63,21 @@ class Hardware(BaseMachine):
     """The machine in simulation. It runs one launch after the other, each from its reset.
 
     Parameters:
-        params: The machine.
-        engine: What simulates it.
-        check: Whether every instruction is compared with the warp model.
-        vcd: Where a waveform goes, with a save file beside it; for one launch.
-        policy: Which warp issues first.
-        latency: Of memory, in cycles.
-        disorder: A seed: memory takes its time and performs requests in any order that the port allows, see
+        params: The machine. engine: The simulation engine. check: Whether every instruction is
+        compared with the warp model. vcd: The file of a waveform, with a save file beside it; for
+        one launch. policy: Which warp issues first. latency: Of memory, in cycles. disorder: A
+        seed: memory takes its time and performs requests in any order that the port allows, see
             :class:`~sim.machine.memory_service.MemoryService`.
-        watched (Callable[[Sm], sequence]): Signals of the machine that are observed in each cycle, and who is told: see
+        watched (Callable[[Sm], sequence]): Signals of the machine that are observed in each cycle,
+        and their listener: see
             :func:`~sim.engine.observe_all`.
         reader: What reads the events that are compared.
 
     Attributes:
-        policy, latency, disorder: As above; of the next run.
-        trouble: What is wrong with each request to memory of the next run, by its number.
-        memory: The hardware's memory, in the last run.
-        lockstep: The comparison of the last run.
-        told, entered: Of each instruction that is compared, and of each entry into the trap: see
+        policy, latency, disorder: As above; of the next run. trouble: The fault to inject into a
+        request to memory of the next run, by the request's number. memory: The hardware's memory,
+        in the last run. lockstep: The comparison of the last run. told, entered: Of each
+        instruction that is compared, and of each entry into the trap: see
             :class:`~sim.machine.lockstep.Lockstep`.
         cycles: Of the last run, so far.
     """
@@ -133,9 +131,10 @@ class Hardware(BaseMachine):
         report_mask: int = REPORT_MASK_RESET,
         driver: Driver | None = None,
     ) -> HardwareResult:
-        """Runs to the end of the grid, an error, a difference, a hang, or ``limit`` cycles. Bit n of ``report_mask``
-        says that warp errors of code n are reported. The ``driver`` is the host while the grid runs; without one, a
-        machine that is locked down stays so, which ends the run.
+        """Runs to the end of the grid, an error, a difference, a hang, or ``limit`` cycles. Bit n
+        of ``report_mask`` enables the report of warp errors of code n. The ``driver`` is the host
+        while the grid runs; without one, a machine that is locked down stays so, which ends the
+        run.
 
         The launch's memory becomes the warp model's, the hardware has a copy. RunInterrupted after Ctrl-C.
         """
@@ -251,7 +250,7 @@ class Hardware(BaseMachine):
 
     @property
     def locked_down(self) -> bool:
-        """The machine is trapped, and nothing in it goes on."""
+        """The machine is trapped, and no warp of it runs."""
         return bool(self._run.ctx.get(self.harness.locked_down))
 
     @property
@@ -260,7 +259,8 @@ class Hardware(BaseMachine):
         return bool(self._run.ctx.get(self.harness.sm.interrupt))
 
     async def advance(self, cycles: int) -> bool:
-        """Lets cycles pass, fewer if something happens; serves memory. Returns whether the machine wants attention."""
+        """Lets cycles pass, fewer if something happens; serves memory. Returns whether the machine
+        requires attention."""
         now = self._run
         ctx, service = now.ctx, now.service
         due = service.wait(self.cycles)
@@ -296,7 +296,7 @@ class Hardware(BaseMachine):
         return values
 
     async def settle(self) -> None:
-        """Waits until all is told that was under way when the run ended."""
+        """Waits until everything is reported that was under way when the run ended."""
         end = self.cycles + (_SERIAL_SETTLE if self.params.serial else _SETTLE)
         while self.cycles < end:
             await self.advance(end - self.cycles)

@@ -1,4 +1,4 @@
-"""Instructions of the hardware, put together from the events of its retirement interface."""
+"""Instructions of the hardware, assembled from the events of its retirement interface."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ FLAG_PLACES = [(str(name), field.offset) for name, field in data.Layout.cast(Fla
 """Names of a thread's flags, and where they are in the nibble of them."""
 FLAGS_BITS = len(FLAG_PLACES)
 CACHED_MASKS = 1 << 14
-"""Masks of threads of which it is remembered what follows from them."""
+"""Number of masks of threads whose expansions are cached."""
 _CODE_BITS = Shape.cast(ThreadCode).width
 
 
@@ -61,7 +61,7 @@ class HardwareInstruction:
 
     @property
     def text(self) -> str:
-        """The instruction as it is spelled, or what is in its place."""
+        """The instruction's text, or the name of the operation in its place."""
         return f"({self.kind.name})" if self.kind in MOVES else spell(self.word, self.pc)
 
     def write(self, fields: Mapping[str, int], lanes: int) -> None:
@@ -100,13 +100,13 @@ def spread(threads: int, width: int) -> int:
 
 
 def of_thread(values: int, thread: int) -> int:
-    """A thread's word of those of a warp."""
+    """A thread's word of a warp's words."""
     return values >> WORD_BITS * thread & (1 << WORD_BITS) - 1
 
 
 @lru_cache(CACHED_MASKS)
 def _masks(active: int, codes: int) -> WarpMasks:
-    """The masks that a flow result tells."""
+    """The masks in a flow result."""
     masks = dict.fromkeys(MASK_OF.values(), 0)
     for thread in range(WARP_THREADS):
         if (

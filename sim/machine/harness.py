@@ -14,13 +14,14 @@ __all__ = ["Harness"]
 
 
 class Harness(Component):
-    """The machine, its memory kept at arm's length, and a bit that says that there is something to do.
+    """The machine, its memory kept at arm's length, and a bit that is 1 when there is something to
+    do.
 
     Members
     -------
     host : In(HostBus)
     locked_down, ended : Out(1)
-        Nothing goes on; the grid is over.
+        No warp runs; the grid is over.
     levels : Out(3)
         These, and whether the machine interrupts.
     wake : Out(1)

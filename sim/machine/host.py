@@ -1,4 +1,4 @@
-"""What a driver sees of the machine: its registers, its memory, and time that passes."""
+"""A driver's view of the machine: its registers, its memory, and time that passes."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
@@ -47,7 +47,7 @@ class HostAccess(ABC):
     @property
     @abstractmethod
     def locked_down(self) -> bool:
-        """The machine is trapped, and nothing in it goes on."""
+        """The machine is trapped, and no warp of it runs."""
 
     @property
     @abstractmethod
@@ -61,7 +61,7 @@ class HostAccess(ABC):
 
     @abstractmethod
     async def read_all(self, addresses: Iterable[int]) -> list[int]:
-        """Reads registers, one after the other."""
+        """Reads registers, one at a time."""
 
     @abstractmethod
     async def write(self, address: int, value: int) -> None:
@@ -69,7 +69,8 @@ class HostAccess(ABC):
 
     @abstractmethod
     async def advance(self, cycles: int) -> bool:
-        """Lets cycles pass, fewer if something happens. Returns whether the machine wants attention."""
+        """Lets cycles pass, fewer if something happens. Returns whether the machine requires
+        attention."""
 
     async def read(self, address: int) -> int:
         """Reads a register."""
@@ -100,7 +101,7 @@ class HardwareHost:
 
     @property
     def locked_down(self) -> bool:
-        """The machine is trapped, and nothing in it goes on."""
+        """The machine is trapped, and no warp of it runs."""
         return self._hardware.locked_down
 
     @property
@@ -145,8 +146,8 @@ class HardwareHost:
         return False
 
     async def until(self, condition: Callable[["HardwareHost"], bool], cycles: int) -> bool:
-        """Lets cycles pass until the condition holds, which may be of ``ended``, ``locked_down`` and ``interrupted``;
-        at most so many. Returns whether it holds."""
+        """Lets cycles pass until the condition holds, one of ``ended``, ``locked_down`` and
+        ``interrupted``; at most so many. Returns whether it holds."""
         end = self.cycles + cycles
         while not condition(self) and self.cycles < end and not self.failed:
             await self.run(end - self.cycles)

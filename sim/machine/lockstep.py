@@ -1,10 +1,11 @@
 """The hardware and the warp model side by side, instruction by instruction.
 
-The hardware's instructions are put together from the events of its retirement interface. The warp model then
-executes the same instruction of the same warp, and what both wrote is compared: registers, predicates, CC; masks and
-next pc of flow instructions; errors. In what order it follows: a warp's instructions as they were issued; those that
-other warps can see the effects of, as the units did them, which do them in order. Warps enter and leave the trap where
-the hardware has them do so; what a handler reads of all warps together is what the hardware read.
+The hardware's instructions are assembled from the events of its retirement interface. The warp
+model then executes the same instruction of the same warp, and what both wrote is compared:
+registers, predicates, CC; masks and next pc of flow instructions; errors. The order of comparison:
+a warp's instructions in the order of issue; those with effects that other warps can observe in the
+order in which the units executed them. Warps enter and leave the trap where the hardware has them
+do so; what a handler reads of all warps together is what the hardware read.
 
 What is loaded is compared by instruction, and all of memory at the end.
 """
@@ -94,9 +95,9 @@ class Lockstep:
         report_mask: Bit n: warp errors of code n are reported.
 
     Attributes:
-        difference: The first one; nothing is compared after it.
-        compared, moved: Instructions that were the same on both sides; how often warps have entered and left the trap.
-        host: The registers of the warp model, for those that the hardware's host writes, too; what it says of
+        difference: The first one; nothing is compared after it. compared, moved: Instructions that
+        were equal on both sides; how often warps have entered and left the trap. host: The
+        registers of the warp model, for those that the hardware's host writes, too; what it says of
             the whole machine's trap means nothing.
         told: Of each instruction before the warp model executes it: its warp, and the word.
         entered: Of each entry into the trap, before it: the warp, whether it waited at a barrier, whether its last
@@ -140,8 +141,8 @@ class Lockstep:
             getattr(self, f"_take_{event.what}")(event)
 
     def note_write(self, cycle: int, register: str, word: int) -> None:
-        """The hardware's host writes a register, in this cycle. Whom it wakes is seen by what warps do, and registers
-        that the warp model does not have are none of its business."""
+        """The hardware's host writes a register, in this cycle. Which warps it wakes follows from
+        what they execute, and registers that the warp model does not have are ignored."""
         if register == "DBGR_CONTROL0":
             word &= ~_RUN_TRIGGER
         if self.host.writes(register) and not register.startswith("BPT_PAUSE_MASK"):
@@ -202,8 +203,9 @@ class Lockstep:
         self._advance()
 
     def _take_withdrawn(self, event: Event) -> None:
-        """The arrival is taken back behind those that have been counted already, and behind itself: what was issued
-        before it may take longer to come to the unit, for its operands."""
+        """The arrival is withdrawn after the arrivals that have been counted already, and after
+        itself: an instruction issued before it may arrive later at the unit, because of its
+        operands."""
         order, number = self._orders["barrier"], event.fields["warp"]
         counted = 0
         while counted < len(order) and (
@@ -221,7 +223,7 @@ class Lockstep:
         fields = event.fields
         for instruction in (
             self._slots[fields["warp"]].waiting if event.source != "flow" else ()
-        ):  # its results tell
+        ):  # its results report
             if instruction.pc == fields["pc"] and instruction.error is WarpError.NONE:
                 instruction.error, instruction.complete = WarpError(fields["error"]), True
                 break
@@ -230,7 +232,7 @@ class Lockstep:
     # What the warp model does.
 
     def _advance(self) -> None:
-        """Lets the warp model execute everything whose turn it is."""
+        """Has the warp model execute everything that is next in order."""
         going = True
         while going and self.difference is None:
             self._start()
@@ -242,7 +244,7 @@ class Lockstep:
                     going = True
 
     def _withdraw(self) -> None:
-        """Takes back arrivals whose turn it is."""
+        """Withdraws arrivals that are next in order."""
         order = self._orders["barrier"]
         while order and isinstance(withdrawal := order[0], _Withdrawal):
             order.popleft()
@@ -284,8 +286,8 @@ class Lockstep:
             self._launches.popleft()
 
     def _may(self, number: int, slot: _Slot) -> bool:
-        """Whether a warp's next instruction can be executed. One that waits at a barrier is let go first, or its
-        arrival is taken back: then it can enter the trap."""
+        """Whether a warp's next instruction can be executed. A warp that waits at a barrier is
+        released first, or its arrival is withdrawn: then it can enter the trap."""
         instruction, warp = slot.waiting[0], self.machine.warps[number]
         if not instruction.complete or warp is None or warp.barrier is not None:
             return False

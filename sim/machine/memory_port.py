@@ -32,7 +32,8 @@ class MemoryBehaviour:
 
 @dataclass
 class _Request:
-    """A request, the first cycle in which its answer may go back, and the answer, once the request is performed."""
+    """A request, the first cycle in which its answer may be returned, and the answer, once the
+    request is performed."""
 
     due: int
     request: Any
@@ -86,8 +87,8 @@ class MemoryServer:
             ctx.set(request.ready, ready)
 
     def _gathered(self, request: Any) -> Any:
-        """The line that is asked for or written, with its last beat; None with the others. AssertionError when beats
-        are mixed."""
+        """The line that is requested or written, with its last beat; None with the others.
+        AssertionError when beats are mixed."""
         if not self._in_beats:
             return request
         line = self._coming or SimpleNamespace(

@@ -1,4 +1,4 @@
-"""Memory behind the whole machine, for long runs: nobody looks at a cycle in which nothing happens."""
+"""Memory behind the whole machine, for long runs: cycles in which nothing happens are skipped."""
 
 from collections import deque
 from collections.abc import Callable
@@ -52,8 +52,8 @@ class MemoryService:
     """Serves a :class:`MemoryLatch` from a memory.
 
     Parameters:
-        latency: Cycles from a request to its answer.
-        disorder: None: requests are performed when they are made, and answered one after the other. Else memory does
+        latency: Cycles from a request to its answer. disorder: None: requests are performed when
+        they are made, and answered in order. Else memory does
             what the port allows: a request takes from 1 to ``latency`` cycles and is performed at any time in between;
             requests of different tags overtake each other, those of one tag do not.
         trouble: What is wrong with each request, by its number from 0.
@@ -139,12 +139,13 @@ class MemoryService:
         ctx.set(self._answered, self._turn | request.answer << 1)
 
     def finish(self) -> None:
-        """Performs what was requested, whoever waits for its answer."""
+        """Performs the pending requests, of all clients."""
         self._perform(None)
 
     def _perform(self, cycle: int | None) -> None:
-        """Performs what is performed by a cycle, or everything, in the order of time. (Of one tag, that is the order in
-        which requests were made; of requests of one time, those come first whose tag is in use for longer.)
+        """Performs what is performed by a cycle, or everything, in the order of time. (Of one tag,
+        that is the order in which requests were made; of requests of one time, the ones come first
+        whose tag has been in use longer.)
         """
         requests = [
             request

@@ -19,13 +19,13 @@ from sim.waves.traces import bits_of
 __all__ = ["Cost", "Profile"]
 
 ISSUE_CYCLES = 2
-"""From the cycle in which an instruction is selected to the one in which its issue is told; a serial machine tells it
-at once."""
+"""From the cycle in which an instruction is selected to the one in which its issue is reported; a
+serial machine reports it at once."""
 _OF_LAST = frozenset({WaitReason.FLOW, WaitReason.STALL, WaitReason.RESUME, WaitReason.TRAP})
 """For these a warp waits because of the instruction that it has issued last; for all others the one that it issues next
 waits."""
 _OF_LAST_SERIAL = _OF_LAST | {WaitReason.DRAIN}
-"""The same in a serial machine, where DRAIN means that its instruction is the one under way."""
+"""The same for a serial machine, where DRAIN means that the warp's instruction is under way."""
 
 
 @dataclass(slots=True)
@@ -33,15 +33,11 @@ class Cost:
     """What an instruction has cost in all warps.
 
     Attributes:
-        pc, text: Where it is, and how it is spelled.
-        issues: How often a warp has issued it.
-        threads: Active threads, in all of these.
-        waits: Cycles of warps, by what they were at; READY counts the cycle of the issue, too.
-        latency: Cycles from issue to end, of those that have ended.
-        ended: How many these are.
-        lines: Lines of memory that it has asked for.
-        passes: Accesses to the banks of shared memory.
-        least: As many as there are if all words of half a beat's threads are in banks of their own.
+        pc, text: Its address and text. issues: How often a warp has issued it. threads: Active
+        threads, in all of these. waits: Cycles of warps, by wait reason; READY includes the cycle
+        of the issue. latency: Cycles from issue to end, of those that have ended. ended: How many
+        these are. lines: Lines of memory that it has requested. passes: Accesses to the banks of
+        shared memory. least: The number of passes without bank conflicts.
     """
 
     pc: int
@@ -101,7 +97,7 @@ class _MemoryWatch(ABC):
 
     @abstractmethod
     def _pass(self, cycles: int) -> None:
-        """So many cycles pass in which nothing changes."""
+        """So many cycles pass without a change."""
 
 
 class _PipelineWatch(_MemoryWatch):
@@ -176,8 +172,7 @@ class Profile:
     """Watches a machine; ``Hardware(..., watched=profile.watched)``, and ``finish`` in the end.
 
     Attributes:
-        timeline: What every warp did.
-        costs: Instructions by pc, those that were issued; known in the end.
+        timeline: What every warp did. costs: The issued instructions by pc; known at the end.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -185,13 +180,13 @@ class Profile:
         self.costs: dict[int, Cost] = {}
 
     def watched(self, sm: Any) -> list[Any]:
-        """What of the machine is observed, and who is told."""
+        """The signals of the machine that are observed, and their listener."""
         watch = _SerialWatch if self.timeline.params.serial else _PipelineWatch
         self._memory: _MemoryWatch = watch(sm.core.memory, self.timeline.params)
         return [*self.timeline.watched(sm), (self._memory.signals, self._memory.changes)]
 
     def finish(self, cycles: int, ran: int) -> None:
-        """Nothing more comes; see :class:`Timeline`."""
+        """Ends the recording; see :class:`Timeline`."""
         self.timeline.finish(cycles, ran)
         self._memory.finish(cycles)
         warps: list[list[IssuedInstruction]] = [[] for _ in range(self.timeline.params.warps)]

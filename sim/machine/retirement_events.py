@@ -17,8 +17,9 @@ Fields = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened in one clock cycle: ``what`` names a member of the interface, ``source`` who told of it
-    where several can. ``fields`` are those of its payload; an array is one number, its first element the lowest bits.
+    """Something that happened in one clock cycle: ``what`` names a member of the interface,
+    ``source`` its origin where there are several. ``fields`` are its payload's; an array is one
+    number, its first element the lowest bits.
     """
 
     cycle: int
@@ -70,10 +71,11 @@ class _Member:
 
 
 class EventReader:
-    """Turns changes of the interface's signals, as an engine's observer tells them, into events.
+    """Turns changes of the interface's signals, as an engine's observer reports them, into events.
 
     Attributes:
-        signals: What is to be observed, in the order in which changes number them: of each event ``valid``, then
+        signals: The signals to observe, in the order in which changes number them: of each event
+        ``valid``, then
             ``payload``.
     """
 
@@ -99,7 +101,7 @@ class EventReader:
         self.signals: list[Any] = [signal for member in self._members for signal in member.signals]
         self._payloads = [0] * len(self._members)
         self._active: set[int] = set()
-        """Numbers of the members of which there is an event."""
+        """Numbers of the members with an event."""
         self._cycle = 0
         self._take: Callable[[Event], None] = lambda _event: None
 

@@ -31,7 +31,8 @@ class Span:
 @dataclass(slots=True)
 class IssuedInstruction:
     """An instruction that a warp has issued: ``end`` is the cycle in which it was complete, None while it is not.
-    ``active`` are the warp's threads, as far as flow results had told by then. ``kind`` is an InstructionKind's."""
+    ``active`` are the warp's threads, as known from the flow results until then. ``kind`` is an
+    InstructionKind's."""
 
     warp: int
     cycle: int
@@ -44,7 +45,7 @@ class IssuedInstruction:
 
     @property
     def text(self) -> str:
-        """It, as it is spelled."""
+        """Its text."""
         return spell(self.word, self.pc)
 
 
@@ -52,10 +53,10 @@ class Timeline:
     """Watches a machine; ``Hardware(..., watched=timeline.watched)``, and ``finish`` in the end.
 
     Attributes:
-        spans: What warps were at, in the order in which it ended; nothing of slots without a warp.
-        executed: Instructions, in the order in which they were issued.
-        cycles: How long all of it was, from the reset on, as a waveform counts; known in the end.
-        ran: For how many of them the grid ran; known in the end.
+        spans: What warps waited for or executed, in the order of its end; nothing for slots without
+        a warp. executed: Instructions, in the order in which they were issued. cycles: All cycles
+        from the reset on, as a waveform counts; known at the end. ran: The cycles in which the grid
+        ran; known at the end.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -70,7 +71,7 @@ class Timeline:
         """What flow results are to come for: instructions, and launches."""
 
     def watched(self, sm: Any) -> list[Any]:
-        """What of the machine is observed, and who is told."""
+        """The signals of the machine that are observed, and their listener."""
         self._reader = EventReader(sm.retired)
         self._reader.begin(self._take)
         return [
@@ -80,11 +81,11 @@ class Timeline:
 
     @property
     def end(self) -> int:
-        """The cycle in which the last warp has ended, as far as that was watched."""
+        """The cycle in which the last warp has ended, as far as recorded."""
         return max((span.end for span in self.spans), default=self.cycles)
 
     def finish(self, cycles: int, ran: int) -> None:
-        """Nothing more comes; see ``cycles`` and ``ran``."""
+        """Ends the recording; see ``cycles`` and ``ran``."""
         self._reader.finish(cycles)
         self.cycles, self.ran = cycles, ran
         for warp in range(self.params.warps):

@@ -18,7 +18,8 @@ _INJECTED = {InstructionKind.ENTER: "enters the trap", InstructionKind.LEAVE: "l
 
 
 def _instruction(warp: int) -> Callable[..., str | None]:
-    """The last instruction that a warp has issued; what the trap unit puts in the place of one."""
+    """The last instruction that a warp has issued; or the operation that the trap unit inserts
+    instead."""
 
     def decode(valid: int, issuer: int, pc: int, word: int, kind: int) -> str | None:
         if not valid or issuer != warp:
@@ -29,7 +30,7 @@ def _instruction(warp: int) -> Callable[..., str | None]:
 
 
 def _active(warp: int) -> Callable[..., str | None]:
-    """With which threads a warp goes on."""
+    """The threads with which a warp continues."""
 
     def decode(valid: int, teller: int, active: int, terminated: int) -> str | None:
         if not valid or teller != warp:
@@ -53,7 +54,8 @@ def _token(warp: int) -> Callable[..., str | None]:
 
 
 class _Depth:
-    """Tokens on the stack of a warp: a push is told by itself, any other change with the token that is left on top."""
+    """Tokens on the stack of a warp: a push reports its own token, any other change the token that
+    is then on top."""
 
     def __init__(self, warp: int) -> None:
         self._warp, self._tokens = warp, 0

@@ -1,4 +1,4 @@
-"""A warp's masks and stack at a moment, of whatever machine."""
+"""A warp's masks and stack at a moment, of any machine."""
 
 from dataclasses import asdict, dataclass
 
@@ -21,10 +21,11 @@ MASK_OF = {
 
 @dataclass(frozen=True)
 class WarpState:
-    """What a person wants to know of a warp that stopped.
+    """The state of a stopped warp, for a user.
 
-    ``depth`` is the number of tokens on its stack, ``calls`` that of its counted calls, if known. ``tokens`` are the
-    topmost ones, top first; where memory would not give the rest of them, ``unreadable`` says why.
+    ``depth`` is the number of tokens on its stack, ``calls`` the number of its counted calls, if
+    known. ``tokens`` are the topmost ones, top first; where memory could not be read for the rest
+    of them, ``unreadable`` has the reason.
     """
 
     masks: WarpMasks
@@ -50,7 +51,7 @@ class WarpState:
         return [*lines, f"     {rest} more"] if rest else lines
 
     def decoded(self) -> dict[str, object]:
-        """As it is written to a file: masks and depth as numbers, tokens as text."""
+        """The form for files: masks and depth as numbers, tokens as text."""
         return {
             "masks": asdict(self.masks),
             "stack": {

@@ -127,9 +127,8 @@ class Diagram:
     """A picture.
 
     Attributes:
-        title: What it shows, for who does not see it.
-        width, height: Its size.
-        parts: What is drawn; the first ones are behind the others.
+        title: A description, for screen readers. width, height: Its size. parts: The shapes; later
+        ones are drawn over earlier ones.
     """
 
     title: str

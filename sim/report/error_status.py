@@ -1,4 +1,4 @@
-"""The error status registers of a machine, decoded: what they say, as a driver's log would say it."""
+"""The error status registers of a machine, decoded, in the form of a driver's log."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,16 +25,16 @@ _PREFIX = "Warpstack: Xid 13, Graphics"
 _PLACE = "(GPC 0, TPC 0)"
 """Where SM_BLOCK is."""
 _EXPECTED = frozenset({"BPT_INT", "BPT_PAUSE", "SINGLE_STEP_COMPLETE"})
-"""Events that programs and debuggers ask for: to a driver no reason to stop anything."""
+"""Events that programs and debuggers request: a driver stops nothing because of them."""
 
 
 @dataclass(frozen=True)
 class DecodedStatus:
-    """What the registers say.
+    """The content of the registers.
 
     ``error`` is NONE for a BPT.TRAP, whose ``reasons`` are those so far; ``pc`` is the instruction's own. ``events``
-    are the global bits by name. ``registers`` are those that were decoded, by name. ``ended``: the grid is over, so
-    that every BPT.TRAP was handled.
+    are the global bits by name. ``registers`` are the decoded registers, by name. ``ended``: the
+    grid is over, so that every BPT.TRAP was handled.
     """
 
     error: WarpError
@@ -47,12 +47,12 @@ class DecodedStatus:
 
     @property
     def stopped(self) -> bool:
-        """Whether an instruction did it: an error, or a BPT.TRAP that nobody has handled."""
+        """Whether an instruction caused it: an error, or a BPT.TRAP without a handler."""
         return self.error is not WarpError.NONE or (bool(self.reasons) and not self.ended)
 
     @property
     def handled(self) -> str:
-        """What is said of traps that were handled, if there were any."""
+        """The text about traps that were handled, if there were any."""
         if not self.ended or not self.reasons:
             return ""
         return f"BPT.TRAP, reason{'s' * (len(self.reasons) > 1)} {' '.join(map(str, self.reasons))}: handled"
@@ -63,7 +63,8 @@ class DecodedStatus:
         return cuda_exception(self.error, self.events)
 
     def log_lines(self) -> list[str]:
-        """The lines of a driver's log; none when there was nothing but what a debugger asks for."""
+        """The lines of a driver's log; none when there were only events that a debugger
+        requests."""
         happened = [text_of(GlobalError[name]) for name in self.events if name not in _EXPECTED]
         lines = [f"{_PREFIX} SM Global Exception on {_PLACE}: {text}" for text in happened]
         if self.error is not WarpError.NONE:
@@ -83,7 +84,7 @@ class DecodedStatus:
         return f"{self.error.name}, code {self.error.value:#04x}"
 
     def decoded(self) -> dict[str, object]:
-        """As it is written to a file; empty when nothing has happened."""
+        """The form for files; empty when nothing has happened."""
         fields: dict[str, object] = {}
         if self.stopped:
             fields = {

@@ -1,9 +1,10 @@
 """What users know errors by: the texts of driver logs, and CUDA's exceptions.
 
-Drivers print the names of error codes in words: those that were seen in logs (``Out Of Range Address``, ``Misaligned
-Address``, ``Illegal Instruction Encoding``, ``Illegal Instruction Parameter``, ``Invalid Address Space``, ``Multiple
-Warp Errors``) are the codes' own names with the abbreviations written out. All others are written in the same way
-(ours). CUDA_EXCEPTION_n is what cuda-gdb calls exception n; which error becomes which is not published (ours).
+Drivers print the names of error codes in words: the ones seen in logs (``Out Of Range Address``,
+``Misaligned Address``, ``Illegal Instruction Encoding``, ``Illegal Instruction Parameter``,
+``Invalid Address Space``, ``Multiple Warp Errors``) are the codes' own names with the abbreviations
+written out. All others are written in the same way (ours). CUDA_EXCEPTION_n is what cuda-gdb calls
+exception n; which error becomes which is not published (ours).
 """
 
 from collections.abc import Iterable, Mapping
@@ -115,8 +116,8 @@ _OF_DEVICE: Mapping[str, CudaException] = MappingProxyType(
 
 
 def cuda_exception(error: WarpError, events: Iterable[str] = ()) -> CudaException | None:
-    """The exception that a warp error is; without a warp error, that of the first of the global ``events`` that is one.
-    None when CUDA has no name for it.
+    """The exception of a warp error; without a warp error, the first exception among the global
+    ``events``. None when CUDA has no name for it.
     """
     if error is not WarpError.NONE:
         return _OF_WARP.get(error)

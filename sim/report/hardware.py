@@ -1,4 +1,4 @@
-"""What a run of the hardware came to, as text."""
+"""The outcome of a run of the hardware, as text."""
 
 from rtl.layouts import LaunchRejection
 from sim.launch import Launch

@@ -19,16 +19,16 @@ _LONGEST = 1 << 16
 
 @dataclass
 class Output:
-    """What is in a kernel's output. ``lost`` records found no room there."""
+    """What is in a kernel's output. ``lost`` records had no room there."""
 
     text: str = ""
     failed: list[str] = field(default_factory=list)
     lost: int = 0
 
     def lines(self) -> list[str]:
-        """What there is to say of it but the text."""
+        """The remarks about it, without its text."""
         lost = (
-            [f"output        {self.lost} more records found no room: more bytes with --output"]
+            [f"output        {self.lost} more records had no room: more bytes with --output"]
             if self.lost
             else []
         )
@@ -83,7 +83,7 @@ def _printed(content: bytes, memory: Memory) -> str:
 
 
 def _text_at(memory: Memory, address: int) -> str:
-    """A format that lies in memory."""
+    """A format in memory."""
     found = bytearray()
     try:
         while len(found) < _LONGEST and (byte := memory.read(address + len(found), 1)) != b"\0":
@@ -94,7 +94,8 @@ def _text_at(memory: Memory, address: int) -> str:
 
 
 def _pieces(text: str, record: _Record) -> Iterator[str]:
-    """A format's text with its arguments in their places, by the rules by which the runtime has copied them."""
+    """A format's text with its arguments inserted, by the rules of the runtime that has copied
+    them."""
     at = 0
     while (begin := text.find("%", at)) >= 0:
         yield text[at:begin]
@@ -125,7 +126,7 @@ def _signed(number: int, bits: int) -> int:
 
 
 def _converted(shape: str, size: str, kind: str, record: _Record) -> str:
-    """One argument as C writes it; a conversion that C does not know stays as it is."""
+    """One argument, formatted as in C; a conversion that C does not have is left unchanged."""
     if kind == "s":
         return f"%{shape}s" % record.text()
     number = record.number()
@@ -147,8 +148,8 @@ def _converted(shape: str, size: str, kind: str, record: _Record) -> str:
 
 
 def _whole(shape: str, kind: str, number: int) -> str:
-    """A whole number. Unlike Python's, C's digits that are asked for rule out zeros before the width, an octal number
-    has one zero before it, and 0 has no prefix."""
+    """A whole number. Unlike in Python, in C a precision turns off zero padding, an octal number
+    has one leading zero, and 0 has no prefix."""
     if "." in shape:
         flags = len(shape) - len(shape.lstrip("-+ #0"))
         shape = shape[:flags].replace("0", "") + shape[flags:]

@@ -75,11 +75,11 @@ _ELSEWHERE: dict[str, type] = {
         TrapUnit,
     )
 }
-"""Where docstrings say that ports are described."""
+"""A docstring's reference to the description of ports."""
 
 
 def ports_of(unit: str, preset: str = PRESET) -> wiring.Component:
-    """A unit in a preset, for its signature alone: nobody elaborates it."""
+    """A unit in a preset, for its signature alone: it is not elaborated."""
     whole: Any = UNITS.get(unit, Sm)(PRESETS[preset])
     identity = identify(whole)
     for part in identity.elaboratables if identity is not None else ():
@@ -88,8 +88,8 @@ def ports_of(unit: str, preset: str = PRESET) -> wiring.Component:
 
 
 def described_members(part: type) -> dict[str, str]:
-    """The members that a class's docstring describes, in its order. Of those that share a description the first has
-    it."""
+    """The members that a class's docstring describes, in its order. Of ports that share a
+    description the first has it."""
     lines = inspect.cleandoc(part.__doc__ or "").splitlines()
     if "Members" not in lines:
         return {}
@@ -129,8 +129,9 @@ def port_table(unit: str) -> str:
 
 
 def port_comments(component: wiring.Component) -> Iterator[str]:
-    """The plain ports of a component in lines of text: of each member what it means, then direction, name, bits and
-    parts of its ports; at the end the words of the enumerations. Whoever reads only Verilog has no layouts.
+    """The plain ports of a component in lines of text: for each member its meaning, then direction,
+    name, bits and parts of its ports; at the end the words of the enumerations. A reader of Verilog
+    has no layouts.
     """
     told = described_members(type(component))
     words: dict[str, type[enum.Enum]] = {}
@@ -155,7 +156,8 @@ def port_comments(component: wiring.Component) -> Iterator[str]:
 
 
 def _described_parts(member: Any) -> dict[str, str]:
-    """What the parts of an interface mean; nothing of a port, and of what Amaranth describes."""
+    """The descriptions of an interface's parts; none for a plain port, and for Amaranth's own
+    interfaces."""
     if member.is_port or isinstance(
         signature := _upright(member.signature), (stream.Signature, Event)
     ):
@@ -195,7 +197,8 @@ def _inside(kind: Any, words: dict[str, type[enum.Enum]]) -> str:
 
 
 def _means(given: str, name: str) -> bool:
-    """Whether a docstring's name stands for a port: ``client_0..`` does for all that are numbered so."""
+    """Whether a docstring's name stands for a port: ``client_0..`` stands for all that are numbered
+    so."""
     return name == given or (
         given.endswith("..") and re.fullmatch(rf"{given.rstrip('0.')}\d+", name) is not None
     )

@@ -27,7 +27,7 @@ th { border-bottom: 1px solid #888 } td.text, th.text { text-align: left; font-f
 
 
 def _waits(waits: Mapping[WaitReason, int]) -> list[tuple[str, int]]:
-    """Reasons with their cycles, the longest first, but for the issue itself."""
+    """Reasons with their cycles, the longest first, without the issue itself."""
     told = [
         (reason.name.lower(), cycles)
         for reason, cycles in waits.items()
@@ -129,7 +129,7 @@ def page(profile: Profile, title: str, lines: Lines, sources: Mapping[str, Seque
     parts = [
         f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
         f"<style>{_STYLE}</style>\n<h1>{html.escape(title)}</h1>\n<p>The grid ran {profile.timeline.ran:,} "
-        f"cycles; its warps lived {whole:,} all together, of which each instruction below has its share. "
+        f"cycles; its warps lived {whole:,} altogether, which the instructions below share. "
         f'Point at a bar: how many cycles went by for each reason.</p>\n<p class="key">'
         + "".join(
             f'<i style="background:{colour}"></i>{reason.name.lower()}: {meaning}'

@@ -64,7 +64,7 @@ def _instructions() -> str:
         "fixed; *example* is a word of the form. Some combinations of modifiers are refused: the list is at the "
         "end.\n\n"
         + markdown_table(("name", "pipe", "operand b", "opcode", "example"), rows)
-        + f"\n## What is refused\n\nOf sm_50; {len(ABSENT)} of these have no form at all. It is what "
+        + f"\n## What is refused\n\nOf sm_50; {len(ABSENT)} of these have no form. It is what "
         "`python -m sim.dis --refused` prints.\n\n```\n" + refused_table() + "```\n"
     )
 

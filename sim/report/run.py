@@ -1,4 +1,4 @@
-"""What a run came to, for people."""
+"""A run's outcome, for people."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ __all__ = ["buffer_lines", "describe", "error_lines"]
 _HEAD = 8
 """Elements of a buffer that are shown."""
 _WORD = "b32"
-"""The type of elements that nobody has said."""
+"""The type of elements by default."""
 
 
 def buffer_lines(launch: Launch, memory: Memory) -> list[str]:
@@ -49,8 +49,9 @@ def _element(content: bytes, kind: str) -> str:
 def error_lines(
     status: DecodedStatus, launch: Launch, memory: Memory, warp: WarpState | None, detail: str = ""
 ) -> list[str]:
-    """What stopped a machine, as a driver's log and a debugger would say it, then the error and its place: the code
-    around it, and masks and stack of its warp if that lives. ``detail`` is what else is known of the error.
+    """Why a machine stopped, in the form of a driver's log and of a debugger, then the error and
+    its place: the code around it, and masks and stack of its warp if that lives. ``detail`` is what
+    else is known of the error.
     """
     lines = status.log_lines()
     if status.exception is not None:
@@ -70,21 +71,22 @@ def error_lines(
 
 def _where(machine: WarpModel, warp: Warp) -> list[str]:
     """What a warp that has not ended waits for, its next instruction, its masks and its stack."""
-    waits = "it can go on"
+    waits = "it can continue"
     if warp.trap.paused:
         waits = "it is paused"
     elif warp.barrier is not None:
         waits = f"waits at barrier {warp.barrier}"
     return [
         f"warp {warp.slot}: {waits}",
-        f"  comes to {instruction_text(machine.launch, machine.memory, instruction_address(warp.pc))}",
+        f"  next {instruction_text(machine.launch, machine.memory, instruction_address(warp.pc))}",
         *(f"  {line}" for line in state_of(warp).lines()),
     ]
 
 
 def describe(machine: WarpModel, result: Result) -> str:
-    """A run's result as text: status, instructions, the head of each buffer; after an error, what it was, the code
-    around it, and the warp's masks and stack; where the run was given up, what each warp is at.
+    """A run's result as text: status, instructions, the head of each buffer; after an error, what
+    it was, the code around it, and the warp's masks and stack; where the run was aborted, what each
+    warp waits for.
     """
     status = result.status + (f": {result.reason}" if result.reason else "")
     if result.status == "interrupted":

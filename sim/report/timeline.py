@@ -54,8 +54,8 @@ def page(timeline: Timeline, title: str) -> str:
 
 
 def trace(timeline: Timeline) -> str:
-    """Chrome's trace events, which Perfetto reads, too: a microsecond is a cycle. Of each warp two tracks, what it
-    waits for, and its instructions as they are issued."""
+    """Chrome's trace events, which Perfetto reads, too: a microsecond is a cycle. Two tracks for
+    each warp: what it waits for, and its issued instructions."""
     events: list[dict[str, object]] = []
     for warp in range(timeline.params.warps):
         for track, name in ((2 * warp, f"warp {warp}"), (2 * warp + 1, f"warp {warp}: issued")):

@@ -294,7 +294,7 @@ def test_a_run_on_the_model_shows_where_its_warps_are(listening, tmp_path, monke
     assert printed.err == "python -m sim.run: interrupted after 10 instructions\n"
     assert "status        interrupted after 10 instructions\n" in printed.out
     assert re.search(
-        r"^warp 0: it can go on\n  comes to 0x0008  .* BRA 0x", printed.out, re.MULTILINE
+        r"^warp 0: it can continue\n  next 0x0008  .* BRA 0x", printed.out, re.MULTILINE
     )
     assert "  masks         active 0000000f" in printed.out
     assert not out.exists()

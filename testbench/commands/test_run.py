@@ -280,11 +280,11 @@ def test_the_command_itself():
         ),
         (
             (ADD, "--switch", "9", "--handler", "none.sass"),
-            "--switch and --handler do not go together",
+            "--switch and --handler cannot be combined",
         ),
         (
             (ADD, "--switch", "9", "--timeline", "x.html"),
-            "--switch and --timeline do not go together",
+            "--switch and --timeline cannot be combined",
         ),
         ((ADD, "--switch", "0"), "argument --switch: '0' is not a number from 1 on"),
         ((ADD, "--nonsense"), "unrecognized arguments: --nonsense"),

@@ -214,7 +214,7 @@ def test_a_context_switch_changes_nothing_of_what_a_kernel_leaves(run, tmp_path,
     assert written["buffers"]["o"] == [0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89]
     text = capsys.readouterr().out
     told = re.search(
-        r"^switched +the grid is off the machine after ([\d,]+) cycles, and goes on\n"
+        r"^switched +the grid is off the machine after ([\d,]+) cycles, and continues\n"
         r"saved +CTA 0, warp 0: before 0x\w{4} .*, (\d+) tokens on its stack$",
         text,
         re.MULTILINE,

@@ -231,7 +231,7 @@ def test_a_breakpoint_on_a_barrier_is_hit_by_every_warp_each_time(debug):
         hits = [text.splitlines()[0] for text in shown[1:]]
     assert "BAR.SYNC" in shown[0]
     first, alone, *others, _ = hits
-    assert alone == f"at a barrier that other warps have not come to: warp {first[-1]}"
+    assert alone == f"at a barrier that other warps have not reached: warp {first[-1]}"
     assert all(hit.startswith("breakpoint 1: warp") for hit in (first, *others))
     warps = [
         int(number)

@@ -36,8 +36,8 @@ SERIAL_FORMS: tuple[Form, ...] = tuple(form for form in CONVERSION_FORMS if _exi
 
 
 class SerialConversionDecoder(wiring.Component):
-    """Reads the instruction table; combinational. A group of forms is told from the others by as
-    few bits of the word as possible.
+    """Reads the instruction table; combinational. As few bits of the word as possible distinguish a
+    group of forms from the others.
 
     Members
     -------
@@ -123,7 +123,7 @@ class SerialConversionDecoder(wiring.Component):
         return self.word.matches(*telling_patterns(forms, others))
 
     def _field(self, name: str, *forms: str) -> Value:
-        """A field, which is at the same place in all forms that have it, or in those of these
+        """A field, which is at the same place in all forms that have it, or in the forms with these
         names. Of fields of different widths the narrowest."""
         fields = {
             form.fields[name]

@@ -34,8 +34,8 @@ __all__ = [
 BYTE = 8
 """Bits of a byte."""
 STEP = signed(5)
-"""Shape of a step: the number of the result's byte in the cycle. Steps below 0 are those of bytes
-that are shifted out."""
+"""Shape of a step: the number of the result's byte in the cycle. Steps below 0 are for bytes that
+are shifted out."""
 _LEAD = 3
 """By how many steps a byte of the source is requested before the result's byte of that number."""
 SCAN_FIRST = -_LEAD
@@ -71,7 +71,7 @@ class Phase(enum.Enum, shape=3):
     EXPONENT = 3
     """The exponent of the result is calculated."""
     OUTPUT = 4
-    """The source's bytes are read again; those of the result are written."""
+    """The source's bytes are read again; the result's are written."""
     FILL = 5
     """All bytes of the result are written again: it saturates, or is a constant."""
 
@@ -80,7 +80,7 @@ class SerialConversion(data.Struct):
     """A decoded instruction. What does not apply to its operation may have any value.
 
     One of the six operations is set. They are six bits since each is decoded by itself, from as few
-    bits of the word as tell it from the others.
+    bits of the word as distinguish it from the others.
     """
 
     is_popc: unsigned(1)
@@ -97,7 +97,7 @@ class SerialConversion(data.Struct):
     register: unsigned(_REGISTER_BITS)
     """The first register of the source, if it is in registers."""
     immediate: unsigned(_IMMEDIATE_BITS)
-    """The immediate operand, as it is encoded."""
+    """The immediate operand, as encoded."""
     size: unsigned(2)
     """Of the source, as a code."""
     signed: unsigned(1)
@@ -178,7 +178,7 @@ class Scaling(data.Struct):
     """The shift of an integer, the exponent of its result, and sources and results without one."""
 
     shift: _SHIFT
-    """By how many bits the integer goes down, plus UNSHIFTED. From the phase EXPONENT to the
+    """By how many bits the integer is shifted right, plus UNSHIFTED. From the phase EXPONENT to the
     output; in all other phases nothing is shifted."""
     exponent: EXPONENT
     """One less than the stored exponent of the result: the leading bit is added to it. Of F2I: it
@@ -209,7 +209,8 @@ class Scaling(data.Struct):
 
 
 class ConversionState(wiring.Signature):
-    """What all parts of the unit read: the instruction, how far it is, and what they have found.
+    """The state that all parts of the unit read: the instruction, its progress, and the parts'
+    results.
 
     Members
     -------
@@ -236,5 +237,5 @@ class ConversionState(wiring.Signature):
 
 
 def computes_parabola(state: Any) -> Value:
-    """Whether the byte of the source that is read is that of a parabola's constant."""
+    """Whether the byte of the source that is read belongs to a parabola's constant."""
     return (state.phase == Phase.OUTPUT) & state.instruction.is_rcp

@@ -28,9 +28,9 @@ _BYTE_NUMBER_BITS = SHIFT_BITS - _PLACE_BITS
 
 
 class SourceInteger(wiring.Component):
-    """Turns a source's bytes, the lowest first, into those of an integer: complemented, if a
-    negative one has to be; of a floating-point number its fraction with the leading bit above it.
-    In the scan neither is done. ::
+    """Turns a source's bytes, the lowest first, into an integer's: complemented, if a negative one
+    requires it; of a floating-point number the fraction with the leading bit above it. In the scan
+    neither is done. ::
 
         byte --> exponent removed, complemented, addend added --> upper --> lower
                                                                     |         |
@@ -61,14 +61,14 @@ class SourceInteger(wiring.Component):
     def __init__(self) -> None:
         super().__init__()
         self._is_parabola = Signal()
-        """The byte is that of a parabola's constant."""
+        """The byte belongs to a parabola's constant."""
         self._is_scan = Signal()
         self._is_output = Signal()
         self._is_real = Signal()
         """The source is a floating-point number."""
         self._is_double = Signal()
         self._is_inside = Signal()
-        """The index is that of a byte of the source."""
+        """The index selects a byte of the source."""
         self._head = Signal.like(self.source.head)
         self._is_negative = Signal()
         self._sign = Signal()
@@ -142,7 +142,7 @@ class SourceInteger(wiring.Component):
 
     def _complements(self) -> Value:
         """Whether all bits are inverted: POPC counts inverted bits in the scan; for the output a
-        negative integer is made positive, or the other way round."""
+        negative integer is made positive, or a positive one negative."""
         instruction = self.state.instruction
         changes_sign = self._is_negative ^ self._sign
         in_scan = instruction.is_popc & instruction.invert

@@ -42,8 +42,8 @@ assert UNIT - 1 - SINGLE.fraction == BYTE - _RAISED
 
 
 def raised_constants() -> list[int]:
-    """C0 of each interval, shifted up, as four bytes of which the lowest comes last: it is the byte
-    of index -1."""
+    """C0 of each interval, shifted up, as four bytes, the lowest of which comes last: it is the
+    byte of index -1."""
     words = [c0 << _RAISED for c0, _, _ in rows()[:INTERVALS]]
     return [word >> BYTE * number & 0xFF for word in words for number in (1, 2, 3, 0)]
 
@@ -114,7 +114,7 @@ class ReciprocalSum(wiring.Component):
         return product
 
     def _add(self, m: Module, product: Value) -> None:
-        """Products are added to the sum, which goes down by a byte a cycle."""
+        """Products are added to the sum, which is shifted right by a byte a cycle."""
         step = self.state.step
         total = Signal(signed(_SUM_BITS))
         next_total = Signal(signed(_SUM_BITS + 1))

@@ -26,8 +26,8 @@ class SerialResult(wiring.Component):
         pair --> shift --> complement, round, add exponent --> limit to the type --> byte
 
     Whether an integer is out of its type's range is known after its last byte. Then ``needs_fill``
-    is set, and all bytes are given once more, in the phase FILL: the type's lowest or highest
-    value, or a constant.
+    is set, and all bytes are output again, in the phase FILL: the type's lowest or highest value,
+    or a constant.
 
     Members
     -------
@@ -52,13 +52,13 @@ class SerialResult(wiring.Component):
         super().__init__()
         self._is_output = Signal()
         self._is_below = Signal()
-        """The step is that of a byte that is shifted out."""
+        """The step is for a byte that is shifted out."""
         self._rounds_up = Signal()
         self._total = Signal(BYTE + 1)
         """The byte rounded and with the exponent, before it is limited to the type."""
         self._is_inside = Signal()
         self._is_last = Signal()
-        """The step is that of a byte of the type; that of its highest one."""
+        """The step is for a byte of the type; for its highest one."""
         self._is_out_of_range = Signal()
         self._top = Signal()
         """The highest bit of the result in its type."""
@@ -225,8 +225,8 @@ class SerialResult(wiring.Component):
         m.d.comb += involves_double.eq(
             instruction.source_is_double | instruction.result_is_double)
 
-        # FLO has all ones, MUFU.RCP a NaN, all bits of which but its sign are 1. F2I of a NaN has
-        # 0, or if a side has 64 bits the highest bit alone.
+        # FLO returns all ones, MUFU.RCP a NaN with all bits 1 but the sign. F2I of a NaN has 0, or
+        # if a side has 64 bits the highest bit alone.
         body = Signal()
         top = Signal()
         above = Signal()

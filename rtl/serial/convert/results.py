@@ -20,8 +20,8 @@ _BYTE_OF_RESULT_BITS = exact_log2(_WORDS * _WORD_BYTES)
 
 
 class ResultWords(wiring.Component):
-    """Keeps results as bytes, each with a bit that says whether it or a byte below it is not 0: the
-    bit of a result's highest byte gives the zero flag.
+    """Keeps results as bytes, each with a bit that is 1 if it or a byte below it is not 0: the bit
+    of a result's highest byte gives the zero flag.
 
     Members
     -------

@@ -32,7 +32,7 @@ class SourceBytes(wiring.Component):
     Members
     -------
     state : In(ConversionState)
-        The step's byte is read, as many bytes above as the shift has; or one of the constant of the
+        Reads the step's byte, offset by the shift's bytes; or a byte of the constant of the
         parabola's interval. A source in the memory has to be 0 if the operand is an immediate one,
         which is added to it.
     write : In(Event of SourceWord)

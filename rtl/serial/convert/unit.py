@@ -138,7 +138,7 @@ class SerialConversionUnit(Component):
             m.d.sync += self.constant_is_missing.eq(has_fault & is_reported)
 
     def _connect_parts(self, m: Module) -> None:
-        """The state, which all parts read, and the way of a byte through them."""
+        """The state, which all parts read, and a byte's path through them."""
         state = self._state
         m.d.comb += self.decoder.word.eq(self.held.word)
         m.d.comb += state.instruction.eq(self.decoder.instruction)
@@ -225,7 +225,7 @@ class SerialConversionUnit(Component):
             m.d.sync += self._constant_upper.eq(self.value.payload.value)
 
     def _complete(self, m: Module) -> None:
-        """Who converts nothing is complete without a write operation."""
+        """An instruction without a result completes without a write operation."""
         held = self.held
         instruction = self._state.instruction
         writes_nothing = (instruction.destination == RZ) & ~instruction.conditional
@@ -236,7 +236,7 @@ class SerialConversionUnit(Component):
         m.d.comb += self.error.payload.error.eq(WarpError.INVALID_CONST_ADDR)
 
     def _sequence(self, m: Module) -> None:
-        """The steps are counted in all states; who needs a count begins it."""
+        """The steps are counted in all states; a state that needs the count starts it."""
         m.d.sync += self._state.step.eq(self._state.step + 1)
         with m.FSM(name="state"):
             self._begin_states(m)

@@ -64,7 +64,7 @@ class BlockWords:
         To be added as a submodule.
     read_enable, read_address, read_data
         The word is in ``read_data`` from the next cycle on. A word that is written in the cycle of
-        its read is read as it was before.
+        its read returns its old value.
     write_enable, write_address, write_data
     """
 

@@ -180,7 +180,7 @@ class SerialStack(Component):
 
         # A pass over the threads.
         self._is_last_step = Signal(name="is_last_step")
-        """The step is that of thread 31."""
+        """The step is thread 31's."""
         self._compares = Signal(name="compares")
         """The state is COMPARE: the pass compares the threads with a token."""
         self._found: Any = Signal(_ThreadsOfPass, name="found")
@@ -268,7 +268,7 @@ class SerialStack(Component):
         m.d.comb += self.places.read_address.eq(Cat(Const(_BASE, 1), self._warp))
 
     def _write_state(self, m: Module) -> None:
-        """Writes the warp's state: the stored state, but for the fields of ``_new_state`` that the
+        """Writes the warp's state: the stored state, except the fields of ``_new_state`` that the
         caller assigns."""
         m.d.comb += self.states.write_enable.eq(1)
         m.d.comb += self.states.write_address.eq(Cat(Const(_STATE, 1), self._warp))

@@ -20,7 +20,7 @@ _FORMS = [form for form in LANE_FORMS if form.name not in FLOAT_OPERATIONS]
 
 
 def _forms_by_field(operand: str) -> dict[str, list[Form]]:
-    """The forms in which the operand is a register, by the field that has its number."""
+    """The forms in which the operand is a register, by the field with its number."""
     forms: dict[str, list[Form]] = {}
     for form in _FORMS:
         place = form.operands.get(operand)

@@ -36,9 +36,9 @@ class ThreadGuard(wiring.Component):
     Members
     -------
     instruction : In(GuardedInstruction)
-        A lane instruction has its test of CC in another field, and the lane evaluates it; that of
-        a flow instruction is part of the guard. Other instructions have none. Both tests are looked
-        up here, in one table.
+        A lane instruction has its test of CC in another field, and the lane evaluates it; a flow
+        instruction's is part of the guard. Other instructions have none. Both tests are looked up
+        here, in one table.
     flags : In(ThreadFlags)
     test_holds, guard_holds, predicate_holds : Out(1)
     """

@@ -32,8 +32,7 @@ class SerialRegisters(Component):
     write, written : In(1), Out(32)
         In that cycle: the word is written to ``row`` and ``thread``.
     clear : In(stream of rows)
-        All words of the row become 0. Nothing of the warp to which the row will belong is in
-        flight.
+        All words of the row become 0. The row's future warp has nothing in flight.
     """
 
     def __init__(self, params: SmParams) -> None:

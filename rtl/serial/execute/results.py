@@ -13,8 +13,8 @@ __all__ = ["ThreadResults"]
 
 
 class ThreadResults(wiring.Component):
-    """Combinational. Where two results go to one predicate, the second predicate result (q) takes
-    precedence over the first (p), and that over what an instruction unpacks.
+    """Combinational. Where two results are written to one predicate, the second predicate result
+    (q) takes precedence over the first (p), and p over the bits that an instruction unpacks.
 
     Members
     -------

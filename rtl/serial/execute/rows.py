@@ -44,7 +44,7 @@ _COORDINATES = (
     SpecialRegister.TID_Y,
     SpecialRegister.TID_Z,
 )
-"""Those that come from a thread's row."""
+"""The special registers that are read from a thread's row."""
 
 
 def _constants(params: SmParams) -> dict[SpecialRegister, int]:
@@ -77,8 +77,8 @@ class _Coordinates(NamedTuple):
 class _RowFormat:
     """Where a thread's row has its coordinates, predicates and CC.
 
-    x, y and z lie where TID has them; the predicates and CC fill the gaps between them, so that for
-    8 warps a row has 36 bits.
+    x, y and z have their places in TID; the predicates and CC fill the gaps between them, so that
+    for 8 warps a row has 36 bits.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -101,7 +101,7 @@ class _RowFormat:
         return Cat(row[bit] for bit in self._flags)
 
     def row_of(self, coordinates: _Coordinates, flags: Value) -> Value:
-        """The row with these coordinates, of which upper bits may be cut, and these predicates and
+        """The row with these coordinates, whose upper bits may be cut, and these predicates and
         CC."""
         bits = list(Const(0, self.size))
         for place, coordinate in zip(self._coordinates, coordinates, strict=True):

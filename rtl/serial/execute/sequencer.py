@@ -20,7 +20,7 @@ class Phases(data.Struct):
     decode: unsigned(1)
     start: unsigned(1)
     scan: unsigned(1)
-    """Finds which threads execute the instruction, and the value that is the same in all of
+    """Determines which threads execute the instruction, and the value that is the same in all of
     them."""
     collect: unsigned(1)
     """The same, and reads the registers of the lowest thread that executes the instruction."""
@@ -31,7 +31,7 @@ class Phases(data.Struct):
     write: unsigned(1)
     """Writes a unit's values."""
     dispatch: unsigned(1)
-    """Sends to its unit what the scan has found, or reports an error."""
+    """Dispatches the instruction with the results of the scan, or reports an error."""
     await_flow: unsigned(1)
     """Waits for the flow unit's value."""
     offer_write: unsigned(1)
@@ -42,9 +42,9 @@ class Phases(data.Struct):
 class ThreadStep:
     """The steps of a thread.
 
-    A register that is requested in one step arrives in the next: in C, B and A those of operands c,
-    b and a. In a write by a unit, the data are requested in FIRST, arrive in C, and are written in
-    A.
+    A register that is requested in one step arrives in the next: in C, B and A the registers of
+    operands c, b and a. In a write by a unit, the data are requested in FIRST, arrive in C, and are
+    written in A.
     """
 
     FIRST = 0
@@ -174,7 +174,7 @@ class Sequencer(wiring.Component):
                     m.next = "SCAN"
 
     def _scan(self, m: Module) -> None:
-        """What is found before an instruction is dispatched, or before the lanes execute it."""
+        """The results of the scan, before an instruction is dispatched or the lanes execute it."""
         kind = self.instruction_class
         with m.State("SCAN"):
             m.d.comb += self.phase.scan.eq(1)

@@ -52,7 +52,7 @@ class SpecialBits(Component):
     Members
     -------
     read, bit : In(special_read), Out(1)
-        A bit of a special register of the warp: that of the thread's number; a cycle later.
+        A bit of a special register of the warp: the one with the thread's number; a cycle later.
     aligned : Out(1)
         The first bit may be requested in the next cycle.
     pc, next_pc, advance : In(32), Out(1), In(1)
@@ -78,7 +78,7 @@ class SpecialBits(Component):
             "launch": In(Event(warp_launch(params))),
         })
         self._clock_bit = Signal(name="clock_bit")
-        """The bit of the clock that has its turn."""
+        """The bit of the clock that is processed."""
         self._cta_bit = Signal(name="cta_bit")
         """The bit of a CTA's coordinate; 0 for other registers."""
         self._index = self.read.place.thread

@@ -39,7 +39,7 @@ class InstructionClass(data.Struct):
     """What decides the phases of an instruction."""
 
     is_refused: unsigned(1)
-    """Nobody executes it."""
+    """No thread executes it."""
     is_lane_instruction: unsigned(1)
     """The lanes execute it."""
     needs_scan: unsigned(1)
@@ -70,7 +70,7 @@ class ErrorStatus(data.Struct):
 
 
 def thread_place(params: SmParams) -> data.StructLayout:
-    """A thread of a warp; as a number, where state that each thread has lies in a memory.
+    """A thread of a warp; as a number, it addresses memories of state by thread.
 
     Fields
     ------
@@ -87,13 +87,13 @@ def special_read(params: SmParams) -> data.StructLayout:
     ------
     place : thread_place
     number : 8
-        That of the special register.
+        The bit of the special register.
     """
     return data.StructLayout({"place": thread_place(params), "number": 8})
 
 
 class ScannedMasks(data.Struct):
-    """What a scan finds of each thread. All but ``same`` are as of a dispatched instruction."""
+    """The result of a scan for each thread. All but ``same`` are as of a dispatched instruction."""
 
     active: unsigned(WARP_THREADS)
     """The thread is active."""
@@ -110,9 +110,9 @@ class FlagDestinations(data.Struct):
     """Which flags of a thread are written."""
 
     p: unsigned(3)
-    """The predicate that the first predicate result goes to; PT: none."""
+    """The predicate that the first predicate result is written to; PT: none."""
     q: unsigned(3)
-    """The predicate that the second predicate result goes to; PT: none."""
+    """The predicate that the second predicate result is written to; PT: none."""
     writes_cc: unsigned(1)
 
 
@@ -126,7 +126,7 @@ class SuppliedFlags(data.Struct):
 
 
 class FlagUpdate(wiring.Signature):
-    """A thread's predicates and CC, seen from where they are kept.
+    """A thread's predicates and CC, directions are those of their memory.
 
     Members
     -------

@@ -106,9 +106,9 @@ class SerialExecuteUnit(Component):
     those of other units, which are dispatched when the guards of all threads are known; and those
     of the lanes that read a value which is the same in all threads, such as a vote or a clock.
 
-    Operations of units belong to the instruction that was dispatched last: its warp, sequence
-    number and scoreboards are theirs. The flow unit's value is written for the threads that execute
-    that instruction, whatever the operation names.
+    Operations of units belong to the instruction that was dispatched last: they use its warp,
+    sequence number and scoreboards. The flow unit's value is written for the threads that execute
+    that instruction, regardless of the operation's own threads.
 
     A refused instruction goes from START to COMPLETE, with its error. A constant that is missing is
     an error of lane instructions only if a thread executes them, and those then write nothing;
@@ -159,7 +159,7 @@ class SerialExecuteUnit(Component):
         self._phase: Any = self.sequencer.phase
 
         self._place: Any = Signal(thread_place(params), name="place")
-        """The thread that has its turn, and the warp of the instruction."""
+        """The thread that is processed, and the warp of the instruction."""
         self._read: Any = Signal(special_read(params), name="read")
         """The same, and the special register that the instruction reads, if any."""
         self._class: Any = Signal(InstructionClass, name="instruction_class")
@@ -178,7 +178,7 @@ class SerialExecuteUnit(Component):
         """The last cycle of a thread in SCAN and COLLECT."""
         self._scanned: Any = Signal(ScannedMasks, name="scanned")
         self._some_execute = Signal(name="some_execute")
-        """A thread executes the instruction, as far as it is scanned."""
+        """A thread executes the instruction, as far as scanned."""
         self._some_true = Signal(name="some_true")
         """Of those, one has a true predicate operand."""
         self._some_false = Signal(name="some_false")
@@ -311,7 +311,7 @@ class SerialExecuteUnit(Component):
         m.d.comb += self.special.grid.eq(self.grid)
 
     def _evaluate_guard(self, m: Module) -> None:
-        """The thread's predicates and CC, and what the instruction makes of them."""
+        """The thread's predicates and CC, and their values after the instruction."""
         guard = self.guard
         m.d.comb += self._place.eq(struct_value(
             thread_place(self._params), thread=self.sequencer.thread, warp=self._issued.warp))
@@ -348,8 +348,8 @@ class SerialExecuteUnit(Component):
     def _select_register(self, m: Module) -> None:
         """The register that is read or written.
 
-        a is read once more in step A: in COLLECT it is compared with operand a, which by then is
-        that of the first thread."""
+        a is read again in step A: in COLLECT it is compared with operand a, which by then is the
+        first thread's."""
         phase = self._phase
         decoded = self._decoded
         reads_operand = {
@@ -385,8 +385,8 @@ class SerialExecuteUnit(Component):
         m.d.sync += self._reads_register.eq(is_register & (number != RZ))
 
     def _select_special(self, m: Module) -> None:
-        """Special registers: those of each thread are in its row, those that are the same in all
-        threads are scanned first."""
+        """Special registers: a thread's are in its row; those that are the same in all threads are
+        scanned first."""
         special = self.special
         number = self._decoded.special
         is_special = self._decoded.source_a == ValueSource.SPECIAL
@@ -439,10 +439,10 @@ class SerialExecuteUnit(Component):
             | from_units)
 
     def _hold_operands(self, m: Module) -> None:
-        """Operands, from the bus. COLLECT reads those of the first thread that executes.
+        """Operands, from the bus. COLLECT reads the operands of the first thread that executes.
 
-        Besides, a holds the constant of an instruction for a unit, and what is written: the value
-        of the flow unit, or a unit's."""
+        a also holds the constant of an instruction for a unit, and the value to write: the value of
+        the flow unit, or a unit's."""
         phase = self._phase
         collects = phase.collect & self._is_executing & ~self._some_execute
         reads_operands = phase.compute | phase.gather | collects

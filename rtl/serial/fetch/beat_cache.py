@@ -37,13 +37,13 @@ class BeatCache(Component):
     Members
     -------
     address, constant : In(BEAT_ADDRESS_BITS), In(1)
-        Of a beat, and in which half it is; both are stable from the cycle before ``look`` to
+        The address of a beat, and its half; both are stable from the cycle before ``look`` to
         ``found``.
     look : In(1)
         It is looked up. Not before the cycle after the last ``found``.
     found, word, error : Out(1), Out(64), Out(1)
-        For one cycle, in which ``look`` is still 1: the beat, or that memory has none. ``word``
-        follows ``address`` by a cycle.
+        For one cycle, in which ``look`` is still 1: the beat, or that memory reported an error.
+        ``word`` follows ``address`` by a cycle.
     invalidate, busy : In(1), Out(1)
         The cache becomes empty before anything else is looked up; it is about to.
     memory : Out(BeatPort)
@@ -64,8 +64,8 @@ class BeatCache(Component):
             "busy": Out(1),
             "memory": Out(BeatPort(TAG_BITS)),
         })
-        # The address: which line of memory, in which line of the cache it is, and what else of it
-        # the tag has.
+        # The address: the line of memory, the line of the cache that may hold it, and the rest,
+        # which is the tag.
         index_bits = ceil_log2(self._lines)
         self._line = self.address[BEAT_NUMBER_BITS:]
         self._beat = self.address[:BEAT_NUMBER_BITS]
@@ -93,7 +93,7 @@ class BeatCache(Component):
         return m
 
     def _read(self, m: Module, tag_read: Any, row_read: Any) -> None:
-        """Tag and row of the address. The registers become those of the block RAM."""
+        """Tag and row of the address. The registers are merged into the block RAM."""
         m.d.comb += tag_read.addr.eq(self._index)
         m.d.comb += row_read.addr.eq(Cat(self._beat, self._index))
         m.d.sync += self._tag.eq(tag_read.data)

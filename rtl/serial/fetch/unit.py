@@ -61,7 +61,7 @@ class SerialFetch(Component):
                                         |
               RESPOND <-----------------+ of an indexed request
 
-    An indexed request goes before the next instruction.
+    An indexed request has priority over the next instruction.
 
     Error: an instruction that memory does not have is REFUSED with MMU_FAULT. A constant is missing
     if its bank is not valid or ends below it, or if memory does not have it.
@@ -97,7 +97,7 @@ class SerialFetch(Component):
         self._is_indexed = Signal()
         """An indexed request is served, not an instruction."""
         self._locates_constant = self._cache.constant
-        """The address is that of a constant, not of the instruction."""
+        """The address is a constant's, not the instruction's."""
         self._constant = Signal(indexed_request())
         """The word of a constant bank that is requested."""
         self._bank_number = Signal(_BANK_BITS)
@@ -140,7 +140,7 @@ class SerialFetch(Component):
         return m
 
     def _connect_cache(self, m: Module) -> None:
-        """The cache is read in beats. The beat of a constant stays in its output until it is
+        """The cache is read in beats. The cache's output holds a constant's beat until it is
         sent."""
         cache = self._cache
         m.d.comb += cache.invalidate.eq(self.invalidate)
@@ -241,7 +241,7 @@ class SerialFetch(Component):
         """What happens when."""
         with m.FSM():
             with m.State("IDLE"):
-                # An indexed request, which has no instruction, finds a word without operands.
+                # An indexed request, which has no instruction, gets a word without operands.
                 m.d.sync += self._word.eq(0)
                 m.d.sync += self._has_fault.eq(0)
                 m.d.sync += self._is_missing.eq(0)

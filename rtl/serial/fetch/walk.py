@@ -41,7 +41,7 @@ _NO_GROUPS = (0,) * len(PLACES)
 
 
 class WordFacts(NamedTuple):
-    """What a leaf of the diagram says of a word.
+    """The decoded fields in a leaf of the diagram.
 
     ``groups``: of each of PLACES, the code of the size of the register group that begins there.
     Other fields: see Predecoded.
@@ -81,7 +81,7 @@ class InstructionDiagram:
         self._doubles = doubles
         self._illegal = self.diagram.leaf(WordFacts(illegal=1))
         self.root = self._illegal
-        # Forms with more fixed bits go before those that they are special cases of.
+        # Forms with more fixed bits have priority over the forms that they are special cases of.
         for form in sorted(FORMS, key=lambda form: form.mask.bit_count()):
             node = self._of_form(form) if exists(form, floats, doubles) else self._illegal
             fixed_bits = {
@@ -89,7 +89,7 @@ class InstructionDiagram:
             self.root = self.diagram.choose(self.diagram.where(fixed_bits), node, self.root)
 
     def facts_of(self, word: int) -> WordFacts:
-        """What it says of a word."""
+        """Its decoded fields."""
         node = self.diagram.nodes[self.root]
         while isinstance(node, Decision):
             node = self.diagram.nodes[node.one if word >> node.bit & 1 else node.zero]
@@ -144,10 +144,10 @@ class WalkingPredecoder(Component):
         works --> WALK: a node of the diagram a cycle --> REGISTERS: a place a cycle --> done
 
     WALK reads the table, a decision diagram in block RAM: a node names a bit of the word, and the
-    node that follows if it is 0, or 1. At a leaf it is known what the form says. Then REGISTERS
-    compares the register numbers, one place of the word after the other.
+    node that follows if it is 0, or 1. A leaf has the form's fields. Then REGISTERS compares the
+    register numbers, one place of the word after the other.
 
-    It says the same as a Predecoder, but of a word with an illegal encoding only that.
+    Its result equals a Predecoder's, except that for an illegal encoding only that flag is set.
 
     Members
     -------
@@ -185,7 +185,7 @@ class WalkingPredecoder(Component):
             "predecoded": Out(Predecoded),
         })
         self._facts: Any = Signal(word_facts())
-        """What the leaf says."""
+        """The leaf's fields."""
         self._has_facts = Signal()
         """The walk has reached a leaf; registers are checked."""
 

@@ -182,7 +182,7 @@ class SerialFlowUnit(Component):
 
         # The thread of a step.
         self._is_last_step = Signal(name="is_last_step")
-        """The step is that of thread 31."""
+        """The step is thread 31's."""
         self._old: Any = Signal(_Thread, name="old")
         """The thread's stored state."""
         self._write = self.threads.write_port()
@@ -287,8 +287,9 @@ class SerialFlowUnit(Component):
         m.d.comb += write.en.eq(stack.step & self._commits)
 
     def _classify_thread(self, m: Module) -> None:
-        """The thread's role. In a launch all 32 threads are active. Those that are not in the
-        launch's mask execute it: like the threads of a LEAVE, they leave, with the code KILLED."""
+        """The thread's role. In a launch all 32 threads are active. Threads that are not in the
+        launch's mask execute it: like the threads of a LEAVE, they leave the active mask, with the
+        code KILLED."""
         request = self._current
         instruction = request.instruction
         thread = self.stack.thread
@@ -323,7 +324,8 @@ class SerialFlowUnit(Component):
     def _assign_code(self, m: Module) -> None:
         """The thread's code after the instruction, which the stack compares with tokens. A thread
         that leaves has the instruction's code. POP_QUAD and ENTER_TRAP clear the codes of threads
-        that live; a RESTORE or a launch clears all codes, but those of threads that leave."""
+        that live; a RESTORE or a launch clears all codes, except those of threads that leave the
+        active mask."""
         operation = self._operation
         code = self.stack.code
         role = self._role
@@ -414,9 +416,9 @@ class SerialFlowUnit(Component):
 
     @property
     def _pushes_deferred(self) -> Value:
-        """For a branch: the next token is that of the deferred threads, with the branch's own pc.
-        Else it is that of the remaining threads, with the next pc. If there are both, the remaining
-        threads' token is pushed first."""
+        """For a branch: the next token is for the deferred threads, with the branch's own pc. Else
+        it is for the remaining threads, with the next pc. If there are both, the remaining threads'
+        token is pushed first."""
         return self._is_followup | ~self._has_remaining
 
     @property
@@ -428,8 +430,8 @@ class SerialFlowUnit(Component):
     def _gather_token(self, m: Module) -> None:
         """Shifts the thread's bit into the token's mask, and into ``pc_mask``, which the MASKS
         tokens of a frame have in place of a pc. A hole has a mask of 0. The TRAP token's mask are
-        the active threads. A MASKS token has the threads of one code in its mask, and those of
-        another one in ``pc_mask``."""
+        the active threads. A MASKS token has the threads of one code in its mask, and the threads
+        of another one in ``pc_mask``."""
         is_in_mask = Signal()
         is_in_pc = Signal()
         is_hole = self._is_entry & (self._pending_holes != 0)
@@ -601,8 +603,8 @@ class SerialFlowUnit(Component):
                 ~is_refused & (sets_both | self._takes_branch | is_push_quad))
 
     def _answer(self, m: Module) -> None:
-        """Drives the result, except for the threads. An error of ENTER_TRAP is reported whatever
-        the report mask is."""
+        """Drives the result, except for the threads. An error of ENTER_TRAP is reported with any
+        report mask."""
         operation = self._operation
         answer = self.stack.result
         result = self.result.payload

@@ -29,7 +29,7 @@ class Decision(wiring.Component):
     def __init__(self) -> None:
         super().__init__()
         self._relation_holds = Signal(name="relation_holds")
-        """a and b, or c and zero, relate as the instruction asks."""
+        """a and b, or c and zero, satisfy the instruction's relation."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -38,7 +38,7 @@ class Decision(wiring.Component):
         return m
 
     def _compare(self, m: Module) -> None:
-        """How a and b relate. A comparison that continues that of higher words takes their relation
+        """How a and b relate. A comparison that continues one of higher words takes their relation
         from CC, unless they were equal."""
         control = self.work.control
         flags = self.work.operands.conditions

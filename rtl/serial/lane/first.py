@@ -76,7 +76,7 @@ class FirstTermBytes(wiring.Component):
         """A byte of the sum or difference of a and b, or of a, with its carry."""
         self._signs = Signal(WORD_BYTES, name="signs")
         """The differences of the last four bytes, this one's last: whether they are below zero. The
-        last one is that of the word."""
+        last one is the word's."""
         self._ninths = Signal(WORD_BYTES, name="ninths")
         """Their ninth bits."""
         self._low = Signal(32, name="low")
@@ -271,7 +271,7 @@ class FirstTermBytes(wiring.Component):
 
     def _make_logic(self, m: Module) -> None:
         """A function of a, b and c; or the byte that a permutation picks, which is in place of a.
-        All ones may stand for another word."""
+        All ones may be replaced by another word."""
         control = self.work.control
         step = self.step
         table = Signal(8)
@@ -299,7 +299,7 @@ class FirstTermBytes(wiring.Component):
         is_number = Signal()
         m.d.comb += is_number.eq(
             self._is_shift | self._is_product | self._is_sum | self._is_distances)
-        # A sum of two words that goes down by a half keeps 33 bits.
+        # A sum of two words that is shifted right by a half keeps 33 bits.
         is_cut = self._is_sum & (self.work.control.sum_shift == SumShift.RS) & ~step.low
         mask = Cat(is_number, is_number & ~is_cut, is_number.replicate(6))
         above_distances = self._distances_high & (step.high & step.first_place).replicate(3)

@@ -53,15 +53,15 @@ class _ByteTerms(data.Struct):
 
 
 class ResultBytes(wiring.Component):
-    """Cuts a field out of the first term or puts it within the bounds of its type, adds the second
-    term, and writes the bytes of the result. ::
+    """Cuts a field out of the first term or saturates it to its type, adds the second term, and
+    writes the bytes of the result. ::
 
         step n      a byte of the first term is cut       -> x
                     b and c are added                     -> y
         step n + 1  x + y, or the comparison of x and c   -> a byte of the result
 
-    Bytes go from the lowest one up. Where the smaller or the larger one of the first term and c is
-    chosen, they go from the highest one down: the highest bytes that differ decide.
+    Bytes are processed from the lowest one up. Where the smaller or the larger one of the first
+    term and c is chosen, from the highest one down: the highest bytes that differ decide.
 
     Members
     -------
@@ -145,8 +145,8 @@ class ResultBytes(wiring.Component):
 
     def _check_bounds(self, m: Module) -> None:
         """Whether the byte is one of the first term and within the bounds of its type, and the byte
-        of the bound. The highest bound has ones, the lowest one none; the highest bit of a type
-        with a sign is the other way round."""
+        of the bound. The highest bound has ones, the lowest one none; for a signed type the highest
+        bit is inverted."""
         control = self.work.control
         place = self._place
         size = size_of(control)
@@ -196,7 +196,7 @@ class ResultBytes(wiring.Component):
         with m.Else():
             m.d.comb += self._field.eq(below_end.mask & ~below_field.mask)
 
-        # The sign of a field is its highest bit: bit 0 of these is that of the byte below.
+        # The sign of a field is its highest bit: bit 0 of these is the bit of the byte below.
         sign_below = Signal()
         byte = self._term_byte
         signs = Cat(sign_below, byte[:7])
@@ -209,7 +209,7 @@ class ResultBytes(wiring.Component):
             m.d.sync += sign_below.eq(self._fill)
 
     def _cut(self, m: Module) -> None:
-        """The byte, where it is within the field. Elsewhere it is that of c, into which a field is
+        """The byte, where it is within the field. Elsewhere it is c's bit, into which a field is
         inserted; predicates or CC, which are packed; the sign of the field; or a bound."""
         control = self.work.control
         other = Signal(8)
@@ -280,7 +280,8 @@ class ResultBytes(wiring.Component):
 
     def _make_byte(self, m: Module) -> None:
         """A byte of the result: of the chosen term, of b's low half in place of the high one, or of
-        the sum. If the result is bounded, that is all but its highest bit; it goes to all bytes."""
+        the sum. If the result is bounded, that is all but its highest bit; it is written to all
+        bytes."""
         terms = self._terms
         merges = self.work.control.merge & terms.place[1]
         chosen = Signal(8)

@@ -26,7 +26,7 @@ class _PartByte(NamedTuple):
     index: Value
     """Its place in the word."""
     is_inside: Value
-    """The part has it; otherwise it is of its sign."""
+    """The part has the byte; otherwise the byte is its sign."""
 
 
 def _byte_of_part(part: Value, place: Value) -> _PartByte:
@@ -214,7 +214,8 @@ class OperandBytes(wiring.Component):
         return correction
 
     def _select_raw_c(self, m: Module) -> None:
-        """The final choice of the smaller or the larger term goes from the highest byte down."""
+        """The final choice of the smaller or the larger term proceeds from the highest byte
+        down."""
         control = self.work.control
         place = self.step.place
         is_descending = self.step.concludes & (control.smaller | control.larger)

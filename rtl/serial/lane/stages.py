@@ -21,7 +21,7 @@ TERM_BITS = 34
 
 class ThreadWork(data.Struct):
     """What is computed for a thread. It stays the same from the thread's first step until its
-    result is there."""
+    result is valid."""
 
     control: LaneControl
     operands: Operands
@@ -30,7 +30,8 @@ class ThreadWork(data.Struct):
 
 
 class ByteOperands(data.Struct):
-    """In each step a byte of each operand: of its part, complemented where the control says so."""
+    """In each step a byte of each operand: of its part, complemented where the control requires
+    it."""
 
     a: unsigned(8)
     """Of a; of c where that is the low word of a pair; the byte that a permutation picks."""

@@ -11,7 +11,7 @@ from rtl.execute.stages import WORD_BYTES
 __all__ = ["BYTE_LANE_CYCLES", "Step", "Steps"]
 
 BYTE_LANE_CYCLES = 5 * WORD_BYTES + 1
-"""From the first cycle of operands to that of their result."""
+"""Cycles from operands to their result."""
 _PHASES = 6
 
 

@@ -395,7 +395,8 @@ class SerialMemoryUnit(Component):
         m.d.comb += self.port.data.flags.eq(self._note.flag)
 
     def _address_gather(self, m: Module) -> None:
-        """The payload of a gather of one register: first those of the address, then of the data."""
+        """The payload of a gather of one register: first the registers of the address, then of the
+        data."""
         job = self._job
         instruction = self._instruction
         registers = self.decoder.data
@@ -781,8 +782,8 @@ class SerialMemoryUnit(Component):
             m.next = "OLD"
 
     def _change(self, m: Module) -> None:
-        """Makes a word of the new number from that of the old one, in the accumulator, and that of
-        the operand, in ``note``."""
+        """Computes a word of the new number from the old one's word in the accumulator and the
+        operand's in ``note``."""
         instruction = self._instruction
         sums = self.accumulator
         operation = instruction.atomic

@@ -124,7 +124,7 @@ class WordAccess(Component):
             MemoryEvents, line=self._line_is_requested, write=request.is_write,
             shared=self._shared_done, atomic=0))
         m.d.sync += Assert(
-            request.is_write | ~request.stored.as_value().any(), "what nobody writes is not 0")
+            request.is_write | ~request.stored.as_value().any(), "an unwritten value is not 0")
         return m
 
     @property

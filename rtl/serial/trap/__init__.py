@@ -5,7 +5,7 @@ module   content
 =======  ==========================================================================
 unit     the form of the trap unit
 last     where a warp comes back to: each warp's last instruction, in block RAM
-entries  whether a flow result is that of an ENTER
+entries  whether a flow result belongs to an ENTER
 =======  ==========================================================================
 """
 

@@ -1,4 +1,4 @@
-"""Whether a flow result is that of a warp's entry, in the serial machine."""
+"""Whether a flow result belongs to a warp's entry, in the serial machine."""
 
 from amaranth.hdl import Module, Signal
 

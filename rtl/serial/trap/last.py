@@ -38,8 +38,9 @@ class LastInstructions(ReturnPoints):
     issued : In(Event of issued)
         The one instruction in flight, in any cycle before its dispatch.
 
-    The others are those of ReturnPoints. An error of a line of a stack, which is of no instruction,
-    waits for a cycle without an instruction's error, and counts only if the warp has no other one.
+    The others are the same as in ReturnPoints. An error of a line of a stack, which belongs to no
+    instruction, waits for a cycle without an instruction's error, and is kept only if the warp has
+    no other one.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -60,8 +61,8 @@ class LastInstructions(ReturnPoints):
         return m
 
     def _keep_instruction(self, m: Module) -> None:
-        """The last instruction's address, and its mode if it is RTT. One to which the warp will
-        come back stays."""
+        """The last instruction's address, and its mode if it is RTT. An error that the warp will
+        return to is kept."""
         instruction = self.issued.payload
         last: Any = data.StructLayout({"place": 32 - _ALIGNED_BITS, "mode": ReturnFromTrapMode})
         m.submodules.last = words = memory.Memory(

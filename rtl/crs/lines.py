@@ -12,7 +12,7 @@ from rtl.layouts import Event, MemoryPort, TokenLine
 from rtl.params import LINE_ADDRESS_BITS, SmParams
 from rtl.structs import struct_value
 
-from .tokens import StoredToken, TokenPort, line_number_bits, role_of
+from .tokens import LineTokenPort, StoredToken, line_number_bits, role_of
 
 __all__ = ["LineEvents", "LineTransfer", "line_job"]
 
@@ -94,7 +94,7 @@ class LineTransfer(Component):
     install, install_free : In(Event(slot)), Out(1)
         It is put into the cache, where there is time for it; it is there with the end of the cycle.
     events : Out(LineEvents)
-    tokens : Out(TokenPort)
+    tokens : Out(LineTokenPort)
     port : Out(MemoryPort)
     """
 
@@ -118,7 +118,7 @@ class LineTransfer(Component):
             "install": In(Event(line_number_bits(params))),
             "install_free": Out(1),
             "events": Out(LineEvents()),
-            "tokens": Out(TokenPort(params)),
+            "tokens": Out(LineTokenPort(params)),
             "port": Out(MemoryPort(warp)),
         })
         self._job: Any = Event(line_job(params)).create(path=("job_register",))

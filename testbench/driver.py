@@ -66,6 +66,10 @@ class UnitDriver(ABC):
         self.cycle = self._happened_at = 0
         self._servers = servers
 
+    def observe(self, observer: Any) -> None:
+        """Has an observer ``serve`` beside the driver as well."""
+        self._servers += (observer,)
+
     def run(
         self, *arguments: Any, top: Any = None, traces: View | None = None, name: str = ""
     ) -> int:

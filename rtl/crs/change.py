@@ -313,7 +313,6 @@ class ChangeStage(Component):
                 m.d.comb += result.must_end.eq((token.kind == TokenKind.TRAP) & is_lowest)
                 m.d.comb += result.is_wrong.eq(result.must_end & ~step.in_frame)
             with m.Case(StepOperation.POP_QUAD):
-                m.d.comb += result.may_end.eq(~is_hole)
                 m.d.comb += result.must_end.eq(~is_hole)
                 m.d.comb += result.is_wrong.eq(~is_hole & ~is_quad)
             with m.Default():

@@ -17,7 +17,7 @@ from rtl.structs import struct_value
 from .lines import LineEvents, LineTransfer, line_job
 from .records import Parking, StackStates, fills_up_to, spills_from
 from .stages import CommitPort, ReplayPort, change_flags
-from .tokens import PLACE_BITS, TokenPort
+from .tokens import PLACE_BITS, LineTokenPort
 
 __all__ = ["Action", "ActionView", "SpillFillEngine", "VisitStep", "warp_view"]
 
@@ -171,7 +171,7 @@ class SpillFillEngine(Component):
             "commit": In(CommitPort(params)),
             "cache_is_full": Out(params.warps),
             "replay": Out(ReplayPort(params)),
-            "tokens": Out(TokenPort(params)),
+            "tokens": Out(LineTokenPort(params)),
             "write_fault": Out(Event(params.warp_bits)),
             "events": Out(LineEvents()),
             "port": Out(MemoryPort(params.warp_bits)),

@@ -12,7 +12,7 @@ from rtl.layouts import Event, MemoryPort, TokenLine
 from rtl.params import LINE_ADDRESS_BITS, SmParams
 from rtl.structs import struct_value
 
-from .tokens import StoredToken, TokenPort, line_number_bits, role_of
+from .tokens import LineTokenPort, StoredToken, line_number_bits, role_of
 
 __all__ = ["LineEvents", "LineTransfer", "line_job"]
 
@@ -95,7 +95,7 @@ class LineTransfer(Component):
         It is written into the cache in a cycle in which the pipeline needs no port; it is there at
         the end of that cycle.
     events : Out(LineEvents)
-    tokens : Out(TokenPort)
+    tokens : Out(LineTokenPort)
     port : Out(MemoryPort)
     """
 
@@ -119,7 +119,7 @@ class LineTransfer(Component):
             "install": In(Event(line_number_bits(params))),
             "install_free": Out(1),
             "events": Out(LineEvents()),
-            "tokens": Out(TokenPort(params)),
+            "tokens": Out(LineTokenPort(params)),
             "port": Out(MemoryPort(warp)),
         })
         self._job: Any = Event(line_job(params)).create(path=("job_register",))

@@ -21,6 +21,7 @@ __all__ = [
     "POINTER_CALLS",
     "STEP_BITS",
     "STUCK",
+    "LineTokenPort",
     "StoredLine",
     "StoredToken",
     "TokenPort",
@@ -102,30 +103,42 @@ def token_write(params: SmParams) -> Event:
 
 
 class TokenPort(wiring.Signature):
-    """A port of the tokens on chip, for the pipeline and for the line transfer.
+    """The pipeline's port of the tokens on chip. Its requests are never refused.
 
     Members
     -------
     read : Out(Event(slot))
         Number of a line to read.
-    read_free : In(1)
-        The other port does not read: only then is the line read.
     line : In(array of StoredToken)
         The line that was read a cycle ago, by either port.
     write : Out(token_write)
         The tokens come late in the cycle.
+    """
+
+    def __init__(self, params: SmParams, **others: Any) -> None:
+        super().__init__({
+            "read": Out(Event(line_number_bits(params))),
+            "line": In(StoredLine),
+            "write": Out(token_write(params)),
+            **others,
+        })
+
+
+class LineTokenPort(TokenPort):
+    """The line transfer's port of the tokens on chip. The pipeline has priority over it.
+
+    Members
+    -------
+    read, line, write
+        See TokenPort.
+    read_free : In(1)
+        The pipeline does not read: only then is the line read.
     write_free : In(1)
-        The other port does not write: only then are the tokens written.
+        The pipeline does not write: only then are the tokens written.
     """
 
     def __init__(self, params: SmParams) -> None:
-        super().__init__({
-            "read": Out(Event(line_number_bits(params))),
-            "read_free": In(1),
-            "line": In(StoredLine),
-            "write": Out(token_write(params)),
-            "write_free": In(1),
-        })
+        super().__init__(params, read_free=In(1), write_free=In(1))
 
 
 class TokenStore(Component):
@@ -138,12 +151,12 @@ class TokenStore(Component):
 
     Members
     -------
-    pipeline, lines : In(TokenPort)
-        The pipeline is never refused.
+    pipeline : In(TokenPort)
+    lines : In(LineTokenPort)
     """
 
     def __init__(self, params: SmParams) -> None:
-        super().__init__({"pipeline": In(TokenPort(params)), "lines": In(TokenPort(params))})
+        super().__init__({"pipeline": In(TokenPort(params)), "lines": In(LineTokenPort(params))})
         depth = params.warps * params.stack_lines
         self.bodies = [Words(BODY_BITS, depth, **IN_BLOCKS) for _ in range(TOKENS_PER_LINE)]
         self.kinds = [
@@ -169,14 +182,12 @@ class TokenStore(Component):
         """Arbitrates between the two ports: the pipeline has priority."""
         pipeline = self.pipeline
         lines = self.lines
-        m.d.comb += pipeline.read_free.eq(1)
         m.d.comb += lines.read_free.eq(~pipeline.read.valid)
         with m.If(pipeline.read.valid):
             m.d.comb += self._read_slot.eq(pipeline.read.payload)
         with m.Else():
             m.d.comb += self._read_slot.eq(lines.read.payload)
 
-        m.d.comb += pipeline.write_free.eq(1)
         m.d.comb += lines.write_free.eq(~pipeline.write.valid)
         m.d.comb += self._writes.eq(pipeline.write.valid | lines.write.valid)
         with m.If(pipeline.write.valid):

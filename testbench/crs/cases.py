@@ -210,6 +210,21 @@ def _quads(stack: WarpStack) -> Source:
     assert (yield unwind({ThreadCode.NONE: 0x80})).mask == 0x80
 
 
+def _dead_above_living(stack: WarpStack) -> Source:
+    """A token of the wrong kind, and a QUAD token without its threads, hide those below from an unwind"""
+    odd = (TokenKind.QUAD, TokenKind.TRAP, TokenKind.MASKS)
+    for quad, below, above in (
+        (True, TokenKind.QUAD, (*odd, *_HOLDING, *PENDING)),
+        (False, TokenKind.SYNC, odd),
+    ):
+        for kind in above:
+            yield stack.launch(0)
+            yield push(below, pc=0x8, mask=0xF)
+            yield push(kind, pc=0x48, mask=0xF0)
+            outcome = yield unwind({ThreadCode.NONE: 0xF}, quad=quad)
+            assert outcome.error is WarpError.STACK_ERROR
+
+
 def _ends(stack: WarpStack) -> Source:
     """An empty stack ends the warp, unless a thread still waits for something"""
     yield stack.launch(0)
@@ -331,6 +346,7 @@ CASES: tuple[Start, ...] = (
     _pending_kinds,
     _kinds_that_stop_no_unwind,
     _quads,
+    _dead_above_living,
     _ends,
     _failing_unwind,
     _misaligned,

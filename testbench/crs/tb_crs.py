@@ -20,6 +20,7 @@ from testbench.crs import cases_memory as stack_cases_memory
 from testbench.crs import cases_traps as stack_cases_traps
 from testbench.crs.cases import numbered, pushed
 from testbench.crs.driver import Driver
+from testbench.crs.engine import check_engine
 from testbench.crs.limits import LINE_PER_PUSHES
 from testbench.crs.programs import ProgramQueue
 from testbench.crs.random_steps import operations
@@ -379,6 +380,7 @@ PARTS: dict[str, Callable[[Bench], StackStatistics]] = {
     "faults": check_faults,
     "bursts": check_bursts,
     "swings": check_swings,
+    "engine": check_engine,
     "speed": check_speed,
     "serial": check_serial,
     "sizes": check_sizes,

@@ -283,10 +283,10 @@ class StackSpec(Elaboratable):
 
         writes = [
             port.write.valid
-            & port.write_free
+            & is_free
             & (port.write.payload.slot == here)
             & port.write.payload.places.bit_select(self.place, 1)
-            for port in (pipeline, other)
+            for port, is_free in ((pipeline, 1), (other, other.write_free))
         ]
         reads = Mux(pipeline.read.valid, pipeline.read.payload, other.read.payload) == here
         self.shown = Signal()
@@ -298,9 +298,7 @@ class StackSpec(Elaboratable):
         self.seen = token_of(pipeline.line)
         m.d.comb += [
             Assume(
-                pipeline.read_free
-                & pipeline.write_free
-                & (other.read_free == ~pipeline.read.valid)
+                (other.read_free == ~pipeline.read.valid)
                 & (other.write_free == ~pipeline.write.valid),
                 "who is refused",
             ),

@@ -84,10 +84,10 @@ class LineBeats(Component):
 
 
 class BeatArbiter(PortArbiter):
-    """Passes bursts of several ports to one, round robin, and answers to the client of the request,
-    each a cycle later.
+    """Passes bursts of several ports to one, in turn, and answers back to the client of the
+    request, a cycle later each.
 
-    A request is passed in the cycle in which it arrives, if it is that client's turn; the turn
+    A request is passed in the cycle in which it comes, if it is that client's turn; the turn
     changes with the last beat of a burst, or in a cycle without a request.
 
     Parameters
@@ -96,7 +96,9 @@ class BeatArbiter(PortArbiter):
         Width of each client's tags.
 
     Members
-    ------- client_0.. : In(BeatPort) each, directions are the client's port : Out(BeatPort)
+    -------
+    client_0.. : In(BeatPort) each, seen from the client
+    port : Out(BeatPort)
     """
 
     def __init__(self, tag_bits: Sequence[int]) -> None:

@@ -31,14 +31,16 @@ class PortArbiter(Component):
         has a ``tag``.
 
     Members
-    ------- client_0.. : In(port) each, directions are the client's port : Out(port)
+    -------
+    client_0.. : In(port) each, seen from the client
+    port : Out(port)
 
     Attributes
     ----------
     client_tag_bits : int
         Width of the client's part of a tag outside.
     turn : Signal
-        The client that is granted: a register, since the requests are known late.
+        The client that is granted: a register, since it is known late who has a request.
     clients : list
         The clients' ports.
     """
@@ -107,7 +109,8 @@ class MemoryArbiter(PortArbiter):
         Width of each client's tags.
 
     Members
-    ------- client_0.. : In(MemoryPort) each, directions are the client's
+    -------
+    client_0.. : In(MemoryPort) each, directions are the client's
         A unit that accesses memory; its tags are independent of other clients'.
     port : Out(MemoryPort)
     """

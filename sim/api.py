@@ -306,14 +306,14 @@ class Kernel:
         limit: int = _LIMIT,
         progress: Callable[[int], object] = lambda cycles: None,
     ) -> Run:
-        """Runs the kernel to its end; then arrays have its results, except those that can't be
-        written.
+        """Runs the kernel to its end; then arrays have what it has left in them, but for those that can't be written.
 
         Parameters:
-            grid, block: CTAs, and threads of a CTA: a number, or up to three. shared: Bytes of
-            dynamic shared memory. vcd: File of the waveform, with a save file for GTKWave beside
-            it. limit: Cycles, on the warp model instructions, after which the run is aborted.
-            progress: Called with the cycles that have passed.
+            grid, block: CTAs, and threads of a CTA: a number, or up to three.
+            shared: Bytes of dynamic shared memory.
+            vcd: Where a waveform goes, with a save file for GTKWave beside it.
+            limit: Cycles, on the warp model instructions, after which the run is given up.
+            progress: Is told of cycles as they pass.
         """
         path = None if vcd is None else Path(vcd)
         runner, memory = self._machine.runner(path), self._machine.memory

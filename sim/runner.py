@@ -149,7 +149,8 @@ class Runner(ABC):
     """Runs one launch after the other, each on the launch's own memory, which then holds what it has left.
 
     Attributes:
-        params: The machine. space: The address space of its memory.
+        params: The machine.
+        space: Where its memory lies.
     """
 
     params: SmParams
@@ -217,9 +218,10 @@ class HardwareRunner(Runner):
     """The machine in simulation.
 
     Parameters:
-        params: The machine. engine: The simulation engine. check: Whether every instruction is
-        compared with the warp model. options: Further ones of
-        :class:`~sim.machine.hardware.Hardware`, such as ``vcd`` and ``watched``.
+        params: The machine.
+        engine: What simulates it.
+        check: Whether every instruction is compared with the warp model.
+        options: Further ones of :class:`~sim.machine.hardware.Hardware`, such as ``vcd`` and ``watched``.
     """
 
     def __init__(
@@ -247,9 +249,9 @@ class BoardRunner(Runner):
     """A board. It is sent what has changed since the last launch, and read is what a launch may have written.
 
     Parameters:
-        board: The board. check: Whether memory at the end is compared with the warp model's.
-        results: Names of the regions that are read back, None: all. What a launch leaves in others
-        is lost.
+        board: The board.
+        check: Whether memory at the end is compared with that of the warp model.
+        results: Names of the regions that are read back, None: all. What a launch leaves in others is lost.
     """
 
     def __init__(

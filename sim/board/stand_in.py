@@ -34,12 +34,12 @@ Maker = Callable[[int], Any]
 
 
 class _Cable(Component):
-    """A board and the other end of its serial line: a simulation writes bytes to one ring, and
-    reads them from another.
+    """A board and the other end of its serial line: bytes that a simulation puts into one ring, and takes from another.
 
     Attributes:
-        put, taken: Bytes written to the ring; bytes that the board has read. given: Bytes that the
-        board has written to the other. outgoing, incoming: The rings.
+        put, taken: How many bytes were put into the ring; how many the board has.
+        given: How many bytes the board has put into the other.
+        outgoing, incoming: The rings.
     """
 
     def __init__(

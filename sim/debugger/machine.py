@@ -69,8 +69,8 @@ class DebuggedMachine:
     """What a debugger does with a grid, through the registers and the trap handler's save area.
 
     Parameters:
-        area: The trap handler must be installed. watch: Called regularly with the cycles that have
-        passed; returns whether the user wants the machine to stop.
+        area: The trap handler must be installed.
+        watch: Told now and then how many cycles have passed; says whether the user wants the machine to stop.
 
     Attributes:
         ran: Warps that have run since they were looked at last.

@@ -25,13 +25,14 @@ class DebuggerSession:
     """What commands work on. Most of it is there only while there is a machine.
 
     Parameters:
-        area: Of the launch, with its trap handler. watch: The progress display while the user
-        waits.
+        area: Of the launch, with its trap handler.
+        watch: Who lets the user wait.
 
     Attributes:
-        warp_number, thread: The selected warp slot, and a thread of it. starts: The user starts
-        another grid, and cycles: it runs for at most so many cycles. leaves: The user wants no
-        other grid.
+        warp_number, thread: What is looked at: a warp slot, a thread of it.
+        starts: The user wants another grid, which starts at once, and
+        cycles: runs for at most so many cycles.
+        leaves: The user wants no other grid.
     """
 
     def __init__(self, area: SaveArea, places: Places, watch: Watch) -> None:

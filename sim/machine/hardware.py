@@ -63,21 +63,24 @@ class Hardware(BaseMachine):
     """The machine in simulation. It runs one launch after the other, each from its reset.
 
     Parameters:
-        params: The machine. engine: The simulation engine. check: Whether every instruction is
-        compared with the warp model. vcd: The file of a waveform, with a save file beside it; for
-        one launch. policy: Which warp issues first. latency: Of memory, in cycles. disorder: A
-        seed: memory takes its time and performs requests in any order that the port allows, see
+        params: The machine.
+        engine: What simulates it.
+        check: Whether every instruction is compared with the warp model.
+        vcd: Where a waveform goes, with a save file beside it; for one launch.
+        policy: Which warp issues first.
+        latency: Of memory, in cycles.
+        disorder: A seed: memory takes its time and performs requests in any order that the port allows, see
             :class:`~sim.machine.memory_service.MemoryService`.
-        watched (Callable[[Sm], sequence]): Signals of the machine that are observed in each cycle,
-        and their listener: see
+        watched (Callable[[Sm], sequence]): Signals of the machine that are observed in each cycle, and who is told: see
             :func:`~sim.engine.observe_all`.
         reader: What reads the events that are compared.
 
     Attributes:
-        policy, latency, disorder: As above; of the next run. trouble: The fault to inject into a
-        request to memory of the next run, by the request's number. memory: The hardware's memory,
-        in the last run. lockstep: The comparison of the last run. told, entered: Of each
-        instruction that is compared, and of each entry into the trap: see
+        policy, latency, disorder: As above; of the next run.
+        trouble: What is wrong with each request to memory of the next run, by its number.
+        memory: The hardware's memory, in the last run.
+        lockstep: The comparison of the last run.
+        told, entered: Of each instruction that is compared, and of each entry into the trap: see
             :class:`~sim.machine.lockstep.Lockstep`.
         cycles: Of the last run, so far.
     """

@@ -95,9 +95,9 @@ class Lockstep:
         report_mask: Bit n: warp errors of code n are reported.
 
     Attributes:
-        difference: The first one; nothing is compared after it. compared, moved: Instructions that
-        were equal on both sides; how often warps have entered and left the trap. host: The
-        registers of the warp model, for those that the hardware's host writes, too; what it says of
+        difference: The first one; nothing is compared after it.
+        compared, moved: Instructions that were the same on both sides; how often warps have entered and left the trap.
+        host: The registers of the warp model, for those that the hardware's host writes, too; what it says of
             the whole machine's trap means nothing.
         told: Of each instruction before the warp model executes it: its warp, and the word.
         entered: Of each entry into the trap, before it: the warp, whether it waited at a barrier, whether its last

@@ -52,8 +52,8 @@ class MemoryService:
     """Serves a :class:`MemoryLatch` from a memory.
 
     Parameters:
-        latency: Cycles from a request to its answer. disorder: None: requests are performed when
-        they are made, and answered in order. Else memory does
+        latency: Cycles from a request to its answer.
+        disorder: None: requests are performed when they are made, and answered one after the other. Else memory does
             what the port allows: a request takes from 1 to ``latency`` cycles and is performed at any time in between;
             requests of different tags overtake each other, those of one tag do not.
         trouble: What is wrong with each request, by its number from 0.

@@ -33,11 +33,15 @@ class Cost:
     """What an instruction has cost in all warps.
 
     Attributes:
-        pc, text: Its address and text. issues: How often a warp has issued it. threads: Active
-        threads, in all of these. waits: Cycles of warps, by wait reason; READY includes the cycle
-        of the issue. latency: Cycles from issue to end, of those that have ended. ended: How many
-        these are. lines: Lines of memory that it has requested. passes: Accesses to the banks of
-        shared memory. least: The number of passes without bank conflicts.
+        pc, text: Where it is, and how it is spelled.
+        issues: How often a warp has issued it.
+        threads: Active threads, in all of these.
+        waits: Cycles of warps, by what they were at; READY counts the cycle of the issue, too.
+        latency: Cycles from issue to end, of those that have ended.
+        ended: How many these are.
+        lines: Lines of memory that it has asked for.
+        passes: Accesses to the banks of shared memory.
+        least: As many as there are if all words of half a beat's threads are in banks of their own.
     """
 
     pc: int
@@ -172,7 +176,8 @@ class Profile:
     """Watches a machine; ``Hardware(..., watched=profile.watched)``, and ``finish`` in the end.
 
     Attributes:
-        timeline: What every warp did. costs: The issued instructions by pc; known at the end.
+        timeline: What every warp did.
+        costs: Instructions by pc, those that were issued; known in the end.
     """
 
     def __init__(self, params: SmParams) -> None:

@@ -53,10 +53,10 @@ class Timeline:
     """Watches a machine; ``Hardware(..., watched=timeline.watched)``, and ``finish`` in the end.
 
     Attributes:
-        spans: What warps waited for or executed, in the order of its end; nothing for slots without
-        a warp. executed: Instructions, in the order in which they were issued. cycles: All cycles
-        from the reset on, as a waveform counts; known at the end. ran: The cycles in which the grid
-        ran; known at the end.
+        spans: What warps were at, in the order in which it ended; nothing of slots without a warp.
+        executed: Instructions, in the order in which they were issued.
+        cycles: How long all of it was, from the reset on, as a waveform counts; known in the end.
+        ran: For how many of them the grid ran; known in the end.
     """
 
     def __init__(self, params: SmParams) -> None:

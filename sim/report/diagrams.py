@@ -127,8 +127,9 @@ class Diagram:
     """A picture.
 
     Attributes:
-        title: A description, for screen readers. width, height: Its size. parts: The shapes; later
-        ones are drawn over earlier ones.
+        title: What it shows, for who does not see it.
+        width, height: Its size.
+        parts: What is drawn; the first ones are behind the others.
     """
 
     title: str

@@ -96,7 +96,9 @@ class BeatArbiter(PortArbiter):
         Width of each client's tags.
 
     Members
-    ------- client_0.. : In(BeatPort) each, directions are the client's port : Out(BeatPort)
+    -------
+    client_0.. : In(BeatPort) each; directions are the client's
+    port : Out(BeatPort)
     """
 
     def __init__(self, tag_bits: Sequence[int]) -> None:

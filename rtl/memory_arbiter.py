@@ -31,7 +31,9 @@ class PortArbiter(Component):
         has a ``tag``.
 
     Members
-    ------- client_0.. : In(port) each, directions are the client's port : Out(port)
+    -------
+    client_0.. : In(port) each; directions are the client's
+    port : Out(port)
 
     Attributes
     ----------
@@ -107,7 +109,8 @@ class MemoryArbiter(PortArbiter):
         Width of each client's tags.
 
     Members
-    ------- client_0.. : In(MemoryPort) each, directions are the client's
+    -------
+    client_0.. : In(MemoryPort) each; directions are the client's
         A unit that accesses memory; its tags are independent of other clients'.
     port : Out(MemoryPort)
     """

@@ -84,10 +84,10 @@ class LineBeats(Component):
 
 
 class BeatArbiter(PortArbiter):
-    """Passes bursts of several ports to one, in turn, and answers back to the client of the
-    request, a cycle later each.
+    """Passes bursts of several ports to one, round robin, and answers to the client of the request,
+    each a cycle later.
 
-    A request is passed in the cycle in which it comes, if it is that client's turn; the turn
+    A request is passed in the cycle in which it arrives, if it is that client's turn; the turn
     changes with the last beat of a burst, or in a cycle without a request.
 
     Parameters
@@ -97,7 +97,7 @@ class BeatArbiter(PortArbiter):
 
     Members
     -------
-    client_0.. : In(BeatPort) each, seen from the client
+    client_0.. : In(BeatPort) each; directions are the client's
     port : Out(BeatPort)
     """
 

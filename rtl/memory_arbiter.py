@@ -32,7 +32,7 @@ class PortArbiter(Component):
 
     Members
     -------
-    client_0.. : In(port) each, seen from the client
+    client_0.. : In(port) each; directions are the client's
     port : Out(port)
 
     Attributes
@@ -40,7 +40,7 @@ class PortArbiter(Component):
     client_tag_bits : int
         Width of the client's part of a tag outside.
     turn : Signal
-        The client that is granted: a register, since it is known late who has a request.
+        The client that is granted: a register, since the requests are known late.
     clients : list
         The clients' ports.
     """
@@ -110,7 +110,7 @@ class MemoryArbiter(PortArbiter):
 
     Members
     -------
-    client_0.. : In(MemoryPort) each, directions are the client's
+    client_0.. : In(MemoryPort) each; directions are the client's
         A unit that accesses memory; its tags are independent of other clients'.
     port : Out(MemoryPort)
     """

@@ -42,7 +42,7 @@ class OperandStage(Component):
     """Reads registers, predicates and CC a beat a cycle, and chooses the operands. ::
 
         slot --> S3: place, rows --> S4: registers, special --> S5: operands, what
-                 of the beat and data of units pass beside them
+                 of the beat         and data of units          goes beside them
                      ^                   |
                      +---- next beat ----+
 

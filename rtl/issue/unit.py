@@ -97,8 +97,9 @@ class IssueUnit(Component):
     register first
     ==============================  =====  =====  =====  =========  =======  =========
 
-    That all instructions of a warp are complete, or the limit of its DEPBAR.LE is met, is known a
-    cycle after C2, so its selection is one later as well.
+    That all instructions of a warp are complete is known a cycle after C2, so its selection is one
+    later. The limit of its DEPBAR.LE is checked in the cycle after the event, and known a cycle
+    after C2 as well: its selection is two later.
 
     An ENTER or LEAVE takes the place of the warp's next instruction: it needs that one to be there,
     and uses it up. The flow result of the ENTER or LEAVE then flushes the warp, which fetches that

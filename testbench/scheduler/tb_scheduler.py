@@ -23,6 +23,7 @@ from testbench.scheduler.fetch_driver import FetchDriver, fetch_driver
 from testbench.scheduler.fetch_image import image_of, launched_image, random_image
 from testbench.scheduler.front_driver import FrontDriver
 from testbench.scheduler.issue_driver import WILLING, Behaviour, IssueDriver, Program
+from testbench.scheduler.issue_latencies import check_latencies
 from testbench.scheduler.issue_model import LOOK, SURE, Planned
 from testbench.scheduler.issue_programs import MIXED, random_program, same_program
 from testbench.words import NOP, encode, offset
@@ -41,6 +42,9 @@ _LOAD, _LOADS, _WAIT = (
     (Kind.MEMORY,) * 3,
     (Kind.DEPENDENCY, Kind.NOTHING, Kind.NOTHING),
 )
+_DEEP_GROUPS = 16
+"""Groups until a DEPBAR.LE: 45 loads, more than half of what a counter can count."""
+_DEEP_LIMITS = (5, 20, 35, 44)
 _LOOP = 24
 """Instructions of the loops whose speed is measured."""
 
@@ -314,6 +318,20 @@ def check_limits(bench: Bench) -> None:
         replace(WILLING, complete=(30, 90)),
     )
 
+    def deep(_warp: int, pc: int) -> list[Planned]:
+        turn, place = divmod(pc // GROUP_BYTES, _DEEP_GROUPS)
+        kinds = _LOADS if place < _DEEP_GROUPS - 1 else _WAIT
+        return group(kinds, 0, _DEEP_LIMITS[turn % len(_DEEP_LIMITS)], pc)
+
+    _issue(
+        bench,
+        "limits of a scoreboard that many raise",
+        1800,
+        SmParams(warps=1, lanes=32),
+        deep,
+        replace(WILLING, complete=(150, 250), most=99),
+    )
+
 
 def check_stalls(bench: Bench) -> None:
     """A stall count is what passes between two instructions of a warp; less than two cycles are two."""
@@ -450,6 +468,7 @@ def run(bench: Bench) -> None:
         check_operations,
         check_limits,
         check_stalls,
+        check_latencies,
         check_rates,
         record,
     ):

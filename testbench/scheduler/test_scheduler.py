@@ -53,6 +53,10 @@ def test_an_instruction_waits_for_the_stall_count_before_it():
     passes(tb_scheduler.check_stalls)
 
 
+def test_an_event_lets_the_next_instruction_issue_after_the_documented_cycles():
+    passes(tb_scheduler.check_latencies)
+
+
 def test_warps_share_the_issue_slots_at_the_documented_rates():
     passes(tb_scheduler.check_rates)
 

@@ -262,7 +262,7 @@ def test_a_cluster_that_loses_a_worker_plays_every_case(tmp_path):
 
 def test_a_worker_that_is_lost_is_told():
     """A worker's process ends in the midst of a task."""
-    with pytest.raises(WorkersError, match=r"^workers were lost, what they told before is kept: "):
+    with pytest.raises(WorkersError, match=r"^workers were lost, their earlier results are kept: "):
         next(results_of(os._exit, iter([(3,)]), lambda: True))
 
 

@@ -232,9 +232,7 @@ def test_what_finds_no_room_is_counted():
     found = output_of(memory, launch.output)
     assert (found.text.count("each"), found.lost) == (10, 22)
     assert sorted(numbers(memory, launch.buffers["printed"])) == [0] * 10 + [0xFFFF_FFFF] * 22
-    assert found.lines() == [
-        "output        22 more records had no room: more bytes with --output"
-    ]
+    assert found.lines() == ["output        22 more records had no room: more bytes with --output"]
 
 
 def test_what_was_not_written_to_its_end_is_left_out():

@@ -1,4 +1,4 @@
-"""How commands write their results: files as a whole or not at all, long texts to whoever wants to read them."""
+"""How commands write their results: files as a whole or not at all, long texts to any reader."""
 
 import os
 import re

@@ -1,5 +1,5 @@
-"""What a run that was stopped tells: the driver's log lines, the exception, code, masks, stack; the same from all
-engines."""
+"""The report of a run that was stopped: the driver's log lines, the exception, code, masks, stack;
+the same from all engines."""
 
 import pytest
 

@@ -1,5 +1,5 @@
-"""Parts of the stack by themselves: shortened arithmetic against its plain form, predicates of operations, and who has
-the access stage."""
+"""Parts of the stack by themselves: shortened arithmetic against its plain form, predicates of
+operations, and the grant of the access stage."""
 
 from collections.abc import Callable
 from itertools import product

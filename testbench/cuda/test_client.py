@@ -88,7 +88,7 @@ def run(client, server, *arguments):
 
 
 def memory_left(server):
-    """What is allocated when no program is connected any more."""
+    """What is allocated when no program is connected."""
     while server.programs:
         time.sleep(0.01)
     return server.device.memory.regions
@@ -206,9 +206,7 @@ def test_ctrl_c_ends_a_kernel_that_never_ends(client, tmp_path, engine):
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise
-    *_launches, last = (
-        errors.splitlines()
-    )  # the launch is told of if it was ended before its program
+    *_launches, last = errors.splitlines()  # the launch is reported if it ended before its program
     assert (process.returncode, printed, last) == (130, "", "python -m sim.cuda: interrupted")
     assert "Traceback" not in errors
     assert list(tmp_path.iterdir()) == []

@@ -42,7 +42,7 @@ def run(
     file="test_them.py",
     names=(),
 ):
-    """What each test of a file came to."""
+    """The result of each test of a file."""
     folder = tmp_path / "cases"
     folder.mkdir()
     (folder / file).write_text(text)

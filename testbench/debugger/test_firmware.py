@@ -1,4 +1,5 @@
-"""The trap handlers: what they save, what a host changes; kernels that are stopped, or taken off the machine, go on."""
+"""The trap handlers: what they save, what a host changes; kernels that are stopped, or taken off
+the machine, continue."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -213,7 +214,8 @@ def test_each_warp_has_its_record():
 
 
 def test_a_host_sends_a_warp_elsewhere():
-    """The pc in the trap frame counts, when the handler is told that the stack has changed."""
+    """The pc in the trap frame counts, when the handler's command says that the stack has
+    changed."""
     area = install_trap_handler(
         launch_of("""
         BPT.TRAP 0x1
@@ -301,7 +303,7 @@ class CountingMachine(WarpModel):
 
 
 def taken_off(machine: CountingMachine, image: ContextImage) -> ContextImage:
-    """What goes on with what runs on a machine."""
+    """A launch that continues from a running machine."""
     image.set_command(machine.memory, ContextCommand.SAVE)
     ModelHost(machine).stop()
     machine.run(LIMIT)
@@ -339,7 +341,7 @@ def test_kernels_that_are_taken_off_the_machine_go_on(name, step, warps):
     while machine.live:
         machine, image = switched(machine, image, warps)
         if not switches:
-            machine, image = switched(machine, image, warps)  # in vain: nobody has been restored
+            machine, image = switched(machine, image, warps)  # no warp has been restored yet
         machine.run_kernel(step)
         switches += 1
     assert switches > 2

@@ -157,7 +157,8 @@ def elsewhere(monkeypatch, tmp_path):
 def test_a_temporary_folder_takes_the_place_of_one_that_cannot_be_written(
     elsewhere, monkeypatch, tmp_path, capsys
 ):
-    """It is told before anything is elaborated or compiled, once, and this process finds its models again."""
+    """It is reported before anything is elaborated or compiled, once, and this process finds its
+    models again."""
     (tmp_path / "file").touch()
     wrong = tmp_path / "file" / "models"
     monkeypatch.setenv("WARPSTACK_CACHE", str(wrong))
@@ -230,7 +231,7 @@ def test_a_folder_without_room_cannot_be_written(tmp_path, monkeypatch):
 
 
 class Holder(Everything):
-    """Has something of which nobody can tell what it does."""
+    """Has an object that can't be identified."""
 
     def __init__(self, what):
         super().__init__()

@@ -4,14 +4,15 @@ Beats come when they like, for any threads, with places and values that are anyt
 
 1. A beat is taken with its last half, its lower half before, when there is room; what is taken passes behind what was
    taken before it, and one half waits at most.
-2. A half passes when each of its threads was served, once, and somebody is served in every cycle. The owner of a beat
-   is told once, when its last half passes, or earlier that it is passing.
+2. A half passes when each of its threads was served, once, and some thread is served in every
+   cycle. The owner of a beat
+   is informed once, when its last half passes, or earlier that it is passing.
 3. Of one port, whichever it is: when it is served its bank reads the row of its place, and the word goes to the lanes
-   of the half that have this port, and to no others; or the bank writes its bytes there, but for those that a higher
-   port with the same word writes.
+   of the half that have this port, and to no others; or the bank writes its bytes there, except
+   those that a higher port with the same word writes.
 
-So the crossbar does what the theorem `miss_queue` assumes of it. What a word becomes when it is extended is not looked
-at.
+So the crossbar does what the theorem `miss_queue` assumes of it. The extension of a word is not
+covered.
 """
 
 from typing import Any

@@ -19,7 +19,7 @@ _BITS = 4
 
 
 class _Spec(Elaboratable):
-    """Two queues, each with somebody who selects, and somebody who takes."""
+    """Two queues, each with a sender that selects, and a receiver."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

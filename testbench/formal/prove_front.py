@@ -1,13 +1,14 @@
-"""Every instruction that the memory unit takes gets one slot, in turn, when that is free, and its gathers once.
+"""Every instruction that the memory unit takes gets one slot, in rotation, when that is free, and
+its gathers once.
 
 Instructions come when they like, while there is room; slots, and places for operands, become free when they like; the
 lanes take gathers when they like, but none in the first cycle in which it is offered.
 
 1. What is at the head of the queue gets a slot in the cycle after it leaves, as it came: the one behind the slot that
-   was given last, which nobody has, and a place for its operands that is free.
+   was given last, which is not in use, and a place for its operands that is free.
 2. An instruction that has something to do is gathered for once, or twice if it has more operands: the first gather,
-   then the second, and the last one says so; all of them before the next instruction gets its slot. For others nothing
-   is gathered.
+   then the second, and the last one is marked; all of them before the next instruction gets its
+   slot. For others nothing is gathered.
 3. A gather that is offered stays until it is taken, and what it reads stays from the second cycle on.
 
 That the queue loses nothing, and keeps the order, is another theorem.
@@ -52,7 +53,7 @@ class _Spec(Elaboratable):
             "no gather is taken when it is first offered",
         )
 
-        # Slots in turn.
+        # Slots in rotation.
         next_ = Signal.like(slot)
         m.d.sync += next_.eq(next_ + begun.valid)
         claim(m, begun.valid == past(leaves), "who leaves the queue gets a slot")

@@ -11,11 +11,12 @@ one warp and one scoreboard, whichever they are:
    warp has entered the trap or left it in between.
 5. Behind a DEPBAR.LE it issues only when the scoreboard is as low as that says.
 
-Whatever the memories of counters held at the reset, all of that is so once the sweep is over; during it no unit tells
-of anything.
+With any content of the counters' memories at the reset, all of that is true once the sweep is over;
+during it no unit has an event.
 
 The scoreboard is lowered no more often than it was raised, and raised 62 times more than lowered at most: what is full
-waits, and what is complete has lowered all. What the store tells is that of the instructions: another theorem.
+waits, and what is complete has lowered all. That the store's data belongs to the instructions is
+another theorem.
 """
 
 from functools import partial
@@ -67,8 +68,8 @@ class _Scoreboards(Scoreboards):
 
 
 class _Spec(Elaboratable):
-    """The issue unit, without its store and its flow results, which tell it what they like; in examples one warp is
-    looked at, one scoreboard, and nobody enters the trap."""
+    """The issue unit, without its store and its flow results, which are unconstrained; in examples
+    one warp is observed, one scoreboard, and no warp enters the trap."""
 
     def __init__(self, examples: bool = False) -> None:
         self._examples = examples
@@ -202,7 +203,8 @@ class _Spec(Elaboratable):
         can_happen(m, taken & waits & ever(m, high != 0), "it has waited for the scoreboard")
 
     def _show_completion(self, m: Module, past: Past, taken: Signal, ready: Signal) -> None:
-        """A unit that lets the warp go on has completed its instruction; that may be counted later."""
+        """A unit that releases the warp has completed its instruction; that may be counted
+        later."""
         scoreboards, open_ = self.dut.scoreboards, self.open
         passed, event, over, freed, waits = (
             scoreboards._lane_event,

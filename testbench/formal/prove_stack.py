@@ -1,26 +1,29 @@
-"""The call/return stack has no end: what an unwind finds is what was pushed, whatever lines come and go between.
+"""The call/return stack is unbounded: an unwind finds the tokens that were pushed, with any spills
+and fills in between.
 
 Any operations of any warps come, any threads wait; memory answers as late as it likes, in any order of warps, and may
 refuse. Lines are spilled, filled and written back meanwhile. Of one warp and one depth, whichever they are:
 
 1. The token that an unwind finds there is the one that was pushed there last.
 2. An unwind looks at all tokens from the topmost one down. It looks at none, and leaves none as the topmost one, before
-   it has looked at those above; but for the holes under a trap frame, and for an operation that empties the stack.
+   it has passed those above; except the holes under a trap frame, and an operation that empties the
+   stack.
 3. Memory has the token, unless its line is one of those that count as dirty. A dirty line leaves for its own place in
    the warp's region.
 4. Four lines are on chip at most, one is on its way from memory, seven are on their way to it: or, with another number
    of tokens on chip, n, one, 2n - 1.
 5. A write-back is answered when memory has taken all lines.
 6. What the engine and the pipeline promise each other, the assertions of the hardware, is so.
-7. All of this is so from the end of the sweep after a reset on, whatever the memories of the stack held.
+7. All of this is true from the end of the sweep after a reset on, with any content of the stack's
+   memories.
 
 A token is forgotten when its warp is launched or gets another region, when SET_POINTER drops its line before memory has
 it, and when memory refuses its line.
 
-Assumed, since proved elsewhere: tokens on chip are read as they were written (`tokens`); nothing was pushed beyond the
-largest region, or without one beyond what fits on chip, in a cycle before (`stack_limit`, which assumes the assertions
-in its turn). And: a warp is launched before anything else; its region is 1 MiB at most; memory answers what it was
-asked, and gives what was written last.
+Assumed, since proved elsewhere: tokens on chip are read unchanged (`tokens`); nothing was pushed
+beyond the largest region, or without one beyond what fits on chip, in a cycle before
+(`stack_limit`, which in turn assumes the assertions). And: a warp is launched before anything else;
+its region is 1 MiB at most; memory answers each request, with what was written last.
 """
 
 from functools import partial
@@ -69,8 +72,8 @@ _UNWINDS = (Parking.UNWIND, Parking.EVICT)
 
 
 class StackSpec(Elaboratable):
-    """The call/return stack; its tokens on chip are anything that is read as it was written. In examples one warp does
-    what ``_do`` says, and memory is fast."""
+    """The call/return stack; its tokens on chip are any memory that is read unchanged. In examples
+    one warp does what ``_do`` says, and memory is fast."""
 
     def __init__(self, params: SmParams, examples: bool = False) -> None:
         self._params, self._examples = params, examples
@@ -267,7 +270,7 @@ class StackSpec(Elaboratable):
         ]
 
     def _keep_tokens(self) -> None:
-        """The token of the depth on chip, as it was written last."""
+        """The token of the depth on chip, as last written."""
         m, past, pipeline, other = (
             self.m,
             self.past,
@@ -312,8 +315,8 @@ class StackSpec(Elaboratable):
         ]
 
     def _keep_memory(self) -> None:
-        """The token of the depth in memory; what is owed to the warp: answers to writes, and a line, ``fetched`` when
-        it was asked for."""
+        """The token of the depth in memory; outstanding answers for the warp: to writes, and a
+        line, ``fetched`` when it was requested."""
         m, out, answer = self.m, self.dut.port.request, self.dut.port.response
         self.asks = self._let("asks", out.valid & (out.payload.tag == self.warp))
         self.to_it = self._let("to_it", out.payload.address == self.address)
@@ -468,7 +471,7 @@ class StackSpec(Elaboratable):
         )
 
     def _show_steps(self) -> None:
-        """Who is where, and that the change stage knows what is so."""
+        """Which operation is in which stage, and that the change stage's state is current."""
         state, change, stage, left = self.state, self.change, self.stage, self.left
         step, operation, judged, after = (
             change.step,
@@ -665,7 +668,7 @@ class StackSpec(Elaboratable):
             now.is_provisional == state.is_provisional, "provisional, judged", when=self.in_judge
         )
 
-        # A token that is looked at.
+        # A token that is read.
         sees, has_seen = (
             each.is_unwind & (each != StepOperation.CLEAR) for each in (operation, judged)
         )
@@ -719,7 +722,7 @@ class StackSpec(Elaboratable):
             when=self.in_judge & (judged == StepOperation.SET_POINTER),
         )
 
-        # It has ended, or goes on another way.
+        # It has ended, or continues in another way.
         left_so = self.commits & after.is_unwind & ~left.rolls_back
         sets = after == StepOperation.SET_POINTER
         self._relate("left", left.step, self.commits & ~left.empties)
@@ -765,7 +768,7 @@ class StackSpec(Elaboratable):
         )
 
     def _show_visit(self) -> None:
-        """What a visit of the engine has read is so still, unless it is told."""
+        """The state that a visit of the engine has read is current, unless it is notified."""
         engine, lines = self.engine, self.lines
         view, here = engine._view, engine.warp == self.warp
         self.acts = self._let("acts", here & (engine._step == VisitStep.ACT))
@@ -899,7 +902,7 @@ class StackSpec(Elaboratable):
             when=flushing & back.valid & (back.payload.warp == self.warp),
         )
 
-        # A line is put in, or asked for.
+        # A line is installed, or requested.
         install, ask = acts & calm & (action == Action.INSTALL), acts & calm & action.fills
         self._claim(~self.stale & self.filling, "which is put in", when=install)
         self._claim(
@@ -990,7 +993,7 @@ class StackSpec(Elaboratable):
         )
 
     def _show_coming(self) -> None:
-        """A line that comes: it is to be asked for, is asked for, is read, has come."""
+        """A line that is filled: it is to be requested, is requested, is read, has arrived."""
         lines, out = self.lines, self.dut.port.request
         to_ask, asked = self.works & ~lines._job.payload.spill, self.asks & ~out.payload.write
         arrived = lines.arrived.valid & (lines.arrived.payload.warp == self.warp)
@@ -1123,7 +1126,7 @@ class StackSpec(Elaboratable):
 STALE_SPILL = Fault(
     "rtl.crs.engine", "self._commits & commit.writes", "self._commits & commit.keeps_lines"
 )
-"""A spill that was decided before a commit which drops no line is not given up."""
+"""A spill that was decided before a commit which drops no line is not abandoned."""
 
 FAULTS = (
     Fault(

@@ -1,4 +1,5 @@
-"""Bitstreams of boards: PLLs, pins and clocks, what the tools are asked and what is said; Verilog for other tools."""
+"""Bitstreams of boards: PLLs, pins and clocks, the calls of the tools and the messages; Verilog for
+other tools."""
 
 import json
 import os

@@ -44,7 +44,7 @@ class FakeBoard:
         return self.clock
 
     def _line(self, content):
-        """What becomes of bytes on the line."""
+        """The transmission of bytes on the line."""
         if not self.trouble:
             return content
         out = bytearray()

@@ -1,4 +1,5 @@
-"""The clocks that a PLL makes for SDRAM and video: frequencies, phases, and the PLL that is asked for them."""
+"""The clocks that a PLL makes for SDRAM and video: frequencies, phases, and the PLL that makes
+them."""
 
 import re
 

@@ -143,7 +143,7 @@ def test_a_case_of_each_kind_is_right(player):
 
 @needs_compiled
 def test_a_wrong_reference_is_seen_and_the_program_shrinks(player, monkeypatch, tmp_path):
-    """Whatever sees this sees hardware that is wrong: only both sides together tell."""
+    """A difference found here is wrong hardware: only comparing both sides shows it."""
     right = compute.OPERATIONS["LOP32I"]
     monkeypatch.setattr(
         compute,

@@ -446,7 +446,7 @@ def test_a_count_of_threads_is_rounded_up_to_warps():
 
 
 def test_a_barrier_with_a_count_waits_for_that_many_threads():
-    # The third warp never comes to barrier 3, which two warps are enough for.
+    # The third warp never reaches barrier 3, for which two warps are enough.
     body = [
         compare(0, Compare.GE, 1, 64),
         branch(1, 7, guard=0),

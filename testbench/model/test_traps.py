@@ -24,7 +24,7 @@ STORE = (
 )
 """Stores a thread's number in its word."""
 P0_SECOND = ("S2R R0, SR_VIRTID", "LOP32I.AND R0, R0, 0x100", "ISETP.NE.U32.AND P0, PT, R0, RZ, PT")
-"""P0 tells the second warp."""
+"""P0 marks the second warp."""
 
 
 # In and out
@@ -335,7 +335,7 @@ def test_without_a_handler_all_are_paused_as_they_are():
         1,
         (1, 1),
     )
-    host.wake(1)  # it goes on alone, and the trap is over: the other one waits for the next
+    host.wake(1)  # it continues alone, and the trap is over: the other one waits for the next
     assert (status0(host), host.read("BPT_PAUSE_MASK")) == ((0, 0), 2)
     assert {record.warp for record in records(machine)} == {0}
     host.run_trigger()

@@ -1,4 +1,5 @@
-"""Mutants: which there are, what becomes of them, that what was found is kept; tables of units and equivalents."""
+"""Mutants: which there are, their results, that results are kept; tables of units and
+equivalents."""
 
 import ast
 import json

@@ -1,4 +1,5 @@
-"""The PTX interpreter: instructions on chosen numbers, memory, threads together, and what it refuses to go on with."""
+"""The PTX interpreter: instructions on chosen numbers, memory, threads together, and what it
+refuses to execute."""
 
 import re
 

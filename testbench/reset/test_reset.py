@@ -1,4 +1,5 @@
-"""Resets at any time, memories that hold anything; every memory is swept, or the manual says why not."""
+"""Resets at any time, memories that hold anything; every memory is swept, or the manual has the
+reason why not."""
 
 from random import Random
 

@@ -1,4 +1,5 @@
-"""Which code is asked of the machine before a kernel runs: all that its threads can come to, and nothing else."""
+"""Which code is checked against the machine before a kernel runs: all that its threads can reach,
+and nothing else."""
 
 from pathlib import Path
 
@@ -22,7 +23,7 @@ def module(text: str) -> Module:
 
 
 def has_unknown(text: str, entry: str = "k") -> bool:
-    """Whether a kernel comes to UNKNOWN."""
+    """Whether a kernel reaches UNKNOWN."""
     made = module(text)
     return any(f"{word:#018x}" in UNKNOWN for _, word in reached(made, made.kernels[entry]))
 

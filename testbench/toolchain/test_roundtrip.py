@@ -1,4 +1,4 @@
-"""A cubin, as text, and back: the same file as far as anyone who loads it can tell."""
+"""A cubin, as text, and back: the same file as far as any loader is concerned."""
 
 import re
 import shutil

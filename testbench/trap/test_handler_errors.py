@@ -1,4 +1,4 @@
-"""What fails in the trap handler: a warp that the host wakes goes on behind it."""
+"""What fails in the trap handler: a warp that the host wakes continues after it."""
 
 from collections.abc import Iterable
 from functools import partial

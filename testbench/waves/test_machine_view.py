@@ -1,4 +1,4 @@
-"""What a waveform of the whole machine tells of a warp is what the warp did."""
+"""A waveform of the whole machine shows what a warp did."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,7 @@ TOUR = PROGRAMS / "tour"
 
 
 def recorded(folder: Path, program: str, threads: int, handler: str | None = None):
-    """The texts that each trace has had, one after the other, by name; the save file; when it happened."""
+    """The texts that each trace has had, in order, by name; the save file; when it happened."""
     launch = prepare(
         read_program(str(TOUR / program)),
         parse_arguments([f"buf:OUT=u32[{threads}]"]),

@@ -82,7 +82,7 @@ class Counter(wiring.Component):
 
 
 def idle_counter():
-    """One that is looked at and not simulated."""
+    """One that is inspected and not simulated."""
     dut = Counter()
     Fragment.get(dut, None)
     return dut
@@ -100,7 +100,7 @@ def traces(dut, mark):
 
 
 def traced(dut, testbench, shown, path, *, engine=PysimEngine, period=PERIOD, root="top"):
-    """Simulates; the file appears at the end, whatever that is."""
+    """Simulates; the file appears at the end, of any kind."""
     simulator = Simulator(dut, engine=engine)
     simulator.add_clock(period)
     simulator.add_testbench(testbench)

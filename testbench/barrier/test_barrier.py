@@ -32,7 +32,7 @@ def test_agrees_with_the_model():
     assert report.checks["arrivals withdrawn"] > 100
 
 
-def test_a_waiting_warp_goes_on_soon_after_the_last_arrives():
+def test_a_waiting_warp_continues_soon_after_the_last_arrival():
     """The last arrival lets everybody go within eight cycles."""
     cycles = {}
 
@@ -225,7 +225,7 @@ async def bereave(ctx, dut, head_start, apart, scale):
 
 
 @pytest.mark.parametrize("preset", ["default", "least"])
-def test_a_barrier_lets_nobody_go_who_is_being_withdrawn(preset):
+def test_a_barrier_does_not_release_a_warp_that_is_being_withdrawn(preset):
     """The one that waits is either withdrawn or released, never both, whenever the others end."""
     dut, outcomes, serial = (
         units_of(PRESETS[preset]).barrier(PRESETS[preset]),

@@ -233,7 +233,7 @@ def test_a_signal_is_noted_until_it_may_be_raised(listening):
     assert passed == ["noted"] and caught.value.code == 130
 
 
-def test_a_signal_that_nobody_looks_for_is_raised_at_the_end(listening):
+def test_a_signal_that_is_not_polled_is_raised_at_the_end(listening):
     with pytest.raises(Interrupted), handled(), deferred():
         signal.raise_signal(signal.SIGINT)
 

@@ -62,7 +62,7 @@ def made(instructions=2):
     return timeline
 
 
-def test_colours_can_be_told_apart():
+def test_colours_can_be_distinguished():
     """By eye: the distance of two colours, which weighs red, green and blue by how red both are (Riemersma's)."""
 
     def distance(one: str, other: str) -> float:

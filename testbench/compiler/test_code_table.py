@@ -21,7 +21,7 @@ def test_code_is_that_of_the_table(part):
     assert differences(made, own) == []
 
 
-def test_a_difference_is_told_by_file():
+def test_a_difference_is_reported_by_file():
     kept = kept_rows()
     (first, second, third), others = list(kept.values())[:3], list(kept.values())[3:]
     made = [

@@ -271,7 +271,7 @@ def test_garbage_on_the_socket_ends_its_connection_only(client, server, garbage)
     run(client, server, "add")
 
 
-def test_a_program_without_a_server_is_told_what_to_do(client):
+def test_a_program_without_a_server_gets_advice(client):
     libraries = environment("warpstack-nobody", [])
     done = subprocess.run(
         [client, "add"], env=os.environ | libraries, capture_output=True, text=True

@@ -113,7 +113,7 @@ def tokens(shown: str) -> list[str]:
 
 
 @needs_compiled
-def test_a_recursion_is_looked_at_and_goes_on_as_if_nothing_had_happened(debug):
+def test_a_recursion_is_inspected_and_continues_undisturbed(debug):
     plain = debug(RECURSION, "run", "memory out 12", block=12)
     assert "over" in plain[0]
     broken, _, stack, _, deeper, listed, back, deleted, over, memory, states = debug(

@@ -237,7 +237,7 @@ def test_a_host_sends_a_warp_elsewhere():
     assert area.warps(machine.memory)[0].register(0, 5) == 2
 
 
-def test_without_being_told_the_stack_on_chip_counts():
+def test_by_default_the_stack_on_chip_counts():
     area = install_trap_handler(diverged(16))
     machine = held(area)
     warp = area.warps(machine.memory)[0]
@@ -266,7 +266,7 @@ def test_a_host_ends_a_warp():
         ("k57_deep_nest", 61),
     ],
 )
-def test_kernels_that_are_stopped_again_and_again_come_to_the_same(name, step):
+def test_kernels_that_are_stopped_repeatedly_have_the_same_results(name, step):
     area = install_trap_handler(build(RUNS[name], "O3"))
     machine, stops = WarpModel(area.launch, warps=8), 0
     host = ModelHost(machine)
@@ -334,7 +334,7 @@ def switched(
         ("k57_deep_nest", 100),
     ],
 )
-def test_kernels_that_are_taken_off_the_machine_go_on(name, step, warps):
+def test_kernels_that_are_taken_off_the_machine_continue(name, step, warps):
     image = install_context_switch(build(RUNS[name], "O3"))
     machine, switches = CountingMachine(image.launch, warps=warps), 0
     machine.run_kernel(step)
@@ -533,7 +533,7 @@ def agreed(hardware: Hardware) -> None:
 
 
 @needs_compiled
-def test_the_hardware_saves_a_warp_and_lets_it_go_on(hardware):
+def test_the_hardware_saves_a_warp_and_resumes_it(hardware):
     expected = undisturbed(33)
     area = install_trap_handler(diverged(33))
     seen: list[Memory] = []
@@ -570,7 +570,7 @@ def test_the_hardware_saves_a_warp_and_lets_it_go_on(hardware):
         ("k53_divergent_ret_func", 1500),
     ],
 )
-def test_the_hardware_goes_on_with_what_it_has_saved(hardware, name, cycles):
+def test_the_hardware_continues_from_its_saved_state(hardware, name, cycles):
     image = install_context_switch(build(RUNS[name], "O3"))
     left = []
 

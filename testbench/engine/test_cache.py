@@ -189,7 +189,7 @@ def test_without_a_home_models_are_kept_for_a_run(elsewhere, monkeypatch, capsys
     monkeypatch.delenv("WARPSTACK_CACHE")
 
 
-def test_a_disk_that_is_full_when_a_model_is_done_is_told(folder, elsewhere, monkeypatch, capsys):
+def test_a_full_disk_when_a_model_is_done_is_reported(folder, elsewhere, monkeypatch, capsys):
     honest = cache.store
 
     def full(path, content):
@@ -238,7 +238,7 @@ class Holder(Everything):
         self.what = what
 
 
-def test_what_cannot_be_told_from_source_has_no_identity(folder):
+def test_a_design_not_determined_by_its_source_has_no_identity(folder):
     step = 2
 
     class Local(Everything):

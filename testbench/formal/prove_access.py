@@ -143,7 +143,7 @@ class _Spec(Elaboratable):
             Assume(~(comes | idles | tells) | ~came & ~under_way, "one after the other"),
             Assume(
                 ~(comes & idles) & ~((idles | tells) & said) & ~(tells & (comes | idles)),
-                "one is told of once",
+                "one is announced once",
             ),
             Assume(
                 ~dut.found.ready | dut.found.valid & found.complete,
@@ -212,7 +212,7 @@ class _Spec(Elaboratable):
         hits, hit_beat = dut.matched, dut.matched_beat
         memory, local, shared = self._sets()
         ready, idle = _bit(dut.is_judged, self.slot), _bit(dut.is_idle, self.slot)
-        claim(m, ready == self.came, "who has come")
+        claim(m, ready == self.came, "an instruction that is judged has arrived")
         claim(m, idle == self.is_idle, "who has nothing to do", when=ready)
         claim(
             m,
@@ -305,12 +305,12 @@ class _Spec(Elaboratable):
             "where others wait",
             when=here & at("COLLECTED"),
         )
-        claim(m, told == (dut.found.valid & ~found.complete), "what is told early")
+        claim(m, told == (dut.found.valid & ~found.complete), "the early line")
         claim(m, ~told | (found.slot == dut.slot), "of the one that is taken")
         left_over = dut.ends & (told | dut.announces) & ~at("COLLECTED")
-        claim(m, ~left_over, "what is told early is found before the end", when=here)
+        claim(m, ~left_over, "an early line is found before the end", when=here)
         m.d.comb += Assume(here | ~left_over, "so it is of every instruction")
-        claim(m, collects | at("TAKE") & (done == 0), "when it is told", when=here & told)
+        claim(m, collects | at("TAKE") & (done == 0), "when it is announced", when=here & told)
         claim(m, ~(hit_beat & left).any(), "a beat is compared once", when=here & at("COLLECT"))
         claim(m, found.line == line, "it is that line", when=collecting & told)
         early = here & told & at("TAKE", "PICK")
@@ -344,9 +344,9 @@ class _Spec(Elaboratable):
         line_taken = Signal.like(mark)
         with m.If(here & self.came):
             m.d.sync += line_taken.eq(mark)
-        can_happen(m, taken & collecting & told, "another line is told of early")
+        can_happen(m, taken & collecting & told, "another line is announced early")
         can_happen(
-            m, early & self.came & ~at("PICK"), "a line is told of before its threads are judged"
+            m, early & self.came & ~at("PICK"), "a line is announced before its threads are judged"
         )
         claim(
             m,
@@ -396,7 +396,7 @@ class _Spec(Elaboratable):
         )
         claim(m, count == 0, "none before", when=self.came & ~shares)
         claim(m, job.valid == at("SHARED"), "when they pass")
-        claim(m, shared & (job.payload.word == count), "words pass in turn", when=sent & in_it)
+        claim(m, shared & (job.payload.word == count), "words pass in order", when=sent & in_it)
         claim(
             m,
             job.payload.lanes.any() & (job.payload.slot == self.slot),

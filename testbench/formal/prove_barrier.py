@@ -279,7 +279,7 @@ class _Spec(Elaboratable):
         )
         m.d.comb += Assume(
             ~(waited & dut.waiting.bit_select(before[1:], 1)) | (now == before),
-            "who shall wait no longer does so, or is taken back",
+            "a requested warp waits, or is withdrawn",
         )
         for number, place in enumerate(self.places):
             gone = dut.withdrawn.valid & (warp == number)
@@ -325,7 +325,7 @@ class _Spec(Elaboratable):
             claim(
                 m,
                 ends | (there & (self.places[number] == _Place.WAITS)),
-                f"who goes on, {number}",
+                f"which threads continue, {number}",
                 when=dut.resume[number],
             )
         can_happen(m, releases & held.all() & dut.completion.valid, "the last one arrives")
@@ -446,9 +446,9 @@ class _Spec(Elaboratable):
             when=known["used"] & begun,
         )
         claim(m, came == 0, "a barrier that is not used", when=~known["used"] | ~begun)
-        claim(m, came >= population(held), "who waits has arrived")
+        claim(m, came >= population(held), "waiting warps have arrived")
         claim(m, came < Mux(self.asked.any(), self.asked, _WARPS), "no barrier is forgotten")
-        claim(m, self.asked == 0, "nobody has arrived", when=came == 0)
+        claim(m, self.asked == 0, "no warp has arrived", when=came == 0)
         for cta, number, used, waiting in known["rows"]:
             may = Cat(
                 self._waits(warp) & (self.ctas[warp] == cta) & (self.numbers[warp] == number)
@@ -565,7 +565,7 @@ class _Spec(Elaboratable):
         claim(
             m,
             ~(withdraws & dut.work.completes),
-            "nobody goes on with who is taken back",
+            "no warp is released with a withdrawn one",
             when=at("ACT"),
         )
         claim(m, arrives | settles | writes, "results are noted", when=at("RESULTS"))

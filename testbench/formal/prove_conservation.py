@@ -427,7 +427,7 @@ class _Spec(Elaboratable):
         claim(
             m,
             Mux(outcome.sets_active, self._bit(outcome.active), active) == to_active,
-            "who goes on",
+            "which threads continue",
             when=tells & ~walks,
         )
         claim(
@@ -451,7 +451,7 @@ class _Spec(Elaboratable):
         claim(
             m,
             ~outcome.sets_active & ~outcome.sets_codes & ~walks,
-            "a push changes nobody",
+            "a push changes no thread",
             when=self.taken & (self.light | self.second),
         )
         held = self.pushes & (asks.kind == TokenKind.DIVERGE) & self._bit(asks.mask)
@@ -459,7 +459,7 @@ class _Spec(Elaboratable):
         claim(
             m,
             held,
-            "who does not branch is held",
+            "threads that do not branch are held",
             when=branches & (self.left | (self.rest & ~self.gathered.has_remaining)),
         )
         claim(m, held, "who branches later is held", when=self.taken & self.second & self.pending)
@@ -609,7 +609,7 @@ class _Spec(Elaboratable):
             ),
             Assume(
                 ~looks | ((token.role.as_value() == role_of(found)) & (found != TokenKind.ILLEGAL)),
-                "a token is as it was pushed",
+                "a token is unchanged since its push",
             ),
             Assume(
                 ~(seeks & user) | Mux(held, ~has | holder, Mux(away, ~has, has != holder)),
@@ -672,7 +672,7 @@ class _Spec(Elaboratable):
         claim(
             m,
             ~(self._bit(token.mask) & user & waits),
-            "nobody is passed by",
+            "no token is skipped",
             when=self.judges
             & self.judged.is_unwind
             & (self.judge.has_token & ~self.judged.needs_token & self.stack.judge.continues),
@@ -923,7 +923,12 @@ class _Spec(Elaboratable):
             "who is late",
             when=position == _LATE,
         )
-        claim(m, (does == FlowOperation.BRANCH) | ~self.here, "nobody else is there", when=there)
+        claim(
+            m,
+            (does == FlowOperation.BRANCH) | ~self.here,
+            "no other operation is there",
+            when=there,
+        )
         walkers = [each for each in _WALKS if each is not FlowOperation.LEAVE]
         claim(
             m,
@@ -951,7 +956,7 @@ class _Spec(Elaboratable):
         claim(
             m,
             self.step != StepOperation.PREPARE_CALL,
-            "nobody prepares a call and waits",
+            "no warp prepares a call and waits",
             when=self.changes & (position == 1),
         )
         claim(
@@ -1158,7 +1163,10 @@ class _Spec(Elaboratable):
             when=judge.valid & (judge.must_end | judge.may_end),
         )
         claim(
-            m, seeing & ~judge.is_empty, "an unwind goes on", when=judge.valid & judge.may_continue
+            m,
+            seeing & ~judge.is_empty,
+            "an unwind continues",
+            when=judge.valid & judge.may_continue,
         )
         claim(
             m,

@@ -158,7 +158,7 @@ class _Spec(Elaboratable):
             when=pend.valid,
         )
         passed = dut.passed
-        claim(m, passed.valid == (passes & pend.last), "its owner is told once")
+        claim(m, passed.valid == (passes & pend.last), "its owner is informed once")
         claim(
             m,
             Cat(
@@ -184,7 +184,7 @@ class _Spec(Elaboratable):
         m.d.comb += port.eq(AnyConst(len(port)))
         mine: Any = Array(dut.located.ports)[port]
         serves = dut.served.bit_select(port, 1) & pend.valid
-        claim(m, dut.served.any(), "somebody is served", when=pend.valid)
+        claim(m, dut.served.any(), "a thread is served", when=pend.valid)
         rows = Array(dut.read.rows)
         base = past(Mux(pend.kind == BeatKind.SHARED, dut.located.base, 0))
         bank, row = past(mine.bank), past(mine.row)
@@ -203,7 +203,10 @@ class _Spec(Elaboratable):
         words, banks = Array(dut.words), Array(dut.found)
         claim(m, words[port] == banks[past(bank)], "and it gets it", when=past(then))
         claim(
-            m, words[port] == 0, "nobody else gets one", when=past.begun & past(past.begun & ~then)
+            m,
+            words[port] == 0,
+            "no other thread gets one",
+            when=past.begun & past(past.begun & ~then),
         )
         # It goes to each lane that is served with the port.
         for half in range(2):

@@ -55,7 +55,9 @@ class _Spec(Elaboratable):
         m.d.sync += under_way.eq(under_way + selected - arrives.valid)
         claim(m, level + under_way <= _PLACES, "there is a place for each that is under way")
         claim(
-            m, queue.next == (queue.oldest + level)[: len(queue.next)], "places are taken in turn"
+            m,
+            queue.next == (queue.oldest + level)[: len(queue.next)],
+            "places are taken in rotation",
         )
 
         # One of them, whichever: how many are before it, and what it is.

@@ -46,7 +46,7 @@ class _Spec(Elaboratable):
         for bits, number, count in ((dut.busy, slot, _SLOTS), (dut.kept, entry, _ENTRIES)):
             given = past(one_hot(number, count, begun.valid))
             m.d.comb += Assume(
-                bits & ~past(bits) == given & ~past(bits), "who has got one has it, and nobody else"
+                bits & ~past(bits) == given & ~past(bits), "a slot has one instruction"
             )
         m.d.comb += Assume(
             ~(gather.ready & gather.valid) | past(gather.valid & ~gather.ready),
@@ -56,7 +56,7 @@ class _Spec(Elaboratable):
         # Slots in rotation.
         next_ = Signal.like(slot)
         m.d.sync += next_.eq(next_ + begun.valid)
-        claim(m, begun.valid == past(leaves), "who leaves the queue gets a slot")
+        claim(m, begun.valid == past(leaves), "an instruction that leaves the queue gets a slot")
         claim(m, Value.cast(job) == past(Value.cast(head.payload)), "as it came", when=begun.valid)
         claim(m, slot == Mux(dut.has_slot, (next_ - ~begun.valid)[: len(slot)], 0), "in turn")
         claim(m, dut.has_slot | (next_ == 0), "the first one first")
@@ -79,7 +79,7 @@ class _Spec(Elaboratable):
             m.d.sync += left.eq(Mux(idle, 0, 1 + head.payload.second))
         with m.Elif(taken.valid):
             m.d.sync += left.eq(left - 1)
-        claim(m, taken.valid == (gather.valid & gather.ready), "what is taken is told")
+        claim(m, taken.valid == (gather.valid & gather.ready), "a taken instruction is reported")
         claim(
             m,
             (left != 0) & (taken.payload.slot == slot),
@@ -89,7 +89,7 @@ class _Spec(Elaboratable):
         claim(
             m, taken.payload.second == (job.second & (left == 1)), "the first one, then the second"
         )
-        claim(m, taken.payload.last == (left == 1), "the last one says so", when=left != 0)
+        claim(m, taken.payload.last == (left == 1), "the last one is marked", when=left != 0)
         claim(
             m,
             gather.payload.index == taken.payload.second,

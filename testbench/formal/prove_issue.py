@@ -198,8 +198,8 @@ class _Spec(Elaboratable):
         )
         claim(m, self._its(self.pending), "it is high", when=high != 0)
         waits = self._its(self.head.waits_for)
-        claim(m, ~waits | (high == 0), "who is ready waits for nothing", when=ready)
-        claim(m, ~waits | (high == 0), "who issues waits for nothing", when=taken)
+        claim(m, ~waits | (high == 0), "a ready warp waits for nothing", when=ready)
+        claim(m, ~waits | (high == 0), "a warp that issues waits for nothing", when=taken)
         can_happen(m, taken & waits & ever(m, high != 0), "it has waited for the scoreboard")
 
     def _show_completion(self, m: Module, past: Past, taken: Signal, ready: Signal) -> None:
@@ -247,10 +247,10 @@ class _Spec(Elaboratable):
         claim(
             m,
             (over | ~waits) & ~self.blocks.until_drained,
-            "who is ready waits for no completion",
+            "a ready warp waits for no completion",
             when=ready,
         )
-        claim(m, over | ~waits, "who issues waits for no completion", when=taken)
+        claim(m, over | ~waits, "a warp that issues waits for no completion", when=taken)
         can_happen(m, taken & waits & ever(m, open_ != 0), "it has waited for all")
 
     def _show_time(self, m: Module, past: Past, taken: Signal, ready: Signal) -> None:
@@ -273,7 +273,7 @@ class _Spec(Elaboratable):
             ),
         ]
         claim(m, issued == (age == 1), "when it issued")
-        claim(m, ~issued & (age >= asked), "who is ready has waited", when=ready)
+        claim(m, ~issued & (age >= asked), "a ready warp has waited", when=ready)
         stall_is_left = (age < asked) & (left == (asked - age - 1)[:TIME_BITS])
         claim(
             m,
@@ -281,7 +281,7 @@ class _Spec(Elaboratable):
             "the time",
             when=(age > 1) & (asked != 0),
         )
-        claim(m, age >= asked, "who issues has waited", when=taken)
+        claim(m, age >= asked, "a warp that issues has waited", when=taken)
         can_happen(m, past(taken) & past(past(past(taken))), "one behind the other")
 
     def _show_limit(self, m: Module, taken: Signal, ready: Signal) -> None:

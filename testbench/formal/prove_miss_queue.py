@@ -215,7 +215,7 @@ class _Around:
             ),
             Assume(~(mine & enters), "one of the two"),
             Assume(~ends | self.atomic & (age == 3), "it takes its time"),
-            Assume(~dut.quiet | idle & ~self.atomic, "nobody is at the banks"),
+            Assume(~dut.quiet | idle & ~self.atomic, "the banks are free"),
             dut.atomic.ready.eq(starts),
             dut.modified.valid.eq(ends & self.of_line),
             dut.modified.payload.eq(self.atomic_tag),
@@ -699,7 +699,7 @@ class _Spec(Elaboratable):
         claim(
             m,
             ~_bit(self.around.reading | self.around.writing | self.read_here, other),
-            "nobody is asked for a line that somebody changes, or changes one that somebody reads",
+            "no line is requested while it is changed, or changed while it is read",
             when=before,
         )
         claim(
@@ -720,7 +720,7 @@ class _Spec(Elaboratable):
         claim(
             m,
             behind[0] < behind[1],
-            "who is held is behind all others",
+            "a held line is behind all others",
             when=_bit(used, one)
             & _bit(used, other)
             & writes[0]
@@ -731,7 +731,7 @@ class _Spec(Elaboratable):
         claim(
             m,
             ~_bit(unconfirmed, one) | _bit(self.around.writing, one),
-            "who is held waits for memory",
+            "a held line waits for memory",
             when=(self.queue.level != 0)
             & (self.queue.places[0][:_BITS] == other)
             & _bit(held, other),
@@ -879,7 +879,7 @@ class _Spec(Elaboratable):
             claim(
                 m,
                 kept.has & (payload.word == Mux(kept.local, kept.word, count)),
-                "its words pass in turn",
+                "its words pass in order",
                 when=mine & in_it,
             )
             claim(
@@ -957,7 +957,7 @@ class _Spec(Elaboratable):
             m, _bit(dut.pending, slot), "lines of a slot are under way", when=used & ~told & ~closes
         )
         fault = said.valid & said.payload.error & (said.payload.tag == self.one)
-        claim(m, _bit(dut.fault, past(slot)), "its fault is told", when=past(fault))
+        claim(m, _bit(dut.fault, past(slot)), "its fault is reported", when=past(fault))
         claim(
             m,
             dut.issued.valid == past(dut.found.valid & dut.found.ready & dut.found.payload.last),

@@ -103,9 +103,9 @@ class _Spec(Elaboratable):
             (place == _Place.DEAD) | inside | paused
             for place, inside, paused in zip(places, state.inside, state.paused, strict=True)
         ).all()
-        claim(m, stands, "who leaves has waited for all", when=release)
+        claim(m, stands, "a warp that leaves has waited for all", when=release)
         claim(m, inside, "all have entered", when=release)
-        claim(m, ~state.waits.any(), "nobody is left behind", when=Past(m)(release))
+        claim(m, ~state.waits.any(), "no warp is left behind", when=Past(m)(release))
         can_happen(m, release & state.waits.all(), "all leave together")
         can_happen(m, release & state.waits.any() & state.paused.any(), "one leaves, one is paused")
         can_happen(m, release & state.bare.all(), "all leave without a handler")
@@ -157,7 +157,7 @@ class _Spec(Elaboratable):
                 "who awaits a result",
             ),
             Assume(~(told & does), "an instruction of the trap waits for results"),
-            Assume(~(told & at(_Place.ENTERS) & result.terminated), "entry ends nobody"),
+            Assume(~(told & at(_Place.ENTERS) & result.terminated), "an entry ends no warp"),
         ]
 
         with m.If(begins):

@@ -310,7 +310,7 @@ class StackSpec(Elaboratable):
             Assume(Value.cast(pipeline.line) == Value.cast(other.line), "both see the same line"),
             Assume(
                 ~self.shown | (self.seen == past(self.chip.as_value())),
-                "it is read as it was written",
+                "it is read unchanged",
             ),
         ]
 
@@ -687,7 +687,7 @@ class StackSpec(Elaboratable):
         seen = self.in_judge & judged.is_unwind & stage.has_token
         self._claim(
             judged.is_unwind & ~stage.step.fault & ~stage.is_empty,
-            "who goes on",
+            "which threads continue",
             when=stage.valid & stage.may_continue,
         )
         self._claim(
@@ -854,7 +854,7 @@ class StackSpec(Elaboratable):
         self._claim(self.memory, "who writes back has a region", when=self.writing_back)
         self._claim(
             self.dirty == self.leaving,
-            "who waits for memory has given it all",
+            "a warp that waits for memory has written all lines",
             when=self.confirming,
         )
 
@@ -877,10 +877,10 @@ class StackSpec(Elaboratable):
             "what memory refuses fails",
             when=doing & ((action == Action.INSTALL) | (action == Action.FAIL)),
         )
-        self._claim(parked | flushing, "somebody waits", when=acts & action.wakes)
+        self._claim(parked | flushing, "a warp waits", when=acts & action.wakes)
         self._claim(
             parked & (self.parking != Parking.EVICT),
-            "somebody waits who fails",
+            "a warp waits that fails",
             when=acts & (action == Action.FAIL),
         )
         self._claim(flushing, "a write-back", when=acts & for_write_back & (action.wakes | spills))
@@ -1048,36 +1048,38 @@ class StackSpec(Elaboratable):
         )
         self._claim(
             self.acknowledged != self.cleaned,
-            "memory has taken a line that nobody wrote",
+            "memory acknowledges a line that was not written",
             when=told.valid & (told.payload == self.warp),
         )
         self._claim(
             engine._view.filling,
-            "a line has come that nobody asked for",
+            "a line arrived that was not requested",
             when=lines.arrived.ready & (engine.warp == self.warp),
         )
         self._claim(
             self.parked | self.writing_back,
-            "an operation comes back that is not parked",
+            "an operation replays that is not parked",
             when=again.valid & (again.payload.warp == self.warp),
         )
         self._claim(lines.free, "a line is to move while another one does", when=lines.job.valid)
         self._claim(
-            ~out.valid | out.ready, "a line that was read has nowhere to go", when=lines._read.valid
+            ~out.valid | out.ready, "a line was read without room for it", when=lines._read.valid
         )
         self._claim(
-            lines.arrived.valid, "a line is taken that has not come", when=lines.arrived.ready
+            lines.arrived.valid, "a line is taken that has not arrived", when=lines.arrived.ready
         )
-        self._claim(self.busy, "a result that nobody waits for", when=left.is_done & self.leaves)
-        self._claim(~left.parks, "an operation is over, and goes on", when=left.is_done)
+        self._claim(
+            self.busy, "a result of a warp that is not busy", when=left.is_done & self.leaves
+        )
+        self._claim(~left.parks, "an operation both ends and continues", when=left.is_done)
         judge = self.judge
         outcomes = judge.continues + judge._found + judge._is_emptied + judge._failed
         self._claim(
             outcomes == self.stage.step.operation.is_unwind,
-            "an unwind does not come to one of four outcomes",
+            "an unwind has none or several of its four outcomes",
             when=self.stage.valid,
         )
-        self._claim(outcomes == 0, "who comes to nothing", when=~self.stage.valid)
+        self._claim(outcomes == 0, "no outcome without an unwind", when=~self.stage.valid)
         self._claim(
             lines.install_free,
             "a line is installed while a push is stored",

@@ -241,7 +241,7 @@ class LimitSpec(Elaboratable):
         claim(
             m,
             judges.is_unwind & ~judge.step.fault & ~judge.is_empty,
-            "an unwind goes on",
+            "an unwind continues",
             when=judge.valid & judge.may_continue,
         )
 

@@ -63,11 +63,11 @@ class _Spec(Elaboratable):
             ]
         shown = past((reads[0] | reads[1]) & known & ~written)
         m.d.comb += line.eq(Value.cast(first.line).word_select(place, len(token)))
-        claim(m, line == past(token), "it is read as it was written", when=shown)
+        claim(m, line == past(token), "it is read unchanged", when=shown)
         claim(m, Value.cast(first.line) == Value.cast(other.line), "both see the same line")
         claim(m, first.read_free & first.write_free, "the pipeline is never refused")
-        claim(m, other.read_free == ~first.read.valid, "who is refused a read")
-        claim(m, other.write_free == ~first.write.valid, "who is refused a write")
+        claim(m, other.read_free == ~first.read.valid, "the refusal of a read")
+        claim(m, other.write_free == ~first.write.valid, "the refusal of a write")
 
         # What is kept of it: some comes a cycle later.
         for number, (body, kind) in enumerate(zip(store.bodies, store.kinds, strict=True)):

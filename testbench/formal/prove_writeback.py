@@ -119,7 +119,7 @@ class _Spec(Elaboratable):
         claim(m, ended == dut.accesses_ended, "whose accesses have begun")
         claim(m, dut.done == known & dut.busy, "whose accesses have ended")
         m.d.comb += [
-            Assume(~dut.begun.valid | (begun.slot == next_), "slots are given in turn"),
+            Assume(~dut.begun.valid | (begun.slot == next_), "slots are given in rotation"),
             Assume(~(enters & dut.busy).any(), "none that is in use"),
             Assume(begun.instruction.results <= WORDS, "so many registers"),
             Assume(
@@ -177,7 +177,7 @@ class _Spec(Elaboratable):
             "what is written is its",
             when=out,
         )
-        claim(m, dut.completion.valid == past(dut.completes), "a completion is told")
+        claim(m, dut.completion.valid == past(dut.completes), "a completion is reported")
         claim(
             m,
             (done.warp == past(kept.warp))
@@ -206,7 +206,7 @@ class _Spec(Elaboratable):
         claim(
             m,
             (dut.index == count) & (count < self.results),
-            "they are written in turn",
+            "they are written in order",
             when=mine & dut.write.valid,
         )
         claim(

@@ -222,7 +222,7 @@ def test_a_short_theorem_holds_and_sees_its_faults(name, capsys):
 
 
 @pytest.mark.skipif(MISSING is not None, reason=f"sim.prove: {MISSING}")
-def test_what_does_not_hold_is_told(tmp_path):
+def test_a_false_theorem_is_reported(tmp_path):
     """A theorem that is too strong, about a counter that reaches 3."""
     path = tmp_path / "prove_counter.py"
     path.write_text(COUNTER, encoding="utf-8")
@@ -232,7 +232,7 @@ def test_what_does_not_hold_is_told(tmp_path):
 
 
 @pytest.mark.skipif(MISSING is not None, reason=f"sim.prove: {MISSING}")
-def test_a_step_is_asked_about_each_assertion(tmp_path):
+def test_a_step_checks_each_assertion(tmp_path):
     """A counter goes up to 32. That it is never 50 can't be shown without that; and with a fault it goes up to 50,
     which is too far from reset on to be seen."""
 

@@ -83,7 +83,7 @@ def test_registers_over_the_link():
         assert not line.writes
 
 
-def test_a_register_is_written_once_however_often_it_is_asked_for():
+def test_a_register_is_written_once_however_often_the_request_is_repeated():
     def write(at, value):
         return Frame(at, 2, number(value, 4) + number(0x600018, 3))
 

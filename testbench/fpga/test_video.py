@@ -123,7 +123,7 @@ def test_pixels_that_are_not_in_memory_are_black():
     assert not seen.picture[6:].any()
 
 
-def test_memory_that_is_too_slow_is_told_of():
+def test_memory_that_is_too_slow_is_an_underrun():
     _, _, underrun = shown(0, latency=2000)
     assert underrun
 

@@ -233,7 +233,7 @@ def test_random_instructions_reach_everything():
     assert coverage.missing() == []
 
 
-def test_what_was_not_reached_is_told():
+def test_missing_coverage_is_reported():
     coverage = MemoryCoverage()
     assert len(coverage.missing()) == sum(map(len, EXPECTED.values()))
     assert coverage.shallow() == [

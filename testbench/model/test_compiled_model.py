@@ -348,7 +348,7 @@ def executes(word: int) -> bool:
 @pytest.mark.usefixtures("_all_compiled")
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("name", RUNS)
-def test_kernels_come_to_the_same_state_at_every_stop(name, level):
+def test_kernels_have_the_same_state_at_every_stop(name, level):
     alone, other = (WarpModel(build(RUNS[name], level)) for _ in range(2))
     executor = Executor(other, compiled(), eager=True)
     for step in steps():

@@ -269,7 +269,7 @@ def test_special_registers_read_the_same(name):
         assert executed_alike(source, encode(name, Rd=4, special=number))
 
 
-def test_nobody_executes_what_either_refuses_whatever_the_guard():
+def test_a_word_that_either_model_refuses_is_illegal_with_any_guard():
     source, refused = random.Random(1), 0
     for form in FORMS:
         for _ in range(WORDS // 2):

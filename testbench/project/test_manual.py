@@ -227,7 +227,7 @@ def test_the_manual_has_every_parameter():
     ]
 
 
-def test_the_manual_knows_which_errors_nobody_raises():
+def test_the_manual_lists_the_errors_that_are_never_raised():
     """Errors that the hardware's code names are the ones that are raised, by the manual's last
     column."""
     shared = {ROOT / "rtl" / "isa" / "errors.py", *(ROOT / "rtl" / "layouts").glob("*.py")}

@@ -223,7 +223,7 @@ def test_parts_of_the_simulation_import_only_lower_layers(imports):
     ] == []
 
 
-def test_nobody_imports_who_runs_it(imports):
+def test_no_module_imports_the_one_that_runs_it(imports):
     """Hardware knows nothing of simulation, simulation nothing of testbenches but in sim.checks."""
     assert [
         (name, other)

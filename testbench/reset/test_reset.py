@@ -28,7 +28,7 @@ def driver(request):
 
 
 @fast
-def test_programs_run_whatever_memories_hold_at_power_up(driver):
+def test_programs_run_with_any_content_of_memories_at_power_up(driver):
     passes("reset", lambda bench: tb_reset.check_power_up(bench, driver))
 
 

@@ -45,7 +45,7 @@ def test_operations_and_instructions_alternate():
     passes(tb_scheduler.check_operations)
 
 
-def test_who_waits_at_a_limit_goes_on_however_busy_others_are():
+def test_a_warp_that_waits_at_a_limit_continues_however_busy_others_are():
     passes(tb_scheduler.check_limits)
 
 

@@ -213,7 +213,7 @@ class _Told:
         )
 
 
-def test_an_arrival_is_taken_back_behind_itself():
+def test_an_arrival_is_withdrawn_after_itself():
     """Though an older instruction of another warp reaches the barrier unit later, for its
     operand."""
     told = _Told()

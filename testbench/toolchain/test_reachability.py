@@ -66,7 +66,7 @@ def test_every_instruction_but_padding_can_be_reached(path):
         f"JMP f; {UNKNOWN}; f: EXIT",
     ],
 )
-def test_code_that_nobody_comes_to(body):
+def test_unreachable_code(body):
     assert not has_unknown(f".kernel k; {body}")
 
 
@@ -91,7 +91,7 @@ def test_code_that_nobody_comes_to(body):
         f"BAR.SYNC 0x0; {UNKNOWN}",
     ],
 )
-def test_code_that_somebody_may_come_to(body):
+def test_reachable_code(body):
     assert has_unknown(f".kernel k; {body}")
 
 

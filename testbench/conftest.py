@@ -21,7 +21,8 @@ os.environ.setdefault(
     "CXXFLAGS", f"{FLAGS} -Og"
 )  # most models run a short time: compile them sooner
 
-# Since vcdvcd was imported a write to a pipe that nobody reads would end this process, and the whole run with it.
+# Since vcdvcd was imported a write to a pipe without a reader would end this process, and the whole
+# run with it.
 signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
 # A shell that starts the suite in the background has it ignore Ctrl-C, and so all programs that tests interrupt.

@@ -25,7 +25,7 @@ def offer(ctx: Any, port: Any, payload: Any) -> None:
 
 
 def set_errors(ctx: Any, errors: Any, happen: Mapping[str, Any]) -> None:
-    """Sets the errors of a cycle, by their sources; those of other sources are taken back."""
+    """Sets the errors of a cycle, by their sources; errors of other sources are cleared."""
     for source, event in errors_by_source(errors).items():
         offer(ctx, event, happen.get(source))
 
@@ -73,7 +73,7 @@ class UnitDriver(ABC):
     def run(
         self, *arguments: Any, top: Any = None, traces: View | None = None, name: str = ""
     ) -> int:
-        """Simulates until the driver, which gets the arguments, has come to its end; returns the cycles."""
+        """Simulates until the driver, which gets the arguments, has ended; returns the cycles."""
 
         async def drive(ctx: Any) -> None:
             await self._drive(ctx, *arguments)
@@ -100,7 +100,7 @@ class UnitDriver(ABC):
         self._happened_at = self.cycle
 
     async def _ticks(self, ctx: Any, *signals: Any) -> AsyncIterator[list[Any]]:
-        """The cycles, as what the signals were in each; fails when nothing happens any more."""
+        """The cycles, each as the values of the signals; fails when nothing happens."""
         async for _, _, *seen in ctx.tick().sample(*signals):
             self.cycle += 1
             yield seen

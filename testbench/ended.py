@@ -1,4 +1,5 @@
-"""Launches that have come to a good end: on both models, and on the hardware in lockstep with the first."""
+"""Launches that end without an error: on both models, and on the hardware in lockstep with the
+first."""
 
 from dataclasses import replace
 

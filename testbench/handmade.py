@@ -105,7 +105,7 @@ def held(words: Program | Sequence[int], **kind: Any) -> tuple[WarpModel, Warp]:
 
 
 def retire(made: WarpModel, *slots: int, times: int = 1) -> None:
-    """Retires an instruction of the warps in these slots, one after the other; all that so often."""
+    """Retires an instruction of the warps in these slots, one at a time, so many times."""
     for slot in slots * times:
         made.retire(slot)
 

@@ -76,7 +76,7 @@ def move(register: int, value: int) -> int:
 
 
 def compare(predicate: int, relation: Compare, register: int, value: int) -> int:
-    """A predicate that tells how a register, as an unsigned number, compares to one."""
+    """A predicate for how a register, as an unsigned number, compares to one."""
     return encode("ISETP", "i", Pd=predicate, Ra=register, imm=value, compare=relation.value)
 
 
@@ -111,8 +111,9 @@ def launch(
     local: int | None = None,
     check_calls: bool = False,
 ) -> Launch:
-    """A launch of these instructions. Every argument is 8 bytes. Shared memory and constant banks are as large as it is
-    said here, where a driver would round them up: for tests of what is at their ends.
+    """A launch of these instructions. Every argument is 8 bytes. Shared memory and constant banks
+    are as large as given here, where a driver would round them up: for tests of what is at their
+    ends.
     """
     kernel = Kernel(
         "k",
@@ -154,13 +155,15 @@ FINISH = (STORE, encode("EXIT"))
 
 
 def contents(made: Any, name: str) -> list[int]:
-    """32-bit words of a buffer of a launch, of PTX or of machine code, as they are now."""
+    """32-bit words of a buffer of a launch, of PTX or of machine code, with their present
+    values."""
     base, size = made.buffers[name]
     return list(struct.unpack(f"<{size // 4}I", made.memory.read(base, size)))
 
 
 def memory_left(made: Launch) -> dict[str, bytes]:
-    """Every byte of global memory that a kernel can name, as it is now: buffers and module variables."""
+    """Every byte of global memory that a kernel can name, with its present value: buffers and
+    module variables."""
     regions = made.memory.regions
     return {
         name: made.memory.read(*regions[name])

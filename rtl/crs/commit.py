@@ -107,7 +107,7 @@ class CommitStage(Component):
         m.d.sync += committed.valid.eq(stage.writes & stage.is_done)
         m.d.sync += committed.payload.eq(struct_value(
             committed.payload.shape(), warp=warp, last=self._state.last))
-        m.d.sync += Assert(~stage.is_done | busy.read(m, warp), "a result that nobody waits for")
+        m.d.sync += Assert(~stage.is_done | busy.read(m, warp), "a result of a warp that is not busy")
         m.d.sync += Assert(~(stage.is_done & stage.parks), "an operation both ends and continues")
 
     def _inform_engine(self, m: Module) -> None:

@@ -521,7 +521,7 @@ class SpillFillEngine(Component):
         warp = replayed.payload.warp
         is_parked = states.parked.read(m, warp) | states.writing_back.read(m, warp)
         m.d.sync += Assert(
-            ~replayed.valid | is_parked, "an operation comes back that is not parked")
+            ~replayed.valid | is_parked, "an operation replays that is not parked")
 
     def _count(self, m: Module) -> None:
         """Counts lines that were written to memory, and lines that memory has acknowledged. A

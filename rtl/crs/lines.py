@@ -246,7 +246,7 @@ class LineTransfer(Component):
             m.d.sync += self._line.eq(answer.data)
         with m.Elif(arrived.ready):
             m.d.sync += arrived.valid.eq(0)
-        m.d.sync += Assert(~arrived.ready | arrived.valid, "a line is taken that has not come")
+        m.d.sync += Assert(~arrived.ready | arrived.valid, "a line is taken that has not arrived")
 
     def _install(self, m: Module) -> None:
         """Into the cache."""

@@ -1,10 +1,11 @@
 """Measures the machine in simulation: ``python -m sim.bench``.
 
-What its lanes get done, the cycles that each class of instructions takes, how near programs come to what lanes, memory
-and issue allow, how busy programs in single precision keep the lanes, and the speed of the simulation, as tables; with
-``--json`` all figures in a file, with ``--svg`` the roofline as a picture. ``--ptx`` measures the PTX compiler's code
-instead, ``--compile-time`` how long it takes.
-Exit code 2: bad arguments, or results that cannot be written; one line on stderr says what.
+The throughput of its lanes, the cycles that each class of instructions takes, how near programs
+come to what lanes, memory and issue allow, how busy programs in single precision keep the lanes,
+and the speed of the simulation, as tables; with ``--json`` all figures in a file, with ``--svg``
+the roofline as a picture. ``--ptx`` measures the PTX compiler's code instead, ``--compile-time``
+how long it takes. Exit code 2: bad arguments, or results that cannot be written; one line on stderr
+names them.
 """
 
 import argparse
@@ -47,16 +48,16 @@ __all__ = ["main"]
 
 _BENCHMARKS = ("throughput", "classes", "roofline", "floats", "speed")
 _CUDA = "cuda"
-"""The benchmark that runs programs, which has to be asked for."""
+"""The benchmark that runs programs, which must be requested."""
 _MODEL = "model"
-"""The benchmark of the warp model, which has to be asked for."""
+"""The benchmark of the warp model, which must be requested."""
 _ON_BOARDS = ("throughput", "classes")
 """Those that need little memory, and no simulation."""
 _QUICK_TURNS, _TURNS = (1, 2), (4, 40)
 _QUICK_CLASSES = ("arithmetic: IADD to IADD", "LDG to LDG", "SSY, SYNC")
 _QUICK_CLASS_TURNS = (2, 6)
 _SPEED_TURNS = {"pysim": 1, "compiled": 60}
-"""Turns of the loop that take some seconds on each engine."""
+"""Iterations of the loop that take some seconds on each engine."""
 
 
 def _parser() -> Parser:
@@ -387,7 +388,7 @@ def _count(
 
 
 def _measure_board(options: argparse.Namespace, board: Board) -> _Figures:
-    """Runs what is asked for on a board. Returns the figures."""
+    """Runs the requested benchmarks on a board. Returns the figures."""
     figures = _Figures(
         preset=board.preset, params=asdict(board.params), engine=BOARD, clock_hz=board.clock
     )
@@ -398,7 +399,7 @@ def _measure_board(options: argparse.Namespace, board: Board) -> _Figures:
 
 
 def _measure(options: argparse.Namespace, params: SmParams, engine: type[Engine]) -> _Figures:
-    """Runs what is asked for in simulation. Returns the figures."""
+    """Runs the requested benchmarks in simulation. Returns the figures."""
     wanted = options.only or _BENCHMARKS
     machines = {engine: BenchmarkMachine(params, engine)}
     figures = _Figures(

@@ -1,9 +1,11 @@
 """Plays random programs on the hardware, in lockstep with the warp model: ``python -m sim.fuzz --minutes 10 --seed 1``.
 
-A campaign is a seed and a machine; what it has found is kept in a file, and it goes on where it ended. Of a case that
-fails the smallest program that still does is written as assembly text. The cases are those of ``testbench/fuzz``.
+A campaign is a seed and a machine; what it has found is kept in a file, and it continues where it
+ended. Of a case that fails the smallest program that still does is written as assembly text. The
+cases are those of ``testbench/fuzz``.
 
-Exit code 0: nothing was found. 1: something was. 2: it could not run; one line on stderr says why.
+Exit code 0: nothing was found. 1: something was. 2: it could not run; one line on stderr has the
+reason.
 """
 
 import math
@@ -34,7 +36,7 @@ __all__ = ["FuzzError", "main"]
 
 
 class FuzzError(CommandError):
-    """A campaign that can't be run; one line that says why."""
+    """A campaign that can't be run; one line with the reason."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,7 @@ def _play(options: Options, engine: str, store: Any, path: Path) -> list[tuple[i
 
 
 def _report(store: Any, html: Path | None, title: str) -> None:
-    """Prints what all of the campaign has come to, and writes the page."""
+    """Prints the results of the campaign, and writes the page."""
     from testbench.fuzz import coverage
 
     facts = []

@@ -1,10 +1,12 @@
-"""Changes the sources in one small place after another, to see whether tests notice: ``python -m sim.mutate crs``.
+"""Mutation testing: changes the sources in one small place at a time, and runs the tests: ``python
+-m sim.mutate crs``.
 
-Each such mutant is killed by a test that fails or does not end; those that survive are listed, for a test that is
-missing, or a reason why they do the same. What was found is kept in a file, and the next call goes on where it ended.
+Each such mutant is killed by a test that fails or does not end; those that survive are listed, to
+find a missing test, or a reason why they are equivalent. What was found is kept in a file, and the
+next call continues where it ended.
 
-Exit code 0: of each unit's mutants at least --least per cent were killed. 1: fewer were. 2: it could not run; one line
-on stderr says why.
+Exit code 0: of each unit's mutants at least --least per cent were killed. 1: fewer were. 2: it
+could not run; one line on stderr has the reason.
 """
 
 import math
@@ -47,7 +49,7 @@ _COLUMNS = {
 
 
 class MutateError(CommandError):
-    """Mutants that can't be tried; one line that says why."""
+    """Mutants that can't be tried; one line with the reason."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class _Case:
 def _parser() -> Parser:
     parser = Parser(
         "sim.mutate",
-        "Changes the sources in one small place after another, to see whether their tests notice.",
+        "Mutation testing: changes the sources in one small place at a time, and runs their tests.",
         "crs barrier --sample 60 --seed 1",
     )
     parser.add_argument(
@@ -125,7 +127,7 @@ def _parser() -> Parser:
     parser.add_argument(
         "--again",
         action="store_true",
-        help="try those that survived once more, with the tests of now",
+        help="try survivors again, with the present tests",
     )
     parser.add_argument(
         "--own", action="store_true", help="run the tests of the unit itself alone, and no theorems"
@@ -134,7 +136,7 @@ def _parser() -> Parser:
         "--theorems",
         choices=("none", "short", "all"),
         default="short",
-        help="which are asked about survivors of the tests; default those that take a minute at most",
+        help="which are run on survivors of the tests; default those that take a minute at most",
     )
     parser.add_argument(
         "--least",
@@ -175,7 +177,8 @@ def _units(options: Options) -> list[Unit]:
 
 
 def _cases(units: Sequence[Unit], sample: int | None, seed: int) -> list[_Case]:
-    """The mutants, unit by unit: those of a sample in its order, or all in that of the files."""
+    """The mutants, unit by unit: those of a sample in its order, or all in the order of the
+    files."""
     cases = []
     for unit in units:
         mutants = unit.mutants(ROOT)
@@ -279,7 +282,7 @@ def _rate(counts: Counter[str]) -> float:
 def _report(
     store: Store, cases: Sequence[_Case], reasons: dict[tuple[str, str, str], str]
 ) -> dict[str, float]:
-    """Prints what all has come to; unit -> per cent killed."""
+    """Prints the results; returns unit -> per cent killed."""
     states = [_state(store, case, reasons) for case in cases]
     counts: dict[tuple[str, str], Counter[str]] = {}
     for case, state in zip(cases, states, strict=True):

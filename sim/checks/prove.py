@@ -1,11 +1,11 @@
 """Proves theorems about the hardware: ``python -m sim.prove error_status``. They are files ``prove_<name>.py`` in
 ``testbench/formal``.
 
-Of each theorem three things are asked: whether it holds; whether what it speaks of can happen at all; and whether each
-of its deliberate faults of the hardware makes it false.
+Each theorem is checked in three ways: whether it holds; whether its covers can happen; and whether
+each of its deliberate faults of the hardware makes it false.
 
-Exit code 0: all is as it should be. 1: it is not. 2: there is no such theorem, or the tools are missing; one line on
-stderr says why.
+Exit code 0: all results are as expected. 1: some are not. 2: there is no such theorem, or the tools
+are missing; one line on stderr has the reason.
 """
 
 import ast
@@ -81,7 +81,7 @@ def _parser() -> Parser:
 
 
 def _prove(options: Options, folder: Path, paths: Iterable[Path]) -> bool:
-    """Proves theorems, those that take long first, and prints what was found."""
+    """Proves theorems, long ones first, and prints the results."""
     loaded = sorted(((path, load(path)) for path in paths), key=lambda each: not each[1].long)
     asked = [
         (question,)

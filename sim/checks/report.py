@@ -82,7 +82,7 @@ class Report:
 
 
 def _number(value: float) -> str:
-    """A figure: whole numbers as they are, others with four digits."""
+    """A figure: whole numbers in full, others with four digits."""
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
 
 

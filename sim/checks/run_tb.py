@@ -1,8 +1,8 @@
 """Runs testbenches: ``python -m sim.run_tb crs``. They are files
 ``tb_<unit>.py`` in a folder of ``testbench``, see :mod:`sim.checks.testbench`.
 
-Exit code 0: what was checked is as it should be. 1: it is not; the first difference is printed. 2: there is no such
-testbench, or it cannot be run here; one line on stderr says why.
+Exit code 0: all checks passed. 1: one failed; the first difference is printed. 2: there is no such
+testbench, or it cannot be run here; one line on stderr has the reason.
 """
 
 import argparse

@@ -1,7 +1,8 @@
 """What testbenches are written in: files ``tb_<unit>.py``, run by ``python -m sim.run_tb <unit>`` and by pytest.
 
-A testbench is a module whose docstring's first line says what it checks, with a function ``run(bench)``. It simulates
-through its :class:`Bench`, and tells it what it checked and measured; what it found is a :class:`Report`.
+A testbench is a module whose docstring's first line is its title, with a function
+``run(bench)``. It simulates through its :class:`Bench`, and reports to it what it checked and
+measured; the result is a :class:`Report`.
 
 ::
 
@@ -41,7 +42,7 @@ T = TypeVar("T")
 Testbench = Callable[[Any], Any]
 """An ``async def testbench(ctx)``."""
 PERIOD = 1e-8
-"""The clock's period in seconds, unless a testbench says otherwise."""
+"""The clock's period in seconds, by default."""
 BAR_DELAY = 1.0
 """A simulation that takes longer, in seconds, shows how far it is."""
 BAR_STEP = 1024
@@ -53,14 +54,12 @@ class CheckError(Exception):
 
 
 class Bench:
-    """A testbench's way to simulate and to report.
+    """A testbench's interface to simulate and to report.
 
     Attributes:
-        seed: What the random numbers start from.
-        random: The random numbers of this run.
-        thorough: Whether the long form of the checks was asked for.
-        engine: What simulates.
-        report: What was found so far.
+        seed: The seed of the random numbers. random: The random numbers of this run. thorough:
+        Whether the long form of the checks was requested. engine: The simulation engine. report:
+        The results so far.
     """
 
     def __init__(
@@ -83,7 +82,7 @@ class Bench:
 
     @property
     def vcd(self) -> Path | None:
-        """Where the waveform goes, for a testbench that records it itself; None: nowhere."""
+        """The file of the waveform, for a testbench that records it itself; None: not recorded."""
         return self._vcd
 
     def simulate(
@@ -102,11 +101,10 @@ class Bench:
         Parameters:
             dut: What to simulate; a combinational loop in it is named.
             testbenches, background: Amaranth testbenches, in the order in which they act; ``background`` ones, which
-                act first, may go on without end.
-            clock: Period of the clock of the domain ``sync``, in seconds.
-            traces: What to record, see :mod:`sim.waves.traces`.
-            name: Tells the waveforms of several simulations of one testbench apart.
-            limit: A run that is not over after so many cycles has failed.
+                act first, may run without end.
+            clock: Period of the clock of the domain ``sync``, in seconds. traces: What to record,
+            see :mod:`sim.waves.traces`. name: Distinguishes the waveforms of several simulations of
+            one testbench. limit: A run that has not ended after so many cycles fails.
         """
         simulator = make_simulator(dut, self.engine)
         simulator.add_clock(clock)
@@ -168,7 +166,7 @@ class Bench:
                 bar.update(engine.now // period - bar.n)
 
     def _waveform(self, name: str) -> Path | None:
-        """Where the waveform of the simulation called ``name`` goes."""
+        """The file of the waveform of the simulation called ``name``."""
         if self._vcd is None or not name:
             return self._vcd
         return self._vcd.with_name(f"{self._vcd.stem}_{name}{self._vcd.suffix}")
@@ -212,7 +210,7 @@ def _shown(value: Any) -> str:
 
 
 def _difference(error: BaseException) -> str:
-    """What a failed testbench reports: the message, where it came from, and when."""
+    """The report of a failed testbench: the message, its place, and its cycle."""
     message = str(error)
     if isinstance(error, AssertionError):
         message = message.partition("\n")[0]  # pytest adds lines
@@ -244,12 +242,9 @@ def run(
     So is Interrupted after Ctrl-C, when the waveform was written up to there.
 
     Parameters:
-        name: The unit, as it is called on the command line.
-        body: The testbench's ``run``.
-        engine: What simulates, see :func:`sim.engine.choose`.
-        seed: What its random numbers start from.
-        thorough: Whether to run the long form.
-        vcd: Where its waveform goes; None: nowhere.
+        name: The unit, as it is called on the command line. body: The testbench's ``run``. engine:
+        The simulation engine, see :func:`sim.engine.choose`. seed: The seed of its random numbers.
+        thorough: Whether to run the long form. vcd: The file of its waveform; None: not recorded.
         title: What it checks, in one line.
     """
     bench = Bench(name, engine, seed=seed, thorough=thorough, vcd=vcd, title=title)

@@ -26,13 +26,13 @@ T = TypeVar("T")
 _AHEAD = 2
 """Tasks for each worker that are under way."""
 _BLOCKED = {signal.SIGINT}
-"""Signals that do not reach a process on its way."""
+"""Signals that are blocked while a process starts."""
 _PATIENCE = 10.0
 """Seconds that workers have to end their tasks when the command is interrupted, before they are killed."""
 
 
 class WorkersError(CommandError):
-    """Workers that are not there any more; one line that says why."""
+    """Workers that were lost; one line with the reason."""
 
 
 class _Worker:
@@ -65,13 +65,14 @@ class _Worker:
             cls.over = True
             raise Interrupted(
                 request.number
-            ) from None  # which goes through a pipe, whatever that was
+            ) from None  # which is sent through a pipe, for any exception
         finally:
             signal.signal(signal.SIGTERM, before)
 
 
 def _submit(executor: Executor, work: Callable[..., T], task: tuple[Any, ...]) -> Future[T]:
-    """Hands a task to the processes of this machine. One that is started for it is not hit by Ctrl-C on its way."""
+    """Hands a task to the processes of this machine. One that is started for it is not hit by
+    Ctrl-C while it starts."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)
     try:
         return executor.submit(_Worker.do, work, task)
@@ -129,15 +130,14 @@ def results_of(
     scheduler: str | None = None,
     ahead: int = _AHEAD,
 ) -> Generator[T, None, None]:
-    """What a function gives for tasks, which are its arguments, in the order in which they are done. A task is taken
-    when a worker is about to need it. WorkersError when workers are lost; what they gave before was given. Interrupted,
-    or closed before its end, it ends its processes.
+    """The results of a function for tasks, which are its arguments, in the order in which they are
+    done. A task is taken when a worker is about to need it. WorkersError when workers are lost;
+    what they gave before was given. Interrupted, or closed before its end, it ends its processes.
 
     Parameters:
-        goes_on: Whether another task is taken; what is under way when it says no is awaited.
-        workers: Processes of this machine.
-        scheduler: Address of a cluster of dask, whose workers do it instead.
-        ahead: Tasks for each worker that are under way.
+        goes_on: Whether another task is taken; running tasks are awaited when it returns False.
+        workers: Processes of this machine. scheduler: Address of a cluster of dask, whose workers
+        are used instead. ahead: Tasks for each worker that are under way.
     """
     try:
         with _workers(workers, scheduler) as (submit, count):
@@ -155,4 +155,4 @@ def results_of(
                 for future in done:
                     yield future.result()
     except (BrokenExecutor, OSError) as error:
-        raise WorkersError(f"workers were lost, what they told before is kept: {error}") from error
+        raise WorkersError(f"workers were lost, their earlier results are kept: {error}") from error

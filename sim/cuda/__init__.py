@@ -7,7 +7,7 @@ server places modules in device memory and runs launches, on the machine in simu
 module        content
 ============  ==========================================================================================
 command       the command: server, program, table of launches
-protocol      what libraries and server say to each other: the one table that both sides are made from
+protocol      the protocol of libraries and server: the one table that both sides are made from
 library       libcuda and libcudart in C, one function a call
 build         compiles them, with every public name that has no function
 setup         the environment that a program needs

@@ -1,9 +1,9 @@
 """Builds the CUDA libraries that programs are given: libcuda.so.1 and libcudart.so.
 
 They are C of ``sim/cuda/library``, compiled at first use by the compiler that the compiled engine needs, and kept in
-the cache by the digest of their sources. Each library is one translation unit, so that the names which a function has
-beside its own (``_ptds``, ``_ptsz``) can be aliases, and every public name that has no function here gets one that says
-so.
+the cache by the digest of their sources. Each library is one translation unit, so that the names
+which a function has beside its own (``_ptds``, ``_ptsz``) can be aliases, and every public name
+that has no function here gets one that reports it.
 """
 
 import hashlib
@@ -58,7 +58,7 @@ _REASONS: Mapping[str, str] = {
 
 
 class LibraryError(CommandError):
-    """The libraries can't be built: one line that says why."""
+    """The libraries can't be built: one line with the reason."""
 
 
 def _symbols() -> list[tuple[str, str, int]]:
@@ -91,7 +91,7 @@ def _defined(text: str, prefix: str) -> set[str]:
 
 
 def _others(symbols: Iterable[str], defined: set[str]) -> str:
-    """Aliases of functions that are there, and functions in place of those that are not."""
+    """Aliases of functions that are there, and stubs for those that are not."""
     lines = []
     for symbol in symbols:
         if symbol in defined:

@@ -1,6 +1,8 @@
-"""The command ``python -m sim.cuda``: a server, a program that uses it, and what its launches came to.
+"""The command ``python -m sim.cuda``: a server, a program that uses it, and the outcomes of its
+launches.
 
-Exit code: that of the program, or 1 where a launch failed and the program ended with 0. 2: it could not be run.
+Exit code: the program's, or 1 where a launch failed and the program ended with 0. 2: it could not
+be run.
 """
 
 import os
@@ -61,7 +63,7 @@ class Options:
 
     @property
     def files(self) -> Files:
-        """Where the parts of a recording go."""
+        """The files of a recording."""
         return Files(**{field.name: getattr(self, field.name) for field in fields(Files)})
 
 
@@ -160,7 +162,7 @@ def _compiler(options: Options) -> Compiler:
 
 
 def _recording(options: Options) -> Recording | None:
-    """The recording that is asked for. CommandError where there can be none."""
+    """The requested recording. CommandError where there can be none."""
     files = options.files
     if options.launch is None and not files.given:
         return None
@@ -206,7 +208,8 @@ def _run(command: list[str], options: Options, server: Server) -> int:
     try:
         code = program.wait()
     except BaseException as error:
-        # Ctrl-C reaches the program by the terminal; it may want to say something, when its launch has ended.
+        # The terminal sends Ctrl-C to the program, too; it may still print when its launch has
+        # ended.
         if isinstance(error, KeyboardInterrupt):
             server.device.stop(interrupted(error).number)
         try:
@@ -279,7 +282,8 @@ def _work(options: Options) -> int:
 
 
 def _tell(options: Options, device: Device, recording: Recording | None, code: int) -> int:
-    """Prints what the launches came to, and writes it; returns the exit code that this makes of the program's."""
+    """Prints and writes the outcomes of the launches; returns the exit code, from the program's and
+    theirs."""
     lines = table(device.launches) if device.launches else []
     failed = any(one.outcome.status != "ok" for one in device.launches)
     if recording is not None:

@@ -29,7 +29,7 @@ from sim.toolchain.ptx.joining import join
 __all__ = ["DEFAULT_LEVEL", "Compiler", "JitOptions", "OwnCompiler", "Ptxas"]
 
 DEFAULT_LEVEL = 4
-"""CUDA's level of optimisation unless a program says otherwise: the highest."""
+"""CUDA's level of optimisation by default: the highest."""
 _HIGHEST_LEVEL = 3
 """The highest that the assembler knows."""
 _INVALID_IMAGE, _INVALID_PTX = 200, 218
@@ -37,8 +37,8 @@ _INVALID_IMAGE, _INVALID_PTX = 200, 218
 
 @dataclass(frozen=True)
 class JitOptions:
-    """What a program asks of the compiler: the most registers of a thread, 0 for no limit, and how much it optimises,
-    of which the project's own compiler has one level only."""
+    """A program's options for the compiler: the most registers of a thread, 0 for no limit, and how
+    much it optimises, of which the project's own compiler has one level only."""
 
     max_registers: int = 0
     level: int = DEFAULT_LEVEL
@@ -53,7 +53,7 @@ class Compiler(ABC):
 
     @abstractmethod
     def _compile(self, text: str, options: JitOptions) -> bytes:
-        """The cubin of a text. CudaError with the line that says why there is none."""
+        """The cubin of a text. CudaError, one line with the reason, where there is none."""
 
     @abstractmethod
     def link(self, texts: Sequence[tuple[str, JitOptions]], cubins: Sequence[bytes]) -> bytes:

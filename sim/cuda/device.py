@@ -1,6 +1,7 @@
-"""The device that CUDA programs see: memory, modules and launches of all programs that are connected.
+"""The device of CUDA programs: memory, modules and launches of all programs that are connected.
 
-Everything is done when a call returns. Failed launches leave their context with an error for good, as CUDA has it.
+Everything is done when a call returns. Failed launches leave their context with a permanent error,
+as in CUDA.
 """
 
 import sys
@@ -28,7 +29,7 @@ from sim.toolchain.module import Kernel, Module, ProgramError
 __all__ = ["CLOCK_KHZ", "Context", "Device", "LaunchRecord", "LoadedKernel"]
 
 CLOCK_KHZ = 1_000_000
-"""The device's nominal clock: events tell cycles as time by it (ours)."""
+"""The device's nominal clock: events convert cycles to time with it (ours)."""
 _STACK_LIMIT, _PRINTF_LIMIT, _HEAP_LIMIT = 0, 1, 2
 """Limits of a context by CUDA's numbers: stack of a thread, what kernels print, what they allocate."""
 _INVALID_VALUE, _OUT_OF_MEMORY, _INVALID_CONTEXT, _NOT_FOUND, _INVALID_HANDLE = 1, 2, 201, 500, 400
@@ -37,9 +38,9 @@ _OUT_OF_RESOURCES, _TIMEOUT, _ASSERT, _UNSUPPORTED_LIMIT, _NOT_SUPPORTED = 701, 
 
 @dataclass
 class LaunchRecord:
-    """One launch, as the table at the end shows it. ``kernel`` is the name in its module, ``seconds`` are those of the
-    host, ``result`` is CUDA's; of a launch that failed, ``message`` says why, and ``assertions`` are those that did not
-    hold."""
+    """One launch, as the table at the end shows it. ``kernel`` is the name in its module,
+    ``seconds`` are the host's, ``result`` is CUDA's; of a launch that failed, ``message`` is the
+    reason, and ``assertions`` are the failed ones."""
 
     kernel: str
     grid: tuple[int, int, int]
@@ -61,7 +62,7 @@ class LoadedKernel:
 
 @dataclass
 class Context:
-    """What a program's context owns. ``error`` is the result that it has come to for good, 0 while all is well."""
+    """What a program's context owns. ``error`` is its permanent error, 0 without one."""
 
     limits: dict[int, int]
     allocations: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -74,17 +75,14 @@ class Device:
     """One machine and its memory, used by one program at a time.
 
     Parameters:
-        runner: What runs launches.
-        memory_bytes: Bytes of device memory, where the machine has as many as are wanted.
-        limit: Cycles after which a launch is given up.
-        progress: Is told the number of each launch, and cycles as they pass.
-        recording: Of one of the launches, if one is recorded.
+        runner: The runner of launches. memory_bytes: Bytes of device memory, where the machine's
+        memory is unlimited. limit: Cycles after which a launch is aborted. progress: Called with
+        the number of each launch, and the cycles that have passed. recording: Of one of the
+        launches, if one is recorded.
 
     Attributes:
-        memory: The device's memory, which programs map.
-        cycles: Those that all launches have taken.
-        launches: All launches in order.
-        lock: Held by whoever uses the device.
+        memory: The device's memory, which programs map. cycles: The cycles of all launches.
+        launches: All launches in order. lock: Held while the device is used.
     """
 
     def __init__(
@@ -316,8 +314,8 @@ class Device:
         return output
 
     def _run(self, made: Launch, number: int, check: Callable[[], object]) -> tuple[Outcome, float]:
-        """Runs a launch, on the machine that is watched if it is the one that is recorded: what it came to, and the
-        seconds that it took."""
+        """Runs a launch, on the observed machine if it is the one to be recorded; returns its
+        outcome, and the seconds that it took."""
         recording = (
             self._recording
             if self._recording is not None and self._recording.number == number
@@ -348,7 +346,7 @@ class Device:
         return outcome, seconds
 
     def stop(self, signal: int) -> None:
-        """Ends the launch that runs, which has come to what it has; others fail from now on."""
+        """Ends the running launch, which keeps its partial results; later launches fail."""
         if not self._stopped:
             self._stopped = True
             stop_threads(signal)
@@ -367,7 +365,7 @@ class Device:
 
     @staticmethod
     def _result(outcome: Outcome, output: Output) -> int:
-        """What a launch has come to, as CUDA's result."""
+        """The outcome of a launch, as CUDA's result."""
         if output.failed:
             return _ASSERT
         if outcome.status == "ok":
@@ -382,7 +380,7 @@ class Device:
 
     @staticmethod
     def _why(kernel: str, outcome: Outcome, output: Output) -> str:
-        """The line that says why a launch failed."""
+        """The line with the reason why a launch failed."""
         if output.failed:
             return output.failed[0]
         if outcome.status == "interrupted":

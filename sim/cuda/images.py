@@ -88,7 +88,7 @@ def _chosen(content: bytes) -> bytes:
 
 
 def _image(content: bytes) -> bytes:
-    """An image as it is, of a fatbin that which this machine takes."""
+    """An image unchanged; of a fatbin the image that this machine takes."""
     if len(content) >= _HEADER.size and _HEADER.unpack_from(content)[0] == _FATBIN:
         return _chosen(content)
     return content
@@ -104,7 +104,7 @@ def _text(content: bytes) -> str | None:
 
 
 def module_of(content: bytes, compiler: Compiler, options: JitOptions) -> Module:
-    """The program of an image; PTX is compiled. CudaError where there is none, with the line that says why."""
+    """The program of an image; PTX is compiled. CudaError where there is none, with the reason."""
     content = _image(content)
     text = None if content.startswith(_ELF) else _text(content)
     try:
@@ -118,7 +118,8 @@ def module_of(content: bytes, compiler: Compiler, options: JitOptions) -> Module
 
 
 def link_images(inputs: Sequence[tuple[bytes, JitOptions]], compiler: Compiler) -> bytes:
-    """One image of several, each with what its text is compiled with; a single cubin stays as it is."""
+    """One image of several, each with what its text is compiled with; a single cubin stays
+    unchanged."""
     texts, cubins = [], []
     for given, options in inputs:
         content = _image(given)

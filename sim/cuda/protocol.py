@@ -1,8 +1,9 @@
-"""What the CUDA libraries and the server say to each other: the one table that both sides are made from.
+"""The protocol of the CUDA libraries and the server: the one table that both sides are made from.
 
-A client sends requests over a local socket and waits for the reply to each. A request is a :data:`HEADER` and the
-call's fields, then as many bytes of data as the header says; a reply likewise. All numbers are little endian. What
-lies in device memory never passes the socket: both sides have it mapped, at the device's addresses.
+A client sends requests over a local socket and waits for the reply to each. A request is a
+:data:`HEADER` and the call's fields, then the number of bytes of data in the header; a reply
+likewise. All numbers are little endian. Device memory never passes through the socket: both sides
+have it mapped, at the device's addresses.
 
 :func:`c_header` writes the table as C, for ``sim/cuda/library``.
 """
@@ -85,7 +86,7 @@ class Fields:
 
 @dataclass(frozen=True)
 class Call:
-    """A request and its reply. ``meaning`` says what the call does and what data go with either."""
+    """A request and its reply. ``meaning`` describes the call and the data of request and reply."""
 
     number: int
     request: Fields
@@ -103,7 +104,7 @@ def _call(number: int, request: str, reply: str, meaning: str) -> Call:
 REQUEST_HEADER = Fields({"call": "u32", "context": "u32", "data_bytes": "u64"})
 """In front of a request: the call's number, the context that is current, bytes of data behind the fields."""
 REPLY_HEADER = Fields({"result": "i32", "sticky": "i32", "data_bytes": "u64"})
-"""In front of a reply: a CUresult; the error that the context has come to for good, or 0; bytes of data. The reply's
+"""In front of a reply: a CUresult; the context's permanent error, or 0; bytes of data. The reply's
 fields follow only when the result is 0."""
 
 CALLS: Mapping[str, Call] = {

@@ -1,6 +1,7 @@
 """Records one launch of a program: its waveform, its timeline, its profile.
 
-The launch runs on a machine of its own, which is watched; all others run on one that is not, and lose no time.
+The launch runs on a separate machine, which is observed; all others run on one that is not, at full
+speed.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,7 @@ __all__ = ["Files", "Recording"]
 
 @dataclass(frozen=True)
 class Files:
-    """Where the parts of a recording go; None is not recorded. ``vcd`` and ``fst`` exclude each other."""
+    """The files of a recording; None is not recorded. ``vcd`` and ``fst`` exclude each other."""
 
     vcd: str | None = None
     fst: str | None = None
@@ -36,7 +37,7 @@ class Files:
 
     @property
     def waveform(self) -> Path | None:
-        """Where the waveform goes."""
+        """The file of the waveform."""
         name = self.vcd if self.fst is None else self.fst
         return None if name is None else Path(name)
 
@@ -54,11 +55,9 @@ class Recording:
     """The recording of one launch.
 
     Parameters:
-        number: Of the launch, from 1 on.
-        files: What is recorded, and where it goes.
-        params: The machine.
-        make_runner: Makes the machine that runs this launch, with the options ``vcd`` and ``watched``.
-        setting: Stands in the titles of pages behind launch and kernel.
+        number: Of the launch, from 1 on. files: The files to record. params: The machine.
+        make_runner: Makes the machine that runs this launch, with the options ``vcd`` and
+        ``watched``. setting: Text for the titles of pages, after launch and kernel.
 
     Attributes:
         lines: What was written, one line each; empty before the launch has come.

@@ -1,4 +1,4 @@
-"""What a program's launches came to: a table for people, a file for programs."""
+"""The outcomes of a program's launches: a table for people, a file for programs."""
 
 import json
 from collections.abc import Mapping, Sequence

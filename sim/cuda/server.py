@@ -1,7 +1,8 @@
 """The server: answers the calls of the CUDA libraries in the programs that are connected.
 
-A thread for each connection; the device is used by one call at a time. The socket has a name in Linux's abstract name
-space, and device memory is a file without a name: whatever ends how, nothing is left.
+A thread for each connection; the device is used by one call at a time. The socket has a name in
+Linux's abstract name space, and device memory is a file without a name: nothing is left behind,
+even after a crash.
 """
 
 import os
@@ -37,7 +38,7 @@ Answer = tuple[Mapping[str, Any], bytes]
 
 
 class _EndOfConnectionError(Exception):
-    """The program has gone, or says what no library says."""
+    """The program has ended, or violates the protocol."""
 
 
 def _read(connection: socket.socket, count: int) -> bytes:
@@ -55,12 +56,10 @@ class Server:
     """Serves a device to programs, until it is closed.
 
     Parameters:
-        device: The device.
-        compiler: Of PTX; the project's own unless said otherwise.
+        device: The device. compiler: Of PTX; the project's own by default.
 
     Attributes:
-        name: Of the socket: what SOCKET_VARIABLE tells programs.
-        device, compiler: As above.
+        name: Of the socket: the value of SOCKET_VARIABLE for programs. device, compiler: As above.
     """
 
     def __init__(self, device: Device, compiler: Compiler | None = None) -> None:
@@ -77,7 +76,7 @@ class Server:
         self._thread.start()
 
     def close(self) -> None:
-        """Ends all connections; returns when nobody uses the device any more."""
+        """Ends all connections; returns when the device is no longer used."""
         self._closed = True
         connections = dict(self._connections)
         for one in (self._listener, *connections.values()):
@@ -188,7 +187,7 @@ class _Session:
         )
 
     def _check_connection(self) -> None:
-        """Ends a launch whose program has gone, or whose server is closed: nobody waits for it."""
+        """Ends a launch whose program has ended, or whose server is closed."""
         poll = select.poll()
         poll.register(self._connection, select.POLLRDHUP)
         if poll.poll(0):

@@ -41,7 +41,8 @@ _LINKS: Mapping[str, tuple[str, ...]] = {
 
 
 def _search_path(command: Sequence[str]) -> list[Path]:
-    """Where the packages of a command are looked for: those of its Python, if it is one, and of this one."""
+    """Where the packages of a command are searched: those of its Python, if it is one, and of this
+    one."""
     places = [Path(place) for place in sys.path]
     found = shutil.which(command[0]) if command else None
     if (

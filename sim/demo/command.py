@@ -1,7 +1,8 @@
 """Draws with a kernel, and shows the picture: ``python -m sim.demo mandelbrot``.
 
-In a terminal the picture has colours; a program that takes several launches shows each. Exit code 0: it was drawn. 1:
-the kernel did not end well, or ``--check`` has found a difference. 2: it could not be run; one line on stderr says why.
+In a terminal the picture has colours; a program that takes several launches shows each. Exit code
+0: it was drawn. 1: the kernel did not end normally, or ``--check`` has found a difference. 2: it
+could not be run; one line on stderr has the reason.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Draws the pictures of a demo: runs its launches one after the other."""
+"""Draws the pictures of a demo: runs its launches, one at a time."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from sim.runner import Progress, Runner
 __all__ = ["DemoError", "Painter"]
 
 _LIMIT = 1_000_000_000
-"""Cycles, or instructions of the model, after which a launch is given up."""
+"""Cycles, or instructions of the model, after which a launch is aborted."""
 
 
 class DemoError(Exception):
@@ -21,9 +21,9 @@ class Painter:
     """Runs launches that draw.
 
     Parameters:
-        runner: What runs them.
-        progress: Is told how many cycles, or instructions of the model, have passed since the last time.
-        painted: Is told the address of each picture in the memory of the machine.
+        runner: The runner of launches. progress: Called with the cycles, or instructions of the
+        model, that have passed since the last call. painted: Called with the address of each
+        picture in the memory of the machine.
 
     Attributes:
         cycles: Of all launches so far.

@@ -22,7 +22,7 @@ _CUBE = 16
 
 
 class PictureError(CommandError):
-    """A picture that can't be written: one line that says why."""
+    """A picture that can't be written: one line with the reason."""
 
 
 class Style:

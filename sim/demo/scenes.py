@@ -1,4 +1,4 @@
-"""The pictures: what each kernel is launched with, and in which order its pictures come."""
+"""The pictures: the arguments of each kernel, and the order of its pictures."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -52,9 +52,8 @@ class Scene:
     """A program that draws.
 
     Attributes:
-        about: What it draws; what ``--steps`` counts.
-        steps: How many, unless that is said.
-        pictures: Its pictures, by what runs its launches, size, steps, and what random numbers start from.
+        about: What it draws; what ``--steps`` counts. steps: Their default number. pictures: Its
+        pictures, by runner of its launches, size, steps, and seed of random numbers.
     """
 
     about: str

@@ -1,4 +1,4 @@
-"""Simulation engines: two ways to run the same testbenches, cycle by cycle alike.
+"""Simulation engines: two ways to run the same testbenches, with equal results in every cycle.
 
 ========  ===========================================================  ==============================================
 engine    how                                                          needs
@@ -8,17 +8,20 @@ compiled  the design as C++, made from Amaranth's netlist, under        a C++ co
           Amaranth's scheduler of testbenches; compiled once            extra ``fast``
 ========  ===========================================================  ==============================================
 
-Testbenches are Amaranth's: ``async def testbench(ctx)``. :func:`choose` finds the engine that a user asked for,
-:func:`run_cycles` lets the clock run without waking the testbench, :func:`observe` samples signals once a cycle.
+Testbenches are Amaranth's: ``async def testbench(ctx)``. :func:`choose` finds the engine that a
+user selected, :func:`run_cycles` lets the clock run without waking the testbench, :func:`observe`
+samples signals once a cycle.
 
-How a simulation on the compiled engine begins: :mod:`~sim.engine.identity` tells from a design's object and the source
-files what it is, and if the :mod:`~sim.engine.cache` has a record of it, :mod:`~sim.engine.restore` makes the simulator
-from the :mod:`~sim.engine.layout` in it. Else the design is elaborated, and :mod:`~sim.engine.translate` makes C++ of
-it: :mod:`~sim.engine.netlist` has Amaranth flatten it into cells, :mod:`~sim.engine.lower` turns these into a
-:mod:`~sim.engine.graph` of 64-bit words, :mod:`~sim.engine.switches` finds what is chosen by number,
-:mod:`~sim.engine.schedule` puts the words into clusters that are computed only when bits that they read have changed
-(:mod:`~sim.engine.wakes`), :mod:`~sim.engine.emit` writes them down with the :mod:`~sim.engine.edges` of clocks and
-their :mod:`~sim.engine.registers`, :mod:`~sim.engine.build` has them compiled.
+How a simulation on the compiled engine begins: :mod:`~sim.engine.identity` identifies a design by
+its object and the source files, and if the :mod:`~sim.engine.cache` has a record of it,
+:mod:`~sim.engine.restore` makes the simulator from the :mod:`~sim.engine.layout` in it. Else the
+design is elaborated, and :mod:`~sim.engine.translate` translates it to C++:
+:mod:`~sim.engine.netlist` has Amaranth flatten it into cells, :mod:`~sim.engine.lower` turns these
+into a :mod:`~sim.engine.graph` of 64-bit words, :mod:`~sim.engine.switches` finds what is chosen by
+number, :mod:`~sim.engine.schedule` puts the words into clusters that are computed only when bits
+that they read have changed (:mod:`~sim.engine.wakes`), :mod:`~sim.engine.emit` writes them down
+with the :mod:`~sim.engine.edges` of clocks and their :mod:`~sim.engine.registers`,
+:mod:`~sim.engine.build` has them compiled.
 
 What differs: on the compiled engine a wait for a change of a signal (``ctx.changed``, ``ctx.edge``) sees settled values
 only, never glitches, and clocks that the design makes itself are refused.
@@ -70,7 +73,8 @@ def current_name(name: str) -> str:
 
 
 def choose(name: str = "auto", *, cached: bool = True) -> tuple[type[Engine], str | None]:
-    """The engine called ``name``, and for ``auto`` a line that says how to get a faster one, where there is one.
+    """The engine called ``name``, and for ``auto`` a line on how to get a faster one, where there
+    is one.
 
     ``cached``: whether models that were compiled earlier may be used again, and new ones are kept.
     ``auto`` takes the compiled one where it can be used. EngineError when a named engine does not exist or cannot be
@@ -91,8 +95,8 @@ def choose(name: str = "auto", *, cached: bool = True) -> tuple[type[Engine], st
 
 
 def chosen_engine(options: Any, tell: Callable[[str], object] = print_text) -> type[Engine]:
-    """The engine that a command line asks for by its options ``engine`` and ``cached``; that there is a faster one is
-    told."""
+    """The engine that a command line asks for by its options ``engine`` and ``cached``; prints a
+    line where there is a faster one."""
     engine, advice = choose(options.engine, cached=options.cached)
     if advice is not None:
         tell(f"{advice}\n")

@@ -1,4 +1,4 @@
-"""What both engines offer beside Amaranth's simulator: observers, and a fast way to let the clock run."""
+"""Additions of both engines to Amaranth's simulator: observers, and a fast way to run the clock."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
@@ -53,7 +53,8 @@ class Observer:
 
     def _clock_changes(self, _current: int, level: int) -> bool:
         if level:
-            self._engine._active_triggers.add(self)  # run() comes before any process sees the edge
+            # run() is called before any process is resumed by the edge
+            self._engine._active_triggers.add(self)
         return True
 
     def _sample(self) -> None:
@@ -72,7 +73,7 @@ class Observer:
             self.flush()
 
     def flush(self) -> None:
-        """Hands over what it has: changes come in batches."""
+        """Delivers pending changes, in batches."""
         self._sink(self._changes)
         self._changes = []
 
@@ -84,7 +85,8 @@ class Observer:
         self._touched = set(range(len(self._last)))
 
     def finish(self) -> int:
-        """Samples the last, unfinished cycle and hands over what is left; returns the number of that cycle."""
+        """Samples the last, unfinished cycle and delivers the rest; returns the number of that
+        cycle."""
         self._sample()
         self.flush()
         return self._cycle - 1
@@ -116,7 +118,8 @@ class Engine(PySimEngine):
     def leap(
         self, _process: Any, _domain: Any, _count: int, _until: Signal | None
     ) -> tuple[int, bool]:
-        """Lets up to ``count`` clock cycles pass at once, if nobody but ``process`` could notice.
+        """Lets up to ``count`` clock cycles pass at once, if no process but ``process`` depends on
+        them.
 
         Returns the cycles that passed, 0 when they have to be taken one by one, and whether ``until`` was 1 before the
         last edge.

@@ -24,10 +24,10 @@ __all__ = ["compiler", "compiler_identity", "link_options", "missing_tool", "sha
 
 FLAGS = "-O1 -std=c++17 -fPIC"
 _ZIG_COMPILES = ["-fno-sanitize=undefined"]
-"""Unless told not to, it has models check themselves for undefined behaviour, which makes them slower."""
+"""By default it makes models check themselves for undefined behaviour, which makes them slower."""
 _ZIG_LINKS = ["-nostdlib"]
-"""The C library is that of this process. zig would first compile its own libraries, for a minute. Not where a system
-wants to be told of every library."""
+"""The C library is that of this process. zig would first compile its own libraries, for a minute.
+Not where a system requires every library to be named."""
 RUNTIME = tuple(Path(__file__).with_name(name) for name in ("runtime.h", "runtime.cc"))
 """What all models share."""
 
@@ -71,7 +71,7 @@ def _command() -> list[str]:
 
 
 def link_options(command: Sequence[str]) -> list[str]:
-    """What a compiler is told where it links."""
+    """Flags for linking."""
     return _ZIG_LINKS * (_is_zig(command) and sys.platform == "linux")
 
 
@@ -81,7 +81,7 @@ def _linker(command: list[str]) -> list[str]:
 
 
 def compiler_identity() -> str:
-    """The compiler, its flags, and which of its versions it is: what file, of which size, changed when."""
+    """The compiler, its flags, and its version: file, size and time of change."""
     command = _command()
     found = shutil.which(command[0])
     state = Path(found).resolve().stat() if found else None

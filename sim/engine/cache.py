@@ -1,10 +1,10 @@
 """The folder of what was compiled, so that it is compiled once.
 
-It is the one named by the environment variable ``WARPSTACK_CACHE``, or ``~/.cache/warpstack``; ``WARPSTACK_CACHE_MIB``
-is how much it may hold, 1024 unless said otherwise. Where it cannot be written a temporary folder takes its place, for
-this process and those that it starts, and one line says so before anything is compiled. Each file ends in a digest of
-what is before it: one that is damaged counts as missing. Files come into their place as a whole, so that many processes
-can share the folder.
+It is the one named by the environment variable ``WARPSTACK_CACHE``, or ``~/.cache/warpstack``;
+``WARPSTACK_CACHE_MIB`` is its limit, 1024 by default. Where it cannot be written a temporary folder
+replaces it, for this process and its children, and one line reports that before anything is
+compiled. Each file ends in a digest of what is before it: one that is damaged counts as missing.
+Files come into their place as a whole, so that many processes can share the folder.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ __all__ = [
 VARIABLE = "WARPSTACK_CACHE"
 """The environment variable that names it."""
 LIMIT_MIB = 1024
-"""What the folder holds unless the environment says otherwise."""
+"""The folder's default limit."""
 SUFFIXES = (".so", ".json", ".cubin")
 """What is kept: libraries, records of what is in them, and compiled PTX of CUDA programs."""
 _SEAL = hashlib.sha256().digest_size
@@ -59,7 +59,7 @@ def prepare() -> None:
 
 
 def _instead(folder: Path | str, why: str) -> Path:
-    """The temporary folder that takes the place of another one from now on; says so."""
+    """The temporary folder that replaces another one from now on; prints a line."""
     try:
         place = scratch() / "models"
         place.mkdir(exist_ok=True)
@@ -91,7 +91,7 @@ def is_on() -> bool:
 
 
 def model_folder() -> Path:
-    """Where models go that are compiled now."""
+    """The folder for newly compiled models."""
     if is_on():
         return cache_folder()
     try:
@@ -117,7 +117,7 @@ def _unsealed(content: bytes) -> bytes | None:
 
 
 def is_sealed(path: Path) -> bool:
-    """Whether the file is there and as it was written; then it is the one used last."""
+    """Whether the file is there and unchanged; marks it as the last one used."""
     return load(path) is not None
 
 
@@ -134,7 +134,7 @@ def load(path: Path) -> bytes | None:
 
 
 def store(path: Path, content: bytes) -> None:
-    """Puts a file into its place, with its seal. OSError when it can't be written."""
+    """Moves a file to its place, with its seal. OSError when it can't be written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile(dir=path.parent, prefix=".", delete=False) as file:
         try:
@@ -146,8 +146,8 @@ def store(path: Path, content: bytes) -> None:
 
 
 def keep(path: Path, content: bytes) -> Path:
-    """Puts a file into its place, or where that fails into the temporary folder; where it is. EngineError when it is
-    nowhere."""
+    """Moves a file to its place, or where that fails to the temporary folder; returns its path.
+    EngineError when it is nowhere."""
     try:
         store(path, content)
         return path

@@ -1,4 +1,4 @@
-"""What a simulation and its testbenches can ask of the engine, on every engine."""
+"""The interface of every engine for a simulation and its testbenches."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -58,14 +58,16 @@ _LEAP = 1000
 
 
 class Ran(NamedTuple):
-    """How far :func:`run_cycles` came: the cycles that passed, and whether the last edge found ``until`` at 1."""
+    """The result of :func:`run_cycles`: the cycles that passed, and whether the last edge found
+    ``until`` at 1."""
 
     cycles: int
     hit: bool
 
 
 def stop(simulator: Any) -> None:
-    """Ends the testbenches of a simulation, wherever they are: one that has failed does not end them by itself."""
+    """Ends the testbenches of a simulation, at any point: one that has failed does not end them by
+    itself."""
     for testbench in engine_of(simulator)._testbenches:
         if testbench.coroutine is not None:
             with suppress(

@@ -36,7 +36,7 @@ from sim.engine.states import ClockState, DrivenState, InputState, MemoryState
 __all__ = ["CompiledEngine"]
 
 _BATCH = 1 << 14
-"""Words of changes that observers are told of together."""
+"""Words of changes that observers receive together."""
 
 
 class _Design(BaseProcess):
@@ -90,7 +90,7 @@ class _Design(BaseProcess):
 
 
 class _Clock(PyClockProcess):
-    """A clock whose next change can be put off."""
+    """A clock whose next change can be delayed."""
 
     waker: Any
 
@@ -108,7 +108,7 @@ class _Clock(PyClockProcess):
 
 
 class _State(PyEngineState):
-    """The states of all signals and memories, made when somebody asks for them."""
+    """The states of all signals and memories, made on first access."""
 
     def __init__(self, engine: "CompiledEngine") -> None:
         super().__init__()
@@ -116,11 +116,13 @@ class _State(PyEngineState):
         self._numbers: dict[int, int] = {}
 
     def commit(self, changed: Any = None) -> bool:
-        """Applies what is pending; returns whether the design has come to rest, with no trigger left to run."""
+        """Applies what is pending; returns whether the design has settled, with no trigger left to
+        run."""
         return super().commit(changed) and not self._engine._active_triggers
 
     def get_signal(self, signal: Signal) -> int:
-        """The number of the signal's slot. Found by the object, which lives as long as :attr:`signals` does."""
+        """The number of the signal's slot. Indexed by the object, which lives as long as
+        :attr:`signals`."""
         number = self._numbers.get(id(signal))
         if number is None:
             if signal not in self.signals:
@@ -163,14 +165,15 @@ class _ModelObserver(Observer):
             self.flush()
 
     def passed(self, cycles: int) -> None:
-        """Notes cycles that the model has run and sampled by itself; hands over what it recorded, if that is much."""
+        """Counts cycles that the model has run and sampled by itself; delivers its recorded
+        changes, if there are many."""
         super()._sample()
         self._cycle += cycles - 1
         if self._model.recorded >= _BATCH:
             self.flush()
 
     def flush(self) -> None:
-        """Hands over what it and the model have."""
+        """Delivers its own and the model's changes."""
         numbers = self._numbers
         changes = [
             (cycle, numbers[index], value) for cycle, index, value in self._model.take_changes()
@@ -290,7 +293,7 @@ class CompiledEngine(Engine):
         super().set_value(target, value)
 
     def step_design(self) -> None:
-        """Comes to rest; nothing is to be done when all values that were set are those that were there."""
+        """Settles; nothing is done if no value that was set has changed."""
         if (
             self._state.pending
             or self._active_triggers
@@ -346,7 +349,7 @@ class CompiledEngine(Engine):
         return cycles, hit
 
     def _alone(self, process: Any, domain: Any) -> bool:
-        """Whether nobody but ``process`` waits for the clock or for what the design does."""
+        """Whether only ``process`` waits for the clock or for changes of the design."""
         if len(self._clocks) != 1 or domain.clk_edge != "pos":
             return False
         state = self._state.slots[self._clocks[0].slot]

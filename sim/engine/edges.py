@@ -15,13 +15,14 @@ from sim.engine.registers import Word
 __all__ = ["Edge", "Edges"]
 
 _REGISTERS = 32
-"""Words of registers whose next values one function finds, at most."""
+"""Words of registers whose next values one function computes, at most."""
 
 
 @dataclass
 class Edge:
-    """An edge of one clock: to which level, the place of the clock and its shift there; what functions find of
-    registers: places and the nodes of their next values; statements of memory ports and checks.
+    """An edge of one clock: its level, the place of the clock and its shift there; the register
+    values that functions compute: places and the nodes of their next values; statements of memory
+    ports and checks.
     """
 
     level: int

@@ -1,4 +1,4 @@
-"""What a design keeps, changes and says, and the nodes that this needs."""
+"""A design's state, its changes and messages, and the nodes that these need."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -239,8 +239,8 @@ class _Emitter:
         return "\n".join(lines) + "\n"
 
     def _lookers(self, first: int, end: int) -> list[str]:
-        """Tables of what only lookers see: the function of each word, and all functions that this one needs, as flags
-        of the range.
+        """Tables of words that are computed only on access: the function of each word, and all
+        functions that this one needs, as flags of the range.
         """
         maker: dict[int, int] = {}
         needs: list[int] = []
@@ -280,7 +280,7 @@ def _array(kind: str, name: str, values: Sequence[int]) -> str:
 
 
 def emit(netlist: Any) -> TranslatedDesign:
-    """The C++ of a netlist. EngineError for what it can't say."""
+    """The C++ of a netlist. EngineError for constructs that can't be translated."""
     fine: set[int] = set()
     while True:
         try:

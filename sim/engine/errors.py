@@ -1,4 +1,4 @@
-"""What goes wrong with an engine."""
+"""Errors of engines."""
 
 from sim.support.command import CommandError
 
@@ -6,7 +6,8 @@ __all__ = ["EngineError", "FineLoopError"]
 
 
 class EngineError(CommandError):
-    """An engine that cannot be used here, or not for this design; one line that says why and what to do."""
+    """An engine that cannot be used here, or not for this design; one line with the reason and the
+    remedy."""
 
 
 class FineLoopError(Exception):

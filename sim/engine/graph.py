@@ -309,7 +309,7 @@ class Graph:
         return self.add(name, 1 if name in ("eq", "ult", "slt") else width, a, b)
 
     def with_constant(self, name: str, a: int, value: int, width: int) -> int | None:
-        """What an operation with a constant on the right comes to, when it is simpler."""
+        """The simplified form of an operation with a constant on the right, if there is one."""
         ones = _ones(width)
         if value == 0:
             if name in ("or", "xor", "add", "sub", "shl", "shr", "sar"):

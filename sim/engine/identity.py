@@ -1,8 +1,10 @@
-"""What a design is, told from its object before it is elaborated: so that what was made of it once can be used again.
+"""The identity of a design, from its object before it is elaborated, so that its compiled model can
+be used again.
 
 Elaboration is a function of the object (its class, its attributes, theirs, and so on) and of the source code. Both go
-into a digest, together with everything else that a compiled model depends on. What can't be told for certain (a
-closure, an object from nobody's source file) has no identity, and such a design is elaborated each time.
+into a digest, together with everything else that a compiled model depends on. An object that can't
+be identified for certain (a closure, an object without a source file) has no identity, and such a
+design is elaborated each time.
 """
 
 import ast
@@ -62,7 +64,7 @@ def identify(design: Any, *depends: str) -> Identity | None:
     except (_UncertainError, RecursionError):
         return None
     if any(changed >= _process_start() for _, _, changed in sources):
-        return None  # the code that was imported may be that of before the change
+        return None  # the imported code may be older than the change
     parts = [*walk.parts, *depends, platform.python_version(), version("amaranth"), str(ROOT)]
     parts += [f"{name} {digest}" for name, digest, _ in sources]
     return Identity(
@@ -74,7 +76,7 @@ def identify(design: Any, *depends: str) -> Identity | None:
 
 
 class _Walk:
-    """Goes through an object and all that it refers to, and notes what there is, each thing once."""
+    """Visits an object and all that it refers to, and records each object once."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -83,7 +85,7 @@ class _Walk:
         self.elaboratables: list[Any] = []
         self.modules: set[str] = set()
         self._seen: dict[int, int] = {}
-        self._kept: list[Any] = []  # so that no other object gets the id of one that was seen
+        self._kept: list[Any] = []  # so that no other object gets the id of a visited one
 
     def visit(self, thing: Any) -> None:
         """Notes a thing."""
@@ -151,7 +153,7 @@ class _Walk:
 
 
 def _attributes(thing: Any) -> Iterator[Any]:
-    """Names and values of an object's attributes, by whatever means it keeps them."""
+    """Names and values of an object's attributes, in any kind of storage."""
     try:
         for name, value in object.__getattribute__(thing, "__dict__").items():
             if name not in _SKIPPED and not name.startswith("_MustUse__"):
@@ -224,7 +226,7 @@ def _files_of(module: str) -> tuple[Path, ...]:
 
 @cache
 def _imports(path: Path, _changed: int) -> tuple[str, ...]:
-    """What a file imports of the packages here, wherever in it."""
+    """What a file imports of the packages here, anywhere in it."""
     names = []
     package = path.relative_to(ROOT).parts[:-1]
     for node in ast.walk(ast.parse(path.read_bytes())):
@@ -251,4 +253,4 @@ def _process_start() -> float:
             + (ticks + 1) / os.sysconf("SC_CLK_TCK")
         )
     except (AttributeError, OSError, ValueError):
-        return _STARTED  # when this file was imported, on systems that do not tell
+        return _STARTED  # when this file was imported, on systems that do not report it

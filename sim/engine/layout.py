@@ -1,4 +1,5 @@
-"""What the engine knows of a compiled design: where each signal and memory is, what prints and assertions say.
+"""What the engine knows of a compiled design: where each signal and memory is, the messages of
+prints and assertions.
 
 A :class:`Layout` is made from an elaborated design, or from the record of an earlier one, for a design that was not
 elaborated. In a record, signals and memories are numbered as :class:`~sim.engine.identity.Identity` lists them.
@@ -21,7 +22,7 @@ __all__ = ["Layout", "Role", "Trace"]
 
 
 class Role(IntEnum):
-    """Who drives a signal."""
+    """The driver of a signal."""
 
     INPUT = 0
     """Testbenches."""
@@ -37,7 +38,8 @@ class Role(IntEnum):
 
 @dataclass(frozen=True)
 class Trace:
-    """A signal of the design: who drives it, and where it is; None where the model does without it."""
+    """A signal of the design: its driver, and where it is; None where the model does not have
+    it."""
 
     role: Role
     place: SignalLocation | None
@@ -45,7 +47,7 @@ class Trace:
 
 @dataclass
 class Layout:
-    """All there is to know of a compiled design.
+    """All facts about a compiled design.
 
     Attributes:
         library: The compiled model.

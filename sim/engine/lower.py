@@ -60,7 +60,8 @@ class _Output:
 
 
 class Lowering:
-    """Makes nodes for the cells of a netlist as they are asked for. Cells of ``fine`` are taken apart bit by bit.
+    """Makes nodes for the cells of a netlist on demand. Cells of ``fine`` are taken apart bit by
+    bit.
 
     Attributes:
         states: By place: which cell, and which bits of it, a kept word is.
@@ -333,7 +334,8 @@ class Lowering:
 
 
 def _runs(nets: Sequence[Any]) -> list[int]:
-    """Where a value is put together: the places between bits that are no neighbours at their source."""
+    """Where a value is concatenated: the places between bits that are not adjacent at their
+    source."""
     marks = []
     for at in range(1, len(nets)):
         before, net = nets[at - 1], nets[at]

@@ -13,7 +13,7 @@ _KINDS = {"assert": "Assertion violated", "assume": "Assumption violated"}
 
 @dataclass(frozen=True)
 class _Value:
-    """A value in a message: its bits, the words in which they come, how it is written (as Python's format has it)."""
+    """A value in a message: its bits, the words in which they come, its format (Python's)."""
 
     width: int
     signed: bool
@@ -34,10 +34,8 @@ class Message:
     """A print or a check of a design.
 
     Attributes:
-        kind: ``print``, ``assert``, ``assume`` or ``cover``.
-        place: Of its source, ``file:line``.
-        clocked: It belongs to a clock.
-        chunks (tuple of str and values): What it says.
+        kind: ``print``, ``assert``, ``assume`` or ``cover``. place: Of its source, ``file:line``.
+        clocked: It belongs to a clock. chunks (tuple of str and values): Its parts.
     """
 
     kind: str
@@ -90,7 +88,7 @@ class Message:
 
 
 class Messages:
-    """What the prints and checks of a design, by number, have to say.
+    """The messages of a design's prints and checks, by number.
 
     Attributes:
         text: What was printed and not taken yet.

@@ -145,7 +145,7 @@ class Model:
         self.fresh = False
 
     def reset(self) -> None:
-        """Back to the initial state; whoever drives inputs writes them again."""
+        """Back to the initial state; the drivers of inputs write them again."""
         self._library.model_reset(self._model)
         self._messages.clear()
         self.fresh = False
@@ -168,7 +168,7 @@ class Model:
         self._library.model_touch_memory(self._model, number)
 
     def step(self) -> int:
-        """Lets changed clocks have their effect, and everything settle; returns TEXT and FAILURE bits."""
+        """Applies changed clocks, and settles; returns TEXT and FAILURE bits."""
         self.fresh = False
         self._library.model_step(self._model)
         if self._messages.combinational:
@@ -181,7 +181,7 @@ class Model:
         self.fresh = True
 
     def _events(self) -> int:
-        """Takes what prints and checks have told."""
+        """Takes the messages of prints and checks."""
         size = self._library.model_events_size(self._model)
         if size:
             self._messages.take(self._library.model_events(self._model)[:size])
@@ -198,7 +198,7 @@ class Model:
         return self._messages.failure
 
     def watch(self, field: Field, width: int) -> None:
-        """Adds a signal to those that :meth:`sample` and :meth:`run` sample."""
+        """Adds a signal to the ones that :meth:`sample` and :meth:`run` sample."""
         numbers = [number for piece in field.pieces for number in piece]
         words = -(-width // _SAMPLE)
         constant = [field.constant >> _SAMPLE * index & 0xFFFF_FFFF for index in range(words)]

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 ROOT = "(design)"
-"""The name of the top module, which nobody sees."""
+"""The name of the top module, which is not visible."""
 
 
 def driven_signals(design: Any, domain: str | None = None) -> Any:
@@ -49,7 +49,8 @@ def undriven_signals(design: Any) -> Any:
 
 
 def with_ports(design: Any) -> Any:
-    """The design with its inputs as ports, and the data of memory read ports, which stays even if nobody reads it."""
+    """The design with its inputs as ports, and the data of memory read ports, which stays even if
+    it is not read."""
     data = SignalSet()
     for fragment in design.fragments:
         for port in getattr(fragment, "_read_ports", ()):

@@ -20,8 +20,8 @@ _Piece = tuple[int, int, int, int]
 class TranslatedDesign:
     """A design as C++: ``units`` are translation units.
 
-    ``place_of`` says for kept nodes where they are. ``messages`` are the prints and checks by number. ``settles``: more
-    than rising clock edges has an effect on what is kept.
+    ``place_of`` has the places of kept nodes. ``messages`` are the prints and checks by number.
+    ``settles``: more than rising clock edges has an effect on what is kept.
     """
 
     netlist: Any
@@ -54,7 +54,7 @@ class TranslatedDesign:
 
 def pieces_of(lowering: Lowering, nets: Sequence[Any]) -> list[_Piece]:
     """Where the bits of a value are: nodes, how far each is to be shifted right, how many bits count, and where they
-    belong. Nodes are no slices, and put together only where many are small.
+    belong. Nodes are no slices, and concatenated only where many are small.
     """
     found: list[_Piece] = []
     at = 0
@@ -88,7 +88,7 @@ def _collect(
 
 
 def _joined(lowering: Lowering, nets: Sequence[Any], apart: Sequence[_Piece]) -> list[_Piece]:
-    """Pieces, with neighbours that are computed and small put together to words."""
+    """Pieces, with neighbours that are computed and small concatenated to words."""
     found: list[_Piece] = []
     run: list[_Piece] = []
     for piece in apart:

@@ -94,7 +94,8 @@ class Registers:
         )
 
     def _all(self, words: Sequence[Word], left: Counter[int], depth: int) -> list[str]:
-        """Statements for words. ``left`` counts by place the words still to be found that read it."""
+        """Statements for words. ``left`` counts by place the words not yet computed that read
+        it."""
         lines, indent = [], "    " * depth
         halves = {word: self._halves(word[1]) for word in words}
         common = Counter(half[0] for half in halves.values() if half is not None).most_common(1)

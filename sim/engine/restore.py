@@ -19,7 +19,7 @@ __all__ = ["simulator"]
 
 
 class _Restored:
-    """Stands for an elaborated design where simulators and testbenches ask for one: it has clock domains."""
+    """A substitute for an elaborated design in simulators and testbenches: it has clock domains."""
 
     def __init__(self, domains: dict[str, Any]) -> None:
         self.fragment = self
@@ -51,7 +51,7 @@ def simulator(engine: Callable[[Any, Layout], Any], design: Any) -> Simulator:
         layout = _known(identity, _record_of(identity))
         if layout is not None:
             for part in identity.elaboratables:
-                part._MustUse__used = True  # Amaranth warns of what nobody has elaborated
+                part._MustUse__used = True  # Amaranth warns of objects that were not elaborated
             return _Simulator(_Restored(layout.domains), engine(_Restored(layout.domains), layout))
     from sim.engine.translate import compiled  # most starts do without the translator
 
@@ -71,7 +71,7 @@ def _record_of(identity: Identity) -> Path:
 
 
 def _known(identity: Identity, record: Path) -> Layout | None:
-    """What is known of a design, None when that is nothing, or when its model is gone."""
+    """The record of a design, None without one, or when its model was removed."""
     content = cache.load(record)
     if content is None:
         return None

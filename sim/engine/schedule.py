@@ -1,8 +1,8 @@
-"""In which order words are computed, and what need not be computed again.
+"""In which order words are computed, and which need not be computed again.
 
 Words that are needed more than once, or that a signal shows, are computed once and kept; the rest is part of the
-expression that needs it. Those of one module are computed together, in a cluster; a cluster whose inputs have not
-changed is left alone.
+expression that needs it. Those of one module are computed together, in a cluster; a cluster whose
+inputs have not changed is skipped.
 """
 
 from collections import defaultdict
@@ -115,10 +115,9 @@ class Schedule:
         shown (iterable of int): What signals show.
 
     Attributes:
-        clusters: What is computed whenever its inputs change, in order.
-        looked_at: What is computed when somebody looks: what only signals need.
-        kept: Nodes that are computed once, beside states.
-        placed: Those that somebody needs beside the cluster that computes them.
+        clusters: Computed whenever their inputs change, in order. looked_at: Computed on access:
+        words that only signals need. kept: Nodes that are computed once, beside states. placed:
+        Nodes that are needed outside the cluster that computes them.
     """
 
     def __init__(
@@ -157,7 +156,7 @@ class Schedule:
         self.placed &= self.kept
 
     def _source(self, node: int) -> int:
-        """The node that a slice is of."""
+        """The node of a slice."""
         while isinstance(what := self._nodes[node], Slice):
             node = what.source
         return node

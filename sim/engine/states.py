@@ -1,6 +1,6 @@
 """Where the values of signals and memories are while a compiled model runs.
 
-Amaranth's simulator keeps a state for every signal; these take the place of its own for what lives in the model.
+Amaranth's simulator keeps a state for every signal; these replace its own for signals in the model.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ def _as_signed(value: int, shape: Shape) -> int:
 
 
 class InputState(PySignalState):
-    """A signal that testbenches and processes drive. What they commit goes to the model."""
+    """A signal that testbenches and processes drive. Their commits are written to the model."""
 
     __slots__ = ("_field", "_notify", "mask", "signed")
 
@@ -48,7 +48,8 @@ class InputState(PySignalState):
 
 
 class ClockState(PySignalState):
-    """A clock. Its edges reach the model only when that is stepped: what is read in between belongs before the edge."""
+    """A clock. Its edges reach the model only when that is stepped: values read in between are from
+    before the edge."""
 
     __slots__ = ("_notify", "field")
 
@@ -76,7 +77,7 @@ class ClockState(PySignalState):
         return changed
 
     def jump(self, level: int) -> None:
-        """Follows edges that the model has made by itself, with nobody watching."""
+        """Follows edges that the model has made by itself, without observers."""
         self.curr = self.next = level
 
 
@@ -110,7 +111,7 @@ class DrivenState(BaseSignalState):
     next = curr
 
     def reset(self) -> None:
-        """The model resets itself; only what was seen last is forgotten."""
+        """The model resets itself; only the last observed values are dropped."""
         self.last = self.signal.init
 
     def add_waker(self, waker: Callable[[int, int], bool]) -> None:

@@ -12,7 +12,8 @@ __all__ = ["Switch", "Switches"]
 _CHOICE = 8
 """Bits of a value that is looked up in a table, at most."""
 _FEW = 4
-"""So many rivals are asked one by one; where there are more, all earlier arms are, which other arms ask, too."""
+"""So many rivals are tested one by one; where there are more, all earlier arms are tested, a test
+that other arms share."""
 _Pattern = tuple[int, int]
 """Which bits of a value count, and what they have to be."""
 

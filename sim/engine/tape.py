@@ -1,4 +1,4 @@
-"""What was done to a compiled model, to be done to it once more by a program that is nothing but the model."""
+"""A recording of the calls to a compiled model, replayed by a program that has only the model."""
 
 import shlex
 from array import array
@@ -17,7 +17,7 @@ _PLAIN = {"model_step": "s", "model_look": "l", "model_sample": "l", "model_rese
 
 
 class Tape:
-    """Stands between a model and its library, and notes what the model has done.
+    """A proxy between a model and its library that records the calls.
 
     Numbers of 64 bits: a letter, then what ``replay.cc`` reads behind it. Memories that are written from outside and
     checks of no clock are not noted.
@@ -62,7 +62,7 @@ class Tape:
         self._noted.extend(numbers)
 
     def write(self, path: Path) -> None:
-        """Puts it into a file."""
+        """Writes it to a file."""
         path.write_bytes(self._noted.tobytes())
 
 

@@ -1,4 +1,4 @@
-"""From an elaborated design to a compiled model, and what there is to know of it."""
+"""From an elaborated design to a compiled model, and its record."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,5 @@
-"""Who is computed again when a word or a memory changes: a flag for each function, 32 flags to a word."""
+"""Which functions run again when a word or a memory changes: a flag for each function, 32 flags to
+a word."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -43,7 +44,8 @@ class Wakes:
             self._memory_readers[memory].add(function)
 
     def change(self, place: int, value: str, width: int, but: int | None = None) -> str:
-        """C++ that gives a word of this width a value and raises the flags of its readers, but for one."""
+        """C++ that gives a word of this width a value and raises the flags of its readers, except
+        one."""
         groups = self._groups(place, (1 << width) - 1, but)
         if not groups:
             return f"w[{place}] = {value};"

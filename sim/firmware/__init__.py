@@ -1,23 +1,27 @@
 """Firmware: code that runs in the trap handler, and the host's side of it.
 
-A handler begins with no register to call its own. It puts the first ones into a part of each thread's local memory that
-the kernel does not know of (:class:`ThreadArea`), at fixed addresses; what belongs to a warp goes to a record in global
-memory. Firmware is assembled for each launch, which decides these addresses, by this project's assembler and scheduler.
+A handler begins with no register to call its own. It puts the first ones into a part of each
+thread's local memory that the kernel does not use (:class:`ThreadArea`), at fixed addresses; a
+warp's state is stored in a record in global memory. Firmware is assembled for each launch, which
+decides these addresses, by this project's assembler and scheduler.
 
 ==================  ===============================================================================================
 file                content
 ==================  ===============================================================================================
 registers.sass      what handlers share: all registers, predicates and CC of the threads that live, to memory and back
-trap_handler.sass   saves a warp, pauses until the host wakes it, and lets it go on as the save area says
-context_switch.sass saves a grid to an image and ends its warps; makes the warps of the same grid, launched again, what
+trap_handler.sass   saves a warp, pauses until the host wakes it, and resumes it with the state in
+the save area context_switch.sass saves a grid to an image and ends its warps; makes the warps of
+the same grid, launched again, what
                     the image says
 resume.sass         where those begin
 source              texts, assembled with the numbers of a launch
-save_area           where everything lies, and a saved warp as a debugger wants it: registers, predicates, CC, masks, pc
+save_area           addresses of everything, and a saved warp for a debugger: registers, predicates,
+CC, masks, pc
                     and stack, read and written in memory
 trap_handler        :func:`install_trap_handler`
 context             :func:`install_context_switch`, :func:`save_grid`, :func:`resumed`
-switching           :class:`GridSwitch`, the same for a host that only says when: ``sim.run --switch``
+switching           :class:`GridSwitch`, the same for a host that only chooses the time: ``sim.run
+--switch``
 ==================  ===============================================================================================
 
 With the trap handler, what traps is held until the host wakes it::
@@ -34,7 +38,8 @@ With the trap handler, what traps is held until the host wakes it::
 
     hardware.run(area.launch, 1_000_000, driver=driver)
 
-With the context switch, a grid can be taken off the machine at any time, and go on later or on another machine::
+With the context switch, a grid can be taken off the machine at any time, and continue later or on
+another machine::
 
     image = install_context_switch(prepare(module, arguments))
 
@@ -46,9 +51,10 @@ With the context switch, a grid can be taken off the machine at any time, and go
     image = resumed(image, hardware.memory)
     hardware.run(image.launch, 1_000_000)
 
-What is left to the host: global memory stays where it is, and so do the blocks of local memory; clocks are those of
-the machine that runs. A stop does not reach a warp that masks it (IDE.DI), so what IDE has set is not saved; a warp
-that had an error while it masked traps comes back without its mask. Stacks that exist on chip alone can't be saved.
+What is left to the host: global memory stays where it is, and so do the blocks of local memory;
+clocks are the running machine's. A stop does not reach a warp that masks it (IDE.DI), so what IDE
+has set is not saved; a warp that had an error while it masked traps comes back without its mask.
+Stacks that exist on chip alone can't be saved.
 """
 
 from .context import (

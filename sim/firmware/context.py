@@ -1,4 +1,4 @@
-"""The context switch in a launch: the image of a grid, and the launch that goes on from it."""
+"""The context switch in a launch: the image of a grid, and the launch that continues from it."""
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -31,7 +31,7 @@ _HANDLER, _RESUME = "context_switch", "resume"
 
 
 class ContextCommand(IntEnum):
-    """What the image's first word tells the handler."""
+    """The image's first word: a command for the handler."""
 
     SAVE = 1
     RESTORE = 2
@@ -78,16 +78,16 @@ class ContextImage:
     regions: frozenset[str]
 
     def set_command(self, memory: Memory, command: ContextCommand) -> None:
-        """Tells the handler what to do with the next warps that trap."""
+        """Sets the handler's command for the next warps that trap."""
         memory.write_number(self.header, _WORD_BYTES, command)
 
     def warp(self, memory: Memory, cta: int, number: int) -> SavedWarp:
-        """A warp of a CTA of the grid; whether it is saved, its STATE tells."""
+        """A warp of a CTA of the grid; its STATE is whether it is saved."""
         record = self.records + (cta * self.launch.warps + number) * RECORD_BYTES
         return SavedWarp(memory, self.launch, self.threads, record)
 
     def barrier(self, memory: Memory, cta: int, number: int) -> int:
-        """A saved barrier of a CTA, as B2R tells it."""
+        """A saved barrier of a CTA, in B2R's format."""
         part = self.ctas + cta * self.cta_bytes
         return memory.read_number(part + _CTA["BARRIERS"] + number * _WORD_BYTES, _WORD_BYTES)
 
@@ -100,8 +100,8 @@ class ContextImage:
         )
 
     def note_started(self, memory: Memory, ctas: int) -> None:
-        """Tells the image that so many CTAs of the grid have started so far, when all that were running are saved: of
-        these, what is not saved has ended. CTAs start in order.
+        """Records in the image the number of CTAs that have started, when all running ones are
+        saved: CTAs among these that are not saved have ended. CTAs start in order.
         """
         for number in range(ctas * self.launch.warps):
             warp = self.warp(memory, *divmod(number, self.launch.warps))
@@ -157,10 +157,12 @@ def install_context_switch(launch: Launch) -> ContextImage:
 
 
 def resumed(image: ContextImage, memory: Memory) -> ContextImage:
-    """A launch that goes on with what was saved to ``memory``, the memory of the machine that ran the image's launch.
+    """A launch that continues from what was saved to ``memory``, the memory of the machine that ran
+    the image's launch.
 
-    It has a memory of its own. The blocks of local memory of the old machine stay in it, where they were: the warps
-    take them over. The image of the new launch is the same; it can be saved to it again.
+    It has a separate memory. The blocks of local memory of the old machine stay in it, where they
+    were: the warps take them over. The image of the new launch is the same; it can be saved to it
+    again.
     """
     memory = memory.copy()
     for name in set(memory.regions) - image.regions:
@@ -171,8 +173,9 @@ def resumed(image: ContextImage, memory: Memory) -> ContextImage:
 
 
 async def save_grid(host: HardwareHost, image: ContextImage, cycles: int) -> bool:
-    """Saves what runs, and leaves the machine stopped and empty. Returns whether there is anything left to go on with:
-    a grid may end by itself before it notices the stop. TimeoutError when that takes longer than so many cycles.
+    """Saves what runs, and leaves the machine stopped and empty. Returns whether there is anything
+    left to continue: a grid may end by itself before the stop takes effect. TimeoutError when that
+    takes longer than so many cycles.
     """
     end = host.cycles + cycles
     for memory in (

@@ -36,15 +36,17 @@ RECORD: Mapping[str, int] = MappingProxyType(
         "RESULT": 0x28,
     }
 )
-"""Words of a warp's record and their offsets. STACK: what GETCRSPTR told; BLOCK: what GETLMEMBASE told; STATUS: SR66;
-LIVE: threads that neither exited nor were killed; PLACE: x, y and z of its CTA and its number in the CTA, four words;
-COMMAND: what the host wants; STATE: whether the record holds; RESULT: of the last BAR.RED."""
+"""Words of a warp's record and their offsets. STACK: the result of GETCRSPTR; BLOCK: the result of
+GETLMEMBASE; STATUS: SR66; LIVE: threads that neither exited nor were killed; PLACE: x, y and z of
+its CTA and its number in the CTA, four words; COMMAND: the host's command; STATE: whether the
+record is valid; RESULT: of the last BAR.RED."""
 
 
 @dataclass(frozen=True)
 class ThreadArea:
-    """The part of each thread's local memory that handlers have (ours): ``size`` bytes from ``at`` on, behind what the
-    kernel knows of. First a word with the predicates in bits 6:0 and CC in bits 11:8, at 16 bytes the registers.
+    """The part of each thread's local memory that handlers have (ours): ``size`` bytes from ``at``
+    on, above the kernel's part. First a word with the predicates in bits 6:0 and CC in bits 11:8,
+    at 16 bytes the registers.
     """
 
     at: int
@@ -118,7 +120,7 @@ class SavedWarp:
 
     @property
     def live(self) -> int:
-        """Threads that neither exited nor were killed: those that have saved anything."""
+        """Threads that neither exited nor were killed: the threads that have saved state."""
         return self.word("LIVE")
 
     # Threads.
@@ -139,7 +141,7 @@ class SavedWarp:
         )
 
     def set_register(self, thread: int, number: int, value: int) -> None:
-        """What the register is when the warp goes on; IndexError for one that there is not."""
+        """What the register is when the warp continues; IndexError for one that does not exist."""
         self._memory.write_number(
             self._local(thread, self._threads.register_at(number)), _WORD_BYTES, value
         )
@@ -186,7 +188,7 @@ class SavedWarp:
 
     @property
     def pc(self) -> int:
-        """Where the warp goes on."""
+        """The pc at which the warp continues."""
         return self.token(self._frame).pc & ~HOLES
 
     @pc.setter
@@ -195,7 +197,7 @@ class SavedWarp:
 
     @property
     def masks(self) -> WarpMasks:
-        """The masks that the warp goes on with."""
+        """The masks with which the warp continues."""
         trap, *saved = (
             self.token(index) for index in range(self.depth - TOKENS_PER_LINE, self.depth)
         )

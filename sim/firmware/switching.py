@@ -16,9 +16,9 @@ class GridSwitch:
     """Takes a grid off the machine.
 
     Parameters:
-        launch: Of the grid. Its memory is that of no other handler; ProgramError for one that can't be saved.
-        after: Cycles from the grid's start until the host stops it.
-        limit: Cycles that saving it may take.
+        launch: Of the grid. Its memory is shared with no other handler; ProgramError for one that
+        can't be saved. after: Cycles from the grid's start until the host stops it. limit: Cycles
+        that saving it may take.
 
     Attributes:
         launch: What is to be run with :meth:`drive` as its driver.
@@ -35,7 +35,7 @@ class GridSwitch:
         self.cycles = 0
 
     async def drive(self, host: HardwareHost) -> None:
-        """Lets the grid run, stops it and has it saved."""
+        """Runs the grid, stops it and has it saved."""
         if not await host.until(lambda host: host.ended, self._after) and not host.failed:
             try:
                 self.left = await save_grid(host, self._image, self._limit)
@@ -44,11 +44,11 @@ class GridSwitch:
         self.cycles = host.cycles
 
     def resumed(self, memory: Memory) -> Launch:
-        """The launch that goes on with what the machine has left in its memory."""
+        """The launch that continues from the machine's memory."""
         return resumed(self._image, memory).launch
 
     def lines(self, memory: Memory) -> Iterator[str]:
-        """A line for each warp that was saved: where it goes on, and with how many tokens on its stack."""
+        """A line for each warp that was saved: its pc, and the number of tokens on its stack."""
         x, y, z = self.launch.grid
         for number in range(x * y * z * self.launch.warps):
             cta, place = divmod(number, self.launch.warps)

@@ -21,7 +21,7 @@ class Command(IntEnum):
     """What a held warp does when it is woken."""
 
     LEAVE = 0
-    """It becomes what the save area says, and goes on."""
+    """It gets the state in the save area, and continues."""
     RELOAD = 1
     """Likewise, with the stack that is in memory: the host has changed it. Not without a stack in memory."""
     TERMINATE = 2

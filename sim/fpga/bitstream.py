@@ -62,7 +62,7 @@ opt_clean -purge
 """Assertions and prints are for simulation. Second names of nets are removed before the mapping, as for units."""
 _MAPPING = f"{_SYNTHESIS_OPTIONS} -run map_luts:check"
 _LAST = "blackbox =A:whitebox"
-"""What Yosys does after ``check``, but for naming all cells."""
+"""What Yosys does after ``check``, except naming all cells."""
 _PLACER, _ROUTER = "static", "router1"
 """nextpnr's own placer, heap, packs a machine into the middle of the device, as densely as it can
 (``--placer-heap-beta`` changes nothing there), and needs a fifth more wire. router2 leaves some 2,000 wires of preset
@@ -80,24 +80,23 @@ _OPENED = ("machine", "machine.sm", "machine.sm.core")
 """Modules whose parts are counted apart."""
 _GLOBAL = "$glbnet$"
 _SAME = 0.01
-"""MHz by which a clock that was asked for and what nextpnr says of it may differ."""
+"""MHz by which a requested clock and nextpnr's figure for it may differ."""
 _LOADER = ("OPENFPGALOADER", "openFPGALoader")
 _PART = re.compile(rb"Part: ([\w-]+)")
 _HEADER_BYTES = 1024
-"""Of a bitstream: where it says in text what it is for."""
+"""Of a bitstream: the text that names its device."""
 
 
 @dataclass
 class Bitstream:
-    """A bitstream, and what it came to.
+    """A bitstream, and its results.
 
     Attributes:
         wanted: MHz of the machine's clock.
-        units: Cells by unit, by the keys of COLUMNS. A cell of logic counts for the unit whose signal it makes.
-        used: Of the device, by kind: what is used, and what there is.
-        timings: Of the machine's clock, for each seed that was tried.
-        clocks: By seed, for each clock: MHz that are reached, and that are wanted.
-        path: Of the bitstream.
+        units: Cells by unit, by the keys of COLUMNS. A cell of logic counts for the unit whose
+        signal it makes. used: Of the device, by kind: used and available. timings: Of the machine's
+        clock, for each seed that was tried. clocks: By seed, for each clock: MHz that are reached,
+        and that are wanted. path: Of the bitstream.
     """
 
     board: str
@@ -299,7 +298,7 @@ class PadsAlone(Component):
         super().__init__(members)
 
     def elaborate(self, platform: object) -> Module:
-        """Something that nobody can leave out."""
+        """A part that can't be left out."""
         m = Module()
         m.d.sync += self.transmit.eq(self.receive)
         m.submodules.memory = self._memory
@@ -331,7 +330,7 @@ def _commands(script: str | bytes) -> Iterator[tuple[str, list[str]]]:
 
 
 def _units(netlist: dict[str, Any], names: Mapping[str, str]) -> dict[str, dict[str, int]]:
-    """The cells of a netlist by unit, which their names tell, and kind."""
+    """The cells of a netlist by unit, from their names, and kind."""
     kinds = {kind: key for key, kind in COLUMNS.items()}
     found: dict[str, Counter[str]] = {}
     for cell, content in netlist["cells"].items():
@@ -354,7 +353,7 @@ def _unit_of(name: str) -> str:
 def _read_report(
     result: Bitstream, report: dict[str, Any], seed: int, names: Mapping[str, str]
 ) -> Timing:
-    """What nextpnr has told, of the machine's clock: the slowest of those that are to be as fast as it."""
+    """The timing of the machine's clock: the slowest of the clocks with its frequency."""
     result.used = {
         kind: (entry["used"], entry["available"])
         for kind, entry in report["utilization"].items()
@@ -377,8 +376,8 @@ def _read_report(
 
 
 def missing_boards(*, tools: bool = True) -> str | None:
-    """What is missing for boards, in one line: what knows them and, if wanted, the ``tools`` that make bitstreams; None
-    when all is there.
+    """What is missing for boards, in one line: the package with them and, if required, the
+    ``tools`` that make bitstreams; None when all is there.
     """
     if find_spec("amaranth_boards") is None:
         return "the extra 'fpga' is not installed: pip install -e '.[fpga]'"
@@ -402,8 +401,8 @@ def check_loader() -> None:
 
 
 def load(platform: Any, bitstream: Path) -> None:
-    """Programs a board with the bitstream in a file, as its platform does it. FpgaError when that fails, or when the
-    bitstream says that it is for another device.
+    """Programs a board with the bitstream in a file, as its platform does it. FpgaError when that
+    fails, or when the bitstream is for another device.
     """
     content = _read_bitstream(bitstream)
     part = _PART.search(content[:_HEADER_BYTES])

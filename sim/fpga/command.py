@@ -1,8 +1,9 @@
 """The machine on FPGAs: ``python -m sim.fpga BOARD`` builds the bitstream of a board, ``--unit NAME`` measures a unit
 by itself, ``--verilog FILE`` writes the machine, or with ``--unit`` a unit, for other tools.
 
-A unit's size is that of the unit alone. Its clock rate is that of the unit with a register on every input and output,
-placed and routed with each seed; the registers and what reaches them (:mod:`rtl.fpga.harness`) are not counted.
+A unit's size is the size of the unit alone. Its clock rate is measured with a register on every
+input and output, placed and routed with each seed; the registers and what reaches them
+(:mod:`rtl.fpga.harness`) are not counted.
 
 Exit code 1: the bitstream is slower than its clock. 2, and one line on stderr: it could not be done. 130: interrupted.
 """
@@ -140,7 +141,7 @@ def _size(folder: Path) -> dict[str, int]:
 
 
 class _Progress:
-    """Says what is being done, since it takes minutes."""
+    """Shows what is being done, since it takes minutes."""
 
     def __init__(self, unit: str) -> None:
         self._unit = unit
@@ -295,7 +296,7 @@ def _parser() -> Parser:
 
 
 def _check(options: Any) -> None:
-    """Refuses what does not go together; the preset is settled."""
+    """Refuses options that can't be combined; the preset is known."""
     if (
         options.board is None and options.load in BOARDS
     ):  # --load BOARD: the option takes what follows it

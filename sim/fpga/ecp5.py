@@ -1,4 +1,4 @@
-"""Yosys and nextpnr for the Lattice ECP5: what they are asked, and what their results mean.
+"""Yosys and nextpnr for the Lattice ECP5: how they are called, and how their results are read.
 
 The tools are those that pip installs with the extra ``fpga``, or native ones that the environment variables ``YOSYS``,
 ``NEXTPNR_ECP5`` and ``ECPPACK`` name.
@@ -109,8 +109,8 @@ def _block_timing() -> str:
 
 
 BLOCK_TIMING = _block_timing()
-"""Tells ABC what Yosys does not: that what block memories read comes late. Else it would make what is behind them
-small, not fast."""
+"""Gives ABC a delay that Yosys does not: data from block memories is late. Else it would make what
+is behind them small, not fast."""
 _COMMANDS = {False: "synth_ecp5 -top top", True: "synth_ecp5 -nowidelut -top top"}
 """For speed; and for a small netlist, without the multiplexers between LUTs (PFUMX, L6MUX21), with which yosys makes
 wide selections up to three times as large."""
@@ -122,15 +122,15 @@ _TOOLS = {
 _LAST_LINES = 5
 """Of a tool that has failed without a line that begins with ERROR: how many are quoted."""
 _SAY_AFTER = 5.0
-"""Seconds after which it is said that a tool is being prepared."""
+"""Seconds after which a message says that a tool is being prepared."""
 KEPT = "the netlist of an earlier run, which is of the same design"
-"""What is said in place of a synthesis."""
+"""The message instead of a synthesis."""
 _PORTS = {"DI": "data", "M": "data", "CE": "enable", "LSR": "reset", "WRE": "write enable"}
 """What the inputs of registers and memories are for."""
 
 
 class FpgaError(CommandError):
-    """A tool that is missing or failed; one line that says which and why."""
+    """A tool that is missing or failed; one line with its name and the reason."""
 
 
 def missing_tool(*tools: str) -> str | None:
@@ -146,8 +146,8 @@ def missing_tool(*tools: str) -> str | None:
 
 
 def _command(tool: str) -> list[str]:
-    """How a tool is called: as its environment variable says, or as pip's package has it. FpgaError if neither is
-    there.
+    """How a tool is called: by its environment variable, or as in pip's package. FpgaError if there
+    is neither.
     """
     variable, package, function = _TOOLS[tool]
     named = os.environ.get(variable)
@@ -174,9 +174,9 @@ def run_tool(
 ) -> None:
     """Runs a tool in ``folder``, with file names relative to it; its output goes to the file ``log`` there.
 
-    FpgaError with the last lines of its output when it fails or has not written the files ``results``. Whatever ends
-    this function early ends the tool and all processes that it has started, and removes the results, which would be
-    incomplete.
+    FpgaError with the last lines of its output when it fails or has not written the files
+    ``results``. An early end of this function ends the tool and all processes that it has started,
+    and removes the results, which would be incomplete.
     """
     command = _command(tool)
     try:
@@ -202,7 +202,7 @@ def run_tool(
 
 
 def _failure(tool: str, code: int, log: Path) -> str:
-    """What a tool that has failed said last."""
+    """The last output of a tool that has failed."""
     text = log.read_text(encoding="utf-8", errors="replace")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR")]
@@ -260,7 +260,8 @@ def _digest(*parts: Path | bytes) -> str:
 def versions(folder: Path, say: Callable[[str], None], *more: str) -> dict[str, str]:
     """What Yosys and nextpnr call themselves. FpgaError when they or ``more`` tools do not work.
 
-    Tools of pip are compiled when they are used for the first time, which is said when it takes long.
+    Tools of pip are compiled when they are used for the first time, and a message is printed when
+    it takes long.
     """
     found = {}
     for tool in ("yosys", "nextpnr-ecp5", *more):
@@ -354,7 +355,7 @@ class CriticalPath:
 
 @dataclass(frozen=True)
 class Timing:
-    """What placement and routing with one seed came to."""
+    """The result of placement and routing with one seed."""
 
     seed: int
     fmax: float

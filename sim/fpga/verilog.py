@@ -25,8 +25,8 @@ _NEVER = re.compile(r"always @\*(?=\n[^=\n]+ = \d+'\w+;\n)")
 """What waits for nothing: parts of registers that are constant, which some simulators would never set."""
 _MODULE = re.compile(r"^module .*?^endmodule$", re.MULTILINE | re.DOTALL)
 _TRIGGER = re.compile(r"^  reg (\\\$auto\$verilog_backend\S+)  = 0;\n", re.MULTILINE)
-"""What Yosys has the blocks ``always @*`` of a module wait for besides their inputs, so that they run when the
-simulation begins."""
+"""A signal that Yosys adds to the sensitivity of a module's blocks ``always @*``, so that they run
+when the simulation begins."""
 _ASSIGNMENT = re.compile(r"^  always @\*\n    ([^\n]+;)$", re.MULTILINE)
 """Of a part of a register: without that."""
 _WARNINGS = (
@@ -289,8 +289,9 @@ def through_yosys(
     what: str,
     name: str = "top",
 ) -> Path:
-    """Has Yosys make what a script makes of ``top.il``, the component as Amaranth has it, without what is for
-    simulation, as the module ``name``; the folder, resolved, with all files. FpgaError when Yosys fails.
+    """Runs a Yosys script on ``top.il``, Amaranth's output for the component without simulation
+    constructs, as the module ``name``; returns the resolved folder with all files. FpgaError when
+    Yosys fails.
     """
     folder = folder.resolve()
     make_folder(folder)
@@ -323,9 +324,9 @@ def _settled(module: str) -> str:
 
 
 def verilog_of(component: Any, folder: Path, say: Callable[[str], None], name: str = "top") -> str:
-    """A component as Verilog, its top module with the ``name``, the component's ports, ``clk`` and ``rst``; the names
-    of all other modules begin with that of the top. The tools' files are left in ``folder``. FpgaError when a tool
-    fails.
+    """A component as Verilog, its top module with the ``name``, the component's ports, ``clk`` and
+    ``rst``; the names of all other modules begin with the top's name. The tools' files are left in
+    ``folder``. FpgaError when a tool fails.
     """
     folder = through_yosys(component, _SCRIPT, folder, say, "Verilog", name)
     text = _NEVER.sub("initial", (folder / "top.v").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Kernel arguments as they are written on a command line.
+"""Kernel arguments in the syntax of the command line.
 
 ==========================  =============================================================
 text                        argument
@@ -15,8 +15,8 @@ text                        argument
 Types are u8 u16 u32 u64 s8 s16 s32 s64 f32 f64 b8 b16 b32 b64. The name of a buffer is what results call it.
 
 An item of a structure is ``TYPE=NUMBER``, a buffer (``buf:NAME=...``), whose address is 8 bytes of it, or a structure
-in it, ``struct(ITEM,...)``. Each lies at the next multiple of its size, a structure at that of its largest item's; a
-structure's own size is a multiple of that, too.
+in it, ``struct(ITEM,...)``. Each is aligned to its size, a structure at that of its largest item's;
+a structure's own size is a multiple of that, too.
 """
 
 import re
@@ -139,7 +139,7 @@ class _Item:
 
 
 def _pieces(text: str, items: str) -> Iterator[str]:
-    """What stands between the commas that are in no parentheses."""
+    """The parts between the commas outside of parentheses."""
     depth, begin = 0, 0
     for at, character in enumerate(items):
         depth += (character == "(") - (character == ")")

@@ -1,4 +1,4 @@
-"""What a machine makes of a kernel: the most threads of a block, blocks at a time."""
+"""A kernel's limits on a machine: the most threads of a block, blocks at a time."""
 
 from math import prod
 

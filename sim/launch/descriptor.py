@@ -13,7 +13,7 @@ def place_descriptor(launch: Launch, memory: Memory) -> int:
     """Writes what a launch needs beside its program, its buffers and the banks that have a place already to ``memory``;
     returns the descriptor's address.
 
-    ProgramError when the descriptor can't say it.
+    ProgramError when a field of the descriptor is too small.
     """
     if max(launch.banks, default=0) >= CONSTANT_BANKS:
         raise ProgramError(

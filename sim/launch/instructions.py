@@ -14,8 +14,8 @@ __all__ = ["check_instructions"]
 
 
 def check_instructions(module: Module, kernel: Kernel, name: str, params: SmParams) -> None:
-    """Refuses a kernel that may come to what is no instruction of the machine called ``name``, or that uses a texture:
-    ProgramError with kernel, function and address.
+    """Refuses a kernel that may reach an instruction that the machine called ``name`` does not
+    have, or that uses a texture: ProgramError with kernel, function and address.
     """
     textures = {
         patch.offset: patch.symbol
@@ -55,7 +55,7 @@ def check_instructions(module: Module, kernel: Kernel, name: str, params: SmPara
 
 
 def _place(module: Module, kernel: Kernel, pc: int) -> str:
-    """Where an instruction stands: file, kernel, the function if it is another one, address."""
+    """The place of an instruction: file, kernel, the function if it is another one, address."""
     function = max((place, name) for name, place in module.code.symbols.items() if place <= pc)[1]
     inner = "" if function == kernel.name else f", function {function}"
     return f"{module.name}: kernel {kernel.name}{inner}, {pc:#06x}"

@@ -35,9 +35,9 @@ PROGRAM_BASE = 0x1_0000_0000
 LOCAL_MEMORY = "local memory"
 """Name of the region of memory that holds the blocks of all warp slots."""
 CRS_DEFAULT = 4096
-"""Bytes of call/return stack per warp, unless the binary asks for more."""
+"""Bytes of call/return stack per warp, unless the binary requires more."""
 LOCAL_DEFAULT = 4096
-"""Bytes of local memory per thread, unless the binary asks for more."""
+"""Bytes of local memory per thread, unless the binary requires more."""
 LOCAL_GRANULE = 16
 """Local memory per thread is a multiple of this many bytes, as drivers make it."""
 CRS_LIMIT = 1 << 20
@@ -83,12 +83,12 @@ class Launch:
 
     ``entry`` is a pc: an offset from ``program_base``. ``shared`` is per CTA (static and dynamic), ``local``
     per thread, ``crs`` per warp, all of them and the banks rounded up as a driver does (docs/choices.md).
-    ``banks`` are the constant banks, ``bank_addresses`` says where those are that have a place in the memory already.
-    ``buffers`` maps the names of the launch's buffers to address and size.
-    ``trap_handler`` is the pc of a trap handler, None when there is none. ``floats``: the machine has floating point,
-    ``doubles``: double precision, too.
-    ``buffer_types`` are the types of elements of those buffers of which somebody has said it.
-    ``output`` is the address of the variable of what the kernel prints, None when it prints nothing.
+    ``banks`` are the constant banks, ``bank_addresses`` has the addresses of the banks that are in
+    the memory already. ``buffers`` maps the names of the launch's buffers to address and size.
+    ``trap_handler`` is the pc of a trap handler, None when there is none. ``floats``: the machine
+    has floating point, ``doubles``: double precision, too. ``buffer_types`` are the types of
+    elements of those buffers whose type is known. ``output`` is the address of the variable of what
+    the kernel prints, None when it prints nothing.
     """
 
     kernel: Kernel
@@ -125,8 +125,8 @@ class Launch:
 
     @property
     def warp_block(self) -> int:
-        """Bytes of one warp's local memory: that of its 32 threads, then its call/return stack, rounded up to the CRS
-        granule. The blocks of the warp slots lie one after the other.
+        """Bytes of one warp's local memory: its 32 threads', then its call/return stack, rounded up
+        to the CRS granule. The blocks of the warp slots are consecutive.
         """
         return round_up(self.local * 32 + self.crs, CRS_GRANULE)
 
@@ -135,7 +135,8 @@ class Launch:
         return replace(self, floats=params.floats, doubles=params.doubles)
 
     def bank(self, number: int) -> bytes:
-        """The content of a constant bank: of one that lies in the memory already, as it is there now."""
+        """The content of a constant bank: of one that is in the memory already, the content
+        there."""
         content = self.banks[number]
         if number in self.bank_addresses:
             return self.memory.read(self.bank_addresses[number], len(content))
@@ -229,11 +230,12 @@ def _driver_words(
 class Placement:
     """A module in a memory, from which its kernels are launched any number of times.
 
-    ``program_base`` is the address of pc 0. ``variables`` maps the names of global variables and of constants in
-    SHARED_BANK to address and size; ``banks`` are the banks that all kernels share, ``kernel_banks`` those of each
-    kernel, as they were when the module was placed; ``bank_addresses`` says where the shared ones lie. ``output`` is
-    the address of the variable of what kernels print, None when they print nothing. ``regions`` are the first addresses
-    of what the module occupies.
+    ``program_base`` is the address of pc 0. ``variables`` maps the names of global variables and of
+    constants in SHARED_BANK to address and size; ``banks`` are the banks that all kernels share,
+    ``kernel_banks`` those of each kernel, with their content when the module was placed;
+    ``bank_addresses`` has the addresses of the shared ones. ``output`` is the address of the
+    variable of what kernels print, None when they print nothing. ``regions`` are the first
+    addresses of what the module occupies.
     """
 
     module: Module
@@ -265,8 +267,8 @@ class Placement:
     ) -> Launch:
         """The launch of one grid. ``parameters`` is the kernel's parameter block.
 
-        ``local`` (bytes a thread) and ``crs`` (bytes a warp) default to the larger of what the binary asks for and
-        LOCAL_DEFAULT, CRS_DEFAULT. Raises ProgramError for sizes that can't be.
+        ``local`` (bytes a thread) and ``crs`` (bytes a warp) default to the larger of what the
+        binary requires and LOCAL_DEFAULT, CRS_DEFAULT. Raises ProgramError for sizes that can't be.
         """
         local, crs, shared = _sizes(self.module, kernel, grid, block, local, crs, dynamic_shared)
         words = _driver_words(
@@ -307,10 +309,10 @@ def place(
     output: int | None = None,
     heap: int | None = None,
 ) -> Placement:
-    """Places a module: its code at ``program_base`` or wherever there is room, its variables, the constant bank that
-    all its kernels share, and what its kernels print to and allocate from (``output`` and ``heap`` bytes; by default
-    as many as CUDA has). Raises ProgramError when a symbol is not defined, OutOfMemoryError where there is no room;
-    then it has placed nothing.
+    """Places a module: its code at ``program_base`` or where there is room, its variables, the
+    constant bank that all its kernels share, and what its kernels print to and allocate from
+    (``output`` and ``heap`` bytes; by default as many as CUDA has). Raises ProgramError when a
+    symbol is not defined, OutOfMemoryError where there is no room; then it has placed nothing.
     """
     taken = set(memory.regions)
     try:
@@ -324,7 +326,7 @@ def place(
 def _place(
     module: Module, memory: Memory, program_base: int | None, output: int | None, heap: int | None
 ) -> Placement:
-    """Places a module as :func:`place` does; which regions it occupies is not said."""
+    """Places a module as :func:`place` does; without the regions that it occupies."""
     region = memory.free_name
     code_bytes = max(len(module.code.content), 1)
     if program_base is None:
@@ -389,7 +391,7 @@ def _place(
 
 
 def _size_of(data: Data, name: str) -> int:
-    """Bytes of a symbol: what the file says, else as far as the next symbol or the end."""
+    """Bytes of a symbol: the file's size, else up to the next symbol or the end."""
     if name in data.sizes:
         return data.sizes[name]
     start = data.symbols[name]
@@ -403,7 +405,7 @@ def _size_of(data: Data, name: str) -> int:
 
 
 def _whole_bank(content: bytes) -> bytes:
-    """A constant bank with the zeros that drivers put behind its content."""
+    """A constant bank with the zeros that drivers append to its content."""
     return content.ljust(round_up(len(content), BANK_GRANULE), b"\0")
 
 

@@ -36,7 +36,8 @@ class OutOfMemoryError(Exception):
 class Memory:
     """Bytes at 40-bit addresses. Only mapped lines exist; they start as zeros.
 
-    Memory comes in lines of 64 bytes, as the machine asks for it: of a line that is mapped in part, all bytes exist.
+    Memory consists of lines of 64 bytes, the machine's unit of access: of a line that is mapped in
+    part, all bytes exist.
 
     Parameters:
         heap: Where the ranges that are allocated begin.
@@ -225,8 +226,8 @@ class Memory:
 
     @property
     def pages(self) -> dict[int, bytearray]:
-        """The pages of PAGE_BYTES by number that were written, the newest at the end. They stay in place as long as
-        :attr:`version` does."""
+        """The pages of PAGE_BYTES by number that were written, the newest at the end. They stay in
+        place while :attr:`version` does not change."""
         return self._pages
 
     def touch(self, number: int) -> None:
@@ -292,8 +293,8 @@ class SharedMemory(Memory):
     """Memory that other processes can map: the addresses of its heap are a file that exists in main memory only.
 
     Parameters:
-        size: Bytes of the heap. Those that nobody has written take no room.
-        heap, gap: As those of Memory.
+        size: Bytes of the heap. Pages that were not written take no room. heap, gap: As those of
+        Memory.
 
     Attributes:
         first: The first address of the heap.

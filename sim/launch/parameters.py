@@ -34,8 +34,8 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A global buffer; the parameter is its 64-bit address. ``type`` is that of its elements, None where nobody has
-    said it.
+    """A global buffer; the parameter is its 64-bit address. ``type`` is that of its elements, None
+    where it is unknown.
     """
 
     name: str
@@ -72,7 +72,7 @@ def place_buffers(arguments: Iterable[Argument], memory: Memory, program: str) -
 
 
 def argument_bytes(argument: Argument, addresses: Mapping[str, int]) -> bytes:
-    """An argument as it stands in the block of parameters. ``addresses`` are those of buffers."""
+    """An argument in the format of the parameter block. ``addresses`` are those of buffers."""
     match argument:
         case Scalar(value, size):
             return (value & (1 << 8 * size) - 1).to_bytes(size, "little")
@@ -118,8 +118,9 @@ def parameter_block(
 
 
 def _other_type(expected: str | None, argument: Argument) -> str | None:
-    """What is wrong with the type of an argument for a parameter; None when it goes: a floating-point number is no
-    whole one, nor the other way round. Bits go for both.
+    """What is wrong with the type of an argument for a parameter; None when it fits: a
+    floating-point number is not accepted as an integer, nor an integer as a floating-point number.
+    Bits are accepted as both.
     """
     match argument:
         case Scalar(_, _, str(found)):

@@ -1,12 +1,13 @@
 """Threads of a grid that run one at a time, as the thread model and the PTX interpreter have them.
 
-Threads take turns, in a queue, each for a fixed number of instructions, so that one that spins cannot starve one that
-it waits for. A group of 32 consecutive threads exists only where an instruction needs neighbours: once no thread of
-the group runs, those that wait at the first place of the program meet there, and a vote or a shuffle happens among
-them. If none waits for neighbours but some at barriers of the CTA, the group has arrived there: barriers count groups,
-as the machine counts warps. Nobody waits for a group whose threads have all ended.
+Threads are scheduled round robin, each for a fixed number of instructions, so that a thread that
+spins cannot starve the one that it waits for. A group of 32 consecutive threads exists only where
+an instruction needs neighbours: once no thread of the group runs, those that wait at the first
+place of the program meet there, and a vote or a shuffle happens among them. If none waits for
+neighbours but some at barriers of the CTA, the group has arrived there: barriers count groups, as
+the machine counts warps. A group whose threads have all ended is not waited for.
 
-What an instruction does to a thread is no affair of this module, but for the lane that a shuffle reads.
+This module does not execute instructions, except to find the lane that a shuffle reads.
 """
 
 from abc import ABC, abstractmethod
@@ -34,7 +35,7 @@ __all__ = [
 ]
 
 TURN = 256
-"""Instructions that a thread executes before it is another's turn, unless the caller says otherwise."""
+"""Instructions that a thread executes before the next thread, by default."""
 ENDED, WAITING = -1, -2
 """What an instruction returns instead of the index of the next one: the thread has ended, or waits for others."""
 
@@ -46,8 +47,8 @@ Position = tuple[int, int, int]
 class Arrival:
     """A thread's wait at a barrier of its CTA.
 
-    ``groups`` is how many groups the barrier waits for, None for all that live. ``finish`` is given the votes of all
-    threads that wait there, once all have come; None where nobody votes.
+    ``groups`` is how many groups the barrier waits for, None for all that live. ``finish`` gets the
+    votes of all threads that wait there, once all have arrived; None where there is no vote.
     """
 
     barrier: int
@@ -79,11 +80,11 @@ class GridThread(ABC):
     @property
     @abstractmethod
     def place(self) -> Any:
-        """Where in the program it stands: an address, or what else can be compared."""
+        """Its position in the program: an address, or another comparable value."""
 
     @abstractmethod
     def advance(self) -> None:
-        """Moves it to the instruction that follows the one at which it has waited."""
+        """Advances it past the instruction at which it has waited."""
 
 
 class Group(Generic[T]):
@@ -99,8 +100,8 @@ class Group(Generic[T]):
 
 @dataclass
 class _Barrier:
-    """``waiting``: numbers of the groups that wait, in the order in which they came; ``passed``: groups that arrived
-    and did not wait; ``groups``: as in Arrival."""
+    """``waiting``: numbers of the groups that wait, in the order of arrival; ``passed``: groups
+    that arrived and did not wait; ``groups``: as in Arrival."""
 
     waiting: list[int] = field(default_factory=list)
     passed: int = 0
@@ -121,7 +122,7 @@ class GridCta(Generic[T]):
         runnable.extend(threads)
 
     def stopped(self, thread: T, why: int) -> None:
-        """A thread waits or has ended: its group may go on without it."""
+        """A thread waits or has ended: its group may continue without it."""
         group = thread.group
         group.running -= 1
         group.living -= why == ENDED
@@ -129,7 +130,8 @@ class GridCta(Generic[T]):
             self.settle(group)
 
     def settle(self, group: Group[T]) -> None:
-        """Moves on a group of which no thread runs: the meeting that is first in the program, else its barriers."""
+        """Advances a group of which no thread runs: the meeting that is first in the program, else
+        its barriers."""
         meeting = [thread for thread in group.threads if thread.meeting is not None]
         if meeting:
             first = min(meeting, key=lambda thread: thread.place)
@@ -154,7 +156,7 @@ class GridCta(Generic[T]):
         self._release()
 
     def _release(self) -> None:
-        """Lets go who waits at barriers at which all have come that they wait for."""
+        """Releases barriers at which all expected groups have arrived."""
         living = sum(1 for group in self.groups if group.living)
         for number, barrier in list(self._barriers.items()):
             if len(barrier.waiting) + barrier.passed < (
@@ -175,7 +177,7 @@ class GridCta(Generic[T]):
             self._resume(thread for thread, _ in waiting)
 
     def _resume(self, threads: Iterable[T]) -> None:
-        """Lets waiting threads run on."""
+        """Resumes waiting threads."""
         for thread in threads:
             thread.meeting = thread.arrival = None
             thread.advance()
@@ -193,13 +195,13 @@ def cta_positions(grid: Position) -> Iterator[Position]:
 def take_turns(
     runnable: deque[T], turn: Callable[[T], int], limit: int, failure: Callable[[T, str], Exception]
 ) -> int:
-    """Gives threads their turns until none can run; returns the instructions that were executed.
+    """Runs threads until none can run; returns the instructions that were executed.
 
     Parameters:
-        runnable: Who can run. A turn puts its thread back unless that waits or has ended.
-        turn: Runs a thread for a turn; returns the instructions that it executed.
-        limit: More instructions are a runaway.
-        failure: The exception for a thread that cannot go on, and why.
+        runnable: Who can run. A turn puts its thread back unless that waits or has ended. turn:
+        Runs a thread for a turn; returns the instructions that it executed. limit: More
+        instructions are an error. failure: The exception for a thread that cannot continue, and
+        why.
     """
     executed = 0
     while runnable:
@@ -211,7 +213,7 @@ def take_turns(
 
 
 def check_nobody_waits(ctas: Iterable[GridCta[T]], failure: Callable[[T, str], Exception]) -> None:
-    """After the last turn: raises ``failure`` for a thread that is left at a barrier."""
+    """After the last turn: raises ``failure`` for a thread that still waits at a barrier."""
     for cta in ctas:
         for group in cta.groups:
             for thread in group.threads:

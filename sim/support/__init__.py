@@ -1,11 +1,11 @@
-"""What all parts of ``sim`` use, and what knows none of them.
+"""Modules that all parts of ``sim`` use, and that depend on none of them.
 
 ==================  =================================================================================
 module              content
 ==================  =================================================================================
 command             command lines: options, errors of users, files written as a whole, exit codes
-entry               how a command begins; what is said where a package is missing
-interrupt           Ctrl-C and SIGTERM: how far a command came
+entry               how a command begins; messages for missing packages
+interrupt           Ctrl-C and SIGTERM: the progress of a command
 activity            what a command that is silent for long is at
 children            the programs that a command runs; they end with it
 scratch             temporary folders

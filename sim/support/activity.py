@@ -1,4 +1,4 @@
-"""Tells a person at a terminal what takes so long, before anything is simulated."""
+"""Shows at a terminal what is being prepared, before anything is simulated."""
 
 import sys
 import threading
@@ -9,15 +9,16 @@ from contextlib import contextmanager
 __all__ = ["activity", "shown"]
 
 shown = True
-"""Whether this process shows it at all: workers of a command do not."""
+"""Whether this process shows it: workers of a command do not."""
 
 _DELAY = 1.0
-"""What is over sooner, in seconds, is not told."""
+"""Shorter activities, in seconds, are not shown."""
 
 
 @contextmanager
 def activity(what: str) -> Iterator[None]:
-    """Shows what is done and for how many seconds, on standard error if that is a terminal; the time it took stays."""
+    """Shows what is done and for how many seconds, on standard error if that is a terminal; the
+    time it took stays on the screen."""
     if not (shown and sys.stderr.isatty()):
         yield
         return

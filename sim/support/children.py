@@ -20,8 +20,8 @@ _PATIENCE = 3.0
 
 
 def end_group(process: subprocess.Popen[Any], patience: float = _PATIENCE) -> None:
-    """Ends a program that was started in a session of its own, with those that it has started: it is asked to, and
-    killed where it does not."""
+    """Ends a program that was started in its own session, with those that it has started: by
+    SIGTERM, and killed if it does not end."""
     for number, seconds in (
         (signal.SIGTERM, patience),
         (getattr(signal, "SIGKILL", signal.SIGTERM), None),
@@ -47,8 +47,8 @@ class Children:
     """Programs, run from one thread or several. When this context is left by an exception, those that still run are
     ended, and no other one is started.
 
-    Each has a session of its own, so that Ctrl-C at a terminal reaches the command alone, and a folder for its
-    temporary files, which goes with it.
+    Each has its own session, so that Ctrl-C at a terminal reaches the command alone, and a folder
+    for its temporary files, which is removed with it.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Children:
     def _run(self, command: Sequence[str | Path], **how: Any) -> subprocess.CompletedProcess[Any]:
         process: subprocess.Popen[Any] | None = None
         try:
-            # A signal between start and note would leave a program that nobody knows.
+            # A signal between start and registration would leave a program that is never ended.
             with self._lock, deferred():
                 if self._over:
                     raise ChildProcessError("the command is over")

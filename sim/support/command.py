@@ -34,11 +34,11 @@ CALLED: ContextVar[str | None] = ContextVar("CALLED", default=None)
 
 
 class CommandError(Exception):
-    """What keeps a command from its work: one line that says what is wrong, and where."""
+    """An error of a command: one line with what is wrong, and where."""
 
 
 class OutputError(CommandError):
-    """Results that can't be written: one line that says where to, and why."""
+    """Results that can't be written: one line with the place and the reason."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -83,7 +83,7 @@ class Parser(argparse.ArgumentParser):
     def _carry_out(
         self, arguments: Sequence[str] | None, body: Callable[[Any], int | None], bare: bool
     ) -> int:
-        """Does what the body does, or says why not."""
+        """Runs the body, or prints the reason why it can't."""
         options = self.parse_args(arguments)
         try:
             return body(options) or 0
@@ -103,18 +103,18 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_cache_option(parser: argparse.ArgumentParser) -> None:
-    """Adds the option that has a command compile its model anew."""
+    """Adds the option with which a command compiles its model again."""
     parser.add_argument(
         "--no-cache",
         dest="cached",
         action="store_false",
-        help="compile the hardware anew, and keep nothing of it for the next run",
+        help="compile the hardware again, and keep nothing for the next run",
     )
 
 
 def check_file(path: str | Path) -> None:
-    """Finds out before long work whether a file can be written; OutputError when not, also where its folder is missing.
-    Leaves no file.
+    """Checks before long work whether a file can be written; OutputError when not, also where its
+    folder is missing. Leaves no file.
     """
     target = Path(path)
     try:
@@ -138,8 +138,9 @@ def make_folder(path: str | Path) -> None:
 
 
 def is_whole(path: str | Path) -> bool:
-    """Whether a file appears as a whole: a new one, or a regular one, unless a standard stream of this process goes
-    there. What is something else, such as a terminal, a device or a pipe, is written to as it is.
+    """Whether a file is replaced as a whole: a new one, or a regular one, unless a standard stream
+    of this process is written there. What is something else, such as a terminal, a device or a
+    pipe, is written to directly.
     """
     target = Path(path)
     return not target.exists() or (target.is_file() and _stream(target) is None)
@@ -156,7 +157,7 @@ class OutputFile:
         self._path = Path(path)
         self._unfinished: Path | None = None
         self._leftover: finalize[Any, Any] | None = (
-            None  # also of one that nobody closes or discards
+            None  # also of one that is neither closed nor discarded
         )
         self._error: OutputError | None = None
         try:
@@ -172,7 +173,7 @@ class OutputFile:
             return self._unfinished.open("wb")
         if (stream := _stream(self._path)) is None:
             return self._path.open("wb")
-        # By its name a stream that goes to a file would be written from the file's beginning.
+        # Opened by its name, a stream to a file would be written from the file's beginning.
         sys.stdout.flush()
         return os.fdopen(os.dup(stream), "wb")
 
@@ -186,7 +187,7 @@ class OutputFile:
             raise self._failed(error) from error
 
     def close(self) -> None:
-        """Puts the file in its place, if it was not discarded."""
+        """Moves the file to its place, if it was not discarded."""
         if self._file.closed:
             return
         try:
@@ -205,7 +206,7 @@ class OutputFile:
             self._leftover()
 
     def _failed(self, error: OSError) -> OutputError:
-        """What is to be raised, then and by whatever is written after it."""
+        """The exception to raise, now and by every later write."""
         self.discard()
         self._error = OutputError(f"{self._path}: {error.strerror}")
         return self._error
@@ -245,7 +246,7 @@ def _beside(target: Path) -> Path:
 
 
 def _stream(target: Path) -> int | None:
-    """The standard stream that goes to a file, under whatever name."""
+    """The standard stream that is written to a file, under any name."""
     for stream in (1, 2):
         with suppress(OSError):
             if os.path.samestat(target.stat(), os.fstat(stream)):
@@ -254,7 +255,8 @@ def _stream(target: Path) -> int | None:
 
 
 def print_text(text: str) -> None:
-    """Prints a long text. A reader that wants no more of it, such as ``head``, is no error; OutputError for others."""
+    """Prints a long text. A reader that stops reading, such as ``head``, is no error; OutputError
+    for others."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()

@@ -1,4 +1,5 @@
-"""How commands begin: what is said where this package is not installed, or is interrupted before a command has begun.
+"""How commands begin: messages where this package is not installed, or is interrupted before a
+command has begun.
 
 ``python -m sim.X`` imports this package first; see :func:`begin`.
 """
@@ -63,7 +64,8 @@ def missing_of(extra: str) -> str | None:
 
 
 def why_missing(module: str | None) -> str | None:
-    """What is to be done about a module that was not found, None when it is one of this project, or unknown."""
+    """The advice for a module that was not found, None when it is one of this project, or
+    unknown."""
     name = (module or "").partition(".")[0]
     if name in _BASE:
         return (
@@ -81,7 +83,7 @@ def _called() -> str:
 
 
 def _end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """What becomes of an exception that nobody has caught: one line where it says all, else a traceback."""
+    """Prints an exception that was not caught: one line where that is enough, else a traceback."""
     if isinstance(error, KeyboardInterrupt):
         stopped = interrupted(error)
         print(f"{_called()}: {stopped.line}", file=sys.stderr)

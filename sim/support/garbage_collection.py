@@ -1,4 +1,4 @@
-"""Python's garbage collector, kept from looking where there is nothing to find."""
+"""Python's garbage collector, turned off where there is no garbage."""
 
 import gc
 from collections.abc import Iterator
@@ -9,7 +9,8 @@ __all__ = ["collector_off"]
 
 @contextmanager
 def collector_off() -> Iterator[None]:
-    """Keeps Python from looking for garbage: a design or a program is very many objects, and none of them is."""
+    """Turns garbage collection off: a design or a program has very many objects, and none of them
+    is garbage."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,12 +1,12 @@
-"""Ctrl-C, and the signals by which others end a program: what becomes of them in a command.
+"""Ctrl-C, and the signals that end a program: how a command handles them.
 
-In a command, under :func:`handled`, such a signal is raised where the program is, as :class:`Interrupted`; what is
-under way cleans up after itself and lets it pass. A simulation must not be left in the middle of a step, because its
-state is still to be shown: within :func:`deferred` a signal is noted, and :func:`raise_noted` raises it at the next
-clock edge.
+In a command, under :func:`handled`, such a signal is raised where the program is, as
+:class:`Interrupted`; active code cleans up and lets it pass. A simulation must not be left in the
+middle of a step, because its state is still to be shown: within :func:`deferred` a signal is noted,
+and :func:`raise_noted` raises it at the next clock edge.
 
-Signals come to the main thread alone. Work in another thread, such as a launch in a server, goes on until
-:func:`stop_threads` says that it shall end, which :func:`raise_noted` raises there.
+Signals come to the main thread alone. Work in another thread, such as a launch in a server,
+continues until :func:`stop_threads` requests its end, which :func:`raise_noted` raises there.
 
 As a library this package leaves signals alone: KeyboardInterrupt is raised as Python does it.
 """
@@ -47,8 +47,7 @@ class Interrupted(KeyboardInterrupt):
     """A request to end the program.
 
     Attributes:
-        number: Of the signal.
-        after: How far the command came, "" where that is not known.
+        number: Of the signal. after: The command's progress, "" if unknown.
     """
 
     def __init__(self, number: int = signal.SIGINT) -> None:
@@ -80,7 +79,7 @@ _state = _State()
 
 
 def interrupted(request: KeyboardInterrupt) -> Interrupted:
-    """The request; of Python's own it is that of Ctrl-C."""
+    """The request; for Python's KeyboardInterrupt it is Ctrl-C's."""
     return request if isinstance(request, Interrupted) else Interrupted()
 
 
@@ -148,7 +147,8 @@ def at_once() -> Iterator[None]:
 
 @contextmanager
 def handled() -> Iterator[None]:
-    """Within, signals are raised as Interrupted. Those that are ignored stay ignored, as ``nohup`` wants it.
+    """Within, signals are raised as Interrupted. Those that are ignored stay ignored, as ``nohup``
+    requires.
 
     After an Interrupted all are ignored: the program ends.
     """
@@ -180,7 +180,7 @@ def _restore(before: dict[int, object]) -> None:
 
 @contextmanager
 def telling(how_far: Callable[[], str]) -> Iterator[None]:
-    """Adds to a request that passes how far the command came, if nobody did that before."""
+    """Adds to a request that passes the command's progress, if it has none yet."""
     try:
         yield
     except Interrupted as request:

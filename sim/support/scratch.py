@@ -1,4 +1,4 @@
-"""Folders in which things are kept for another time, and what takes the place of one that cannot be written."""
+"""Folders for cached files, and the fallback for one that cannot be written."""
 
 import os
 from contextlib import suppress
@@ -18,12 +18,13 @@ def _folder() -> TemporaryDirectory[str]:
 
 
 def scratch() -> Path:
-    """A temporary folder of this process, which goes with it. OSError when there is no place for one."""
+    """A temporary folder of this process, which is removed with it. OSError when there is no place
+    for one."""
     return Path(_folder().name)
 
 
 def why_unwritable(folder: Path) -> str | None:
-    """Why no files can be put into a folder, which is made if need be; None when they can."""
+    """Why no files can be written to a folder, which is made if need be; None when they can."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile(dir=folder, prefix=".") as file:
@@ -39,8 +40,8 @@ def why_unwritable(folder: Path) -> str | None:
 
 @cache
 def cache_home() -> Path | None:
-    """Where programs of others are to keep their caches instead of the user's folder for these, if that cannot be
-    written; None where they find it by themselves."""
+    """The cache folder for other programs, if the user's cannot be written; None where they find it
+    by themselves."""
     with suppress(RuntimeError):
         home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
         if home.is_dir() and os.access(home, os.W_OK | os.X_OK):

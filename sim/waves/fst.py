@@ -20,14 +20,15 @@ def is_fst(path: Path) -> bool:
 
 
 def check_fst(path: Path) -> None:
-    """Finds out before long work whether a waveform of this name can be made; CommandError when not."""
+    """Checks before long work whether a waveform of this name can be made; CommandError when
+    not."""
     if is_fst(path) and shutil.which(_TOOL) is None:
         raise CommandError(
             f"{path}: an FST needs {_TOOL}, which comes with GTKWave and is not installed; "
             "a VCD needs nothing"
         )
     if is_fst(path) and not is_whole(path):
-        raise CommandError(f"{path}: an FST goes to a file")
+        raise CommandError(f"{path}: an FST is written to a file")
 
 
 class FstFile:
@@ -56,7 +57,7 @@ class FstFile:
             raise OutputError(f"{self._path}: {_TOOL}: {error.strerror}") from error
 
     def close(self) -> None:
-        """Puts the file in its place."""
+        """Moves the file to its place."""
         _, told = self._tool.communicate()
         try:
             if self._tool.returncode or not self._made.is_file():

@@ -12,7 +12,7 @@ __all__ = ["instruction", "instruction_text"]
 
 @lru_cache(maxsize=4096)
 def instruction_text(word: int, pc: int) -> str:
-    """An instruction with its address, as it is spelled."""
+    """An instruction with its address, as text."""
     return f"{pc:04x} {spell(word, pc)}"
 
 

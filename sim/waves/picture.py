@@ -5,9 +5,9 @@
     python -m sim.waves.picture waveforms/crs.vcd --first 10 --cycles 16 -o crs.svg \\
         request.valid request.ready request.payload.operation@request.valid=operation request.payload.warp:dec
 
-A row is a signal's name below the root scope. Behind it may stand ``@`` and a one-bit signal, outside of which the row
-has no value, ``:`` and a format of numbers (hex, dec, signed, bin), and ``=`` and what to call it, in this order. Rows
-of one scope that follow each other form a group.
+A row is a signal's name below the root scope. Behind it may stand ``@`` and a one-bit signal,
+outside of which the row has no value, ``:`` and a format of numbers (hex, dec, signed, bin), and
+``=`` and a label, in this order. Rows of one scope that follow each other form a group.
 """
 
 import argparse
@@ -42,7 +42,7 @@ TEXT_COLORS = "3456789"
 
 
 class PictureError(CommandError):
-    """Something that cannot be drawn; one line that says why."""
+    """Something that cannot be drawn; one line with the reason."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,9 @@ class Row:
     """A row of a picture.
 
     Attributes:
-        signal: Name below the root scope.
-        label: What to call it; the last part of the name, if empty.
-        when: A one-bit signal; in cycles in which it is 0 the row has no value. Empty: it always has one.
-        format: How to show numbers.
+        signal: Name below the root scope. label: Its label; the last part of the name, if empty.
+        when: A one-bit signal; in cycles in which it is 0 the row has no value. Empty: it always
+        has one. format: How to show numbers.
     """
 
     signal: str

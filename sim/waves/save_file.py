@@ -25,15 +25,17 @@ UNIT_PIXELS = 200
 NAMES_WIDTH = 260
 """Pixels for the names."""
 FOLDER = "/waveforms"
-"""Where a save file says that it and its waveform lie, wherever they do. GTKWave takes a name by itself as one in the
-folder that it was started in; of two names it takes the way from one to the other.
+"""The paths of itself and its waveform in a save file, independent of the real ones. GTKWave takes
+a name by itself as one in the folder that it was started in; from two names it takes the relative
+path from one to the other.
 """
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 """GTKWave's markers."""
 
 
 def save_file_of(waveform: Path) -> Path | None:
-    """Where the save file of a waveform goes: beside it. None for a device or a pipe, and for a name that both have."""
+    """The path of a waveform's save file: beside it. None for a device or a pipe, and for a name
+    that both have."""
     save = waveform.with_suffix(f"{waveform.suffix}.gtkw" if is_fst(waveform) else ".gtkw")
     return save if is_whole(waveform) and save != waveform else None
 
@@ -47,7 +49,7 @@ def write_save_file(
     root: str = "top",
     found: Mapping[str, int] | None = None,
 ) -> None:
-    """Writes the save file ``path`` for a waveform, which GTKWave finds from it, however it was started.
+    """Writes the save file ``path`` for a waveform, which GTKWave finds from it, from any folder.
 
     The arguments are those of the :class:`Tracer` that makes the waveform, and what it has ``found``: the cycles of the
     events that get markers. Depends on nothing else: the same traces and events give the same file.
@@ -107,7 +109,7 @@ def _group(
 
 
 def _trace(save: GTKWSave, root: str, leaf: Leaf | TextLeaf) -> None:
-    """One trace: text as it is and for an enumeration, else a number in its format."""
+    """One trace: text unchanged and for an enumeration, else a number in its format."""
     name, alias = ".".join((root, *leaf.path)), leaf.path[-1]
     if isinstance(leaf, TextLeaf) or leaf.names is not None:
         save.trace(name, alias=alias, datafmt="ascii")

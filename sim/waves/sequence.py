@@ -1,7 +1,8 @@
-"""Draws what warps, trap unit, barriers, stack and host say to each other in a waveform, as a sequence diagram.
+"""Draws the messages between warps, trap unit, barriers, stack and host in a waveform, as a
+sequence diagram.
 
 The waveform is one of the whole machine, in the groups that ``sim.run --vcd`` and the testbenches ``sm``, ``trap`` and
-``esr`` show. Time goes downwards, a row is an event, and the cycle stands beside it::
+``esr`` show. Time goes downwards, a row is an event, with its cycle beside it::
 
     python -m sim.waves trap
     python -m sim.waves.sequence waveforms/trap.vcd -o trap.svg --first 340 --cycles 470
@@ -30,8 +31,8 @@ _COLUMN, _ROW, _TOP, _LEFT, _RIGHT = 180, 24, 46, 110, 70
 
 @dataclass(frozen=True)
 class Message:
-    """An event: what somebody says to somebody. ``receiver`` is who says it where it concerns nobody else, and empty
-    where it concerns all."""
+    """An event: a message from a sender to a receiver. ``receiver`` is the sender where it concerns
+    no other, and empty where it concerns all."""
 
     cycle: int
     sender: str
@@ -102,7 +103,8 @@ def _of_host(wave: Waveform, first: int, count: int) -> Iterator[Message]:
 
 
 def messages(wave: Waveform, first: int, count: int) -> list[Message]:
-    """What is said in ``count`` cycles of a waveform of the whole machine; PictureError for one of something else."""
+    """The messages in ``count`` cycles of a waveform of the whole machine; PictureError for one of
+    something else."""
     warps = sorted(
         {found[1] for name in wave.names if (found := re.match(r"warp(\d+)\.instruction$", name))},
         key=int,

@@ -24,7 +24,7 @@ __all__ = ["CLOCK", "NUMBER", "Tracer", "timescale"]
 CLOCK = "clk"
 """The name of the clock in the root scope."""
 NUMBER = "_bits"
-"""What the name of an enumeration's number ends with; the name itself is that of the text."""
+"""Suffix of the name of an enumeration's number; the name without it is the text's."""
 _UNITS = ("s", "ms", "us", "ns", "ps", "fs")
 
 
@@ -147,7 +147,8 @@ class _Signal:
 
 
 class Tracer:
-    """Writes the waveform of one simulation. Make it before the simulation runs, close it whatever happens.
+    """Writes the waveform of one simulation. Make it before the simulation runs, close it in every
+    case.
 
     Parameters:
         simulator: With an engine of :mod:`sim.engine`.
@@ -216,7 +217,7 @@ class Tracer:
             self._signal(signal).watchers.append((watcher, place))
 
     def _look(self, lines: list[str]) -> None:
-        """Ends a cycle for those who watch."""
+        """Ends a cycle for the watchers."""
         for watcher in self._watchers:
             if watcher.new:
                 watcher.new = False
@@ -259,7 +260,7 @@ class Tracer:
         self._file.write("".join(f"{line}\n" for line in lines).encode())
 
     def close(self) -> None:
-        """Records the last cycle, as far as it came, and puts the file in its place."""
+        """Records the last cycle, as far as it was simulated, and moves the file to its place."""
         last = self._observer.finish()
         lines: list[str] = []
         self._look(lines)

@@ -1,8 +1,10 @@
-"""What a testbench wants to see in a waveform: a tree of names, flattened to bits of signals, and what is seen first.
+"""A testbench's traces in a waveform: a tree of names, flattened to bits of signals, and the
+initial view.
 
 A tree maps names to signals, views of structures, whole interfaces (streams, components: all their members), lists of
-these, :class:`Trace` for another format, :class:`Text` for what is worked out of several signals, or to trees. Trees,
-interfaces, structures and lists become scopes. :class:`View` is a tree of which a part tells the story, and events.
+these, :class:`Trace` for another format, :class:`Text` for what is worked out of several signals,
+or to trees. Trees, interfaces, structures and lists become scopes. :class:`View` is a tree with a
+part that is shown first, and events.
 """
 
 import enum
@@ -51,7 +53,7 @@ class Text:
 
     Attributes:
         decode: Is given the numbers of the signals whenever one of them has changed; returns the text from this cycle
-            on, None to leave it as it is.
+            on, None to leave it unchanged.
         signals: Signals, or parts of them.
     """
 
@@ -103,7 +105,7 @@ class View:
 
 
 def view_of(traces: "Traces | View") -> View:
-    """A tree by itself is a view of which all is open."""
+    """A tree by itself is a view with all of it open."""
     return traces if isinstance(traces, View) else View(traces)
 
 
@@ -131,9 +133,8 @@ class TextLeaf:
     """Text under a name.
 
     Attributes:
-        path: Scopes, then the name.
-        decode: See :class:`Text`.
-        sources: What it is worked out of.
+        path: Scopes, then the name. decode: See :class:`Text`. sources: The signals that it is
+        computed from.
     """
 
     path: tuple[str, ...]

@@ -44,7 +44,7 @@ class _UnderWay:
     scoreboards: tuple[int, int]
     """Those of its writes and of its reads; 7 for none."""
     holds: bool
-    """The warp does nothing else until the unit lets it go."""
+    """The warp does nothing else until the unit releases it."""
 
 
 class BarrierDriver(UnitDriver):
@@ -55,13 +55,12 @@ class BarrierDriver(UnitDriver):
 
     Parameters:
         source: Called every cycle: may begin a warp, end one, ask for a withdrawal, or dispatch an instruction if the
-            unit has room (first flag). The second flag is 0 when no new CTA may begin any more.
+            unit has room (first flag). The second flag is 0 when no new CTA may still begin.
 
     Attributes:
-        warps: By slot.
-        held: Warps that the unit has to let go first.
-        asked: The warp whose withdrawal the unit is asked for.
-        done, released, withdrawn: Instructions compared; warps that were let go; arrivals that were taken back.
+        warps: By slot. held: Warps that the unit has to release first. asked: The warp whose
+        withdrawal is requested. done, released, withdrawn: Instructions compared; warps that were
+        released; arrivals that were withdrawn.
     """
 
     patience = 2_000
@@ -205,7 +204,7 @@ class BarrierDriver(UnitDriver):
     def withdraw(self, ctx: Any, warp: ModelWarp, cycles: int = 0) -> None:
         """Asks for the withdrawal of a warp of a CTA of which nothing is under way, until that is answered.
 
-        One that waits at no barrier gets no answer: it is asked for so many cycles.
+        One that waits at no barrier gets no answer: its withdrawal is requested for so many cycles.
         """
         self.asked, self._asked_until = warp, self.cycle + cycles
         offer(ctx, self.dut.withdraw, warp.slot)
@@ -322,7 +321,7 @@ class BarrierDriver(UnitDriver):
             )
 
     def _resumed(self, resume: int) -> None:
-        """Compares who goes on."""
+        """Compares the warps that continue."""
         if not resume:
             return
         slots = {slot for slot in range(self.params.warps) if resume >> slot & 1}
@@ -337,7 +336,7 @@ class BarrierDriver(UnitDriver):
         self.released += len(group)
 
     def _withdrawn(self, ctx: Any, withdrawn: Any) -> None:
-        """Compares whose arrival was taken back, and asks no longer."""
+        """Compares the warp whose arrival was withdrawn, and ends the request."""
         warp = self.asked
         stays = warp is None or warp.barrier is None or warp.barrier == SYNCALL_BARRIER
         if withdrawn.valid:

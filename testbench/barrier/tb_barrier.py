@@ -1,8 +1,9 @@
-"""The barrier unit: who waits, who goes on and when, results, errors; against the warp model's barriers.
+"""The barrier unit: which warps wait, which continue and when, results, errors; against the warp
+model's barriers.
 
-CTAs of random sizes come and go. Their warps arrive, wait, reduce, read and set barriers, meet in the trap handler, are
-taken back from where they wait, and end. The warp model does the same, one instruction after the other. Whoever a
-barrier lets go must go in one cycle.
+CTAs of random sizes come and go. Their warps arrive, wait, reduce, read and set barriers, meet in
+the trap handler, are withdrawn from where they wait, and end. The warp model does the same, one
+instruction after the other. All warps that a barrier releases must be released in one cycle.
 """
 
 from typing import Any
@@ -32,8 +33,8 @@ _READS = {BarrierRead.BARRIER: "barrier", BarrierRead.RESULT: "result", BarrierR
 
 
 class RandomCtas:
-    """A source of instructions for the driver. One warp of a CTA can always go on: the last one helps those that wait,
-    goes where they meet, or ends when there are none."""
+    """A source of instructions for the driver. One warp of a CTA can always continue: the last one
+    completes the barriers of those that wait, joins them, or ends when there are none."""
 
     def __init__(
         self, bench: Bench, params: SmParams, barriers: int = BARRIERS, rate: float = 0.3
@@ -87,8 +88,8 @@ class RandomCtas:
         driver.dispatch(ctx, warp, use)
 
     def _withdraw(self, driver: BarrierDriver, ctx: Any, starting: set[int]) -> None:
-        """Lets a CTA rest, and takes back some of its warps that wait, one after the other. Now and then it asks for
-        one that nobody may take back."""
+        """Pauses a CTA, and withdraws some of its waiting warps, one at a time. Now and then it
+        requests a warp that can't be withdrawn."""
         random, cta = self._random, self._resting
         if cta is None:
             ctas = [
@@ -120,7 +121,7 @@ class RandomCtas:
         self._starting = [(slot, cta, size, number) for number, slot in enumerate(slots)]
 
     def _helping(self, waiting: list[ModelWarp]) -> Use:
-        """What completes the barrier of one that waits, whatever it waits for."""
+        """An instruction that completes the barrier of a waiting warp, for any count."""
         number = self._random.choice(waiting).barrier
         assert number is not None
         state = BarrierState.const(
@@ -148,7 +149,7 @@ class RandomCtas:
         }
 
     def _use(self, warp: ModelWarp, alone: bool) -> Use:
-        """An instruction that leaves the CTA a warp that can go on."""
+        """An instruction that leaves the CTA a warp that can continue."""
         random, threads = self._random, self._threads()
         choice = random.random()
         number = random.randrange(min(random.choice([1, 4]), self._barriers))
@@ -171,7 +172,7 @@ class RandomCtas:
     def _bar(self, warp: ModelWarp, alone: bool, number: int, threads: dict[str, int]) -> Use:
         random = self._random
         count = WARP_THREADS * random.choice([0, 0, random.randint(1, warp.cta.size)])
-        # Whoever would be the last to wait arrives instead, unless nobody has to be waited for.
+        # The warp that would be the last to wait arrives instead, unless no arrival is needed.
         mode = BarrierMode.ARV if alone else random.choice(_MODES)
         in_registers = random.randrange(2), random.randrange(2)
         packed = all(in_registers)

@@ -32,7 +32,7 @@ def test_agrees_with_the_model():
     assert report.checks["arrivals withdrawn"] > 100
 
 
-def test_a_waiting_warp_goes_on_soon_after_the_last_arrives():
+def test_a_waiting_warp_continues_soon_after_the_last_arrival():
     """The last arrival lets everybody go within eight cycles."""
     cycles = {}
 
@@ -72,7 +72,7 @@ class Pair:
         self.withdrawn = []
 
     async def cycles(self, ctx, count):
-        """Notes what the unit says, and asks no longer when it answers or lets the warp go."""
+        """Records the unit's outputs, and ends the request when it answers or releases the warp."""
         dut = self.dut
         for _ in range(count):
             _, _, resume, waiting, withdrawn, warp = await ctx.tick().sample(
@@ -133,7 +133,8 @@ class Pair:
 
 
 def test_a_withdrawal_races_with_the_last_arrival():
-    """Either the warp is withdrawn, and the other one waits for it; or both go on, and nobody is withdrawn."""
+    """Either the warp is withdrawn, and the other one waits for it; or both continue, and none is
+    withdrawn."""
     outcomes = []
     for head_start in range(14):
         pair = Pair(head_start)
@@ -144,8 +145,8 @@ def test_a_withdrawal_races_with_the_last_arrival():
 
 
 def test_the_end_of_a_warp_completes_two_barriers():
-    """Two warps wait at a barrier each, at which the other has arrived. When the third ends, both go on, and the one
-    that reduced reads its result."""
+    """Two warps wait at a barrier each, at which the other has arrived. When the third ends, both
+    continue, and the one that reduced reads its result."""
 
     def arrival(mode, number, **fields):
         return Use(
@@ -183,8 +184,9 @@ def test_the_end_of_a_warp_completes_two_barriers():
 
 async def bereave(ctx, dut, head_start, apart, scale):
     """A CTA of three warps: one waits, one has arrived without waiting. These others end, one behind the other, while
-    the arrival of the first is taken back, so that the barrier asks for no more warps than have arrived. Who goes on of
-    those that wait, and who is withdrawn. In the end the first has ended, too."""
+    the arrival of the first is taken back, so that the barrier asks for no more warps than have
+    arrived. Which of the waiting warps continue, and which are withdrawn. In the end the first has
+    ended, too."""
     words = {10 * scale: (0, SYNC), 20 * scale: (1, ARRIVE)}
     start = 40 * scale
     ends = {start + head_start: 1, start + head_start + apart: 2, 90 * scale - 1: 0}
@@ -223,8 +225,8 @@ async def bereave(ctx, dut, head_start, apart, scale):
 
 
 @pytest.mark.parametrize("preset", ["default", "least"])
-def test_a_barrier_lets_nobody_go_who_is_being_withdrawn(preset):
-    """The one that waits is either withdrawn or let go, never both, whenever the others end."""
+def test_a_barrier_does_not_release_a_warp_that_is_being_withdrawn(preset):
+    """The one that waits is either withdrawn or released, never both, whenever the others end."""
     dut, outcomes, serial = (
         units_of(PRESETS[preset]).barrier(PRESETS[preset]),
         set(),

@@ -9,7 +9,8 @@ from testbench.handmade import ALL
 
 @dataclass(eq=False)
 class ModelWarp:
-    """What the warp model's barriers need of a warp; instances are told apart by identity, as warps are."""
+    """What the warp model's barriers need of a warp; instances are compared by identity, as warps
+    are."""
 
     slot: int
     cta: Any

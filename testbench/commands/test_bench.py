@@ -147,7 +147,7 @@ def test_launches_of_cuda_programs_leave_little_behind():
     assert (server.files, program.files, device.memory) == (0, 0, 0)
 
 
-def test_a_program_of_the_benchmark_that_fails_is_told(monkeypatch, tmp_path):
+def test_a_failing_program_of_the_benchmark_is_reported(monkeypatch, tmp_path):
     fails = tmp_path / "fails.py"
     fails.write_text("raise SystemExit('no such call')")
     monkeypatch.setattr(cuda, "_CLIENT", fails)
@@ -265,7 +265,7 @@ def test_a_table_aligns_its_columns():
     ]
 
 
-def test_a_run_that_fails_is_told(monkeypatch):
+def test_a_failing_run_is_reported(monkeypatch):
     class Failing:
         cycles, requests = 7, 0
 
@@ -400,7 +400,7 @@ def test_figures_of_the_roofline():
     assert replace(row("issue", 64, 4), lanes=32).limit == "issue"
 
 
-def test_a_program_that_leaves_something_else_is_told():
+def test_a_program_with_other_results_is_reported():
     class Wrong:
         params, memory = MACHINES["tiny"], None
 

@@ -1,4 +1,4 @@
-"""How commands write their results: files as a whole or not at all, long texts to whoever wants to read them."""
+"""How commands write their results: files as a whole or not at all, long texts to any reader."""
 
 import os
 import re
@@ -195,7 +195,7 @@ def test_a_device_stays_one(command, full_device, tmp_path, monkeypatch, capsys)
     assert set(names(tmp_path)) <= {"k.sass", full_device.name}
 
 
-def test_what_was_not_written_is_told_again(full_device):
+def test_an_output_error_is_raised_again(full_device):
     file = OutputFile(full_device)
     with pytest.raises(OutputError) as first:
         file.write(bytes(1 << 20))

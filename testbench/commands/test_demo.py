@@ -112,7 +112,7 @@ class Terminal(io.StringIO):
         (io.StringIO(), {"COLORTERM": "truecolor"}, Style.PLAIN),
     ],
 )
-def test_colours_are_for_terminals_that_want_them(stream, environment, style):
+def test_colours_are_for_terminals_that_support_them(stream, environment, style):
     assert style_of(stream, environment) == style
 
 

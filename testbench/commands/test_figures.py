@@ -1,7 +1,7 @@
 """Tables of cycles in the manual are those of the hardware: figures that depend on the RTL alone.
 
-The rows of benchmarks are measured again; each of them stands for a few others, since all take minutes. The cycles of
-the flow unit and of the stack are those that their testbenches require.
+The rows of benchmarks are measured again; each of them represents a few others, since all take
+minutes. The cycles of the flow unit and of the stack are those that their testbenches require.
 """
 
 import re

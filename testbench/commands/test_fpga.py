@@ -1,5 +1,5 @@
-"""Measuring a unit on the FPGA: what the tools are asked, what is read from their answers, and what is said; a unit as
-Verilog."""
+"""Measuring a unit on the FPGA: the calls of the tools, the parsing of their output, and the
+messages; a unit as Verilog."""
 
 import fcntl
 import json

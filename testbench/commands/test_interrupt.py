@@ -42,13 +42,13 @@ Path(sys.argv[1]).write_text(f"{os.getpid()} {inner.pid}")
 print("ready", flush=True)
 time.sleep(60)
 """
-"""A program with one of its own: it notes both, and tells that both run."""
+"""A program with one of its own: it records both, and reports that both run."""
 
 
 @pytest.fixture
 def interrupted(tmp_path) -> Callable[..., tuple[int, str]]:
-    """Runs the body of a command until it prints ``ready``, sends it a signal: its exit code and its stderr. Signals
-    come to it whatever this process does with them."""
+    """Runs the body of a command until it prints ``ready``, sends it a signal: its exit code and
+    its stderr. Signals come to it with any handling in this process."""
 
     def run(body: str, *signals: signal.Signals, **environment: str) -> tuple[int, str]:
         script = tmp_path / "command.py"
@@ -85,7 +85,7 @@ def interrupted(tmp_path) -> Callable[..., tuple[int, str]]:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process is there; one that has ended, and that nobody has asked about, is not."""
+    """Whether a process is there; one that has ended, and was not waited for, is not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -139,7 +139,7 @@ def test_pressing_twice_is_pressing_once(interrupted, tmp_path):
 
 
 def test_a_file_is_not_left_half_written(interrupted, tmp_path):
-    """Neither one in a context nor one that nobody closes."""
+    """Neither one in a context nor one that is not closed."""
     body = (
         "def body(_):\n    other = OutputFile(folder / 'other')\n    other.write(b'half')\n"
         "    with OutputFile(folder / 'file') as file:\n        file.write(b'half')\n        ready()\n"
@@ -205,12 +205,12 @@ def tell():
     print("ready", flush=True)
 threading.Thread(target=tell, daemon=True).start()
 """
-"""Tells that the compiler runs."""
+"""Reports that the compiler runs."""
 
 
 @pytest.fixture
 def listening(monkeypatch):
-    """Signals as before, whatever a command has done with them; two at once are two."""
+    """Signals as before, after any command; two at once are two."""
     before = {
         number: signal.getsignal(number)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -233,7 +233,7 @@ def test_a_signal_is_noted_until_it_may_be_raised(listening):
     assert passed == ["noted"] and caught.value.code == 130
 
 
-def test_a_signal_that_nobody_looks_for_is_raised_at_the_end(listening):
+def test_a_signal_that_is_not_polled_is_raised_at_the_end(listening):
     with pytest.raises(Interrupted), handled(), deferred():
         signal.raise_signal(signal.SIGINT)
 

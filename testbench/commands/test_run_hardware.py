@@ -196,7 +196,8 @@ def test_ctrl_c_shows_where_the_warps_are(tmp_path, monkeypatch, capsys):
 
 
 def test_a_context_switch_changes_nothing_of_what_a_kernel_leaves(run, tmp_path, capsys):
-    """A recursion is taken off in the middle of its calls, in lockstep, and goes on on another machine."""
+    """A recursion is taken off in the middle of its calls, in lockstep, and continues on another
+    machine."""
     waveform = tmp_path / "run.vcd"
     code, written = run(
         RECURSION,

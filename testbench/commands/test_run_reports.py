@@ -1,5 +1,5 @@
-"""What a run that was stopped tells: the driver's log lines, the exception, code, masks, stack; the same from all
-engines."""
+"""The report of a run that was stopped: the driver's log lines, the exception, code, masks, stack;
+the same from all engines."""
 
 import pytest
 
@@ -149,9 +149,7 @@ def test_a_breakpoint_is_no_exception_of_cuda(run, engine):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_run_that_ends_well_tells_that_its_traps_were_handled_and_no_error(
-    run_program, tmp_path, capsys, engine
-):
+def test_a_run_without_an_error_reports_its_handled_traps(run_program, tmp_path, capsys, engine):
     source, handler = tmp_path / "k.sass", tmp_path / "handler.sass"
     source.write_text(".kernel k\n    BPT.TRAP 0x3\n    BPT.TRAP 0x5\n    EXIT\n")
     handler.write_text(".kernel handler\n    RTT\n")
@@ -171,7 +169,7 @@ def test_nothing_that_happened_is_nothing_written():
 
 
 @pytest.mark.parametrize("event", GlobalError)
-def test_global_events_are_logged_unless_a_debugger_asked_for_them(event):
+def test_global_events_are_logged_unless_a_debugger_requested_them(event):
     registers = {name: register.reset for name, register in SM_REGISTERS.items()} | {
         "HWW_GLOBAL_ESR": 1 << event.value
     }

@@ -62,7 +62,7 @@ def made(instructions=2):
     return timeline
 
 
-def test_colours_can_be_told_apart():
+def test_colours_can_be_distinguished():
     """By eye: the distance of two colours, which weighs red, green and blue by how red both are (Riemersma's)."""
 
     def distance(one: str, other: str) -> float:
@@ -146,7 +146,7 @@ def test_a_page_has_all_in_itself():
 @pytest.mark.skipif(BROWSER is None, reason="there is no Chromium")
 @pytest.mark.parametrize(("instructions", "here"), [(2, 200), (50_000, 400)])
 def test_a_page_in_a_browser(instructions, here, tmp_path):
-    """It renders, hovering tells the instruction and its threads, and 10^5 things stay fluid."""
+    """It renders, hovering shows the instruction and its threads, and 10^5 things stay fluid."""
     path = tmp_path / "page.html"
     path.write_text(
         page(made(instructions), "k").replace(

@@ -1,5 +1,6 @@
-"""What the compiler makes of every PTX file of the tree and of random functions: a table that is kept, so that a change
-of the compiler shows what it changes: ``python -m testbench.compiler.code_table`` makes ``code_table.txt`` anew.
+"""What the compiler makes of every PTX file of the tree and of random functions: a table that is
+kept, so that a change of the compiler shows what it changes: ``python -m
+testbench.compiler.code_table`` regenerates ``code_table.txt``.
 
 A row is a program compiled for a number of registers: the instructions of its code (padding among them), the begin of
 the SHA-256 of its words and control codes, and the warp instructions that a launch of it executes on the warp model;
@@ -55,7 +56,8 @@ _POINTER_OF_A_FUNCTION = ("k12_callprototype_param", "fp")
 
 @dataclass(frozen=True)
 class Row:
-    """One row; ``executed`` is None where nothing is launched, ``refused`` says why there is no code."""
+    """One row; ``executed`` is None where nothing is launched, ``refused`` is the reason why there
+    is no code."""
 
     name: str
     registers: int
@@ -171,7 +173,7 @@ def _row(name: str, text: str, registers: int, launcher: _Launcher | None) -> Ro
 
 
 def made_rows(part: int = 0, parts: int = 1) -> Iterator[Row]:
-    """The rows as the compiler makes them now, one after the other: all, or one of several equal parts."""
+    """The rows of the present compiler, one at a time: all, or one of several equal parts."""
     for program in islice(_programs(), part, None, parts):
         yield _row(*program)
 

@@ -1,7 +1,8 @@
 """Random PTX of every instruction that the front end knows, with every kind of operand.
 
-``python -m testbench.compiler.every_form --programs 1000`` compiles programs, one after the other. With ``--nvidia``
-each instruction that NVIDIA's assembler takes must be taken. Exit code 1 where the compiler fails.
+``python -m testbench.compiler.every_form --programs 1000`` compiles programs, one at a time. With
+``--nvidia`` each instruction that NVIDIA's assembler takes must be taken. Exit code 1 where the
+compiler fails.
 """
 
 import argparse

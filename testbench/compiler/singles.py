@@ -136,7 +136,7 @@ def assembled_by_nvidia(text: str, folder: Path) -> Module:
     except CompilerError as error:
         if "is not there" not in str(error):
             raise
-        import pytest  # of the extra test; here tests alone come to it
+        import pytest  # of the extra test; here only tests reach it
 
         pytest.skip(f"NVIDIA's assembler: {error}")
     return read_cubin(cubin)

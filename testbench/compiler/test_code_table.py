@@ -13,14 +13,15 @@ _PARTS = 4
 
 @pytest.mark.parametrize("part", range(_PARTS))
 def test_code_is_that_of_the_table(part):
-    """``python -m testbench.compiler.code_table`` makes the table anew, and prints what changes in it."""
+    """``python -m testbench.compiler.code_table`` regenerates the table, and prints what changes in
+    it."""
     made = list(made_rows(part, _PARTS))
     kept = kept_rows()
     own = {key: row for at, (key, row) in enumerate(kept.items()) if at % _PARTS == part}
     assert differences(made, own) == []
 
 
-def test_a_difference_is_told_by_file():
+def test_a_difference_is_reported_by_file():
     kept = kept_rows()
     (first, second, third), others = list(kept.values())[:3], list(kept.values())[3:]
     made = [

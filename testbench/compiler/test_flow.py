@@ -317,7 +317,7 @@ def test_what_is_not_translated_is_named_with_its_place():
     ("address", "load"), [("out+2", "c[0x0][0x142]"), ("out+0x10000", "c[0x0][R0]")]
 )
 def test_parameters_are_read_wherever_the_address_is(address, load):
-    """What is misaligned, or beyond the bank, is the machine's to tell."""
+    """Misaligned addresses, and ones beyond the bank, are reported by the machine."""
     text = _ptx(
         f"{{ .reg .u32 r; .reg .u64 d; ld.param.u32 r, [{address}]; st.global.u32 [d], r; }} ret;"
     )

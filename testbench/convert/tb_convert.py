@@ -298,7 +298,7 @@ async def _convert(dut: ConversionDatapath, jobs: Any, found: list[int], ctx: An
 
 
 def check_crowd(bench: Bench) -> None:
-    """Instructions that come as fast as there is room; they are taken one after the other."""
+    """Instructions that come as fast as there is room; they are taken one at a time."""
     form = next(form for form in CONVERSION_FORMS if form.name == "MUFU")
     count = 600 if bench.thorough else 24
     cases = [

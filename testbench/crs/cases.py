@@ -31,7 +31,7 @@ _BOUNDARIES = (0, 1, 3, 4, 5, 15, 16, 17, USER_LIMIT - 1, USER_LIMIT)
 
 
 def numbered(index: int) -> StackToken:
-    """A token like no other near it: the kinds take turns, each token is for one thread."""
+    """A token like no other near it: the kinds alternate, each token is for one thread."""
     kinds = _HOLDING + PENDING
     return StackToken(kinds[index % len(kinds)], 8 * index + 0x1000, 1 << index % 32)
 
@@ -240,7 +240,7 @@ def _ends(stack: WarpStack) -> Source:
 
 
 def _failing_unwind(stack: WarpStack) -> Source:
-    """An unwind that fails far below leaves all as it was"""
+    """An unwind that fails far below leaves everything unchanged"""
     yield stack.launch(2)
     for depth in (3, 4, 13, stack.on_chip, stack.on_chip + 1, 30):
         yield push(TokenKind.QUAD, mask=1)
@@ -324,7 +324,7 @@ def _uncounted_calls(stack: WarpStack) -> Source:
 
 
 def _relaunch(stack: WarpStack) -> Source:
-    """A launch empties the stack and takes back mode, call depth and kill bit"""
+    """A launch empties the stack and resets mode, call depth and kill bit"""
     yield stack.launch(1, check_calls=True)
     yield stack.ask(StackOperation.SET_MODE, 1)
     for _ in range(2 * TRAP_RESERVE):

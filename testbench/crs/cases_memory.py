@@ -75,7 +75,7 @@ def _bytes(stack: WarpStack) -> Source:
 
 
 def _write_backs(stack: WarpStack) -> Source:
-    """A write-back leaves memory current at every depth, and the stack as it was"""
+    """A write-back leaves memory current at every depth, and the stack unchanged"""
     yield stack.launch(2)
     for depth in (0, 1, 3, 4, 5, 15, 16, 17, 31, USER_LIMIT):
         yield from pushed(0, depth)
@@ -145,7 +145,7 @@ def _forgets(stack: WarpStack) -> Source:
 
 
 def taken_back(stack: WarpStack, count: int) -> Source:
-    """Takes off ``count`` numbered tokens that lie at the bottom, whatever holes are above."""
+    """Takes off ``count`` numbered tokens at the bottom, with any holes above."""
     for index in reversed(range(count)):
         assert (yield unwind(aimed_at(numbered(index)))).pc == numbered(index).pc
         assert stack.depth == index
@@ -205,7 +205,8 @@ def _quad_in_memory(stack: WarpStack) -> Source:
 
 
 def _moves(stack: WarpStack) -> Source:
-    """GET_BASE tells where the warp's memory is, SET_BASE moves it, and the stack with it"""
+    """GET_BASE returns the address of the warp's memory, SET_BASE moves it, and the stack with
+    it"""
     yield stack.launch(2, local=3)
     assert (yield stack.ask(StackOperation.GET_BASE)).value == stack.reference.base
     yield from pushed(0, 40)
@@ -263,7 +264,7 @@ def _fault_on_fill(stack: WarpStack) -> Source:
 
 
 def _under_way(stack: WarpStack) -> Source:
-    """A write-back that is asked for while lines are on their way is over when memory has all of them"""
+    """A write-back that is requested while lines are in flight ends when memory has all of them"""
     for depth in range(9, 17):
         for idle in range(12):
             yield from launched(stack, 2, depth)
@@ -273,7 +274,8 @@ def _under_way(stack: WarpStack) -> Source:
 
 
 def _in_vain(stack: WarpStack) -> Source:
-    """A line that an unwind in vain has asked for, and that memory refuses, is nothing to the next unwind"""
+    """A line that a failed unwind has requested, and that memory refuses, does not affect the next
+    unwind"""
     yield from launched(stack, 2, 11)
     yield push(TokenKind.QUAD)
     yield from pushed(12, 28)

@@ -164,7 +164,7 @@ def _nested(stack: WarpStack) -> Source:
 
 
 def _broken(stack: WarpStack) -> Source:
-    """A frame that is none is an error, and leaves everything as it is"""
+    """An invalid frame is an error, and leaves everything unchanged"""
     masks = StackToken(TokenKind.MASKS, 0, 0)
     for tokens, error in (
         ([StackToken(TokenKind.TRAP, _PC, 0), masks, masks, masks], WarpError.STACK_ERROR),
@@ -273,7 +273,7 @@ def _no_holes(stack: WarpStack) -> Source:
 
 
 def _fault(stack: WarpStack) -> Source:
-    """A frame that memory can't give is an error, and leaves the stack as it is"""
+    """A frame that memory can't give is an error, and leaves the stack unchanged"""
     yield stack.launch(2)
     region = range(stack.region, stack.region + stack.size)
     yield from pushed(0, 6)
@@ -333,7 +333,7 @@ def _any_pc(stack: WarpStack) -> Source:
 
 
 def _cleared(stack: WarpStack) -> Source:
-    """A warp that is made to end has nothing on its stack, whatever there was"""
+    """A warp that is made to end has nothing on its stack, with any former content"""
     for granules, depths in (
         (0, (0, 1, stack.on_chip // 2 + 1, stack.on_chip)),
         (2, (0, 4, 17, USER_LIMIT)),

@@ -382,7 +382,7 @@ class Driver(UnitDriver):
             got["kind"] = TokenKind(result.kind)
         if (
             outcome.pc is not None and operation is not StackOperation.POP_QUAD
-        ):  # nobody jumps to a QUAD token's
+        ):  # no thread jumps to a QUAD token's pc
             got["pc"] = result.pc
         for name in ("mask", "value"):
             if getattr(outcome, name) is not None:

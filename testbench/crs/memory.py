@@ -1,4 +1,4 @@
-"""Memory behind the stacks that keeps account of what it refuses, and refuses what it is told to."""
+"""Memory of the stacks that records refused requests, and refuses requests on demand."""
 
 from random import Random
 
@@ -8,9 +8,9 @@ from sim.launch.memory import Memory, MemoryFaultError
 class StackMemory(Memory):
     """Memory for :class:`sim.machine.memory_port.MemoryServer`.
 
-    A read or write may fail at random. A write that fails so is done all the same: the stack that it belongs to goes
-    on and can be compared. Where ``refusing`` says so all of them fail. The
-    testbench's own ``read`` and ``put`` never do.
+    A read or write may fail at random. A write that fails so is done all the same: its stack
+    continues and can be compared. With ``refusing`` all of them fail. The testbench's own ``read``
+    and ``put`` never do.
 
     Attributes:
         refused_reads, refused_writes: Addresses that it refused.

@@ -33,7 +33,7 @@ _LEAVES = {
     "LONGJMP": ThreadCode.LONGJMP,
     "KIL": ThreadCode.KILLED,
 }
-"""What becomes of the threads that an instruction takes out of the active mask."""
+"""The code of the threads that an instruction removes from the active mask."""
 _CALLS = ("CAL", "JCAL")
 _PATIENCE = 200
 """Instructions of a warp after which another one's turn comes, if none of them needed the stack."""

@@ -42,7 +42,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What becomes of it; see rtl.layouts.stack_result. None where nothing is said."""
+    """Its result; see rtl.layouts.stack_result. None where nothing is said."""
 
     resume: bool = False
     empty: bool = False
@@ -112,7 +112,7 @@ class StackReference:
         return entries if self.trap else entries - TRAP_RESERVE
 
     def apply(self, request: Request) -> Outcome:
-        """Does what is asked and tells what becomes of it."""
+        """Executes the request and returns its result."""
         if not request.enable:
             return Outcome(codes=request.codes)
         match request.operation:
@@ -249,7 +249,8 @@ class StackReference:
 
 
 def _saved_code(line: list[StackToken], thread: int) -> ThreadCode:
-    """A thread's code in a trap frame: that of the first word in which it is, but who is active is not dead."""
+    """A thread's code in a trap frame: that of the first word in which it is, but an active thread
+    is not dead."""
     trap, low, middle, high = line
     words = (
         (high.pc, ThreadCode.KILLED),

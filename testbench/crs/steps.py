@@ -49,12 +49,12 @@ class Step:
     """One request.
 
     Attributes:
-        request: What is asked.
-        launch: Goes with LAUNCH.
-        fault: What must become of it because memory fails, of which the reference knows nothing: its stack stays as it
+        request: The request. launch: Goes with LAUNCH. fault: Its expected error because memory
+        fails, which the reference does not model: its stack stays as it
             is.
-        may_fault: MMU_FAULT, with nothing changed, is as good as what the reference says, if memory has refused a line.
-        before, after: For the waveform: while it is asked, and once its result is there.
+        may_fault: MMU_FAULT, with nothing changed, is accepted instead of the reference's result,
+        if memory has refused a line. before, after: For the waveform: while it is asked, and once
+        its result is there.
     """
 
     request: Request
@@ -97,7 +97,8 @@ def code_for(kind: TokenKind) -> ThreadCode:
 
 
 def aimed_at(token: StackToken) -> Codes:
-    """Codes with which an unwind that comes to a token stops at it, and at no other one but of the same threads."""
+    """Codes with which an unwind that reaches a token stops at it, and at no other one but of the
+    same threads."""
     return codes_of({code_for(token.kind): token.mask})
 
 
@@ -152,11 +153,9 @@ class WarpStack:
     """A warp's stack as a testbench knows it.
 
     Attributes:
-        warp: Its slot.
-        memory: What lies behind the hardware.
-        reference: The stack as it is after every step that was taken.
-        local: Granules of local memory before the stack's region.
-        on_chip: Tokens of it that fit on chip.
+        warp: Its slot. memory: The hardware's memory. reference: The stack as it is after every
+        step that was taken. local: Granules of local memory before the stack's region. on_chip:
+        Tokens of it that fit on chip.
     """
 
     def __init__(self, warp: int, memory: StackMemory, on_chip: int) -> None:
@@ -210,15 +209,15 @@ class WarpStack:
         return Step(Request(operation, operand=operand))
 
     def stored(self, first: int, end: int) -> list[StackToken]:
-        """Tokens ``first`` to ``end`` as they are in memory."""
+        """Tokens ``first`` to ``end`` in the format of memory."""
         return [
             decode_token(self.memory.read(self.region + index * TOKEN_BYTES, TOKEN_BYTES))
             for index in range(first, end)
         ]
 
     def learn(self) -> None:
-        """Tells the reference what memory holds above the stack's own lines, where lines of a stack that was deeper
-        may have been left. Right after a write-back only.
+        """Gives the reference the content of memory above the stack's own lines, where lines of a
+        stack that was deeper may have been left. Right after a write-back only.
         """
         own = whole_lines(self.depth)
         self.reference.memory[own:] = self.stored(own, self.size // TOKEN_BYTES)

@@ -1,5 +1,5 @@
-"""Parts of the stack by themselves: shortened arithmetic against its plain form, predicates of operations, and who has
-the access stage."""
+"""Parts of the stack by themselves: shortened arithmetic against its plain form, predicates of
+operations, and the grant of the access stage."""
 
 from collections.abc import Callable
 from itertools import product
@@ -131,7 +131,7 @@ _GRANTS = [
 
 
 @pytest.mark.parametrize(("unwind", "has_replayed", "replay", "request_valid", "expected"), _GRANTS)
-def test_who_has_the_access_stage(unwind, has_replayed, replay, request_valid, expected):
+def test_the_grant_of_the_access_stage(unwind, has_replayed, replay, request_valid, expected):
     dut: Any = AccessArbiter(PRESETS["tiny"])
     got = {}
 

@@ -1,9 +1,10 @@
-"""Runs tests of a package in the package's own environment, and says on a pipe what each came to.
+"""Runs tests of a package in the package's own environment, and reports on a pipe the result of
+each.
 
 ``python reporter.py DESCRIPTOR TESTS FIRST EVERY [NAME...]``: a program of its own. TESTS is a module of test cases, or
 a file for pytest, which then has to be installed. It writes a line of JSON for each event: all tests at first, then the
-begin and the end of each, by number. It runs each EVERY-th test from number FIRST on, which an earlier process has not
-come to; where there are NAMEs, those with one of them in their own.
+begin and the end of each, by number. It runs each EVERY-th test from number FIRST on, which an
+earlier process has not reached; where there are NAMEs, those with one of them in their own.
 """
 
 import importlib
@@ -28,7 +29,7 @@ def _reason(lines: list[str]) -> str:
 
 
 class _Pipe:
-    """Writes events, and says which tests are run."""
+    """Writes events, and reports which tests are run."""
 
     def __init__(self, file: TextIO, first: int, every: int, names: list[str]) -> None:
         self._file = file
@@ -56,7 +57,7 @@ def _cases(suite: Any) -> Iterator[unittest.TestCase]:
 
 
 class _Results(unittest.TestResult):
-    """Writes what a test comes to; the first thing that is wrong with it counts."""
+    """Writes a test's result; its first failure counts."""
 
     def __init__(self, pipe: _Pipe, cases: list[unittest.TestCase]) -> None:
         super().__init__()
@@ -182,7 +183,7 @@ def main() -> None:
             pipe.say(ended=True)
         except (
             BaseException
-        ) as error:  # the package itself can't be imported, or its module does not want to be
+        ) as error:  # the package itself can't be imported, or its module refuses to be
             pipe.say(
                 broken=f"{type(error).__name__}: {error}", skipped=type(error).__name__ == "Skipped"
             )

@@ -1,8 +1,8 @@
 """Other people's test suites on this machine: one process for each module of tests, a time limit for each test.
 
-The server is in this process, the tests in an environment of their own, where :mod:`testbench.cuda.reporter` says on
-a pipe what each test comes to. A test that takes too long is ended with its process; the next process goes on with the
-test behind it.
+The server is in this process, the tests in a separate environment, where
+:mod:`testbench.cuda.reporter` reports on a pipe the result of each test. A test that takes too long
+is ended with its process; the next process continues with the following test.
 """
 
 import json
@@ -56,7 +56,8 @@ class Suite:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one test came to: passed, failed, too slow, skipped, or the failure that its authors expect."""
+    """The result of one test: passed, failed, too slow, skipped, or the failure that its authors
+    expect."""
 
     test: str
     outcome: str
@@ -88,7 +89,7 @@ def packages_of(path: str, suite: Suite) -> Path:
 
 
 def test_names(root: Path, suite: Suite) -> list[str]:
-    """The modules of tests as they are imported, or their files."""
+    """The modules of tests by import name, or their files."""
     folder = root / suite.folder
     files = sorted(folder.rglob(suite.pattern))
     if suite.package is None:
@@ -161,8 +162,9 @@ def run_tests(
     folder: Path | None = None,
     names: Sequence[str] = (),
 ) -> Iterator[Outcome]:
-    """Runs the tests of a module or a file in a folder, each ``every``-th of them, and says what each came to as soon
-    as it is known. Where there are ``names``, only tests with one of these in their own are run."""
+    """Runs the tests of a module or a file in a folder, each ``every``-th of them, and reports each
+    result as soon as it is known. Where there are ``names``, only tests with one of these in their
+    own are run."""
     variables = {**os.environ, **environment(server.name, [python]), **suite.variables}
     tests: list[str] = []
     groups: dict[str, Mapping[str, str]] = {}
@@ -231,7 +233,7 @@ def run_tests(
 
 
 def section(suite: Suite, outcomes: Sequence[Outcome], note: str) -> str:
-    """What a suite came to, as a part of the page: numbers, then what did not pass, by reason."""
+    """The results of a suite, as a part of the page: numbers, then what did not pass, by reason."""
     counts = Counter(one.outcome for one in outcomes)
     rest = counts["skipped"] + counts["expected failure"]
     lines = [

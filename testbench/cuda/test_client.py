@@ -88,7 +88,7 @@ def run(client, server, *arguments):
 
 
 def memory_left(server):
-    """What is allocated when no program is connected any more."""
+    """What is allocated when no program is connected."""
     while server.programs:
         time.sleep(0.01)
     return server.device.memory.regions
@@ -206,9 +206,7 @@ def test_ctrl_c_ends_a_kernel_that_never_ends(client, tmp_path, engine):
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise
-    *_launches, last = (
-        errors.splitlines()
-    )  # the launch is told of if it was ended before its program
+    *_launches, last = errors.splitlines()  # the launch is reported if it ended before its program
     assert (process.returncode, printed, last) == (130, "", "python -m sim.cuda: interrupted")
     assert "Traceback" not in errors
     assert list(tmp_path.iterdir()) == []
@@ -273,7 +271,7 @@ def test_garbage_on_the_socket_ends_its_connection_only(client, server, garbage)
     run(client, server, "add")
 
 
-def test_a_program_without_a_server_is_told_what_to_do(client):
+def test_a_program_without_a_server_gets_advice(client):
     libraries = environment("warpstack-nobody", [])
     done = subprocess.run(
         [client, "add"], env=os.environ | libraries, capture_output=True, text=True

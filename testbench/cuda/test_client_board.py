@@ -86,8 +86,8 @@ def test_a_board_is_sent_only_what_has_changed(client, server, link):
     ("program", "words", "error"), [("hello.O3.cubin", [], 0), ("asserts.O3.cubin", [32], 710)]
 )
 def test_what_a_kernel_prints_and_asserts_on_a_board_is_read_back(server, program, words, error):
-    """From a buffer of which no more is read than was printed. A kernel that has failed leaves the board as it is
-    expected to be."""
+    """From a buffer of which no more is read than was printed. A kernel that has failed leaves the
+    board in the expected state."""
     device = server.device
     for _ in range(2):
         context = device.make_context()

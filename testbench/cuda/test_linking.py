@@ -142,13 +142,13 @@ def test_results_of_both_compilers_are_kept_apart(tmp_path, monkeypatch):
 
 
 @needs_ptxas
-def test_what_the_assembler_says_is_told():
+def test_the_output_of_the_assembler_is_reported():
     with pytest.raises(CudaError, match="Unknown symbol 'nothing'") as refused:
         ptxas().cubin(HEADER + ".visible .entry k() { bra nothing; }", JitOptions())
     assert refused.value.result == 218
 
 
-def test_an_assembler_that_is_not_installed_is_told(monkeypatch, capsys):
+def test_a_missing_assembler_is_reported(monkeypatch, capsys):
     monkeypatch.setattr(command, "find_ptxas", lambda _command: None)
     with pytest.raises(SystemExit) as ended:
         command.main(["--engine", "model", "--ptxas", "--", "true"])

@@ -22,7 +22,7 @@ def test_a_mangled_name_is_shown_as_the_names_that_it_is_nested_in(name, shown):
     assert readable(name) == shown
 
 
-def test_a_long_name_is_cut_unless_all_of_it_is_wanted():
+def test_a_long_name_is_cut_unless_the_full_name_is_requested():
     assert readable("k" * 100) == "k" * 39 + "…"
     assert readable("k" * 100, None) == "k" * 100
 

@@ -68,7 +68,7 @@ def test_a_report_has_all_launches(client, tmp_path):
     ]
 
 
-def test_a_report_tells_an_error_in_full(client, tmp_path):
+def test_a_report_has_an_error_in_full(client, tmp_path):
     report = tmp_path / "r.json"
     assert main([*_MODEL, "--report", str(report), "--", str(client), "errors"]) == 1
     found = read(report)
@@ -91,7 +91,7 @@ def test_a_report_tells_an_error_in_full(client, tmp_path):
 
 
 @pytest.mark.parametrize(("command", "code"), [(["many", "2"], 0), (["nobody"], 2)])
-def test_a_report_is_written_whatever_the_program_ends_with(client, tmp_path, command, code):
+def test_a_report_is_written_for_any_exit_code_of_the_program(client, tmp_path, command, code):
     report = tmp_path / "r.json"
     assert main([*_MODEL, "--report", str(report), "--", str(client), *command]) == code
     assert read(report)["exit_code"] == code
@@ -230,7 +230,7 @@ def test_an_fst_of_a_launch_says_what_its_vcd_says(client, tmp_path, capsys):
     ]
 
 
-def test_a_launch_that_never_came_is_told(client, files, capsys):
+def test_a_missing_launch_is_reported(client, files, capsys):
     assert (
         main(
             [

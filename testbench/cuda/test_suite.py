@@ -42,7 +42,7 @@ def run(
     file="test_them.py",
     names=(),
 ):
-    """What each test of a file came to."""
+    """The result of each test of a file."""
     folder = tmp_path / "cases"
     folder.mkdir()
     (folder / file).write_text(text)
@@ -51,7 +51,7 @@ def run(
 
 
 @pytest.mark.skipif(missing_tool() is not None, reason=f"{missing_tool()}")
-def test_each_test_comes_to_something_whatever_becomes_of_its_process(tmp_path):
+def test_each_test_has_a_result_even_if_its_process_dies(tmp_path):
     found = {
         one.test.removeprefix("cases.test_them."): (one.outcome, one.reason)
         for one in run(tmp_path)
@@ -111,7 +111,7 @@ def test_a_module_that_is_not_imported_is_one_failure(tmp_path):
     )
 
 
-def test_a_part_of_the_page_is_written_anew_and_the_others_stay():
+def test_one_part_of_the_page_is_rewritten_and_the_others_stay():
     bad = [
         Outcome("cases.test_them.First.test_b", "failed", "1 | 2\nlines"),
         Outcome("cases.a", "passed"),

@@ -113,7 +113,7 @@ def tokens(shown: str) -> list[str]:
 
 
 @needs_compiled
-def test_a_recursion_is_looked_at_and_goes_on_as_if_nothing_had_happened(debug):
+def test_a_recursion_is_inspected_and_continues_undisturbed(debug):
     plain = debug(RECURSION, "run", "memory out 12", block=12)
     assert "over" in plain[0]
     broken, _, stack, _, deeper, listed, back, deleted, over, memory, states = debug(
@@ -182,7 +182,7 @@ def test_a_breakpoint_is_hit_every_time(debug):
 
 @needs_compiled
 def test_steps_follow_a_branch_on_which_threads_part(debug):
-    """The taken path first, then the other one; the tokens say who waits for what."""
+    """The taken path first, then the other one; the tokens show which threads wait for what."""
     shown = debug(
         DIVERGES,
         "break k+0x20",
@@ -223,7 +223,8 @@ def test_steps_follow_a_branch_on_which_threads_part(debug):
 
 @needs_compiled
 def test_a_breakpoint_on_a_barrier_is_hit_by_every_warp_each_time(debug):
-    """A warp that is let go from there waits for the other one, which is seen to come. Both may be there at once."""
+    """A warp that is resumed from there waits for the other one, whose arrival is observed. Both
+    may be there at once."""
     hits, continues = [], 0
     while not hits or not hits[-1].startswith("the grid is over"):
         continues += 1
@@ -280,7 +281,7 @@ def test_several_steps_end_at_a_breakpoint(debug):
 
 @needs_compiled
 def test_a_warp_ends_in_a_step_and_the_next_one_is_stopped_as_it_starts(debug):
-    """Three CTAs of a warp each, one after the other."""
+    """Three CTAs of a warp each, one at a time."""
     program = ".kernel k\n.param out 8\n.registers 24\n    NOP\n    EXIT\n"
     shown = debug(
         program,
@@ -322,7 +323,7 @@ def test_errors_and_traps_of_the_program_stop_it(debug):
 
 @needs_compiled
 def test_a_breakpoint_on_a_trap_of_the_program_with_the_same_reason(debug):
-    """First the breakpoint, then, when the warp goes on, the trap under it."""
+    """First the breakpoint, then, when the warp continues, the trap under it."""
     program = ".kernel k\n.param out 8\n    NOP\n    BPT.TRAP 0x1\n    NOP\n    EXIT\n"
     _, hit, trapped, errors, over = debug(
         program, "break 0x10", "run", "continue", "errors", "continue"

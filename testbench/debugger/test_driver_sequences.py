@@ -32,7 +32,7 @@ again:
 """
 """Counts until the host writes something to its first word."""
 BRANCH = 0x48
-"""Where it goes on counting."""
+"""The count at which it continues."""
 FAILS = ".kernel k\n.param out 8\n    NOP\n    .raw 0x0\n    EXIT\n"
 BOTH = 0b11
 """Warp slots of the smallest machine."""

@@ -1,4 +1,5 @@
-"""The trap handlers: what they save, what a host changes; kernels that are stopped, or taken off the machine, go on."""
+"""The trap handlers: what they save, what a host changes; kernels that are stopped, or taken off
+the machine, continue."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -213,7 +214,8 @@ def test_each_warp_has_its_record():
 
 
 def test_a_host_sends_a_warp_elsewhere():
-    """The pc in the trap frame counts, when the handler is told that the stack has changed."""
+    """The pc in the trap frame counts, when the handler's command says that the stack has
+    changed."""
     area = install_trap_handler(
         launch_of("""
         BPT.TRAP 0x1
@@ -235,7 +237,7 @@ def test_a_host_sends_a_warp_elsewhere():
     assert area.warps(machine.memory)[0].register(0, 5) == 2
 
 
-def test_without_being_told_the_stack_on_chip_counts():
+def test_by_default_the_stack_on_chip_counts():
     area = install_trap_handler(diverged(16))
     machine = held(area)
     warp = area.warps(machine.memory)[0]
@@ -264,7 +266,7 @@ def test_a_host_ends_a_warp():
         ("k57_deep_nest", 61),
     ],
 )
-def test_kernels_that_are_stopped_again_and_again_come_to_the_same(name, step):
+def test_kernels_that_are_stopped_repeatedly_have_the_same_results(name, step):
     area = install_trap_handler(build(RUNS[name], "O3"))
     machine, stops = WarpModel(area.launch, warps=8), 0
     host = ModelHost(machine)
@@ -301,7 +303,7 @@ class CountingMachine(WarpModel):
 
 
 def taken_off(machine: CountingMachine, image: ContextImage) -> ContextImage:
-    """What goes on with what runs on a machine."""
+    """A launch that continues from a running machine."""
     image.set_command(machine.memory, ContextCommand.SAVE)
     ModelHost(machine).stop()
     machine.run(LIMIT)
@@ -332,14 +334,14 @@ def switched(
         ("k57_deep_nest", 100),
     ],
 )
-def test_kernels_that_are_taken_off_the_machine_go_on(name, step, warps):
+def test_kernels_that_are_taken_off_the_machine_continue(name, step, warps):
     image = install_context_switch(build(RUNS[name], "O3"))
     machine, switches = CountingMachine(image.launch, warps=warps), 0
     machine.run_kernel(step)
     while machine.live:
         machine, image = switched(machine, image, warps)
         if not switches:
-            machine, image = switched(machine, image, warps)  # in vain: nobody has been restored
+            machine, image = switched(machine, image, warps)  # no warp has been restored yet
         machine.run_kernel(step)
         switches += 1
     assert switches > 2
@@ -531,7 +533,7 @@ def agreed(hardware: Hardware) -> None:
 
 
 @needs_compiled
-def test_the_hardware_saves_a_warp_and_lets_it_go_on(hardware):
+def test_the_hardware_saves_a_warp_and_resumes_it(hardware):
     expected = undisturbed(33)
     area = install_trap_handler(diverged(33))
     seen: list[Memory] = []
@@ -568,7 +570,7 @@ def test_the_hardware_saves_a_warp_and_lets_it_go_on(hardware):
         ("k53_divergent_ret_func", 1500),
     ],
 )
-def test_the_hardware_goes_on_with_what_it_has_saved(hardware, name, cycles):
+def test_the_hardware_continues_from_its_saved_state(hardware, name, cycles):
     image = install_context_switch(build(RUNS[name], "O3"))
     left = []
 

@@ -84,7 +84,8 @@ def check_datapath(bench: Bench) -> None:
 
 
 def check_comparisons(bench: Bench) -> None:
-    """Relations, and the lesser and the greater, of edges with both signs, against what Python makes of them."""
+    """Relations, and the lesser and the greater, of edges with both signs, against Python's
+    results."""
     edges = [edge | sign for edge in EDGES for sign in (0, SIGN)]
     pairs = (
         list(product(edges, edges))
@@ -158,7 +159,7 @@ def expected(operation: DoubleOperation, a: int, b: int, c: int, rounding: Float
 
 
 def _results(bench: Bench, rows: Sequence[_Row]) -> list[int]:
-    """What the datapath makes of threads that follow each other, one in each cycle."""
+    """The results of the datapath for threads that follow each other, one in each cycle."""
     dut, found = DoubleDatapath(), list[int]()
 
     async def send(ctx: Any) -> None:
@@ -206,7 +207,7 @@ def check_corners(bench: Bench) -> None:
 
 
 def check_crowd(bench: Bench) -> None:
-    """Instructions that come as fast as there is room; they are taken one after the other."""
+    """Instructions that come as fast as there is room; they are taken one at a time."""
     form = next(form for form in DOUBLE if form.name == "DFMA")
     count = 200 if bench.thorough else 12
     cases = [

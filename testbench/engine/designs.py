@@ -27,7 +27,7 @@ class Sample(data.Struct):
 
 
 class Zoo(wiring.Component):
-    """A bit of everything that a design can be made of."""
+    """Some of every construct of designs."""
 
     step: In(8)
     color: In(Color)

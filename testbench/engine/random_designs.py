@@ -296,7 +296,8 @@ class RandomDesign(Elaboratable):
             )
         ]
         for number, port in enumerate(writers):
-            # Two ports that write one bit at one time have no order: the lowest bit of the address tells them apart.
+            # Two ports that write one bit at one time have no order: the lowest bit of the address
+            # distinguishes them.
             address = self._take()
             if len(writers) == 2 and len(port.addr):
                 address = Cat(Const(number, 1), address)

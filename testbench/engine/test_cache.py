@@ -157,7 +157,8 @@ def elsewhere(monkeypatch, tmp_path):
 def test_a_temporary_folder_takes_the_place_of_one_that_cannot_be_written(
     elsewhere, monkeypatch, tmp_path, capsys
 ):
-    """It is told before anything is elaborated or compiled, once, and this process finds its models again."""
+    """It is reported before anything is elaborated or compiled, once, and this process finds its
+    models again."""
     (tmp_path / "file").touch()
     wrong = tmp_path / "file" / "models"
     monkeypatch.setenv("WARPSTACK_CACHE", str(wrong))
@@ -188,7 +189,7 @@ def test_without_a_home_models_are_kept_for_a_run(elsewhere, monkeypatch, capsys
     monkeypatch.delenv("WARPSTACK_CACHE")
 
 
-def test_a_disk_that_is_full_when_a_model_is_done_is_told(folder, elsewhere, monkeypatch, capsys):
+def test_a_full_disk_when_a_model_is_done_is_reported(folder, elsewhere, monkeypatch, capsys):
     honest = cache.store
 
     def full(path, content):
@@ -230,14 +231,14 @@ def test_a_folder_without_room_cannot_be_written(tmp_path, monkeypatch):
 
 
 class Holder(Everything):
-    """Has something of which nobody can tell what it does."""
+    """Has an object that can't be identified."""
 
     def __init__(self, what):
         super().__init__()
         self.what = what
 
 
-def test_what_cannot_be_told_from_source_has_no_identity(folder):
+def test_a_design_not_determined_by_its_source_has_no_identity(folder):
     step = 2
 
     class Local(Everything):

@@ -241,7 +241,7 @@ def test_clock_domains_edges_and_resets_agree(falling):
 
 
 @needs_compiled
-def test_logic_that_takes_rounds_is_told_apart_and_agrees():
+def test_combinational_logic_that_needs_several_rounds_agrees():
     logs = []
     for engine in ENGINES.values():
         dut, log = Ripple(), []
@@ -303,7 +303,7 @@ def test_running_cycles_leaves_other_testbenches_their_moments(engine):
     assert log == [("alarm", 10), ("three later", 13), Ran(50, False), 52]
 
 
-def test_running_cycles_waits_for_who_woke_at_the_same_edge(engine):
+def test_running_cycles_waits_for_processes_woken_at_the_same_edge(engine):
     dut, log = Zoo(), []
 
     async def first(ctx):
@@ -335,7 +335,7 @@ def test_running_cycles_inside_of_a_loop_over_ticks_breaks_it(engine):
 
 
 @needs_compiled
-def test_the_clock_runs_in_the_model_while_nobody_else_waits():
+def test_the_clock_runs_in_the_model_while_no_other_process_waits():
     dut, ticks = Zoo(), []
 
     async def testbench(ctx):

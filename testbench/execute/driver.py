@@ -137,7 +137,7 @@ class LaneDriver(UnitDriver):
             await self._tick(ctx)
 
     async def _drive_serial(self, ctx: Any) -> None:
-        """One after the other, sometimes with a pause."""
+        """One at a time, sometimes with a pause."""
         for beat in self._beats:
             instruction = self._give(ctx, beat, 0)
             for _ in range(BYTE_LANE_CYCLES):
@@ -148,8 +148,8 @@ class LaneDriver(UnitDriver):
                 await self._tick(ctx)
 
     def _give(self, ctx: Any, beat: Beat, part: int | None = None) -> Any:
-        """Puts a beat on the inputs, as the instruction says that it wants it; of a part, the full lanes have the
-        operands of that one of their threads."""
+        """Puts a beat on the inputs, in the form that the instruction selects; of a part, the full
+        lanes have the operands of that one of their threads."""
         dut, before = self.dut, beat.before
         ctx.set(dut.word, beat.word)
         instruction = ctx.get(dut.instruction)

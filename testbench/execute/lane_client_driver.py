@@ -14,7 +14,8 @@ from rtl.params import WARP_THREADS, SmParams
 from sim.checks.testbench import Bench
 
 WANTED_CYCLES = 2
-"""From the cycle in which an operation is taken to the one in which the first beat's data are asked for."""
+"""From the cycle in which an operation is taken to the one in which the first beat's data are
+requested."""
 READ_CYCLES = 2
 """From the cycle in which an operation is taken to the one in which the first beat's registers are read."""
 GATHERED_CYCLES = 4
@@ -28,8 +29,9 @@ _CC_BITS = Flags.as_shape().size
 
 @dataclass(frozen=True)
 class LaneOperation:
-    """A gather or a write that the unit has asked for, with the fields of ``rtl.layouts.register_gather`` or
-    ``rtl.layouts.register_write``, and the ``cycle`` in which it was taken. A write has one register."""
+    """A gather or a write that the unit has requested, with the fields of
+    ``rtl.layouts.register_gather`` or ``rtl.layouts.register_write``, and the ``cycle`` in which it
+    was taken. A write has one register."""
 
     gather: bool
     warp: int
@@ -58,9 +60,10 @@ class _UnderWay:
 class LaneClientDriver:
     """Serves one unit's port. Operations take effect in the order in which they were taken.
 
-    The beats of an operation follow each other without a gap. Those of two operations never meet, but for a gather and
-    a write that were taken in one cycle: after that the port is not ready for the rest of their beats. A gather is not
-    taken in the first cycle in which it is offered. All cycles are counted from the start of :meth:`serve`.
+    The beats of an operation follow each other without a gap. Those of two operations never
+    overlap, except a gather and a write that were taken in one cycle: after that the port is not
+    ready for the rest of their beats. A gather is not taken in the first cycle in which it is
+    offered. All cycles are counted from the start of :meth:`serve`.
 
     Parameters:
         bench: Whose random numbers decide when the port is ready.
@@ -182,7 +185,7 @@ class LaneClientDriver:
         self._busy_until = self.now + self._params.beats
 
     def _age(self, under_way: _UnderWay) -> int:
-        """Cycles since an operation was taken, but for the delay."""
+        """Cycles since an operation was taken, without the delay."""
         return self.now - under_way.operation.cycle - self._delay
 
     def _last_age(self, under_way: _UnderWay) -> int:

@@ -80,8 +80,8 @@ def test_what_is_no_instruction_of_the_lanes_lets_operands_pass(floats):
 
 
 @pytest.mark.parametrize("floats", [False, True])
-def test_every_form_is_told_from_all_others(floats):
-    """Whatever stands in its fields, and by fewer bits than it has fixed ones."""
+def test_every_form_is_distinguished_from_all_others(floats):
+    """With any fields, and by fewer bits than it has fixed ones."""
     forms = [form for form in LANE_FORMS if floats or form not in FLOATING]
     source = random.Random(1)
     for name in {form.name for form in forms}:

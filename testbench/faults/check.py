@@ -1,7 +1,8 @@
 """Checks the machine under faults from outside: ``python -m testbench.faults.check --all``.
 
-Whatever memory answers, however late, and whatever a launch descriptor says: a program ends or is held with the right
-error, leaves no wrong result, and the machine takes the next one. Exit code 1: something is wrong.
+For any answers of memory, with any delay, and for any launch descriptor: a program ends or is held
+with the right error, leaves no wrong result, and the machine takes the next one. Exit code 1:
+something is wrong.
 """
 
 import sys

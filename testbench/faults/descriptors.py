@@ -1,4 +1,4 @@
-"""Each field of a launch descriptor is wrong in turn."""
+"""Each field of a launch descriptor is made wrong, one at a time."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -77,7 +77,7 @@ async def _launch_wrong_ones(
 
 
 async def _launch(host: HardwareHost, address: int) -> str:
-    """Launches a descriptor; says what became of it."""
+    """Launches a descriptor; returns the outcome."""
     await host.write("QMD_ADDRESS_A", address >> 32)
     await host.write("QMD_ADDRESS_B", address & 0xFFFF_FFFF)
     await host.write("LAUNCH", 1)

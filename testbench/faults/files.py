@@ -1,4 +1,4 @@
-"""Files that a user gives: whatever is in them, they are read, or refused in one line."""
+"""Files that a user gives: with any content they are read, or refused in one line."""
 
 from collections.abc import Callable, Iterator
 

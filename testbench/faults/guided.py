@@ -1,7 +1,8 @@
 """Files that are damaged where it counts: ``python -m testbench.faults.guided sass --seconds 60``.
 
-Atheris changes files of this project at random and keeps those that reach other places of their readers. Exit code 1: a
-file was neither read nor refused in one line; it is kept. 2: it could not run; one line on stderr says why.
+Atheris changes files of this project at random and keeps those that reach other places of their
+readers. Exit code 1: a file was neither read nor refused in one line; it is kept. 2: it could not
+run; one line on stderr has the reason.
 """
 
 import os
@@ -79,7 +80,7 @@ def _fuzz(chosen: Any) -> int:
 
 
 def outcome(kind: str, ended_well: bool, said: str) -> int:
-    """Prints what libFuzzer has said that people want to know; returns the exit code."""
+    """Prints the relevant part of libFuzzer's output; returns the exit code."""
     figures = dict(re.findall(r"^stat::(\w+): +(\d+)$", said, re.MULTILINE))
     wrong = re.search(
         r"=== Uncaught Python exception: ===\n(.*?)\n==.*Test unit written to (\S+)",

@@ -20,7 +20,7 @@ __all__ = ["LATE", "MemoryErrors"]
 LATE = 10_000
 """Cycles by which answers are late."""
 _LIMIT = 400_000
-"""Cycles in which a program ends, or is held, whatever memory answers."""
+"""Cycles in which a program ends, or is held, with any answers of memory."""
 
 
 class MemoryErrors:

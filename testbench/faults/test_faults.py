@@ -60,7 +60,7 @@ def test_cycles_are_those_of_all_runs():
 
 
 @needs_compiled
-def test_an_error_that_nobody_tells_of_is_seen(monkeypatch):
+def test_a_memory_error_that_is_not_reported_is_detected(monkeypatch):
     """Memory that answers with zeros instead of an error leaves wrong results."""
 
     def silent(self, request):
@@ -162,7 +162,7 @@ def test_guided_files_reach_more_than_the_files_they_begin_with(tmp_path, capfd)
     assert any((tmp_path / "kept").iterdir())
 
 
-def test_what_libfuzzer_says_of_a_fault_is_told(capsys):
+def test_the_output_of_libfuzzer_for_a_fault_is_reported(capsys):
     said = (
         " === Uncaught Python exception: ===\nKeyError: 'x'\nTraceback\n\n==8128== ERROR: libFuzzer: x\n"
         "artifact_prefix='./'; Test unit written to ./crash-39\nstat::new_units_added:          523\n"

@@ -88,7 +88,7 @@ class Life:
         unreported: Any = WarpError.NONE,
         **masks,
     ) -> "Life":
-        """An instruction, the pc afterwards, and the masks: those not named stay as they were."""
+        """An instruction, the pc afterwards, and the masks: those not named do not change."""
         if masks:
             kept_masks = {name: getattr(self.masks, name) for name in WarpMasks.__slots__}
             self.masks = WarpMasks(**{**kept_masks, **masks})
@@ -706,7 +706,7 @@ def _traps() -> Iterator[Life]:
 
 
 def _lost(name: str) -> Life:
-    """A warp whose topmost tokens are in memory that is not there any more."""
+    """A warp whose topmost tokens are in memory that is no longer mapped."""
     life = (
         Life(name)
         .push("PBK")(encode("BRK", guard=0), guard=1, broken=1, active=ALL & ~1)

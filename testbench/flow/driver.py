@@ -49,7 +49,7 @@ _QUIET_CYCLES = 24
 """Cycles after a result until the stack pointer has surely been written: a branch's second token may wait for an
 unwind."""
 _NEAR = (FlowOperation.NONE, FlowOperation.BRANCH)
-"""What may go on behind itself: instructions, and the plain jump."""
+"""Instructions whose warp may continue at the next instruction, and the plain jump."""
 _RESTS = 0.1
 """Chance that a warp sends nothing more behind a result until its stack pointer has been compared."""
 
@@ -150,13 +150,10 @@ class FlowDriver(UnitDriver):
     """Plays streams on all warps of the hardware at once.
 
     Parameters:
-        bench: Whose random numbers decide which warp is next; reports differences.
-        warps: Of the hardware.
-        streams: Taken one after the other by warps that have nothing to do.
-        behaviour: Of the memory behind the stack.
-        report_mask: The hardware's.
-        idle: Chance that nothing is sent in a cycle.
-        lanes: Of the hardware, which is serial if there is one.
+        bench: Whose random numbers decide which warp is next; reports differences. warps: Of the
+        hardware. streams: Taken one at a time by warps that have nothing to do. behaviour: Of the
+        memory behind the stack. report_mask: The hardware's. idle: Chance that nothing is sent in a
+        cycle. lanes: Of the hardware, which is serial if there is one.
 
     Attributes:
         steps, depths: Results compared; stack pointers compared.
@@ -337,7 +334,7 @@ class FlowDriver(UnitDriver):
         warp.blocked = isinstance(item, Start) or not item.pushes
 
     def _result(self, bits: int) -> None:
-        """Compares a result with what was to become of the oldest step of its warp."""
+        """Compares a result with the expected result of the oldest step of its warp."""
         bench, result, codes = self.bench, self._layout.from_bits(bits), self._layout["codes"]
         number = int(result.warp)
         warp = self._warps[number]
@@ -399,7 +396,7 @@ class FlowDriver(UnitDriver):
 
 
 def _codes_at_start(threads: int) -> int:
-    """Threads that the launch does not want are KILLED, which is 1."""
+    """Threads that are not in the launch's mask are KILLED, which is 1."""
     return sum(1 << 3 * thread for thread in range(WARP_THREADS) if not threads >> thread & 1)
 
 

@@ -32,7 +32,7 @@ _RESULT = 9
 _BANK = 2
 _BANK_WORDS = 64
 _FAILURES = 6
-"""A warp that fails so often in a row has come to a stack that nothing can leave."""
+"""A warp that fails so often in a row has reached a stack that no operation can leave."""
 _TRAPS = 0.06
 """Chance that the trap unit moves the warp."""
 _NAMES = (

@@ -64,13 +64,14 @@ class Start:
 
 @dataclass(frozen=True)
 class FlowStep:
-    """One instruction, and what becomes of it.
+    """One instruction, and its expected result.
 
-    ``guard`` are the threads whose guard holds, ``conditions`` their CC nibbles, one after the
-    other. ``pc_after`` .. ``depth`` are what holds afterwards; ``value`` is what the instruction reads, if it does.
-    ``memory`` is what the stack's region begins with then, if the instruction writes it back. With a ``move`` it is no
-    instruction: the warp is made to do that, to ``target``; word, guard and what else there is play no part.
-    ``unreported`` is why nothing has happened, of an error that is not reported.
+    ``guard`` are the threads whose guard holds, ``conditions`` their CC nibbles, in order.
+    ``pc_after`` .. ``depth`` are what holds afterwards; ``value`` is what the instruction reads, if
+    it does. ``memory`` is what the stack's region begins with then, if the instruction writes it
+    back. With a ``move`` it is no instruction: the warp is made to do that, to ``target``; word,
+    guard and what else there is play no part. ``unreported`` is why nothing has happened, of an
+    error that is not reported.
     """
 
     word: int
@@ -228,7 +229,7 @@ def retire(machine: WarpModel, slot: int) -> tuple[Retirement, FlowStep | None]:
 
 
 def with_write_back(warp: Warp, word: int) -> FlowStep:
-    """A write-back that the program does not have, so that what is in memory can be looked at."""
+    """A write-back that the program does not have, so that memory's content can be compared."""
     pc = instruction_address(warp.pc)
     return FlowStep(
         word,

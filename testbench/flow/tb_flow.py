@@ -1,7 +1,7 @@
 """The flow unit with its stack: masks, next pc, stack pointer and errors of every flow instruction.
 
 Directed lives of warps are written out by hand. Real ones come from the kernels, random ones from made-up instructions,
-both as the warp model executes them. After each instruction the hardware must have come to the same.
+both as the warp model executes them. After each instruction the hardware must have the same state.
 """
 
 import itertools

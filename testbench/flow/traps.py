@@ -36,7 +36,7 @@ def _target(source: Random) -> int:
 
 
 def trap_step(source: Random, made: WarpModel, warp: Warp) -> FlowStep:
-    """Makes a warp enter or leave its trap handler, or end, whatever it is doing; the step."""
+    """Makes a warp enter or leave its trap handler, or end, in any state; returns the step."""
     operation, target = _chosen(source, warp), _target(source)
     pc = instruction_address(warp.pc)
     if operation is FlowOperation.ENTER_TRAP:
@@ -70,7 +70,7 @@ def trap_step(source: Random, made: WarpModel, warp: Warp) -> FlowStep:
 
 
 def _applied(operation: FlowOperation, warp: Warp, pc: int, target: int) -> int:
-    """Does it; the pc to go on at."""
+    """Does it; returns the pc at which it continues."""
     match operation:
         case FlowOperation.BRANCH:
             return check_pc(target)

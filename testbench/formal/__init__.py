@@ -1,1 +1,2 @@
-"""Theorems about the hardware, one a file: its docstring says what is proved. ``python -m sim.prove`` proves them."""
+"""Theorems about the hardware, one a file: its docstring states what is proved. ``python -m
+sim.prove`` proves them."""

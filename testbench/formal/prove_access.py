@@ -1,26 +1,32 @@
 """What each thread of an instruction accesses is handed on once, and the instruction ends once, before the next begins.
 
-Instructions of any kind come to the eight slots, with any threads that access memory, local memory or shared memory at
-any places, with errors or without, or with nothing to do; what is told before all of an instruction's addresses are
-judged is told when it likes. The miss queue takes lines, the crossbar takes beats, the atomic operations take threads
-when they like. Of one slot, and of one thread, whichever they are:
+Instructions of any kind arrive in the eight slots, with any threads that access memory, local
+memory or shared memory at any places, with errors or without, or with nothing to do; early results,
+before all of an instruction's addresses are judged, arrive at any time. The miss queue takes lines,
+the crossbar takes beats, the atomic operations take threads when they like. Of one slot, and of one
+thread, whichever they are:
 
 1. A thread that accesses memory, its own or everybody's, is handed on with one line, which is that of its place; if the
    instruction has an error, the threads below the failing one alone. Other threads never are.
-2. All threads of the same line are handed on with it, and every line has some. What is told of a line early is it.
-3. Each word of a thread that accesses shared memory, or that shuffles, passes once, in turn; an atomic operation in
+2. All threads of the same line are handed on with it, and every line has some. A line that is
+   announced early is the line that is found.
+3. Each word of a thread that accesses shared memory, or that shuffles, passes once, in order; an
+   atomic operation in
    shared memory is handed on once. That is behind all lines of the instruction, and not if one of those had a fault or
    an address was wrong.
 4. An instruction ends once: with its last line, its last beat, its operations, or since there is nothing more to do;
    and all its threads have been handed on then. The one in the next slot begins behind it.
-5. A line is found within two cycles more than a warp has beats, but for those in which the one before waits to be
-   taken; and who is next begins when its addresses are judged and the lines before are taken. So instructions end.
+5. A line is found within two cycles more than a warp has beats, except those in which the one
+   before waits to be
+   taken; and the next instruction begins when its addresses are judged and the lines before are
+   taken. So instructions end.
 6. What is offered to the miss queue is what that assumes.
 
-Assumed: an instruction comes to a slot when the one before has ended there and nothing of it is offered any more; what
-is told of its addresses fits together, as `_well` says; places and instructions stay as they are; and of the other
-slots that what is told early is found before the end, as is shown of the one. Addresses of lines have five bits here:
-they are compared and handed on, and that many may all be different.
+Assumed: an instruction arrives in a slot when the one before has ended there and nothing of it is
+offered; the results of its addresses are consistent (`_well`); places and instructions do not
+change; and, for the other slots, that an early line is found before the end, as is shown for the
+one. Addresses of lines have five bits here: they are compared and handed on, and that many may all
+be different.
 """
 
 from typing import Any
@@ -86,7 +92,7 @@ class _Spec(Elaboratable):
         return m
 
     def _surround(self, m: Module, past: Past) -> None:
-        """Instructions, of which each slot has one after the other, and who takes what is found."""
+        """Instructions, one at a time in each slot, and the receiver of found lines."""
         dut, slot = self.dut, self.slot
         free(m, dut)
         instruction, judged, early = dut.instruction, dut.judged, dut.early
@@ -119,7 +125,7 @@ class _Spec(Elaboratable):
             for lane in range(_LANES)
         ]
 
-        # One instruction comes to the slot after the other.
+        # Instructions arrive in the slot one at a time.
         found, ready = dut.found.payload, dut.is_judged
         comes, idles = (
             judged.valid & (judged.payload.slot == slot),
@@ -137,7 +143,7 @@ class _Spec(Elaboratable):
             Assume(~(comes | idles | tells) | ~came & ~under_way, "one after the other"),
             Assume(
                 ~(comes & idles) & ~((idles | tells) & said) & ~(tells & (comes | idles)),
-                "one is told of once",
+                "one is announced once",
             ),
             Assume(
                 ~dut.found.ready | dut.found.valid & found.complete,
@@ -206,7 +212,7 @@ class _Spec(Elaboratable):
         hits, hit_beat = dut.matched, dut.matched_beat
         memory, local, shared = self._sets()
         ready, idle = _bit(dut.is_judged, self.slot), _bit(dut.is_idle, self.slot)
-        claim(m, ready == self.came, "who has come")
+        claim(m, ready == self.came, "an instruction that is judged has arrived")
         claim(m, idle == self.is_idle, "who has nothing to do", when=ready)
         claim(
             m,
@@ -299,12 +305,12 @@ class _Spec(Elaboratable):
             "where others wait",
             when=here & at("COLLECTED"),
         )
-        claim(m, told == (dut.found.valid & ~found.complete), "what is told early")
+        claim(m, told == (dut.found.valid & ~found.complete), "the early line")
         claim(m, ~told | (found.slot == dut.slot), "of the one that is taken")
         left_over = dut.ends & (told | dut.announces) & ~at("COLLECTED")
-        claim(m, ~left_over, "what is told early is found before the end", when=here)
+        claim(m, ~left_over, "an early line is found before the end", when=here)
         m.d.comb += Assume(here | ~left_over, "so it is of every instruction")
-        claim(m, collects | at("TAKE") & (done == 0), "when it is told", when=here & told)
+        claim(m, collects | at("TAKE") & (done == 0), "when it is announced", when=here & told)
         claim(m, ~(hit_beat & left).any(), "a beat is compared once", when=here & at("COLLECT"))
         claim(m, found.line == line, "it is that line", when=collecting & told)
         early = here & told & at("TAKE", "PICK")
@@ -338,9 +344,9 @@ class _Spec(Elaboratable):
         line_taken = Signal.like(mark)
         with m.If(here & self.came):
             m.d.sync += line_taken.eq(mark)
-        can_happen(m, taken & collecting & told, "another line is told of early")
+        can_happen(m, taken & collecting & told, "another line is announced early")
         can_happen(
-            m, early & self.came & ~at("PICK"), "a line is told of before its threads are judged"
+            m, early & self.came & ~at("PICK"), "a line is announced before its threads are judged"
         )
         claim(
             m,
@@ -358,7 +364,7 @@ class _Spec(Elaboratable):
         job, atomic, found, words = dut.job, dut.atomic, dut.found, dut.instruction.words
         ends = dut.ends
 
-        # Words pass in turn.
+        # Words pass in order.
         count = Signal(3)
         sent = here & job.valid & job.ready
         in_it = (job.payload.beat == beat) & _bit(job.payload.lanes, lane)
@@ -390,7 +396,7 @@ class _Spec(Elaboratable):
         )
         claim(m, count == 0, "none before", when=self.came & ~shares)
         claim(m, job.valid == at("SHARED"), "when they pass")
-        claim(m, shared & (job.payload.word == count), "words pass in turn", when=sent & in_it)
+        claim(m, shared & (job.payload.word == count), "words pass in order", when=sent & in_it)
         claim(
             m,
             job.payload.lanes.any() & (job.payload.slot == self.slot),
@@ -492,7 +498,8 @@ class _Spec(Elaboratable):
         )
 
     def _show_bound(self, m: Module, past: Past) -> None:
-        """``spent``: cycles since the last line was found, but for those in which it waits to be taken."""
+        """``spent``: cycles since the last line was found, except those in which it waits to be
+        taken."""
         dut, at, here, spent = self.dut, self.at, self.here, Signal(5)
         collects, free_ = at("PICK", "COLLECT", "COLLECTED"), dut.is_announced | ~dut.found.valid
         with m.If(~collects | dut.line_is_complete):

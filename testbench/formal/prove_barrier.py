@@ -1,15 +1,18 @@
-"""Nobody passes a CTA barrier before all who take part have arrived; then all who wait there go, at once and in time.
+"""No warp passes a CTA barrier before all participants have arrived; then all that wait there are
+released together, within a bounded time.
 
-Two warps, of one CTA or two, begin, execute BAR, B2R and R2B in any order and with any operands, are taken back from
-where they wait, and end, whenever they like. Of one barrier, whichever it is, BAR.SYNCALL's among them, is shown, as
-long as no R2B sets it:
+Two warps, of one CTA or two, begin, execute BAR, B2R and R2B in any order and with any operands,
+are withdrawn from where they wait, and end, at any time. Of one barrier, whichever it is,
+BAR.SYNCALL's among them, is shown, as long as no R2B sets it:
 
-1. It lets warps go only when as many have arrived, without those that were taken back, as its last arrival asked for:
+1. It releases warps only when as many have arrived, without those that were withdrawn, as its last
+   arrival named:
    that count, or all warps of the CTA that live or are still to begin.
-2. Then all that wait there go on, in the same cycle; nobody else does, but whose instruction is over and makes nobody
+2. Then all that wait there continue, in the same cycle; no other warp does, except one whose
+   instruction is over and makes none
    wait.
 3. When the unit looks for its next task, too few have arrived, unless the CTA has lost a warp, and its barriers were
-   not looked at since. They are, before any other instruction is taken but in the very next cycle.
+   not checked since. They are, before any other instruction is taken but in the very next cycle.
 4. A task has its end: an instruction after 6 cycles, a withdrawal after 7, the barriers of a CTA after 6 each and 3
    more; where results are noted, a cycle more for each warp, and another one. Cycles of launches are not counted, and
    those in which the lanes do not take B2R's write.
@@ -87,8 +90,8 @@ class _Spec(Elaboratable):
             [Signal(shape, name=f"{name}_{warp}") for warp in range(_WARPS)]
             for name, shape in (("place", _Place), ("cta", bits), ("number", range(_PLACES)))
         )
-        # The barrier of which something is shown: warps that have arrived, as many as the last one asked for, who waits
-        # there; warps of its CTA that live or are to begin.
+        # The observed barrier: warps that have arrived, the number that the last one named, the
+        # warps that wait there; warps of its CTA that live or are to begin.
         self.cta, self.number = Signal(bits), Signal(range(_PLACES))
         self.came, self.asked, self.held = Signal(8), Signal(7), Signal(_WARPS)
         self.live, self.to_come = Signal(range(4 * _WARPS)), Signal(range(_WARPS + 1))
@@ -155,7 +158,7 @@ class _Spec(Elaboratable):
         return (self.places[warp] != _Place.DEAD) & (self.ctas[warp] == self.cta)
 
     def _waits(self, warp: int) -> Value:
-        """A warp waits that is not just let go."""
+        """A warp waits that is not released in this cycle."""
         return (self.places[warp] == _Place.WAITS) & ~self.dut.resume[warp]
 
     def _begin(self, m: Module) -> None:
@@ -261,7 +264,7 @@ class _Spec(Elaboratable):
                 m.d.sync += self.numbers[warp].eq(acting.number)
 
     def _move(self, m: Module, past: Past) -> None:
-        """Warps are taken back, or go on; who has arrived at the barrier."""
+        """Warps are withdrawn, or continue; the arrivals at the barrier."""
         dut, acting, view, withdraw, begun = (
             self.dut,
             self.acting,
@@ -276,7 +279,7 @@ class _Spec(Elaboratable):
         )
         m.d.comb += Assume(
             ~(waited & dut.waiting.bit_select(before[1:], 1)) | (now == before),
-            "who shall wait no longer does so, or is taken back",
+            "a requested warp waits, or is withdrawn",
         )
         for number, place in enumerate(self.places):
             gone = dut.withdrawn.valid & (warp == number)
@@ -322,7 +325,7 @@ class _Spec(Elaboratable):
             claim(
                 m,
                 ends | (there & (self.places[number] == _Place.WAITS)),
-                f"who goes on, {number}",
+                f"which threads continue, {number}",
                 when=dut.resume[number],
             )
         can_happen(m, releases & held.all() & dut.completion.valid, "the last one arrives")
@@ -396,8 +399,8 @@ class _Spec(Elaboratable):
         executes, looked = at("CHECK"), at("READ", "UPDATE", "DECIDE", "ACT")
         here = (dut.work.barrier.cta == self.cta) & (dut.work.barrier.number == self.number)
 
-        # Of the barrier, and who waits at each.
-        # What is kept of a CTA means nothing before its slot has had one.
+        # Of the barrier, and the warps that wait at each. What is kept of a CTA means nothing
+        # before its slot has had one.
         launch = dut.launch.payload
         first = dut.launch.valid & (launch.number == 0)
         had = Cat(ever(m, first & (launch.cta == cta)) for cta in range(_WARPS))
@@ -443,9 +446,9 @@ class _Spec(Elaboratable):
             when=known["used"] & begun,
         )
         claim(m, came == 0, "a barrier that is not used", when=~known["used"] | ~begun)
-        claim(m, came >= population(held), "who waits has arrived")
+        claim(m, came >= population(held), "waiting warps have arrived")
         claim(m, came < Mux(self.asked.any(), self.asked, _WARPS), "no barrier is forgotten")
-        claim(m, self.asked == 0, "nobody has arrived", when=came == 0)
+        claim(m, self.asked == 0, "no warp has arrived", when=came == 0)
         for cta, number, used, waiting in known["rows"]:
             may = Cat(
                 self._waits(warp) & (self.ctas[warp] == cta) & (self.numbers[warp] == number)
@@ -562,13 +565,13 @@ class _Spec(Elaboratable):
         claim(
             m,
             ~(withdraws & dut.work.completes),
-            "nobody goes on with who is taken back",
+            "no warp is released with a withdrawn one",
             when=at("ACT"),
         )
         claim(m, arrives | settles | writes, "results are noted", when=at("RESULTS"))
         claim(m, reads, "a barrier is read", when=at("SEND"))
 
-        # Of the row that is worked on. One that was read before the CTA began again has nobody in it.
+        # Of the row that is worked on. A row that was read before the CTA began again has no warps.
         old = settles & (came == 0) & ~row.waiting.any()
         same = (
             (row.state.arrived == came) & (row.state.expected == self.asked) & (row.waiting == held)

@@ -4,8 +4,9 @@ Any instructions come of any warp, as soon as they may, and so does what the tra
 moves lines does what it likes. Of one thread of one warp, whichever they are, from the warp's launch to its end:
 
 1. The thread is in one place, and in one only. It is active; or it has a code, of the token that it waits for, or since
-   it is dead; or a DIVERGE token holds it; or it has executed SYNC, and waits for the token that has it. (Between the
-   two requests of an indexed branch the flow unit holds it.) From SAM to RAM who was not active is, and keeps its code.
+   it is dead; or a DIVERGE token holds it; or it has executed SYNC, and waits for the token that
+   has it. (Between the two requests of an indexed branch the flow unit holds it.) From SAM to RAM
+   inactive threads are active, and keep their codes.
 2. One DIVERGE token at most holds it, and no token above that has it. All other tokens have those who are active.
 3. After each instruction it is where the rules of that instruction say. It becomes active only by the token at which an
    unwind ends, which has it in its mask, and for which it waits; then its code is gone. If the instruction fails it is
@@ -13,17 +14,18 @@ moves lines does what it likes. Of one thread of one warp, whichever they are, f
 4. No unwind goes past a token that has the thread and that it waits for, nor one that has it if it waits for SYNC: that
    is an error. When the warp ends, the thread has exited or was killed.
 5. A QUAD token and a trap frame have the thread's place. RAM puts it there again, unless it is dead, RESTORE always,
-   and the stack below is as it was, on which may lie another QUAD token or frame.
+   and the stack below is unchanged, on which there may be another QUAD token or frame.
 
-The stack is unbounded: what of it concerns the thread is one word (``_PLACE``). What is looked at is any token that may
-lie there by that word, and so is what lies under a QUAD token or a frame. That is all that is assumed of tokens: they
-are found as they were pushed, in their order (which the theorem ``stack`` says). Of the stack's depth it is assumed
-that a second request finds the room that the first was told of (``stack_limit``). The promises of the units' parts to
-each other are assumed.
+The stack is unbounded: what of it concerns the thread is one word (``_PLACE``). The token that is
+read is any one that may be there by that word, and so is the one under a QUAD token or a frame.
+That is all that is assumed of tokens: they are popped unchanged, in reverse order (which the
+theorem ``stack`` proves). Of the stack's depth it is assumed that a second request finds the room
+that the first one's result had (``stack_limit``). The promises of the units' parts to each other
+are assumed.
 
 Not spoken of are warps that execute SETCRSPTR or SETLMEMBASE, by which tokens go or are others. It is assumed that all
-threads that live execute RAM. QUAD tokens keep no codes: who has one when SAM makes it active has to go where all
-others go, until RAM or its KIL.
+threads that live execute RAM. QUAD tokens keep no codes: a thread with a code that SAM makes active
+has to follow the others, until RAM or its KIL.
 """
 
 from functools import partial
@@ -101,7 +103,7 @@ _ASKS = {
     FlowOperation.ENTER_TRAP: (StackOperation.NONE,),
     FlowOperation.LEAVE_TRAP: (StackOperation.SET_MODE,),
 }
-"""What instructions ask of the stack, as far as it is spoken of them."""
+"""The requests of instructions to the stack, as far as the theorem covers them."""
 _CODED = {FlowOperation.LAUNCH: ThreadCode.KILLED, FlowOperation.TERMINATE: ThreadCode.EXIT}
 """The code that threads have then, where it is the same each time."""
 _PUSHERS = (FlowOperation.BRANCH, FlowOperation.CALL, FlowOperation.PUSH_QUAD)
@@ -141,7 +143,7 @@ _EXAMPLES = (
 )
 """What a warp does in examples: instructions, or what it is made to do, and whose guard holds."""
 _SAME = 0x66666666
-"""Who has the register of the lowest thread then."""
+"""The threads that then have the register of the lowest thread."""
 
 
 def _is(value: Any, *cases: Any) -> Value:
@@ -186,8 +188,9 @@ def _right(active: Any, code: Any, place: Any, pending: Any = 0) -> Value:
 
 
 class _Spec(Elaboratable):
-    """The flow unit and the stack's pipeline, without the engine, the tokens, and what adds up targets, which do what
-    they like; in examples one warp, which does one of a few things, with the tokens as they are.
+    """The flow unit and the stack's pipeline, without the engine, the tokens, and the adder of
+    targets, which are unconstrained; in examples one warp with one of a few operations, with the
+    real tokens.
 
     The warp's operation is ``on`` from its first request to its result, at ``position`` 1 to 3 in the stages of the
     stack behind its request, _LATE behind them.
@@ -229,7 +232,8 @@ class _Spec(Elaboratable):
         self.refused, self.framed = Signal(), Signal()
         """Its token was refused; its frame is on the stack."""
 
-        # An unwind: what lies below what it has looked at, and below the lines that it has left behind.
+        # An unwind: the tokens below the ones it has passed, and below the lines that it has
+        # dropped.
         self.at: Any = Signal(_PLACE)
         self.sunk_at: Any = Signal(_PLACE)
         self.sunk, self.seen_kind, self.seen_has = Signal(), Signal(TokenKind), Signal()
@@ -393,7 +397,8 @@ class _Spec(Elaboratable):
         ]
 
     def _rule(self, m: Module) -> None:
-        """What the thread should come to, when an operation's last request is taken, and what follows it."""
+        """The expected state of the thread, when an operation's last request is taken, and what
+        follows it."""
         active, code, op, outcome, asks = self.active, self.code, self.op, self.outcome, self.asks
         to_active, to_code, asked_code = Signal(), Signal(_CODE_BITS), Signal(_CODE_BITS)
         m.d.comb += [to_active.eq(active), to_code.eq(code), asked_code.eq(code)]
@@ -422,7 +427,7 @@ class _Spec(Elaboratable):
         claim(
             m,
             Mux(outcome.sets_active, self._bit(outcome.active), active) == to_active,
-            "who goes on",
+            "which threads continue",
             when=tells & ~walks,
         )
         claim(
@@ -446,7 +451,7 @@ class _Spec(Elaboratable):
         claim(
             m,
             ~outcome.sets_active & ~outcome.sets_codes & ~walks,
-            "a push changes nobody",
+            "a push changes no thread",
             when=self.taken & (self.light | self.second),
         )
         held = self.pushes & (asks.kind == TokenKind.DIVERGE) & self._bit(asks.mask)
@@ -454,7 +459,7 @@ class _Spec(Elaboratable):
         claim(
             m,
             held,
-            "who does not branch is held",
+            "threads that do not branch are held",
             when=branches & (self.left | (self.rest & ~self.gathered.has_remaining)),
         )
         claim(m, held, "who branches later is held", when=self.taken & self.second & self.pending)
@@ -589,7 +594,7 @@ class _Spec(Elaboratable):
             m.d.sync += [self.sunk.eq(1), self.sunk_at.eq(at)]
 
     def _look(self, m: Module) -> None:
-        """Tokens that are looked at: any that may lie there."""
+        """Tokens that are read: any that may be there."""
         at, token, looks, step, where = self.at, self.token, self.looks, self.step, self.where
         found, has, frame_begins = token.kind, self._bit(token.mask), Signal()
         some_active, some_code, some_place = Signal(), Signal(_CODE_BITS), Signal(_PLACE)
@@ -604,7 +609,7 @@ class _Spec(Elaboratable):
             ),
             Assume(
                 ~looks | ((token.role.as_value() == role_of(found)) & (found != TokenKind.ILLEGAL)),
-                "a token is as it was pushed",
+                "a token is unchanged since its push",
             ),
             Assume(
                 ~(seeks & user) | Mux(held, ~has | holder, Mux(away, ~has, has != holder)),
@@ -667,7 +672,7 @@ class _Spec(Elaboratable):
         claim(
             m,
             ~(self._bit(token.mask) & user & waits),
-            "nobody is passed by",
+            "no token is skipped",
             when=self.judges
             & self.judged.is_unwind
             & (self.judge.has_token & ~self.judged.needs_token & self.stack.judge.continues),
@@ -732,7 +737,7 @@ class _Spec(Elaboratable):
             with m.Elif(self.does == FlowOperation.LAUNCH):
                 m.d.sync += [self.place.eq(0), self.alive.eq(1)]
 
-        # Whoever has pushed has its result in two cycles.
+        # A push has its result in two cycles.
         settled = Signal()
         branched = (
             self._doing(FlowOperation.BRANCH, FlowOperation.PUSH_QUAD)
@@ -877,7 +882,7 @@ class _Spec(Elaboratable):
         claim(m, self.flow.decide.gathered.valid, "what has begun is there", when=begun)
 
     def _keep_operation(self, m: Module) -> None:
-        """What the operation comes to, as long as it is on."""
+        """The result of the operation, while it is under way."""
         active, code, does, walk, doing = self.active, self.code, self.does, self.walk, self._doing
         on, position, moves, marks, dead = self.on, self.position, self.moves, self.marks, self.dead
         asked, to_active, to_code, executes = (
@@ -918,7 +923,12 @@ class _Spec(Elaboratable):
             "who is late",
             when=position == _LATE,
         )
-        claim(m, (does == FlowOperation.BRANCH) | ~self.here, "nobody else is there", when=there)
+        claim(
+            m,
+            (does == FlowOperation.BRANCH) | ~self.here,
+            "no other operation is there",
+            when=there,
+        )
         walkers = [each for each in _WALKS if each is not FlowOperation.LEAVE]
         claim(
             m,
@@ -946,7 +956,7 @@ class _Spec(Elaboratable):
         claim(
             m,
             self.step != StepOperation.PREPARE_CALL,
-            "nobody prepares a call and waits",
+            "no warp prepares a call and waits",
             when=self.changes & (position == 1),
         )
         claim(
@@ -1153,7 +1163,10 @@ class _Spec(Elaboratable):
             when=judge.valid & (judge.must_end | judge.may_end),
         )
         claim(
-            m, seeing & ~judge.is_empty, "an unwind goes on", when=judge.valid & judge.may_continue
+            m,
+            seeing & ~judge.is_empty,
+            "an unwind continues",
+            when=judge.valid & judge.may_continue,
         )
         claim(
             m,

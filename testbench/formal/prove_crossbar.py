@@ -4,14 +4,15 @@ Beats come when they like, for any threads, with places and values that are anyt
 
 1. A beat is taken with its last half, its lower half before, when there is room; what is taken passes behind what was
    taken before it, and one half waits at most.
-2. A half passes when each of its threads was served, once, and somebody is served in every cycle. The owner of a beat
-   is told once, when its last half passes, or earlier that it is passing.
+2. A half passes when each of its threads was served, once, and some thread is served in every
+   cycle. The owner of a beat
+   is informed once, when its last half passes, or earlier that it is passing.
 3. Of one port, whichever it is: when it is served its bank reads the row of its place, and the word goes to the lanes
-   of the half that have this port, and to no others; or the bank writes its bytes there, but for those that a higher
-   port with the same word writes.
+   of the half that have this port, and to no others; or the bank writes its bytes there, except
+   those that a higher port with the same word writes.
 
-So the crossbar does what the theorem `miss_queue` assumes of it. What a word becomes when it is extended is not looked
-at.
+So the crossbar does what the theorem `miss_queue` assumes of it. The extension of a word is not
+covered.
 """
 
 from typing import Any
@@ -157,7 +158,7 @@ class _Spec(Elaboratable):
             when=pend.valid,
         )
         passed = dut.passed
-        claim(m, passed.valid == (passes & pend.last), "its owner is told once")
+        claim(m, passed.valid == (passes & pend.last), "its owner is informed once")
         claim(
             m,
             Cat(
@@ -183,7 +184,7 @@ class _Spec(Elaboratable):
         m.d.comb += port.eq(AnyConst(len(port)))
         mine: Any = Array(dut.located.ports)[port]
         serves = dut.served.bit_select(port, 1) & pend.valid
-        claim(m, dut.served.any(), "somebody is served", when=pend.valid)
+        claim(m, dut.served.any(), "a thread is served", when=pend.valid)
         rows = Array(dut.read.rows)
         base = past(Mux(pend.kind == BeatKind.SHARED, dut.located.base, 0))
         bank, row = past(mine.bank), past(mine.row)
@@ -202,7 +203,10 @@ class _Spec(Elaboratable):
         words, banks = Array(dut.words), Array(dut.found)
         claim(m, words[port] == banks[past(bank)], "and it gets it", when=past(then))
         claim(
-            m, words[port] == 0, "nobody else gets one", when=past.begun & past(past.begun & ~then)
+            m,
+            words[port] == 0,
+            "no other thread gets one",
+            when=past.begun & past(past.begun & ~then),
         )
         # It goes to each lane that is served with the port.
         for half in range(2):

@@ -19,7 +19,7 @@ _BITS = 4
 
 
 class _Spec(Elaboratable):
-    """Two queues, each with somebody who selects, and somebody who takes."""
+    """Two queues, each with a sender that selects, and a receiver."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -55,7 +55,9 @@ class _Spec(Elaboratable):
         m.d.sync += under_way.eq(under_way + selected - arrives.valid)
         claim(m, level + under_way <= _PLACES, "there is a place for each that is under way")
         claim(
-            m, queue.next == (queue.oldest + level)[: len(queue.next)], "places are taken in turn"
+            m,
+            queue.next == (queue.oldest + level)[: len(queue.next)],
+            "places are taken in rotation",
         )
 
         # One of them, whichever: how many are before it, and what it is.

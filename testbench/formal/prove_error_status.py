@@ -1,14 +1,15 @@
 """The first error is kept, nothing is lost in the cycle of a write that clears, and every register reads as what it is.
 
-Whatever errors, traps and events come in one cycle, and whatever the host writes in it:
+For any errors, traps and events in one cycle, and any write of the host in it:
 
-1. While HWW_WARP_ESR tells of an error and is not written, it and HWW_WARP_ESR_PC stay as they are.
-2. If it tells of none, or is cleared in this cycle, the first of the errors of this cycle is in both in the next one.
+1. While HWW_WARP_ESR has an error and is not written, it and HWW_WARP_ESR_PC do not change.
+2. If it has none, or is cleared in this cycle, the first of the errors of this cycle is in both in
+   the next one.
 3. A bit of HWW_GLOBAL_ESR is 1 in the next cycle exactly if its event happens in this one, or it is 1 and no 1 is
    written to it.
-4. Errors beside or behind one that is kept are told by MULTIPLE_WARP_ERRORS.
+4. Errors beside or after one that is kept set MULTIPLE_WARP_ERRORS.
 5. The machine interrupts exactly if an error is kept, or a bit of HWW_GLOBAL_ESR that the mask lets through, or that
-   nobody can mask.
+   cannot be masked.
 
 Errors come with a code other than NONE, and one of them at most is no premise: several may come at once.
 """

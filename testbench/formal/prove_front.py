@@ -1,13 +1,14 @@
-"""Every instruction that the memory unit takes gets one slot, in turn, when that is free, and its gathers once.
+"""Every instruction that the memory unit takes gets one slot, in rotation, when that is free, and
+its gathers once.
 
 Instructions come when they like, while there is room; slots, and places for operands, become free when they like; the
 lanes take gathers when they like, but none in the first cycle in which it is offered.
 
 1. What is at the head of the queue gets a slot in the cycle after it leaves, as it came: the one behind the slot that
-   was given last, which nobody has, and a place for its operands that is free.
+   was given last, which is not in use, and a place for its operands that is free.
 2. An instruction that has something to do is gathered for once, or twice if it has more operands: the first gather,
-   then the second, and the last one says so; all of them before the next instruction gets its slot. For others nothing
-   is gathered.
+   then the second, and the last one is marked; all of them before the next instruction gets its
+   slot. For others nothing is gathered.
 3. A gather that is offered stays until it is taken, and what it reads stays from the second cycle on.
 
 That the queue loses nothing, and keeps the order, is another theorem.
@@ -45,17 +46,17 @@ class _Spec(Elaboratable):
         for bits, number, count in ((dut.busy, slot, _SLOTS), (dut.kept, entry, _ENTRIES)):
             given = past(one_hot(number, count, begun.valid))
             m.d.comb += Assume(
-                bits & ~past(bits) == given & ~past(bits), "who has got one has it, and nobody else"
+                bits & ~past(bits) == given & ~past(bits), "a slot has one instruction"
             )
         m.d.comb += Assume(
             ~(gather.ready & gather.valid) | past(gather.valid & ~gather.ready),
             "no gather is taken when it is first offered",
         )
 
-        # Slots in turn.
+        # Slots in rotation.
         next_ = Signal.like(slot)
         m.d.sync += next_.eq(next_ + begun.valid)
-        claim(m, begun.valid == past(leaves), "who leaves the queue gets a slot")
+        claim(m, begun.valid == past(leaves), "an instruction that leaves the queue gets a slot")
         claim(m, Value.cast(job) == past(Value.cast(head.payload)), "as it came", when=begun.valid)
         claim(m, slot == Mux(dut.has_slot, (next_ - ~begun.valid)[: len(slot)], 0), "in turn")
         claim(m, dut.has_slot | (next_ == 0), "the first one first")
@@ -78,7 +79,7 @@ class _Spec(Elaboratable):
             m.d.sync += left.eq(Mux(idle, 0, 1 + head.payload.second))
         with m.Elif(taken.valid):
             m.d.sync += left.eq(left - 1)
-        claim(m, taken.valid == (gather.valid & gather.ready), "what is taken is told")
+        claim(m, taken.valid == (gather.valid & gather.ready), "a taken instruction is reported")
         claim(
             m,
             (left != 0) & (taken.payload.slot == slot),
@@ -88,7 +89,7 @@ class _Spec(Elaboratable):
         claim(
             m, taken.payload.second == (job.second & (left == 1)), "the first one, then the second"
         )
-        claim(m, taken.payload.last == (left == 1), "the last one says so", when=left != 0)
+        claim(m, taken.payload.last == (left == 1), "the last one is marked", when=left != 0)
         claim(
             m,
             gather.payload.index == taken.payload.second,

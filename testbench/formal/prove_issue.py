@@ -11,11 +11,12 @@ one warp and one scoreboard, whichever they are:
    warp has entered the trap or left it in between.
 5. Behind a DEPBAR.LE it issues only when the scoreboard is as low as that says.
 
-Whatever the memories of counters held at the reset, all of that is so once the sweep is over; during it no unit tells
-of anything.
+With any content of the counters' memories at the reset, all of that is true once the sweep is over;
+during it no unit has an event.
 
 The scoreboard is lowered no more often than it was raised, and raised 62 times more than lowered at most: what is full
-waits, and what is complete has lowered all. What the store tells is that of the instructions: another theorem.
+waits, and what is complete has lowered all. That the store's data belongs to the instructions is
+another theorem.
 """
 
 from functools import partial
@@ -67,8 +68,8 @@ class _Scoreboards(Scoreboards):
 
 
 class _Spec(Elaboratable):
-    """The issue unit, without its store and its flow results, which tell it what they like; in examples one warp is
-    looked at, one scoreboard, and nobody enters the trap."""
+    """The issue unit, without its store and its flow results, which are unconstrained; in examples
+    one warp is observed, one scoreboard, and no warp enters the trap."""
 
     def __init__(self, examples: bool = False) -> None:
         self._examples = examples
@@ -197,12 +198,13 @@ class _Spec(Elaboratable):
         )
         claim(m, self._its(self.pending), "it is high", when=high != 0)
         waits = self._its(self.head.waits_for)
-        claim(m, ~waits | (high == 0), "who is ready waits for nothing", when=ready)
-        claim(m, ~waits | (high == 0), "who issues waits for nothing", when=taken)
+        claim(m, ~waits | (high == 0), "a ready warp waits for nothing", when=ready)
+        claim(m, ~waits | (high == 0), "a warp that issues waits for nothing", when=taken)
         can_happen(m, taken & waits & ever(m, high != 0), "it has waited for the scoreboard")
 
     def _show_completion(self, m: Module, past: Past, taken: Signal, ready: Signal) -> None:
-        """A unit that lets the warp go on has completed its instruction; that may be counted later."""
+        """A unit that releases the warp has completed its instruction; that may be counted
+        later."""
         scoreboards, open_ = self.dut.scoreboards, self.open
         passed, event, over, freed, waits = (
             scoreboards._lane_event,
@@ -245,10 +247,10 @@ class _Spec(Elaboratable):
         claim(
             m,
             (over | ~waits) & ~self.blocks.until_drained,
-            "who is ready waits for no completion",
+            "a ready warp waits for no completion",
             when=ready,
         )
-        claim(m, over | ~waits, "who issues waits for no completion", when=taken)
+        claim(m, over | ~waits, "a warp that issues waits for no completion", when=taken)
         can_happen(m, taken & waits & ever(m, open_ != 0), "it has waited for all")
 
     def _show_time(self, m: Module, past: Past, taken: Signal, ready: Signal) -> None:
@@ -271,7 +273,7 @@ class _Spec(Elaboratable):
             ),
         ]
         claim(m, issued == (age == 1), "when it issued")
-        claim(m, ~issued & (age >= asked), "who is ready has waited", when=ready)
+        claim(m, ~issued & (age >= asked), "a ready warp has waited", when=ready)
         stall_is_left = (age < asked) & (left == (asked - age - 1)[:TIME_BITS])
         claim(
             m,
@@ -279,7 +281,7 @@ class _Spec(Elaboratable):
             "the time",
             when=(age > 1) & (asked != 0),
         )
-        claim(m, age >= asked, "who issues has waited", when=taken)
+        claim(m, age >= asked, "a warp that issues has waited", when=taken)
         can_happen(m, past(taken) & past(past(past(taken))), "one behind the other")
 
     def _show_limit(self, m: Module, taken: Signal, ready: Signal) -> None:

@@ -1,7 +1,8 @@
-"""A line that is written has the bytes that were written last, and says which they are; an answer is read as it came.
+"""A line that is written has the bytes that were written last, and a mask of them; an answer is
+read unchanged.
 
-Lines are filled and modified one after the other: between two that are finished all writes go to the second one, as the
-theorem `miss_queue` has it. Of one byte of one line, whichever it is:
+Lines are filled and modified one at a time: between two that are finished all writes are to the
+second one, as the theorem `miss_queue` proves. Of one byte of one line, whichever it is:
 
 1. What is sent to memory of it, and what atomic operations read of it, is what was written there last, or what the
    answer had when its row was copied.
@@ -28,7 +29,7 @@ _BITS = memory_tag_bits(_PARAMS)
 
 
 class _Spec(Elaboratable):
-    """The memory of lines, with anybody who writes them one after the other."""
+    """The memory of lines, with an unconstrained writer of one line at a time."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

@@ -1,10 +1,13 @@
-"""Requests to memory and its answers come through as they were, to whom they belong; what is offered stays.
+"""Requests to memory and its answers pass unchanged to their receiver; what is offered stays.
 
-Two clients ask for lines, and memory answers, when they like; all of them keep the contract of streams: what they offer
-stays as it is until it is taken. So does the arbiter between them, and of each client:
+Two clients request lines, and memory answers, at any time; all of them keep the contract of
+streams: an offered payload stays unchanged until it is taken. So does the arbiter between them, and
+of each client:
 
-1. A request that is taken is offered outside next, as it was, with its client's number before the tag.
-2. An answer is handed to the client whose number its tag has, as it was, and to nobody else; it is taken when that
+1. A request that is taken is offered outside next, unchanged, with its client's number before the
+   tag.
+2. An answer is passed unchanged to the client whose number its tag has, and to no other; it is
+   taken when that
    client takes it.
 3. While a request of the client is there one request of the other one is taken before it at most.
 """

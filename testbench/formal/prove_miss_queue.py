@@ -1,25 +1,31 @@
 """Each line of memory is read or written once, and two accesses to it happen in the order in which they were found.
 
-Lines of any instructions are found, some of them asked for before all their threads are known; memory answers, and
-confirms, in any order and as late as it likes, or tells of a fault. The crossbar passes beats one behind the other, and
-has them wait for each other as it likes; the atomic operations have the banks for themselves. There are eight tags. Of
-two of them, whichever they are:
+Lines of any instructions are found, some of them requested before all their threads are known;
+memory answers, and confirms, in any order and after any time, or reports a fault. The crossbar
+passes beats one behind the other, and has them wait for each other as it likes; the atomic
+operations have the banks for themselves. There are eight tags. Of two of them, whichever they are:
 
-1. A line gets a tag that nobody has. It is read once, or filled and written once, or read, modified and written once
-   each; then its tag is free. Nothing is lost on the way, and nobody is served who was not asked for.
-2. While a line is to be written or modified, nobody who was found later asks memory for it, and while it is read,
-   nobody writes it: until memory has answered or confirmed. So accesses to a line happen in the order in which it was
-   found, and nobody sees it between an atomic operation's read and its write.
+1. A line gets a tag that is not in use. It is read once, or filled and written once, or read,
+   modified and written once
+   each; then its tag is free. Nothing is lost, and no thread is served without a request.
+2. While a line is to be written or modified, no line found later requests it from memory, and while
+   it is read,
+   it is not written: until memory has answered or confirmed. So accesses to a line happen in the
+   order in which it was found, and none comes between an atomic operation's read and its write.
 3. A write that waits for others waits for what memory has got already: none of them is behind it.
-4. What is asked of memory is the address that was found; of local memory each word has its own line.
-5. Of one thread, whichever it is: each of its words passes once, in turn, if the line is the thread's, and none if it
+4. The address requested from memory is the one that was found; in local memory each word has its
+   own line.
+5. For any one thread: each of its words passes once, in order, if the line is the thread's, and
+   none if it
    is not, and all have passed when the last beat has. Its operations are done if it is one of those that modify.
 6. The words of an answer are read while the answer is there. Of lines that are written, all that is written between two
    that are finished is of the second one: that is what the theorem `line_memory` assumes.
-7. Whose lines are under way, and what was not mapped, is told of the slot; what is offered stays.
+7. Whether lines are under way, and some were not mapped, is reported for the slot; what is offered
+   stays.
 
-Assumed: what is found stays as it is, but that threads are told later; memory answers what it was asked; what the
-crossbar and the atomic operations do, as `_Around` has it, is not proved of them.
+Assumed: a found line does not change, except that its threads follow later; memory answers each
+request; the behaviour of the crossbar and the atomic operations in `_Around` is not proved for
+them.
 """
 
 from functools import partial
@@ -73,7 +79,8 @@ class _Around:
         self._banks()
 
     def _found(self) -> None:
-        """Lines are found: what is offered stays, but for what is not known of it before it is complete."""
+        """Lines are found: what is offered stays, except fields that are not known before it is
+        complete."""
         m, past, dut = self.m, self.past, self.dut
         found, waits = dut.found.payload, past(dut.found.valid & ~dut.found.ready)
         early = ("slot", "line", "write", "modify", "local", "words", "size", "signed")
@@ -93,7 +100,7 @@ class _Around:
         ]
 
     def _memory(self) -> None:
-        """Memory answers what it was asked, when it likes."""
+        """Memory answers each request, at any time."""
         m, past, dut = self.m, self.past, self.dut
         request, response = dut.memory.request, dut.memory.response
         said = response.payload
@@ -192,7 +199,7 @@ class _Around:
             passed.payload[name].eq(pend[name]) for name in ("owner", "tag", "final", "slot")
         ]
 
-        # Atomic operations of a line, or of shared memory, when nobody else is at the banks.
+        # Atomic operations of a line, or of shared memory, when no other unit uses the banks.
         starts, others, ends, idle = (
             Signal(),
             Signal(),
@@ -208,7 +215,7 @@ class _Around:
             ),
             Assume(~(mine & enters), "one of the two"),
             Assume(~ends | self.atomic & (age == 3), "it takes its time"),
-            Assume(~dut.quiet | idle & ~self.atomic, "nobody is at the banks"),
+            Assume(~dut.quiet | idle & ~self.atomic, "the banks are free"),
             dut.atomic.ready.eq(starts),
             dut.modified.valid.eq(ends & self.of_line),
             dut.modified.payload.eq(self.atomic_tag),
@@ -290,8 +297,8 @@ class _Spec(Elaboratable):
         return _bit(bits, self.one)
 
     def _show_offers(self, m: Module, past: Past) -> None:
-        """What is offered stays until it is taken; of requests the words are left out here, which are those of a line
-        that nobody writes any more."""
+        """What is offered stays until it is taken; requests are compared without their words, which
+        belong to a line that is no longer written."""
         dut, request = self.dut, self.dut.memory.request
         what = Cat(getattr(request.payload, name) for name in ("write", "tag", "address"))
         for stream, payload in (
@@ -380,7 +387,8 @@ class _Spec(Elaboratable):
         claim(m, (read_waits == waiting) & (write_waits == sends), "all who wait are in the queue")
 
     def _show_fills(self, m: Module) -> None:
-        """Where lines are that are filled: one after the other, and between the last beat and the request."""
+        """Where lines are that are filled: one at a time, and between the last beat and the
+        request."""
         dut, around = self.dut, self.around
         kept_tag, fill_passed, completed = dut.fills.line.tag, dut.fill_passed, dut.completed
         wait, pend = around.wait, around.pend
@@ -674,7 +682,7 @@ class _Spec(Elaboratable):
             when=dut.memory.request.valid & (request.tag == self.one),
         )
 
-        # Who was found first.
+        # Which line was found first.
         first, (one, other) = Signal(), marks
         with m.If(_bit(given, other)):
             m.d.sync += first.eq(_bit(used & ~self.ends, one))
@@ -691,7 +699,7 @@ class _Spec(Elaboratable):
         claim(
             m,
             ~_bit(self.around.reading | self.around.writing | self.read_here, other),
-            "nobody is asked for a line that somebody changes, or changes one that somebody reads",
+            "no line is requested while it is changed, or changed while it is read",
             when=before,
         )
         claim(
@@ -707,12 +715,12 @@ class _Spec(Elaboratable):
             when=_bit(unconfirmed, one),
         )
 
-        # Who is held waits for what memory writes: nothing that it waits for is behind it.
+        # A held line waits for writes to memory, none of which is queued behind it.
         behind = [self._rank(tag) for tag in marks]
         claim(
             m,
             behind[0] < behind[1],
-            "who is held is behind all others",
+            "a held line is behind all others",
             when=_bit(used, one)
             & _bit(used, other)
             & writes[0]
@@ -723,7 +731,7 @@ class _Spec(Elaboratable):
         claim(
             m,
             ~_bit(unconfirmed, one) | _bit(self.around.writing, one),
-            "who is held waits for memory",
+            "a held line waits for memory",
             when=(self.queue.level != 0)
             & (self.queue.places[0][:_BITS] == other)
             & _bit(held, other),
@@ -761,7 +769,7 @@ class _Spec(Elaboratable):
         return ranks
 
     def _show_threads(self, m: Module) -> Any:
-        """Of the one line one thread: its words pass once, in turn. Returns what was found."""
+        """Of the one line one thread: its words pass once, in order. Returns what was found."""
         dut, fills, answers = self.dut, self.dut.fills, self.dut.answers
         found, given, thread = (
             dut.found.payload,
@@ -871,7 +879,7 @@ class _Spec(Elaboratable):
             claim(
                 m,
                 kept.has & (payload.word == Mux(kept.local, kept.word, count)),
-                "its words pass in turn",
+                "its words pass in order",
                 when=mine & in_it,
             )
             claim(
@@ -913,7 +921,7 @@ class _Spec(Elaboratable):
         return kept
 
     def _show_slots(self, m: Module, past: Past, slot: Value) -> None:
-        """What the others are told of the slot whose line it is."""
+        """The reports to other stages about the slot of the line."""
         dut, closing, said = self.dut, self.dut.closing, self.dut.memory.response
         closes, told = (
             closing.valid
@@ -949,7 +957,7 @@ class _Spec(Elaboratable):
             m, _bit(dut.pending, slot), "lines of a slot are under way", when=used & ~told & ~closes
         )
         fault = said.valid & said.payload.error & (said.payload.tag == self.one)
-        claim(m, _bit(dut.fault, past(slot)), "its fault is told", when=past(fault))
+        claim(m, _bit(dut.fault, past(slot)), "its fault is reported", when=past(fault))
         claim(
             m,
             dut.issued.valid == past(dut.found.valid & dut.found.ready & dut.found.payload.last),

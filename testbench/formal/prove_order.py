@@ -1,12 +1,12 @@
-"""Of the warps that want to go one does, never two; and each of them does after a bounded number of others.
+"""Of the requesting warps exactly one is selected, and each after a bounded number of others.
 
-Whoever wants, and whoever is put behind all others, two at most in a cycle:
+For any requests, and any requesters moved behind all others, two at most in a cycle:
 
-1. Of those that want exactly one is first; if nobody wants, nobody is.
+1. Of those that request exactly one is first; if none requests, none is.
 2. Those before a requester, of which there are fewer than requesters, become fewer when some of them are put behind,
    and never more but when the requester itself is. Of two that are put behind together the one of the lower number is
-   first. So who wants all the time, and is put behind only when it was first, has its turn after as many others as
-   there are requesters besides it, at most.
+   first. So a requester that requests in every cycle, and is moved behind only when it was first,
+   is first after at most as many others as there are other requesters.
 
 That is shown of eight requesters. Of sixteen, which are two parts of eight, and any larger number, the first statement
 is shown, which holds for any order of the parts.

@@ -1,14 +1,16 @@
-"""Nobody leaves a trap before all who live are at RTT or paused, and all who wait at RTT leave together.
+"""No warp leaves a trap before all live warps are at RTT or paused, and all that wait at RTT leave
+together.
 
 Warps begin, enter the trap, execute what they like there and outside, pause, are woken, fail, and end, in any order and
 at any time; the host stops, steps and wakes. Of each warp the theorem knows in which of the states of its protocol with
 issue and the flow unit it is; that protocol is all that is assumed. (A warp that is paused inside executes nothing
 there: an instruction of the trap unit issues when all before it is complete, so their errors have come.)
 
-1. A warp that waits at RTT is asked to leave only when, in the cycle before, every live warp waited there, was paused,
+1. A warp that waits at RTT is requested to leave only when, in the cycle before, every live warp
+   waited there, was paused,
    or had entered without a handler, and no warp was about to begin.
-2. Then all warps that wait there are asked, in the same cycle, and nobody who waits is left behind.
-3. Nobody else is asked to, but who terminates its warp.
+2. Then all warps that wait there are requested to leave, in the same cycle, and none stays behind.
+3. No other warp is, except one whose RTT terminates it.
 4. Every live warp is then inside the trap or paused: entry is that of all.
 5. A warp is inside from its entry until its return, as the protocol has it.
 """
@@ -101,9 +103,9 @@ class _Spec(Elaboratable):
             (place == _Place.DEAD) | inside | paused
             for place, inside, paused in zip(places, state.inside, state.paused, strict=True)
         ).all()
-        claim(m, stands, "who leaves has waited for all", when=release)
+        claim(m, stands, "a warp that leaves has waited for all", when=release)
         claim(m, inside, "all have entered", when=release)
-        claim(m, ~state.waits.any(), "nobody is left behind", when=Past(m)(release))
+        claim(m, ~state.waits.any(), "no warp is left behind", when=Past(m)(release))
         can_happen(m, release & state.waits.all(), "all leave together")
         can_happen(m, release & state.waits.any() & state.paused.any(), "one leaves, one is paused")
         can_happen(m, release & state.bare.all(), "all leave without a handler")
@@ -155,7 +157,7 @@ class _Spec(Elaboratable):
                 "who awaits a result",
             ),
             Assume(~(told & does), "an instruction of the trap waits for results"),
-            Assume(~(told & at(_Place.ENTERS) & result.terminated), "entry ends nobody"),
+            Assume(~(told & at(_Place.ENTERS) & result.terminated), "an entry ends no warp"),
         ]
 
         with m.If(begins):

@@ -1,26 +1,29 @@
-"""The call/return stack has no end: what an unwind finds is what was pushed, whatever lines come and go between.
+"""The call/return stack is unbounded: an unwind finds the tokens that were pushed, with any spills
+and fills in between.
 
 Any operations of any warps come, any threads wait; memory answers as late as it likes, in any order of warps, and may
 refuse. Lines are spilled, filled and written back meanwhile. Of one warp and one depth, whichever they are:
 
 1. The token that an unwind finds there is the one that was pushed there last.
 2. An unwind looks at all tokens from the topmost one down. It looks at none, and leaves none as the topmost one, before
-   it has looked at those above; but for the holes under a trap frame, and for an operation that empties the stack.
+   it has passed those above; except the holes under a trap frame, and an operation that empties the
+   stack.
 3. Memory has the token, unless its line is one of those that count as dirty. A dirty line leaves for its own place in
    the warp's region.
 4. Four lines are on chip at most, one is on its way from memory, seven are on their way to it: or, with another number
    of tokens on chip, n, one, 2n - 1.
 5. A write-back is answered when memory has taken all lines.
 6. What the engine and the pipeline promise each other, the assertions of the hardware, is so.
-7. All of this is so from the end of the sweep after a reset on, whatever the memories of the stack held.
+7. All of this is true from the end of the sweep after a reset on, with any content of the stack's
+   memories.
 
 A token is forgotten when its warp is launched or gets another region, when SET_POINTER drops its line before memory has
 it, and when memory refuses its line.
 
-Assumed, since proved elsewhere: tokens on chip are read as they were written (`tokens`); nothing was pushed beyond the
-largest region, or without one beyond what fits on chip, in a cycle before (`stack_limit`, which assumes the assertions
-in its turn). And: a warp is launched before anything else; its region is 1 MiB at most; memory answers what it was
-asked, and gives what was written last.
+Assumed, since proved elsewhere: tokens on chip are read unchanged (`tokens`); nothing was pushed
+beyond the largest region, or without one beyond what fits on chip, in a cycle before
+(`stack_limit`, which in turn assumes the assertions). And: a warp is launched before anything else;
+its region is 1 MiB at most; memory answers each request, with what was written last.
 """
 
 from functools import partial
@@ -69,8 +72,8 @@ _UNWINDS = (Parking.UNWIND, Parking.EVICT)
 
 
 class StackSpec(Elaboratable):
-    """The call/return stack; its tokens on chip are anything that is read as it was written. In examples one warp does
-    what ``_do`` says, and memory is fast."""
+    """The call/return stack; its tokens on chip are any memory that is read unchanged. In examples
+    one warp does what ``_do`` says, and memory is fast."""
 
     def __init__(self, params: SmParams, examples: bool = False) -> None:
         self._params, self._examples = params, examples
@@ -267,7 +270,7 @@ class StackSpec(Elaboratable):
         ]
 
     def _keep_tokens(self) -> None:
-        """The token of the depth on chip, as it was written last."""
+        """The token of the depth on chip, as last written."""
         m, past, pipeline, other = (
             self.m,
             self.past,
@@ -305,13 +308,13 @@ class StackSpec(Elaboratable):
             Assume(Value.cast(pipeline.line) == Value.cast(other.line), "both see the same line"),
             Assume(
                 ~self.shown | (self.seen == past(self.chip.as_value())),
-                "it is read as it was written",
+                "it is read unchanged",
             ),
         ]
 
     def _keep_memory(self) -> None:
-        """The token of the depth in memory; what is owed to the warp: answers to writes, and a line, ``fetched`` when
-        it was asked for."""
+        """The token of the depth in memory; outstanding answers for the warp: to writes, and a
+        line, ``fetched`` when it was requested."""
         m, out, answer = self.m, self.dut.port.request, self.dut.port.response
         self.asks = self._let("asks", out.valid & (out.payload.tag == self.warp))
         self.to_it = self._let("to_it", out.payload.address == self.address)
@@ -466,7 +469,7 @@ class StackSpec(Elaboratable):
         )
 
     def _show_steps(self) -> None:
-        """Who is where, and that the change stage knows what is so."""
+        """Which operation is in which stage, and that the change stage's state is current."""
         state, change, stage, left = self.state, self.change, self.stage, self.left
         step, operation, judged, after = (
             change.step,
@@ -663,7 +666,7 @@ class StackSpec(Elaboratable):
             now.is_provisional == state.is_provisional, "provisional, judged", when=self.in_judge
         )
 
-        # A token that is looked at.
+        # A token that is read.
         sees, has_seen = (
             each.is_unwind & (each != StepOperation.CLEAR) for each in (operation, judged)
         )
@@ -682,7 +685,7 @@ class StackSpec(Elaboratable):
         seen = self.in_judge & judged.is_unwind & stage.has_token
         self._claim(
             judged.is_unwind & ~stage.step.fault & ~stage.is_empty,
-            "who goes on",
+            "which threads continue",
             when=stage.valid & stage.may_continue,
         )
         self._claim(
@@ -717,7 +720,7 @@ class StackSpec(Elaboratable):
             when=self.in_judge & (judged == StepOperation.SET_POINTER),
         )
 
-        # It has ended, or goes on another way.
+        # It has ended, or continues in another way.
         left_so = self.commits & after.is_unwind & ~left.rolls_back
         sets = after == StepOperation.SET_POINTER
         self._relate("left", left.step, self.commits & ~left.empties)
@@ -763,7 +766,7 @@ class StackSpec(Elaboratable):
         )
 
     def _show_visit(self) -> None:
-        """What a visit of the engine has read is so still, unless it is told."""
+        """The state that a visit of the engine has read is current, unless it is notified."""
         engine, lines = self.engine, self.lines
         view, here = engine._view, engine.warp == self.warp
         self.acts = self._let("acts", here & (engine._step == VisitStep.ACT))
@@ -849,7 +852,7 @@ class StackSpec(Elaboratable):
         self._claim(self.memory, "who writes back has a region", when=self.writing_back)
         self._claim(
             self.dirty == self.leaving,
-            "who waits for memory has given it all",
+            "a warp that waits for memory has written all lines",
             when=self.confirming,
         )
 
@@ -872,10 +875,10 @@ class StackSpec(Elaboratable):
             "what memory refuses fails",
             when=doing & ((action == Action.INSTALL) | (action == Action.FAIL)),
         )
-        self._claim(parked | flushing, "somebody waits", when=acts & action.wakes)
+        self._claim(parked | flushing, "a warp waits", when=acts & action.wakes)
         self._claim(
             parked & (self.parking != Parking.EVICT),
-            "somebody waits who fails",
+            "a warp waits that fails",
             when=acts & (action == Action.FAIL),
         )
         self._claim(flushing, "a write-back", when=acts & for_write_back & (action.wakes | spills))
@@ -897,7 +900,7 @@ class StackSpec(Elaboratable):
             when=flushing & back.valid & (back.payload.warp == self.warp),
         )
 
-        # A line is put in, or asked for.
+        # A line is installed, or requested.
         install, ask = acts & calm & (action == Action.INSTALL), acts & calm & action.fills
         self._claim(~self.stale & self.filling, "which is put in", when=install)
         self._claim(
@@ -988,7 +991,7 @@ class StackSpec(Elaboratable):
         )
 
     def _show_coming(self) -> None:
-        """A line that comes: it is to be asked for, is asked for, is read, has come."""
+        """A line that is filled: it is to be requested, is requested, is read, has arrived."""
         lines, out = self.lines, self.dut.port.request
         to_ask, asked = self.works & ~lines._job.payload.spill, self.asks & ~out.payload.write
         arrived = lines.arrived.valid & (lines.arrived.payload.warp == self.warp)
@@ -1043,36 +1046,38 @@ class StackSpec(Elaboratable):
         )
         self._claim(
             self.acknowledged != self.cleaned,
-            "memory has taken a line that nobody wrote",
+            "memory acknowledges a line that was not written",
             when=told.valid & (told.payload == self.warp),
         )
         self._claim(
             engine._view.filling,
-            "a line has come that nobody asked for",
+            "a line arrived that was not requested",
             when=lines.arrived.ready & (engine.warp == self.warp),
         )
         self._claim(
             self.parked | self.writing_back,
-            "an operation comes back that is not parked",
+            "an operation replays that is not parked",
             when=again.valid & (again.payload.warp == self.warp),
         )
         self._claim(lines.free, "a line is to move while another one does", when=lines.job.valid)
         self._claim(
-            ~out.valid | out.ready, "a line that was read has nowhere to go", when=lines._read.valid
+            ~out.valid | out.ready, "a line was read without room for it", when=lines._read.valid
         )
         self._claim(
-            lines.arrived.valid, "a line is taken that has not come", when=lines.arrived.ready
+            lines.arrived.valid, "a line is taken that has not arrived", when=lines.arrived.ready
         )
-        self._claim(self.busy, "a result that nobody waits for", when=left.is_done & self.leaves)
-        self._claim(~left.parks, "an operation is over, and goes on", when=left.is_done)
+        self._claim(
+            self.busy, "a result of a warp that is not busy", when=left.is_done & self.leaves
+        )
+        self._claim(~left.parks, "an operation both ends and continues", when=left.is_done)
         judge = self.judge
         outcomes = judge.continues + judge._found + judge._is_emptied + judge._failed
         self._claim(
             outcomes == self.stage.step.operation.is_unwind,
-            "an unwind does not come to one of four outcomes",
+            "an unwind has none or several of its four outcomes",
             when=self.stage.valid,
         )
-        self._claim(outcomes == 0, "who comes to nothing", when=~self.stage.valid)
+        self._claim(outcomes == 0, "no outcome without an unwind", when=~self.stage.valid)
         self._claim(
             lines.install_free,
             "a line is installed while a push is stored",
@@ -1121,7 +1126,7 @@ class StackSpec(Elaboratable):
 STALE_SPILL = Fault(
     "rtl.crs.engine", "self._commits & commit.writes", "self._commits & commit.keeps_lines"
 )
-"""A spill that was decided before a commit which drops no line is not given up."""
+"""A spill that was decided before a commit which drops no line is not abandoned."""
 
 FAULTS = (
     Fault(

@@ -1,14 +1,16 @@
 """No stack grows out of its region; user mode leaves the entries free that the trap handler needs; SETCRSPTR clamps.
 
-Any operation comes of any warp when it likes, any token is found, and the engine that moves lines does whatever it
-likes with the counters of lines and with operations that are parked. Of one warp, whichever it is:
+Any operation of any warp arrives at any time, any token is found, and the spill and fill engine is
+unconstrained in the counters of lines and with operations that are parked. Of one warp, whichever
+it is:
 
 1. Its stack has as many tokens as its region holds, at most; without a region as many as fit on chip, in any mode.
 2. A push outside the trap handler leaves the last TRAP_RESERVE entries free. So when a trap strikes a stack that user
-   mode has filled, there is room for its frame; SET_MODE says so.
+   mode has filled, there is room for its frame; SET_MODE reports it.
 3. A push is refused for its depth exactly when it, or the second one of its instruction, would go beyond: of what user
    mode, or the handler, may fill.
-4. SET_POINTER sets the depth that is asked for, in whole lines, or the limit if that is less; a stack without a region
+4. SET_POINTER sets the requested depth, in whole lines, or the limit if that is less; a stack
+   without a region
    is empty after it.
 
 While a warp is launched nothing else of it is under way. The promises of the unit's parts to each other are assumed;
@@ -180,7 +182,7 @@ class LimitSpec(Elaboratable):
         ):
             claim(m, within(origin.last), f"where it began, {name}", when=sunk & ~launching)
 
-        # A launch is alone, and an unwind that goes on has begun.
+        # A launch is alone, and an unwind that continues has begun.
         claim(
             m,
             ~(waits | (judge.valid & judged) | (left.writes & leaves)),
@@ -239,7 +241,7 @@ class LimitSpec(Elaboratable):
         claim(
             m,
             judges.is_unwind & ~judge.step.fault & ~judge.is_empty,
-            "an unwind goes on",
+            "an unwind continues",
             when=judge.valid & judge.may_continue,
         )
 
@@ -303,7 +305,7 @@ class LimitSpec(Elaboratable):
         return m
 
     def _do(self, m: Module, dut: CallReturnStack) -> None:
-        """What is asked for in examples."""
+        """The requests in examples."""
         asked, number, enters = dut.request.payload, Signal(2), Signal()
         free(m, enters)
         m.d.sync += number.eq(number + (dut.request.valid & dut.request.ready & (number != 3)))

@@ -1,11 +1,12 @@
-"""What issue is told of an instruction is what its word and its control code say, whenever it asks.
+"""The data that issue gets of an instruction is its word's and its control code's, at any time.
 
-Groups come for two warps when they like, and whoever is selected is asked about. Of one place, which is a warp's, in
-one of its two groups, and whatever is stored there:
+Groups arrive for two warps at any time, and the selected warp is read. Of one place, which is a
+warp's, in one of its two groups, with any content:
 
 1. The head that is brought waits for the scoreboards that the control code names, and says whether it waits for
    anything. It is short only if the stall count is two or less, and nothing else has to happen behind the instruction.
-2. What becomes of the warp: it may go on after as many cycles as the stall count says, or more; the scoreboards that
+2. The effects on the warp: it may continue after the cycles of the stall count, or more; the
+   scoreboards that
    the control code names are raised, by what is executed beside the flow; so is what counts it as not complete.
 3. Behind it comes the next one of its group, and behind the last one the first one of the other group.
 4. Word, kind, error and constant leave as they came, a cycle after the selection, with the instruction's own address.
@@ -34,7 +35,7 @@ _GROUP_AT = GROUP_BYTES.bit_length() - 1
 
 
 class _Spec(Elaboratable):
-    """The store, and whoever fills and asks it."""
+    """The store, with its writer and reader."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -90,7 +91,7 @@ class _Spec(Elaboratable):
             )
         claim(m, stored(store.pcs) == pc[_GROUP_AT:], "the address is there", when=known)
 
-        # It is told.
+        # It is read.
         def at(warp_of: Any, place: str) -> Value:
             read = store.places.read(m, warp_of)[place]
             return known & (warp_of == warp) & (read.entry == entry) & (read.number == number)
@@ -150,7 +151,7 @@ class _Spec(Elaboratable):
         claim(m, head.is_quarter == came.quarter, f"{message}, quarter", when=when)
 
     def _is_control(self, m: Module, control: Any, came: Any, when: Any, message: str) -> None:
-        """Whether it is what becomes of a warp that issues what came."""
+        """Whether these are the effects on a warp that issues what arrived."""
         code, silent = came.control, is_kind(came.kind, lambda rule: rule.silent)
         claim(
             m,

@@ -1,12 +1,13 @@
-"""A token on chip is read as it was written last, whoever wrote it and whatever is written beside it.
+"""A token on chip is read as last written, by either port and with any other writes.
 
 The pipeline of the call/return stack and the engine that moves lines read and write when they like, both at once. Of
 one token, whichever it is:
 
-1. Its line, read in the cycle after the token was written or later, shows it as it was written, and so do all later
+1. Its line, read in the cycle after the token was written or later, has it unchanged, and so do all
+   later
    reads until it is written again.
 2. What is written to other lines, and to other places of its line, changes nothing of it.
-3. The pipeline is never refused; the engine is told in the cycle of its request that it was.
+3. The pipeline is never refused; the engine's refusal is reported in the cycle of its request.
 
 A line that is read in the cycle in which it is written counts for nothing.
 """
@@ -65,10 +66,10 @@ class _Spec(Elaboratable):
             ]
         shown = past((reads[0] | reads[1]) & known & ~written)
         m.d.comb += line.eq(Value.cast(first.line).word_select(place, len(token)))
-        claim(m, line == past(token), "it is read as it was written", when=shown)
+        claim(m, line == past(token), "it is read unchanged", when=shown)
         claim(m, Value.cast(first.line) == Value.cast(other.line), "both see the same line")
-        claim(m, other.read_free == ~first.read.valid, "who is refused a read")
-        claim(m, other.write_free == ~first.write.valid, "who is refused a write")
+        claim(m, other.read_free == ~first.read.valid, "the refusal of a read")
+        claim(m, other.write_free == ~first.write.valid, "the refusal of a write")
 
         # What is kept of it: some comes a cycle later.
         for number, (body, kind) in enumerate(zip(store.bodies, store.kinds, strict=True)):

@@ -1,4 +1,4 @@
-"""Every warp that is ready issues in time, whichever is favoured and whatever goes first; and so do operations.
+"""Every ready warp issues within a bounded time, with any priorities; and so do operations.
 
 Four warps become ready when they like, with what they like, and units ask for operations of the lanes when they like;
 the policy is any, in every cycle. That is shown of 4 lanes and of 32. Of one warp, whichever it is:
@@ -13,7 +13,8 @@ the policy is any, in every cycle. That is shown of 4 lanes and of 32. Of one wa
 
 A warp that stays ready is ready with the same instruction; if it does not stay so, for want of room or held by the trap
 unit, it begins to wait when it is ready again. The queue of warps that wait for what is behind their instruction is
-assumed to have room. Who goes first of those who are not favoured, and which operation, is another theorem, of order.
+assumed to have room. The priority among warps that are not favoured, and among operations, is
+another theorem, of order.
 """
 
 from dataclasses import replace

@@ -1,22 +1,24 @@
 """Every instruction of the memory unit that gets a slot ends once, behind all of its warp's that came before it.
 
-Instructions of two warps get eight slots in turn, each when its slot is free; their accesses end when they like, with
-an error or a fault or without; the lanes take writes and want their data when they like. Of one slot, and of another
-one, whichever they are:
+Instructions of two warps get eight slots in rotation, each when its slot is free; their accesses
+end at any time, with an error or a fault or without; the lanes take writes and request their data
+at any time. Of one slot, and of another one, whichever they are:
 
 1. An instruction ends once: with the last of its writes, or by a completion if it writes nothing, and then all its
-   accesses have ended. What ends says what came: warp, serial number, scoreboard.
+   accesses have ended. A completion has the instruction's warp, sequence number and scoreboard.
 2. It writes its registers one by one, each once, the first one first.
 3. Its slot is free when it has ended and all it wrote is in the registers, not before; and nothing frees it twice.
 4. All of its warp that got a slot before it have ended before; if it writes nothing, what they wrote is in the
    registers.
 5. From when it gets its slot until it ends, 14 others end at most. If all its accesses have ended, and it has no older
-   one of its warp in a slot, then one is chosen; who is chosen and writes nothing ends within three cycles.
+   one of its warp in a slot, then one is chosen; a chosen instruction that writes nothing ends
+   within three cycles.
 6. Completions come three cycles apart, at least.
 
-So every instruction ends, if memory answers and the lanes take what is offered. Accesses are assumed to be of who has a
-slot, and when they have ended no line of it is under way, and nothing new is told of its errors, until the slot is
-given again. The queue of writes whose data are wanted is one here that shows its places.
+So every instruction ends, if memory answers and the lanes take what is offered. Accesses are
+assumed to belong to an instruction with a slot; when they have ended no line of it is under way,
+and no new error of it is reported, until the slot is used again. The queue of writes whose data are
+wanted is one here that shows its places.
 """
 
 from functools import partial
@@ -52,8 +54,9 @@ _APART = 3
 
 
 class _Spec(Elaboratable):
-    """Writeback; the front, the access stage, the miss queue and the lanes are anything that keeps its promises. In
-    examples it is about the second slot and the first one; nothing is told of addresses, and the lanes are fast."""
+    """Writeback; the front, the access stage, the miss queue and the lanes are anything that keeps
+    its promises. Examples use the second slot and the first one; addresses report nothing, and the
+    lanes are fast."""
 
     def __init__(self, examples: bool = False) -> None:
         self._examples = examples
@@ -116,7 +119,7 @@ class _Spec(Elaboratable):
         claim(m, ended == dut.accesses_ended, "whose accesses have begun")
         claim(m, dut.done == known & dut.busy, "whose accesses have ended")
         m.d.comb += [
-            Assume(~dut.begun.valid | (begun.slot == next_), "slots are given in turn"),
+            Assume(~dut.begun.valid | (begun.slot == next_), "slots are given in rotation"),
             Assume(~(enters & dut.busy).any(), "none that is in use"),
             Assume(begun.instruction.results <= WORDS, "so many registers"),
             Assume(
@@ -174,7 +177,7 @@ class _Spec(Elaboratable):
             "what is written is its",
             when=out,
         )
-        claim(m, dut.completion.valid == past(dut.completes), "a completion is told")
+        claim(m, dut.completion.valid == past(dut.completes), "a completion is reported")
         claim(
             m,
             (done.warp == past(kept.warp))
@@ -203,7 +206,7 @@ class _Spec(Elaboratable):
         claim(
             m,
             (dut.index == count) & (count < self.results),
-            "they are written in turn",
+            "they are written in order",
             when=mine & dut.write.valid,
         )
         claim(

@@ -36,7 +36,7 @@ def test_theorems_are_listed_with_their_titles(capsys):
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_faults_stand_once_in_the_source(name):
-    """So that no theorem is asked about hardware without its fault."""
+    """So that no fault is checked on hardware without it."""
     theorem = load(KNOWN[name])
     assert theorem.faults
     for fault in theorem.faults:
@@ -161,7 +161,8 @@ def test_assertions_of_a_part_are_assumed_or_left_out():
 
 
 def test_memories_that_are_written_begin_with_anything():
-    """So a theorem holds whatever they held; what is never written has its contents."""
+    """So a theorem holds for any content of them; a memory that is never written has its initial
+    content."""
     m = Module()
     m.submodules.written = written = Memory(shape=4, depth=2, init=[1, 2])
     m.submodules.constant = constant = Memory(shape=4, depth=2, init=[3, 4])
@@ -221,8 +222,8 @@ def test_a_short_theorem_holds_and_sees_its_faults(name, capsys):
 
 
 @pytest.mark.skipif(MISSING is not None, reason=f"sim.prove: {MISSING}")
-def test_what_does_not_hold_is_told(tmp_path):
-    """A theorem that says too much, of a counter that comes to 3."""
+def test_a_false_theorem_is_reported(tmp_path):
+    """A theorem that is too strong, about a counter that reaches 3."""
     path = tmp_path / "prove_counter.py"
     path.write_text(COUNTER, encoding="utf-8")
     holds, happens = ask(path, load(path), tmp_path / "work")
@@ -231,7 +232,7 @@ def test_what_does_not_hold_is_told(tmp_path):
 
 
 @pytest.mark.skipif(MISSING is not None, reason=f"sim.prove: {MISSING}")
-def test_a_step_is_asked_about_each_assertion(tmp_path):
+def test_a_step_checks_each_assertion(tmp_path):
     """A counter goes up to 32. That it is never 50 can't be shown without that; and with a fault it goes up to 50,
     which is too far from reset on to be seen."""
 

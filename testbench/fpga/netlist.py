@@ -2,8 +2,8 @@
 on the netlist, and compares every output in every cycle.
 
 The models of cells are yosys' own; only those of block memories and multipliers, of which it has none, are this
-testbench's (``data/ecp5_blocks.v``). Exit code 0: all is the same. 1: it is not. 2: it could not be done; one line on
-stderr says why.
+testbench's (``data/ecp5_blocks.v``). Exit code 0: all is the same. 1: it is not. 2: it could not be
+done; one line on stderr has the reason.
 """
 
 import re

@@ -1,15 +1,17 @@
 """Verilog whose registers and memories hold anything at power-up, as on an ASIC.
 
 ``python -m testbench.fpga.power_up`` plays a kernel's run on the machine in Icarus Verilog, with a random word in every
-register and in every word of the memories that are written. After a reset every output that counts must be what it was
-in the project's simulation: those that tell whether others count in every cycle, the others when they do.
+register and in every word of the memories that are written. After a reset every output that counts
+must be what it was in the project's simulation: valid signals in every cycle, the others when they
+are valid.
 
 :func:`play` does so with any component, with random contents (:class:`RandomContents`) or with none
 (:func:`without_contents`). Without, the simulator's unknown value goes wherever the contents could matter, and an
 output bit must be right where it is known. That is exact for data, but not for decisions: Verilog takes the ``else`` of
 an ``if`` whose condition is unknown. So it serves for a unit like the stack, not for the whole machine.
 
-Exit code 0: all is the same. 1: it is not. 2: it could not be done; one line on stderr says why.
+Exit code 0: all is the same. 1: it is not. 2: it could not be done; one line on stderr has the
+reason.
 """
 
 import re

@@ -31,7 +31,7 @@ from testbench.programs import RECURSION
 
 _WORD_BITS = 32
 _RENAMED = {"interrupt": "__SYM__interrupt"}
-"""Ports whose names are words of a C++ dialect, and what Verilator makes of them."""
+"""Ports whose names are words of a C++ dialect, and Verilator's names for them."""
 _LIMIT = 1_000_000
 _OPTIONS = (
     "-O3",
@@ -89,7 +89,7 @@ class Recorder:
         self._changes: list[list[tuple[int, int]]] = [[] for _ in self.signals]
 
     def take(self, changes: list[Change]) -> None:
-        """Takes what an observer of the signals has to tell."""
+        """Takes the changes from an observer of the signals."""
         for cycle, number, value in changes:
             self._changes[number].append((cycle, value))
 

@@ -28,7 +28,7 @@ _REFRESHES = 8192
 """In tREF."""
 _BURST = 8
 _MODE_BURST = 0b011
-"""Of the mode register: eight columns, one after the other; writes alike."""
+"""Of the mode register: bursts of eight columns, for reads and writes."""
 _FIRST_REFRESHES = 2
 _DQM_LATENCY = 2
 """Edges from DQM to the half word that is read."""

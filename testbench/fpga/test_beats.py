@@ -69,7 +69,7 @@ def test_everybody_has_an_answer_to_each_request(pauses, takes):
 
 
 @pytest.mark.parametrize("write", [0, 1])
-def test_bursts_of_two_who_want_memory_follow_each_other_in_turn(write):
+def test_bursts_of_two_clients_alternate(write):
     dut, count = Shared([1, 1]), 20
     clients = [
         LineClient(

@@ -1,4 +1,5 @@
-"""Bitstreams of boards: PLLs, pins and clocks, what the tools are asked and what is said; Verilog for other tools."""
+"""Bitstreams of boards: PLLs, pins and clocks, the calls of the tools and the messages; Verilog for
+other tools."""
 
 import json
 import os
@@ -232,7 +233,7 @@ def test_seeds_are_tried_until_one_is_fast_enough(tools, capsys):
     assert "  45.0 MHz is met\n" in output
 
 
-def test_what_no_seed_has_reached_is_told_with_what_helps(tools, capsys):
+def test_a_clock_that_no_seed_has_reached_is_reported_with_advice(tools, capsys):
     assert (
         fpga.main(
             ["ulx3s-25f", "--seeds", "1,0", "--build", "work", "--memory", "1024", "--no-video"]

@@ -80,7 +80,7 @@ frames = st.builds(
 @settings(max_examples=30)
 @given(st.lists(st.one_of(frames, st.binary(min_size=1, max_size=20)), max_size=6))
 @example([Frame(1, 2, b"\x7e\x7d"), b"\x7e\x7e\x7d\x7e", Frame(FLAG, ESCAPE)])
-def test_frames_are_found_between_whatever_garbage(parts):
+def test_frames_are_found_between_garbage(parts):
     line = b"".join(part.sent() if isinstance(part, Frame) else part for part in parts)
     expected = [part for part in parts if isinstance(part, Frame)]
     assert [frame for frame in found_in(line) if frame is not None] == expected

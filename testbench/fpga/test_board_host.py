@@ -44,7 +44,7 @@ class FakeBoard:
         return self.clock
 
     def _line(self, content):
-        """What becomes of bytes on the line."""
+        """The transmission of bytes on the line."""
         if not self.trouble:
             return content
         out = bytearray()
@@ -135,7 +135,7 @@ class CountingLink(Link):
 
 
 @pytest.mark.parametrize("trouble", [0, 0.0005, 0.003])
-def test_whatever_the_line_does_the_board_does_what_it_is_asked_once(trouble, monkeypatch):
+def test_a_request_is_executed_once_on_a_line_with_errors(trouble, monkeypatch):
     board, random = FakeBoard(trouble, seed=3), Random(4)
     monkeypatch.setattr(host_link, "_TRIES", 200)
     monkeypatch.setattr(host_link, "time", board)
@@ -165,7 +165,7 @@ def test_lines_that_there_are_not():
     assert link.write_lines({end: (bytes(64), 1), end - 64: (bytes(64), 1)}) == [end]
 
 
-def test_a_board_that_does_not_answer_is_told(monkeypatch):
+def test_a_board_that_does_not_answer_is_reported(monkeypatch):
     class Silent(FakeBoard):
         def write(self, content):
             pass

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""The host's link of a board: what is asked for in frames is done once, and answered."""
+"""The host's link of a board: each request in a frame is executed once, and answered."""
 
 from collections import deque
 from random import Random
@@ -20,7 +20,7 @@ class Line:
         self.finder, self.waiting = FrameFinder(), deque()
 
     async def ask(self, *frames, answers=1, raw=b""):
-        """Sends frames and whatever bytes; the answers."""
+        """Sends frames and arbitrary bytes; returns the answers."""
         self.waiting += raw + b"".join(frame.sent() for frame in frames)
         found, quiet = [], 0
         while len(found) < answers or quiet < 40:
@@ -83,7 +83,7 @@ def test_registers_over_the_link():
         assert not line.writes
 
 
-def test_a_register_is_written_once_however_often_it_is_asked_for():
+def test_a_register_is_written_once_however_often_the_request_is_repeated():
     def write(at, value):
         return Frame(at, 2, number(value, 4) + number(0x600018, 3))
 

@@ -16,7 +16,7 @@ COUNT = 120
 def play(write: float, read: float, *, heed: bool = True) -> tuple[list[int], set[int]]:
     """Writes numbers whenever there is room, if it is to be heeded; takes them now and then. Periods in nanoseconds.
 
-    Returns what arrived, and the levels that were told.
+    Returns what arrived, and the levels that were reported.
     """
     queue, random = CrossingQueue(16, DEPTH.bit_length() - 1, "left", "right"), Random(1)
     got: list[int] = []

@@ -1,4 +1,5 @@
-"""The clocks that a PLL makes for SDRAM and video: frequencies, phases, and the PLL that is asked for them."""
+"""The clocks that a PLL makes for SDRAM and video: frequencies, phases, and the PLL that makes
+them."""
 
 import re
 
@@ -27,7 +28,7 @@ VIDEO = {"shift": DerivedClock(125e6), "pixel": DerivedClock(25e6)}
         ),
     ],
 )
-def test_dividers_make_what_is_asked_for(source, clocks, found):
+def test_dividers_make_the_requested_frequencies(source, clocks, found):
     assert dividers(source, clocks) == found
     first, *_ = clocks.values()
     oscillator = first.hz * found.outputs[0]

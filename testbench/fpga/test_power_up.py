@@ -31,7 +31,7 @@ needs_tools = pytest.mark.skipif(power_up.missing() is not None, reason=f"{power
 
 
 def quiet(_what):
-    """Progress that nobody reads."""
+    """Progress without a reader."""
 
 
 class Tap:
@@ -125,7 +125,7 @@ def test_a_stack_with_random_words_at_power_up_does_the_same_in_every_cycle(pres
 
 
 class Unswept(Words):
-    """Memories that a reset leaves as they are."""
+    """Memories that a reset does not change."""
 
     def __init__(self, shape, depth, _sweep=None, _initial=0, **attributes):
         super().__init__(shape, depth, **attributes)

@@ -73,7 +73,7 @@ def random_requests(count: int, seed: int) -> list[dict[str, int]]:
 
 
 def stream(write: bool, count: int) -> list[dict[str, int]]:
-    """Lines one after the other."""
+    """Consecutive lines."""
     return [
         {"write": write, "tag": 0, "address": line, "data": line, "mask": (1 << 64) - 1}
         for line in range(count)

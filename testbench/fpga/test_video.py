@@ -48,8 +48,8 @@ def on_screen(pixels: np.ndarray, scale: int) -> np.ndarray:
 def second_picture(
     design: Any, video: Video, server: Any, clock: float, scale: int, enable: int = 1
 ) -> tuple[Seen, int]:
-    """What is seen of a design with video, whose memory is served, and whether memory was too slow. The second picture
-    has a pause before it; the first one begins before anybody could enable it."""
+    """What is seen of a design with video, whose memory is served, and whether memory was too slow.
+    The second picture has a pause before it; the first one begins before it could be enabled."""
     symbols, underrun = [], 0
 
     async def screen(ctx: Any) -> None:
@@ -62,7 +62,7 @@ def second_picture(
             symbols.append(list(three))
         underrun = ctx.get(shown.underrun)
 
-    # Nobody looks at the wires, whose clock may be that of the pixels.
+    # The wires are not checked; their clock may be the pixels' clock.
     simulate(
         design, screen, background=[server], clocks={"sync": clock, "pixel": PIXEL, "shift": PIXEL}
     )
@@ -123,7 +123,7 @@ def test_pixels_that_are_not_in_memory_are_black():
     assert not seen.picture[6:].any()
 
 
-def test_memory_that_is_too_slow_is_told_of():
+def test_memory_that_is_too_slow_is_an_underrun():
     _, _, underrun = shown(0, latency=2000)
     assert underrun
 
@@ -150,8 +150,8 @@ class ResetVideo(Elaboratable):
 
 @pytest.mark.parametrize("domain", ["sync", "pixel"])
 def test_the_picture_comes_back_when_one_domain_alone_is_reset(domain):
-    """In the midst of a picture: the one behind the next pause is as it should be. The pixels' reset begins a picture,
-    that of the rest does not."""
+    """In the midst of a picture: the one after the next pause is correct. The pixels' reset begins
+    a picture, that of the rest does not."""
     design, random, picture = ResetVideo(), Random(domain), SMALL.line * SMALL.lines
     pixels = np.array(random.choices(range(256), k=SMALL.width * SMALL.height), np.uint8)
     symbols = []
@@ -184,7 +184,7 @@ def test_the_picture_comes_back_when_one_domain_alone_is_reset(domain):
 
 
 class SdramVideo(Elaboratable):
-    """Video and somebody else on an SDRAM controller."""
+    """Video and another client on an SDRAM controller."""
 
     def __init__(self):
         self.video, self.controller = (
@@ -250,7 +250,7 @@ def test_symbols_are_sent_bit_by_bit():
 
 
 def encoded(values: list[int | None]) -> list[int]:
-    """Symbols of bytes; None stands for control signals."""
+    """Symbols of bytes; None means control signals."""
     encoder, symbols = TmdsEncoder(), []
 
     async def give(ctx: Any) -> None:

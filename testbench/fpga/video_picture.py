@@ -1,9 +1,9 @@
 """A picture as a screen decodes it: ``python -m testbench.fpga.video_picture mandelbrot -o docs/board_video.png``.
 
 A whole board is simulated: a host at its serial line runs a demo's kernel there, video sends the framebuffer as a
-picture of 640 x 480, and a screen's decoder makes a picture of the TMDS symbols again. Exit code 0: it is that of the
-memory, and is written. 1: it is another one, or memory is not what the warp model leaves. 2: it could not be made; one
-line on stderr says why.
+picture of 640 x 480, and a screen's decoder makes a picture of the TMDS symbols again. Exit code 0:
+it is that of the memory, and is written. 1: it is another one, or memory is not what the warp model
+leaves. 2: it could not be made; one line on stderr has the reason.
 """
 
 import sys
@@ -41,12 +41,13 @@ PERIOD = 40e-9
 """Of the clock in seconds: 25 million pixels in one."""
 _STEP = 1 << 14
 _LOOK = 3
-"""Pictures that pass while a screen looks: one whole one, wherever it begins, and what observers have not told yet."""
+"""Pictures that pass while a screen looks: one whole one, wherever it begins, and changes that
+observers have not reported yet."""
 _SCALE = 2
 
 
 class PictureMemory(Elaboratable):
-    """Video hardware that shows a picture from a block memory, which somebody has to put there."""
+    """Video hardware that shows a picture from a block memory, which must be written there."""
 
     def __init__(self, size: int, mode: VideoMode, scale: int) -> None:
         self.video, self.memory = Video(1, mode), BlockMemory(1, 1 << size.bit_length())
@@ -64,7 +65,7 @@ class PictureMemory(Elaboratable):
 def seen_on_screen(
     picture: Picture, engine: type[Engine], mode: VideoMode = VGA, scale: int = _SCALE
 ) -> Seen:
-    """What a screen makes of a picture of the mode's size by 2**scale. TmdsError.
+    """How a screen shows a picture of the mode's size by 2**scale. TmdsError.
 
     One clock is that of all domains, which is faster to simulate; the tests have three.
     """

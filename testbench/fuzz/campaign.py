@@ -18,7 +18,7 @@ from testbench.fuzz.store import Store
 __all__ = ["Campaign", "play", "save"]
 
 _BATCH = 2
-"""Cases that a worker plays before it tells of them."""
+"""Cases that a worker plays before it reports them."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,8 @@ def play(
     """Plays cases that have not been played, for so many seconds, or so many ``cases`` at most.
 
     Parameters:
-        workers: Processes of this machine.
-        scheduler: Address of a cluster of dask, whose workers do it instead.
-        told: Of each outcome.
+        workers: Processes of this machine. scheduler: Address of a cluster of dask, whose workers
+        do it instead. told: Called with each outcome.
     """
     if scheduler is None and ENGINES[campaign.engine] is CompiledEngine:
         _player(

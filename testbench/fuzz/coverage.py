@@ -71,7 +71,8 @@ def _names(
 def states_of(warp: Warp) -> tuple[str, ...]:
     """The states that a warp is in."""
     masks, depth = warp.masks, warp.stack.depth
-    # Threads that wait on the stack are in no mask: who has neither ended nor is active is among them.
+    # Threads that wait on the stack are in no mask: threads that have not ended and are not active
+    # are among them.
     missing = (masks.active | masks.exited | masks.killed) != (1 << 32) - 1
     top = None
     if depth:
@@ -90,7 +91,7 @@ def states_of(warp: Warp) -> tuple[str, ...]:
 
 
 class Observer:
-    """Counts what a lockstep tells."""
+    """Counts the events of a lockstep."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[int | str, tuple[str, ...]]] = Counter()

@@ -34,7 +34,8 @@ _WORDS_LIMIT = 20_000
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a case came to: ``seconds`` are of processor time; ``failure`` is what was wrong, None when nothing was."""
+    """The outcome of a case: ``seconds`` are of processor time; ``failure`` is what was wrong, None
+    when nothing was."""
 
     number: int
     kind: str
@@ -47,7 +48,7 @@ class Outcome:
 
 
 def _stopping(pauses: tuple[int, ...]) -> Callable[[HardwareHost], Awaitable[None]]:
-    """A host that stops the machine now and then, and lets it go on; in the end whoever is paused."""
+    """A host that stops the machine now and then, and resumes it; in the end also paused warps."""
 
     async def drive(host: HardwareHost) -> None:
         await resume(host)  # the grid was held until this host is here

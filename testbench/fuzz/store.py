@@ -1,4 +1,4 @@
-"""What a campaign has found, in a file of SQLite; a campaign goes on where it ended."""
+"""What a campaign has found, in a file of SQLite; a campaign continues where it ended."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS coverage (
 
 
 class StoreError(CommandError):
-    """A file that can't be a campaign's; one line that says why."""
+    """A file that can't be a campaign's; one line with the reason."""
 
 
 class Store:

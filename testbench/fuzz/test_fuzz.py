@@ -56,7 +56,7 @@ def test_every_case_can_be_launched():
     assert all(isinstance(case_of(3, number).launch(), Launch) for number in range(30))
 
 
-def test_a_store_goes_on_where_it_ended(tmp_path):
+def test_a_store_continues_where_it_ended(tmp_path):
     path = tmp_path / "kept.sqlite"
     store = Store(path, 1, "tiny")
     store.add(outcome(0, IADD=3))
@@ -80,7 +80,7 @@ def test_a_store_is_of_one_campaign(tmp_path):
         Store(tmp_path / "other", 1, "tiny")
 
 
-def test_coverage_is_told_as_a_table_and_as_a_page():
+def test_coverage_is_reported_as_a_table_and_as_a_page():
     coverage = Coverage({("IADD", "whole"): 4321, ("BRA", "spilled"): 2, (ENTRY, "at barrier"): 7})
     text = table(coverage)
     assert f"whole           1 of {len(INSTRUCTIONS) + 1}" in text
@@ -143,7 +143,7 @@ def test_a_case_of_each_kind_is_right(player):
 
 @needs_compiled
 def test_a_wrong_reference_is_seen_and_the_program_shrinks(player, monkeypatch, tmp_path):
-    """Whatever sees this sees hardware that is wrong: only both sides together tell."""
+    """A difference found here is wrong hardware: only comparing both sides shows it."""
     right = compute.OPERATIONS["LOP32I"]
     monkeypatch.setattr(
         compute,
@@ -260,9 +260,9 @@ def test_a_cluster_that_loses_a_worker_plays_every_case(tmp_path):
     store.close()
 
 
-def test_a_worker_that_is_lost_is_told():
+def test_a_lost_worker_is_reported():
     """A worker's process ends in the midst of a task."""
-    with pytest.raises(WorkersError, match=r"^workers were lost, what they told before is kept: "):
+    with pytest.raises(WorkersError, match=r"^workers were lost, their earlier results are kept: "):
         next(results_of(os._exit, iter([(3,)]), lambda: True))
 
 

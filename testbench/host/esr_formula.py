@@ -12,7 +12,7 @@ EVENTS = {
     "error_in_trap": GlobalError.ERROR_IN_TRAP,
     "timeout": GlobalError.TIMEOUT,
 }
-"""What happens without a warp error, and the bit that tells of it."""
+"""What happens without a warp error, and its bit."""
 _TRAPS_AT = 17
 _TRAPS = 0x7F << _TRAPS_AT
 
@@ -59,7 +59,7 @@ class Status:
 
     @property
     def interrupt(self) -> bool:
-        """Whether the host is interrupted: BPT_PAUSE and traps do that whatever the mask says."""
+        """Whether the host is interrupted: BPT_PAUSE and traps do that with any mask."""
         return bool(
             self.error or self.bits & (self.global_mask | _TRAPS | 1 << GlobalError.BPT_PAUSE.value)
         )

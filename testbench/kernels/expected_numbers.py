@@ -278,7 +278,8 @@ def _(inputs: Inputs, o: list[int]) -> None:
 
 @KERNELS.of("k48_special_regs")
 def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    """Word by word, what any thread may have stored; None where no page says what the register holds."""
+    """Word by word, what any thread may have stored; None where no page describes the register's
+    content."""
     grid, block, dynamic = inputs.run.grid, inputs.run.block, inputs.run.dynamic_shared
     seen: list[set[int] | None] = [set() for _ in range(39)]
     # Warp and SM numbers, clocks, timers, counters; the allocation of shared memory, which may be rounded up.

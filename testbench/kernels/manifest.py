@@ -7,7 +7,7 @@ key                 meaning
 ==================  ========================================================================================
 ``kernel``          name of the files; the first run of a kernel needs no ``label``
 ``entry``           name of the kernel in the file, ``k`` if absent
-``label``           tells further runs of the same kernel apart
+``label``           distinguishes further runs of the same kernel
 ``exercises``       what the run is for
 ``grid`` ``block``  one to three dimensions
 ``dynamic_shared``  bytes of dynamic shared memory, 0 if absent

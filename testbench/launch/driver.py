@@ -21,7 +21,7 @@ _RELEASES = 0x20_0000_0000
 
 
 class LaunchDriver(UnitDriver):
-    """Plays grids, one after the other.
+    """Plays grids, one at a time.
 
     Parameters:
         life: Cycles that a warp lives, at most; half of them at least.
@@ -56,7 +56,7 @@ class LaunchDriver(UnitDriver):
         self._slow, self._halts, self._keeps = slow, halts, keeps
         self.plain = PlainDistributor(bench, params, dict(references or {}), life)
         self._flow = flow_launch(params)
-        self._banks: dict[int, Any] = {}  # of a serial machine, as they were told
+        self._banks: dict[int, Any] = {}  # of a serial machine, as they were reported
 
     async def _drive(self, ctx: Any) -> None:
         """All grids."""

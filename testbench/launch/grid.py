@@ -10,7 +10,8 @@ from rtl.params import WARP_THREADS
 
 @dataclass(frozen=True)
 class Grid:
-    """A launch. ``fields`` are further ones of the descriptor; ``rejection`` is what it is expected to come to."""
+    """A launch. ``fields`` are further ones of the descriptor; ``rejection`` is the expected
+    outcome."""
 
     size: tuple[int, int, int] = (1, 1, 1)
     block: tuple[int, int, int] = (32, 1, 1)

@@ -1,4 +1,4 @@
-"""A plain distributor: lists of slots, and what must be told of each warp that starts."""
+"""A plain distributor: lists of slots, and the expected outputs for each warp that starts."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -64,7 +64,7 @@ class PlainDistributor:
         self.ctas = self.warps = self.threads = self.most = self.now = 0
 
     def check_configuration(self, grid: Grid, got: Any, banks: Any) -> None:
-        """What the units are told of the grid, and of its constant banks."""
+        """The outputs to the units about the grid, and its constant banks."""
         fields = grid.fields
         expected = {
             "program": PROGRAM,
@@ -250,7 +250,7 @@ class PlainDistributor:
         )
 
     def flowed(self, grid: Grid, got: Any) -> None:
-        """Compares what the flow unit is told; from here on the warp runs."""
+        """Compares the outputs to the flow unit; from here on the warp runs."""
         warp, bench = self._newest(), self.bench
         where = f"CTA {warp.cta.index}, warp {warp.number}"
         left = grid.threads - warp.number * WARP_THREADS

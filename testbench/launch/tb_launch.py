@@ -1,8 +1,9 @@
-"""The work distributor: descriptors, CTAs into slots, what every unit is told of a warp, waves, reference counters.
+"""The work distributor: descriptors, CTAs into slots, the outputs to every unit about a warp,
+waves, reference counters.
 
-Warps live for a random time, end by some threads at a time, and keep things under way for a while after that. A plain
-distributor with lists of slots says what must start where; each thread's place in the block, each cleared register and
-each address is compared.
+Warps live for a random time, end by some threads at a time, and keep things under way for a while
+after that. A plain distributor with lists of slots computes what must start where; each thread's
+place in the block, each cleared register and each address is compared.
 """
 
 from dataclasses import replace
@@ -90,7 +91,8 @@ def check_random(bench: Bench) -> None:
 
 
 def check_waves(bench: Bench, preset: str = "default") -> None:
-    """Grids larger than the machine, one after the other; threads that a block does not have; sixteen warps."""
+    """Grids larger than the machine, one at a time; threads that a block does not have; sixteen
+    warps."""
     params = PRESETS[preset]
     grids = [
         Grid((9, 2, 1), (33, 1, 1), registers=16),

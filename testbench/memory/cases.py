@@ -76,9 +76,10 @@ def lines_of(addresses: dict[int, int], size: int) -> int:
 
 
 def conflicts(addresses: dict[int, int], size: int, lanes: int, *, loads: bool) -> int:
-    """Cycles in shared memory: for each half of a beat and each word the most words of a bank that somebody wants. In
-    one pass ``loads`` take different words for different parts of the lanes: as many parts as a thread has words. The
-    upper half goes with the lower one if each thread of it has the address of that of the lower one.
+    """Cycles in shared memory: for each half of a beat and each word the most words of a bank that
+    are accessed. In one pass ``loads`` take different words for different parts of the lanes: as
+    many parts as a thread has words. The upper half goes with the lower one if each thread of it
+    has the address of that of the lower one.
     """
     cycles, words, half = 0, max(1, size // 4), max(2, lanes // 2)
     for first in range(0, WARP_THREADS, half):

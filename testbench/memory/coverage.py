@@ -17,9 +17,10 @@ from testbench.memory.world import MemoryStep
 from testbench.words import form_of
 
 LEAST_OVERLAP = 4
-"""Instructions that have read registers and are not complete, in the deepest overlap that each random program must
-reach: one less than the programs of many seeds have come to, on four and on eight lanes. A unit that executes one
-instruction while it reads the registers of the next comes to 2.
+"""Instructions that have read registers and are not complete, in the deepest overlap that each
+random program must reach: one less than the programs of many seeds have reached, on four and on
+eight lanes. A unit that executes one instruction while it reads the registers of the next reaches
+2.
 """
 LEAST_WAITING = 8
 """The same for instructions that the unit has accepted, of which some wait."""

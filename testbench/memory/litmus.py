@@ -9,7 +9,8 @@ Which outcomes are allowed (ours, where public pages do not say it; sm_50 has a 
 ====================  ==================================================================================================
 rule                  reason
 ====================  ==================================================================================================
-accesses of a thread  None, but for those of one location, unless MEMBAR is between them. PTX of sm_50 promises no order
+accesses of a thread  None, except those to one location, unless MEMBAR is between them. PTX of
+sm_50 promises no order
 are in what order?    between locations.
 one location          All accesses to it have one order, in which those of a thread are as in its program (coherence).
 MEMBAR.CTA            What is before it is performed before what is behind it, as warps of the CTA see it.
@@ -20,8 +21,8 @@ shared memory         The same rules.
 ====================  ==================================================================================================
 
 So the outcomes of a test are those of all orders of its accesses in which accesses of one thread keep the order of the
-program if they are to one location, or MEMBAR that reaches far enough is between them. For the outcomes that tests are
-known for, that comes to the table :data:`TESTS`.
+program if they are to one location, or MEMBAR that reaches far enough is between them. For the
+outcomes that tests are known for, that results in the table :data:`TESTS`.
 
 Command: ``python -m testbench.memory.litmus [--rounds N] [--seed S] [--preset P] [--latency CYCLES]`` runs all of
 them, and prints how often each outcome was seen. Exit code 1: one that is forbidden was seen.

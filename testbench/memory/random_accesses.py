@@ -79,7 +79,8 @@ def _spread(random: Random) -> Callable[[int], int]:
 
 
 def _pointers(random: Random, slot: int, number: int) -> list[int]:
-    """An address for each thread of a warp. The kinds take turns: buffer, small, shared window, local window, mixed."""
+    """An address for each thread of a warp. The kinds alternate: buffer, small, shared window,
+    local window, mixed."""
     spread = _spread(random)
     kind, buffer = number % 6, buffer_of(slot)
     start = {0: buffer, 1: 0, 2: SHARED_WINDOW, 3: LOCAL_WINDOW, 4: buffer, 5: 0}[kind]
@@ -217,6 +218,7 @@ def random_world(random: Random, count: int, report_mask: int, floats: bool = Tr
 
 
 def _precise(form: Form, step: MemoryStep) -> bool:
-    """Whether the machine does nothing at all when memory tells it of a fault: it only reads, or knows before."""
+    """Whether the machine does nothing at all when memory reports a fault: it only reads, or
+    detects it before."""
     assert step.failing is not None
     return form.name.startswith("LD") or step.failing >= 1 << 40

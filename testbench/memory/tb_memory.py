@@ -1,8 +1,8 @@
 """The memory unit: registers, memory, shared memory and errors of every load, store, atomic operation and shuffle.
 
-Made-up instructions, on several warps, are executed by the warp model first. The unit must come to the same
-registers, predicates, memory, errors and order. Accesses with known patterns must take as many requests as they touch
-lines, and as many cycles as their bank conflicts cost.
+Made-up instructions, on several warps, are executed by the warp model first. The unit must have the
+same registers, predicates, memory, errors and order. Accesses with known patterns must take as many
+requests as they touch lines, and as many cycles as their bank conflicts cost.
 """
 
 import itertools
@@ -133,7 +133,7 @@ def check_serial(bench: Bench) -> None:
 
 
 def check_lines(bench: Bench) -> None:
-    """A line is asked for once, whatever threads want it."""
+    """A line is requested once, for any number of threads."""
     world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
     cases = counted(world)
     for case in cases:
@@ -193,8 +193,9 @@ def check_rates(bench: Bench) -> None:
 
 
 def check_fills(bench: Bench) -> None:
-    """Operands of a store stay until all its lines are filled, whoever waits for their place; and the last of the
-    stores to a line stays, in whatever order memory does what is not confirmed.
+    """Operands of a store stay until all its lines are filled, even if other instructions wait for
+    their place; and the last of the stores to a line remains, in any order in which memory performs
+    unconfirmed requests.
     """
     for behaviour in (MemoryBehaviour(latency=(20, 20)), UNRULY):
         world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
@@ -297,7 +298,7 @@ def check_float_sums(bench: Bench) -> None:
 
 
 def check_swaps(bench: Bench, params: SmParams = PARAMS, rounds: int = 24) -> None:
-    """A compare and swap that only tells gives 1 where it has swapped. So many of each kind."""
+    """A compare and swap that only reports returns 1 where it has swapped. So many of each kind."""
     world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
     told: Counter[int] = Counter()
     for step in swaps(world, bench.random, rounds):

@@ -43,7 +43,7 @@ def hardware() -> Hardware:
 
 @pytest.mark.parametrize("test", TESTS, ids=lambda test: test.name)
 def test_the_table_agrees_with_the_model(test):
-    """What stands in the table for an outcome is what the rules for all outcomes come to."""
+    """The table's entry for an outcome equals the result of the rules for all outcomes."""
     assert (test.known in allowed(test, False)) is test.weak
     assert test.known not in sequential(test)
     assert sequential(test) <= allowed(test, False)
@@ -110,7 +110,7 @@ def test_warps_really_meet():
 
 
 class Told(MemoryService):
-    """Memory that tells in which order it performs requests, by address."""
+    """Memory that records the order in which it performs requests, by address."""
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
@@ -143,8 +143,8 @@ class Latch:
 
 @pytest.mark.parametrize("disorder", [None, Random(0)], ids=["in order", "in disorder"])
 def test_memory_keeps_what_the_port_promises(disorder):
-    """Requests of one tag are performed and answered in the order in which they were made; those of others need not be,
-    and are not, if disorder is asked for.
+    """Requests of one tag are performed and answered in the order in which they were made; those of
+    others need not be, and are not, if disorder is enabled.
     """
     latch = MemoryLatch(tag_bits=2)
     service, ctx, source = Told(latch, Memory(), 30, disorder), Latch(latch), Random(1)
@@ -196,7 +196,8 @@ class Careless(MemoryService):
 
 @needs_compiled
 def test_memory_that_breaks_its_promises_is_found(monkeypatch):
-    """Written by a thread, a value is not there when it is told so: the same thread reads the old one."""
+    """Written by a thread, a value is not there when it is reported: the same thread reads the old
+    one."""
     monkeypatch.setattr("sim.machine.hardware.MemoryService", Careless)
     machine = Hardware(PRESETS["default"], ENGINES["compiled"], latency=LATENCY)
     seen = [

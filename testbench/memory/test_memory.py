@@ -212,7 +212,8 @@ def test_each_directed_check_of_the_memory_unit_passes(check):
 
 
 def test_random_instructions_agree_with_the_reference_machine():
-    """They also must overlap as far as the machine lets them: LEAST_OVERLAP and its neighbours say how far."""
+    """They also must overlap as far as the machine lets them: LEAST_OVERLAP and its neighbours
+    define how far."""
     reached = []
     report = passes(lambda bench: reached.append(tb_memory.check_random(bench)), seed=1)
     assert report.checks["random instructions"] >= 180
@@ -232,7 +233,7 @@ def test_random_instructions_reach_everything():
     assert coverage.missing() == []
 
 
-def test_what_was_not_reached_is_told():
+def test_missing_coverage_is_reported():
     coverage = MemoryCoverage()
     assert len(coverage.missing()) == sum(map(len, EXPECTED.values()))
     assert coverage.shallow() == [

@@ -36,7 +36,7 @@ REGISTERS = 254
 """Of a thread: all but RZ."""
 CTAS = WARPS * WARP_THREADS // BLOCK_THREADS
 _LAST_POINTER, _LAST_RESULT = 240, 244
-"""Registers that nobody else uses."""
+"""Registers that no other instruction uses."""
 _QUAD_BYTES = 16
 """What a thread loads at once at most."""
 
@@ -45,8 +45,8 @@ _QUAD_BYTES = 16
 class MemoryStep:
     """An instruction of a warp, for some threads, and what came of it on the warp model.
 
-    ``record`` tells the registers and predicates written; ``fault`` why there are none, and ``error`` the same if it is
-    reported.
+    ``record`` has the registers and predicates written; ``fault`` why there are none, and ``error``
+    the same if it is reported.
     """
 
     warp: int
@@ -91,10 +91,9 @@ class MemoryWorld:
     """A machine whose warps never run by themselves.
 
     Attributes:
-        machine: Its memory, warps and CTAs are what the reference has come to.
-        memory: As the hardware finds it at the start.
-        registers: All that there are, as they are before the first instruction.
-        steps: What the reference has done.
+        machine: Its memory, warps and CTAs have the reference's results. memory: As the hardware
+        finds it at the start. registers: All registers, before the first instruction. steps: What
+        the reference has done.
     """
 
     def __init__(self, report_mask: int, *, seed: int = 0, shared: int = SHARED_BYTES) -> None:

@@ -47,7 +47,7 @@ def test_a_barrier_counts_warps_not_threads():
     assert waiting(made)[:2] == [None, None]
 
 
-def test_a_barrier_nobody_executes_is_passed():
+def test_a_barrier_without_an_executing_thread_is_passed():
     made = cta([encode("BAR", "ii", mode=SYNC, Pc=7, guard=0), EXIT], 2)
     made.retire(0)
     assert waiting(made)[0] is None
@@ -300,7 +300,7 @@ def test_a_barrier_that_the_launch_did_not_ask_for():
     assert cta([bar(SYNC, 1), EXIT], 1, barriers=2).retire(0).error is WarpError.NONE
 
 
-def test_warps_that_wait_for_nobody_are_reported():
+def test_warps_that_wait_without_end_are_reported():
     made = cta([bar(SYNC, 0, 96), EXIT], 2)
     result = made.run()
     assert (result.status, result.instructions, result.reason) == (

@@ -34,7 +34,7 @@ def program(tmp_path: Path, body: str) -> Path:
     return path
 
 
-def test_a_buffer_that_is_too_small_within_a_line_is_told(run_program, capsys):
+def test_a_buffer_that_is_too_small_within_a_line_is_reported(run_program, capsys):
     code, written = run_program(
         ADD,
         "--engine",
@@ -64,7 +64,7 @@ def test_a_buffer_that_is_too_small_within_a_line_is_told(run_program, capsys):
     )
 
 
-def test_what_stays_inside_is_not_told(run_program, capsys):
+def test_accesses_inside_are_not_reported(run_program, capsys):
     code, written = run_program(
         ADD,
         "--engine",

@@ -136,7 +136,7 @@ def state_of(made: WarpModel) -> list[object]:
 
 
 def counts_of(made: WarpModel) -> tuple[object, ...]:
-    """What a machine has come to."""
+    """The final state of a machine."""
     return (
         made.instructions,
         made.clock,
@@ -155,7 +155,8 @@ def memory_of(made: WarpModel) -> dict[str, bytes]:
 
 
 def run_compiled(made: WarpModel, executor: Executor, end: int) -> None:
-    """Runs until so many instructions have retired, or nobody can go on; what can be is executed in C."""
+    """Runs until so many instructions have retired, or no warp can continue; in C where
+    possible."""
     while made.instructions < end:
         executor.run(end)
         if made.instructions >= end or made.step() is None:
@@ -347,7 +348,7 @@ def executes(word: int) -> bool:
 @pytest.mark.usefixtures("_all_compiled")
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("name", RUNS)
-def test_kernels_come_to_the_same_state_at_every_stop(name, level):
+def test_kernels_have_the_same_state_at_every_stop(name, level):
     alone, other = (WarpModel(build(RUNS[name], level)) for _ in range(2))
     executor = Executor(other, compiled(), eager=True)
     for step in steps():

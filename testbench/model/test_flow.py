@@ -55,7 +55,7 @@ def token(kind: TokenKind, mask: int, pc: int = 0x40, counted: bool = False) -> 
 # Branches
 
 
-def test_a_branch_nobody_takes_falls_through():
+def test_a_branch_not_taken_falls_through():
     _, warp, record = step(encode("BRA", "i", target=0x38, guard=0))
     assert (record.next_pc, record.pushed, warp.masks.active, warp.pc) == (NEXT, (), ALL, NEXT)
 
@@ -114,7 +114,7 @@ def test_a_uniform_branch_that_diverges_is_an_error():
 
 
 @pytest.mark.parametrize("name,variant", [("BRA", "i"), ("JMP", "i"), ("BRX", "r"), ("JMX", "r")])
-def test_limited_branches_are_taken_by_nobody_once_future_branches_are_killed(name, variant):
+def test_limited_branches_are_not_taken_once_future_branches_are_killed(name, variant):
     for killed in (False, True):
         made = machine([encode(name, variant, target=0x40, limited=1)])
         warp = warp_of(made)
@@ -282,7 +282,7 @@ def test_threads_that_leave_wait_in_their_mask(name):
 
 
 @pytest.mark.parametrize("name", [*LEAVING, "SYNC", "KIL"])
-def test_leaving_by_nobody_does_nothing(name):
+def test_leaving_without_a_thread_does_nothing(name):
     _, warp, record = step(encode(name, guard=0), stack=(token(TokenKind.SYNC, ALL),))
     assert (warp.masks, record.next_pc, record.popped) == (WarpMasks(active=ALL), NEXT, ())
 
@@ -297,7 +297,7 @@ def test_the_last_thread_that_leaves_unwinds_to_its_token(name):
 
 
 @pytest.mark.parametrize("name", LEAVING)
-def test_a_token_of_another_kind_brings_nobody_back(name):
+def test_a_token_of_another_kind_revives_no_thread(name):
     field, own = LEAVING[name]
     for other, other_field in (
         (kind, field) for field, kind in LEAVING.values() if kind is not own
@@ -325,7 +325,7 @@ def test_sync_waits_and_the_token_brings_all_back():
 
 
 @pytest.mark.parametrize("kind", [TokenKind.SYNC, TokenKind.DIVERGE])
-def test_holding_tokens_give_back_who_is_not_disabled(kind):
+def test_holding_tokens_revive_threads_that_are_not_disabled(kind):
     masks = WarpMasks(
         active=1, broken=2, continued=4, returned=8, exited=16, longjumped=32, killed=64
     )
@@ -334,7 +334,7 @@ def test_holding_tokens_give_back_who_is_not_disabled(kind):
 
 
 @pytest.mark.parametrize("kind", [TokenKind.SYNC, TokenKind.DIVERGE])
-def test_a_holding_token_that_gives_back_nobody_is_passed(kind):
+def test_a_holding_token_that_revives_no_thread_is_passed(kind):
     stack = (token(TokenKind.SYNC, 0xF), token(kind, 0x1, 0x50))
     _, warp, record = step(encode("BRK"), masks=WarpMasks(active=1), stack=stack)
     assert (warp.masks.active, record.next_pc, len(record.popped)) == (0xE, 0x40, 2)
@@ -376,7 +376,7 @@ def test_tokens_that_no_unwind_may_meet(kind):
     )
 
 
-def test_the_unwind_checks_the_pc_it_goes_on_at():
+def test_the_unwind_checks_the_pc_at_which_it_continues():
     _, warp, record = step(encode("SYNC"), stack=(token(TokenKind.SYNC, ALL, 0x44),))
     assert (record.error, warp.stack.depth) == (WarpError.MISALIGNED_PC, 1)
     stack = (token(TokenKind.SYNC, ALL), token(TokenKind.BREAK, 0, 0x44))
@@ -475,7 +475,7 @@ def test_all_threads_and_back():
     )
 
 
-def test_ram_skips_holes_and_wants_its_token():
+def test_ram_skips_holes_and_requires_its_token():
     stack = (token(TokenKind.QUAD, 0xF), token(TokenKind.NONE, 0))
     _, warp, record = step(encode("RAM"), stack=stack)
     assert (warp.masks.active, record.depth_after) == (0xF, 0)
@@ -488,7 +488,7 @@ def test_ram_skips_holes_and_wants_its_token():
         assert (record.error, warp.stack.depth) == (WarpError.STACK_ERROR, len(wrong))
 
 
-def test_ram_is_an_error_when_nobody_of_its_token_lives():
+def test_ram_is_an_error_when_no_thread_of_its_token_lives():
     stack = (token(TokenKind.SYNC, 0xF0), token(TokenKind.QUAD, 0xF))
     _, warp, record = step(encode("RAM"), masks=WarpMasks(active=0xF0, exited=0xF), stack=stack)
     assert (record.error, warp.masks.active, warp.stack.depth) == (WarpError.STACK_ERROR, 0xF0, 2)

@@ -75,7 +75,7 @@ def test_shared_vectors_cannot_be_written(make):
 @pytest.mark.parametrize("active", [ALL, 0x7FFFFFFF, P1, 1 << 12])
 @pytest.mark.parametrize("mode", ShuffleMode)
 @pytest.mark.parametrize("b,c", SHUFFLES)
-def test_shfl_agrees_with_its_definition_whoever_is_active(mode, b, c, active):
+def test_shfl_agrees_with_its_definition_for_any_active_threads(mode, b, c, active):
     values = [7 * lane + 1 for lane in range(32)]
     expected, inside = shuffled(mode, values, b, c, active)
     words = [

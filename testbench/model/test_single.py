@@ -161,7 +161,7 @@ def test_a_product_is_scaled_before_it_is_rounded(scale):
 
 
 @pytest.mark.parametrize("name", ["FMUL", "FFMA"])
-def test_a_zero_factor_wins_over_everything_where_that_is_asked(name):
+def test_a_zero_factor_wins_over_everything_with_fmz(name):
     for other in SINGLES:
         for a, b in ((0, other), (other, 0), (_SIGN, other), (other, 1), (0x8000_0003, other)):
             operands = [[a], [b], [0x4040_0000]]

@@ -21,7 +21,8 @@ def numbered(count: int) -> list[StackToken]:
 
 
 def in_memory(made: WarpModel, warp: Warp, count: int) -> list[StackToken]:
-    """The first tokens of the region, whatever is on chip. The region follows the 64 bytes of 32 threads."""
+    """The first tokens of the region, with anything on chip. The region follows the 64 bytes of 32
+    threads."""
     base = warp.local_base + made.launch.local * 32
     return [decode_token(made.memory.read(base + 16 * index, 16)) for index in range(count)]
 

@@ -276,7 +276,7 @@ def test_the_state_of_barriers_is_not_in_this_oracle(content):
 # Meetings
 
 
-def test_votes_count_the_threads_that_come_together():
+def test_votes_count_the_threads_that_arrive_together():
     body = [
         compare(0, Compare.LT, 1, 3),
         branch(1, 4, guard=0),
@@ -340,7 +340,7 @@ def test_a_guarded_vote_leaves_threads_out():
         (ShuffleMode.UP, 1, 0x1C00, [0, 0, 1, 2, 4, 4, 5, 6], [0, 1, 1, 1, 0, 1, 1, 1]),
     ],
 )
-def test_shfl_reads_the_source_thread_and_tells_whether_it_is_inside(mode, b, c, sources, inside):
+def test_shfl_reads_the_source_thread_and_returns_whether_it_is_inside(mode, b, c, sources, inside):
     body = [
         encode("IADD32I", Rd=4, Ra=1, imm32=100),
         encode("SHFL", "ii", Rd=5, Pd=1, Ra=4, mode=mode.value, lane=b, clamp=c),
@@ -446,7 +446,7 @@ def test_a_count_of_threads_is_rounded_up_to_warps():
 
 
 def test_a_barrier_with_a_count_waits_for_that_many_threads():
-    # The third warp never comes to barrier 3, which two warps are enough for.
+    # The third warp never reaches barrier 3, for which two warps are enough.
     body = [
         compare(0, Compare.GE, 1, 64),
         branch(1, 7, guard=0),
@@ -516,7 +516,7 @@ def test_there_are_sixteen_barriers(mode):
         run(launch([barrier(mode, 16), EXIT]))
 
 
-def test_threads_that_wait_for_nobody_are_reported():
+def test_threads_that_wait_without_end_are_reported():
     made = launch([barrier(BarrierMode.SYNC, 1, 64), EXIT])
     with pytest.raises(
         ThreadFaultError, match=r"^thread .* at 0x0008 `BAR.SYNC 0x1, 0x40`: waits at a barrier"

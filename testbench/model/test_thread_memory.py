@@ -440,7 +440,7 @@ def test_a_special_register_holds_what_the_launch_says_of_one_thread(register, e
     assert contents(made, "o") == [13 if register == SpecialRegister.LANEID else expected]
 
 
-def test_a_clock_never_stands_still():
+def test_a_clock_never_stops():
     body = [
         *(encode("CS2R", Rd=register, special=SpecialRegister.CLOCKLO) for register in (4, 5)),
         encode("IADD", "r", Rd=0, Ra=5, Rb=4, negate_b=1),

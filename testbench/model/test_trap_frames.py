@@ -11,7 +11,7 @@ from testbench.trap.programs import RETURN, kernel, with_handler
 from testbench.words import address, place
 
 
-def test_a_trap_pushes_the_masks_and_where_the_warp_goes_on():
+def test_a_trap_pushes_the_masks_and_the_return_pc():
     machine, _ = on(with_handler(kernel("SSY here", "BPT.TRAP 0x1", "here:", "EXIT"), *RETURN))
     warp = warp_of(machine)
     machine.retire(0)
@@ -47,7 +47,7 @@ def test_a_trap_pushes_the_masks_and_where_the_warp_goes_on():
     assert warp.pc == address(2)
 
 
-def test_between_sam_and_ram_who_waits_waits_behind_the_trap():
+def test_between_sam_and_ram_waiting_threads_wait_after_the_trap():
     program = ("PBK met", "@P0 BRK", "SAM", "BPT.TRAP 0x1", "RAM", "BRK", "met:", "EXIT")
     machine, _ = on(with_handler(kernel(*program), "RTT"))
     warp = warp_of(machine)
@@ -60,7 +60,7 @@ def test_between_sam_and_ram_who_waits_waits_behind_the_trap():
     assert (warp.masks, warp.pc, warp.stack.depth) == (WarpMasks(ALL), place(6), 0)
 
 
-def test_who_is_active_in_a_frame_is_not_dead():
+def test_a_thread_active_in_a_frame_is_not_dead():
     machine, _ = on(with_handler(kernel("BPT.TRAP 0x1", "EXIT"), "RTT"))
     warp = warp_of(machine)
     warp.masks = WarpMasks(0xF)
@@ -91,7 +91,7 @@ def test_falling_through_keeps_masks_and_stack():
     assert machine.retire(0).error is WarpError.ILLEGAL_INSTR_ENCODING
 
 
-def test_behind_a_handler_that_has_left_more_than_there_is_room_for_branches_go_on():
+def test_after_a_handler_that_left_more_than_fits_branches_continue():
     """User mode can't push then, and a branch that all threads take does not."""
     pushes = ["SSY next"] * 13
     machine, _ = on(

@@ -24,7 +24,7 @@ STORE = (
 )
 """Stores a thread's number in its word."""
 P0_SECOND = ("S2R R0, SR_VIRTID", "LOP32I.AND R0, R0, 0x100", "ISETP.NE.U32.AND P0, PT, R0, RZ, PT")
-"""P0 tells the second warp."""
+"""P0 marks the second warp."""
 
 
 # In and out
@@ -110,7 +110,7 @@ def test_the_last_reason_and_errors_are_not_masked(line):
     assert warp_of(machine).in_trap
 
 
-def test_who_masks_traps_holds_up_the_others():
+def test_a_warp_that_masks_traps_delays_the_others():
     machine, host = on(with_handler(kernel("BPT.TRAP 0x1", "IDE.EN", "EXIT", warps=2), "RTT"))
     warp_of(machine, 1).traps_masked = True
     retire(machine, 0, 0)
@@ -281,7 +281,7 @@ def test_a_pending_trap_comes_before_the_step():
 # Barriers
 
 
-def test_who_waits_at_a_barrier_goes_back_to_it():
+def test_a_warp_that_waits_at_a_barrier_returns_to_it():
     machine, _ = on(with_handler(kernel("BAR.SYNC 0x0", "BPT.TRAP 0x1", "EXIT", warps=2), "RTT"))
     machine.retire(0)
     host = ModelHost(machine)
@@ -316,7 +316,7 @@ def test_a_barrier_of_the_trap_and_a_return_wait_for_each_other(watched):
     assert status0(host) == (1, 0)
 
 
-def test_who_is_terminated_leaves_the_barrier_of_the_trap():
+def test_a_terminated_warp_leaves_the_barrier_of_the_trap():
     handler = (*P0_SECOND, "@P0 BRA leave", "BAR.SYNCALL", "RTT", "leave:", "RTT.TERMINATE")
     machine, _ = on(with_handler(kernel("BPT.TRAP 0x1", "EXIT", warps=2), *handler))
     assert machine.run().status == "ok"
@@ -335,7 +335,7 @@ def test_without_a_handler_all_are_paused_as_they_are():
         1,
         (1, 1),
     )
-    host.wake(1)  # it goes on alone, and the trap is over: the other one waits for the next
+    host.wake(1)  # it continues alone, and the trap is over: the other one waits for the next
     assert (status0(host), host.read("BPT_PAUSE_MASK")) == ((0, 0), 2)
     assert {record.warp for record in records(machine)} == {0}
     host.run_trigger()
@@ -443,7 +443,7 @@ def follower(launch: Launch) -> WarpModel:
     return machine
 
 
-def test_who_follows_enters_and_leaves_as_it_is_told():
+def test_a_following_model_enters_and_leaves_on_command():
     machine = follower(
         with_handler(kernel("BPT.TRAP 0x1", "NOP", "EXIT", warps=2), "BPT.PAUSE", "RTT")
     )
@@ -464,7 +464,7 @@ def test_who_follows_enters_and_leaves_as_it_is_told():
     machine.retire(1)
 
 
-def test_who_follows_comes_back_to_what_failed_first():
+def test_a_following_model_returns_to_the_first_failed_instruction():
     machine = follower(
         with_handler(kernel("MOV R8, RZ", "MOV R9, RZ", "LDG.E R4, [R8]", "NOP", "EXIT"), "RTT")
     )
@@ -472,7 +472,7 @@ def test_who_follows_comes_back_to_what_failed_first():
     assert machine.enter(0).pushed[0].pc == address(2)
 
 
-def test_who_follows_without_a_handler_goes_on_when_an_instruction_comes():
+def test_a_following_model_without_a_handler_continues_with_the_next_instruction():
     machine = follower(kernel("BPT.TRAP 0x1", "EXIT"))
     machine.retire(0)
     assert machine.enter(0).next_pc == address(1)

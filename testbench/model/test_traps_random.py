@@ -1,4 +1,5 @@
-"""Programs that are stopped at random places do what they do undisturbed, whatever the trap handler does to stacks."""
+"""Programs that are stopped at random places have the results of an undisturbed run, with any
+effect of the trap handler on stacks."""
 
 from random import Random
 

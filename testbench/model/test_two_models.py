@@ -89,7 +89,7 @@ TRIES = 400
 SMALL = 5
 """Bits of a field whose codes are all tried."""
 REFUSED = 0.05
-"""How readily a word is taken that nobody can execute."""
+"""The probability of taking an illegal word."""
 EDGES = [
     0,
     1,
@@ -168,7 +168,7 @@ def any_word(source: random.Random, form: Form) -> int:
 
 
 def random_word(source: random.Random, form: Form, /, **pinned: int) -> int:
-    """A word of a form, the pinned fields at these values, most often one that somebody can execute."""
+    """A word of a form, the pinned fields at these values, most often a legal one."""
     while True:
         word = any_word(source, form)
         for name, code in pinned.items():
@@ -178,7 +178,7 @@ def random_word(source: random.Random, form: Form, /, **pinned: int) -> int:
 
 
 def executed_alike(source: random.Random, word: int) -> bool:
-    """Whether somebody executes the word; fails unless both models make the same of it, errors too."""
+    """Whether the word is legal; fails unless both models have the same result, errors included."""
     slot, bank = source.randrange(GROUP_INSTRUCTIONS), source.randbytes(256)
     made = machine(
         [*[NOP] * slot, word],
@@ -253,7 +253,7 @@ def test_single_instructions_compute_the_same(form):
     assert executed >= WORDS
 
 
-# These count, or tell how large the machine is, which the thread model is not.
+# These count, or depend on the size of the machine, which the thread model does not have.
 UNLIKE = {
     SpecialRegister.CLOCK,
     SpecialRegister.CLOCKLO,
@@ -269,7 +269,7 @@ def test_special_registers_read_the_same(name):
         assert executed_alike(source, encode(name, Rd=4, special=number))
 
 
-def test_nobody_executes_what_either_refuses_whatever_the_guard():
+def test_a_word_that_either_model_refuses_is_illegal_with_any_guard():
     source, refused = random.Random(1), 0
     for form in FORMS:
         for _ in range(WORDS // 2):
@@ -319,7 +319,7 @@ def test_the_call_beyond_the_limit_is_not_taken():
 
 @pytest.mark.parametrize("calls", [API_CALL_LIMIT - 1, API_CALL_LIMIT])
 def test_a_return_pushed_at_the_limit_kills_limited_branches(calls):
-    # Every call goes to the next instruction. The return that is pushed then would come to 5.
+    # Every call goes to the next instruction. The return that is pushed then would be at 5.
     body = [
         move(0, 0),
         *[encode("CAL", "i", target=0)] * calls,

@@ -225,7 +225,7 @@ ILLEGAL = WarpError.ILLEGAL_INSTR_ENCODING
         (encode("LDG", Rd=255, Ra=255, size=6), WarpError.MMU_FAULT),
     ],
 )
-def test_words_that_nobody_can_execute(word, error):
+def test_illegal_words(word, error):
     for report_mask in (ALL, 0):
         warp, record = alone(word, {4: 9}, report_mask=report_mask)
         assert (record.error, record.word) == (error if report_mask else WarpError.NONE, word)
@@ -234,7 +234,7 @@ def test_words_that_nobody_can_execute(word, error):
         assert vector(warp, 4) == [9] * 32 or error is WarpError.NONE
 
 
-def test_encodings_are_checked_whatever_the_guard_says():
+def test_encodings_are_checked_with_any_guard():
     made = machine([encode("LDG", Rd=29, Ra=1, size=5, guard=0)])
     assert made.retire(0).error is WarpError.MISALIGNED_REG
 
@@ -294,7 +294,7 @@ def test_a_trap_stops_the_machine_behind_it():
     assert warp_of(made).pc == 0x18
 
 
-def test_an_interrupt_sets_its_bit_and_goes_on():
+def test_an_interrupt_sets_its_bit_and_the_warp_continues():
     made = machine([encode("BPT", mode=4), encode("BPT", mode=5), EXIT])
     assert made.run().status == "ok"
     assert made.raised == {"BPT_INT"}

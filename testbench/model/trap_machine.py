@@ -18,7 +18,7 @@ def on(
 
 
 def records(machine: WarpModel, count: int = 1000) -> list[Retirement]:
-    """What retires until nobody can go on."""
+    """The retired instructions until no warp can continue."""
     found = []
     while len(found) < count and (record := machine.step()) is not None:
         found.append(record)

@@ -1,4 +1,5 @@
-"""Mutants: which there are, what becomes of them, that what was found is kept; tables of units and equivalents."""
+"""Mutants: which there are, their results, that results are kept; tables of units and
+equivalents."""
 
 import ast
 import json
@@ -397,7 +398,7 @@ def test_host_code_is_shown_to_the_tests_that_run_it(project):
     assert (project / "sim/toy/__init__.py").read_text() == HOST
 
 
-def test_tests_that_fail_without_a_mutant_are_told(project, command, capsys):
+def test_tests_that_fail_without_a_mutant_are_reported(project, command, capsys):
     test = project / "testbench/toy/test_toy.py"
     test.write_text(TEST.replace("[3]", "[4]"))
     found = baseline(project, TOY)
@@ -411,7 +412,7 @@ def test_tests_that_fail_without_a_mutant_are_told(project, command, capsys):
     )
 
 
-def test_the_command_goes_on_where_it_ended(project, command, capsys, monkeypatch):
+def test_the_command_continues_where_it_ended(project, command, capsys, monkeypatch):
     survivor, victim = (
         next(mutant for mutant in TOY.mutants(project) if text in mutant.change)
         for text in ("Signal([-2-]{+3+} + 1)", "[-<-]{+<=+}")

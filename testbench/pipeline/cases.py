@@ -145,7 +145,7 @@ def launched(p: Pipeline) -> Script:
     p.bench.expect("operands read", (event.warp, event.barrier), (2, 4))
     if p.timed:
         p.bench.expect("cycle in which operands are read", at, cycle + late)
-    # What a unit writes is told when its first beat is on its way, unless it may be a predicate or CC.
+    # A unit's write is reported when its first beat is sent, unless it may be a predicate or CC.
     for predicate, conditional, told in ((PT, False, 1), (0, False, late), (PT, True, late)):
         count = len(p.passed)
         p.write(9, beside, warp=1, predicate=predicate, conditional=conditional)
@@ -200,7 +200,7 @@ def votes_and_clocks(p: Pipeline) -> Script:
 
 
 def dispatched(p: Pipeline) -> Script:
-    """What other units are told of an instruction, a cycle after S3."""
+    """The outputs to other units about an instruction, a cycle after S3."""
     yield from _wake(p, 3, _UPPER)
     nibbles = [thread % 16 for thread in _THREADS]
     p.write(RZ, Data(flags=0x5555_5555, conditions=nibbles), warp=3, predicate=0, conditional=True)
@@ -306,7 +306,8 @@ def collected(p: Pipeline) -> Script:
     values, others = [thread // 3 for thread in _THREADS], [100 + thread for thread in _THREADS]
     p.write(1, Data(values), warp=1)
     yield from p.wait(p.params.beats)
-    # From another place of the client's: with 32 lanes the first write is asked for its data later than this begins.
+    # From another place of the client's: with 32 lanes the first write's data is requested later
+    # than this begins.
     p.write(
         2,
         Data(others, 0x00F8_0000, [_ZERO * (thread >= 22) for thread in _THREADS]),
@@ -410,7 +411,7 @@ def constants(p: Pipeline) -> Script:
 
 
 def refused(p: Pipeline) -> Script:
-    """What nobody can execute is complete; it says why, if that is reported."""
+    """An illegal instruction is complete; it has the error, if that is reported."""
     for error in (WarpError.OOR_REG, WarpError.MISALIGNED_REG):
         count, done = len(p.errors), len(p.completions)
         sequence, begin = (
@@ -435,7 +436,7 @@ def refused(p: Pipeline) -> Script:
 
 
 def ended(p: Pipeline) -> Script:
-    """Nobody hears of what has ended when it issues."""
+    """There is no event for an instruction that has ended when it issues."""
     before = len(p.dispatches), len(p.completions), len(p.passed)
     for kind in (InstructionKind.NOTHING, InstructionKind.DEPENDENCY):
         sequence = p.issue(NOP, warp=1, kind=kind)
@@ -555,7 +556,7 @@ def results(p: Pipeline) -> Script:
     yield from _wake(p, 1, ~1 & ALL)
     move_some = p.issue(encode("MOV", "i", Rd=1, imm=77, lanes=5), warp=1)
     yield from p.wait(p.params.beats)
-    # Nobody executes it, so nobody misses the constant.
+    # No thread executes it, so the constant is not needed.
     count = len(p.errors)
     p.issue(encode("MOV", "c", Rd=1, offset=4, bank=2, lanes=0), warp=1, missing=True)
     yield from p.wait(p.params.beats)

@@ -30,7 +30,8 @@ ALL = (1 << WARP_THREADS) - 1
 _ZEROS = (0,) * WARP_THREADS
 _EVENTS = ("instruction", "gather", "write", "clear_rows", "launch", "thread", "flow_result")
 _EARLY = 6
-"""Cycles before its completion in which issue is told of it, if predicates or CC may be written."""
+"""Cycles before its completion in which issue gets its event, if predicates or CC may be
+written."""
 _PORTS = {
     LaneClient.MEMORY: "memory",
     LaneClient.CONVERSION: "conversion",
@@ -238,7 +239,7 @@ class Pipeline(UnitDriver):
         return self.sequence
 
     def clear(self, rows: Iterable[int]) -> Script:
-        """Registers become zeros, one after the other."""
+        """Registers become zeros, one at a time."""
         for row in rows:
             before = self._cleared
             while self._cleared == before:
@@ -375,7 +376,7 @@ class Pipeline(UnitDriver):
                 hear(value)
 
     def _listeners(self) -> list[tuple[Any, Callable[[int], None]]]:
-        """Signals, and what becomes of their values."""
+        """Signals, and their expected values."""
         dut, listeners = self.dut, []
 
         def listen(event: Any, hear: Callable[[Any], None]) -> None:

@@ -1,7 +1,7 @@
 """Random instructions of the lanes on several warps, as the warp model executes them.
 
-Each instruction comes as early as the latency contract lets it, or a little later. In between, units read and write
-registers, and the active threads change.
+Each instruction comes as early as the latency contract allows, or a little later. In between, units
+read and write registers, and the active threads change.
 """
 
 from collections import defaultdict
@@ -44,7 +44,7 @@ _OFTEN = [number.value for number in SpecialRegister if number not in CLOCKS]
 
 
 def random_word(source: Random, form: Form, registers: int = REGISTERS) -> int:
-    """A word of a form that somebody can execute, with registers and predicates that others use too."""
+    """A word of a form that is legal, with registers and predicates that others use too."""
     while True:
         word = form.match
         for name, field in form.fields.items():

@@ -25,7 +25,7 @@ _WORD = 4
 
 
 def grid_of(launch: Launch) -> Mapping[str, Any]:
-    """What the unit is told of a launch."""
+    """The unit's inputs for a launch."""
     return {
         "registers": launch.registers,
         "shared": launch.shared,

@@ -1,7 +1,9 @@
-"""The execute unit around its lanes: who executes, what is read and written when, what other units are told.
+"""The execute unit around its lanes: the executing threads, reads and writes and their cycles,
+outputs to other units.
 
-Cases by hand at several numbers of lanes; random instructions on several warps, as early as the latency contract lets
-them come; kernels, with their own stall counts. Every write is compared with the warp model's.
+Cases by hand at several numbers of lanes; random instructions on several warps, as early as the
+latency contract allows; kernels, with their own stall counts. Every write is compared with the warp
+model's.
 """
 
 from collections.abc import Iterable

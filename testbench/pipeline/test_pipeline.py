@@ -67,7 +67,7 @@ def test_guards_tests_and_operands_of_every_form():
         for form in constants:
             for offset in range(8):
                 ctx.set(dut.word, form.fields["offset"].put(form.default, offset))
-                # Where a register is added, only the sum can tell.
+                # Where a register is added, only the sum shows it.
                 misaligned = offset % 4 != 0 and form.name not in ("BRX", "JMX")
                 assert ctx.get(dut.instruction).misaligned == misaligned, form
 

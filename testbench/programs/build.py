@@ -17,7 +17,7 @@ from sim.toolchain.cuda import CompilerError
 from testbench.programs.cuda.build import compiled, optimised, update
 
 MAKERS = {"double": optimised, "runtime": compiled, "single": optimised}
-"""Folder -> what is made of its sources."""
+"""Folder -> the output for its sources."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -211,7 +211,7 @@ def test_a_structure_is_passed_as_its_bytes():
     assert read(ENTRY.format("") + 'entry = "other"')["k"].entry == "other"
 
 
-def test_buffers_are_filled_as_asked():
+def test_buffers_are_filled_as_requested():
     arguments = (
         '{ name = "a", type = "u8", text = "ab", count = 4 }, '
         '{ name = "b", type = "s16", iota = -1, count = 3 }, '

@@ -1,12 +1,13 @@
 """The commands that pages document, each with the extras that are named beside it; those that take seconds are run by
 ``python -m testbench.project.documented``.
 
-An extra is named beside a command in its own line (``pip install -e '.[fpga]' && python -m ...``), in the row of a
-table, in the paragraph or block of text that it stands in, the one before or the one behind, or in what its page
-begins with.
+An extra is named beside a command in its own line (``pip install -e '.[fpga]' && python -m ...``),
+in the row of a table, in its paragraph or block of text, the one before or the one after, or at the
+beginning of its page.
 
-What is run is what no extra is named beside, in the environment as it is, one command after the other in a copy of the
-project, as a reader would type them. Exit code 1: one of them has not ended well; its last line says why.
+Commands without an extra are run, in the present environment, one at a time in a copy of the
+project, as a reader would type them. Exit code 1: one of them has not ended well; its last line is
+the reason.
 """
 
 import re
@@ -44,7 +45,7 @@ class Documented:
 
     @property
     def text(self) -> str:
-        """As it is typed."""
+        """The text as typed."""
         return shlex.join(self.words)
 
 
@@ -67,7 +68,7 @@ def _blocks(text: str) -> list[str]:
 
 
 def _commands(block: str) -> Iterator[str]:
-    """What stands in a block as a command."""
+    """The commands in a block."""
     if not block.startswith("```"):
         yield from _QUOTED.findall(block.replace("\n", " "))
         return

@@ -24,8 +24,8 @@ class Joints:
     """Which units of the SM exchange something over a connected interface.
 
     ``connect`` is recorded while :class:`Sm` and its core are elaborated. A port of the core
-    itself, or of a part that lets units share an interface (:data:`NOT_DRAWN`), leads on to
-    whatever is connected behind it.
+    itself, or of a part that lets units share an interface (:data:`NOT_DRAWN`), leads to the units
+    connected to it.
     """
 
     def __init__(self) -> None:

@@ -227,8 +227,9 @@ def test_the_manual_has_every_parameter():
     ]
 
 
-def test_the_manual_knows_which_errors_nobody_raises():
-    """Errors that the hardware's code names are those that somebody raises, by the manual's last column."""
+def test_the_manual_lists_the_errors_that_are_never_raised():
+    """Errors that the hardware's code names are the ones that are raised, by the manual's last
+    column."""
     shared = {ROOT / "rtl" / "isa" / "errors.py", *(ROOT / "rtl" / "layouts").glob("*.py")}
     code = "\n".join(
         path.read_text() for path in (ROOT / "rtl").rglob("*.py") if path not in shared
@@ -242,7 +243,7 @@ def test_the_manual_knows_which_errors_nobody_raises():
 
 
 def anchors(page: Path) -> set[str]:
-    """What a link can name behind a page's #: its headings, as they are shown on the web."""
+    """What a link can name behind a page's #: its headings, in the form of GitHub's anchors."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -1,4 +1,4 @@
-"""The package as it is installed, away from the sources."""
+"""The installed package, away from the sources."""
 
 import os
 import shutil

@@ -81,8 +81,9 @@ def imported(path: Path) -> set[str]:
     """The modules that a file names.
 
     In imports, also in functions and in those for type checkers alone: of a package's names those that are modules,
-    else the package. In strings, as ``import_module`` and ``python -m`` take them, but for a command's name for itself
-    and packages that the module is in; the string "testbench", as paths have it, counts.
+    else the package. In strings, as ``import_module`` and ``python -m`` take them, except a
+    command's name for itself and packages that the module is in; the string "testbench", as paths
+    have it, counts.
     """
     return modules_in(
         ast.parse(path.read_text()), name_of(path), is_package=path.name == "__init__.py"
@@ -184,8 +185,8 @@ def test_units_of_the_hardware_meet_only_in_layouts(imports):
 
 
 def test_the_serial_machine_is_apart(imports):
-    """Only what chooses the machine imports its units; they meet only in layouts, but for the lane, which is a part of
-    execute, for what is said of errors, and for the core, which joins them."""
+    """Only what chooses the machine imports its units; they meet only in layouts, except the lane,
+    which is a part of execute, the errors, and the core, which joins them."""
     assert {
         name
         for name, others in imports.items()
@@ -222,7 +223,7 @@ def test_parts_of_the_simulation_import_only_lower_layers(imports):
     ] == []
 
 
-def test_nobody_imports_who_runs_it(imports):
+def test_no_module_imports_the_one_that_runs_it(imports):
     """Hardware knows nothing of simulation, simulation nothing of testbenches but in sim.checks."""
     assert [
         (name, other)

@@ -1,4 +1,5 @@
-"""What NVIDIA's assembler takes besides the forms in the description of PTX: what the programs leave is told by hand.
+"""What NVIDIA's assembler takes besides the forms in the description of PTX: the expected results
+are written by hand.
 
 Each program runs twice: compiled, on the warp model, and interpreted.
 """

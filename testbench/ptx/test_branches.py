@@ -116,7 +116,7 @@ def test_a_guard_is_a_predicate():
 # bra
 
 
-def test_a_branch_goes_on_at_its_label():
+def test_a_branch_continues_at_its_label():
     assert kernel("mov.u32 r0, 1; bra L; mov.u32 r0, 2; L: add.u32 r0, r0, 4;") == [5] * 32
 
 

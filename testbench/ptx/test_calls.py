@@ -24,7 +24,7 @@ FUNCTIONS = """
 """
 
 
-def test_a_call_goes_on_behind_itself():
+def test_a_call_returns_to_the_next_instruction():
     body = "call (r1), foo, (t, 3); call (r2), foo, (r1, r1); add.u32 r0, r1, r2;"
     assert kernel(body, FUNCTIONS) == [3 * (t + 3) for t in range(32)]
 
@@ -73,7 +73,7 @@ def test_arguments_are_passed_by_value():
     assert kernel(body, BY_VALUE) == [301000 + t for t in range(32)]
 
 
-def test_results_are_registers_variables_or_unwanted():
+def test_results_are_registers_variables_or_unused():
     body = "{ .param .u32 y; call (y), f, (t, 1); ld.param.u32 r0, [y]; call (_), f, (t, 9); }"
     assert kernel(body, BY_VALUE) == [t + 1 for t in range(32)]
 

@@ -30,7 +30,7 @@ def test_a_file_becomes_a_cubin(tmp_path):
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_assembly_text_is_written_where_it_is_asked_for(run_program, tmp_path):
+def test_assembly_text_is_written_on_request(run_program, tmp_path):
     out = tmp_path / "out.sass"
     assert ptx.main([str(KERNEL), "-o", str(out)]) == 0
     assert out.read_text().startswith(".")

@@ -1,8 +1,8 @@
 """Compiled PTX against interpreted PTX: the kernels with some of their words exchanged.
 
-Most of such texts are programs that nobody would write. One whose result depends on what registers hold before they are
-written, or on the order of its threads, says nothing about the compiler and is left out, and so is one that
-does what a thread can't.
+Most of such texts are no realistic programs. One whose result depends on what registers hold before
+they are written, or on the order of its threads, says nothing about the compiler and is left out,
+and so is one that does what a thread can't.
 """
 
 import random

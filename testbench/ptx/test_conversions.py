@@ -33,7 +33,7 @@ def limits(kind: str) -> tuple[int, int]:
 
 
 def cut(value: int, kind: str) -> int:
-    """The number that the low bits stand for."""
+    """The number in the low bits."""
     least, largest = limits(kind)
     return (value - least) % (largest - least + 1) + least
 

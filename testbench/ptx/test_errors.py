@@ -408,7 +408,7 @@ def test_remarks_are_read_over():
     assert set(module_of(text).functions) == {"f", "k"}
 
 
-def test_who_sees_a_function_and_how_a_variable_lies():
+def test_visibility_of_functions_and_placement_of_variables():
     module = module_of(""".func f(); .visible .func f() { ret; } .weak .func g() { ret; } .func h() { ret; }
         .visible .global .v4 .u32 x; .const .align 32 .b8 y[3]; .shared .u64 z;
         .extern .shared .align 8 .b8 dynamic[];""")

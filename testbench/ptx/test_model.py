@@ -1,4 +1,5 @@
-"""The PTX interpreter: instructions on chosen numbers, memory, threads together, and what it refuses to go on with."""
+"""The PTX interpreter: instructions on chosen numbers, memory, threads together, and what it
+refuses to execute."""
 
 import re
 
@@ -276,7 +277,7 @@ def test_an_atomic_operation_leaves_its_result_and_returns_what_was_there(operat
 # Threads together
 
 
-def test_who_votes_are_the_threads_that_come():
+def test_the_voting_threads_are_the_ones_that_arrive():
     body = """mov.u32 r0, 0; setp.lt.u32 p, t, 20; @!p bra OUT; setp.lt.u32 q, t, 3; vote.ballot.b32 r0, q;
         activemask.b32 r1; add.u32 r0, r0, r1; vote.all.pred p, !q; selp.u32 r2, 1, 0, p;
         vote.sync.any.pred p, q, 0xfffff; selp.u32 r3, 1, 0, p; vote.uni.pred p, 1; selp.u32 r4, 1, 0, p;
@@ -328,13 +329,13 @@ def test_barriers_with_counts_and_reductions():
     assert kernel(body, block=96, words=96) == [2170] * 64 + [2070] * 32
 
 
-def test_who_only_arrives_goes_on():
+def test_a_warp_that_only_arrives_continues():
     body = """.shared .u32 s; mov.u32 r0, 0; setp.ge.u32 p, t, 32; @p bra GIVE; bar.sync 3, 64; ld.shared.u32 r0, [s];
         bra OUT; GIVE: st.shared.u32 [s], 9; barrier.arrive 3, 64; OUT: bar.warp.sync -1;"""
     assert kernel(body, block=64) == [9] * 32 + [0] * 32
 
 
-def test_a_thread_that_spins_lets_others_go_on():
+def test_a_spinning_thread_does_not_block_others():
     body = (
         "setp.eq.u32 p, t, 31; @p st.global.u32 [d0+200], 1; L: ld.volatile.global.u32 r0, [d0+200]; "
         "setp.eq.u32 p, r0, 0; @p bra L;"

@@ -35,7 +35,7 @@ class _LaterReader(EventReader):
     base = 0
 
     def changes(self, changes: Sequence[Change]) -> None:
-        """Takes changes; those before the run began tell nothing."""
+        """Takes changes; those before the run began are ignored."""
         super().changes(
             [
                 (cycle - self.base, number, value)
@@ -46,8 +46,9 @@ class _LaterReader(EventReader):
 
 
 class ResettableMachine(Hardware):
-    """The machine, whose simulation goes on from one run to the next: each run begins with a reset of the machine, in
-    whatever state the run before has left it. Its memory outside is reset with it, and owes it nothing.
+    """The machine, whose simulation continues from one run to the next: each run begins with a
+    reset of the machine, in the state that the run before has left. Its memory outside is reset
+    with it, and owes it nothing.
 
     Parameters:
         params: The machine.
@@ -84,7 +85,7 @@ class ResettableMachine(Hardware):
         return await super().advance(cycles)
 
     def _restart(self) -> None:
-        """The simulation goes on."""
+        """The simulation continues."""
 
     def _simulate(self) -> None:
         """Until the run is over."""

@@ -21,8 +21,8 @@ _TOKENS = 40
 
 @dataclass(frozen=True)
 class Program:
-    """A launch, what its host does while it runs, if anything; what goes on with the memory that it leaves, if
-    anything does."""
+    """A launch, what its host does while it runs, if anything; the launch that continues from its
+    memory, if there is one."""
 
     launch: Launch
     driver: Driver | None = None
@@ -42,7 +42,8 @@ def _spilling() -> Launch:
 
 
 def _trapping() -> Launch:
-    """Two warps that trap in turn, a few times; all enter the handler, whose threads part and meet."""
+    """Two warps that trap alternately, a few times; all enter the handler, whose threads diverge
+    and reconverge."""
     return with_handler(
         kernel(
             f"MOV32I R4, {_ROUNDS}",
@@ -64,7 +65,7 @@ def _trapping() -> Launch:
 
 def _switched() -> Program:
     """A grid that is taken off the machine, which it leaves stopped: its warps are saved by a trap handler, and ended.
-    Then it goes on."""
+    Then it continues."""
     switch = GridSwitch(build(RUNS["k18_atomics_global"], "O3"), _SWITCH_AFTER, _SWITCH_LIMIT)
     return Program(switch.launch, switch.drive, switch.resumed)
 

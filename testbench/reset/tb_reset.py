@@ -1,4 +1,5 @@
-"""Resets of the whole machine at any time: afterwards it runs programs in lockstep, whatever its memories hold.
+"""Resets of the whole machine at any time: afterwards it runs programs in lockstep, with any
+content of its memories.
 
 A program is cut off by a reset in some cycle, from its host's first register write on; then programs run to their ends,
 each from a reset. Memories hold random words at power-up. The waveform shows a sweep.
@@ -122,8 +123,8 @@ class SweptWords(Component):
 
 
 def check_sweep(bench: Bench) -> None:
-    """Whatever words hold, a reset gives them their first content in as many cycles as there are words; then they are
-    what was written."""
+    """With any content of words, a reset restores their initial content in as many cycles as there
+    are words; then they have the values written."""
     dut, random = SweptWords(), Random(bench.seed)
 
     async def testbench(ctx: Any) -> None:

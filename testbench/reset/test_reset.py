@@ -1,4 +1,5 @@
-"""Resets at any time, memories that hold anything; every memory is swept, or the manual says why not."""
+"""Resets at any time, memories that hold anything; every memory is swept, or the manual has the
+reason why not."""
 
 from random import Random
 
@@ -27,7 +28,7 @@ def driver(request):
 
 
 @fast
-def test_programs_run_whatever_memories_hold_at_power_up(driver):
+def test_programs_run_with_any_content_of_memories_at_power_up(driver):
     passes("reset", lambda bench: tb_reset.check_power_up(bench, driver))
 
 

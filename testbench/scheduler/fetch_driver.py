@@ -120,7 +120,7 @@ class FetchDriver(UnitDriver):
                 break
 
     def _steer(self, ctx: Any) -> None:
-        """A warp goes on elsewhere, perhaps."""
+        """Redirects a warp, perhaps."""
         random = self.bench.random
         if random.random() < self._redirects:
             self._redirect(
@@ -152,7 +152,7 @@ class FetchDriver(UnitDriver):
         """A group that has come."""
         warp = group.warp
         place = self._next[warp]
-        if place is None:  # asked for before the caches were emptied
+        if place is None:  # requested before the caches were emptied
             return
         pc, first = place
         self.bench.expect(
@@ -196,7 +196,7 @@ class FetchDriver(UnitDriver):
 
 
 async def describe(ctx: Any, fetch: Any, image: Image) -> None:
-    """Tells fetch of a serial machine of all constant banks."""
+    """Sets all constant banks in fetch of a serial machine."""
     for number, bank in enumerate(image.grid["banks"]):
         offer(ctx, fetch.bank, {"number": number, "bank": bank})
         await ctx.tick()
@@ -205,7 +205,7 @@ async def describe(ctx: Any, fetch: Any, image: Image) -> None:
 
 class SerialFetchDriver(FetchDriver):
     """The same, of the unit of a serial machine: asks for one instruction after the other, of any warp, behind the last
-    one of that warp or elsewhere. ``takes`` is the chance, in a cycle, that one is asked for."""
+    one of that warp or elsewhere. ``takes`` is the chance, in a cycle, that one is requested."""
 
     _pcs: dict[int, int]
     _asked_for: tuple[int, int] | None = None

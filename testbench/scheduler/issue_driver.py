@@ -208,7 +208,8 @@ class IssueDriver(UnitDriver):
         )
 
     def _check_state(self, past: _Cycle) -> None:
-        """What the hardware says of warps: who lives; who has room, and who has nothing in flight, if not too early."""
+        """The hardware's outputs about warps: live; with room, and with nothing in flight, if not
+        too early."""
         for number, (feeding, warp) in enumerate(zip(self._warps, self.model.warps, strict=True)):
             self.bench.expect(
                 f"whether warp {number} lives", past.live >> number & 1, int(warp.live)
@@ -227,8 +228,9 @@ class IssueDriver(UnitDriver):
     def _check_counted(
         self, past: _Cycle, selection: Selection | None, counted: Collection[str]
     ) -> None:
-        """What is told for counters: what was selected; if nothing was, why warps did not issue. Who is ready for the
-        lanes but held up otherwise, too, may count as waiting for them."""
+        """The outputs for counters: what was selected; if nothing was, why warps did not issue. A
+        warp that is ready for the lanes but also held for another reason may count as waiting for
+        them."""
         operated = selection is not None and bool(selection.operations)
         idle, told = selection is None, set(past.reasons)
         expected = {
@@ -435,7 +437,8 @@ class IssueDriver(UnitDriver):
         return going
 
     def _fetch(self, inputs: Inputs, last: _Cycle) -> None:
-        """Claims a place for a group, and lets one come. Who may be about to go elsewhere has to wait."""
+        """Claims a place for a group, and lets one come. A warp that may be redirected has to
+        wait."""
         random, now = self.bench.random, self.cycle
         moving = last.inputs.result[0] if last.inputs.result is not None else None
         able = [
@@ -505,7 +508,8 @@ class IssueDriver(UnitDriver):
         self._given = wanted | events
 
     def _result(self, number: int, pc: int, terminated: bool) -> dict[str, int]:
-        """A flow result. Whether the warp goes on behind the instruction means something for the last result alone."""
+        """A flow result. Whether the warp continues at the next instruction is defined for the last
+        result alone."""
         behind = instruction_address(pc) == self.model.warps[number].behind
         return {"warp": number, "pc": pc, "terminated": terminated, "falls_through": behind}
 

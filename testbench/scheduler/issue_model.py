@@ -26,11 +26,13 @@ from rtl.params import SmParams
 APART = 2
 """Cycles between two instructions of a warp, at least."""
 FULL, UNSEEN = 56, 3
-"""With so many instructions in flight a warp does not issue, but for some more until that is seen."""
+"""With so many instructions in flight a warp does not issue, except a few more until the limit
+takes effect."""
 SLOW = 15
 """Cycles from an instruction with a quarter of the rate to the warp's next, at least."""
 SURE = 40
-"""Cycles after which whoever may be selected is known to the hardware as ready, however many events wait."""
+"""Cycles after which a selectable warp is ready in the hardware, with any number of waiting
+events."""
 
 LOOK = 16
 """Within so many cycles for each warp that there is, the hardware looks whether a DEPBAR.LE is satisfied."""
@@ -148,7 +150,7 @@ class _Warp:
     claims: int = 0
     raised: Counter = field(default_factory=Counter)
     able: int = 0
-    """For how many cycles its instruction could have been selected, but for the lanes."""
+    """For how many cycles its instruction could have been selected, apart from the lanes."""
 
     @property
     def idle(self) -> bool:
@@ -251,8 +253,8 @@ class IssueModel:
         return max(planned.control.stall, least)
 
     def may(self, warp: _Warp, planned: Planned, held: bool, inputs: Inputs) -> bool:
-        """Whether an instruction may be selected now, but for the lanes, if ``inputs`` were those of the cycle
-        before."""
+        """Whether an instruction may be selected now, apart from the lanes, if ``inputs`` were
+        those of the cycle before."""
         rule = KIND_RULES[planned.kind]
         if (
             not warp.live
@@ -342,7 +344,7 @@ class IssueModel:
         return warp.able > self.late(warp)
 
     def _ordered(self, number: int, rivals: list[int], policy: Policy) -> None:
-        """Nobody of the rivals goes before the warp."""
+        """None of the rivals has priority over the warp."""
         tops = {top for top in (*list(self._tops)[-3:], self._top) if top is not None}
         for other in rivals:
             greedy = policy is Policy.GREEDY_THEN_OLDEST
@@ -360,7 +362,7 @@ class IssueModel:
         return FAVOUR_INTERVAL - 1 in turns
 
     def _late(self, selection: Selection | None, inputs: Inputs, ready: list[int]) -> None:
-        """Nothing stands idle that somebody could use."""
+        """Nothing is idle that a warp could use."""
         late = [number for number in ready if self._sure(number)]
         if selection is None and late:
             raise RuleError(f"nothing is selected, warps {late} could be")
@@ -454,7 +456,7 @@ class IssueModel:
 _SELECTION_SEEN = {Policy.GREEDY_THEN_OLDEST: 2, Policy.ROUND_ROBIN: 1}
 """Cycles from a selection until its warp goes behind the others."""
 COLLECTING = 3
-"""Cycles, from the one after the selection on, in which an instruction whose operands are collected lets no other
-follow, until the lanes tell of it."""
+"""Cycles, from the one after the selection on, in which an instruction whose operands are collected
+blocks the next one, until the lanes report it."""
 PATIENCE = 60
 """Cycles with free lanes after which an operation has gone."""

@@ -1,7 +1,8 @@
-"""Why warps wait, by what has become of their instructions: the hardware's reasons are compared with that.
+"""Why warps wait, from the state of their instructions: the hardware's reasons are compared with
+that.
 
-What the hardware tells may be late, by as many cycles as it takes until it knows, but nothing that it tells may be
-untrue for longer, and nothing may be left out for longer that would have been told first.
+The hardware's reasons may be late, by the cycles of its detection, but no reason may be wrong for
+longer, and none of higher priority may be missing for longer.
 """
 
 from collections.abc import Set
@@ -28,7 +29,8 @@ _ORDER = (
     WaitReason.LANES,
     WaitReason.READY,
 )
-"""Of several that hold the first one is told. DRAIN comes from the last instruction, or from the next one."""
+"""Of several reasons the first one is reported. DRAIN comes from the last instruction, or from the
+next one."""
 _BEHIND, _BEFORE = (place for place, reason in enumerate(_ORDER) if reason is WaitReason.DRAIN)
 _SCOREBOARD, _LANES = _ORDER.index(WaitReason.SCOREBOARD), _ORDER.index(WaitReason.LANES)
 _KNOWN = {WaitReason.NOT_LIVE: 0, WaitReason.TRAP: 0, WaitReason.UNIT: 2}
@@ -45,7 +47,8 @@ _OVER = {
     WaitReason.UNIT: 2,
     WaitReason.LANES: 0,
 }
-"""Cycles for which a reason may be told that holds no more; of the others as many as the model says."""
+"""Cycles for which a reason may be reported that is no longer true; for the others the model's
+number."""
 _COMPLETE, _RESULTS = "complete", "results"
 _LONG_AGO = -1000
 
@@ -59,14 +62,14 @@ class _Account:
     last: list[int] = field(default_factory=lambda: [_LONG_AGO] * len(_ORDER))
     up: dict[int | str, int] = field(default_factory=dict)
     ready: bool = False
-    """In the cycle before it could issue, but for the lanes."""
+    """In the cycle before it could issue, apart from the lanes."""
 
 
 class Waits:
     """What the reasons have to be, in the cycles of a model.
 
     Attributes:
-        told: How often each reason was.
+        told: How often each reason was reported.
     """
 
     def __init__(self, model: IssueModel) -> None:
@@ -75,8 +78,8 @@ class Waits:
         self.told = dict.fromkeys(WaitReason, 0)
 
     def check(self, told: list[WaitReason], inputs: Inputs) -> None:
-        """Before the model's step with the inputs of a cycle: what was told of the warps in it. RuleError if a reason
-        does not hold, or one that goes before it does."""
+        """Before the model's step with the inputs of a cycle: the reasons reported for the warps in
+        it. RuleError if a reason does not hold, or one that goes before it does."""
         cycle = self._model.cycle
         for number, (reason, warp, account) in enumerate(
             zip(told, self._model.warps, self._accounts, strict=True)
@@ -112,7 +115,7 @@ class Waits:
                 self._compare(number, reason, account, inputs)
 
     def _compare(self, number: int, reason: WaitReason, account: _Account, inputs: Inputs) -> None:
-        """What was told of a warp."""
+        """The reason reported for a warp."""
         model = self._model
         late = _OVER.get(reason, model.late(model.warps[number]))
         places = [
@@ -133,8 +136,8 @@ class Waits:
         account.ready = busy
 
     def _holds(self, number: int, inputs: Inputs, up: Set[int | str]) -> list[bool]:
-        """For each place of the order whether it holds, with these scoreboards and counts that are not zero; LANES for
-        whoever passes them, whatever else it waits for."""
+        """For each place of the order whether it holds, with these scoreboards and counts that are
+        not zero; LANES for an instruction that passes them, with any other reason."""
         model, held = self._model, [False] * len(_ORDER)
         warp, cycle = model.warps[number], model.cycle
         for reason, holds in (

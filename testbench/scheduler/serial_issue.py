@@ -59,7 +59,7 @@ class _Warp:
     held: int = 0
     injects: Kind | None = None
     able: int = 0
-    """Cycles in which it could have been selected, or would have been, but for others."""
+    """Cycles in which it could have been selected, or would have been, without others."""
     passed: int = 0
     """Instructions of others meanwhile."""
 

@@ -1,8 +1,9 @@
 """Fetch and issue: every group against the memory, every selection against the rules; and how fast.
 
-Fetch gets random programs and those of the kernels, behind an unruly memory, with redirects at any time. Issue gets
-random instructions and units that behave at random; a model in Python says what may be selected, and what should have
-been. Joined they run loops that show how many instructions leave in a cycle, and when.
+Fetch gets random programs and those of the kernels, behind an unruly memory, with redirects at any
+time. Issue gets random instructions and units that behave at random; a model in Python computes
+what may be selected, and what should have been. Joined they run loops that show how many
+instructions leave in a cycle, and when.
 """
 
 import itertools
@@ -190,7 +191,7 @@ def check_edges(bench: Bench) -> None:
 
 
 def check_policies(bench: Bench) -> None:
-    """Who goes when everybody could, and the lanes are free every four cycles."""
+    """Which warp is selected when all are ready, and the lanes are free every four cycles."""
     cycles = 800
     for policy, no_yield, changes in (
         (Policy.GREEDY_THEN_OLDEST, 1, "few"),
@@ -214,7 +215,7 @@ def check_policies(bench: Bench) -> None:
 
 
 def check_waits(bench: Bench) -> None:
-    """A warp that is ready goes within a number of windows for each warp, whatever the lanes have to do."""
+    """A ready warp issues within a number of windows for each warp, with any load of the lanes."""
     for kind, warps, lanes, operations in (
         (Kind.LANES, 2, 8, 0.0),
         (Kind.LANES, 2, 4, 0.0),
@@ -261,8 +262,9 @@ def check_operations(bench: Bench) -> None:
 
 
 def check_limits(bench: Bench) -> None:
-    """A warp whose DEPBAR.LE is satisfied goes on, at once if nothing else happens, and soon even if scoreboards of
-    others are lowered in every cycle; not before, whichever scoreboard that names, and however high."""
+    """A warp whose DEPBAR.LE is satisfied continues, at once if nothing else happens, and soon even
+    if scoreboards of others are lowered in every cycle; not before, whichever scoreboard that
+    names, and however high."""
 
     def group(kinds: Sequence[Kind], scoreboard: int, most: int, pc: int) -> list[Planned]:
         word = encode("DEPBAR", "at_most", scoreboard=scoreboard, count=most, wait=0, at_most=1)

@@ -1,4 +1,5 @@
-"""The queue of what is dispatched: nothing is lost, the order stays, and there is as much room as can be told of."""
+"""The queue of dispatched instructions: nothing is lost, the order is kept, and its whole room is
+used."""
 
 from random import Random
 from typing import Any

@@ -230,7 +230,8 @@ def test_caches_are_emptied_while_warps_run(params):
 
 
 def test_redirects_while_lines_and_constants_are_waited_for():
-    """A program larger than the cache: a warp that was just redirected misses, cannot go on, and another one is."""
+    """A program larger than the cache: a warp that was just redirected misses, cannot continue, and
+    another one is."""
 
     def body(bench: Bench) -> None:
         image = random_image(bench.random, 150, 40)

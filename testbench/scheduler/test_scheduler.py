@@ -45,7 +45,7 @@ def test_operations_and_instructions_alternate():
     passes(tb_scheduler.check_operations)
 
 
-def test_who_waits_at_a_limit_goes_on_however_busy_others_are():
+def test_a_warp_that_waits_at_a_limit_continues_however_busy_others_are():
     passes(tb_scheduler.check_limits)
 
 
@@ -116,7 +116,7 @@ def test_another_rule_is_seen(monkeypatch, change):
     "reason", [reason for reason in WaitReason if reason is not WaitReason.READY]
 )
 def test_another_reason_is_seen(reason):
-    """A warp that is told to be ready when it waits for this."""
+    """A warp that is reported as ready when it waits for this."""
 
     def body(bench: Bench) -> None:
         driver = IssueDriver(
@@ -184,7 +184,7 @@ def test_a_serial_machine_has_one_instruction_under_way(chances):
 
 
 def test_a_serial_machine_changes_warps_at_flow_instructions_if_it_is_greedy():
-    """But not between the others, whatever those offer."""
+    """But not between the others, with any requests of those."""
 
     def body(bench: Bench) -> None:
         driver = SerialIssueDriver(

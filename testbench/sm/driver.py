@@ -1,4 +1,5 @@
-"""The whole machine under test: launches in lockstep with the warp model, one after the other on one model."""
+"""The whole machine under test: launches in lockstep with the warp model, one at a time on one
+model."""
 
 from dataclasses import replace
 
@@ -72,7 +73,8 @@ class SmDriver(MachineDriver):
         return replace(launch, memory=self.hardware.memory)
 
     def _check_status(self, bench: Bench, what: str, result: HardwareResult) -> None:
-        """The host's error registers are what the warp model says, but for which of several errors was first."""
+        """The host's error registers equal the warp model's, except which of several errors was
+        first."""
         lockstep, registers = self.lockstep, result.registers
         for name in ("HWW_GLOBAL_ESR", "BPT_PAUSE_MASK", "BPT_TRAP_MASK"):
             bench.expect(f"{what}: {name}", registers[name], lockstep.host.read(name))

@@ -141,7 +141,7 @@ class Flow:
         return Statement((f"{self._predicate()} {self._source.choice(self.ways)}",))
 
     def region(self, inside: Inside) -> Statement:
-        """A token at its end, to which threads come one after the other."""
+        """A token at its end, which threads reach one at a time."""
         push = self._source.choice(list(_REGIONS))
         leave = _REGIONS[push]
         return Statement(
@@ -232,7 +232,7 @@ class Flow:
         )
 
     def interrupt(self) -> Statement:
-        """What the host is told of, without a trap; and traps that have to wait."""
+        """Events for the host, without a trap; and traps that have to wait."""
         if self._source.random() < 0.5:
             return Statement((self._source.choice(("BPT.INT", "BPT.DRAIN")),))
         return Statement(("IDE.DI",), self._plain(2), ("IDE.EN",))
@@ -252,13 +252,13 @@ class Flow:
         return Statement((f"GETLMEMBASE R{INDEX}", f"SETLMEMBASE R{INDEX}"))
 
     def barrier_state(self) -> Statement:
-        """A barrier that nobody uses, and what the warp keeps of the others."""
+        """An unused barrier, and the warp's state of the others."""
         kind, number = self._source.choice((("", 7), ("", 15), (".RESULT", 0), (".WARP", 0)))
         read = f"B2R{kind} R{INDEX}" + ("" if kind else f", {number:#x}")
         return Statement((read, f"R2B{kind} {number:#x}, R{INDEX}"))
 
     def caches(self) -> Statement:
-        """What caches are asked, and told."""
+        """Requests to caches, and their answers."""
         line = self._source.choice(_CACHES).format(operation=self._source.choice(_OPERATIONS))
         return Statement(
             (

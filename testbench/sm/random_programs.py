@@ -63,7 +63,7 @@ _SIZES = {
 }
 _BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "": 4, "64": 8, "128": 16}
 _TOGETHER = ("VOTE", "S2R", "CS2R", "LEPC")
-"""Of the lanes: what threads do together, or that tells what only a warp knows."""
+"""Of the lanes: operations of several threads, or ones that read a warp's state."""
 _ATOMICS = ("ADD", "MIN", "MAX", "INC", "DEC", "AND", "OR", "XOR", "EXCH")
 _HEAD = f"""    S2R R{SELF}, SR_TID.X
     S2R R{INDEX}, SR_CTAID.X
@@ -81,7 +81,7 @@ _HEAD = f"""    S2R R{SELF}, SR_TID.X
     LOP32I.XOR R2, R0, 0x5a5a5a5a
 """
 _WORDS = (_PIECES * _THREADS + 16 << _PIECE_SHIFT) // 4
-"""Of the buffer; the first 128 bytes, and the last, belong to nobody."""
+"""Of the buffer; the first 128 bytes, and the last, are unused."""
 _TABLED = re.compile(r"<(.*?)>")
 """Labels whose addresses are in the table behind the constants, in place of the offset of the first one."""
 _TURN_HEAD = f"""turn:
@@ -316,7 +316,8 @@ class Writer:
         )
 
     def handler(self) -> tuple[Statement, ...]:
-        """A trap handler: what it does to the program, random arithmetic apart, it takes back in the end."""
+        """A trap handler: its changes to the program's state, random arithmetic apart, are undone
+        at its end."""
         assert self.flow is not None
         self.flow.in_handler = True
         count = self.source.randrange(6)
@@ -401,7 +402,8 @@ class Writer:
         )
 
     def loop(self, depth: int, inside: Callable[[], tuple[Statement, ...]]) -> Statement:
-        """Up to three turns, of each thread as many as it likes; some leave early, or go on early."""
+        """Up to three iterations, a random number for each thread; some leave early, or continue
+        early."""
         counter = f"R{COUNTER + depth}"
         leaves = f"@P{self.source.randrange(6)} {self.source.choice(['BRK', 'CONT'])}"
         return Statement(
@@ -448,7 +450,8 @@ class Writer:
         return Statement((f"CAL f{self.source.randrange(calls, self.functions)}",))
 
     def recursion(self) -> Statement:
-        """A function that calls itself, each thread as often as it likes; it stands behind a branch around it."""
+        """A function that calls itself, a random number of times for each thread; a branch skips
+        its code."""
         return Statement(
             (
                 f"LOP32I.AND R{LEVELS}, R{self.register()}, {_LEVELS_MASK:#x}",
@@ -555,8 +558,8 @@ def _candidates(program: Program) -> Iterator[Program]:
 def shrink(
     program: Program, fails: Callable[[Program], bool], tries: int = 200, seconds: float = 120
 ) -> Program:
-    """The smallest program that ``tries`` attempts to leave something out come to, in so many seconds, and that still
-    fails."""
+    """The smallest program that ``tries`` attempts to leave something out reach, in so many
+    seconds, and that still fails."""
     end = time.monotonic() + seconds
     going = True
     while going:

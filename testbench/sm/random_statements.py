@@ -1,4 +1,4 @@
-"""What random programs are made of: statements, and the registers that these keep for themselves."""
+"""Parts of random programs: statements, and the registers that these keep for themselves."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ CONDITION = 6
 
 @dataclass(frozen=True)
 class Statement:
-    """``before``, statements, ``middle``, other statements, ``after``. ``%`` stands for a number of its own in labels.
-    One without statements in it is only its lines."""
+    """``before``, statements, ``middle``, other statements, ``after``. ``%`` is replaced by a
+    unique number in labels. One without statements in it is only its lines."""
 
     before: tuple[str, ...]
     first: tuple["Statement", ...] = ()

@@ -1,4 +1,5 @@
-"""The contract of streams, watched in the whole machine: what is offered stays as it is until it is taken."""
+"""The contract of streams, watched in the whole machine: an offered payload stays unchanged until
+it is taken."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -63,7 +63,7 @@ def test_numbers_of_64_bits_come_from_registers_and_constants(variant):
 
 @pytest.mark.parametrize("name", ["ATOM", "RED"])
 def test_sums_of_floats_are_floating_point(name):
-    """A machine without refuses them; of other operations on floats nobody knows."""
+    """A machine without refuses them; other operations on floats are not known."""
     word, plain = (
         encode(name, type=kind, operation=0)
         for kind in (AtomicType.F32.value, AtomicType.U32.value)

@@ -179,7 +179,8 @@ def test_programs_become_small():
 
 
 class _Told:
-    """A comparison of two warps that begin with R2B and BAR, told by hand what the hardware does, an event a cycle."""
+    """A comparison of two warps that begin with R2B and BAR, given the hardware's events by hand,
+    one a cycle."""
 
     WORDS = (
         encode("R2B", mode=BarrierRead.RESULT.value, barrier=0, Rb=1),
@@ -212,8 +213,9 @@ class _Told:
         )
 
 
-def test_an_arrival_is_taken_back_behind_itself():
-    """Though an older instruction of another warp comes to the barrier unit later, for its operand."""
+def test_an_arrival_is_withdrawn_after_itself():
+    """Though an older instruction of another warp reaches the barrier unit later, for its
+    operand."""
     told = _Told()
     told.issued(1, 0)
     told.take("completed", warp=1, sequence=0)

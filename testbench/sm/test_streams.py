@@ -49,7 +49,7 @@ def test_what_is_offered_stays():
 def test_what_does_not_stay_is_found(then, broken):
     watch = StreamWatch()
     part: Any = Component({"word": Out(stream.Signature(8)), "other": In(stream.Signature(8))})
-    part._MustUse__used = True  # Amaranth warns of what nobody has elaborated
+    part._MustUse__used = True  # Amaranth warns of objects that were not elaborated
     [(signals, take)] = watch.watched(part)
     assert [signal.name for signal in signals[:3]] == [
         "word__valid",

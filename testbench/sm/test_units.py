@@ -1,4 +1,4 @@
-"""Every unit converts by itself, as whoever measures one alone or takes it into a design of their own needs it."""
+"""Every unit converts by itself, as needed to measure one alone or to use it in another design."""
 
 from dataclasses import replace
 

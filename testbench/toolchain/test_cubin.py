@@ -289,7 +289,7 @@ def test_files_that_cannot_be_read(path):
 )
 @example(TWO_KERNELS, [], 64)
 def test_damaged_files_are_read_or_refused(path, changes, length):
-    """Whatever a file holds, there is a program or one line that says why not."""
+    """For any file there is a program or one line with the reason why not."""
     content = bytearray(path.read_bytes())
     for at, value in changes:
         content[at % len(content)] = value

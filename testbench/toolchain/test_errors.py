@@ -281,7 +281,8 @@ ANY_TOKEN = st.one_of(
 @settings(max_examples=150)
 @given(st.lists(st.tuples(st.integers(0, len(TOKENS) - 1), ANY_TOKEN), min_size=1, max_size=3))
 def test_damaged_text_is_assembled_or_refused(changes):
-    """Whatever stands in a text, there is a file that can be read again, or one line that says where it is wrong."""
+    """For any text there is a file that can be read again, or one line with the place of the
+    error."""
     tokens = TOKENS.copy()
     for at, token in changes:
         tokens[at] = token

@@ -1,4 +1,5 @@
-"""Which code is asked of the machine before a kernel runs: all that its threads can come to, and nothing else."""
+"""Which code is checked against the machine before a kernel runs: all that its threads can reach,
+and nothing else."""
 
 from pathlib import Path
 
@@ -22,7 +23,7 @@ def module(text: str) -> Module:
 
 
 def has_unknown(text: str, entry: str = "k") -> bool:
-    """Whether a kernel comes to UNKNOWN."""
+    """Whether a kernel reaches UNKNOWN."""
     made = module(text)
     return any(f"{word:#018x}" in UNKNOWN for _, word in reached(made, made.kernels[entry]))
 
@@ -65,7 +66,7 @@ def test_every_instruction_but_padding_can_be_reached(path):
         f"JMP f; {UNKNOWN}; f: EXIT",
     ],
 )
-def test_code_that_nobody_comes_to(body):
+def test_unreachable_code(body):
     assert not has_unknown(f".kernel k; {body}")
 
 
@@ -90,7 +91,7 @@ def test_code_that_nobody_comes_to(body):
         f"BAR.SYNC 0x0; {UNKNOWN}",
     ],
 )
-def test_code_that_somebody_may_come_to(body):
+def test_reachable_code(body):
     assert has_unknown(f".kernel k; {body}")
 
 

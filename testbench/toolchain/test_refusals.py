@@ -1,4 +1,5 @@
-"""What the machine refuses by name: the list against words that NVIDIA's disassembler has read, and how it is told.
+"""What the machine refuses by name: the list against words that NVIDIA's disassembler has read, and
+the message.
 
 The words of ``data/refused_words.txt`` are legal for NVIDIA's disassembler: all opcodes of instructions that the table
 has no form for, as far as they were found.

@@ -1,4 +1,4 @@
-"""A cubin, as text, and back: the same file as far as anyone who loads it can tell."""
+"""A cubin, as text, and back: the same file as far as any loader is concerned."""
 
 import re
 import shutil
@@ -99,7 +99,7 @@ def test_words_that_no_text_means_are_written_as_numbers():
     assert assemble(text, path.name).sections[".text.k"].content == bytes(content)
 
 
-def test_what_the_assembler_does_not_find_is_told():
+def test_listings_differ_from_the_assembler_in_records_and_order_of_symbols():
     """Records and the order of symbols, where they differ from what the assembler makes."""
     text = listing(read(HERE / "data" / "toolchain_attributes.cubin"))
     assert ".symbols .text.regs, .nv.global, base, .nv.global.init, pt," in text

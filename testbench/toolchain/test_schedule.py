@@ -1,7 +1,8 @@
 """The codes that the assembler finds keep the machine's latency contract on every path through the code.
 
-The checker below is written from the contract and knows nothing of the scheduler: it follows every result along
-all paths that a thread can take and looks at whoever touches it. NVIDIA's own code passes it.
+The checker below is written from the contract and shares nothing with the scheduler: it follows
+every result along all paths of a thread and checks every instruction that touches it. NVIDIA's own
+code passes it.
 """
 
 import re
@@ -172,7 +173,7 @@ class Walk:
     at: int
     cycles: int
     result: frozenset | None
-    """Scoreboards of which any tells that the result is there; None when it's known to be."""
+    """Scoreboards any of which shows that the result is there; None when it's known to be."""
     read: frozenset | None
     newer: tuple[tuple[int, int], ...]
     """Times that each of them was raised since, for partial waits."""
@@ -243,7 +244,7 @@ def settled(walk: Walk, instruction: Instruction) -> Walk:
 def meet(
     producer: Instruction, resource: Resource, written: bool, other: Instruction, walk: Walk
 ) -> tuple[str, Walk | None]:
-    """What happens where a path meets another instruction: a breach, and how the path goes on."""
+    """What happens where a path meets another instruction: a breach, and how the path continues."""
     walk = settled(walk, other)
     if excludes(producer, other) and walk.same_guard:
         return "", raised(producer, other, walk)
@@ -289,7 +290,8 @@ def there(producer: Instruction, walk: Walk, needed: int) -> bool:
 
 
 def raised(producer: Instruction, other: Instruction, walk: Walk) -> Walk:
-    """The walk with the scoreboards that another instruction raises: those of the same pipe tell of it, too."""
+    """The walk with the scoreboards that another instruction raises: those of the same pipe cover
+    it, too."""
     newer = dict(walk.newer)
     result, read = walk.result, walk.read
     if other.form.name in ("BAR", "MEMBAR"):

@@ -170,8 +170,9 @@ def known_words() -> dict[int, list[int]]:
 
 
 def legal_words(form: Form) -> st.SearchStrategy[int]:
-    """Legal words of a form: one of the data file, with any values in the fields that its text shows. All of them if
-    that is legal; if not, one after the other, without those that would make the word illegal or one of another form.
+    """Legal words of a form: one of the data file, with any values in the fields that its text
+    shows. All of them if that is legal; if not, one at a time, without those that would make the
+    word illegal or one of another form.
     """
     fields = {name: form.fields[name] for name in sorted(spelled_fields(form))}
     values = st.fixed_dictionaries(
@@ -193,7 +194,7 @@ def legal_words(form: Form) -> st.SearchStrategy[int]:
 
 
 OF_SEVERAL = ("QNAN", "SNAN", ".PASS")
-"""What stands in a text for several codes."""
+"""A text for several codes."""
 
 
 def has_twins(word: int, text: str) -> bool:

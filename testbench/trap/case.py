@@ -1,4 +1,4 @@
-"""What a case of the trap testbench is made of: a program, its trap handler, and what the host does meanwhile."""
+"""A case of the trap testbench: a program, its trap handler, and what the host does meanwhile."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,7 +36,8 @@ LOG = (
     f"MOV R19, c[0x0][{PARAMETER_BASE + 4:#x}]",
     "ISETP.EQ.U32.AND P5, PT, R16, RZ, PT",
 )
-"""In a handler: R18 and R19 are the address of the slot's four words of the log, P5 tells slot 0."""
+"""In a handler: R18 and R19 are the address of the slot's four words of the log, P5 marks slot
+0."""
 COUNT = (*LOG, "LDG.E R20, [R18]", "IADD32I R20, R20, 0x1", "STG.E [R18], R20")
 """That, and the first word counts how often the warp has come here."""
 BUSY = (
@@ -152,7 +153,7 @@ class Debugger:
     # Time.
 
     async def run(self, cycles: int) -> None:
-        """Lets so many cycles pass, whatever happens."""
+        """Lets so many cycles pass in any case."""
         end = self.host.cycles + cycles
         while self.host.cycles < end and not self.host.failed:
             await self.host.run(end - self.host.cycles)
@@ -163,7 +164,7 @@ class Debugger:
             await self.run(1)
 
     async def lock_down(self) -> None:
-        """Waits until nothing goes on."""
+        """Waits until no warp runs."""
         self._require("lock-down", await self.host.until(lambda host: host.locked_down, PATIENCE))
 
     async def interrupt(self) -> None:
@@ -179,7 +180,8 @@ class Debugger:
         self._require("end of the trap", False)
 
     async def hold(self, *, after: int = 0) -> None:
-        """Sets the stop trigger, when so many instructions have issued, and waits until nothing goes on."""
+        """Sets the stop trigger, when so many instructions have issued, and waits until no warp
+        runs."""
         if after:
             await self.begin(after)
         await self.stop()

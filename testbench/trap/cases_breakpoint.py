@@ -349,9 +349,7 @@ async def quiet_pauses_set_nothing_and_end_the_trap(d: Debugger) -> None:
     await d.see("BPT_PAUSE_MASK", 0b11)  # parked: only in a later trap they can be woken
     await d.see_events()
     await d.hold()
-    await (
-        d.run_trigger()
-    )  # before the stop trigger is taken back: without it the trap is over again
+    await d.run_trigger()  # before the stop trigger is cleared: without it the trap is over again
     await d.control(STOP_TRIGGER=0)
     await d.end(words=range(64), entries=[1, 1])
 

@@ -189,7 +189,8 @@ async def behind_what_memory_does_not_have_is_the_next_address(d: Debugger) -> N
     crs=0,
 )
 async def behind_an_error_that_leaves_a_trace_a_handler_goes_on(d: Debugger) -> None:
-    # The stack is empty then, so that there is no frame either; of an RTT the next address is told.
+    # The stack is empty then, so that there is no frame either; for an RTT the next address is
+    # reported.
     for place in (len(COUNT), len(COUNT) + 3):
         await d.lock_down()
         await d.see_events("ERROR_IN_TRAP", "BPT_PAUSE", reasons=[1] if place == len(COUNT) else [])

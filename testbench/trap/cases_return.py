@@ -127,7 +127,8 @@ async def all_live_threads_are_active_in_the_handler(d: Debugger) -> None:
 async def fallthrough_goes_on_with_masks_and_stack_as_they_are(d: Debugger) -> None:
     await d.end()
     entries, depth, active, _ = d.log(0)
-    # SYNC, filled up to a line, the frame, and the handler's own SYNC, filled up in what is told.
+    # SYNC, filled up to a line, the frame, and the handler's own SYNC, filled up in the expected
+    # stack.
     d.expect("entries, depth, active threads", [entries, depth & 0x1FFFF, active], [2, 12, _ALL])
     await d.see_events(reasons=[1, 2])
 
@@ -231,7 +232,7 @@ async def terminate_does_not_wait(d: Debugger) -> None:
     await d.see("WARP_VALID_MASK", 0b10)
     await d.run_trigger()
     await d.run(1500)
-    # The other one comes to its own BPT.TRAP then, and is paused again.
+    # The other one reaches its own BPT.TRAP then, and is paused again.
     if await d.host.read("WARP_VALID_MASK"):
         await d.run_trigger()
     await d.end(words=[0] * 32 + list(range(32, 64)))
@@ -317,7 +318,7 @@ async def popcrs_without_a_frame_goes_on_outside_if_that_is_not_reported(d: Debu
     await d.see_events(reasons=[1])
 
 
-# KillFutureBranch is bit 31 of what GETCRSPTR tells, the API call depth bits 30:23.
+# KillFutureBranch is bit 31 of GETCRSPTR's result, the API call depth bits 30:23.
 _KILLED, _DEPTH_AT = 1 << 31, 23
 _CALL_UP_TO_THE_LIMIT = (
     f"MOV32I R4, {API_CALL_LIMIT:#x}",
@@ -614,7 +615,8 @@ _BEHIND = ("MOV R11, R10", "met:", "STG.E [R2], R0", "EXIT")
 
 
 async def _comes_back(d: Debugger, told: int, *events: str) -> None:
-    """A push fails at line ``told``, whose error comes first. With none reported any more the program ends."""
+    """A push fails at line ``told``, whose error comes first. When none is reported the program
+    ends."""
     await d.lock_down()
     await d.see_error(WarpError.STACK_OVERFLOW, 0, address(told))
     await d.see_events("PHYSICAL_STACK_OVERFLOW", "BPT_PAUSE", *events)

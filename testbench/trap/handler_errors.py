@@ -1,6 +1,6 @@
 """Instructions that fail in the trap handler: each kind that can.
 
-The warp is paused; when the host wakes it, it goes on behind the instruction.
+The warp is paused; when the host wakes it, it continues after the instruction.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ _HEAD = (
     "MOV32I R10, 0x4",
     "SHL R11, R0, 0x3",
 )
-"""P0 tells all threads but the first. R8 and R9 are an address at which there is no memory."""
+"""P0 marks all threads but the first. R8 and R9 are an address at which there is no memory."""
 _TAIL = ("away:", "MOV32I R20, 0x1", "RED.E.ADD [R18], R20", "RTT")
 """Threads that have come here are counted in the log."""
 _PUSHED = 28
@@ -74,7 +74,7 @@ class HandlerErrors:
 
     @property
     def _lines(self) -> list[str]:
-        """The handler. Failures of units are told before the next one."""
+        """The handler. Failures of units are reported before the next one."""
         lines = list(_HEAD)
         for failure in self.failures:
             lines += [*failure.before, failure.line, "BPT.DRAIN"]
@@ -264,7 +264,7 @@ def _of_targets() -> Iterator[Failure]:
 
 
 def _unwinds() -> Iterator[Failure]:
-    """Threads that leave; and that come to a token of which the pc is that of no instruction."""
+    """Threads that leave; and that reach a token whose pc is no instruction's."""
     leaving = ("SYNC", "BRK", "CONT", "RET", "EXIT", "LONGJMP", "KIL")
     yield from _all(WarpError.STACK_ERROR, *leaving, "RAM")
     yield Failure(WarpError.MISALIGNED_PC, "SYNC", [_raw("SSY", target=0x14)])

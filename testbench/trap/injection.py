@@ -17,7 +17,7 @@ from testbench.trap.programs import CLOBBER, RETURN, kernel_text, with_handler
 HANDLERS = (RETURN, CLOBBER)
 """How a handler ends that has counted itself: at once, or behind a tangle of branches, calls and tokens."""
 _PATIENCE = 100_000
-"""Cycles that nobody takes to enter the trap and reach RTT."""
+"""Cycles that no warp needs to enter the trap and reach RTT."""
 _LIMIT = 1_000_000
 """Cycles that no program takes behind its last stop."""
 _REGISTERS = 4
@@ -79,7 +79,8 @@ def counted(
 
 
 async def _stop(bench: Bench, what: str, host: HardwareHost, run: Counted) -> None:
-    """Stops all warps, looks whether each that lives has entered once, and no other, and lets them go."""
+    """Stops all warps, checks that each live one has entered once, and no other, and resumes
+    them."""
     before = run.counts(host)
     await host.modify("DBGR_CONTROL0", STOP_TRIGGER=1)
     if not await host.until(lambda host: host.locked_down, _PATIENCE):
@@ -130,8 +131,9 @@ def inject(
     instructions: bool = False,
     check: bool = False,
 ) -> Launch:
-    """Runs a launch and stops it after so many cycles each, or so many ``instructions``, in the end not any more; what
-    it leaves. With ``steps`` every second stop is followed by that many cycles of single steps.
+    """Runs a launch and stops it after so many cycles each, or so many ``instructions``, in the end
+    not; returns its results. With ``steps`` every second stop is followed by that many cycles of
+    single steps.
     """
     wait = _issue if instructions else _run
 
@@ -155,8 +157,8 @@ def inject(
 
 
 async def _step(host: HardwareHost, cycles: int) -> None:
-    """Single steps for so many cycles: the handler does not pause, so each step leads to the next. Before it and behind
-    it all warps are held once, so that nobody is left with a step to do.
+    """Single steps for so many cycles: the handler does not pause, so each step leads to the next.
+    Before it and behind it all warps are held once, so that no warp has a step left to do.
     """
     for mode in (1, 0):
         await host.modify("DBGR_CONTROL0", SINGLE_STEP_MODE=mode, STOP_TRIGGER=1)

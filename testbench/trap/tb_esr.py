@@ -46,7 +46,7 @@ def _reason(case: ErrorCase) -> int:
 
 
 async def _over(d: Debugger) -> None:
-    """Waits for the end, or until nothing goes on."""
+    """Waits for the end, or until no warp runs."""
     await d.host.until(lambda host: host.ended or host.locked_down, _SILENT)
 
 
@@ -65,7 +65,7 @@ async def _see_status(d: Debugger, case: ErrorCase) -> None:
 
 
 def _ends_itself(case: ErrorCase) -> bool:
-    """Whether the warp ends with its error: nobody is left to trap."""
+    """Whether the warp ends with its error: no warp is left to trap."""
     return case.error is WarpError.RET_EMPTY_STACK_ERROR
 
 

@@ -1,4 +1,4 @@
-"""What fails in the trap handler: a warp that the host wakes goes on behind it."""
+"""What fails in the trap handler: a warp that the host wakes continues after it."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -55,14 +55,14 @@ def check(bench: Bench, driver: TrapDriver, cases: Iterable[HandlerErrors]) -> N
 
 @needs_compiled
 @pytest.mark.parametrize("preset", ["default", "least"])
-def test_on_the_machine_a_woken_warp_goes_on_behind_what_failed(preset):
+def test_on_the_machine_a_woken_warp_continues_after_the_failed_instruction(preset):
     driver = TrapDriver(PRESETS[preset], CompiledEngine, always=True)
     cases = [case for case in CASES if driver.params.floats or not case.floats]
     passes(lambda bench: check(bench, driver, cases))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_on_the_model_a_woken_warp_goes_on_behind_what_failed(case):
+def test_on_the_model_a_woken_warp_continues_after_the_failed_instruction(case):
     machine, host = on(case.launch(), report_mask=ALL_REPORTED)
     trapped = {1}
     for failure, pc in case.places(machine.traps.handler or 0):

@@ -38,7 +38,8 @@ WORDS = (
 
 
 def outcome(word, report_mask):
-    """What the model makes of an instruction: error, reasons of traps, whether BPT.INT, whether traps are masked."""
+    """The model's result of an instruction: error, reasons of traps, whether BPT.INT, whether traps
+    are masked."""
     made = machine([word], report_mask=report_mask)
     warp = warp_of(made)
     record = made.retire(0)
@@ -157,13 +158,14 @@ FAILURES = (
     ((("memory", 0x128), ("lanes", BEFORE)), 0x128),
     ((("flow", 0x108), ("memory", 0x128), ("flow", 0x110), ("memory", 0x130)), 0x128),
 )
-"""Errors of a warp, by source and address, as they are told; and where it comes back to."""
+"""Errors of a warp, by source and address, as they are reported; and its return point."""
 
 
 @pytest.mark.parametrize("params", MACHINES.values(), ids=MACHINES)
 def test_a_warp_comes_back_to_its_first_instruction_that_failed(params):
-    """Errors of memory are of older instructions than others, whenever they are told: in different cycles or in one.
-    With one instruction under way it is the one that was issued last."""
+    """Errors of memory are of older instructions than others, whenever they are reported: in
+    different cycles or in one. With one instruction under way it is the one that was issued
+    last."""
     dut = units_of(params).trap(params)
 
     async def issued(ctx, warp, kind, pc):

@@ -1,5 +1,5 @@
-"""Warps around the trap unit that do what they like, as issue and the flow unit let them; all that it says is compared
-with a plain account of them."""
+"""Random warps around the trap unit, within the rules of issue and the flow unit; all its outputs
+are compared with a plain model of them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -422,7 +422,7 @@ class TrapUnitDriver:
                 self.count(f"fails {'inside' if self.model.warps[number].inside else 'outside'}")
 
     def _barriers(self, ctx: Any, now: Happening) -> None:
-        """Who waits at a barrier, and is taken from it when the unit wants that."""
+        """The warps that wait at a barrier, and are withdrawn when the unit requests it."""
         dut, places = self.dut, self.places
         ctx.set(
             dut.waiting,

@@ -1,5 +1,5 @@
-"""What the trap unit does, as a plain account of each warp: the manual's rules (docs/barriers_traps.md), one after the
-other, without memories and masks."""
+"""A plain model of the trap unit, warp by warp: the manual's rules (docs/barriers_traps.md), one by
+one, without memories and masks."""
 
 from dataclasses import dataclass, field
 
@@ -13,7 +13,8 @@ GROUP, INSTRUCTION = 32, 8
 
 @dataclass
 class Warp:
-    """What is known of a warp. ``told``: errors since it was last seen to, by where they are from: code, address."""
+    """What is known of a warp. ``told``: errors since it was last handled, by their source: code,
+    address."""
 
     live: bool = False
     inside: bool = False
@@ -48,7 +49,8 @@ class Warp:
 
 @dataclass
 class Happening:
-    """What happens in a cycle: an operation of the trap unit, if any, and what other units tell."""
+    """What happens in a cycle: an operation of the trap unit, if any, and the events of other
+    units."""
 
     warp: int = 0
     does: str = ""
@@ -70,7 +72,7 @@ class Happening:
 
 @dataclass
 class Reply:
-    """What is told in the cycle after."""
+    """The outputs of the cycle after."""
 
     resume: set[int] = field(default_factory=set)
     pause: bool = False
@@ -136,11 +138,11 @@ class Machine:
         )
 
     def locked_down(self, now: Happening) -> bool:
-        """Whether nothing goes on."""
+        """Whether no warp runs."""
         return self.trapping and self._stands(now) and not self._is_over(now)
 
     def comes_back_to(self, number: int, pc: int) -> int:
-        """Where a warp that enters in front of ``pc`` goes on after the trap."""
+        """Where a warp that enters in front of ``pc`` continues after the trap."""
         warp, of = self.warps[number], {}
         for origin, _, address in self.warps[number].told.values():
             of.setdefault(origin, address)
@@ -201,14 +203,15 @@ class Machine:
             elif left:
                 warp.to_step = now.step
 
-            # Pauses, and what is told.
+            # Pauses, and outputs.
             pauses = fails or does in ("fail", "pause", "pause quietly", "enter paused")
             reply.error_in_trap |= fails or does == "fail"
             reply.pause |= fails or does in ("fail", "pause", "enter paused")
             if pauses:
                 warp.quiet = does == "pause quietly" and not fails
             warp.paused = (was_paused or pauses) and not woken
-            # What keeps its warp until it is let go: pauses, BPT.TRAP, and a BAR, a BPT or an RTT that fails.
+            # Instructions that hold their warp until it is released: pauses, BPT.TRAP, and a BAR, a
+            # BPT or an RTT that fails.
             halted = (
                 warp.halted
                 or does in ("fail", "pause", "pause quietly")
@@ -264,7 +267,8 @@ class Machine:
     def _account(
         self, number: int, warp: Warp, does: str, failing: list[tuple], now: Happening
     ) -> None:
-        """What has failed of a warp, and whether its arrival at a barrier was taken back, until it is seen to."""
+        """The errors of a warp, and whether its arrival at a barrier was withdrawn, until it is
+        handled."""
         if does in ("enter", "enter paused") and warp.told:
             first = max(warp.told.values(), key=lambda error: error[0].value)
             warp.code = first[1]

@@ -1,4 +1,4 @@
-"""The manual's pictures of waveforms: ``python -m testbench.waves.pictures`` draws them all anew.
+"""The manual's pictures of waveforms: ``python -m testbench.waves.pictures`` draws them all again.
 
 Each is drawn by a command of the page that shows it, from the waveform that a testbench records.
 """

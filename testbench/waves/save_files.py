@@ -4,7 +4,7 @@ import re
 
 
 def without_times(save: str) -> str:
-    """A save file but for the cycles in which something happens, which are its waveform's."""
+    """A save file without the cycles of its markers, which are its waveform's."""
     return re.sub(
         r"^(?:\[timestart\]|\*\S+) .*$",
         lambda line: re.sub(r" \d+", " N", line[0]),

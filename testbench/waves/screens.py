@@ -35,7 +35,7 @@ _PATIENCE = 120
 
 @contextmanager
 def screen() -> Iterator[str]:
-    """A display that nobody sees; its name."""
+    """A virtual display; returns its name."""
     read, write = os.pipe()
     server = subprocess.Popen(
         ["Xvfb", "-displayfd", str(write), "-screen", "0", "1600x1200x24", "-nolisten", "tcp"],

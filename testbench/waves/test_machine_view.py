@@ -1,4 +1,4 @@
-"""What a waveform of the whole machine tells of a warp is what the warp did."""
+"""A waveform of the whole machine shows what a warp did."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,7 @@ TOUR = PROGRAMS / "tour"
 
 
 def recorded(folder: Path, program: str, threads: int, handler: str | None = None):
-    """The texts that each trace has had, one after the other, by name; the save file; when it happened."""
+    """The texts that each trace has had, in order, by name; the save file; when it happened."""
     launch = prepare(
         read_program(str(TOUR / program)),
         parse_arguments([f"buf:OUT=u32[{threads}]"]),
@@ -46,7 +46,7 @@ def divergence(tmp_path_factory):
     return recorded(tmp_path_factory.mktemp("divergence"), "divergence.sass", 8)
 
 
-def test_a_warp_tells_its_instructions(divergence):
+def test_a_view_shows_a_warps_instructions(divergence):
     shown = divergence[0]["warp0.instruction"]
     assert [
         text.split(None, 1)[1].split(" ")[0 if "@" not in text else 1] for text in shown if text
@@ -67,7 +67,7 @@ def test_a_warp_tells_its_instructions(divergence):
     assert re.fullmatch(r"0028 @P0 BRA 0x\w+", next(text for text in shown if "BRA" in text))
 
 
-def test_a_warp_tells_its_threads_and_tokens(divergence):
+def test_a_view_shows_a_warps_threads_and_tokens(divergence):
     texts = divergence[0]
     assert texts["warp0.token"] == ["", "push SYNC", "push DIVERGE", "pop DIVERGE", "pop SYNC"]
     assert texts["warp0.active"] == ["", "000000ff", "0000000f", "000000f0", "000000ff", "ended"]
@@ -88,7 +88,7 @@ def trap(tmp_path_factory):
     return recorded(tmp_path_factory.mktemp("trap"), "trap.sass", 64, "trap_handler.sass")
 
 
-def test_a_trap_is_told_of_each_warp_and_of_the_machine(trap):
+def test_a_trap_is_reported_for_each_warp_and_the_machine(trap):
     texts, save, _ = trap
     assert texts["machine.trap"] == ["RUNNING", "TRAPPING", "RUNNING"]
     for warp in range(2):
@@ -99,7 +99,7 @@ def test_a_trap_is_told_of_each_warp_and_of_the_machine(trap):
     assert "[markername] Atrap" in save.read_text()
 
 
-def test_a_sequence_diagram_tells_who_enters_and_leaves_the_trap(trap, tmp_path, capsys):
+def test_a_sequence_diagram_shows_which_warps_enter_and_leave_the_trap(trap, tmp_path, capsys):
     """One warp traps, both enter, each with its frame; the machine runs again before they leave."""
     wave = Waveform(trap[1].with_suffix(".vcd"))
     told = messages(wave, 0, wave.cycles)
@@ -137,7 +137,7 @@ def test_a_sequence_diagram_tells_who_enters_and_leaves_the_trap(trap, tmp_path,
     assert "has cycles 0 to" in capsys.readouterr().err and not (tmp_path / "no.svg").exists()
 
 
-def test_a_sequence_diagram_wants_the_whole_machine(tmp_path, capsys):
+def test_a_sequence_diagram_requires_the_whole_machine(tmp_path, capsys):
     (tmp_path / "a.vcd").write_text(
         "$timescale 1ns $end\n$scope module top $end\n$var wire 1 ! clk $end\n"
         "$upscope $end\n$enddefinitions $end\n#0\n1!\n#5\n0!\n#10\n1!\n#15\n0!\n"

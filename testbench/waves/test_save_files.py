@@ -58,8 +58,8 @@ def traces_of(save: Path) -> list[str]:
 
 
 def recorded(unit: str, waveform: Path) -> Report:
-    """The report of a testbench that has written its waveform, with a save file beside it that is the kept one. The
-    manual's pictures of it are as they are drawn from it.
+    """The report of a testbench that has written its waveform, with a save file beside it that is
+    the kept one. The manual's pictures of it are the ones drawn from it.
     """
     waveform.parent.mkdir(parents=True, exist_ok=True)
     report = run(

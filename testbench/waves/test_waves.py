@@ -82,7 +82,7 @@ class Counter(wiring.Component):
 
 
 def idle_counter():
-    """One that is looked at and not simulated."""
+    """One that is inspected and not simulated."""
     dut = Counter()
     Fragment.get(dut, None)
     return dut
@@ -100,7 +100,7 @@ def traces(dut, mark):
 
 
 def traced(dut, testbench, shown, path, *, engine=PysimEngine, period=PERIOD, root="top"):
-    """Simulates; the file appears at the end, whatever that is."""
+    """Simulates; the file appears at the end, of any kind."""
     simulator = Simulator(dut, engine=engine)
     simulator.add_clock(period)
     simulator.add_testbench(testbench)
@@ -214,7 +214,7 @@ def test_vcdvcd_reads_the_numbers(tmp_path):
     assert [int(wave["demo.clk"][time]) for time in (0, 5, 10, 15)] == [1, 0, 1, 0]
 
 
-def test_a_pipe_that_nobody_reads_is_an_error():
+def test_a_pipe_without_a_reader_is_an_error():
     assert signal.getsignal(signal.SIGPIPE) == signal.SIG_IGN
 
 
@@ -456,7 +456,7 @@ def test_an_instruction_is_spelled_with_its_address_if_that_is_traced():
     assert with_address.decode(0, branch, 0x48) is None and alone.decode(0, branch) is None
 
 
-def test_the_clock_goes_on_to_the_last_cycle_when_nothing_else_does(tmp_path):
+def test_the_clock_runs_to_the_last_cycle_when_nothing_else_does(tmp_path):
     dut = Counter()
 
     async def testbench(ctx):

@@ -16,7 +16,8 @@ __all__ = ["CLASSES", "ClassRow", "InstructionClass", "class_table"]
 _POINTER = "MOV R2, c[0x0][buffer]\nMOV R3, c[0x0][buffer+4]"
 _CHAIN = f"{_POINTER}\nSTG.E.64 [R2], R2"
 _REPETITIONS = 6
-"""In a turn of the loop. A multiple of 6: code is padded to two groups of three instructions."""
+"""In an iteration of the loop. A multiple of 6: code is padded to two groups of three
+instructions."""
 _FIRST_NUMBER = 10
 """Of the repetitions: R# is a register that nothing else uses."""
 _HALF = "S2R R5, SR_LANEID\nISETP.LT.AND P0, PT, R5, 0x10, PT"
@@ -31,8 +32,9 @@ _WARPS = 8
 class InstructionClass:
     """A class of instructions: text that is repeated, in the loop and ``behind`` the kernel's EXIT, with ``#`` for the
     number of the repetition, from 10 on, in labels and destinations, and ``##`` for twice that number, where a register
-    pair begins. ``before`` is executed once. With several warps, threads have their own word in R4 bytes of shared
-    memory, or at R2, if ``before`` says so. With ``floats`` or ``doubles`` the machine needs them.
+    pair begins. ``before`` is executed once. With several warps, threads have their own word in R4
+    bytes of shared memory, or at R2, if ``before`` sets that up. With ``floats`` or ``doubles`` the
+    machine needs them.
     """
 
     name: str
@@ -180,9 +182,10 @@ def class_table(
     machine: BenchmarkMachine, names: Sequence[str] | None = None, turns: tuple[int, int] = (2, 34)
 ) -> list[ClassRow]:
     """A row for every class, or for those with these names. The loop's own instructions drop out: it is run with twice
-    as many repetitions, too. The end of a grid is seen some cycles late: few turns give rough figures.
+    as many repetitions, too. The end of a grid is detected some cycles late: few iterations give
+    rough figures.
 
-    A class with more warps than the machine has is measured with those that it has.
+    A class with more warps than the machine has is measured with the machine's warps.
     """
     rows = []
     chosen = [

@@ -2,8 +2,9 @@
 server.
 
 It loads libcuda by itself, so that no package is in between, and prints a line of JSON. ``times``: seconds of a launch
-of an empty kernel with what waits for it, and of copying 128 MiB to the device and back. ``growth``: by how many bytes
-and open files this process grows with so many launches, each with memory, a stream and an event of its own.
+of an empty kernel with what waits for it, and of copying 128 MiB to the device and back.
+``growth``: by how many bytes and open files this process grows with so many launches, each with new
+memory, a stream and an event.
 """
 
 import ctypes

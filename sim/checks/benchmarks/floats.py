@@ -32,7 +32,7 @@ Numbers = NDArray[np.float32]
 class FloatProgram:
     """A program: its file, its grid of CTAs of 64 threads, the inputs by name, and the numbers behind them.
 
-    The first buffer is ``exact`` afterwards, but for a relative and absolute ``error``.
+    The first buffer is ``exact`` afterwards, within a relative and absolute ``error``.
     """
 
     name: str
@@ -43,7 +43,7 @@ class FloatProgram:
     error: float
 
     def launch(self) -> Launch:
-        """A launch in a memory of its own."""
+        """A launch in a separate memory."""
         buffers = [
             Buffer("out", bytes(self.exact.nbytes)),
             *(Buffer(name, content.tobytes()) for name, content in self.inputs.items()),
@@ -117,8 +117,8 @@ PROGRAMS: tuple[Callable[[], FloatProgram], ...] = (
 class FloatRow:
     """A run: its cycles, the lane instructions of its warps, how often units read and wrote registers, ``idle`` cycles.
 
-    A load or a function has the lanes for its operands and for each register of its result, as many beats as an
-    instruction that computes.
+    A load or a function has the lanes for its operands and for each register of its result, for the
+    beats of an instruction that computes.
     """
 
     name: str

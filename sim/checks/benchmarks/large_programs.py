@@ -67,7 +67,8 @@ def _small_kernel(at: int) -> str:
 
 
 def _functions(size: int) -> str:
-    """Functions, and as many kernels that call half of them: each kernel has a copy of those."""
+    """Functions, and the same number of kernels that call half of them: each kernel has a copy of
+    those."""
     text = [_HEADER]
     for at in range(size):
         following = f"call (y), f{at - 1}, (y);\n" if at % 4 else ""
@@ -83,7 +84,7 @@ def _functions(size: int) -> str:
 
 
 def _blocks(size: int) -> str:
-    """One kernel of branches and loops in one another, their conditions known to nobody."""
+    """One kernel of branches and loops nested, with conditions unknown to the compiler."""
     random = Random(_SEED)
     return _HEADER + _kernel(
         "blocks",

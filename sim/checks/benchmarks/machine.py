@@ -38,7 +38,7 @@ MACHINES: Mapping[str, SmParams] = MappingProxyType(
 """Machines that can be measured: the presets with all counters, and ``full``'s width with 8 warps, which is built in
 less time."""
 COUNTER = "R0"
-"""The register that counts a loop's turns."""
+"""The register that counts a loop's iterations."""
 LOOP_PREDICATE = "P6"
 """The predicate that ends a loop."""
 _LIMIT = 5_000_000
@@ -46,15 +46,16 @@ _BUFFER = bytes(4096)
 
 
 class BenchmarkError(CommandError):
-    """A program of a benchmark that does not run to its end: one line that says which, and how it ended."""
+    """A program of a benchmark that does not run to its end: one line with its name, and how it
+    ended."""
 
 
 @dataclass(frozen=True)
 class Loop:
     """A kernel that runs a body so many times: ``turns`` is its first parameter, a buffer of 4 KiB its second.
 
-    ``before`` is executed once by each warp, ``behind`` stands after the kernel's EXIT. ``tail`` are the control codes
-    of the loop's own three instructions; without them the assembler finds some.
+    ``before`` is executed once by each warp, ``behind`` follows the kernel's EXIT. ``tail`` are the
+    control codes of the loop's own three instructions; without them the assembler finds some.
     """
 
     name: str
@@ -169,7 +170,8 @@ class BenchmarkMachine:
         return engine.model.path, tape
 
     def steady(self, module: Module, warps: int, turns: tuple[int, int]) -> dict[str, int]:
-        """What the counters gain when a loop makes more turns: that of a launch's begin and end drops out."""
+        """The differences of the counters for more iterations of a loop: the cost of a launch's
+        begin and end cancels out."""
         short, long = (self.run(self._loop(module, number, warps)).counters for number in turns)
         return {name: long[name] - short[name] for name in long}
 

@@ -125,8 +125,8 @@ _QUICK_SIZES = {_COMPILED: 128, _ALONE: 32}
 
 @dataclass(frozen=True)
 class ModelRow:
-    """A program of ``size`` by ``size`` threads, what executed it, and how fast: warp instructions, and seconds of the
-    processor; ``compiling`` are those for which a compiler works where nothing of it was kept."""
+    """A program of ``size`` by ``size`` threads, what executed it, and how fast: warp instructions,
+    and seconds of the processor; ``compiling`` are those of compilation without a cache."""
 
     program: str
     executor: str

@@ -1,4 +1,4 @@
-"""Instructions that compiled kernels execute, beside what NVIDIA's assembler makes of the same PTX."""
+"""Instructions that compiled kernels execute, compared with NVIDIA's assembler for the same PTX."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -1,4 +1,5 @@
-"""How near programs come to what lanes, memory and issue allow: cycles beside the least that such a machine needs."""
+"""How near programs are to the limits of lanes, memory and issue: cycles beside the least that such
+a machine needs."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace

@@ -24,8 +24,9 @@ _LONG = ("k43_mandel_fixed", "k51_nqueens")
 
 @dataclass(frozen=True)
 class SpeedRow:
-    """A program, the cycles that were simulated, how often memory was asked, the time that passed and that the
-    processor worked, and the processor's instructions for a cycle, None where they cannot be counted.
+    """A program, the cycles that were simulated, the requests to memory, the time that passed and
+    that the processor worked, and the processor's instructions for a cycle, None where they cannot
+    be counted.
     """
 
     engine: str

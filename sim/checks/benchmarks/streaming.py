@@ -168,7 +168,7 @@ def _module(name: str) -> Module:
 
 
 def launch(program: Streaming) -> Launch:
-    """A launch of a program, in a memory of its own."""
+    """A launch of a program, in a separate memory."""
     arguments = [
         Scalar(value, _WORD)
         if isinstance(value, int)

@@ -12,7 +12,7 @@ __all__ = ["AIM", "WARPS", "ThroughputRow", "throughput_loop", "throughput_table
 AIM = 0.95
 """Of both shares."""
 WARPS = 8
-"""That work, or as many as the machine has."""
+"""Warps of the measurement, or all of the machine."""
 _WORK = (
     "IADD {0}, R20, R21",
     "LOP.XOR {0}, R22, R23",
@@ -21,14 +21,14 @@ _WORK = (
     "LEA {0}, R21, R22, 0x2",
     "XMAD {0}, R20, R21, R22",
 )
-"""Nobody waits for anybody: sources that no one writes, a destination of its own for each. All lanes can do these; what
-has a quarter of the rate is among the classes."""
+"""No dependencies: sources that are not written, another destination for each instruction. All
+lanes can do these; what has a quarter of the rate is among the classes."""
 _DESTINATIONS = range(1, 13)
 _GIVEN = ("[S6]", "[S13]", "[S13]")
 _LENGTH = 120
 """Instructions of the loop's body: the instruction cache of every preset holds them."""
 _BRANCHES = 1
-"""Of the loop's instructions; they do not go to the lanes."""
+"""Of the loop's instructions; they do not use the lanes."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""What a program asks of any machine of this kind: instructions, beats of the lanes, lines of memory."""
+"""The work of a program on any machine of this kind: instructions, beats of the lanes, lines of
+memory."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,12 +35,13 @@ _Lines = Callable[[Warp, int], int]
 
 @dataclass(frozen=True)
 class Work:
-    """What a launch comes to, counted on the warp model.
+    """The work of a launch, counted on the warp model.
 
     ``instructions`` are those of warps; ``lane_instructions`` those among them that pass the lanes as they issue, and
-    ``operations`` what single threads do in these. ``lines`` counts the lines of global and local memory that each
-    instruction touches: once, however many threads want it; twice for an atomic operation, which reads and writes. What
-    caches may hold, the code and constants, is left out, as is the call/return stack.
+    ``operations`` what single threads do in these. ``lines`` counts the lines of global and local
+    memory that each instruction touches: once, for any number of threads; twice for an atomic
+    operation, which reads and writes. What caches may hold, the code and constants, is left out, as
+    is the call/return stack.
     """
 
     instructions: int
@@ -52,8 +54,8 @@ class Work:
         return self.lane_instructions * (WARP_THREADS // lanes)
 
     def bound(self, lanes: int) -> int:
-        """Cycles that a machine with so many lanes needs at least: an instruction issues in each, a beat passes the
-        lanes, a line goes over the memory port.
+        """Cycles that a machine with so many lanes needs at least: an instruction issues in each, a
+        beat passes the lanes, a line passes the memory port.
         """
         return max(self.beats(lanes), self.lines, self.instructions)
 
@@ -102,7 +104,7 @@ def _lines_of(form: Form, word: int) -> _Lines | None:
 
 @dataclass(frozen=True)
 class _Word:
-    """An instruction word: which threads execute it, what they ask of the lanes and of memory."""
+    """An instruction word: the threads that execute it, their use of the lanes and of memory."""
 
     threads: Callable[[Warp], int]
     lanes: bool
@@ -136,7 +138,5 @@ def work_of(launch: Launch, warps: int) -> Work:
         machine.retire(warp.slot)
     result = machine.run(0)
     if machine.live or machine.error_status is not None:
-        raise BenchmarkError(
-            f"{launch.kernel.name}: the warp model does not come to its end: {result.reason}"
-        )
+        raise BenchmarkError(f"{launch.kernel.name}: the warp model does not end: {result.reason}")
     return Work(machine.instructions, lane_instructions, operations, lines)

@@ -1,6 +1,7 @@
 """From a theorem to RTLIL: ``python -m sim.checks.formal.convert FILE OUT {all,examples} [MODULE OLD NEW]``.
 
-A memory that is written has no first content there: a theorem holds whatever memories hold at the reset.
+A memory that is written has no initial content there: a theorem holds for any content of memories
+at the reset.
 """
 
 import re

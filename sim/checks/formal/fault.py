@@ -1,4 +1,4 @@
-"""Deliberate faults of the hardware, for theorems that must see them."""
+"""Deliberate faults of the hardware, that theorems must detect."""
 
 import sys
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ class FaultError(Exception):
 
 @dataclass(frozen=True)
 class Fault:
-    """In the source of ``module``, the text ``old``, which stands there once, is ``new``."""
+    """In the source of ``module``, the text ``old``, which must occur there once, is ``new``."""
 
     module: str
     old: str
@@ -26,7 +26,7 @@ class Fault:
         return f"{self.module}: {' '.join(self.new.split()) or 'nothing'} in place of {' '.join(self.old.split())}"
 
     def applied(self, source: str) -> str:
-        """The source with the fault; FaultError when it does not stand there once."""
+        """The source with the fault; FaultError when the text does not occur there once."""
         if (times := source.count(self.old)) != 1:
             raise FaultError(
                 f"{self.module}: {self.old!r} is in its source {times} times, not once"

@@ -1,4 +1,5 @@
-"""Asks sby about theorems: Yosys translates the hardware, Z3 looks for what contradicts an assertion."""
+"""Checks theorems with sby: Yosys translates the hardware, Z3 searches for counterexamples to an
+assertion."""
 
 import os
 import re
@@ -37,21 +38,18 @@ _PLACE = re.compile(r"(?:Assert failed in|Unreached cover statement at) .*?([^/ 
 
 
 class ProofError(CommandError):
-    """A proof that can't be tried; one line that says why."""
+    """A proof that can't be tried; one line with the reason."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """About a theorem: whether it holds, whether what it speaks of can happen, whether a fault makes it false.
+    """A question about a theorem: whether it holds, whether its covers can happen, whether a fault
+    makes it false.
 
     Attributes:
-        path: The theorem's file.
-        text: For people.
-        mode: What is asked; ``cycles``: of how many.
-        which: Of "all" or of "examples".
-        fault: Of the hardware, if any.
-        split: Whether it is taken apart, see :mod:`sim.checks.formal.step`.
-        expected: The exit code that is right.
+        path: The theorem's file. text: For people. mode: The question; ``cycles``: its number of
+        cycles. which: Of "all" or of "examples". fault: Of the hardware, if any. split: Whether it
+        is taken apart, see :mod:`sim.checks.formal.step`. expected: The exit code that is right.
         folder: Where files of the tools stay.
     """
 
@@ -89,7 +87,7 @@ def missing_prover() -> str | None:
 
 
 def _environment() -> dict[str, str]:
-    """With the tools of this environment, whether or not its commands are found by name."""
+    """With the tools of this environment, even if its commands are not on the path."""
     scripts = sysconfig.get_path("scripts")
     tools = {
         variable: str(Path(scripts, name))
@@ -103,7 +101,7 @@ def _environment() -> dict[str, str]:
 
 
 def _convert(path: Path, folder: Path, which: str, fault: Fault | None) -> None:
-    """Writes what sby reads, of "all" or of "examples", in a process of its own."""
+    """Writes what sby reads, of "all" or of "examples", in a separate process."""
     more = [] if fault is None else [fault.module, fault.old, fault.new]
     command = [
         sys.executable,
@@ -120,7 +118,7 @@ def _convert(path: Path, folder: Path, which: str, fault: Fault | None) -> None:
 
 
 def _run(folder: Path, mode: str, depth: int) -> tuple[int, str]:
-    """Lets sby work; returns its exit code and what it says is wrong."""
+    """Runs sby; returns its exit code and its error message."""
     (folder / "task.sby").write_text(
         _CONFIGURATION.format(mode=mode, depth=depth), encoding="utf-8"
     )
@@ -148,7 +146,8 @@ def _take_apart(folder: Path, mode: str, cycles: int) -> tuple[int, str]:
 def questions(
     path: Path, theorem: Theorem, folder: Path, depth: int | None = None
 ) -> list[Question]:
-    """What is asked about a theorem. Files will be in ``folder``. ``depth``: instead of the theorem's own."""
+    """The questions about a theorem. Files will be in ``folder``. ``depth``: instead of the
+    theorem's own."""
     cycles, split = theorem.depth if depth is None else depth, theorem.split
     mode, proof = ("bmc", "for") if theorem.bounded else ("prove", "by induction over")
     asked = [
@@ -175,7 +174,7 @@ def questions(
 
 
 def answer(question: Question) -> Answer:
-    """Asks it. ProofError when a tool fails."""
+    """Answers the question. ProofError when a tool fails."""
     question.folder.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
     _convert(question.path, question.folder, question.which, question.fault)
@@ -186,5 +185,5 @@ def answer(question: Question) -> Answer:
 
 
 def ask(path: Path, theorem: Theorem, folder: Path) -> Iterator[Answer]:
-    """Asks all about a theorem, one question after the other."""
+    """Answers all questions about a theorem, one at a time."""
     return map(answer, questions(path, theorem, folder))

@@ -1,5 +1,5 @@
-"""An induction whose step is asked about one assertion at a time, and covers one by one: small questions, where one
-large one takes long.
+"""An induction whose step checks one assertion at a time, and covers one by one: many small
+queries, where one large one takes long.
 
 Memories are made registers, and all parts are one: Z3 is quicker so. Functions raise RuntimeError when a tool fails.
 """
@@ -39,7 +39,7 @@ def _model(folder: Path, environment: Mapping[str, str]) -> str:
 
 
 def _states(count: int, initial: bool) -> Iterator[str]:
-    """That many states of the hardware, one after the other; the first one is that of the reset if ``initial``, else
+    """So many consecutive states of the hardware; the first one is the reset's if ``initial``, else
     any one of a later cycle."""
     for number in range(count):
         yield f"(declare-fun s{number} () |top_s|) (assert (|top_u| s{number}))"
@@ -67,7 +67,7 @@ def _shown(
     ).split()
     path.unlink()
     if answer not in (["sat"], ["unsat"]):
-        raise RuntimeError(f"z3 says neither yes nor no: {' '.join(answer)[:100]}")
+        raise RuntimeError(f"z3 answers neither sat nor unsat: {' '.join(answer)[:100]}")
     return answer == ["unsat"]
 
 
@@ -75,7 +75,7 @@ def untrue(folder: Path, cycles: int, environment: Mapping[str, str], *, split: 
     """What an induction over so many cycles does not show of ``theorem.il`` in ``folder``: where an assertion is, "" if
     that is not known, None if it shows all.
 
-    ``split``: the step is asked about one assertion after the other.
+    ``split``: the step checks one assertion at a time.
     """
     model = _model(folder, environment)
     shown = partial(_shown, folder, environment, model)

@@ -1,4 +1,4 @@
-"""What is said of hardware that is proved, and what is around it."""
+"""Assumptions and claims about hardware that is proved, and its surroundings."""
 
 import sys
 from collections.abc import Callable
@@ -47,7 +47,7 @@ class Past:
     register.
 
     Attributes:
-        begun: There was a cycle before.
+        begun: 1 from the second cycle on.
     """
 
     def __init__(self, m: Module) -> None:
@@ -65,7 +65,7 @@ class Past:
 
 
 def claim(m: Module, what: Any, message: str, *, when: Any = 1, src_loc_at: int = 0) -> None:
-    """Something holds, in every cycle, or in those in which something else is true."""
+    """A condition holds, in every cycle, or in those in which something else is true."""
     m.d.comb += Assert(
         ~Value.cast(when).any() | Value.cast(what).any(), message, src_loc_at=1 + src_loc_at
     )
@@ -77,8 +77,8 @@ def can_happen(m: Module, what: Any, message: str) -> None:
 
 
 def contracts(m: Module, past: Past, part: Component) -> None:
-    """The contract of streams, of all that a component has: once something is offered it stays as it is until it is
-    taken. Of those that come it is assumed, of others claimed."""
+    """The contract of all streams of a component: an offered payload stays unchanged until it is
+    taken. For input streams it is assumed, for output streams claimed."""
     members = {
         path: (member, Value.cast(value)) for path, member, value in part.signature.flatten(part)
     }
@@ -107,7 +107,7 @@ def free(m: Module, *signals: Any) -> None:
 
 
 def no_reset(m: Module) -> None:
-    """Nobody resets the hardware once it has begun."""
+    """No reset after the first cycle."""
     m.d.comb += Assume(~ResetSignal(), "no reset")
 
 
@@ -127,7 +127,8 @@ class Anything(Component):
 
 
 class ShownQueue(Elaboratable, fifo.FIFOInterface):
-    """In the place of a SyncFIFO: ``level`` of the ``places`` are taken; what was put in first is in the first one."""
+    """A model of a SyncFIFO: ``level`` of the ``places`` are taken; what was put in first is in the
+    first one."""
 
     def __init__(self, *, width: int, depth: int) -> None:
         super().__init__(width=width, depth=depth)
@@ -162,7 +163,8 @@ def ever(m: Module, what: Any) -> Signal:
 
 
 def put(m: Module, name: str, part: Elaboratable) -> Callable[..., Value]:
-    """Makes a part with a state machine a submodule; what is returned says whether it is in one of the named states."""
+    """Makes a part with a state machine a submodule; returns whether it is in one of the named
+    states."""
     fragment = Fragment.get(part, platform="formal")
     m.submodules[name] = fragment
     machine = fragment.generated["fsm"]
@@ -182,7 +184,7 @@ def inside(part: Any) -> tuple[Module, dict[str, dict[str, Any]]]:
         if event == "return" and frame.f_locals.get("self") is part:
             known[frame.f_code.co_name] = dict(frame.f_locals)
 
-    part._MustUse__used = True  # else Amaranth warns that nobody has elaborated it
+    part._MustUse__used = True  # else Amaranth warns that it was not elaborated
     before = sys.getprofile()
     sys.setprofile(note)
     try:
@@ -198,8 +200,8 @@ def presume(m: Module, name: str, part: Elaboratable) -> None:
 
 
 def silenced(part: Elaboratable) -> Any:
-    """A part without its own assertions, and those of its parts: its fragment. For a theorem that says itself of whom
-    it shows them."""
+    """A part without its own assertions, and those of its parts: its fragment. For a theorem that
+    states these assertions itself."""
 
     def silence(fragment: Any) -> Any:
         for domain, statements in list(fragment.statements.items()):

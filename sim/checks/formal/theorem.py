@@ -19,8 +19,8 @@ class Theorem:
     Parameters
     ----------
     make : callable
-        Makes the hardware with what is around it: assertions say what is proved, with those of the hardware itself;
-        assumptions say of whom; covers say what must be able to happen.
+        Makes the hardware with its surroundings: assertions, with the hardware's own, are proved;
+        assumptions restrict the inputs; covers must be reachable.
     depth : int
         Cycles of the induction: nothing is wrong in as many cycles from reset on, and, after as many cycles without
         anything wrong, nothing is wrong in the next one. If ``bounded``, only the first half of that.
@@ -33,12 +33,13 @@ class Theorem:
     long : bool
         It takes more than a minute: ``--short`` leaves it out.
     examples : callable, optional
-        As ``make``, with less choice for what is around: covers and faults are searched there, if it is given. What is
-        found there could be found everywhere, but not as soon.
+        As ``make``, with less choice for what is around: covers and faults are searched there, if
+        it is given. A fault that is found there would also be found in general, but later.
     split : bool
-        The step of the induction is asked about one assertion at a time, and each cover is a question of its own:
-        quicker if there are very many assertions. Of each fault it is asked whether the induction fails: it leads from
-        states that the theorem allows, whether or not they are reached from reset on, to what it rules out.
+        The step of the induction checks one assertion at a time, and each cover is a separate
+        query: quicker if there are very many assertions. For each fault it is checked that the
+        induction fails: that a state which the theorem allows, reachable from reset or not, leads
+        to one that it rules out.
     """
 
     make: Callable[[], Elaboratable]

@@ -40,8 +40,8 @@ def recorded(folder: Path) -> bytes:
 
 
 def covering_tests(mutant: Mutant, source: str, record: bytes) -> tuple[str, ...] | None:
-    """The tests that run the statement in which a mutant is; None where any may: a file's lines that run when it is
-    imported matter to all that run some other of its lines, if there are such."""
+    """The tests that run the statement in which a mutant is; None where any test may: lines that
+    run at a file's import affect all tests that run other lines of the file, if there are any."""
     from coverage import CoverageData
 
     data = CoverageData(no_disk=True)

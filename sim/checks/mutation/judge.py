@@ -1,4 +1,4 @@
-"""What is asked of the hardware as it stands in this folder, mutant or not; each in a process of its own:
+"""Checks of the hardware in this folder, mutant or not; each in a separate process:
 
 ``python -m sim.checks.mutation.judge {tests,netlist,theorem} PLAN OUT``, where PLAN is a file of JSON, and OUT gets a
 line of JSON for each answer, as soon as there is one.
@@ -17,9 +17,10 @@ theorem  ``file``, ``folder``                                   whether it ``hol
 
 A test that takes more than its limit ends the process by SIGPROF.
 
-With ``serve`` for an argument it has the libraries imported, and forks for each line of its standard input: JSON with
-the ``arguments`` above, and the ``environment`` that the new process has, in a session of its own. Its standard output
-gets that one's process id, and its exit code when it is over.
+With ``serve`` for an argument it has the libraries imported, and forks for each line of its
+standard input: JSON with the ``arguments`` above, and the ``environment`` that the new process has,
+in its own session. Its standard output gets that one's process id, and its exit code when it is
+over.
 """
 
 import json
@@ -47,7 +48,7 @@ _LIBRARIES = ("amaranth.sim", "lark", "numpy", "pytest")
 
 
 class Plugin:
-    """A plugin of pytest: in which order tests are run, for how long, and what is told of them."""
+    """A plugin of pytest: the order of tests, their time limits, and their reports."""
 
     def __init__(self, plan: dict[str, Any], tell: Callable[..., None]) -> None:
         self._places = {name: place for place, name in enumerate(plan["order"])}
@@ -55,7 +56,7 @@ class Plugin:
         self._limits, self._tell, self._error = plan["limits"], tell, ""
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        """Those that kill soonest go first; all of a file together, since they share what is made for them."""
+        """Tests that kill soonest run first; all of a file together, since they share fixtures."""
         if self._only is not None:
             items[:] = [item for item in items if item.nodeid in self._only]
         places = {item.nodeid: self._places.get(item.nodeid, len(self._places)) for item in items}
@@ -132,7 +133,7 @@ def _theorem(plan: dict[str, Any], tell: Callable[..., None]) -> None:
 
 
 def _serve() -> list[str] | None:
-    """Returns in each new process with its arguments, and with None when nothing more is asked."""
+    """Returns in each new process with its arguments, and with None at the end."""
     for name in _LIBRARIES:
         with suppress(ImportError):
             import_module(name)
@@ -153,7 +154,7 @@ def _serve() -> list[str] | None:
 
 
 def main(arguments: list[str]) -> None:
-    """Answers what is asked."""
+    """Answers the requests."""
     if arguments == ["serve"]:
         asked = _serve()
         if asked is None:

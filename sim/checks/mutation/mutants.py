@@ -65,9 +65,9 @@ _OPPOSITES = {"min": "max", "max": "min", "any": "all", "all": "any"}
 _CONDITIONED = ("If", "Elif", "Mux")
 _WIDE = ("Signal", "unsigned", "signed", "In", "Out")
 _LEFT_ALONE = ("Assert", "Assume", "Cover", "cast", "TypeVar")
-"""Calls in which nothing is changed: a promise that says less is no other hardware."""
+"""Calls that are not mutated: a weaker assertion is the same hardware."""
 _NAMES_ONLY = ("name", "attrs", "domain", "src_loc_at")
-"""Arguments that say nothing of what the hardware does."""
+"""Arguments without effect on the hardware."""
 _HOST_LEFT_ALONE = (*_LEFT_ALONE, "tqdm", "NewType", "ParamSpec")
 _HOST_NAMES_ONLY = (*_NAMES_ONLY, "timeout", "stacklevel", "help", "metavar", "desc", "unit")
 """The same in host code."""
@@ -98,12 +98,12 @@ class Mutant:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What tells it from all others, whatever lines are before it."""
+        """Its key, which does not depend on the lines before it."""
         return self.file, self.scope, self.change
 
     def rank(self, seed: int) -> bytes:
-        """Its place in the order in which a seed takes mutants: by its key, so that others which come or go change
-        nothing."""
+        """Its place in the order in which a seed takes mutants: by its key, so that added or
+        removed mutants do not change it."""
         return sha256("\0".join((str(seed), *self.key)).encode()).digest()
 
     def __str__(self) -> str:
@@ -160,7 +160,7 @@ def _end_of_line(content: bytes, place: int) -> int:
 
 
 def _fault(file: str, content: bytes, edit: _Edit) -> Fault:
-    """The edit with as many lines before it and behind it as make its text one that stands there once."""
+    """The edit with enough context lines to make its text unique."""
     begin, end = content.rfind(b"\n", 0, edit.start) + 1, _end_of_line(content, edit.end)
     while content.count(content[begin:end]) > 1:
         begin, end = (
@@ -181,7 +181,7 @@ def _called(node: ast.AST) -> str:
 
 
 class _Edits:
-    """Goes through a file of the hardware."""
+    """Visits a file of the hardware."""
 
     binary, compared = _BINARY, _COMPARED
 
@@ -225,7 +225,7 @@ class _Edits:
             "operator", start + found.start(), start + found.end(), new, ".".join(self._scope)
         )
 
-    # What is gone through.
+    # The visited nodes.
 
     def _children(self, node: ast.AST) -> Iterator[_Edit]:
         for child in ast.iter_child_nodes(node):
@@ -296,7 +296,7 @@ class _Edits:
 
     @staticmethod
     def _begins(call: ast.Call) -> bool:
-        """Whether a call is that of the constructor of the class above, without which there is nothing."""
+        """Whether a call is the base class's constructor, which is required."""
         return _called(call) == "__init__"
 
     def _assigned(self, node: ast.AugAssign) -> Iterator[_Edit]:
@@ -388,7 +388,8 @@ class _Edits:
 
 
 class _HostEdits(_Edits):
-    """Goes through a file of host code. Texts, annotations, decorators and checks of types are left alone."""
+    """Visits a file of host code. Texts, annotations, decorators and checks of types are left
+    alone."""
 
     binary, compared = _HOST_BINARY, _HOST_COMPARED
 
@@ -489,5 +490,5 @@ def statement_at(tree: ast.Module, line: int) -> tuple[range, range]:
 
 
 def _is_number(name: str) -> bool:
-    """Whether a name is that of a constant, or of a number of bits."""
+    """Whether a name is a constant's, or a number of bits."""
     return name.isupper() or name.lower().endswith("bits")

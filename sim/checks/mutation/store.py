@@ -1,4 +1,4 @@
-"""What became of mutants, in a file of SQLite; the next call goes on where that ends."""
+"""The results of mutants, in a file of SQLite; the next call continues where that ends."""
 
 import sqlite3
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS mutants (
 
 
 class StoreError(CommandError):
-    """A file that can't be read or written; one line that says why."""
+    """A file that can't be read or written; one line with the reason."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,9 @@ def digest_of(paths: Iterable[Path]) -> str:
 
 
 class Store:
-    """The file, which is made if it is not there. Of a mutant is kept what became of it in a source file as it is:
-    what is found in another text of that file is found anew. StoreError for what is no such file."""
+    """The file, which is made if it is not there. A mutant's result is kept for one text of its
+    source file: after a change of that file it is determined again. StoreError for what is no such
+    file."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -91,8 +92,8 @@ class Store:
         return record
 
     def plan(self, unit: Unit, sources: str) -> Plan:
-        """How a unit's tests are best run, on sources on which they were run without a mutant: those first that have
-        killed most mutants a second; of a new one it is taken that it kills the next one."""
+        """The best order of a unit's tests, for sources on which they were run without a mutant: by
+        killed mutants a second; a new test counts as if it killed the next one."""
         rows = list(
             self._file.execute(
                 "SELECT name, is_test, alone, kills, spent FROM tests WHERE unit = ?", (unit.name,)

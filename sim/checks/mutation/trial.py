@@ -1,4 +1,4 @@
-"""What becomes of one mutant: it is put into a copy of the project, and its tests are run there."""
+"""The trial of one mutant: it is written to a copy of the project, and its tests are run there."""
 
 import json
 import os
@@ -95,7 +95,7 @@ _times = count(1)
 
 @cache
 def _scratch() -> TemporaryDirectory[str]:
-    """A folder for this process alone, which goes with it."""
+    """A folder for this process alone, which is removed with it."""
     return TemporaryDirectory(prefix="warpstack-mutate-", ignore_cleanup_errors=True)
 
 
@@ -125,7 +125,7 @@ def _mutated(root: Path, mutant: Mutant) -> Iterator[Path]:
 
 
 class _Judge:
-    """The judge of a copy, which has imported libraries once for all that it is asked."""
+    """The judge of a copy, which has imported libraries once for all requests."""
 
     def __init__(self, copy: Path) -> None:
         self._process = subprocess.Popen(
@@ -142,7 +142,8 @@ class _Judge:
     def ask(
         self, arguments: list[str], environment: dict[str, str], limit: float | None
     ) -> int | None:
-        """Has it answered by a process of its own; its exit code, None if it did not end in so many seconds."""
+        """Has a request answered by a separate process; returns its exit code, None if it did not
+        end in so many seconds."""
         asks, answers, code = self._process.stdin, self._process.stdout, None
         assert asks is not None and answers is not None
         asks.write(f"{json.dumps({'arguments': arguments, 'environment': environment})}\n".encode())
@@ -152,7 +153,7 @@ class _Judge:
                 code = int(answers.readline())
             return code
         finally:
-            if code != 0:  # what it began goes with it
+            if code != 0:  # its children end with it
                 with suppress(ProcessLookupError):
                     os.killpg(pid, signal.SIGKILL)
             if code is None:
@@ -187,7 +188,7 @@ def _run(
             with suppress(subprocess.TimeoutExpired):
                 code = process.wait(limit)
         finally:
-            if code != 0:  # what it began goes with it
+            if code != 0:  # its children end with it
                 end_group(process, patience=0)
     return code
 
@@ -201,7 +202,8 @@ def _ask(
     models: Path | None = None,
     more: dict[str, str] | None = None,
 ) -> tuple[list[dict[str, Any]], int | None]:
-    """Asks the judge; what it told, and its exit code, None if it did not end in so many seconds.
+    """Sends a request to the judge; returns its answer, and its exit code, None if it did not end
+    in so many seconds.
 
     Parameters:
         models: Where the hardware's compiled models are kept; by default nowhere.
@@ -230,7 +232,8 @@ def _ask(
 
 
 def _digests(unit: Unit, copy: Path, wanted: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Of the netlists of a unit, up to the first that cannot be made or is not the one that is wanted."""
+    """Of the netlists of a unit, up to the first that cannot be made or differs from the expected
+    one."""
     told, _ = _ask(
         "netlist", {"tops": unit.netlists, "presets": _PRESETS, "wanted": wanted}, copy, _LEAST_TIME
     )
@@ -251,7 +254,7 @@ def _models(unit: Unit, copy: Path) -> Path | None:
 
 
 def _plan(files: tuple[str, ...], **others: Any) -> dict[str, Any]:
-    """What the judge is told of tests: unless said otherwise, all of them to their end."""
+    """The judge's instructions for tests: by default, all of them to their end."""
     return {"tests": files, "order": [], "only": None, "limits": {}, "stop": False, **others}
 
 
@@ -286,13 +289,14 @@ def baseline(root: Path, unit: Unit) -> Baseline:
 
 
 def _is_among(test: str, given: tuple[str, ...]) -> bool:
-    """Whether a test is one of those that pytest runs for these."""
+    """Whether a test is among those that pytest runs for these arguments."""
     return any(test == one or test.startswith((f"{one}/", f"{one}::", f"{one}[")) for one in given)
 
 
 def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan) -> Trial:
-    """Puts a mutant into a copy of the project in a folder, and runs the tests of its unit until one fails. Of a mutant
-    that none of the unit's own sees the netlist is compared with that without it."""
+    """Writes a mutant to a copy of the project in a folder, and runs the tests of its unit until
+    one fails. If none of the unit's own tests detects a mutant, its netlist is compared with the
+    original's."""
     began, spent = time.monotonic(), {}
 
     def over(state: State, by: str) -> Trial:

@@ -1,4 +1,4 @@
-"""What the folder of the testbenches says of units and their mutants, in ``units.toml`` and ``equivalents.toml``."""
+"""Units and their mutants, from the testbenches' files ``units.toml`` and ``equivalents.toml``."""
 
 import tomllib
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ class Unit:
         )
 
     def project_files(self, root: Path) -> list[Path]:
-        """All on which what its tests do depends."""
+        """All files on which its tests depend."""
         folders = ("rtl", "sim") if self.is_host else ("rtl",)
         return [
             *(path for folder in folders for path in (root / folder).rglob("*.py")),

@@ -6,7 +6,7 @@ It knows only :mod:`sim.toolchain.ptx.module`: compiled code, NVIDIA's or this p
 module               content
 ==================== ==========================================================================================
 launch               the program placed in memory: variables, functions' addresses, buffers, parameters
-run                  the threads taking turns
+run                  the threads, round robin
 state                a thread with its frames; groups of neighbours, CTAs and their barriers
 program              functions as lists of operations
 slots, site          an instruction in its place: where its operands are, what is around it

@@ -137,7 +137,7 @@ def _rounded(number: _Real, form: Format, rounding: Rounding) -> int:
         return infinity(negative, form)
     if not size:
         return negative << form.bits - 1
-    # As many bits as nothing is lost of, and one that says that there were more.
+    # Enough bits for an exact result, and a sticky bit.
     places = max(form.fraction + 3 + size.denominator.bit_length() - size.numerator.bit_length(), 0)
     whole, rest = divmod(size.numerator << places, size.denominator)
     mantissa, exponent = whole << 1 | bool(rest), -places - 1

@@ -77,7 +77,7 @@ class PtxLaunch:
 
     @cached_property
     def parameter_block(self) -> bytes:
-        """The arguments as they lie in memory."""
+        """The arguments in the format of memory."""
         _, size = parameter_offsets(self.entry.parameters)
         block = bytearray(size)
         for at, content in zip(self.parameter_offsets.values(), self.parameters, strict=True):

@@ -1,7 +1,8 @@
 """Arithmetic: from an instruction to what it computes.
 
-Numbers are unsigned, cut to the width of their operand; results are cut by who stores them. What the description of PTX
-leaves open is ours, as NVIDIA's assembler has it: a quotient by 0 is all ones, and so is the remainder.
+Numbers are unsigned, cut to the width of their operand; results are cut where they are stored. What
+the description of PTX leaves open is ours, as NVIDIA's assembler has it: a quotient by 0 is all
+ones, and so is the remainder.
 """
 
 from collections.abc import Callable, Mapping
@@ -117,8 +118,8 @@ ARITHMETIC: Mapping[str, Callable[[Instruction], Compute]] = {
 """Makers of computations, by opcode."""
 
 
-# With the carry flag, which is the thread's. A subtraction adds the complement, as NVIDIA's code does, so that its
-# carry is that there was no borrow: ours, for who mixes additions and subtractions.
+# With the carry flag, which is the thread's. A subtraction adds the complement, as NVIDIA's code
+# does, so that its carry means no borrow: ours, for programs that mix additions and subtractions.
 
 
 def _carrying_sum(negative: bool, takes: bool) -> Maker:

@@ -1,6 +1,6 @@
-"""Runs a PTX program: its threads take turns, as :mod:`sim.model.threads` says.
+"""Runs a PTX program: its threads run round robin, see :mod:`sim.model.threads`.
 
-For a program without races the memory that is left is that of compiled code.
+For a program without races the final memory equals that of compiled code.
 """
 
 from collections import deque
@@ -15,11 +15,11 @@ from .state import CALLED, Cta, PtxFaultError, Thread, TrappedError
 __all__ = ["PtxResult", "PtxRunError", "run"]
 
 MAX_INSTRUCTIONS = 50_000_000
-"""Where a run is taken to be a runaway, unless the caller says otherwise."""
+"""The default limit of instructions of a run."""
 
 
 class PtxRunError(Exception):
-    """A run that can't go on: which thread, at which line and column of the text, and why."""
+    """A run that can't continue: which thread, at which line and column of the text, and why."""
 
     def __init__(self, thread: Thread, cause: str) -> None:
         frame = thread.frame
@@ -107,8 +107,9 @@ def run(
 ) -> PtxResult:
     """Runs a launch on its memory, to the end of the last thread or to the first trap.
 
-    Raises PtxRunError when a thread does what it can't, when all that are left wait for each other, or when more than
-    ``max_instructions`` have been executed (give or take a turn). Threads have turns of ``turn`` instructions, in their
-    order or ``backwards``: a program whose result depends on it has a race.
+    Raises PtxRunError when a thread does what it can't, when all remaining threads wait for each
+    other, or when more than ``max_instructions`` have been executed (give or take a turn). Threads
+    have turns of ``turn`` instructions, in their order or ``backwards``: a program whose result
+    depends on it has a race.
     """
     return _Run(launch, max_instructions, turn, backwards).all_turns()

@@ -124,7 +124,7 @@ def _select_by_sign(site: Site) -> Operation:
 
 
 def _reader(site: Site, operand: Operand) -> Read:
-    """Reads whatever mov can read."""
+    """Reads any operand of mov."""
     launch = site.program.launch
     match operand:
         case SpecialRegister():

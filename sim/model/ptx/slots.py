@@ -20,7 +20,7 @@ __all__ = ["Slots"]
 
 @dataclass
 class Slots:
-    """Positions for one function. Position 0 takes what nobody wants.
+    """Positions for one function. Position 0 takes results that are not used.
 
     ``initial`` is what a frame's values begin as.
     """
@@ -68,7 +68,7 @@ class Slots:
         return [variable.size for variable in self._parameters]
 
     def of_operand(self, operand: Operand) -> int:
-        """The position of a register or number; that of nobody for a Sink."""
+        """The position of a register or number; the unused one for a Sink."""
         match operand:
             case Register():
                 return self._registers[operand]

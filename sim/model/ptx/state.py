@@ -122,7 +122,7 @@ class Thread(GridThread):
         return self.frame.code.number, self.frame.index
 
     def advance(self) -> None:
-        """Moves it to the instruction behind the one at which it has waited."""
+        """Advances it past the instruction at which it has waited."""
         self.frame.index += 1
 
 

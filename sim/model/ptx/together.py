@@ -15,7 +15,7 @@ __all__ = ["TOGETHER"]
 
 
 def _meeting(meet: Meeting) -> Operation:
-    """What neighbours do together, once none of them runs."""
+    """Operations of neighbouring threads (votes, shuffles), executed once none of them runs."""
 
     def run(thread: Thread, values: list[int]) -> int:
         thread.meeting = meet
@@ -25,7 +25,7 @@ def _meeting(meet: Meeting) -> Operation:
 
 
 def _vote(site: Site) -> Operation:
-    """The threads that come together vote, for each those of its own member mask."""
+    """The threads that meet vote, each with the threads of its own member mask."""
     d = site.slots.of_operand(site.instruction.operands[0])
     p, negated = site.slots.predicate(site.instruction.operands[1])
     mask = site.slots.of_operand(site.instruction.operands[2]) if site.instruction.sync else None
@@ -51,7 +51,7 @@ _VERDICTS: Mapping[str, Callable[[Mapping[int, int]], int]] = {
     "uni": lambda votes: int(len(set(votes.values())) < 2),
     "ballot": lambda votes: sum(vote << lane for lane, vote in votes.items()),
 }
-"""What votes come to, by the lanes that they are of."""
+"""The results of votes, by lane."""
 
 
 def _active_mask(site: Site) -> Operation:
@@ -66,7 +66,8 @@ def _active_mask(site: Site) -> Operation:
 
 
 def _shuffle(site: Site) -> Operation:
-    """A lane outside of the segment gives a thread its own value. Who does not come gives 0 (ours)."""
+    """A lane outside of the segment gives a thread its own value. A thread that does not arrive
+    contributes 0 (ours)."""
     d, p, a, b, c = site.places[:5]
     mode = ShuffleMode[site.instruction.operation.upper()]
 

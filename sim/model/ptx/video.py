@@ -26,7 +26,7 @@ _WORD = 0xFFFF_FFFF
 
 
 def _number(value: int, kind: Type, part: str) -> int:
-    """The number that a part of a register stands for."""
+    """The number in a part of a register."""
     first, bits = _PLACES[part]
     value = value >> first & (1 << bits) - 1
     return value - (1 << bits) if kind.signed and value >> bits - 1 else value

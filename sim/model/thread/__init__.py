@@ -1,13 +1,13 @@
 """The thread model: every thread of a grid by itself, in Python integers.
 
-There is no warp here: an instruction sees one thread's registers, predicates, CC, memory and its own stack of places
-to go back to. Instructions that need neighbours (VOTE, SHFL, barriers) are meetings that :mod:`~sim.model.thread.run`
-arranges.
+There is no warp here: an instruction sees one thread's registers, predicates, CC, memory and its
+own stack of return points. Instructions that need neighbours (VOTE, SHFL, barriers) are meetings
+that :mod:`~sim.model.thread.run` arranges.
 
 ===========  ==============================================================================
 module       content
 ===========  ==============================================================================
-run          the threads of a grid taking turns; one instruction by itself
+run          the threads of a grid, round robin; one instruction by itself
 state        a thread, its group of 32, its CTA; how a run goes wrong
 decode       a program's words turned into operations: closures that change a thread
 integers     wrapping, signs and the CC of a sum

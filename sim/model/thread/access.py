@@ -1,9 +1,9 @@
 """Loads, stores, atomics and constants.
 
-LDG, STG, ATOM and RED address global memory; LD and ST are generic: an address in one of the two windows is one of
-shared or local memory, and their predicate operand, which tells the same, is not looked at. ``.E`` makes the address
-a pair of registers, else it is one, extended with zeros. A load that is shorter than a register is extended as its
-type says. Atomics happen at once.
+LDG, STG, ATOM and RED address global memory; LD and ST are generic: an address in one of the two
+windows is one of shared or local memory, and their predicate operand, which has the same
+information, is not used. ``.E`` makes the address a pair of registers, else it is one, extended
+with zeros. A load that is shorter than a register is extended by its type. Atomics happen at once.
 """
 
 from collections.abc import Callable
@@ -219,7 +219,7 @@ def _atomic(i: ThreadInstruction) -> Operation:
 
 
 def _swap_operand(i: ThreadInstruction, role: str, count: int) -> list[int]:
-    """Registers of the value to compare with or to store, RZ where the form says so."""
+    """Registers of the value to compare with or to store, RZ where the form has none."""
     return [RZ] * count if isinstance(i.form.operands[role], Literal) else i.sources(role, count)
 
 
@@ -248,8 +248,8 @@ def _exchange(
     *operands: list[int],
     told: Callable[..., int] = _as_it_was,
 ) -> Operation:
-    """Puts into memory what becomes of the number there by some operands, and returns what it held, or what is told of
-    it."""
+    """Replaces the number in memory by the operation's result, and returns the old number, or the
+    operation's flag."""
     place_of = _place(i, size)
 
     def operation(thread: Thread) -> None:

@@ -8,8 +8,9 @@ Rules that no public page gives, and that are choices of this project unless com
   is written, carry and overflow of the sum.
 - CC of a product is that of the last sum in it; of IMUL, which has none, zero and sign alone.
 - XMAD's CSFU takes 1 << 16 from the third operand for each factor that is negative while the low half of the other
-  register is not zero. This is forced by the sequence in which the assembler uses it, the upper half of a signed
-  product: the two middle products are summed by IADD3.RS without their signs, and exactly this puts it right.
+  register is not zero. This is forced by the sequence in which the assembler uses it, the upper
+  half of a signed product: the two middle products are summed by IADD3.RS without their signs, and
+  exactly this corrects it.
 - IADD3 leaves in carry whether the sum carried, and in overflow whether it carried twice; IADD3.X adds both. NVIDIA's
   assembler adds three 64-bit numbers with IADD3.CC and IADD3.X, which is right only if a carry of 2 gets there.
 - LEA's predicate result is 1 when the address lies outside the windows of shared and local memory. LEA.HI takes the
@@ -165,7 +166,7 @@ def _add_three(i: ThreadInstruction) -> Operation:
 
 @semantics("XMAD")
 def _multiply_halves(i: ThreadInstruction) -> Operation:
-    """Product of halves: d = 16 bits of a times 16 bits of b, plus what the mode makes of c."""
+    """Product of halves: d = 16 bits of a times 16 bits of b, plus c, transformed by the mode."""
     d, a, b, c = i.destination(), i.source("a"), i.source("b"), i.source("c")
     shift_a, shift_b = 16 * i["high_a"], 16 * i["high_b"]
     sign_a, sign_b = i["signs"] & 1, i["signs"] >> 1

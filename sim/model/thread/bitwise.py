@@ -4,9 +4,9 @@ Choices of this project, where no public page has a rule: CC of all of these is 
 overflow clear. The predicate result of a logic operation without a test is false. MOV's lane mask names the threads of
 a quad (thread number modulo 4) that move.
 
-A logic operation with .X goes on with one of the lower words: its zero, which the test and CC have, is that of all
-words together. That is what 64-bit tests of bits compile to, a LOP into RZ.CC before it. Compiled code has it with a
-test and leaves CC alone; what CC gets is ours.
+A logic operation with .X continues one of the lower words: its zero, which the test and CC have, is
+that of all words together. That is what 64-bit tests of bits compile to, a LOP into RZ.CC before
+it. Compiled code has it with a test and leaves CC alone; what CC gets is ours.
 """
 
 from collections.abc import Callable

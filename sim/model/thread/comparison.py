@@ -1,14 +1,14 @@
 """Comparisons, selections, and operations on predicates and CC.
 
-A comparison with .X goes on with one of the lower words: it compares by what a - b - 1 + carry gives, and its words
-are equal only if CC's zero flag says that the lower ones were. That is what 64-bit comparisons compile to, an IADD into
-RZ.CC before it.
+A comparison with .X continues one of the lower words: it compares by what a - b - 1 + carry gives,
+and its words are equal only if CC's zero flag says that the lower ones were. That is what 64-bit
+comparisons compile to, an IADD into RZ.CC before it.
 
 The upper word of a long minimum or maximum (IMNMX.XHI) is compared first and leaves in CC: zero if the words were
-equal, carry unless a was below b, the result's sign, and no overflow. The lower parts go on with that: they follow the
-decision if there was one, else make it themselves, and leave the same (ours; the order is the one that compiled code
-has).
-IMNMX of a whole word, and everything else here that writes CC, leaves zero and sign of its result (ours).
+equal, carry unless a was below b, the result's sign, and no overflow. The lower parts continue from
+that: they keep the decision if there was one, else make it themselves, and leave the same flags
+(ours; the order is the one that compiled code has). IMNMX of a whole word, and everything else here
+that writes CC, leaves zero and sign of its result (ours).
 """
 
 from collections.abc import Callable

@@ -1,7 +1,8 @@
 """A program's words as operations.
 
 Each module of semantics registers, by instruction name, a function that is given a :class:`ThreadInstruction` and
-returns the operation for it. What depends on the word alone is done there, once; the operation does the rest.
+returns the operation for it. Everything that depends on the word alone is computed there, once; the
+operation computes the rest.
 """
 
 from collections.abc import Callable, Mapping
@@ -58,7 +59,7 @@ def _writing(i: "ThreadInstruction", compute: Result) -> Operation:
 
 
 def _encoding_fault(word: int, registers: int, floats: bool, doubles: bool) -> FaultError | None:
-    """Why nobody can execute a word, None if somebody can."""
+    """Why a word is illegal, None if it is legal."""
     error = encoding_error(word, registers, floats, doubles)
     match error:
         case WarpError.NONE:
@@ -180,8 +181,8 @@ class ThreadProgram:
     precision or not.
 
     ``operations``, ``nexts``, ``words`` and ``names`` run over the code's 64-bit words; at a control word there is what
-    the instruction behind it has. ``nexts`` is where a thread goes on whose operation does not say. ``constants`` are
-    the values that follow a thread's registers.
+    the instruction behind it has. ``nexts`` is the next instruction of a thread whose operation
+    names none. ``constants`` are the values that follow a thread's registers.
     """
 
     def __init__(

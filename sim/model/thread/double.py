@@ -23,7 +23,7 @@ _ONE = DOUBLE.bias << DOUBLE.fraction
 
 
 def _operand(i: ThreadInstruction, role: str) -> Callable[[Thread], int]:
-    """An operand with its signs as the instruction wants them."""
+    """An operand with the instruction's negation and absolute value applied."""
     low, high = i.sources(role, 2)
     kept = _TOP - 1 if i[f"absolute_{role}"] else 2 * _TOP - 1
     flipped = _TOP if i[f"negate_{role}"] else 0

@@ -144,8 +144,8 @@ def fused(
     scale: int = 0,
     zero_wins: bool = False,
 ) -> int:
-    """A * b * 2**scale + c, rounded once; with ``zero_wins`` a zero factor makes +0 of the product, whatever the other
-    one is.
+    """A * b * 2**scale + c, rounded once; with ``zero_wins`` a zero factor makes +0 of the product,
+    with any other factor.
     """
     x, y, z = (decode(bits, form) for bits in (a, b, c))
     top, no_number = 1 << form.bits - 1, not_a_number(form)

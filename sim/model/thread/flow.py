@@ -1,10 +1,11 @@
 """Branches, calls, and the places that a thread comes back to.
 
-A thread has a stack of its own: SSY, PBK, PCNT, PRET, PEXIT and PLONGJMP put a place on it, CAL and JCAL their next
-instruction. SYNC, BRK, CONT, RET, EXIT and LONGJMP take the innermost place of their kind, and what lies above it, and
-go there. Without one, EXIT ends the thread, and so does RET (RET_EMPTY_STACK_ERROR is unreported); for the others it is
-an error. SYNC may take nothing on the way: a thread can't have synchronised past another place, where its neighbours
-would wait for it in vain.
+Each thread has its own stack: SSY, PBK, PCNT, PRET, PEXIT and PLONGJMP push a return point, CAL and
+JCAL their next instruction. SYNC, BRK, CONT, RET, EXIT and LONGJMP pop to the innermost return
+point of their kind, and jump to it. Without one, EXIT ends the thread, and so does RET
+(RET_EMPTY_STACK_ERROR is unreported); for the others it is an error. For SYNC it must be on top: a
+thread must not synchronise past another return point, where its neighbours would wait for it
+without end.
 
 Targets in registers count as those in constants do (see Instruction.target): BRX from the next instruction, JMX from
 the program base, also where a constant bank holds them (ours).
@@ -63,7 +64,7 @@ def _indexed_branch(i: ThreadInstruction) -> Operation:
 
 
 def _calls(thread: Thread) -> int:
-    """API calls that are open, as far as the launch asks for them to be limited."""
+    """API calls that are open, counted if the launch limits them."""
     return sum(counts for _, _, counts in thread.stack) if thread.cta.launch.check_api_calls else 0
 
 
@@ -102,7 +103,8 @@ def _push(i: ThreadInstruction) -> Operation:
 
 @semantics("PRET")
 def _push_return(i: ThreadInstruction) -> Operation:
-    """A counted one says whether branches with .LMT are taken from now on; if not, it pushes nothing."""
+    """A counted call decides whether later branches with .LMT are taken; an uncounted one pushes
+    nothing."""
     target, counts = i.target(), bool(i["counted"])
 
     def operation(thread: Thread) -> None:

@@ -161,7 +161,7 @@ def _function(i: ThreadInstruction) -> Result:
 
 @result_of("RRO")
 def _prepared(i: ThreadInstruction) -> Result:
-    """The number in turns, or as it is."""
+    """The number in turns, or unchanged."""
     b, absolute, negate = i.source("b"), i["absolute_b"], i["negate_b"]
     factor = decode(TURN if i["mode"] == FloatRange.SINCOS.value else _ONE, SINGLE)
     assert len(factor) == 3

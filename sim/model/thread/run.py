@@ -1,7 +1,7 @@
 """The threads of a grid, each with its own pc and stack, without masks or tokens.
 
-How threads take turns, meet and wait is in :mod:`sim.model.threads`.
-For a program without races the final memory is the machine's. What each instruction does is in the modules beside this.
+How threads are scheduled, meet and wait is in :mod:`sim.model.threads`. For a program without races
+the final memory is the machine's. What each instruction does is in the modules beside this.
 """
 
 from collections import Counter, deque
@@ -61,11 +61,11 @@ SEMANTICS = (
 )
 """The modules that know the instructions."""
 MAX_INSTRUCTIONS = 50_000_000
-"""Where a run is taken to be a runaway, unless the caller says otherwise."""
+"""The default limit of instructions of a run."""
 
 
 class ThreadFaultError(Exception):
-    """A run that can't go on: which thread, where, at what instruction, and why.
+    """A run that can't continue: which thread, where, at what instruction, and why.
 
     ``pc`` is the instruction's address from the program base. ``error`` is the warp error that the machine
     reports, None for what only this model notices: a runaway, threads that all wait for each other.
@@ -93,7 +93,7 @@ class Trap:
 class ThreadResult:
     """A run's end; the memory it left is the launch's.
 
-    ``counts`` are executed instructions by name, guard or not; ``trap`` tells if the run ended at
+    ``counts`` are executed instructions by name, guard or not; ``trap`` is set if the run ended at
     a BPT.TRAP rather than with the last thread.
     """
 
@@ -168,8 +168,8 @@ class _Run:
 def run(launch: Launch, *, max_instructions: int = MAX_INSTRUCTIONS) -> ThreadResult:
     """Runs a launch on its memory, to the end of the last thread or to the first BPT.TRAP.
 
-    Raises ThreadFaultError when a thread does what it can't, when all that are left wait for each other, or when
-    more than ``max_instructions`` have been executed (give or take a turn).
+    Raises ThreadFaultError when a thread does what it can't, when all remaining threads wait for
+    each other, or when more than ``max_instructions`` have been executed (give or take a turn).
     """
     code = launch.memory.read(launch.program_base, launch.program_size)
     banks = {bank: launch.bank(bank) for bank in launch.banks}
@@ -215,8 +215,8 @@ def step(
     banks: Mapping[int, bytes] = MappingProxyType({}),
     launch: Launch | None = None,
 ) -> Step:
-    """Executes one instruction word on a thread of its own; see :func:`step_together`. An instruction that needs
-    neighbours meets nobody.
+    """Executes one instruction word on a new thread; see :func:`step_together`. An instruction that
+    needs neighbours runs alone.
     """
     (done,) = step_together(
         word, [Before(registers, predicates, condition)], pc=pc, banks=banks, launch=launch
@@ -234,8 +234,9 @@ def step_together(
 ) -> list[Step]:
     """Executes one instruction word on the first threads of a group, for tests of single instructions.
 
-    ``launch`` gives memory, sizes and windows; without one there is an empty memory, 1 KiB of shared and of local
-    memory, and no more threads than asked for. Raises FaultError as the instruction does, and TrappedError.
+    ``launch`` gives memory, sizes and windows; without one there is an empty memory, 1 KiB of
+    shared and of local memory, and only the threads given. Raises FaultError as the instruction
+    does, and TrappedError.
     """
     launch = launch or _lone_launch(banks, len(before))
     size = round_up(pc + INSTRUCTION_BYTES, GROUP_BYTES)

@@ -2,10 +2,10 @@
 
 Choices of this project where no public page has a rule: every NaN that an operation makes is 0x7fffffff. A difference
 of equal numbers is +0, rounded down -0. A subnormal result is flushed after rounding; FMUL's scale comes before it.
-With .FMZ a zero factor makes +0 of the product, whatever the other one is. With .SAT a NaN becomes +0. FMNMX gives the
-number beside a NaN, and takes -0 for less than +0. FCHK holds of operands that the short way of a division does not
-take: divisors and dividends that are not normal or near the end of the range, and quotients near it. CC is zero and
-sign of the result's word.
+With .FMZ a zero factor makes +0 of the product, with any other factor. With .SAT a NaN becomes +0.
+FMNMX gives the number beside a NaN, and takes -0 for less than +0. FCHK is true for operands that
+the short path of a division does not handle: divisors and dividends that are not normal or near the
+end of the range, and quotients near it. CC is zero and sign of the result's word.
 """
 
 from collections.abc import Callable
@@ -60,7 +60,8 @@ def _flushed(bits: int, flush: int) -> int:
 
 
 def _operand(i: ThreadInstruction, role: str) -> Callable[[Thread], int]:
-    """An operand with its signs as the instruction wants them, flushed if it does."""
+    """An operand with the instruction's negation and absolute value applied, flushed if it
+    flushes."""
     at, flush = i.source(role), i["flush"]
     kept = WORD & ~TOP if i[f"absolute_{role}"] else WORD
     flipped = TOP if i[f"negate_{role}"] else 0
@@ -146,7 +147,7 @@ def _relation(i: ThreadInstruction) -> Result:
 
 @result_of("FCMP")
 def _select(i: ThreadInstruction) -> Result:
-    """A where c compares with zero, else b; both as they are."""
+    """A where c compares with zero, else b; both unchanged."""
     a, b, c = i.source("a"), i.source("b"), i.source("c")
     holds, flush = RELATION[FloatCompare(i["compare"])], i["flush"]
 

@@ -22,11 +22,11 @@ __all__ = [
 ]
 
 DISCARD = RZ + 1
-"""Position in a thread's values where results for RZ go."""
+"""Position in a thread's values for results to RZ."""
 FIRST_VALUE = DISCARD + 1
 """Position of the program's first immediate or constant in a thread's values."""
 DISCARD_PREDICATE = PT + 1
-"""Position where results for PT go."""
+"""Position for results to PT."""
 
 
 class FaultError(Exception):
@@ -101,11 +101,12 @@ class Thread(GridThread):
 
     @property
     def place(self) -> int:
-        """Where it stands: the index of an instruction word."""
+        """Its position: the index of an instruction word."""
         return self.index
 
     def advance(self) -> None:
-        """Moves it to the next word; at a control word stands the instruction behind it."""
+        """Advances it to the next word; a control word's index stands for the instruction after
+        it."""
         self.index += 1
 
 

@@ -1,11 +1,12 @@
 """Special registers, votes, shuffles, barriers and traps.
 
-VOTE and SHFL are meetings of the threads of a group that stand at the same instruction; other threads of the group
-are inactive to them. A shuffle that reads an inactive thread gets what that thread's register holds, and 0 of
-a thread that the CTA does not have (ours: the value is undefined to programs).
+VOTE and SHFL are meetings of the threads of a group that are at the same instruction; other threads
+of the group are inactive to them. A shuffle that reads an inactive thread gets what that thread's
+register holds, and 0 of a thread that the CTA does not have (ours: the value is undefined to
+programs).
 
-A barrier's thread count is rounded up to whole groups, and 0 stands for all of them. BAR.ARV is a meeting too: it
-counts once for the threads that come to it together.
+A barrier's thread count is rounded up to whole groups, and 0 stands for all of them. BAR.ARV is a
+meeting too: it counts once for the threads that arrive together.
 
 Choices of this project: the packed SR_TID and SR_NTID have x in bits 15:0, y in 25:16, z in 31:26; SR_VIRTID has
 the group's number as warp number and 0 as SM number; the machine has one SM; SR_SMEMSZ is the CTA's shared memory;
@@ -113,7 +114,7 @@ def _meeting(i: ThreadInstruction, meet: Callable[[list[Thread]], None]) -> Oper
 
 @semantics("VOTE")
 def _vote(i: ThreadInstruction) -> Operation:
-    """Which threads' predicates hold, and whether all do, one does, or all are alike."""
+    """Which threads' predicates are true, and whether all are, any is, or all are equal."""
     d, p, mode = i.destination(), i.predicate_destination("p"), VoteMode(i["mode"])
     x, negated = i.predicate("x")
 
@@ -134,7 +135,7 @@ def _vote(i: ThreadInstruction) -> Operation:
 
 @semantics("SHFL")
 def _shuffle(i: ThreadInstruction) -> Operation:
-    """Who does not come gives 0 (ours)."""
+    """A thread that does not arrive contributes 0 (ours)."""
     d, p, a, b, c = (
         i.destination(),
         i.predicate_destination("p"),
@@ -184,7 +185,7 @@ def _barrier(i: ThreadInstruction) -> Operation:
         )
     if mode is BarrierMode.SCAN:
         raise FaultError(
-            None, "BAR.SCAN counts by the order in which warps arrive, and here are no warps"
+            None, "BAR.SCAN counts by the order in which warps arrive, and this model has no warps"
         )
     barrier, count = _either(i, "a", "barrier"), _either(i, "b", "count")
     combine = _REDUCTIONS[BarrierReduction(i["reduction"])] if mode is BarrierMode.RED else None
@@ -226,7 +227,7 @@ def _barrier(i: ThreadInstruction) -> Operation:
 
 @semantics("B2R")
 def _read_barrier(i: ThreadInstruction) -> Operation:
-    """What the thread's last BAR.RED made; the predicate says whether it is not 0."""
+    """The result of the thread's last BAR.RED; the predicate is whether it is not 0."""
     if BarrierRead(i["mode"]) is not BarrierRead.RESULT:
         raise FaultError(
             None, "B2R of a barrier's or warp's state is about warps, and here are none"

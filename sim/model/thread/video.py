@@ -1,8 +1,9 @@
 """Video instructions: a part of each source, the exact result of a first operation, bounds, a second operation.
 
-The bounds are those of what is written: of a byte or a half if it goes into the third operand. Shifts to the left are
-exact, too, so that what is shifted out counts for the bounds; a second operation takes the low 32 bits of the first
-(ours). VMAD's third operand is signed if a factor is signed or a term is negated.
+The bounds are those of the written part: a byte or a half if the result is merged into the third
+operand. Shifts to the left are exact, too, so that what is shifted out counts for the bounds; a
+second operation takes the low 32 bits of the first (ours). VMAD's third operand is signed if a
+factor is signed or a term is negated.
 """
 
 from collections.abc import Callable

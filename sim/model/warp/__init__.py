@@ -9,9 +9,10 @@ stack, unwind   tokens on chip and in memory; threads that leave, and the unwind
 decode, action  from a word to what it does
 flow            branches, calls, pushes, stack pointers
 barriers        CTA barriers
-traps           who enters the trap handler, pauses and leaves, by ``trap_state`` and ``trap_frame``
-error_status    what the host is told
-host            the registers by which a host sees and stops all this
+traps           which warps enter the trap handler, pause and leave, by ``trap_state`` and
+``trap_frame``
+error_status    the error status for the host
+host            the registers by which a host reads and stops the machine
 transfer        loads, stores, atomic operations, over the address spaces of ``spaces``
 bounds          accesses outside of what a program was given
 system          special registers, shuffles, breakpoints

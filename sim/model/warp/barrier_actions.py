@@ -1,6 +1,6 @@
 """BAR, and the moves between barriers and registers.
 
-BAR.SYNCALL is for the trap handler: it waits for every live warp of the CTA, at a barrier of its own.
+BAR.SYNCALL is for the trap handler: it waits for every live warp of the CTA, at a separate barrier.
 
 The reductions are of the predicate of the threads that execute BAR.RED. BAR.SCAN gives a warp the number of
 such threads with the predicate that arrived, by RED or SCAN, before it (ours).
@@ -50,9 +50,9 @@ def _meet(warp: Warp) -> None:
 def barrier_action(form: Form, values: Values) -> Action:
     """BAR. Barrier and count come from the lowest executing thread where they are in registers (ours).
 
-    ILLEGAL_INSTR_PARAM2: no such barrier in this launch. ILLEGAL_INSTR_PARAM: a count that is not whole
-    warps, or more of them than a barrier's state can say (ours). ILLEGAL_INSTR_ENCODING: ``.SYNCALL`` outside
-    the trap handler.
+    ILLEGAL_INSTR_PARAM2: no such barrier in this launch. ILLEGAL_INSTR_PARAM: a count that is no
+    multiple of a warp, or too large for a barrier's state (ours). ILLEGAL_INSTR_ENCODING:
+    ``.SYNCALL`` outside the trap handler.
     """
     mode, packed = BarrierMode(values["mode"]), is_packed(form)
 

@@ -1,13 +1,13 @@
-"""CTA barriers: who arrives, who waits, and when the waiting ones go.
+"""CTA barriers: which warps arrive, which wait, and when they are released.
 
-A barrier counts warps, however many of their threads execute the instruction, and lets the waiting ones go
-when as many have arrived as the last arrival asked for: a number of threads in whole warps, or every live
-warp of the CTA. A warp that ends is no longer among those; one that arrived without waiting and then ended
-stays counted (ours).
+A barrier counts warps, however many of their threads execute the instruction, and releases the
+waiting ones when as many have arrived as the last arrival named: a number of threads in whole
+warps, or every live warp of the CTA. A warp that ends is no longer among those; one that arrived
+without waiting and then ended stays counted (ours).
 
-A warp that waits can be taken back, as the entry of a trap does: with its arrival goes what it gave to a reduction. The
-flags of the reduction are then those of the warps that still wait. What BAR.ARV or R2B have added stays, but a barrier
-at which nobody has arrived any more is as new (ours).
+A warp that waits can be withdrawn, as the entry of a trap does: with its arrival goes what it gave
+to a reduction. The flags of the reduction are then computed from the warps that still wait. What
+BAR.ARV or R2B have added stays, but a barrier without arrivals is reset (ours).
 """
 
 from rtl.isa.barriers import SYNCALL_BARRIER
@@ -18,7 +18,7 @@ __all__ = ["settle", "withdraw"]
 
 
 def settle(cta: Cta) -> None:
-    """Lets the warps of every complete barrier go."""
+    """Releases the warps of every complete barrier."""
     for barrier in cta.barriers:
         if barrier.arrived and barrier.arrived >= (barrier.expected or len(cta.warps)):
             for arrival in barrier.waiting:
@@ -30,7 +30,7 @@ def settle(cta: Cta) -> None:
 
 
 def withdraw(warp: Warp) -> None:
-    """Takes back the arrival of a warp that waits; it waits no longer, and nobody goes on by that.
+    """Withdraws the arrival of a warp that waits; it no longer waits, and no warp is released.
 
     Raises ValueError when the warp waits at no barrier, or at BAR.SYNCALL's, which the trap handler does not leave.
     """

@@ -27,8 +27,8 @@ _NOT_GIVEN = frozenset({"program", "trap handler", LOCAL_MEMORY})
 class Outside:
     """Accesses of one instruction that were outside: the first one, and how many there were.
 
-    ``block`` and ``thread`` are places of that thread, ``size`` bytes at ``address`` what it accessed, ``where`` tells
-    of the memory before that.
+    ``block`` and ``thread`` are places of that thread, ``size`` bytes at ``address`` what it
+    accessed, ``where`` describes the memory before it.
     """
 
     pc: int
@@ -48,7 +48,7 @@ class Outside:
         return f"outside       pc {self.pc:#06x}, {self.instruction}: {places}: {what}"
 
     def decoded(self) -> Mapping[str, Any]:
-        """All of it, as it is written to a file."""
+        """The form for files."""
         return {
             "pc": self.pc,
             "instruction": self.instruction,

@@ -97,7 +97,7 @@ def _predicate_sources(form: Form, values: Values) -> list[tuple[str, int, int]]
 
 
 def _condition_of(outcome: Outcome) -> Condition:
-    """CC after an outcome: as it says, or from its value; what it does not tell is clear."""
+    """CC after an outcome: the outcome's own, or from its value; other flags are clear."""
     if outcome.condition is not None or outcome.value is None:
         return outcome.condition or Condition()
     zero, top = outcome.value == 0, outcome.value

@@ -32,7 +32,7 @@ _MAKERS: Mapping[str, Maker] = {
 
 @dataclass(frozen=True, slots=True)
 class WarpInstruction:
-    """A decoded word. ``error`` other than NONE: nobody can execute it, whatever the guard says."""
+    """A decoded word. ``error`` other than NONE: it is illegal, with any guard."""
 
     word: int
     error: WarpError

@@ -1,4 +1,4 @@
-"""How an instruction that can't be executed is told from one that can."""
+"""Signals that an instruction fails."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,8 +13,8 @@ class WarpFaultError(Exception):
     """An instruction that raises a warp error. It has changed nothing.
 
     Attributes:
-        error: What the error status will tell.
-        detail: What else helps a reader: the thread and its address.
+        error: The code for the error status. detail: Details for a reader: the thread and its
+        address.
     """
 
     def __init__(self, error: WarpError, detail: str = "") -> None:

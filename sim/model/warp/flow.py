@@ -31,7 +31,7 @@ _BASE_UNIT = 512
 """GETLMEMBASE and SETLMEMBASE count in this many bytes."""
 
 _TargetOf = Callable[[Core, Retirement, int], int]
-"""Where an instruction of a record goes, with the value of its index register."""
+"""The target of a record's instruction, with the value of its index register."""
 
 
 def _lowest_thread(threads: int) -> int:
@@ -64,11 +64,11 @@ def _constant_word(core: Core, values: Values, operand: Constant, index: int) ->
 
 
 def target_of(form: Form, values: Values) -> _TargetOf:
-    """How the instruction's target is found.
+    """How the instruction's target is computed.
 
-    What is added to the next instruction's pc is a signed offset, wherever it comes from: the instruction, a
-    constant, an index register (ours). What counts from the program's base is not signed, but an immediate
-    beside an index register is. PC_WRAP when the result is no 32-bit pc.
+    The value that is added to the next instruction's pc is a signed offset, from any source: the
+    instruction, a constant, an index register (ours). What counts from the program's base is not
+    signed, but an immediate beside an index register is. PC_WRAP when the result is no 32-bit pc.
     """
     operand = form.operands["target"]
     absolute = form.name in _ABSOLUTE
@@ -89,7 +89,8 @@ def target_of(form: Form, values: Values) -> _TargetOf:
 
 
 def _branch(form: Form, values: Values) -> Action:
-    """BRA and JMP. The threads that take it go first; the others wait under DIVERGE at the next instruction."""
+    """BRA and JMP. The threads that take it run first; the others wait under DIVERGE at the next
+    instruction."""
     locate, limited, uniform_only = target_of(form, values), values["limited"], values["uniform"]
 
     def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
@@ -108,9 +109,9 @@ def _branch(form: Form, values: Values) -> Action:
 
 
 def _indexed_branch(form: Form, values: Values) -> Action:
-    """BRX and JMX. The threads whose index register equals that of the lowest one go first (ours: also where
-    the register points into a constant bank). The others that want to branch wait under DIVERGE at this same
-    instruction; below it, those that do not, at the next.
+    """BRX and JMX. The threads whose index register equals the lowest one's run first (ours: also
+    where the register points into a constant bank). The other branching threads wait under DIVERGE
+    at this same instruction; below it, those that do not, at the next.
     """
     locate, limited, index_register = target_of(form, values), values["limited"], values["Ra"]
 
@@ -174,7 +175,7 @@ def _push(form: Form, values: Values, kind: TokenKind) -> Action:
 
 def _leave(form: Form, values: Values, to: str | None) -> Action:
     """BRK, CONT, RET, EXIT, LONGJMP, KIL move the threads to a disabled mask; SYNC to none of them: they wait
-    for the token that holds them. With nobody left active the warp unwinds.
+    for the token that holds them. With no active thread left the warp unwinds.
     """
     keeps_reference = values.get("keep_reference", 0)
 
@@ -197,8 +198,9 @@ def _all_threads(core: Core, warp: Warp, threads: int, record: Retirement, value
 def _restore_threads(
     core: Core, warp: Warp, threads: int, record: Retirement, values: Values
 ) -> None:
-    """RAM: the QUAD token on top, under holes at most, gives the active threads back, those of them that still
-    live (ours). STACK_ERROR when it is not there, or when none of them lives any more (ours).
+    """RAM: the QUAD token on top, under holes at most, restores the active threads, those of them
+    that still live (ours). STACK_ERROR when it is not there, or when none of them lives any more
+    (ours).
     """
     popped = []
     for index in reversed(range(warp.stack.depth)):
@@ -235,8 +237,8 @@ def _set_stack_pointer(
     core: Core, warp: Warp, threads: int, record: Retirement, values: Values
 ) -> None:
     """SETCRSPTR: takes all three from the lowest active thread (ours), clamps the depth to the mode's limit and
-    forgets every token on chip. Without a region in memory the stack is empty then, whatever the depth, and that is
-    a STACK_ERROR (ours): the one error that leaves a trace.
+    forgets every token on chip. Without a region in memory the stack is empty then, at any depth,
+    and that is a STACK_ERROR (ours): the only error that changes state.
     """
     number = int(warp.rows[values["Ra"]][_lowest_thread(threads)])
     warp.api_call_depth = number >> _CALLS_AT & _CALLS_MASK
@@ -259,7 +261,7 @@ def _get_local_base(
 def _set_local_base(
     core: Core, warp: Warp, threads: int, record: Retirement, values: Values
 ) -> None:
-    """SETLMEMBASE: moves the warp's block; the lowest active thread tells where to (ours)."""
+    """SETLMEMBASE: moves the warp's block; to the address of the lowest active thread (ours)."""
     warp.local_base = int(warp.rows[values["Ra"]][_lowest_thread(threads)]) * _BASE_UNIT
 
 

@@ -1,4 +1,4 @@
-"""The warp model as a host sees it: the registers of its SM, and what a debugger does with them."""
+"""The warp model's interface for a host: the registers of its SM, and a debugger's use of them."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

@@ -4,10 +4,11 @@ It has the function of the hardware and none of its timing. Each step retires on
 returns its :class:`~sim.model.warp.retirement.Retirement`, the same record that the hardware's retirement interface
 gives, so that both can be compared instruction by instruction.
 
-Choices of this project beyond those said at each instruction: errors are precise, an instruction that raises one
-changes nothing; an error that is not reported is no error, the instruction does nothing and the warp goes on. Behind a
-reported error the warp comes back to the instruction, but one in the trap handler is left behind.
-Without a trap handler, a reported error or a BPT.TRAP ends with all warps paused.
+Choices of this project beyond those at each instruction: errors are precise, an instruction that
+raises one changes nothing; an error that is not reported is no error, the instruction does nothing
+and the warp continues. Behind a reported error the warp comes back to the instruction, but one in
+the trap handler is left behind. Without a trap handler, a reported error or a BPT.TRAP ends with
+all warps paused.
 """
 
 import random
@@ -39,9 +40,9 @@ _DEFAULT_SLOTS = 64
 class Result:
     """How a run ended.
 
-    ``status`` is ``ok`` when every CTA has ended, ``error`` when warps were paused for what ``error_status`` says, or
-    ended with a warp error all the same, else ``timeout``: the limit of instructions was reached, or no live warp can
-    go on (``reason`` says which). Who interrupts a run calls it ``interrupted``.
+    ``status`` is ``ok`` when every CTA has ended, ``error`` when warps were paused for the error in
+    ``error_status``, or ended with a warp error, else ``timeout``: the limit of instructions was
+    reached, or no live warp can continue (see ``reason``). An interrupted run is ``interrupted``.
     """
 
     status: str
@@ -62,27 +63,25 @@ class WarpModel:
         launch: What to run. Its memory gets the blocks of the warp slots, so a launch serves one machine.
         warps: Warp slots. A CTA starts, in the order of the grid, x first, when enough of them are free; it takes the
             lowest ones (ours).
-        report_mask: Bit n: warp errors of code n are reported. May be changed while the machine runs.
-        order: None: the ready warps take turns by slot. A number: the seed of a random order.
-        stack_tokens: Tokens of its call/return stack that a warp has on chip: all, if it has no region in memory.
-        follows: Whether CTAs start only when :meth:`start` says so, and warps enter and leave the trap when
+        report_mask: Bit n: warp errors of code n are reported. May be changed while the machine
+        runs. order: None: the ready warps run round robin by slot. A number: the seed of a random
+        order. stack_tokens: Tokens of its call/return stack that a warp has on chip: all, if it has
+        no region in memory. follows: Whether CTAs start only when :meth:`start` says so, and warps
+        enter and leave the trap when
             :meth:`enter` and :meth:`leave` do, as another machine does it.
 
     Attributes:
         memory: The launch's memory.
         warps: What is in the slots.
-        clock: Instructions retired; what the clock registers read. May be set, to follow another machine's.
-        instructions: Instructions retired.
-        traps: Who is in the trap, and what the host wants of it.
-        log: What went wrong.
-        raised: Bits of the global error status that are set, by name as in GlobalError.
-        trap_reasons: Reasons of BPT.TRAP so far.
-        bounds: Looks at accesses of global memory, if it is set: whether they are in what the program was given.
-        banks: The constant banks.
-        local_memory: Address of the local memory and stacks of the warp in the first slot.
-        cta_count, next_cta: How many CTAs start by themselves, and the number of the one that does so next.
-        last_slot: The slot whose turn was last.
-        timeout: Whether TIMEOUT is raised when live warps can't go on though no trap holds all of them: a watchdog.
+        clock: Instructions retired; what the clock registers read. May be set, to follow another
+        machine's. instructions: Instructions retired. traps: The state of traps, and the host's
+        requests. log: The errors. raised: Bits of the global error status that are set, by name as
+        in GlobalError. trap_reasons: Reasons of BPT.TRAP so far. bounds: Checks accesses of global
+        memory, if it is set: whether they are within the program's allocations. banks: The constant
+        banks. local_memory: Address of the local memory and stacks of the warp in the first slot.
+        cta_count, next_cta: How many CTAs start by themselves, and the number of the one that does
+        so next. last_slot: The slot whose turn was last. timeout: Whether TIMEOUT is raised when
+        live warps can't go on though no trap holds all of them: a watchdog.
 
     Raises ValueError when a CTA has more warps than there are slots.
     """
@@ -165,8 +164,8 @@ class WarpModel:
             cta.warps.append(warp)
 
     def constant(self, bank: int, address: int, size: int, error: WarpError) -> int:
-        """``size`` bytes of a constant bank, little endian. Beyond its end, which is that of its last whole word:
-        WarpFaultError with ``error`` if that is reported, else 0.
+        """``size`` bytes of a constant bank, little endian. Beyond its end, after its last whole
+        word: WarpFaultError with ``error`` if that is reported, else 0.
         """
         content = self.banks.get(bank, b"")
         if address + size > len(content):
@@ -192,7 +191,7 @@ class WarpModel:
         return [warp for warp in self.warps if warp is not None]
 
     def choose(self) -> Warp | None:
-        """The warp whose turn it is; None when no warp can go on."""
+        """The next warp; None when no warp can continue."""
         if self._order is not None:
             ready = [warp for warp in self.live if self._is_ready(warp)]
             return self._order.choice(ready) if ready else None
@@ -208,7 +207,7 @@ class WarpModel:
         return warp.barrier is None and self.traps.ready(warp)
 
     def step(self) -> Retirement | None:
-        """Retires the next instruction of the warp whose turn it is; None when no warp can go on."""
+        """Retires the next instruction of the next warp; None when no warp can continue."""
         warp = self.choose()
         if warp is None:
             if self.timeout and self.live and not self.traps.locked_down:
@@ -270,7 +269,7 @@ class WarpModel:
         return warp
 
     def complete(self, warp: Warp, record: Retirement, detail: str, following: int) -> None:
-        """What follows from an instruction, whatever it was."""
+        """The consequences of any instruction."""
         record.after, record.depth_after = warp.masks, warp.stack.depth
         record.api_call_depth, record.kill_future_branch = (
             warp.api_call_depth,
@@ -314,35 +313,39 @@ class WarpModel:
     # Following another machine.
 
     def withdraw(self, slot: int) -> None:
-        """The warp in ``slot`` waits at its barrier no longer: it is to enter the trap, and come back to its BAR."""
+        """The warp in ``slot`` no longer waits at its barrier: it is to enter the trap, and return
+        to its BAR."""
         warp = self._warp(slot)
         withdraw(warp)
         warp.trap.saved_pc = warp.trap.last_pc
 
     def enter(self, slot: int) -> Retirement:
-        """The warp in ``slot`` enters the trap, as another machine has it. It comes back to its first instruction that
-        failed, whatever it has executed since. The record has no word; its pc is that of the next instruction.
+        """The warp in ``slot`` enters the trap, as another machine has it. It returns to its first
+        instruction that failed, not to a later one. The record has no word; its pc is the next
+        instruction's.
         """
         warp = self._warp(slot)
         self._resume(warp)
         return self.traps.enter(warp)
 
     def leave(self, slot: int) -> Retirement:
-        """The warp in ``slot`` leaves the trap as its RTT says; ValueError when it does not wait there."""
+        """The warp in ``slot`` leaves the trap by its RTT; ValueError when it does not wait
+        there."""
         warp = self._warp(slot)
         if warp.trap.returning is None:
             raise ValueError(f"warp slot {slot} does not wait to leave a trap")
         return self.traps.leave(warp)
 
     def _resume(self, warp: Warp) -> None:
-        """The other machine has woken a warp, and where there is no handler to go on with, released it."""
+        """The other machine has woken a warp, and, without a handler, released it."""
         warp.trap.paused = warp.trap.quiet = False
         if warp.in_trap and not warp.trap.framed:
             self.traps.leave(warp)
 
     def run(self, max_instructions: int | None = None) -> Result:
-        """Steps until everything has ended, nobody can go on, or ``max_instructions`` more have retired. May be called
-        again after the last of these, and after the others when the host has done something about it.
+        """Steps until everything has ended, no warp can continue, or ``max_instructions`` more have
+        retired. May be called again after the last of these, and after the others when the host has
+        done something about it.
         """
         end = None if max_instructions is None else self.instructions + max_instructions
         while end is None or self.instructions < end:
@@ -369,7 +372,7 @@ class WarpModel:
             self._executor.run(end)
 
     def _ended(self) -> Result:
-        """The result when nobody can go on."""
+        """The result when no warp can continue."""
         live, status = self.live, self.error_status
         if not live:
             failed = status is not None and status.error is not WarpError.NONE

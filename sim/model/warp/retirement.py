@@ -1,4 +1,4 @@
-"""What one retired instruction did: the record that every check listens to."""
+"""What one retired instruction did: the record that every check uses."""
 
 from dataclasses import dataclass, field
 
@@ -35,7 +35,7 @@ class WarpMasks:
 
     @property
     def disabled(self) -> int:
-        """Threads that left early, whatever they wait for."""
+        """Threads that left early, regardless of what they wait for."""
         return (
             self.broken
             | self.continued
@@ -66,8 +66,9 @@ class Retirement:
     mask of threads and the 32 values, of which those under the mask were written; ``predicates`` maps a
     predicate number to the mask of threads and the mask of values; ``condition`` is the mask of threads and
     their 32 CC nibbles. ``memory`` holds what threads wrote, spilled tokens apart. ``api_call_depth`` and
-    ``kill_future_branch`` are those after the instruction. ``next_pc`` is the pc as the warp holds it, behind a
-    group's last instruction the next group's address; it means nothing once the warp has ``terminated``.
+    ``kill_future_branch`` are those after the instruction. ``next_pc`` is the pc as the warp holds
+    it, behind a group's last instruction the next group's address; it is undefined once the warp
+    has ``terminated``.
 
     ``error`` is what was reported; an error that is not is ``unreported``, of an instruction that did nothing. Other
     than NONE: the instruction did nothing and the warp stays at it, or in the trap handler, is behind it. Two errors

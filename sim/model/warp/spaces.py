@@ -1,4 +1,5 @@
-"""The address spaces as the 32 threads of a warp see them: global, local, shared, and the generic one of all."""
+"""The address spaces of the 32 threads of a warp: global, local, shared, and the generic one of
+all."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ Octets = NDArray[np.uint8]
 """Bytes: a row for each of some threads."""
 
 _NEAR = 1 << 13
-"""Accesses of a warp that lie within this many bytes are made as one."""
+"""Accesses of a warp within this many bytes are combined into one."""
 _WORD = 4
 
 

@@ -33,7 +33,7 @@ _HOLE = StackToken(TokenKind.NONE, 0, 0)
 
 
 def encode_token(token: StackToken) -> bytes:
-    """A token as it lies in memory."""
+    """A token in the format of memory."""
     parts = {
         "pc": token.pc,
         "mask": token.mask,
@@ -57,10 +57,9 @@ class CallReturnStack:
     """Tokens of one warp.
 
     Parameters:
-        memory: Where the lines that leave the chip go.
-        size: Bytes of the region in memory; 0 for a stack that exists on chip alone.
-        on_chip: Tokens that fit on chip.
-        region: Address of the region.
+        memory: The memory that lines are spilled to. size: Bytes of the region in memory; 0 for a
+        stack that exists on chip alone. on_chip: Tokens that fit on chip. region: Address of the
+        region.
 
     Attributes:
         depth: Tokens on the stack, holes included.

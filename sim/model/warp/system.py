@@ -32,7 +32,7 @@ _Read = Callable[[Core, Warp], Words]
 
 
 def _lane_mask(relation: Callable[[int, int], bool]) -> _Read:
-    """For each thread, the mask of the threads that stand in a relation to it."""
+    """For each thread, the mask of the threads in a relation to it."""
     masks = np.array(
         [
             sum(1 << other for other in range(WARP_THREADS) if relation(other, own))
@@ -98,7 +98,7 @@ _SPECIAL: Mapping[int, _Read] = {
         _number(lambda core, warp: warp.trap.status),
     ),
 }
-"""What special registers read. Those that this machine has no use for read 0.
+"""What special registers read. Registers without a meaning in this machine read 0.
 
 Ours: one SM; all clocks count the machine's retired instructions; a stack in local memory may grow down to its first
 byte (LMEMHIOFF is 0).
@@ -129,7 +129,8 @@ def _read_pc(core: Core, warp: Warp, threads: int, record: Retirement, values: V
 
 
 def _shuffle(form: Form, values: Values) -> Action:
-    """SHFL: the value of a in another thread of the same segment; whether there was one goes to the predicate.
+    """SHFL: the value of a in another thread of the same segment; whether there was one is written
+    to the predicate.
 
     c holds the last thread of a segment in bits 4:0 and the segment's mask in bits 12:8. If the other thread does not
     execute the instruction, the value is 0 (ours); the predicate is as if it did.

@@ -106,7 +106,7 @@ def _from_registers(
 def _write_words(
     warp: Warp, record: Retirement, number: int, threads: int, found: NDArray[np.uint32]
 ) -> None:
-    """Puts loaded words into registers from ``number`` on."""
+    """Writes loaded words to registers from ``number`` on."""
     if number == RZ:
         return
     chosen = threads_of(threads)
@@ -268,8 +268,8 @@ def _atomic_action(
     change: _Change,
     found: _Change | None = None,
 ) -> Action:
-    """Reads, changes and writes memory, thread by thread in ascending order (ours); the old value, or what ``found``
-    makes of it, goes to ``result``.
+    """Reads, changes and writes memory, thread by thread in ascending order (ours); the old value,
+    or ``found`` of it, is written to ``result``.
     """
     addresses, place_of = thread_addresses(form, values), _place_of(form)
 
@@ -317,8 +317,8 @@ def _atomic(form: Form, values: Values, result: str | None, shared: bool = False
 
 
 def _compare_and_swap(form: Form, values: Values, shared: bool) -> Action:
-    """ATOM.CAS and ATOMS.CAS: the second operand replaces what equals the first. ATOMS.CAST tells whether it does, as 1
-    or 0, in place of the old value."""
+    """ATOM.CAS and ATOMS.CAS: the second operand replaces what equals the first. ATOMS.CAST returns
+    whether it does, as 1 or 0, instead of the old value."""
     kind = CompareAndSwapType(values["compare_and_swap"]) if shared else None
     size = 8 if (kind in WIDE_SWAPS if shared else values["wide_data"]) else 4
     first = values["Rb"]

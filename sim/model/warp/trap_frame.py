@@ -33,8 +33,9 @@ _DEAD = ("killed", "exited")
 
 
 def push_frame(warp: Warp, pc: int) -> None:
-    """Enters the trap handler: keeps the warp's masks and ``pc`` in a frame on a line of its own, under holes up to the
-    line; then all threads that live are active. The caller goes on at the handler.
+    """Enters the trap handler: keeps the warp's masks and ``pc`` in a frame on a new line, above
+    holes up to the line; then all threads that live are active. The caller continues at the
+    handler.
 
     WarpFaultError with STACK_OVERFLOW, and nothing changed, where the reserved tokens do not help: without a region in
     memory, and behind a SETCRSPTR in the handler that has used them up.
@@ -55,12 +56,12 @@ def push_frame(warp: Warp, pc: int) -> None:
 
 
 def restore_frame(warp: Warp) -> int:
-    """Leaves the trap handler, RTT.POPCRS: pops the topmost frame, everything on it and the holes under it, and makes
-    the masks those of the frame. The pc to go on at.
+    """Leaves the trap handler, RTT.POPCRS: pops the topmost frame, everything on it and the holes
+    under it, and restores the masks from the frame. The pc at which it continues.
 
     Tokens on the frame are ignored, except that counted calls among them are closed. WarpFaultError: STACK_ERROR when
-    there is no frame, when it is not whole, or when it has nobody active (ours); MISALIGNED_PC; MMU_FAULT. Then the
-    masks and the stack are as they were, but the mode is user mode.
+    there is no frame, when it is not whole, or when it has nobody active (ours); MISALIGNED_PC;
+    MMU_FAULT. Then the masks and the stack are unchanged, but the mode is user mode.
     """
     stack = warp.stack
     stack.in_trap = False
@@ -84,7 +85,8 @@ def restore_frame(warp: Warp) -> int:
 
 
 def _masks_of(line: list[StackToken]) -> WarpMasks:
-    """The masks in a frame. Who waits, and was made active by SAM, does both; nobody is active and dead."""
+    """The masks in a frame. A waiting thread that SAM made active is in both masks; no thread is
+    active and dead."""
     trap, *saved = line
     if [token.kind for token in saved] != [TokenKind.MASKS] * len(_SAVED) or not trap.mask:
         raise WarpFaultError(WarpError.STACK_ERROR)
@@ -101,12 +103,12 @@ def _masks_of(line: list[StackToken]) -> WarpMasks:
 
 
 def leave_frame(warp: Warp) -> None:
-    """Leaves the trap handler, RTT.FALLTHROUGH: in user mode, with masks and stack as they are."""
+    """Leaves the trap handler, RTT.FALLTHROUGH: in user mode, with masks and stack unchanged."""
     warp.stack.in_trap = False
 
 
 def terminate(warp: Warp) -> None:
-    """Ends the warp, RTT.TERMINATE: every thread has exited, whatever the stack holds."""
+    """Ends the warp, RTT.TERMINATE: every thread has exited, with anything on the stack."""
     warp.stack.reset(0)
     warp.stack.in_trap = False
     warp.masks = WarpMasks(active=0, exited=ALL_THREADS)

@@ -55,7 +55,7 @@ class TrapState:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing makes the warp enter the trap, and nothing keeps it from going on."""
+        """Nothing makes the warp enter the trap, and nothing holds it."""
         return not (
             self.reasons
             or self.stepping
@@ -66,7 +66,7 @@ class TrapState:
         )
 
     def forget(self) -> None:
-        """Clears what :attr:`status` tells."""
+        """Clears :attr:`status`."""
         self.error = WarpError.NONE
         self.reasons.clear()
         self.stepped = False
@@ -77,7 +77,7 @@ class TrapState:
         return self.paused or self.returning is not None
 
     def wake(self) -> None:
-        """The host wakes it. Without a handler to go on with, it waits to be released."""
+        """The host wakes it. Without a handler it waits to be released."""
         self.paused = self.quiet = False
         if not self.framed:
             self.returning = ReturnFromTrapMode.FALLTHROUGH

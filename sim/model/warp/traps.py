@@ -1,12 +1,12 @@
-"""Traps: what makes the warps enter the trap handler, who waits for whom in it, and how they go on.
+"""Traps: why warps enter the trap handler, which wait for which in it, and how they continue.
 
-Warps enter between two instructions, all at once as far as nothing masks the trap; a warp that waits at a barrier goes
-back to its BAR. Without a handler a warp that traps is paused as it is.
+Warps enter between two instructions, all at once as far as nothing masks the trap; a warp that
+waits at a barrier returns to its BAR. Without a handler a warp that traps is paused where it is.
 
-What is not said elsewhere is ours: a warp that the host wakes without there being a handler waits as at RTT, so all go
-on together. A RTT.POPCRS that finds no frame is an error in the trap; the warp is paused in front of the next
-instruction, in the handler, as if it had not executed it. A trap for which the warp with the single step to do has not
-done it takes the step from it.
+Everything not specified elsewhere is ours: a warp that the host wakes without there being a handler
+waits as at RTT, so all continue together. A RTT.POPCRS that finds no frame is an error in the trap;
+the warp is paused in front of the next instruction, in the handler, as if it had not executed the
+RTT. A trap cancels the single step of a warp that has not done it.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,8 +40,8 @@ class Traps:
     Attributes:
         handler: May be set.
         single_step: Warps that leave the trap do one instruction and trap again. May be set.
-        stop: The host's stop trigger: warps trap as long as it is set. May be set.
-        trapping, urgent: The machine is in a trap; for a cause that nobody can mask.
+        stop: The host's stop trigger: warps trap as long as it is set. May be set. trapping,
+        urgent: The machine is in a trap; for a cause that warps cannot mask.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Traps:
 
     @property
     def locked_down(self) -> bool:
-        """In a trap, and nobody goes on: all are paused, or held by the stop trigger."""
+        """In a trap, and no warp runs: all are paused, or held by the stop trigger."""
         live = self._live
         return (
             self.trapping
@@ -256,7 +256,7 @@ class Traps:
         return self.trapping and not warp.in_trap and (self.urgent or not warp.traps_masked)
 
     def _releases(self) -> bool:
-        """Whether those who wait at RTT go on."""
+        """Whether the warps that wait at RTT continue."""
         live = self._live
         return (
             self.trapping
@@ -266,7 +266,8 @@ class Traps:
         )
 
     def _parks(self) -> bool:
-        """Whether the trap is over with nobody leaving it: all are paused quietly, or have ended."""
+        """Whether the trap is over without a warp leaving it: all are paused quietly, or have
+        ended."""
         return (
             self.trapping
             and not self.stop

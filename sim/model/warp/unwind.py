@@ -1,4 +1,5 @@
-"""Masks of a warp in motion: threads that leave early, and the unwind that finds who runs next."""
+"""Masks of a warp in motion: threads that leave early, and the unwind that finds the next active
+threads."""
 
 from dataclasses import dataclass, replace
 
@@ -28,8 +29,8 @@ CALL_DEPTHS = 256
 
 @dataclass(frozen=True)
 class _Unwound:
-    """Where an unwind ends: the masks then, the pc to go on at (None: the warp ends), what it popped, how many
-    counted calls that closed, and whether threads ended that had wanted to return."""
+    """Where an unwind ends: the masks then, the pc at which it continues (None: the warp ends), the
+    popped tokens, how many counted calls that closed, and whether returning threads ended."""
 
     masks: WarpMasks
     pc: int | None
@@ -60,7 +61,7 @@ def push(warp: Warp, record: Retirement, *tokens: StackToken) -> None:
 
 
 def _unwind(warp: Warp, masks: WarpMasks, depth: int) -> _Unwound:
-    """What popping from ``depth`` on until somebody is active comes to; nothing is changed yet."""
+    """The result of popping from ``depth`` on until a thread is active; nothing is changed yet."""
     popped, calls_closed = [], 0
     for index in reversed(range(depth)):
         token = warp.stack.token(index)
@@ -90,10 +91,11 @@ def _unwind(warp: Warp, masks: WarpMasks, depth: int) -> _Unwound:
 def continue_or_unwind(
     warp: Warp, record: Retirement, masks: WarpMasks, popped: tuple[StackToken, ...] = ()
 ) -> None:
-    """Goes on with the active threads of ``masks`` at the next instruction, or unwinds if there are none.
+    """Continues with the active threads of ``masks`` at the next instruction, or unwinds if there
+    are none.
 
-    ``popped`` are the tokens that the instruction takes off first. Threads that wanted to return and find the
-    stack empty exit, with RET_EMPTY_STACK_ERROR in the record.
+    ``popped`` are the tokens that the instruction takes off first. Threads that return with an
+    empty stack exit, with RET_EMPTY_STACK_ERROR in the record.
     """
     end = _Unwound(masks, record.next_pc, ())
     if not masks.active:

@@ -1,4 +1,5 @@
-"""Each pass of the compiler: what it makes of a small function, and that without it the listing is another one."""
+"""Each pass of the compiler: its output for a small function, and that without it the listing
+differs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

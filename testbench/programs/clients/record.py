@@ -24,7 +24,7 @@ _LIMIT = 1 << 30
 
 
 class _Recorder(Server):
-    """Keeps what programs load and link, but not what became of the latter."""
+    """Keeps what programs load and link, but not the linked result."""
 
     def __init__(self, device: Device) -> None:
         self.images: list[bytes] = []

@@ -20,7 +20,7 @@ from testbench.programs.cuda.runs import CUDA_RUNS, expectation_file
 
 
 def optimised(source: Path) -> Iterator[tuple[Path, bytes]]:
-    """The files that NVIDIA's compilers make of a source, but for those for a debugger."""
+    """The files that NVIDIA's compilers make of a source, except those for a debugger."""
     ptx = ptx_of_cuda(source.read_text(), source.name, debug=False)
     yield source.with_suffix(".ptx"), ptx.encode()
     for level in LEVELS:

@@ -27,7 +27,7 @@ _SECONDS = 60
 
 
 class HostError(Exception):
-    """A kernel that does not compile, or does not come to its end."""
+    """A kernel that does not compile, or does not end."""
 
 
 def _packed(argument: Argument) -> bytes:

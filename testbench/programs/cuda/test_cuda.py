@@ -71,7 +71,7 @@ def test_the_compiler_here_makes_code_that_leaves_the_same(name, suffix):
 @pytest.mark.parametrize("level", CUDA_LEVELS)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_compiled_code_has_nothing_that_is_refused(kernel, level):
-    """Nor has the code that no run comes to."""
+    """Nor has the code that no run reaches."""
     module = read_cubin(CUDA_RUNS[kernel].cubin(level))
     assert refused_words(module) == []
 

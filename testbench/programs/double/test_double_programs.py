@@ -56,7 +56,7 @@ def ordered(*numbers: float) -> list[float]:
 
 
 def daxpy(source: random.Random, count: int) -> tuple[list[Argument], np.ndarray]:
-    """The arguments, and what has to come out of them, but for what is no number."""
+    """The arguments, and the expected results, except NaNs."""
     x, y, _ = (np.array(column, np.uint64) for column in doubles(source, count))
     a = 0x3FF8_0000_0000_0001
     one = 0x3FF << 52
@@ -85,7 +85,7 @@ def daxpy(source: random.Random, count: int) -> tuple[list[Argument], np.ndarray
 
 
 def same(found: np.ndarray, exact: np.ndarray) -> None:
-    """Equal, but for the bits of what is not a number."""
+    """Equal, except the bits of NaNs."""
     numbers = [words.view(np.float64).ravel() for words in (found, exact)]
     wrong = np.flatnonzero(
         (found.ravel() != exact.ravel()) & ~(np.isnan(numbers[0]) & np.isnan(numbers[1]))
@@ -258,7 +258,8 @@ def test_conversions_of_constants_of_64_bits(preset, chosen):
     ids=hex,
 )
 def test_constants_at_the_end_of_their_bank(word, error):
-    """An error where the first word is beyond it, if somebody executes that; the second one is 0 there."""
+    """An error where the first word is beyond it, if some thread executes it; the second one is 0
+    there."""
     hardware = Hardware(PRESETS["default"], ENGINES["compiled"], check=True)
     result = hardware.run(
         launch(

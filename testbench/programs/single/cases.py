@@ -1,4 +1,4 @@
-"""What numpy makes of the inputs of kernels of which the order of every sum is known: it leaves the same words."""
+"""The results of numpy for kernels with a known order of every sum: equal words."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,8 @@ def _fused(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Case:
-    """A run: the buffers but for the first one, what has to be in that, and how far from it a number may be."""
+    """A run: the buffers except the first one, the expected content of that one, and how far from
+    it a number may be."""
 
     inputs: _Arrays
     exact: np.ndarray

@@ -139,7 +139,8 @@ def test_the_hardware_keeps_step_with_functions(kernel, level):
 @needs_compiled
 @pytest.mark.parametrize("level", ["O0", "O3"])
 def test_the_hardware_keeps_step_with_atomic_sums(level):
-    """Sums of any numbers: the warp model is told in which order the hardware's instructions meet."""
+    """Sums of any numbers: the warp model gets the order in which the hardware's instructions
+    meet."""
     source = np.random.default_rng(8)
     x, out = (source.uniform(0.1, 64, count).astype(np.float32) for count in (128, 272))
     x[:40:3] = np.float32(1e-39)

@@ -1,7 +1,7 @@
-"""A context switch: a grid is taken off the machine in the middle of its work, and goes on later.
+"""A context switch: a grid is taken off the machine in the middle of its work, and continues later.
 
-The host stops all warps, whose trap handler writes all that the machine knows of them to memory: registers, masks,
-stacks. The grid that is launched from there goes on as if nothing had been.
+The host stops all warps, whose trap handler writes all of their state to memory: registers, masks,
+stacks. The grid that is launched from there continues as if it had not been interrupted.
 
     python testbench/programs/tour/context_switch.py
 """

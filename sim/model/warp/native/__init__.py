@@ -13,7 +13,8 @@
       library       compiled, kept by content                       |
                            |________________________________________|
                                             |
-      core.cc, core.h       warps take turns: fetch, guard, function; flow, barriers, CTAs, memory
+      core.cc, core.h       scheduling of warps: fetch, guard, function; flow, barriers, CTAs,
+      memory
                                             |
       executor      what the core does not execute, the model does, instruction by instruction
 
@@ -24,9 +25,9 @@ and not to programs, so a new kernel needs few new ones, and a kept library serv
 
 The core executes one instruction of one warp after the other, in the model's order, so that races end as they do on the
 model and counts of instructions are the same. Of control flow, barriers and memory accesses it has its own text, which
-is compared with the model's. It never raises an error: an instruction that would is left to the model, which finds all
-as it was before it. The same is done with what has no translation (DFMA with a rounding that the host has not, video
-instructions), and with everything of traps.
+is compared with the model's. It never raises an error: an instruction that would is left to the
+model, with the state unchanged. The same is done with what has no translation (DFMA with a rounding
+that the host has not, video instructions), and with everything of traps.
 
 ==============  ======================================================================
 module          content
@@ -35,8 +36,8 @@ recording       vectors and masks that record
 translation     from an instruction to a shape, and to C
 library         compiler, cache, addresses of functions
 instructions    from a word to what the core needs
-state, memory   the core's structures, and the launch's memory as it sees it
-protocol        what the executor sees of the model
+state, memory   the core's structures, and its view of the launch's memory
+protocol        the model's interface for the executor
 executor        runs a machine: what is compiled when, and what the model does
 ==============  ======================================================================
 

@@ -1,4 +1,4 @@
-"""Runs a warp model in C as far as that goes, and has the model do the rest, to the same state."""
+"""Runs a warp model in C as far as possible, and has the model do the rest, with the same state."""
 
 import ctypes
 import os
@@ -42,7 +42,7 @@ THRESHOLD = 1_000
 _MISSES = 2_000
 """Instructions that the model has executed for want of a compiled one, after which those are compiled."""
 _MOST_INSTRUCTIONS = 4_096
-"""Of a program, so many from the first one that is wanted are compiled in one go."""
+"""So many instructions of a program, from the first missing one on, are compiled together."""
 _BUDGET, _MODEL, _PAGE_WANTED, _NOBODY_READY, _ALL_ENDED = range(5)
 _MOST_TOKENS_ON_CHIP = 240
 _BARRIER_FIELDS = ("arrived", "expected", "population", "some_false", "some_true")
@@ -77,7 +77,7 @@ class Compiled:
         self.seconds = 0.0
 
     def want(self, texts: dict[str, str]) -> None:
-        """Loads functions that were compiled earlier; the others are wanted from now on."""
+        """Loads functions that were compiled earlier; the others are requested."""
         new = {
             name: text
             for name, text in texts.items()
@@ -86,7 +86,7 @@ class Compiled:
         self.wanted |= {name: new[name] for name in self.functions.load(new)}
 
     def compile(self) -> None:
-        """Compiles all that is wanted."""
+        """Compiles all requested functions."""
         wanted, self.wanted, self.misses = self.wanted, {}, 0
         before = sum(os.times()[:4])
         if wanted:
@@ -118,7 +118,7 @@ def threshold_of(launch: Launch) -> int:
 
 
 def _key_of(launch: Launch) -> tuple[object, ...]:
-    """What tells a kernel from another one, most often: it may be compiled too early, no more."""
+    """A key for kernels, usually unique: a collision only compiles a kernel too early."""
     return launch.kernel.name, launch.program_base, launch.program_size, launch.entry
 
 
@@ -144,14 +144,14 @@ class Executor:
     """Runs the warps of one machine.
 
     While it runs, warps, barriers and CTAs are in the structures of the core, and the model's objects are out of date;
-    registers and memory are the same for both. An instruction that the core leaves to the model is executed by it
-    after the warp's state has been taken over, and of barriers that of its CTA; once something has to do with errors or
-    traps, all is taken over and the model goes on alone.
+    registers and memory are the same for both. An instruction that the core leaves to the model is
+    executed by it after the warp's state has been taken over, and of barriers that of its CTA; once
+    something has to do with errors or traps, the whole state is taken over and the model continues
+    alone.
 
     Parameters:
-        machine: The machine.
-        shared: The core and the functions.
-        eager: Whether functions are compiled as soon as an instruction wants them.
+        machine: The machine. shared: The core and the functions. eager: Whether functions are
+        compiled as soon as an instruction needs them.
     """
 
     def __init__(self, machine: Model, shared: Compiled, eager: bool = False) -> None:
@@ -226,7 +226,8 @@ class Executor:
         return int.from_bytes(self._program[at : at + INSTRUCTION_BYTES], "little")
 
     def _plan(self, index: int) -> Plan | None:
-        """The plan of the instruction with a number in the program. What it wants to be compiled is noted."""
+        """The plan of the instruction with a number in the program. What it needs to be compiled is
+        recorded."""
         if index not in self._plans:
             plan = self._plans[index] = self._decoder.plan(
                 self._word(index), index * INSTRUCTION_BYTES
@@ -266,7 +267,7 @@ class Executor:
         return not self._install(index, plan)
 
     def _compile(self, index: int) -> None:
-        """Compiles what this program wants, from an instruction on."""
+        """Compiles what this program needs, from an instruction on."""
         if not self._eager:
             first = min(index, self._machine.launch.entry // INSTRUCTION_BYTES)
             for other in range(first, min(first + _MOST_INSTRUCTIONS, len(self._ops))):
@@ -292,7 +293,7 @@ class Executor:
     # Running.
 
     def _applies(self) -> bool:
-        """Whether all warps are where the core can go on with them."""
+        """Whether the core can continue with all warps."""
         machine = self._machine
         return (
             is_on()
@@ -303,7 +304,8 @@ class Executor:
         )
 
     def run(self, end: int | None) -> None:
-        """Executes instructions until the machine has executed ``end`` of them, or the model has to go on."""
+        """Executes instructions until the machine has executed ``end`` of them, or the model has to
+        continue."""
         if not self._applies():
             return
         machine, core = self._machine, self._core
@@ -327,7 +329,8 @@ class Executor:
                 self._give_back()
 
     def _leave_to_model(self, slot: int) -> bool:
-        """An instruction that the core does not execute. False: all has been given back, the model goes on."""
+        """An instruction that the core does not execute. False: the state has been returned, the
+        model continues."""
         machine, core, warp = self._machine, self._core, self._warps[slot]
         address = instruction_address(warp.pc)
         index = address // INSTRUCTION_BYTES
@@ -431,7 +434,7 @@ class Executor:
         warp.share_registers(self._registers[warp.slot, : RZ + 1])
 
     def _barriers_out(self, number: int) -> None:
-        """Brings the barriers of a CTA up to date, and who of it lives. Its warps are."""
+        """Brings the barriers of a CTA up to date, and its live warps. Its warps are."""
         cta, core = self._cta_object(number), self._ctas[number]
         warps = {slot: self._machine.warps[slot] for slot in self._slots_of(number)}
         cta.warps[:] = [warp for warp in warps.values() if warp is not None]

@@ -74,7 +74,7 @@ _LIVE = (
     SpecialRegister.WARPERRORSTATUS,
     SpecialRegister.WARPERRORSTATUSCLEAR,
 )
-"""Those that the model alone knows."""
+"""Instructions that only the model executes."""
 _OTHERS = (
     "nothing",
     "branch",
@@ -288,7 +288,8 @@ class Decoder:
         return self._special[number]
 
     def _special_rows(self, number: int) -> np.ndarray:
-        """What a special register reads, by slot and by number of the warp, which are never both asked for."""
+        """What a special register reads, by slot and by number of the warp, which are never both
+        needed."""
         machine, read = self._machine, special_register(number)
         by_slot = number == SpecialRegister.VIRTID
         return np.concatenate(

@@ -77,7 +77,7 @@ def _definitions() -> str:
 
 
 def _processor() -> str:
-    """What tells a processor from another one that does not execute its code."""
+    """What identifies processors that execute the same code."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""A launch's memory as the core sees it: ranges, and where their bytes are in this process."""
+"""A launch's memory in the core's form: ranges, and where their bytes are in this process."""
 
 import ctypes
 from itertools import islice
@@ -74,7 +74,7 @@ class HostMemory:
                 table[number - region.first_page] = self._place(page)
 
     def make_missing_page(self) -> None:
-        """Makes the page that the core wants to write to."""
+        """Makes the page that the core writes to."""
         number, self._machine.missing_page = self._machine.missing_page - 1, 0
         self._memory.touch(number)
         self.update()

@@ -1,4 +1,4 @@
-"""What an executor sees of the warp model."""
+"""The warp model's interface for an executor."""
 
 from typing import Protocol
 
@@ -40,5 +40,5 @@ class Model(Core, Protocol):
         ...
 
     def complete(self, warp: Warp, record: Retirement, detail: str, following: int) -> None:
-        """Does what follows from an instruction, whatever it was."""
+        """Applies the consequences of any instruction."""
         ...

@@ -174,7 +174,7 @@ def _template(name: str, loop: tuple[np.dtype, ...]) -> str:
 
 
 def _type_of(value: Any) -> Any:
-    """What numpy is asked with about an operand: Python's numbers take the type of the others."""
+    """The operand for numpy's type resolution: Python's numbers take the type of the others."""
     if isinstance(value, (Vector, np.ndarray, np.generic)):
         return value.dtype
     if isinstance(value, bool):

@@ -123,7 +123,7 @@ class _Predicates:
         self._fields = fields
 
     def name(self, number: int) -> str:
-        """What stands for a predicate."""
+        """The symbol of a predicate."""
         return (
             self._fields[number - _FIRST_PREDICATE] if number >= _FIRST_PREDICATE else str(number)
         )
@@ -138,7 +138,7 @@ class _Predicates:
 
 
 class _Core:
-    """What a recorded instruction sees of the machine."""
+    """The machine's interface for a recorded instruction."""
 
     def constant(self, bank: int, address: int, size: int, error: object) -> Any:
         """A word of a constant operand."""
@@ -202,9 +202,9 @@ def _recorded(make: Maker, form: Form, values: Values) -> _Warp:
 class _Writer:
     """Writes the C of recorded values.
 
-    The work goes in stages: a loop over the threads, then the masks that are made of what it has found, then the next
-    loop, which may ask for these masks, or for what other threads have found. A value of an earlier loop is computed
-    again.
+    The work goes in stages: a loop over the threads, then the masks that are made of what it has
+    found, then the next loop, which may use these masks, or other threads' results. A value of an
+    earlier loop is computed again.
     """
 
     def __init__(self) -> None:
@@ -395,8 +395,8 @@ def _translated(warp: _Warp) -> Shape:
 
 @lru_cache
 def function_of(operation: Callable[[Any, Any], Any]) -> tuple[str, str]:
-    """An operation on two vectors of words as a C function of two words, for what goes thread by thread: its name and
-    its text."""
+    """An operation on two vectors of words as a C function of two words, for operations thread by
+    thread: its name and its text."""
     word = np.dtype(np.uint32)
     result = as_vector(
         operation(*(Vector(Node("vector", name, word)) for name in ("first", "second"))), word

@@ -51,7 +51,8 @@ def sum_of(terms: tuple[Words, ...], plus: Words, flags: bool, saturate: bool = 
 
 
 def extended_addend(sources: Sources, values: Values, ones: int) -> Words:
-    """What is added besides the terms: ``ones``, or the carry in their place when the instruction is extended."""
+    """The addend besides the terms: ``ones``, or the carry in their place when the instruction is
+    extended."""
     return bits_of(sources.condition.carry) if values.get("extended") else uniform(ones)
 
 
@@ -153,9 +154,9 @@ def lea(sources: Sources, values: Values) -> Outcome:
 def lea_high(sources: Sources, values: Values) -> Outcome:
     """LEA.HI: the high word of the pair (c, a) << shift, + b.
 
-    The predicate tells that the address lies outside the shared and the local window: a 64-bit address
-    whose high word is the result and whose low word is that of the shifted pair (ours, from how compiled code
-    splits generic accesses; the low word's own addend is not among the operands).
+    The predicate is whether the address is outside the shared and the local window: a 64-bit
+    address whose high word is the result and whose low word is that of the shifted pair (ours, from
+    how compiled code splits generic accesses; the low word's own addend is not among the operands).
     """
     negate_a, extended = values["negate_a"], values["extended"]
     plus = extended_addend(sources, values, 0)

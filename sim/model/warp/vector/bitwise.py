@@ -123,8 +123,8 @@ def _predicate_of(values: Values, result: Words) -> int | None:
 def lop(sources: Sources, values: Values) -> Outcome:
     """LOP and LOP32I: AND, OR or XOR of a and b, or b alone, each inverted if asked.
 
-    With ``.X`` they are the top words of longer numbers: the test, and CC's zero flag, say whether the whole result
-    is 0; of its lower words the zero flag of CC tells.
+    With ``.X`` they are the top words of longer numbers: the test, and CC's zero flag, are whether
+    the whole result is 0; CC's old zero flag covers its lower words.
     """
     invert_a, invert_b, operation = (
         values["invert_a"],

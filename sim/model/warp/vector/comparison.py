@@ -75,7 +75,7 @@ def less(a: Words, b: Words, signed: int) -> Bools:
 
 
 def _relation(sources: Sources, values: Values) -> int:
-    """Where a stands in the relation to b.
+    """Where the relation of a to b is true.
 
     With ``.X`` a and b are the top words of numbers of which CC holds the difference of the rest: they are
     subtracted with its carry, and are equal only if it was zero.
@@ -118,7 +118,7 @@ isetp, iset = set_predicates(_relation), set_register(_relation)
 
 
 def icmp(sources: Sources, values: Values) -> Outcome:
-    """ICMP: a where c stands in the relation to 0, else b."""
+    """ICMP: a where c has the relation to 0, else b."""
     condition, signed = CONDITIONS[Compare(values["compare"])], values["signed"]
     return Outcome(
         np.where(condition(less(sources.c, _FALSE, signed), sources.c == 0), sources.a, sources.b)

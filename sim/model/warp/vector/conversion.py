@@ -125,7 +125,7 @@ def _float_source(sources: Sources, values: Values) -> _Number:
     """
     kind = FloatFormat(values["source"])
     form = _FORMATS[kind]
-    # The upper half of a word where the instruction says so, which it can only of 16 bits.
+    # The upper half of a word where the instruction selects it, only for 16 bits.
     low = sources.b >> np.uint32(16 * values["part"]) if values.get("part", 0) else sources.b
     pattern = pair(low, sources.b_high) if kind is FloatFormat.F64 else low.astype(np.uint64)
     negative = pattern & _u64(form.sign) != 0

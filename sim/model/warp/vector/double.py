@@ -1,8 +1,8 @@
 """Arithmetic and comparisons in double precision, on vectors: the host's where it rounds to the nearest.
 
 What the host does not have, a product that is added before it is rounded and the other directions, is the quotient of
-two integers, which Python rounds to the nearest; from there it is at most one step. What is chosen where no public page
-has a rule stands in :mod:`sim.model.thread.double`.
+two integers, which Python rounds to the nearest; from there it is at most one step. Choices where
+no public page has a rule are described in :mod:`sim.model.thread.double`.
 """
 
 from math import copysign, inf, nextafter
@@ -24,7 +24,7 @@ _Numbers = NDArray[np.float64]
 
 
 def _operand(sources: Sources, values: Values, name: str) -> _Numbers:
-    """An operand with its signs as the instruction wants them."""
+    """An operand with the instruction's negation and absolute value applied."""
     word = pair(getattr(sources, name), getattr(sources, f"{name}_high"))
     if values.get(f"absolute_{name}", 0):
         word = word & ~_SIGN

@@ -1,7 +1,8 @@
 """MUFU and RRO on vectors: the arithmetic of :mod:`rtl.isa.functions` in integers, step by step as the hardware has it.
 
-Numbers below the normal range are zeros, as source and as result: compiled code scales both where it wants them. What
-is not a number is 0x7fffffff. ``.SAT`` makes +0 of what is not above it, no number included (ours).
+Numbers below the normal range are zeros, as source and as result: compiled code scales both where
+it needs them. What is not a number is 0x7fffffff. ``.SAT`` makes +0 of what is not above it, no
+number included (ours).
 """
 
 import numpy as np
@@ -48,7 +49,7 @@ def _fixed(significand: _Integers, exponent: _Integers, places: int) -> _Integer
 
 
 def _approximated(function: MultiFunction, word: Words) -> Words:
-    """The result of a source whose sign is as the instruction wants it."""
+    """The result of a source with the instruction's sign applied."""
     upper = function in OF_DOUBLES
     bits, bias = (_UPPER_FRACTION, _UPPER_BIAS) if upper else (_FRACTION, _BIAS)
     infinity = _infinity(function)
@@ -133,7 +134,7 @@ def mufu(sources: Sources, values: Values) -> Outcome:
 
 
 def rro(sources: Sources, values: Values) -> Outcome:
-    """RRO: what MUFU wants of b, turns for SIN and COS, the number itself for EX2 (ours)."""
+    """RRO: the operand of MUFU for b, turns for SIN and COS, the number itself for EX2 (ours)."""
     factor = np.array(
         [TURN if values["mode"] == FloatRange.SINCOS.value else _ONE], np.uint32
     ).view(np.float32)

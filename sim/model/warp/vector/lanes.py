@@ -149,10 +149,9 @@ class Sources:
         threads: Mask of the threads that execute the instruction.
         a, b, c: The sources as they are in registers, constants or immediates; what the form does to them first
             (negate, invert, select a part) is the operation's business.
-        a_high, b_high, c_high: The high words of those that are 64 bits wide.
-        x, y, z: Predicate sources as masks, negated already where the instruction says so.
-        predicates: P0 to P6 and PT, as masks.
-        condition: CC before the instruction.
+        a_high, b_high, c_high: The high words of those that are 64 bits wide. x, y, z: Predicate
+        sources as masks, already negated where the instruction negates them. predicates: P0 to P6
+        and PT, as masks. condition: CC before the instruction.
     """
 
     __slots__ = (
@@ -190,9 +189,9 @@ class Sources:
 class Outcome:
     """What an operation gives; None is what it does not.
 
-    ``value`` goes to the destination register, ``value_high`` to the one behind it; ``p`` ``q`` to its
-    predicates, ``predicates`` to those it names by number. CC gets ``condition`` as it is, or else Z and S
-    of the value beside ``carry`` and ``overflow``, absent ones being clear.
+    ``value`` is written to the destination register, ``value_high`` to the next one; ``p`` ``q`` to
+    its predicates, ``predicates`` to those it names by number. CC gets ``condition`` unchanged, or
+    else Z and S of the value beside ``carry`` and ``overflow``, absent ones being clear.
     """
 
     value: Words | None = None

@@ -37,8 +37,8 @@ def _signed_fixup(a: Words, b: Words, factor_a: Words, factor_b: Words) -> Words
 
 def xmad(sources: Sources, values: Values) -> Outcome:
     """XMAD: the product of a half of a and a half of b, shifted by a half word with ``.PSL``, plus an addend
-    made of c; ``.MRG`` then puts b's low half on top of the low half. Flags are those of the sum, Z and S of
-    the result (ours).
+    made of c; ``.MRG`` then puts b's low half on top of the low half. Flags are the sum's, Z and S
+    of the result (ours).
     """
     signs, addend = values["signs"], values["addend"]
     high_a, high_b = values["high_a"], values.get("high_b", 0)
@@ -84,8 +84,8 @@ def imad(sources: Sources, values: Values) -> Outcome:
     """IMAD and IMAD32I: one word of the product, or of its negative, + c.
 
     A negative product is the complement of all its 64 bits plus one, which reaches the high word only if the
-    low one was 0; ``.X`` leaves it out as in a sum. Flags are those of the last sum; ``.SAT`` saturates it as a
-    signed one, whatever the factors are (ours).
+    low one was 0; ``.X`` leaves it out as in a sum. Flags are those of the last sum; ``.SAT``
+    saturates it as a signed one, with any factors (ours).
     """
     plus_one = values["plus_one"] == PLUS_ONE
     negate_c, negate_product = (0, 0) if plus_one else (values["negate_c"], values["negate_ab"])

@@ -2,7 +2,7 @@
 
 A product of two floats is exact as a double. Its sum with a third one is rounded to odd: where something was lost, the
 last bit is 1. A double has so many more bits than a float that rounding it once more is as if the exact sum were
-rounded. What is chosen where no public page has a rule stands in :mod:`sim.model.thread.single`.
+rounded. Choices where no public page has a rule are described in :mod:`sim.model.thread.single`.
 """
 
 import numpy as np
@@ -54,7 +54,8 @@ def _flushed(words: Words, flush: int) -> Words:
 
 
 def _operand(sources: Sources, values: Values, name: str) -> Words:
-    """An operand with its signs as the instruction wants them, flushed if it does."""
+    """An operand with the instruction's negation and absolute value applied, flushed if it
+    flushes."""
     negate, flush = values.get(f"negate_{name}", 0), values.get("flush", 0)
     kept = _MAGNITUDE if values.get(f"absolute_{name}", 0) else np.uint32(0xFFFF_FFFF)
     flipped = _SIGN if negate else np.uint32(0)
@@ -178,7 +179,7 @@ def ffma(sources: Sources, values: Values) -> Outcome:
 
 
 def related(compare: int, left: _Floats, right: _Floats) -> Bools:
-    """Where the left number stands in the relation to the right one."""
+    """Where the relation of the left number to the right one is true."""
     unordered = np.isnan(left) | np.isnan(right)
     held = np.zeros_like(unordered)
     for bit, outcome in (
@@ -201,7 +202,7 @@ fsetp, fset = set_predicates(_relation), set_register(_relation)
 
 
 def fcmp(sources: Sources, values: Values) -> Outcome:
-    """FCMP: a where c stands in the relation to 0, else b."""
+    """FCMP: a where c has the relation to 0, else b."""
     c = _operand(sources, values, "c").view(np.float32)
     holds = related(values["compare"], c, np.zeros_like(c))
     return Outcome(np.where(holds, sources.a, sources.b))
@@ -218,7 +219,7 @@ def fmnmx(sources: Sources, values: Values) -> Outcome:
 
 
 def fchk(sources: Sources, values: Values) -> Outcome:
-    """FCHK: whether the division of a by b does not go the short way."""
+    """FCHK: whether the division of a by b needs the long path."""
     a, b = (
         (_operand(sources, values, name) >> np.uint32(23) & np.uint32(0xFF)).astype(np.int32)
         for name in "ab"

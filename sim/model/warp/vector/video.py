@@ -1,8 +1,8 @@
 """Video instructions: parts of sources, a first operation on 64-bit numbers, a second one on words.
 
 Where the first operation's exact result is beyond 64 bits (a shift to the left, a product), bounds are compared with
-what makes it instead. What a second operation takes is the low 32 bits of the first, and flags are those of a move
-(ours).
+what makes it instead. A second operation takes the low 32 bits of the first one's result; flags are
+a move's (ours).
 """
 
 from collections.abc import Callable

@@ -54,12 +54,14 @@ class CheckError(Exception):
 
 
 class Bench:
-    """A testbench's interface to simulate and to report.
+    """A testbench's way to simulate and to report.
 
     Attributes:
-        seed: The seed of the random numbers. random: The random numbers of this run. thorough:
-        Whether the long form of the checks was requested. engine: The simulation engine. report:
-        The results so far.
+        seed: What the random numbers start from.
+        random: The random numbers of this run.
+        thorough: Whether the long form of the checks was asked for.
+        engine: What simulates.
+        report: What was found so far.
     """
 
     def __init__(
@@ -101,10 +103,11 @@ class Bench:
         Parameters:
             dut: What to simulate; a combinational loop in it is named.
             testbenches, background: Amaranth testbenches, in the order in which they act; ``background`` ones, which
-                act first, may run without end.
-            clock: Period of the clock of the domain ``sync``, in seconds. traces: What to record,
-            see :mod:`sim.waves.traces`. name: Distinguishes the waveforms of several simulations of
-            one testbench. limit: A run that has not ended after so many cycles fails.
+                act first, may go on without end.
+            clock: Period of the clock of the domain ``sync``, in seconds.
+            traces: What to record, see :mod:`sim.waves.traces`.
+            name: Tells the waveforms of several simulations of one testbench apart.
+            limit: A run that is not over after so many cycles has failed.
         """
         simulator = make_simulator(dut, self.engine)
         simulator.add_clock(clock)
@@ -242,9 +245,12 @@ def run(
     So is Interrupted after Ctrl-C, when the waveform was written up to there.
 
     Parameters:
-        name: The unit, as it is called on the command line. body: The testbench's ``run``. engine:
-        The simulation engine, see :func:`sim.engine.choose`. seed: The seed of its random numbers.
-        thorough: Whether to run the long form. vcd: The file of its waveform; None: not recorded.
+        name: The unit, as it is called on the command line.
+        body: The testbench's ``run``.
+        engine: What simulates, see :func:`sim.engine.choose`.
+        seed: What its random numbers start from.
+        thorough: Whether to run the long form.
+        vcd: Where its waveform goes; None: nowhere.
         title: What it checks, in one line.
     """
     bench = Bench(name, engine, seed=seed, thorough=thorough, vcd=vcd, title=title)

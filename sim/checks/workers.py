@@ -130,14 +130,15 @@ def results_of(
     scheduler: str | None = None,
     ahead: int = _AHEAD,
 ) -> Generator[T, None, None]:
-    """The results of a function for tasks, which are its arguments, in the order in which they are
-    done. A task is taken when a worker is about to need it. WorkersError when workers are lost;
-    what they gave before was given. Interrupted, or closed before its end, it ends its processes.
+    """What a function gives for tasks, which are its arguments, in the order in which they are done. A task is taken
+    when a worker is about to need it. WorkersError when workers are lost; what they gave before was given. Interrupted,
+    or closed before its end, it ends its processes.
 
     Parameters:
-        goes_on: Whether another task is taken; running tasks are awaited when it returns False.
-        workers: Processes of this machine. scheduler: Address of a cluster of dask, whose workers
-        are used instead. ahead: Tasks for each worker that are under way.
+        goes_on: Whether another task is taken; what is under way when it says no is awaited.
+        workers: Processes of this machine.
+        scheduler: Address of a cluster of dask, whose workers do it instead.
+        ahead: Tasks for each worker that are under way.
     """
     try:
         with _workers(workers, scheduler) as (submit, count):

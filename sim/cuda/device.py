@@ -75,14 +75,17 @@ class Device:
     """One machine and its memory, used by one program at a time.
 
     Parameters:
-        runner: The runner of launches. memory_bytes: Bytes of device memory, where the machine's
-        memory is unlimited. limit: Cycles after which a launch is aborted. progress: Called with
-        the number of each launch, and the cycles that have passed. recording: Of one of the
-        launches, if one is recorded.
+        runner: What runs launches.
+        memory_bytes: Bytes of device memory, where the machine has as many as are wanted.
+        limit: Cycles after which a launch is given up.
+        progress: Is told the number of each launch, and cycles as they pass.
+        recording: Of one of the launches, if one is recorded.
 
     Attributes:
-        memory: The device's memory, which programs map. cycles: The cycles of all launches.
-        launches: All launches in order. lock: Held while the device is used.
+        memory: The device's memory, which programs map.
+        cycles: Those that all launches have taken.
+        launches: All launches in order.
+        lock: Held by whoever uses the device.
     """
 
     def __init__(

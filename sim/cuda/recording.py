@@ -55,9 +55,11 @@ class Recording:
     """The recording of one launch.
 
     Parameters:
-        number: Of the launch, from 1 on. files: The files to record. params: The machine.
-        make_runner: Makes the machine that runs this launch, with the options ``vcd`` and
-        ``watched``. setting: Text for the titles of pages, after launch and kernel.
+        number: Of the launch, from 1 on.
+        files: What is recorded, and where it goes.
+        params: The machine.
+        make_runner: Makes the machine that runs this launch, with the options ``vcd`` and ``watched``.
+        setting: Stands in the titles of pages behind launch and kernel.
 
     Attributes:
         lines: What was written, one line each; empty before the launch has come.

@@ -56,10 +56,12 @@ class Server:
     """Serves a device to programs, until it is closed.
 
     Parameters:
-        device: The device. compiler: Of PTX; the project's own by default.
+        device: The device.
+        compiler: Of PTX; the project's own unless said otherwise.
 
     Attributes:
-        name: Of the socket: the value of SOCKET_VARIABLE for programs. device, compiler: As above.
+        name: Of the socket: what SOCKET_VARIABLE tells programs.
+        device, compiler: As above.
     """
 
     def __init__(self, device: Device, compiler: Compiler | None = None) -> None:

@@ -21,9 +21,9 @@ class Painter:
     """Runs launches that draw.
 
     Parameters:
-        runner: The runner of launches. progress: Called with the cycles, or instructions of the
-        model, that have passed since the last call. painted: Called with the address of each
-        picture in the memory of the machine.
+        runner: What runs them.
+        progress: Is told how many cycles, or instructions of the model, have passed since the last time.
+        painted: Is told the address of each picture in the memory of the machine.
 
     Attributes:
         cycles: Of all launches so far.

@@ -52,8 +52,9 @@ class Scene:
     """A program that draws.
 
     Attributes:
-        about: What it draws; what ``--steps`` counts. steps: Their default number. pictures: Its
-        pictures, by runner of its launches, size, steps, and seed of random numbers.
+        about: What it draws; what ``--steps`` counts.
+        steps: How many, unless that is said.
+        pictures: Its pictures, by what runs its launches, size, steps, and what random numbers start from.
     """
 
     about: str

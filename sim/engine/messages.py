@@ -34,8 +34,10 @@ class Message:
     """A print or a check of a design.
 
     Attributes:
-        kind: ``print``, ``assert``, ``assume`` or ``cover``. place: Of its source, ``file:line``.
-        clocked: It belongs to a clock. chunks (tuple of str and values): Its parts.
+        kind: ``print``, ``assert``, ``assume`` or ``cover``.
+        place: Of its source, ``file:line``.
+        clocked: It belongs to a clock.
+        chunks (tuple of str and values): What it says.
     """
 
     kind: str

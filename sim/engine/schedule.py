@@ -115,9 +115,10 @@ class Schedule:
         shown (iterable of int): What signals show.
 
     Attributes:
-        clusters: Computed whenever their inputs change, in order. looked_at: Computed on access:
-        words that only signals need. kept: Nodes that are computed once, beside states. placed:
-        Nodes that are needed outside the cluster that computes them.
+        clusters: What is computed whenever its inputs change, in order.
+        looked_at: What is computed when somebody looks: what only signals need.
+        kept: Nodes that are computed once, beside states.
+        placed: Those that somebody needs beside the cluster that computes them.
     """
 
     def __init__(

@@ -16,9 +16,9 @@ class GridSwitch:
     """Takes a grid off the machine.
 
     Parameters:
-        launch: Of the grid. Its memory is shared with no other handler; ProgramError for one that
-        can't be saved. after: Cycles from the grid's start until the host stops it. limit: Cycles
-        that saving it may take.
+        launch: Of the grid. Its memory is that of no other handler; ProgramError for one that can't be saved.
+        after: Cycles from the grid's start until the host stops it.
+        limit: Cycles that saving it may take.
 
     Attributes:
         launch: What is to be run with :meth:`drive` as its driver.

@@ -89,14 +89,15 @@ _HEADER_BYTES = 1024
 
 @dataclass
 class Bitstream:
-    """A bitstream, and its results.
+    """A bitstream, and what it came to.
 
     Attributes:
         wanted: MHz of the machine's clock.
-        units: Cells by unit, by the keys of COLUMNS. A cell of logic counts for the unit whose
-        signal it makes. used: Of the device, by kind: used and available. timings: Of the machine's
-        clock, for each seed that was tried. clocks: By seed, for each clock: MHz that are reached,
-        and that are wanted. path: Of the bitstream.
+        units: Cells by unit, by the keys of COLUMNS. A cell of logic counts for the unit whose signal it makes.
+        used: Of the device, by kind: what is used, and what there is.
+        timings: Of the machine's clock, for each seed that was tried.
+        clocks: By seed, for each clock: MHz that are reached, and that are wanted.
+        path: Of the bitstream.
     """
 
     board: str

@@ -195,13 +195,13 @@ def cta_positions(grid: Position) -> Iterator[Position]:
 def take_turns(
     runnable: deque[T], turn: Callable[[T], int], limit: int, failure: Callable[[T, str], Exception]
 ) -> int:
-    """Runs threads until none can run; returns the instructions that were executed.
+    """Gives threads their turns until none can run; returns the instructions that were executed.
 
     Parameters:
-        runnable: Who can run. A turn puts its thread back unless that waits or has ended. turn:
-        Runs a thread for a turn; returns the instructions that it executed. limit: More
-        instructions are an error. failure: The exception for a thread that cannot continue, and
-        why.
+        runnable: Who can run. A turn puts its thread back unless that waits or has ended.
+        turn: Runs a thread for a turn; returns the instructions that it executed.
+        limit: More instructions are a runaway.
+        failure: The exception for a thread that cannot go on, and why.
     """
     executed = 0
     while runnable:

@@ -47,7 +47,8 @@ class Interrupted(KeyboardInterrupt):
     """A request to end the program.
 
     Attributes:
-        number: Of the signal. after: The command's progress, "" if unknown.
+        number: Of the signal.
+        after: How far the command came, "" where that is not known.
     """
 
     def __init__(self, number: int = signal.SIGINT) -> None:

@@ -50,9 +50,10 @@ class Row:
     """A row of a picture.
 
     Attributes:
-        signal: Name below the root scope. label: Its label; the last part of the name, if empty.
-        when: A one-bit signal; in cycles in which it is 0 the row has no value. Empty: it always
-        has one. format: How to show numbers.
+        signal: Name below the root scope.
+        label: What to call it; the last part of the name, if empty.
+        when: A one-bit signal; in cycles in which it is 0 the row has no value. Empty: it always has one.
+        format: How to show numbers.
     """
 
     signal: str

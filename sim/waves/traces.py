@@ -133,8 +133,9 @@ class TextLeaf:
     """Text under a name.
 
     Attributes:
-        path: Scopes, then the name. decode: See :class:`Text`. sources: The signals that it is
-        computed from.
+        path: Scopes, then the name.
+        decode: See :class:`Text`.
+        sources: What it is worked out of.
     """
 
     path: tuple[str, ...]

@@ -55,12 +55,13 @@ class BarrierDriver(UnitDriver):
 
     Parameters:
         source: Called every cycle: may begin a warp, end one, ask for a withdrawal, or dispatch an instruction if the
-            unit has room (first flag). The second flag is 0 when no new CTA may still begin.
+            unit has room (first flag). The second flag is 0 when no new CTA may begin any more.
 
     Attributes:
-        warps: By slot. held: Warps that the unit has to release first. asked: The warp whose
-        withdrawal is requested. done, released, withdrawn: Instructions compared; warps that were
-        released; arrivals that were withdrawn.
+        warps: By slot.
+        held: Warps that the unit has to let go first.
+        asked: The warp whose withdrawal the unit is asked for.
+        done, released, withdrawn: Instructions compared; warps that were let go; arrivals that were taken back.
     """
 
     patience = 2_000

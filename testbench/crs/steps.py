@@ -49,12 +49,12 @@ class Step:
     """One request.
 
     Attributes:
-        request: The request. launch: Goes with LAUNCH. fault: Its expected error because memory
-        fails, which the reference does not model: its stack stays as it
+        request: What is asked.
+        launch: Goes with LAUNCH.
+        fault: What must become of it because memory fails, of which the reference knows nothing: its stack stays as it
             is.
-        may_fault: MMU_FAULT, with nothing changed, is accepted instead of the reference's result,
-        if memory has refused a line. before, after: For the waveform: while it is asked, and once
-        its result is there.
+        may_fault: MMU_FAULT, with nothing changed, is as good as what the reference says, if memory has refused a line.
+        before, after: For the waveform: while it is asked, and once its result is there.
     """
 
     request: Request
@@ -153,9 +153,11 @@ class WarpStack:
     """A warp's stack as a testbench knows it.
 
     Attributes:
-        warp: Its slot. memory: The hardware's memory. reference: The stack as it is after every
-        step that was taken. local: Granules of local memory before the stack's region. on_chip:
-        Tokens of it that fit on chip.
+        warp: Its slot.
+        memory: What lies behind the hardware.
+        reference: The stack as it is after every step that was taken.
+        local: Granules of local memory before the stack's region.
+        on_chip: Tokens of it that fit on chip.
     """
 
     def __init__(self, warp: int, memory: StackMemory, on_chip: int) -> None:

@@ -150,10 +150,13 @@ class FlowDriver(UnitDriver):
     """Plays streams on all warps of the hardware at once.
 
     Parameters:
-        bench: Whose random numbers decide which warp is next; reports differences. warps: Of the
-        hardware. streams: Taken one at a time by warps that have nothing to do. behaviour: Of the
-        memory behind the stack. report_mask: The hardware's. idle: Chance that nothing is sent in a
-        cycle. lanes: Of the hardware, which is serial if there is one.
+        bench: Whose random numbers decide which warp is next; reports differences.
+        warps: Of the hardware.
+        streams: Taken one after the other by warps that have nothing to do.
+        behaviour: Of the memory behind the stack.
+        report_mask: The hardware's.
+        idle: Chance that nothing is sent in a cycle.
+        lanes: Of the hardware, which is serial if there is one.
 
     Attributes:
         steps, depths: Results compared; stack pointers compared.

@@ -60,8 +60,9 @@ def play(
     """Plays cases that have not been played, for so many seconds, or so many ``cases`` at most.
 
     Parameters:
-        workers: Processes of this machine. scheduler: Address of a cluster of dask, whose workers
-        do it instead. told: Called with each outcome.
+        workers: Processes of this machine.
+        scheduler: Address of a cluster of dask, whose workers do it instead.
+        told: Of each outcome.
     """
     if scheduler is None and ENGINES[campaign.engine] is CompiledEngine:
         _player(

@@ -36,20 +36,20 @@ class StepEnd:
 
 
 class MemoryDriver(UnitDriver):
-    """Sends all steps of a world, one at a time, and waits for their ends, which must come in the
-    same order for each warp.
+    """Sends all steps of a world, one after the other, and waits for their ends, which must come in the same order for
+    each warp.
 
     Parameters:
         params: Of the hardware; as many warps as the world has.
         behaviour: Of the memory.
         idle: Chance that nothing is selected in a cycle, and that the lanes have no time.
-        compare_memory: Whether memory is compared at the end. (After a fault in the middle of a
-        store it may differ.) coverage: The recorder of how many instructions and requests are under
-        way at once. alone: Whether an instruction is sent when the one before has ended; always on
-        a machine of one lane.
+        compare_memory: Whether memory is compared at the end. (After a fault in the middle of a store it may differ.)
+        coverage: What is told how many instructions and requests are under way at once.
+        alone: Whether an instruction is sent when the one before has ended; always on a machine of one lane.
 
     Attributes:
-        steps: Instructions with the expected result. lines, shared_cycles: Events of the unit.
+        steps: Instructions that came to what they should.
+        lines, shared_cycles: Events of the unit.
         ends: When each instruction ended.
     """
 

@@ -91,9 +91,10 @@ class MemoryWorld:
     """A machine whose warps never run by themselves.
 
     Attributes:
-        machine: Its memory, warps and CTAs have the reference's results. memory: As the hardware
-        finds it at the start. registers: All registers, before the first instruction. steps: What
-        the reference has done.
+        machine: Its memory, warps and CTAs are what the reference has come to.
+        memory: As the hardware finds it at the start.
+        registers: All that there are, as they are before the first instruction.
+        steps: What the reference has done.
     """
 
     def __init__(self, report_mask: int, *, seed: int = 0, shared: int = SHARED_BYTES) -> None:

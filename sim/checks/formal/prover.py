@@ -43,13 +43,16 @@ class ProofError(CommandError):
 
 @dataclass(frozen=True)
 class Question:
-    """A question about a theorem: whether it holds, whether its covers can happen, whether a fault
-    makes it false.
+    """About a theorem: whether it holds, whether what it speaks of can happen, whether a fault makes it false.
 
     Attributes:
-        path: The theorem's file. text: For people. mode: The question; ``cycles``: its number of
-        cycles. which: Of "all" or of "examples". fault: Of the hardware, if any. split: Whether it
-        is taken apart, see :mod:`sim.checks.formal.step`. expected: The exit code that is right.
+        path: The theorem's file.
+        text: For people.
+        mode: What is asked; ``cycles``: of how many.
+        which: Of "all" or of "examples".
+        fault: Of the hardware, if any.
+        split: Whether it is taken apart, see :mod:`sim.checks.formal.step`.
+        expected: The exit code that is right.
         folder: Where files of the tools stay.
     """
 

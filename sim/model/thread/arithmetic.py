@@ -8,9 +8,8 @@ Rules that no public page gives, and that are choices of this project unless com
   is written, carry and overflow of the sum.
 - CC of a product is that of the last sum in it; of IMUL, which has none, zero and sign alone.
 - XMAD's CSFU takes 1 << 16 from the third operand for each factor that is negative while the low half of the other
-  register is not zero. This is forced by the sequence in which the assembler uses it, the upper
-  half of a signed product: the two middle products are summed by IADD3.RS without their signs, and
-  exactly this corrects it.
+  register is not zero. This is forced by the sequence in which the assembler uses it, the upper half of a signed
+  product: the two middle products are summed by IADD3.RS without their signs, and exactly this puts it right.
 - IADD3 leaves in carry whether the sum carried, and in overflow whether it carried twice; IADD3.X adds both. NVIDIA's
   assembler adds three 64-bit numbers with IADD3.CC and IADD3.X, which is right only if a carry of 2 gets there.
 - LEA's predicate result is 1 when the address lies outside the windows of shared and local memory. LEA.HI takes the

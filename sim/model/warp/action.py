@@ -17,13 +17,16 @@ __all__ = ["Action", "Core", "Maker", "constant_address", "of_fields"]
 
 
 class Core(Protocol):
-    """The machine's interface for the actions of instructions.
+    """What the actions of instructions see of the machine.
 
     Attributes:
-        launch: The running launch. memory: Global memory, and in it everything else but shared
-        memory. clock: The value of the clock registers. raised: Events for the global error status.
-        slots: Warp slots. traps: The state of traps. bounds: Checks accesses of memory; None: not
-        checked.
+        launch: What runs.
+        memory: Global memory, and in it everything else but shared memory.
+        clock: What the clock registers read.
+        raised: Events for the global error status.
+        slots: Warp slots.
+        traps: Who traps, and what became of it.
+        bounds: Looks at accesses of memory; None: nobody does.
     """
 
     launch: Launch

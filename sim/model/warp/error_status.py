@@ -29,11 +29,11 @@ class ErrorLog:
     """Keeps what the host's registers show.
 
     Attributes:
-        first: The first error since the host cleared it, else the first BPT.TRAP; its reasons are
-        not kept up to date. errors: All errors, which the registers do not have. raised: Bits of
-        the global error status, by name. trap_reasons: Reasons of BPT.TRAP. address: What
-        HWW_WARP_ESR_PC shows: of an error the instruction, of a BPT.TRAP the one behind it. It
-        stays when
+        first: The first error since the host cleared it, else the first BPT.TRAP; its reasons are not kept up to date.
+        errors: All errors, which the registers do not tell.
+        raised: Bits of the global error status, by name.
+        trap_reasons: Reasons of BPT.TRAP.
+        address: What HWW_WARP_ESR_PC shows: of an error the instruction, of a BPT.TRAP the one behind it. It stays when
             the host clears ``first`` (ours).
     """
 

@@ -13,8 +13,8 @@ class WarpFaultError(Exception):
     """An instruction that raises a warp error. It has changed nothing.
 
     Attributes:
-        error: The code for the error status. detail: Details for a reader: the thread and its
-        address.
+        error: What the error status will tell.
+        detail: What else helps a reader: the thread and its address.
     """
 
     def __init__(self, error: WarpError, detail: str = "") -> None:

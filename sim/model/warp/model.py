@@ -63,25 +63,27 @@ class WarpModel:
         launch: What to run. Its memory gets the blocks of the warp slots, so a launch serves one machine.
         warps: Warp slots. A CTA starts, in the order of the grid, x first, when enough of them are free; it takes the
             lowest ones (ours).
-        report_mask: Bit n: warp errors of code n are reported. May be changed while the machine
-        runs. order: None: the ready warps run round robin by slot. A number: the seed of a random
-        order. stack_tokens: Tokens of its call/return stack that a warp has on chip: all, if it has
-        no region in memory. follows: Whether CTAs start only when :meth:`start` says so, and warps
-        enter and leave the trap when
+        report_mask: Bit n: warp errors of code n are reported. May be changed while the machine runs.
+        order: None: the ready warps take turns by slot. A number: the seed of a random order.
+        stack_tokens: Tokens of its call/return stack that a warp has on chip: all, if it has no region in memory.
+        follows: Whether CTAs start only when :meth:`start` says so, and warps enter and leave the trap when
             :meth:`enter` and :meth:`leave` do, as another machine does it.
 
     Attributes:
         memory: The launch's memory.
         warps: What is in the slots.
-        clock: Instructions retired; what the clock registers read. May be set, to follow another
-        machine's. instructions: Instructions retired. traps: The state of traps, and the host's
-        requests. log: The errors. raised: Bits of the global error status that are set, by name as
-        in GlobalError. trap_reasons: Reasons of BPT.TRAP so far. bounds: Checks accesses of global
-        memory, if it is set: whether they are within the program's allocations. banks: The constant
-        banks. local_memory: Address of the local memory and stacks of the warp in the first slot.
-        cta_count, next_cta: How many CTAs start by themselves, and the number of the one that does
-        so next. last_slot: The slot whose turn was last. timeout: Whether TIMEOUT is raised when
-        live warps can't go on though no trap holds all of them: a watchdog.
+        clock: Instructions retired; what the clock registers read. May be set, to follow another machine's.
+        instructions: Instructions retired.
+        traps: Who is in the trap, and what the host wants of it.
+        log: What went wrong.
+        raised: Bits of the global error status that are set, by name as in GlobalError.
+        trap_reasons: Reasons of BPT.TRAP so far.
+        bounds: Looks at accesses of global memory, if it is set: whether they are in what the program was given.
+        banks: The constant banks.
+        local_memory: Address of the local memory and stacks of the warp in the first slot.
+        cta_count, next_cta: How many CTAs start by themselves, and the number of the one that does so next.
+        last_slot: The slot whose turn was last.
+        timeout: Whether TIMEOUT is raised when live warps can't go on though no trap holds all of them: a watchdog.
 
     Raises ValueError when a CTA has more warps than there are slots.
     """

@@ -57,9 +57,10 @@ class CallReturnStack:
     """Tokens of one warp.
 
     Parameters:
-        memory: The memory that lines are spilled to. size: Bytes of the region in memory; 0 for a
-        stack that exists on chip alone. on_chip: Tokens that fit on chip. region: Address of the
-        region.
+        memory: Where the lines that leave the chip go.
+        size: Bytes of the region in memory; 0 for a stack that exists on chip alone.
+        on_chip: Tokens that fit on chip.
+        region: Address of the region.
 
     Attributes:
         depth: Tokens on the stack, holes included.

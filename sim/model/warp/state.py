@@ -112,12 +112,17 @@ class Warp:
         masks: Active and disabled threads. Threads that the launch did not create count as killed (ours).
         registers (array of uint32, 256 by 32): Registers by number, of every thread; RZ's are 0. They start as zeros
             (ours).
-        predicates: P0 to P6 and PT as masks of threads. condition: CC. stack: The tokens.
-        api_call_depth: Counted calls that are open, modulo 256. kill_future_branch: Branches with
-        ``.LMT`` are not taken. traps_masked: IDE.DI is in force. in_trap: It is in the trap:
-        executes its handler, waits or is paused. trap: Its reason, and what it waits for. barrier:
-        The barrier that it waits at; SYNCALL_BARRIER at BAR.SYNCALL. reduction: The last result of
-        BAR.RED or BAR.SCAN. terminated: It has ended.
+        predicates: P0 to P6 and PT as masks of threads.
+        condition: CC.
+        stack: The tokens.
+        api_call_depth: Counted calls that are open, modulo 256.
+        kill_future_branch: Branches with ``.LMT`` are taken by nobody.
+        traps_masked: IDE.DI is in force.
+        in_trap: It is in the trap: executes its handler, waits or is paused.
+        trap: What brought it there, and what it waits for.
+        barrier: The barrier that it waits at; SYNCALL_BARRIER at BAR.SYNCALL.
+        reduction: The last result of BAR.RED or BAR.SCAN.
+        terminated: It has ended.
     """
 
     def __init__(

@@ -144,14 +144,14 @@ class Executor:
     """Runs the warps of one machine.
 
     While it runs, warps, barriers and CTAs are in the structures of the core, and the model's objects are out of date;
-    registers and memory are the same for both. An instruction that the core leaves to the model is
-    executed by it after the warp's state has been taken over, and of barriers that of its CTA; once
-    something has to do with errors or traps, the whole state is taken over and the model continues
-    alone.
+    registers and memory are the same for both. An instruction that the core leaves to the model is executed by it
+    after the warp's state has been taken over, and of barriers that of its CTA; once something has to do with errors or
+    traps, all is taken over and the model goes on alone.
 
     Parameters:
-        machine: The machine. shared: The core and the functions. eager: Whether functions are
-        compiled as soon as an instruction needs them.
+        machine: The machine.
+        shared: The core and the functions.
+        eager: Whether functions are compiled as soon as an instruction wants them.
     """
 
     def __init__(self, machine: Model, shared: Compiled, eager: bool = False) -> None:

@@ -149,9 +149,10 @@ class Sources:
         threads: Mask of the threads that execute the instruction.
         a, b, c: The sources as they are in registers, constants or immediates; what the form does to them first
             (negate, invert, select a part) is the operation's business.
-        a_high, b_high, c_high: The high words of those that are 64 bits wide. x, y, z: Predicate
-        sources as masks, already negated where the instruction negates them. predicates: P0 to P6
-        and PT, as masks. condition: CC before the instruction.
+        a_high, b_high, c_high: The high words of those that are 64 bits wide.
+        x, y, z: Predicate sources as masks, negated already where the instruction says so.
+        predicates: P0 to P6 and PT, as masks.
+        condition: CC before the instruction.
     """
 
     __slots__ = (

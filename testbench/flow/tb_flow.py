@@ -140,7 +140,7 @@ def check_programs(bench: Bench) -> None:
     driver = _play(bench, "of the kernels", lives(), behaviour=UNRULY)
     _table(
         bench,
-        "cycles until the warp's next instruction may come, kernels with an unruly memory",
+        "cycles until the warp's next instruction may come, kernels with an irregular memory",
         driver,
     )
     bench.figure("lines written", driver.server.writes)

@@ -215,7 +215,7 @@ class _Around:
             ),
             Assume(~(mine & enters), "one of the two"),
             Assume(~ends | self.atomic & (age == 3), "it takes its time"),
-            Assume(~dut.quiet | idle & ~self.atomic, "the banks are free"),
+            Assume(~dut.quiet | idle & ~self.atomic, "no other unit uses the banks"),
             dut.atomic.ready.eq(starts),
             dut.modified.valid.eq(ends & self.of_line),
             dut.modified.payload.eq(self.atomic_tag),

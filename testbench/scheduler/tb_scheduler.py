@@ -1,6 +1,6 @@
 """Fetch and issue: every group against the memory, every selection against the rules; and how fast.
 
-Fetch gets random programs and those of the kernels, behind an unruly memory, with redirects at any
+Fetch gets random programs and those of the kernels, behind an irregular memory, with redirects at any
 time. Issue gets random instructions and units that behave at random; a model in Python computes
 what may be selected, and what should have been. Joined they run loops that show how many
 instructions leave in a cycle, and when.

@@ -75,7 +75,7 @@ def _draw_all(_options: Namespace) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = Parser(
-        "testbench.waves.pictures", "Draws the manual's pictures of waveforms anew.", ""
+        "testbench.waves.pictures", "Draws the manual's pictures of waveforms again.", ""
     )
     return parser.run(arguments, _draw_all)
 

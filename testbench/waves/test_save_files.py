@@ -76,7 +76,7 @@ def recorded(unit: str, waveform: Path) -> Report:
         drawn = waveform.with_suffix(".svg")
         picture.draw(waveform, drawn)
         assert drawn.read_text() == (run_tb.ROOT / picture.path).read_text(), (
-            f"draw {picture.path} anew"
+            f"draw {picture.path} again"
         )
     return report
 

@@ -188,6 +188,11 @@ class Driver(UnitDriver):
         self._pushed = 0
         self._signals: Sequence[WarpSignals] | None = None
 
+    @property
+    def memory_depths(self) -> Mapping[int, int]:
+        """How often so many requests were under way when memory took one, with that one."""
+        return self._server.depths
+
     def run(
         self,
         starts: Sequence[Start],

@@ -1,10 +1,11 @@
 """What the spill and fill engine does when two things happen at once, and when there is nothing to do.
 
-Each check has one warp, which owns the engine, so that every visit and every line can be counted. Where two events
-have to meet in one cycle, the time between them takes every value in turn.
+A check is of the first warp. Most have no other one: the warp owns the engine, so that every visit and every line can
+be counted. Where two events have to meet in one cycle, the time between them takes every value in turn.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any
@@ -20,7 +21,7 @@ from testbench.crs.cases import launched, numbered, pushed, taken_off
 from testbench.crs.driver import Driver
 from testbench.crs.reference import encode_token
 from testbench.crs.statistics import StackStatistics
-from testbench.crs.steps import Source, WarpStack, aimed_at, unwind
+from testbench.crs.steps import Source, Start, WarpStack, aimed_at, unwind
 
 _PARAMS = SmParams(warps=1)
 _GRANULES = 8
@@ -35,11 +36,15 @@ _SLOW = MemoryBehaviour(latency=(1, 1), interval=25)
 """A memory that keeps a line waiting for longer than a visit takes."""
 _BUSY = MemoryBehaviour(latency=(1, 1), interval=100)
 """A memory that takes a line, and no other one until all tokens of a check are pushed."""
+_TAKING = MemoryBehaviour(latency=(8, 8), interval=12)
+"""A memory that takes a line in more cycles than pushes fill it, and answers soon."""
 _STEADY = MemoryBehaviour(latency=(8, 8))
 _REST = 60
 """Cycles in which _SLOW has taken all lines that are to leave the chip."""
 _CONFIRMED_CYCLES = 5
 """From memory's last answer to the result of the write-back that waited for it."""
+_CROWDED_CYCLES = 60
+"""The same, at most, if other requests go first that wait for lines to leave."""
 _SPILL_VISITS = 2
 """Visits for a line that leaves: one that finds the line, one that finds no other."""
 
@@ -49,34 +54,44 @@ class Observer:
 
     Attributes:
         visits: How many there were.
-        answers: How many writes memory has answered.
+        visited: Of which warps.
+        answers: How many writes of the first warp memory has answered.
         quiet: Cycles since it did.
     """
 
     def __init__(self, dut: Any) -> None:
         self._dut = dut
         self.visits = self.answers = self.quiet = 0
+        self.visited: set[int] = set()
 
     async def serve(self, ctx: Any) -> None:
         """The testbench; run it in the background."""
         response = self._dut.port.response
-        async for _, _, step, answers, is_write in ctx.tick().sample(
-            self._dut.engine._step, response.valid & response.ready, response.payload.write
+        is_answer = response.valid & response.ready & response.payload.write
+        is_of_first = response.payload.tag == 0
+        engine = self._dut.engine
+        async for _, _, step, warp, answers in ctx.tick().sample(
+            engine._step, engine.warp, is_answer & is_of_first
         ):
-            self.visits += VisitStep(step) is VisitStep.READ
-            self.answers += answers and is_write
-            self.quiet = 0 if answers and is_write else self.quiet + 1
+            if VisitStep(step) is VisitStep.READ:
+                self.visits += 1
+                self.visited.add(warp)
+            self.answers += answers
+            self.quiet = 0 if answers else self.quiet + 1
 
 
 Scenario = Callable[[Bench, Driver, Observer, WarpStack], Source]
 
 
-def _run(bench: Bench, behaviour: MemoryBehaviour, scenario: Scenario) -> StackStatistics:
-    """Plays a scenario; the first line of its docstring says what was checked."""
-    driver = Driver(bench, _PARAMS, Random(0), behaviour)
+def _run(
+    bench: Bench, behaviour: MemoryBehaviour, scenario: Scenario, *others: Start
+) -> StackStatistics:
+    """Plays a scenario, and ``others`` beside it on other warps; the first line of its docstring says what was
+    checked."""
+    driver = Driver(bench, replace(_PARAMS, warps=1 + len(others)), Random(0), behaviour)
     observer = Observer(driver.dut)
     driver.observe(observer)
-    statistics = driver.run([partial(scenario, bench, driver, observer)])
+    statistics = driver.run([partial(scenario, bench, driver, observer), *others])
     bench.checked((scenario.__doc__ or "").partition("\n")[0])
     return statistics
 
@@ -189,9 +204,28 @@ def _write_backs_of_all(
             )
 
 
-def _many_writes(_bench: Bench, _driver: Driver, _o: Observer, stack: WarpStack) -> Source:
+def _crowded_write_backs(
+    bench: Bench, _driver: Driver, observer: Observer, stack: WarpStack
+) -> Source:
+    """A write-back is over with memory's last answer, though the engine is busy with another warp"""
+    for depth in range(1, _MOST_DIRTY * TOKENS_PER_LINE + 1):
+        yield from launched(stack, _GRANULES, depth)
+        yield stack.ask(StackOperation.WRITE_BACK)
+        if observer.quiet > _CROWDED_CYCLES:
+            bench.fail(f"a write-back of {depth} tokens is over {observer.quiet} cycles after that")
+
+
+def _many_pushes(stack: WarpStack) -> Source:
+    """Lines that leave, one after the other."""
+    for _ in range(2):
+        yield from launched(stack, _GRANULES, 12 * _CHIP)
+
+
+def _many_writes(bench: Bench, driver: Driver, _o: Observer, stack: WarpStack) -> Source:
     """Lines wait until memory has answered, if as many writes are under way as can be counted"""
     yield from launched(stack, _GRANULES, 4 * _CHIP)
+    most = 2 * _PARAMS.stack_lines - 1
+    bench.expect("writes under way", max(driver.memory_depths), most)
     yield from taken_off(stack, 2)
     yield from _idle(_LATE.latency[1])
 
@@ -213,18 +247,46 @@ def _emptied_on_arrival(_bench: Bench, _driver: Driver, _o: Observer, stack: War
         yield from taken_off(stack, 3)
 
 
+def _check_turns(bench: Bench) -> StackStatistics:
+    """A warp is visited only if there is something to do for it, whichever warp that is"""
+    warps = 4
+    driver = Driver(bench, replace(_PARAMS, warps=warps), Random(0), _LATE)
+    observer = Observer(driver.dut)
+    driver.observe(observer)
+    turn = 0
+
+    def start(stack: WarpStack) -> Source:
+        nonlocal turn
+        yield stack.launch(_GRANULES)
+        while turn != stack.warp:
+            yield None
+        for _ in range(3):
+            yield from _idle(20)
+            observer.visited.clear()
+            yield from pushed(stack.depth, stack.depth + 2 * _CHIP)
+            yield from _idle(2 * _LATE.latency[1])
+            bench.expect("warps that were visited", observer.visited, {stack.warp})
+        turn += 1
+
+    statistics = driver.run([start] * warps)
+    bench.checked("warps that are visited for their own lines", warps)
+    return statistics
+
+
 def check_engine(bench: Bench) -> StackStatistics:
     """The spill and fill engine when two things happen at once, and when there is nothing to do."""
-    return StackStatistics.of(
-        _run(bench, behaviour, scenario)
-        for behaviour, scenario in (
+    played = StackStatistics.of(
+        _run(bench, behaviour, scenario, *others)
+        for behaviour, scenario, *others in (
             (_LATE, _quiet_engine),
             (_SLOW, _dirty_at_rest),
             (_SLOW, _moved_full),
             (_BUSY, _moved_at_spill),
             (_LATE, _write_backs_of_all),
             (_QUICK, _write_backs_of_all),
+            (_TAKING, _crowded_write_backs, _many_pushes),
             (_LATE, _many_writes),
             (_STEADY, _emptied_on_arrival),
         )
     )
+    return StackStatistics.of([played, _check_turns(bench)])

@@ -87,7 +87,8 @@ class Node(Ast):
     """A rule of a grammar: a class is that of its name, and its fields, which stay as they are, are what it lists."""
 
     def __init_subclass__(cls) -> None:
-        dataclass(frozen=True)(cls)
+        # Not frozen, since frozen objects take three times as long to make; type checkers see to it.
+        dataclass(unsafe_hash=True)(cls)
 
 
 class Placed(Node):
@@ -108,12 +109,11 @@ def _first(part: Any) -> Leaf | None:
 
 
 class _Rules(Transformer):
-    """The whole text is a list, as other rules are; its numbers are numbers as soon as they are read."""
+    """The whole text is a list, as other rules are; some terminals and rules become what functions make of them."""
 
-    def __init__(self, lists: Iterable[str], number: Callable[[Token], Number]) -> None:
+    def __init__(self, lists: Iterable[str], made: Mapping[str, Callable[[Any], Any]]) -> None:
         super().__init__()
-        self.NUMBER = number
-        vars(self).update(dict.fromkeys(("start", *lists), list))
+        vars(self).update(dict.fromkeys(("start", *lists), list), **made)
 
 
 def read_text(path: str | Path) -> str:
@@ -133,14 +133,18 @@ def make_parser(
     grammar: str,
     rules: ModuleType,
     lists: Iterable[str],
-    number: Callable[[Token], Number] = Number,
+    made: Mapping[str, Callable[[Any], Any]] | None = None,
 ) -> Lark:
-    """The parser of the grammar in a file of a package, whose rules are the classes of a module, or ``lists``."""
+    """The parser of the grammar in a file of a package, whose rules are the classes of a module, or ``lists``.
+
+    ``made`` has functions of tokens and of lists, which make of some terminals and rules what stands for them in the
+    tree; a NUMBER becomes a :class:`Number` unless there is one for it.
+    """
     return Lark(
         (files(package) / grammar).read_text(),
         parser="lalr",
         maybe_placeholders=True,
-        transformer=create_transformer(rules, _Rules(lists, number)),
+        transformer=create_transformer(rules, _Rules(lists, {"NUMBER": Number, **(made or {})})),
     )
 
 

@@ -47,7 +47,7 @@ _FUNCTIONS = {"structured": (structured, 16), "unstructured": (unstructured, 12)
 _FORMS = 40
 """Instructions of a program of random forms."""
 _FORM_SEEDS = 6
-_SIZES = {"blocks": 6, "pressure": 24, "doubles": 6}
+_SIZES = {"blocks": 6, "pressure": 24, "doubles": 6, "unrolled": 2}
 _USUAL_SIZE = 20
 """Parts of the large programs, which are small here."""
 _POINTER_OF_A_FUNCTION = ("k12_callprototype_param", "fp")

@@ -240,6 +240,45 @@ def _doubles(size: int) -> str:
     return _HEADER + "".join(_kernel(f"double{at}", registers, lines(at)) for at in range(size))
 
 
+def _unrolled(size: int) -> str:
+    """Kernels whose loops a front end has unrolled, as those of tinygrad and numba: loads at constant distances, products
+    and sums in single precision, edges by selp, and a function that is called for what is seldom.
+    """
+    function = (
+        ".func (.reg .f32 y) edge(.reg .f32 x, .reg .u32 n)\n{\n.reg .pred %p<1>;\n.reg .f32 %f<1>;\n"
+        "setp.gt.u32 %p0, n, 100;\nmov.f32 y, x;\n@%p0 ret;\nex2.approx.f32 %f0, x;\n"
+        "add.f32 %f0, %f0, 0f3F800000;\nrcp.approx.f32 y, %f0;\nret;\n}\n"
+    )
+
+    def lines(kernel: int) -> Iterator[str]:
+        yield "mul.wide.u32 %rd1, %r0, 4;"
+        yield "add.u64 %rd1, %rd0, %rd1;"
+        for at in range(16):
+            yield f"mov.f32 %f{at}, 0f00000000;"
+        for tap in range(12):
+            for at in range(8):
+                yield f"add.s64 %rd2, %rd1, {4 * (tap * 96 + at * (kernel % 5 + 3))};"
+                yield f"add.s32 %r1, %r0, {tap - at};"
+                yield f"setp.lt.u32 %p0, %r1, {1000 + kernel};"
+                yield "mov.f32 %f16, 0f00000000;"
+                yield "@%p0 ld.global.f32 %f16, [%rd2];"
+                yield f"ld.global.f32 %f17, [%rd0+{4 * (tap * 8 + at)}];"
+                yield f"selp.f32 %f18, %f16, %f17, %p{at % 2};"
+                yield f"fma.rn.f32 %f{at}, %f16, %f17, %f{at};"
+                yield f"fma.rn.f32 %f{at + 8}, %f18, %f17, %f{at + 8};"
+            yield f"setp.gt.f32 %p1, %f{tap}, 0f3F000000;"
+            yield f"@%p1 bra SKIP{tap};"
+            yield f"call (%f{tap}), edge, (%f{tap}, %r0);"
+            yield f"SKIP{tap}:"
+        for at in range(16):
+            yield f"max.f32 %f{at}, %f{at}, 0f00000000;"
+            yield f"st.global.f32 [%rd1+{4 * at}], %f{at};"
+
+    registers = ".reg .pred %p<2>;\n.reg .b32 %r<2>;\n.reg .f32 %f<19>;\n.reg .b64 %rd<3>;\nsetp.eq.u32 %p1, 0, 0;"
+    kernels = (_kernel(f"unrolled{at}", registers, lines(at)) for at in range(size))
+    return _HEADER + function + "".join(kernels)
+
+
 LARGE_PROGRAMS: Mapping[str, tuple[Callable[[int], str], int]] = {
     "kernels": (_kernels, 280),
     "functions": (_functions, 70),
@@ -249,5 +288,6 @@ LARGE_PROGRAMS: Mapping[str, tuple[Callable[[int], str], int]] = {
     "pressure": (_pressure, 40),
     "variables": (_variables, 400),
     "doubles": (_doubles, 60),
+    "unrolled": (_unrolled, 17),
 }
 """What makes the text of each kind, and the size of a few hundred kilobytes."""

@@ -1,7 +1,6 @@
 """Branches and calls: labels, lists of targets, arguments by value."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from lark import Token
 
@@ -80,9 +79,8 @@ def _exactly(node: syntax.Instruction, count: int) -> list[syntax.OperandNode]:
 
 def _branch(reader: OperandReader, node: syntax.Instruction) -> Instruction:
     (target,) = _exactly(node, 1)
-    return replace(
-        reader.instruction, operands=(find_label(reader.scope, _one_name(target, "a label")),)
-    )
+    label = find_label(reader.scope, _one_name(target, "a label"))
+    return reader.instruction.changed(operands=(label,))
 
 
 def _indexed_branch(reader: OperandReader, node: syntax.Instruction) -> Instruction:
@@ -96,7 +94,7 @@ def _indexed_branch(reader: OperandReader, node: syntax.Instruction) -> Instruct
     value = reader.source(index, Type.U32)
     if not isinstance(value, Register):
         raise SourceError(index.token, "the index of brx.idx is a register of type .u32")
-    return replace(reader.instruction, operands=(value,), targets=found.labels)
+    return reader.instruction.changed(operands=(value,), targets=found.labels)
 
 
 # Calls
@@ -176,7 +174,7 @@ def _call(reader: OperandReader, node: syntax.Instruction) -> Instruction:
             raise SourceError(
                 node.opcode, f"{first} and {name}, of one list, take or give something else"
             )
-    return replace(reader.instruction, call=call)
+    return reader.instruction.changed(call=call)
 
 
 _Signatures = list[tuple[str, Signature]]

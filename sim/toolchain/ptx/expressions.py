@@ -135,6 +135,8 @@ def _wrapped(value: int, unsigned: bool) -> Amount:
 
 def evaluate(expression: Expression, lookup: Lookup) -> Amount:
     """The value of an expression; SourceError where it has none."""
+    if len(expression.items) == 1:
+        return _term(expression.items[0], lookup)
     choice = expression.choice
     value = _joined(expression.terms, lookup)
     if choice is None:

@@ -533,6 +533,10 @@ class _Body:
         self.entry = node.kind == ".entry"
         self.parameters = [*found.parameters]
         self.results = [*found.results]
+        self.readonly, self.given = (
+            {item for item in items if isinstance(item, Variable)}
+            for items in (self.parameters, self.results)
+        )
         self.variables: list[Variable] = []
         self.items: list[Label | Instruction] = []
         self.refused: TextureError | None = None
@@ -549,21 +553,15 @@ class _Body:
         found = declare(node, scope, self.module.names, str(self.name))
         if node.space == ".param" and self.entry and version < _BODY_PARAMETERS:
             self.parameters += found
+            self.readonly.update(found)
         else:
             self.variables += found
 
     def _instruction(self, node: syntax.Instruction, scope: Scope) -> None:
-        readonly, results = (
-            frozenset(item for item in items if isinstance(item, Variable))
-            for items in (self.parameters, self.results)
-        )
+        dialect = self.module.dialect
         try:
-            found = read_instruction(
-                node, scope, readonly, results, self.entry, self.module.dialect
-            )
-            self.items += [
-                with_flush_of_target(instruction, self.module.dialect) for instruction in found
-            ]
+            found = read_instruction(node, scope, self.readonly, self.given, self.entry, dialect)
+            self.items += [with_flush_of_target(instruction, dialect) for instruction in found]
         except TextureError as error:
             if self.refused is None:
                 cause = f", as {error}," if str(error) else ""

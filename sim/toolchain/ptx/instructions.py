@@ -1,7 +1,7 @@
 """From an instruction's text to an :class:`~sim.toolchain.ptx.module.Instruction`."""
 
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -160,8 +160,9 @@ def spelled(node: syntax.Instruction) -> str:
     return "".join([node.opcode, *node.modifiers])
 
 
-def _fields(state: _State) -> dict[str, Any]:
-    """The modifiers as an Instruction has them."""
+@cache
+def _blank(state: _State) -> Instruction:
+    """An instruction with the modifiers, that stands nowhere yet."""
     found: dict[str, Any] = {"types": ()}
     for name, word in (*state.taken, *state.form.implied):
         match name:
@@ -189,7 +190,7 @@ def _fields(state: _State) -> dict[str, Any]:
                 found[name] = word
             case _:
                 found[name] = True
-    return found
+    return Instruction(opcode=state.form.opcode, line=1, column=1, **found)
 
 
 _FIRST_OF_LONG_CVT = (1, 5)
@@ -211,7 +212,7 @@ def with_flush_of_target(instruction: Instruction, dialect: Dialect) -> Instruct
     long_cvt = instruction.opcode == "cvt" and any(kind.bits == 64 for kind in types)
     if not single or (long_cvt and dialect.version < _FIRST_OF_LONG_CVT):
         return instruction
-    return replace(instruction, flush=True)
+    return instruction.changed(flush=True)
 
 
 def read_guard(guard: syntax.Guard | None, scope: Scope) -> Guard | None:
@@ -246,12 +247,8 @@ def read_instruction(
     if is_texture(opcode):
         raise TextureError(opcode, "")
     state = _match(node, dialect)
-    instruction = Instruction(
-        opcode=state.form.opcode,
-        line=opcode.line or 1,
-        column=opcode.column or 1,
-        guard=read_guard(node.guard, scope),
-        **_fields(state),
+    instruction = _blank(state).changed(
+        line=opcode.line or 1, column=opcode.column or 1, guard=read_guard(node.guard, scope)
     )
     if (
         instruction.opcode == "cvt"
@@ -288,14 +285,10 @@ def _with_operands(
     if patterns and patterns[0] == "M>":
         if instruction.vector > 1:
             return reader.move_vector(nodes, instruction.type, instruction.vector)
-        return [replace(instruction, operands=reader.move(nodes, instruction.type))]
-    return [
-        replace(
-            instruction,
-            operands=_operands(reader, patterns, nodes),
-            space=_space(reader, patterns, nodes),
-        )
-    ]
+        return [instruction.changed(operands=reader.move(nodes, instruction.type))]
+    operands = _operands(reader, patterns, nodes)
+    space = reader.space if "[]" in patterns else instruction.space
+    return [instruction.changed(operands=operands, space=space)]
 
 
 def _operands(
@@ -310,16 +303,6 @@ def _operands(
             continue
         found += reader.read(pattern, rest.pop(0))
     return tuple(found)
-
-
-def _space(
-    reader: OperandReader, patterns: Sequence[str], nodes: Sequence[syntax.OperandNode]
-) -> Space | None:
-    """The instruction's space: that of the variable it names, where it does not say."""
-    if "[]" not in patterns:
-        return reader.instruction.space
-    _, space = reader.address(nodes[patterns.index("[]")], store=False)
-    return space
 
 
 def _count_message(node: syntax.Instruction, least: int, most: int) -> str:

@@ -33,6 +33,7 @@ trap, brkpt, ret, exit   none
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from sim.toolchain.module import LaunchBounds
 
@@ -87,30 +88,21 @@ class Type(Enum):
     F64 = "f64"
     PRED = "pred"
 
-    @property
-    def bits(self) -> int:
+    def __init__(self, name: str) -> None:
+        self.bits = 1 if name == "pred" else int(name[1:])
         """Width in bits; a predicate has 1."""
-        return 1 if self is Type.PRED else int(self.value[1:])
-
-    @property
-    def size(self) -> int:
+        self.size = self.bits // 8
         """Bytes in memory; predicates have no place there."""
-        return self.bits // 8
-
-    @property
-    def signed(self) -> bool:
+        self.signed = name[0] == "s"
         """Whether its numbers have a sign."""
-        return self.value[0] == "s"
-
-    @property
-    def floating(self) -> bool:
+        self.floating = name[0] == "f"
         """Whether its numbers are floating-point ones."""
-        return self.value[0] == "f"
+        self._untyped = name[0] == "b"
 
     def agrees(self, other: "Type") -> bool:
         """Whether a register of one type, of the same size, can be an operand of the other: bits can be any, others are
         floating-point numbers or not."""
-        return self.floating == other.floating or "b" in (self.value[0], other.value[0])
+        return self.floating == other.floating or self._untyped or other._untyped
 
     def holds(self, other: "Type") -> bool:
         """Whether every integer of another type is one of this type."""
@@ -425,6 +417,14 @@ class Instruction:
     def type(self) -> Type:
         """The first type."""
         return self.types[0]
+
+    def changed(self, **fields: Any) -> "Instruction":
+        """The same with other values of some fields: ``dataclasses.replace`` for so many fields takes as long as all
+        else that is done to an instruction.
+        """
+        made = object.__new__(Instruction)
+        vars(made).update(vars(self), **fields)
+        return made
 
 
 @dataclass(frozen=True)

@@ -153,9 +153,11 @@ class Scope:
     def declare(self, name: Token, entity: Entity) -> None:
         """Gives a name its meaning; SourceError where the scope has it already."""
         inside = next((range_.name for range_ in self._ranges if name in range_), None)
-        self._refuse_taken(name, name, self._places.get(name, inside))
-        self._entities[name] = entity
-        self._places[name] = name
+        # Strings of the plain type are looked up faster than tokens, which compare their own types, too.
+        key = str(name)
+        self._refuse_taken(name, key, self._places.get(key, inside))
+        self._entities[key] = entity
+        self._places[key] = name
 
     def declare_range(self, prefix: Token, count: int, kind: Type) -> None:
         """Declares registers, their names counted from 0."""
@@ -197,12 +199,14 @@ class Scope:
 
     def find(self, name: Token) -> Entity | None:
         """What a name means here; None where it is not declared."""
-        if name in self._entities:
-            return self._entities[name]
+        key = str(name)
+        found = self._entities.get(key)
+        if found is not None:
+            return found
         for range_ in self._ranges:
-            if name in range_:
-                register = self.new_register(str(name), range_.type)
-                self._entities[name] = register
+            if key in range_:
+                register = self.new_register(key, range_.type)
+                self._entities[key] = register
                 return register
         if self.outer is None:
             return None
@@ -215,7 +219,7 @@ class Scope:
             if isinstance(found, Register)
             else RegisterVector(tuple(self._copy(element) for element in found.elements))
         )
-        self._entities[name] = own
+        self._entities[key] = own
         return own
 
     def _copy(self, register: Register) -> Register:

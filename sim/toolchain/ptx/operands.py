@@ -6,7 +6,8 @@ the instruction's types; signs need not.
 
 import re
 from collections.abc import Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cache
 
 from lark import Token
 
@@ -107,6 +108,7 @@ class OperandReader:
     ``readonly`` are variables that nothing may be stored to: the function's parameters. They and its ``results`` have
     addresses: in an ``entry`` these are places in the block of parameters, elsewhere in local space. ``bare``:
     addresses may stand without brackets. ``before`` are instructions that compute operands: they go before this one.
+    ``space`` is that of the last address.
     """
 
     scope: Scope
@@ -116,6 +118,7 @@ class OperandReader:
     entry: bool
     bare: bool = False
     before: list[Instruction] = field(default_factory=list)
+    space: Space | None = None
 
     # What names stand for
 
@@ -309,8 +312,8 @@ class OperandReader:
 
     # Memory
 
-    def address(self, node: syntax.OperandNode, store: bool) -> tuple[Address, Space | None]:
-        """An address, and the space it is in: that of a variable where the instruction does not say."""
+    def address(self, node: syntax.OperandNode, store: bool) -> Address:
+        """An address. ``space`` is where it is: with the variable, where the instruction does not say."""
         if not isinstance(node, syntax.Address):
             if not isinstance(node, syntax.Expression) or not (
                 self.bare or isinstance(node.items[0], syntax.Element)
@@ -350,7 +353,8 @@ class OperandReader:
             raise SourceError(node.token, "an address is a whole number")
         if amount.value not in _OFFSETS:
             raise SourceError(node.token, f"an offset of {amount.value:#x} does not fit 32 bits")
-        return Address(base, amount.value), space
+        self.space = space
+        return Address(base, amount.value)
 
     def _check_space(
         self, place: Token, base: Register | Variable | None, space: Space | None, store: bool
@@ -471,7 +475,7 @@ class OperandReader:
                     for source in sources
                 ]
         return [
-            replace(self.instruction, vector=1, types=(plain,), operands=(result, source))
+            self.instruction.changed(vector=1, types=(plain,), operands=(result, source))
             for result, source in zip(results, sources, strict=True)
             if not isinstance(result, Sink)
         ]
@@ -590,8 +594,7 @@ class OperandReader:
         match pattern:
             case "[]":
                 store = instruction.opcode in ("st", "atom", "red")
-                address, _ = self.address(node, store)
-                return (address,)
+                return (self.address(node, store),)
             case ">*":
                 return (self.moved(node, instruction.type, instruction.vector, result=True),)
             case "<*":
@@ -605,12 +608,11 @@ class OperandReader:
         return self._typed(pattern, node)
 
     def _typed(self, pattern: str, node: syntax.OperandNode) -> tuple[Operand, ...]:
-        match = re.fullmatch(r"(>\||<=|[<>&])([a-z0-9]+)([~!_]?)\??", pattern)
-        assert match is not None
-        if match[1] == "<=" and match[2] == _ADDRESS:
+        role, kind_name, mark = _split_pattern(pattern)
+        if role == "<=" and kind_name == _ADDRESS:
             return (self._address_register(node),)
-        kind = self._type(match[2])
-        match match[1]:
+        kind = self._type(kind_name)
+        match role:
             case "<=":
                 found = self.source(node, kind)
                 if not isinstance(found, Register):
@@ -619,13 +621,13 @@ class OperandReader:
             case ">|":
                 return self._pair(node, kind)
             case ">":
-                return (self.destination(node, kind, wider=match[3] == "~", sink=match[3] == "_"),)
+                return (self.destination(node, kind, wider=mark == "~", sink=mark == "_"),)
             case "&":
                 return (self._address_value(node, kind),)
             case _:
-                if match[3] == "~" and self._is_special(node):
+                if mark == "~" and self._is_special(node):
                     return (self.value(node, kind),)
-                return (self.source(node, kind, wider=match[3] == "~", negated=match[3] == "!"),)
+                return (self.source(node, kind, wider=mark == "~", negated=mark == "!"),)
 
     def _address_register(self, node: syntax.OperandNode) -> Register:
         """A register of 32 or 64 bits."""
@@ -682,6 +684,14 @@ class OperandReader:
         if amount.symbol is not None or amount.real is not None or amount.value not in values:
             raise SourceError(node.token, f"expected a number from {values[0]} to {values[-1]}")
         return Immediate(amount.value)
+
+
+@cache
+def _split_pattern(pattern: str) -> tuple[str, str, str]:
+    """A pattern's role, type and mark."""
+    match = re.fullmatch(r"(>\||<=|[<>&])([a-z0-9]+)([~!_]?)\??", pattern)
+    assert match is not None
+    return match[1], match[2], match[3]
 
 
 def _is_name(element: syntax.OperandNode | Register) -> bool:

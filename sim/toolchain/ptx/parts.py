@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from sim.toolchain.grammar import SourceError
 
@@ -40,8 +39,7 @@ def with_parts(
     return (
         tuple(pattern.rstrip(".-%") for pattern in patterns),
         [*plain, *nodes[len(plain) :]],
-        replace(
-            instruction,
+        instruction.changed(
             parts=tuple(part for _, part, _ in found),
             negated=tuple(negated for _, _, negated in found),
         ),

@@ -3,13 +3,16 @@
 Every class is the rule of its name, its fields are what the rule lists. What names mean is the front end's business.
 """
 
+import re
 import sys
 from functools import cache
+from typing import Any
 
 from lark import Lark, Token
 from lark.ast_utils import AsList
 
 from sim.toolchain.grammar import (
+    Leaf,
     Node,
     Number,
     Placed,
@@ -148,6 +151,12 @@ class Expression(Placed, AsList):
     items: list[Term]
 
     @property
+    def token(self) -> Any:
+        """Where it stands."""
+        first = self.items[0]
+        return first if isinstance(first, Leaf) else first.token
+
+    @property
     def terms(self) -> list[Term]:
         """All without the choice."""
         return [item for item in self.items if not isinstance(item, Choice)]
@@ -264,12 +273,21 @@ class Guard(Node):
 
 
 class Instruction(Node):
-    """An instruction."""
+    """An instruction. ``words`` are its opcode and its modifiers."""
 
     guard: Guard | None
-    opcode: Token
-    modifiers: list[Token]
+    words: list[Token]
     operands: list[OperandNode]
+
+    @property
+    def opcode(self) -> Token:
+        """Its opcode."""
+        return self.words[0]
+
+    @property
+    def modifiers(self) -> list[Token]:
+        """Its modifiers, with their dots."""
+        return self.words[1:]
 
 
 class Block(Node):
@@ -316,7 +334,13 @@ Item = Version | Target | AddressSize | Function | Variable | Alias
 
 @cache
 def _parser() -> Lark:
-    return make_parser("sim.toolchain.ptx", "ptx.lark", sys.modules[__name__], _LISTS, _number)
+    return make_parser(
+        "sim.toolchain.ptx",
+        "ptx.lark",
+        sys.modules[__name__],
+        _LISTS,
+        {"NUMBER": _number, "LONE_NAME": _lone_name, "words": _words},
+    )
 
 
 def parse(text: str) -> list[Item]:
@@ -336,6 +360,36 @@ def _number(token: Token) -> Number:
     return Number(token, value)
 
 
+_MODIFIERS = re.compile(r"\.const\[[0-9]+\]|\.[^.]+")
+
+
+@cache
+def _split(spelled: str) -> tuple[tuple[str, str, int], ...]:
+    """The types and texts of an opcode with its modifiers, and where each begins."""
+    opcode = spelled[: spelled.index(".")]
+    found = _MODIFIERS.finditer(spelled, len(opcode))
+    return ("WORD", opcode, 0), *(("MODIFIER", match[0], match.start()) for match in found)
+
+
+def _words(tokens: list[Token]) -> list[Token]:
+    """An opcode and its modifiers, each as a token."""
+    first = tokens[0]
+    if first.type == "WORD":
+        return tokens
+    start, line, column = first.start_pos or 0, first.line, first.column or 1
+    found = [
+        Token(kind, text, start + at, line, column + at, line, column + at + len(text))
+        for kind, text, at in _split(first.value)
+    ]
+    return found + tokens[1:]
+
+
+def _lone_name(token: Token) -> "Expression":
+    """The expression that a name alone is. Its token is like those of other names, since tokens of two types differ."""
+    token.type = "WORD"
+    return Expression([Name(token, None)])
+
+
 def lone_name(node: OperandNode) -> Name | None:
     """The name that an operand consists of; None where it is something else."""
     if isinstance(node, Expression) and len(node.items) == 1 and isinstance(node.items[0], Name):
@@ -349,7 +403,6 @@ _LISTS = (
     "coordinates",
     "declarators",
     "dimensions",
-    "modifiers",
     "names",
     "operands",
     "parameters",
@@ -359,10 +412,12 @@ _PHRASES = {
     "$END": "the end of the text",
     "BOUND": "a directive",
     "DECIMAL": "a number",
+    "LONE_NAME": "a name",
     "MODIFIER": "a modifier",
     "NUMBER": "a number",
     "OPEN": "'('",
     "OPERATOR": "an operator",
+    "SPELLED": "a name",
     "WORD": "a name",
 }
 """What the grammar's terminals are, in messages, where they are more than one text."""

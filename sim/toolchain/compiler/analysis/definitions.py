@@ -15,32 +15,39 @@ class Definitions:
     def __init__(self, function: Function, dominators: Dominators | None = None) -> None:
         self.function = function
         self.places = Places(function, dominators)
-        self.only: dict[Value, Op] = {}
-        uses: list[Value] = []
+        only: dict[Value, Op] = {}
         again: set[Value] = set(function.parameters)
         for block in function.blocks:
             for op in block.ops:
                 for value in op.results:
                     if value is None:
                         continue
-                    if value in self.only or value.fixed is not None or not op.replaces:
+                    if value in only or value.fixed is not None or not op.replaces:
                         again.add(value)
-                    self.only[value] = op
-                uses.extend(source.what for source in op.sources if isinstance(source.what, Value))
-                if op.guard is not None and isinstance(op.guard.what, Value):
-                    uses.append(op.guard.what)
-            if block.condition is not None and block.condition.value is not None:
-                uses.append(block.condition.value)
+                    only[value] = op
         for value in again:
-            self.only.pop(value, None)
-        self.uses = Counter(uses)
+            only.pop(value, None)
+        self.only = only
+        self.uses: Counter[Value] = Counter()
+
+    def count_uses(self) -> None:
+        """Counts the uses of each value as they are now, for :meth:`used`."""
+        found: list[Value] = []
+        for block in self.function.blocks:
+            for op in block.ops:
+                found.extend(source.what for source in op.sources if isinstance(source.what, Value))
+                if op.guard is not None and isinstance(op.guard.what, Value):
+                    found.append(op.guard.what)
+            if block.condition is not None and isinstance(block.condition.what, Value):
+                found.append(block.condition.what)
+        self.uses = Counter(found)
 
     def operation(self, source: Source) -> Op | None:
         """What defines a source, if that is one operation."""
         return self.only.get(source.what) if isinstance(source.what, Value) else None
 
     def used(self, op: Op) -> int:
-        """How often an operation's first result is used."""
+        """How often an operation's first result was used when :meth:`count_uses` was called."""
         return self.uses[op.results[0]] if op.results[0] is not None else 0
 
     def steady(self, source: Source, at: Op) -> bool:

@@ -31,17 +31,30 @@ class Liveness:
         """What each operation of a block reads and writes, as long as the operations stay as they are."""
         used: dict[Block, int] = {}
         defined: dict[Block, int] = {}
+        bit, new = self.bit, self._new
         for block in function.blocks:
             reads = writes = 0
-            effects = self.effects[block] = [
-                (self.read_by(op), self.written_by(op)) for op in block.ops
-            ]
-            for op, (read, mask) in zip(block.ops, effects, strict=True):
+            effects = self.effects[block] = []
+            # What this loop does for each operand, a call for each would take as long again for.
+            for op in block.ops:
+                read = 0
+                for source in op.sources:
+                    what = source.what
+                    if isinstance(what, Value):
+                        read |= bit.get(what) or new(what)
+                guard = op.guard
+                if guard is not None and isinstance(guard.what, Value):
+                    read |= bit.get(guard.what) or new(guard.what)
+                written = 0
+                for value in op.results:
+                    if value is not None:
+                        written |= bit.get(value) or new(value)
+                effects.append((read, written))
                 reads |= read & ~writes
-                if op.replaces:
-                    writes |= mask
+                if guard is None or op.fresh:
+                    writes |= written
                 else:
-                    reads |= mask & ~writes
+                    reads |= written & ~writes
             used[block] = reads | self.mask(ending_reads(function, block)) & ~writes
             defined[block] = writes
         self.live_in = dict(used)
@@ -63,22 +76,11 @@ class Liveness:
 
     def read_by(self, op: Op) -> int:
         """The bits of the values that an operation reads, its guard's too."""
-        found = 0
-        for source in op.sources:
-            what = source.what
-            if isinstance(what, Value):
-                found |= self.bit.get(what) or self._new(what)
-        if op.guard is not None and isinstance(op.guard.what, Value):
-            found |= self.bit.get(op.guard.what) or self._new(op.guard.what)
-        return found
+        return self.mask(op.reads())
 
     def written_by(self, op: Op) -> int:
         """The bits of the values that an operation writes."""
-        found = 0
-        for value in op.results:
-            if value is not None:
-                found |= self.bit.get(value) or self._new(value)
-        return found
+        return self.mask(op.writes())
 
     def _solve(self, used: dict[Block, int], defined: dict[Block, int]) -> None:
         """Finds the smallest sets: a block is looked at again when more is live at the begin of one behind it."""

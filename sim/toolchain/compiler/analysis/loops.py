@@ -34,6 +34,11 @@ class Loop:
 
 def find_loops(function: Function) -> list[Loop]:
     """All natural loops, outer ones before inner ones."""
+    position = {block: at for at, block in enumerate(function.blocks)}
+    if all(
+        position[successor] > at for block, at in position.items() for successor in block.successors
+    ):
+        return []
     predecessors = function.predecessors()
     dominators = Dominators(function)
     loops: dict[Block, Loop] = {}

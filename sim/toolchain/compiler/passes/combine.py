@@ -436,6 +436,7 @@ _PATTERNS: dict[str, tuple[Callable[[Op, Definitions], bool], ...]] = {
 
 def combine(function: Function, known: Definitions) -> bool:
     """One round of all patterns."""
+    known.count_uses()
     changed = False
     for op in function.ops():
         name = op.opcode.name

@@ -36,12 +36,15 @@ def copied_source(op: Op) -> Source | None:
 def propagate(function: Function, known: Definitions) -> bool:
     """Uses of copies become uses of what is copied."""
     changed = False
+    copies = {value: op for value, op in known.only.items() if op.opcode in _COPIES}
+    if not copies:
+        return False
 
     def better(
         source: Source, block: Block, index: int, op_at: Op | None = None, at: int = 0
     ) -> Source | None:
-        op = known.only.get(source.what) if isinstance(source.what, Value) else None
-        if op is None or op.opcode not in _COPIES:
+        op = copies.get(source.what) if isinstance(source.what, Value) else None
+        if op is None:
             return None
         copied = copied_source(op)
         if copied is None or op.results[0] is not source.what:
@@ -58,15 +61,15 @@ def propagate(function: Function, known: Definitions) -> bool:
     for block in function.blocks:
         for index, op in enumerate(block.ops):
             for at, source in enumerate(op.sources):
+                if source.what not in copies:
+                    continue
                 new = better(source, block, index, op, at)
-                if (
-                    new is not None
-                    and new != source
-                    and (new.value is not None or fits(op, at, new))
-                ):
+                if new is None:
+                    continue
+                if new != source and (new.value is not None or fits(op, at, new)):
                     op.sources[at] = new
                     changed = True
-                elif new is not None and new.value is None and _fits_exchanged(op, at, new):
+                elif new.value is None and _fits_exchanged(op, at, new):
                     op.sources[0], op.sources[1] = op.sources[1], op.sources[0]
                     op.sources[1 - at] = new
                     changed = True

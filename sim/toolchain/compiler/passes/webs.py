@@ -14,12 +14,27 @@ def reaching_webs(function: Function) -> None:
 
 
 class _Webs:
+    """Webs of the values that may mean several things: all others have one definition, which reaches every use."""
+
     def __init__(self, function: Function) -> None:
         self.function = function
         self.live = Liveness(function)
+        self.several = self._with_several_definitions()
         self.parent: list[int] = []
         self.result_of: dict[tuple[Op, int], int] = {}
         self.uses: list[tuple[object, int, Value, int]] = []
+
+    def _with_several_definitions(self) -> set[Value]:
+        """The values with more than one definition, where what they hold before the function begins is one. Those in
+        registers of their own, as parameters and results are, keep their names.
+        """
+        found = set(self.live.members(self.live.live_in[self.function.blocks[0]]))
+        defined: set[Value] = set()
+        for op in self.function.ops():
+            for value in op.results:
+                if value is not None:
+                    (found if value in defined or not op.replaces else defined).add(value)
+        return {value for value in found if value.fixed is None}
 
     def _new(self) -> int:
         self.parent.append(len(self.parent))
@@ -38,19 +53,25 @@ class _Webs:
 
     def part(self) -> None:
         """Each block begins with a web for each value that is live there; ways into it join these with what comes."""
+        if not self.several:
+            return
+        wanted = self.live.mask(self.several)
         incoming = {
-            block: {value: self._new() for value in self.live.members(self.live.live_in[block])}
+            block: {
+                value: self._new() for value in self.live.members(self.live.live_in[block] & wanted)
+            }
             for block in self.function.blocks
         }
         for block in self.function.blocks:
             current = dict(incoming[block])
             for op in block.ops:
                 self._operation(op, current)
-            self._ending(block, current)
+            if block.condition is not None and block.condition.value in self.several:
+                self._use(block, -1, block.condition.value, current)
             for successor in block.successors:
                 for value, web in incoming[successor].items():
                     self._join(web, current.get(value, web))
-        self._rename(incoming)
+        self._rename()
 
     def _use(self, holder: object, index: int, value: Value, current: dict[Value, int]) -> None:
         web = current.setdefault(value, self._new())
@@ -58,12 +79,12 @@ class _Webs:
 
     def _operation(self, op: Op, current: dict[Value, int]) -> None:
         for index, source in enumerate(op.sources):
-            if source.value is not None:
+            if source.value in self.several:
                 self._use(op, index, source.value, current)
-        if op.guard is not None and op.guard.value is not None:
+        if op.guard is not None and op.guard.value in self.several:
             self._use(op, -1, op.guard.value, current)
         for index, value in enumerate(op.results):
-            if value is None:
+            if value not in self.several:
                 continue
             web = self._new()
             if not op.replaces and value in current:
@@ -71,21 +92,12 @@ class _Webs:
             current[value] = web
             self.result_of[op, index] = web
 
-    def _ending(self, block: Block, current: dict[Value, int]) -> None:
-        if block.condition is not None and block.condition.value is not None:
-            self._use(block, -1, block.condition.value, current)
-        if block.ending == "ret":
-            for value in self.function.results:
-                current.setdefault(value, self._new())
-
-    def _rename(self, incoming: dict[Block, dict[Value, int]]) -> None:
+    def _rename(self) -> None:
         names: dict[tuple[Value, int], Value] = {}
         count: dict[Value, int] = {}
 
         def name(value: Value, web: int) -> Value:
             key = value, self._find(web)
-            if value.fixed is not None:
-                return value
             if key not in names:
                 count[value] = count.get(value, 0) + 1
                 suffix = f"'{count[value]}" if count[value] > 1 else ""

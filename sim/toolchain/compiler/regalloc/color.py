@@ -101,15 +101,18 @@ def _color(
 
 
 def _free_base(group: Group, taken: list[int], limit: int) -> int | None:
+    """The lowest base that leaves all members free registers."""
     lowest, highest = min(group.members), max(group.members)
-    for register in range(-lowest, limit - highest):
-        if register % 4 in group.bases and all(
-            register + distance != STACK_POINTER
-            and not taken[register + distance] & group.rows[distance]
-            and not group.clobbered[distance] >> register + distance & 1
-            for distance in group.members
-        ):
-            return register
+    rows = [(at, group.rows[at], group.clobbered[at]) for at in group.members]
+    for base in range(-lowest, limit - highest):
+        if base % 4 not in group.bases:
+            continue
+        for distance, row, clobbered in rows:
+            register = base + distance
+            if register == STACK_POINTER or taken[register] & row or clobbered >> register & 1:
+                break
+        else:
+            return base
     return None
 
 

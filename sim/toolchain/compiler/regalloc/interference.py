@@ -21,8 +21,9 @@ class Interference:
         rows: dict[int, int] = {}
         weights = block_weights(function)
         for block in function.blocks:
-            for _, op, alive in self.live.backwards(block):
-                self._operation(op, alive, rows, weights[block])
+            effects = self.live.effects[block]
+            for index, op, alive in self.live.backwards(block):
+                self._operation(op, alive, effects[index][1], rows, weights[block])
         entry = function.blocks[0]
         arriving = self.live.live_in[entry] | self.live.mask(iter(function.parameters))
         for value in self.live.members(arriving):
@@ -33,18 +34,20 @@ class Interference:
         """What it costs to have a value in memory: little where it is used seldom and in the way of many."""
         return self.uses.get(value, 0) / (1 + self.rows[value].bit_count())
 
-    def _operation(self, op: Op, alive: int, rows: dict[int, int], weight: float) -> None:
-        written = self.live.written_by(op)
-        around = alive | written
-        for value in op.writes():
-            bit = self.live.bit[value]
-            apart = around
-            if op.name == "MOV" and op.sources[0].value is not None:
-                apart &= ~self.live.bit[op.sources[0].value]
-            rows[bit] = rows.get(bit, 0) | apart
-            self.uses[value] = self.uses.get(value, 0) + weight
+    def _operation(
+        self, op: Op, alive: int, written: int, rows: dict[int, int], weight: float
+    ) -> None:
+        bits, uses = self.live.bit, self.uses
+        apart = alive | written
+        if op.opcode.name == "MOV" and isinstance(op.sources[0].what, Value):
+            apart &= ~bits[op.sources[0].what]
+        for value in op.results:
+            if value is not None:
+                bit = bits[value]
+                rows[bit] = rows.get(bit, 0) | apart
+                uses[value] = uses.get(value, 0) + weight
         for value in op.reads():
-            self.uses[value] = self.uses.get(value, 0) + weight
+            uses[value] = uses.get(value, 0) + weight
         if op.clobbers:
             mask = sum(1 << number for number in op.clobbers)
             for value in self.live.members(alive & ~written):

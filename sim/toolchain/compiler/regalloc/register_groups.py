@@ -1,7 +1,5 @@
 """Copies around operations whose registers must be neighbours, so that each has fresh values of its own for that."""
 
-from dataclasses import replace
-
 from sim.toolchain.compiler.ir import MOVE, Function, Op, Source, Value
 
 __all__ = ["separate"]
@@ -38,7 +36,7 @@ def _fresh_sources(op: Op, group: list[int], before: list[Op]) -> list[Value]:
                 column=op.column,
             )
         )
-        op.sources[at] = replace(op.sources[at], what=value)
+        op.sources[at] = op.sources[at].of(value)
         fresh.append(value)
     return fresh
 

@@ -5,8 +5,6 @@ direction; to the nearest, the first time to odd, which leaves enough for the se
 does not have are beyond all halves.
 """
 
-from dataclasses import replace
-
 from rtl.isa.kinds import FloatCompare, FloatFormat, FloatRounding, Logic
 from sim.toolchain.compiler.ir import RZ, Source, number
 from sim.toolchain.ptx.module import Instruction, Register, SpecialRegister, Type
@@ -116,7 +114,7 @@ def _from_half(b: Builder, i: Instruction, to: Type) -> None:
         words = computed(b, "F2F", [x], destination=FloatFormat.F64, source=FloatFormat.F32)
         words = saturated_double(b, words) if i.saturate else words
     else:
-        words = to_integer(b, replace(i, types=(to, Type.F32)), x, to)
+        words = to_integer(b, i.changed(types=(to, Type.F32)), x, to)
         if register.type.bits == 64 and len(words) == 1:
             words.append(upper(b, words[0], to))
     b.move(b.write(register, register.type.bits), words)

@@ -241,8 +241,8 @@ def _doubles(size: int) -> str:
 
 
 def _unrolled(size: int) -> str:
-    """Kernels whose loops a front end has unrolled, as those of tinygrad and numba: loads at constant distances,
-    products and sums in single precision, bounds by selp, and a function that is called in rare cases.
+    """Kernels whose loops a front end has unrolled, as those of tinygrad and numba: loads at constant
+    distances, products and sums in single precision, selp, and calls of a function for rare cases.
     """
     function = (
         ".func (.reg .f32 y) edge(.reg .f32 x, .reg .u32 n)\n{\n.reg .pred %p<1>;\n.reg .f32 %f<1>;\n"

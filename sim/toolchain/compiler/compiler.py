@@ -1,5 +1,7 @@
 """From a PTX module to a program of the assembler."""
 
+from functools import partial
+
 from sim.toolchain.assembly.program import Line
 from sim.toolchain.assembly.source import Statement
 from sim.toolchain.module import ProgramError
@@ -12,6 +14,7 @@ from .emit.functions import Finished
 from .emit.program import CallGraph, kernel_statements, module_statements
 from .ir import Function
 from .layout import Layout
+from .library import library_function
 from .passes.carry import keep_carries
 from .passes.expand import expand
 from .passes.full_unroll import unroll_fully
@@ -28,12 +31,12 @@ from .regalloc.color import REGISTERS, allocate
 from .select.builder import CompileError
 from .select.double_division import DOUBLE_DIVISIONS
 from .select.functions import select_function
-from .select.long_division import DIVIDE, division_function
+from .select.long_division import DIVIDE
 from .select.single_division import DIVISIONS
 
 __all__ = ["compile_module", "compile_statements"]
 
-_OURS = {DIVIDE: division_function, **DIVISIONS, **DOUBLE_DIVISIONS}
+_OURS = {DIVIDE: partial(library_function, DIVIDE), **DIVISIONS, **DOUBLE_DIVISIONS}
 """Functions that instructions are translated to calls of."""
 
 

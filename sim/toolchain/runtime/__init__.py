@@ -31,7 +31,15 @@ strings: nothing but formats themselves is read later.
 
 from importlib.resources import files
 
-__all__ = ["FAILED", "FUNCTIONS", "HEAP", "OUTPUT", "PRINTED", "runtime_text"]
+__all__ = [
+    "FAILED",
+    "FUNCTIONS",
+    "HEAP",
+    "OUTPUT",
+    "PRINTED",
+    "division_text",
+    "runtime_text",
+]
 
 FUNCTIONS = frozenset({"vprintf", "malloc", "free", "__assertfail"})
 """What there is."""
@@ -43,4 +51,13 @@ PRINTED, FAILED = 1, 2
 
 def runtime_text() -> str:
     """The functions in PTX."""
-    return files("sim.toolchain.runtime").joinpath("runtime.ptx").read_text(encoding="utf-8")
+    return _text("runtime.ptx")
+
+
+def division_text() -> str:
+    """The functions in PTX that the compiler calls for divisions; programs do not name them."""
+    return _text("division.ptx")
+
+
+def _text(name: str) -> str:
+    return files("sim.toolchain.runtime").joinpath(name).read_text(encoding="utf-8")

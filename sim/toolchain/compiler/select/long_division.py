@@ -1,64 +1,19 @@
-"""Division of 64 bits: a function that compiled code calls, and its calls.
-
-The function divides numbers without sign. Its reciprocal begins as a float, is made exact enough by two steps of
-Newton's method, each of which doubles the bits that are right, and gives a quotient that 2 at most are missing of.
+"""Division of 64 bits: calls of a function of the runtime library (``sim/toolchain/runtime/division.ptx``), which
+divides numbers without sign.
 """
 
-from rtl.isa.kinds import Compare, FloatFormat, FloatRounding, Logic, MultiFunction
-from sim.toolchain.compiler.abi import STACK_POINTER, STANDARD_CLOBBERS
-from sim.toolchain.compiler.ir import RZ, Function, Source, Value, number
-from sim.toolchain.compiler.layout import Layout
-from sim.toolchain.compiler.opcodes import IntegerFormat
+from rtl.isa.kinds import Compare, Logic
+from sim.toolchain.compiler.abi import STANDARD_CLOBBERS
+from sim.toolchain.compiler.ir import RZ, Source, number
 from sim.toolchain.ptx.module import Instruction
 
-from . import long
 from .builder import Builder, Kind, handles
 
-__all__ = ["DIVIDE", "division_function"]
+__all__ = ["DIVIDE"]
 
 DIVIDE = "__divide_u64"
 """The function's name. It takes dividend and divisor in R4 to R7 and leaves quotient and remainder there."""
 _REGISTERS = range(4, 8)
-_RECIPROCAL_SCALE = 0x1FFF_FFFE
-"""What is added to the bits of 1 / b to have a float a little less than 2**64 / b."""
-
-
-def division_function() -> Function:
-    """The function."""
-    function = Function(DIVIDE, False, [])
-    b = Builder(function, Layout(), {}, Value("stack", fixed=STACK_POINTER))
-    function.stack = b.stack
-    b.begin(b.block)
-    function.parameters = [b.temporary(fixed=register) for register in _REGISTERS]
-    words = [b.compute("MOV", Source(value)) for value in function.parameters]
-    x, y = words[:2], words[2:]
-    rounded = b.compute(
-        "I2F", *y, destination=FloatFormat.F32, source=IntegerFormat.U64, round=FloatRounding.RP
-    )
-    scaled = b.compute(
-        "IADD", b.compute("MUFU", rounded, function=MultiFunction.RCP), number(_RECIPROCAL_SCALE)
-    )
-    inverse = b.compute_pair(
-        "F2I", scaled, destination=IntegerFormat.U64, source=FloatFormat.F32, round=FloatRounding.RZ
-    )
-    negative = _sum(b, [RZ, RZ], [word.negate() for word in y])
-    for _ in range(2):
-        error = long.low_product(b, inverse, negative)
-        inverse = _sum(b, inverse, long.high_product(b, inverse, error, False))
-    quotient = long.high_product(b, inverse, x, False)
-    rest = _sum(b, x, long.low_product(b, quotient, negative))
-    for _ in range(2):
-        enough = long.comparison(b, Compare.GE, False, rest, y)
-        more, less = _sum(b, quotient, [number(1), RZ]), _sum(b, rest, negative)
-        quotient, rest = (
-            [b.compute("SEL", new, old, enough) for new, old in zip(words, olds, strict=True)]
-            for words, olds in ((more, quotient), (less, rest))
-        )
-    function.results = [b.temporary(fixed=register) for register in _REGISTERS]
-    for result, word in zip(function.results, [*quotient, *rest], strict=True):
-        b.op("MOV", [result], word)
-    b.end("ret")
-    return function
 
 
 def _sum(b: Builder, x: list[Source], y: list[Source]) -> list[Source]:

@@ -21,6 +21,6 @@ def _division() -> PtxModule:
 
 
 def library_function(name: str) -> Function:
-    """A function of the library as operations, made anew each time: passes change them."""
+    """A function of the library as operations, made again each time: passes change them."""
     module = _division()
     return select_function(module.functions[name], Layout.of(module))

@@ -7,6 +7,7 @@ unit           the fetch unit: which warp looks up its next group; hit, miss, re
 instructions   the instruction cache; a line's words are predecoded when it comes
 predecode      what an instruction word is, from the instruction table
 outcomes       rules of the table, tabulated by the fields that they read
+prefetch       the prefetcher: which lines warps may need soon
 resolve        the constant resolver: reads the constant operands of groups
 constants      the constant cache
 loader         the line loader: requests lines from memory, delivers them to both caches
@@ -17,7 +18,8 @@ A group comes two cycles after its warp was redirected, if its line is in the ca
 constant operands and nothing is in the way; with n of them, whose lines are in the cache, after
 5 + n cycles. Groups follow each other at one a cycle, or one in as many cycles as it has constant
 operands. A warp has one group in two cycles at most, and as many on their way as issue has places.
-One line of instructions and one of constants are requested from memory at a time.
+Three lines of instructions and one of constants are outstanding at most; some of the former are
+prefetched.
 
 =============================  ============================================================
 choice of this project

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Assert, Module, Signal
+from amaranth.hdl import Assert, Cat, Module, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
@@ -12,13 +12,11 @@ from rtl.layouts import MemoryPort, memory_response
 from rtl.params import LINE_ADDRESS_BITS
 from rtl.structs import struct_value
 
-from .records import LINE_WORDS, TAG_BITS, LineLoaderPort, LinePart
+from .records import LINE_WORDS, LINES_IN_FLIGHT, TAG_BITS, LineLoaderPort, LinePart
 
 __all__ = ["LineLoader"]
 
-_INSTRUCTIONS = 0
-_CONSTANTS = 1
-_CACHES = 2
+_PORTS = LINES_IN_FLIGHT + 1
 
 
 class LineLoader(Component):
@@ -26,39 +24,40 @@ class LineLoader(Component):
 
         miss --> request register --> memory --> answer register --> part (8 words)
 
+    Each port has one line outstanding at most; its number is the tag of its requests. Lines of
+    different ports come in any order.
+
     Two that come at once: the constant cache goes first, since its miss stalls all warps. It goes
     on missing in every other cycle until its line has come, and in these cycles the instruction
-    cache cannot request a line, although the constant cache's is under way already. While a
+    cache cannot request a line, although the constant cache's is in flight already. While a
     request waits for memory, no cache can make another one.
 
     Members
     -------
-    instructions, constants : In(LineLoaderPort)
-        Of the two caches.
+    instructions : In(array of LineLoaderPort)
+        Of the instruction cache, which misses on one of them in a cycle at most.
+    constants : In(LineLoaderPort)
+        Of the constant cache.
     constants_are_held : In(1)
         The constant cache cannot request a line.
-    under_way : Out(2)
-        A line for the instruction cache, the constant cache, is outstanding: it was requested, and
-        is not ``filled``.
     memory : Out(MemoryPort)
         The words of an answer are delivered from the next cycle on, one a cycle.
     """
 
     def __init__(self) -> None:
         super().__init__({
-            "instructions": In(LineLoaderPort()),
+            "instructions": In(LineLoaderPort()).array(LINES_IN_FLIGHT),
             "constants": In(LineLoaderPort()),
             "constants_are_held": In(1),
-            "under_way": Out(_CACHES),
             "memory": Out(MemoryPort(TAG_BITS)),
         })
-        self._lines = Signal(data.ArrayLayout(LINE_ADDRESS_BITS, _CACHES))
-        """The address of the line that each cache has requested last."""
+        self._lines = Signal(data.ArrayLayout(LINE_ADDRESS_BITS, _PORTS))
+        """The address of the line that was requested last, for each port."""
 
     @property
-    def _caches(self) -> tuple[Any, ...]:
-        """The caches' ports, by the tags of their requests."""
-        return self.instructions, self.constants
+    def _ports(self) -> tuple[Any, ...]:
+        """The ports of the caches, by the tags of their requests."""
+        return *self.instructions, self.constants
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -71,21 +70,21 @@ class LineLoader(Component):
         request = self.memory.request
         requests_constants = self.constants.miss.valid & ~self.constants_are_held
         with m.If(~request.valid):
-            m.d.comb += self.instructions.free.eq(
-                ~self.under_way[_INSTRUCTIONS] & ~requests_constants)
+            for port in self.instructions:
+                m.d.comb += port.free.eq(~port.in_flight & ~requests_constants)
             m.d.comb += self.constants.free.eq(
-                ~self.under_way[_CONSTANTS] & ~self.constants_are_held)
+                ~self.constants.in_flight & ~self.constants_are_held)
         with m.If(request.ready):
             m.d.sync += request.valid.eq(0)
-        for tag, cache in enumerate(self._caches):
-            with m.If(cache.miss.valid & cache.free):
+        for tag, port in enumerate(self._ports):
+            with m.If(port.miss.valid & port.free):
                 m.d.sync += request.valid.eq(1)
                 m.d.sync += request.payload.tag.eq(tag)
-                m.d.sync += request.payload.address.eq(cache.miss.payload)
-                m.d.sync += self._lines[tag].eq(cache.miss.payload)
-                m.d.sync += self.under_way[tag].eq(1)
-            with m.Elif(cache.filled):
-                m.d.sync += self.under_way[tag].eq(0)
+                m.d.sync += request.payload.address.eq(port.miss.payload)
+                m.d.sync += self._lines[tag].eq(port.miss.payload)
+                m.d.sync += port.in_flight.eq(1)
+            with m.Elif(port.filled):
+                m.d.sync += port.in_flight.eq(0)
 
     def _deliver(self, m: Module) -> None:
         """An answer is taken at once, and delivered in the cycles that follow."""
@@ -100,9 +99,9 @@ class LineLoader(Component):
             word=delivered.data.word_select(number, WORD_BITS),
             error=delivered.error)
         m.d.comb += answer.ready.eq(~is_delivering)
-        for tag, cache in enumerate(self._caches):
-            m.d.comb += cache.part.valid.eq(is_delivering & (delivered.tag == tag))
-            m.d.comb += cache.part.payload.eq(part)
+        for tag, port in enumerate(self._ports):
+            m.d.comb += port.part.valid.eq(is_delivering & (delivered.tag == tag))
+            m.d.comb += port.part.payload.eq(part)
         with m.If(~is_delivering):
             m.d.sync += is_delivering.eq(answer.valid)
             m.d.sync += number.eq(0)
@@ -112,5 +111,6 @@ class LineLoader(Component):
             with m.If(number == LINE_WORDS - 1):
                 m.d.sync += is_delivering.eq(0)
 
-        is_requested = self.under_way.bit_select(answer.payload.tag, 1)
+        in_flight = Cat(port.in_flight for port in self._ports)
+        is_requested = in_flight.bit_select(answer.payload.tag, 1)
         m.d.sync += Assert(~answer.valid | is_requested, "memory answers without a request")

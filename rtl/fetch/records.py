@@ -9,11 +9,13 @@ fetch unit           resolver, CHOOSE            :func:`fetched`
 CHOOSE               BANK                        :func:`constant_lookup`
 BANK                 READ, COMPARE               :func:`located_constant`
 COMPARE, bypass      group                       :func:`resolved_group`
+fetch unit           prefetcher                  :func:`claimed_group`
+prefetcher           instruction cache           :class:`PrefetchedLine`
 both caches          line loader, and back       :class:`LineLoaderPort`
 ===================  ==========================  ==================================
 """
 
-from amaranth.hdl import Shape, unsigned
+from amaranth.hdl import Shape, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -29,6 +31,8 @@ from .predecode import Predecoded
 __all__ = [
     "CONSTANT_BITS",
     "GROUP_BITS",
+    "LINES_IN_FLIGHT",
+    "LINE_BITS",
     "LINE_CONSTANTS",
     "LINE_GROUPS",
     "LINE_WORDS",
@@ -37,14 +41,17 @@ __all__ = [
     "LineLoaderPort",
     "LinePart",
     "Place",
+    "PrefetchedLine",
     "StoredGroup",
     "StoredInstruction",
     "cache_line",
+    "claimed_group",
     "constant_lookup",
     "constant_reader",
     "fetched",
     "group_constants",
     "group_lookup",
+    "line_of",
     "located_constant",
     "resolved_group",
 ]
@@ -52,15 +59,19 @@ __all__ = [
 GROUP_BITS = 32 - ceil_log2(GROUP_BYTES)
 """Width of a group's number: its pc without the bits that are 0."""
 LINE_GROUPS = LINE_BYTES // GROUP_BYTES
+LINE_BITS = GROUP_BITS - ceil_log2(LINE_GROUPS)
+"""Width of a line's number, counted from pc 0."""
 LINE_WORDS = LINE_BYTES // INSTRUCTION_BYTES
 CONSTANT_BITS = 32
 """Width of a constant: of a word of a constant bank."""
 LINE_CONSTANTS = 8 * LINE_BYTES // CONSTANT_BITS
 WORD_ADDRESS_BITS = LINE_ADDRESS_BITS + ceil_log2(LINE_CONSTANTS)
 """Width of the address of a 32-bit word."""
-TAG_BITS = 1
-"""Width of the memory port's tags: 0 for lines of the instruction cache, 1 for those of the
-constant cache. Each has one line outstanding at most."""
+LINES_IN_FLIGHT = 3
+"""Lines of instructions that are outstanding at most."""
+TAG_BITS = ceil_log2(LINES_IN_FLIGHT + 1)
+"""Width of the memory port's tags: one for each outstanding line of instructions, and behind these
+one for the constant cache, which has one line outstanding at most."""
 
 
 class Place(data.Struct):
@@ -96,8 +107,16 @@ class LinePart(data.Struct):
     """Memory has no such line; the word means nothing."""
 
 
+class PrefetchedLine(data.Struct):
+    """A line of instructions that a warp may need soon."""
+
+    line: unsigned(LINE_BITS)
+    may_evict: unsigned(1)
+    """It may take the place of another line; else it is requested only into an empty place."""
+
+
 class LineLoaderPort(wiring.Signature):
-    """A cache's lines from memory, seen from the cache.
+    """Lines from memory, one at a time, seen from the cache.
 
     Members
     -------
@@ -105,15 +124,18 @@ class LineLoaderPort(wiring.Signature):
         The address of a line that is requested. It counts in a cycle in which ``free`` is 1.
     free : In(1)
         The cache can request a line.
+    in_flight : In(1)
+        A line was requested, and is not ``filled``.
     part : In(Event(LinePart))
     filled : Out(1)
-        The cache has put its line where it belongs.
+        The cache puts the last word of its line where it belongs.
     """
 
     def __init__(self) -> None:
         super().__init__({
             "miss": Out(Event(LINE_ADDRESS_BITS)),
             "free": In(1),
+            "in_flight": In(1),
             "part": In(Event(LinePart)),
             "filled": Out(1),
         })
@@ -129,6 +151,16 @@ def cache_line(params: SmParams) -> Shape:
 def group_lookup(params: SmParams) -> data.StructLayout:
     """A warp, and the group of it that is looked up."""
     return data.StructLayout({"warp": params.warp_bits, "place": Place})
+
+
+def line_of(group: Value) -> Value:
+    """The number of the line that has a group."""
+    return group[ceil_log2(LINE_GROUPS):]
+
+
+def claimed_group() -> data.StructLayout:
+    """A group that a warp gets, and from which of its instructions on."""
+    return data.StructLayout({"place": Place, "stored": StoredGroup})
 
 
 def fetched(params: SmParams) -> data.StructLayout:

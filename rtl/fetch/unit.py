@@ -19,7 +19,8 @@ from rtl.words import Words
 from .instructions import InstructionCache
 from .loader import LineLoader
 from .ports import unit_ports
-from .records import Place, cache_line, fetched, group_lookup
+from .prefetch import Prefetcher
+from .records import Place, cache_line, claimed_group, fetched, group_lookup, line_of
 from .resolve import ConstantResolver
 
 __all__ = ["FetchUnit"]
@@ -27,7 +28,6 @@ __all__ = ["FetchUnit"]
 _GROUP_AT = (GROUP_BYTES - 1).bit_length()
 _WORD_AT = (INSTRUCTION_BYTES - 1).bit_length()
 _LINE_AT = (LINE_BYTES - 1).bit_length()
-_INSTRUCTIONS = 0
 
 
 class FetchUnit(Component):
@@ -50,9 +50,9 @@ class FetchUnit(Component):
              instruction cache is read
     LOOK UP  hit: the group goes to the resolver, and the warp's pc is the next group.
              Miss: the pc stays
-    MISS     if the loader is free, the line is requested, and the warp waits. If
-             another instruction line is under way, the warp waits without a request.
-             Else it is selected again
+    MISS     if the loader is free, the line is requested, and the warp waits. If a
+             line in flight has the same place in the cache, or is this line, the warp
+             waits without a request. Else it is selected again
     =======  ======================================================================
 
     Program and constants are cached; both are assumed not to change until ``invalidate``.
@@ -60,8 +60,12 @@ class FetchUnit(Component):
     Hit: the group leaves LOOK UP when the resolver takes it. Until then LOOK UP stalls.
 
     Miss: leaves LOOK UP whether the resolver is ready or not. Warps that wait are selected again
-    when a line has come; only when all of them have been, another line is requested, since that
-    might evict theirs.
+    when a line has come, whichever it is; only when all of them have been, another line is
+    requested, since that might evict theirs.
+
+    Prefetch: the prefetcher is told which lines warps enter, and which groups they get. It names
+    the lines where they may go on: the next one, and that of the target of a branch in the group.
+    The instruction cache requests these lines when no miss needs the loader.
 
     Redirect: is selected in its cycle, before others, and the warp waits for no line any more. If
     LOOK UP stalls, only the pc is written: then a warp that waits for a line waits on until one
@@ -96,6 +100,7 @@ class FetchUnit(Component):
         self._instructions = InstructionCache(params)
         self._resolver = ConstantResolver(params)
         self._loader = LineLoader()
+        self._prefetcher = Prefetcher()
         self._chooser = RoundRobin(params.warps)
         super().__init__(unit_ports(params))
         # What SELECT selects, and the register of LOOK UP, which takes it if it ``advances``.
@@ -107,10 +112,11 @@ class FetchUnit(Component):
         self._hits = Signal()
         # A redirect has no place in LOOK UP: its pc is written, by the lookup's port.
         self._writes_redirect = Signal()
-        # The register of MISS; the warp there still needs its line.
+        # The register of MISS; the warp there still needs its line; it waits for it from now on.
         self._is_missed = Signal()
         self._missed_warp = Signal(params.warp_bits)
         self._must_wait = Signal()
+        self._waits = Signal()
         # Warps that wait for a line; those that the last line has woken, and that have not looked
         # up their group since; all that wait are woken.
         self._waiting = Signal(params.warps)
@@ -124,11 +130,13 @@ class FetchUnit(Component):
         m.submodules.instructions = self._instructions
         m.submodules.resolver = self._resolver
         m.submodules.loader = self._loader
+        m.submodules.prefetcher = self._prefetcher
         self._select(m, pcs)
         self._look_up(m)
         self._write_pc(m, pcs)
         self._miss(m)
         self._wait(m)
+        self._prefetch(m)
         self._connect_caches(m)
         self._connect_ports(m)
         self._empty_caches(m)
@@ -147,10 +155,11 @@ class FetchUnit(Component):
         chosen = chooser.chosen
         looked_up_warp = lookup.payload.warp
         can_fetch = self.room & ~self._waiting
+        woken = self._waiting & self._wakes.replicate(len(self._waiting))
         can_fetch_chosen = can_fetch.bit_select(chosen, 1)
         is_in_lookup = lookup.valid & (looked_up_warp == chosen)
         looked_up = one_hot(looked_up_warp, self._params.warps, lookup.valid)
-        m.d.comb += chooser.requests.eq(can_fetch & ~looked_up)
+        m.d.comb += chooser.requests.eq((can_fetch | (self.room & woken)) & ~looked_up)
         with m.If(self.redirect.valid):
             m.d.comb += selected.valid.eq(1)
             m.d.comb += selected.payload.eq(self._redirected_lookup())
@@ -211,38 +220,62 @@ class FetchUnit(Component):
         pcs.write(m, writes, written.warp, written.place)
 
     def _miss(self, m: Module) -> None:
-        """MISS: requests the line, unless warps that were woken have still to look up theirs. If a
-        line comes in the cycle of the miss or in this one, the warp looks up its group again."""
+        """MISS: requests the line, unless warps that were woken have still to look up theirs. The
+        warp waits if its line is requested now, or cannot be before another line has come. If a
+        group is written in the cycle in which the cache is read, or in one of the two cycles after
+        it, the warp looks up its group again."""
         instructions = self._instructions
         warp = self._missed_warp
-        m.d.comb += self._wakes.eq(instructions.loader.filled | self.busy)
+        was_filled = Signal()
+        m.d.comb += self._wakes.eq(instructions.filled | self.busy)
+        m.d.sync += was_filled.eq(instructions.filled)
         m.d.sync += self._is_missed.eq(
-            self._is_looked_up & ~self._hits & ~self._writes_redirect & ~self._wakes)
+            self._is_looked_up & ~self._hits & ~self._writes_redirect
+            & ~self._wakes & ~was_filled)
         m.d.sync += warp.eq(self._lookup.payload.warp)
 
         m.d.comb += self._must_wait.eq(
             self._is_missed & ~self._wakes & ~self._is_redirected(warp))
         m.d.comb += instructions.wanted.eq(self._must_wait & ~self._woken.any())
+        is_requested = instructions.wanted & instructions.can_request
+        m.d.comb += self._waits.eq(self._must_wait & (is_requested | instructions.must_wait))
 
     def _wait(self, m: Module) -> None:
-        """Warps that wait for a line, and those that were woken. A missed warp waits if its line is
-        requested now, or if another line is under way. A warp waits no more when it is selected (by
-        a redirect), or when a line has come."""
+        """Warps that wait for a line, and those that were woken. A warp waits no more when it is
+        selected (by a redirect), or when a line has come."""
         instructions = self._instructions
         warps = self._params.warps
         selected = self._selected
         started = one_hot(selected.payload.warp, warps, selected.valid & self._advances)
-        is_requested = instructions.wanted & instructions.loader.free
-        waits = self._must_wait & (is_requested | self._loader.under_way[_INSTRUCTIONS])
-        missed = one_hot(self._missed_warp, warps, waits)
+        missed = one_hot(self._missed_warp, warps, self._waits)
         with m.If(self._wakes):
             m.d.sync += self._waiting.eq(0)
         with m.Else():
             m.d.sync += self._waiting.eq((self._waiting & ~started) | missed)
-        with m.If(instructions.loader.filled):
+        with m.If(instructions.filled):
             m.d.sync += self._woken.eq(self._waiting & ~started & self.room)
         with m.Else():
             m.d.sync += self._woken.eq(self._woken & ~started & self.room)
+
+    def _prefetch(self, m: Module) -> None:
+        """Lines that may be needed, while no warp in MISS needs the loader. None is evicted until
+        the warps that were woken have looked up theirs. A warp enters a line when its group hits,
+        or when it begins to wait for the line."""
+        prefetcher = self._prefetcher
+        instructions = self._instructions
+        with m.If(self._waits):
+            m.d.comb += prefetcher.entered.valid.eq(1)
+            m.d.comb += prefetcher.entered.payload.eq(instructions.missed_line)
+        with m.Else():
+            m.d.comb += prefetcher.entered.valid.eq(self.claimed.valid)
+            m.d.comb += prefetcher.entered.payload.eq(line_of(self._lookup.payload.place.group))
+        m.d.comb += prefetcher.group.valid.eq(self.claimed.valid)
+        m.d.comb += prefetcher.group.payload.eq(struct_value(
+            claimed_group(), place=self._lookup.payload.place, stored=instructions.stored))
+        m.d.comb += prefetcher.flush.eq(self.busy)
+        m.d.comb += instructions.may_prefetch.eq(~self._must_wait & ~self.busy)
+        m.d.comb += instructions.may_evict.eq(~self._woken.any())
+        connect(m, prefetcher.lines, instructions.prefetch)
 
     def _connect_caches(self, m: Module) -> None:
         """Both caches and the loader."""
@@ -253,7 +286,8 @@ class FetchUnit(Component):
         m.d.comb += instructions.registers.eq(self.grid.registers)
         m.d.comb += resolver.banks.eq(self.grid.banks)
         m.d.comb += loader.constants_are_held.eq(self.busy)
-        connect(m, instructions.loader, loader.instructions)
+        for inner, outer in zip(instructions.loader, loader.instructions, strict=True):
+            connect(m, inner, outer)
         connect(m, resolver.loader, loader.constants)
 
     def _connect_ports(self, m: Module) -> None:
@@ -270,7 +304,8 @@ class FetchUnit(Component):
         clear: Any = Event(cache_line(self._params)).create(path=("clear",))
         line = clear.payload
         connect(m, clear, self._instructions.clear, self._resolver.clear)
-        m.d.comb += clear.valid.eq(self.busy & ~self._loader.under_way.any())
+        is_idle = ~self._instructions.in_flight & ~self._loader.constants.in_flight
+        m.d.comb += clear.valid.eq(self.busy & is_idle)
         with m.If(self.invalidate):
             m.d.sync += self.busy.eq(1)
             m.d.sync += line.eq(0)

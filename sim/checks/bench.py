@@ -18,12 +18,14 @@ from importlib.util import find_spec
 from statistics import median
 from typing import Any
 
+from rtl.layouts import WaitReason
 from rtl.params import SmParams
 from sim.board.machine import Board
 from sim.checks.benchmarks.classes import ClassRow, class_table
 from sim.checks.benchmarks.compile_time import CompileRow, compile_table
 from sim.checks.benchmarks.cuda import GROWTH_LAUNCHES, CudaRow, GrowthRow, cuda_rows, growth_rows
 from sim.checks.benchmarks.floats import FLOAT_AIM, FloatRow, float_table
+from sim.checks.benchmarks.kernels import KernelMachine, KernelRow, total_of
 from sim.checks.benchmarks.machine import MACHINES, BenchmarkMachine
 from sim.checks.benchmarks.model import MODEL_AIMS, ModelRow, model_rows
 from sim.checks.benchmarks.plot import check_plotter, roofline_svg
@@ -51,6 +53,10 @@ _CUDA = "cuda"
 """The benchmark that runs programs, which must be requested."""
 _MODEL = "model"
 """The benchmark of the warp model, which must be requested."""
+_KERNELS = "kernels"
+"""The benchmark of the project's kernels, which must be requested."""
+_ON_REQUEST = (_CUDA, _MODEL, _KERNELS)
+_QUICK_KERNELS = ("k04_loop_break_continue", "k08_fib_recursion")
 _ON_BOARDS = ("throughput", "classes")
 """Those that need little memory, and no simulation."""
 _QUICK_TURNS, _TURNS = (1, 2), (4, 40)
@@ -66,7 +72,8 @@ def _parser() -> Parser:
         "only",
         nargs="*",
         metavar="BENCHMARK",
-        help=f"which: {', '.join(_BENCHMARKS)}, all of them without a name; or {_CUDA}; or {_MODEL}",
+        help=f"which: {', '.join(_BENCHMARKS)}, all of them without a name; or one of "
+        f"{', '.join(_ON_REQUEST)}",
     )
     parser.add_argument(
         "--preset",
@@ -269,6 +276,47 @@ def _model_text(rows: list[ModelRow]) -> str:
     )
 
 
+def _kernel_text(rows: list[KernelRow]) -> str:
+    reasons = [reason.name for reason in WaitReason if reason is not WaitReason.NOT_LIVE]
+    lines = [
+        (
+            row.name,
+            f"{row.warps}",
+            f"{row.grid_cycles:,}",
+            f"{row.cycles:,}",
+            f"{row.instructions:,}",
+            f"{row.per_instruction:.2f}",
+            *(f"{row.share(reason):.3f}" for reason in reasons),
+        )
+        for row in rows
+    ]
+    of_one_warp = [row for row in rows if row.warps == 1]
+    for what, chosen in (("all kernels", rows), ("those of one warp", of_one_warp)):
+        if not chosen:
+            continue
+        total = total_of(chosen)
+        for how, shares in (("average", total.average_shares), ("all cycles", total.shares)):
+            texts = (f"{shares.get(reason, 0):.3f}" for reason in reasons)
+            name = f"{what}, {how}"
+            lines.append((name, "", "", "", "", f"{total.per_instruction:.2f}", *texts))
+    return table(
+        f"{len(rows)} kernels at -O3: cycles in which a warp lives, for each instruction of a warp "
+        "(at the end the geometric mean), and the parts of warps' time by what they wait for (at "
+        "the end the average of the kernels, and of all their cycles); memory answers after "
+        f"{LATENCY} cycles",
+        (
+            "kernel",
+            "warps",
+            "grid",
+            "cycles",
+            "instructions",
+            "cycles/instruction",
+            *(reason.lower() for reason in reasons),
+        ),
+        lines,
+    )
+
+
 def _cuda_text(rows: list[CudaRow]) -> str:
     lines = [
         (row.what, row.engine, f"{row.seconds:.4f}", "" if row.aim is None else f"{row.aim:g}")
@@ -421,6 +469,9 @@ def _measure(options: argparse.Namespace, params: SmParams, engine: type[Engine]
         if options.engine == "auto" and not options.quick:
             engines = [each for each in ENGINES.values() if each.missing() is None]
         figures.report("speed", _speed(params, engines, machines, options.quick), _speed_text)
+    if _KERNELS in wanted:
+        names = _QUICK_KERNELS if options.quick else None
+        figures.report(_KERNELS, KernelMachine(params, engine).rows(names), _kernel_text)
     if _CUDA in wanted:
         python = options.python or (sys.executable if find_spec("numba") is not None else None)
         figures.report(_CUDA, cuda_rows(params, engine, python), _cuda_text)
@@ -432,9 +483,9 @@ def _measure(options: argparse.Namespace, params: SmParams, engine: type[Engine]
 
 def _run(options: argparse.Namespace) -> None:
     for name in options.only:
-        if name not in (*_BENCHMARKS, _CUDA, _MODEL):
+        if name not in (*_BENCHMARKS, *_ON_REQUEST):
             raise CommandError(
-                f"no benchmark {name}; there are {', '.join((*_BENCHMARKS, _CUDA, _MODEL))}"
+                f"no benchmark {name}; there are {', '.join((*_BENCHMARKS, *_ON_REQUEST))}"
             )
     if options.python is not None:
         if _CUDA not in options.only:

@@ -61,14 +61,24 @@ class Timeline:
 
     def __init__(self, params: SmParams) -> None:
         self.params = params
+        self._begin()
+
+    def _begin(self) -> None:
+        """Nothing was watched yet."""
+        warps = self.params.warps
         self.spans: list[Span] = []
         self.executed: list[IssuedInstruction] = []
         self.cycles = self.ran = 0
-        self._states = [(0, WaitReason.NOT_LIVE)] * params.warps
-        self._active = [0] * params.warps
+        self._states = [(0, WaitReason.NOT_LIVE)] * warps
+        self._active = [0] * warps
         self._open: dict[tuple[int, int], IssuedInstruction] = {}
-        self._flow: list[deque[IssuedInstruction | None]] = [deque() for _ in range(params.warps)]
+        self._flow: list[deque[IssuedInstruction | None]] = [deque() for _ in range(warps)]
         """What flow results are to come for: instructions, and launches."""
+
+    def restart(self) -> None:
+        """The machine is reset, and runs another launch."""
+        self._begin()
+        self._reader.begin(self._take)
 
     def watched(self, sm: Any) -> list[Any]:
         """The signals of the machine that are observed, and their listener."""

@@ -4,7 +4,7 @@ import json
 import re
 import shutil
 import subprocess
-from dataclasses import replace
+from dataclasses import fields, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,6 +21,7 @@ from sim.checks.benchmarks.classes import CLASSES
 from sim.checks.benchmarks.compile_time import CompileRow
 from sim.checks.benchmarks.floats import PROGRAMS, FloatRow
 from sim.checks.benchmarks.instructions import instructions_per_cycle
+from sim.checks.benchmarks.kernels import KernelRow, total_of
 from sim.checks.benchmarks.machine import (
     MACHINES,
     BenchmarkError,
@@ -49,6 +50,7 @@ from testbench.refusal import refused
 
 _CLASSES = {"arithmetic: IADD to IADD": (1, 8, 6), "LDG to LDG": (1, 30, 2), "SSY, SYNC": (2, 6, 6)}
 """Instructions, least cycles on 4 lanes, and the stall counts that the assembler gives."""
+_KERNEL_FIELDS = [each.name for each in fields(KernelRow)]
 
 
 def test_a_quick_measurement_has_plausible_rates(tmp_path, capsys):
@@ -95,6 +97,22 @@ def test_a_quick_measurement_has_plausible_rates(tmp_path, capsys):
             "instructions/cycle",
         )
     )
+
+
+def test_each_kernel_has_figures_of_its_own(tmp_path, capsys):
+    path = tmp_path / "figures.json"
+    arguments = ["kernels", "--quick", "--preset", "tiny"]
+    assert main([*arguments, "--json", str(path)]) == 0
+    figures = json.loads(path.read_text())
+    rows = figures["kernels"]
+    for row in rows:
+        assert row["warps"] == 1
+        assert row["cycles"] == sum(row["waits"].values()) < row["grid_cycles"]
+        assert row["cycles_per_instruction"] == row["cycles"] / row["instructions"]
+    total = total_of([KernelRow(**{key: row[key] for key in _KERNEL_FIELDS}) for row in rows])
+    assert total.shares["FETCH"] == pytest.approx(
+        sum(row["waits"]["FETCH"] for row in rows) / sum(row["cycles"] for row in rows))
+    assert f"{total.per_instruction:.2f}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

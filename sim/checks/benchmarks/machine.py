@@ -1,12 +1,13 @@
 """A machine in simulation that runs loops of assembly text and counts."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, unpack
 from rtl.params import PRESETS, WARP_THREADS, SmParams
+from rtl.sm import Sm
 from sim.board.machine import Board
 from sim.board.placing import fit
 from sim.engine import CompiledEngine, Engine
@@ -14,7 +15,7 @@ from sim.engine.tape import Tape
 from sim.launch import Buffer, Launch, Scalar, prepare
 from sim.launch.memory import Memory
 from sim.machine.base import BaseMachine, HardwareResult
-from sim.machine.hardware import Hardware
+from sim.machine.hardware import Hardware, Watched
 from sim.support.command import CommandError
 from sim.toolchain.assembly.assembler import assemble
 from sim.toolchain.cubin.loader import load
@@ -129,16 +130,22 @@ class BenchmarkMachine:
 
     Parameters:
         engine: What simulates it, or a board that has it.
+        watched: What of a machine in simulation is observed; see :class:`~sim.machine.hardware.Hardware`.
 
     Attributes:
         cycles: Simulated in the last run, with what comes before and after the grid.
         requests: To memory, in the last run.
     """
 
-    def __init__(self, params: SmParams, engine: type[Engine] | Board) -> None:
+    def __init__(
+        self,
+        params: SmParams,
+        engine: type[Engine] | Board,
+        watched: Callable[[Sm], Sequence[Watched]] = lambda _sm: (),
+    ) -> None:
         self.params = params
         self._hardware: BaseMachine = (
-            engine if isinstance(engine, Board) else Hardware(params, engine)
+            engine if isinstance(engine, Board) else Hardware(params, engine, watched=watched)
         )
         self.cycles = self.requests = 0
 

@@ -1,0 +1,149 @@
+"""Cycles that the project's kernels take for a warp instruction, and what their warps wait for."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import prod
+from statistics import geometric_mean
+from typing import Any
+
+from tqdm import tqdm
+
+from rtl.layouts import WaitReason
+from rtl.params import WARP_THREADS, SmParams
+from sim.checks.benchmarks.machine import BenchmarkError, BenchmarkMachine
+from sim.engine import Engine
+from sim.launch import lacking
+from sim.machine.timeline import Timeline
+from testbench.kernels.expected import complaints
+from testbench.kernels.manifest import LEVELS, RUNS, Run, build
+
+__all__ = ["KernelMachine", "KernelRow", "KernelTotal", "total_of"]
+
+_LEVEL = LEVELS[-1]
+
+
+@dataclass(frozen=True)
+class KernelRow:
+    """A kernel that ran alone on a machine.
+
+    Attributes:
+        warps: Of the whole grid.
+        grid_cycles: From the launch of the grid to its end, as the machine counts.
+        cycles: In which a warp lives.
+        instructions: That all warps have issued.
+        waits: Cycles of warps, by what they were at.
+    """
+
+    name: str
+    warps: int
+    grid_cycles: int
+    cycles: int
+    instructions: int
+    waits: dict[str, int]
+
+    @property
+    def warp_cycles(self) -> int:
+        """Cycles of all warps together, from launch to end."""
+        return sum(self.waits.values())
+
+    @property
+    def per_instruction(self) -> float:
+        """Cycles for each instruction of a warp."""
+        return self.cycles / self.instructions
+
+    def share(self, reason: str) -> float:
+        """The part of its warps' time in which they were at something, of 1."""
+        return self.waits.get(reason, 0) / self.warp_cycles
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self) | {"cycles_per_instruction": self.per_instruction}
+
+
+@dataclass(frozen=True)
+class KernelTotal:
+    """Figures of several kernels.
+
+    Attributes:
+        kernels: How many.
+        per_instruction: The geometric mean of their cycles for each instruction of a warp.
+        average_shares: The part of their warps' time by what they were at, the average of the
+            kernels.
+        shares: The same of all their cycles, so that a long kernel counts more.
+    """
+
+    kernels: int
+    per_instruction: float
+    average_shares: dict[str, float]
+    shares: dict[str, float]
+
+
+def total_of(rows: Sequence[KernelRow]) -> KernelTotal:
+    """The figures of all kernels together."""
+    average: dict[str, float] = defaultdict(float)
+    cycles: Counter[str] = Counter()
+    for row in rows:
+        cycles.update(row.waits)
+        for reason in row.waits:
+            average[reason] += row.share(reason) / len(rows)
+    return KernelTotal(
+        len(rows),
+        geometric_mean(row.per_instruction for row in rows),
+        dict(average),
+        {reason: number / cycles.total() for reason, number in cycles.items()},
+    )
+
+
+class KernelMachine:
+    """A machine that runs the kernels as NVIDIA's assembler optimised them, the first run of each,
+    without those that trap and those for which it has no room."""
+
+    def __init__(self, params: SmParams, engine: type[Engine]) -> None:
+        self._timeline = Timeline(params)
+        self._machine = BenchmarkMachine(params, engine, watched=self._timeline.watched)
+
+    def rows(self, names: Iterable[str] | None = None) -> list[KernelRow]:
+        """A row for each kernel, or for those with these names. BenchmarkError when one does not
+        leave in memory what it should."""
+        chosen = [
+            run
+            for run in RUNS.values()
+            if not run.label
+            and not run.traps
+            and (names is None or run.kernel in names)
+            and lacking(build(run, _LEVEL), self._machine.params) is None
+        ]
+        return [
+            self._row(run) for run in tqdm(chosen, unit=" kernels", disable=None, leave=False)
+        ]
+
+    def _row(self, run: Run) -> KernelRow:
+        timeline = self._timeline
+        machine = self._machine
+        timeline.restart()
+        launch = build(run, _LEVEL)
+        result = machine.run(launch)
+        timeline.finish(machine.cycles, result.cycles)
+        for line in complaints(run, _LEVEL, replace(launch, memory=machine.memory)):
+            raise BenchmarkError(line)
+        waits: Counter[WaitReason] = Counter()
+        for span in timeline.spans:
+            waits[span.reason] += span.end - span.begin
+        return KernelRow(
+            run.kernel,
+            prod(run.grid) * -(-prod(run.block) // WARP_THREADS),
+            result.cycles,
+            _covered((span.begin, span.end) for span in timeline.spans),
+            len(timeline.executed),
+            {reason.name: cycles for reason, cycles in waits.most_common()},
+        )
+
+
+def _covered(spans: Iterable[tuple[int, int]]) -> int:
+    """Cycles that are in some span."""
+    covered = reached = 0
+    for begin, end in sorted(spans):
+        covered += max(0, end - max(begin, reached))
+        reached = max(reached, end)
+    return covered

@@ -111,7 +111,8 @@ def test_each_kernel_has_figures_of_its_own(tmp_path, capsys):
         assert row["cycles_per_instruction"] == row["cycles"] / row["instructions"]
     total = total_of([KernelRow(**{key: row[key] for key in _KERNEL_FIELDS}) for row in rows])
     assert total.shares["FETCH"] == pytest.approx(
-        sum(row["waits"]["FETCH"] for row in rows) / sum(row["cycles"] for row in rows))
+        sum(row["waits"]["FETCH"] for row in rows) / sum(row["cycles"] for row in rows)
+    )
     assert f"{total.per_instruction:.2f}" in capsys.readouterr().out
 
 

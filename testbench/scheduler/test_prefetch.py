@@ -56,7 +56,8 @@ class Fetched:
         dut = self.dut
         request = dut.memory.request
         ticks = ctx.tick().sample(
-            request.valid & request.ready, request.payload, dut.group.valid, dut.group.payload)
+            request.valid & request.ready, request.payload, dut.group.valid, dut.group.payload
+        )
         async for _, _, requested, line, comes, group in ticks:
             self.cycle += 1
             if requested:
@@ -139,7 +140,7 @@ def test_a_branch_that_a_warp_does_not_come_to_has_no_line_requested():
     unit = Fetched(program(12, {0: 9}))
 
     async def body(ctx: Any) -> None:
-        await unit.fetch(ctx, 0, 0x10)      # behind the branch
+        await unit.fetch(ctx, 0, 0x10)  # behind the branch
         await ctx.tick().repeat(2 * LATENCY)
 
     unit.run(body)
@@ -186,7 +187,7 @@ def test_a_miss_is_not_delayed_by_lines_that_are_prefetched():
 
     async def body(ctx: Any) -> None:
         await fetch_missed(ctx, 20)
-        await unit.fetch(ctx, 0, 0x18)      # behind the first branch
+        await unit.fetch(ctx, 0, 0x18)  # behind the first branch
         await ctx.tick().repeat(3 * LATENCY)
         for group in range(3):
             await unit.fetch(ctx, 0, group * GROUP_BYTES)

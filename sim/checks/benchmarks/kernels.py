@@ -114,9 +114,7 @@ class KernelMachine:
             and (names is None or run.kernel in names)
             and lacking(build(run, _LEVEL), self._machine.params) is None
         ]
-        return [
-            self._row(run) for run in tqdm(chosen, unit=" kernels", disable=None, leave=False)
-        ]
+        return [self._row(run) for run in tqdm(chosen, unit=" kernels", disable=None, leave=False)]
 
     def _row(self, run: Run) -> KernelRow:
         timeline = self._timeline

@@ -65,11 +65,12 @@ class Global:
     upper: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(unsafe_hash=True, slots=True)
 class Source:
     """An operand that is read: a value, a number of 32 bits, a constant or an address, with what is done to it first.
 
-    A predicate that is no value is the number 1 or 0. ``part`` is a half: ``.H1``.
+    A predicate that is no value is the number 1 or 0. ``part`` is a half: ``.H1``. Nobody changes a source; it is not
+    frozen because there are many, and frozen objects take three times as long to make.
     """
 
     what: Value | int | Constant | Global

@@ -27,6 +27,9 @@ offset  what a kernel prints                         an assertion that failed
 
 Texts end with a zero and are filled up to a multiple of 8 bytes. They are copied where the arguments of a format are
 strings: nothing but formats themselves is read later.
+
+``division.ptx`` has the division of 64 bits, which compiled code calls for ``div`` and ``rem``; the compiler adds it
+(:mod:`sim.toolchain.compiler.library`), and it needs nothing of a launch.
 """
 
 from importlib.resources import files

@@ -93,14 +93,22 @@ def test_cycles_of_flow_instructions_are_those_that_the_testbench_requires():
     assert rows["unwind, each further token on chip"] == f"+{limits.TOKEN_CYCLES}"
     entry, hole = ENTRY_CYCLES - limits.TOKEN_CYCLES * HOLES, limits.TOKEN_CYCLES
     assert (
-        f"the same warp's next, at the earliest; of a push | {HIT_CYCLES}; {PUSH_CYCLES} |" in FLOW
+        "| an instruction other than a push | the same warp's next one, at the earliest "
+        f"| {HIT_CYCLES} |" in FLOW
     )
-    assert f"| entering the trap | the warp's next | {entry}, and {hole} for each hole |" in FLOW
+    assert (
+        f"| a push | the same warp's next instruction, at the earliest | {PUSH_CYCLES} |" in FLOW
+    )
+    assert (
+        "| ENTER (into the trap handler) | the warp's next instruction "
+        f"| {entry}, and {hole} for each NONE token" in FLOW
+    )
 
 
 def test_cycles_of_the_stack_are_those_that_the_testbench_requires():
     assert f"| an unwind | each further token on chip | {limits.TOKEN_CYCLES} more |" in STACK
-    assert re.search(
-        rf"the warp's next, \w+ a push, SET_MODE or a GET \| {limits.PUSH_CYCLES} \|", STACK
+    assert (
+        "| a request, which is a push, SET_MODE or a GET | the same warp's next request "
+        f"| {limits.PUSH_CYCLES} |" in STACK
     )
     assert f"results come {('', 'one', 'two', 'three')[limits.RESULT_CYCLES]} cycles later" in STACK

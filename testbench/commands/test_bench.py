@@ -287,7 +287,7 @@ def test_a_run_that_fails_is_told(monkeypatch):
     class Failing:
         cycles, requests = 7, 0
 
-        def __init__(self, *_):
+        def __init__(self, *_, **_options):
             pass
 
         def run(self, *_):

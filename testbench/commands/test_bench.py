@@ -288,7 +288,7 @@ def test_a_failing_run_is_reported(monkeypatch):
     class Failing:
         cycles, requests = 7, 0
 
-        def __init__(self, *_):
+        def __init__(self, *_, **_options):
             pass
 
         def run(self, *_):

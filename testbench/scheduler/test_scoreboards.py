@@ -52,7 +52,7 @@ _COMPLETES = {"completes": 1, "write_barrier": NO_BARRIER, "read_barrier": NO_BA
 @pytest.mark.parametrize(
     ("raises", "event", "message"),
     [
-        (_SCOREBOARD, _LOWERS, "a scoreboard is lowered that nobody has raised"),
+        (_SCOREBOARD, _LOWERS, "a scoreboard is lowered more often than raised"),
         (INCOMPLETE, _COMPLETES, "an instruction is complete that was not issued"),
     ],
 )

@@ -49,8 +49,10 @@ async def the_handler_ends_both(d: Debugger) -> None:
 async def the_first_error_is_kept(d: Debugger) -> None:
     await d.interrupt()
     await d.see_events()
+    # The handler is switched off while warp 1 is in it. Between a warp's error and its entry the
+    # hardware may have chosen the handler already.
     while d.log(1)[0] < 2 and not d.host.failed:
-        await d.run(100)
+        await d.run(4)
     await d.see_error(WarpError.MISALIGNED_ADDR, 0, _FIRST_AT)
     await d.see_events("MULTIPLE_WARP_ERRORS")
     await d.write("TRAP_CONTROL", 0)

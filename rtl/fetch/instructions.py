@@ -62,17 +62,17 @@ class InstructionCache(Component):
     a line's eight words DECODE takes one a cycle; GATHER puts four of them together, a control word
     and three instructions, and writes the group with its last word.
 
-    Of a line that comes no group is valid from its first word on until the group's last word is
+    While a line arrives, a group of it is invalid until the group's last word is
     written: its first group can be looked up before its second one has come. What is read of a tag
     in the cycle of a write to it does not count.
 
     Lines in flight never share a place: a line is requested when the one before it in its place has
     come. So a line that a warp waits for is not evicted on its way.
 
-    Prefetch: a line that may be needed soon is requested if it is not in the cache, nobody waits
+    Prefetch: a line that may be needed soon is requested if it is not in the cache, no warp waits
     for the loader, and a port of the loader remains free for a miss. Whether it is in the cache is
     read by a second port of the tags. A prefetched line for which memory has an error is kept like
-    any other: its instructions are refused, if a warp comes there.
+    any other: its instructions are refused if a warp reaches them.
 
     Members
     -------

@@ -1,4 +1,4 @@
-"""The prefetcher: which lines of instructions a warp may need soon."""
+"""The prefetcher: lines of instructions that a warp may need soon."""
 
 from typing import Any
 
@@ -51,29 +51,29 @@ class _Branch(data.Struct):
 
 
 class Prefetcher(Component):
-    """Names the lines where a warp may go on. ::
+    """Proposes lines of instructions that a warp may need soon. ::
 
         entered --> next line ------------------+--> lines
         group ----> branch --> TARGET: line ----+
 
-    After a line the next one is named. It may evict another one: its place in the cache differs
-    from those of the lines before it, as many as the cache holds, so that a loop in the cache loses
-    nothing.
+    When a warp enters a line, the next line is proposed. It may evict another one: its place in the
+    cache differs from those of the lines before it, as many as the cache holds, so that a loop that
+    fits into the cache loses no line.
 
-    When a warp gets a group, the line of a branch's target is named: of the first direct branch or
-    call from the instruction on at which the warp enters the group. That line goes only into an
-    empty place: a branch that is never taken does not take the place of a line in use.
+    When a warp receives a group, the line of a branch's target is proposed: of the first direct
+    branch or call from the instruction on at which the warp enters the group. That line may only
+    fill an empty place: a branch that is never taken does not evict a line in use.
 
-    A line that is named replaces one of the same kind that was not offered yet. Target lines go
-    first.
+    A proposed line replaces one of the same kind that was not offered yet. Target lines have
+    priority over next lines.
 
     Members
     -------
     entered : In(Event(LINE_BITS))
-        A line that a warp enters: it gets a group of it, or waits for it.
+        A line that a warp enters: the warp receives a group of it, or waits for it.
     group : In(Event of claimed_group)
     flush : In(1)
-        No line is named: nothing counts that came before.
+        Discards all proposed lines.
     lines : Out(stream of PrefetchedLine)
         Stable until it is taken, or flushed.
     """
@@ -115,13 +115,13 @@ class Prefetcher(Component):
                 m.d.sync += self._next.valid.eq(0)
 
     def _find_next(self, m: Module) -> None:
-        """The line after that which a warp enters."""
+        """The line after the one that a warp enters."""
         with m.If(self.entered.valid):
             m.d.sync += self._next.valid.eq(1)
             m.d.sync += self._next.payload.eq(self.entered.payload + 1)
 
     def _find_branch(self, m: Module) -> None:
-        """The first direct branch or call that the warp comes to in the group."""
+        """The first direct branch or call that the warp can reach in the group."""
         group = self.group.payload
         branch = self._branch
         is_branch = Cat(

@@ -60,15 +60,15 @@ class FetchUnit(Component):
     Hit: the group leaves LOOK UP when the resolver takes it. Until then LOOK UP stalls.
 
     Miss: leaves LOOK UP whether the resolver is ready or not. Warps that wait are selected again
-    when a line has come, whichever it is; only when all of them have been, another line is
-    requested, since that might evict theirs.
+    when any line has arrived. Another line is requested only when all of them have looked up their
+    groups, since it might evict theirs.
 
-    Prefetch: the prefetcher is told which lines warps enter, and which groups they get. It names
-    the lines where they may go on: the next one, and that of the target of a branch in the group.
-    The instruction cache requests these lines when no miss needs the loader.
+    Prefetch: the prefetcher observes which lines warps enter and which groups they receive. It
+    proposes the next line, and the line of a branch's target in the group. The instruction cache
+    requests these lines when no miss needs the loader.
 
     Redirect: is selected in its cycle, before others, and the warp waits for no line any more. If
-    LOOK UP stalls, only the pc is written: then a warp that waits for a line waits on until one
+    LOOK UP stalls, only the pc is written: a warp that waits for a line still waits until one
     comes. The warp's lookup and its groups in the resolver are squashed.
 
     Invalidate: hits count for nothing until both caches are empty, which is a line a cycle once no
@@ -155,11 +155,12 @@ class FetchUnit(Component):
         chosen = chooser.chosen
         looked_up_warp = lookup.payload.warp
         can_fetch = self.room & ~self._waiting
-        woken = self._waiting & self._wakes.replicate(len(self._waiting))
         can_fetch_chosen = can_fetch.bit_select(chosen, 1)
         is_in_lookup = lookup.valid & (looked_up_warp == chosen)
         looked_up = one_hot(looked_up_warp, self._params.warps, lookup.valid)
-        m.d.comb += chooser.requests.eq((can_fetch | (self.room & woken)) & ~looked_up)
+        # The choice is used in the next cycle. The warps that are woken now do not wait any more then.
+        waits_on = self._waiting & (~self._wakes).replicate(len(self._waiting))
+        m.d.comb += chooser.requests.eq(self.room & ~waits_on & ~looked_up)
         with m.If(self.redirect.valid):
             m.d.comb += selected.valid.eq(1)
             m.d.comb += selected.payload.eq(self._redirected_lookup())
@@ -172,7 +173,7 @@ class FetchUnit(Component):
         m.d.comb += self._instructions.group.eq(selected.payload.place.group)
 
     def _redirected_lookup(self) -> Any:
-        """The warp that is redirected, and where it goes on."""
+        """The warp that is redirected, and its new place."""
         redirect = self.redirect.payload
         return struct_value(
             group_lookup(self._params), warp=redirect.warp, place=_place_of(redirect.pc))

@@ -63,7 +63,7 @@ class DecideStage(Component):
 
     An indexed branch has two requests if some active threads do not branch, and others branch to
     another target. The first PUSH is refused unless there is room for both tokens; then nothing is
-    pushed. SET_MODE tells how many holes the topmost line has room for, and whether holes and frame
+    pushed. SET_MODE reports how many holes the topmost line has room for, and whether holes and frame
     have room; if not, the mode stays as it was, and a single request that does nothing follows.
 
     Members

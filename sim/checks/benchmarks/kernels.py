@@ -32,7 +32,7 @@ class KernelRow:
         grid_cycles: From the launch of the grid to its end, as the machine counts.
         cycles: In which a warp lives.
         instructions: That all warps have issued.
-        waits: Cycles of warps, by what they were at.
+        waits: Cycles of warps, by wait reason.
     """
 
     name: str
@@ -53,7 +53,7 @@ class KernelRow:
         return self.cycles / self.instructions
 
     def share(self, reason: str) -> float:
-        """The part of its warps' time in which they were at something, of 1."""
+        """The fraction of its warps' time that has a wait reason, from 0 to 1."""
         return self.waits.get(reason, 0) / self.warp_cycles
 
     def record(self) -> dict[str, Any]:
@@ -68,9 +68,8 @@ class KernelTotal:
     Attributes:
         kernels: How many.
         per_instruction: The geometric mean of their cycles for each instruction of a warp.
-        average_shares: The part of their warps' time by what they were at, the average of the
-            kernels.
-        shares: The same of all their cycles, so that a long kernel counts more.
+        average_shares: The fraction of warps' time by wait reason, averaged over the kernels.
+        shares: The same over all cycles of all kernels, so that a long kernel weighs more.
     """
 
     kernels: int

@@ -1,5 +1,6 @@
-"""Functions of the runtime library that instructions are translated to calls of, as compiler-rt's: PTX text, which is
-selected like that of a program.
+"""Functions of the runtime library, which the compiler calls for instructions that the machine does not have.
+
+They are PTX text, compiled like a program. compiler-rt is the model.
 """
 
 from functools import cache
@@ -21,6 +22,6 @@ def _division() -> PtxModule:
 
 
 def library_function(name: str) -> Function:
-    """A function of the library as operations, made again each time: passes change them."""
+    """A function of the library as operations. Each call returns a new copy, since passes change it."""
     module = _division()
     return select_function(module.functions[name], Layout.of(module))

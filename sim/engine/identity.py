@@ -176,23 +176,26 @@ def _attributes(thing: Any) -> Iterator[Any]:
 
 
 def _sources(modules: set[str]) -> list[tuple[str, str, float]]:
-    """The files that these modules and all designs depend on: name, digest, time of change."""
+    """The files that these modules and all designs depend on: name, digest, time of change.
+
+    A module depends on what it imports, and so on. Importing it also executes the packages around it, so their files
+    count; but what these import does not, unless a name is imported from the package itself.
+    """
     files = {
         path
         for folder in ALWAYS
         for path in (ROOT / folder).rglob("*")
         if path.suffix in (".py", ".cc", ".h")
     }
-    waiting = [path for name in modules for path in _files_of(name)]
+    followed = set(files)
+    waiting = list(modules)
     while waiting:
-        path = waiting.pop()
-        if path not in files:
-            files.add(path)
-            waiting += [
-                found
-                for name in _imports(path, path.stat().st_mtime_ns)
-                for found in _files_of(name)
-            ]
+        own, packages = _files_of(waiting.pop())
+        files.update(packages)
+        if own is not None and own not in followed:
+            files.add(own)
+            followed.add(own)
+            waiting += _imports(own, own.stat().st_mtime_ns)
     return [_digest(path, path.stat().st_mtime_ns) for path in sorted(files)]
 
 
@@ -206,22 +209,23 @@ def _digest(path: Path, _changed: int) -> tuple[str, str, float]:
 
 
 @cache
-def _files_of(module: str) -> tuple[Path, ...]:
-    """The files of a module and of the packages around it; none for libraries."""
+def _files_of(module: str) -> tuple[Path | None, tuple[Path, ...]]:
+    """The file of a module, and those of the packages around it. None, and no files, for a library and for a name that
+    is no module.
+    """
     parts = module.split(".")
     if not (ROOT / parts[0]).is_dir():
         loaded = sys.modules.get(module)
         file = getattr(loaded, "__file__", None)
         if file and parts[0] != "amaranth" and parts[0] not in sys.stdlib_module_names:
             raise _UncertainError
-        return ()
-    found = []
-    for end in range(1, len(parts) + 1):
-        place = ROOT.joinpath(*parts[:end])
-        found += [
-            path for path in (place / "__init__.py", place.with_suffix(".py")) if path.is_file()
-        ]
-    return tuple(found)
+        return None, ()
+    folder = ROOT.joinpath(*parts)
+    own = next(filter(Path.is_file, (folder / "__init__.py", folder.with_suffix(".py"))), None)
+    if own is None:
+        return None, ()
+    around = (ROOT.joinpath(*parts[:end], "__init__.py") for end in range(1, len(parts)))
+    return own, tuple(filter(Path.is_file, around))
 
 
 @cache

@@ -16,7 +16,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.params import SmParams
-from sim.engine import CompiledEngine, EngineError, cache, choose
+from sim.engine import CompiledEngine, EngineError, cache, choose, identity
 from sim.engine.identity import identify
 from sim.support.scratch import why_unwritable
 from testbench.engine.designs import needs_compiled
@@ -379,3 +379,36 @@ def test_processes_that_build_the_same_at_once_do_no_harm(folder, copy):
         assert (process.returncode, output.split()[-1]) == (0, "3")
     assert said(copy) == ["3"]
     assert sorted(path.suffix for path in folder.iterdir()) == [".json", ".so"]
+
+
+@pytest.mark.parametrize(
+    ("module", "depends"),
+    [
+        ("pack.small", {"pack/__init__.py", "pack/small.py", "pack/other.py"}),
+        ("pack.user", {"pack/__init__.py", "pack/user.py", "pack/large.py"}),
+        ("pack", {"pack/__init__.py", "pack/large.py"}),
+    ],
+)
+def test_a_design_depends_on_what_its_modules_import(module, depends, tmp_path, monkeypatch):
+    """Of a package around a module only the file counts, unless a name is imported from it."""
+    texts = {
+        "__init__": "from pack.large import name",
+        "small": "from .other import one",
+        "other": "one = 1",
+        "user": "from pack import name",
+        "large": "name = 2",
+    }
+    (tmp_path / "pack").mkdir()
+    for name, text in texts.items():
+        (tmp_path / "pack" / f"{name}.py").write_text(text)
+    monkeypatch.setattr(identity, "ROOT", tmp_path)
+    monkeypatch.setattr(identity, "ALWAYS", ())
+    for function in (identity._digest, identity._files_of, identity._imports):
+        monkeypatch.setattr(identity, function.__name__, function.__wrapped__)
+    assert {name for name, _, _ in identity._sources({module})} == depends
+
+
+def test_the_machine_does_not_depend_on_the_toolchain():
+    names = {name for name, _, _ in identity._sources({"sim.machine.harness"})}
+    assert "sim/machine/memory_latch.py" in names
+    assert not [name for name in names if name.startswith("sim/toolchain")]

@@ -211,6 +211,25 @@ class Core(Component):
         """Joins the flow unit and the stack."""
         connect_stack(m, self.flow, self.stack)
 
+    def join_constants(self, m: Module) -> None:
+        """Constants at indexed addresses, which fetch does not prefetch: one request at a time."""
+        m.submodules.constants = constants = ConstantArbiter()
+        connect(m, constants.request, self.fetch.indexed)
+        connect(m, self.fetch.value, constants.response)
+        connect(m, self.targets.indexed, constants.requests[0])
+        connect(m, constants.responses[0], self.targets.value)
+        if self.double is None:
+            connect(m, self.conversion.indexed, constants.requests[1])
+            connect(m, constants.responses[1], self.conversion.value)
+            return
+        m.submodules.conversion_constants = conversions = ConstantArbiter()
+        connect(m, conversions.request, constants.requests[1])
+        connect(m, constants.responses[1], conversions.response)
+        connect(m, self.conversion.indexed, conversions.requests[0])
+        connect(m, conversions.responses[0], self.conversion.value)
+        connect(m, self.double.indexed, conversions.requests[1])
+        connect(m, conversions.responses[1], self.double.value)
+
     def connect_more(self, m: Module) -> None:
         """Connections of the serial machine only. Called last, so that its assignments override
         those of the other methods."""
@@ -245,7 +264,7 @@ class Core(Component):
         self._dispatch(m)
         self._flow(m)
         self._lane_clients(m)
-        self._constants(m)
+        self.join_constants(m)
         self._release_scoreboards(m)
         self._traps(m)
         self._errors(m)
@@ -360,25 +379,6 @@ class Core(Component):
         connect(m, self.conversion.port, clients.first)
         connect(m, self.double.port, clients.second)
         return clients.merged
-
-    def _constants(self, m: Module) -> None:
-        """Constants at indexed addresses, which fetch does not prefetch: one request at a time."""
-        m.submodules.constants = constants = ConstantArbiter()
-        connect(m, constants.request, self.fetch.indexed)
-        connect(m, self.fetch.value, constants.response)
-        connect(m, self.targets.indexed, constants.requests[0])
-        connect(m, constants.responses[0], self.targets.value)
-        if self.double is None:
-            connect(m, self.conversion.indexed, constants.requests[1])
-            connect(m, constants.responses[1], self.conversion.value)
-            return
-        m.submodules.conversion_constants = conversions = ConstantArbiter()
-        connect(m, conversions.request, constants.requests[1])
-        connect(m, constants.responses[1], conversions.response)
-        connect(m, self.conversion.indexed, conversions.requests[0])
-        connect(m, conversions.responses[0], self.conversion.value)
-        connect(m, self.double.indexed, conversions.requests[1])
-        connect(m, conversions.responses[1], self.double.value)
 
     def _release_scoreboards(self, m: Module) -> None:
         """Completions, which release scoreboards; and the events that resume a warp."""

@@ -51,6 +51,9 @@ class _CoreOfFrontEnd(Core):
         self.conversion = _Outside()
         self.double = None
 
+    def join_constants(self, m: Module) -> None:
+        """Indexed constants connect units that are all outside."""
+
 
 class FrontEnd(Component):
     """Issue, flow unit, stack, barriers, traps and error status, connected as in the core.

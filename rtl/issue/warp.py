@@ -188,17 +188,17 @@ class ReadyWarp(Component):
         a result: it blocks while RESULTS is pending."""
         events = self.events
         blocks = self.blocks
+        remaining: Any = Signal(Blocks)
+        m.d.comb += remaining.until_results.eq(blocks.until_results)
+        m.d.comb += remaining.until_resumed.eq(blocks.until_resumed & ~events.is_resumed)
+        m.d.comb += remaining.until_limit.eq(blocks.until_limit & ~events.meets_limit)
+        m.d.comb += remaining.until_drained.eq(blocks.until_drained & ~self.is_drained)
         with m.If(events.is_launched):
             m.d.sync += blocks.eq(0)
         with m.Elif(events.has_issued):
             m.d.sync += blocks.eq(self.broadcast.effects.blocks)
         with m.Else():
-            with m.If(events.is_resumed):
-                m.d.sync += blocks.until_resumed.eq(0)
-            with m.If(events.meets_limit):
-                m.d.sync += blocks.until_limit.eq(0)
-            with m.If(self.is_drained):
-                m.d.sync += blocks.until_drained.eq(0)
+            m.d.sync += blocks.eq(remaining)
 
     def _follow_stall(self, m: Module) -> None:
         """The stall count. It becomes a time, which is compared: no counter has to count down."""

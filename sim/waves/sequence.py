@@ -83,7 +83,7 @@ def _of_warp(wave: Waveform, warp: str, first: int, count: int) -> Iterator[Mess
         )
     for at, _, active in _changes(wave, f"{name}.active", first, count):
         yield Message(
-            at, warp, warp, "has ended" if active == "ended" else f"goes on with {active}"
+            at, warp, warp, "has ended" if active == "ended" else f"resumes with {active}"
         )
 
 
@@ -127,7 +127,7 @@ def messages(wave: Waveform, first: int, count: int) -> list[Message]:
         told += [
             Message(at, TRAP, BARRIER, f"warp {warp} withdrawn")
             if trapping and inside[warp][at - first] == "outside"
-            else Message(at, BARRIER, f"warp {warp}", "goes on")
+            else Message(at, BARRIER, f"warp {warp}", "resumes")
             for warp in warps
             if gone >> int(warp) & 1
         ]

@@ -1,4 +1,4 @@
-"""The examples of the page of commands print what it says."""
+"""The examples of the page of commands print what it says, cycles included: these depend on the RTL alone."""
 
 import json
 import re
@@ -11,10 +11,6 @@ from sim.dis import main as dis
 from sim.run import main as run
 
 ROOT = Path(__file__).parents[2]
-TIMES = re.compile(r"^((?:cycles|lane ops|idle cycles) +)(\d+)$", re.MULTILINE)
-"""Lines with figures that change with the hardware's timing."""
-TOLERANCE = 0.1
-"""By how much they may be other than the page says."""
 
 
 def examples() -> list[tuple[list[str], str]]:
@@ -26,11 +22,6 @@ def examples() -> list[tuple[list[str], str]]:
     ]
     split = [re.match(r"((?:[^\n]*\\\n)*[^\n]*)\n(.*)", command, re.DOTALL) for command in commands]
     return [(shlex.split(found[1].replace("\\\n", " ")), found[2]) for found in split if found]
-
-
-def without_times(text: str) -> tuple[str, list[int]]:
-    """A text without its figures of time, and these."""
-    return TIMES.sub(r"\1", text), [int(number) for _, number in TIMES.findall(text)]
 
 
 EXAMPLES = examples()
@@ -46,15 +37,10 @@ def test_a_run_prints_what_the_page_says(arguments, expected, tmp_path, monkeypa
     (tmp_path / "testbench").symlink_to(ROOT / "testbench")
     monkeypatch.chdir(tmp_path)
     run(arguments)
-    printed, times = without_times(capsys.readouterr().out)
-    said, said_times = without_times(expected)
-    assert printed.startswith(said)
-    assert times == [pytest.approx(time, rel=TOLERANCE) for time in said_times]
+    assert capsys.readouterr().out.startswith(expected)
     for words, content in EXAMPLES:
         if words[0] == "cat" and (tmp_path / words[1]).exists():
-            kept, shown = json.loads((tmp_path / words[1]).read_text()), json.loads(content)
-            assert kept.pop("cycles") == pytest.approx(shown.pop("cycles"), rel=TOLERANCE)
-            assert kept == shown
+            assert json.loads((tmp_path / words[1]).read_text()) == json.loads(content)
 
 
 def test_the_disassembler_prints_what_the_page_says(monkeypatch, capsys):

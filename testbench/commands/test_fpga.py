@@ -436,6 +436,9 @@ def test_a_failing_tool_is_quoted_with_its_log(tools, monkeypatch, capsys):
             "--json does not go with --verilog, which measures nothing",
         ),
         (["--verilog", "out.v", "--lanes", "4"], "--lanes is for units"),
+        (["ulx3s-85f", "--warps", "0"], "--warps is for units"),
+        (["--verilog", "out.v", "--clock", "0"], "--clock is for boards"),
+        (["--unit", "total", "--no-video"], "--video is for boards"),
     ],
 )
 def test_bad_arguments_get_one_line(capsys, arguments, message):

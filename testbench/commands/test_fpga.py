@@ -571,8 +571,10 @@ def test_every_port_of_every_unit_has_a_plain_name_and_a_line_of_text(preset):
         component = ports_of(name, preset)
         ports = list(plain_ports(component))
         lines = [line.split() for line in port_comments(component)]
-        told = {line[1].rstrip(",") for line in lines if line[0] in ("in", "out") and len(line) > 1}
-        assert {port.name for port in ports} <= told, name
+        described = {
+            line[1].rstrip(",") for line in lines if line[0] in ("in", "out") and len(line) > 1
+        }
+        assert {port.name for port in ports} <= described, name
         # All bits of the component are in them, each once.
         bits = sum(len(Value.cast(value)) for _, _, value in component.signature.flatten(component))
         assert sum(port.shape.width for port in ports) == bits, name
@@ -580,16 +582,16 @@ def test_every_port_of_every_unit_has_a_plain_name_and_a_line_of_text(preset):
 
 def test_a_field_that_has_the_name_of_a_port_beside_it_has_a_longer_one():
     class Announcer(wiring.Component):
-        told: Out(Event(data.StructLayout({"valid": 2, "number": 3})))
+        event: Out(Event(data.StructLayout({"valid": 2, "number": 3})))
 
         def elaborate(self, platform):
             return Module()
 
     flat = Flat(Announcer())
     assert {name: len(getattr(flat, name)) for name in flat.signature.members} == {
-        "told_valid": 1,
-        "told_payload_valid": 2,
-        "told_number": 3,
+        "event_valid": 1,
+        "event_payload_valid": 2,
+        "event_number": 3,
     }
     rtlil.convert(flat)
 

@@ -313,7 +313,7 @@ class Kernel:
             shared: Bytes of dynamic shared memory.
             vcd: Where a waveform goes, with a save file for GTKWave beside it.
             limit: Cycles, on the warp model instructions, after which the run is given up.
-            progress: Is told of cycles as they pass.
+            progress: Called with the number of cycles that have passed since its last call.
         """
         path = None if vcd is None else Path(vcd)
         runner, memory = self._machine.runner(path), self._machine.memory

@@ -390,10 +390,10 @@ def render(settings: dict[str, Any]) -> None:
 
         def __init__(self) -> None:
             super().__init__(logging.WARNING)
-            self.told: list[str] = []
+            self.messages: list[str] = []
 
         def emit(self, record: logging.LogRecord) -> None:
-            self.told.append(record.getMessage())
+            self.messages.append(record.getMessage())
 
     warnings = Warnings()
     logger = logging.getLogger("mkdocs")
@@ -408,7 +408,7 @@ def render(settings: dict[str, Any]) -> None:
         build(config)
         config.plugins.on_shutdown()
     except (Abort, MkDocsException) as error:
-        raise CommandError("; ".join(warnings.told[:3]) or str(error)) from error
+        raise CommandError("; ".join(warnings.messages[:3]) or str(error)) from error
     finally:
         logger.removeHandler(warnings)
 

@@ -150,7 +150,7 @@ def _play(options: Options, engine: str, store: Any, path: Path) -> list[tuple[i
         telling(lambda: f"after {played} cases, kept in {path}"),
     ):
 
-        def told(outcome: Any) -> None:
+        def on_outcome(outcome: Any) -> None:
             nonlocal played
             played += 1
             bar.update()
@@ -164,7 +164,7 @@ def _play(options: Options, engine: str, store: Any, path: Path) -> list[tuple[i
             workers=options.workers,
             scheduler=options.scheduler,
             cases=options.cases,
-            told=told,
+            on_outcome=on_outcome,
         )
     for number, failure in failed:
         path = save(campaign, number, options.folder)

@@ -131,8 +131,8 @@ class Ptxas(Compiler):
 
     def __init__(self, program: Path) -> None:
         self._program = program
-        told = subprocess.run([program, "--version"], capture_output=True, check=False)
-        self._version = told.stdout
+        result = subprocess.run([program, "--version"], capture_output=True, check=False)
+        self._version = result.stdout
 
     @staticmethod
     def _flags(options: JitOptions) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ class Device:
         runner: What runs launches.
         memory_bytes: Bytes of device memory, where the machine has as many as are wanted.
         limit: Cycles after which a launch is given up.
-        progress: Is told the number of each launch, and cycles as they pass.
+        progress: Receives the number of each launch, and the cycles that have passed.
         recording: Of one of the launches, if one is recorded.
 
     Attributes:

@@ -51,7 +51,7 @@ def _search_path(command: Sequence[str]) -> list[Path]:
         and not Path(found).samefile(sys.executable)
     ):
         try:
-            told = subprocess.run(
+            output = subprocess.run(
                 [found, "-c", "import sys; print(*sys.path, sep='\\n')"],
                 capture_output=True,
                 text=True,
@@ -59,8 +59,8 @@ def _search_path(command: Sequence[str]) -> list[Path]:
                 check=True,
             ).stdout
         except (OSError, subprocess.SubprocessError):
-            told = ""
-        places = [Path(line) for line in told.splitlines() if line] + places
+            output = ""
+        places = [Path(line) for line in output.splitlines() if line] + places
     return [place / "nvidia" for place in places if (place / "nvidia").is_dir()]
 
 

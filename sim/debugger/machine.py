@@ -88,7 +88,7 @@ class DebuggedMachine:
         self.state = State.RUNNING
         self.ran: set[int] = set()
         self._watch = watch
-        self._told: dict[int, int] = {}
+        self._reported: dict[int, int] = {}
         """Warps at a breakpoint that was reported to the user: they are to step over it."""
         self._parked: set[int] = set()
         """Warps at a breakpoint on a barrier, kept there while others run that they wait for."""
@@ -106,7 +106,7 @@ class DebuggedMachine:
         at = address_of(warp)
         number = (
             self.breakpoints.number(at)
-            if self._told.get(slot) == at and at in self.breakpoints
+            if self._reported.get(slot) == at and at in self.breakpoints
             else None
         )
         reasons = tuple(
@@ -184,9 +184,9 @@ class DebuggedMachine:
         user the one under it. Returns those that could not: they wait at a barrier for others.
         """
         places = {slot: address_of(warp) for slot, warp in self.warps.items() if slot in slots}
-        if told := self._at_breakpoints() & slots:
-            await self._step_over(told)
-        if rest := (slots - told) & self.warps.keys():
+        if at_breakpoints := self._at_breakpoints() & slots:
+            await self._step_over(at_breakpoints)
+        if rest := (slots - at_breakpoints) & self.warps.keys():
             await self._step(rest)
         waiting = {
             slot
@@ -201,7 +201,7 @@ class DebuggedMachine:
         it locks down. Returns whether the user interrupted.
         """
         await self.lift()
-        self._told.clear()
+        self._reported.clear()
         self._parked.clear()
         await driver.detach(self.host)
         await driver.resume(self.host)
@@ -215,23 +215,23 @@ class DebuggedMachine:
         warps = self.warps
         return {
             slot
-            for slot, address in self._told.items()
+            for slot, address in self._reported.items()
             if slot in warps and address in self.breakpoints and address_of(warps[slot]) == address
         }
 
     async def _leave_breakpoints(self) -> bool:
         """Steps over breakpoints that were reported to the user. Returns whether there is something
         new to report."""
-        told = {slot: self._told[slot] for slot in self._at_breakpoints()}
-        if not told:
+        reported = {slot: self._reported[slot] for slot in self._at_breakpoints()}
+        if not reported:
             return False
-        await self._step_over(set(told))
+        await self._step_over(set(reported))
         if self.state is State.OVER:
             return True
         self.ran = {
             slot
-            for slot, address in told.items()
-            if self._told.get(slot) != address or not self._waits(address)
+            for slot, address in reported.items()
+            if self._reported.get(slot) != address or not self._waits(address)
         }
         return bool(self.reasons())
 
@@ -255,7 +255,7 @@ class DebuggedMachine:
             await driver.wake(self.host, sum(1 << slot for slot in free or warps))
         else:
             await driver.resume(self.host)
-        self._told = {slot: self._told[slot] for slot in self._parked}
+        self._reported = {slot: self._reported[slot] for slot in self._parked}
         self.state = State.RUNNING
 
     async def _run(self, end: int) -> bool:
@@ -324,15 +324,15 @@ class DebuggedMachine:
         self.state = State.STOPPED
         if await self._look():
             return
-        warps, told = self.warps, {}
+        warps, reported = self.warps, {}
         for slot, warp in warps.items():
             pc, address = address_of(warp), before(warp.pc)
             if not lifted and self._hit(warp) and address in self.breakpoints:
-                warp.pc = told[slot] = address
+                warp.pc = reported[slot] = address
                 warp.set_word("COMMAND", Command.RELOAD)
-            elif pc in self.breakpoints and (slot in stepped or self._told.get(slot) == pc):
-                told[slot] = pc
-        self._told = told
+            elif pc in self.breakpoints and (slot in stepped or self._reported.get(slot) == pc):
+                reported[slot] = pc
+        self._reported = reported
         self.ran = set(stepped) or warps.keys() - self._parked
         if not warps and not await driver.live_warps(self.host):
             self.state = State.HELD

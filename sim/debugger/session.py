@@ -180,8 +180,8 @@ class DebuggerSession:
             f"the grid is over, {await machine.host.read('instructions'):,} instructions in "
             f"{await machine.host.read('cycles'):,} cycles"
         ]
-        told = error_lines(await machine.registers(), self.code, ended=True)
-        lines += [line for line in told if line != "no errors"]
+        error_text = error_lines(await machine.registers(), self.code, ended=True)
+        lines += [line for line in error_text if line != "no errors"]
         return lines + buffer_lines(self.area.launch, machine.memory)
 
 

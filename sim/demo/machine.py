@@ -22,8 +22,8 @@ class Painter:
 
     Parameters:
         runner: What runs them.
-        progress: Is told how many cycles, or instructions of the model, have passed since the last time.
-        painted: Is told the address of each picture in the memory of the machine.
+        progress: Called with how many cycles, or instructions of the model, have passed since its last call.
+        painted: Called with the address of each picture in the memory of the machine.
 
     Attributes:
         cycles: Of all launches so far.

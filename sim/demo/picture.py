@@ -12,7 +12,7 @@ from sim.demo.scenes import Picture
 from sim.support.command import CommandError
 from sim.support.entry import missing_of
 
-__all__ = ["PictureError", "Style", "as_text", "colours", "png", "style_of"]
+__all__ = ["ImageError", "Style", "as_text", "colours", "png", "style_of"]
 
 _SHADES = np.array(list(" .:-=+*#%@"))
 _WIDE = 640
@@ -21,7 +21,7 @@ _CUBE = 16
 """First of the 216 colours that terminals have with 6 levels of red, green and blue."""
 
 
-class PictureError(CommandError):
+class ImageError(CommandError):
     """A picture that can't be written: one line with the reason."""
 
 
@@ -78,9 +78,9 @@ def _code(layer: int, colour: tuple[int, int, int], style: str) -> str:
 
 
 def check_png() -> None:
-    """PictureError where PNGs can't be written."""
+    """ImageError where PNGs can't be written."""
     if (missing := missing_of("picture")) is not None:
-        raise PictureError(missing)
+        raise ImageError(missing)
 
 
 def png(rgb: NDArray[np.uint8]) -> bytes:

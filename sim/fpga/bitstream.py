@@ -314,9 +314,13 @@ class PadsAlone(Component):
         return m
 
 
-def constraints(board: Board) -> str:
-    """Pins and clocks of a board's top, as nextpnr reads them (LPF)."""
-    top = board_top(board, make=PadsAlone)
+def constraints(board: Board, memory: int | str | None = None, video: bool | None = None) -> str:
+    """Pins and clocks of a board's top, in the format that nextpnr reads (LPF).
+
+    ``memory`` and ``video`` are those of :func:`~rtl.fpga.boards.board_top`, as is the ValueError where the board has
+    none that can be used.
+    """
+    top = board_top(board, memory=memory, video=video, make=PadsAlone)
     plan = top.platform.prepare(top, _NAME, debug_verilog=False, add_preferences=" ")
     lines = [line.strip() for line in plan.files[f"{_NAME}.lpf"].splitlines()]
     return "".join(f"{line}\n" for line in lines if line)

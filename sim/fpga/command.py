@@ -52,8 +52,10 @@ _BOARD_SEEDS = [1, 2, 3, 4, 5, 6]
 """Of a board's bitstream: they are tried until one meets every clock."""
 _MARGIN = 0.05
 """By how much a clock that is proposed is below the one that was reached."""
-_LOAD_KEEPS = ("board", "load")
-"""Options that go with ``--load FILE``, which builds nothing."""
+_USED_BY_LOAD = ("board", "load")
+"""Options that ``--load FILE.bit`` uses: it builds nothing."""
+_USED_BY_LPF = ("board", "lpf", "memory", "video")
+"""Options that ``--lpf`` uses: the pads of memory and video are among the pins that it writes."""
 _PARAMETERS = ("warps", "lanes", "stack_tokens")
 """Parameters of SmParams that the command can set."""
 COUNTED = {
@@ -278,7 +280,7 @@ def _parser() -> Parser:
         "--lpf",
         type=Path,
         metavar="OUT",
-        help="write pins and clocks of a board there, and no more",
+        help="write the pins and clocks of a board there (LPF), and build nothing",
     )
     parser.add_argument(
         "--load",
@@ -314,29 +316,37 @@ def _check(options: Any) -> None:
         if getattr(options, flag) is not None and options.board is None:
             raise CommandError(f"--{flag} is for boards")
     for flag in (*_PARAMETERS, "small"):
-        if getattr(options, flag) and options.unit is None:
+        if _is_given(options, flag) and options.unit is None:
             raise CommandError(f"--{flag.replace('_', '-')} is for units")
     for flag in ("small", "seeds", "json"):
-        if getattr(options, flag) and options.verilog is not None:
+        if _is_given(options, flag) and options.verilog is not None:
             raise CommandError(f"--{flag} does not go with --verilog, which measures nothing")
     if options.name is not None:
         if options.verilog is None:
             raise CommandError("--name is for --verilog")
         check_name(options.name)
     if isinstance(options.load, str):
-        more = [
-            name
-            for name, value in vars(options).items()
-            if name not in _LOAD_KEEPS and value not in (None, False)
-        ]
-        if more:
-            raise CommandError(
-                f"--{more[0].replace('_', '-')} does not go with --load FILE.bit, which builds nothing"
-            )
+        _refuse_others(options, _USED_BY_LOAD, "--load FILE.bit, which builds nothing")
+    elif options.lpf is not None:
+        _refuse_others(options, _USED_BY_LPF, "--lpf, which writes pins and clocks alone")
     if options.preset is None:
         options.preset = "default" if options.board is None else BOARDS[options.board].preset
     if options.preset not in PRESETS:
         raise CommandError(f"no preset {options.preset}; there are {', '.join(PRESETS)}")
+
+
+def _is_given(options: Any, name: str) -> bool:
+    """Whether an option stands in the command line. A number of 0 and ``--no-video`` are given, too."""
+    value = getattr(options, name)
+    return bool(value) if name == "small" else value is not None
+
+
+def _refuse_others(options: Any, used: Sequence[str], by: str) -> None:
+    """CommandError that names the first given option which is not one of those that are used."""
+    for name in vars(options):
+        if name not in used and _is_given(options, name):
+            flag = "no-video" if name == "video" and not options.video else name.replace("_", "-")
+            raise CommandError(f"--{flag} does not go with {by}")
 
 
 def _parameters(options: Any) -> dict[str, int]:
@@ -376,7 +386,8 @@ def _build(options: Any) -> int:
     """Builds a board's bitstream, and programs the board."""
     board = BOARDS[options.board]
     if options.lpf is not None:
-        write_file(options.lpf, constraints(board).encode())
+        text = constraints(board, memory=options.memory, video=options.video)
+        write_file(options.lpf, text.encode())
         return 0
     if options.load:
         check_loader()

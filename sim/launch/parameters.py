@@ -99,9 +99,9 @@ def parameter_block(
     ordered = sorted(parameters, key=lambda parameter: parameter.ordinal)
     if len(arguments) != len(ordered):
         sizes = [str(parameter.size) for parameter in ordered]
-        told = f" ({', '.join(sizes)} byte{'s' * (sizes != ['1'])})" if sizes else ""
+        size_text = f" ({', '.join(sizes)} byte{'s' * (sizes != ['1'])})" if sizes else ""
         raise ProgramError(
-            f"{kernel} takes {len(ordered)} argument{'s' * (len(ordered) != 1)}{told}, "
+            f"{kernel} takes {len(ordered)} argument{'s' * (len(ordered) != 1)}{size_text}, "
             f"not {len(arguments)}"
         )
     block = bytearray(max((parameter.offset + parameter.size for parameter in ordered), default=0))

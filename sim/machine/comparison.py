@@ -23,7 +23,7 @@ from sim.model.warp.vector.lanes import Condition
 
 __all__ = [
     "Difference",
-    "DifferenceError",
+    "MismatchError",
     "WrittenFlags",
     "compare",
     "compare_flow",
@@ -58,7 +58,7 @@ class Difference:
         return "\n".join([*lines, *self.stack])
 
 
-class DifferenceError(Exception):
+class MismatchError(Exception):
     """What differs, of hardware and warp model."""
 
     def __init__(self, what: str, hardware: object, reference: object) -> None:
@@ -87,7 +87,7 @@ def compare(
 ) -> None:
     """Raises the first difference of what the hardware has done, and the warp behind what it did by ``record``."""
     if instruction.error is not record.error:
-        raise DifferenceError("error", instruction.error.name, record.error.name)
+        raise MismatchError("error", instruction.error.name, record.error.name)
     if record.error is not WarpError.NONE and not record.terminated:
         return
     _compare_registers(instruction, warp, record)
@@ -96,12 +96,12 @@ def compare(
         zip(flags.predicates, warp.predicates, strict=False)
     ):
         if hardware != reference:
-            raise DifferenceError(f"P{number}", f"{hardware:08x}", f"{reference:08x}")
+            raise MismatchError(f"P{number}", f"{hardware:08x}", f"{reference:08x}")
     if (instruction.conditions or record.condition is not None) and flags.conditions != (
         nibbles := _nibbles(warp.condition)
     ):
         thread = _lowest(flags.conditions ^ nibbles) // FLAGS_BITS
-        raise DifferenceError(
+        raise MismatchError(
             f"CC of thread {thread}",
             *(
                 f"{either >> FLAGS_BITS * thread & (1 << FLAGS_BITS) - 1:04b}"
@@ -116,14 +116,14 @@ def _compare_registers(instruction: HardwareInstruction, warp: Warp, record: Ret
     written = {number: entry for number, entry in instruction.registers.items() if entry[0]}
     expected = {number: threads for number, (threads, _) in record.registers.items() if threads}
     if written.keys() != expected.keys():
-        raise DifferenceError("registers written", _names(written), _names(expected))
+        raise MismatchError("registers written", _names(written), _names(expected))
     for number, (mask, values) in written.items():
         if mask != (threads := expected[number]):
-            raise DifferenceError(f"threads that write R{number}", f"{mask:08x}", f"{threads:08x}")
+            raise MismatchError(f"threads that write R{number}", f"{mask:08x}", f"{threads:08x}")
         wanted = int.from_bytes(warp.rows[number].tobytes(), "little") & spread(mask, WORD_BITS)
         if values != wanted:
             thread = _lowest(values ^ wanted) // WORD_BITS
-            raise DifferenceError(
+            raise MismatchError(
                 f"R{number} of thread {thread}",
                 f"{of_thread(values, thread):#010x}",
                 f"{of_thread(wanted, thread):#010x}",
@@ -133,17 +133,17 @@ def _compare_registers(instruction: HardwareInstruction, warp: Warp, record: Ret
 def compare_flow(instruction: HardwareInstruction, record: Retirement) -> None:
     """Raises the first difference in a warp's next pc and threads."""
     if instruction.terminated != record.terminated:
-        raise DifferenceError("the warp's end", instruction.terminated, record.terminated)
+        raise MismatchError("the warp's end", instruction.terminated, record.terminated)
     if record.terminated:
         return
     if instruction.next_pc is not None and instruction_address(
         instruction.next_pc
     ) != instruction_address(record.next_pc):
-        raise DifferenceError("next pc", f"{instruction.next_pc:#x}", f"{record.next_pc:#x}")
+        raise MismatchError("next pc", f"{instruction.next_pc:#x}", f"{record.next_pc:#x}")
     for name in WarpMasks.__slots__:
         hardware, reference = getattr(instruction.masks, name), getattr(record.after, name)
         if hardware != reference:
-            raise DifferenceError(f"threads {name}", f"{hardware:08x}", f"{reference:08x}")
+            raise MismatchError(f"threads {name}", f"{hardware:08x}", f"{reference:08x}")
 
 
 def memory_difference(hardware: Memory, reference: Memory, but: Container[str] = ()) -> str | None:

@@ -71,8 +71,8 @@ class Hardware(BaseMachine):
         latency: Of memory, in cycles.
         disorder: A seed: memory takes its time and performs requests in any order that the port allows, see
             :class:`~sim.machine.memory_service.MemoryService`.
-        watched (Callable[[Sm], sequence]): Signals of the machine that are observed in each cycle, and who is told: see
-            :func:`~sim.engine.observe_all`.
+        watched (Callable[[Sm], sequence]): Signals of the machine that are observed in each cycle, and what receives
+            them: see :func:`~sim.engine.observe_all`.
         reader: What reads the events that are compared.
 
     Attributes:
@@ -80,7 +80,7 @@ class Hardware(BaseMachine):
         trouble: What is wrong with each request to memory of the next run, by its number.
         memory: The hardware's memory, in the last run.
         lockstep: The comparison of the last run.
-        told, entered: Of each instruction that is compared, and of each entry into the trap: see
+        on_instruction, on_trap_entry: Called for each compared instruction, and for each entry into the trap: see
             :class:`~sim.machine.lockstep.Lockstep`.
         cycles: Of the last run, so far.
     """
@@ -106,8 +106,8 @@ class Hardware(BaseMachine):
         self._simulator.add_clock(PERIOD)
         self._now: _Run | None = None
         self.trouble: Callable[[int], Trouble] = lambda _number: ON_TIME
-        self.told: Callable[[Warp, int], object] | None = None
-        self.entered: Callable[[Warp, bool, bool], object] | None = None
+        self.on_instruction: Callable[[Warp, int], object] | None = None
+        self.on_trap_entry: Callable[[Warp, bool, bool], object] | None = None
         self._reader = reader(harness.sm.retired) if check else None
         observed = list(watched(harness.sm))
         if self._reader is not None:
@@ -172,7 +172,10 @@ class Hardware(BaseMachine):
         )
         if self._reader is not None:
             self.lockstep = Lockstep(reference, self.params, report_mask)
-            self.lockstep.told, self.lockstep.entered = self.told, self.entered
+            self.lockstep.on_instruction, self.lockstep.on_trap_entry = (
+                self.on_instruction,
+                self.on_trap_entry,
+            )
             self._reader.begin(self.lockstep.take)
         with deferred():
             try:

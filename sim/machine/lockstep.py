@@ -28,7 +28,7 @@ from sim.launch import Launch
 from sim.launch.memory import Memory
 from sim.machine.comparison import (
     Difference,
-    DifferenceError,
+    MismatchError,
     WrittenFlags,
     compare,
     compare_flow,
@@ -99,13 +99,13 @@ class Lockstep:
         compared, moved: Instructions that were the same on both sides; how often warps have entered and left the trap.
         host: The registers of the warp model, for those that the hardware's host writes, too; what it says of
             the whole machine's trap means nothing.
-        told: Of each instruction before the warp model executes it: its warp, and the word.
-        entered: Of each entry into the trap, before it: the warp, whether it waited at a barrier, whether its last
-            instruction had an error.
+        on_instruction: Called with the warp and the word of each instruction, before the warp model executes it.
+        on_trap_entry: Called before each entry into the trap, with the warp, whether it waited at a barrier, and
+            whether its last instruction had an error.
     """
 
-    told: Callable[[Warp, int], object] | None = None
-    entered: Callable[[Warp, bool, bool], object] | None = None
+    on_instruction: Callable[[Warp, int], object] | None = None
+    on_trap_entry: Callable[[Warp, bool, bool], object] | None = None
 
     def __init__(
         self, launch: Launch, params: SmParams, report_mask: int = REPORT_MASK_RESET
@@ -307,16 +307,16 @@ class Lockstep:
             if instruction.kind in MOVES:
                 self._move(instruction, number, warp, failed=failed)
                 return
-            if self.told is not None:
-                self.told(warp, instruction.word)
+            if self.on_instruction is not None:
+                self.on_instruction(warp, instruction.word)
             record = self.machine.retire(number)
             if instruction.word != record.word and record.error is WarpError.NONE:
-                raise DifferenceError(
+                raise MismatchError(
                     "instruction word", f"{instruction.word:016x}", f"{record.word:016x}"
                 )
             self._follow_time(instruction, warp, record)
             compare(instruction, slot.flags, warp, record)
-        except DifferenceError as error:
+        except MismatchError as error:
             what, hardware, reference = error.args
             self.difference = Difference(
                 instruction.cycle,
@@ -339,7 +339,7 @@ class Lockstep:
         if slot.failed_at == instruction.pc:
             warp.pc = instruction.pc
         if instruction.pc != (expected := instruction_address(warp.pc)):
-            raise DifferenceError("pc", f"{instruction.pc:#x}", f"{expected:#x}")
+            raise MismatchError("pc", f"{instruction.pc:#x}", f"{expected:#x}")
 
     def _move(
         self, instruction: HardwareInstruction, number: int, warp: Warp, *, failed: bool
@@ -347,17 +347,17 @@ class Lockstep:
         """The warp enters the trap, or leaves it."""
         if instruction.kind is InstructionKind.ENTER:
             if warp.in_trap and warp.trap.framed:
-                raise DifferenceError("the trap", "entered", "entered already")
+                raise MismatchError("the trap", "entered", "entered already")
             waited, self._slots[number].withdrawn = self._slots[number].withdrawn, False
-            if self.entered is not None:
-                self.entered(warp, waited, failed)
+            if self.on_trap_entry is not None:
+                self.on_trap_entry(warp, waited, failed)
             record = self.machine.enter(number)
         else:
             if warp.trap.returning is None:
-                raise DifferenceError("the trap", "left", "not at RTT")
+                raise MismatchError("the trap", "left", "not at RTT")
             record = self.machine.leave(number)
         if instruction.error is not record.error:
-            raise DifferenceError("error", instruction.error.name, record.error.name)
+            raise MismatchError("error", instruction.error.name, record.error.name)
         compare_flow(instruction, record)
         self.moved += 1
 

@@ -10,7 +10,7 @@ from sim.waves import Mark, Text, Trace, View, error_text, instruction_text
 
 __all__ = ["machine_traces"]
 
-_TOLD = 4
+_SHOWN_WARPS = 4
 """Warps whose story is open at first."""
 _CYCLE_PIXELS = 22
 """Between two instructions of a warp there are about ten cycles, which is room for the text of one."""
@@ -217,10 +217,10 @@ def machine_traces(harness: Any) -> View:
     errors = [error.valid for error in errors_by_source(retired.errors).values()]
     return View(
         traces,
-        ("machine", *list(warps)[:_TOLD]),
+        ("machine", *list(warps)[:_SHOWN_WARPS]),
         (
             Mark("trap", (trap.trapping,)),
-            Mark("error", errors, lambda *told: any(told)),
+            Mark("error", errors, lambda *valid: any(valid)),
             Mark("spill", (core.stack_events.spill,)),
             Mark("divergence", (core.diverged,)),
             Mark("start", (issued.valid,)),

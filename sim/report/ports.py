@@ -104,24 +104,27 @@ def described_members(part: type) -> dict[str, str]:
             groups.append((head["names"].split(", "), []))
         elif line:
             break
-    told: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     for names, lines in groups:
         text = _ROLE.sub(r"\1", " ".join(lines)).replace("``", "`")
         see = _SEE.match(text)
         there = described_members(_ELSEWHERE[see[1]]) if see else {}
         rest = text[see.end() :] if see else text
         for name in names:
-            told[name] = " ".join(filter(None, (there.get(name, ""), rest)))
+            descriptions[name] = " ".join(filter(None, (there.get(name, ""), rest)))
             rest = ""
-    return told
+    return descriptions
 
 
 def port_table(unit: str) -> str:
     """The ports of a unit in the preset, as a table in Markdown."""
     component = ports_of(unit)
     members, rows = dict(component.signature.members), []
-    told = described_members(type(component))
-    for given, text in [*told.items(), *((name, "") for name in members if name not in told)]:
+    descriptions = described_members(type(component))
+    for given, text in [
+        *descriptions.items(),
+        *((name, "") for name in members if name not in descriptions),
+    ]:
         for name in [name for name in members if _means(given, name)]:
             rows += _rows(name, members.pop(name), text)
             text = ""
@@ -133,13 +136,15 @@ def port_comments(component: wiring.Component) -> Iterator[str]:
     name, bits and parts of its ports; at the end the words of the enumerations. A reader of Verilog
     has no layouts.
     """
-    told = described_members(type(component))
+    descriptions = described_members(type(component))
     words: dict[str, type[enum.Enum]] = {}
     before: tuple[Any, ...] = (None,)
     for port in plain_ports(component):
         member, *rest = port.path
         if member != before[0]:
-            meaning = next((text for given, text in told.items() if _means(given, str(member))), "")
+            meaning = next(
+                (text for given, text in descriptions.items() if _means(given, str(member))), ""
+            )
             yield from _wrapped(": ".join(filter(None, (str(member), meaning))), 4)
         parts = _described_parts(component.signature.members[str(member)])
         if rest and port.path[:2] != before[:2] and (meaning := parts.get(str(rest[0]))):
@@ -214,10 +219,10 @@ def _rows(name: str, member: Any, text: str) -> Iterator[tuple[str, ...]]:
         kind = "event" if isinstance(signature, Event) else "stream"
         yield f"`{name}`", flow, kind, *_widths(signature.members["payload"].shape), text
     else:
-        told = described_members(type(signature))
+        descriptions = described_members(type(signature))
         for part, inner in member.signature.members.items():
             yield from _rows(
-                f"{name}.{part}", inner, " ".join(filter(None, (text, told.get(part))))
+                f"{name}.{part}", inner, " ".join(filter(None, (text, descriptions.get(part))))
             )
             text = ""
 

@@ -28,12 +28,12 @@ th { border-bottom: 1px solid #888 } td.text, th.text { text-align: left; font-f
 
 def _waits(waits: Mapping[WaitReason, int]) -> list[tuple[str, int]]:
     """Reasons with their cycles, the longest first, without the issue itself."""
-    told = [
+    waits_by_reason = [
         (reason.name.lower(), cycles)
         for reason, cycles in waits.items()
         if reason is not WaitReason.READY
     ]
-    return sorted(told, key=lambda one: -one[1])
+    return sorted(waits_by_reason, key=lambda one: -one[1])
 
 
 def _cells(cost: Cost, whole: int) -> list[str]:

@@ -58,11 +58,11 @@ class FstFile:
 
     def close(self) -> None:
         """Moves the file to its place."""
-        _, told = self._tool.communicate()
+        _, output = self._tool.communicate()
         try:
             if self._tool.returncode or not self._made.is_file():
                 raise OutputError(
-                    f"{self._path}: {_TOOL}: {told.decode(errors='replace').strip() or 'failed'}"
+                    f"{self._path}: {_TOOL}: {output.decode(errors='replace').strip() or 'failed'}"
                 )
             self._target.write(self._made.read_bytes())
             self._target.close()

@@ -280,10 +280,10 @@ class BarrierDriver(UnitDriver):
         if warps:
             self._groups.append(warps)
 
-    def _completed(self, event: Any, told: Any) -> None:
+    def _completed(self, event: Any, payload: Any) -> None:
         """Compares an instruction that is complete without a write."""
         if not event.valid:
-            self.bench.expect("an error without a completion", int(told.valid), 0)
+            self.bench.expect("an error without a completion", int(payload.valid), 0)
             return
         if not self._under_way:
             self.bench.fail(f"slot {int(event.warp)}: a completion that nothing was sent for")
@@ -295,29 +295,29 @@ class BarrierDriver(UnitDriver):
             (int(event.sequence), int(event.write_barrier), int(event.read_barrier)),
             (item.sequence, *item.scoreboards),
         )
-        got = WarpError(told.error) if told.valid else WarpError.NONE
+        got = WarpError(payload.error) if payload.valid else WarpError.NONE
         self.bench.expect(f"{where}: error", got, item.error)
         if got is not WarpError.NONE:
             self.bench.expect(
                 f"{where}: pc of the error",
-                (int(told.warp), int(told.pc)),
+                (int(payload.warp), int(payload.pc)),
                 (item.warp.slot, item.pc),
             )
             if item.holds:
                 self.held.discard(item.warp)
         self.done += 1
 
-    def _let_go(self, told: Any) -> None:
+    def _let_go(self, release: Any) -> None:
         """Compares whose scoreboard for reads goes down before it is complete: each B2R's once, when it is sent."""
-        if told.valid:
+        if release.valid:
             if not self._lets_go:
                 self.bench.fail(
-                    f"slot {int(told.warp)}: a scoreboard goes down that nothing was sent for"
+                    f"slot {int(release.warp)}: a scoreboard goes down that nothing was sent for"
                 )
             item = self._lets_go.popleft()
             self.bench.expect(
                 f"slot {item.warp.slot}, {spell(item.use.word)}: slot and scoreboard that goes down",
-                (int(told.warp), int(told.barrier)),
+                (int(release.warp), int(release.barrier)),
                 (item.warp.slot, item.scoreboards[1]),
             )
 
@@ -364,7 +364,7 @@ class BarrierDriver(UnitDriver):
             (operation.barrier, operation.last),
             (item.scoreboards[0], True),
         )
-        self.bench.expect(f"{where}: it was told that it is sent", item in self._lets_go, False)
+        self.bench.expect(f"{where}: it was notified that it is sent", item in self._lets_go, False)
         register = item.writes.get("register")
         self.bench.expect(
             f"{where}: register", operation.registers[0], RZ if register is None else register[0]

@@ -117,7 +117,7 @@ def test_each_kernel_has_figures_of_its_own(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "arguments, told",
+    "arguments, message",
     [
         (
             ["--preset", "huge"],
@@ -142,8 +142,8 @@ def test_each_kernel_has_figures_of_its_own(tmp_path, capsys):
         (["--wrong"], "--wrong"),
     ],
 )
-def test_a_bad_argument_gets_one_line(arguments, told, capsys):
-    assert told in refused(capsys, main, arguments)
+def test_a_bad_argument_gets_one_line(arguments, message, capsys):
+    assert message in refused(capsys, main, arguments)
 
 
 @needs_compiled

@@ -436,6 +436,9 @@ def test_a_failing_tool_is_quoted_with_its_log(tools, monkeypatch, capsys):
             "--json does not go with --verilog, which measures nothing",
         ),
         (["--verilog", "out.v", "--lanes", "4"], "--lanes is for units"),
+        (["ulx3s-85f", "--warps", "0"], "--warps is for units"),
+        (["--verilog", "out.v", "--clock", "0"], "--clock is for boards"),
+        (["--unit", "total", "--no-video"], "--video is for boards"),
     ],
 )
 def test_bad_arguments_get_one_line(capsys, arguments, message):
@@ -568,8 +571,10 @@ def test_every_port_of_every_unit_has_a_plain_name_and_a_line_of_text(preset):
         component = ports_of(name, preset)
         ports = list(plain_ports(component))
         lines = [line.split() for line in port_comments(component)]
-        told = {line[1].rstrip(",") for line in lines if line[0] in ("in", "out") and len(line) > 1}
-        assert {port.name for port in ports} <= told, name
+        described = {
+            line[1].rstrip(",") for line in lines if line[0] in ("in", "out") and len(line) > 1
+        }
+        assert {port.name for port in ports} <= described, name
         # All bits of the component are in them, each once.
         bits = sum(len(Value.cast(value)) for _, _, value in component.signature.flatten(component))
         assert sum(port.shape.width for port in ports) == bits, name
@@ -577,16 +582,16 @@ def test_every_port_of_every_unit_has_a_plain_name_and_a_line_of_text(preset):
 
 def test_a_field_that_has_the_name_of_a_port_beside_it_has_a_longer_one():
     class Announcer(wiring.Component):
-        told: Out(Event(data.StructLayout({"valid": 2, "number": 3})))
+        event: Out(Event(data.StructLayout({"valid": 2, "number": 3})))
 
         def elaborate(self, platform):
             return Module()
 
     flat = Flat(Announcer())
     assert {name: len(getattr(flat, name)) for name in flat.signature.members} == {
-        "told_valid": 1,
-        "told_payload_valid": 2,
-        "told_number": 3,
+        "event_valid": 1,
+        "event_payload_valid": 2,
+        "event_number": 3,
     }
     rtlil.convert(flat)
 

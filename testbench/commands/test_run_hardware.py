@@ -214,15 +214,15 @@ def test_a_context_switch_changes_nothing_of_what_a_kernel_leaves(run, tmp_path,
     assert (code, written["status"]) == (0, "ok")
     assert written["buffers"]["o"] == [0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89]
     text = capsys.readouterr().out
-    told = re.search(
+    message = re.search(
         r"^switched +the grid is off the machine after ([\d,]+) cycles, and continues\n"
         r"saved +CTA 0, warp 0: before 0x\w{4} .*, (\d+) tokens on its stack$",
         text,
         re.MULTILINE,
     )
-    assert told
-    assert 20_000 < int(told[1].replace(",", "")) < 25_000
-    assert int(told[2]) > 0
+    assert message
+    assert 20_000 < int(message[1].replace(",", "")) < 25_000
+    assert int(message[2]) > 0
     assert waveform.exists()
 
 
@@ -233,12 +233,12 @@ def test_a_grid_that_has_ended_is_not_switched(run, capsys):
 
 
 def test_a_context_switch_that_takes_too_long_is_refused(capsys):
-    told = refused(
+    message = refused(
         capsys,
         main,
         [ADD, *HARDWARE, *BUFFERS, "--arg", "u32:40", "--switch", "300", "--max-cycles", "5"],
     )
-    assert told == "python -m sim.run: --switch 300: the warps have not ended within 5 cycles"
+    assert message == "python -m sim.run: --switch 300: the warps have not ended within 5 cycles"
 
 
 def test_an_interrupt_is_no_error(run, tmp_path, capsys):

@@ -170,12 +170,12 @@ def test_a_page_in_a_browser(instructions, here, tmp_path):
         timeout=120,
         check=True,
     ).stdout
-    told = json.loads(re.findall("<title>(.*)</title>", shown)[0])
-    assert told["shown"] == "block"
-    assert told["tip"].startswith("warp 0, cycle ")
-    assert "MOV32I R1, 0x" in told["tip"]
-    assert told["on"] == 8
-    assert told["took"] < 100  # milliseconds for a step of the wheel, on any machine
+    state = json.loads(re.findall("<title>(.*)</title>", shown)[0])
+    assert state["shown"] == "block"
+    assert state["tip"].startswith("warp 0, cycle ")
+    assert "MOV32I R1, 0x" in state["tip"]
+    assert state["on"] == 8
+    assert state["took"] < 100  # milliseconds for a step of the wheel, on any machine
 
 
 @needs_compiled

@@ -14,7 +14,7 @@ from random import Random
 from sim.toolchain.cuda import CompilerError, cubin_of_ptx
 from sim.toolchain.from_ptx import CompilerFaultError, compiled_object
 from sim.toolchain.module import ProgramError
-from sim.toolchain.ptx.forms import Dialect, Form, forms, opcodes
+from sim.toolchain.ptx.forms import Dialect, InstructionForm, forms, opcodes
 from sim.toolchain.ptx.front_end import parse_ptx
 from sim.toolchain.ptx.special import VECTOR_REGISTERS
 from testbench.ptx.text import HEADER
@@ -128,7 +128,7 @@ class Writer:
     numbers: int = 4
     types: list[str] = field(default_factory=list)
 
-    def instruction(self, opcode: str, form: Form) -> str | None:
+    def instruction(self, opcode: str, form: InstructionForm) -> str | None:
         """An instruction of a form, or None for one that has operands of its own."""
         if form.operands and form.operands[0] in _TEXTUAL:
             return None
@@ -317,7 +317,7 @@ class Writer:
         return f"{base}{offset:+}" if self.source.random() < 0.7 else base
 
 
-def all_forms() -> list[tuple[str, Form]]:
+def all_forms() -> list[tuple[str, InstructionForm]]:
     """Every form with the opcode that it is written with."""
     return [(opcode, form) for opcode in opcodes() for form in forms(opcode, _DIALECT)]
 
@@ -403,7 +403,7 @@ THREAD_BYTES = 8 * _PER_FILE * len(_STORED) + 16
 """What each thread of a program that computes stores."""
 
 
-def computing_forms() -> list[tuple[str, Form]]:
+def computing_forms() -> list[tuple[str, InstructionForm]]:
     """Forms whose results are defined to the last bit: no memory, no approximations, no carries that were left before,
     no lanes that are not there.
     """

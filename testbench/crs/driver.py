@@ -237,7 +237,7 @@ class Driver(UnitDriver):
         async for (
             taken,
             killed,
-            told,
+            reported,
             has_result,
             result,
             left,
@@ -247,7 +247,7 @@ class Driver(UnitDriver):
             holes,
             entry,
         ) in ticks:
-            events = flags_in(StackEvents, told)
+            events = flags_in(StackEvents, reported)
             self.statistics.events.update(events)
             self._check_entry(int(holes), WarpError(entry))
             self._check_left(_numbers(left_places, stack) if left else None)

@@ -77,7 +77,7 @@ class ParallelStack(Component):
             port.word.eq(word),
         ]
 
-        # What is told of the depth follows the result.
+        # The reported depth changes after the result.
         left = Signal()
         with m.If(stack.committed.valid):
             m.d.sync += [self.committed.payload.eq(stack.committed.payload), left.eq(1)]

@@ -76,7 +76,7 @@ class TracedStack(Elaboratable):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.stack = stack = self._stack
-        asked, told = stack.request.payload, stack.result.payload
+        asked, reply = stack.request.payload, stack.result.payload
         to_memory, from_memory = stack.port.request, stack.port.response
         pushes = Signal()
         with m.Switch(asked.operation), m.Case(*PUSHES):
@@ -98,14 +98,14 @@ class TracedStack(Elaboratable):
             pushed = asks & pushes
             m.d.comb += [
                 asks.eq(stack.request.valid & (asked.warp == warp)),
-                resumes.eq(stack.result.valid & (told.warp == warp) & told.resume),
+                resumes.eq(stack.result.valid & (reply.warp == warp) & reply.resume),
                 seen.operation.as_value().eq(Mux(asks, asked.operation.as_value(), 0)),
                 seen.taken.eq(asks & stack.request.ready),
                 seen.resume.eq(resumes),
                 seen.kind.as_value().eq(
-                    Mux(resumes, told.kind.as_value(), Mux(pushed, asked.kind.as_value(), 0))
+                    Mux(resumes, reply.kind.as_value(), Mux(pushed, asked.kind.as_value(), 0))
                 ),
-                seen.mask.eq(Mux(resumes, told.mask, Mux(pushed, asked.mask, 0))),
+                seen.mask.eq(Mux(resumes, reply.mask, Mux(pushed, asked.mask, 0))),
                 seen.spill.eq(moves & to_memory.payload.write),
                 seen.fill.eq(moves & ~to_memory.payload.write),
                 seen.filled.eq(
@@ -121,7 +121,7 @@ class TracedStack(Elaboratable):
     def traces(self) -> View:
         """The groups of the waveform."""
         stack = self._stack
-        asked, told, line = stack.request.payload, stack.result.payload, stack.port.request.payload
+        asked, reply, line = stack.request.payload, stack.result.payload, stack.port.request.payload
         groups: dict[str, Any] = {
             "request": {
                 "valid": stack.request.valid,
@@ -134,13 +134,13 @@ class TracedStack(Elaboratable):
             },
             "result": {
                 "valid": stack.result.valid,
-                "warp": Trace(told.warp, "dec"),
-                "resume": told.resume,
-                "empty": told.empty,
-                "error": error_text(stack.result.valid, told.error),
-                "kind": told.kind,
-                "pc": told.pc,
-                "mask": told.mask,
+                "warp": Trace(reply.warp, "dec"),
+                "resume": reply.resume,
+                "empty": reply.empty,
+                "error": error_text(stack.result.valid, reply.error),
+                "kind": reply.kind,
+                "pc": reply.pc,
+                "mask": reply.mask,
             },
             "memory": {
                 "request": stack.port.request.valid,

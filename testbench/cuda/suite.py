@@ -72,7 +72,7 @@ def packages_of(path: str, suite: Suite) -> Path:
         "print(d.version); print(d.locate_file(''))"
     )
     try:
-        told = subprocess.run(
+        result = subprocess.run(
             [path, "-c", code], capture_output=True, text=True, timeout=60, check=True
         )
     except (OSError, subprocess.SubprocessError) as error:
@@ -80,7 +80,7 @@ def packages_of(path: str, suite: Suite) -> Path:
             f"{path}: no Python with {suite.distribution}: pip install "
             f"'{suite.distribution}=={suite.version}'"
         ) from error
-    version, folder = told.stdout.splitlines()
+    version, folder = result.stdout.splitlines()
     if version != suite.version:
         raise CommandError(
             f"{path} has {suite.distribution} {version}, the suite is that of {suite.version}"

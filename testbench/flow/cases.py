@@ -198,9 +198,9 @@ def _branches() -> Iterator[Life]:
         )(encode("BRA", "i", target=0x10), 0xFFFF_FFF8, pc=0xFFFF_FFE0)
     )
     for code in ConditionCode:  # each thread has other flags, as far as they mean something
-        told = {flags: is_so for flags, test, is_so in meanings() if test is code}
-        threads = dict(zip(range(WARP_THREADS), cycle(sorted(told)), strict=False))
-        taken = sum(told[flags] << thread for thread, flags in threads.items())
+        holds = {flags: is_so for flags, test, is_so in meanings() if test is code}
+        threads = dict(zip(range(WARP_THREADS), cycle(sorted(holds)), strict=False))
+        taken = sum(holds[flags] << thread for thread, flags in threads.items())
         yield Life(f"BRA CC.{code.name}: flags that comparisons leave")(
             _to("BRA", TARGET, test=code.value),
             TARGET if taken else NEXT,

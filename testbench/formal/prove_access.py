@@ -208,7 +208,7 @@ class _Spec(Elaboratable):
         dut, at, here, thread = self.dut, self.at, self.here, self.thread
         found = dut.found.payload
         done, waiting, left = dut.done_sets.as_value(), dut.pending, dut.pending_beats
-        threads, line, told = dut.collected.threads, dut.line, dut.is_announced
+        threads, line, announced_early = dut.collected.threads, dut.line, dut.is_announced
         hits, hit_beat = dut.matched, dut.matched_beat
         memory, local, shared = self._sets()
         ready, idle = _bit(dut.is_judged, self.slot), _bit(dut.is_idle, self.slot)
@@ -279,7 +279,7 @@ class _Spec(Elaboratable):
         mark, leader, picking = self.places[thread], Signal(range(WARP_THREADS)), dut.candidates
         beat = thread[ceil_log2(_LANES) :]
         all_hits = Cat(hits & of.replicate(_LANES) for of in hit_beat)
-        with m.If(at("PICK") | at("COLLECTED") & (told | ~dut.found.valid)):
+        with m.If(at("PICK") | at("COLLECTED") & (announced_early | ~dut.found.valid)):
             m.d.sync += leader.eq(Cat(lowest(picking), dut.lines.beat))
         collecting = here & at("COLLECT", "COLLECTED")
         claim(m, line == self.places[leader], "whose line it is", when=collecting)
@@ -305,15 +305,20 @@ class _Spec(Elaboratable):
             "where others wait",
             when=here & at("COLLECTED"),
         )
-        claim(m, told == (dut.found.valid & ~found.complete), "the early line")
-        claim(m, ~told | (found.slot == dut.slot), "of the one that is taken")
-        left_over = dut.ends & (told | dut.announces) & ~at("COLLECTED")
+        claim(m, announced_early == (dut.found.valid & ~found.complete), "the early line")
+        claim(m, ~announced_early | (found.slot == dut.slot), "of the one that is taken")
+        left_over = dut.ends & (announced_early | dut.announces) & ~at("COLLECTED")
         claim(m, ~left_over, "an early line is found before the end", when=here)
         m.d.comb += Assume(here | ~left_over, "so it is of every instruction")
-        claim(m, collects | at("TAKE") & (done == 0), "when it is announced", when=here & told)
+        claim(
+            m,
+            collects | at("TAKE") & (done == 0),
+            "when it is announced",
+            when=here & announced_early,
+        )
         claim(m, ~(hit_beat & left).any(), "a beat is compared once", when=here & at("COLLECT"))
-        claim(m, found.line == line, "it is that line", when=collecting & told)
-        early = here & told & at("TAKE", "PICK")
+        claim(m, found.line == line, "it is that line", when=collecting & announced_early)
+        early = here & announced_early & at("TAKE", "PICK")
         claim(
             m,
             self.lanes.any()
@@ -344,7 +349,7 @@ class _Spec(Elaboratable):
         line_taken = Signal.like(mark)
         with m.If(here & self.came):
             m.d.sync += line_taken.eq(mark)
-        can_happen(m, taken & collecting & told, "another line is announced early")
+        can_happen(m, taken & collecting & announced_early, "another line is announced early")
         can_happen(
             m, early & self.came & ~at("PICK"), "a line is announced before its threads are judged"
         )

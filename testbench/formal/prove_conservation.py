@@ -341,8 +341,8 @@ class _Spec(Elaboratable):
         self.lies = (change.step.state.last[:PLACE_BITS] + 1)[:PLACE_BITS]
         self.pushed = stack.pushed.valid & self.changes
         self.result = stack.result.payload
-        self.told = stack.result.valid & (self.result.warp == warp)
-        self.over = self.told & self.on & (self.position >= len(self.beside))
+        self.has_result = stack.result.valid & (self.result.warp == warp)
+        self.over = self.has_result & self.on & (self.position >= len(self.beside))
         self.entering = self.on & (self.does == FlowOperation.ENTER_TRAP)
         replayed = stack.access.arbiter.replayed
         self.back, self.commit = replayed.payload, stack.engine.commit.flags
@@ -553,12 +553,12 @@ class _Spec(Elaboratable):
         claim(m, self.entering & ~self.framed, "who pushes a frame", when=pushed & in_frame)
         claim(m, self.lies == 0, "where a frame begins", when=pushed & (kind == TokenKind.TRAP))
         for number, (by_mask, by_pc) in enumerate(TRAP_FRAME, 1):
-            told = (has == (self.code == by_mask.value)) & (
+            valid_kind = (has == (self.code == by_mask.value)) & (
                 self._bit(self.change.token.pc) == (self.code == by_pc.value)
             )
             claim(
                 m,
-                told,
+                valid_kind,
                 f"the frame has the thread's code, {number}",
                 when=pushed & (kind == TokenKind.MASKS) & (self.lies == number),
             )
@@ -646,12 +646,12 @@ class _Spec(Elaboratable):
                 else (self.in_line, self.line_code)
             )
             if codes is None:
-                told = (found == TokenKind.TRAP) & (has == self.line_active)
+                valid_kind = (found == TokenKind.TRAP) & (has == self.line_active)
                 with m.If(now):
                     m.d.sync += [self.in_line.eq(0), at.eq(self.line_place)]
             else:
                 by_mask, by_pc = (code == each.value for each in codes)
-                told = (
+                valid_kind = (
                     (found == TokenKind.MASKS) & (has == by_mask) & (self._bit(token.pc) == by_pc)
                 )
             if number == _TOP_PLACE:
@@ -662,7 +662,9 @@ class _Spec(Elaboratable):
                         self.line_code.eq(some_code),
                         self.line_place.eq(some_place),
                     ]
-            m.d.comb += Assume(~now | Mux(inside, told, ~of_frame), f"what a frame has, {number}")
+            m.d.comb += Assume(
+                ~now | Mux(inside, valid_kind, ~of_frame), f"what a frame has, {number}"
+            )
 
         token = self.judge.token
         user, waits = (
@@ -709,7 +711,7 @@ class _Spec(Elaboratable):
             m,
             ~(result.resume | result.empty),
             "no other result ends an unwind",
-            when=self.told & ~over,
+            when=self.has_result & ~over,
         )
         claim(
             m,
@@ -1039,7 +1041,7 @@ class _Spec(Elaboratable):
         )
         claim(
             m,
-            (self.refused == (self.result.error.as_value() != 0)) & self.told,
+            (self.refused == (self.result.error.as_value() != 0)) & self.has_result,
             "who is refused, result",
             when=(position == 3) & ~walk & ~self.writes,
         )
@@ -1172,7 +1174,7 @@ class _Spec(Elaboratable):
             m,
             self.goes & self.gone.is_done,
             "what came back is over",
-            when=self.told & ~self.beside[2].valid,
+            when=self.has_result & ~self.beside[2].valid,
         )
         claim(m, self.goes & self.gone.is_done, "a launch is over", when=launches & (position == 3))
 

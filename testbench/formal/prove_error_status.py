@@ -75,13 +75,13 @@ class _Spec(Elaboratable):
         )
         for number, event in enumerate(errors):
             first = event.valid & ~valid[:number].any() & ~stays
-            told = event.payload
+            reported = event.payload
             claim(
                 m,
-                (error[:16] == past(told.error.as_value()))
-                & (error[16:] == past(told.warp))
-                & (pc == past(told.pc)),
-                f"error {number} is told if it is the first",
+                (error[:16] == past(reported.error.as_value()))
+                & (error[16:] == past(reported.warp))
+                & (pc == past(reported.pc)),
+                f"error {number} is reported if it is the first",
                 when=past(first),
             )
 

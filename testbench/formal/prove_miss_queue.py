@@ -923,7 +923,7 @@ class _Spec(Elaboratable):
     def _show_slots(self, m: Module, past: Past, slot: Value) -> None:
         """The reports to other stages about the slot of the line."""
         dut, closing, said = self.dut, self.dut.closing, self.dut.memory.response
-        closes, told = (
+        closes, is_closed = (
             closing.valid
             & (closing.payload.owner == BeatOwner.ANSWER)
             & (closing.payload.tag == self.one),
@@ -931,9 +931,9 @@ class _Spec(Elaboratable):
         )
         used = self._of(dut.used)
         with m.If(closes):
-            m.d.sync += told.eq(1)
+            m.d.sync += is_closed.eq(1)
         with m.If(self._of(dut.released)):
-            m.d.sync += told.eq(0)
+            m.d.sync += is_closed.eq(0)
         pend = self.around.pend
         claim(
             m,
@@ -943,9 +943,9 @@ class _Spec(Elaboratable):
             & (pend.owner == BeatOwner.ANSWER)
             & (pend.tag == self.one),
             "who is through soon",
-            when=told,
+            when=is_closed,
         )
-        claim(m, told == self._of(dut.closed), "who is closed")
+        claim(m, is_closed == self._of(dut.closed), "who is closed")
         claim(
             m,
             (Array(dut.slots)[self.one] == slot)
@@ -954,7 +954,10 @@ class _Spec(Elaboratable):
             when=used,
         )
         claim(
-            m, _bit(dut.pending, slot), "lines of a slot are under way", when=used & ~told & ~closes
+            m,
+            _bit(dut.pending, slot),
+            "lines of a slot are under way",
+            when=used & ~is_closed & ~closes,
         )
         fault = said.valid & said.payload.error & (said.payload.tag == self.one)
         claim(m, _bit(dut.fault, past(slot)), "its fault is reported", when=past(fault))

@@ -118,7 +118,7 @@ class _Spec(Elaboratable):
         inside, leaving = state.inside[warp], state.leaving[warp]
         begins = warps.launch.valid & (warps.launch.payload.warp == warp)
         does = warps.dispatched.valid & (step.warp == warp)
-        told = warps.result.valid & (result.warp == warp)
+        has_result = warps.result.valid & (result.warp == warp)
         fails = Cat(
             event.valid & (event.payload.warp == warp)
             for event in errors_by_source(warps.errors).values()
@@ -153,16 +153,16 @@ class _Spec(Elaboratable):
                 "what may be executed where",
             ),
             Assume(
-                ~told | at(_Place.OUTSIDE, _Place.INSIDE, _Place.ENTERS, _Place.LEAVES),
+                ~has_result | at(_Place.OUTSIDE, _Place.INSIDE, _Place.ENTERS, _Place.LEAVES),
                 "who awaits a result",
             ),
-            Assume(~(told & does), "an instruction of the trap waits for results"),
-            Assume(~(told & at(_Place.ENTERS) & result.terminated), "an entry ends no warp"),
+            Assume(~(has_result & does), "an instruction of the trap waits for results"),
+            Assume(~(has_result & at(_Place.ENTERS) & result.terminated), "an entry ends no warp"),
         ]
 
         with m.If(begins):
             m.d.sync += place.eq(_Place.OUTSIDE)
-        with m.Elif(told & result.terminated):
+        with m.Elif(has_result & result.terminated):
             m.d.sync += place.eq(_Place.DEAD)
         with m.Elif(release & state.bare[warp] & ~state.paused[warp]):
             m.d.sync += place.eq(_Place.OUTSIDE)
@@ -171,7 +171,7 @@ class _Spec(Elaboratable):
                 m.d.sync += place.eq(Mux(enters, _Place.ENTERS, _Place.WAITS_OUTSIDE))
             with m.Case(_Place.WAITS_OUTSIDE), m.If(warps.resume[warp]):
                 m.d.sync += place.eq(_Place.OUTSIDE)
-            with m.Case(_Place.ENTERS), m.If(told):
+            with m.Case(_Place.ENTERS), m.If(has_result):
                 bare = state.bare[warp] | (result.error.as_value() != 0)
                 m.d.sync += place.eq(Mux(bare, _Place.BARE, _Place.INSIDE))
             with m.Case(_Place.INSIDE), m.If(does):
@@ -192,7 +192,7 @@ class _Spec(Elaboratable):
                 m.d.sync += place.eq(_Place.ASKED)
             with m.Case(_Place.ASKED), m.If(does):
                 m.d.sync += place.eq(_Place.LEAVES)
-            with m.Case(_Place.LEAVES), m.If(told):
+            with m.Case(_Place.LEAVES), m.If(has_result):
                 m.d.sync += place.eq(
                     Mux(result.error.as_value() == 0, _Place.OUTSIDE, _Place.INSIDE)
                 )

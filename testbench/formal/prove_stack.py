@@ -338,15 +338,15 @@ class StackSpec(Elaboratable):
         self.refused = self._let("refused", writes & out.ready & AnySeq(1))
 
         mine = answer.valid & (answer.payload.tag == self.warp)
-        told, comes = (
+        written, comes = (
             self._let(name, mine & answer.ready & what)
-            for name, what in (("told", answer.payload.write), ("comes", ~answer.payload.write))
+            for name, what in (("written", answer.payload.write), ("comes", ~answer.payload.write))
         )
         with m.If(self.accepted & ~out.payload.write):
             m.d.sync += [self.reading.eq(1), self.asked_for.eq(self.to_it), self.fetched.eq(taken)]
         with m.Elif(comes):
             m.d.sync += self.reading.eq(0)
-        m.d.sync += self.owed.eq(self.owed + (self.accepted & out.payload.write) - told)
+        m.d.sync += self.owed.eq(self.owed + (self.accepted & out.payload.write) - written)
         came = data.View(TokenLine, answer.payload.data)[self.place]
         m.d.comb += [
             Assume(
@@ -1018,7 +1018,7 @@ class StackSpec(Elaboratable):
     def _show_promises(self) -> None:
         """The assertions of the hardware, as far as they are about the warp."""
         change, engine, lines, left, dut = self.change, self.engine, self.lines, self.left, self.dut
-        step, told, again, out = (
+        step, notified, again, out = (
             change.step,
             engine.lines.acknowledged,
             engine.replay,
@@ -1047,7 +1047,7 @@ class StackSpec(Elaboratable):
         self._claim(
             self.acknowledged != self.cleaned,
             "memory acknowledges a line that was not written",
-            when=told.valid & (told.payload == self.warp),
+            when=notified.valid & (notified.payload == self.warp),
         )
         self._claim(
             engine._view.filling,

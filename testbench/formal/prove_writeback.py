@@ -139,18 +139,22 @@ class _Spec(Elaboratable):
             self.dut.begun.payload,
             one_hot(self.dut.chosen_slot, _SLOTS, self.dut.chosen),
         )
-        record, kept, told = self.record, Signal.like(begun.job), Signal()
+        record, kept, has_ended = self.record, Signal.like(begun.job), Signal()
         self.enters, self.ends = (
             (dut.begun.valid & (begun.slot == self.slot)),
             dut.retires & self._of(slots),
         )
-        self.results, self.wrote, self.told = Signal(3), Signal(), told
+        self.results, self.wrote, self.has_ended = Signal(3), Signal(), has_ended
         wrote, done, out = dut.write.payload, dut.completion.payload, self._of(slots)
         m.d.comb += record.addr.eq(self.slot)
         with m.If(self.enters):
-            m.d.sync += [told.eq(0), kept.eq(begun.job), self.results.eq(begun.instruction.results)]
+            m.d.sync += [
+                has_ended.eq(0),
+                kept.eq(begun.job),
+                self.results.eq(begun.instruction.results),
+            ]
         with m.Elif(self.ends):
-            m.d.sync += [told.eq(1), self.wrote.eq(~dut.completes)]
+            m.d.sync += [has_ended.eq(1), self.wrote.eq(~dut.completes)]
         claim(
             m,
             ~(slots & ~(dut.busy & over & ~dut.retired)).any(),
@@ -158,11 +162,13 @@ class _Spec(Elaboratable):
         )
         claim(
             m,
-            ~told & self._of(dut.busy & over),
+            ~has_ended & self._of(dut.busy & over),
             "it ends once, behind its accesses",
             when=self.ends,
         )
-        claim(m, told == self._of(dut.retired), "whether it has ended", when=self._of(dut.busy))
+        claim(
+            m, has_ended == self._of(dut.retired), "whether it has ended", when=self._of(dut.busy)
+        )
         same = Cat(
             record.data[name] == kept[name] for name in ("warp", "sequence", "write_barrier")
         ).all()
@@ -212,7 +218,9 @@ class _Spec(Elaboratable):
         claim(
             m,
             count
-            == Mux(self.told & self.wrote, self.results, Mux(mine & dut.write.valid, dut.index, 0)),
+            == Mux(
+                self.has_ended & self.wrote, self.results, Mux(mine & dut.write.valid, dut.index, 0)
+            ),
             "how many are written",
             when=self._of(dut.busy),
         )
@@ -240,13 +248,13 @@ class _Spec(Elaboratable):
         claim(m, ~(way & ~(dut.busy & dut.retired)).any(), "it has ended then")
         claim(
             m,
-            self._of(way) == (self.told & self.wrote),
+            self._of(way) == (self.has_ended & self.wrote),
             "all that has ended with writes is on its way",
             when=self._of(dut.busy),
         )
         claim(
             m,
-            self.told,
+            self.has_ended,
             "it is freed when it has ended",
             when=~self._of(dut.busy) & ever(m, self.enters),
         )
@@ -297,12 +305,15 @@ class _Spec(Elaboratable):
             + (self.slot - next_)[:_BITS]
         )
         m.d.sync += [
-            passed.eq(Mux(self.enters, 0, passed + (dut.retires & ~self.ends & ~self.told))),
+            passed.eq(Mux(self.enters, 0, passed + (dut.retires & ~self.ends & ~self.has_ended))),
             waits.eq(Mux(dut.chosen & ~dut.write.valid & ~dut.retires, waits + 1, 0)),
             apart.eq(Mux(dut.completes, 0, apart + ~apart.all())),
         ]
         claim(
-            m, passed + ahead <= _OTHERS, "so many end before", when=self._of(dut.busy) & ~self.told
+            m,
+            passed + ahead <= _OTHERS,
+            "so many end before",
+            when=self._of(dut.busy) & ~self.has_ended,
         )
         claim(
             m,

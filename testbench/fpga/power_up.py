@@ -206,7 +206,7 @@ def play_text(
         encoding="ascii",
     )
     say("the run again")
-    told = ""
+    output = ""
     for command in (
         ["iverilog", "-g2012", "-s", "bench", "-o", "bench.vvp", "bench.v", "contents.v"],
         ["vvp", "-n", "bench.vvp"],
@@ -216,10 +216,10 @@ def play_text(
             raise ReplayError(
                 f"{command[0]}: {(done.stderr or done.stdout).strip().partition(chr(10))[0]}"
             )
-        told = done.stdout.strip()
-    if not told.isdecimal():
-        raise ReplayError(told.partition("\n")[0])
-    return int(told)
+        output = done.stdout.strip()
+    if not output.isdecimal():
+        raise ReplayError(output.partition("\n")[0])
+    return int(output)
 
 
 def _check(

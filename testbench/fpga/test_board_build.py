@@ -340,6 +340,14 @@ def test_the_option_to_load_may_stand_before_the_board(loader):
             ["--load", "other.bit", "--seeds", "1"],
             "--seeds does not go with --load FILE.bit, which builds nothing",
         ),
+        (
+            ["--load", "other.bit", "--no-video"],
+            "--no-video does not go with --load FILE.bit, which builds nothing",
+        ),
+        (
+            ["--load", "other.bit", "--memory", "0"],
+            "--memory does not go with --load FILE.bit, which builds nothing",
+        ),
     ],
 )
 def test_what_cannot_be_loaded_gets_one_line(loader, capsys, arguments, message):
@@ -434,6 +442,53 @@ def test_the_constraints_alone(tools):
     assert fpga.main(["ecpix5-85f", "--lpf", "out.lpf"]) == 0
     assert (tools / "out.lpf").read_text() == (CONSTRAINTS / "ecpix5-85f.lpf").read_text()
     assert not (tools / "build").exists()
+
+
+@pytest.mark.parametrize(
+    ("board", "options", "resources"),
+    [
+        ("ulx3s-85f", [], {"sdram", "hdmi"}),
+        ("ulx3s-85f", ["--no-video"], {"sdram"}),
+        ("ulx3s-85f", ["--memory", "65536"], {"hdmi"}),
+        ("ulx3s-25f", ["--video"], {"sdram", "hdmi"}),
+    ],
+)
+def test_the_constraints_have_the_pads_of_the_memory_and_the_video_that_are_asked_for(
+    tools, board, options, resources
+):
+    assert fpga.main([board, "--lpf", "out.lpf", *options]) == 0
+    text = (tools / "out.lpf").read_text()
+    assert {name for name in ("sdram", "hdmi") if f'"{name}_0__' in text} == resources
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--video"], "the board has no HDMI that the machine can use"),
+        (["--memory", "sdram"], "the board has no SDRAM that the machine can use"),
+        *(
+            (
+                [f"--{name}", *value],
+                f"--{name} does not go with --lpf, which writes pins and clocks alone",
+            )
+            for name, value in (
+                ("preset", ["tiny"]),
+                ("seeds", ["1"]),
+                ("clock", ["25000000"]),
+                ("load", []),
+                ("json", ["out.json"]),
+                ("build", ["work"]),
+            )
+        ),
+    ],
+)
+def test_an_option_that_the_constraints_do_not_depend_on_is_refused(
+    tools, capsys, options, message
+):
+    before = sorted(tools.iterdir())
+    line = failure(capsys, "ecpix5-85f", "--lpf", "out.lpf", *options)
+    assert line == f"python -m sim.fpga: {message}\n"
+    assert sorted(tools.iterdir()) == before
 
 
 @needs_tools

@@ -55,14 +55,14 @@ def play(
     workers: int = 1,
     scheduler: str | None = None,
     cases: int | None = None,
-    told: Callable[[Outcome], object] = lambda outcome: None,
+    on_outcome: Callable[[Outcome], object] = lambda outcome: None,
 ) -> None:
     """Plays cases that have not been played, for so many seconds, or so many ``cases`` at most.
 
     Parameters:
         workers: Processes of this machine.
         scheduler: Address of a cluster of dask, whose workers do it instead.
-        told: Of each outcome.
+        on_outcome: Called with each outcome.
     """
     if scheduler is None and ENGINES[campaign.engine] is CompiledEngine:
         _player(
@@ -82,7 +82,7 @@ def play(
         for outcomes in results:
             for outcome in outcomes:
                 store.add(outcome)
-                told(outcome)
+                on_outcome(outcome)
 
 
 def save(campaign: Campaign, number: int, folder: Path) -> Path:

@@ -86,7 +86,7 @@ class Player:
     def play(self, case: Case) -> Outcome:
         """Plays a case."""
         began, observer = time.process_time(), Observer()
-        self._hardware.told, self._hardware.entered = observer, observer.entered
+        self._hardware.on_instruction, self._hardware.on_trap_entry = observer, observer.entered
         launch = case.launch()
         result = self._run(case, launch)
         failure = self._wrong(case, launch, result)

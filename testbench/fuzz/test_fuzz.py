@@ -231,8 +231,8 @@ def test_the_command_keeps_what_it_found(tmp_path, capsys, monkeypatch):
         )
         with sqlite3.connect("fuzz-148-tiny.sqlite") as kept:
             assert kept.execute("SELECT COUNT(*) FROM cases").fetchone() == (sums,)
-    told = capsys.readouterr().out
-    assert "failed        none" in told
+    output = capsys.readouterr().out
+    assert "failed        none" in output
     assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
     assert fuzz.main(["--preset", "tiny", "--seed", "148", "--case", "0"]) == 0
     assert capsys.readouterr().out.startswith("case          0, ")
@@ -246,13 +246,18 @@ def test_a_cluster_that_loses_a_worker_plays_every_case(tmp_path):
         n_workers=2, threads_per_worker=1, dashboard_address=None
     ) as cluster:
 
-        def told(found):
+        def on_outcome(found):
             if not killed:
                 killed.append(next(iter(cluster.workers.values())).pid)
                 os.kill(killed[0], signal.SIGKILL)
 
         campaigns.play(
-            CAMPAIGN, store, 300, scheduler=cluster.scheduler_address, cases=12, told=told
+            CAMPAIGN,
+            store,
+            300,
+            scheduler=cluster.scheduler_address,
+            cases=12,
+            on_outcome=on_outcome,
         )
     assert killed
     assert sum(cases for cases, *_ in store.sums.values()) == 12

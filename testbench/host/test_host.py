@@ -196,7 +196,7 @@ def test_the_error_status(seed, params):
 
     async def body(ctx):
         for _ in range(1500):
-            told, errors, trap = {}, [], ("", 0, 0, 0)
+            reported, errors, trap = {}, [], ("", 0, 0, 0)
             fails = source.choice(names[:-1])  # the one instruction, where there is one
             for name in names:
                 may = not params.serial or name in (fails, names[-1])
@@ -204,13 +204,15 @@ def test_the_error_status(seed, params):
                     code = source.choice(
                         [WarpError.STACK_OVERFLOW, WarpError.DIVERGENT, WarpError.OOR_ADDR]
                     )
-                    told[name] = {
+                    reported[name] = {
                         "warp": source.randrange(8),
                         "pc": source.getrandbits(29) << 3,
                         "error": code,
                     }
-                    errors.append((told[name]["warp"], told[name]["pc"], told[name]["error"]))
-            set_errors(ctx, dut.status.errors, told)
+                    errors.append(
+                        (reported[name]["warp"], reported[name]["pc"], reported[name]["error"])
+                    )
+            set_errors(ctx, dut.status.errors, reported)
             if source.random() < 0.1:
                 trap = (
                     source.choice(["trap", *EVENTS]),

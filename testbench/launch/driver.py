@@ -210,17 +210,17 @@ class LaunchDriver(UnitDriver):
         """Warps live and end; returns which have nothing under way."""
         dut, random = self.dut, self.bench.random
         ctx.set(dut.exit.valid, 0)
-        told = False
+        notified = False
         for warp in [warp for cta in self.plain.running for warp in cta.warps]:
             bit = 1 << warp.slot
             if not warp.runs or warp.over_at is not None:
                 continue
             drained &= ~bit
-            if self.plain.now >= warp.ends_at and warp.drains_at < 0 and not told:
+            if self.plain.now >= warp.ends_at and warp.drains_at < 0 and not notified:
                 # Some threads may have left before the last ones do, and either may have kept the reference.
                 last, kept = random.random() < 0.7, random.random() < self._keeps
                 offer(ctx, dut.exit, {"warp": warp.slot, "terminated": last, "kept": kept})
-                told = True
+                notified = True
                 warp.cta.kept |= kept
                 if last:
                     warp.drains_at = self.plain.now + random.randrange(40)

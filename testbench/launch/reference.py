@@ -92,10 +92,10 @@ class PlainDistributor:
             )
         ):
             valid, lower, upper, size = parts
-            told = banks[bank]
+            accesses = banks[bank]
             self.bench.expect(
                 f"grid: constant bank {bank}",
-                (int(told.valid), int(told.address), int(told.size)),
+                (int(accesses.valid), int(accesses.address), int(accesses.size)),
                 (valid, lower | upper << 32, size),
             )
 

@@ -100,8 +100,8 @@ class MemoryCoverage:
         """Counts instructions that the warp model has executed."""
         for step in steps:
             if step.fault is not WarpError.NONE:
-                told = _TELLS[step.error is WarpError.NONE]
-                self.reached["error"][f"{step.fault.name}, {told}"] += 1
+                reported = _TELLS[step.error is WarpError.NONE]
+                self.reached["error"][f"{step.fault.name}, {reported}"] += 1
             elif step.addresses:
                 self._access(step)
 

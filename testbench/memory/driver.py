@@ -44,7 +44,7 @@ class MemoryDriver(UnitDriver):
         behaviour: Of the memory.
         idle: Chance that nothing is selected in a cycle, and that the lanes have no time.
         compare_memory: Whether memory is compared at the end. (After a fault in the middle of a store it may differ.)
-        coverage: What is told how many instructions and requests are under way at once.
+        coverage: Receives how many instructions and requests are under way at once.
         alone: Whether an instruction is sent when the one before has ended; always on a machine of one lane.
 
     Attributes:

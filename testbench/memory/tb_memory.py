@@ -300,14 +300,18 @@ def check_float_sums(bench: Bench) -> None:
 def check_swaps(bench: Bench, params: SmParams = PARAMS, rounds: int = 24) -> None:
     """A compare and swap that only reports returns 1 where it has swapped. So many of each kind."""
     world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
-    told: Counter[int] = Counter()
+    outcomes: Counter[int] = Counter()
     for step in swaps(world, bench.random, rounds):
         record = world.execute(step).record
         if find(step.word) in BY_NAME["ATOMS"] and record is not None:
             for threads, values in record.registers.values():
-                told.update(value for thread, value in enumerate(values) if threads >> thread & 1)
+                outcomes.update(
+                    value for thread, value in enumerate(values) if threads >> thread & 1
+                )
     bench.expect(
-        "results of compare and swap come of both kinds", min(told[0], told[1]) > 4 * rounds, True
+        "results of compare and swap come of both kinds",
+        min(outcomes[0], outcomes[1]) > 4 * rounds,
+        True,
     )
     world.read_shared()
     bench.checked("compare and swap", _play(bench, world, params).steps)

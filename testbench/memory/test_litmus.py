@@ -208,7 +208,7 @@ def test_memory_that_breaks_its_promises_is_found(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "arguments, told",
+    "arguments, message",
     [
         (["--rounds", "0"], "--rounds 0: at least 1"),
         (["--latency", "-1"], "--latency -1: at least 1"),
@@ -219,8 +219,8 @@ def test_memory_that_breaks_its_promises_is_found(monkeypatch):
         (["--seed", "x"], "--seed"),
     ],
 )
-def test_a_bad_argument_gets_one_line(arguments, told, capsys):
-    assert told in refused(capsys, main, arguments)
+def test_a_bad_argument_gets_one_line(arguments, message, capsys):
+    assert message in refused(capsys, main, arguments)
 
 
 @needs_compiled

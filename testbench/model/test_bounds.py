@@ -57,8 +57,8 @@ def test_a_buffer_that_is_too_small_within_a_line_is_reported(run_program, capsy
         ("STG.E [R6], R0", [10, 0, 0], 2),
     ]
     assert written["outside"][0]["address"] == BASE + 32 and written["outside"][0]["bytes"] == 4
-    told = lines(capsys)
-    assert told[0] == (
+    printed = lines(capsys)
+    assert printed[0] == (
         f"pc 0x0098, LDG.E R2, [R2]: block: [0,0,0], thread: [8,0,0]: 4 bytes at {BASE + 32:#x}, "
         f"0 bytes behind A (32 bytes at {BASE:#x}); 4 accesses"
     )
@@ -83,7 +83,7 @@ def test_accesses_inside_are_not_reported(run_program, capsys):
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "expected"),
     [
         ("STG.E [R2], R0", None),
         ("STG.E.64 [R2+0x8], RZ", "8 bytes at {:#x}, over the end of a (12 bytes at {:#x})"),
@@ -94,15 +94,15 @@ def test_accesses_inside_are_not_reported(run_program, capsys):
         ("LD.E R4, [R2+0x10], PT", "4 bytes at {:#x}, 4 bytes behind a (12 bytes at {:#x})"),
     ],
 )
-def test_every_kind_of_access_is_looked_at(tmp_path, capsys, body, told):
+def test_every_kind_of_access_is_looked_at(tmp_path, capsys, body, expected):
     path = program(tmp_path, body)
     code = run(path, "--block", "1", "--arg", "buf:a=u32[3]")
     found = lines(capsys)
-    assert code == (told is not None)
-    if told is not None:
+    assert code == (expected is not None)
+    if expected is not None:
         offset = int(re.findall(r"\+(0x\w+)", body)[0], 16)
         buffer = int(re.findall(r"bytes at (0x\w+)\)", found[0])[0], 16)
-        assert found[0].endswith(told.format(buffer + offset, buffer)), found
+        assert found[0].endswith(expected.format(buffer + offset, buffer)), found
 
 
 def test_threads_are_named_by_their_places(tmp_path, capsys):

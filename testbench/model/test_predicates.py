@@ -45,9 +45,9 @@ def test_every_test_of_cc(test):
 
 
 def test_tests_of_cc_say_what_is_true_of_the_numbers_compared():
-    told = {(flags, test): is_so for flags, test, is_so in meanings()}
-    assert {test for _, test in told} == set(ConditionCode)
-    assert {(flags, test): holds(test.value, flags) for flags, test in told} == told
+    expected = {(flags, test): is_so for flags, test, is_so in meanings()}
+    assert {test for _, test in expected} == set(ConditionCode)
+    assert {(flags, test): holds(test.value, flags) for flags, test in expected} == expected
 
 
 @pytest.mark.parametrize(

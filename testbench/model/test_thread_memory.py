@@ -330,8 +330,8 @@ def test_compare_and_swap_of_shared_memory(old, left, kind):
         encode("LDS", Rd=8, Ra=RZ, uniform_size=4),
         encode("ISCADD", "r", Rd=0, Ra=12, Rb=8, shift=8),
     ]
-    told = old if kind in (CompareAndSwapType.CAS, CompareAndSwapType.CAS_64) else int(old == 8)
-    assert results(body, shared=16) == [told << 8 | left]
+    returned = old if kind in (CompareAndSwapType.CAS, CompareAndSwapType.CAS_64) else int(old == 8)
+    assert results(body, shared=16) == [returned << 8 | left]
 
 
 @pytest.mark.parametrize(

@@ -146,14 +146,14 @@ def launched(p: Pipeline) -> Script:
     if p.timed:
         p.bench.expect("cycle in which operands are read", at, cycle + late)
     # A unit's write is reported when its first beat is sent, unless it may be a predicate or CC.
-    for predicate, conditional, told in ((PT, False, 1), (0, False, late), (PT, True, late)):
+    for predicate, conditional, latency in ((PT, False, 1), (0, False, late), (PT, True, late)):
         count = len(p.passed)
         p.write(9, beside, warp=1, predicate=predicate, conditional=conditional)
         cycle = p.cycle
         yield from _quiet(p)
-        p.bench.expect("how often issue is told", len(p.passed[count:]), 1)
+        p.bench.expect("how often issue is notified", len(p.passed[count:]), 1)
         if p.timed:
-            p.bench.expect("cycles until issue is told", p.passed[-1][0] - cycle, told)
+            p.bench.expect("cycles until issue is notified", p.passed[-1][0] - cycle, latency)
 
     where = p.gather([9], warp=2)
     yield from _quiet(p)
@@ -421,7 +421,7 @@ def refused(p: Pipeline) -> Script:
         yield from _quiet(p)
         reported = bool(REPORTED >> error.value & 1)
         p.bench.expect(
-            f"{error.name} is told",
+            f"{error.name} is reported",
             [(WarpError(event.error), event.pc) for _, event in p.errors[count:]],
             [(error, 0x50)] * reported,
         )

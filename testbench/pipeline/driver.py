@@ -341,11 +341,11 @@ class Pipeline(UnitDriver):
             for cycle, event in self.passed
         }
         for cycle, event in self.completions:
-            told = any(
+            is_notified = any(
                 (cycle - early, event.warp, event.write_barrier, event.read_barrier) in passed
                 for early in ((_EARLY, self.params.beats + 4) if self.timed else (0,))
             )
-            self.bench.expect(f"whether issue knew before cycle {cycle}", told, True)
+            self.bench.expect(f"whether issue knew before cycle {cycle}", is_notified, True)
 
     async def _drive(self, ctx: Any, script: Callable[["Pipeline"], Script], linger: int) -> None:
         dut = self.dut

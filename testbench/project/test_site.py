@@ -33,14 +33,14 @@ class Links(HTMLParser):
         self.links, self.loaded, self.places = set(), set(), set()
 
     def handle_starttag(self, tag, attributes):
-        told = dict(attributes)
-        if tag == "a" and "href" in told:
-            self.links.add(told["href"])
-        if tag in ("img", "script") and "src" in told:
-            self.loaded.add(told["src"])
-        if tag == "link" and told.get("rel") == "stylesheet":
-            self.loaded.add(told["href"])
-        self.places |= {told[name] for name in ("id", "name") if name in told}
+        values = dict(attributes)
+        if tag == "a" and "href" in values:
+            self.links.add(values["href"])
+        if tag in ("img", "script") and "src" in values:
+            self.loaded.add(values["src"])
+        if tag == "link" and values.get("rel") == "stylesheet":
+            self.loaded.add(values["href"])
+        self.places |= {values[name] for name in ("id", "name") if name in values}
 
 
 @pytest.fixture(scope="module")
@@ -113,13 +113,13 @@ class Navigation(HTMLParser):
         self.targets = []
 
     def handle_starttag(self, tag, attributes):
-        told = dict(attributes)
+        values = dict(attributes)
         if (
             tag == "a"
-            and "md-nav__link" in (told.get("class") or "")
-            and not told["href"].startswith("#")
+            and "md-nav__link" in (values.get("class") or "")
+            and not values["href"].startswith("#")
         ):
-            self.targets.append(told["href"])
+            self.targets.append(values["href"])
 
 
 @needs_mkdocs

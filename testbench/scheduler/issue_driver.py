@@ -232,14 +232,14 @@ class IssueDriver(UnitDriver):
         warp that is ready for the lanes but also held for another reason may count as waiting for
         them."""
         operated = selection is not None and bool(selection.operations)
-        idle, told = selection is None, set(past.reasons)
+        idle, wait_reasons = selection is None, set(past.reasons)
         expected = {
             "issued": selection is not None and selection.kind in _INSTRUCTIONS,
             "operation": operated,
             "idle": idle,
-            "held": idle and bool(told & HELD),
+            "held": idle and bool(wait_reasons & HELD),
             **{
-                reason.name.lower(): idle and reason in told
+                reason.name.lower(): idle and reason in wait_reasons
                 for reason in (
                     WaitReason.STALL,
                     WaitReason.SCOREBOARD,
@@ -251,13 +251,15 @@ class IssueDriver(UnitDriver):
         self.bench.expect("what is counted", {name: name in counted for name in expected}, expected)
         lanes, also = "lanes" in counted, {WaitReason.TRAP, WaitReason.SCOREBOARD, WaitReason.UNIT}
         if (
-            WaitReason.LANES in told
-            or not told & also
+            WaitReason.LANES in wait_reasons
+            or not wait_reasons & also
             or not idle
             or self.model.cycle >= self.model.lanes_at
         ):
             self.bench.expect(
-                "whether waiting for the lanes is counted", lanes, idle and WaitReason.LANES in told
+                "whether waiting for the lanes is counted",
+                lanes,
+                idle and WaitReason.LANES in wait_reasons,
             )
 
     def _judge(

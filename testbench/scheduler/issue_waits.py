@@ -69,22 +69,22 @@ class Waits:
     """What the reasons have to be, in the cycles of a model.
 
     Attributes:
-        told: How often each reason was reported.
+        counts: How often each reason was reported.
     """
 
     def __init__(self, model: IssueModel) -> None:
         self._model = model
         self._accounts = [_Account() for _ in model.warps]
-        self.told = dict.fromkeys(WaitReason, 0)
+        self.counts = dict.fromkeys(WaitReason, 0)
 
-    def check(self, told: list[WaitReason], inputs: Inputs) -> None:
+    def check(self, reasons: list[WaitReason], inputs: Inputs) -> None:
         """Before the model's step with the inputs of a cycle: the reasons reported for the warps in
         it. RuleError if a reason does not hold, or one that goes before it does."""
         cycle = self._model.cycle
         for number, (reason, warp, account) in enumerate(
-            zip(told, self._model.warps, self._accounts, strict=True)
+            zip(reasons, self._model.warps, self._accounts, strict=True)
         ):
-            self.told[reason] += 1
+            self.counts[reason] += 1
             late = self._model.late(warp)
             account.up |= {
                 up: cycle

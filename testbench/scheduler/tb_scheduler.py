@@ -95,7 +95,7 @@ def _issue(
     driver.run(cycles)
     bench.checked(f"cycles, {what}", driver.cycle)
     bench.checked(f"instructions and operations, {what}", len(driver.selected))
-    for reason, times in driver.waited.told.items():
+    for reason, times in driver.waited.counts.items():
         bench.checked(f"reasons of warps, {reason.name}", times)
     return driver
 

@@ -123,8 +123,8 @@ def test_another_reason_is_seen(reason):
             bench, SmParams(warps=4, lanes=8), random_program(bench.random), Behaviour(holds=0.02)
         )
         check = driver.waited.check
-        driver.waited.check = lambda told, inputs: check(
-            [WaitReason.READY if each is reason else each for each in told], inputs
+        driver.waited.check = lambda reasons, inputs: check(
+            [WaitReason.READY if each is reason else each for each in reasons], inputs
         )
         driver.run(1500)
 

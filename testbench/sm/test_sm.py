@@ -178,7 +178,7 @@ def test_programs_become_small():
     assert (least.block, least.grid) == (1, 1)
 
 
-class _Told:
+class _RecordedEvents:
     """A comparison of two warps that begin with R2B and BAR, given the hardware's events by hand,
     one a cycle."""
 
@@ -216,23 +216,23 @@ class _Told:
 def test_an_arrival_is_withdrawn_after_itself():
     """Though an older instruction of another warp reaches the barrier unit later, for its
     operand."""
-    told = _Told()
-    told.issued(1, 0)
-    told.take("completed", warp=1, sequence=0)
-    told.issued(0, 0)
-    told.issued(1, 1)
-    told.take("completed", warp=1, sequence=1)
-    told.take("withdrawn", warp=1)
-    assert told.lockstep.compared == 1
-    told.take("completed", warp=0, sequence=0)
-    assert (told.lockstep.difference, told.lockstep.compared) == (None, 3)
-    assert [warp and warp.barrier for warp in told.lockstep.machine.warps[:2]] == [None, None]
+    events = _RecordedEvents()
+    events.issued(1, 0)
+    events.take("completed", warp=1, sequence=0)
+    events.issued(0, 0)
+    events.issued(1, 1)
+    events.take("completed", warp=1, sequence=1)
+    events.take("withdrawn", warp=1)
+    assert events.lockstep.compared == 1
+    events.take("completed", warp=0, sequence=0)
+    assert (events.lockstep.difference, events.lockstep.compared) == (None, 3)
+    assert [warp and warp.barrier for warp in events.lockstep.machine.warps[:2]] == [None, None]
 
 
 def test_an_arrival_that_is_none_is_a_difference():
-    told = _Told()
-    told.take("withdrawn", warp=1)
-    difference = told.lockstep.difference
+    events = _RecordedEvents()
+    events.take("withdrawn", warp=1)
+    difference = events.lockstep.difference
     assert difference is not None
     assert (difference.cycle, difference.warp, difference.pc) == (2, 1, address(0))
     assert str(difference).splitlines()[2:] == [

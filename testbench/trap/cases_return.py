@@ -614,11 +614,11 @@ _FULL = (*ADDRESS, *("SSY met",) * 16)
 _BEHIND = ("MOV R11, R10", "met:", "STG.E [R2], R0", "EXIT")
 
 
-async def _comes_back(d: Debugger, told: int, *events: str) -> None:
-    """A push fails at line ``told``, whose error comes first. When none is reported the program
+async def _comes_back(d: Debugger, failing_line: int, *events: str) -> None:
+    """A push fails at line ``failing_line``, whose error comes first. When none is reported the program
     ends."""
     await d.lock_down()
-    await d.see_error(WarpError.STACK_OVERFLOW, 0, address(told))
+    await d.see_error(WarpError.STACK_OVERFLOW, 0, address(failing_line))
     await d.see_events("PHYSICAL_STACK_OVERFLOW", "BPT_PAUSE", *events)
     await d.clear()
     await d.write("HWW_WARP_ESR_REPORT_MASK", 0)

@@ -81,11 +81,11 @@ def test_agrees_with_the_model(report_mask, params):
             )
             await ctx.tick()
             ctx.set(dut.dispatch.valid, 0)
-            told, failed, report = (
+            result, failed, report = (
                 ctx.get(as_struct(event)) for event in (dut.completion, dut.error, dut.report)
             )
-            assert (told.valid, told.warp, told.sequence) == (1, warp, sequence)
-            assert (told.write_barrier, told.read_barrier) == (7, 3)
+            assert (result.valid, result.warp, result.sequence) == (1, warp, sequence)
+            assert (result.write_barrier, result.read_barrier) == (7, 3)
             assert (WarpError(failed.error) if failed.valid else WarpError.NONE) == error
             if failed.valid:
                 assert (failed.warp, failed.pc) == (warp, pc)
@@ -207,12 +207,12 @@ def test_a_warp_comes_back_to_its_first_instruction_that_failed(params):
     async def body(ctx):
         await ctx.tick().repeat(LONGEST_SWEEP)
         ctx.set(dut.control.live, 0b100100)
-        for told, back in FAILURES:
-            if params.serial and len(told) > 1:
+        for events, back in FAILURES:
+            if params.serial and len(events) > 1:
                 continue
-            assert await entered(ctx, [[event] for event in told]) == [back, ENTERED], told
-            if len({source for source, _ in told}) == len(told):
-                assert await entered(ctx, [told]) == [back, ENTERED], f"at once: {told}"
+            assert await entered(ctx, [[event] for event in events]) == [back, ENTERED], events
+            if len({source for source, _ in events}) == len(events):
+                assert await entered(ctx, [events]) == [back, ENTERED], f"at once: {events}"
 
     simulate(dut, body)
 
@@ -253,18 +253,18 @@ def test_what_a_program_reads_is_the_error_of_an_instruction_before_that_of_a_st
 
 @pytest.mark.parametrize("timeout", [1, 2, 5, 6, 7, 9])
 def test_the_watchdog_waits_for_so_many_cycles_and_then_as_many_again(timeout):
-    dut, told, period = units_of(PRESETS["tiny"]).trap(PRESETS["tiny"]), [], (1 << timeout) + 1
+    dut, reports, period = units_of(PRESETS["tiny"]).trap(PRESETS["tiny"]), [], (1 << timeout) + 1
 
     async def body(ctx):
         ctx.set(dut.command.timeout, timeout)
         ctx.set(dut.control.live, 1)
         for cycle in range(3 * period + 1):
             if ctx.get(dut.events.timeout):
-                told.append(cycle)
+                reports.append(cycle)
             await ctx.tick()
 
     simulate(dut, body)
-    assert told == [period, 2 * period, 3 * period]
+    assert reports == [period, 2 * period, 3 * period]
 
 
 @pytest.mark.parametrize(

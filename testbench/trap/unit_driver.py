@@ -366,16 +366,16 @@ class TrapUnitDriver:
                 places[number] is Place.RUNS
                 and self._some(0.03)
                 and warp.live
-                and not (warp.told or warp.taken_back)
+                and not (warp.pending_errors or warp.taken_back)
             ):
                 self._fail(number, now, errors, alone=refused)
             if places[number] in (Place.RUNS, Place.BARRIER):
                 now.drained.add(number)
         if refused:
-            told = ctx.get(dut.error.payload)
-            now.errors["trap"] = Origin.LAST, told.warp, told.error, told.pc
-            errors["trap"] = {"warp": told.warp, "error": told.error, "pc": told.pc}
-            places[told.warp] = Place.RUNS
+            reported = ctx.get(dut.error.payload)
+            now.errors["trap"] = Origin.LAST, reported.warp, reported.error, reported.pc
+            errors["trap"] = {"warp": reported.warp, "error": reported.error, "pc": reported.pc}
+            places[reported.warp] = Place.RUNS
         self._stop = self._some(0.02) if not self._stop else self._some(0.9)
         now.stop, now.step = self._stop, self._some(0.5)
         now.wake = {number for number in range(self._count) if self._some(0.05)}

@@ -13,7 +13,7 @@ GROUP, INSTRUCTION = 32, 8
 
 @dataclass
 class Warp:
-    """What is known of a warp. ``told``: errors since it was last handled, by their source: code,
+    """What is known of a warp. ``pending_errors``: errors since it was last handled, by their source: code,
     address."""
 
     live: bool = False
@@ -33,7 +33,7 @@ class Warp:
     awaits_entry: bool = False
     taken_back: bool = False
     returns_by: str = ""
-    told: dict[str, tuple[Origin, int, int]] = field(default_factory=dict)
+    pending_errors: dict[str, tuple[Origin, int, int]] = field(default_factory=dict)
     code: int = 0
 
     @property
@@ -144,7 +144,7 @@ class Machine:
     def comes_back_to(self, number: int, pc: int) -> int:
         """Where a warp that enters in front of ``pc`` continues after the trap."""
         warp, of = self.warps[number], {}
-        for origin, _, address in self.warps[number].told.values():
+        for origin, _, address in self.warps[number].pending_errors.values():
             of.setdefault(origin, address)
         for origin in (Origin.MEMORY, Origin.FLOW):
             if origin in of:
@@ -167,7 +167,7 @@ class Machine:
         asked = False
         for number, warp in enumerate(self.warps):
             does = now.does if now.warp == number else ""
-            told = now.result if now.result is not None and now.result[0] == number else None
+            outcome = now.result if now.result is not None and now.result[0] == number else None
             failing = [
                 (source, *error) for source, error in now.errors.items() if error[1] == number
             ]
@@ -178,9 +178,9 @@ class Machine:
                 warp.leaving,
             )
             woken = was_paused and self.trapping and number in now.wake
-            refused = told is not None and told[1]
-            ended = now.launched == number or (told is not None and told[2])
-            left = (told is not None and not refused and was_leaving) or (
+            refused = outcome is not None and outcome[1]
+            ended = now.launched == number or (outcome is not None and outcome[2])
+            left = (outcome is not None and not refused and was_leaving) or (
                 releases and was_bare and not was_paused
             )
             fails, newly = (
@@ -228,7 +228,7 @@ class Machine:
                 warp.masked = does == "mask"
 
             # In and out.
-            if told is not None:
+            if outcome is not None:
                 no_frame = refused and warp.awaits_entry
                 warp.bare |= no_frame
                 warp.awaits_entry = warp.leaving = False
@@ -241,7 +241,7 @@ class Machine:
             elif does == "terminate":
                 warp.leaving = True
             if releases:
-                warp.leaving |= warp.waits and not (told is not None)
+                warp.leaving |= warp.waits and not (outcome is not None)
                 warp.waits = False
             if newly:
                 warp.failed = True
@@ -269,16 +269,16 @@ class Machine:
     ) -> None:
         """The errors of a warp, and whether its arrival at a barrier was withdrawn, until it is
         handled."""
-        if does in ("enter", "enter paused") and warp.told:
-            first = max(warp.told.values(), key=lambda error: error[0].value)
+        if does in ("enter", "enter paused") and warp.pending_errors:
+            first = max(warp.pending_errors.values(), key=lambda error: error[0].value)
             warp.code = first[1]
         if does in ("enter", "enter paused"):
             warp.taken_back = False
         if does in ("enter", "enter paused", "leave") or now.launched == number:
-            warp.told = {}
+            warp.pending_errors = {}
         for source, origin, _, code, address in failing:
             if origin is not Origin.FLOW or not warp.inside:
-                warp.told.setdefault(source, (origin, code, address))
+                warp.pending_errors.setdefault(source, (origin, code, address))
         if now.withdrawn == number:
             warp.taken_back = True
         if now.launched == number:

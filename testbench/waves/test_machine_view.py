@@ -102,11 +102,11 @@ def test_a_trap_is_reported_for_each_warp_and_the_machine(trap):
 def test_a_sequence_diagram_shows_which_warps_enter_and_leave_the_trap(trap, tmp_path, capsys):
     """One warp traps, both enter, each with its frame; the machine runs again before they leave."""
     wave = Waveform(trap[1].with_suffix(".vcd"))
-    told = messages(wave, 0, wave.cycles)
+    shown_messages = messages(wave, 0, wave.cycles)
     for warp in ("warp 0", "warp 1"):
         said = [
             (message.sender, message.receiver, message.text)
-            for message in told
+            for message in shown_messages
             if warp in (message.sender, message.receiver)
         ]
         course = [
@@ -119,12 +119,12 @@ def test_a_sequence_diagram_shows_which_warps_enter_and_leave_the_trap(trap, tmp
             (warp, warp, "has ended"),
         ]
         assert [one for one in said if one in course] == course
-    assert [message.text for message in told if not message.receiver] == [
+    assert [message.text for message in shown_messages if not message.receiver] == [
         "the host starts a grid",
         "the machine is TRAPPING",
         "the machine is RUNNING",
     ]
-    assert sum(message.text.endswith(" BPT.TRAP 0x1") for message in told) == 1
+    assert sum(message.text.endswith(" BPT.TRAP 0x1") for message in shown_messages) == 1
     assert main([str(trap[1].with_suffix(".vcd")), "-o", str(tmp_path / "trap.svg")]) == 0
     drawn = (tmp_path / "trap.svg").read_text()
     assert drawn.startswith("<svg ") and drawn.count(">leaves the trap</text>") == 2

@@ -41,13 +41,13 @@ def show(command: list[str], folder: Path, display: str) -> tuple[Path, list[str
     """What GTKWave, called so in a folder, has opened: the waveform, the names of its traces, and the times of the
     window's edges and of the first marker."""
     printed = ask(command, _ASK, folder, display)
-    told = [line.split(" ", 1) for line in printed.splitlines()]
-    dumps = [Path(line[1]) for line in told if line[0] == "dump"]
+    fields = [line.split(" ", 1) for line in printed.splitlines()]
+    dumps = [Path(line[1]) for line in fields if line[0] == "dump"]
     assert len(dumps) == 1, printed
     times = {
-        line[0]: int(line[1]) for line in told if line[0] in ("shown_from", "shown_to", "marker")
+        line[0]: int(line[1]) for line in fields if line[0] in ("shown_from", "shown_to", "marker")
     }
-    return folder / dumps[0], [line[1].rstrip() for line in told if line[0] == "shown"], times
+    return folder / dumps[0], [line[1].rstrip() for line in fields if line[0] == "shown"], times
 
 
 def traces_of(save: Path) -> list[str]:

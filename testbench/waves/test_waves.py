@@ -538,7 +538,7 @@ def test_an_fst_whose_tool_fails_leaves_nothing(tmp_path, monkeypatch):
 def viewer(folder, name):
     """A program that notes what it is called with."""
     program = folder / name
-    program.write_text(f'#!/bin/sh\necho "$@" > {folder}/{name}.told\n')
+    program.write_text(f'#!/bin/sh\necho "$@" > {folder}/{name}.called\n')
     program.chmod(0o755)
 
 
@@ -552,13 +552,13 @@ def test_the_command_opens_a_waveform_by_its_save_file(tmp_path, monkeypatch, ca
     assert "surfer is not installed" in capsys.readouterr().err
     viewer(tmp_path, "surfer")
     assert waves([str(waveform), "--viewer", "surfer"]) == 0
-    assert (tmp_path / "surfer.told").read_text() == f"{waveform}\n"
+    assert (tmp_path / "surfer.called").read_text() == f"{waveform}\n"
     viewer(tmp_path, "gtkwave")
     assert waves([str(waveform), "--open"]) == 0
-    assert (tmp_path / "gtkwave.told").read_text() == f"{waveform}\n"
+    assert (tmp_path / "gtkwave.called").read_text() == f"{waveform}\n"
     waveform.with_suffix(".gtkw").write_text("")
     assert waves([str(waveform), "--open"]) == 0
-    assert (tmp_path / "gtkwave.told").read_text() == f"{waveform.with_suffix('.gtkw')}\n"
+    assert (tmp_path / "gtkwave.called").read_text() == f"{waveform.with_suffix('.gtkw')}\n"
     with pytest.raises(SystemExit):
         waves([str(tmp_path / "none.vcd"), "--open"])
     assert "none.vcd: no such file" in capsys.readouterr().err

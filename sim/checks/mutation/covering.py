@@ -34,9 +34,9 @@ def recorded(folder: Path) -> bytes:
     """What processes have recorded in a folder, all in one."""
     from coverage import Coverage
 
-    told = Coverage(data_file=str(folder / "lines"), config_file=False)
-    told.combine([str(folder)], strict=False)
-    return told.get_data().dumps()
+    coverage_data = Coverage(data_file=str(folder / "lines"), config_file=False)
+    coverage_data.combine([str(folder)], strict=False)
+    return coverage_data.get_data().dumps()
 
 
 def covering_tests(mutant: Mutant, source: str, record: bytes) -> tuple[str, ...] | None:

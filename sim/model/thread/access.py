@@ -236,7 +236,7 @@ def _compare_and_swap(i: ThreadInstruction) -> Operation:
         lambda old, compare, new: new if old == compare else old,
         _swap_operand(i, "b", count),
         _swap_operand(i, "c", count),
-        told=(lambda old, compare, _: int(old == compare)) if tells else _as_it_was,
+        result_of=(lambda old, compare, _: int(old == compare)) if tells else _as_it_was,
     )
 
 
@@ -246,7 +246,7 @@ def _exchange(
     results: list[int],
     change: Callable[..., int],
     *operands: list[int],
-    told: Callable[..., int] = _as_it_was,
+    result_of: Callable[..., int] = _as_it_was,
 ) -> Operation:
     """Replaces the number in memory by the operation's result, and returns the old number, or the
     operation's flag."""
@@ -256,7 +256,7 @@ def _exchange(
         place = place_of(thread)
         old, given = _read(thread, place, size), [_joined(thread, places) for places in operands]
         _write(thread, place, size, change(old, *given))
-        _spread(thread, results, told(old, *given))
+        _spread(thread, results, result_of(old, *given))
 
     return operation
 

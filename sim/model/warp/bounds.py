@@ -124,7 +124,9 @@ class Bounds:
             return "below all memory that was given"
         base, length, name = self._regions[at]
         end = base + length
-        told = f"{name} ({length} bytes at {base:#x})"
+        description = f"{name} ({length} bytes at {base:#x})"
         return (
-            f"over the end of {told}" if address < end else f"{address - end} bytes behind {told}"
+            f"over the end of {description}"
+            if address < end
+            else f"{address - end} bytes behind {description}"
         )

@@ -2,7 +2,7 @@
 
 The numbers are the smallest distances that NVIDIA's assembler leaves, measured in its code: hardware without
 interlocks keeps them. Where nothing was measured a longer distance of another case is used (ours). Results of
-variable latency are told by scoreboards; products have a fixed latency and a scoreboard besides, as NVIDIA's
+variable latency are signalled by scoreboards; products have a fixed latency and a scoreboard besides, as NVIDIA's
 assembler gives them one.
 """
 

@@ -58,34 +58,42 @@ class _Timed(NamedTuple):
     given: bool
 
 
-class _Told(NamedTuple):
-    """What tells that something is done: a scoreboard, or as long as it has none the pipe that does it in order.
-    ``given`` tells of an instruction whose code the text gives.
+class _Completion(NamedTuple):
+    """A completion that later instructions wait for.
+
+    Attributes:
+        signal: The scoreboard that it lowers; without one the pipe, which completes its instructions in order.
+        given: The source text gives the control code of the instruction.
     """
 
-    teller: int | Pipe
+    signal: int | Pipe
     given: bool
 
 
 _Key = tuple[Resource, Form, bool, bool]
 """A result of fixed latency: of which form, whether the text gives its code, and whether it came by a branch."""
-_Tellers = dict[Resource, frozenset[_Told]]
-_NOTHING: frozenset[_Told] = frozenset()
+_Completions = dict[Resource, frozenset[_Completion]]
+_NOTHING: frozenset[_Completion] = frozenset()
 
 
 @dataclass
 class _Flight:
-    """What is on its way at one point of the code, in cycle ``now``: results of fixed latency, results and late reads
-    that are told, and scoreboards that were just raised. Those of branches have been up for long enough. ``by_pipe``:
-    a pipe is what tells of something.
+    """What is in flight at one point of the code, in cycle ``now``.
+
+    Attributes:
+        fixed: Results of fixed latency.
+        written, read: By resource, the completions that a reader or a writer of it must wait for: results of
+            variable latency, and late reads of sources.
+        raised: Scoreboards that were just raised. Those of branches have been up for long enough.
+        is_signalled_by_pipe: Some completion has no scoreboard, so a later one of the same pipe signals it.
     """
 
     fixed: dict[_Key, _Timed] = field(default_factory=dict)
-    written: _Tellers = field(default_factory=dict)
-    read: _Tellers = field(default_factory=dict)
+    written: _Completions = field(default_factory=dict)
+    read: _Completions = field(default_factory=dict)
     raised: dict[int, _Timed] = field(default_factory=dict)
     now: int = 0
-    by_pipe: bool = False
+    is_signalled_by_pipe: bool = False
 
     def age(self, timed: _Timed) -> int:
         """The cycles since something was issued."""
@@ -119,23 +127,27 @@ class _Flight:
         self.written, self.read = (
             {
                 key: left
-                for key, tellers in pending.items()
-                if (left := frozenset(told for told in tellers if told.teller not in zero))
+                for key, completions in pending.items()
+                if (
+                    left := frozenset(
+                        awaited for awaited in completions if awaited.signal not in zero
+                    )
+                )
             }
             for pending in (self.written, self.read)
         )
 
     def adopt(self, pipe: Pipe, scoreboard: int, results: bool) -> None:
-        """A scoreboard tells of all before it in the same pipe: the pipe works in order. One for ``results`` tells
-        of results and reads, another of reads alone.
+        """A scoreboard signals all earlier completions of the same pipe, which works in order. A scoreboard for
+        ``results`` signals results and reads, another one reads alone.
         """
-        if not self.by_pipe:
+        if not self.is_signalled_by_pipe:
             return
         for pending in (self.written, self.read) if results else (self.read,):
-            for key, tellers in pending.items():
+            for key, completions in pending.items():
                 pending[key] = frozenset(
-                    told._replace(teller=scoreboard) if told.teller is pipe else told
-                    for told in tellers
+                    awaited._replace(signal=scoreboard) if awaited.signal is pipe else awaited
+                    for awaited in completions
                 )
 
     def merge(self, other: "_Flight") -> None:
@@ -146,13 +158,13 @@ class _Flight:
             age = other.age(timed)
             if key not in self.fixed or age < self.age(self.fixed[key]):
                 self.fixed[key] = _Timed(self.now - age, None, timed.given)
-        self.by_pipe |= other.by_pipe
+        self.is_signalled_by_pipe |= other.is_signalled_by_pipe
         for pending, more in ((self.written, other.written), (self.read, other.read)):
-            for key, tellers in more.items():
-                pending[key] = pending.get(key, frozenset()) | tellers
+            for key, completions in more.items():
+                pending[key] = pending.get(key, frozenset()) | completions
 
-    def told(self) -> frozenset[_Told]:
-        """All that something waits for."""
+    def pending(self) -> frozenset[_Completion]:
+        """All completions that something may wait for."""
         return frozenset().union(*self.written.values(), *self.read.values())
 
     def copy(self) -> "_Flight":
@@ -192,7 +204,7 @@ class _Scheduler:
             for kind, _ in op.reads if op is not None else ():
                 self.readers[kind].add(op.form)  # type: ignore[union-attr]
         self.worst_distances: dict[tuple[Form, Result], int] = {}
-        self.untold_reads = self._untold_reads()
+        self.unsignalled_reads = self._unsignalled_reads()
 
     def run(self) -> list[ControlCode]:
         """One pass over the code."""
@@ -246,7 +258,7 @@ class _Scheduler:
             },
         )
         self.flight.settle(waits)
-        if any(not told.given for told in self._needed(op)):
+        if any(not awaited.given for awaited in self._needed(op)):
             raise SourceError(
                 slot.token,
                 "this instruction must wait for an earlier one without control codes, for "
@@ -254,9 +266,9 @@ class _Scheduler:
             )
         self._launch(op, code, True)
         if op.reads_late:
-            untold = code.write_barrier if code.write_barrier != NO_BARRIER else op.form.pipe
+            unsignalled = code.write_barrier if code.write_barrier != NO_BARRIER else op.form.pipe
             self._note_reads(
-                op, code.read_barrier if code.read_barrier != NO_BARRIER else untold, True
+                op, code.read_barrier if code.read_barrier != NO_BARRIER else unsignalled, True
             )
         self._add(code)
         self.flight.pass_time(max(code.stall, 1))
@@ -283,7 +295,7 @@ class _Scheduler:
                 ]
             )
         write_barrier = self._allot(NO_BARRIER) if op.variable and op.writes else NO_BARRIER
-        read_barrier = self._allot(write_barrier) if self.untold_reads[index] else NO_BARRIER
+        read_barrier = self._allot(write_barrier) if self.unsignalled_reads[index] else NO_BARRIER
         code = ControlCode(
             stall=stall,
             write_barrier=write_barrier,
@@ -334,10 +346,10 @@ class _Scheduler:
             "it do not stall for long enough",
         )
 
-    def _needed(self, op: Operation) -> frozenset[_Told]:
-        """What must have been told before an instruction."""
+    def _needed(self, op: Operation) -> frozenset[_Completion]:
+        """The completions that an instruction must wait for."""
         flight = self.flight
-        found: set[_Told] = set()
+        found: set[_Completion] = set()
         for resource in op.touched:
             found |= flight.written.get(resource, _NOTHING)
         for resource in op.writes:
@@ -346,9 +358,9 @@ class _Scheduler:
 
     def _waits(self, slot: Slot, op: Operation, drains: bool) -> frozenset[int]:
         """The scoreboards that must be zero before this instruction."""
-        needed = self.flight.told() if drains else self._needed(op)
-        numbers = frozenset(told.teller for told in needed if isinstance(told.teller, int))
-        if len(numbers) < len({told.teller for told in needed}):
+        needed = self.flight.pending() if drains else self._needed(op)
+        numbers = frozenset(awaited.signal for awaited in needed if isinstance(awaited.signal, int))
+        if len(numbers) < len({awaited.signal for awaited in needed}):
             raise SourceError(
                 slot.token,
                 "this instruction must wait for an earlier one whose control codes name no "
@@ -380,7 +392,7 @@ class _Scheduler:
 
     def _allot(self, taken: int) -> int:
         """A scoreboard: the one unused for longest, a free one if there is, not ``taken``."""
-        pending = {told.teller for told in self.flight.told()}
+        pending = {awaited.signal for awaited in self.flight.pending()}
         number = min(
             (number for number in self.least_recent if number != taken), key=lambda n: n in pending
         )
@@ -388,8 +400,8 @@ class _Scheduler:
         self.least_recent.append(number)
         return number
 
-    def _untold_reads(self) -> list[bool]:
-        """For every instruction whether a later one overwrites sources of it and nothing else tells that they were
+    def _unsignalled_reads(self) -> list[bool]:
+        """For every instruction whether a later one overwrites its sources and nothing else signals that they were
         read. Found from the end on: where a resource is next read or written, where it is next written, and where the
         next transfer of control or unknown word is.
         """
@@ -397,23 +409,23 @@ class _Scheduler:
         accessed: dict[Resource, int] = {}
         written: dict[Resource, int] = {}
         end = len(self.operations)
-        untold_there = {True: False, False: False}  # by whether an instruction has results
+        unsignalled_there = {True: False, False: False}  # by whether an instruction has results
         for index, op in reversed(list(enumerate(self.operations))):
             if op is None:
                 found.append(False)
-                end, untold_there = index, {True: True, False: True}
+                end, unsignalled_there = index, {True: True, False: True}
                 continue
             sources = [resource for resource in op.reads if resource[0] is Result.REGISTER]
-            told = min((accessed.get(resource, end) for resource in op.writes), default=end)
+            signalled = min((accessed.get(resource, end) for resource in op.writes), default=end)
             overwritten = min((written.get(resource, end) for resource in sources), default=end)
-            untold = (
-                overwritten < told
-                if min(told, overwritten) < end
-                else untold_there[bool(op.writes)]
+            unsignalled = (
+                overwritten < signalled
+                if min(signalled, overwritten) < end
+                else unsignalled_there[bool(op.writes)]
             )
-            found.append(op.reads_late and bool(sources) and untold)
+            found.append(op.reads_late and bool(sources) and unsignalled)
             if op.transfers:
-                end, untold_there = index, {True: False, False: not self._ends(op)}
+                end, unsignalled_there = index, {True: False, False: not self._ends(op)}
             else:
                 accessed.update(dict.fromkeys(op.touched, index))
                 written.update(dict.fromkeys(op.writes, index))
@@ -427,19 +439,21 @@ class _Scheduler:
                 flight.adopt(pipe, number, results)
                 flight.raised[number] = _Timed(flight.now, index, given)
         if op.variable and op.writes:
-            told = _Told(code.write_barrier if code.write_barrier != NO_BARRIER else pipe, given)
-            flight.by_pipe |= told.teller is pipe
+            awaited = _Completion(
+                code.write_barrier if code.write_barrier != NO_BARRIER else pipe, given
+            )
+            flight.is_signalled_by_pipe |= awaited.signal is pipe
             for resource in op.writes:
-                flight.written[resource] = flight.written.get(resource, frozenset()) | {told}
+                flight.written[resource] = flight.written.get(resource, frozenset()) | {awaited}
         if not op.variable or pipe is Pipe.MULTIPLY:
             for resource in op.writes:
                 flight.fixed[resource, op.form, given, False] = _Timed(flight.now, index, given)
 
-    def _note_reads(self, op: Operation, teller: int | Pipe, given: bool) -> None:
+    def _note_reads(self, op: Operation, signal: int | Pipe, given: bool) -> None:
         """Puts an instruction's late reads on their way."""
-        self.flight.by_pipe |= isinstance(teller, Pipe)
+        self.flight.is_signalled_by_pipe |= isinstance(signal, Pipe)
         for resource in op.reads:
             if resource[0] is Result.REGISTER:
                 self.flight.read[resource] = self.flight.read.get(resource, frozenset()) | {
-                    _Told(teller, given)
+                    _Completion(signal, given)
                 }

@@ -1,4 +1,4 @@
-"""Records of ``.nv.info`` sections: what a loader is told about functions beside their code.
+"""Records of ``.nv.info`` sections: what a loader needs to know of functions beside their code.
 
 A record is a format byte, an attribute byte, and two bytes that are either its value or the size of the
 payload behind it. Attribute numbers are NVIDIA's.

@@ -1,7 +1,7 @@
 """Kinds of relocations: what of a symbol's value goes where.
 
 A place is either data or an instruction. Into an instruction the value goes through the field of its form that
-is a target, an immediate, an address or a constant, so no bit position is told here again.
+is a target, an immediate, an address or a constant, so no bit position is repeated here.
 
 Numbers and names are those of NVIDIA's files (its disassembler lists them): R_CUDA_32 is DATA_32 here, R_CUDA_G64
 GENERIC_64; the other names only lack R_CUDA.

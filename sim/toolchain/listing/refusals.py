@@ -31,12 +31,13 @@ def refused_text(word: int, address: int) -> str:
 
 
 def refused_rows() -> list[tuple[str, str, str]]:
-    """All instructions that NVIDIA's disassembler knows and no machine here has: opcode, name, and the reason with
-    which ones of that name if not all are refused."""
-    rows = [
+    """All instructions that NVIDIA's disassembler knows and the hardware does not have: opcode, name, and the reason,
+    with the refused values of a field if not all words of the opcode are refused. Two forms of the instruction table
+    that have the same opcode share a row."""
+    rows = {
         *((f"{row.match:04x}/{row.mask:04x}", row.name, row.why) for row in ABSENT),
         *(row for refusal in REFUSALS for row in _rows(refusal)),
-    ]
+    }
     return sorted(rows, key=lambda row: (row[1], row[2], row[0]))
 
 
@@ -67,7 +68,9 @@ def _which(refusal: Refusal, form: Form) -> str:
         return ""
     texts = {modifier.field: modifier.texts for modifier in form.modifiers}
     spelled = texts.get(refusal.field, {})
-    codes = " ".join(spelled.get(code) or str(code) for code in sorted(refusal.codes))
+    codes = " ".join(
+        dict.fromkeys(spelled.get(code) or str(code) for code in sorted(refusal.codes))
+    )
     beside = (
         f" with {texts[refusal.beside[0]][refusal.beside[1]]}" if refusal.beside is not None else ""
     )

@@ -34,7 +34,7 @@ __all__ = [
     "BANKS_UNTIL",
     "FIRST_BANK",
     "Dialect",
-    "Form",
+    "InstructionForm",
     "ModifierItem",
     "flushing_opcodes",
     "forms",
@@ -248,7 +248,7 @@ class ModifierItem:
 
 
 @dataclass(frozen=True)
-class Form:
+class InstructionForm:
     """One way to write an instruction. ``implied`` are modifiers, by field, that the text leaves out."""
 
     opcode: str
@@ -273,13 +273,13 @@ def _item(text: str) -> ModifierItem:
 
 
 @cache
-def _all() -> Mapping[str, tuple[Form, ...]]:
-    found: dict[str, tuple[Form, ...]] = {}
+def _all() -> Mapping[str, tuple[InstructionForm, ...]]:
+    found: dict[str, tuple[InstructionForm, ...]] = {}
     for line in _TABLE.strip().splitlines():
         names, modifiers, operands = line.split("|", 2)
         items = tuple(_item(text) for text in modifiers.split())
         for name in names.replace("SEVERAL", _SEVERAL).split():
-            form = Form(_READ_AS.get(name, name), items, tuple(operands.split()))
+            form = InstructionForm(_READ_AS.get(name, name), items, tuple(operands.split()))
             found[name] = (*found.get(name, ()), form)
     return found
 
@@ -301,7 +301,7 @@ def flushing_opcodes() -> frozenset[str]:
 
 
 @cache
-def forms(opcode: str, dialect: Dialect) -> tuple[Form, ...]:
+def forms(opcode: str, dialect: Dialect) -> tuple[InstructionForm, ...]:
     """The ways to write an instruction; none where there is no such instruction."""
     found = list(_all().get(opcode, ()))
     for line in _OLD.strip().splitlines():
@@ -314,7 +314,9 @@ def forms(opcode: str, dialect: Dialect) -> tuple[Form, ...]:
         if dialect.version < last or (target and dialect.target < int(target)):
             meant = tuple((item.field, item.words[0]) for item in map(_item, implied.split()))
             found.append(
-                Form(opcode, tuple(map(_item, modifiers.split())), tuple(operands.split()), meant)
+                InstructionForm(
+                    opcode, tuple(map(_item, modifiers.split())), tuple(operands.split()), meant
+                )
             )
     return tuple(found)
 

@@ -15,7 +15,7 @@ from .forms import (
     BANKS_UNTIL,
     FIRST_BANK,
     Dialect,
-    Form,
+    InstructionForm,
     ModifierItem,
     flushing_opcodes,
     forms,
@@ -54,7 +54,7 @@ _UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 class _State:
     """A form with the modifiers that were read; ``rest`` are the places that no modifier has taken yet."""
 
-    form: Form
+    form: InstructionForm
     rest: tuple[ModifierItem, ...]
     taken: tuple[tuple[str, str], ...] = field(default=())
 

@@ -1,7 +1,7 @@
-"""Operands of instructions: what their text stands for, and whether it may stand there.
+"""Operands of instructions: the value that a text denotes, and whether the instruction allows it.
 
-What an operand can be is told by its pattern, see :mod:`~sim.toolchain.ptx.forms`. Sizes of registers must agree with
-the instruction's types; signs need not.
+The pattern of an operand gives the kinds that are allowed, see :mod:`~sim.toolchain.ptx.forms`. Sizes of registers
+must agree with the types of the instruction; signs need not.
 """
 
 import re

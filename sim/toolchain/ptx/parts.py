@@ -17,13 +17,13 @@ _SEVERAL = {
     "2": (r"h1?0?", r"h[0-3]{2}", ("h10", "h10", "h32")),
     "4": (r"b3?2?1?0?", r"b[0-7]{4}", ("b3210", "b3210", "b7654")),
 }
-"""Parts of a result and of a source, and what they are where nothing is told, where there are so many results."""
+"""By how many numbers an instruction works on: patterns of a result's parts and of a source's, and the defaults."""
 
 
 def with_parts(
     instruction: Instruction, patterns: Sequence[str], nodes: Sequence[syntax.OperandNode]
 ) -> tuple[tuple[str, ...], list[syntax.OperandNode], Instruction]:
-    """The patterns and operands without what is told of parts and signs, and the instruction with that."""
+    """The patterns and operands without parts and signs, and the instruction with these."""
     found = [_split(pattern, node) for pattern, node in zip(patterns, nodes, strict=False)]
     if patterns[0].endswith("%"):
         result, source, usual = _SEVERAL[instruction.opcode[-1]]
@@ -47,8 +47,8 @@ def with_parts(
 
 
 def check_parts(instruction: Instruction, node: syntax.Instruction) -> None:
-    """Refuses a result that is part of a register of which the rest is not told, and two negations that cannot be at
-    once. A third number that nothing is done with is left alone, as NVIDIA's assembler does."""
+    """Raises SourceError for a result that is part of a register whose other parts have no source, and for two
+    negations that exclude each other. An unused third number is not checked, as in NVIDIA's assembler."""
     opcode, merges, third = node.opcode, bool(instruction.parts[0]), len(instruction.parts) > _THIRD
     if instruction.opcode[-1] in _SEVERAL:
         return

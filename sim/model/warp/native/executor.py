@@ -163,7 +163,7 @@ class Executor:
         self._tokens = (state.Token * ((on_chip + 2 * TOKENS_PER_LINE) * slots))()
         self._warps = (state.Warp * slots)()
         self._ctas = (state.Cta * slots)()
-        self._core = core = state.Machine()
+        self._core = core = state.MachineState()
         core.warps, core.ctas = self._warps, self._ctas
         core.slots, core.slot_mask = slots, (1 << slots) - 1
         core.grid[:] = launch.grid

@@ -7,7 +7,7 @@ import numpy as np
 
 from sim.launch.memory import PAGE_BYTES, Memory, SharedMemory
 
-from .state import Machine, Region
+from .state import MachineState, Region
 
 __all__ = ["HostMemory"]
 
@@ -22,7 +22,7 @@ class HostMemory:
         machine: Gets the ranges.
     """
 
-    def __init__(self, memory: Memory, code: int, machine: Machine) -> None:
+    def __init__(self, memory: Memory, code: int, machine: MachineState) -> None:
         self._memory, self._code, self._machine = memory, code, machine
         self._version = -1
         self._known = 0

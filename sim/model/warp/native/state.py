@@ -23,7 +23,7 @@ __all__ = [
     "Arrival",
     "Barrier",
     "Cta",
-    "Machine",
+    "MachineState",
     "Op",
     "Region",
     "Token",
@@ -148,7 +148,7 @@ class Cta(Structure):
     )
 
 
-class Machine(Structure):
+class MachineState(Structure):
     """All of it."""
 
     _fields_ = (
@@ -194,5 +194,5 @@ class Machine(Structure):
 def check_sizes(library: ctypes.CDLL) -> None:
     """AssertionError where the structures here are not those of the library."""
     sizes = (c_uint64 * 6).in_dll(library, "sizes")
-    own = [ctypes.sizeof(structure) for structure in (Machine, Warp, Op, Cta, Region, Token)]
+    own = [ctypes.sizeof(structure) for structure in (MachineState, Warp, Op, Cta, Region, Token)]
     assert list(sizes) == own, f"structures of {list(sizes)} bytes, here of {own}"

@@ -1,6 +1,6 @@
-"""Which branches all threads of a warp take the same way, as far as that can be told.
+"""Divergence analysis: which branches are uniform, that is, taken by all threads of a warp or by none.
 
-A wrong answer costs only time: a branch without a place to meet again is right, whoever takes it.
+The result affects speed alone: a branch without a reconvergence point is correct whether or not the warp diverges.
 """
 
 from collections.abc import Mapping

@@ -3,6 +3,9 @@ equivalents."""
 
 import ast
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -279,6 +282,14 @@ def test_equivalents_are_mutants():
     assert all(reason.endswith(".") for reason in reasons.values())
 
 
+def test_a_folder_of_host_code_has_all_its_files():
+    for unit in KNOWN.values():
+        if unit.is_host:
+            folder = mutate.ROOT / "sim" / unit.name
+            files = {str(path.relative_to(mutate.ROOT)) for path in folder.rglob("*.py")}
+            assert set(unit.files(mutate.ROOT)) == files, unit.name
+
+
 def test_units_have_their_tests_and_theorems():
     for unit in KNOWN.values():
         assert unit.files(mutate.ROOT)
@@ -549,3 +560,44 @@ def test_a_store_is_a_database(tmp_path):
     (tmp_path / "other").write_text("no database, but long enough to be looked at" * 9)
     with pytest.raises(StoreError, match="file is not a database"):
         Store(tmp_path / "other")
+
+
+PRELOADING = """
+import sys
+from pathlib import Path
+from sim.checks.mutation.preloading import Preloaded
+
+loaded = Preloaded(["json"], ["preloaded_toy"])
+names = [f"preloaded_toy.{name}" for name in ("base", "user", "part.user", "apart")]
+before = {name: sys.modules[name] for name in names}
+loaded.forget_changed()
+assert all(sys.modules.get(name) is before[name] for name in names)
+Path("preloaded_toy", "base.py").write_text("VALUE = 20  # changed")
+loaded.forget_changed()
+from preloaded_toy import apart, user
+from preloaded_toy.part import user as other
+assert (user.VALUE, other.doubled()) == (20, 40)
+assert apart is before["preloaded_toy.apart"]
+"""
+
+
+def test_a_changed_module_and_those_that_import_it_are_imported_again(tmp_path):
+    package = tmp_path / "preloaded_toy"
+    for name, text in {
+        "__init__.py": "",
+        "base.py": "VALUE = 1",
+        "user.py": "from preloaded_toy.base import VALUE",
+        "apart.py": "",
+        "broken.py": "import preloaded_toy.nowhere",
+        "part/__init__.py": "",
+        "part/user.py": "from preloaded_toy import user\ndef doubled():\n    return 2 * user.VALUE",
+    }.items():
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text(text)
+    path = os.pathsep.join((str(tmp_path), str(mutate.ROOT)))
+    subprocess.run(
+        [sys.executable, "-c", PRELOADING],
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+    )

@@ -17,10 +17,10 @@ theorem  ``file``, ``folder``                                   whether it ``hol
 
 A test that takes more than its limit ends the process by SIGPROF.
 
-With ``serve`` for an argument it has the libraries imported, and forks for each line of its
-standard input: JSON with the ``arguments`` above, and the ``environment`` that the new process has,
-in its own session. Its standard output gets that one's process id, and its exit code when it is
-over.
+With ``serve`` for an argument it has the libraries and the project imported, and forks for each line
+of its standard input: JSON with the ``arguments`` above, and the ``environment`` that the new process
+has, in its own session. What a mutant changes is imported again there. Its standard output gets an
+empty line when it can be asked, then of each process its id, and its exit code when it is over.
 """
 
 import json
@@ -29,9 +29,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from hashlib import sha256
-from importlib import import_module
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -39,12 +37,14 @@ from typing import Any
 import pytest
 
 from sim.checks.mutation.covering import cover
+from sim.checks.mutation.preloading import Preloaded
 
 __all__ = ["Plugin", "main"]
 
 _NO_LIMIT = 0.0
-_LIBRARIES = ("amaranth.sim", "lark", "numpy", "pytest")
-"""What most tests import, and takes longest. pytest warns of one of its plugins that was imported before."""
+_LIBRARIES = ("amaranth.sim", "hypothesis", "lark", "numpy", "pytest", "vcdvcd")
+_PACKAGES = ("rtl", "sim")
+"""What most tests import, and takes longest."""
 
 
 class Plugin:
@@ -134,9 +134,8 @@ def _theorem(plan: dict[str, Any], tell: Callable[..., None]) -> None:
 
 def _serve() -> list[str] | None:
     """Returns in each new process with its arguments, and with None at the end."""
-    for name in _LIBRARIES:
-        with suppress(ImportError):
-            import_module(name)
+    preloaded = Preloaded(_LIBRARIES, _PACKAGES)
+    os.write(1, b"\n")
     for line in sys.stdin:
         asked = json.loads(line)
         if pid := os.fork():
@@ -149,6 +148,7 @@ def _serve() -> list[str] | None:
             os.dup2(nothing, stream)
         os.environ.clear()
         os.environ.update(asked["environment"])
+        preloaded.forget_changed()
         return asked["arguments"]
     return None
 

@@ -28,6 +28,7 @@ __all__ = ["Baseline", "Plan", "State", "Trial", "baseline", "trial"]
 _HERE = Path(__file__).resolve().parents[3]
 """Where this package is from."""
 _JUDGE = (sys.executable, "-m", "sim.checks.mutation.judge")
+_CAN_FORK = hasattr(os, "fork")
 _LEFT_OUT = shutil.ignore_patterns(".*", "build", "*.vcd", "*.fst", "*.sqlite", "*.egg-info")
 _MORE_CPU, _LEAST_CPU = 2, 8.0
 """A test may take so many times the CPU that it takes without a mutant, and so many seconds more."""
@@ -111,6 +112,8 @@ def _copy(root: Path) -> Path:
 def _mutated(root: Path, mutant: Mutant) -> Iterator[Path]:
     """The copy with a mutant in it."""
     copy = _copy(root)
+    if _CAN_FORK:
+        _judge(copy)  # it imports the original
     path = copy / mutant.file
     source, state = path.read_bytes(), path.stat()
     path.write_text(mutant.fault.applied(source.decode()), encoding="utf-8")
@@ -138,6 +141,8 @@ class _Judge:
             start_new_session=True,
             env={**os.environ, "PYTHONPATH": _path(copy)},
         )
+        assert self._process.stdout is not None
+        self._process.stdout.readline()
 
     def ask(
         self, arguments: list[str], environment: dict[str, str], limit: float | None
@@ -220,7 +225,7 @@ def _ask(
             "PYTHONPATH": _path(copy),
             **(more or {}),
         }
-        if more is None and hasattr(os, "fork"):
+        if more is None and _CAN_FORK:
             code = _judge(copy).ask(arguments, environment, limit)
         else:
             code = _run([*_JUDGE, *arguments], copy, environment, limit)

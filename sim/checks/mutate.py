@@ -65,6 +65,7 @@ class Options:
     store: Path
     again: bool
     own: bool
+    longest: float
     theorems: str
     least: float
     list: bool
@@ -131,6 +132,13 @@ def _parser() -> Parser:
     )
     parser.add_argument(
         "--own", action="store_true", help="run the tests of the unit itself alone, and no theorems"
+    )
+    parser.add_argument(
+        "--longest",
+        type=float,
+        default=math.inf,
+        metavar="SECONDS",
+        help="of host code, run only tests that take so much CPU at most; default all",
     )
     parser.add_argument(
         "--theorems",
@@ -241,7 +249,7 @@ def _try(options: Options, store: Store, cases: Sequence[_Case]) -> None:
                 only = covering_tests(
                     case.mutant, source, store.lines(case.unit, sources[case.unit.name])
                 )
-                plan = replace(plan, only=only)
+                plan = replace(plan, only=only).limited_to(options.longest)
             yield ROOT, case.unit, case.mutant, plan
 
     with (

@@ -3,6 +3,7 @@ equivalents."""
 
 import ast
 import json
+import math
 import os
 import subprocess
 import sys
@@ -560,6 +561,13 @@ def test_a_store_is_a_database(tmp_path):
     (tmp_path / "other").write_text("no database, but long enough to be looked at" * 9)
     with pytest.raises(StoreError, match="file is not a database"):
         Store(tmp_path / "other")
+
+
+def test_a_plan_may_leave_out_tests_that_take_long():
+    plan = Plan(("a", "b", "c"), {"a": 1.0, "b": 5.0, "c": 2.0, "own": 9.0})
+    assert plan.limited_to(math.inf) == plan
+    assert plan.limited_to(2.0).only == ("a", "c")
+    assert Plan(("a", "b"), {"a": 1.0, "b": 5.0}, (), ("b", "new")).limited_to(4.9).only == ("new",)
 
 
 PRELOADING = """

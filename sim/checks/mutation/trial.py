@@ -1,6 +1,7 @@
 """The trial of one mutant: it is written to a copy of the project, and its tests are run there."""
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -9,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache
 from itertools import count
@@ -63,6 +64,15 @@ class Plan:
     seconds: dict[str, float] = field(default_factory=dict)
     netlists: tuple[str, ...] = ()
     only: tuple[str, ...] | None = None
+
+    def limited_to(self, longest: float) -> "Plan":
+        """Only with tests that take so many seconds at most without a mutant."""
+        if longest == math.inf:
+            return self
+        tests = self.order if self.only is None else self.only
+        return replace(
+            self, only=tuple(test for test in tests if self.seconds.get(test, 0) <= longest)
+        )
 
 
 @dataclass(frozen=True)

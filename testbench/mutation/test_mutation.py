@@ -410,6 +410,45 @@ def test_host_code_is_shown_to_the_tests_that_run_it(project):
     assert (project / "sim/toy/__init__.py").read_text() == HOST
 
 
+MODELS_TEST = """
+import os
+from pathlib import Path
+from rtl.toy import Counter
+
+def test_models():
+    kept = Path(os.environ["WARPSTACK_CACHE"], "model")
+    kept.parent.mkdir(exist_ok=True)
+    with Path({told!r}).open("a") as told:
+        print(Path.cwd(), kept.exists(), file=told)
+    kept.touch()
+"""
+
+
+def test_trials_have_the_copy_and_the_models_of_the_run_without_a_mutant(project, tmp_path):
+    told = tmp_path / "told"
+    (project / "testbench/toy/test_toy.py").write_text(MODELS_TEST.format(told=str(told)))
+    folder = tmp_path / "copies"
+    folder.mkdir()
+    asked = (
+        "from dataclasses import replace; from sim.checks.mutation.trial import *\n"
+        "from testbench.mutation.test_mutation import *\n"
+        "root, folder, unit = Path(sys.argv[1]), Path(sys.argv[2]), "
+        "replace(TOY, netlists=(), keeps_models=True)\n"
+    )
+    for last in (
+        "assert baseline(root, unit, folder).tests",
+        "trial(root, unit, unit.mutants(root)[0], Plan((), {'own': 1.0}), folder)",
+    ):
+        subprocess.run(
+            [sys.executable, "-c", asked + last, str(project), str(folder)],
+            check=True,
+            env={**os.environ, "PYTHONPATH": str(mutate.ROOT)},
+        )
+    lines = [line.rsplit(" ", 1) for line in told.read_text().splitlines()]
+    assert [line[1] for line in lines] == ["False", "True"]
+    assert {line[0] for line in lines} == {str(folder / "0" / "project")}
+
+
 def test_tests_that_fail_without_a_mutant_are_reported(project, command, capsys):
     test = project / "testbench/toy/test_toy.py"
     test.write_text(TEST.replace("[3]", "[4]"))
@@ -433,7 +472,10 @@ def test_the_command_continues_where_it_ended(project, command, capsys, monkeypa
 
     def noted(work, tasks, *arguments, **options):
         return honest(
-            work, (tried.append(task[2:3]) or task for task in tasks), *arguments, **options
+            work,
+            (tried.append(task[2:3] if len(task) == 5 else ()) or task for task in tasks),
+            *arguments,
+            **options,
         )
 
     monkeypatch.setattr(mutate, "results_of", noted)

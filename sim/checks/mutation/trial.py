@@ -19,6 +19,11 @@ from select import select
 from tempfile import TemporaryDirectory
 from typing import Any
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
 from sim.checks.mutation.covering import recorded, recording
 from sim.checks.mutation.mutants import Mutant
 from sim.checks.mutation.units import Unit
@@ -102,6 +107,7 @@ class Baseline:
 
 
 _times = count(1)
+_locks: list[Any] = []
 
 
 @cache
@@ -111,17 +117,38 @@ def _scratch() -> TemporaryDirectory[str]:
 
 
 @cache
-def _copy(root: Path) -> Path:
-    """A copy of a project that is this process's own."""
-    copy = Path(_scratch().name, str(len(list(Path(_scratch().name).iterdir()))), "project")
-    shutil.copytree(root, copy, ignore=_LEFT_OUT)
-    return copy
+def _copy(root: Path, folder: Path | None = None) -> Path:
+    """A copy of a project that is this process's own: of those in a folder one whose process has ended, with the
+    hardware's compiled models that are kept beside it, or else a new one."""
+    places = folder if folder is not None and folder.is_dir() else Path(_scratch().name)
+    for number in count():
+        place = places / str(number)
+        place.mkdir(exist_ok=True)
+        if _is_claimed(place):
+            if not (copy := place / "project").exists():
+                shutil.copytree(root, copy, ignore=_LEFT_OUT)
+            return copy
+    raise AssertionError
+
+
+def _is_claimed(place: Path) -> bool:
+    """Claims a folder for this process until its end; False where another copy has it."""
+    if fcntl is None:
+        return not (place / "project").exists()
+    lock = (place / "lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        return False
+    _locks.append(lock)
+    return True
 
 
 @contextmanager
-def _mutated(root: Path, mutant: Mutant) -> Iterator[Path]:
+def _mutated(root: Path, mutant: Mutant, folder: Path | None) -> Iterator[Path]:
     """The copy with a mutant in it."""
-    copy = _copy(root)
+    copy = _copy(root, folder)
     if _CAN_FORK:
         _judge(copy)  # it imports the original
     path = copy / mutant.file
@@ -273,10 +300,11 @@ def _plan(files: tuple[str, ...], **others: Any) -> dict[str, Any]:
     return {"tests": files, "order": [], "only": None, "limits": {}, "stop": False, **others}
 
 
-def baseline(root: Path, unit: Unit) -> Baseline:
-    """Runs the tests of a unit of the project in a folder, and its theorems, without a mutant."""
+def baseline(root: Path, unit: Unit, folder: Path | None = None) -> Baseline:
+    """Runs the tests of a unit of the project in a folder, and its theorems, without a mutant. Another folder keeps the
+    copies of the project for trials, which use the models that were compiled."""
     tests, stages, failed = {}, {}, []
-    copy = _copy(root)
+    copy = _copy(root, folder)
     lines = Path(_scratch().name, f"lines of {unit.name}")
     lines.mkdir(exist_ok=True)
     more = recording(lines, [copy / file for file in unit.files(root)]) if unit.is_host else None
@@ -308,7 +336,7 @@ def _is_among(test: str, given: tuple[str, ...]) -> bool:
     return any(test == one or test.startswith((f"{one}/", f"{one}::", f"{one}[")) for one in given)
 
 
-def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan) -> Trial:
+def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan, folder: Path | None = None) -> Trial:
     """Writes a mutant to a copy of the project in a folder, and runs the tests of its unit until
     one fails. If none of the unit's own tests detects a mutant, its netlist is compared with the
     original's."""
@@ -317,7 +345,7 @@ def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan) -> Trial:
     def over(state: State, by: str) -> Trial:
         return Trial(mutant, state, by, time.monotonic() - began, spent)
 
-    with _mutated(root, mutant) as copy:
+    with _mutated(root, mutant, folder) as copy:
         for number, (stage, files) in enumerate(unit.stages.items()):
             limits = {
                 name: _MORE_CPU * seconds + _LEAST_CPU for name, seconds in plan.seconds.items()

@@ -9,7 +9,8 @@ what     PLAN                                                   lines of OUT
 tests    ``tests``, as pytest is given them; ``order``, the     ``test`` when one begins; again with its ``seconds`` of
          names of those that go first; ``only``, all that are   CPU and, if it ``failed``, the ``error``
          run, if not all; ``limits``, seconds of CPU by name;
-         whether to ``stop`` at the first failure
+         whether to ``stop`` at the first failure; tests that
+         are left out, ``without``
 netlist  ``tops``, names of units; ``presets``; digests that    a ``digest`` for each, up to the first other one
          are ``wanted``, if any
 theorem  ``file``, ``folder``                                   whether it ``holds``, and where not
@@ -103,6 +104,7 @@ def _tests(plan: dict[str, Any], tell: Callable[..., None]) -> None:
         "-p",
         "no:xdist",
         *(["-x"] if plan["stop"] else []),
+        *(f"--deselect={test}" for test in plan["without"]),
     ]
     pytest.main([*options, *plan["tests"]], plugins=[Plugin(plan, tell)])
 

@@ -297,7 +297,8 @@ def _models(unit: Unit, copy: Path) -> Path | None:
 
 def _plan(files: tuple[str, ...], **others: Any) -> dict[str, Any]:
     """The judge's instructions for tests: by default, all of them to their end."""
-    return {"tests": files, "order": [], "only": None, "limits": {}, "stop": False, **others}
+    usual = {"order": [], "only": None, "limits": {}, "stop": False, "without": []}
+    return {"tests": files, **usual, **others}
 
 
 def baseline(root: Path, unit: Unit, folder: Path | None = None) -> Baseline:
@@ -310,7 +311,8 @@ def baseline(root: Path, unit: Unit, folder: Path | None = None) -> Baseline:
     more = recording(lines, [copy / file for file in unit.files(root)]) if unit.is_host else None
     for stage, files in unit.stages.items():
         began = time.monotonic()
-        told, _ = _ask("tests", _plan(files), copy, None, models=_models(unit, copy), more=more)
+        plan = _plan(files, without=unit.without)
+        told, _ = _ask("tests", plan, copy, None, models=_models(unit, copy), more=more)
         stages[stage] = time.monotonic() - began
         ended = {line["test"]: line for line in told if "seconds" in line}
         tests |= {name: line["seconds"] for name, line in ended.items()}
@@ -357,7 +359,14 @@ def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan, folder: Path | Non
                 takes = sum(plan.seconds.get(name, 0) for name in chosen)
                 if not files:
                     continue
-            asked = _plan(files, order=plan.order, only=plan.only, limits=limits, stop=True)
+            asked = _plan(
+                files,
+                order=plan.order,
+                only=plan.only,
+                limits=limits,
+                stop=True,
+                without=unit.without,
+            )
             told, code = _ask(
                 "tests", asked, copy, _MORE_TIME * takes + _LEAST_TIME, models=_models(unit, copy)
             )

@@ -1,0 +1,445 @@
+"""What the debugger's commands show and select, on a machine whose warps are made by hand."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from rtl.isa.errors import WarpError
+from rtl.isa.registers import SM_REGISTERS
+from rtl.isa.tokens import TokenKind
+from sim.debugger.addresses import Places, number
+from sim.debugger.breakpoints import Breakpoints
+from sim.debugger.commands import COMMANDS, command_of, execute
+from sim.debugger.errors import DebuggerError
+from sim.debugger.machine import State, Why
+from sim.debugger.session import DebuggerSession
+from sim.debugger.terminal import Batch, BatchError, read_batch, words_after
+from sim.debugger.watch import Watch
+from sim.launch import prepare
+from sim.model.warp.retirement import StackToken, WarpMasks
+from sim.toolchain.assembly.assembler import assemble
+from sim.toolchain.cubin.loader import load
+
+TEXT = ".kernel k\n" + "".join(f"MOV32I R{at}, 0x{at:x}\n" for at in range(12)) + "EXIT\n"
+INSTRUCTIONS = [at for at in range(0x08, 0x100, 8) if at % 0x20]
+"""Their addresses: each group of four words begins with a control word."""
+
+
+def made(pc, active, broken=0, waiting=0, tokens=(), place=((0, 0, 0), 0)):
+    """A stopped warp: R<n> of thread t is 100 n + t; P<n> holds in threads with bit n; CC in the upper ones."""
+    masks = WarpMasks(active, broken)
+    return SimpleNamespace(
+        pc=pc,
+        masks=masks,
+        live=active | broken | waiting,
+        stack=tokens,
+        place=place,
+        register=lambda thread, number: 100 * number + thread,
+        predicates=lambda thread: thread & 0x7F,
+        condition=lambda thread: thread >> 1 & 0xF,
+    )
+
+
+@pytest.fixture
+def session():
+    launch = prepare(load(assemble(TEXT, "k.sass")))
+    memory = launch.memory
+    base = memory.allocate("out", 40)
+    for at in range(10):
+        memory.write_number(base + 4 * at, 4, 0x1000 + at)
+    launch = SimpleNamespace(
+        program_base=launch.program_base, buffers={"out": (base, 38)}, output=None
+    )
+    area = SimpleNamespace(launch=launch, threads=SimpleNamespace(registers=6))
+    session = DebuggerSession(area, Places({"k": 0, "$k$inner": 0x28, "z": 0x48}, 0x80), Watch())
+    tokens = (
+        StackToken(TokenKind.SYNC, 0x30, 0xFF),
+        StackToken(TokenKind.NONE, 0, 0),
+        StackToken(TokenKind.RETURN, 0x10, 0xF, True),
+    )
+    warps = {
+        1: made(0x10, 0x0000_000F, 0x30, 0xC0, tokens, ((1, 2, 3), 4)),
+        3: made(0x4000_0000, 0x8000_0001),
+    }
+    registers = dict.fromkeys(SM_REGISTERS, 0)
+
+    host = SimpleNamespace(cycles=1234, remote=False)
+    session._machine = SimpleNamespace(
+        state=State.STOPPED,
+        warps=warps,
+        memory=memory,
+        host=host,
+        why=lambda slot, warp: Why(breakpoint=2) if slot == 1 else Why(),
+        reasons=lambda: {1: Why(breakpoint=2)},
+        registers=lambda: answer(registers),
+    )
+    return session
+
+
+async def answer(value):
+    return value
+
+
+def done(coroutine):
+    """The result of a coroutine that never waits."""
+    with pytest.raises(StopIteration) as ended:
+        coroutine.send(None)
+    return ended.value.value
+
+
+def run(session, line):
+    return done(execute(session, line))
+
+
+def refusal(session, line):
+    with pytest.raises(DebuggerError) as refused:
+        execute(session, line).send(None)
+    return str(refused.value)
+
+
+def test_masks_and_threads_are_those_that_are_active_disabled_or_wait(session):
+    session.look_at(1)
+    assert run(session, "masks") == [
+        "active      0000000f",
+        "broken      00000030",
+        "waiting     000000c0",
+    ]
+    assert run(session, "thread") == ["active      0-3", "broken      4-5", "waiting     6-7"]
+    session.look_at(3)
+    assert run(session, "masks") == ["active      80000001"]
+    assert run(session, "thread") == ["active      0 31"]
+
+
+def test_the_stack_is_shown_with_its_top_first(session):
+    session.look_at(1)
+    assert run(session, "stack") == [
+        "3 tokens, 1 counted calls open, top first",
+        "    2  RETURN    mask 0000000f  pc 0x0010 k+0x10  counted",
+        "    1  NONE",
+        "    0  SYNC      mask 000000ff  pc 0x0030 inner+0x8",
+    ]
+    session.look_at(3)
+    assert run(session, "stack") == ["0 tokens, 0 counted calls open"]
+
+
+def test_registers_are_of_the_thread_or_some_of_them_of_all_threads(session):
+    session.look_at(1)
+    assert run(session, "thread 5") == ["warp 1, thread 5"]
+    assert run(session, "registers") == [
+        "R0   00000005   R1   00000069   R2   000000cd   R3   00000131",
+        "R4   00000195   R5   000001f9",
+    ]
+    shown = run(session, "registers R2 5")
+    assert shown[:4] == [
+        "R2    0: 000000c8 000000c9 000000ca 000000cb 000000cc 000000cd 000000ce 000000cf",
+        *(f"     {first:>2}: {' '.join(['       -'] * 8)}" for first in (8, 16, 24)),
+    ]
+    assert len(shown) == 8 and shown[4].startswith("R5    0: 000001f4 ")
+    assert refusal(session, "registers R6") == "there is no R6; threads have 6 registers"
+
+
+def test_predicates_are_masks_and_values_of_the_thread(session):
+    session.look_at(1)
+    run(session, "thread 5")
+    assert run(session, "predicates") == [
+        "         threads   thread 5",
+        "P0       000000aa  1",
+        "P1       000000cc  0",
+        "P2       000000f0  1",
+        *(f"P{at}       00000000  0" for at in range(3, 7)),
+        "zero     000000cc  0",
+        "sign     000000f0  1",
+        "carry    00000000  0",
+        "overflow 00000000  0",
+    ]
+    session.thread = 9
+    assert all(line.endswith("  -") for line in run(session, "predicates")[1:])
+
+
+def test_threads_and_warps_that_there_are_not_are_not_selected(session):
+    assert run(session, "warp 1")[0] == "warp 1 at 0x0010 k+0x10: breakpoint 2"
+    assert refusal(session, "thread 8") == "there is no thread 8; there are 0, 1, 2, 3, 4, 5, 6, 7"
+    assert refusal(session, "thread 32").startswith("there is no thread 32;")
+    assert refusal(session, "warp 2") == "there is no warp 2; there are 1, 3"
+    assert (session.warp_number, session.thread) == (1, 0)
+    session._machine.warps = {}
+    assert refusal(session, "warp") == "there is no warp 1; there are none"
+
+
+def test_another_warp_is_looked_at_from_its_first_active_thread(session):
+    session._machine.warps[5] = made(0x08, 0b1100, 0b11)
+    session.look_at(5)
+    assert session.thread == 2
+    session._machine.warps[6] = made(0x08, 0, 0b1)
+    session.look_at(6)
+    assert session.thread == 0
+
+
+def test_memory_is_shown_by_words_from_a_buffer_or_an_address(session):
+    base, _ = session.area.launch.buffers["out"]
+    assert run(session, "memory out") == [
+        f"{base:#012x}  00001000 00001001 00001002 00001003",
+        f"{base + 16:#012x}  00001004 00001005 00001006 00001007",
+        f"{base + 32:#012x}  00001008 00001009",
+    ]
+    assert run(session, "memory out+0x20") == [f"{base + 32:#012x}  00001008 00001009"]
+    assert run(session, "memory out+37")[0].startswith(f"{base + 37:#012x}  ")
+    assert refusal(session, "memory out+38") == "out+38: the buffer has 38 bytes"
+    assert run(session, "memory out 1") == [f"{base:#012x}  00001000"]
+    assert run(session, f"memory {base + 4:#x} 2") == [f"{base + 4:#012x}  00001001 00001002"]
+    assert refusal(session, "memory") == "memory of what? buffers: out"
+    assert refusal(session, "memory other") == "no buffer other; there are out"
+    assert refusal(session, "memory 0x10") == "nothing is mapped at 0x10"
+    for count in ("0", "4097"):
+        assert refusal(session, f"memory out {count}") == (
+            f"{count} is no number of words: 1 to 4,096"
+        )
+    assert refusal(session, "memory out x") == "'x' is no number of words"
+
+
+def addresses(lines):
+    return [int(line[6:12], 16) for line in lines if "0x" in line[:12]]
+
+
+def test_instructions_are_shown_around_the_warp_without_control_words(session):
+    """Four before the one that it is at, as far as there are so many."""
+    for place, at in enumerate(INSTRUCTIONS[:9]):
+        session._machine.warps[1].pc = at
+        session.look_at(1)
+        shown = run(session, "disassemble")
+        first = max(0, place - 4)
+        assert addresses(shown) == INSTRUCTIONS[first : first + 10]
+        (marked,) = (line for line in shown if line.startswith("  ->"))
+        assert addresses([marked]) == [at]
+
+
+def test_instructions_are_shown_from_a_place_with_the_names_of_functions(session):
+    session.look_at(1)
+    run_ = run(session, "disassemble k 6")
+    assert run_[0] == "k:" and run_[4] == "inner:" and len(run_) == 8
+    assert addresses(run_) == INSTRUCTIONS[:6]
+    assert run_[2].startswith("  ->  0x0010  ") and run_[2].endswith("  MOV32I R1, 0x1")
+    assert addresses(run(session, "disassemble inner+0x8 1")) == [0x30]
+    beyond = run(session, "disassemble 0x78 4")
+    assert beyond[-1].endswith("  nothing is there") or len(beyond) >= 4
+    session._machine.state = State.HELD
+    assert not any(line.startswith("  ->") for line in run(session, "disassemble k"))
+    assert refusal(session, "disassemble") == "no warp has started yet; run starts it"
+
+
+@pytest.mark.parametrize(
+    ("state", "hint"),
+    [
+        (State.HELD, "no warp has started yet; run starts it"),
+        (State.RUNNING, "the grid runs; stop stops it"),
+        (State.OVER, "the grid is over; run starts it again"),
+    ],
+)
+def test_what_needs_stopped_warps_says_how_to_get_them(session, state, hint):
+    session._machine.state = state
+    for line in ("warps", "warp", "thread", "registers", "predicates", "masks", "stack", "step"):
+        assert refusal(session, line) == hint
+
+
+# Breakpoints and places
+
+
+def test_breakpoints_have_numbers_and_hide_instructions_only_while_they_are_planted(session):
+    memory, base = session.machine.memory, session.area.launch.program_base
+    points = Breakpoints(base)
+    original = memory.read_number(base + 0x10, 8)
+    assert [points.add(0x10), points.add(0x28), points.add(0x10)] == [1, 2, 1]
+    assert (len(points), points.addresses, 0x10 in points, 0x18 in points) == (
+        2,
+        {1: 0x10, 2: 0x28},
+        True,
+        False,
+    )
+    points.plant(memory)
+    points.plant(memory)
+    assert memory.read_number(base + 0x10, 8) != original == points.word(memory, 0x10)
+    points.lift(memory)
+    assert memory.read_number(base + 0x10, 8) == original
+    assert points.remove(1) == 0x10 and points.add(0x10) == 3
+    assert points.number(0x28) == 2
+    with pytest.raises(KeyError):
+        points.remove(1)
+    points.plant(memory)
+    points.forget_memory()
+    assert points.word(memory, 0x10) != original
+
+
+def test_breakpoints_are_marked_and_listed(session):
+    session.look_at(1)
+    session.breakpoints.add(0x28)
+    assert run(session, "break") == ["breakpoint 1 at 0x0028 inner"]
+    marked = [line for line in run(session, "disassemble k 5") if "*" in line]
+    assert addresses(marked) == [0x28] and marked[0].startswith("     *0x0028  ")
+    assert refusal(session, "delete 2") == "there is no breakpoint 2; there are 1"
+    session.breakpoints.remove(1)
+    assert run(session, "break") == ["no breakpoints"]
+    assert refusal(session, "delete 2") == "there is no breakpoint 2; there are none"
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("k", 0x08),
+        ("k+0x10", 0x10),
+        ("inner", 0x28),
+        ("$k$inner+8", 0x30),
+        ("0x20", 0x28),
+        ("24", 24),
+    ],
+)
+def test_an_address_is_a_function_an_offset_in_it_or_a_number(text, address):
+    places = Places({"k": 0, "$k$inner": 0x28}, 0x80)
+    assert places.address(text) == address
+    assert places.names == ["$k$inner", "inner", "k"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x", "no function x; there are $k$f, f, k"),
+        ("k+4", "k+4: 0x4 is no multiple of 8"),
+        ("0x80", "0x80: 0x80 is behind the program, which has 0x80 bytes"),
+        ("k+y", "'y' is no offset"),
+        ("k+-8", "'-8' is no offset"),
+        ("0x", "'0x' is no address"),
+    ],
+)
+def test_an_address_outside_of_the_program_is_refused(text, message):
+    with pytest.raises(DebuggerError) as refused:
+        Places({"k": 0, "$k$f": 0x28}, 0x80).address(text)
+    assert str(refused.value) == message
+
+
+def test_an_address_is_named_by_its_function():
+    places = Places({"k": 0x20, "$k$f": 0x48, "$l$f": 0x60}, 0x80)
+    names = {at: places.name(at) for at in (0x18, 0x20, 0x28, 0x30, 0x48, 0x50, 0x68, 0x78, 0x80)}
+    assert names == {
+        0x18: "",
+        0x20: "k",
+        0x28: "k",
+        0x30: "k+0x10",
+        0x48: "$k$f",
+        0x50: "$k$f+0x8",
+        0x68: "$l$f",
+        0x78: "$l$f+0x18",
+        0x80: "",
+    }
+    assert places.names == ["$k$f", "$l$f", "k"]
+
+
+def test_a_number_is_not_negative():
+    assert [number(text, "n") for text in ("0", "7", "0x1f")] == [0, 7, 31]
+    for text in ("-1", "x", ""):
+        with pytest.raises(DebuggerError, match=f"^'{text}' is no n$"):
+            number(text, "n")
+
+
+# The language of commands
+
+
+def test_a_command_is_found_by_a_prefix_that_only_it_has():
+    assert command_of("disa").name == "disassemble"
+    for short, name in (("b", "break"), ("s", "step"), ("w", "warps"), ("warp", "warp")):
+        assert command_of(short).name == name
+    for word, message in (
+        ("st", "'st' could be step or stop or stack"),
+        ("xyz", "'xyz' is no command; help lists them"),
+    ):
+        with pytest.raises(DebuggerError) as refused:
+            command_of(word)
+        assert str(refused.value) == message
+
+
+def test_a_line_has_no_more_words_than_its_command_takes(session):
+    session.look_at(1)
+    assert run(session, "") == run(session, "  # masks") == []
+    assert refusal(session, "masks now") == "masks now: too much; it is masks"
+    assert refusal(session, "thread 1 2") == "thread 1 2: too much; it is thread [N]"
+    assert run(session, "masks # now") == run(session, "masks")
+
+
+def test_help_lists_the_commands_in_columns(session):
+    lines = run(session, "help")
+    assert [line.split()[0] for line in lines] == list(COMMANDS)
+    width = max(len(command.usage) for command in COMMANDS.values())
+    assert {line[width : width + 2] for line in lines} == {"  "}
+    assert run(session, "help st" + "ep") == [
+        f"step [N] [all]  {COMMANDS['step'].meaning}",
+    ]
+
+
+def test_words_are_completed_by_what_can_stand_there(session):
+    assert words_after(session, []) == list(COMMANDS)
+    assert words_after(session, ["break"]) == ["$k$inner", "inner", "k", "z"]
+    assert words_after(session, ["memory"]) == ["out"]
+    assert words_after(session, ["help"]) == list(COMMANDS)
+    assert tuple(words_after(session, ["masks", "x"])) == ()
+    assert tuple(words_after(session, ["break", "k"])) == ()
+    assert tuple(words_after(session, ["xyz"])) == ()
+
+
+def test_a_batch_ends_at_its_end_or_where_a_command_cannot_be_done(session, capsys):
+    session.look_at(1)
+    batch = Batch("script", ["# nothing", "  masks ", "", "quit", "masks"])
+    done(batch.serve(session))
+    assert session.leaves
+    assert capsys.readouterr().out.splitlines()[0] == "(warpstack) masks"
+    session.leaves = False
+    done(batch.serve(session))  # continues behind the command that it stopped at
+    assert capsys.readouterr().out.startswith("(warpstack) masks\n") and session.leaves
+    session.leaves = False
+    with pytest.raises(BatchError, match=r"^script:2: there is no thread 9; "):
+        Batch("script", ["masks", "thread 9"]).serve(session).send(None)
+
+
+def test_a_batch_is_checked_before_it_begins(tmp_path):
+    path = tmp_path / "script"
+    for text, message in (("masks\n\nxyz # no\n", f"{path}:3: 'xyz' is no command"),):
+        path.write_text(text)
+        with pytest.raises(BatchError, match=f"^{message}"):
+            read_batch(str(path))
+    path.write_bytes(b"\xff")
+    with pytest.raises(BatchError, match=f"^{path}: no text$"):
+        read_batch(str(path))
+    path.write_text("masks # and more\n# all\n")
+    read_batch(str(path))
+
+
+# Reports
+
+
+def test_a_stop_says_why_and_where(session):
+    session.warp_number = 3
+    assert done(session.outcome())[:2] == ["breakpoint 2: warp 1", "warp 1 at 0x0010 k+0x10"]
+    assert session.warp_number == 1
+    lines = done(session.outcome(interrupted=True, stepped=[1, 2, 0], waiting=[3, 1]))
+    assert lines[:4] == [
+        "interrupted",
+        "warps 0, 2 ended",
+        "at a barrier that other warps have not reached: warps 1, 3",
+        "breakpoint 2: warp 1",
+    ]
+    assert lines[-1].startswith("  ->  0x0010  ")
+    session._machine.warps = {}
+    assert done(session.outcome())[-1] == (
+        "warps are stopped, but the trap handler could not save them"
+    )
+    session._machine.state = State.RUNNING
+    assert done(session.outcome()) == ["the grid runs, 1,234 cycles so far"]
+    session._machine.state = State.HELD
+    assert done(session.outcome()) == ["no warp lives"]
+
+
+def test_a_reason_is_the_first_of_error_traps_breakpoint_and_step():
+    assert str(Why(WarpError.OOR_ADDR, (1,), 2, True)) == "error OOR_ADDR"
+    assert str(Why(reasons=(1, 3), breakpoint=2, stepped=True)) == "BPT.TRAP 1 3"
+    assert str(Why(breakpoint=2, stepped=True)) == "breakpoint 2"
+    assert (str(Why(stepped=True)), str(Why())) == ("stepped", "stopped")
+    owns = [Why(WarpError.OOR_ADDR), Why(reasons=(1,)), Why(breakpoint=1)]
+    assert all(why.own for why in owns)
+    assert not Why(stepped=True).own and not Why().own

@@ -1,13 +1,20 @@
 """The text of an outcome: prints as a C library prints them, errors as logs name them, numbers of a profile."""
 
 import ctypes
+import gc
 import re
 import struct
+import warnings
 from collections import Counter
 from random import Random
 from types import SimpleNamespace
 
 import pytest
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.data import StructLayout
+from amaranth.lib.enum import Enum
+from amaranth.lib.wiring import In, Out
 
 from rtl.isa.errors import WarpError
 from rtl.isa.registers import SM_REGISTERS, GlobalError
@@ -17,11 +24,14 @@ from sim.launch.memory import Memory
 from sim.machine.base import HardwareResult
 from sim.machine.profile import Cost
 from sim.report.error_status import decode
+from sim.report.exceptions import CudaException, cuda_exception
 from sim.report.hardware import describe_hardware
 from sim.report.output import output_of
+from sim.report.ports import port_comments, ports_of
 from sim.report.profile import content, page, text
 from sim.report.run import buffer_lines, error_lines
 from sim.report.surroundings import before, code_lines
+from sim.report.timeline import konata
 from sim.toolchain.assembly.assembler import assemble
 from sim.toolchain.cubin.loader import load
 from sim.toolchain.runtime import FAILED, PRINTED
@@ -89,7 +99,7 @@ def test_whole_numbers_are_printed_as_in_c(kind):
     source, flags = Random(kind), "-0+ " if kind in "di" else "-0" if kind == "u" else "-0#"
     for _ in range(300):
         shape = "".join(flag for flag in flags if source.random() < 0.4)
-        shape += source.choice(["", "1", "6", "12"]) + source.choice(["", ".0", ".3", ".", ".9"])
+        shape += source.choice(["", "1", "6", "10"]) + source.choice(["", ".0", ".3", ".", ".10"])
         size = source.choice(["", "l", "ll", "h", "hh", "j", "z", "t"])
         format_, value = f"<%{shape}{size}{kind}|", source.choice(WHOLES)
         assert output(printed(format_, value)).text == in_c(format_, value), (format_, value)
@@ -434,3 +444,123 @@ def test_the_page_of_a_profile_has_bars_shares_and_the_lines_of_the_source():
     assert "Instructions" in page(
         SimpleNamespace(costs={}, hottest=[], timeline=SimpleNamespace(ran=0)), "", {}, {}
     )
+
+
+def test_exceptions_have_the_numbers_of_cuda_gdb():
+    names = (
+        "Lane Illegal Address",
+        "Lane User Stack Overflow",
+        "Device Hardware Stack Overflow",
+        "Warp Illegal Instruction",
+        "Warp Out-of-range Address",
+        "Warp Misaligned Address",
+        "Warp Invalid Address Space",
+        "Warp Invalid PC",
+        "Warp Hardware Stack Overflow",
+        "Device Illegal Address",
+        "Lane Misaligned Address",
+        "Warp Assert",
+        "Lane Syscall Error",
+        "Warp Illegal Address",
+    )
+    found = [(one.value, one.symbol, one.meaning) for one in CudaException]
+    assert found == [(at, f"CUDA_EXCEPTION_{at}", name) for at, name in enumerate(names, 1)]
+
+
+@pytest.mark.parametrize(
+    ("number", "errors"),
+    [
+        (4, "MISALIGNED_IMMC_ADDR MISALIGNED_REG ILLEGAL_INSTR_ENCODING ILLEGAL_SPH_INSTR_COMBO"),
+        (4, "ILLEGAL_INSTR_PARAM OOR_REG ILLEGAL_INSTR_PARAM2"),
+        (5, "OOR_ADDR"),
+        (6, "MISALIGNED_ADDR"),
+        (7, "INVALID_ADDR_SPACE"),
+        (8, "PC_WRAP MISALIGNED_PC PC_OVERFLOW"),
+        (9, "STACK_ERROR API_STACK_ERROR RET_EMPTY_STACK_ERROR STACK_OVERFLOW"),
+        (14, "MMU_FAULT"),
+    ],
+)
+def test_an_error_of_a_warp_goes_before_events_of_the_machine(number, errors):
+    for name in errors.split():
+        found = cuda_exception(WarpError[name], ["PHYSICAL_STACK_OVERFLOW"])
+        assert found is not None and found.value == number, name
+    assert cuda_exception(WarpError.NONE) is None
+    assert cuda_exception(WarpError.NONE, ["TIMEOUT"]) is None
+    found = cuda_exception(WarpError.NONE, ["TIMEOUT", "PHYSICAL_STACK_OVERFLOW"])
+    assert found is CudaException.DEVICE_HARDWARE_STACK_OVERFLOW
+
+
+def test_an_instruction_takes_a_cycle_at_least_in_a_log_for_konata():
+    timeline = SimpleNamespace(
+        cycles=9,
+        executed=[
+            SimpleNamespace(
+                warp=1, cycle=3, end=end, pc=8, text="NOP", active=1, error=WarpError.NONE
+            )
+            for end in (3, 4, 6, None)
+        ],
+    )
+    now, ends = 0, {}
+    for line in konata(timeline).splitlines()[2:]:
+        kind, first, *_ = line.split("\t")
+        if kind == "C":
+            now += int(first)
+        elif kind == "E":
+            ends[int(first)] = now
+    assert ends == {0: 4, 1: 4, 2: 6, 3: 9}
+
+
+# Ports
+
+
+class Command(Enum, shape=2):
+    GO = 0
+    STOP = 2
+
+
+class Toy(wiring.Component):
+    """Does something.
+
+    Members
+    -------
+    command : In
+        What it does, in words that are many more than fit into a line of a comment, so that it continues behind an
+        indent.
+    first, second : Out
+        Two that share a description.
+    """
+
+    def __init__(self):
+        self.fields = StructLayout({"low": 3, "high": 1})
+        super().__init__(
+            {"command": In(Command), "first": Out(self.fields), "second": Out(1), "other": In(8)}
+        )
+
+    def elaborate(self, platform):
+        return Module()
+
+
+def test_ports_are_told_with_their_meaning_direction_and_bits():
+    dut = Toy()
+    dut._MustUse__used = True
+    assert list(port_comments(dut)) == [
+        "command: What it does, in words that are many more than fit into a line of a comment, so that it continues",
+        "    behind an indent.",
+        "  in  command, 2: Command",
+        "first: Two that share a description.",
+        "  out first_low, 3",
+        "  out first_high, 1",
+        "second",
+        "  out second, 1",
+        "other",
+        "  in  other, 8",
+        "Command: 0=GO, 2=STOP",
+    ]
+
+
+def test_the_ports_of_a_unit_are_asked_for_without_a_warning():
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert "request" in ports_of("crs").signature.members
+        gc.collect()
+    assert told == []

@@ -7,6 +7,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.sim import Simulator
 
 from rtl.fpga.machine import MEMORY_BASE
 from rtl.fpga.registers import BOARD_BLOCK, BOARD_REGISTERS, IDENTITY, PARTS, SIZES
@@ -21,11 +25,13 @@ from sim.board.link import _Port
 from sim.board.machine import Board
 from sim.board.memory import BoardImage, BoardMemory
 from sim.board.placing import share, stack_sizes
-from sim.launch import LOCAL_MEMORY
+from sim.launch import LOCAL_MEMORY, prepare
 from sim.launch.memory import Memory, MemoryFaultError
 from sim.launch.runtime import HEAP_MEMORY, OUTPUT_MEMORY
 from sim.machine.base import HardwareResult
 from sim.machine.host import REGISTERS
+from sim.toolchain.assembly.assembler import assemble
+from sim.toolchain.cubin.loader import load
 
 MEMORY_BYTES = 1 << 20
 
@@ -272,6 +278,40 @@ def test_a_launch_that_has_written_nothing_leaves_all_as_it_was(board, link):
     )
 
 
+def test_all_is_read_again_for_a_whole_result(board, link):
+    memory, launch = placed(board, link)
+    base, _ = memory.regions["out"]
+    assert board.memory.read(base, 64) == bytes([9] * 64)
+    link.lines[base] = bytes([8] * 64)  # without the host's knowledge
+    board.take_back(launch, HardwareResult("ok", 0), None, whole=False)
+    assert memory.read(base, 1) == b"\t"
+    board.take_back(launch, HardwareResult("ok", 0), None, whole=True)
+    assert memory.read(base, 1) == b"\x08"
+
+
+def test_a_run_begins_at_cycle_0_with_the_launch_on_the_board(board, link, monkeypatch):
+    module = load(assemble(".kernel k\nNOP\nEXIT\n", "k.sass"))
+    heap = MEMORY_BASE + 4096
+    launch = prepare(module, memory=Memory(heap, 0), local=16, crs=512)
+    link.registers |= {at("STATE") + 4: 1000, at("STATE") + 8: 1}
+    board.cycles, seen = 77, []
+
+    async def serve(launch, places, limit, result, **options):
+        seen.append((board.cycles, board._began, board._levels, limit))
+        result.status = "ok"
+
+    monkeypatch.setattr(board, "serve", serve)
+    assert board.run(launch, 500).status == "ok"
+    assert seen == [(0, 1000 + (1 << 32), 0, 500)]
+    assert link.lines[MEMORY_BASE][:16] == launch.memory.read(MEMORY_BASE, 16) != bytes(16)
+    assert link.writes[0][0] == at("CONTROL")
+    board.size = heap - MEMORY_BASE
+    with pytest.raises(
+        BoardError, match=r"^the launch needs [\d,]+ bytes of memory, the board has "
+    ):
+        board.run(prepare(module, memory=Memory(heap, 0), local=16, crs=512), 500)
+
+
 def test_lines_are_read_once_until_the_machine_may_have_changed_them(link):
     memory = Memory(MEMORY_BASE, 4096)
     base, other = memory.allocate("a", 200), memory.allocate("fixed", 64)
@@ -438,3 +478,45 @@ def test_reading_a_port_waits_for_a_byte_and_takes_what_is_there():
         port._port = SimpleNamespace(in_waiting=waiting, read=lambda count: asked.append(count))
         port.read(size)
         assert asked.pop() == expected
+
+
+class Loop(wiring.Component):
+    """In place of a machine: what comes on its line goes back."""
+
+    receive: In(1)
+    transmit: Out(1)
+    traffic: Out(1)
+
+    def __init__(self, *arguments, **options):
+        super().__init__()
+        self.sm = SimpleNamespace(busy=Signal())
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += self.transmit.eq(self.receive)
+        return m
+
+
+def test_bytes_in_the_ring_go_over_the_line_and_come_into_the_other(monkeypatch):
+    monkeypatch.setattr(stand_in, "BoardMachine", Loop)
+    monkeypatch.setattr(stand_in, "_RING_BITS", 3)
+    cable = stand_in._Cable(PRESETS["tiny"], 12_000_000, Memory, None)
+    content, found = [0x55, 0x00, 0xFF, 0x81, 0x12], []
+
+    async def testbench(ctx):
+        assert not ctx.get(cable.busy)
+        for number, byte in enumerate(content):
+            ctx.set(cable.outgoing.data[number], byte)
+        ctx.set(cable.put, len(content))
+        assert ctx.get(cable.busy)
+        while ctx.get(cable.busy):
+            await ctx.tick()
+        assert ctx.get(cable.taken) == len(content)
+        await ctx.tick().repeat(20)
+        found.extend(ctx.get(cable.incoming.data[at]) for at in range(ctx.get(cable.given)))
+
+    simulator = Simulator(cable)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(testbench)
+    simulator.run_until(1e-3)
+    assert found == content

@@ -16,8 +16,18 @@ from amaranth.lib.data import StructLayout
 from amaranth.lib.enum import Enum
 from amaranth.lib.wiring import In, Out
 
-from rtl.isa.errors import WarpError
-from rtl.isa.registers import SM_REGISTERS, GlobalError
+from rtl.fpga.registers import BOARD_BLOCK, BOARD_REGISTERS
+from rtl.isa.errors import REPORT_MASK_RESET, WarpError
+from rtl.isa.registers import (
+    COUNTER_BLOCK,
+    COUNTERS,
+    SM_BLOCK,
+    SM_REGISTERS,
+    Access,
+    GlobalError,
+)
+from rtl.isa.special_registers import SpecialRegister
+from rtl.isa.table import BY_NAME
 from rtl.layouts import LaunchRejection, WaitReason
 from sim.launch import prepare
 from sim.launch.memory import Memory
@@ -27,8 +37,9 @@ from sim.report.error_status import decode
 from sim.report.exceptions import CudaException, cuda_exception
 from sim.report.hardware import describe_hardware
 from sim.report.output import output_of
-from sim.report.ports import port_comments, ports_of
+from sim.report.ports import described_members, port_comments, ports_of
 from sim.report.profile import content, page, text
+from sim.report.reference import markdown_table, reference_pages, register_rows
 from sim.report.run import buffer_lines, error_lines
 from sim.report.surroundings import before, code_lines
 from sim.report.timeline import konata
@@ -564,3 +575,93 @@ def test_the_ports_of_a_unit_are_asked_for_without_a_warning():
         assert "request" in ports_of("crs").signature.members
         gc.collect()
     assert told == []
+
+
+def rows_of(text):
+    """Cells of the tables of a page in Markdown, without headings."""
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line[2:-2].split(" | ")] for line in lines]
+
+
+def test_the_page_of_errors_says_which_are_reported_and_what_cuda_calls_them():
+    rows = rows_of(reference_pages()["errors.md"])[2:]
+    assert [row[:3] for row in rows] == [
+        [f"`{error.value:#04x}`", error.name, ("no", "yes")[REPORT_MASK_RESET >> error.value & 1]]
+        for error in WarpError
+        if error is not WarpError.NONE
+    ]
+    assert {row[2] for row in rows} == {"yes", "no"}
+    told = {row[1]: row[3] for row in rows}
+    assert told["OOR_ADDR"] == "CUDA_EXCEPTION_5, Warp Out-of-range Address"
+    assert "" in told.values()
+
+
+def test_the_page_of_registers_has_addresses_fields_and_counters():
+    text = reference_pages()["registers.md"]
+    rows = {row[1]: row for row in rows_of(text)}
+    for base, registers_ in ((SM_BLOCK, SM_REGISTERS), (BOARD_BLOCK, BOARD_REGISTERS)):
+        for name, register in registers_.items():
+            row = rows[f"`{name}`"]
+            assert row[0].startswith(f"`{base + register.offset:#x}`")
+            assert row[2:4] == [register.access.value, f"{register.reset:#x}"]
+            assert [bits.split()[0] for bits in row[4].split(", ") if bits] == [*register.fields]
+    for number, name in enumerate(COUNTERS):
+        assert rows[name][0] == f"`{COUNTER_BLOCK + 8 * number:#x}`"
+    assert (
+        f"| {SpecialRegister.TID_X.value} | `SR_TID.X` |" in text.split("## Special registers")[1]
+    )
+    fields = {"one": (3, 3), "more": (9, 4)}
+    made = SimpleNamespace(
+        offset=8, count=4, reset=31, fields=fields, meaning="some", access=Access.READ
+    )
+    assert list(register_rows(0x100, {"A": made})) == [
+        ("`0x108` + 4n, n < 4", "`A`", Access.READ.value, "0x1f", "one 3, more 9:4", "some")
+    ]
+
+
+def test_the_page_of_instructions_has_a_row_for_each_form():
+    rows = rows_of(reference_pages()["instructions.md"])[2:]
+    forms = [(name, form) for name, forms in sorted(BY_NAME.items()) for form in forms]
+    assert len(rows) >= len(forms)
+    for row, (name, form) in zip(rows, forms, strict=False):
+        assert row[:2] == [f"`{name}`", form.pipe.name.lower()]
+        assert row[3] == f"`{form.match >> 48:04x}/{form.mask >> 48:04x}`"
+
+
+def test_a_cell_of_a_table_may_have_a_bar():
+    assert markdown_table(("a", "b"), [("1|2", "3")]) == "| a | b |\n| --- | --- |\n| 1\\|2 | 3 |\n"
+
+
+def test_members_are_described_until_the_next_heading_or_the_next_text():
+    class Part:
+        """A part.
+
+        Members
+        -------
+        a : In
+            The first.
+            In two lines.
+        b, c : Out
+            Both.
+
+        Attributes
+        ----------
+        d : In
+            No member.
+        """
+
+    class Other:
+        """Another.
+
+        Members
+        -------
+        a : In
+            The first.
+        No member.
+        b : In
+            No member either.
+        """
+
+    assert described_members(Part) == {"a": "The first. In two lines.", "b": "Both.", "c": ""}
+    assert described_members(Other) == {"a": "The first."}
+    assert described_members(type("None_", (), {})) == {}

@@ -7,11 +7,13 @@ import pytest
 from rtl.isa.errors import WarpError
 from rtl.isa.registers import SM_REGISTERS
 from rtl.isa.tokens import TokenKind
+from rtl.layouts import LaunchRejection
+from sim.debugger import driver
 from sim.debugger.addresses import Places, number
 from sim.debugger.breakpoints import Breakpoints
 from sim.debugger.commands import COMMANDS, command_of, execute
 from sim.debugger.errors import DebuggerError
-from sim.debugger.machine import State, Why
+from sim.debugger.machine import DebuggedMachine, State, Why
 from sim.debugger.session import DebuggerSession
 from sim.debugger.terminal import Batch, BatchError, read_batch, words_after
 from sim.debugger.watch import Watch
@@ -443,3 +445,120 @@ def test_a_reason_is_the_first_of_error_traps_breakpoint_and_step():
     owns = [Why(WarpError.OOR_ADDR), Why(reasons=(1,)), Why(breakpoint=1)]
     assert all(why.own for why in owns)
     assert not Why(stepped=True).own and not Why().own
+
+
+def test_the_thread_that_is_looked_at_stays_while_it_lives(session):
+    session.look_at(1)
+    session.thread = 5
+    done(session.outcome())
+    assert (session.warp_number, session.thread) == (1, 5)
+    session.thread = 9
+    done(session.outcome())
+    assert session.thread == 0
+
+
+def test_the_end_of_a_grid_is_told_with_its_instructions_and_cycles(session):
+    machine, host = session.machine, session.machine.host
+    machine.state = State.OVER
+    counters = {"instructions": 12345, "cycles": 67890}
+    host.read = lambda name: answer(counters[name])
+    machine.rejection = lambda: answer(LaunchRejection.NONE)
+    session.area.launch.buffer_types = {}
+    lines = done(session.outcome())
+    assert lines[0] == "the grid is over, 12,345 instructions in 67,890 cycles"
+    assert len(lines) == 2 and lines[1].startswith("buffer        out, 38 bytes at ")
+    machine.rejection = lambda: answer(LaunchRejection(1))
+    assert done(session.outcome()) == [
+        f"the machine does not take the launch: {LaunchRejection(1).name}"
+    ]
+
+
+# The driver
+
+
+class FakeHost:
+    """Registers that are written and read; the machine's time passes by itself."""
+
+    def __init__(self, **values):
+        self.values, self.written, self.cycles, self.failed = values, [], 0, False
+        self.memory, self.remote = None, False
+
+    async def read(self, name):
+        return self.values.get(name, 0)
+
+    async def write(self, name, value):
+        self.written.append((name, value))
+
+    async def modify(self, name, **fields):
+        self.written.append((name, fields))
+
+    async def run(self, cycles):
+        self.cycles += cycles
+
+
+def test_warps_are_woken_by_what_is_not_in_the_masks():
+    for slots, low, high in (
+        (0b101, 0xFFFF_FFFA, 0xFFFF_FFFF),
+        (1 << 33, 0xFFFF_FFFF, 0xFFFF_FFFD),
+        ((1 << 64) - 1, 0, 0),
+    ):
+        host = FakeHost()
+        done(driver.wake(host, slots))
+        assert host.written == [("BPT_PAUSE_MASK", low), ("BPT_PAUSE_MASK_1", high)]
+        assert host.cycles > 0
+    host = FakeHost()
+    done(driver.resume_paused(host))
+    assert host.written == [
+        ("BPT_PAUSE_MASK", 0),
+        ("BPT_PAUSE_MASK_1", 0),
+        ("DBGR_CONTROL0", {"STOP_TRIGGER": 0}),
+        ("DBGR_CONTROL0", {"RUN_TRIGGER": 1}),
+    ]
+
+
+def test_the_error_status_is_cleared_in_the_order_of_each_driver():
+    for clear, order in (
+        (driver.clear_errors, ("HWW_GLOBAL_ESR", "HWW_WARP_ESR")),
+        (driver.clear_errors_nouveau, ("HWW_WARP_ESR", "HWW_GLOBAL_ESR")),
+    ):
+        host = FakeHost(HWW_GLOBAL_ESR=0x30)
+        done(clear(host))
+        values = {"HWW_GLOBAL_ESR": 0x30, "HWW_WARP_ESR": 0}
+        assert host.written == [(name, values[name]) for name in order]
+
+
+def test_a_wait_ends_with_the_status_the_cycles_or_a_failure():
+    async def never(host):
+        return False
+
+    async def later(host):
+        return host.cycles >= 300
+
+    host = FakeHost()
+    assert done(driver.wait(host, later)) is True and host.cycles == 2 * driver.POLL
+    host = FakeHost()
+    assert done(driver.wait(host, never, 300)) is False and host.cycles == 300
+    host = FakeHost()
+    host.failed = True
+    assert done(driver.wait(host, never, 300)) is False and host.cycles == 0
+    assert driver.EXPECTED == 0x70
+
+
+@pytest.mark.parametrize("over", [True, False])
+def test_a_machine_that_does_not_lock_down_is_an_error_unless_its_grid_is_over(monkeypatch, over):
+    monkeypatch.setattr(driver, "stop_all", lambda host: answer(False))
+    monkeypatch.setattr(driver, "grid_over", lambda host: answer(over))
+    machine = DebuggedMachine(FakeHost(), None, Breakpoints(0), lambda cycles: False)
+    if over:
+        done(machine.stop())
+        assert machine.state is State.OVER
+        done(machine.stop())
+    else:
+        with pytest.raises(
+            DebuggerError, match=r"^the machine does not lock down in 100,000 cycles$"
+        ):
+            machine.stop().send(None)
+    held = DebuggedMachine(FakeHost(), None, Breakpoints(0), lambda cycles: False)
+    with pytest.raises(DebuggerError, match=r"^the machine does not lock down$"):
+        held.hold().send(None)
+    assert held.host.written[0][1]["DEBUGGER_MODE"] == 1

@@ -5,18 +5,20 @@ from types import SimpleNamespace
 import pytest
 
 from rtl.isa.errors import WarpError
-from rtl.isa.registers import SM_REGISTERS
+from rtl.isa.registers import SM_REGISTERS, GlobalError, trap_bit
 from rtl.isa.tokens import TokenKind
+from rtl.isa.trap_status import TRAP_REASONS, WarpStatus
 from rtl.layouts import LaunchRejection
 from sim.debugger import driver
 from sim.debugger.addresses import Places, number
-from sim.debugger.breakpoints import Breakpoints
+from sim.debugger.breakpoints import REASON, Breakpoints
 from sim.debugger.commands import COMMANDS, command_of, execute
 from sim.debugger.errors import DebuggerError
 from sim.debugger.machine import DebuggedMachine, State, Why
 from sim.debugger.session import DebuggerSession
 from sim.debugger.terminal import Batch, BatchError, read_batch, words_after
 from sim.debugger.watch import Watch
+from sim.firmware.trap_handler import Command
 from sim.launch import prepare
 from sim.model.warp.retirement import StackToken, WarpMasks
 from sim.toolchain.assembly.assembler import assemble
@@ -562,3 +564,161 @@ def test_a_machine_that_does_not_lock_down_is_an_error_unless_its_grid_is_over(m
     with pytest.raises(DebuggerError, match=r"^the machine does not lock down$"):
         held.hold().send(None)
     assert held.host.written[0][1]["DEBUGGER_MODE"] == 1
+
+
+# The machine under the debugger
+
+
+class FakeWarp:
+    """A warp in the save area, at a pc, with the reasons of its traps and the host's command."""
+
+    def __init__(self, pc, reasons=(), command=Command.LEAVE, *, stepped=False, error=0):
+        self.pc = pc
+        bits = sum(1 << reason - TRAP_REASONS.start for reason in reasons)
+        status = WarpStatus.const(
+            {"failed": bool(error), "reasons": bits, "stepped": stepped, "error": WarpError(error)}
+        )
+        self.words = {"STATUS": status.as_bits(), "COMMAND": command}
+
+    def word(self, name):
+        return self.words[name]
+
+    def set_word(self, name, value):
+        self.words[name] = value
+
+
+@pytest.fixture
+def debugged(session, monkeypatch):
+    """A machine that has locked down: its warps are set, and what the driver has done is noted."""
+    host = FakeHost()
+    host.memory = session.machine.memory
+    host.field = lambda register, name: answer(0)
+    points = Breakpoints(session.area.launch.program_base)
+    warps, done_ = {}, []
+    area = SimpleNamespace(warps=lambda memory: warps)
+    found = DebuggedMachine(host, area, points, lambda cycles: False)
+    found.all, found.done = warps, done_
+    for name, value in (("grid_over", False), ("locked_down", True), ("live_warps", 0)):
+        monkeypatch.setattr(driver, name, lambda host, value=value: answer(value))
+    for name in ("single_step", "wake", "resume", "invalidate_caches", "wait"):
+
+        async def note(host, *arguments, name=name):
+            done_.append((name, *(one for one in arguments if isinstance(one, int))))
+
+        monkeypatch.setattr(driver, name, note)
+    return found
+
+
+def test_a_warp_that_has_hit_a_breakpoint_is_put_back_to_it(debugged):
+    point = debugged.breakpoints.add(0x10)
+    debugged.all |= {0: FakeWarp(0x18, [REASON]), 1: FakeWarp(0x30)}
+    done(debugged._arrive())
+    assert debugged.state is State.STOPPED and debugged.ran == {0, 1}
+    assert debugged.all[0].pc == 0x10 and debugged.all[0].words["COMMAND"] == Command.RELOAD
+    assert debugged.all[1].pc == 0x30 and debugged.all[1].words["COMMAND"] == Command.LEAVE
+    assert {slot: str(why) for slot, why in debugged.reasons().items()} == {
+        0: f"breakpoint {point}"
+    }
+
+
+@pytest.mark.parametrize(
+    ("reasons", "command", "lifted", "at"),
+    [
+        ([REASON], Command.LEAVE, True, 0x10),  # the program's own trap, while breakpoints are out
+        ([REASON], Command.LEAVE, False, 0x30),  # the program's own trap, elsewhere
+        ([REASON + 1], Command.LEAVE, False, 0x10),
+        ([REASON], Command.RELOAD, False, 0x10),  # it was put back before
+    ],
+)
+def test_other_traps_do_not_put_a_warp_back(debugged, reasons, command, lifted, at):
+    debugged.breakpoints.add(0x10)
+    behind = at + 8
+    debugged.all |= {0: FakeWarp(behind, reasons, command)}
+    done(debugged._arrive(lifted=lifted))
+    assert debugged.all[0].pc == behind
+    assert debugged.why(0, debugged.all[0]).breakpoint is None
+
+
+def test_a_warp_that_is_stepped_onto_a_breakpoint_is_told_of_it_and_one_that_waits_there_still(
+    debugged,
+):
+    point = debugged.breakpoints.add(0x10)
+    debugged.all |= {slot: FakeWarp(0x10, stepped=slot == 1) for slot in range(3)}
+    debugged._told = {2: 0x10}
+    done(debugged._arrive(stepped={1}))
+    assert debugged.ran == {1} and debugged._told == {1: 0x10, 2: 0x10}
+    whys = [str(debugged.why(slot, debugged.all[slot])) for slot in range(3)]
+    assert whys == ["stopped", f"breakpoint {point}", f"breakpoint {point}"]
+    assert debugged._at_breakpoints() == {1, 2}
+    debugged.breakpoints.remove(point)
+    assert debugged._at_breakpoints() == set()
+
+
+def test_a_warp_under_a_breakpoint_is_stepped_with_the_programs_own_instruction(debugged):
+    """Alone; others are stepped as they are. Breakpoints are out meanwhile, and are in again afterwards."""
+    debugged.breakpoints.add(0x10)
+    debugged.breakpoints.plant(debugged.memory)
+    hidden = debugged.memory.read(debugged.breakpoints._base + 0x10, 8)
+    debugged.all |= {0: FakeWarp(0x10), 1: FakeWarp(0x28)}
+    debugged.state, debugged._told = State.STOPPED, {0: 0x10}
+    assert done(debugged.step({0, 1})) == set()
+    assert [one for one in debugged.done if one[0] == "single_step"] == [
+        ("single_step", 0b01),
+        ("single_step", 0b10),
+    ]
+    names = [one[0] for one in debugged.done]
+    assert names[:4] == ["invalidate_caches", "single_step", "wait", "invalidate_caches"]
+    assert debugged.memory.read(debugged.breakpoints._base + 0x10, 8) == hidden
+    assert debugged.ran == {0, 1}
+
+
+def test_without_warps_the_machine_waits_for_its_first_one(debugged):
+    done(debugged._arrive())
+    assert debugged.state is State.HELD and debugged.warps == {}
+
+
+def test_the_debuggers_own_events_are_cleared_and_the_programs_traps_are_kept(debugged):
+    bits = 1 << GlobalError.BPT_PAUSE.value | 1 << GlobalError.SINGLE_STEP_COMPLETE.value
+    for reasons, cleared in (([], bits | 1 << trap_bit(REASON)), ([3], bits)):
+        debugged.host.written.clear()
+        debugged.all[0] = FakeWarp(0x30, reasons)
+        done(debugged._arrive())
+        assert debugged.host.written == [("HWW_GLOBAL_ESR", cleared), ("HWW_WARP_ESR", 0)]
+    debugged.host.field = lambda register, name: answer(1)
+    debugged.host.written.clear()
+    done(debugged._arrive())
+    assert debugged.host.written == [("HWW_GLOBAL_ESR", bits)]
+
+
+def test_an_error_goes_before_traps_and_a_warp_that_did_not_run_is_no_reason(debugged):
+    error = WarpError.OOR_ADDR
+    debugged.all |= {0: FakeWarp(0x10, [2], error=error.value), 1: FakeWarp(0x10, [2, 4])}
+    debugged.state, debugged.ran = State.STOPPED, {0}
+    assert debugged.reasons() == {0: Why(error, (2,))}
+    assert str(debugged.why(1, debugged.all[1])) == "BPT.TRAP 2 4"
+    debugged.state = State.OVER
+    assert debugged.reasons() == {}
+
+
+def test_warps_at_breakpoints_stay_there_while_others_run(debugged):
+    """If there are others; otherwise all are resumed."""
+    debugged.breakpoints.add(0x10)
+    debugged.all |= {0: FakeWarp(0x10), 2: FakeWarp(0x28)}
+    debugged.state, debugged._told = State.STOPPED, {0: 0x10}
+    done(debugged._release())
+    assert debugged.done == [("wake", 0b100)] and debugged._parked == {0}
+    assert debugged._told == {0: 0x10} and debugged.state is State.RUNNING
+    debugged.done.clear()
+    del debugged.all[2]
+    debugged.state = State.STOPPED
+    done(debugged._release())
+    assert debugged.done == [("resume",)] and debugged._told == {} and not debugged._parked
+    done(debugged._release())
+    assert debugged.done == [("resume",)]  # it runs already
+
+
+def test_a_step_that_hits_a_planted_breakpoint_is_put_back_to_it(debugged):
+    debugged.breakpoints.add(0x28)
+    debugged.all |= {1: FakeWarp(0x30, [REASON])}
+    done(debugged._step({1}))
+    assert debugged.all[1].pc == 0x28 and debugged.ran == {1}

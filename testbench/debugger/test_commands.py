@@ -6,6 +6,7 @@ import pytest
 
 from rtl.isa.errors import WarpError
 from rtl.isa.registers import SM_REGISTERS, GlobalError, trap_bit
+from rtl.isa.table import BY_NAME
 from rtl.isa.tokens import TokenKind
 from rtl.isa.trap_status import TRAP_REASONS, WarpStatus
 from rtl.layouts import LaunchRejection
@@ -25,6 +26,7 @@ from sim.toolchain.assembly.assembler import assemble
 from sim.toolchain.cubin.loader import load
 
 TEXT = ".kernel k\n" + "".join(f"MOV32I R{at}, 0x{at:x}\n" for at in range(12)) + "EXIT\n"
+BARRIER = BY_NAME["BAR"][0].default
 INSTRUCTIONS = [at for at in range(0x08, 0x100, 8) if at % 0x20]
 """Their addresses: each group of four words begins with a control word."""
 
@@ -454,6 +456,9 @@ def test_the_thread_that_is_looked_at_stays_while_it_lives(session):
     session.thread = 5
     done(session.outcome())
     assert (session.warp_number, session.thread) == (1, 5)
+    session.thread = 7
+    done(session.outcome())
+    assert session.thread == 7
     session.thread = 9
     done(session.outcome())
     assert session.thread == 0
@@ -722,3 +727,157 @@ def test_a_step_that_hits_a_planted_breakpoint_is_put_back_to_it(debugged):
     debugged.all |= {1: FakeWarp(0x30, [REASON])}
     done(debugged._step({1}))
     assert debugged.all[1].pc == 0x28 and debugged.ran == {1}
+
+
+@pytest.mark.parametrize(
+    ("ask", "fields", "live", "paused", "expected"),
+    [
+        (driver.all_paused, {}, 0, 0, False),
+        (driver.all_paused, {}, 5 << 31, 5 << 31, True),
+        (driver.all_paused, {}, 5 << 31, 1 << 31, False),
+        (driver.fully_stopped, {"SM_IN_TRAP_MODE": 1}, 3, 3, True),
+        (driver.fully_stopped, {"SM_IN_TRAP_MODE": 1}, 3, 1, False),
+        (driver.fully_stopped, {}, 3, 3, False),
+        (driver.locked_down, {"LOCKED_DOWN": 1}, 0, 0, True),
+        (driver.locked_down, {}, 0, 0, False),
+        (driver.grid_over, {"DONE": 1}, 0, 0, True),
+        (driver.is_attached, {"DEBUGGER_MODE": 1}, 0, 0, True),
+        (driver.not_in_trap, {"SM_IN_TRAP_MODE": 1}, 0, 0, False),
+        (driver.nothing_pending, {}, 0, 0, True),
+        (driver.nothing_pending, {"ERROR": 1}, 0, 0, False),
+        (driver.live_warps, {}, 5 << 31, 0, 5 << 31),
+        (driver.paused_warps, {}, 0, 5 << 31, 5 << 31),
+    ],
+)
+def test_a_status_is_made_of_the_registers_that_drivers_read(ask, fields, live, paused, expected):
+    host = FakeHost(
+        WARP_VALID_MASK=live & 0xFFFF_FFFF,
+        WARP_VALID_MASK_1=live >> 32,
+        BPT_PAUSE_MASK=paused & 0xFFFF_FFFF,
+        BPT_PAUSE_MASK_1=paused >> 32,
+    )
+    host.field = lambda register, name: answer(fields.get(name, 0))
+    assert done(ask(host)) == expected
+    assert type(done(ask(host))) is type(expected)
+
+
+def test_events_of_the_debugger_are_not_pending_and_others_are():
+    for bits, pending in ((driver.EXPECTED, False), (driver.EXPECTED | 1 << 2, True)):
+        host = FakeHost(HWW_GLOBAL_ESR=bits)
+        host.field = lambda register, name: answer(0)
+        assert done(driver.nothing_pending(host)) is not pending
+
+
+def test_single_steps_and_detaching_set_these_fields():
+    host = FakeHost()
+    done(driver.single_step(host, 1))
+    assert host.written[0] == ("DBGR_CONTROL0", {"STOP_TRIGGER": 0, "SINGLE_STEP_MODE": 1})
+    host = FakeHost()
+    done(driver.detach(host))
+    fields = {"DEBUGGER_MODE": 0, "STOP_ON_ANY_WARP": 1, "SINGLE_STEP_MODE": 0, "STOP_TRIGGER": 0}
+    assert host.written == [("DBGR_CONTROL0", fields)]
+    host = FakeHost()
+    done(driver.attach(host))
+    fields = {"DEBUGGER_MODE": 1, "STOP_ON_ANY_WARP": 0, "STOP_ON_ANY_SM": 0}
+    assert host.written == [("DBGR_CONTROL0", fields)]
+
+
+def test_warps_are_listed_in_columns_with_those_that_could_not_be_saved(session, monkeypatch):
+    monkeypatch.setattr(driver, "live_warps", lambda host: answer(0b11010 | 1 << 40))
+    session.look_at(1)
+    assert run(session, "warps") == [
+        "*  warp 1  CTA 1,2,3 warp 4  0x0010 k+0x10  0000000f  breakpoint 2  MOV32I R1, 0x1",
+        "   warp 3  CTA 0,0,0 warp 0  0x40000008     80000001  stopped       nothing is there",
+        "   warp 4  stopped, but not saved",
+        "   warp 40  stopped, but not saved",
+    ]
+
+
+def test_runs_take_a_number_of_cycles(session):
+    told = []
+
+    async def go(cycles):
+        told.append(cycles)
+        return False
+
+    session._machine.go = go
+    for line in ("continue", "continue 7", f"continue {1 << 40}"):
+        assert run(session, line)[-1].startswith("  ->  0x0010")
+    assert told == [None, 7, 1 << 40]
+    limit = f"{(1 << 40) + 1} is no number of cycles: 1 to {1 << 40:,}"
+    assert refusal(session, f"continue {(1 << 40) + 1}") == limit
+    session._machine.state = State.HELD
+    assert run(session, "run 5") == ["no warp lives"] and told[-1] == 5
+    session._machine.state = State.OVER
+    assert run(session, "run 6") == [] and (session.starts, session.cycles) == (True, 6)
+    assert refusal(session, "continue") == "the grid is over; run starts it again"
+
+
+def test_detaching_forgets_the_breakpoints_and_tells_the_end(session):
+    session.breakpoints.add(0x10)
+    session._machine.detach = lambda: answer(False)
+    assert run(session, "detach")[-1].startswith("  ->  0x0010")
+    assert len(session.breakpoints) == 0
+    session._machine.state = State.OVER
+    assert run(session, "detach") == run(session, "stop") == ["the grid is over"]
+
+
+def test_steps_end_at_a_stop_a_barrier_or_the_end_of_a_warp(session):
+    machine, stepped = session._machine, []
+    machine.reasons = dict
+
+    async def step(chosen, waiting=()):
+        stepped.append(chosen)
+        return set(waiting)
+
+    machine.step = step
+    session.look_at(3)
+    run(session, "step 3")
+    assert stepped == [{3}] * 3
+    run(session, "step all")
+    assert stepped[3:] == [{1, 3}]
+    stepped.clear()
+    machine.step = lambda chosen: step(chosen, chosen)
+    assert run(session, "step 5")[0] == "at a barrier that other warps have not reached: warp 3"
+    machine.step = step
+    machine.reasons = lambda: {1: Why(breakpoint=2)}
+    run(session, "step 5")
+    assert len(stepped) == 2
+    assert refusal(session, "step 0") == "0 is no number of steps: 1 to 1,000,000"
+
+
+def test_what_a_kernel_prints_is_shown_once(session, monkeypatch):
+    texts = ["one\n", "one\n", "one\ntwo\n"]
+    found = lambda memory, variable: SimpleNamespace(text=texts.pop(0), lines=list)  # noqa: E731
+    monkeypatch.setattr("sim.debugger.session.output_of", found)
+    assert [session._printed() for _ in range(3)] == [["one"], [], ["two"]]
+
+
+def test_a_warp_waits_only_at_a_barrier(debugged):
+    memory, base = debugged.memory, debugged.breakpoints._base
+    assert not debugged._waits(0x10)
+    memory.write_number(base + 0x10, 8, 0)  # no instruction
+    assert not debugged._waits(0x10)
+    memory.write_number(base + 0x10, 8, BARRIER)
+    assert debugged._waits(0x10)
+
+
+def test_a_machine_stops_by_lock_down_the_end_of_its_grid_or_paused_warps(debugged, monkeypatch):
+    for stopped in ("locked_down", "grid_over", "all_paused", None):
+        for name in ("locked_down", "grid_over", "all_paused"):
+            monkeypatch.setattr(driver, name, lambda host, value=name == stopped: answer(value))
+        assert done(debugged._happened(debugged.host)) is (stopped is not None)
+
+
+def test_detaching_takes_out_breakpoints_and_runs_for_some_cycles_or_to_the_end(debugged):
+    ends = []
+
+    async def run_to(end):
+        ends.append(end)
+        return True
+
+    debugged._run, debugged.host.cycles = run_to, 100
+    debugged._told, debugged._parked = {0: 8}, {0}
+    assert done(debugged.detach()) is True and done(debugged.detach(50)) is True
+    assert ends[0] > 1 << 60 and ends[1] == 150
+    assert not debugged._told and not debugged._parked and debugged.state is State.RUNNING

@@ -18,6 +18,7 @@ from sim.debugger.errors import DebuggerError
 from sim.debugger.machine import DebuggedMachine, State, Why
 from sim.debugger.session import DebuggerSession
 from sim.debugger.terminal import Batch, BatchError, read_batch, words_after
+from sim.debugger.views import error_lines
 from sim.debugger.watch import Watch
 from sim.firmware.trap_handler import Command
 from sim.launch import prepare
@@ -881,3 +882,107 @@ def test_detaching_takes_out_breakpoints_and_runs_for_some_cycles_or_to_the_end(
     assert done(debugged.detach()) is True and done(debugged.detach(50)) is True
     assert ends[0] > 1 << 60 and ends[1] == 150
     assert not debugged._told and not debugged._parked and debugged.state is State.RUNNING
+
+
+@pytest.mark.parametrize(("cycles", "expected"), [(None, 1 << 62), (50, 150)])
+def test_a_machine_runs_for_the_cycles_that_are_left(debugged, cycles, expected):
+    debugged.host.cycles, debugged.state, ends = 100, State.HELD, []
+
+    async def run_to(end):
+        ends.append(end)
+        return False
+
+    debugged._run = run_to
+    done(debugged.go(cycles))
+    assert ends == [expected]
+    del debugged._run
+    debugged.done.clear()
+    done(debugged._run(130))
+    debugged.state = State.RUNNING
+    done(debugged._run(70))
+    assert [one for one in debugged.done if one[0] == "wait"] == [("wait", 30), ("wait", 0)]
+
+
+def test_breakpoints_are_left_before_the_machine_runs_on(debugged, monkeypatch):
+    """There is something to report if the grid has ended, or a warp that could step has stopped again."""
+    debugged.breakpoints.add(0x10)
+    debugged.all[0] = FakeWarp(0x10)
+    debugged.state = State.STOPPED
+    assert done(debugged._leave_breakpoints()) is False and not debugged.done  # none was reported
+    over = []
+
+    async def step_over(slots):
+        over.append(slots)
+        debugged.all[0].pc, debugged._told = 0x18, {}
+
+    debugged._step_over, debugged._told = step_over, {0: 0x10}
+    assert done(debugged._leave_breakpoints()) is False
+    assert over == [{0}] and debugged.ran == {0}
+    debugged.all[0], debugged._told = FakeWarp(0x10, [2]), {0: 0x10}
+    assert done(debugged._leave_breakpoints()) is True
+
+    async def ended(slots):
+        debugged.state = State.OVER
+
+    debugged.all[0], debugged._told, debugged._step_over = FakeWarp(0x10), {0: 0x10}, ended
+    assert done(debugged._leave_breakpoints()) is True
+
+
+def test_a_warp_that_stays_at_a_barrier_under_a_breakpoint_did_not_run(debugged):
+    memory, base = debugged.memory, debugged.breakpoints._base
+    memory.write_number(base + 0x10, 8, BARRIER)
+    debugged.breakpoints.add(0x10)
+    debugged.breakpoints.add(0x28)
+    debugged.all |= {0: FakeWarp(0x10), 1: FakeWarp(0x28)}
+    debugged.state, debugged._told = State.STOPPED, {0: 0x10, 1: 0x28}
+    debugged._step_over = lambda slots: answer(None)
+    assert done(debugged._leave_breakpoints()) is True
+    assert debugged.ran == {1}
+
+
+def test_ctrl_c_stops_the_machine_once_and_the_program_the_second_time():
+    watch = Watch()
+    assert watch.look(5) is False
+    watch._interrupt(2, None)
+    with pytest.raises(KeyboardInterrupt):
+        watch._interrupt(2, None)
+    assert watch.look(10) is True and watch.look(20) is False
+    watch._interrupt(2, None)
+    watch.rest()
+    watch._interrupt(2, None)  # of the next run
+    assert watch.look(30) is True
+    watch.rest()
+
+
+def test_a_trap_without_a_handler_is_an_error_of_a_grid_that_has_not_ended(session):
+    reasons = SM_REGISTERS["HWW_GLOBAL_ESR"].put(TRAP_REASONS=2)
+    registers = dict.fromkeys(SM_REGISTERS, 0) | {
+        "HWW_GLOBAL_ESR": reasons,
+        "HWW_WARP_ESR_PC": 0x18,
+    }
+    lines = error_lines(registers, session.code)
+    assert "BPT.TRAP, reasons so far: 2, warp 0 at 0x0010 k+0x10" in lines
+    assert error_lines(registers, session.code, ended=True) == ["BPT.TRAP, reason 2: handled"]
+    assert error_lines(dict.fromkeys(SM_REGISTERS, 0), session.code) == ["no errors"]
+    session._machine.state = State.OVER
+    session._machine.rejection = lambda: answer(LaunchRejection.NONE)
+    session._machine.registers = lambda: answer(registers)
+    session._machine.host.read = lambda name: answer(1)
+    session.area.launch.buffer_types = {}
+    assert done(session.outcome())[1] == "BPT.TRAP, reason 2: handled"
+
+
+def test_a_new_grid_is_in_new_memory_without_breakpoints(session, monkeypatch):
+    host = FakeHost()
+    host.memory = session.machine.memory
+    for name, value in (("attach", None), ("stop_all", True), ("grid_over", False)):
+        monkeypatch.setattr(driver, name, lambda host, value=value: answer(value))
+    session.breakpoints.add(0x10)
+    session.breakpoints.plant(host.memory)
+    base = session.area.launch.program_base
+    host.memory.write_number(base + 0x10, 8, BARRIER)  # as if it was placed again
+    done(session.begin(host))
+    assert session.breakpoints.word(host.memory, 0x10) == BARRIER
+    assert host.memory.read_number(base + 0x10, 8) != BARRIER
+    assert host.written == [("CACHE_CONTROL", {"INVALIDATE": 1})]
+    assert session.machine.state is State.HELD

@@ -8,7 +8,7 @@ from rtl.isa.tokens import CRS_GRANULE
 from sim.launch import Buffer, Scalar, Structure, bank_name, place, prepare
 from sim.launch.arguments import ArgumentError, parse_argument
 from sim.launch.memory import Memory, OutOfMemoryError, SharedMemory
-from sim.launch.parameters import argument_bytes, parameter_block
+from sim.launch.parameters import argument_bytes, parameter_block, place_buffers
 from sim.launch.runtime import (
     HEAP_DEFAULT,
     HEAP_MEMORY,
@@ -351,3 +351,12 @@ def test_parameters_are_where_the_kernel_says_in_the_order_of_their_numbers():
     for size, told in ((1, "1 byte"), (2, "2 bytes")):
         with pytest.raises(ProgramError, match=rf"^k takes 1 argument \({told}\), not 0$"):
             parameter_block([], [Parameter(0, 0, size)], {}, "k")
+
+
+def test_two_buffers_do_not_have_one_name():
+    with pytest.raises(ProgramError, match=r"^k\.sass: two buffers are called a$"):
+        place_buffers(
+            [Buffer("a", b"1"), Structure(bytes(8), ((0, Buffer("a", b"2")),))],
+            Memory(),
+            "k.sass",
+        )

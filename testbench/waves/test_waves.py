@@ -836,3 +836,24 @@ def test_a_signal_that_is_not_there_is_answered_by_three_that_are_near(tmp_path)
         wave.variable("count")
     with pytest.raises(PictureError, match=r"no signal 0123$"):
         wave.variable("0123")
+
+
+def test_a_picture_needs_a_file_to_be_written_to(tmp_path, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        picture.main([str(record(tmp_path / "a.vcd")), "count"])
+    assert capsys.readouterr().err.endswith("required: -o/--output\n")
+
+
+def test_a_text_is_worked_out_only_when_a_signal_of_it_has_changed(tmp_path):
+    dut, asked = Counter(), []
+
+    async def testbench(ctx):
+        ctx.set(dut.step, 1)
+        await ctx.tick().repeat(9)
+
+    shown = {
+        "slow": Text(lambda upper: asked.append(upper) or str(upper), [dut.count[2:4]]),
+        "fast": dut.count,
+    }
+    traced(dut, testbench, shown, tmp_path / "a.vcd")
+    assert asked == [0, 1, 2]

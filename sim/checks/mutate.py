@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tqdm import tqdm
 
@@ -65,6 +66,7 @@ class Options:
     store: Path
     again: bool
     own: bool
+    longest: float
     theorems: str
     least: float
     list: bool
@@ -133,6 +135,13 @@ def _parser() -> Parser:
         "--own", action="store_true", help="run the tests of the unit itself alone, and no theorems"
     )
     parser.add_argument(
+        "--longest",
+        type=float,
+        default=math.inf,
+        metavar="SECONDS",
+        help="of host code, run only tests that take so much CPU at most; default all",
+    )
+    parser.add_argument(
         "--theorems",
         choices=("none", "short", "all"),
         default="short",
@@ -193,7 +202,7 @@ def _list(cases: Sequence[_Case]) -> None:
     print_text("".join(f"{case.mutant.operator:9} {case.mutant}\n" for case in cases))
 
 
-def _measure(options: Options, store: Store, units: Sequence[Unit]) -> dict[str, str]:
+def _measure(options: Options, store: Store, units: Sequence[Unit], folder: Path) -> dict[str, str]:
     """Runs the tests of units without mutants, where that was not done with the sources of now; unit -> the digest of
     these."""
     sources = {unit.name: digest_of(unit.project_files(ROOT)) for unit in units}
@@ -209,7 +218,7 @@ def _measure(options: Options, store: Store, units: Sequence[Unit]) -> dict[str,
         closing(
             results_of(
                 baseline,
-                ((ROOT, unit) for unit in missing),
+                ((ROOT, unit, folder) for unit in missing),
                 lambda: True,
                 workers=options.workers,
                 scheduler=options.scheduler,
@@ -226,13 +235,14 @@ def _measure(options: Options, store: Store, units: Sequence[Unit]) -> dict[str,
     return sources
 
 
-def _try(options: Options, store: Store, cases: Sequence[_Case]) -> None:
-    """Tries mutants."""
-    sources = _measure(options, store, list({case.unit.name: case.unit for case in cases}.values()))
+def _try(options: Options, store: Store, cases: Sequence[_Case], folder: Path) -> None:
+    """Tries mutants, in copies of the project in a folder."""
+    units = list({case.unit.name: case.unit for case in cases}.values())
+    sources = _measure(options, store, units, folder)
     of_key, tried = {case.mutant.key: case for case in cases}, 0
     end = time.monotonic() + 60 * options.minutes
 
-    def tasks() -> Iterator[tuple[Path, Unit, Mutant, Plan]]:
+    def tasks() -> Iterator[tuple[Path, Unit, Mutant, Plan, Path]]:
         for case in cases:
             # With what is known of the tests by then.
             plan = store.plan(case.unit, sources[case.unit.name])
@@ -241,8 +251,8 @@ def _try(options: Options, store: Store, cases: Sequence[_Case]) -> None:
                 only = covering_tests(
                     case.mutant, source, store.lines(case.unit, sources[case.unit.name])
                 )
-                plan = replace(plan, only=only)
-            yield ROOT, case.unit, case.mutant, plan
+                plan = replace(plan, only=only).limited_to(options.longest)
+            yield ROOT, case.unit, case.mutant, plan, folder
 
     with (
         tqdm(total=len(cases), unit=" mutants", disable=None, leave=False) as bar,
@@ -317,7 +327,10 @@ def _work(options: Options) -> int:
         wanted = ("OPEN", "SURVIVED") if options.again else ("OPEN",)
         open_cases = [case for case in cases if _state(store, case, reasons) in wanted]
         if open_cases:
-            _try(options, store, open_cases)
+            with TemporaryDirectory(
+                prefix="warpstack-mutate-", ignore_cleanup_errors=True
+            ) as folder:
+                _try(options, store, open_cases, Path(folder))
         rates = _report(store, cases, reasons)
         return int(any(rate < options.least for rate in rates.values()))
 

@@ -33,7 +33,7 @@ class Places:
         self._symbols, self._size = dict(symbols), size
         short: dict[str, list[int]] = {}
         for name, pc in symbols.items():
-            short.setdefault(name.rsplit("$", 1)[-1], []).append(pc)
+            short.setdefault(name.rpartition("$")[-1], []).append(pc)
         self._found = {name: pcs[0] for name, pcs in short.items() if len(pcs) == 1} | self._symbols
 
     @property
@@ -69,7 +69,7 @@ class Places:
         # A function that begins with a group begins with that group's first instruction.
         if offset == INSTRUCTION_BYTES and pc % GROUP_BYTES == 0:
             offset = 0
-        short = name.rsplit("$", 1)[-1]
+        short = name.rpartition("$")[-1]
         return (short if self._found.get(short) == pc else name) + (
             f"+{offset:#x}" if offset else ""
         )

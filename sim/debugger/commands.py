@@ -364,10 +364,8 @@ async def _disassemble(session: DebuggerSession, arguments: Sequence[str]) -> li
     pc = address_of(session.warp()) if session.machine.state is State.STOPPED else None
     if arguments:
         return session.code.lines(session.places.address(arguments[0]), count, pc)
-    if pc is None:
-        session.stopped()
-        return []
-    return session.code.around(pc, count)
+    session.stopped()
+    return session.code.around(address_of(session.warp()), count)
 
 
 @_command("errors", "", "the error status, decoded", 0)

@@ -87,8 +87,6 @@ class Code:
         while first > INSTRUCTION_BYTES and steps < _AROUND:
             first -= INSTRUCTION_BYTES
             steps += first % GROUP_BYTES != 0
-        if first % GROUP_BYTES == 0:
-            first += INSTRUCTION_BYTES
         return self.lines(first, count, pc)
 
 

@@ -109,7 +109,6 @@ _OF_WARP: Mapping[WarpError, CudaException] = MappingProxyType(
 _OF_DEVICE: Mapping[str, CudaException] = MappingProxyType(
     {
         "PHYSICAL_STACK_OVERFLOW": CudaException.DEVICE_HARDWARE_STACK_OVERFLOW,
-        "L1_ERROR": CudaException.DEVICE_ILLEGAL_ADDRESS,
     }
 )
 """By the name of a bit of the global error status."""

@@ -1,5 +1,6 @@
 """What a kernel has printed, and which of its assertions have failed: the runtime's records as text."""
 
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,6 +14,9 @@ __all__ = ["Output", "output_of"]
 _LONG, _SHORT = "Ljlqtz", "h"
 _HEAD = struct.Struct("<II")
 _PLACE = struct.Struct("<7I4x")
+_SHAPE = re.compile(r"[-+ #0]*[0-9]*(\.[0-9]*)?")
+"""Flags, width and precision of a conversion."""
+_NO_SIGNS = str.maketrans("", "", "+ #")
 _LONGEST = 1 << 16
 """Bytes of a format, at most."""
 
@@ -107,7 +111,7 @@ def _pieces(text: str, record: _Record) -> Iterator[str]:
                 yield "%"
                 break
             if char == "*":
-                shape += str(_signed(record.number(), 32))
+                shape = _with_number(shape, _signed(record.number(), 32))
             elif not "A" <= char <= "z":
                 shape += char
             elif char in _LONG or char in _SHORT:
@@ -120,6 +124,11 @@ def _pieces(text: str, record: _Record) -> Iterator[str]:
     yield text[at:]
 
 
+def _with_number(shape: str, number: int) -> str:
+    """A shape with the number that a star stands for: a precision below 0 is none."""
+    return shape[:-1] if shape.endswith(".") and number < 0 else f"{shape}{number}"
+
+
 def _signed(number: int, bits: int) -> int:
     number &= (1 << bits) - 1
     return number - (number >> bits - 1 << bits)
@@ -127,6 +136,8 @@ def _signed(number: int, bits: int) -> int:
 
 def _converted(shape: str, size: str, kind: str, record: _Record) -> str:
     """One argument, formatted as in C; a conversion that C does not have is left unchanged."""
+    if not _SHAPE.fullmatch(shape):
+        return f"%{shape}{size}{kind}"
     if kind == "s":
         return f"%{shape}s" % record.text()
     number = record.number()
@@ -149,12 +160,16 @@ def _converted(shape: str, size: str, kind: str, record: _Record) -> str:
 
 def _whole(shape: str, kind: str, number: int) -> str:
     """A whole number. Unlike in Python, in C a precision turns off zero padding, an octal number
-    has one leading zero, and 0 has no prefix."""
+    has one leading zero, 0 has no prefix, and no digits with a precision of 0."""
     if "." in shape:
         flags = len(shape) - len(shape.lstrip("-+ #0"))
         shape = shape[:flags].replace("0", "") + shape[flags:]
     for needless in "#" if kind == "d" else "+ ":
         shape = shape.replace(needless, "")
+    before, point, precision = shape.partition(".")
+    if point and not number and not precision.strip("0") and not (kind == "o" and "#" in shape):
+        sign = next((sign for sign in "+ " if sign in shape), "")
+        return f"%{before.translate(_NO_SIGNS)}s" % sign
     if "#" not in shape or (number and kind != "o"):
         return f"%{shape}{kind}" % number
     shape = shape.replace("#", "")

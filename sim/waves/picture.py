@@ -99,7 +99,7 @@ class Waveform:
         if len(edges) < 2:
             raise PictureError(f"{path}: {CLOCK} has no whole cycle")
         self.names = tuple(self._variables)
-        self._period = edges[1] - edges[0]
+        self._period = edges[1]  # the first edge is at 0
         self.cycles = len(edges)
 
     def variable(self, name: str) -> Any:
@@ -178,9 +178,10 @@ def draw(vcd: Path, rows: Sequence[Row], first: int, cycles: int, title: str = "
             lanes.append(lane)
             scale = max(scale, needed)
         signal += [[scope, *lanes]] if scope and len(lanes) > 1 else lanes
+    ticks = {"tick": first} if cycles > 1 else {}  # wavedrom cannot number the edges of one cycle
     source = {
         "signal": signal,
-        "head": {"tick": first} | ({"text": title} if title else {}),
+        "head": ticks | ({"text": title} if title else {}),
         "config": {"hscale": min(-int(-scale // 1), LARGEST_SCALE)},
     }
     picture: Any = wavedrom.render(json.dumps(source))

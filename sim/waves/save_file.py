@@ -97,11 +97,7 @@ def _group(
             continue
         scope = leaf.path[depth]
         end = at
-        while (
-            end < len(leaves)
-            and len(leaves[end].path) > depth + 1
-            and leaves[end].path[depth] == scope
-        ):
+        while end < len(leaves) and leaves[end].path[depth] == scope:
             end += 1
         with save.group(scope, closed=closed):
             _group(save, root, leaves[at:end], depth + 1, closed)

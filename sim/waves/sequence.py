@@ -158,7 +158,8 @@ def draw(wave: Waveform, first: int, count: int, title: str = "") -> str:
             for message in told
             for who in (message.sender, message.receiver)
             if who.startswith("warp ")
-        }
+        },
+        key=lambda who: int(who.removeprefix("warp ")),
     )
     places = {
         who: _LEFT + _COLUMN * at for at, who in enumerate((HOST, TRAP, BARRIER, *warps, STACK))

@@ -498,6 +498,16 @@ def test_number_and_count_of_a_barrier_may_be_in_registers():
     assert results(body, 64, shared=256) == list(reversed(range(64)))
 
 
+def test_a_register_may_have_both_number_and_count_of_a_barrier():
+    body = [
+        move(5, 9 | 64 << 16),
+        *WRITE_SHARED,
+        encode("BAR", "rr", mode=BarrierMode.SYNC.value, Ra=5, Rb=5),
+        *read_shared(64),
+    ]
+    assert results(body, 64, shared=256) == list(reversed(range(64)))
+
+
 def test_a_warp_whose_paths_wait_at_different_barriers_arrives_at_both():
     body = [
         compare(0, Compare.LT, 1, 5),

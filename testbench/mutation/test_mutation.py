@@ -3,6 +3,10 @@ equivalents."""
 
 import ast
 import json
+import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -279,6 +283,14 @@ def test_equivalents_are_mutants():
     assert all(reason.endswith(".") for reason in reasons.values())
 
 
+def test_a_folder_of_host_code_has_all_its_files():
+    for unit in KNOWN.values():
+        if unit.is_host:
+            folder = mutate.ROOT / "sim" / unit.name
+            files = {str(path.relative_to(mutate.ROOT)) for path in folder.rglob("*.py")}
+            assert set(unit.files(mutate.ROOT)) == files, unit.name
+
+
 def test_units_have_their_tests_and_theorems():
     for unit in KNOWN.values():
         assert unit.files(mutate.ROOT)
@@ -398,6 +410,45 @@ def test_host_code_is_shown_to_the_tests_that_run_it(project):
     assert (project / "sim/toy/__init__.py").read_text() == HOST
 
 
+MODELS_TEST = """
+import os
+from pathlib import Path
+from rtl.toy import Counter
+
+def test_models():
+    kept = Path(os.environ["WARPSTACK_CACHE"], "model")
+    kept.parent.mkdir(exist_ok=True)
+    with Path({told!r}).open("a") as told:
+        print(Path.cwd(), kept.exists(), file=told)
+    kept.touch()
+"""
+
+
+def test_trials_have_the_copy_and_the_models_of_the_run_without_a_mutant(project, tmp_path):
+    told = tmp_path / "told"
+    (project / "testbench/toy/test_toy.py").write_text(MODELS_TEST.format(told=str(told)))
+    folder = tmp_path / "copies"
+    folder.mkdir()
+    asked = (
+        "from dataclasses import replace; from sim.checks.mutation.trial import *\n"
+        "from testbench.mutation.test_mutation import *\n"
+        "root, folder, unit = Path(sys.argv[1]), Path(sys.argv[2]), "
+        "replace(TOY, netlists=(), keeps_models=True)\n"
+    )
+    for last in (
+        "assert baseline(root, unit, folder).tests",
+        "trial(root, unit, unit.mutants(root)[0], Plan((), {'own': 1.0}), folder)",
+    ):
+        subprocess.run(
+            [sys.executable, "-c", asked + last, str(project), str(folder)],
+            check=True,
+            env={**os.environ, "PYTHONPATH": str(mutate.ROOT)},
+        )
+    lines = [line.rsplit(" ", 1) for line in told.read_text().splitlines()]
+    assert [line[1] for line in lines] == ["False", "True"]
+    assert {line[0] for line in lines} == {str(folder / "0" / "project")}
+
+
 def test_tests_that_fail_without_a_mutant_are_reported(project, command, capsys):
     test = project / "testbench/toy/test_toy.py"
     test.write_text(TEST.replace("[3]", "[4]"))
@@ -421,7 +472,10 @@ def test_the_command_continues_where_it_ended(project, command, capsys, monkeypa
 
     def noted(work, tasks, *arguments, **options):
         return honest(
-            work, (tried.append(task[2:3]) or task for task in tasks), *arguments, **options
+            work,
+            (tried.append(task[2:3] if len(task) == 5 else ()) or task for task in tasks),
+            *arguments,
+            **options,
         )
 
     monkeypatch.setattr(mutate, "results_of", noted)
@@ -549,3 +603,51 @@ def test_a_store_is_a_database(tmp_path):
     (tmp_path / "other").write_text("no database, but long enough to be looked at" * 9)
     with pytest.raises(StoreError, match="file is not a database"):
         Store(tmp_path / "other")
+
+
+def test_a_plan_may_leave_out_tests_that_take_long():
+    plan = Plan(("a", "b", "c"), {"a": 1.0, "b": 5.0, "c": 2.0, "own": 9.0})
+    assert plan.limited_to(math.inf) == plan
+    assert plan.limited_to(2.0).only == ("a", "c")
+    assert Plan(("a", "b"), {"a": 1.0, "b": 5.0}, (), ("b", "new")).limited_to(4.9).only == ("new",)
+
+
+PRELOADING = """
+import sys
+from pathlib import Path
+from sim.checks.mutation.preloading import Preloaded
+
+loaded = Preloaded(["json"], ["preloaded_toy"])
+names = [f"preloaded_toy.{name}" for name in ("base", "user", "part.user", "apart")]
+before = {name: sys.modules[name] for name in names}
+loaded.forget_changed()
+assert all(sys.modules.get(name) is before[name] for name in names)
+Path("preloaded_toy", "base.py").write_text("VALUE = 20  # changed")
+loaded.forget_changed()
+from preloaded_toy import apart, user
+from preloaded_toy.part import user as other
+assert (user.VALUE, other.doubled()) == (20, 40)
+assert apart is before["preloaded_toy.apart"]
+"""
+
+
+def test_a_changed_module_and_those_that_import_it_are_imported_again(tmp_path):
+    package = tmp_path / "preloaded_toy"
+    for name, text in {
+        "__init__.py": "",
+        "base.py": "VALUE = 1",
+        "user.py": "from preloaded_toy.base import VALUE",
+        "apart.py": "",
+        "broken.py": "import preloaded_toy.nowhere",
+        "part/__init__.py": "",
+        "part/user.py": "from preloaded_toy import user\ndef doubled():\n    return 2 * user.VALUE",
+    }.items():
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text(text)
+    path = os.pathsep.join((str(tmp_path), str(mutate.ROOT)))
+    subprocess.run(
+        [sys.executable, "-c", PRELOADING],
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+    )

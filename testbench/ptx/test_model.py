@@ -1,7 +1,9 @@
 """The PTX interpreter: instructions on chosen numbers, memory, threads together, and what it
 refuses to execute."""
 
+import math
 import re
+import struct
 
 import pytest
 
@@ -419,3 +421,52 @@ def test_the_entry_is_named_where_there_are_several():
     ):
         with pytest.raises(ProgramError, match=f"^{re.escape(message)}$"):
             place(module_of(text), entry=asked)
+
+
+@pytest.mark.parametrize(
+    ("body", "values", "expected"),
+    [
+        ("vmad.s32.u32.s32 r0, r1.b1, r2.h1, r3;", (0x8000_FF00, 0xFFFE_0000, 10), 255 * -2 + 10),
+        ("vmad.s32.s32.u32 r0, r1.b1, r2.h1, r3;", (0x8000_FF00, 0xFFFE_0000, 10), 10 - 0xFFFE),
+        ("vmad.u32.u32.u32 r0, r1.h0, r2.b3, r3;", (0x7_0003, 0x0500_0000, 1), 3 * 5 + 1),
+        ("vmad.s32.s32.s32.shr7 r0, r1, -r2, r3;", (100, 20, 80), (80 - 2000) >> 7),
+        ("vadd.s32.s32.s32.add r0, r1, r2, r3;", (1, 2, 10), 13),
+        ("vadd.u32.u32.u32.min r0, r1, r2, r3;", (1, 2, 10), 3),
+        ("vadd.u32.u32.u32.max r0, r1, r2, r3;", (1, 2, 10), 10),
+        ("vsub.s32.s32.s32 r0, r1.b0, r2.b0;", (0xFF, 2), -3),
+        ("vadd2.s32.s32.s32 r0, r1, r2, r3;", (0x0001_FFFF, 0x0003_0004, 0), 0x0004_0003),
+        ("vadd4.u32.u32.u32 r0, r1, r2, r3;", (0x0102_03FF, 0x0101_0101, 0), 0x0203_0400),
+        (
+            "vadd4.u32.u32.u32.add r0, r1, r2, r3;",
+            (0x0102_03FF, 0x0101_0101, 7),
+            2 + 3 + 4 + 256 + 7,
+        ),
+    ],
+)
+def test_video_instructions_take_parts_of_registers_by_the_types_of_their_operands(
+    body, values, expected
+):
+    assert result(body, *values) == expected & 0xFFFF_FFFF
+
+
+FLOATS = (0.0, 1e-45, 1e-40, 1.1754944e-38, 1.0, 3.4e38, math.inf, math.nan)
+LEAST_NORMAL = 2.0**-126
+CLASSES = {
+    "finite": math.isfinite,
+    "infinite": math.isinf,
+    "number": lambda value: not math.isnan(value),
+    "notanumber": math.isnan,
+    "normal": lambda value: value == 0 or LEAST_NORMAL <= abs(value) < math.inf,
+    "subnormal": lambda value: 0 < abs(value) < LEAST_NORMAL,
+}
+"""As PTX defines them: zeros are normal."""
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_the_class_of_a_number_does_not_depend_on_its_sign(kind):
+    body = f"testp.{kind}.f32 p, r1; selp.u32 r0, 1, 0, p;"
+    for value in FLOATS:
+        for signed in (value, -value):
+            (bits,) = struct.unpack("<I", struct.pack("<f", signed))
+            (rounded,) = struct.unpack("<f", struct.pack("<f", signed))
+            assert result(body, bits) == CLASSES[kind](rounded), (kind, signed)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 from itertools import pairwise
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import pywellen
-from amaranth.hdl import Fragment, Module, Signal, unsigned
+from amaranth.hdl import Fragment, Module, Signal, signed, unsigned
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
@@ -535,6 +536,35 @@ def test_an_fst_whose_tool_fails_leaves_nothing(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [tool]
 
 
+def test_an_fst_appears_when_it_is_closed_and_is_what_the_tool_made(tmp_path, monkeypatch):
+    tool, path = tmp_path / "vcd2fst", tmp_path / "a.fst"
+    tool.write_text('#!/bin/sh\ntr a-z A-Z > "$2"\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    file = FstFile(path)
+    for part in (b"some ", b"text"):
+        file.write(part)
+    assert not path.exists()
+    file.close()
+    assert path.read_bytes() == b"SOME TEXT"
+    assert sorted(tmp_path.iterdir()) == [path, tool]
+    file = FstFile(path)
+    file.write(b"other")
+    file.discard()
+    assert path.read_bytes() == b"SOME TEXT"
+    assert sorted(tmp_path.iterdir()) == [path, tool]
+
+
+def test_an_fst_that_is_no_file_is_refused(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "a.fst")
+    tool = tmp_path / "vcd2fst"
+    tool.write_text("")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(CommandError, match=r"a\.fst: an FST is written to a file$"):
+        FstFile(tmp_path / "a.fst")
+
+
 def viewer(folder, name):
     """A program that notes what it is called with."""
     program = folder / name
@@ -651,3 +681,179 @@ def test_pictures_that_cannot_be_drawn_say_why(tmp_path):
     (tmp_path / "bad.vcd").write_text("no waveform")
     with pytest.raises(PictureError, match=r"bad\.vcd: not a waveform: "):
         draw(Path(tmp_path / "bad.vcd"), [Row("count")], 0, 1)
+    for first, cycles in ((-1, 2), (0, 0), (0, 22), (20, 2)):
+        with pytest.raises(PictureError, match="has cycles 0 to 20, not"):
+            draw(path, [Row("count")], first, cycles)
+    assert draw(path, [Row("count")], 20, 1) and draw(path, [Row("count")], 0, 21)
+
+
+def clock_only(path, edges):
+    """A waveform of a clock with so many rising edges, 10 ns apart."""
+    times = "".join(f"#{10 * edge}\n1!\n#{10 * edge + 5}\n0!\n" for edge in range(edges))
+    path.write_text(
+        "$timescale 1ns $end\n$scope module top $end\n$var wire 1 ! clk $end\n$upscope $end\n"
+        f"$enddefinitions $end\n{times}"
+    )
+    return path
+
+
+def test_a_waveform_has_as_many_cycles_as_its_clock_has_rising_edges(tmp_path):
+    for edges in (2, 5):
+        wave = picture.Waveform(clock_only(tmp_path / "a.vcd", edges))
+        assert (wave.cycles, wave.names) == (edges, ("clk",))
+    with pytest.raises(PictureError, match=r"a\.vcd: clk has no whole cycle$"):
+        picture.Waveform(clock_only(tmp_path / "a.vcd", 1))
+
+
+@pytest.mark.parametrize(
+    ("value", "number", "width", "label"),
+    [
+        (9, "hex", 8, "9"),
+        (10, "hex", 8, "0xa"),
+        (10, "dec", 8, "10"),
+        (5, "bin", 4, "0101"),
+        (127, "signed", 8, "127"),
+        (128, "signed", 8, "-128"),
+        (255, "signed", 8, "-1"),
+        ("IDLE", "dec", 2, "IDLE"),
+    ],
+)
+def test_a_bubble_shows_a_number_in_its_format(value, number, width, label):
+    assert picture._label(value, number, width) == label
+
+
+def test_a_picture_is_as_wide_as_its_widest_label_needs_up_to_a_limit(tmp_path, monkeypatch):
+    """At a cycle's 40 pixels, with 6.6 for a character and 12 for the edges."""
+    dut, scales = Counter(), []
+
+    async def testbench(ctx):
+        ctx.set(dut.step, 1)
+        await ctx.tick().repeat(4)
+
+    shown = {
+        f"a{length}": Text(lambda low, length=length: "ab"[low] * length, [dut.count[:1]])
+        for length in (4, 5, 10, 11, 40)
+    }
+    shown["slow"] = Text(lambda upper: "cd"[upper] * 10, [dut.count[1:2]])
+    path = traced(dut, testbench, shown, tmp_path / "a.vcd")
+    render = picture.wavedrom.render
+    monkeypatch.setattr(
+        picture.wavedrom,
+        "render",
+        lambda source: scales.append(json.loads(source)["config"]["hscale"]) or render(source),
+    )
+    for name in ("a4", "a5", "a10", "a11", "a40", "slow"):
+        draw(path, [Row(name)], 0, 4)
+    assert scales == [1, 2, 2, 3, 4, 1]
+
+
+def test_rows_of_a_scope_are_a_group_if_they_are_several(tmp_path, monkeypatch):
+    sources = []
+    render = picture.wavedrom.render
+    monkeypatch.setattr(
+        picture.wavedrom, "render", lambda source: sources.append(source) or render(source)
+    )
+    names = ("count", "phase", "low.0", "items.valid", "items.ready", "low.1")
+    draw(record(tmp_path / "a.vcd"), [Row(name) for name in names], 0, 2)
+    shown = json.loads(sources[0])
+    assert [row[0] if isinstance(row, list) else row["name"] for row in shown["signal"]] == [
+        "clk",
+        "count",
+        "phase",
+        "0",
+        "items",
+        "1",
+    ]
+    assert [row["name"] for row in shown["signal"][4][1:]] == ["valid", "ready"]
+    assert shown["head"] == {"tick": 0}
+
+
+def test_a_signal_shows_what_it_is_before_the_first_cycle(tmp_path):
+    dut = Signal(8, init=0xA5)
+    phase = Signal(Phase, init=Phase.ODD)
+    module = Module()
+    module.d.sync += dut.eq(dut + 1)
+    lamp, marked = Signal(init=1), Signal(init=1)
+    module.d.sync += [phase.eq(phase), lamp.eq(0)]
+
+    async def testbench(ctx):
+        await ctx.tick()
+
+    simulator = Simulator(module, engine=PysimEngine)
+    simulator.add_clock(PERIOD)
+    simulator.add_testbench(testbench)
+    view = View(
+        {"value": dut, "upper": [dut[4:]], "phase": phase, "lamp": lamp},
+        marks=[Mark("first", [marked]), Mark("odd", [phase, dut], lambda odd, value: odd)],
+    )
+    tracer = Tracer(simulator, view, tmp_path / "a.vcd", period=PERIOD)
+    simulator.run()
+    tracer.close()
+    shown = variables(tmp_path / "a.vcd")
+    assert list(shown["top.value"].tv) == [(0, 0xA5), (10, 0xA6)]
+    assert list(shown["top.upper.0"].tv) == [(0, 0xA)]
+    assert list(shown["top.phase"].tv) == [(0, "ODD")]
+    assert list(shown["top.lamp"].tv) == [(0, 1), (10, 0)]
+    assert tracer.found["odd"] == 0
+
+
+def test_a_picture_may_show_one_cycle(tmp_path):
+    texts = re.findall(r">(\w+)<", draw(record(tmp_path / "a.vcd"), [Row("count")], 7, 1))
+    assert sorted(texts) == ["9", "clk", "count"]
+
+
+def test_values_of_signed_fields_have_names_and_formats_by_their_bits():
+    class Step(enum.Enum, shape=signed(3)):
+        BACK = -1
+        HERE = 0
+        FAR_BACK = -4
+
+    fields = Signal(data.StructLayout({"offset": signed(5), "none": 0, "count": 5}))
+    leaves = flatten(
+        {"a": fields, "b": Trace(fields, "dec"), "offset": fields.offset, "step": Signal(Step)}
+    )
+    assert [(".".join(leaf.path), leaf.start, leaf.width, leaf.format) for leaf in leaves] == [
+        ("a.offset", 0, 5, "signed"),
+        ("a.count", 5, 5, "hex"),
+        ("b.offset", 0, 5, "dec"),
+        ("b.count", 5, 5, "dec"),
+        ("offset", 0, 5, "signed"),
+        ("step", 0, 3, "signed"),
+    ]
+    assert leaves[-1].names == {7: "BACK", 0: "HERE", 4: "FAR_BACK"}
+    assert leaves[0].names is None
+
+
+def test_a_signal_that_is_not_there_is_answered_by_three_that_are_near(tmp_path):
+    dut = Counter()
+
+    async def testbench(ctx):
+        await ctx.tick()
+
+    shown = dict.fromkeys(("counter", "count_a", "count_b", "count_c", "zzz"), dut.count)
+    wave = picture.Waveform(traced(dut, testbench, shown, tmp_path / "a.vcd"))
+    with pytest.raises(PictureError, match=r"no signal count; there is (count\w+(, |$)){3}$"):
+        wave.variable("count")
+    with pytest.raises(PictureError, match=r"no signal 0123$"):
+        wave.variable("0123")
+
+
+def test_a_picture_needs_a_file_to_be_written_to(tmp_path, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        picture.main([str(record(tmp_path / "a.vcd")), "count"])
+    assert capsys.readouterr().err.endswith("required: -o/--output\n")
+
+
+def test_a_text_is_worked_out_only_when_a_signal_of_it_has_changed(tmp_path):
+    dut, asked = Counter(), []
+
+    async def testbench(ctx):
+        ctx.set(dut.step, 1)
+        await ctx.tick().repeat(9)
+
+    shown = {
+        "slow": Text(lambda upper: asked.append(upper) or str(upper), [dut.count[2:4]]),
+        "fast": dut.count,
+    }
+    traced(dut, testbench, shown, tmp_path / "a.vcd")
+    assert asked == [0, 1, 2]

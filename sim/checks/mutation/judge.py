@@ -9,7 +9,8 @@ what     PLAN                                                   lines of OUT
 tests    ``tests``, as pytest is given them; ``order``, the     ``test`` when one begins; again with its ``seconds`` of
          names of those that go first; ``only``, all that are   CPU and, if it ``failed``, the ``error``
          run, if not all; ``limits``, seconds of CPU by name;
-         whether to ``stop`` at the first failure
+         whether to ``stop`` at the first failure; tests that
+         are left out, ``without``
 netlist  ``tops``, names of units; ``presets``; digests that    a ``digest`` for each, up to the first other one
          are ``wanted``, if any
 theorem  ``file``, ``folder``                                   whether it ``holds``, and where not
@@ -17,10 +18,10 @@ theorem  ``file``, ``folder``                                   whether it ``hol
 
 A test that takes more than its limit ends the process by SIGPROF.
 
-With ``serve`` for an argument it has the libraries imported, and forks for each line of its
-standard input: JSON with the ``arguments`` above, and the ``environment`` that the new process has,
-in its own session. Its standard output gets that one's process id, and its exit code when it is
-over.
+With ``serve`` for an argument it has the libraries and the project imported, and forks for each line
+of its standard input: JSON with the ``arguments`` above, and the ``environment`` that the new process
+has, in its own session. What a mutant changes is imported again there. Its standard output gets an
+empty line when it can be asked, then of each process its id, and its exit code when it is over.
 """
 
 import json
@@ -29,9 +30,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from hashlib import sha256
-from importlib import import_module
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -39,12 +38,14 @@ from typing import Any
 import pytest
 
 from sim.checks.mutation.covering import cover
+from sim.checks.mutation.preloading import Preloaded
 
 __all__ = ["Plugin", "main"]
 
 _NO_LIMIT = 0.0
-_LIBRARIES = ("amaranth.sim", "lark", "numpy", "pytest")
-"""What most tests import, and takes longest. pytest warns of one of its plugins that was imported before."""
+_LIBRARIES = ("amaranth.sim", "hypothesis", "lark", "numpy", "pytest", "vcdvcd")
+_PACKAGES = ("rtl", "sim")
+"""What most tests import, and takes longest."""
 
 
 class Plugin:
@@ -103,6 +104,7 @@ def _tests(plan: dict[str, Any], tell: Callable[..., None]) -> None:
         "-p",
         "no:xdist",
         *(["-x"] if plan["stop"] else []),
+        *(f"--deselect={test}" for test in plan["without"]),
     ]
     pytest.main([*options, *plan["tests"]], plugins=[Plugin(plan, tell)])
 
@@ -134,9 +136,8 @@ def _theorem(plan: dict[str, Any], tell: Callable[..., None]) -> None:
 
 def _serve() -> list[str] | None:
     """Returns in each new process with its arguments, and with None at the end."""
-    for name in _LIBRARIES:
-        with suppress(ImportError):
-            import_module(name)
+    preloaded = Preloaded(_LIBRARIES, _PACKAGES)
+    os.write(1, b"\n")
     for line in sys.stdin:
         asked = json.loads(line)
         if pid := os.fork():
@@ -149,6 +150,7 @@ def _serve() -> list[str] | None:
             os.dup2(nothing, stream)
         os.environ.clear()
         os.environ.update(asked["environment"])
+        preloaded.forget_changed()
         return asked["arguments"]
     return None
 

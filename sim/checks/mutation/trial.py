@@ -1,6 +1,7 @@
 """The trial of one mutant: it is written to a copy of the project, and its tests are run there."""
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -9,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache
 from itertools import count
@@ -17,6 +18,11 @@ from pathlib import Path
 from select import select
 from tempfile import TemporaryDirectory
 from typing import Any
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 from sim.checks.mutation.covering import recorded, recording
 from sim.checks.mutation.mutants import Mutant
@@ -28,6 +34,7 @@ __all__ = ["Baseline", "Plan", "State", "Trial", "baseline", "trial"]
 _HERE = Path(__file__).resolve().parents[3]
 """Where this package is from."""
 _JUDGE = (sys.executable, "-m", "sim.checks.mutation.judge")
+_CAN_FORK = hasattr(os, "fork")
 _LEFT_OUT = shutil.ignore_patterns(".*", "build", "*.vcd", "*.fst", "*.sqlite", "*.egg-info")
 _MORE_CPU, _LEAST_CPU = 2, 8.0
 """A test may take so many times the CPU that it takes without a mutant, and so many seconds more."""
@@ -63,6 +70,15 @@ class Plan:
     netlists: tuple[str, ...] = ()
     only: tuple[str, ...] | None = None
 
+    def limited_to(self, longest: float) -> "Plan":
+        """Only with tests that take so many seconds at most without a mutant."""
+        if longest == math.inf:
+            return self
+        tests = self.order if self.only is None else self.only
+        return replace(
+            self, only=tuple(test for test in tests if self.seconds.get(test, 0) <= longest)
+        )
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -91,6 +107,7 @@ class Baseline:
 
 
 _times = count(1)
+_locks: list[Any] = []
 
 
 @cache
@@ -100,17 +117,40 @@ def _scratch() -> TemporaryDirectory[str]:
 
 
 @cache
-def _copy(root: Path) -> Path:
-    """A copy of a project that is this process's own."""
-    copy = Path(_scratch().name, str(len(list(Path(_scratch().name).iterdir()))), "project")
-    shutil.copytree(root, copy, ignore=_LEFT_OUT)
-    return copy
+def _copy(root: Path, folder: Path | None = None) -> Path:
+    """A copy of a project that is this process's own: of those in a folder one whose process has ended, with the
+    hardware's compiled models that are kept beside it, or else a new one."""
+    places = folder if folder is not None and folder.is_dir() else Path(_scratch().name)
+    for number in count():
+        place = places / str(number)
+        place.mkdir(exist_ok=True)
+        if _is_claimed(place):
+            if not (copy := place / "project").exists():
+                shutil.copytree(root, copy, ignore=_LEFT_OUT)
+            return copy
+    raise AssertionError
+
+
+def _is_claimed(place: Path) -> bool:
+    """Claims a folder for this process until its end; False where another copy has it."""
+    if fcntl is None:
+        return not (place / "project").exists()
+    lock = (place / "lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        return False
+    _locks.append(lock)
+    return True
 
 
 @contextmanager
-def _mutated(root: Path, mutant: Mutant) -> Iterator[Path]:
+def _mutated(root: Path, mutant: Mutant, folder: Path | None) -> Iterator[Path]:
     """The copy with a mutant in it."""
-    copy = _copy(root)
+    copy = _copy(root, folder)
+    if _CAN_FORK:
+        _judge(copy)  # it imports the original
     path = copy / mutant.file
     source, state = path.read_bytes(), path.stat()
     path.write_text(mutant.fault.applied(source.decode()), encoding="utf-8")
@@ -138,6 +178,8 @@ class _Judge:
             start_new_session=True,
             env={**os.environ, "PYTHONPATH": _path(copy)},
         )
+        assert self._process.stdout is not None
+        self._process.stdout.readline()
 
     def ask(
         self, arguments: list[str], environment: dict[str, str], limit: float | None
@@ -220,7 +262,7 @@ def _ask(
             "PYTHONPATH": _path(copy),
             **(more or {}),
         }
-        if more is None and hasattr(os, "fork"):
+        if more is None and _CAN_FORK:
             code = _judge(copy).ask(arguments, environment, limit)
         else:
             code = _run([*_JUDGE, *arguments], copy, environment, limit)
@@ -255,19 +297,22 @@ def _models(unit: Unit, copy: Path) -> Path | None:
 
 def _plan(files: tuple[str, ...], **others: Any) -> dict[str, Any]:
     """The judge's instructions for tests: by default, all of them to their end."""
-    return {"tests": files, "order": [], "only": None, "limits": {}, "stop": False, **others}
+    usual = {"order": [], "only": None, "limits": {}, "stop": False, "without": []}
+    return {"tests": files, **usual, **others}
 
 
-def baseline(root: Path, unit: Unit) -> Baseline:
-    """Runs the tests of a unit of the project in a folder, and its theorems, without a mutant."""
+def baseline(root: Path, unit: Unit, folder: Path | None = None) -> Baseline:
+    """Runs the tests of a unit of the project in a folder, and its theorems, without a mutant. Another folder keeps the
+    copies of the project for trials, which use the models that were compiled."""
     tests, stages, failed = {}, {}, []
-    copy = _copy(root)
+    copy = _copy(root, folder)
     lines = Path(_scratch().name, f"lines of {unit.name}")
     lines.mkdir(exist_ok=True)
     more = recording(lines, [copy / file for file in unit.files(root)]) if unit.is_host else None
     for stage, files in unit.stages.items():
         began = time.monotonic()
-        told, _ = _ask("tests", _plan(files), copy, None, models=_models(unit, copy), more=more)
+        plan = _plan(files, without=unit.without)
+        told, _ = _ask("tests", plan, copy, None, models=_models(unit, copy), more=more)
         stages[stage] = time.monotonic() - began
         ended = {line["test"]: line for line in told if "seconds" in line}
         tests |= {name: line["seconds"] for name, line in ended.items()}
@@ -293,7 +338,7 @@ def _is_among(test: str, given: tuple[str, ...]) -> bool:
     return any(test == one or test.startswith((f"{one}/", f"{one}::", f"{one}[")) for one in given)
 
 
-def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan) -> Trial:
+def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan, folder: Path | None = None) -> Trial:
     """Writes a mutant to a copy of the project in a folder, and runs the tests of its unit until
     one fails. If none of the unit's own tests detects a mutant, its netlist is compared with the
     original's."""
@@ -302,7 +347,7 @@ def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan) -> Trial:
     def over(state: State, by: str) -> Trial:
         return Trial(mutant, state, by, time.monotonic() - began, spent)
 
-    with _mutated(root, mutant) as copy:
+    with _mutated(root, mutant, folder) as copy:
         for number, (stage, files) in enumerate(unit.stages.items()):
             limits = {
                 name: _MORE_CPU * seconds + _LEAST_CPU for name, seconds in plan.seconds.items()
@@ -314,7 +359,14 @@ def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan) -> Trial:
                 takes = sum(plan.seconds.get(name, 0) for name in chosen)
                 if not files:
                     continue
-            asked = _plan(files, order=plan.order, only=plan.only, limits=limits, stop=True)
+            asked = _plan(
+                files,
+                order=plan.order,
+                only=plan.only,
+                limits=limits,
+                stop=True,
+                without=unit.without,
+            )
             told, code = _ask(
                 "tests", asked, copy, _MORE_TIME * takes + _LEAST_TIME, models=_models(unit, copy)
             )

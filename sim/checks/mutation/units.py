@@ -25,6 +25,7 @@ class Unit:
         theorems: Name -> the file, of those that have a fault in one of its modules.
         sources: Of host code, its files, as patterns; there are no netlists then, nor theorems.
         keeps_models: Whether mutants use the hardware's compiled models that are there.
+        without: Tests that are not run, as pytest is given them.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Unit:
     theorems: dict[str, str]
     sources: tuple[str, ...] = ()
     keeps_models: bool = False
+    without: tuple[str, ...] = ()
 
     @property
     def is_host(self) -> bool:
@@ -103,6 +105,7 @@ def units_of(
             of_unit,
             tuple(facts.get("sources", ())),
             facts.get("keeps_models", False),
+            tuple(facts.get("without", ())),
         )
     return found
 

@@ -2,63 +2,21 @@
 against numpy."""
 
 from collections.abc import Iterator
-from random import Random
 
 import numpy as np
 import pytest
 
+from testbench.compiler.doubles import DOUBLE, doubles
 from testbench.compiler.singles import (
     BLOCK,
     DIRECTIONS,
-    Precision,
     check_same,
     computed,
     meant,
     of_nvidia_if_there,
 )
-from testbench.ptx.text import HEADER
 
 _THREADS = 128
-_DOUBLE = Precision(
-    np.dtype(np.uint64),
-    HEADER
-    + """.visible .entry k(.param .u64 out)
-{{ .reg .b32 i, t, e; .reg .b16 w; .reg .pred p, q; .reg .b64 a, b, c, d, l, x, y;
-  mov.u32 t, %ctaid.x; mov.u32 i, %ntid.x; mov.u32 e, %tid.x; mad.lo.u32 t, t, i, e;
-  ld.param.u64 x, [out]; mul.wide.u32 y, t, {bytes}; add.u64 x, x, y;
-  ld.global.b64 a, [x]; ld.global.b64 b, [x+8]; ld.global.b64 c, [x+16]; mov.b64 {{i, e}}, a; cvt.u16.u32 w, i;
-  setp.lt.u32 p, e, i; sub.u32 t, t, 40; mov.b64 d, c;
-{body} ret; }}
-""",
-)
-_POSITIVE = (
-    0,
-    1,
-    2,
-    0x8_0000_0000_0000,
-    0xF_FFFF_FFFF_FFFF,
-    1 << 52,
-    (1 << 52) + 1,
-    0x3690 << 48,
-    0x36A0 << 48,
-    0x380F_FFFF_E000_0000,
-    0x3810 << 48,
-    0x3FEF_FFFF_FFFF_FFFF,
-    0x3FF0 << 48,
-    0x3FF0_0000_0000_0001,
-    0x41DF_FFFF_FFC0_0000,
-    0x41EF_FFFF_FFE0_0000,
-    0x4340 << 48,
-    0x47EF_FFFF_E000_0000,
-    0x47EF_FFFF_F000_0000,
-    0x7FE0 << 48,
-    0x7FEF_FFFF_FFFF_FFFF,
-    0x7FF0 << 48,
-    0x7FF0_0000_0000_0001,
-    0x7FF8 << 48,
-)
-_EDGES = [number | sign << 63 for number in _POSITIVE for sign in (0, 1)]
-"""At the ends of the range, of the integers, and of single precision."""
 _RELATIONS = (
     "eq",
     "ne",
@@ -75,47 +33,6 @@ _RELATIONS = (
     "num",
     "nan",
 )
-
-
-def _one(source: Random) -> int:
-    """A number: at an edge, any, near the ends of the range, or near 1."""
-    sign, fraction = source.getrandbits(1) << 63, source.getrandbits(52)
-    match source.randrange(4):
-        case 0:
-            return source.choice(_EDGES)
-        case 1:
-            return source.getrandbits(64)
-        case 2:
-            exponent = source.choice([0, 1, 2, 53, 54, 900, 1022, 1023, 1100, 2000, 2045, 2046])
-        case _:
-            exponent = source.randrange(1000, 1050)
-    return (
-        sign
-        | exponent << 52
-        | (
-            fraction & source.choice([0xFFFF << 36, 1, 0xFF, 1 << 51, 0])
-            if source.random() < 0.4
-            else fraction
-        )
-    )
-
-
-def _numbers(seed: int) -> np.ndarray:
-    """Three numbers for each thread; some of the second so that a quotient nearly leaves the range, some of the third
-    nearly the others' product, negated."""
-    source = Random(seed)
-    rows = [[source.choice(_EDGES) for _ in range(3)] for _ in range(_THREADS // 2)]
-    while len(rows) < _THREADS:
-        a, b, c = (_one(source) for _ in range(3))
-        if source.random() < 0.3:
-            far = source.choice([-1023, -1022, -1021, 1021, 1022, 1023, 1040, 1070, 1075])
-            b = b & ~(0x7FF << 52) | max(0, min((a >> 52 & 0x7FF) - far, 2046)) << 52
-        if source.random() < 0.3:
-            with np.errstate(all="ignore"):
-                product = -np.prod(np.array([a, b], np.uint64).view(np.float64))
-            c = int(product.view(np.uint64)) + source.randrange(-3, 4) & (1 << 64) - 1
-        rows.append([a, b, c])
-    return np.array(rows, np.uint64)
 
 
 def _arithmetic() -> Iterator[str]:
@@ -198,28 +115,28 @@ _GROUPS = {
 
 @pytest.mark.parametrize("group", _GROUPS)
 def test_results_are_those_of_the_model(group):
-    operations, numbers = [*_GROUPS[group]()], _numbers(1)
+    operations, numbers = [*_GROUPS[group]()], doubles(_THREADS, 1)
     check_same(
         operations,
         numbers,
-        computed(operations, numbers, _DOUBLE),
-        meant(operations, numbers, _DOUBLE),
+        computed(operations, numbers, DOUBLE),
+        meant(operations, numbers, DOUBLE),
         any_nan=False,
-        precision=_DOUBLE,
+        precision=DOUBLE,
     )
 
 
 @pytest.mark.parametrize("group", _GROUPS)
 def test_results_are_those_of_nvidias_assembler(group, tmp_path):
-    operations, numbers = [*_GROUPS[group]()], _numbers(2)
-    theirs = of_nvidia_if_there(operations, numbers, tmp_path, _DOUBLE)
+    operations, numbers = [*_GROUPS[group]()], doubles(_THREADS, 2)
+    theirs = of_nvidia_if_there(operations, numbers, tmp_path, DOUBLE)
     check_same(
         operations,
         numbers,
-        computed(operations, numbers, _DOUBLE),
+        computed(operations, numbers, DOUBLE),
         theirs,
         any_nan=True,
-        precision=_DOUBLE,
+        precision=DOUBLE,
     )
 
 
@@ -243,10 +160,10 @@ def test_quotients_and_roots_are_rounded_to_the_nearest():
     check_same(
         operations,
         numbers,
-        computed(operations, numbers, _DOUBLE),
+        computed(operations, numbers, DOUBLE),
         exact,
         any_nan=False,
-        precision=_DOUBLE,
+        precision=DOUBLE,
     )
 
 
@@ -264,10 +181,10 @@ _INVERSE_ROOTS = [
 
 def test_gross_approximations_are_of_upper_words(tmp_path):
     """They are the float unit's, as in NVIDIA's code, and beside the model's, which are the nearest."""
-    numbers = _numbers(3)
-    found = computed(_GROSS, numbers, _DOUBLE)
+    numbers = doubles(_THREADS, 3)
+    found = computed(_GROSS, numbers, DOUBLE)
     assert not (found & np.uint64(0xFFFF_FFFF)).any()
-    exact = meant(_GROSS, numbers, _DOUBLE)
+    exact = meant(_GROSS, numbers, DOUBLE)
     assert (
         np.abs(
             (found >> np.uint64(32)).astype(np.int64) - (exact >> np.uint64(32)).astype(np.int64)
@@ -279,14 +196,14 @@ def test_gross_approximations_are_of_upper_words(tmp_path):
         normal = (np.abs(upper) >= 2.0**-1022) & (np.abs(upper) < 2.0**1022)
         error = found[:, 0].copy().view(np.float64) * upper - 1
     assert normal.sum() > 50 and np.abs(error[normal]).max() < 2**-19.9
-    theirs = of_nvidia_if_there(_GROSS, numbers, tmp_path, _DOUBLE)
-    check_same(_GROSS, numbers, found, theirs, any_nan=False, precision=_DOUBLE)
+    theirs = of_nvidia_if_there(_GROSS, numbers, tmp_path, DOUBLE)
+    check_same(_GROSS, numbers, found, theirs, any_nan=False, precision=DOUBLE)
 
 
 def test_inverse_roots_are_those_of_nvidias_assembler(tmp_path):
-    numbers = _numbers(4)
-    found, exact = (run(_INVERSE_ROOTS, numbers, _DOUBLE) for run in (computed, meant))
+    numbers = doubles(_THREADS, 4)
+    found, exact = (run(_INVERSE_ROOTS, numbers, DOUBLE) for run in (computed, meant))
     differ = np.abs(found.astype(np.int64) - exact.astype(np.int64))
     assert differ.max() <= 1
-    theirs = of_nvidia_if_there(_INVERSE_ROOTS, numbers, tmp_path, _DOUBLE)
-    check_same(_INVERSE_ROOTS, numbers, found, theirs, any_nan=True, precision=_DOUBLE)
+    theirs = of_nvidia_if_there(_INVERSE_ROOTS, numbers, tmp_path, DOUBLE)
+    check_same(_INVERSE_ROOTS, numbers, found, theirs, any_nan=True, precision=DOUBLE)

@@ -7,8 +7,8 @@ compiler            all passes in order: :func:`compile_statements`, :func:`comp
 ir                  operations on virtual registers of 32 bits, in basic blocks
 opcodes, operands   what operations do, as the instruction table has it; what each can encode
 abi, layout         how functions are called; where variables are
-select              instruction selection, by groups of PTX opcodes, with the division functions of floats
-library             functions of the runtime library that instructions are translated to calls of
+select              instruction selection, by groups of PTX opcodes; calls and inline expansion
+library             functions of the runtime library, for divisions, reciprocals and roots
 analysis            graphs, dominators, post-dominators, loops, liveness, single definitions, divergence
 passes              simplify_cfg, carry, rotate, full_unroll, unroll, webs, optimise (constant_folding,
                     constant_propagation, cse, combine, dead_code), expand, legalise, if_conversion, licm,

@@ -1,7 +1,5 @@
 """From a PTX module to a program of the assembler."""
 
-from functools import partial
-
 from sim.toolchain.assembly.program import Line
 from sim.toolchain.assembly.source import Statement
 from sim.toolchain.module import ProgramError
@@ -14,7 +12,7 @@ from .emit.functions import Finished
 from .emit.program import CallGraph, kernel_statements, module_statements
 from .ir import Function
 from .layout import Layout
-from .library import library_function
+from .library import functions_with
 from .passes.carry import keep_carries
 from .passes.expand import expand
 from .passes.full_unroll import unroll_fully
@@ -29,15 +27,9 @@ from .passes.unroll import unroll
 from .passes.webs import reaching_webs
 from .regalloc.color import REGISTERS, allocate
 from .select.builder import CompileError
-from .select.double_division import DOUBLE_DIVISIONS
 from .select.functions import select_function
-from .select.long_division import DIVIDE
-from .select.single_division import DIVISIONS
 
 __all__ = ["compile_module", "compile_statements"]
-
-_OURS = {DIVIDE: partial(library_function, DIVIDE), **DIVISIONS, **DOUBLE_DIVISIONS}
-"""Functions that instructions are translated to calls of."""
 
 
 def compile_module(module: PtxModule, registers: int = REGISTERS, *, library: bool = False) -> str:
@@ -62,10 +54,11 @@ def _program(module: PtxModule, registers: int, library: bool) -> list[Statement
     if module.refused and not any(function.entry for function in module.functions.values()):
         raise ProgramError(next(iter(module.refused.values())))
     functions, copies = _selected(module, layout)
-    for callee in sorted(
-        {callee for function in functions.values() for callee in function.calls if callee in _OURS}
+    for name in sorted(
+        {name for function in functions.values() for name in function.library_calls}
     ):
-        functions[callee] = _OURS[callee]()
+        beside = functions_with(name)
+        functions[name] = select_function(beside[name], Layout(), beside)
     graph: CallGraph = {name: {} for name in functions}
     for function in functions.values():
         for callee in function.calls:
@@ -79,7 +72,10 @@ def _program(module: PtxModule, registers: int, library: bool) -> list[Statement
             graph[function.name][callee] = None
     _find_standard(layout, functions, graph)
     for name, function in functions.items() if library else ():
-        function.standard = not function.entry and module.functions[name].linkage is Linkage.VISIBLE
+        if name in module.functions:
+            function.standard = (
+                not function.entry and module.functions[name].linkage is Linkage.VISIBLE
+            )
     finished: dict[str, Finished] = {}
     finished_copies: dict[str, dict[str, Finished]] = {}
     for group in strongly_connected_components(graph):

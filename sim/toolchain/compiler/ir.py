@@ -248,7 +248,7 @@ class Function:
 
     ``frame`` is in bytes; its variables are below ``spills``. ``circle`` has the functions that may call it again while
     it runs, itself among them if it calls itself. ``reserved`` are bytes at the upper end of an entry's frame: the
-    module's variables in local space.
+    module's variables in local space. ``library_calls`` are the calls of functions of the runtime library.
     """
 
     name: str
@@ -258,6 +258,7 @@ class Function:
     results: list[Value] = field(default_factory=list)
     frame: int = 0
     calls: list[str] = field(default_factory=list)
+    library_calls: set[str] = field(default_factory=set)
     indirect: bool = False
     standard: bool = False
     circle: frozenset[str] = frozenset()

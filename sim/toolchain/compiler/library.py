@@ -1,27 +1,86 @@
-"""Functions of the runtime library, which the compiler calls for instructions that the machine does not have.
+"""Functions of the runtime library, which the compiler has in place of instructions that the machine does not have.
 
-They are PTX text, compiled like a program. compiler-rt is the model.
+They are PTX texts, compiled like a program; compiler-rt is the model. A function has the name of its instruction:
+``__div_rn_ftz_f32`` is div.rn.ftz.f32. Those that are visible are called, the others are inlined.
+
+Some texts are templates, which are filled in for each rounding and for .ftz. ``$round`` is the rounding, ``$ftz`` the
+modifier or nothing, ``$mode`` is both as names have them, and ``$outwards`` is how the sign of a number compares with 0
+if the number is rounded away from 0. Lines between ``#if NAME`` and ``#endif`` stay where the name holds, those after
+``#else`` elsewhere. The names are ``nearest``, ``directed``, ``flush``, ``outwards`` (a directed rounding that depends
+on the sign), and ``upwards`` (every rounding except towards 0).
 """
 
+from collections.abc import Mapping
 from functools import cache
+from string import Template
 
 from sim.toolchain.ptx.front_end import parse_ptx
-from sim.toolchain.ptx.module import PtxModule
-from sim.toolchain.runtime import division_text
+from sim.toolchain.ptx.module import Function, Instruction, Linkage
+from sim.toolchain.runtime import library_text
 
-from .ir import Function
-from .layout import Layout
-from .select.functions import select_function
+__all__ = ["filled_in", "function_name", "functions_with", "is_called"]
 
-__all__ = ["library_function"]
+_APPROXIMATIONS = frozenset({"approx", "full"})
+_OUTWARDS = {"rn": "", "rz": "", "rm": "lt", "rp": "ge"}
+"""Roundings, and how the sign of numbers that they make larger compares with 0."""
+_PRECISIONS = {"f32": "single", "f64": "double"}
+
+
+def function_name(i: Instruction) -> str:
+    """The name of the function that does what an instruction does."""
+    parts = (i.opcode, i.approximation or i.rounding, "ftz" * i.flush, i.type.value)
+    return "__" + "_".join(filter(None, parts))
+
+
+def is_called(function: Function) -> bool:
+    """Whether a function is called, and not inlined."""
+    return function.linkage is Linkage.VISIBLE
+
+
+def functions_with(name: str) -> Mapping[str, Function]:
+    """The functions of the text that has one of a name."""
+    _, _, _, *modifiers, kind = name.split("_")
+    if kind not in _PRECISIONS:
+        return _functions("integer_division.ptx", "", False)
+    text = f"{_PRECISIONS[kind]}_"
+    if _APPROXIMATIONS.intersection(modifiers):
+        return _functions(f"{text}approximations.ptx", "", False)
+    return _functions(f"{text}division.ptx.in", modifiers[0], "ftz" in modifiers)
 
 
 @cache
-def _division() -> PtxModule:
-    return parse_ptx(division_text(), "the runtime library")
+def _functions(name: str, rounding: str, flush: bool) -> Mapping[str, Function]:
+    text = library_text(name)
+    if rounding:
+        text = filled_in(text, rounding, flush)
+    return parse_ptx(text, f"the runtime library's {name}").functions
 
 
-def library_function(name: str) -> Function:
-    """A function of the library as operations. Each call returns a new copy, since passes change it."""
-    module = _division()
-    return select_function(module.functions[name], Layout.of(module))
+def filled_in(text: str, rounding: str, flush: bool) -> str:
+    """The text that a template is for a rounding."""
+    outwards = _OUTWARDS[rounding]
+    holds = {
+        "nearest": rounding == "rn",
+        "directed": rounding != "rn",
+        "flush": flush,
+        "outwards": bool(outwards),
+        "upwards": rounding != "rz",
+    }
+    lines = []
+    keep = True
+    for line in text.splitlines():
+        match line.split():
+            case ["#if", name]:
+                keep = holds[name]
+            case ["#else"]:
+                keep = not keep
+            case ["#endif"]:
+                keep = True
+            case _ if keep:
+                lines.append(line)
+    return Template("\n".join(lines)).substitute(
+        round=rounding,
+        ftz=".ftz" * flush,
+        mode=f"{rounding}{'_ftz' * flush}",
+        outwards=outwards,
+    )

@@ -28,8 +28,9 @@ offset  what a kernel prints                         an assertion that failed
 Texts end with a zero and are filled up to a multiple of 8 bytes. They are copied where the arguments of a format are
 strings: nothing but formats themselves is read later.
 
-``division.ptx`` has the division of 64 bits, which compiled code calls for ``div`` and ``rem``; the compiler adds it
-(:mod:`sim.toolchain.compiler.library`), and it needs nothing of a launch.
+The other texts are the library of the compiler (:mod:`sim.toolchain.compiler.library`): divisions, reciprocals and
+roots, which the machine has no instructions for. They need nothing of a launch. Those that end in ``.ptx.in`` are
+templates.
 """
 
 from importlib.resources import files
@@ -40,7 +41,7 @@ __all__ = [
     "HEAP",
     "OUTPUT",
     "PRINTED",
-    "division_text",
+    "library_text",
     "runtime_text",
 ]
 
@@ -57,9 +58,9 @@ def runtime_text() -> str:
     return _text("runtime.ptx")
 
 
-def division_text() -> str:
-    """The functions in PTX that the compiler calls for divisions; programs do not name them."""
-    return _text("division.ptx")
+def library_text(name: str) -> str:
+    """A text of the functions that the compiler has in place of instructions; programs do not name them."""
+    return _text(name)
 
 
 def _text(name: str) -> str:

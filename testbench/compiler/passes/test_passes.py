@@ -148,6 +148,42 @@ B0:
   exit""",
         1,
     ),
+    "an_upper_word_of_a_product_takes_an_addend": _Case(
+        (simplify_cfg, _with_definitions(propagate), _with_definitions(combine)),
+        "mov.u32 a, %tid.x; ld.shared.u32 b, [a]; mad.hi.u32 c, a, b, b; mad.hi.s32 d, a, b, b; "
+        "st.shared.u32 [a], c; st.shared.u32 [a], d;",
+        """
+B0:
+  %v1 = S2R special=SR_TID.X
+  %v2 = MOV %v1
+  %v3 = LDS.U.32 %v1
+  %v4 = MOV %v3
+  %v5 = MULHI %v1, %v3
+  %v6 = MULHI %v1, %v3, %v3
+  %v7 = MULHI %v1, %v3
+  %v8 = IADD %v7, %v3
+  STS %v1, %v6
+  STS %v1, %v8
+  exit""",
+        2,
+    ),
+    "sums_and_comparisons_of_numbers_are_computed": _Case(
+        (simplify_cfg, expand),
+        "mov.u32 a, %tid.x; sub.u64 e, 5, 0x100000003; st.shared.u64 [a], e; "
+        "setp.lt.s64 p, -1, 1; @p st.shared.u32 [a], a;",
+        """
+B0:
+  %v1 = S2R special=SR_TID.X
+  %v2 = MOV %v1
+  %v3 = MOV 0x2
+  %v4 = MOV 0xffffffff
+  STS.64 %v2, %v3, %v4
+  %p1, _ = PSETP.AND.AND 0x1, 0x1, 0x1
+  %p2, _ = PSETP.AND.AND %p1, 0x1, 0x1
+  @%p2 STS %v2, %v2
+  exit""",
+        1,
+    ),
     "pseudo_instructions_are_taken_apart": _Case(
         (simplify_cfg, expand),
         "mov.u32 a, %tid.x; mul.lo.u32 b, a, 8; add.u64 e, f, g; st.shared.u32 [a], b; "

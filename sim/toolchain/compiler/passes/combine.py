@@ -9,7 +9,7 @@ from sim.toolchain.compiler.ir import PT, RZ, WORD, Function, Op, Source, Value,
 from sim.toolchain.compiler.opcodes import FieldValue, opcode
 from sim.toolchain.compiler.operands import has_offset, offset_fits
 
-__all__ = ["NOTHING", "combine"]
+__all__ = ["NOTHING", "combine", "pair_number"]
 
 _AND = opcode("LOP", (("operation", Logic.AND),))
 _SUM, _SUM_FLUSHED = opcode("FADD"), opcode("FADD", (("flush", FloatFlush.FTZ),))
@@ -34,7 +34,7 @@ def _made_by(op: Op, known: Definitions, *names: str) -> Iterator[tuple[int, Op,
             yield at, inner, op.sources[1 - at]
 
 
-def _pair_number(low: Source, high: Source) -> int | None:
+def pair_number(low: Source, high: Source) -> int | None:
     """The number of 64 bits that two words are."""
     if (
         not isinstance(low.what, int)
@@ -68,7 +68,7 @@ def _offset(op: Op, known: Definitions) -> bool:
         and op.sources[1].value is inner.results[1]
         and source.value is inner.results[0]
     ):
-        added = _pair_number(*inner.sources[2:])
+        added = pair_number(*inner.sources[2:])
         if added is None or not all(part.plain and part.value for part in inner.sources[:2]):
             return False
         total = op.offset + _near(64, added)
@@ -98,10 +98,10 @@ def _offset(op: Op, known: Definitions) -> bool:
 def _long_sum(op: Op, known: Definitions) -> bool:
     """Numbers stand last, and two of them become one."""
     x, y = op.sources[:2], op.sources[2:]
-    if _pair_number(*x) is not None and _pair_number(*y) is None:
+    if pair_number(*x) is not None and pair_number(*y) is None:
         op.sources = [*y, *x]
         return True
-    added = _pair_number(*y)
+    added = pair_number(*y)
     if added is None:
         return False
     if y[0].negated:
@@ -116,7 +116,7 @@ def _long_sum(op: Op, known: Definitions) -> bool:
         or inner.results != [x[0].value, x[1].value]
     ):
         return False
-    more = _pair_number(*inner.sources[2:])
+    more = pair_number(*inner.sources[2:])
     if more is None or not _available(inner, op, known, inner.sources[:2]):
         return False
     total = added + more
@@ -171,6 +171,26 @@ def _upper_sum(op: Op, known: Definitions) -> bool:
             continue
         if _available(inner, op, known, [x]):
             op.opcode, op.sources = opcode("LEA.HI", (("shift", 32 - by),)), [x, other, RZ]
+            return True
+    return False
+
+
+def _high_sum(op: Op, known: Definitions) -> bool:
+    """(x * y >> 32) + z, of numbers without sign."""
+    if not _plain_sum(op):
+        return False
+    for at, inner, other in _made_by(op, known, "MULHI"):
+        if (
+            inner.fields["signed"]
+            or len(inner.sources) > 2
+            or known.used(inner) != 1
+            or not op.sources[at].plain
+            or not other.plain
+            or other.value is None
+        ):
+            continue
+        if _available(inner, op, known, inner.sources):
+            op.opcode, op.sources = inner.opcode, [*inner.sources, other]
             return True
     return False
 
@@ -424,7 +444,7 @@ def _signs(op: Op, known: Definitions) -> bool:
 
 _PATTERNS: dict[str, tuple[Callable[[Op, Definitions], bool], ...]] = {
     "ADD64": (_long_sum,),
-    "IADD": (_upper_sum, _shifted_sum, _sum_of_sum, _three),
+    "IADD": (_high_sum, _upper_sum, _shifted_sum, _sum_of_sum, _three),
     "ISETP": (_bit_test,),
     "PSETP": (_combined_test,),
     "LOP": (_three_bits,),

@@ -1,23 +1,23 @@
 """Division of words.
 
 By a number it is a product with a reciprocal in fixed point (after Granlund and Montgomery, "Division by invariant
-integers using multiplication", 1994). Else the reciprocal comes from the float unit, which is a little too small, is
-made better by a step of Newton's method, and what then is missing of the quotient, 2 at most, is added. Quotient and
-remainder by zero are all ones, as NVIDIA's assembler has it.
+integers using multiplication", 1994): strength reduction. Else it is a function of the runtime library, inlined.
 """
 
 from dataclasses import replace
+from functools import cache
 
-from rtl.isa.kinds import Compare, FloatFlush, FloatFormat, FloatRounding, Logic, MultiFunction
-from sim.toolchain.compiler.ir import RZ, WORD, Op, Source, Value, number
-from sim.toolchain.compiler.opcodes import IntegerFormat
+from sim.toolchain.compiler.analysis.definitions import Definitions
+from sim.toolchain.compiler.ir import RZ, WORD, Function, Op, Source, Value, number
+from sim.toolchain.compiler.layout import Layout
+from sim.toolchain.compiler.library import functions_with
+from sim.toolchain.compiler.select.builder import Builder
+from sim.toolchain.compiler.select.inlining import inlined
 
+from .combine import combine
 from .emitter import Emitter
 
 __all__ = ["divide"]
-
-_RECIPROCAL_SCALE = 0x0FFF_FFFE
-"""What is added to the bits of 1 / b to have a float a little less than 2**32 / b."""
 
 
 def divide(e: Emitter, op: Op) -> None:
@@ -35,66 +35,43 @@ def divide(e: Emitter, op: Op) -> None:
         return
     if not isinstance(y.what, Value):
         y = e.compute("MOV", y)
-    if signed:
-        _signed(e, result, x, y, remainder)
-    else:
-        quotient, rest = _unsigned(e, x, y, remainder)
-        found = rest if remainder else quotient
-        e.op("ICMP", [result], _all_ones_if_zero(e, y), found, y, compare=Compare.EQ, signed=False)
+    _by_library(e, result, x, y, f"__{op.name.lower()}_{'s' if signed else 'u'}32")
 
 
-def _unsigned(e: Emitter, x: Source, y: Source, remainder: bool) -> tuple[Source, Source]:
-    """Quotient and remainder by a divisor that is not zero."""
-    rounded = e.compute(
-        "I2F", y, destination=FloatFormat.F32, source=IntegerFormat.U32, round=FloatRounding.RP
-    )
-    inverse = e.compute("MUFU", rounded, function=MultiFunction.RCP)
-    scaled = e.compute("IADD", inverse, number(_RECIPROCAL_SCALE))
-    estimate = e.compute(
-        "F2I",
-        scaled,
-        flush=FloatFlush.FTZ,
-        destination=IntegerFormat.U32,
-        source=FloatFormat.F32,
-        round=FloatRounding.RZ,
-    )
-    error, better, quotient, rest = (e.value() for _ in range(4))
-    e.low_product(error, e.compute("IADD", y.negate(), RZ), estimate, RZ)
-    e.high_product(better, estimate, Source(error), False, estimate)
-    e.high_product(quotient, Source(better), x, False)
-    e.low_product(rest, e.compute("IADD", Source(quotient).negate(), RZ), y, x)
-    current, left = Source(quotient), Source(rest)
-    for last in (False, True):
-        enough = e.compare_unsigned(Compare.GE, left, y)
-        if not (last and not remainder):
-            left = e.compute("SEL", e.compute("IADD", left, y.negate()), left, enough)
-        if not remainder:
-            current = e.compute("SEL", e.compute("IADD", current, number(1)), current, enough)
-    return current, left
+@cache
+def _body(name: str) -> tuple[list[Op], list[Value]]:
+    """A function of the library that has one block: its operations, of which the last gives the result, and its
+    parameters.
+    """
+    functions = functions_with(name)
+    b = Builder(Function(name, False, []), Layout(), {}, Value("stack"), library=functions)
+    b.begin(b.block)
+    parameters = [b.temporary() for _ in functions[name].parameters]
+    ((result,),) = inlined(b, functions[name], [[Source(value)] for value in parameters])
+    assert b.block.ops[-1].results == [result.value]
+    combine(b.function, Definitions(b.function))
+    return b.block.ops, parameters
 
 
-def _signed(e: Emitter, result: Value, x: Source, y: Source, remainder: bool) -> None:
-    """Magnitudes are divided; the quotient is negative if one is, the remainder if the dividend is."""
-    one, other = (
-        e.compute(
-            "I2I",
-            replace(source, absolute=True),
-            destination=IntegerFormat.S32,
-            source=IntegerFormat.S32,
-        )
-        for source in (x, y)
-    )
-    quotient, rest = _unsigned(e, one, other, remainder)
-    found = rest if remainder else quotient
-    sign = x if remainder else e.compute("LOP", x, y, operation=Logic.XOR)
-    signed = e.compute(
-        "ICMP", found, e.compute("IADD", found.negate(), RZ), sign, compare=Compare.GE
-    )
-    e.op("ICMP", [result], _all_ones_if_zero(e, y), signed, y, compare=Compare.EQ, signed=False)
-
-
-def _all_ones_if_zero(e: Emitter, y: Source) -> Source:
-    return e.compute("LOP", RZ, y.invert(), operation=Logic.PASS_B)
+def _by_library(e: Emitter, result: Value, x: Source, y: Source, name: str) -> None:
+    """The body of a function, with a new value wherever it writes one of its own (as in SSA)."""
+    ops, parameters = _body(name)
+    new: dict[Value | None, Value | None] = {None: None}
+    for parameter, source in zip(parameters, (x, y), strict=True):
+        new[parameter] = e.value()
+        e.op("MOV", [new[parameter]], source)
+    for op in ops:
+        sources = [
+            source if source.value is None else source.of(new[source.value])
+            for source in op.sources
+        ]
+        new.update({value: e.value(value.predicate) for value in op.writes()})
+        line, column = e.origin.line, e.origin.column
+        copy = replace(op, sources=sources, line=line, column=column)
+        copy.results = [new[value] for value in op.results]
+        e.ops.append(copy)
+    copy.results = [result]
+    copy.guard, copy.fresh = e.origin.guard, e.origin.fresh
 
 
 def _by_number(

@@ -4,9 +4,9 @@
 ``ADD64``    sum of two pairs
 ``SETP64``   comparison of two pairs
 ``MAD``      a * b + c, lower word
-``MULHI``    a * b, upper word
+``MULHI``    a * b, upper word; without sign also plus c
 ``MULWIDE``  a * b, both words
-``DIV REM``  quotient and remainder of words
+``DIV REM``  quotient and remainder of words (:mod:`.division`)
 ===========  =======================================================================================
 """
 
@@ -14,8 +14,10 @@ from collections.abc import Callable
 
 from rtl.isa.kinds import Compare
 from sim.toolchain.compiler.ir import PT, RZ, Function, Op, Source, number
+from sim.toolchain.compiler.opcodes import RELATIONS
 
 from . import division
+from .combine import pair_number
 from .emitter import Emitter
 
 __all__ = ["expand"]
@@ -28,6 +30,12 @@ def _add_pairs(e: Emitter, op: Op) -> None:
     x_low, x_high, y_low, y_high = op.sources
     if high is None:
         e.op("IADD", [low], x_low, y_low)
+        return
+    x, y = pair_number(x_low, x_high), pair_number(y_low, y_high)
+    if x is not None and y is not None:
+        if low is not None:
+            e.op("MOV", [low], number(x + y))
+        e.op("MOV", [high], number(x + y >> 32))
         return
     if y_low.number == 0 and x_low.plain:
         first = (
@@ -53,6 +61,12 @@ def _add_pairs(e: Emitter, op: Op) -> None:
 def _compare_pairs(e: Emitter, op: Op) -> None:
     x_low, x_high, y_low, y_high = op.sources
     relation, signed = op.fields["compare"], op.fields["signed"]
+    x, y = pair_number(x_low, x_high), pair_number(y_low, y_high)
+    if x is not None and y is not None:
+        if signed:
+            x, y = (value - (value >> 63 << 64) for value in (x, y))
+        e.op("PSETP", [op.results[0], None], Source(int(RELATIONS[relation](x, y))), PT, PT)
+        return
     if relation in (Compare.LT, Compare.GE) and signed and (y_low.number, y_high.number) == (0, 0):
         e.op("ISETP", [op.results[0], None], x_high, RZ, PT, compare=relation)
         return
@@ -85,7 +99,8 @@ def _multiply_add(e: Emitter, op: Op) -> None:
 def _multiply_high(e: Emitter, op: Op) -> None:
     result = op.results[0]
     if result is not None:
-        e.high_product(result, *op.sources, signed=bool(op.fields["signed"]))
+        x, y, *addend = op.sources
+        e.high_product(result, x, y, bool(op.fields["signed"]), *addend)
 
 
 def _multiply_wide(e: Emitter, op: Op) -> None:
@@ -123,24 +138,28 @@ def _multiply_wide(e: Emitter, op: Op) -> None:
         e.op("MOV", [low], Source(kept))
 
 
+_DIVISIONS: dict[str, _Rule] = {"DIV": division.divide, "REM": division.divide}
 _RULES: dict[str, _Rule] = {
     "ADD64": _add_pairs,
     "SETP64": _compare_pairs,
     "MAD": _multiply_add,
     "MULHI": _multiply_high,
     "MULWIDE": _multiply_wide,
-    "DIV": division.divide,
-    "REM": division.divide,
 }
 
 
 def expand(function: Function) -> None:
-    """Takes apart all such operations of a function."""
+    """Takes apart all such operations of a function: divisions first, which are made of others."""
     for block in function.blocks:
-        ops: list[Op] = []
-        for op in block.ops:
-            if op.name in _RULES:
-                _RULES[op.name](Emitter(op, ops), op)
-            else:
-                ops.append(op)
-        block.ops = ops
+        for rules in (_DIVISIONS, _RULES):
+            block.ops = _expanded(block.ops, rules)
+
+
+def _expanded(ops: list[Op], rules: dict[str, _Rule]) -> list[Op]:
+    found: list[Op] = []
+    for op in ops:
+        if op.name in rules:
+            rules[op.name](Emitter(op, found), op)
+        else:
+            found.append(op)
+    return found

@@ -21,6 +21,9 @@ from sim.toolchain.compiler.layout import DriverWord, Layout
 from sim.toolchain.compiler.opcodes import opcode
 from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.module import (
+    Function as PtxFunction,
+)
+from sim.toolchain.ptx.module import (
     Guard,
     Immediate,
     Instruction,
@@ -35,7 +38,7 @@ from sim.toolchain.ptx.module import (
     Vector,
 )
 
-__all__ = ["Builder", "CompileError", "Handler", "Kind", "handler_of", "handles"]
+__all__ = ["Builder", "CompileError", "Handler", "Kind", "handles", "select"]
 
 
 class CompileError(ProgramError):
@@ -50,7 +53,9 @@ class CompileError(ProgramError):
 class Builder:
     """One function on its way from PTX to operations.
 
-    ``layout`` tells where the module's variables are, ``locals`` where the function's are in its frame.
+    ``layout`` tells where the module's variables are, ``locals`` where the function's are in its frame. ``library`` has
+    the functions of the runtime library beside the one that is selected or inlined, if it is one of them; ``numbers``
+    are arguments of inlined functions that are numbers.
     """
 
     function: Function
@@ -64,6 +69,8 @@ class Builder:
     guard: Source | None = None
     temporaries: int = 0
     named: set[Value] = field(default_factory=set)
+    library: Mapping[str, PtxFunction] = field(default_factory=dict)
+    numbers: dict[Value, Source] = field(default_factory=dict)
 
     # Values
 
@@ -101,7 +108,9 @@ class Builder:
         count = 2 if bits == 64 else 1
         match operand:
             case Register():
-                found = [Source(value) for value in self.registers(operand)]
+                found = [
+                    self.numbers.get(value) or Source(value) for value in self.registers(operand)
+                ]
             case Immediate(value):
                 found = [number(value), number(value >> 32)]
             case VariableRef(variable, offset):
@@ -369,7 +378,7 @@ def _kind(i: Instruction) -> Kind:
     return Kind.LONGS if i.types and i.type.bits == 64 else Kind.WORDS
 
 
-def handler_of(i: Instruction) -> Handler | None:
+def _handler_of(i: Instruction) -> Handler | None:
     """What selects an instruction; None where nothing does."""
     kind = _kind(i)
     found = _handlers.get((i.opcode, kind))
@@ -378,3 +387,19 @@ def handler_of(i: Instruction) -> Handler | None:
     if kind in (Kind.SINGLES, Kind.DOUBLES) and i.opcode not in _MOVES:
         raise CompileError(i.line, i.column, f"{i.opcode} in {kind.value} is not supported")
     return _handlers.get((i.opcode, Kind.WORDS))
+
+
+def select(b: Builder, item: Label | Instruction) -> None:
+    """Adds the operations of one item of a function's body, or begins the block behind a label."""
+    if isinstance(item, Label):
+        block = b.label(item)
+        if b.block.ending == "goto" and not b.block.successors:
+            b.end("goto", block)
+        b.begin(block)
+        return
+    b.guard = b.predicate(item.guard) if item.guard is not None else None
+    handler = _handler_of(item)
+    if handler is None:
+        raise CompileError(item.line, item.column, f"{item.opcode} is not translated")
+    handler(b, item)
+    b.guard = None

@@ -1,4 +1,4 @@
-"""Selection of double precision, in pairs of registers, apart from what is divided.
+"""Selection of double precision, in pairs of registers, apart from divisions and roots.
 
 A number is a list of two words, of which the lower one tells what is done to its sign.
 """
@@ -17,36 +17,24 @@ from .convert import integer_format, upper
 from .roundings import ROUNDINGS, TO_WHOLE, WHOLE
 from .special_registers import special_words
 
-__all__ = [
-    "INFINITY",
-    "LEAST",
-    "NOTHING",
-    "ONE",
-    "Pair",
-    "absolute",
-    "compared",
-    "computed",
-    "double",
-    "negated",
-    "saturated",
-]
+__all__ = ["compared", "computed", "saturated"]
 
-Pair = list[Source]
+_Pair = list[Source]
 
-NOTHING = [Source(0, negated=True), RZ]
+_NOTHING = [Source(0, negated=True), RZ]
 """What added to a number leaves it: -0."""
-ZERO = [RZ, RZ]
-ONE, INFINITY, LEAST, _LEAST_SINGLE = (
+_ZERO = [RZ, RZ]
+_ONE, _INFINITY, _LEAST, _LEAST_SINGLE = (
     [RZ, number(high)] for high in (0x3FF0_0000, 0x7FF0_0000, 0x0010_0000, 0x3810_0000)
 )
 
 
-def double(*opcodes: str) -> Callable[[Handler], Handler]:
+def _double(*opcodes: str) -> Callable[[Handler], Handler]:
     """Enters the decorated function for some opcodes in double precision."""
     return handles(*opcodes, kind=Kind.DOUBLES)
 
 
-def negated(x: Pair) -> Pair:
+def _negated(x: _Pair) -> _Pair:
     """The number with the other sign."""
     low, high = x
     if isinstance(high.what, int):
@@ -54,7 +42,7 @@ def negated(x: Pair) -> Pair:
     return [low.negate(), high]
 
 
-def absolute(x: Pair) -> Pair:
+def _absolute(x: _Pair) -> _Pair:
     """The number without its sign."""
     low, high = x
     if isinstance(high.what, int):
@@ -63,8 +51,8 @@ def absolute(x: Pair) -> Pair:
 
 
 def computed(
-    b: Builder, name: str, *numbers: Pair, more: tuple[Source, ...] = (), **fields: Any
-) -> Pair:
+    b: Builder, name: str, *numbers: _Pair, more: tuple[Source, ...] = (), **fields: Any
+) -> _Pair:
     """Adds an operation on numbers, and returns the one it gives."""
     return b.compute_pair(name, *(word for words in numbers for word in words), *more, **fields)
 
@@ -72,8 +60,8 @@ def computed(
 def compared(
     b: Builder,
     relation: FloatCompare,
-    x: Pair,
-    y: Pair,
+    x: _Pair,
+    y: _Pair,
     with_: Source = PT,
     combine: Boolean = Boolean.AND,
 ) -> Source:
@@ -83,39 +71,39 @@ def compared(
     return Source(result)
 
 
-def operand(b: Builder, i: Instruction, at: int) -> Pair:
+def _operand(b: Builder, i: Instruction, at: int) -> _Pair:
     """A number that an instruction computes with."""
     return b.read(i.operands[at], 64)
 
 
-def _give(b: Builder, i: Instruction, words: Pair) -> None:
+def _give(b: Builder, i: Instruction, words: _Pair) -> None:
     b.move(b.write(i.operands[0], 64), words)
 
 
-@double("add", "sub", "mul", "fma", "mad")
+@_double("add", "sub", "mul", "fma", "mad")
 def _arithmetic(b: Builder, i: Instruction) -> None:
     name = {"add": "DADD", "sub": "DADD", "mul": "DMUL"}.get(i.opcode, "DFMA")
-    numbers = [operand(b, i, at) for at in range(1, len(i.operands))]
+    numbers = [_operand(b, i, at) for at in range(1, len(i.operands))]
     if i.opcode == "sub":
-        numbers[1] = negated(numbers[1])
+        numbers[1] = _negated(numbers[1])
     _give(b, i, computed(b, name, *numbers, round=ROUNDINGS[i.rounding]))
 
 
-@double("neg", "abs")
+@_double("neg", "abs")
 def _sign(b: Builder, i: Instruction) -> None:
-    x = operand(b, i, 1)
-    _give(b, i, computed(b, "DADD", negated(x) if i.opcode == "neg" else absolute(x), NOTHING))
+    x = _operand(b, i, 1)
+    _give(b, i, computed(b, "DADD", _negated(x) if i.opcode == "neg" else _absolute(x), _NOTHING))
 
 
-@double("min", "max")
+@_double("min", "max")
 def _extreme(b: Builder, i: Instruction) -> None:
     least = PT if i.opcode == "min" else PT.invert()
-    _give(b, i, computed(b, "DMNMX", operand(b, i, 1), operand(b, i, 2), more=(least,)))
+    _give(b, i, computed(b, "DMNMX", _operand(b, i, 1), _operand(b, i, 2), more=(least,)))
 
 
-@double("copysign")
+@_double("copysign")
 def _copy_sign(b: Builder, i: Instruction) -> None:
-    (_, signed), (low, high) = (operand(b, i, at) for at in (1, 2))
+    (_, signed), (low, high) = (_operand(b, i, at) for at in (1, 2))
     sign = b.compute("LOP", signed, number(SIGN), operation=Logic.AND)
     size = b.compute("LOP", high, number(SIGN - 1), operation=Logic.AND)
     _give(b, i, [low, b.compute("LOP", sign, size, operation=Logic.OR)])
@@ -126,29 +114,29 @@ def _relation(i: Instruction) -> FloatCompare:
     return FloatCompare[i.compare.name]
 
 
-@double("setp")
+@_double("setp")
 def _set_predicate(b: Builder, i: Instruction) -> None:
     first, second = (b.write(operand)[0] for operand in i.operands[:2])
     third = b.predicate(i.operands[4]) if i.combine is not None else PT
     b.op(
         "DSETP",
         [first, second],
-        *operand(b, i, 2),
-        *operand(b, i, 3),
+        *_operand(b, i, 2),
+        *_operand(b, i, 3),
         third,
         compare=_relation(i),
         combine=combination(i),
     )
 
 
-@double("set")
+@_double("set")
 def _set(b: Builder, i: Instruction) -> None:
     third = b.predicate(i.operands[3]) if i.combine is not None else PT
     b.op(
         "DSET",
         b.write(i.operands[0]),
-        *operand(b, i, 1),
-        *operand(b, i, 2),
+        *_operand(b, i, 1),
+        *_operand(b, i, 2),
         third,
         one=i.type.floating,
         compare=_relation(i),
@@ -156,22 +144,22 @@ def _set(b: Builder, i: Instruction) -> None:
     )
 
 
-@double("testp")
+@_double("testp")
 def _test(b: Builder, i: Instruction) -> None:
-    size, result = absolute(operand(b, i, 1)), b.write(i.operands[0])
+    size, result = _absolute(_operand(b, i, 1)), b.write(i.operands[0])
     relation, bound, third = {
-        "finite": (FloatCompare.LT, INFINITY, PT),
-        "infinite": (FloatCompare.EQ, INFINITY, PT),
-        "number": (FloatCompare.NUM, ZERO, PT),
-        "notanumber": (FloatCompare.NAN, ZERO, PT),
-        "subnormal": (FloatCompare.GT, ZERO, PT),
-        "normal": (FloatCompare.LT, INFINITY, PT),
+        "finite": (FloatCompare.LT, _INFINITY, PT),
+        "infinite": (FloatCompare.EQ, _INFINITY, PT),
+        "number": (FloatCompare.NUM, _ZERO, PT),
+        "notanumber": (FloatCompare.NAN, _ZERO, PT),
+        "subnormal": (FloatCompare.GT, _ZERO, PT),
+        "normal": (FloatCompare.LT, _INFINITY, PT),
     }[i.operation]
     if i.operation == "subnormal":
-        third = compared(b, FloatCompare.LT, size, LEAST)
+        third = compared(b, FloatCompare.LT, size, _LEAST)
     elif i.operation == "normal":
         third = compared(
-            b, FloatCompare.EQ, size, ZERO, compared(b, FloatCompare.GE, size, LEAST), Boolean.OR
+            b, FloatCompare.EQ, size, _ZERO, compared(b, FloatCompare.GE, size, _LEAST), Boolean.OR
         )
     b.op("DSETP", [result[0], None], *size, *bound, third, compare=relation)
 
@@ -179,7 +167,7 @@ def _test(b: Builder, i: Instruction) -> None:
 # Conversions
 
 
-@double("cvt")
+@_double("cvt")
 def _convert(b: Builder, i: Instruction) -> None:
     to, source = i.types
     register, value = i.operands
@@ -203,7 +191,7 @@ def _convert(b: Builder, i: Instruction) -> None:
         words = b.read(value, 64)
         if i.flush and not i.saturate:
             # As NVIDIA's code does: what is too small before it is rounded.
-            tiny = compared(b, FloatCompare.LT, absolute(operand(b, i, 1)), _LEAST_SINGLE)
+            tiny = compared(b, FloatCompare.LT, _absolute(_operand(b, i, 1)), _LEAST_SINGLE)
             found = b.compute(
                 "F2F",
                 *words,
@@ -235,7 +223,7 @@ def _convert(b: Builder, i: Instruction) -> None:
         )
         _give(b, i, saturated(b, found) if i.saturate else found)
     elif to.floating:
-        x = operand(b, i, 1)
+        x = _operand(b, i, 1)
         found = (
             computed(
                 b,
@@ -256,9 +244,11 @@ def _convert(b: Builder, i: Instruction) -> None:
         b.move(b.write(register, register.type.bits), words)
 
 
-def saturated(b: Builder, x: Pair) -> Pair:
+def saturated(b: Builder, x: _Pair) -> _Pair:
     """The nearest number from 0 to 1; 0 of a NaN."""
-    return computed(b, "DMNMX", computed(b, "DMNMX", x, ZERO, more=(PT.invert(),)), ONE, more=(PT,))
+    return computed(
+        b, "DMNMX", computed(b, "DMNMX", x, _ZERO, more=(PT.invert(),)), _ONE, more=(PT,)
+    )
 
 
 def _to_integer(b: Builder, i: Instruction, to: Type) -> list[Source]:
@@ -268,7 +258,7 @@ def _to_integer(b: Builder, i: Instruction, to: Type) -> list[Source]:
         "source": FloatFormat.F64,
         "round": TO_WHOLE[i.rounding],
     }
-    x = operand(b, i, 1)
+    x = _operand(b, i, 1)
     if to.bits == 64:
         return computed(b, "F2I", x, **fields)
     found = b.compute("F2I", *x, **fields)

@@ -1,60 +1,55 @@
-"""Selection of branches and calls, and of whole functions."""
+"""Selection of branches, and of whole functions."""
 
-from rtl.isa.kinds import Compare
-from sim.toolchain.compiler.abi import STACK_POINTER, STANDARD_CLOBBERS, Places
-from sim.toolchain.compiler.ir import RZ, Block, Function, JumpTable, Source, Value, number
-from sim.toolchain.compiler.layout import FAR_TABLE, FUNCTION_TABLE, TABLE_BANK, Layout, aligned
+from collections.abc import Mapping
+
+from sim.toolchain.compiler.abi import STACK_POINTER, Places
+from sim.toolchain.compiler.ir import Block, Function, JumpTable, Source, Value, number
+from sim.toolchain.compiler.layout import FAR_TABLE, TABLE_BANK, Layout, aligned
 from sim.toolchain.compiler.passes.simplify_cfg import drop_unreachable
 from sim.toolchain.ptx.module import (
     Function as PtxFunction,
 )
 from sim.toolchain.ptx.module import (
-    FunctionRef,
-    Immediate,
     Instruction,
     Label,
-    Register,
-    Sink,
     Space,
-    Type,
     Variable,
     parameter_offsets,
 )
 
 from . import (
     atomics,
+    calls,
     compare,
     convert,
+    division,
     double,
-    double_division,
     half,
     integer,
     long,
-    long_division,
     memory,
     single,
-    single_division,
     spaces,
     system,
     video,
 )
-from .builder import Builder, CompileError, handler_of, handles
+from .builder import Builder, CompileError, handles, select
+from .calls import set_predicate, word_of_predicate
 
 __all__ = ["select_function"]
 
 _MODULES = (
     atomics,
+    calls,
     compare,
     convert,
+    division,
     double,
-    double_division,
     half,
     integer,
     long,
-    long_division,
     memory,
     single,
-    single_division,
     spaces,
     system,
     video,
@@ -104,90 +99,17 @@ def _return(b: Builder, i: Instruction) -> None:
     b.guarded_end("exit" if b.function.entry else "ret")
 
 
-@handles("call")
-def _call(b: Builder, i: Instruction) -> None:
-    assert i.call is not None
-    behind = b.guarded_block()
-    call = i.call
-    places = Places.of(call.signature)
-    arguments = []
-    for argument, (_, registers) in zip(
-        call.arguments, places.arguments(call.signature), strict=True
-    ):
-        arguments += zip(registers, _argument_words(b, argument, len(registers)), strict=True)
-    inputs, stores = [], []
-    place = []
-    if not isinstance(call.target, FunctionRef):
-        place = [b.compute("LDC", *b.read(call.target, 32), symbol=FUNCTION_TABLE, bank=TABLE_BANK)]
-    for register, source in arguments:
-        if register < 0:
-            stores.append((register, source))
-        else:
-            inputs.append((register, b.compute("MOV", source)))
-    for register, source in stores:
-        b.op("STL", [], Source(b.stack), source, offset=~register * 4)
-        b.function.frame = max(b.function.frame, 4 * ~register + 4)
-    fixed = []
-    for register, source in inputs:
-        value = b.temporary(fixed=register)
-        b.op("MOV", [value], source)
-        fixed.append(Source(value))
-    given = [register for _, registers in places.results(call.signature) for register in registers]
-    results = [b.temporary(fixed=register) for register in given if register >= 0]
-    if isinstance(call.target, FunctionRef):
-        b.op("CAL", list(results), *fixed, symbol=call.target.name, clobbers=STANDARD_CLOBBERS)
-        b.function.calls.append(call.target.name)
-    else:
-        b.op("ICAL", list(results), *place, *fixed, clobbers=STANDARD_CLOBBERS)
-        b.function.indirect = True
-    copies = {value.fixed: b.compute("MOV", Source(value)) for value in results}
-    for register in given:
-        if register < 0:
-            word = b.temporary()
-            b.op("LDL", [word], Source(b.stack), offset=4 * ~register)
-            copies[register] = Source(word)
-    for result, (_, registers) in zip(call.results, places.results(call.signature), strict=True):
-        _receive(b, result, [copies[register] for register in registers])
-    b.leave_guarded_block(behind)
-
-
-def _argument_words(
-    b: Builder, argument: Register | Immediate | Variable, count: int
-) -> list[Source]:
-    if isinstance(argument, Variable):
-        return [Source(word) for word in b.variable_words(argument)]
-    if isinstance(argument, Register) and argument.type is Type.PRED:
-        return [_word_of_predicate(b, Source(b.registers(argument)[0]))]
-    return b.read(argument, 64 if count == 2 else 32)
-
-
-def _word_of_predicate(b: Builder, predicate: Source) -> Source:
-    """What calls pass of a predicate: 1 or 0."""
-    return b.compute("SEL", number(1), RZ, predicate)
-
-
-def _set_predicate(b: Builder, predicate: Value, word: Source) -> None:
-    """The predicate of such a word."""
-    b.compare(predicate, Compare.NE, word, RZ)
-
-
-def _receive(b: Builder, result: Register | Variable | Sink, words: list[Source]) -> None:
-    if isinstance(result, Sink):
-        return
-    if isinstance(result, Register) and result.type is Type.PRED:
-        _set_predicate(b, b.registers(result)[0], words[0])
-        return
-    to = b.variable_words(result) if isinstance(result, Variable) else b.registers(result)
-    b.move(list(to), words)
-
-
-def select_function(ptx: PtxFunction, layout: Layout) -> Function:
-    """A function as operations; CompileError for what is not translated."""
+def select_function(
+    ptx: PtxFunction, layout: Layout, library: Mapping[str, PtxFunction] | None = None
+) -> Function:
+    """A function as operations; CompileError for what is not translated. ``library`` has the functions beside it if it
+    is one of the runtime library.
+    """
     assert ptx.body is not None
     function = Function(ptx.name, ptx.entry, [])
     stack = Value("stack", fixed=STACK_POINTER)
     function.stack = stack
-    b = Builder(function, layout, _frame(function, ptx, layout), stack)
+    b = Builder(function, layout, _frame(function, ptx, layout), stack, library=library or {})
     b.begin(b.block)
     if ptx.entry:
         offsets, _ = parameter_offsets(ptx.parameters)
@@ -197,29 +119,15 @@ def select_function(ptx: PtxFunction, layout: Layout) -> Function:
     else:
         _receive_parameters(b, ptx)
     for element in ptx.body:
-        if isinstance(element, Label):
-            block = b.label(element)
-            if b.block.ending == "goto" and not b.block.successors:
-                b.end("goto", block)
-            b.begin(block)
-        else:
-            _select(b, element)
+        if isinstance(element, Instruction):
+            b.here = element
+        select(b, element)
     if b.block.ending == "goto" and not b.block.successors:
         b.end("exit" if ptx.entry else "ret")
     if not ptx.entry:
         _give_results(b, ptx)
     drop_unreachable(function)
     return function
-
-
-def _select(b: Builder, i: Instruction) -> None:
-    b.here = i
-    b.guard = b.predicate(i.guard) if i.guard is not None else None
-    handler = handler_of(i)
-    if handler is None:
-        raise CompileError(i.line, i.column, f"{i.opcode} is not translated")
-    handler(b, i)
-    b.guard = None
 
 
 def _frame(function: Function, ptx: PtxFunction, layout: Layout) -> dict[Variable, int]:
@@ -267,7 +175,7 @@ def _receive_parameters(b: Builder, ptx: PtxFunction) -> None:
             pending.append((word, Source(value)))
     for word, source in pending:
         if word.predicate:
-            _set_predicate(b, word, source)
+            set_predicate(b, word, source)
         else:
             b.op("MOV", [word], source)
     for result in ptx.results:
@@ -295,7 +203,7 @@ def _give_results(b: Builder, ptx: PtxFunction) -> None:
         b.block = block
         given = []
         for value, register in pairs:
-            word = _word_of_predicate(b, Source(value)) if value.predicate else Source(value)
+            word = word_of_predicate(b, Source(value)) if value.predicate else Source(value)
             if register < 0:
                 b.op("STL", [], Source(b.stack), word, offset=4 * ~register, in_caller=True)
             else:

@@ -8,7 +8,7 @@ from sim.toolchain.ptx.module import Half, Instruction
 
 from .builder import Builder, Kind, handles
 
-__all__ = ["comparison", "high_product", "low_product", "shifted_left", "shifted_right"]
+__all__ = ["comparison"]
 
 _CHOICE = 0xCA
 """LOP3's table for the second operand where the first one has ones, elsewhere the third."""
@@ -39,21 +39,21 @@ def _sum_of(b: Builder, i: Instruction, x: list[Source], y: list[Source], carrie
 def _multiply(b: Builder, i: Instruction) -> None:
     """Products of 64 bits, lower or upper half."""
     x, y = (b.read(operand, 64) for operand in i.operands[1:3])
-    product = low_product(b, x, y) if i.half is Half.LO else high_product(b, x, y, i.type.signed)
+    product = _low_product(b, x, y) if i.half is Half.LO else _high_product(b, x, y, i.type.signed)
     if len(i.operands) == 3:
         b.move(b.write(i.operands[0], 64), product)
     else:
         _sum_of(b, i, product, b.read(i.operands[3], 64), i.opcode == "madc")
 
 
-def low_product(b: Builder, x: list[Source], y: list[Source]) -> list[Source]:
+def _low_product(b: Builder, x: list[Source], y: list[Source]) -> list[Source]:
     """The lower half of a product."""
     low, high = b.compute_pair("MULWIDE", x[0], y[0], signed=False)
     middle = b.compute("MAD", x[0], y[1], high)
     return [low, b.compute("MAD", x[1], y[0], middle)]
 
 
-def high_product(b: Builder, x: list[Source], y: list[Source], signed: bool) -> list[Source]:
+def _high_product(b: Builder, x: list[Source], y: list[Source], signed: bool) -> list[Source]:
     """Four products, summed in columns; what the sign bits count too much is subtracted."""
     carry = b.compute("MULHI", x[0], y[0], signed=False)
     first, second, top = b.pair(), b.pair(), b.pair()
@@ -105,12 +105,12 @@ def _shift(b: Builder, i: Instruction) -> None:
     x, by = b.read(i.operands[1], 64), b.word(i.operands[2])
     results = b.write(i.operands[0], 64)
     if i.opcode == "shl":
-        b.move(results, shifted_left(b, x, by))
+        b.move(results, _shifted_left(b, x, by))
     else:
-        b.move(results, shifted_right(b, x, by, i.type.signed))
+        b.move(results, _shifted_right(b, x, by, i.type.signed))
 
 
-def shifted_left(b: Builder, words: list[Source], by: Source) -> list[Source]:
+def _shifted_left(b: Builder, words: list[Source], by: Source) -> list[Source]:
     """A number of 64 bits, shifted."""
     low, high = words
     if isinstance(by.what, int) and by.what >= 32:
@@ -118,7 +118,7 @@ def shifted_left(b: Builder, words: list[Source], by: Source) -> list[Source]:
     return [b.compute("SHL", low, by), b.compute("SHF.L", low, by, high, width=FunnelWidth.U64)]
 
 
-def shifted_right(b: Builder, words: list[Source], by: Source, signed: bool) -> list[Source]:
+def _shifted_right(b: Builder, words: list[Source], by: Source, signed: bool) -> list[Source]:
     """The same to the right."""
     low, high = words
     if isinstance(by.what, int) and by.what >= 32:
@@ -216,11 +216,11 @@ def _extract(b: Builder, i: Instruction) -> None:
         if not isinstance(end.what, int)
         else number(64 - end.what)
     )
-    shifted_low, shifted_high = shifted_left(b, [low, high], left)
+    shifted_low, shifted_high = _shifted_left(b, [low, high], left)
     right = _sum(b, number(64), _sum(b, end, position.negate()).negate())
     if isinstance(length.what, int) and not isinstance(right.what, int):
         right = _least(b, right, 64)
-    found = shifted_right(b, [shifted_low, shifted_high], right, i.type.signed)
+    found = _shifted_right(b, [shifted_low, shifted_high], right, i.type.signed)
     if (
         isinstance(position.what, int)
         and isinstance(length.what, int)
@@ -261,9 +261,12 @@ def _insert(b: Builder, i: Instruction) -> None:
     position, length = (_byte(b, b.word(operand)) for operand in i.operands[3:5])
     ones_low, ones_high = (
         _inverse(b, word)
-        for word in shifted_left(b, [number(-1), number(-1)], _least(b, length, 64))
+        for word in _shifted_left(b, [number(-1), number(-1)], _least(b, length, 64))
     )
-    mask, field = shifted_left(b, [ones_low, ones_high], position), shifted_left(b, x[:2], position)
+    mask, field = (
+        _shifted_left(b, [ones_low, ones_high], position),
+        _shifted_left(b, x[:2], position),
+    )
     b.move(
         b.write(i.operands[0], 64),
         [

@@ -1,4 +1,4 @@
-"""Selection of single precision, apart from what is divided.
+"""Selection of single precision, apart from divisions and roots.
 
 Sums and products are never made one fused operation unless the program says so: a program rounds as often as it is
 written. Functions flush subnormal numbers; where the program wants those, they are scaled first.
@@ -26,31 +26,13 @@ from .convert import integer_format, upper
 from .roundings import ROUNDINGS, TO_WHOLE, WHOLE
 from .special_registers import special_words
 
-__all__ = [
-    "INFINITY",
-    "LEAST",
-    "ONE",
-    "TWO_24",
-    "approximated",
-    "below",
-    "compared",
-    "operand",
-    "quotient",
-    "scaled",
-    "sign_changed",
-    "single",
-    "to_integer",
-    "where",
-    "whole",
-]
+__all__ = ["single", "to_integer", "whole"]
 
-ONE, HALF, QUARTER = 0x3F80_0000, 0x3F00_0000, 0x3E80_0000
-TWO_24, TWO_12, TWO_MINUS_12 = 0x4B80_0000, 0x4580_0000, 0x3980_0000
-INFINITY = 0x7F80_0000
-LEAST = 0x0080_0000
+_HALF = 0x3F00_0000
+_TWO_24 = 0x4B80_0000
+_INFINITY = 0x7F80_0000
+_LEAST = 0x0080_0000
 """The least normal number."""
-_HUGE = 0x7E80_0000
-"""2**126: beyond it reciprocals are subnormal."""
 _MINUS_24 = 0xC1C0_0000
 _LEAST_EXPONENT = 0xC2FC_0000
 """-126."""
@@ -61,7 +43,7 @@ def single(*opcodes: str) -> Callable[[Handler], Handler]:
     return handles(*opcodes, kind=Kind.SINGLES)
 
 
-def mode(i: Instruction) -> dict[str, Any]:
+def _mode(i: Instruction) -> dict[str, Any]:
     """Flush, rounding and saturation as an instruction's fields; what it has to be."""
     found: dict[str, Any] = {}
     if i.flush:
@@ -73,12 +55,12 @@ def mode(i: Instruction) -> dict[str, Any]:
     return found
 
 
-def operand(b: Builder, i: Instruction, at: int) -> Source:
+def _operand(b: Builder, i: Instruction, at: int) -> Source:
     """A number that an instruction computes with."""
     return b.word(i.operands[at])
 
 
-def sign_changed(source: Source) -> Source:
+def _sign_changed(source: Source) -> Source:
     """The number with the other sign."""
     return real(source.negate())
 
@@ -87,12 +69,12 @@ def _absolute(source: Source) -> Source:
     return real(Source(source.what, absolute=True))
 
 
-def below(b: Builder, x: Source, bound: int) -> Source:
+def _below(b: Builder, x: Source, bound: int) -> Source:
     """The predicate that a number without its sign is less than another one."""
-    return compared(b, FloatCompare.LT, _absolute(x), number(bound))
+    return _compared(b, FloatCompare.LT, _absolute(x), number(bound))
 
 
-def compared(
+def _compared(
     b: Builder,
     relation: FloatCompare,
     x: Source,
@@ -106,7 +88,7 @@ def compared(
     return Source(result)
 
 
-def where(b: Builder, condition: Source, name: str, x: Source, y: Source, **fields: Any) -> Source:
+def _where(b: Builder, condition: Source, name: str, x: Source, y: Source, **fields: Any) -> Source:
     """What an operation makes of two numbers where a condition holds, and the first one elsewhere."""
     result = b.temporary()
     b.op("MOV", [result], x)
@@ -114,29 +96,29 @@ def where(b: Builder, condition: Source, name: str, x: Source, y: Source, **fiel
     return Source(result)
 
 
-def scaled(b: Builder, x: Source, factor: int, condition: Source, **fields: Any) -> Source:
+def _scaled(b: Builder, x: Source, factor: int, condition: Source, **fields: Any) -> Source:
     """A number, multiplied by another one where a condition holds."""
-    return where(b, condition, "FMUL", x, number(factor), **fields)
+    return _where(b, condition, "FMUL", x, number(factor), **fields)
 
 
 @single("add", "sub", "mul", "fma", "mad")
 def _arithmetic(b: Builder, i: Instruction) -> None:
     name = {"add": "FADD", "sub": "FADD", "mul": "FMUL"}.get(i.opcode, "FFMA")
-    sources = [operand(b, i, at) for at in range(1, len(i.operands))]
+    sources = [_operand(b, i, at) for at in range(1, len(i.operands))]
     if i.opcode == "sub":
-        sources[1] = sign_changed(sources[1])
-    b.op(name, b.write(i.operands[0]), *sources, **mode(i))
+        sources[1] = _sign_changed(sources[1])
+    b.op(name, b.write(i.operands[0]), *sources, **_mode(i))
 
 
 @single("neg", "abs")
 def _sign(b: Builder, i: Instruction) -> None:
-    x = operand(b, i, 1)
+    x = _operand(b, i, 1)
     b.op(
         "FADD",
         b.write(i.operands[0]),
-        sign_changed(x) if i.opcode == "neg" else _absolute(x),
+        _sign_changed(x) if i.opcode == "neg" else _absolute(x),
         NOTHING,
-        **mode(i),
+        **_mode(i),
     )
 
 
@@ -145,21 +127,21 @@ def _extreme(b: Builder, i: Instruction) -> None:
     b.op(
         "FMNMX",
         b.write(i.operands[0]),
-        operand(b, i, 1),
-        operand(b, i, 2),
+        _operand(b, i, 1),
+        _operand(b, i, 2),
         PT if i.opcode == "min" else PT.invert(),
-        **mode(i),
+        **_mode(i),
     )
 
 
 @single("copysign")
 def _copy_sign(b: Builder, i: Instruction) -> None:
-    sign = b.compute("LOP", operand(b, i, 1), number(SIGN), operation=Logic.AND)
+    sign = b.compute("LOP", _operand(b, i, 1), number(SIGN), operation=Logic.AND)
     b.op(
         "LOP",
         b.write(i.operands[0]),
         sign,
-        b.compute("LOP", operand(b, i, 2), number(SIGN - 1), operation=Logic.AND),
+        b.compute("LOP", _operand(b, i, 2), number(SIGN - 1), operation=Logic.AND),
         operation=Logic.OR,
     )
 
@@ -176,7 +158,7 @@ def _relation(i: Instruction) -> dict[str, Any]:
 def _set_predicate(b: Builder, i: Instruction) -> None:
     first, second = (b.write(operand)[0] for operand in i.operands[:2])
     third = b.predicate(i.operands[4]) if i.combine is not None else PT
-    b.op("FSETP", [first, second], operand(b, i, 2), operand(b, i, 3), third, **_relation(i))
+    b.op("FSETP", [first, second], _operand(b, i, 2), _operand(b, i, 3), third, **_relation(i))
 
 
 @single("set")
@@ -185,8 +167,8 @@ def _set(b: Builder, i: Instruction) -> None:
     b.op(
         "FSET",
         b.write(i.operands[0]),
-        operand(b, i, 1),
-        operand(b, i, 2),
+        _operand(b, i, 1),
+        _operand(b, i, 2),
         third,
         one=i.type.floating,
         **_relation(i),
@@ -197,7 +179,7 @@ def _set(b: Builder, i: Instruction) -> None:
 def _select_by_sign(b: Builder, i: Instruction) -> None:
     """A where c is 0 or more."""
     bits = i.type.bits
-    xs, ys, by = b.read(i.operands[1], bits), b.read(i.operands[2], bits), operand(b, i, 3)
+    xs, ys, by = b.read(i.operands[1], bits), b.read(i.operands[2], bits), _operand(b, i, 3)
     chosen = [
         b.compute("FCMP", x, y, by, compare=FloatCompare.GE, flush=i.flush)
         for x, y in zip(xs, ys, strict=True)
@@ -207,25 +189,25 @@ def _select_by_sign(b: Builder, i: Instruction) -> None:
 
 @single("testp")
 def _test(b: Builder, i: Instruction) -> None:
-    x = operand(b, i, 1)
+    x = _operand(b, i, 1)
     size, result = _absolute(x), b.write(i.operands[0])
     relation, bound, third = {
-        "finite": (FloatCompare.LT, INFINITY, PT),
-        "infinite": (FloatCompare.EQ, INFINITY, PT),
+        "finite": (FloatCompare.LT, _INFINITY, PT),
+        "infinite": (FloatCompare.EQ, _INFINITY, PT),
         "number": (FloatCompare.NUM, 0, PT),
         "notanumber": (FloatCompare.NAN, 0, PT),
         "subnormal": (FloatCompare.GT, 0, PT),
-        "normal": (FloatCompare.LT, INFINITY, PT),
+        "normal": (FloatCompare.LT, _INFINITY, PT),
     }[i.operation]
     if i.operation == "subnormal":
-        third = below(b, x, LEAST)
+        third = _below(b, x, _LEAST)
     elif i.operation == "normal":
-        third = compared(
+        third = _compared(
             b,
             FloatCompare.EQ,
             size,
             RZ,
-            compared(b, FloatCompare.GE, size, number(LEAST)),
+            _compared(b, FloatCompare.GE, size, number(_LEAST)),
             Boolean.OR,
         )
     b.op("FSETP", [result[0], None], size, number(bound), third, compare=relation)
@@ -238,73 +220,32 @@ def _function(b: Builder, x: Source, name: str) -> Source:
     return b.compute("MUFU", x, function=MultiFunction[name])
 
 
-def _root(b: Builder, x: Source) -> Source:
-    return _function(b, _function(b, x, "RSQ"), "RCP")
-
-
-_SMALL = {"rsqrt": (lambda b, x: _function(b, x, "RSQ"), TWO_12), "sqrt": (_root, TWO_MINUS_12)}
-"""Functions of powers, and what they are multiplied by when their argument was by 2**24."""
-
-
-@single("rsqrt", "sin", "cos", "lg2", "ex2")
+@single("sin", "cos", "lg2", "ex2")
 def _approximate(b: Builder, i: Instruction) -> None:
-    b.move(b.write(i.operands[0]), [approximated(b, i.opcode, operand(b, i, 1), i.flush)])
+    b.move(b.write(i.operands[0]), [_approximated(b, i.opcode, _operand(b, i, 1), i.flush)])
 
 
-def approximated(b: Builder, name: str, x: Source, flush: bool) -> Source:
+def _approximated(b: Builder, name: str, x: Source, flush: bool) -> Source:
     """A function as the machine approximates it; without ``flush`` subnormal numbers count."""
     match name:
         case "sin" | "cos":
             return _function(b, b.compute("RRO", x, mode=FloatRange.SINCOS), name.upper())
         case "ex2":
             return _power(b, x, flush)
-        case "rcp":
-            return _reciprocal(b, x, flush)
     if flush:
-        return _function(b, x, "LG2") if name == "lg2" else _SMALL[name][0](b, x)
-    small = below(b, x, LEAST)
-    x = scaled(b, x, TWO_24, small)
-    if name == "lg2":
-        return where(b, small, "FADD", _function(b, x, "LG2"), number(_MINUS_24))
-    function, factor = _SMALL[name]
-    return scaled(b, function(b, x), factor, small)
+        return _function(b, x, "LG2")
+    small = _below(b, x, _LEAST)
+    x = _scaled(b, x, _TWO_24, small)
+    return _where(b, small, "FADD", _function(b, x, "LG2"), number(_MINUS_24))
 
 
 def _power(b: Builder, x: Source, flush: bool) -> Source:
     """2 to the power of a number; what is below all normal numbers is a square."""
     if flush:
         return _function(b, b.compute("RRO", x, mode=FloatRange.EX2), "EX2")
-    small = compared(b, FloatCompare.LT, x, number(_LEAST_EXPONENT))
-    power = _function(b, b.compute("RRO", scaled(b, x, HALF, small), mode=FloatRange.EX2), "EX2")
-    return where(b, small, "FMUL", power, power)
-
-
-def _reciprocal(b: Builder, x: Source, flush: bool) -> Source:
-    if flush:
-        return _function(b, x, "RCP")
-    scales = (
-        (TWO_24, below(b, x, LEAST)),
-        (QUARTER, compared(b, FloatCompare.GT, _absolute(x), number(_HUGE))),
-    )
-    for factor, condition in scales:
-        x = scaled(b, x, factor, condition)
-    x = _function(b, x, "RCP")
-    for factor, condition in scales:
-        x = scaled(b, x, factor, condition)
-    return x
-
-
-def quotient(b: Builder, x: Source, y: Source, flush: bool, full: bool) -> Source:
-    """The product with a reciprocal, ``full``: also where that is subnormal."""
-    flushed = FloatFlush.FTZ if flush else FloatFlush.NONE
-    scales = []
-    if not flush:
-        scales.append((TWO_24, below(b, y, LEAST)))
-    if full:
-        scales.append((QUARTER, compared(b, FloatCompare.GT, _absolute(y), number(_HUGE))))
-    for factor, condition in scales:
-        x, y = (scaled(b, part, factor, condition, flush=flushed) for part in (x, y))
-    return b.compute("FMUL", x, _function(b, y, "RCP"), flush=flushed)
+    small = _compared(b, FloatCompare.LT, x, number(_LEAST_EXPONENT))
+    power = _function(b, b.compute("RRO", _scaled(b, x, _HALF, small), mode=FloatRange.EX2), "EX2")
+    return _where(b, small, "FMUL", power, power)
 
 
 # Conversions
@@ -323,7 +264,7 @@ def _convert(b: Builder, i: Instruction) -> None:
         )
         b.move(b.write(register), [_of_integer(b, i, words, source)])
     elif to.floating:
-        x = operand(b, i, 1)
+        x = _operand(b, i, 1)
         if i.rounding:
             b.op(
                 "F2F",
@@ -334,11 +275,11 @@ def _convert(b: Builder, i: Instruction) -> None:
                 saturate=i.saturate,
             )
         elif i.flush or i.saturate:
-            b.op("FADD", b.write(register), x, NOTHING, **mode(i))
+            b.op("FADD", b.write(register), x, NOTHING, **_mode(i))
         else:
             b.move(b.write(register), [x])
     else:
-        words = to_integer(b, i, operand(b, i, 1), to)
+        words = to_integer(b, i, _operand(b, i, 1), to)
         if register.type.bits == 64 and len(words) == 1:
             words.append(upper(b, words[0], to))
         b.move(b.write(register, register.type.bits), words)

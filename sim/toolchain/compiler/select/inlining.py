@@ -1,0 +1,84 @@
+"""Inline expansion of functions of the runtime library (:mod:`sim.toolchain.compiler.library`)."""
+
+from collections.abc import Callable, Mapping
+
+from sim.toolchain.compiler.ir import PT, Source, Value
+from sim.toolchain.compiler.library import is_called
+from sim.toolchain.ptx.module import (
+    Function,
+    FunctionRef,
+    Label,
+    Register,
+    Variable,
+)
+
+from .builder import Builder, select
+
+__all__ = ["Words", "copy_words", "has_branches", "inlined", "is_inlined"]
+
+Words = list[Source]
+
+
+def _check_quotient(b: Builder, arguments: list[Words], results: list[list[Value]]) -> None:
+    """FCHK: whether a quotient in single precision needs the long way."""
+    b.op("FCHK", list(results[0]), *(word for words in arguments for word in words))
+
+
+_INTRINSICS: Mapping[str, Callable[[Builder, list[Words], list[list[Value]]], None]] = {
+    "__fchk_f32": _check_quotient,
+}
+"""Functions of the library that are instructions of the machine which PTX does not have."""
+
+
+def is_inlined(b: Builder, name: str) -> bool:
+    """Whether a call of this function is one that is replaced by its body."""
+    return name in b.library and not is_called(b.library[name])
+
+
+def has_branches(function: Function, library: Mapping[str, Function]) -> bool:
+    """Whether a function's body, with what is inlined there, has several blocks."""
+    for item in function.body or ():
+        if isinstance(item, Label):
+            return True
+        target = item.call.target if item.call is not None else None
+        if isinstance(target, FunctionRef):
+            inner = library[target.name]
+            if not is_called(inner) and has_branches(inner, library):
+                return True
+    return False
+
+
+def inlined(b: Builder, function: Function, arguments: list[Words]) -> list[Words]:
+    """Selects a function's body at this place, and returns its results. Its one ``ret`` is the last instruction, and it
+    does not write its parameters. Operations stand where the instruction does that they are inlined for.
+    """
+    outer = b.words, b.labels
+    b.words, b.labels = {}, {}
+    for parameter, words in zip(function.parameters, arguments, strict=True):
+        registers = _registers(b, parameter)
+        copy_words(b, registers, words)
+        for register, word in zip(registers, words, strict=False):
+            if isinstance(word.what, int):
+                b.numbers[register] = word
+    results = [_registers(b, result) for result in function.results]
+    if function.name in _INTRINSICS:
+        _INTRINSICS[function.name](b, arguments, results)
+    else:
+        assert function.body is not None
+        for item in function.body[:-1]:
+            select(b, item)
+    b.words, b.labels = outer
+    return [[Source(word) for word in words] for words in results]
+
+
+def _registers(b: Builder, parameter: Register | Variable) -> list[Value]:
+    assert isinstance(parameter, Register)
+    return b.registers(parameter)
+
+
+def copy_words(b: Builder, registers: list[Value], words: Words) -> None:
+    """Copies as many words as there are registers, or a predicate."""
+    if registers[0].predicate:
+        b.op("PSETP", [registers[0], None], words[0], PT, PT)
+    else:
+        b.move(list(registers), words[: len(registers)])

@@ -10,6 +10,7 @@ if the number is rounded away from 0. Lines between ``#if NAME`` and ``#endif`` 
 on the sign), and ``upwards`` (every rounding except towards 0).
 """
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from string import Template
@@ -23,6 +24,8 @@ __all__ = ["filled_in", "function_name", "functions_with", "is_called"]
 _APPROXIMATIONS = frozenset({"approx", "full"})
 _OUTWARDS = {"rn": "", "rz": "", "rm": "lt", "rp": "ge"}
 """Roundings, and how the sign of numbers that they make larger compares with 0."""
+_BEGIN = re.compile(r"^(?=(?:\.visible )?\.func )", re.MULTILINE)
+_NAME = re.compile(r"\b__\w+")
 _PRECISIONS = {"f32": "single", "f64": "double"}
 
 
@@ -37,23 +40,32 @@ def is_called(function: Function) -> bool:
     return function.linkage is Linkage.VISIBLE
 
 
+@cache
 def functions_with(name: str) -> Mapping[str, Function]:
-    """The functions of the text that has one of a name."""
+    """A function by its name, and those that it calls."""
     _, _, _, *modifiers, kind = name.split("_")
     if kind not in _PRECISIONS:
-        return _functions("integer_division.ptx", "", False)
-    text = f"{_PRECISIONS[kind]}_"
-    if _APPROXIMATIONS.intersection(modifiers):
-        return _functions(f"{text}approximations.ptx", "", False)
-    return _functions(f"{text}division.ptx.in", modifiers[0], "ftz" in modifiers)
+        file, text = "integer_division.ptx", library_text("integer_division.ptx")
+    elif _APPROXIMATIONS.intersection(modifiers):
+        file = f"{_PRECISIONS[kind]}_approximations.ptx"
+        text = library_text(file)
+    else:
+        file = f"{_PRECISIONS[kind]}_division.ptx.in"
+        text = filled_in(library_text(file), modifiers[0], "ftz" in modifiers)
+    return parse_ptx(_part_with(text, name), f"the runtime library's {file}").functions
 
 
-@cache
-def _functions(name: str, rounding: str, flush: bool) -> Mapping[str, Function]:
-    text = library_text(name)
-    if rounding:
-        text = filled_in(text, rounding, flush)
-    return parse_ptx(text, f"the runtime library's {name}").functions
+def _part_with(text: str, name: str) -> str:
+    """The text without the functions that one of them does not need: most of the time goes into reading it."""
+    header, *functions = _BEGIN.split(text)
+    bodies = {_NAME.findall(body)[0]: body for body in functions}
+    needed, waiting = set(), [name]
+    while waiting:
+        found = waiting.pop()
+        if found not in needed:
+            needed.add(found)
+            waiting += _NAME.findall(bodies[found])
+    return header + "".join(body for each, body in bodies.items() if each in needed)
 
 
 def filled_in(text: str, rounding: str, flush: bool) -> str:

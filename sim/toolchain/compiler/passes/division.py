@@ -56,19 +56,19 @@ def _body(name: str) -> tuple[list[Op], list[Value]]:
 def _by_library(e: Emitter, result: Value, x: Source, y: Source, name: str) -> None:
     """The body of a function, with a new value wherever it writes one of its own (as in SSA)."""
     ops, parameters = _body(name)
-    new: dict[Value | None, Value | None] = {None: None}
+    new: dict[Value, Value] = {}
     for parameter, source in zip(parameters, (x, y), strict=True):
         new[parameter] = e.value()
         e.op("MOV", [new[parameter]], source)
     for op in ops:
         sources = [
-            source if source.value is None else source.of(new[source.value])
+            source if (value := source.value) is None else source.of(new[value])
             for source in op.sources
         ]
         new.update({value: e.value(value.predicate) for value in op.writes()})
         line, column = e.origin.line, e.origin.column
         copy = replace(op, sources=sources, line=line, column=column)
-        copy.results = [new[value] for value in op.results]
+        copy.results = [None if value is None else new[value] for value in op.results]
         e.ops.append(copy)
     copy.results = [result]
     copy.guard, copy.fresh = e.origin.guard, e.origin.fresh

@@ -21,7 +21,7 @@ from rtl.params import PRESETS
 from sim.board import machine as board_machine
 from sim.board import placing, stand_in
 from sim.board.errors import BoardError
-from sim.board.link import _Port
+from sim.board.link import _Port, _runs
 from sim.board.machine import Board
 from sim.board.memory import BoardImage, BoardMemory
 from sim.board.placing import share, stack_sizes
@@ -520,3 +520,22 @@ def test_bytes_in_the_ring_go_over_the_line_and_come_into_the_other(monkeypatch)
     simulator.add_testbench(testbench)
     simulator.run_until(1e-3)
     assert found == content
+
+
+def test_consecutive_lines_are_asked_for_together_up_to_a_limit():
+    lines = [64 * number for number in (3, 1, 2, 7, *range(100, 170))]
+    assert list(_runs(lines)) == [(64, 3), (7 * 64, 1), (6400, 64), (164 * 64, 6)]
+    assert list(_runs([])) == []
+
+
+def test_a_port_says_how_much_it_has_written():
+    port = _Port.__new__(_Port)
+    port._port = SimpleNamespace(write=len)
+    assert port.write(b"abc") == 3
+
+
+def test_a_stand_in_ends_when_it_is_told_to():
+    made = stand_in.StandIn.__new__(stand_in.StandIn)
+    made._ended = False
+    made.end()
+    assert made._ended is True

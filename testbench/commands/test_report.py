@@ -7,7 +7,7 @@ import struct
 import warnings
 from collections import Counter
 from random import Random
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from amaranth.hdl import Module
@@ -46,6 +46,7 @@ from sim.report.timeline import konata
 from sim.toolchain.assembly.assembler import assemble
 from sim.toolchain.cubin.loader import load
 from sim.toolchain.runtime import FAILED, PRINTED
+from testbench.fakes import fake
 
 # What kernels print
 
@@ -192,9 +193,9 @@ def test_what_was_not_written_to_its_end_is_left_out():
 # Errors
 
 
-def registers(**values):
+def registers(**values: Any) -> dict[str, int]:
     """The registers of the error status: fields of the two ESR by name, other registers whole."""
-    found = dict.fromkeys(
+    found: dict[str, int] = dict.fromkeys(
         (
             "HWW_WARP_ESR",
             "HWW_GLOBAL_ESR",
@@ -315,24 +316,22 @@ def test_buffers_are_shown_by_their_first_eight_elements():
         ("b64", 8, "0807060504030201"),
         ("b8", 2, "01 02"),
     ):
-        made = SimpleNamespace(
-            buffers={"a": (base, size)}, buffer_types={} if kind is None else {"a": kind}
-        )
+        made = fake(buffers={"a": (base, size)}, buffer_types={} if kind is None else {"a": kind})
         assert buffer_lines(made, launch.memory) == [
             f"buffer        a, {size} bytes at {base:#x}: {shown}"
         ]
     launch.memory.write(base, struct.pack("<hhd", -2, -1, 1.5))
     for kind, at, size, shown in (("s16", 0, 4, "-2 -1"), ("u16", 0, 4, "65534 65535")):
-        made = SimpleNamespace(buffers={"a": (base + at, size)}, buffer_types={"a": kind})
+        made = fake(buffers={"a": (base + at, size)}, buffer_types={"a": kind})
         assert buffer_lines(made, launch.memory)[0].endswith(f": {shown}")
-    made = SimpleNamespace(buffers={"a": (base + 4, 8)}, buffer_types={"a": "f64"})
+    made = fake(buffers={"a": (base + 4, 8)}, buffer_types={"a": "f64"})
     assert buffer_lines(made, launch.memory)[0].endswith(": 1.5")
 
 
 def test_the_outcome_of_hardware_is_told_as_far_as_it_is_known():
     launch = prepare(KERNEL)
     counters = {"instructions": 11, "memory_lines": 4, "unknown": 7, "idle": 2}
-    machine = SimpleNamespace(lockstep=None, memory=launch.memory)
+    machine = fake(lockstep=None, memory=launch.memory)
 
     def told(difference=None, lockstep=None, **facts):
         machine.lockstep = lockstep
@@ -351,7 +350,7 @@ def test_the_outcome_of_hardware_is_told_as_far_as_it_is_known():
     ]
     assert told() == first
     compared = "compared      5 instructions with the warp model"
-    lockstep = SimpleNamespace(compared=5)
+    lockstep = fake(compared=5)
     assert told(lockstep=lockstep) == [*first, compared]
     assert told("they differ", lockstep) == [*first, compared, "they differ"]
     rejected = told(status="error", reason="why", rejection=LaunchRejection(1))
@@ -386,7 +385,7 @@ def profile():
         for at, spent in enumerate(waits, 1)
     }
     hottest = sorted(costs.values(), key=lambda cost: -cost.cycles)
-    return SimpleNamespace(costs=costs, hottest=hottest, timeline=SimpleNamespace(ran=1234))
+    return fake(costs=costs, hottest=hottest, timeline=fake(ran=1234))
 
 
 def test_the_text_of_a_profile_has_columns_of_equal_width():
@@ -397,7 +396,7 @@ def test_the_text_of_a_profile_has_columns_of_equal_width():
         "     0   0.0%       5     12.2      3          0  0018 I3 <R1>\n"
     )
     assert text(profile(), 1).count("\n") == 2
-    assert text(SimpleNamespace(costs={}, hottest=[])).split() == [
+    assert text(fake(costs={}, hottest=[])).split() == [
         *("cycles", "share", "issues", "threads", "lines", "conflicts", "instruction", "waits")
     ]
 
@@ -452,9 +451,7 @@ def test_the_page_of_a_profile_has_bars_shares_and_the_lines_of_the_source():
         ("6", "stall 6"),
         ("4", "ready 4"),
     ]
-    assert "Instructions" in page(
-        SimpleNamespace(costs={}, hottest=[], timeline=SimpleNamespace(ran=0)), "", {}, {}
-    )
+    assert "Instructions" in page(fake(costs={}, hottest=[], timeline=fake(ran=0)), "", {}, {})
 
 
 def test_exceptions_have_the_numbers_of_cuda_gdb():
@@ -502,12 +499,10 @@ def test_an_error_of_a_warp_goes_before_events_of_the_machine(number, errors):
 
 
 def test_an_instruction_takes_a_cycle_at_least_in_a_log_for_konata():
-    timeline = SimpleNamespace(
+    timeline = fake(
         cycles=9,
         executed=[
-            SimpleNamespace(
-                warp=1, cycle=3, end=end, pc=8, text="NOP", active=1, error=WarpError.NONE
-            )
+            fake(warp=1, cycle=3, end=end, pc=8, text="NOP", active=1, error=WarpError.NONE)
             for end in (3, 4, 6, None)
         ],
     )
@@ -552,7 +547,7 @@ class Toy(wiring.Component):
 
 
 def test_ports_are_told_with_their_meaning_direction_and_bits():
-    dut = Toy()
+    dut: Any = Toy()
     dut._MustUse__used = True
     assert list(port_comments(dut)) == [
         "command: What it does, in words that are many more than fit into a line of a comment, so that it continues",
@@ -611,9 +606,7 @@ def test_the_page_of_registers_has_addresses_fields_and_counters():
         f"| {SpecialRegister.TID_X.value} | `SR_TID.X` |" in text.split("## Special registers")[1]
     )
     fields = {"one": (3, 3), "more": (9, 4)}
-    made = SimpleNamespace(
-        offset=8, count=4, reset=31, fields=fields, meaning="some", access=Access.READ
-    )
+    made = fake(offset=8, count=4, reset=31, fields=fields, meaning="some", access=Access.READ)
     assert list(register_rows(0x100, {"A": made})) == [
         ("`0x108` + 4n, n < 4", "`A`", Access.READ.value, "0x1f", "one 3, more 9:4", "some")
     ]

@@ -1,6 +1,6 @@
 """What the debugger's commands show and select, on a machine whose warps are made by hand."""
 
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -25,6 +25,7 @@ from sim.launch import prepare
 from sim.model.warp.retirement import StackToken, WarpMasks
 from sim.toolchain.assembly.assembler import assemble
 from sim.toolchain.cubin.loader import load
+from testbench.fakes import fake
 
 TEXT = ".kernel k\n" + "".join(f"MOV32I R{at}, 0x{at:x}\n" for at in range(12)) + "EXIT\n"
 BARRIER = BY_NAME["BAR"][0].default
@@ -35,7 +36,7 @@ INSTRUCTIONS = [at for at in range(0x08, 0x100, 8) if at % 0x20]
 def made(pc, active, broken=0, waiting=0, tokens=(), place=((0, 0, 0), 0)):
     """A stopped warp: R<n> of thread t is 100 n + t; P<n> holds in threads with bit n; CC in the upper ones."""
     masks = WarpMasks(active, broken)
-    return SimpleNamespace(
+    return fake(
         pc=pc,
         masks=masks,
         live=active | broken | waiting,
@@ -54,11 +55,11 @@ def session():
     base = memory.allocate("out", 40)
     for at in range(10):
         memory.write_number(base + 4 * at, 4, 0x1000 + at)
-    launch = SimpleNamespace(
-        program_base=launch.program_base, buffers={"out": (base, 38)}, output=None
+    launch = fake(program_base=launch.program_base, buffers={"out": (base, 38)}, output=None)
+    area = fake(launch=launch, threads=fake(registers=6))
+    session: Any = DebuggerSession(
+        area, Places({"k": 0, "$k$inner": 0x28, "z": 0x48}, 0x80), Watch()
     )
-    area = SimpleNamespace(launch=launch, threads=SimpleNamespace(registers=6))
-    session = DebuggerSession(area, Places({"k": 0, "$k$inner": 0x28, "z": 0x48}, 0x80), Watch())
     tokens = (
         StackToken(TokenKind.SYNC, 0x30, 0xFF),
         StackToken(TokenKind.NONE, 0, 0),
@@ -70,8 +71,8 @@ def session():
     }
     registers = dict.fromkeys(SM_REGISTERS, 0)
 
-    host = SimpleNamespace(cycles=1234, remote=False)
-    session._machine = SimpleNamespace(
+    host = fake(cycles=1234, remote=False)
+    session._machine = fake(
         state=State.STOPPED,
         warps=warps,
         memory=memory,
@@ -504,17 +505,22 @@ class FakeHost:
         self.cycles += cycles
 
 
+def fake_host(**values: Any) -> Any:
+    """A FakeHost, in the place of a host of the hardware."""
+    return FakeHost(**values)
+
+
 def test_warps_are_woken_by_what_is_not_in_the_masks():
     for slots, low, high in (
         (0b101, 0xFFFF_FFFA, 0xFFFF_FFFF),
         (1 << 33, 0xFFFF_FFFF, 0xFFFF_FFFD),
         ((1 << 64) - 1, 0, 0),
     ):
-        host = FakeHost()
+        host = fake_host()
         done(driver.wake(host, slots))
         assert host.written == [("BPT_PAUSE_MASK", low), ("BPT_PAUSE_MASK_1", high)]
         assert host.cycles > 0
-    host = FakeHost()
+    host = fake_host()
     done(driver.resume_paused(host))
     assert host.written == [
         ("BPT_PAUSE_MASK", 0),
@@ -529,7 +535,7 @@ def test_the_error_status_is_cleared_in_the_order_of_each_driver():
         (driver.clear_errors, ("HWW_GLOBAL_ESR", "HWW_WARP_ESR")),
         (driver.clear_errors_nouveau, ("HWW_WARP_ESR", "HWW_GLOBAL_ESR")),
     ):
-        host = FakeHost(HWW_GLOBAL_ESR=0x30)
+        host = fake_host(HWW_GLOBAL_ESR=0x30)
         done(clear(host))
         values = {"HWW_GLOBAL_ESR": 0x30, "HWW_WARP_ESR": 0}
         assert host.written == [(name, values[name]) for name in order]
@@ -542,11 +548,11 @@ def test_a_wait_ends_with_the_status_the_cycles_or_a_failure():
     async def later(host):
         return host.cycles >= 300
 
-    host = FakeHost()
+    host = fake_host()
     assert done(driver.wait(host, later)) is True and host.cycles == 2 * driver.POLL
-    host = FakeHost()
+    host = fake_host()
     assert done(driver.wait(host, never, 300)) is False and host.cycles == 300
-    host = FakeHost()
+    host = fake_host()
     host.failed = True
     assert done(driver.wait(host, never, 300)) is False and host.cycles == 0
     assert driver.EXPECTED == 0x70
@@ -556,7 +562,8 @@ def test_a_wait_ends_with_the_status_the_cycles_or_a_failure():
 def test_a_machine_that_does_not_lock_down_is_an_error_unless_its_grid_is_over(monkeypatch, over):
     monkeypatch.setattr(driver, "stop_all", lambda host: answer(False))
     monkeypatch.setattr(driver, "grid_over", lambda host: answer(over))
-    machine = DebuggedMachine(FakeHost(), None, Breakpoints(0), lambda cycles: False)
+    area: Any = None
+    machine = DebuggedMachine(fake_host(), area, Breakpoints(0), lambda cycles: False)
     if over:
         done(machine.stop())
         assert machine.state is State.OVER
@@ -566,7 +573,7 @@ def test_a_machine_that_does_not_lock_down_is_an_error_unless_its_grid_is_over(m
             DebuggerError, match=r"^the machine does not lock down in 100,000 cycles$"
         ):
             machine.stop().send(None)
-    held = DebuggedMachine(FakeHost(), None, Breakpoints(0), lambda cycles: False)
+    held: Any = DebuggedMachine(fake_host(), area, Breakpoints(0), lambda cycles: False)
     with pytest.raises(DebuggerError, match=r"^the machine does not lock down$"):
         held.hold().send(None)
     assert held.host.written[0][1]["DEBUGGER_MODE"] == 1
@@ -596,13 +603,13 @@ class FakeWarp:
 @pytest.fixture
 def debugged(session, monkeypatch):
     """A machine that has locked down: its warps are set, and what the driver has done is noted."""
-    host = FakeHost()
+    host = fake_host()
     host.memory = session.machine.memory
     host.field = lambda register, name: answer(0)
     points = Breakpoints(session.area.launch.program_base)
     warps, done_ = {}, []
-    area = SimpleNamespace(warps=lambda memory: warps)
-    found = DebuggedMachine(host, area, points, lambda cycles: False)
+    area = fake(warps=lambda memory: warps)
+    found: Any = DebuggedMachine(host, area, points, lambda cycles: False)
     found.all, found.done = warps, done_
     for name, value in (("grid_over", False), ("locked_down", True), ("live_warps", 0)):
         monkeypatch.setattr(driver, name, lambda host, value=value: answer(value))
@@ -650,9 +657,9 @@ def test_a_warp_that_is_stepped_onto_a_breakpoint_is_told_of_it_and_one_that_wai
 ):
     point = debugged.breakpoints.add(0x10)
     debugged.all |= {slot: FakeWarp(0x10, stepped=slot == 1) for slot in range(3)}
-    debugged._told = {2: 0x10}
+    debugged._reported = {2: 0x10}
     done(debugged._arrive(stepped={1}))
-    assert debugged.ran == {1} and debugged._told == {1: 0x10, 2: 0x10}
+    assert debugged.ran == {1} and debugged._reported == {1: 0x10, 2: 0x10}
     whys = [str(debugged.why(slot, debugged.all[slot])) for slot in range(3)]
     assert whys == ["stopped", f"breakpoint {point}", f"breakpoint {point}"]
     assert debugged._at_breakpoints() == {1, 2}
@@ -666,7 +673,7 @@ def test_a_warp_under_a_breakpoint_is_stepped_with_the_programs_own_instruction(
     debugged.breakpoints.plant(debugged.memory)
     hidden = debugged.memory.read(debugged.breakpoints._base + 0x10, 8)
     debugged.all |= {0: FakeWarp(0x10), 1: FakeWarp(0x28)}
-    debugged.state, debugged._told = State.STOPPED, {0: 0x10}
+    debugged.state, debugged._reported = State.STOPPED, {0: 0x10}
     assert done(debugged.step({0, 1})) == set()
     assert [one for one in debugged.done if one[0] == "single_step"] == [
         ("single_step", 0b01),
@@ -710,15 +717,15 @@ def test_warps_at_breakpoints_stay_there_while_others_run(debugged):
     """If there are others; otherwise all are resumed."""
     debugged.breakpoints.add(0x10)
     debugged.all |= {0: FakeWarp(0x10), 2: FakeWarp(0x28)}
-    debugged.state, debugged._told = State.STOPPED, {0: 0x10}
+    debugged.state, debugged._reported = State.STOPPED, {0: 0x10}
     done(debugged._release())
     assert debugged.done == [("wake", 0b100)] and debugged._parked == {0}
-    assert debugged._told == {0: 0x10} and debugged.state is State.RUNNING
+    assert debugged._reported == {0: 0x10} and debugged.state is State.RUNNING
     debugged.done.clear()
     del debugged.all[2]
     debugged.state = State.STOPPED
     done(debugged._release())
-    assert debugged.done == [("resume",)] and debugged._told == {} and not debugged._parked
+    assert debugged.done == [("resume",)] and debugged._reported == {} and not debugged._parked
     done(debugged._release())
     assert debugged.done == [("resume",)]  # it runs already
 
@@ -751,7 +758,7 @@ def test_a_step_that_hits_a_planted_breakpoint_is_put_back_to_it(debugged):
     ],
 )
 def test_a_status_is_made_of_the_registers_that_drivers_read(ask, fields, live, paused, expected):
-    host = FakeHost(
+    host = fake_host(
         WARP_VALID_MASK=live & 0xFFFF_FFFF,
         WARP_VALID_MASK_1=live >> 32,
         BPT_PAUSE_MASK=paused & 0xFFFF_FFFF,
@@ -764,20 +771,20 @@ def test_a_status_is_made_of_the_registers_that_drivers_read(ask, fields, live, 
 
 def test_events_of_the_debugger_are_not_pending_and_others_are():
     for bits, pending in ((driver.EXPECTED, False), (driver.EXPECTED | 1 << 2, True)):
-        host = FakeHost(HWW_GLOBAL_ESR=bits)
+        host = fake_host(HWW_GLOBAL_ESR=bits)
         host.field = lambda register, name: answer(0)
         assert done(driver.nothing_pending(host)) is not pending
 
 
 def test_single_steps_and_detaching_set_these_fields():
-    host = FakeHost()
+    host = fake_host()
     done(driver.single_step(host, 1))
     assert host.written[0] == ("DBGR_CONTROL0", {"STOP_TRIGGER": 0, "SINGLE_STEP_MODE": 1})
-    host = FakeHost()
+    host = fake_host()
     done(driver.detach(host))
     fields = {"DEBUGGER_MODE": 0, "STOP_ON_ANY_WARP": 1, "SINGLE_STEP_MODE": 0, "STOP_TRIGGER": 0}
     assert host.written == [("DBGR_CONTROL0", fields)]
-    host = FakeHost()
+    host = fake_host()
     done(driver.attach(host))
     fields = {"DEBUGGER_MODE": 1, "STOP_ON_ANY_WARP": 0, "STOP_ON_ANY_SM": 0}
     assert host.written == [("DBGR_CONTROL0", fields)]
@@ -849,7 +856,7 @@ def test_steps_end_at_a_stop_a_barrier_or_the_end_of_a_warp(session):
 
 def test_what_a_kernel_prints_is_shown_once(session, monkeypatch):
     texts = ["one\n", "one\n", "one\ntwo\n"]
-    found = lambda memory, variable: SimpleNamespace(text=texts.pop(0), lines=list)  # noqa: E731
+    found = lambda memory, variable: fake(text=texts.pop(0), lines=list)  # noqa: E731
     monkeypatch.setattr("sim.debugger.session.output_of", found)
     assert [session._printed() for _ in range(3)] == [["one"], [], ["two"]]
 
@@ -878,10 +885,10 @@ def test_detaching_takes_out_breakpoints_and_runs_for_some_cycles_or_to_the_end(
         return True
 
     debugged._run, debugged.host.cycles = run_to, 100
-    debugged._told, debugged._parked = {0: 8}, {0}
+    debugged._reported, debugged._parked = {0: 8}, {0}
     assert done(debugged.detach()) is True and done(debugged.detach(50)) is True
     assert ends[0] > 1 << 60 and ends[1] == 150
-    assert not debugged._told and not debugged._parked and debugged.state is State.RUNNING
+    assert not debugged._reported and not debugged._parked and debugged.state is State.RUNNING
 
 
 @pytest.mark.parametrize(("cycles", "expected"), [(None, 1 << 62), (50, 150)])
@@ -913,18 +920,18 @@ def test_breakpoints_are_left_before_the_machine_runs_on(debugged, monkeypatch):
 
     async def step_over(slots):
         over.append(slots)
-        debugged.all[0].pc, debugged._told = 0x18, {}
+        debugged.all[0].pc, debugged._reported = 0x18, {}
 
-    debugged._step_over, debugged._told = step_over, {0: 0x10}
+    debugged._step_over, debugged._reported = step_over, {0: 0x10}
     assert done(debugged._leave_breakpoints()) is False
     assert over == [{0}] and debugged.ran == {0}
-    debugged.all[0], debugged._told = FakeWarp(0x10, [2]), {0: 0x10}
+    debugged.all[0], debugged._reported = FakeWarp(0x10, [2]), {0: 0x10}
     assert done(debugged._leave_breakpoints()) is True
 
     async def ended(slots):
         debugged.state = State.OVER
 
-    debugged.all[0], debugged._told, debugged._step_over = FakeWarp(0x10), {0: 0x10}, ended
+    debugged.all[0], debugged._reported, debugged._step_over = FakeWarp(0x10), {0: 0x10}, ended
     assert done(debugged._leave_breakpoints()) is True
 
 
@@ -934,7 +941,7 @@ def test_a_warp_that_stays_at_a_barrier_under_a_breakpoint_did_not_run(debugged)
     debugged.breakpoints.add(0x10)
     debugged.breakpoints.add(0x28)
     debugged.all |= {0: FakeWarp(0x10), 1: FakeWarp(0x28)}
-    debugged.state, debugged._told = State.STOPPED, {0: 0x10, 1: 0x28}
+    debugged.state, debugged._reported = State.STOPPED, {0: 0x10, 1: 0x28}
     debugged._step_over = lambda slots: answer(None)
     assert done(debugged._leave_breakpoints()) is True
     assert debugged.ran == {1}
@@ -973,7 +980,7 @@ def test_a_trap_without_a_handler_is_an_error_of_a_grid_that_has_not_ended(sessi
 
 
 def test_a_new_grid_is_in_new_memory_without_breakpoints(session, monkeypatch):
-    host = FakeHost()
+    host = fake_host()
     host.memory = session.machine.memory
     for name, value in (("attach", None), ("stop_all", True), ("grid_over", False)):
         monkeypatch.setattr(driver, name, lambda host, value=value: answer(value))

@@ -4,7 +4,7 @@ import os
 import pty
 import tty
 from dataclasses import replace
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from amaranth.hdl import Module, Signal
@@ -17,7 +17,7 @@ from rtl.fpga.registers import BOARD_BLOCK, BOARD_REGISTERS, IDENTITY, PARTS, SI
 from rtl.isa.registers import COUNTER_BLOCK, COUNTERS, WORK_REGISTERS
 from rtl.isa.tokens import CACHED_TOKENS, CRS_GRANULE
 from rtl.layouts import Policy
-from rtl.params import PRESETS
+from rtl.params import PRESETS, SmParams
 from sim.board import machine as board_machine
 from sim.board import placing, stand_in
 from sim.board.errors import BoardError
@@ -32,6 +32,7 @@ from sim.machine.base import HardwareResult
 from sim.machine.host import REGISTERS
 from sim.toolchain.assembly.assembler import assemble
 from sim.toolchain.cubin.loader import load
+from testbench.fakes import fake
 
 MEMORY_BYTES = 1 << 20
 
@@ -82,9 +83,14 @@ class FakeLink:
         self.closed += 1
 
 
+def fake_link(params: SmParams) -> Any:
+    """A FakeLink, in the place of a link to a board."""
+    return FakeLink(params)
+
+
 @pytest.fixture
 def link():
-    return FakeLink(PRESETS["tiny"])
+    return fake_link(PRESETS["tiny"])
 
 
 @pytest.fixture
@@ -99,14 +105,14 @@ def test_the_machine_of_a_board_is_the_one_that_its_registers_describe(preset):
     params = PRESETS[preset]
     if any(getattr(params, name) & getattr(params, name) - 1 for name in SIZES):
         pytest.skip("a board's sizes are powers of two")
-    found = Board(FakeLink(params), "a port")
+    found = Board(fake_link(params), "a port")
     assert found.params == params and PRESETS[found.preset] == params
     assert (found.clock, found.size) == (45_000_000, MEMORY_BYTES)
 
 
 def test_a_machine_without_a_preset_is_called_by_its_parameters():
     params = replace(PRESETS["tiny"], stack_tokens=2 * CACHED_TOKENS)
-    found = Board(FakeLink(params), "a port")
+    found = Board(fake_link(params), "a port")
     assert found.params == params
     assert f"{2 * CACHED_TOKENS} stack tokens" in found.preset
 
@@ -231,7 +237,7 @@ def placed(board, link):
     word = link.lines[variable - variable % 64]
     link.lines[variable - variable % 64] = word[:16] + (64).to_bytes(8, "little") + word[24:]
     link.asked.clear()
-    return memory, SimpleNamespace(output=variable)
+    return memory, fake(output=variable)
 
 
 def changed(memory):
@@ -267,7 +273,7 @@ def test_results_are_what_was_asked_for_and_what_was_printed(
 
 def test_a_launch_that_has_written_nothing_leaves_all_as_it_was(board, link):
     memory, _ = placed(board, link)
-    launch = SimpleNamespace(output=None)
+    launch = fake(output=None)
     result = HardwareResult("ok", 0, counters={"memory_writes": 0})
     board.take_back(launch, result, None, whole=False)
     assert not link.asked and not changed(memory)
@@ -400,9 +406,7 @@ class Echo:
     def __init__(self, bits, each):
         size = 1 << bits
         self.put, self.taken, self.given, self.busy = (Box() for _ in range(4))
-        self.outgoing, self.incoming = (
-            SimpleNamespace(data=[Box() for _ in range(size)]) for _ in range(2)
-        )
+        self.outgoing, self.incoming = (fake(data=[Box() for _ in range(size)]) for _ in range(2))
         self.size, self.each, self.cycles, self.most = size, each, [], 0
 
     async def run(self, cycles):
@@ -422,13 +426,13 @@ def serve(monkeypatch):
     """Serves a line with such a cable until a test has read all it expects, and returns the cable and the bytes."""
 
     def run(content, each, bits=4):
-        cable, ctx = Echo(bits, each), SimpleNamespace()
+        cable, ctx = Echo(bits, each), fake()
         ctx.get = lambda box: box.value
         ctx.set = lambda box, value: setattr(box, "value", value)
         near, far = pty.openpty()
         tty.setraw(far)
         os.write(far, content)
-        board = stand_in.StandIn.__new__(stand_in.StandIn)
+        board: Any = stand_in.StandIn.__new__(stand_in.StandIn)
         board._cable, board._line, board._ended, board._more = cable, near, False, 0
         monkeypatch.setattr(stand_in, "_RING_BITS", bits)
         waits, looks, received = [], [], bytearray()
@@ -446,7 +450,7 @@ def serve(monkeypatch):
             await cable.run(cycles)
 
         monkeypatch.setattr(stand_in, "run_cycles", simulated)
-        monkeypatch.setattr(stand_in, "select", SimpleNamespace(select=looked))
+        monkeypatch.setattr(stand_in, "select", fake(select=looked))
         done(board._serve(ctx))
         os.close(near)
         os.close(far)
@@ -473,9 +477,10 @@ def test_time_stands_still_while_nothing_happens(serve):
 
 
 def test_reading_a_port_waits_for_a_byte_and_takes_what_is_there():
-    port, asked = _Port.__new__(_Port), []
+    port: Any = _Port.__new__(_Port)
+    asked = []
     for waiting, size, expected in ((0, 100, 1), (5, 100, 5), (500, 100, 100)):
-        port._port = SimpleNamespace(in_waiting=waiting, read=lambda count: asked.append(count))
+        port._port = fake(in_waiting=waiting, read=lambda count: asked.append(count))
         port.read(size)
         assert asked.pop() == expected
 
@@ -489,7 +494,7 @@ class Loop(wiring.Component):
 
     def __init__(self, *arguments, **options):
         super().__init__()
-        self.sm = SimpleNamespace(busy=Signal())
+        self.sm = fake(busy=Signal())
 
     def elaborate(self, platform):
         m = Module()
@@ -529,8 +534,8 @@ def test_consecutive_lines_are_asked_for_together_up_to_a_limit():
 
 
 def test_a_port_says_how_much_it_has_written():
-    port = _Port.__new__(_Port)
-    port._port = SimpleNamespace(write=len)
+    port: Any = _Port.__new__(_Port)
+    port._port = fake(write=len)
     assert port.write(b"abc") == 3
 
 

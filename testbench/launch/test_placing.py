@@ -8,7 +8,7 @@ from rtl.isa.tokens import CRS_GRANULE
 from sim.launch import Buffer, Scalar, Structure, bank_name, place, prepare
 from sim.launch.arguments import ArgumentError, parse_argument
 from sim.launch.memory import Memory, OutOfMemoryError, SharedMemory
-from sim.launch.parameters import argument_bytes, parameter_block, place_buffers
+from sim.launch.parameters import Argument, argument_bytes, parameter_block, place_buffers
 from sim.launch.runtime import (
     HEAP_DEFAULT,
     HEAP_MEMORY,
@@ -251,18 +251,18 @@ def test_the_runtime_finds_its_memories_by_its_variables():
     assert [memory.read_number(at + 8 * index, 8) for index in range(8)] == words
 
 
-@pytest.mark.parametrize(("name", "given"), [(OUTPUT, (64, None)), (HEAP, (None, 128))])
+@pytest.mark.parametrize(("name", "output", "heap"), [(OUTPUT, 64, None), (HEAP, None, 128)])
 def test_a_program_has_only_the_memories_that_it_uses_and_of_the_size_that_is_asked_for(
-    name, given
+    name, output, heap
 ):
     memory = Memory()
     at = memory.allocate("variables", 32)
-    assert allot(memory, {name: at}, *given, lambda region: f"my {region}") == (
+    assert allot(memory, {name: at}, output, heap, lambda region: f"my {region}") == (
         at if name == OUTPUT else None
     )
     (made,) = memory.regions.keys() - {"variables"}
     assert made == f"my {OUTPUT_MEMORY if name == OUTPUT else HEAP_MEMORY}"
-    assert memory.regions[made][1] == sum(filter(None, given))
+    assert memory.regions[made][1] == sum(filter(None, (output, heap)))
 
 
 # Arguments
@@ -338,13 +338,14 @@ def test_a_floating_point_number_is_no_integer_and_bits_are_both(expected, argum
 
 def test_parameters_are_where_the_kernel_says_in_the_order_of_their_numbers():
     parameters = [Parameter(1, 0, 4), Parameter(0, 8, 2), Parameter(2, 16, 1)]
-    arguments = [Scalar(0x201, 2), Scalar(3, 4), Scalar(4, 1)]
+    arguments: list[Argument] = [Scalar(0x201, 2), Scalar(3, 4), Scalar(4, 1)]
     block = parameter_block(arguments, parameters, {}, "k")
     assert block == bytes([3, 0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 4])
     assert parameter_block([], [], {}, "k") == b""
+    wrong_sizes: list[Argument] = [Scalar(1, 2), Scalar(3, 8), Scalar(4, 1)]
     for given, message in (
         (arguments[:2], r"k takes 3 arguments \(2, 4, 1 bytes\), not 2"),
-        ([Scalar(1, 2), Scalar(3, 8), Scalar(4, 1)], r"k, argument 1: expected 4 bytes, got 8"),
+        (wrong_sizes, r"k, argument 1: expected 4 bytes, got 8"),
     ):
         with pytest.raises(ProgramError, match=f"^{message}$"):
             parameter_block(given, parameters, {}, "k")

@@ -41,10 +41,8 @@ def waveform(path, changes=(), cycles=CYCLES, warps=(0, 1)):
         variables = {}
         for name, value in at_first.items():
             scope, _, last = name.partition(".")
-            kind = {"var_type": "string"} if isinstance(value, str) else {"size": 32}
-            variables[name] = writer.register_var(
-                ("sm", scope), last, **({"var_type": "wire"} | kind), init=value
-            )
+            kind, size = ("string", None) if isinstance(value, str) else ("wire", 32)
+            variables[name] = writer.register_var(("sm", scope), last, kind, size=size, init=value)
         for cycle in range(cycles):
             if cycle:
                 writer.change(clock, cycle * PERIOD, 1)
@@ -79,7 +77,7 @@ def told(wave, first=0, count=None):
         (
             [(2, "warp0.active", "0000000f"), (5, "warp0.active", "ended")],
             [
-                (2, "warp 0", "warp 0", "goes on with 0000000f"),
+                (2, "warp 0", "warp 0", "resumes with 0000000f"),
                 (5, "warp 0", "warp 0", "has ended"),
             ],
         ),
@@ -176,9 +174,9 @@ def test_a_warp_leaves_a_barrier_or_is_withdrawn_from_it_for_the_trap(tmp_path):
     ]
     wave = waveform(tmp_path / "a.vcd", changes, warps=(0, 1, 2))
     expected = [
-        (2, "barrier unit", "warp 1", "goes on"),
+        (2, "barrier unit", "warp 1", "resumes"),
         (5, "trap unit", "barrier unit", "warp 0 withdrawn"),
-        (5, "barrier unit", "warp 2", "goes on"),
+        (5, "barrier unit", "warp 2", "resumes"),
     ]
     assert [one for one in told(wave) if "barrier unit" in one] == expected
     assert [one for one in told(wave, 2, 6) if "barrier unit" in one] == expected[1:]
@@ -200,7 +198,7 @@ def test_messages_are_in_the_order_of_their_cycles_and_of_the_warps_numbers(tmp_
 def texts_of(svg):
     """The texts of a picture: (x, y, text)."""
     return [
-        (float(one.get("x")), float(one.get("y")), one.text)
+        (float(one.attrib["x"]), float(one.attrib["y"]), one.text)
         for one in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
     ]
 

@@ -7,6 +7,7 @@ import shutil
 import signal
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pywellen
@@ -809,7 +810,7 @@ def test_values_of_signed_fields_have_names_and_formats_by_their_bits():
         FAR_BACK = -4
 
     fields = Signal(data.StructLayout({"offset": signed(5), "none": 0, "count": 5}))
-    leaves = flatten(
+    leaves: Any = flatten(
         {"a": fields, "b": Trace(fields, "dec"), "offset": fields.offset, "step": Signal(Step)}
     )
     assert [(".".join(leaf.path), leaf.start, leaf.width, leaf.format) for leaf in leaves] == [

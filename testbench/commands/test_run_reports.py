@@ -216,8 +216,7 @@ def test_every_error_is_the_exception_that_debuggers_would_show():
         cuda_exception(WarpError.NONE, ["BPT_INT", "PHYSICAL_STACK_OVERFLOW"])
         is CudaException.DEVICE_HARDWARE_STACK_OVERFLOW
     )
-    assert cuda_exception(WarpError.NONE, ["L1_ERROR"]) is CudaException.DEVICE_ILLEGAL_ADDRESS
-    assert cuda_exception(WarpError.DIVERGENT, ["L1_ERROR"]) is None
+    assert cuda_exception(WarpError.DIVERGENT, ["PHYSICAL_STACK_OVERFLOW"]) is None
 
 
 def test_exceptions_are_numbered_and_named_as_debuggers_do():

@@ -77,13 +77,13 @@ class ParallelStack(Component):
             port.word.eq(word),
         ]
 
-        # The reported depth changes after the result.
-        left = Signal()
+        # The change of the depth is reported a cycle after the result.
+        has_changed = Signal()
         with m.If(stack.committed.valid):
-            m.d.sync += [self.committed.payload.eq(stack.committed.payload), left.eq(1)]
+            m.d.sync += [self.committed.payload.eq(stack.committed.payload), has_changed.eq(1)]
         with m.If(self.result.valid):
-            m.d.sync += left.eq(0)
-        m.d.sync += self.committed.valid.eq(self.result.valid & left)
+            m.d.sync += has_changed.eq(0)
+        m.d.sync += self.committed.valid.eq(self.result.valid & has_changed)
 
         # The result, with the codes that it leaves.
         codes: Any = kept.codes.as_value()

@@ -25,11 +25,13 @@ from rtl.issue import IssueUnit
 from rtl.lane_client_merger import LaneClientMerger
 from rtl.layouts import (
     COMPLETING,
+    GATHERING,
     BeatPort,
     Event,
     FlowOperation,
     GridConfiguration,
     IssueEvents,
+    LaneClient,
     MemoryPort,
     Policy,
     RegisterAccess,
@@ -360,12 +362,20 @@ class Core(Component):
         connect(m, self.issue.write, execute.write)
 
         conversion = self._conversion_client(m)
-        connect(m, self.memory.port.gather, self.issue.gather_0)
-        connect(m, self.memory.port.write, self.issue.write_0)
-        connect(m, conversion.gather, self.issue.gather_1)
-        connect(m, conversion.write, self.issue.write_1)
-        connect(m, self.barrier.port.write, self.issue.write_2)
-        connect(m, execute.write_flow, self.issue.write_3)
+        gathers = {
+            LaneClient.MEMORY: self.memory.port.gather,
+            LaneClient.CONVERSION: conversion.gather,
+        }
+        writes = {
+            LaneClient.MEMORY: self.memory.port.write,
+            LaneClient.CONVERSION: conversion.write,
+            LaneClient.BARRIER: self.barrier.port.write,
+            LaneClient.FLOW: execute.write_flow,
+        }
+        for client, offer in zip(GATHERING, self.issue.gather_offers, strict=True):
+            connect(m, gathers[client], offer)
+        for client, offer in zip(LaneClient, self.issue.write_offers, strict=True):
+            connect(m, writes[client], offer)
 
         connect(m, self.memory.port.data, execute.memory)
         connect(m, conversion.data, execute.conversion)

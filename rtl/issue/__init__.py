@@ -18,9 +18,8 @@ ports        the unit's ports
 ===========  =====================================================================
 """
 
-from .operations import OPERATIONS
 from .order import FAVOUR_INTERVAL, window_cycles
 from .records import BUFFERED_GROUPS
 from .unit import IssueUnit
 
-__all__ = ["BUFFERED_GROUPS", "FAVOUR_INTERVAL", "OPERATIONS", "IssueUnit", "window_cycles"]
+__all__ = ["BUFFERED_GROUPS", "FAVOUR_INTERVAL", "IssueUnit", "window_cycles"]

@@ -5,7 +5,7 @@ from typing import Any
 
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import data, stream
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import In, Member, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.layouts import (
@@ -23,12 +23,8 @@ from rtl.structs import struct_value
 
 from .order import Order
 
-__all__ = ["OPERATIONS", "OperationArbiter", "operation_streams"]
+__all__ = ["OperationArbiter", "operation_streams"]
 
-_GATHERS = tuple(f"gather_{client.value}" for client in GATHERING)
-_WRITES = tuple(f"write_{client.value}" for client in LaneClient)
-OPERATIONS = (*_GATHERS, *_WRITES)
-"""The streams of operations that units offer."""
 _GATHER_PATIENCE = 2
 _WRITE_PATIENCE = 7
 """How often an instruction has precedence over a gather without a write, or a write without a
@@ -36,11 +32,15 @@ gather: the other may be offered meanwhile, and both pass the lanes together. A 
 since there are more gathers than writes. Counted by ``OperationArbiter.overtaken``."""
 
 
-def operation_streams(params: SmParams) -> dict[str, Any]:
-    """Members for OPERATIONS."""
-    gathers = dict.fromkeys(_GATHERS, In(stream.Signature(register_gather(params))))
-    writes = dict.fromkeys(_WRITES, In(stream.Signature(register_write(params))))
-    return gathers | writes
+def operation_streams(params: SmParams) -> dict[str, Member]:
+    """The members with the operations that units offer: ``gather_offers`` and ``write_offers``, see
+    OperationArbiter."""
+    gather = stream.Signature(register_gather(params))
+    write = stream.Signature(register_write(params))
+    return {
+        "gather_offers": In(gather).array(len(GATHERING)),
+        "write_offers": In(write).array(len(LaneClient)),
+    }
 
 
 class OperationArbiter(Component):
@@ -53,8 +53,10 @@ class OperationArbiter(Component):
 
     Members
     -------
-    gather_0.., write_0.. : In(stream of register_gather), In(stream of register_write)
-        One for each of GATHERING, and for each LaneClient.
+    gather_offers : In(array of streams of register_gather)
+        The gathers that units offer, one stream for each of GATHERING.
+    write_offers : In(array of streams of register_write)
+        The writes that units offer, one stream for each LaneClient.
     has_room : In(1)
         What passes the lanes may send events.
     is_due, is_pending : Out(1)
@@ -96,10 +98,12 @@ class OperationArbiter(Component):
         m = Module()
         m.submodules.gathers = self.gathers
         m.submodules.writes = self.writes
-        for kind, names in ((self.gathers, _GATHERS), (self.writes, _WRITES)):
-            m.d.comb += kind.granted.eq(self.granted)
-            for name, offered in zip(names, kind.offers, strict=True):
-                connect(m, flipped(getattr(self, name)), offered)
+        m.d.comb += self.gathers.granted.eq(self.granted)
+        m.d.comb += self.writes.granted.eq(self.granted)
+        for outer, inner in zip(self.gather_offers, self.gathers.offers, strict=True):
+            connect(m, flipped(outer), inner)
+        for outer, inner in zip(self.write_offers, self.writes.offers, strict=True):
+            connect(m, flipped(outer), inner)
         connect(m, self.gathers.chosen, flipped(self.gather))
         connect(m, self.writes.chosen, flipped(self.write))
         self._decide(m)

@@ -26,7 +26,7 @@ from rtl.word import field_of
 from rtl.words import Words
 
 from .decode import DEPENDENCY_FORMS
-from .operations import OPERATIONS, OperationArbiter
+from .operations import OperationArbiter
 from .order import WarpPriority
 from .ports import unit_ports
 from .records import (
@@ -127,7 +127,7 @@ class IssueUnit(Component):
         earlier.
     resume : In(1 bit a warp)
         A BARRIER, BARRIER_INDEXED or TRAP instruction is complete, and its warp continues.
-    gather_0.., write_0..
+    gather_offers, write_offers
         See OperationArbiter.
     rooms : In(unit_rooms)
         Each unit can take UNDER_WAY instructions more than it was given.
@@ -240,8 +240,10 @@ class IssueUnit(Component):
             connect(m, flipped(outer), inner)
         connect(m, flipped(self.result), self.results.result)
         connect(m, self.results.redirect, flipped(self.redirect))
-        for name in OPERATIONS:
-            connect(m, flipped(getattr(self, name)), getattr(self.operations, name))
+        for outer, inner in zip(self.gather_offers, self.operations.gather_offers, strict=True):
+            connect(m, flipped(outer), inner)
+        for outer, inner in zip(self.write_offers, self.operations.write_offers, strict=True):
+            connect(m, flipped(outer), inner)
         connect(m, self.operations.gather, flipped(self.gather))
         connect(m, self.operations.write, flipped(self.write))
         m.d.comb += self.room.eq(Cat(warp.has_room for warp in self.warps))

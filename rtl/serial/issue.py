@@ -10,6 +10,7 @@ from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES, NO_BARRIER
 from rtl.issue.ports import unit_ports
 from rtl.layouts import (
+    GATHERING,
     SEQUENCE_BITS,
     InstructionKind,
     IssueEvents,
@@ -102,7 +103,7 @@ class SerialIssue(Component):
         See IssueUnit.
     completion, drained, events
         See IssueUnit.
-    gather_0.., write_0.., gather, write
+    gather_offers, write_offers, gather, write
         See IssueUnit. ``gather`` or ``write`` is valid two cycles after the operation was accepted.
     instruction : Out(Event of issued)
         Valid in the cycle of ``group``, or in INJECT. Its scoreboards are NO_BARRIER.
@@ -317,16 +318,8 @@ class SerialIssue(Component):
             with m.If(is_kind(self._issued_kind, lambda rule, unit=unit: rule.unit == unit)):
                 m.d.comb += client.eq(each)
 
-        gathers = {
-            LaneClient.MEMORY: self.gather_0,
-            LaneClient.CONVERSION: self.gather_1,
-        }
-        writes = {
-            LaneClient.MEMORY: self.write_0,
-            LaneClient.CONVERSION: self.write_1,
-            LaneClient.BARRIER: self.write_2,
-            LaneClient.FLOW: self.write_3,
-        }
+        gathers = dict(zip(GATHERING, self.gather_offers, strict=True))
+        writes = dict(zip(LaneClient, self.write_offers, strict=True))
         lanes_are_free = Signal()
         is_gather_offered = Cat(stream.valid for stream in gathers.values()).any()
         gather_was_offered = Signal()

@@ -24,7 +24,7 @@ from typing import Any
 from amaranth.asserts import AnyConst  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.hdl import Array, Assume, Cat, Elaboratable, Module, Mux, Signal
 
-from rtl.issue import FAVOUR_INTERVAL, OPERATIONS, IssueUnit, window_cycles
+from rtl.issue import FAVOUR_INTERVAL, IssueUnit, window_cycles
 from rtl.one_hot import number_of, one_hot
 from rtl.params import PRESETS, SmParams
 from rtl.population import population
@@ -194,7 +194,8 @@ class _Unit(Elaboratable):
     def _show_operations(self, m: Module) -> None:
         """``passed``: instructions since an operation is offered."""
         passed, operations = Signal(range(_PATIENCE + 2)), self.dut.operations
-        offered = Cat(getattr(operations, name).valid for name in OPERATIONS).any()
+        offers = (*operations.gather_offers, *operations.write_offers)
+        offered = Cat(offer.valid for offer in offers).any()
         waits = offered & operations.has_room & ~operations.granted
         m.d.sync += passed.eq(Mux(waits, passed + operations.instruction_passes, 0))
         claim(m, passed <= operations.overtaken, "they are counted", when=waits)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rtl.isa.control_code import GROUP_BYTES, NO_BARRIER, instruction_address
-from rtl.issue import BUFFERED_GROUPS, OPERATIONS, IssueUnit, window_cycles
+from rtl.issue import BUFFERED_GROUPS, IssueUnit, window_cycles
 from rtl.layouts import (
     COMPLETING,
     KIND_RULES,
@@ -23,6 +23,12 @@ from sim.checks.testbench import Bench
 from testbench.driver import UnitDriver, flags_in, offer
 from testbench.scheduler.issue_model import SURE, Inputs, IssueModel, Planned, RuleError, Selection
 from testbench.scheduler.issue_waits import HELD, Waits
+from testbench.scheduler.operation_streams import (
+    OPERATION_STREAMS,
+    OperationKind,
+    OperationStream,
+    offers_of,
+)
 
 _INSTRUCTIONS = kinds_where(lambda rule: not rule.injected)
 LATENCY = 2
@@ -56,7 +62,7 @@ class Behaviour:
     operations: float = 0.05
     launches: float = 0.1
     most: int = 24
-    streams: Sequence[str] = OPERATIONS
+    streams: Sequence[OperationStream] = OPERATION_STREAMS
     policy: Policy = Policy.GREEDY_THEN_OLDEST
 
 
@@ -149,7 +155,7 @@ class IssueDriver(UnitDriver):
             dut.drained,
             dut.scoreboards.room,
             *dut.reasons,
-            *(getattr(dut, name).ready for name in OPERATIONS),
+            *(offer.ready for offer in offers_of(dut).values()),
         )
         async for seen in self._ticks(ctx, *sampled):
             valid, payloads, (completes, counted, *others) = seen[:4], seen[4:8], seen[8:]
@@ -163,16 +169,19 @@ class IssueDriver(UnitDriver):
                 others[len(dut.reasons) :],
             )
             now.taken = {
-                name: self._offers[name]
-                for name, takes in zip(OPERATIONS, ready, strict=True)
-                if takes and name in self._offers
+                stream: self._offers[stream]
+                for stream, is_ready in zip(OPERATION_STREAMS, ready, strict=True)
+                if is_ready and stream in self._offers
             }
             self._past.append(now)
             if len(self._past) > LATENCY:
                 past = self._past.popleft()
                 operations = {
-                    f"{kind}_{LaneClient(event.client).value}": event.operation.sequence
-                    for kind, event in (("gather", gather), ("write", write))
+                    OperationStream(kind, LaneClient(event.client)): event.operation.sequence
+                    for kind, event in (
+                        (OperationKind.GATHER, gather),
+                        (OperationKind.WRITE, write),
+                    )
                     if event is not None
                 }
                 selection = self._selection(instruction, operations, past)
@@ -181,8 +190,8 @@ class IssueDriver(UnitDriver):
                 self._judge(past, selection, instruction, bool(completes))
                 self.bench.expect("redirected warps", redirected, self.model.redirected)
             redirected = [redirect.warp] if redirect is not None else []
-            for name in now.taken:
-                del self._offers[name]
+            for stream in now.taken:
+                del self._offers[stream]
             if redirect is not None:
                 self._warps[redirect.warp].place = redirect.pc
                 self._coming = deque(group for group in self._coming if group[1] != redirect.warp)
@@ -192,12 +201,12 @@ class IssueDriver(UnitDriver):
             self._set(ctx, now.inputs)
 
     def _selection(
-        self, instruction: Any, operations: dict[str, int], past: _Cycle
+        self, instruction: Any, operations: dict[OperationStream, int], past: _Cycle
     ) -> Selection | None:
         """What was selected, by what leaves now."""
         self.bench.expect(
             "operations that were taken",
-            {name: number % 0x10000 for name, number in past.taken.items()},
+            {stream: number % 0x10000 for stream, number in past.taken.items()},
             operations,
         )
         if operations:
@@ -372,10 +381,10 @@ class IssueDriver(UnitDriver):
             ):
                 self._injects[number] = random.choice((Kind.ENTER, Kind.LEAVE))
         inputs.injects = dict(self._injects)
-        for name in behaviour.streams:
-            if name not in self._offers and random.random() < behaviour.operations:
+        for stream in behaviour.streams:
+            if stream not in self._offers and random.random() < behaviour.operations:
                 self._operations += 1
-                self._offers[name] = self._operations
+                self._offers[stream] = self._operations
         inputs.operations = dict(self._offers)
 
         sources = self._lanes, self._gathers, *self._units.values()
@@ -471,7 +480,8 @@ class IssueDriver(UnitDriver):
 
     def _set(self, ctx: Any, inputs: Inputs) -> None:
         """The same, for the hardware: what is other than it was."""
-        dut, wanted, events = self.dut, {}, {}
+        dut, wanted = self.dut, {}
+        events: dict[Any, Any] = {}
         for name in ("rooms", "collecting", "hold", "policy", "resume"):
             wanted[name] = getattr(inputs, name)
         for kind, name in ((Kind.ENTER, "enter"), (Kind.LEAVE, "leave")):
@@ -492,10 +502,10 @@ class IssueDriver(UnitDriver):
             }
         going = self._going.get("gathered")
         events["gathered"] = going and {"warp": going[1], "barrier": going[2][1]}
-        for name in OPERATIONS:
-            number = inputs.operations.get(name)
-            events[name] = None if number is None else {"sequence": number % 0x10000}
-        units = dict(zip(COMPLETING, dut.units, strict=True))
+        for stream in OPERATION_STREAMS:
+            number = inputs.operations.get(stream)
+            events[stream] = None if number is None else {"sequence": number % 0x10000}
+        ports = dict(zip(COMPLETING, dut.units, strict=True)) | offers_of(dut)
         governed = {
             "hold": dut.control.hold,
             "enter": dut.control.enter,
@@ -506,7 +516,7 @@ class IssueDriver(UnitDriver):
                 ctx.set(governed[name] if name in governed else getattr(dut, name), value)
         for name, payload in events.items():
             if self._given.get(name) != payload:
-                offer(ctx, units[name] if name in units else getattr(dut, name), payload)
+                offer(ctx, ports[name] if name in ports else getattr(dut, name), payload)
         self._given = wanted | events
 
     def _result(self, number: int, pc: int, terminated: bool) -> dict[str, int]:

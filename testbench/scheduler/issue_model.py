@@ -18,10 +18,11 @@ from rtl.isa.control_code import (
     instruction_address,
 )
 from rtl.isa.errors import WarpError
-from rtl.issue import FAVOUR_INTERVAL, OPERATIONS
+from rtl.issue import FAVOUR_INTERVAL
 from rtl.layouts import KIND_RULES, Policy
 from rtl.layouts import InstructionKind as Kind
 from rtl.params import SmParams
+from testbench.scheduler.operation_streams import OPERATION_STREAMS, OperationStream
 
 APART = 2
 """Cycles between two instructions of a warp, at least."""
@@ -115,7 +116,7 @@ class Inputs:
     hold: int = 0
     injects: dict[int, Kind] = field(default_factory=dict)
     policy: Policy = Policy.GREEDY_THEN_OLDEST
-    operations: dict[str, int] = field(default_factory=dict)
+    operations: dict[OperationStream, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ class Selection:
 
     warp: int | None = None
     kind: Kind | None = None
-    operations: tuple[str, ...] = ()
+    operations: tuple[OperationStream, ...] = ()
 
 
 @dataclass
@@ -185,7 +186,7 @@ class IssueModel:
         self.lanes_at = self.collect_at = self.complete_at = 0
         self._tops: deque[int | None] = deque([None] * 4, maxlen=4)
         self._top: int | None = None
-        self._refused = dict.fromkeys(OPERATIONS, 0)
+        self._refused = dict.fromkeys(OPERATION_STREAMS, 0)
 
     def step(self, inputs: Inputs, selection: Selection | None) -> Planned | None:
         """A cycle with these inputs; the instruction that was selected. RuleError if it may not, or others should."""
@@ -289,15 +290,15 @@ class IssueModel:
         )
         return rule.unit not in ("flow", "barrier") or (quiet and not inputs.collecting)
 
-    def _operates(self, inputs: Inputs, names: tuple[str, ...]) -> None:
-        for name in names:
-            if name not in inputs.operations:
-                raise RuleError(f"{name} has no operation")
-        kinds = [name.split("_")[0] for name in names]
-        if len(set(kinds)) < len(kinds):
-            raise RuleError(f"{names} together")
+    def _operates(self, inputs: Inputs, streams: tuple[OperationStream, ...]) -> None:
+        for stream in streams:
+            if stream not in inputs.operations:
+                raise RuleError(f"{stream} offers no operation")
+        kinds = {stream.kind for stream in streams}
+        if len(kinds) < len(streams):
+            raise RuleError(f"{streams} together")
         if self.cycle < self.lanes_at:
-            raise RuleError(f"operations, {names}: the lanes are not free")
+            raise RuleError(f"operations, {streams}: the lanes are not free")
         self.lanes_at = self.cycle + self.beats
 
     def _selected(
@@ -366,13 +367,16 @@ class IssueModel:
         late = [number for number in ready if self._sure(number)]
         if selection is None and late:
             raise RuleError(f"nothing is selected, warps {late} could be")
-        for name in OPERATIONS:
-            offered = name in inputs.operations
-            gone = selection is not None and name in selection.operations
-            free = self.cycle >= self.lanes_at or gone
-            self._refused[name] = 0 if gone or not offered else self._refused[name] + free
-            if self._refused[name] > PATIENCE:
-                raise RuleError(f"the operation of {name} waits too long")
+        for stream in OPERATION_STREAMS:
+            is_offered = stream in inputs.operations
+            is_granted = selection is not None and stream in selection.operations
+            is_free = self.cycle >= self.lanes_at or is_granted
+            if is_granted or not is_offered:
+                self._refused[stream] = 0
+            else:
+                self._refused[stream] += is_free
+            if self._refused[stream] > PATIENCE:
+                raise RuleError(f"the operation of {stream} waits too long")
 
     def _wait(self, selection: Selection | None) -> None:
         for number, warp in enumerate(self.warps):

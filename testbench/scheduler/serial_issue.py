@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rtl.isa.control_code import NO_BARRIER, instruction_address
-from rtl.issue import OPERATIONS
 from rtl.layouts import COMPLETING, GATHERING, KIND_RULES, LaneClient, Policy
 from rtl.layouts import InstructionKind as Kind
 from rtl.machines import units_of
@@ -13,6 +12,12 @@ from rtl.params import SmParams
 from sim.checks.testbench import Bench
 from testbench.driver import UnitDriver, offer
 from testbench.scheduler.issue_model import Planned
+from testbench.scheduler.operation_streams import (
+    OPERATION_STREAMS,
+    OperationKind,
+    OperationStream,
+    offers_of,
+)
 
 _CLIENTS = {
     "memory": LaneClient.MEMORY,
@@ -74,7 +79,7 @@ class _Flight:
     sequence: int
     ends: int
     result: dict[str, int] | None = None
-    operations: list[str] = field(default_factory=list)
+    operations: list[OperationStream] = field(default_factory=list)
     offered: int = 0
 
 
@@ -97,7 +102,7 @@ class SerialIssueDriver(UnitDriver):
         super().__init__(bench, units_of(params).issue(params))
         self.params, self.program, self.chances = params, program, chances
         self.selected: list[tuple[int, int, Kind]] = []
-        self.operations: list[str] = []
+        self.operations: list[OperationStream] = []
         self.passed = 0
         self._warps = [_Warp() for _ in range(params.warps)]
         self._flight: _Flight | None = None
@@ -106,14 +111,14 @@ class SerialIssueDriver(UnitDriver):
         self._resumes: list[tuple[int, int]] = []
         self._given: dict[str, Any] = {}  # events of the cycle
         self._idle = 0
-        self._passing: list[tuple[int, str, _Flight]] = []  # when operations leave
+        self._passing: list[tuple[int, OperationStream, _Flight]] = []  # when operations leave
         self._room = False
         self._busy = False  # the lanes are
 
     async def _drive(self, ctx: Any, cycles: int) -> None:
         dut = self.dut
         ctx.set(dut.policy, self.chances.policy)
-        streams = [getattr(dut, name).ready for name in OPERATIONS]
+        streams = [offer.ready for offer in offers_of(dut).values()]
         ticks = self._ticks(
             ctx,
             dut.instruction.valid,
@@ -160,8 +165,11 @@ class SerialIssueDriver(UnitDriver):
                 sum((number != busy) << number for number in range(len(warps))),
             )
             self._operate(
-                dict(zip(OPERATIONS, ready, strict=True)),
-                {"gather": gather if gathers else None, "write": write if writes else None},
+                dict(zip(OPERATION_STREAMS, ready, strict=True)),
+                {
+                    OperationKind.GATHER: gather if gathers else None,
+                    OperationKind.WRITE: write if writes else None,
+                },
             )
             expect(
                 "completion",
@@ -203,31 +211,30 @@ class SerialIssueDriver(UnitDriver):
                 break
             self._play(ctx)
 
-    def _operate(self, ready: dict[str, int], out: dict[str, Any]) -> None:
+    def _operate(self, ready: dict[OperationStream, int], out: dict[OperationKind, Any]) -> None:
         """What was taken in this cycle has passed."""
         flight = self._flight
         asked = flight.operations[0] if flight is not None and flight.operations else None
-        for name, there in ready.items():
-            if there and name == asked:
+        for stream, is_ready in ready.items():
+            if is_ready and stream == asked:
                 assert flight is not None
                 if self._busy:
                     self.bench.fail("an operation is taken while the lanes are at something")
-                if name.startswith("gather") and not flight.offered:
+                if stream.kind is OperationKind.GATHER and not flight.offered:
                     self.bench.fail("a gather is taken in the first cycle in which it is offered")
-                self._passing.append((self.cycle + LATENCY, name, flight))
+                self._passing.append((self.cycle + LATENCY, stream, flight))
                 flight.operations.pop(0)
                 flight.offered = -1
-        due = [(name, passing) for cycle, name, passing in self._passing if cycle == self.cycle]
-        expected: dict[str, Any] = dict.fromkeys(out)
-        for name, passing in due:
-            kind, client = name.split("_")
-            expected[kind] = (
-                LaneClient(int(client)),
+        due = [(stream, passing) for cycle, stream, passing in self._passing if cycle == self.cycle]
+        expected: dict[OperationKind, Any] = dict.fromkeys(out)
+        for stream, passing in due:
+            expected[stream.kind] = (
+                stream.client,
                 passing.warp,
                 passing.sequence % 0x10000,
                 passing.sequence % 16,
             )
-            self.operations.append(name)
+            self.operations.append(stream)
         self._passing = [each for each in self._passing if each[0] > self.cycle]
         self.bench.expect(
             "operations",
@@ -319,10 +326,9 @@ class SerialIssueDriver(UnitDriver):
             and kind not in (Kind.BARRIER, Kind.BARRIER_INDEXED)
         ):
             client = _CLIENTS[rule.unit]
-            kinds = ["gather"] * (client in GATHERING and random.random() < chances.operations) + [
-                "write"
-            ]
-            flight.operations = [f"{each}_{client.value}" for each in kinds]
+            flight.operations = [OperationStream(OperationKind.WRITE, client)]
+            if client in GATHERING and random.random() < chances.operations:
+                flight.operations.insert(0, OperationStream(OperationKind.GATHER, client))
         self._flight = None if kind in _AT_ONCE else flight
 
     def _at(self, number: int, pc: int) -> Planned:
@@ -379,11 +385,11 @@ class SerialIssueDriver(UnitDriver):
         dut, random, flight, now = self.dut, self.bench.random, self._flight, self.cycle
         given: dict[str, Any] = dict.fromkeys(("result", "lanes", *COMPLETING))
         asked = flight.operations[0] if flight is not None and flight.operations else None
-        for name in OPERATIONS:
+        for stream, port in offers_of(dut).items():
             offer(
                 ctx,
-                getattr(dut, name),
-                None if flight is None or name != asked else {"index": flight.sequence % 16},
+                port,
+                None if flight is None or stream != asked else {"index": flight.sequence % 16},
             )
         given[random.choice(("lanes", *COMPLETING))] = {
             "completes": 0,

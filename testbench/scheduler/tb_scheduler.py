@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, SCOREBOARDS, ControlCode
-from rtl.issue import FAVOUR_INTERVAL, OPERATIONS, window_cycles
+from rtl.issue import FAVOUR_INTERVAL, window_cycles
 from rtl.layouts import InstructionKind as Kind
 from rtl.layouts import Policy, kinds_where
 from rtl.params import PRESETS, SmParams
@@ -27,6 +27,7 @@ from testbench.scheduler.issue_driver import WILLING, Behaviour, IssueDriver, Pr
 from testbench.scheduler.issue_latencies import check_latencies
 from testbench.scheduler.issue_model import LOOK, SURE, Planned
 from testbench.scheduler.issue_programs import MIXED, random_program, same_program
+from testbench.scheduler.operation_streams import GATHERS, OPERATION_STREAMS, WRITES
 from testbench.words import NOP, encode, offset
 
 UNRULY = MemoryBehaviour(latency=(1, 30), interval=2, stall=0.2, reorder=True)
@@ -35,9 +36,6 @@ SHOWN = "k08_fib_recursion"
 SERIAL = PRESETS["least"]
 _PIPELINED = SmParams(lanes=4)
 _EVENTFUL = {Kind.DEPENDENCY: 3, Kind.MEMORY: 4, Kind.NOTHING: 1}
-_GATHERS, _WRITES = (
-    [name for name in OPERATIONS if name.startswith(kind)] for kind in ("gather", "write")
-)
 _LOAD, _LOADS, _WAIT = (
     (Kind.MEMORY, Kind.DEPENDENCY, Kind.NOTHING),
     (Kind.MEMORY,) * 3,
@@ -244,9 +242,9 @@ def check_waits(bench: Bench) -> None:
 def check_operations(bench: Bench) -> None:
     """How many instructions go between operations, when warps are ready and operations are always offered."""
     for what, streams, between in (
-        ("gathers", _GATHERS, 2),
-        ("writes", _WRITES, 7),
-        ("both", OPERATIONS, 1),
+        ("gathers", GATHERS, 2),
+        ("writes", WRITES, 7),
+        ("both", OPERATION_STREAMS, 1),
     ):
         driver = _issue(
             bench,

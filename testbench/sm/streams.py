@@ -15,8 +15,8 @@ __all__ = ["LOOSE", "StreamWatch"]
 _GATHERS = (
     ("memory.front", "gather"),
     ("memory", "port.gather"),
-    ("issue", "gather_0"),
-    ("issue.operations", "gather_0"),
+    ("issue", "gather_offers.0"),
+    ("issue.operations", "gather_offers.0"),
     ("issue.operations.gathers", "offers.0"),
 )
 LOOSE = {

@@ -27,7 +27,7 @@ from .control import branch_table, call_table
 from .copies import in_memory, memory_of, with_module_registers
 from .declarations import declare, linkage, parameters, signature
 from .forms import BANKS_UNTIL, Dialect
-from .instructions import read_guard, read_instruction, spelled, with_flush_of_target
+from .instructions import read_guard, read_instruction, with_flush_of_target
 from .module import (
     Function,
     FunctionRef,
@@ -42,6 +42,7 @@ from .module import (
     parameter_offsets,
 )
 from .names import Declared, Namer, Prototype, Scope, TextureError
+from .parser import parse
 
 __all__ = ["parse_ptx", "read_ptx"]
 
@@ -98,7 +99,7 @@ def read_ptx(path: str | Path) -> PtxModule:
 def parse_ptx(text: str, name: str) -> PtxModule:
     """The program of PTX text. ``name`` stands in messages; ProgramError says what is wrong, and where."""
     try:
-        return _Module(name).read(syntax.parse(text))
+        return _Module(name).read(parse(text))
     except SourceError as error:
         raise ProgramError(f"{name}:{error.line}:{error.column}: {error}") from error
     except RecursionError:
@@ -529,6 +530,7 @@ class _Body:
 
     def __init__(self, module: _Module, node: syntax.Function, found: Signature) -> None:
         self.module = module
+        self.dialect = module.dialect
         self.name = node.name
         self.entry = node.kind == ".entry"
         self.parameters = [*found.parameters]
@@ -543,7 +545,7 @@ class _Body:
 
     def _declare(self, node: syntax.Variable, scope: Scope) -> None:
         """Declares variables; before PTX 1.4 those of an entry in param space are its parameters."""
-        version = self.module.dialect.version
+        version = self.dialect.version
         if node.space == ".param" and self.entry and _BODY_PARAMETERS <= version < _CALL_PARAMETERS:
             raise SourceError(
                 node.space,
@@ -558,14 +560,14 @@ class _Body:
             self.variables += found
 
     def _instruction(self, node: syntax.Instruction, scope: Scope) -> None:
-        dialect = self.module.dialect
+        dialect = self.dialect
         try:
             found = read_instruction(node, scope, self.readonly, self.given, self.entry, dialect)
             self.items += [with_flush_of_target(instruction, dialect) for instruction in found]
         except TextureError as error:
             if self.refused is None:
                 cause = f", as {error}," if str(error) else ""
-                self.refused = TextureError(node.opcode, spelled(node) + cause)
+                self.refused = TextureError(node.opcode, node.spelled + cause)
 
     def items_in_memory(
         self, scope: Scope

@@ -1,26 +1,16 @@
-"""PTX text as a tree: what the grammar in ``ptx.lark`` makes of it.
+"""PTX text as a tree: what :mod:`.parser` makes of it by the grammar in ``ptx.lark``.
 
 Every class is the rule of its name, its fields are what the rule lists. What names mean is the front end's business.
 """
 
 import re
-import sys
 from functools import cache
 from typing import Any
 
-from lark import Lark, Token
+from lark import Token
 from lark.ast_utils import AsList
 
-from sim.toolchain.grammar import (
-    Leaf,
-    Node,
-    Number,
-    Placed,
-    SourceError,
-    make_parser,
-    parse_text,
-    whole_number,
-)
+from sim.toolchain.grammar import Leaf, Node, Number, Placed, part_of
 
 __all__ = [
     "Address",
@@ -58,7 +48,7 @@ __all__ = [
     "Vector",
     "Version",
     "lone_name",
-    "parse",
+    "words_of",
 ]
 
 
@@ -273,21 +263,37 @@ class Guard(Node):
 
 
 class Instruction(Node):
-    """An instruction. ``words`` are its opcode and its modifiers."""
+    """An instruction. ``words`` are its opcode with the modifiers that stand behind it without a
+    space, and those that have a space before them, which hardly any have.
+    """
 
     guard: Guard | None
     words: list[Token]
     operands: list[OperandNode]
 
     @property
+    def spelled(self) -> str:
+        """Its opcode and its modifiers."""
+        return "".join(self.words)
+
+    @property
     def opcode(self) -> Token:
         """Its opcode."""
-        return self.words[0]
+        return self._tokens[0]
 
     @property
     def modifiers(self) -> list[Token]:
         """Its modifiers, with their dots."""
-        return self.words[1:]
+        return self._tokens[1:]
+
+    @property
+    def _tokens(self) -> list[Token]:
+        """A token for each word. They are for messages: a token takes longer to make than to read."""
+        return [
+            part_of(word, "MODIFIER" if text.startswith(".") else "WORD", text, at)
+            for word in self.words
+            for text, at in words_of(word.value)
+        ]
 
 
 class Block(Node):
@@ -332,62 +338,13 @@ class Alias(Node):
 Item = Version | Target | AddressSize | Function | Variable | Alias
 
 
-@cache
-def _parser() -> Lark:
-    return make_parser(
-        "sim.toolchain.ptx",
-        "ptx.lark",
-        sys.modules[__name__],
-        _LISTS,
-        {"NUMBER": _number, "LONE_NAME": _lone_name, "words": _words},
-    )
-
-
-def parse(text: str) -> list[Item]:
-    """The items of PTX text; SourceError where it is none."""
-    return parse_text(_parser(), text, _PHRASES, {"$END": "the text ends here"})
-
-
-def _number(token: Token) -> Number:
-    """A whole number; SourceError where it has more than 64 bits or is none of its base."""
-    text = token.removesuffix("U")
-    octal = len(text) > 1 and text.isdigit() and text[0] == "0"
-    if octal and not set(text) <= set("01234567"):
-        raise SourceError(token, f"{token} is no octal number, which a leading 0 makes it")
-    value = whole_number(token, text, 8 if octal else 0)
-    if value >= 1 << 64:
-        raise SourceError(token, f"{token} does not fit 64 bits")
-    return Number(token, value)
-
-
-_MODIFIERS = re.compile(r"\.const\[[0-9]+\]|\.[^.]+")
+_WORD = re.compile(r"\.const\[[0-9]+\]|\.?[^.]+")
 
 
 @cache
-def _split(spelled: str) -> tuple[tuple[str, str, int], ...]:
-    """The types and texts of an opcode with its modifiers, and where each begins."""
-    opcode = spelled[: spelled.index(".")]
-    found = _MODIFIERS.finditer(spelled, len(opcode))
-    return ("WORD", opcode, 0), *(("MODIFIER", match[0], match.start()) for match in found)
-
-
-def _words(tokens: list[Token]) -> list[Token]:
-    """An opcode and its modifiers, each as a token."""
-    first = tokens[0]
-    if first.type == "WORD":
-        return tokens
-    start, line, column = first.start_pos or 0, first.line, first.column or 1
-    found = [
-        Token(kind, text, start + at, line, column + at, line, column + at + len(text))
-        for kind, text, at in _split(first.value)
-    ]
-    return found + tokens[1:]
-
-
-def _lone_name(token: Token) -> "Expression":
-    """The expression that a name alone is. Its token is like those of other names, since tokens of two types differ."""
-    token.type = "WORD"
-    return Expression([Name(token, None)])
+def words_of(spelled: str) -> tuple[tuple[str, int], ...]:
+    """An opcode and its modifiers, of their text without spaces, and where each begins."""
+    return tuple((match[0], match.start()) for match in _WORD.finditer(spelled))
 
 
 def lone_name(node: OperandNode) -> Name | None:
@@ -395,29 +352,3 @@ def lone_name(node: OperandNode) -> Name | None:
     if isinstance(node, Expression) and len(node.items) == 1 and isinstance(node.items[0], Name):
         return node.items[0]
     return None
-
-
-_LISTS = (
-    "body",
-    "bounds",
-    "coordinates",
-    "declarators",
-    "dimensions",
-    "names",
-    "operands",
-    "parameters",
-    "traits",
-)
-_PHRASES = {
-    "$END": "the end of the text",
-    "BOUND": "a directive",
-    "DECIMAL": "a number",
-    "LONE_NAME": "a name",
-    "MODIFIER": "a modifier",
-    "NUMBER": "a number",
-    "OPEN": "'('",
-    "OPERATOR": "an operator",
-    "SPELLED": "a name",
-    "WORD": "a name",
-}
-"""What the grammar's terminals are, in messages, where they are more than one text."""

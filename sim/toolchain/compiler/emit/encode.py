@@ -24,7 +24,7 @@ from sim.toolchain.assembly.encoding import legal_form
 from sim.toolchain.assembly.operands import escaped
 from sim.toolchain.assembly.program import Emitted, Line
 from sim.toolchain.assembly.source import Guard, Instruction, Operand, SourceError
-from sim.toolchain.compiler.ir import WORD, Global, Op, Source, Value
+from sim.toolchain.compiler.ir import WORD, Global, Op, RegisterPart, Source, Value
 from sim.toolchain.compiler.ir import Constant as ConstantSource
 from sim.toolchain.compiler.opcodes import LOWEST, Opcode, Role
 from sim.toolchain.cubin.relocation import fit
@@ -164,7 +164,7 @@ class _Source:
     negate: Field | None = None
     adjust: Adjust = PLAIN
     form: Form | None = None
-    parts: Mapping[str, int] | None = None
+    parts: Mapping[RegisterPart, int] | None = None
     immediate: Field | None = None
     unsigned: bool = False
     bank: Field | None = None
@@ -296,10 +296,16 @@ class _Plan:
                 )
         raise AssertionError(f"{self.form.name} has no source {role.key}")
 
-    def _parts(self, adjust: Adjust) -> Mapping[str, int] | None:
+    def _parts(self, adjust: Adjust) -> Mapping[RegisterPart, int] | None:
         if adjust.select is None:
             return None
-        return {text: part for part, text in adjust.part_texts(self._values).items()}
+        texts = adjust.part_texts(self._values)
+        return {
+            part: code
+            for code, text in texts.items()
+            for part in RegisterPart
+            if part.value == text
+        }
 
 
 _KINDS: Mapping[str, tuple[type, ...]] = {

@@ -6,7 +6,7 @@ from typing import Any
 
 from rtl.isa.fields import PLUS_ONE
 from rtl.isa.kinds import Compare, VideoScale, VideoSecond
-from sim.toolchain.compiler.ir import RZ, Source, Value, number
+from sim.toolchain.compiler.ir import RZ, RegisterPart, Source, Value, number
 from sim.toolchain.compiler.opcodes import FieldValue, value_of
 from sim.toolchain.ptx.module import Instruction, Type
 
@@ -25,7 +25,13 @@ _MERGES = {
 _PUT = {"b1": 0x3240, "b3": 0x4210}
 """Bytes of a register that no instruction merges into: the selector that puts a byte there."""
 _SECOND = {"add": VideoSecond.ACC, "min": VideoSecond.MIN, "max": VideoSecond.MAX}
-_SUFFIXES = {"": "", "b0": "", "h0": ""}
+_PARTS = {
+    "b1": RegisterPart.B1,
+    "b2": RegisterPart.B2,
+    "b3": RegisterPart.B3,
+    "h1": RegisterPart.H1,
+}
+"""The parts of a register that are not the lowest ones of their size."""
 _WORD = 32
 _UNSPELLED = {"VSHL": ".S32.U32", "VSHR": ".S32.U32"}
 """The pair of types that has no spelling, where it is not that of signed words."""
@@ -60,7 +66,7 @@ def _pair(name: str, types: Sequence[tuple[Type, int]]) -> FieldValue:
 
 def _sources(b: Builder, i: Instruction) -> list[Source]:
     return [
-        replace(b.word(operand), part=_SUFFIXES.get(part, f".{part.upper()}"))
+        replace(b.word(operand), part=_PARTS.get(part))
         for operand, part in zip(i.operands[1:3], i.parts[1:3], strict=True)
     ]
 
@@ -160,9 +166,7 @@ def _several(b: Builder, i: Instruction) -> None:
             f"{into[0]}{int(at) % count}" for at in (digits[count - place] for digits in selected)
         ]
         x, y = (
-            replace(
-                words[int(digits[count - place]) >= count], part=_SUFFIXES.get(of, f".{of.upper()}")
-            )
+            replace(words[int(digits[count - place]) >= count], part=_PARTS.get(of))
             for digits, of in zip(selected, parts, strict=True)
         )
         name, opcode_now = _NAMES[opcode], opcode

@@ -5,8 +5,8 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from types import ModuleType
-from typing import Any, Protocol, dataclass_transform
+from types import ModuleType, SimpleNamespace
+from typing import Any, Protocol, cast, dataclass_transform
 
 from lark import Lark, Token, Transformer
 from lark.ast_utils import Ast, create_transformer
@@ -138,19 +138,31 @@ def make_parser(
     package: str,
     grammar: str,
     rules: ModuleType,
+    affix: str,
     lists: Iterable[str],
     made: Mapping[str, Callable[[Any], Any]] | None = None,
 ) -> Lark:
     """The parser of the grammar in a file of a package, whose rules are the classes of a module, or ``lists``.
 
+    A class has the name of its rule with an ``affix`` before or behind it: InstructionNode is that of ``instruction``.
     ``made`` has functions of tokens and of lists, which make of some terminals and rules what stands for them in the
     tree; a NUMBER becomes a :class:`Number` unless there is one for it.
     """
+    classes = SimpleNamespace(
+        **{
+            name.removeprefix(affix).removesuffix(affix): value
+            for name, value in vars(rules).items()
+            if isinstance(value, type) and value.__module__ == rules.__name__
+        }
+    )
     return Lark(
         (files(package) / grammar).read_text(),
         parser="lalr",
         maybe_placeholders=True,
-        transformer=create_transformer(rules, _Rules(lists, {"NUMBER": Number, **(made or {})})),
+        # Any namespace of classes will do.
+        transformer=create_transformer(
+            cast(ModuleType, classes), _Rules(lists, {"NUMBER": Number, **(made or {})})
+        ),
     )
 
 

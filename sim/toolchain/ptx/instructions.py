@@ -1,4 +1,4 @@
-"""From an instruction's text to an :class:`~sim.toolchain.ptx.module.Instruction`."""
+"""From an instruction's text to an :class:`~sim.toolchain.ptx.module.PtxInstruction`."""
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
@@ -21,19 +21,19 @@ from .forms import (
 )
 from .machines import first_machine, is_texture
 from .module import (
-    Boolean,
     Comparison,
-    Guard,
-    Half,
-    Instruction,
     Operand,
-    Register,
+    PtxBoolean,
+    PtxGuard,
+    PtxHalf,
+    PtxInstruction,
+    PtxRegister,
+    PtxScope,
+    PtxSpace,
+    PtxVariable,
     Sink,
-    Space,
     Type,
-    Variable,
 )
-from .module import Scope as MemoryScope
 from .names import Scope, TextureError
 from .operands import OperandReader
 from .parts import check_parts, with_parts
@@ -88,7 +88,7 @@ class _State:
         return tuple(item for item in self.rest if not item.optional)
 
     @cached_property
-    def instruction(self) -> Instruction:
+    def instruction(self) -> PtxInstruction:
         """An instruction with the modifiers, that stands nowhere yet."""
         found: dict[str, Any] = {"types": ()}
         for name, word in (*self.taken, *self.form.implied):
@@ -98,15 +98,15 @@ class _State:
                 case "types":
                     found["types"] += (Type(word),)
                 case "half":
-                    found[name] = Half(word)
+                    found[name] = PtxHalf(word)
                 case "compare":
                     found[name] = Comparison(_UNSIGNED.get(word, word))
                 case "combine":
-                    found[name] = Boolean(word)
+                    found[name] = PtxBoolean(word)
                 case "space":
-                    found[name] = Space(word)
+                    found[name] = PtxSpace(word)
                 case "scope":
-                    found[name] = MemoryScope(word)
+                    found[name] = PtxScope(word)
                 case "vector":
                     found[name] = int(word[1:])
                 case "scale":
@@ -117,7 +117,7 @@ class _State:
                     found[name] = word
                 case _:
                     found[name] = True
-        return Instruction(opcode=self.form.opcode, line=1, column=1, **found)
+        return PtxInstruction(opcode=self.form.opcode, line=1, column=1, **found)
 
 
 def _expected(states: Sequence[_State]) -> str:
@@ -136,7 +136,7 @@ def _matched(spelled: str, dialect: Dialect) -> _State | None:
     return next((state for state in states if not state.missing), None)
 
 
-def _match(node: syntax.Instruction, dialect: Dialect) -> _State:
+def _match(node: syntax.InstructionNode, dialect: Dialect) -> _State:
     """The form of an instruction, with its modifiers."""
     found = _matched(node.spelled, dialect)
     if found is not None:
@@ -158,7 +158,7 @@ def _plain(modifier: str, dialect: Dialect) -> str:
     return _SAME.get(word, word)
 
 
-def _mismatch(node: syntax.Instruction, words: Sequence[str], dialect: Dialect) -> SourceError:
+def _mismatch(node: syntax.InstructionNode, words: Sequence[str], dialect: Dialect) -> SourceError:
     """What is wrong with an opcode and modifiers that no form has."""
     opcode, written = node.opcode, str(node.opcode)
     states = [_State(form, form.modifiers) for form in forms(opcode, dialect)]
@@ -196,7 +196,7 @@ _FIRST_WITH_SUBNORMALS = 20
 """The number of the first machine whose single precision has subnormal numbers: sm_20."""
 
 
-def with_flush_of_target(instruction: Instruction, dialect: Dialect) -> Instruction:
+def with_flush_of_target(instruction: PtxInstruction, dialect: Dialect) -> PtxInstruction:
     """The instruction as machines before sm_20 execute it: single precision is flushed, with or without .ftz. (Up to
     PTX 1.4 not by cvt from or to 64 bits.)
     """
@@ -210,29 +210,29 @@ def with_flush_of_target(instruction: Instruction, dialect: Dialect) -> Instruct
     return instruction.changed(flush=True)
 
 
-def read_guard(guard: syntax.Guard | None, scope: Scope) -> Guard | None:
+def read_guard(guard: syntax.GuardNode | None, scope: Scope) -> PtxGuard | None:
     """``@p``: a register that is a predicate."""
     if guard is None:
         return None
     register = scope.find(guard.predicate)
     if register is None:
         raise SourceError(guard.predicate, f"{guard.predicate} is not declared here")
-    if not isinstance(register, Register) or register.type is not Type.PRED:
+    if not isinstance(register, PtxRegister) or register.type is not Type.PRED:
         raise SourceError(
             guard.predicate,
             f"{guard.predicate} is no predicate: a guard is a register of type .pred",
         )
-    return Guard(register, guard.negated is not None)
+    return PtxGuard(register, guard.negated is not None)
 
 
 def read_instruction(
-    node: syntax.Instruction,
+    node: syntax.InstructionNode,
     scope: Scope,
-    readonly: Set[Variable],
-    results: Set[Variable],
+    readonly: Set[PtxVariable],
+    results: Set[PtxVariable],
     entry: bool,
     dialect: Dialect,
-) -> list[Instruction]:
+) -> list[PtxInstruction]:
     """The instructions of a statement in a function with these parameters and results.
 
     They are one, behind others that compute its operands; a mov of vectors is one for each element. SourceError says
@@ -261,8 +261,8 @@ def read_instruction(
 
 
 def _with_operands(
-    reader: OperandReader, node: syntax.Instruction, patterns: Sequence[str]
-) -> list[Instruction]:
+    reader: OperandReader, node: syntax.InstructionNode, patterns: Sequence[str]
+) -> list[PtxInstruction]:
     """The instruction with its operands."""
     instruction, nodes = reader.instruction, node.operands
     if patterns and patterns[0] in CONTROL:
@@ -297,7 +297,7 @@ def _operands(
     return tuple(found)
 
 
-def _count_message(node: syntax.Instruction, least: int, most: int) -> str:
+def _count_message(node: syntax.InstructionNode, least: int, most: int) -> str:
     count = f"{least}" if least == most else f"{least} to {most}"
     plural = "s" if most != 1 else ""
     return f"{node.opcode} takes {count} operand{plural}, not {len(node.operands)}"

@@ -25,6 +25,7 @@ def _parser() -> Lark:
         "sim.toolchain.ptx",
         "ptx.lark",
         syntax,
+        "Node",
         _LISTS,
         {
             "NUMBER": _number,
@@ -34,7 +35,7 @@ def _parser() -> Lark:
     )
 
 
-def parse(text: str) -> list[syntax.Item]:
+def parse(text: str) -> list[syntax.ItemNode]:
     """The items of PTX text; SourceError where it is none."""
     ends = {"$END": "the text ends here"}
     return parse_text(_parser(), text, _PHRASES, ends, ("PLAIN_INSTRUCTION",))
@@ -52,12 +53,12 @@ def _number(token: Token) -> Number:
     return Number(token, value)
 
 
-def _lone_name(token: Token) -> syntax.Expression:
+def _lone_name(token: Token) -> syntax.ExpressionNode:
     """The expression that a name alone is. Its token is like those of other names, since tokens of
     two types differ.
     """
     token.type = "WORD"
-    return syntax.Expression([syntax.Name(token, None)])
+    return syntax.ExpressionNode([syntax.NameNode(token, None)])
 
 
 _HEAD = re.compile(r"(?:@(!?)([\w$%]+)[ \t]+)?([^\s;]+)")
@@ -67,25 +68,25 @@ _OPERAND = re.compile(r"(\[?)(-?)([\w$%]+)(?:(\+)(\w+))?")
 _FLOATING = ("0f", "0d")
 
 
-def _plain_instruction(token: Token) -> syntax.Instruction:
+def _plain_instruction(token: Token) -> syntax.InstructionNode:
     """The instruction whose whole text is one token, see PLAIN_INSTRUCTION in the grammar."""
 
     def part(kind: str, match: re.Match[str], group: int) -> Token:
         return part_of(token, kind, match[group], match.start(group))
 
-    def value(match: re.Match[str]) -> syntax.Expression:
+    def value(match: re.Match[str]) -> syntax.ExpressionNode:
         _, minus, first, plus, _ = match.groups()
         if first[:2].lower() in _FLOATING:
-            return syntax.Expression([part("DECIMAL", match, 3)])
+            return syntax.ExpressionNode([part("DECIMAL", match, 3)])
         if first[0].isdigit():
             number = _number(part("NUMBER", match, 3))
-            return syntax.Expression(
-                [syntax.Signed(part("OPERATOR", match, 2), number) if minus else number]
+            return syntax.ExpressionNode(
+                [syntax.SignedNode(part("OPERATOR", match, 2), number) if minus else number]
             )
-        name = syntax.Name(part("WORD", match, 3), None)
+        name = syntax.NameNode(part("WORD", match, 3), None)
         if not plus:
-            return syntax.Expression([name])
-        return syntax.Expression(
+            return syntax.ExpressionNode([name])
+        return syntax.ExpressionNode(
             [name, part("OPERATOR", match, 4), _number(part("NUMBER", match, 5))]
         )
 
@@ -93,13 +94,13 @@ def _plain_instruction(token: Token) -> syntax.Instruction:
     assert head is not None
     guard = None
     if head[2]:
-        guard = syntax.Guard(part("NOT", head, 1) if head[1] else None, part("WORD", head, 2))
+        guard = syntax.GuardNode(part("NOT", head, 1) if head[1] else None, part("WORD", head, 2))
     operands: list[syntax.OperandNode] = [
-        syntax.Address(value(match), []) if match[1] else value(match)
+        syntax.AddressNode(value(match), []) if match[1] else value(match)
         for match in _OPERAND.finditer(token, head.end())
     ]
     words = [part("SPELLED" if "." in head[3] else "WORD", head, 3)]
-    return syntax.Instruction(guard, words, operands)
+    return syntax.InstructionNode(guard, words, operands)
 
 
 _LISTS = (

@@ -4,7 +4,7 @@ from rtl.isa.kinds import Compare
 from sim.toolchain.compiler.ir import RZ, Source, number
 from sim.toolchain.compiler.layout import DriverWord
 from sim.toolchain.compiler.opcodes import value_of
-from sim.toolchain.ptx.module import SpecialRegister
+from sim.toolchain.ptx.module import PtxSpecialRegister
 
 from .builder import Builder, constant
 
@@ -40,7 +40,7 @@ _FIELDS = {
 _WARPS_OF_SM = 64
 
 
-def special_words(b: Builder, register: SpecialRegister) -> list[Source]:
+def special_words(b: Builder, register: PtxSpecialRegister) -> list[Source]:
     """The words of a special register."""
     name, axis = register.name, register.component
     if name in ("tid", "ctaid"):

@@ -83,10 +83,6 @@ class Liveness:
             found |= self.bit[value]
         return found
 
-    def read_by(self, op: Op) -> int:
-        """The bits of the values that an operation reads, its guard's too."""
-        return self.mask(op.reads())
-
     def written_by(self, op: Op) -> int:
         """The bits of the values that an operation writes."""
         return self.mask(op.writes())

@@ -13,7 +13,7 @@ from .cubin.object_file import ObjectFile
 from .grammar import SourceError
 from .module import Kernel, Module, ProgramError
 from .ptx.front_end import read_ptx
-from .ptx.module import Function, PtxModule, Variable
+from .ptx.module import PtxFunction, PtxModule, PtxVariable
 
 __all__ = [
     "CompilerFaultError",
@@ -69,10 +69,10 @@ def program_of_ptx(ptx: PtxModule, name: str, registers: int = REGISTERS) -> Mod
     return replace(module, kernels=kernels, refused=ptx.refused)
 
 
-def _typed(kernel: Kernel, function: Function) -> Kernel:
+def _typed(kernel: Kernel, function: PtxFunction) -> Kernel:
     """The kernel with the types of its parameters, of which object files know the sizes only."""
     types = [
-        variable.type.value if isinstance(variable, Variable) and variable.count == 1 else None
+        variable.type.value if isinstance(variable, PtxVariable) and variable.count == 1 else None
         for variable in function.parameters
     ]
     return replace(

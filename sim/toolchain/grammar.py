@@ -1,12 +1,12 @@
 """What the parsers share: texts of files, numbers and errors with their places, and what a grammar expected as a
 sentence has it."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from types import ModuleType
-from typing import Any, Protocol, dataclass_transform
+from types import ModuleType, SimpleNamespace
+from typing import Any, Protocol, cast, dataclass_transform
 
 from lark import Lark, Token, Transformer
 from lark.ast_utils import Ast, create_transformer
@@ -23,6 +23,7 @@ __all__ = [
     "SourceError",
     "make_parser",
     "parse_text",
+    "part_of",
     "read_text",
     "whole_number",
 ]
@@ -51,6 +52,11 @@ class SourceError(ProgramError):
     def __init__(self, place: Place, message: str) -> None:
         super().__init__(message)
         self.line, self.column = place.line or 1, place.column or 1
+
+
+def part_of(token: Token, kind: str, text: str, at: int) -> Token:
+    """A part of a token as a token of its own; ``at`` is where it begins, in the same line."""
+    return Token(kind, text, None, token.line, (token.column or 1) + at)
 
 
 class Number(int):
@@ -132,27 +138,46 @@ def make_parser(
     package: str,
     grammar: str,
     rules: ModuleType,
+    affix: str,
     lists: Iterable[str],
     made: Mapping[str, Callable[[Any], Any]] | None = None,
 ) -> Lark:
     """The parser of the grammar in a file of a package, whose rules are the classes of a module, or ``lists``.
 
+    A class has the name of its rule with an ``affix`` before or behind it: InstructionNode is that of ``instruction``.
     ``made`` has functions of tokens and of lists, which make of some terminals and rules what stands for them in the
     tree; a NUMBER becomes a :class:`Number` unless there is one for it.
     """
+    classes = SimpleNamespace(
+        **{
+            name.removeprefix(affix).removesuffix(affix): value
+            for name, value in vars(rules).items()
+            if isinstance(value, type) and value.__module__ == rules.__name__
+        }
+    )
     return Lark(
         (files(package) / grammar).read_text(),
         parser="lalr",
         maybe_placeholders=True,
-        transformer=create_transformer(rules, _Rules(lists, {"NUMBER": Number, **(made or {})})),
+        # Any namespace of classes will do.
+        transformer=create_transformer(
+            cast(ModuleType, classes), _Rules(lists, {"NUMBER": Number, **(made or {})})
+        ),
     )
 
 
-def parse_text(parser: Lark, text: str, phrases: Mapping[str, str], ends: Mapping[str, str]) -> Any:
+def parse_text(
+    parser: Lark,
+    text: str,
+    phrases: Mapping[str, str],
+    ends: Mapping[str, str],
+    statements: Container[str] = (),
+) -> Any:
     """What the parser makes of a text; SourceError where it can't be parsed.
 
     ``phrases`` are what terminals are called in messages, where they are more than one text; ``ends`` says that
-    something ends, by the terminal that is there instead of what was expected.
+    something ends, by the terminal that is there instead of what was expected. ``statements`` are terminals that are
+    whole statements, of which messages have the first word.
     """
     try:
         return parser.parse(text)
@@ -160,7 +185,9 @@ def parse_text(parser: Lark, text: str, phrases: Mapping[str, str], ends: Mappin
         expected = _listed(
             {_phrase(parser, name, phrases) for name in error.accepts or error.expected}
         )
-        found = ends.get(error.token.type, f"unexpected {str(error.token)!r}")
+        token = error.token
+        unexpected = token.split()[0] if token.type in statements else str(token)
+        found = ends.get(token.type, f"unexpected {unexpected!r}")
         raise SourceError(error, f"{found}: expected {expected}") from error
     except UnexpectedCharacters as error:
         raise SourceError(error, f"unexpected {error.char!r}") from error

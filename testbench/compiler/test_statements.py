@@ -7,7 +7,7 @@ import pytest
 
 from sim.toolchain.assembly.assembler import assemble, assemble_statements
 from sim.toolchain.assembly.program import Emitted, Line
-from sim.toolchain.assembly.source import Instruction
+from sim.toolchain.assembly.source import SassInstruction
 from sim.toolchain.compiler import compile_module, compile_statements
 from sim.toolchain.cubin.elf_writer import write_object
 from sim.toolchain.ptx.front_end import parse_ptx, read_ptx
@@ -61,7 +61,7 @@ def test_only_what_names_something_is_a_statement():
     named = {
         str(item.node.mnemonic)
         for item in compile_statements(parse_ptx(_SPELLINGS, "test.ptx"))
-        if isinstance(item, Line) and isinstance(item.node, Instruction)
+        if isinstance(item, Line) and isinstance(item.node, SassInstruction)
     }
     emitted = {
         str(item.node)

@@ -6,7 +6,7 @@ Each program runs twice: compiled, on the warp model, and interpreted.
 
 import pytest
 
-from sim.toolchain.ptx.module import Type, Variable
+from sim.toolchain.ptx.module import PtxVariable, Type
 from testbench.ptx.text import HEADER, complaint, instructions, left_everywhere, module_of
 
 _ENTRY = """.visible .entry k(.param .u64 o)
@@ -357,7 +357,7 @@ def test_before_version_1_4_the_body_declares_an_entrys_parameters():
     found = [
         (item.name, item.type, item.count)
         for item in module.functions["k"].parameters
-        if isinstance(item, Variable)
+        if isinstance(item, PtxVariable)
     ]
     assert found == [("o", Type.U64, 1), ("s", Type.B8, 8)]
     one = text.replace(" .param .align 4 .b8 s[8];", "")

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from sim.model.ptx.run import PtxRunError, run
-from sim.toolchain.ptx.module import Instruction, Label
+from sim.toolchain.ptx.module import PtxInstruction, PtxLabel
 from testbench.ptx.text import (
     END,
     KERNEL,
@@ -288,9 +288,11 @@ def test_ret_and_exit_take_nothing(text):
 
 def test_labels_are_objects_of_their_function():
     body = module_of(f"{KERNEL} L: bra L; {{ L: bra L; }} }}").functions["k"].body or ()
-    labels = [item for item in body if isinstance(item, Label)]
+    labels = [item for item in body if isinstance(item, PtxLabel)]
     targets = [
-        item.operands[0] for item in body if isinstance(item, Instruction) and item.opcode == "bra"
+        item.operands[0]
+        for item in body
+        if isinstance(item, PtxInstruction) and item.opcode == "bra"
     ]
     assert [label.name for label in labels] == ["L", "L.1"]
     assert targets == labels

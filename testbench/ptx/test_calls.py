@@ -5,7 +5,7 @@ import re
 import pytest
 
 from sim.model.ptx.run import PtxRunError, run
-from sim.toolchain.ptx.module import FunctionRef, Register
+from sim.toolchain.ptx.module import FunctionRef, PtxRegister
 from testbench.ptx.text import (
     END,
     KERNEL,
@@ -143,7 +143,7 @@ def test_indirect_calls_keep_what_is_known_of_them():
     )
     calls = [item.call for item in instructions(text) if item.call is not None]
     assert [call.candidates for call in calls] == [("foo", "baz"), None, ("bar",)]
-    assert isinstance(calls[0].target, Register)
+    assert isinstance(calls[0].target, PtxRegister)
     assert calls[2].target == FunctionRef("bar")
 
 

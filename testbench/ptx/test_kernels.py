@@ -9,7 +9,7 @@ from sim.launch import Buffer, Scalar
 from sim.model.ptx.launch import PtxLaunch, place
 from sim.model.ptx.run import run
 from sim.toolchain.ptx.front_end import read_ptx
-from sim.toolchain.ptx.module import Instruction, Label, PtxModule
+from sim.toolchain.ptx.module import PtxInstruction, PtxLabel, PtxModule
 from testbench.kernels.expected import expected
 from testbench.kernels.manifest import LEVELS, RUNS, BufferSpec, Run, cubin
 from testbench.words import contents
@@ -92,11 +92,11 @@ def test_every_kernel_becomes_a_typed_program(kernel):
     for function in program.functions.values():
         assert function.body is not None
         last = function.body[-1]
-        assert isinstance(last, Instruction)
+        assert isinstance(last, PtxInstruction)
         assert last.opcode in ("bra", "brx", "exit", "ret")
         assert last.guard is None
         names = [item.name for item in (*function.registers, *function.variables)]
-        names += [item.name for item in function.body if isinstance(item, Label)]
+        names += [item.name for item in function.body if isinstance(item, PtxLabel)]
         assert [name for name, count in Counter(names).items() if count > 1] == []
     # Every instruction of the text is there, where it stands: each ends in a semicolon, and so do other statements.
     lines = text.splitlines()
@@ -104,7 +104,7 @@ def test_every_kernel_becomes_a_typed_program(kernel):
         item
         for function in program.functions.values()
         for item in function.body or ()
-        if isinstance(item, Instruction)
+        if isinstance(item, PtxInstruction)
     ]
     written = [
         item for item in code if lines[item.line - 1][item.column - 1 :].startswith(item.opcode)

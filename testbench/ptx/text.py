@@ -10,7 +10,7 @@ from sim.toolchain.compiler import compile_module
 from sim.toolchain.cubin.loader import load
 from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.front_end import parse_ptx
-from sim.toolchain.ptx.module import Instruction, PtxModule
+from sim.toolchain.ptx.module import PtxInstruction, PtxModule
 from testbench.ended import on_warps
 from testbench.words import contents
 
@@ -77,10 +77,10 @@ def left_everywhere(text: str, threads: int) -> list[int]:
     return found
 
 
-def instructions(text: str, function: str = "k", header: str = HEADER) -> list[Instruction]:
+def instructions(text: str, function: str = "k", header: str = HEADER) -> list[PtxInstruction]:
     """The instructions of a function."""
     return [
         item
         for item in module_of(text, header).functions[function].body or ()
-        if isinstance(item, Instruction)
+        if isinstance(item, PtxInstruction)
     ]

@@ -51,7 +51,7 @@ CALLS = ("CAL", "JCAL")
 
 
 @dataclass(frozen=True)
-class Instruction:
+class DecodedInstruction:
     """One instruction, decoded."""
 
     address: int
@@ -68,7 +68,7 @@ class Instruction:
         return guard or self.values.get("test", ConditionCode.T.value) != ConditionCode.T.value
 
 
-class Code:
+class CodePaths:
     """A code section and the ways through it that one thread can take."""
 
     def __init__(self, file: ObjectFile, section: Section) -> None:
@@ -76,7 +76,7 @@ class Code:
         for address, word, code in instructions(section.content):
             form = form_of(word)
             values = form.values(word)
-            self.all[address] = Instruction(
+            self.all[address] = DecodedInstruction(
                 address, form, values, effects(form, values), code, spell(word, address, code.reuse)
             )
         self.targets = self._known_targets(file, section)
@@ -106,14 +106,14 @@ class Code:
             elif name == "PRET" and other.form.name in CALLS:
                 yield self._after(other)
 
-    def _target(self, instruction: Instruction) -> int:
+    def _target(self, instruction: DecodedInstruction) -> int:
         place = instruction.values["target"] + instruction.address + 8
         return instruction_address(place)
 
-    def _after(self, instruction: Instruction) -> int:
+    def _after(self, instruction: DecodedInstruction) -> int:
         return instruction_address(instruction.address + 8)
 
-    def _next(self, instruction: Instruction) -> Iterator[int]:
+    def _next(self, instruction: DecodedInstruction) -> Iterator[int]:
         name, form = instruction.form.name, instruction.form
         direct = any(
             isinstance(operand, Target) and operand.relative and operand.index is None
@@ -149,7 +149,7 @@ def resources(registers: frozenset, predicates: frozenset, condition: bool) -> f
     )
 
 
-def distance(producer: Instruction, resource: Resource, consumer: Instruction) -> int:
+def distance(producer: DecodedInstruction, resource: Resource, consumer: DecodedInstruction) -> int:
     """The contract for a result of fixed latency."""
     pipe, reader = producer.form.pipe, consumer.form
     if pipe is Pipe.MULTIPLY:
@@ -181,7 +181,7 @@ class Walk:
     """Whether the guard's predicate is still what it was."""
 
 
-def violations(code: Code) -> Iterator[str]:
+def violations(code: CodePaths) -> Iterator[str]:
     """Every breach of the contract."""
     for producer in code.all.values():
         touched = producer.effects
@@ -197,7 +197,9 @@ def violations(code: Code) -> Iterator[str]:
             yield from follow(code, producer, resource, False)
 
 
-def follow(code: Code, producer: Instruction, resource: Resource, written: bool) -> Iterator[str]:
+def follow(
+    code: CodePaths, producer: DecodedInstruction, resource: Resource, written: bool
+) -> Iterator[str]:
     """Follows one resource from the instruction that writes it, or reads it late."""
     own = producer.code
     result = (
@@ -224,7 +226,7 @@ def follow(code: Code, producer: Instruction, resource: Resource, written: bool)
                 todo.append(following)
 
 
-def settled(walk: Walk, instruction: Instruction) -> Walk:
+def settled(walk: Walk, instruction: DecodedInstruction) -> Walk:
     """The walk after what an instruction waits for."""
     waited = {number for number in range(6) if instruction.code.wait >> number & 1}
     values = instruction.values
@@ -242,7 +244,11 @@ def settled(walk: Walk, instruction: Instruction) -> Walk:
 
 
 def meet(
-    producer: Instruction, resource: Resource, written: bool, other: Instruction, walk: Walk
+    producer: DecodedInstruction,
+    resource: Resource,
+    written: bool,
+    other: DecodedInstruction,
+    walk: Walk,
 ) -> tuple[str, Walk | None]:
     """What happens where a path meets another instruction: a breach, and how the path continues."""
     walk = settled(walk, other)
@@ -274,13 +280,13 @@ def meet(
     return "", raised(producer, other, walk)
 
 
-def excludes(one: Instruction, other: Instruction) -> bool:
+def excludes(one: DecodedInstruction, other: DecodedInstruction) -> bool:
     """Whether a thread does only one of two instructions, because their guards are opposite."""
     guards = [(i.values.get("guard", 7), i.values.get("guard_not", 0)) for i in (one, other)]
     return guards[0][0] == guards[1][0] != 7 and guards[0][1] != guards[1][1]
 
 
-def there(producer: Instruction, walk: Walk, needed: int) -> bool:
+def there(producer: DecodedInstruction, walk: Walk, needed: int) -> bool:
     """Whether a result can be used: a scoreboard announced it, or it has had its time."""
     if producer.form.pipe in VARIABLE:
         return walk.result is None
@@ -289,7 +295,7 @@ def there(producer: Instruction, walk: Walk, needed: int) -> bool:
     return walk.cycles >= needed
 
 
-def raised(producer: Instruction, other: Instruction, walk: Walk) -> Walk:
+def raised(producer: DecodedInstruction, other: DecodedInstruction, walk: Walk) -> Walk:
     """The walk with the scoreboards that another instruction raises: those of the same pipe cover
     it, too."""
     newer = dict(walk.newer)
@@ -320,7 +326,7 @@ def check(file: ObjectFile) -> list[str]:
     return [
         problem
         for section in file.by_role[Role.CODE]
-        for problem in violations(Code(file, section))
+        for problem in violations(CodePaths(file, section))
     ]
 
 

@@ -18,7 +18,7 @@ from lark import Token
 from rtl.isa.syntax import Form
 from rtl.isa.table import FORMS, find
 from sim.toolchain.assembly.encoding import encode
-from sim.toolchain.assembly.source import Instruction, SourceError, parse
+from sim.toolchain.assembly.source import SassInstruction, SourceError, parse
 from sim.toolchain.assembly.spelling import ILLEGAL, spell
 from testbench.words import NOP, code, form_of
 
@@ -45,7 +45,7 @@ class NoNames:
 
 def assembled(text: str, address: int = 0) -> int:
     (node,) = parse(text)
-    assert isinstance(node, Instruction)
+    assert isinstance(node, SassInstruction)
     return encode(node, address, NoNames()).word
 
 
@@ -221,7 +221,7 @@ def test_a_random_legal_word_has_a_text_that_assembles_to_it(form):
 
 def test_reuse_is_read_from_the_operands():
     (node,) = parse("IADD3 R0, R1.reuse, R2, R3.reuse")
-    assert isinstance(node, Instruction)
+    assert isinstance(node, SassInstruction)
     encoded = encode(node, 8, NoNames())
     assert encoded.reuse == 0b101
     assert spell(encoded.word, 8, encoded.reuse) == "IADD3 R0, R1.reuse, R2, R3.reuse"

@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from sim.launch.memory import MemoryFaultError
 from sim.toolchain.ptx.module import (
-    Address,
-    Immediate,
-    Register,
+    PtxAddress,
+    PtxImmediate,
+    PtxRegister,
+    PtxSpace,
+    PtxVariable,
+    PtxVector,
     Sink,
-    Space,
     Type,
-    Variable,
-    Vector,
 )
 
 from .floats import added
@@ -29,25 +29,25 @@ Locate = Callable[[Thread, list[int]], int]
 """Computes an address."""
 
 
-def _locate(site: Site, address: Address) -> Locate:
+def _locate(site: Site, address: PtxAddress) -> Locate:
     """The address in the instruction's space."""
     base, offset = address.base, address.offset
     launch = site.program.launch
     match base:
         case None:
             return lambda thread, values: offset
-        case Register():
+        case PtxRegister():
             place, mask = site.slots.register(base), (1 << base.type.bits) - 1
             return lambda thread, values: values[place] + offset & mask
-        case Variable(space=Space.LOCAL) if base in launch.local_offsets[0]:
+        case PtxVariable(space=PtxSpace.LOCAL) if base in launch.local_offsets[0]:
             at = launch.local_offsets[0][base] + offset
             return lambda thread, values: at
-        case Variable(space=Space.LOCAL):
+        case PtxVariable(space=PtxSpace.LOCAL):
             at = site.locals[base] + offset
             return lambda thread, values: thread.frame.base + at
-        case Variable(space=Space.PARAM):
+        case PtxVariable(space=PtxSpace.PARAM):
             return lambda thread, values: offset
-        case Variable():
+        case PtxVariable():
             at = launch.addresses[base.name] + offset
             return lambda thread, values: at
 
@@ -55,7 +55,7 @@ def _locate(site: Site, address: Address) -> Locate:
 class _Place:
     """Memory in one space, for accesses of ``size`` bytes in all."""
 
-    def __init__(self, site: Site, address: Address, size: int, *, atomic: bool = False) -> None:
+    def __init__(self, site: Site, address: PtxAddress, size: int, *, atomic: bool = False) -> None:
         self.atomic = atomic
         self.space = site.instruction.space
         self.locate = _locate(site, address)
@@ -64,17 +64,17 @@ class _Place:
         self.block = site.program.launch.parameter_block
         self.parameter = (
             site.slots.parameter(address.base)
-            if (self.space is Space.PARAM and isinstance(address.base, Variable))
+            if (self.space is PtxSpace.PARAM and isinstance(address.base, PtxVariable))
             else None
         )
 
-    def _bytes(self, thread: Thread, space: Space) -> bytes | bytearray:
+    def _bytes(self, thread: Thread, space: PtxSpace) -> bytes | bytearray:
         match space:
-            case Space.SHARED:
+            case PtxSpace.SHARED:
                 return thread.cta.shared
-            case Space.LOCAL:
+            case PtxSpace.LOCAL:
                 return thread.local
-            case Space.PARAM:
+            case PtxSpace.PARAM:
                 return (
                     self.block
                     if self.parameter is None
@@ -83,36 +83,39 @@ class _Place:
             case _:
                 return self.constants
 
-    def _size(self, thread: Thread, space: Space) -> int:
+    def _size(self, thread: Thread, space: PtxSpace) -> int:
         """Bytes of a space; of local memory those that the thread's functions have declared."""
-        return thread.top if space is Space.LOCAL else len(self._bytes(thread, space))
+        return thread.top if space is PtxSpace.LOCAL else len(self._bytes(thread, space))
 
-    def _resolve(self, thread: Thread, values: list[int]) -> tuple[Space, int]:
+    def _resolve(self, thread: Thread, values: list[int]) -> tuple[PtxSpace, int]:
         """The space that is accessed, and the address in it."""
         address = self.locate(thread, values)
         space = self.space
         if space is None:
-            space = Space.GLOBAL
-            for window, other in ((SHARED_WINDOW, Space.SHARED), (LOCAL_WINDOW, Space.LOCAL)):
+            space = PtxSpace.GLOBAL
+            for window, other in ((SHARED_WINDOW, PtxSpace.SHARED), (LOCAL_WINDOW, PtxSpace.LOCAL)):
                 if window <= address < window + WINDOW_BYTES:
                     space, address = other, address - window
         if address % self.size:
             raise PtxFaultError(f"{address:#x} is no multiple of {self.size}")
-        if self.atomic and space is Space.LOCAL:
+        if self.atomic and space is PtxSpace.LOCAL:
             raise PtxFaultError("an atomic operation on local memory")
-        if space is not Space.GLOBAL and not 0 <= address <= self._size(thread, space) - self.size:
+        if (
+            space is not PtxSpace.GLOBAL
+            and not 0 <= address <= self._size(thread, space) - self.size
+        ):
             raise PtxFaultError(f"{space.value} space has no {self.size} bytes at {address:#x}")
         return space, address
 
     def is_global(self, thread: Thread, values: list[int]) -> bool:
         """Whether they are in global memory."""
-        return self._resolve(thread, values)[0] is Space.GLOBAL
+        return self._resolve(thread, values)[0] is PtxSpace.GLOBAL
 
     def read(self, thread: Thread, values: list[int]) -> bytes:
         """The bytes that are there."""
         space, address = self._resolve(thread, values)
         try:
-            if space is Space.GLOBAL:
+            if space is PtxSpace.GLOBAL:
                 return thread.cta.launch.memory.read(address, self.size)
         except MemoryFaultError as fault:
             raise PtxFaultError(str(fault)) from None
@@ -122,7 +125,7 @@ class _Place:
         """Changes the bytes that are there."""
         space, address = self._resolve(thread, values)
         try:
-            if space is Space.GLOBAL:
+            if space is PtxSpace.GLOBAL:
                 thread.cta.launch.memory.write(address, content)
                 return
         except MemoryFaultError as fault:
@@ -134,19 +137,19 @@ class _Place:
 
 
 def _elements(operand: object) -> tuple[object, ...]:
-    return operand.elements if isinstance(operand, Vector) else (operand,)
+    return operand.elements if isinstance(operand, PtxVector) else (operand,)
 
 
 def _load(site: Site) -> Operation:
     target, address = site.instruction.operands
-    assert isinstance(address, Address)
+    assert isinstance(address, PtxAddress)
     kind = site.instruction.type
     place = _Place(site, address, kind.size * site.instruction.vector)
     # A wider register is filled with the sign of what is loaded, if it has one.
     results = [
         (site.slots.register(element), (1 << element.type.bits) - 1, number * kind.size)
         for number, element in enumerate(_elements(target))
-        if isinstance(element, Register)
+        if isinstance(element, PtxRegister)
     ]
 
     def run(thread: Thread, values: list[int]) -> None:
@@ -161,14 +164,14 @@ def _load(site: Site) -> Operation:
 
 def _store(site: Site) -> Operation:
     address, source = site.instruction.operands
-    assert isinstance(address, Address)
+    assert isinstance(address, PtxAddress)
     kind = site.instruction.type
     place = _Place(site, address, kind.size * site.instruction.vector)
     mask = (1 << kind.bits) - 1
     sources = [
         site.slots.of_operand(element)
         for element in _elements(source)
-        if isinstance(element, Register | Immediate | Sink)
+        if isinstance(element, PtxRegister | PtxImmediate | Sink)
     ]
 
     def run(thread: Thread, values: list[int]) -> None:
@@ -210,7 +213,7 @@ def _reduction(site: Site) -> Operation:
 
 
 def _change(site: Site, d: int, address: object, sources: list) -> Operation:
-    assert isinstance(address, Address)
+    assert isinstance(address, PtxAddress)
     kind: Type = site.instruction.type
     place = _Place(site, address, kind.size, atomic=True)
     change = _CHANGES[site.instruction.operation]
@@ -240,7 +243,7 @@ def _space_test(site: Site) -> Operation:
 
     def run(thread: Thread, values: list[int]) -> None:
         found = next(
-            (space for space, window in windows.items() if values[a] in window), Space.GLOBAL
+            (space for space, window in windows.items() if values[a] in window), PtxSpace.GLOBAL
         )
         values[p] = int(found is asked)
 

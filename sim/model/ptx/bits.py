@@ -2,24 +2,24 @@
 
 from collections.abc import Callable, Mapping
 
-from sim.toolchain.ptx.module import Instruction, Type
+from sim.toolchain.ptx.module import PtxInstruction, Type
 
 from .numbers import Compute, number_of
 
 __all__ = ["BITS"]
 
 
-def _left(instruction: Instruction) -> Compute:
+def _left(instruction: PtxInstruction) -> Compute:
     bits = instruction.type.bits
     return lambda a, b: a << min(b, bits)
 
 
-def _right(instruction: Instruction) -> Compute:
+def _right(instruction: PtxInstruction) -> Compute:
     kind = instruction.type
     return lambda a, b: number_of(a, kind) >> min(b, kind.bits)
 
 
-def _funnel(instruction: Instruction) -> Compute:
+def _funnel(instruction: PtxInstruction) -> Compute:
     left = instruction.operation == "l"
 
     def compute(a: int, b: int, c: int) -> int:
@@ -30,7 +30,7 @@ def _funnel(instruction: Instruction) -> Compute:
     return compute
 
 
-def _extract(instruction: Instruction) -> Compute:
+def _extract(instruction: PtxInstruction) -> Compute:
     kind = instruction.type
 
     def compute(a: int, b: int, c: int) -> int:
@@ -45,7 +45,7 @@ def _extract(instruction: Instruction) -> Compute:
     return compute
 
 
-def _insert(instruction: Instruction) -> Compute:
+def _insert(instruction: PtxInstruction) -> Compute:
     def compute(a: int, b: int, c: int, d: int) -> int:
         first, length = c & 0xFF, d & 0xFF
         mask = (1 << length) - 1 << first
@@ -54,12 +54,12 @@ def _insert(instruction: Instruction) -> Compute:
     return compute
 
 
-def _leading(instruction: Instruction) -> Compute:
+def _leading(instruction: PtxInstruction) -> Compute:
     bits = instruction.type.bits
     return lambda a: bits - a.bit_length()
 
 
-def _find(instruction: Instruction) -> Compute:
+def _find(instruction: PtxInstruction) -> Compute:
     kind = instruction.type
 
     def compute(a: int) -> int:
@@ -70,12 +70,12 @@ def _find(instruction: Instruction) -> Compute:
     return compute
 
 
-def _reversed(instruction: Instruction) -> Compute:
+def _reversed(instruction: PtxInstruction) -> Compute:
     bits = instruction.type.bits
     return lambda a: int(f"{a:0{bits}b}"[::-1], 2)
 
 
-def _table(instruction: Instruction) -> Compute:
+def _table(instruction: PtxInstruction) -> Compute:
     def compute(a: int, b: int, c: int, table: int) -> int:
         result = 0
         for row in range(8):
@@ -117,7 +117,7 @@ _SELECTED: Mapping[str, Callable[[int, int], int]] = {
 }
 
 
-def _permuted(instruction: Instruction) -> Compute:
+def _permuted(instruction: PtxInstruction) -> Compute:
     def compute(a: int, b: int, c: int) -> int:
         both, result = (b << 32 | a).to_bytes(8, "little"), bytearray()
         for at in range(4):
@@ -132,12 +132,12 @@ def _permuted(instruction: Instruction) -> Compute:
     return compute
 
 
-def _same(compute: Compute) -> Callable[[Instruction], Compute]:
+def _same(compute: Compute) -> Callable[[PtxInstruction], Compute]:
     """A computation that is the same for all types."""
     return lambda instruction: compute
 
 
-BITS: Mapping[str, Callable[[Instruction], Compute]] = {
+BITS: Mapping[str, Callable[[PtxInstruction], Compute]] = {
     "and": _same(lambda a, b: a & b),
     "or": _same(lambda a, b: a | b),
     "xor": _same(lambda a, b: a ^ b),

@@ -23,7 +23,7 @@ from sim.model.thread.floats import (
     not_a_number,
     round_to_integer,
 )
-from sim.toolchain.ptx.module import Comparison, Instruction, Type
+from sim.toolchain.ptx.module import Comparison, PtxInstruction, Type
 
 from .numbers import Compute, number_of
 
@@ -89,7 +89,7 @@ class _Arithmetic:
     saturate: bool
 
     @classmethod
-    def of(cls, instruction: Instruction) -> "_Arithmetic":
+    def of(cls, instruction: PtxInstruction) -> "_Arithmetic":
         return cls(
             _FORMATS[instruction.types[-1]],
             _ROUNDINGS.get(instruction.rounding, Rounding.NEAREST_EVEN),
@@ -173,8 +173,8 @@ def _fused(x: _Real, y: _Real, z: _Real, rounding: Rounding) -> _Real:
 _ONE = _Real(False, Fraction(1))
 
 
-def _sum(sign: int) -> Callable[[Instruction], Compute]:
-    def make(instruction: Instruction) -> Compute:
+def _sum(sign: int) -> Callable[[PtxInstruction], Compute]:
+    def make(instruction: PtxInstruction) -> Compute:
         how = _Arithmetic.of(instruction)
 
         def compute(a: int, b: int) -> int:
@@ -188,7 +188,7 @@ def _sum(sign: int) -> Callable[[Instruction], Compute]:
     return make
 
 
-def _product(instruction: Instruction) -> Compute:
+def _product(instruction: PtxInstruction) -> Compute:
     how = _Arithmetic.of(instruction)
 
     def compute(a: int, b: int) -> int:
@@ -198,7 +198,7 @@ def _product(instruction: Instruction) -> Compute:
     return compute
 
 
-def _product_and_sum(instruction: Instruction) -> Compute:
+def _product_and_sum(instruction: PtxInstruction) -> Compute:
     how = _Arithmetic.of(instruction)
     return lambda a, b, c: how.write(_fused(how.read(a), how.read(b), how.read(c), how.rounding))
 
@@ -218,7 +218,7 @@ _LARGE = Fraction(2) ** 126
 """An approximated quotient by more than this is 0."""
 
 
-def _quotient(instruction: Instruction) -> Compute:
+def _quotient(instruction: PtxInstruction) -> Compute:
     how = _Arithmetic.of(instruction)
 
     def compute(a: int, b: int) -> int:
@@ -244,7 +244,7 @@ def _gross(of_number: Callable[[_Real], _Real]) -> Compute:
     return lambda a: how.write(of_number(how.read(a >> 32))) << 32
 
 
-def _reciprocal(instruction: Instruction) -> Compute:
+def _reciprocal(instruction: PtxInstruction) -> Compute:
     if instruction.type is Type.F64 and instruction.approximation:
         return _gross(lambda x: _divided(_ONE, x))
     how = _Arithmetic.of(instruction)
@@ -265,7 +265,7 @@ def _root_of(x: _Real) -> _Real:
     return _Real(False, Fraction(2 * root + (not exact), 1 << scale // 2 + 1))
 
 
-def _root(instruction: Instruction) -> Compute:
+def _root(instruction: PtxInstruction) -> Compute:
     how = _Arithmetic.of(instruction)
     return lambda a: how.write(_root_of(how.read(a)))
 
@@ -277,7 +277,7 @@ def _inverse_root_of(x: _Real) -> _Real:
     return _divided(_ONE, x) if x.size == 0 else _root_of(_divided(_ONE, x))
 
 
-def _inverse_root(instruction: Instruction) -> Compute:
+def _inverse_root(instruction: PtxInstruction) -> Compute:
     if instruction.type is not Type.F64:
         return _function(instruction)
     if instruction.flush:
@@ -286,8 +286,8 @@ def _inverse_root(instruction: Instruction) -> Compute:
     return lambda a: how.write(_inverse_root_of(how.read(a)))
 
 
-def _sign(change: Callable[[bool], bool]) -> Callable[[Instruction], Compute]:
-    def make(instruction: Instruction) -> Compute:
+def _sign(change: Callable[[bool], bool]) -> Callable[[PtxInstruction], Compute]:
+    def make(instruction: PtxInstruction) -> Compute:
         how = _Arithmetic.of(instruction)
 
         def compute(a: int) -> int:
@@ -299,8 +299,8 @@ def _sign(change: Callable[[bool], bool]) -> Callable[[Instruction], Compute]:
     return make
 
 
-def _extreme(last: bool) -> Callable[[Instruction], Compute]:
-    def make(instruction: Instruction) -> Compute:
+def _extreme(last: bool) -> Callable[[PtxInstruction], Compute]:
+    def make(instruction: PtxInstruction) -> Compute:
         how = _Arithmetic.of(instruction)
 
         def compute(a: int, b: int) -> int:
@@ -318,12 +318,12 @@ def _extreme(last: bool) -> Callable[[Instruction], Compute]:
     return make
 
 
-def _with_sign(instruction: Instruction) -> Compute:
+def _with_sign(instruction: PtxInstruction) -> Compute:
     top = 1 << instruction.type.bits - 1
     return lambda a, b: a & top | b & top - 1
 
 
-def _test(instruction: Instruction) -> Compute:
+def _test(instruction: PtxInstruction) -> Compute:
     form = _FORMATS[instruction.type]
     end, least = infinity(False, form), 1 << form.fraction
     holds: Callable[[int], bool] = {
@@ -354,7 +354,7 @@ _AT_INFINITY = {
 """What functions have at the negative infinity and at the positive one."""
 
 
-def _function(instruction: Instruction) -> Compute:
+def _function(instruction: PtxInstruction) -> Compute:
     how, function = _Arithmetic.of(instruction), _FUNCTIONS[instruction.opcode]
     ends = _AT_INFINITY.get(instruction.opcode, (Special.NAN, Special.NAN))
 
@@ -376,7 +376,7 @@ def _function(instruction: Instruction) -> Compute:
     return compute
 
 
-REALS: Mapping[str, Callable[[Instruction], Compute]] = {
+REALS: Mapping[str, Callable[[PtxInstruction], Compute]] = {
     "add": _sum(1),
     "sub": _sum(-1),
     "mul": _product,
@@ -403,7 +403,7 @@ def added(kind: Type, old: int, b: int, *, flush: bool) -> int:
     return how.write(_fused(_ONE, how.read(old), how.read(b), how.rounding))
 
 
-def compares(instruction: Instruction) -> Callable[[int, int], bool]:
+def compares(instruction: PtxInstruction) -> Callable[[int, int], bool]:
     """Whether the relation of a comparison holds."""
     how = _Arithmetic.of(instruction)
     assert instruction.compare is not None
@@ -427,7 +427,7 @@ def _order(x: _Real, y: _Real) -> str:
 # Conversions
 
 
-def converted(instruction: Instruction) -> Compute:
+def converted(instruction: PtxInstruction) -> Compute:
     """The conversion of an instruction with a floating-point type."""
     to, source = instruction.types
     if not source.floating:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from sim.model.threads import ENDED
-from sim.toolchain.ptx.module import FunctionRef, Label, Register, Sink, Variable
+from sim.toolchain.ptx.module import FunctionRef, PtxLabel, PtxRegister, PtxVariable, Sink
 
 from .site import Maker, Site
 from .slots import Slots
@@ -17,7 +17,7 @@ _DEEPEST = 10_000
 
 def _branch(site: Site) -> Operation:
     (label,) = site.instruction.operands
-    assert isinstance(label, Label)
+    assert isinstance(label, PtxLabel)
     target = site.labels[label]
     return lambda thread, values: target
 
@@ -51,16 +51,16 @@ def _trap(site: Site) -> Operation:
 
 def giver(slots: Slots, item: object) -> Give:
     """Reads an argument or result of a frame."""
-    if isinstance(item, Variable):
+    if isinstance(item, PtxVariable):
         number = slots.parameter(item)
         return lambda frame: bytes(frame.parameters[number])
     place = slots.of_operand(item)  # type: ignore[arg-type]
     return lambda frame: frame.values[place].to_bytes(8, "little")
 
 
-def taker(slots: Slots, item: Register | Variable | Sink) -> Take:
+def taker(slots: Slots, item: PtxRegister | PtxVariable | Sink) -> Take:
     """Writes a parameter or result of a frame."""
-    if isinstance(item, Variable):
+    if isinstance(item, PtxVariable):
         number, size = slots.parameter(item), item.size
 
         def store(frame: Frame, content: bytes) -> None:

@@ -12,11 +12,11 @@ from sim.launch.runtime import allot
 from sim.toolchain.module import Parameter, ProgramError
 from sim.toolchain.ptx.module import (
     AddressOf,
-    Function,
+    PtxFunction,
     PtxModule,
-    Register,
-    Space,
-    Variable,
+    PtxRegister,
+    PtxSpace,
+    PtxVariable,
     parameter_offsets,
 )
 from sim.toolchain.ptx.reach import Reach
@@ -43,7 +43,7 @@ class PtxLaunch:
     """
 
     module: PtxModule
-    entry: Function
+    entry: PtxFunction
     parameters: tuple[bytes, ...]
     memory: Memory
     constants: bytes
@@ -58,19 +58,19 @@ class PtxLaunch:
     undefined: int = 0
 
     @cached_property
-    def parameter_offsets(self) -> Mapping[Register | Variable, int]:
+    def parameter_offsets(self) -> Mapping[PtxRegister | PtxVariable, int]:
         """Addresses of the entry's parameters."""
         return dict(
             zip(self.entry.parameters, parameter_offsets(self.entry.parameters)[0], strict=True)
         )
 
     @cached_property
-    def local_offsets(self) -> tuple[Mapping[Variable, int], int]:
+    def local_offsets(self) -> tuple[Mapping[PtxVariable, int], int]:
         """Where the module's variables in local space are in each thread's, and their bytes."""
-        offsets: dict[Variable, int] = {}
+        offsets: dict[PtxVariable, int] = {}
         end = 0
         for variable in self.module.variables:
-            if variable.space is Space.LOCAL:
+            if variable.space is PtxSpace.LOCAL:
                 offsets[variable] = -(-end // variable.alignment) * variable.alignment
                 end = offsets[variable] + variable.size
         return offsets, end
@@ -85,12 +85,12 @@ class PtxLaunch:
         return bytes(block)
 
     @cached_property
-    def windows(self) -> Mapping[Space, range]:
+    def windows(self) -> Mapping[PtxSpace, range]:
         """Generic addresses of the spaces that have some of their own; all others are those of global memory."""
         return {
-            Space.SHARED: range(SHARED_WINDOW, SHARED_WINDOW + WINDOW_BYTES),
-            Space.LOCAL: range(LOCAL_WINDOW, LOCAL_WINDOW + WINDOW_BYTES),
-            Space.CONST: range(self.constant_base, self.constant_base + len(self.constants)),
+            PtxSpace.SHARED: range(SHARED_WINDOW, SHARED_WINDOW + WINDOW_BYTES),
+            PtxSpace.LOCAL: range(LOCAL_WINDOW, LOCAL_WINDOW + WINDOW_BYTES),
+            PtxSpace.CONST: range(self.constant_base, self.constant_base + len(self.constants)),
         }
 
     @property
@@ -99,7 +99,7 @@ class PtxLaunch:
         return self.block[0] * self.block[1] * self.block[2]
 
 
-def _entry(module: PtxModule, name: str | None) -> Function:
+def _entry(module: PtxModule, name: str | None) -> PtxFunction:
     entries = {
         function.name: function
         for function in module.functions.values()
@@ -119,9 +119,9 @@ def _entry(module: PtxModule, name: str | None) -> Function:
     return entries[name]
 
 
-def _static(module: PtxModule) -> dict[Space, list[Variable]]:
+def _static(module: PtxModule) -> dict[PtxSpace, list[PtxVariable]]:
     """The variables that exist once, by space."""
-    found: dict[Space, list[Variable]] = {space: [] for space in Space}
+    found: dict[PtxSpace, list[PtxVariable]] = {space: [] for space in PtxSpace}
     for variable in (
         *module.variables,
         *(v for f in module.functions.values() for v in f.variables),
@@ -130,7 +130,7 @@ def _static(module: PtxModule) -> dict[Space, list[Variable]]:
     return found
 
 
-def _lay_out(variables: list[Variable], addresses: dict[str, int], base: int = 0) -> int:
+def _lay_out(variables: list[PtxVariable], addresses: dict[str, int], base: int = 0) -> int:
     """Gives variables addresses behind one another, those without a size last; returns the bytes that they take."""
     end = 0
     open_arrays = [variable for variable in variables if variable.count is None]
@@ -147,7 +147,7 @@ def _lay_out(variables: list[Variable], addresses: dict[str, int], base: int = 0
 
 
 def _content(
-    variables: list[Variable],
+    variables: list[PtxVariable],
     size: int,
     base: int,
     addresses: Mapping[str, int],
@@ -175,7 +175,7 @@ def _content(
 
 def _arguments(
     module: PtxModule,
-    entry: Function,
+    entry: PtxFunction,
     arguments: list[Argument],
     buffers: Mapping[str, tuple[int, int]],
 ) -> tuple[bytes, ...]:
@@ -183,7 +183,7 @@ def _arguments(
     offsets, _ = parameter_offsets(entry.parameters)
     parameters = []
     for number, (variable, offset) in enumerate(zip(entry.parameters, offsets, strict=True)):
-        assert isinstance(variable, Variable)
+        assert isinstance(variable, PtxVariable)
         kind = variable.type.value if variable.count == 1 else None
         parameters.append(Parameter(number, offset, variable.size, kind))
     addresses = {name: base for name, (base, _) in buffers.items()}
@@ -215,11 +215,11 @@ def place(
     shared = _lay_out(own, addresses)
     # Other kernels' variables are nowhere: an access of one is beyond what this kernel has.
     addresses.update(
-        {variable.name: shared for variable in variables[Space.SHARED] if variable not in own}
+        {variable.name: shared for variable in variables[PtxSpace.SHARED] if variable not in own}
     )
-    constants = _lay_out(variables[Space.CONST], addresses)
+    constants = _lay_out(variables[PtxSpace.CONST], addresses)
     memory = Memory()
-    data = variables[Space.GLOBAL]
+    data = variables[PtxSpace.GLOBAL]
     alignment = max((variable.alignment for variable in data), default=1)
     base = memory.allocate(
         "globals", sum(variable.size + variable.alignment for variable in data), max(alignment, 256)
@@ -230,9 +230,9 @@ def place(
         name: (memory.regions[name][0], len(buffer.content)) for name, buffer in placed.items()
     }
     constant_base = memory.allocate("constants", constants, _CONSTANT_ALIGNMENT)
-    generic = {variable.name: constant_base for variable in variables[Space.CONST]}
+    generic = {variable.name: constant_base for variable in variables[PtxSpace.CONST]}
     memory.write(base, _content(data, size, base, addresses, generic))
-    constant_bank = _content(variables[Space.CONST], constants, 0, addresses, generic)
+    constant_bank = _content(variables[PtxSpace.CONST], constants, 0, addresses, generic)
     memory.write(constant_base, constant_bank)
     allot(memory, {variable.name: addresses[variable.name] for variable in data}, None, None)
     return PtxLaunch(

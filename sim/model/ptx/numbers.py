@@ -7,7 +7,7 @@ ones, and so is the remainder.
 
 from collections.abc import Callable, Mapping
 
-from sim.toolchain.ptx.module import Half, Instruction, Type
+from sim.toolchain.ptx.module import PtxHalf, PtxInstruction, Type
 
 from .site import Maker, Site
 from .state import Operation, Thread
@@ -30,10 +30,10 @@ def saturated(number: int, kind: Type) -> int:
     return min(max(number, least), least + (1 << kind.bits) - 1)
 
 
-def _of_numbers(compute: Compute) -> Callable[[Instruction], Compute]:
+def _of_numbers(compute: Compute) -> Callable[[PtxInstruction], Compute]:
     """A computation on numbers of the instruction's type."""
 
-    def make(instruction: Instruction) -> Compute:
+    def make(instruction: PtxInstruction) -> Compute:
         kind = instruction.type
         if not kind.signed:
             return compute
@@ -42,8 +42,8 @@ def _of_numbers(compute: Compute) -> Callable[[Instruction], Compute]:
     return make
 
 
-def _sum(sign: int) -> Callable[[Instruction], Compute]:
-    def make(instruction: Instruction) -> Compute:
+def _sum(sign: int) -> Callable[[PtxInstruction], Compute]:
+    def make(instruction: PtxInstruction) -> Compute:
         kind = instruction.type
         if instruction.saturate:
             return lambda a, b: saturated(number_of(a, kind) + sign * number_of(b, kind), kind)
@@ -62,18 +62,18 @@ def _remainder(a: int, b: int) -> int:
     return a - b * _quotient(a, b) if b else -1
 
 
-def _half_of_product(instruction: Instruction) -> Callable[[int], int]:
+def _half_of_product(instruction: PtxInstruction) -> Callable[[int], int]:
     """What counts of a product."""
-    shift = instruction.type.bits if instruction.half is Half.HI else 0
+    shift = instruction.type.bits if instruction.half is PtxHalf.HI else 0
     return lambda product: product >> shift
 
 
-def _product(instruction: Instruction) -> Compute:
+def _product(instruction: PtxInstruction) -> Compute:
     kind, half = instruction.type, _half_of_product(instruction)
     return lambda a, b: half(number_of(a, kind) * number_of(b, kind))
 
 
-def _product_and_sum(instruction: Instruction) -> Compute:
+def _product_and_sum(instruction: PtxInstruction) -> Compute:
     kind, product = instruction.type, _product(instruction)
     if instruction.saturate:
         return lambda a, b, c: saturated(product(a, b) + number_of(c, kind), kind)
@@ -86,19 +86,19 @@ def _short(value: int, signed: bool) -> int:
     return value - (1 << 24) if signed and value >> 23 else value
 
 
-def _short_product(instruction: Instruction) -> Compute:
-    signed, shift = instruction.type.signed, 16 if instruction.half is Half.HI else 0
+def _short_product(instruction: PtxInstruction) -> Compute:
+    signed, shift = instruction.type.signed, 16 if instruction.half is PtxHalf.HI else 0
     return lambda a, b: _short(a, signed) * _short(b, signed) >> shift
 
 
-def _short_product_and_sum(instruction: Instruction) -> Compute:
+def _short_product_and_sum(instruction: PtxInstruction) -> Compute:
     kind, product = instruction.type, _short_product(instruction)
     if instruction.saturate:
         return lambda a, b, c: saturated(product(a, b) + number_of(c, kind), kind)
     return lambda a, b, c: product(a, b) + c
 
 
-ARITHMETIC: Mapping[str, Callable[[Instruction], Compute]] = {
+ARITHMETIC: Mapping[str, Callable[[PtxInstruction], Compute]] = {
     "add": _sum(1),
     "sub": _sum(-1),
     "mul": _product,

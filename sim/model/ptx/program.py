@@ -1,6 +1,6 @@
 """A PTX program as operations: every function's body as a list of them."""
 
-from sim.toolchain.ptx.module import Function, Label, Register, Space, Variable
+from sim.toolchain.ptx.module import PtxFunction, PtxLabel, PtxRegister, PtxSpace, PtxVariable
 
 from .access import ACCESS
 from .bits import BITS
@@ -47,7 +47,7 @@ class PtxFunctions:
             self._codes[name] = self._translated(self.launch.module.functions[name])
         return self._codes[name]
 
-    def _translated(self, function: Function) -> Code:
+    def _translated(self, function: PtxFunction) -> Code:
         body = function.body
         assert body is not None
         slots = Slots.of(function, self.launch.undefined)
@@ -60,9 +60,9 @@ class PtxFunctions:
             [taker(slots, item) for item in function.parameters],
             [giver(slots, item) for item in function.results],
         )
-        labels: dict[Label, int] = {}
+        labels: dict[PtxLabel, int] = {}
         for item in body:
-            if isinstance(item, Label):
+            if isinstance(item, PtxLabel):
                 labels[item] = len(code.instructions)
             else:
                 code.instructions.append(item)
@@ -73,11 +73,11 @@ class PtxFunctions:
         return code
 
 
-def _local_offsets(function: Function) -> tuple[dict[Variable, int], int]:
-    offsets: dict[Variable, int] = {}
+def _local_offsets(function: PtxFunction) -> tuple[dict[PtxVariable, int], int]:
+    offsets: dict[PtxVariable, int] = {}
     end = 0
     for variable in function.variables:
-        if variable.space is Space.LOCAL:
+        if variable.space is PtxSpace.LOCAL:
             end = -(-end // variable.alignment) * variable.alignment
             offsets[variable] = end
             end += variable.size
@@ -113,7 +113,7 @@ def _computation(site: Site, compute: Compute) -> Operation:
     """An operation that computes a result from values."""
     (d, _), *sources = (site.slots.predicate(operand) for operand in site.instruction.operands)
     target = site.instruction.operands[0]
-    assert isinstance(target, Register)
+    assert isinstance(target, PtxRegister)
     mask = (1 << target.type.bits) - 1
     if any(negated for _, negated in sources):
 

@@ -5,17 +5,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from sim.toolchain.ptx.module import (
-    Boolean,
     Comparison,
     FunctionRef,
     Operand,
-    Register,
+    PtxBoolean,
+    PtxRegister,
+    PtxSpace,
+    PtxSpecialRegister,
+    PtxVector,
     Sink,
-    Space,
-    SpecialRegister,
     Type,
     VariableRef,
-    Vector,
 )
 
 from .floats import compares, converted
@@ -34,11 +34,11 @@ _COMPARED: Mapping[Comparison, Callable[[int, int], bool]] = {
     Comparison.GT: operator.gt,
     Comparison.GE: operator.ge,
 }
-_COMBINED: Mapping[Boolean | None, Callable[[int, int], int]] = {
+_COMBINED: Mapping[PtxBoolean | None, Callable[[int, int], int]] = {
     None: lambda result, other: result,
-    Boolean.AND: operator.and_,
-    Boolean.OR: operator.or_,
-    Boolean.XOR: operator.xor,
+    PtxBoolean.AND: operator.and_,
+    PtxBoolean.OR: operator.or_,
+    PtxBoolean.XOR: operator.xor,
 }
 
 _ONE = 0x3F80_0000
@@ -127,7 +127,7 @@ def _reader(site: Site, operand: Operand) -> Read:
     """Reads any operand of mov."""
     launch = site.program.launch
     match operand:
-        case SpecialRegister():
+        case PtxSpecialRegister():
             return lambda thread, values: special_value(operand, thread)
         case FunctionRef(name):
             address = launch.addresses[name]
@@ -135,10 +135,10 @@ def _reader(site: Site, operand: Operand) -> Read:
         case VariableRef(variable, offset) if variable in launch.local_offsets[0]:
             address = launch.local_offsets[0][variable] + offset
             return lambda thread, values: address
-        case VariableRef(variable, offset) if variable.space is Space.LOCAL:
+        case VariableRef(variable, offset) if variable.space is PtxSpace.LOCAL:
             at = site.locals[variable] + offset
             return lambda thread, values: thread.frame.base + at
-        case VariableRef(variable, offset) if variable.space is Space.PARAM:
+        case VariableRef(variable, offset) if variable.space is PtxSpace.PARAM:
             place = launch.parameter_offsets[variable] + offset
             return lambda thread, values: place
         case VariableRef(variable, offset):
@@ -152,7 +152,7 @@ def _reader(site: Site, operand: Operand) -> Read:
 def _convert(site: Site) -> Operation:
     target, source = site.instruction.types
     register, operand = site.instruction.operands
-    assert isinstance(register, Register)
+    assert isinstance(register, PtxRegister)
     d, read = site.slots.register(register), _reader(site, operand)
     saturates, mask = site.instruction.saturate, (1 << register.type.bits) - 1
     if target.floating or source.floating:
@@ -174,7 +174,7 @@ def _convert(site: Site) -> Operation:
 def _move(site: Site) -> Operation:
     target, source = site.instruction.operands
     bits = site.instruction.type.bits
-    if isinstance(target, Vector):
+    if isinstance(target, PtxVector):
         width = bits // len(target.elements)
         read = _reader(site, source)
         places = [
@@ -190,7 +190,7 @@ def _move(site: Site) -> Operation:
 
         return unpack
     d = site.slots.of_operand(target)
-    if isinstance(source, Vector):
+    if isinstance(source, PtxVector):
         width = bits // len(source.elements)
         parts = [
             (site.slots.of_operand(element), number * width)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from sim.toolchain.ptx.module import Instruction, Label, Variable
+from sim.toolchain.ptx.module import PtxInstruction, PtxLabel, PtxVariable
 
 from .launch import PtxLaunch
 from .slots import Slots
@@ -34,12 +34,12 @@ class Site:
     ``labels`` are indices of the function's labels, ``locals`` offsets of its variables in local memory.
     """
 
-    instruction: Instruction
+    instruction: PtxInstruction
     slots: Slots
     program: Functions
     following: int
-    labels: Mapping[Label, int]
-    locals: Mapping[Variable, int]
+    labels: Mapping[PtxLabel, int]
+    locals: Mapping[PtxVariable, int]
 
     @property
     def places(self) -> tuple[int, ...]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sim.toolchain.ptx.module import (
-    Function,
-    Immediate,
     Negated,
     Operand,
-    Register,
+    PtxFunction,
+    PtxImmediate,
+    PtxRegister,
+    PtxSpace,
+    PtxVariable,
     Sink,
-    Space,
-    Variable,
 )
 
 __all__ = ["Slots"]
@@ -26,21 +26,21 @@ class Slots:
     """
 
     initial: list[int] = field(default_factory=lambda: [0])
-    _registers: dict[Register, int] = field(default_factory=dict)
+    _registers: dict[PtxRegister, int] = field(default_factory=dict)
     _constants: dict[int, int] = field(default_factory=dict)
-    _parameters: dict[Variable, int] = field(default_factory=dict)
+    _parameters: dict[PtxVariable, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, function: Function, undefined: int) -> Slots:
+    def of(cls, function: PtxFunction, undefined: int) -> Slots:
         """The positions that a function's declarations give; what a register begins as is cut from ``undefined``."""
         slots = cls()
         for item in (*function.results, *function.parameters, *function.registers):
-            if isinstance(item, Register):
+            if isinstance(item, PtxRegister):
                 slots._registers[item] = slots._add(undefined & (1 << item.type.bits) - 1)
             else:
                 slots._parameters[item] = len(slots._parameters)
         for variable in function.variables:
-            if variable.space is Space.PARAM:
+            if variable.space is PtxSpace.PARAM:
                 slots._parameters[variable] = len(slots._parameters)
         return slots
 
@@ -54,11 +54,11 @@ class Slots:
             self._constants[value] = self._add(value)
         return self._constants[value]
 
-    def register(self, register: Register) -> int:
+    def register(self, register: PtxRegister) -> int:
         """The position of a register."""
         return self._registers[register]
 
-    def parameter(self, variable: Variable) -> int:
+    def parameter(self, variable: PtxVariable) -> int:
         """The number of a variable in param space among the frame's parameters."""
         return self._parameters[variable]
 
@@ -70,9 +70,9 @@ class Slots:
     def of_operand(self, operand: Operand) -> int:
         """The position of a register or number; the unused one for a Sink."""
         match operand:
-            case Register():
+            case PtxRegister():
                 return self._registers[operand]
-            case Immediate(value):
+            case PtxImmediate(value):
                 return self.constant(value)
             case Sink():
                 return 0

@@ -2,7 +2,7 @@
 
 from rtl.launch.plan import SHARED_GRANULE
 from rtl.params import PRESETS, WARP_THREADS
-from sim.toolchain.ptx.module import SpecialRegister
+from sim.toolchain.ptx.module import PtxSpecialRegister
 
 from .state import Thread
 
@@ -11,7 +11,7 @@ __all__ = ["special_value"]
 _COMPONENTS = "xyz"
 
 
-def special_value(register: SpecialRegister, thread: Thread) -> int:
+def special_value(register: PtxSpecialRegister, thread: Thread) -> int:
     """The value in a thread.
 
     Ours: one SM of full size; clocks count the thread's instructions; counters and the driver's registers read 0.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from sim.model.threads import GridCta, GridThread
 from sim.support.alignment import round_up
-from sim.toolchain.ptx.module import Function, Instruction
+from sim.toolchain.ptx.module import PtxFunction, PtxInstruction
 
 from .launch import PtxLaunch
 from .slots import Slots
@@ -79,14 +79,14 @@ class Code:
     ``takes`` put arguments into a frame, ``gives`` read results from one.
     """
 
-    function: Function
+    function: PtxFunction
     number: int
     slots: Slots
     local: int
     takes: list[Take]
     gives: list[Give]
     operations: list[Operation] = field(default_factory=list)
-    instructions: list[Instruction] = field(default_factory=list)
+    instructions: list[PtxInstruction] = field(default_factory=list)
 
     def frame(self, top: int, caller: Frame | None = None) -> Frame:
         """A frame, its variables in local memory from ``top`` on."""

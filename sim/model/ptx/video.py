@@ -6,7 +6,7 @@ operation takes the low 32 bits of the first.
 
 from collections.abc import Callable, Mapping
 
-from sim.toolchain.ptx.module import Comparison, Instruction, Type
+from sim.toolchain.ptx.module import Comparison, PtxInstruction, Type
 
 from .numbers import Compute, number_of, saturated
 
@@ -38,12 +38,12 @@ def _within(value: int, signed: bool, bits: int) -> int:
     return min(max(value, least), least + (1 << bits) - 1)
 
 
-def _sum(sign: int) -> Callable[[Instruction], Compute]:
+def _sum(sign: int) -> Callable[[PtxInstruction], Compute]:
     return lambda instruction: lambda a, b: a + sign * b
 
 
-def _shift(left: bool) -> Callable[[Instruction], Compute]:
-    def make(instruction: Instruction) -> Compute:
+def _shift(left: bool) -> Callable[[PtxInstruction], Compute]:
+    def make(instruction: PtxInstruction) -> Compute:
         def compute(a: int, b: int) -> int:
             count = min(b, 32) if instruction.clamp else b % 32
             return a << count if left else a >> count
@@ -53,7 +53,7 @@ def _shift(left: bool) -> Callable[[Instruction], Compute]:
     return make
 
 
-def _compared(instruction: Instruction) -> Compute:
+def _compared(instruction: PtxInstruction) -> Compute:
     holds = {
         Comparison.EQ: (0,),
         Comparison.NE: (-1, 1),
@@ -65,10 +65,10 @@ def _compared(instruction: Instruction) -> Compute:
     return lambda a, b: int((a > b) - (a < b) in holds)
 
 
-def _video(first: Callable[[Instruction], Compute]) -> Callable[[Instruction], Compute]:
+def _video(first: Callable[[PtxInstruction], Compute]) -> Callable[[PtxInstruction], Compute]:
     """A first operation, and what is made of its result."""
 
-    def make(instruction: Instruction) -> Compute:
+    def make(instruction: PtxInstruction) -> Compute:
         kinds, (into, *parts) = instruction.types[-2:], instruction.parts
         kind = instruction.type if len(instruction.types) > len(kinds) else Type.U32
         place, bits = _PLACES[into]
@@ -96,10 +96,10 @@ def _average(a: int, b: int) -> int:
     return (a + b + 1 if a + b >= 0 else a + b) >> 1
 
 
-def _several(first: Callable[[Instruction], Compute]) -> Callable[[Instruction], Compute]:
+def _several(first: Callable[[PtxInstruction], Compute]) -> Callable[[PtxInstruction], Compute]:
     """Two results, or four: their sum is added to the third number, or each takes the place of a part of it."""
 
-    def make(instruction: Instruction) -> Compute:
+    def make(instruction: PtxInstruction) -> Compute:
         kinds, (into, *selected, _) = instruction.types[-2:], instruction.parts
         kind = instruction.type if len(instruction.types) > len(kinds) else Type.U32
         count, of_two = int(instruction.opcode[-1]), first(instruction)
@@ -128,7 +128,7 @@ def _several(first: Callable[[Instruction], Compute]) -> Callable[[Instruction],
     return make
 
 
-def _product_and_sum(instruction: Instruction) -> Compute:
+def _product_and_sum(instruction: PtxInstruction) -> Compute:
     """vmad: there is a sign if a factor has one, or if something is negated; c has one then, too."""
     _, *kinds = instruction.types
     _, minus_a, minus_b, minus_c = instruction.negated
@@ -155,7 +155,7 @@ def _product_and_sum(instruction: Instruction) -> Compute:
     return compute
 
 
-_FIRST: Mapping[str, Callable[[Instruction], Compute]] = {
+_FIRST: Mapping[str, Callable[[PtxInstruction], Compute]] = {
     "vadd": _sum(1),
     "vsub": _sum(-1),
     "vabsdiff": lambda instruction: lambda a, b: abs(a - b),
@@ -163,7 +163,7 @@ _FIRST: Mapping[str, Callable[[Instruction], Compute]] = {
     "vmax": lambda instruction: max,
     "vset": _compared,
 }
-VIDEO: Mapping[str, Callable[[Instruction], Compute]] = {
+VIDEO: Mapping[str, Callable[[PtxInstruction], Compute]] = {
     **{opcode: _video(first) for opcode, first in _FIRST.items()},
     "vshl": _video(_shift(left=True)),
     "vshr": _video(_shift(left=False)),

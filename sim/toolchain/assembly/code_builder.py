@@ -17,7 +17,7 @@ from .operands import Reference
 from .program import Code, Emitted, Line, label_place, line_address
 from .schedule import Slot, schedule
 from .scope import CodeScope, FileScope
-from .source import Instruction, Number, SourceError, at_most
+from .source import Number, SassInstruction, SourceError, at_most
 
 __all__ = ["BuiltCode", "build_code"]
 
@@ -55,7 +55,7 @@ def build_code(code: Code, file_scope: FileScope) -> BuiltCode:
         word, reuse = _word(line, address, scope, references)
         control = read_control(line.node.control, reuse) if line.node.control is not None else None
         slots.append(Slot(word, line.node.token, reuse, control, index in joins))
-        if isinstance(line.node, Instruction) and line.node.targets is not None:
+        if isinstance(line.node, SassInstruction) and line.node.targets is not None:
             targets.append(_targets(line.node, address, scope))
     words = tuple(slot.word for slot in slots)
     code.amounts.setdefault(".registers", _registers(words))
@@ -86,13 +86,13 @@ def _close(code: Code) -> None:
 def _conditional(line: Line) -> bool:
     """Whether a guard or a test may keep threads from an instruction with one operand."""
     node = line.node
-    return isinstance(node, Instruction) and (
+    return isinstance(node, SassInstruction) and (
         node.guard is not None or len(node.operands or ()) > 1
     )
 
 
 def _is_mnemonic(line: Line, mnemonic: str) -> bool:
-    return isinstance(line.node, Instruction) and line.node.mnemonic == mnemonic
+    return isinstance(line.node, SassInstruction) and line.node.mnemonic == mnemonic
 
 
 def _word(
@@ -101,7 +101,7 @@ def _word(
     """The word and reuse bits of a line; notes what in it is still open."""
     if isinstance(line.node, Emitted):
         return line.node.word, 0
-    if not isinstance(line.node, Instruction):
+    if not isinstance(line.node, SassInstruction):
         word = line.node.word
         if word >> WORD_BITS:
             raise SourceError(word, f"{word} does not fit {WORD_BITS} bits")
@@ -116,7 +116,7 @@ def _word(
     return encoded.word, encoded.reuse
 
 
-def _targets(node: Instruction, address: int, scope: CodeScope) -> BranchTargets:
+def _targets(node: SassInstruction, address: int, scope: CodeScope) -> BranchTargets:
     assert node.targets is not None
     return BranchTargets(
         address,

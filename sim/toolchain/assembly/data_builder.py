@@ -9,7 +9,7 @@ from sim.toolchain.cubin.relocation import GENERIC_BYTES, RelocationKind
 
 from .operands import Reference
 from .program import ELEMENT_BYTES, ZERO, Memory, Piece
-from .source import AddressByte, Generic, Number, SourceError, Sum
+from .source import Number, SassAddressByte, SassGeneric, SassSum, SourceError
 
 __all__ = ["build_memory"]
 
@@ -48,18 +48,18 @@ def _piece(
             if line.kind == ZERO:
                 data += bytes(value.token)
                 continue
-            address = value.inner if isinstance(value, AddressByte) else value
-            generic = isinstance(address, Generic)
-            terms = address.inner if isinstance(address, Generic) else address
+            address = value.inner if isinstance(value, SassAddressByte) else value
+            generic = isinstance(address, SassGeneric)
+            terms = address.inner if isinstance(address, SassGeneric) else address
             kinds: Mapping[str, RelocationKind] = _GENERIC_ADDRESSES if generic else _ADDRESSES
-            if isinstance(value, AddressByte):
+            if isinstance(value, SassAddressByte):
                 kinds = {".byte": GENERIC_BYTES[value.shift]}
             names = [
                 token
                 for _, token in terms.terms
                 if isinstance(token, Token) and (generic or token in addressed)
             ]
-            if (generic or isinstance(value, AddressByte)) and not names:
+            if (generic or isinstance(value, SassAddressByte)) and not names:
                 raise SourceError(terms.token, "expected one address, and numbers added to it")
             if names:
                 references.append(
@@ -73,7 +73,7 @@ def _piece(
     return bytes(data)
 
 
-def _total(value: Sum, scope: _Scope) -> int:
+def _total(value: SassSum, scope: _Scope) -> int:
     return sum(
         sign * (token if isinstance(token, Number) else scope.value(token))
         for sign, token in value.terms
@@ -81,7 +81,7 @@ def _total(value: Sum, scope: _Scope) -> int:
 
 
 def _reference(
-    kind: Token, value: Sum, names: list[Token], kinds: Mapping[str, RelocationKind]
+    kind: Token, value: SassSum, names: list[Token], kinds: Mapping[str, RelocationKind]
 ) -> Reference:
     """The address that a value is, of one of ``kinds`` by the directive."""
     others = [(sign, token) for sign, token in value.terms if token is not names[0]]

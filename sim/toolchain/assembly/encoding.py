@@ -33,7 +33,7 @@ from .operands import (
     kind_of,
     predicate_number,
 )
-from .source import Instruction, SourceError
+from .source import SassInstruction, SourceError
 
 __all__ = ["Encoded", "encode", "legal_form"]
 
@@ -50,7 +50,7 @@ class Encoded:
     settled: bool
 
 
-def encode(instruction: Instruction, address: int, scope: Scope) -> Encoded:
+def encode(instruction: SassInstruction, address: int, scope: Scope) -> Encoded:
     """The word of an instruction that stands at ``address``; SourceError when no form of it fits."""
     given = instruction.operands or []
     try:
@@ -131,7 +131,7 @@ def _selections(form: Form, count: int) -> Iterator[list[Operand]]:
             yield [operand for index, operand in enumerate(operands) if index not in left_out]
 
 
-def _set_guard(matcher: Matcher, instruction: Instruction) -> None:
+def _set_guard(matcher: Matcher, instruction: SassInstruction) -> None:
     guard = instruction.guard
     if guard is None:
         return
@@ -145,7 +145,7 @@ def _set_guard(matcher: Matcher, instruction: Instruction) -> None:
 
 
 def _complaint(
-    instruction: Instruction, given: Sequence[source.Operand], address: int, scope: Scope
+    instruction: SassInstruction, given: Sequence[source.SassOperand], address: int, scope: Scope
 ) -> SourceError:
     """What is wrong when no form fits: what those say that fit longest."""
     count = len(given)

@@ -34,17 +34,17 @@ from sim.toolchain.grammar import whole_number
 
 from .float_text import real_bits
 from .source import (
-    Absolute,
-    Brackets,
-    ConstantPlace,
-    Half,
     Leaf,
     Number,
-    Operand,
-    Real,
-    Set,
+    SassAbsolute,
+    SassBrackets,
+    SassConstantPlace,
+    SassHalf,
+    SassOperand,
+    SassReal,
+    SassSet,
+    SassSum,
     SourceError,
-    Sum,
 )
 
 __all__ = [
@@ -140,7 +140,7 @@ class Matcher:
         self._scope = scope
         self._set: dict[str, int] = {}
 
-    def match(self, expected: Iterable[FormOperand], given: Iterable[Operand]) -> None:
+    def match(self, expected: Iterable[FormOperand], given: Iterable[SassOperand]) -> None:
         """Fills in the operands, one for one; MismatchError where that can't be."""
         index = 0
         try:
@@ -171,7 +171,7 @@ class Matcher:
         except ValueError as error:
             raise MismatchError(token, str(error), close=True) from error
 
-    def _operand(self, operand: FormOperand, node: Operand) -> None:
+    def _operand(self, operand: FormOperand, node: SassOperand) -> None:
         match operand:
             case Register():
                 self._register(operand, node)
@@ -185,7 +185,7 @@ class Matcher:
                 self._indexed(
                     operand.register,
                     operand.offset,
-                    self._plain(node, Brackets, "[register+offset]").inner,
+                    self._plain(node, SassBrackets, "[register+offset]").inner,
                 )
             case Target():
                 self._target(operand, node)
@@ -201,23 +201,23 @@ class Matcher:
                 self._set_of_scoreboards(field, node)
 
     @staticmethod
-    def _plain(node: Operand, kind: type[Core], phrase: str) -> Core:
+    def _plain(node: SassOperand, kind: type[Core], phrase: str) -> Core:
         """The core of an operand that has no signs and no suffix."""
         if not isinstance(node.core, kind) or node.signs.items or node.suffix:
             raise MismatchError(node.token, f"expected {phrase}")
         return node.core
 
     @staticmethod
-    def _name(node: Operand, phrase: str) -> Token:
+    def _name(node: SassOperand, phrase: str) -> Token:
         """The name that an operand is, whatever signs it has."""
         name = _lone_name(node.core)
         if name is None or node.suffix:
             raise MismatchError(node.token, f"expected {phrase}")
         return name
 
-    def _adjusted(self, adjust: Adjust, node: Operand, phrase: str) -> Operand:
+    def _adjusted(self, adjust: Adjust, node: SassOperand, phrase: str) -> SassOperand:
         """Sets what the signs of a register or constant say; the operand inside of them."""
-        if not node.signs.items and not isinstance(node.core, Absolute):
+        if not node.signs.items and not isinstance(node.core, SassAbsolute):
             return node
         fields = {"-": adjust.negate, "~": adjust.invert}
         for sign in node.signs.items:
@@ -225,7 +225,7 @@ class Matcher:
             if field is None or field in self._set or self._adds_one():
                 raise MismatchError(node.token, f"{sign} can't stand before {phrase} here")
             self.put(field, 1, sign)
-        if isinstance(node.core, Absolute):
+        if isinstance(node.core, SassAbsolute):
             if adjust.absolute is None or node.core.inner.signs.items:
                 raise MismatchError(node.token, f"expected {phrase}")
             self.put(adjust.absolute, 1, node.token)
@@ -255,7 +255,7 @@ class Matcher:
         if adjust.select is not None:
             self.put(adjust.select, codes[suffix], token)
 
-    def _register(self, operand: Register, node: Operand) -> None:
+    def _register(self, operand: Register, node: SassOperand) -> None:
         inner = self._adjusted(operand.adjust, node, "a register")
         token = self._name(inner, "a register")
         found = _register_number(token)
@@ -276,7 +276,7 @@ class Matcher:
         )
         self.put(operand.field, index if index == RZ else (index - offset) % RZ, token)
 
-    def _predicate(self, field: str, negate: str | None, node: Operand) -> None:
+    def _predicate(self, field: str, negate: str | None, node: SassOperand) -> None:
         token = self._name(node, "a predicate")
         index = predicate_number(token)
         signs = node.signs.items
@@ -289,7 +289,7 @@ class Matcher:
         self.put(field, index, token)
 
     def _number(
-        self, node: Sum, negative: bool = False, meaning: Callable[[Token], int] | None = None
+        self, node: SassSum, negative: bool = False, meaning: Callable[[Token], int] | None = None
     ) -> int:
         """The value of a sum; ``negative`` is for a minus before all of it, ``meaning`` tells what names are."""
         meaning = meaning if meaning is not None else self._scope.value
@@ -314,7 +314,7 @@ class Matcher:
             total += -sign * value if negative and position == 0 else sign * value
         return total
 
-    def _indexed(self, index: str | None, offset: str, node: Sum) -> None:
+    def _indexed(self, index: str | None, offset: str, node: SassSum) -> None:
         """A sum of at most one register, where ``index`` is its field, and a number; that alone is an address, and
         has no sign.
         """
@@ -330,25 +330,29 @@ class Matcher:
         if index is not None:
             self.put(index, found, node.token)
         unsigned = found == RZ or self.form.fields[offset].width == _WHOLE
-        self._fit(offset, self._number(Sum(rest)) if rest else 0, node.token, signed=not unsigned)
+        self._fit(
+            offset, self._number(SassSum(rest)) if rest else 0, node.token, signed=not unsigned
+        )
 
-    def _constant(self, operand: Constant, node: Operand) -> None:
+    def _constant(self, operand: Constant, node: SassOperand) -> None:
         inner = self._adjusted(operand.adjust, node, "c[bank][offset]")
-        if not isinstance(inner.core, ConstantPlace):
+        if not isinstance(inner.core, SassConstantPlace):
             raise MismatchError(inner.token, "expected c[bank][offset]")
         self._part(operand.adjust, inner.suffix or "", inner.token)
         self._fit(operand.bank, self._number(inner.core.bank), inner.core.bank.token)
         self._indexed(operand.index, operand.offset, inner.core.offset)
 
-    def _immediate(self, operand: Immediate, node: Operand) -> None:
-        if isinstance(node.core, Half):
+    def _immediate(self, operand: Immediate, node: SassOperand) -> None:
+        if isinstance(node.core, SassHalf):
             self._half(operand, node.core)
             return
-        if not isinstance(node.core, Sum | Real) or any(sign != "-" for sign in node.signs.items):
+        if not isinstance(node.core, SassSum | SassReal) or any(
+            sign != "-" for sign in node.signs.items
+        ):
             raise MismatchError(node.token, "expected a number")
         if operand.real:
             value = self._real(node, operand.real)
-        elif isinstance(node.core, Real):
+        elif isinstance(node.core, SassReal):
             raise MismatchError(node.token, "expected a whole number", close=True)
         else:
             minus = operand.minus and bool(node.signs.items)
@@ -368,19 +372,19 @@ class Matcher:
         signed = operand.bits is None and self.form.fields[operand.field].width != _WHOLE
         self._fit(operand.field, value, node.core.token, signed)
 
-    def _real(self, node: Operand, size: int) -> int:
+    def _real(self, node: SassOperand, size: int) -> int:
         """The ``size`` bits of a floating-point number, as a signed number. A number in base 16 or 2 is those bits."""
-        terms = list(node.core.terms) if isinstance(node.core, Sum) else [(1, node.core.token)]
+        terms = list(node.core.terms) if isinstance(node.core, SassSum) else [(1, node.core.token)]
         text = f"{'-' * (len(node.signs.items) & 1)}{terms[0][1]}"
         try:
             if len(terms) > 1:
                 raise ValueError(f"{node.token} is no floating-point number")
             return real_bits(text, size)
         except ValueError as error:
-            close = not isinstance(node.core, Sum) or isinstance(terms[0][1], Number)
+            close = not isinstance(node.core, SassSum) or isinstance(terms[0][1], Number)
             raise MismatchError(node.token, str(error), close) from error
 
-    def _half(self, operand: Immediate, node: Half) -> None:
+    def _half(self, operand: Immediate, node: SassHalf) -> None:
         """Half of an address, which the relocation fills in."""
         if self.form.fields[operand.field].width != _WHOLE:
             raise MismatchError(
@@ -392,23 +396,23 @@ class Matcher:
         self._refer(kind, node.inner)
         self.put(operand.field, 0, node.token)
 
-    def _refer(self, kind: RelocationKind, node: Sum) -> None:
+    def _refer(self, kind: RelocationKind, node: SassSum) -> None:
         names = [(sign, token) for sign, token in node.terms if isinstance(token, Token)]
         if len(names) != 1 or names[0][0] < 0:
             raise MismatchError(node.token, "expected a name, and numbers added to it", close=True)
         addend = sum(sign * token for sign, token in node.terms if isinstance(token, Number))
         self.reference = Reference(kind, names[0][1], addend)
 
-    def _target(self, operand: Target, node: Operand) -> None:
+    def _target(self, operand: Target, node: SassOperand) -> None:
         if operand.index is not None:
-            place = self._plain(node, Sum, "a register and an offset")
+            place = self._plain(node, SassSum, "a register and an offset")
             if _register_number(place.token) is None:
                 raise MismatchError(place.token, "expected a register")
             self._indexed(operand.index, operand.field, place)
             return
         place = node.core
         if (
-            not isinstance(place, Sum)
+            not isinstance(place, SassSum)
             or node.suffix
             or any(sign != "-" for sign in node.signs.items)
         ):
@@ -426,7 +430,7 @@ class Matcher:
         else:
             self._fit(operand.field, self._number(place, negative), place.token)
 
-    def _choice(self, field: str, texts: Mapping[int, str], node: Operand) -> None:
+    def _choice(self, field: str, texts: Mapping[int, str], node: SassOperand) -> None:
         few = len(texts) <= _FEW
         phrase = " or ".join(texts.values()) if few else f"a name such as {texts[min(texts)]}"
         token = self._name(node, phrase)
@@ -435,8 +439,8 @@ class Matcher:
             raise MismatchError(node.token, f"expected {phrase}")
         self.put(field, codes[token], token)
 
-    def _set_of_scoreboards(self, field: str, node: Operand) -> None:
-        members = self._plain(node, Set, "a set of scoreboards such as {3,0}").members
+    def _set_of_scoreboards(self, field: str, node: SassOperand) -> None:
+        members = self._plain(node, SassSet, "a set of scoreboards such as {3,0}").members
         mask = 0
         for token in members:
             if token >= self.form.fields[field].width:
@@ -462,12 +466,12 @@ class Kind(Enum):
 _NAMES = frozenset({Kind.REGISTER, Kind.PREDICATE, Kind.NAME})
 _NUMBERS = frozenset({Kind.NAME, Kind.NUMBER})
 _CORES = {
-    Sum: Kind.NUMBER,
-    Real: Kind.NUMBER,
-    Half: Kind.NUMBER,
-    ConstantPlace: Kind.CONSTANT,
-    Brackets: Kind.BRACKETS,
-    Set: Kind.SET,
+    SassSum: Kind.NUMBER,
+    SassReal: Kind.NUMBER,
+    SassHalf: Kind.NUMBER,
+    SassConstantPlace: Kind.CONSTANT,
+    SassBrackets: Kind.BRACKETS,
+    SassSet: Kind.SET,
 }
 _FITTING: dict[type[FormOperand], frozenset[Kind]] = {
     Register: frozenset({Kind.REGISTER}),
@@ -482,9 +486,9 @@ _FITTING: dict[type[FormOperand], frozenset[Kind]] = {
 }
 
 
-def kind_of(node: Operand) -> Kind:
+def kind_of(node: SassOperand) -> Kind:
     """What an operand of a text looks like."""
-    core = node.core.inner.core if isinstance(node.core, Absolute) else node.core
+    core = node.core.inner.core if isinstance(node.core, SassAbsolute) else node.core
     name = _lone_name(core)
     if name is None:
         return _CORES.get(type(core), Kind.NUMBER)
@@ -507,7 +511,7 @@ def fitting_kinds(operand: FormOperand) -> frozenset[Kind]:
 
 def _lone_name(core: object) -> Token | None:
     """The name that the core of an operand is; None where it is something else."""
-    if isinstance(core, Sum) and len(core.items) == 1 and isinstance(core.items[0], Token):
+    if isinstance(core, SassSum) and len(core.items) == 1 and isinstance(core.items[0], Token):
         return core.items[0]
     return None
 

@@ -24,7 +24,7 @@ from sim.toolchain.module import SHARED_BANK
 from . import source
 from .encoding import Encoded
 from .operands import NEXT, is_reserved
-from .source import Instruction, Leaf, Number, Raw, SourceError, Statement, at_most
+from .source import Leaf, Number, SassInstruction, SassRaw, SourceError, Statement, at_most
 from .spelling import spell
 
 __all__ = [
@@ -99,7 +99,7 @@ class Emitted:
 class Line:
     """An instruction and what is known of it beside its text."""
 
-    node: Instruction | Raw | Emitted
+    node: SassInstruction | SassRaw | Emitted
     marks: frozenset[str] = frozenset()
     encoded: Encoded | None = None
     """What it is encoded to wherever it stands, once that is known: several kernels may share a line."""
@@ -142,7 +142,7 @@ class Piece:
     given_alignment: int | None
     given_place: int | None
     size: int = 0
-    data: list[source.Data] = field(default_factory=list)
+    data: list[source.SassData] = field(default_factory=list)
     place: int = 0
 
     @property
@@ -197,7 +197,7 @@ class Code:
     shared: Memory = field(default_factory=Memory)
     banks: dict[int, Memory] = field(default_factory=dict)
     amounts: dict[str, int] = field(default_factory=dict)
-    infos: list[source.Info] = field(default_factory=list)
+    infos: list[source.SassInfo] = field(default_factory=list)
 
     @property
     def parameter_bytes(self) -> int:
@@ -213,8 +213,8 @@ class AssemblyProgram:
     zeroed: Memory = field(default_factory=Memory)
     initialised: Memory = field(default_factory=Memory)
     banks: dict[int, Memory] = field(default_factory=dict)
-    infos: list[source.Info] = field(default_factory=list)
-    sections: list[tuple[source.NamedSection, Piece]] = field(default_factory=list)
+    infos: list[source.SassInfo] = field(default_factory=list)
+    sections: list[tuple[source.SassNamedSection, Piece]] = field(default_factory=list)
     symbol_order: list[Token] = field(default_factory=list)
 
 
@@ -242,42 +242,42 @@ class _Collector:
         match statement:
             case Line():
                 self._open(statement.node.token).lines.append(statement)
-            case Instruction() | Raw():
+            case SassInstruction() | SassRaw():
                 self._line(statement)
-            case source.Label(name):
+            case source.SassLabel(name):
                 code = self._open(name)
                 self._define(name, code.name)
                 code.labels[str(name)] = len(code.lines)
-            case source.Kernel(name, binding):
+            case source.SassKernel(name, binding):
                 self._code(name, True, binding, Binding.GLOBAL)
-            case source.Function(name, binding):
+            case source.SassFunction(name, binding):
                 self._function(name, binding)
-            case source.End():
+            case source.SassEnd():
                 self.code = self.piece = None
-            case source.Amount(kind, value):
+            case source.SassAmount(kind, value):
                 self._amount(kind, value)
-            case source.Param():
+            case source.SassParam():
                 self._param(statement)
-            case source.Shared(name, size, align):
+            case source.SassShared(name, size, align):
                 self._shared(name, size, align)
-            case source.Bank():
+            case source.SassBank():
                 self._bank(statement)
-            case source.Variable(name, size, align, at, binding):
+            case source.SassVariable(name, size, align, at, binding):
                 self._define(name)
                 self.piece = Piece(
                     name, _binding(binding), _alignment(align), _place(at), _size(size)
                 )
                 self.variables.append(self.piece)
-            case source.Data():
+            case source.SassData():
                 self._data(statement)
-            case source.Info():
+            case source.SassInfo():
                 (self.program if self.code is None else self.code).infos.append(statement)
-            case source.Mark(kind):
+            case source.SassMark(kind):
                 self._open(kind)
                 self.marks.append(kind)
-            case source.NamedSection():
+            case source.SassNamedSection():
                 self._section(statement)
-            case source.Symbols(names):
+            case source.SassSymbols(names):
                 self.program.symbol_order += names
 
     def finish(self) -> AssemblyProgram:
@@ -315,8 +315,8 @@ class _Collector:
             if taken is not name:
                 raise SourceError(name, f"{name} is defined twice, first in line {taken.line}")
 
-    def _line(self, node: Instruction | Raw) -> None:
-        if isinstance(node, Instruction) and node.mnemonic.startswith("."):
+    def _line(self, node: SassInstruction | SassRaw) -> None:
+        if isinstance(node, SassInstruction) and node.mnemonic.startswith("."):
             raise SourceError(node.mnemonic, f"unknown directive {node.mnemonic}")
         code = self._open(node.token)
         code.lines.append(Line(node, frozenset(str(mark) for mark in self.marks)))
@@ -350,7 +350,7 @@ class _Collector:
         else:
             code.amounts[str(kind)] = value
 
-    def _param(self, node: source.Param) -> None:
+    def _param(self, node: source.SassParam) -> None:
         code = self._open(node.name)
         if not code.kernel:
             raise SourceError(node.name, f"{code.name} is no kernel: only kernels have parameters")
@@ -376,7 +376,7 @@ class _Collector:
             self._define(name, code.name)
         code.shared.pieces.append(Piece(name, Binding.LOCAL, _alignment(align), None, _size(size)))
 
-    def _bank(self, node: source.Bank) -> None:
+    def _bank(self, node: source.SassBank) -> None:
         bank = SHARED_BANK if node.number is None else at_most(node.number, _LARGEST_BANK)
         if node.number == 0:
             raise SourceError(node.number, "bank 0 holds the parameters: expected another one")
@@ -394,7 +394,7 @@ class _Collector:
         )
         owner.banks.setdefault(bank, Memory()).pieces.append(self.piece)
 
-    def _section(self, node: source.NamedSection) -> None:
+    def _section(self, node: source.SassNamedSection) -> None:
         kind = at_most(node.kind, LARGEST_WORD)
         if kind < SectionKind.CUDA_INFO:
             raise SourceError(
@@ -410,14 +410,14 @@ class _Collector:
         self.piece = Piece(None, Binding.LOCAL, _alignment(node.align), None)
         self.program.sections.append((node, self.piece))
 
-    def _data(self, node: source.Data) -> None:
+    def _data(self, node: source.SassData) -> None:
         if self.piece is None:
             raise SourceError(
                 node.kind, f"{node.kind} belongs to nothing: expected .const or .global before it"
             )
         for value in node.values if node.kind == ZERO else ():
             if not (
-                isinstance(value, source.Sum)
+                isinstance(value, source.SassSum)
                 and len(value.items) == 1
                 and isinstance(value.items[0], Number)
             ):

@@ -146,7 +146,7 @@ def _instruction_records(words: Sequence[int]) -> list[Record]:
 
 def _with_given(
     found: list[Record],
-    infos: Iterable[source.Info],
+    infos: Iterable[source.SassInfo],
     symbols: Mapping[str, int],
     order: Sequence[Attribute],
 ) -> list[Record]:
@@ -158,7 +158,7 @@ def _with_given(
     return sorted(records, key=lambda record: ranks.get(record.attribute, len(ranks)))  # type: ignore[call-overload]
 
 
-def _given(info: source.Info, symbols: Mapping[str, int]) -> Record:
+def _given(info: source.SassInfo, symbols: Mapping[str, int]) -> Record:
     """The record of an ``.info`` directive."""
     if isinstance(info.attribute, Number):
         attribute = at_most(info.attribute, LARGEST_ATTRIBUTE)
@@ -177,7 +177,7 @@ def _given(info: source.Info, symbols: Mapping[str, int]) -> Record:
     return Record(attribute, FORMATS.get(info.format, Format.NONE), *values)  # type: ignore[arg-type]
 
 
-def _info_value(value: source.Sum, symbols: Mapping[str, int], bits: int) -> int:
+def _info_value(value: source.SassSum, symbols: Mapping[str, int], bits: int) -> int:
     """A number, or the index of the symbol with a name."""
     total = 0
     for sign, token in value.terms:

@@ -1,6 +1,6 @@
 """Assembly text as statements: what the grammar in ``sass.lark`` makes of it.
 
-Every class is the rule of its name, its fields are what the rule lists. What a statement means is the
+Every class is the rule of its name without Sass, its fields are what the rule lists. What a statement means is the
 assembler's business.
 """
 
@@ -14,44 +14,44 @@ from lark.ast_utils import AsList
 from sim.toolchain.grammar import Leaf, Node, Number, Placed, SourceError, make_parser, parse_text
 
 __all__ = [
-    "Absolute",
-    "AddressByte",
-    "Amount",
-    "Bank",
-    "Brackets",
-    "ConstantPlace",
-    "Data",
-    "End",
-    "Function",
-    "Generic",
-    "Guard",
-    "Half",
-    "Info",
-    "Instruction",
-    "Kernel",
-    "Label",
     "Leaf",
-    "Mark",
-    "NamedSection",
     "Number",
-    "Operand",
-    "Param",
-    "Raw",
-    "Real",
-    "Set",
-    "Shared",
+    "SassAbsolute",
+    "SassAddressByte",
+    "SassAmount",
+    "SassBank",
+    "SassBrackets",
+    "SassConstantPlace",
+    "SassData",
+    "SassEnd",
+    "SassFunction",
+    "SassGeneric",
+    "SassGuard",
+    "SassHalf",
+    "SassInfo",
+    "SassInstruction",
+    "SassKernel",
+    "SassLabel",
+    "SassMark",
+    "SassNamedSection",
+    "SassOperand",
+    "SassParam",
+    "SassRaw",
+    "SassReal",
+    "SassSet",
+    "SassShared",
+    "SassSum",
+    "SassSymbols",
+    "SassTargets",
+    "SassVariable",
     "SourceError",
     "Statement",
-    "Sum",
-    "Symbols",
-    "Targets",
-    "Variable",
     "at_most",
     "parse",
 ]
 
 
-class Minus(Placed):
+class SassMinus(Placed):
     """A term that is subtracted."""
 
     term: Leaf
@@ -60,42 +60,42 @@ class Minus(Placed):
         return f"-{self.term}"
 
 
-class Sum(Placed, AsList):
+class SassSum(Placed, AsList):
     """Numbers and names, added and subtracted."""
 
-    items: list[Leaf | Minus]
+    items: list[Leaf | SassMinus]
 
     @property
     def terms(self) -> Iterator[tuple[int, Leaf]]:
         """The terms, with 1 or -1 before each."""
         for item in self.items:
-            yield (-1, item.term) if isinstance(item, Minus) else (1, item)
+            yield (-1, item.term) if isinstance(item, SassMinus) else (1, item)
 
     def __str__(self) -> str:
         first, *rest = self.items
-        return f"{first}{''.join(str(item) if isinstance(item, Minus) else f'+{item}' for item in rest)}"
+        return f"{first}{''.join(str(item) if isinstance(item, SassMinus) else f'+{item}' for item in rest)}"
 
 
-class Brackets(Placed):
+class SassBrackets(Placed):
     """``[sum]``."""
 
-    inner: Sum
+    inner: SassSum
 
     def __str__(self) -> str:
         return f"[{self.inner}]"
 
 
-class ConstantPlace(Placed):
+class SassConstantPlace(Placed):
     """``c[bank][offset]``."""
 
-    bank: Sum
-    offset: Sum
+    bank: SassSum
+    offset: SassSum
 
     def __str__(self) -> str:
         return f"c[{self.bank}][{self.offset}]"
 
 
-class Set(Placed, AsList):
+class SassSet(Placed, AsList):
     """``{5,0}``."""
 
     members: list[Number]
@@ -104,17 +104,17 @@ class Set(Placed, AsList):
         return f"{{{','.join(map(str, self.members))}}}"
 
 
-class Half(Node):
+class SassHalf(Node):
     """``32@lo(name)``: half of an address."""
 
     token: Token
-    inner: Sum
+    inner: SassSum
 
     def __str__(self) -> str:
         return f"{self.token}({self.inner})"
 
 
-class Real(Node):
+class SassReal(Node):
     """A floating-point number."""
 
     token: Token
@@ -123,16 +123,16 @@ class Real(Node):
         return str(self.token)
 
 
-class Absolute(Placed):
+class SassAbsolute(Placed):
     """``|operand|``."""
 
-    inner: "Operand"
+    inner: "SassOperand"
 
     def __str__(self) -> str:
         return f"|{self.inner}|"
 
 
-class Signs(Placed, AsList):
+class SassSigns(Placed, AsList):
     """What stands before an operand: ``!``, ``~``, ``-``."""
 
     items: list[Token]
@@ -141,18 +141,18 @@ class Signs(Placed, AsList):
         return "".join(self.items)
 
 
-class Operand(Placed):
+class SassOperand(Placed):
     """What stands between two commas."""
 
-    signs: Signs
-    core: Sum | Brackets | ConstantPlace | Absolute | Set | Half | Real
+    signs: SassSigns
+    core: SassSum | SassBrackets | SassConstantPlace | SassAbsolute | SassSet | SassHalf | SassReal
     suffix: Token | None = None
 
     def __str__(self) -> str:
         return f"{self.signs}{self.core}{self.suffix or ''}"
 
 
-class Guard(Node):
+class SassGuard(Node):
     """``@!P0``."""
 
     negated: Token | None
@@ -162,7 +162,7 @@ class Guard(Node):
         return f"@{self.negated or ''}{self.predicate}"
 
 
-class Targets(Node):
+class SassTargets(Node):
     """``-> L1, L2``: where an instruction may go, when it does not say so itself."""
 
     call: Token | None
@@ -174,14 +174,14 @@ class Targets(Node):
         ).rstrip()
 
 
-class Instruction(Node):
+class SassInstruction(Node):
     """An instruction."""
 
     control: Token | None
-    guard: Guard | None
+    guard: SassGuard | None
     mnemonic: Token
-    operands: list[Operand] | None
-    targets: Targets | None
+    operands: list[SassOperand] | None
+    targets: SassTargets | None
 
     @property
     def token(self) -> Token:
@@ -199,7 +199,7 @@ class Instruction(Node):
         return " ".join(str(part) for part in parts if part)
 
 
-class Raw(Node):
+class SassRaw(Node):
     """``.raw``: an instruction word as a number."""
 
     control: Token | None
@@ -214,7 +214,7 @@ class Raw(Node):
         return f"{f'{self.control} ' if self.control else ''}.raw {self.word}"
 
 
-class Label(Node):
+class SassLabel(Node):
     """``name:``."""
 
     name: Token
@@ -223,7 +223,7 @@ class Label(Node):
         return f"{self.name}:"
 
 
-class Kernel(Node):
+class SassKernel(Node):
     """``.kernel``."""
 
     name: Token
@@ -233,7 +233,7 @@ class Kernel(Node):
         return _spaced(".kernel", self.name, self.binding)
 
 
-class Function(Node):
+class SassFunction(Node):
     """``.function``."""
 
     name: Token
@@ -243,14 +243,14 @@ class Function(Node):
         return _spaced(".function", self.name, self.binding)
 
 
-class End(Node):
+class SassEnd(Node):
     """``.end``."""
 
     def __str__(self) -> str:
         return ".end"
 
 
-class Amount(Node):
+class SassAmount(Node):
     """``.registers`` and its like."""
 
     kind: Token
@@ -260,7 +260,7 @@ class Amount(Node):
         return _spaced(self.kind, self.number)
 
 
-class Param(Node):
+class SassParam(Node):
     """``.param``."""
 
     name: Token
@@ -271,7 +271,7 @@ class Param(Node):
         return _spaced(".param", self.name, self.size, *_with("at", self.at))
 
 
-class Shared(Node):
+class SassShared(Node):
     """``.shared``."""
 
     name: Token | None
@@ -282,7 +282,7 @@ class Shared(Node):
         return _spaced(".shared", self.name, self.size, *_with("align", self.align))
 
 
-class Bank(Node):
+class SassBank(Node):
     """``.const``: constants of a bank, or one named object among them."""
 
     token: Token
@@ -303,7 +303,7 @@ class Bank(Node):
         )
 
 
-class Variable(Node):
+class SassVariable(Node):
     """``.global``."""
 
     name: Token
@@ -323,21 +323,21 @@ class Variable(Node):
         )
 
 
-class Generic(Placed):
+class SassGeneric(Placed):
     """``generic(name)``: a generic address."""
 
     operator: Token
-    inner: Sum
+    inner: SassSum
 
     def __str__(self) -> str:
         return f"{self.operator}({self.inner})"
 
 
-class AddressByte(Placed):
+class SassAddressByte(Placed):
     """``8@16(name)``: the byte of an address that begins at bit 16."""
 
     byte: Token
-    inner: Sum | Generic
+    inner: SassSum | SassGeneric
 
     @property
     def shift(self) -> int:
@@ -348,22 +348,22 @@ class AddressByte(Placed):
         return f"{self.byte}({self.inner})"
 
 
-class Data(Node):
+class SassData(Node):
     """``.word`` and its like."""
 
     kind: Token
-    values: list[Sum | Generic | AddressByte]
+    values: list[SassSum | SassGeneric | SassAddressByte]
 
     def __str__(self) -> str:
         return f"    {self.kind} {', '.join(map(str, self.values))}"
 
 
-class Info(Node):
+class SassInfo(Node):
     """``.info``: a record for the loader."""
 
     attribute: Leaf
     format: Token | None
-    values: list[Sum] | None
+    values: list[SassSum] | None
 
     def __str__(self) -> str:
         return _spaced(
@@ -371,13 +371,13 @@ class Info(Node):
         )
 
 
-class Mark(Node):
+class SassMark(Node):
     """``.coop_group``, ``.warp_wide``: what is to be known of the next instruction."""
 
     kind: Token
 
 
-class NamedSection(Node):
+class SassNamedSection(Node):
     """``.section``: a section that is carried as it is."""
 
     name: Token
@@ -386,29 +386,29 @@ class NamedSection(Node):
     entry: Number | None
 
 
-class Symbols(Node):
+class SassSymbols(Node):
     """``.symbols``: the order of the symbol table."""
 
     names: list[Token]
 
 
 Statement = (
-    Instruction
-    | Raw
-    | Label
-    | Kernel
-    | Function
-    | End
-    | Amount
-    | Param
-    | Shared
-    | Bank
-    | Variable
-    | Data
-    | Info
-    | Mark
-    | NamedSection
-    | Symbols
+    SassInstruction
+    | SassRaw
+    | SassLabel
+    | SassKernel
+    | SassFunction
+    | SassEnd
+    | SassAmount
+    | SassParam
+    | SassShared
+    | SassBank
+    | SassVariable
+    | SassData
+    | SassInfo
+    | SassMark
+    | SassNamedSection
+    | SassSymbols
 )
 
 
@@ -424,7 +424,7 @@ def _with(word: str, number: Number | None) -> tuple[str, Number] | tuple[()]:
 
 @cache
 def _parser() -> Lark:
-    return make_parser("sim.toolchain.assembly", "sass.lark", sys.modules[__name__], _LISTS)
+    return make_parser("sim.toolchain.assembly", "sass.lark", sys.modules[__name__], "Sass", _LISTS)
 
 
 def at_most(number: Number, largest: int) -> int:

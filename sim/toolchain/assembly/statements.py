@@ -12,30 +12,30 @@ from rtl.isa.syntax import PT, RZ
 
 from .operands import NEXT
 from .source import (
-    AddressByte,
-    Amount,
-    Bank,
-    Brackets,
-    ConstantPlace,
-    Data,
-    Function,
-    Generic,
-    Guard,
-    Half,
-    Info,
-    Instruction,
-    Kernel,
-    Label,
     Leaf,
-    Minus,
     Number,
-    Operand,
-    Param,
-    Shared,
-    Signs,
-    Sum,
-    Targets,
-    Variable,
+    SassAddressByte,
+    SassAmount,
+    SassBank,
+    SassBrackets,
+    SassConstantPlace,
+    SassData,
+    SassFunction,
+    SassGeneric,
+    SassGuard,
+    SassHalf,
+    SassInfo,
+    SassInstruction,
+    SassKernel,
+    SassLabel,
+    SassMinus,
+    SassOperand,
+    SassParam,
+    SassShared,
+    SassSigns,
+    SassSum,
+    SassTargets,
+    SassVariable,
 )
 
 __all__ = [
@@ -65,7 +65,7 @@ __all__ = [
     "zeros",
 ]
 
-_NO_SIGNS = Signs([])
+_NO_SIGNS = SassSigns([])
 
 
 def _word(text: str) -> Token:
@@ -79,9 +79,9 @@ def _whole(value: int) -> Number:
 
 
 @cache
-def register(index: int, suffix: str) -> Operand:
+def register(index: int, suffix: str) -> SassOperand:
     """A register, with ``.CC`` or a part behind it."""
-    return Operand(_NO_SIGNS, Sum([_word(f"{_register_name(index)}{suffix}")]))
+    return SassOperand(_NO_SIGNS, SassSum([_word(f"{_register_name(index)}{suffix}")]))
 
 
 def _register_name(index: int) -> str:
@@ -93,86 +93,86 @@ def _predicate_name(index: int) -> str:
 
 
 @cache
-def number(value: int) -> Operand:
+def number(value: int) -> SassOperand:
     """A number, negative ones with a minus before them."""
-    signs = Signs([Token("SIGN", "-")]) if value < 0 else _NO_SIGNS
-    return Operand(signs, Sum([_whole(abs(value))]))
+    signs = SassSigns([Token("SIGN", "-")]) if value < 0 else _NO_SIGNS
+    return SassOperand(signs, SassSum([_whole(abs(value))]))
 
 
-def name(text: str) -> Operand:
+def name(text: str) -> SassOperand:
     """A name: of a label, a function, a special register."""
-    return Operand(_NO_SIGNS, Sum([_word(text)]))
+    return SassOperand(_NO_SIGNS, SassSum([_word(text)]))
 
 
-def total(*terms: str | int) -> Sum:
+def total(*terms: str | int) -> SassSum:
     """Names and numbers, added; a number that is 0 is left out behind another term."""
-    items: list[Leaf | Minus] = []
+    items: list[Leaf | SassMinus] = []
     for term in terms:
         if isinstance(term, str):
             items.append(_word(term))
         elif term < 0:
-            items.append(Minus(_whole(-term)))
+            items.append(SassMinus(_whole(-term)))
         elif term or not items:
             items.append(_whole(term))
-    return Sum(items)
+    return SassSum(items)
 
 
 @cache
-def indexed(index: int) -> Operand:
+def indexed(index: int) -> SassOperand:
     """``R0 -.next``: where a branch through a register goes, as many bytes into the code as that has."""
-    return Operand(_NO_SIGNS, Sum([_word(_register_name(index)), Minus(_word(NEXT))]))
+    return SassOperand(_NO_SIGNS, SassSum([_word(_register_name(index)), SassMinus(_word(NEXT))]))
 
 
 @cache
-def memory(base: int, offset: int) -> Operand:
+def memory(base: int, offset: int) -> SassOperand:
     """``[register+offset]``; the offset alone where the register is RZ."""
     terms = (offset,) if base == RZ and offset else (_register_name(base), offset)
-    return Operand(_NO_SIGNS, Brackets(total(*terms)))
+    return SassOperand(_NO_SIGNS, SassBrackets(total(*terms)))
 
 
-def constant(bank: int, *place: str | int) -> Operand:
+def constant(bank: int, *place: str | int) -> SassOperand:
     """``c[bank][place]``, the place a sum."""
-    return Operand(_NO_SIGNS, ConstantPlace(total(bank), total(*place)))
+    return SassOperand(_NO_SIGNS, SassConstantPlace(total(bank), total(*place)))
 
 
-def half(symbol: str, addend: int, upper: bool) -> Operand:
+def half(symbol: str, addend: int, upper: bool) -> SassOperand:
     """Half of the address of a symbol."""
-    return Operand(
-        _NO_SIGNS, Half(Token("HALF", f"32@{'hi' if upper else 'lo'}"), total(symbol, addend))
+    return SassOperand(
+        _NO_SIGNS, SassHalf(Token("HALF", f"32@{'hi' if upper else 'lo'}"), total(symbol, addend))
     )
 
 
 @cache
-def guard(index: int, inverted: bool) -> Guard:
+def guard(index: int, inverted: bool) -> SassGuard:
     """``@P0`` or ``@!P0``"""
-    return Guard(Token("NOT", "!") if inverted else None, _word(_predicate_name(index)))
+    return SassGuard(Token("NOT", "!") if inverted else None, _word(_predicate_name(index)))
 
 
-def targets(places: Sequence[str], call: bool = False) -> Targets:
+def targets(places: Sequence[str], call: bool = False) -> SassTargets:
     """Where an instruction may go, when it does not say so itself."""
-    return Targets(
+    return SassTargets(
         Token("CALL", "call") if call else None, [_word(place) for place in places] or None
     )
 
 
 def instruction(
     mnemonic: str,
-    operands: Sequence[Operand] = (),
-    guarded: Guard | None = None,
+    operands: Sequence[SassOperand] = (),
+    guarded: SassGuard | None = None,
     line: int | None = None,
     column: int | None = None,
-    places: Targets | None = None,
+    places: SassTargets | None = None,
     control: str | None = None,
-) -> Instruction:
+) -> SassInstruction:
     """An instruction for what stands at ``line`` and ``column`` of the program's source, with ``control`` codes."""
     token = Token("WORD", mnemonic, line=line, column=column)
     codes = Token("CONTROL", control) if control is not None else None
-    return Instruction(codes, guarded, token, list(operands) or None, places)
+    return SassInstruction(codes, guarded, token, list(operands) or None, places)
 
 
-def label(text: str) -> Label:
+def label(text: str) -> SassLabel:
     """``name:``"""
-    return Label(_word(text))
+    return SassLabel(_word(text))
 
 
 # Directives. Numbers of bytes are decimal.
@@ -187,34 +187,34 @@ def _optional_count(value: int | None) -> Number | None:
     return None if value is None else _count(value)
 
 
-def kernel(text: str) -> Kernel:
+def kernel(text: str) -> SassKernel:
     """``.kernel``"""
-    return Kernel(_word(text), None)
+    return SassKernel(_word(text), None)
 
 
-def function(text: str) -> Function:
+def function(text: str) -> SassFunction:
     """``.function``"""
-    return Function(_word(text), None)
+    return SassFunction(_word(text), None)
 
 
-def amount(kind: str, value: int) -> Amount:
+def amount(kind: str, value: int) -> SassAmount:
     """``.registers`` and its like."""
-    return Amount(Token("AMOUNT", kind), _count(value))
+    return SassAmount(Token("AMOUNT", kind), _count(value))
 
 
-def parameter(text: str, size: int, place: int) -> Param:
+def parameter(text: str, size: int, place: int) -> SassParam:
     """``.param``"""
-    return Param(_word(text), _count(size), _count(place))
+    return SassParam(_word(text), _count(size), _count(place))
 
 
-def shared(size: int, alignment: int) -> Shared:
+def shared(size: int, alignment: int) -> SassShared:
     """``.shared``"""
-    return Shared(None, _count(size), _count(alignment))
+    return SassShared(None, _count(size), _count(alignment))
 
 
-def bank(index: int, text: str, alignment: int, place: int | None = None) -> Bank:
+def bank(index: int, text: str, alignment: int, place: int | None = None) -> SassBank:
     """``.const``: an object in a constant bank."""
-    return Bank(
+    return SassBank(
         Token("BANK", ".const"),
         _count(index),
         _word(text),
@@ -224,31 +224,31 @@ def bank(index: int, text: str, alignment: int, place: int | None = None) -> Ban
     )
 
 
-def variable(text: str, size: int | None, alignment: int) -> Variable:
+def variable(text: str, size: int | None, alignment: int) -> SassVariable:
     """``.global``"""
-    return Variable(_word(text), _optional_count(size), _count(alignment), None, None)
+    return SassVariable(_word(text), _optional_count(size), _count(alignment), None, None)
 
 
-def data(kind: str, value: Sum | Generic | AddressByte) -> Data:
+def data(kind: str, value: SassSum | SassGeneric | SassAddressByte) -> SassData:
     """``.word`` and its like."""
-    return Data(Token("DATA", kind), [value])
+    return SassData(Token("DATA", kind), [value])
 
 
-def zeros(count: int) -> Data:
+def zeros(count: int) -> SassData:
     """``.zero``: so many zero bytes."""
-    return Data(Token("DATA", ".zero"), [Sum([_count(count)])])
+    return SassData(Token("DATA", ".zero"), [SassSum([_count(count)])])
 
 
-def generic(inner: Sum) -> Generic:
+def generic(inner: SassSum) -> SassGeneric:
     """``generic(name)``: a generic address."""
-    return Generic(Token("GENERIC", "generic"), inner)
+    return SassGeneric(Token("GENERIC", "generic"), inner)
 
 
-def address_byte(shift: int, inner: Sum | Generic) -> AddressByte:
+def address_byte(shift: int, inner: SassSum | SassGeneric) -> SassAddressByte:
     """``8@16(name)``: the byte of an address that begins at bit ``shift``."""
-    return AddressByte(Token("BYTE", f"8@{shift}"), inner)
+    return SassAddressByte(Token("BYTE", f"8@{shift}"), inner)
 
 
-def info(attribute: str, values: Sequence[int]) -> Info:
+def info(attribute: str, values: Sequence[int]) -> SassInfo:
     """``.info``: a record for the loader."""
-    return Info(_word(attribute), None, [Sum([_count(value)]) for value in values])
+    return SassInfo(_word(attribute), None, [SassSum([_count(value)]) for value in values])

@@ -9,7 +9,7 @@ Others keep nothing that they do not know to be needed: their callers know which
 
 from dataclasses import dataclass
 
-from sim.toolchain.ptx.module import Register, Signature, Variable
+from sim.toolchain.ptx.module import PtxRegister, PtxVariable, Signature
 
 __all__ = ["ARGUMENT_REGISTERS", "FRAME_ALIGNMENT", "STACK_POINTER", "STANDARD_CLOBBERS", "Places"]
 
@@ -21,9 +21,9 @@ FRAME_ALIGNMENT = 16
 """Frames are multiples of the widest access, in bytes."""
 
 
-def _words(parameter: Register | Variable) -> tuple[int, int]:
+def _words(parameter: PtxRegister | PtxVariable) -> tuple[int, int]:
     """Registers that a parameter takes, and what the first one's number is a multiple of."""
-    if isinstance(parameter, Register):
+    if isinstance(parameter, PtxRegister):
         return (2, 2) if parameter.type.bits == 64 else (1, 1)
     return -(-parameter.size // 4), 2 if parameter.alignment >= 8 else 1
 
@@ -41,11 +41,15 @@ class Places:
         arguments = _allot(signature.parameters, 0)
         return cls(arguments, _allot(signature.results, _stack_words(arguments)))
 
-    def arguments(self, signature: Signature) -> list[tuple[Register | Variable, tuple[int, ...]]]:
+    def arguments(
+        self, signature: Signature
+    ) -> list[tuple[PtxRegister | PtxVariable, tuple[int, ...]]]:
         """The parameters with their registers."""
         return list(zip(signature.parameters, self.argument_words, strict=True))
 
-    def results(self, signature: Signature) -> list[tuple[Register | Variable, tuple[int, ...]]]:
+    def results(
+        self, signature: Signature
+    ) -> list[tuple[PtxRegister | PtxVariable, tuple[int, ...]]]:
         """The results with their registers."""
         return list(zip(signature.results, self.result_words, strict=True))
 
@@ -60,7 +64,9 @@ def _stack_words(places: tuple[tuple[int, ...], ...]) -> int:
     return max((~word + 1 for words in places for word in words if word < 0), default=0)
 
 
-def _allot(parameters: tuple[Register | Variable, ...], word: int) -> tuple[tuple[int, ...], ...]:
+def _allot(
+    parameters: tuple[PtxRegister | PtxVariable, ...], word: int
+) -> tuple[tuple[int, ...], ...]:
     """Places of parameters; ``word`` is the first of the stack that is free."""
     register = ARGUMENT_REGISTERS.start
     places: list[tuple[int, ...]] = []

@@ -7,6 +7,7 @@ several instructions (see :mod:`.passes.expand`). Sources may be numbers and con
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from enum import Enum
 
 from .opcodes import Fields, Opcode, Shape, opcode
 
@@ -24,6 +25,7 @@ __all__ = [
     "Global",
     "JumpTable",
     "Op",
+    "RegisterPart",
     "Source",
     "Value",
     "number",
@@ -65,19 +67,34 @@ class Global:
     upper: bool = False
 
 
+class RegisterPart(Enum):
+    """A part of a register that an operand may be, by the table's spelling of it. The lowest byte and the lowest half
+    have none: an operation tells by its other fields that it reads these.
+    """
+
+    B1 = ".B1"
+    B2 = ".B2"
+    B3 = ".B3"
+    H1 = ".H1"
+
+    def __str__(self) -> str:
+        return self.value
+
+
 @dataclass(unsafe_hash=True, slots=True)
 class Source:
     """An operand that is read: a value, a number of 32 bits, a constant or an address, with what is done to it first.
 
-    A predicate that is no value is the number 1 or 0. ``part`` is a half: ``.H1``. Nobody changes a source; it is not
-    frozen because there are many, and frozen objects take three times as long to make.
+    A predicate that is no value is the number 1 or 0. Without a ``part`` it is the whole register, or the lowest part.
+    Nobody changes a source; it is not frozen because there are many, and frozen objects take three times as long to
+    make.
     """
 
     what: Value | int | Constant | Global
     negated: bool = False
     inverted: bool = False
     absolute: bool = False
-    part: str = ""
+    part: RegisterPart | None = None
 
     @property
     def value(self) -> Value | None:
@@ -206,7 +223,7 @@ class Op:
             else ""
         )
         sources = ", ".join(
-            f"{'-' * s.negated}{'~' * s.inverted}{s.what}{s.part}" for s in self.sources
+            f"{'-' * s.negated}{'~' * s.inverted}{s.what}{s.part or ''}" for s in self.sources
         )
         carry = f"{'.X' * self.takes_carry}{'.CC' * self.sets_carry}"
         return f"{guard}{self.opcode}{carry} {self.results} <- {sources} {self.symbol}".rstrip()

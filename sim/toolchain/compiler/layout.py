@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from sim.toolchain.ptx.module import Instruction, PtxModule, Space, Variable
+from sim.toolchain.ptx.module import PtxInstruction, PtxModule, PtxSpace, PtxVariable
 from sim.toolchain.ptx.reach import Reach
 
 from .abi import FRAME_ALIGNMENT
@@ -66,12 +66,12 @@ class Shared:
     Variables whose size the launch decides are all behind the others, at the same place.
     """
 
-    places: dict[Variable, int]
+    places: dict[PtxVariable, int]
     size: int = 0
     alignment: int = 1
 
     @classmethod
-    def of(cls, variables: list[Variable]) -> "Shared":
+    def of(cls, variables: list[PtxVariable]) -> "Shared":
         """The variables behind one another."""
         places = {}
         end = 0
@@ -89,7 +89,7 @@ class Shared:
             places.update(dict.fromkeys(dynamic, end))
         return cls(places, end, alignment)
 
-    def place(self, variable: Variable) -> int:
+    def place(self, variable: PtxVariable) -> int:
         """Where a variable is; behind all others if the kernel does not use it."""
         return self.places.get(variable, self.size)
 
@@ -104,16 +104,16 @@ class Layout:
     thread's stack begins.
     """
 
-    constants: list[Variable] = field(default_factory=list)
-    globals: list[Variable] = field(default_factory=list)
-    places: dict[Variable, int] = field(default_factory=dict)
+    constants: list[PtxVariable] = field(default_factory=list)
+    globals: list[PtxVariable] = field(default_factory=list)
+    places: dict[PtxVariable, int] = field(default_factory=dict)
     constant_bytes: int = 0
     handles: dict[str, int] = field(default_factory=dict)
     shared: dict[str, Shared] = field(default_factory=dict)
     far_tables: bool = False
-    shared_used: dict[str, list[Variable]] = field(default_factory=dict)
+    shared_used: dict[str, list[PtxVariable]] = field(default_factory=dict)
     kernels: dict[str, list[str]] = field(default_factory=dict)
-    locals: dict[Variable, int] = field(default_factory=dict)
+    locals: dict[PtxVariable, int] = field(default_factory=dict)
     local_bytes: int = 0
 
     @classmethod
@@ -128,7 +128,7 @@ class Layout:
                 for variable in function.variables
             ),
         ]
-        kinds = {Space.CONST: found.constants, Space.GLOBAL: found.globals}
+        kinds = {PtxSpace.CONST: found.constants, PtxSpace.GLOBAL: found.globals}
         for variable in everything:
             if variable.space in kinds and variable not in kinds[variable.space]:
                 kinds[variable.space].append(variable)
@@ -140,7 +140,7 @@ class Layout:
         found._lay_out_shared(module)
         end = 0
         for variable in module.variables:
-            if variable.space is Space.LOCAL:
+            if variable.space is PtxSpace.LOCAL:
                 found.locals[variable] = aligned(end, max(variable.alignment, 4))
                 end = found.locals[variable] + variable.size
         found.local_bytes = aligned(end, FRAME_ALIGNMENT)
@@ -154,7 +154,7 @@ class Layout:
             len(item.targets)
             for function in module.functions.values()
             for item in function.body or ()
-            if isinstance(item, Instruction)
+            if isinstance(item, PtxInstruction)
         ]
         found.far_tables = 4 * sum(targets) + HANDLE_BYTES * (len(named) + 1) > FAR_TABLE
         return found
@@ -166,7 +166,7 @@ class Layout:
             used = [
                 variable
                 for variable in reach.used_variables(function.name)
-                if variable.space is Space.SHARED
+                if variable.space is PtxSpace.SHARED
             ]
             self.shared_used[function.name] = sorted(used, key=lambda variable: variable.name)
             self.kernels[function.name] = []

@@ -16,7 +16,7 @@ from functools import cache
 from string import Template
 
 from sim.toolchain.ptx.front_end import parse_ptx
-from sim.toolchain.ptx.module import Function, Instruction, Linkage
+from sim.toolchain.ptx.module import Linkage, PtxFunction, PtxInstruction
 from sim.toolchain.runtime import library_text
 
 __all__ = ["filled_in", "function_name", "functions_with", "is_called"]
@@ -29,19 +29,19 @@ _NAME = re.compile(r"\b__\w+")
 _PRECISIONS = {"f32": "single", "f64": "double"}
 
 
-def function_name(i: Instruction) -> str:
+def function_name(i: PtxInstruction) -> str:
     """The name of the function that does what an instruction does."""
     parts = (i.opcode, i.approximation or i.rounding, "ftz" * i.flush, i.type.value)
     return "__" + "_".join(filter(None, parts))
 
 
-def is_called(function: Function) -> bool:
+def is_called(function: PtxFunction) -> bool:
     """Whether a function is called, and not inlined."""
     return function.linkage is Linkage.VISIBLE
 
 
 @cache
-def functions_with(name: str) -> Mapping[str, Function]:
+def functions_with(name: str) -> Mapping[str, PtxFunction]:
     """A function by its name, and those that it calls."""
     _, _, _, *modifiers, kind = name.split("_")
     if kind not in _PRECISIONS:

@@ -62,7 +62,7 @@ class _Listing:
                 text = f"{name}+{addend:#x}{'.hi' if upper else ''}"
             case int(number):
                 text = f"{number:#x}"
-        text += source.part
+        text += str(source.part or "")
         text = f"|{text}|" if source.absolute else text
         return f"{'-' * source.negated}{'~' * source.inverted}{text}"
 

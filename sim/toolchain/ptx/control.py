@@ -9,18 +9,18 @@ from sim.toolchain.grammar import Place, SourceError
 from . import syntax
 from .module import (
     AddressOf,
-    Call,
     FunctionRef,
-    Immediate,
-    Instruction,
-    Label,
     Negated,
-    Register,
+    PtxCall,
+    PtxImmediate,
+    PtxInstruction,
+    PtxLabel,
+    PtxRegister,
+    PtxSpace,
+    PtxVariable,
     Signature,
     Sink,
-    Space,
     Type,
-    Variable,
 )
 from .names import BranchTable, CallTable, Declared, Prototype, RegisterVector, Scope
 from .operands import SINK, OperandReader, describe
@@ -28,22 +28,22 @@ from .operands import SINK, OperandReader, describe
 __all__ = ["CONTROL", "branch_table", "call_table", "find_label"]
 
 
-def find_label(scope: Scope, name: Token) -> Label:
+def find_label(scope: Scope, name: Token) -> PtxLabel:
     """The label of a name, which must be in the function and visible from here."""
     found = scope.find(name)
     if found is None:
         raise SourceError(name, f"{name} is no label of this function that is visible here")
-    if not isinstance(found, Label):
+    if not isinstance(found, PtxLabel):
         raise SourceError(name, f"expected a label: {name} is {describe(found)}")
     return found
 
 
-def branch_table(scope: Scope, node: syntax.Table) -> BranchTable:
+def branch_table(scope: Scope, node: syntax.TableNode) -> BranchTable:
     """``.branchtargets``"""
     return BranchTable(tuple(find_label(scope, name) for name in node.members))
 
 
-def call_table(scope: Scope, node: syntax.Table) -> CallTable:
+def call_table(scope: Scope, node: syntax.TableNode) -> CallTable:
     """``.calltargets``: functions that were declared before."""
     return CallTable(tuple(_function(scope, name) for name in node.members))
 
@@ -67,7 +67,7 @@ def _one_name(node: syntax.OperandNode, expected: str) -> Token:
     return name.token
 
 
-def _exactly(node: syntax.Instruction, count: int) -> list[syntax.OperandNode]:
+def _exactly(node: syntax.InstructionNode, count: int) -> list[syntax.OperandNode]:
     nodes = node.operands
     if len(nodes) != count:
         raise SourceError(
@@ -77,13 +77,13 @@ def _exactly(node: syntax.Instruction, count: int) -> list[syntax.OperandNode]:
     return nodes
 
 
-def _branch(reader: OperandReader, node: syntax.Instruction) -> Instruction:
+def _branch(reader: OperandReader, node: syntax.InstructionNode) -> PtxInstruction:
     (target,) = _exactly(node, 1)
     label = find_label(reader.scope, _one_name(target, "a label"))
     return reader.instruction.changed(operands=(label,))
 
 
-def _indexed_branch(reader: OperandReader, node: syntax.Instruction) -> Instruction:
+def _indexed_branch(reader: OperandReader, node: syntax.InstructionNode) -> PtxInstruction:
     index, table = _exactly(node, 2)
     name = _one_name(table, "the label of a .branchtargets")
     found = reader.scope.find(name)
@@ -92,7 +92,7 @@ def _indexed_branch(reader: OperandReader, node: syntax.Instruction) -> Instruct
             name, f"{name} is no .branchtargets of this function, declared before it is used"
         )
     value = reader.source(index, Type.U32)
-    if not isinstance(value, Register):
+    if not isinstance(value, PtxRegister):
         raise SourceError(index.token, "the index of brx.idx is a register of type .u32")
     return reader.instruction.changed(operands=(value,), targets=found.labels)
 
@@ -102,16 +102,16 @@ def _indexed_branch(reader: OperandReader, node: syntax.Instruction) -> Instruct
 
 def _is_group(node: syntax.OperandNode) -> bool:
     return (
-        isinstance(node, syntax.Expression)
+        isinstance(node, syntax.ExpressionNode)
         and len(node.items) == 1
-        and isinstance(node.items[0], syntax.Group)
+        and isinstance(node.items[0], syntax.GroupNode)
     )
 
 
 def _group(node: syntax.OperandNode) -> list[syntax.OperandNode]:
-    assert isinstance(node, syntax.Expression)
+    assert isinstance(node, syntax.ExpressionNode)
     group = node.items[0]
-    assert isinstance(group, syntax.Group)
+    assert isinstance(group, syntax.GroupNode)
     return group.operands
 
 
@@ -122,12 +122,12 @@ def _parts(reader: OperandReader, node: syntax.OperandNode) -> list[syntax.Opera
     if name is None or not isinstance(found, RegisterVector):
         return [node]
     return [
-        syntax.Expression([syntax.Name(name.token, Token("MODIFIER", f".{letter}"))])
+        syntax.ExpressionNode([syntax.NameNode(name.token, Token("MODIFIER", f".{letter}"))])
         for letter in "xyzw"[: len(found.elements)]
     ]
 
 
-def _call(reader: OperandReader, node: syntax.Instruction) -> Instruction:
+def _call(reader: OperandReader, node: syntax.InstructionNode) -> PtxInstruction:
     nodes = list(node.operands)
     results = _group(nodes.pop(0)) if nodes and _is_group(nodes[0]) else []
     if not nodes:
@@ -145,7 +145,7 @@ def _call(reader: OperandReader, node: syntax.Instruction) -> Instruction:
     if nodes:
         raise SourceError(nodes[0].token, "call has no operand behind this: expected ;")
     found = reader.entity(target)
-    if isinstance(found, Register):
+    if isinstance(found, PtxRegister):
         called, signatures, candidates = _indirect(reader, target, found, table)
     else:
         called, signatures, candidates = _direct(reader, target, table)
@@ -153,7 +153,7 @@ def _call(reader: OperandReader, node: syntax.Instruction) -> Instruction:
         _check_count(node.opcode, name, "result", signature.results, results)
         _check_count(node.opcode, name, "argument", signature.parameters, arguments)
     first, signature = signatures[0]
-    call = Call(
+    call = PtxCall(
         called,
         tuple(
             _result(reader, item, [other.results[at] for _, other in signatures])
@@ -190,8 +190,8 @@ def _direct(
 
 
 def _indirect(
-    reader: OperandReader, target: Token, register: Register, table: Token | None
-) -> tuple[Register, _Signatures, tuple[str, ...] | None]:
+    reader: OperandReader, target: Token, register: PtxRegister, table: Token | None
+) -> tuple[PtxRegister, _Signatures, tuple[str, ...] | None]:
     if register.type.bits not in (32, 64):
         raise SourceError(
             target,
@@ -207,7 +207,7 @@ def _indirect(
             return register, [(table, signature)], None
         case CallTable(functions):
             pass
-        case Variable() as variable:
+        case PtxVariable() as variable:
             functions = _listed(reader, table, variable)
         case other:
             raise SourceError(
@@ -222,7 +222,7 @@ def _indirect(
     )
 
 
-def _listed(reader: OperandReader, table: Token, variable: Variable) -> list[Declared]:
+def _listed(reader: OperandReader, table: Token, variable: PtxVariable) -> list[Declared]:
     """The functions in a call table."""
     module = reader.scope.outermost
     found = [
@@ -232,7 +232,7 @@ def _listed(reader: OperandReader, table: Token, variable: Variable) -> list[Dec
     ]
     functions = [item for item in found if isinstance(item, Declared)]
     if (
-        variable.space not in (Space.CONST, Space.GLOBAL)
+        variable.space not in (PtxSpace.CONST, PtxSpace.GLOBAL)
         or not functions
         or len(functions) < len(variable.initial)
     ):
@@ -248,7 +248,7 @@ def _check_count(
     place: Place,
     name: str,
     what: str,
-    wanted: tuple[Register | Variable, ...],
+    wanted: tuple[PtxRegister | PtxVariable, ...],
     given: list[syntax.OperandNode],
 ) -> None:
     if len(wanted) != len(given):
@@ -258,25 +258,25 @@ def _check_count(
         )
 
 
-def _sizes(items: tuple[Register | Variable, ...]) -> list[tuple[int, int]]:
+def _sizes(items: tuple[PtxRegister | PtxVariable, ...]) -> list[tuple[int, int]]:
     """Bits and alignment in bytes of parameters or results."""
     return [
         (item.type.bits, item.type.size)
-        if isinstance(item, Register)
+        if isinstance(item, PtxRegister)
         else (8 * item.size, item.alignment)
         for item in items
     ]
 
 
 def _argument(
-    reader: OperandReader, node: syntax.OperandNode, formals: list[Register | Variable]
-) -> Register | Immediate | Variable:
+    reader: OperandReader, node: syntax.OperandNode, formals: list[PtxRegister | PtxVariable]
+) -> PtxRegister | PtxImmediate | PtxVariable:
     """What is passed: a variable in param space, a register, or a number, of the type of the parameter."""
     variable = _parameter_variable(reader, node)
     for formal in formals:
         if variable is not None:
             _agree(node.token, variable, formal, "parameter")
-        elif isinstance(formal, Variable) and formal.count != 1:
+        elif isinstance(formal, PtxVariable) and formal.count != 1:
             raise SourceError(
                 node.token, f"expected a variable in param space of {formal.size} bytes"
             )
@@ -288,8 +288,8 @@ def _argument(
 
 
 def _result(
-    reader: OperandReader, node: syntax.OperandNode, formals: list[Register | Variable]
-) -> Register | Variable | Sink:
+    reader: OperandReader, node: syntax.OperandNode, formals: list[PtxRegister | PtxVariable]
+) -> PtxRegister | PtxVariable | Sink:
     """What receives a result: a variable in param space, a register, or ``_``."""
     variable = _parameter_variable(reader, node)
     name = syntax.lone_name(node)
@@ -303,7 +303,7 @@ def _result(
                     f"{node.token} is a parameter that the function is given: it can't be changed",
                 )
             _agree(node.token, variable, formal, "result")
-        elif isinstance(formal, Variable) and formal.count != 1:
+        elif isinstance(formal, PtxVariable) and formal.count != 1:
             raise SourceError(
                 node.token, f"expected a variable in param space of {formal.size} bytes"
             )
@@ -313,12 +313,12 @@ def _result(
     return registers[0]
 
 
-def _parameter_variable(reader: OperandReader, node: syntax.OperandNode) -> Variable | None:
+def _parameter_variable(reader: OperandReader, node: syntax.OperandNode) -> PtxVariable | None:
     name = syntax.lone_name(node)
     found = reader.scope.find(name.token) if name is not None else None
-    if not isinstance(found, Variable):
+    if not isinstance(found, PtxVariable):
         return None
-    if found.space is not Space.PARAM:
+    if found.space is not PtxSpace.PARAM:
         raise SourceError(
             node.token,
             f"{node.token} is in {found.space.value} space: expected a register, or a "
@@ -327,10 +327,14 @@ def _parameter_variable(reader: OperandReader, node: syntax.OperandNode) -> Vari
     return found
 
 
-def _agree(place: Token, variable: Variable, formal: Register | Variable, what: str) -> None:
+def _agree(
+    place: Token, variable: PtxVariable, formal: PtxRegister | PtxVariable, what: str
+) -> None:
     """Sizes and alignments must be the same; signs need not."""
     count, alignment = (
-        (1, formal.type.size) if isinstance(formal, Register) else (formal.count, formal.alignment)
+        (1, formal.type.size)
+        if isinstance(formal, PtxRegister)
+        else (formal.count, formal.alignment)
     )
     if formal.type is Type.PRED:
         raise SourceError(place, f"the {what} is a predicate: expected a register of type .pred")
@@ -348,7 +352,7 @@ def _agree(place: Token, variable: Variable, formal: Register | Variable, what: 
         )
 
 
-CONTROL: Mapping[str, Callable[[OperandReader, syntax.Instruction], Instruction]] = {
+CONTROL: Mapping[str, Callable[[OperandReader, syntax.InstructionNode], PtxInstruction]] = {
     "bra": _branch,
     "brx": _indexed_branch,
     "call": _call,

@@ -10,34 +10,34 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from .module import (
-    Address,
     Comparison,
-    Immediate,
-    Instruction,
-    Label,
     Operand,
-    Register,
+    PtxAddress,
+    PtxImmediate,
+    PtxInstruction,
+    PtxLabel,
+    PtxRegister,
+    PtxSpace,
+    PtxVariable,
     Sink,
-    Space,
     Type,
-    Variable,
     VariableRef,
 )
 from .names import Namer, Scope
 
 __all__ = ["in_memory", "memory_of", "with_module_registers"]
 
-Item = Label | Instruction
+Item = PtxLabel | PtxInstruction
 _WORD_BYTES = 8
 """Bytes that are copied at once, at most."""
 
 
-def _addressed(items: Iterable[Item]) -> set[Variable]:
+def _addressed(items: Iterable[Item]) -> set[PtxVariable]:
     """The variables whose addresses a body takes."""
     return {
         operand.variable
         for item in items
-        if isinstance(item, Instruction)
+        if isinstance(item, PtxInstruction)
         for operand in item.operands
         if isinstance(operand, VariableRef)
     }
@@ -45,28 +45,28 @@ def _addressed(items: Iterable[Item]) -> set[Variable]:
 
 def in_memory(
     items: Sequence[Item],
-    parameters: Sequence[Register | Variable],
-    results: Sequence[Register | Variable],
+    parameters: Sequence[PtxRegister | PtxVariable],
+    results: Sequence[PtxRegister | PtxVariable],
     scope: Scope,
-) -> tuple[list[Item], list[Variable]]:
+) -> tuple[list[Item], list[PtxVariable]]:
     """A function's body with the parameters and results in local space whose addresses it takes, and the variables
     there."""
     taken = _addressed(items)
-    places: dict[Variable, Variable] = {}
+    places: dict[PtxVariable, PtxVariable] = {}
     for item in (*parameters, *results):
-        if isinstance(item, Variable) and item in taken:
-            places[item] = Variable(
-                scope.namer.unique(item.name), Space.LOCAL, item.type, item.count, item.alignment
+        if isinstance(item, PtxVariable) and item in taken:
+            places[item] = PtxVariable(
+                scope.namer.unique(item.name), PtxSpace.LOCAL, item.type, item.count, item.alignment
             )
     if not places:
         return list(items), []
-    given = [item for item in parameters if isinstance(item, Variable) and item in places]
-    taken_back = [item for item in results if isinstance(item, Variable) and item in places]
+    given = [item for item in parameters if isinstance(item, PtxVariable) and item in places]
+    taken_back = [item for item in results if isinstance(item, PtxVariable) and item in places]
     found: list[Item] = []
     for variable in given:
         found += _copied(variable, places[variable], scope)
     for item in items:
-        if isinstance(item, Instruction):
+        if isinstance(item, PtxInstruction):
             found += _around(item, places, taken_back, scope)
         else:
             found.append(item)
@@ -74,11 +74,11 @@ def in_memory(
 
 
 def _around(
-    item: Instruction,
-    places: Mapping[Variable, Variable],
-    results: Sequence[Variable],
+    item: PtxInstruction,
+    places: Mapping[PtxVariable, PtxVariable],
+    results: Sequence[PtxVariable],
     scope: Scope,
-) -> Iterator[Instruction]:
+) -> Iterator[PtxInstruction]:
     """An instruction on the places of parameters, between the copies that a call or ret needs."""
     if item.opcode == "ret":
         for variable in results:
@@ -86,20 +86,20 @@ def _around(
     arguments = item.call.arguments if item.call is not None else ()
     received = item.call.results if item.call is not None else ()
     for argument in arguments:
-        if isinstance(argument, Variable) and argument in places:
+        if isinstance(argument, PtxVariable) and argument in places:
             yield from _copied(places[argument], argument, scope)
     yield _placed(item, places)
     for result in received:
-        if isinstance(result, Variable) and result in places:
+        if isinstance(result, PtxVariable) and result in places:
             yield from _copied(result, places[result], scope)
 
 
-def _placed(item: Instruction, places: Mapping[Variable, Variable]) -> Instruction:
+def _placed(item: PtxInstruction, places: Mapping[PtxVariable, PtxVariable]) -> PtxInstruction:
     """The instruction with the places of variables instead of these."""
 
     def placed(operand: Operand) -> Operand:
         match operand:
-            case Address(base=Variable() as base) if base in places:
+            case PtxAddress(base=PtxVariable() as base) if base in places:
                 return replace(operand, base=places[base])
             case VariableRef(variable) if variable in places:
                 return replace(operand, variable=places[variable])
@@ -107,17 +107,19 @@ def _placed(item: Instruction, places: Mapping[Variable, Variable]) -> Instructi
                 return operand
 
     moved = any(
-        isinstance(operand, Address)
-        and isinstance(operand.base, Variable)
+        isinstance(operand, PtxAddress)
+        and isinstance(operand.base, PtxVariable)
         and operand.base in places
         for operand in item.operands
     )
     return replace(
-        item, operands=tuple(map(placed, item.operands)), space=Space.LOCAL if moved else item.space
+        item,
+        operands=tuple(map(placed, item.operands)),
+        space=PtxSpace.LOCAL if moved else item.space,
     )
 
 
-def _copied(source: Variable, target: Variable, scope: Scope) -> list[Instruction]:
+def _copied(source: PtxVariable, target: PtxVariable, scope: Scope) -> list[PtxInstruction]:
     """Loads and stores that copy a variable to another one of its size."""
     found, at = [], 0
     while at < source.size:
@@ -126,14 +128,14 @@ def _copied(source: Variable, target: Variable, scope: Scope) -> list[Instructio
             step //= 2
         kind = Type(f"b{8 * step}")
         register = scope.new_register("copy", kind)
-        found.append(_load(register, Address(source, at), source.space))
-        found.append(_store(register, Address(target, at), target.space))
+        found.append(_load(register, PtxAddress(source, at), source.space))
+        found.append(_store(register, PtxAddress(target, at), target.space))
         at += step
     return found
 
 
-def _load(register: Register, address: Address, space: Space) -> Instruction:
-    return Instruction(
+def _load(register: PtxRegister, address: PtxAddress, space: PtxSpace) -> PtxInstruction:
+    return PtxInstruction(
         opcode="ld",
         line=1,
         column=1,
@@ -143,8 +145,8 @@ def _load(register: Register, address: Address, space: Space) -> Instruction:
     )
 
 
-def _store(register: Register, address: Address, space: Space) -> Instruction:
-    return Instruction(
+def _store(register: PtxRegister, address: PtxAddress, space: PtxSpace) -> PtxInstruction:
+    return PtxInstruction(
         opcode="st",
         line=1,
         column=1,
@@ -157,14 +159,14 @@ def _store(register: Register, address: Address, space: Space) -> Instruction:
 # Registers of a module
 
 
-def memory_of(register: Register, names: Namer) -> Variable:
+def memory_of(register: PtxRegister, names: Namer) -> PtxVariable:
     """Where a thread keeps a module's register while another function works with it."""
     kind = Type.U32 if register.type is Type.PRED else register.type
-    return Variable(names.unique(register.name), Space.LOCAL, kind, 1, kind.size)
+    return PtxVariable(names.unique(register.name), PtxSpace.LOCAL, kind, 1, kind.size)
 
 
 def with_module_registers(
-    items: Sequence[Item], memory: Mapping[Register, Variable], entry: bool, scope: Scope
+    items: Sequence[Item], memory: Mapping[PtxRegister, PtxVariable], entry: bool, scope: Scope
 ) -> list[Item]:
     """A function's body with the loads and stores of the module's registers for which there is ``memory``."""
     pairs = [
@@ -174,43 +176,45 @@ def with_module_registers(
     stores = [item for own, variable in pairs for item in _to_memory(own, variable, scope)]
     found: list[Item] = [] if entry else [*loads]
     for item in items:
-        if isinstance(item, Instruction) and item.opcode == "call":
+        if isinstance(item, PtxInstruction) and item.opcode == "call":
             found += [*stores, item, *loads]
-        elif isinstance(item, Instruction) and item.opcode == "ret" and not entry:
+        elif isinstance(item, PtxInstruction) and item.opcode == "ret" and not entry:
             found += [*stores, item]
         else:
             found.append(item)
     return found
 
 
-def _from_memory(register: Register, variable: Variable, scope: Scope) -> list[Instruction]:
+def _from_memory(
+    register: PtxRegister, variable: PtxVariable, scope: Scope
+) -> list[PtxInstruction]:
     if register.type is not Type.PRED:
-        return [_load(register, Address(variable), Space.LOCAL)]
+        return [_load(register, PtxAddress(variable), PtxSpace.LOCAL)]
     word = scope.new_register("word", Type.U32)
     return [
-        _load(word, Address(variable), Space.LOCAL),
-        Instruction(
+        _load(word, PtxAddress(variable), PtxSpace.LOCAL),
+        PtxInstruction(
             opcode="setp",
             line=1,
             column=1,
             types=(Type.U32,),
             compare=Comparison.NE,
-            operands=(register, Sink(), word, Immediate(0)),
+            operands=(register, Sink(), word, PtxImmediate(0)),
         ),
     ]
 
 
-def _to_memory(register: Register, variable: Variable, scope: Scope) -> list[Instruction]:
+def _to_memory(register: PtxRegister, variable: PtxVariable, scope: Scope) -> list[PtxInstruction]:
     if register.type is not Type.PRED:
-        return [_store(register, Address(variable), Space.LOCAL)]
+        return [_store(register, PtxAddress(variable), PtxSpace.LOCAL)]
     word = scope.new_register("word", Type.U32)
     return [
-        Instruction(
+        PtxInstruction(
             opcode="selp",
             line=1,
             column=1,
             types=(Type.U32,),
-            operands=(word, Immediate(1), Immediate(0), register),
+            operands=(word, PtxImmediate(1), PtxImmediate(0), register),
         ),
-        _store(word, Address(variable), Space.LOCAL),
+        _store(word, PtxAddress(variable), PtxSpace.LOCAL),
     ]

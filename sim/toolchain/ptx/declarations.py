@@ -10,7 +10,16 @@ from sim.toolchain.grammar import Place, SourceError
 from . import syntax
 from .expressions import evaluate
 from .forms import FIRST_BANK, reason_refused
-from .module import AddressOf, FunctionRef, Linkage, Register, Signature, Space, Type, Variable
+from .module import (
+    AddressOf,
+    FunctionRef,
+    Linkage,
+    PtxRegister,
+    PtxSpace,
+    PtxVariable,
+    Signature,
+    Type,
+)
 from .names import Declared, Namer, Opaque, RegisterVector, Scope, TextureError
 from .operands import describe, number_bits
 
@@ -26,7 +35,7 @@ _LARGEST_PARAMETER = 1 << 15
 """A bound for a function's parameter or result, in bytes (ours: each word of it is a register of the compiler)."""
 TEXTURE_TYPES = {"texref": "a texture", "samplerref": "a sampler", "surfref": "a surface"}
 """Types of what a driver binds an image to."""
-_STATIC = (Space.CONST, Space.GLOBAL, Space.SHARED)
+_STATIC = (PtxSpace.CONST, PtxSpace.GLOBAL, PtxSpace.SHARED)
 
 
 @dataclass(frozen=True)
@@ -43,7 +52,7 @@ class _Shape:
         return "xyzw"[: self.vector]
 
 
-def _opaque_kind(traits: list[Token | syntax.Align]) -> Token | None:
+def _opaque_kind(traits: list[Token | syntax.AlignNode]) -> Token | None:
     """The trait that makes something a texture, sampler or surface."""
     return next(
         (item for item in traits if isinstance(item, Token) and item[1:] in TEXTURE_TYPES), None
@@ -55,13 +64,13 @@ def linkage(token: Token | None) -> Linkage:
     return Linkage(token[1:]) if token is not None else Linkage.INTERNAL
 
 
-def _shape(traits: list[Token | syntax.Align], place: Place) -> _Shape:
+def _shape(traits: list[Token | syntax.AlignNode], place: Place) -> _Shape:
     kind: Type | None = None
     vector, alignment = 1, 0
     # What stands behind .ptr is about the memory that a pointer points to.
     own = next((at for at, item in enumerate(traits) if item == ".ptr"), len(traits))
     for item in traits[:own]:
-        if isinstance(item, syntax.Align):
+        if isinstance(item, syntax.AlignNode):
             alignment = int(item.bytes)
             if alignment not in (1, 2, 4, 8, 16, 32, 64, 128, 256):
                 raise SourceError(
@@ -93,7 +102,7 @@ def _check_attribute(item: Token, place: Place) -> None:
 
 
 def _sizes(
-    dimensions: list[syntax.Expression | None], scope: Scope, place: Token
+    dimensions: list[syntax.ExpressionNode | None], scope: Scope, place: Token
 ) -> list[int | None]:
     """Lengths of the dimensions; the first may be open."""
     found: list[int | None] = []
@@ -115,14 +124,14 @@ def _no_name(name: Token) -> int:
 
 
 def declare(
-    node: syntax.Variable,
+    node: syntax.VariableNode,
     scope: Scope,
     names: Namer,
     owner: str | None,
     *,
     old: bool = False,
     banks: bool = False,
-) -> list[Variable]:
+) -> list[PtxVariable]:
     """Declares what a declaration declares in a scope, and returns its variables.
 
     ``owner`` is the function it stands in, None for the module; ``names`` gives out names of the module.
@@ -153,10 +162,10 @@ def declare(
             f"{node.space}: only before PTX 2.2 there was .const[0], and other banks are a "
             "driver's",
         )
-    space = Space(node.space[1:].partition("[")[0])
+    space = PtxSpace(node.space[1:].partition("[")[0])
     if shape.type is Type.PRED:
         raise SourceError(node.space, f"a predicate has no place in {space.value} space")
-    if owner is None and (space is Space.PARAM or (space is Space.LOCAL and not old)):
+    if owner is None and (space is PtxSpace.PARAM or (space is PtxSpace.LOCAL and not old)):
         raise SourceError(
             node.space, f"a variable in {space.value} space is declared in a function"
         )
@@ -168,7 +177,11 @@ def declare(
 
 
 def _declare_registers(
-    node: syntax.Variable, declarator: syntax.Declarator, shape: _Shape, scope: Scope, old: bool
+    node: syntax.VariableNode,
+    declarator: syntax.DeclaratorNode,
+    shape: _Shape,
+    scope: Scope,
+    old: bool,
 ) -> None:
     name = declarator.name
     if scope.outer is None and not old:
@@ -197,14 +210,14 @@ def _declare_registers(
 
 
 def _variables(
-    declarator: syntax.Declarator,
-    node: syntax.Variable,
+    declarator: syntax.DeclaratorNode,
+    node: syntax.VariableNode,
     shape: _Shape,
-    space: Space,
+    space: PtxSpace,
     scope: Scope,
     names: Namer,
     owner: str | None,
-) -> list[Variable]:
+) -> list[PtxVariable]:
     name = declarator.name
     if name == "_":
         raise SourceError(name, "_ can't be declared")
@@ -215,11 +228,11 @@ def _variables(
         inner = _product(sizes[1:]) * shape.vector
         sizes[0] = -(-len(initial) // inner) if inner else 0
     open_array = bool(sizes) and sizes[0] is None
-    if seen is Linkage.COMMON and space is not Space.GLOBAL:
+    if seen is Linkage.COMMON and space is not PtxSpace.GLOBAL:
         raise SourceError(
             name, f"{name} is in {space.value} space: a common variable is in global space"
         )
-    if open_array and not (space is Space.SHARED and seen is Linkage.EXTERN):
+    if open_array and not (space is PtxSpace.SHARED and seen is Linkage.EXTERN):
         raise SourceError(
             name, f"{name} has no size: only an extern array in shared space may be open"
         )
@@ -250,7 +263,7 @@ def _variables(
             if outlives
             else scope.namer.unique(str(token))
         )
-        variable = Variable(unique, space, shape.type, count, shape.alignment, seen, initial)
+        variable = PtxVariable(unique, space, shape.type, count, shape.alignment, seen, initial)
         scope.declare(token, variable)
         found.append(variable)
     return found
@@ -267,9 +280,9 @@ def _product(sizes: list[int | None]) -> int:
 
 
 def _initial(
-    declarator: syntax.Declarator,
+    declarator: syntax.DeclaratorNode,
     shape: _Shape,
-    space: Space,
+    space: PtxSpace,
     sizes: list[int | None],
     scope: Scope,
 ) -> tuple[int | AddressOf, ...]:
@@ -277,35 +290,35 @@ def _initial(
     node, name = declarator.initial, declarator.name
     if node is None:
         return ()
-    if space not in (Space.CONST, Space.GLOBAL):
+    if space not in (PtxSpace.CONST, PtxSpace.GLOBAL):
         raise SourceError(
             name,
             f"{name} is in {space.value} space: only const and global variables have first values",
         )
     levels = [*sizes, *([shape.vector] if shape.vector > 1 else [])]
     if not levels:
-        if isinstance(node, syntax.Braces):
+        if isinstance(node, syntax.BracesNode):
             raise SourceError(name, f"{name} is no array: it has one first value")
         return (_first_value(node, shape.type, scope),)
-    if not isinstance(node, syntax.Braces):
+    if not isinstance(node, syntax.BracesNode):
         raise SourceError(node.token, f"{name} is an array: its first values stand in braces")
     return tuple(_flat(node, levels, shape.type, scope, name))
 
 
 def _flat(
-    node: syntax.Braces, levels: list[int | None], kind: Type, scope: Scope, name: Token
+    node: syntax.BracesNode, levels: list[int | None], kind: Type, scope: Scope, name: Token
 ) -> list[int | AddressOf]:
     """The values in braces. Lists within may be shorter than their dimension: zeros follow."""
     found: list[int | AddressOf] = []
     inner = _product(levels[1:])
     for item in node.items:
-        if isinstance(item, syntax.Braces):
+        if isinstance(item, syntax.BracesNode):
             if len(levels) < 2:
                 raise SourceError(name, f"{name} has fewer dimensions than its first values")
             found += [0] * (-len(found) % max(inner, 1))
             part = _flat(item, levels[1:], kind, scope, name)
             found += part + [0] * (inner - len(part))
-        elif isinstance(item, syntax.Property):
+        elif isinstance(item, syntax.PropertyNode):
             raise SourceError(item.token, f"{name} is no sampler: it has no {item.token}")
         else:
             found.append(_first_value(item, kind, scope))
@@ -316,10 +329,10 @@ def _flat(
     return found
 
 
-def _first_value(node: syntax.Expression, kind: Type, scope: Scope) -> int | AddressOf:
+def _first_value(node: syntax.ExpressionNode, kind: Type, scope: Scope) -> int | AddressOf:
     """A number, or the address of a function or variable."""
 
-    def symbol(name: syntax.Name) -> Variable | FunctionRef:
+    def symbol(name: syntax.NameNode) -> PtxVariable | FunctionRef:
         found = scope.find(name.token)
         if found is None:
             raise SourceError(
@@ -328,7 +341,7 @@ def _first_value(node: syntax.Expression, kind: Type, scope: Scope) -> int | Add
         if isinstance(found, Declared) and not found.entry:
             found.used = found.used or name.token
             return found.reference
-        if isinstance(found, Variable) and found.space in _STATIC:
+        if isinstance(found, PtxVariable) and found.space in _STATIC:
             return found
         if isinstance(found, Opaque):
             raise SourceError(
@@ -342,10 +355,10 @@ def _first_value(node: syntax.Expression, kind: Type, scope: Scope) -> int | Add
     amount = evaluate(node, symbol)
     if amount.symbol is None:
         return number_bits(node.token, amount, kind)
-    assert not isinstance(amount.symbol, Register)
+    assert not isinstance(amount.symbol, PtxRegister)
     if kind.floating or (amount.byte is None and kind.bits not in (32, 64)):
         raise SourceError(node.token, f"the address of {amount.name} does not fit {kind.bits} bits")
-    if isinstance(amount.symbol, Variable) and amount.symbol.space is Space.SHARED:
+    if isinstance(amount.symbol, PtxVariable) and amount.symbol.space is PtxSpace.SHARED:
         raise SourceError(
             node.token,
             f"{amount.name} is in shared space, which has no addresses before a kernel runs: "
@@ -358,15 +371,15 @@ def _first_value(node: syntax.Expression, kind: Type, scope: Scope) -> int | Add
 
 
 def parameters(
-    nodes: list[syntax.Parameter] | None, scope: Scope, entry: bool
-) -> list[tuple[syntax.Parameter, Register | RegisterVector | Variable]]:
+    nodes: list[syntax.ParameterNode] | None, scope: Scope, entry: bool
+) -> list[tuple[syntax.ParameterNode, PtxRegister | RegisterVector | PtxVariable]]:
     """Parameters or results. They get their names from the scope's namer; nothing is declared."""
     return [(node, _parameter(node, scope, entry)) for node in nodes or ()]
 
 
 def _parameter(
-    node: syntax.Parameter, scope: Scope, entry: bool
-) -> Register | RegisterVector | Variable:
+    node: syntax.ParameterNode, scope: Scope, entry: bool
+) -> PtxRegister | RegisterVector | PtxVariable:
     opaque = _opaque_kind(node.traits)
     if opaque is not None:
         raise TextureError(opaque, f"{node.name} is {TEXTURE_TYPES[opaque[1:]]}")
@@ -380,10 +393,10 @@ def _parameter(
         if sizes:
             raise SourceError(node.name, f"{node.name} is a register: it has no dimensions")
         if shape.vector == 1:
-            return Register(scope.namer.unique(str(node.name)), shape.type)
+            return PtxRegister(scope.namer.unique(str(node.name)), shape.type)
         return RegisterVector(
             tuple(
-                Register(scope.namer.unique(f"{node.name}.{letter}"), shape.type)
+                PtxRegister(scope.namer.unique(f"{node.name}.{letter}"), shape.type)
                 for letter in shape.register_names
             )
         )
@@ -403,22 +416,22 @@ def _parameter(
         )
     if not count and not entry:
         raise SourceError(node.name, f"{node.name} has no size")
-    return Variable(
-        scope.namer.unique(str(node.name)), Space.PARAM, shape.type, count, shape.alignment
+    return PtxVariable(
+        scope.namer.unique(str(node.name)), PtxSpace.PARAM, shape.type, count, shape.alignment
     )
 
 
 def signature(
-    results: list[tuple[syntax.Parameter, Register | RegisterVector | Variable]],
-    given: list[tuple[syntax.Parameter, Register | RegisterVector | Variable]],
+    results: list[tuple[syntax.ParameterNode, PtxRegister | RegisterVector | PtxVariable]],
+    given: list[tuple[syntax.ParameterNode, PtxRegister | RegisterVector | PtxVariable]],
 ) -> Signature:
     """What a function or prototype takes and gives: of a vector, its elements one by one."""
     return Signature(_each(results), _each(given))
 
 
 def _each(
-    items: list[tuple[syntax.Parameter, Register | RegisterVector | Variable]],
-) -> tuple[Register | Variable, ...]:
+    items: list[tuple[syntax.ParameterNode, PtxRegister | RegisterVector | PtxVariable]],
+) -> tuple[PtxRegister | PtxVariable, ...]:
     return tuple(
         part
         for _, item in items

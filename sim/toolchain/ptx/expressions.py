@@ -14,14 +14,25 @@ from lark import Token
 
 from sim.toolchain.grammar import Number, SourceError
 
-from .module import FunctionRef, Register, Type, Variable
-from .syntax import Cast, Element, Expression, Generic, Group, Masked, Name, Signed, Term, lone_name
+from .module import FunctionRef, PtxRegister, PtxVariable, Type
+from .syntax import (
+    CastNode,
+    ElementNode,
+    ExpressionNode,
+    GenericNode,
+    GroupNode,
+    MaskedNode,
+    NameNode,
+    SignedNode,
+    TermNode,
+    lone_name,
+)
 
 __all__ = ["Amount", "Lookup", "Real", "Symbol", "evaluate"]
 
-Symbol = Register | Variable | FunctionRef
+Symbol = PtxRegister | PtxVariable | FunctionRef
 
-Lookup = Callable[[Name], "Symbol | int"]
+Lookup = Callable[[NameNode], "Symbol | int"]
 """What a name in an expression stands for; SourceError where it can't stand there."""
 
 _BITS = 64
@@ -133,7 +144,7 @@ def _wrapped(value: int, unsigned: bool) -> Amount:
     return Amount(value if unsigned or value < 1 << _BITS - 1 else value - (1 << _BITS), unsigned)
 
 
-def evaluate(expression: Expression, lookup: Lookup) -> Amount:
+def evaluate(expression: ExpressionNode, lookup: Lookup) -> Amount:
     """The value of an expression; SourceError where it has none."""
     if len(expression.items) == 1:
         return _term(expression.items[0], lookup)
@@ -146,7 +157,7 @@ def evaluate(expression: Expression, lookup: Lookup) -> Amount:
     return evaluate(choice.first if value.value else choice.second, lookup)
 
 
-def _joined(items: Sequence[Term], lookup: Lookup) -> Amount:
+def _joined(items: Sequence[TermNode], lookup: Lookup) -> Amount:
     """The value of terms with an operator between each two."""
     values: list[Amount] = [_term(items[0], lookup)]
     waiting: list[Token] = []
@@ -208,33 +219,33 @@ def _signed_real(sign: Token, real: Real) -> Amount:
     return Amount(0, real=replace(real, bits=real.bits ^ (sign == "-") << _BITS - 1))
 
 
-def _term(term: Term, lookup: Lookup) -> Amount:
+def _term(term: TermNode, lookup: Lookup) -> Amount:
     match term:
         case Token():
             return Amount(0, real=_real(term))
         case Number():
             return Amount(int(term), str(term).endswith("U") or term >= 1 << _BITS - 1)
-        case Name():
+        case NameNode():
             found = lookup(term)
             return (
                 Amount(found)
                 if isinstance(found, int)
                 else Amount(0, symbol=found, name=term.token)
             )
-        case Element():
+        case ElementNode():
             return _element(term, lookup)
-        case Group():
+        case GroupNode():
             items = term.operands
-            if len(items) != 1 or not isinstance(items[0], Expression):
+            if len(items) != 1 or not isinstance(items[0], ExpressionNode):
                 raise SourceError(term.token, "expected one expression between parentheses")
             return evaluate(items[0], lookup)
-        case Generic():
+        case GenericNode():
             return _generic(term, lookup)
-        case Masked():
+        case MaskedNode():
             return _masked(term, lookup)
-        case Cast():
+        case CastNode():
             return _cast(term, lookup)
-        case Signed():
+        case SignedNode():
             amount = _term(term.operand, lookup)
             if amount.real is not None:
                 return _signed_real(term.token, amount.real)
@@ -243,10 +254,10 @@ def _term(term: Term, lookup: Lookup) -> Amount:
             return _wrapped(_SIGNS[term.token](amount.value), amount.unsigned and term.token != "!")
 
 
-def _element(term: Element, lookup: Lookup) -> Amount:
+def _element(term: ElementNode, lookup: Lookup) -> Amount:
     """``name[3]``: the address of an element of an array."""
-    symbol = lookup(Name(term.token, None))
-    if not isinstance(symbol, Variable):
+    symbol = lookup(NameNode(term.token, None))
+    if not isinstance(symbol, PtxVariable):
         raise SourceError(term.token, f"{term.token} is no array")
     index = evaluate(term.index, lookup)
     if index.symbol is not None or index.real is not None:
@@ -254,31 +265,31 @@ def _element(term: Element, lookup: Lookup) -> Amount:
     return Amount(index.value * symbol.type.size, symbol=symbol, name=term.token)
 
 
-def _generic(term: Generic, lookup: Lookup) -> Amount:
+def _generic(term: GenericNode, lookup: Lookup) -> Amount:
     """``generic(name)``: a generic address."""
     items = term.group.operands
     name = lone_name(items[0]) if len(items) == 1 else None
     symbol = lookup(name) if name is not None else None
-    if term.token != "generic" or not isinstance(symbol, Variable):
+    if term.token != "generic" or not isinstance(symbol, PtxVariable):
         raise SourceError(term.token, f"expected generic(variable), not {term.token}(...)")
     return Amount(0, symbol=symbol, name=items[0].token, generic=True)
 
 
-def _masked(term: Masked, lookup: Lookup) -> Amount:
+def _masked(term: MaskedNode, lookup: Lookup) -> Amount:
     """``0xff00(name + 4)``: a byte of an address."""
     byte = _BYTES.get(int(term.mask))
     items = term.group.operands
-    if byte is None or len(items) != 1 or not isinstance(items[0], Expression):
+    if byte is None or len(items) != 1 or not isinstance(items[0], ExpressionNode):
         raise SourceError(
             term.token, f"{term.mask}(...): expected 0xff, 0xff00 and so on, and one address"
         )
     amount = evaluate(items[0], lookup)
-    if amount.symbol is None or isinstance(amount.symbol, Register):
+    if amount.symbol is None or isinstance(amount.symbol, PtxRegister):
         raise SourceError(items[0].token, "expected the address of a function or variable")
     return replace(amount, byte=byte)
 
 
-def _cast(term: Cast, lookup: Lookup) -> Amount:
+def _cast(term: CastNode, lookup: Lookup) -> Amount:
     """``(.s64)`` and ``(.u64)``: a number with or without a sign."""
     amount = _term(term.operand, lookup)
     if term.type not in (".s64", ".u64") or amount.real is not None or amount.symbol is not None:

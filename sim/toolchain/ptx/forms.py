@@ -1,9 +1,9 @@
 """The instructions: which modifiers each has, in which order, and what its operands are.
 
 The table's rows are opcodes, modifiers, operands. A modifier ``field:a/b`` is one of these words and goes into that
-field of :class:`~sim.toolchain.ptx.module.Instruction` (``types`` gathers them, ``-`` means nothing); with ``?`` behind
-the field it may be missing. Modifiers may stand in any order, as NVIDIA's assembler takes them, but types keep theirs,
-and those with ``^`` before the field follow the opcode. Operands, in written order:
+field of :class:`~sim.toolchain.ptx.module.PtxInstruction` (``types`` gathers them, ``-`` means nothing); with ``?``
+behind the field it may be missing. Modifiers may stand in any order, as NVIDIA's assembler takes them, but types keep
+theirs, and those with ``^`` before the field follow the opcode. Operands, in written order:
 
 ============ ==================================================================================================
 ``>T``       a register for a result of type T; ``>T~``: or a wider one; ``>T_``: or ``_``

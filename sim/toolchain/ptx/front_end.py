@@ -27,21 +27,22 @@ from .control import branch_table, call_table
 from .copies import in_memory, memory_of, with_module_registers
 from .declarations import declare, linkage, parameters, signature
 from .forms import BANKS_UNTIL, Dialect
-from .instructions import read_guard, read_instruction, spelled, with_flush_of_target
+from .instructions import read_guard, read_instruction, with_flush_of_target
 from .module import (
-    Function,
     FunctionRef,
-    Guard,
-    Instruction,
-    Label,
     Linkage,
+    PtxFunction,
+    PtxGuard,
+    PtxInstruction,
+    PtxLabel,
     PtxModule,
-    Register,
+    PtxRegister,
+    PtxVariable,
     Signature,
-    Variable,
     parameter_offsets,
 )
 from .names import Declared, Namer, Prototype, Scope, TextureError
+from .parser import parse
 
 __all__ = ["parse_ptx", "read_ptx"]
 
@@ -98,7 +99,7 @@ def read_ptx(path: str | Path) -> PtxModule:
 def parse_ptx(text: str, name: str) -> PtxModule:
     """The program of PTX text. ``name`` stands in messages; ProgramError says what is wrong, and where."""
     try:
-        return _Module(name).read(syntax.parse(text))
+        return _Module(name).read(parse(text))
     except SourceError as error:
         raise ProgramError(f"{name}:{error.line}:{error.column}: {error}") from error
     except RecursionError:
@@ -119,42 +120,42 @@ class _Module:
         self.scope = Scope(self.names)
         self.version: tuple[int, int] | None = None
         self.target: str | None = None
-        self.functions: dict[str, Function] = {}
+        self.functions: dict[str, PtxFunction] = {}
         self.declared: dict[str, Declared] = {}
-        self.variables: list[Variable] = []
+        self.variables: list[PtxVariable] = []
         self.scopes: dict[str, Scope] = {}
-        self.aliases: dict[str, syntax.Alias] = {}
+        self.aliases: dict[str, syntax.AliasNode] = {}
         self.textures: dict[str, str] = {}
-        self.defined: dict[str, syntax.Variable] = {}
+        self.defined: dict[str, syntax.VariableNode] = {}
         self.early: set[str] = set()
 
-    def read(self, items: list[syntax.Item]) -> PtxModule:
+    def read(self, items: list[syntax.ItemNode]) -> PtxModule:
         for item in items:
-            if isinstance(item, syntax.Variable) and item.linkage != ".extern":
+            if isinstance(item, syntax.VariableNode) and item.linkage != ".extern":
                 self.defined.update(
                     dict.fromkeys((str(one.name) for one in item.declarators), item)
                 )
-            elif isinstance(item, syntax.Alias):
+            elif isinstance(item, syntax.AliasNode):
                 self.aliases.setdefault(str(item.name), item)
         for item in items:
             match item:
-                case syntax.Version():
+                case syntax.VersionNode():
                     self._version(item)
-                case syntax.Target():
+                case syntax.TargetNode():
                     self._target(item)
-                case syntax.AddressSize():
+                case syntax.AddressSizeNode():
                     if str(item.bits) != "64":
                         raise SourceError(
                             item.bits,
                             f"addresses of {item.bits} bits: this machine has 64-bit ones",
                         )
-                case syntax.Function():
+                case syntax.FunctionNode():
                     self._needs_header(item.name)
                     self._function(item)
-                case syntax.Variable():
+                case syntax.VariableNode():
                     self._needs_header(item.space)
                     self._variable(item)
-                case syntax.Alias():
+                case syntax.AliasNode():
                     self._alias(item)
         self._check_aliases()
         for declared in self.declared.values():
@@ -182,7 +183,7 @@ class _Module:
 
     # Variables
 
-    def _variable(self, node: syntax.Variable) -> None:
+    def _variable(self, node: syntax.VariableNode) -> None:
         """Declares a module's variables. One that is extern and defined in the file is what the definition says."""
         if node.linkage == ".extern":
             for declarator in node.declarators:
@@ -195,17 +196,17 @@ class _Module:
         ]
         self._declare(replace(node, declarators=left))
 
-    def _declare(self, node: syntax.Variable) -> None:
+    def _declare(self, node: syntax.VariableNode) -> None:
         old = self.dialect.version < _MODULE_REGISTERS
         self.variables += declare(
             node, self.scope, self.names, None, old=old, banks=self.dialect.version < BANKS_UNTIL
         )
 
-    def _is_defined(self, node: syntax.Variable, name: Token) -> bool:
+    def _is_defined(self, node: syntax.VariableNode, name: Token) -> bool:
         """Whether a declaration defined a variable already, where the text declared it extern before."""
         return name in self.early and self.defined.get(name) is node
 
-    def _extern(self, node: syntax.Variable, name: Token) -> None:
+    def _extern(self, node: syntax.VariableNode, name: Token) -> None:
         definition = self.defined.get(name)
         if definition is None:
             self._declare(node)
@@ -221,7 +222,7 @@ class _Module:
         shapes = [
             (item.space, item.type, item.count)
             for item in (found, *declared)
-            if isinstance(item, Variable)
+            if isinstance(item, PtxVariable)
         ]
         if len(set(shapes)) > 1:
             raise SourceError(name, f"{name} is declared otherwise where the file defines it")
@@ -243,14 +244,14 @@ class _Module:
             waiting += [
                 item.call.target.name
                 for item in function.body or ()
-                if isinstance(item, Instruction)
+                if isinstance(item, PtxInstruction)
                 and item.call is not None
                 and isinstance(item.call.target, FunctionRef)
                 and item.call.target.name not in self.functions
             ]
         return True
 
-    def _version(self, item: syntax.Version) -> None:
+    def _version(self, item: syntax.VersionNode) -> None:
         major, _, minor = item.number.partition(".")
         if self.version is not None or not (major.isdigit() and minor.isdigit()):
             raise SourceError(item.number, "expected one .version, such as 7.8")
@@ -260,7 +261,7 @@ class _Module:
         ):
             raise SourceError(item.number, f"there is no version {item.number} of PTX")
 
-    def _target(self, item: syntax.Target) -> None:
+    def _target(self, item: syntax.TargetNode) -> None:
         first, *others = item.names
         machine = self._machine(first)
         if machine is None:
@@ -300,7 +301,7 @@ class _Module:
 
     # Functions
 
-    def _function(self, node: syntax.Function) -> None:
+    def _function(self, node: syntax.FunctionNode) -> None:
         entry = node.kind == ".entry"
         if entry and node.results is not None:
             raise SourceError(node.name, f"{node.name} is an entry: it has no results")
@@ -321,7 +322,7 @@ class _Module:
         if node.body is None:
             self.functions.setdefault(
                 node.name,
-                Function(
+                PtxFunction(
                     str(node.name),
                     entry,
                     declared.linkage,
@@ -348,7 +349,7 @@ class _Module:
             self._refuse_function(node, body.refused)
         items, variables = body.items_in_memory(scope)
         self.scopes[str(node.name)] = scope
-        self.functions[str(node.name)] = Function(
+        self.functions[str(node.name)] = PtxFunction(
             str(node.name),
             entry,
             declared.linkage,
@@ -362,7 +363,7 @@ class _Module:
             _bounds(node, entry),
         )
 
-    def _refuse_function(self, node: syntax.Function, error: TextureError) -> None:
+    def _refuse_function(self, node: syntax.FunctionNode, error: TextureError) -> None:
         kind = "kernel" if node.kind == ".entry" else "function"
         self.textures[str(node.name)] = (
             f"{self.name}:{error.line}:{error.column}: {error} in {kind} {node.name}: "
@@ -390,7 +391,7 @@ class _Module:
                 found[name] = self.textures[cause] + by
         return found
 
-    def _declared(self, node: syntax.Function, found: Signature, entry: bool) -> Declared:
+    def _declared(self, node: syntax.FunctionNode, found: Signature, entry: bool) -> Declared:
         """The function of a name, declared by now."""
         name = str(node.name)
         known = self.declared.get(name)
@@ -416,7 +417,7 @@ class _Module:
 
     # Aliases
 
-    def _alias(self, node: syntax.Alias) -> None:
+    def _alias(self, node: syntax.AliasNode) -> None:
         """``.alias``: a function that is declared only is another one's name."""
         alias, function = (self.declared.get(name) for name in (node.name, node.function))
         for name, found in ((node.name, alias), (node.function, function)):
@@ -476,20 +477,20 @@ class _Module:
             )
 
 
-def _callees(function: Function) -> set[str]:
+def _callees(function: PtxFunction) -> set[str]:
     """The functions that a function may call, as far as its text tells, or whose addresses it takes."""
     found: set[str] = set()
     for item in function.body or ():
-        if isinstance(item, Instruction):
+        if isinstance(item, PtxInstruction):
             found |= {operand.name for operand in item.operands if isinstance(operand, FunctionRef)}
             found |= set(item.call.candidates or ()) if item.call is not None else set()
     return found
 
 
 def _same(first: Signature, second: Signature) -> bool:
-    def shape(items: tuple[Register | Variable, ...]) -> list[object]:
+    def shape(items: tuple[PtxRegister | PtxVariable, ...]) -> list[object]:
         return [
-            (item.type, item.count, item.alignment) if isinstance(item, Variable) else item.type
+            (item.type, item.count, item.alignment) if isinstance(item, PtxVariable) else item.type
             for item in items
         ]
 
@@ -499,7 +500,7 @@ def _same(first: Signature, second: Signature) -> bool:
 
 
 def _check_block(
-    node: syntax.Function, given: tuple[Register | Variable, ...], entry: bool
+    node: syntax.FunctionNode, given: tuple[PtxRegister | PtxVariable, ...], entry: bool
 ) -> None:
     """An entry's parameters have a block of memory for all of them."""
     if entry and (size := parameter_offsets(given)[1]) > _LARGEST_BLOCK:
@@ -508,7 +509,7 @@ def _check_block(
         )
 
 
-def _bounds(node: syntax.Function, entry: bool) -> LaunchBounds:
+def _bounds(node: syntax.FunctionNode, entry: bool) -> LaunchBounds:
     """What an entry says of the blocks that it is launched with."""
     found: dict[str, tuple[int, int, int]] = {}
     for bound in node.bounds:
@@ -527,23 +528,24 @@ def _bounds(node: syntax.Function, entry: bool) -> LaunchBounds:
 class _Body:
     """A function's body as far as it is read: flat. ``refused`` is the first use of a texture in it."""
 
-    def __init__(self, module: _Module, node: syntax.Function, found: Signature) -> None:
+    def __init__(self, module: _Module, node: syntax.FunctionNode, found: Signature) -> None:
         self.module = module
+        self.dialect = module.dialect
         self.name = node.name
         self.entry = node.kind == ".entry"
         self.parameters = [*found.parameters]
         self.results = [*found.results]
         self.readonly, self.given = (
-            {item for item in items if isinstance(item, Variable)}
+            {item for item in items if isinstance(item, PtxVariable)}
             for items in (self.parameters, self.results)
         )
-        self.variables: list[Variable] = []
-        self.items: list[Label | Instruction] = []
+        self.variables: list[PtxVariable] = []
+        self.items: list[PtxLabel | PtxInstruction] = []
         self.refused: TextureError | None = None
 
-    def _declare(self, node: syntax.Variable, scope: Scope) -> None:
+    def _declare(self, node: syntax.VariableNode, scope: Scope) -> None:
         """Declares variables; before PTX 1.4 those of an entry in param space are its parameters."""
-        version = self.module.dialect.version
+        version = self.dialect.version
         if node.space == ".param" and self.entry and _BODY_PARAMETERS <= version < _CALL_PARAMETERS:
             raise SourceError(
                 node.space,
@@ -557,46 +559,46 @@ class _Body:
         else:
             self.variables += found
 
-    def _instruction(self, node: syntax.Instruction, scope: Scope) -> None:
-        dialect = self.module.dialect
+    def _instruction(self, node: syntax.InstructionNode, scope: Scope) -> None:
+        dialect = self.dialect
         try:
             found = read_instruction(node, scope, self.readonly, self.given, self.entry, dialect)
             self.items += [with_flush_of_target(instruction, dialect) for instruction in found]
         except TextureError as error:
             if self.refused is None:
                 cause = f", as {error}," if str(error) else ""
-                self.refused = TextureError(node.opcode, spelled(node) + cause)
+                self.refused = TextureError(node.opcode, node.spelled + cause)
 
     def items_in_memory(
         self, scope: Scope
-    ) -> tuple[tuple[Label | Instruction, ...], tuple[Variable, ...]]:
+    ) -> tuple[tuple[PtxLabel | PtxInstruction, ...], tuple[PtxVariable, ...]]:
         """The whole body and its variables. One that uses textures is a trap."""
         if self.refused is not None:
             place = self.refused
-            self.items = [Instruction(opcode="trap", line=place.line, column=place.column)]
+            self.items = [PtxInstruction(opcode="trap", line=place.line, column=place.column)]
         items = self.finished(self.name)
         if self.entry:
             return items, tuple(self.variables)
         found, added = in_memory(items, self.parameters, self.results, scope)
         return tuple(found), (*self.variables, *added)
 
-    def read(self, statements: list[syntax.Statement], scope: Scope) -> None:
+    def read(self, statements: list[syntax.StatementNode], scope: Scope) -> None:
         """Reads what is between two braces. Its labels are visible from its start on."""
         for statement in statements:
-            if isinstance(statement, syntax.Label):
-                scope.declare(statement.name, Label(scope.namer.unique(str(statement.name))))
+            if isinstance(statement, syntax.LabelNode):
+                scope.declare(statement.name, PtxLabel(scope.namer.unique(str(statement.name))))
         for statement in statements:
             match statement:
-                case syntax.Variable():
+                case syntax.VariableNode():
                     self._declare(statement, scope)
-                case syntax.Label(name):
+                case syntax.LabelNode(name):
                     label = scope.find(name)
-                    assert isinstance(label, Label)
+                    assert isinstance(label, PtxLabel)
                     self.items.append(label)
-                case syntax.Table():
+                case syntax.TableNode():
                     table = branch_table if statement.kind == ".branchtargets" else call_table
                     scope.declare(statement.name, table(scope, statement))
-                case syntax.Prototype():
+                case syntax.PrototypeNode():
                     inner = Scope(Namer(), scope)
                     scope.declare(
                         statement.name,
@@ -607,20 +609,20 @@ class _Body:
                             )
                         ),
                     )
-                case syntax.Instruction():
+                case syntax.InstructionNode():
                     self._instruction(statement, scope)
-                case syntax.Block():
+                case syntax.BlockNode():
                     self._block(statement, scope)
 
-    def _block(self, node: syntax.Block, scope: Scope) -> None:
+    def _block(self, node: syntax.BlockNode, scope: Scope) -> None:
         guard = read_guard(node.guard, scope)
         if guard is None or node.guard is None:
             self.read(node.body, scope.inner())
             return
-        behind = Label(scope.namer.unique(f"behind_line_{node.guard.predicate.line}"))
-        around = Guard(guard.register, not guard.negated)
+        behind = PtxLabel(scope.namer.unique(f"behind_line_{node.guard.predicate.line}"))
+        around = PtxGuard(guard.register, not guard.negated)
         self.items.append(
-            Instruction(
+            PtxInstruction(
                 opcode="bra",
                 line=node.guard.predicate.line or 1,
                 column=node.guard.predicate.column or 1,
@@ -631,16 +633,16 @@ class _Body:
         self.read(node.body, scope.inner())
         self.items.append(behind)
 
-    def finished(self, name: Token) -> tuple[Label | Instruction, ...]:
+    def finished(self, name: Token) -> tuple[PtxLabel | PtxInstruction, ...]:
         """The whole body, with a ret at its end where that can be reached."""
         last = self.items[-1] if self.items else None
         if (
-            not isinstance(last, Instruction)
+            not isinstance(last, PtxInstruction)
             or last.opcode not in _LEAVING
             or last.guard is not None
         ):
-            place = last if isinstance(last, Instruction) else name
+            place = last if isinstance(last, PtxInstruction) else name
             self.items.append(
-                Instruction(opcode="ret", line=place.line or 1, column=place.column or 1)
+                PtxInstruction(opcode="ret", line=place.line or 1, column=place.column or 1)
             )
         return tuple(self.items)

@@ -1,11 +1,9 @@
-"""From an instruction's text to an :class:`~sim.toolchain.ptx.module.Instruction`."""
+"""From an instruction's text to an :class:`~sim.toolchain.ptx.module.PtxInstruction`."""
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
-
-from lark import Token
 
 from sim.toolchain.grammar import SourceError
 
@@ -23,24 +21,24 @@ from .forms import (
 )
 from .machines import first_machine, is_texture
 from .module import (
-    Boolean,
     Comparison,
-    Guard,
-    Half,
-    Instruction,
     Operand,
-    Register,
+    PtxBoolean,
+    PtxGuard,
+    PtxHalf,
+    PtxInstruction,
+    PtxRegister,
+    PtxScope,
+    PtxSpace,
+    PtxVariable,
     Sink,
-    Space,
     Type,
-    Variable,
 )
-from .module import Scope as MemoryScope
 from .names import Scope, TextureError
 from .operands import OperandReader
 from .parts import check_parts, with_parts
 
-__all__ = ["read_guard", "read_instruction", "spelled", "with_flush_of_target"]
+__all__ = ["read_guard", "read_instruction", "with_flush_of_target"]
 
 _SAME = {"shared::cta": "shared", "param::entry": "param", "param::func": "param"}
 """Modifiers that are another's spelling on a machine without clusters."""
@@ -89,6 +87,38 @@ class _State:
         """Places that a modifier must take yet."""
         return tuple(item for item in self.rest if not item.optional)
 
+    @cached_property
+    def instruction(self) -> PtxInstruction:
+        """An instruction with the modifiers, that stands nowhere yet."""
+        found: dict[str, Any] = {"types": ()}
+        for name, word in (*self.taken, *self.form.implied):
+            match name:
+                case "":
+                    pass
+                case "types":
+                    found["types"] += (Type(word),)
+                case "half":
+                    found[name] = PtxHalf(word)
+                case "compare":
+                    found[name] = Comparison(_UNSIGNED.get(word, word))
+                case "combine":
+                    found[name] = PtxBoolean(word)
+                case "space":
+                    found[name] = PtxSpace(word)
+                case "scope":
+                    found[name] = PtxScope(word)
+                case "vector":
+                    found[name] = int(word[1:])
+                case "scale":
+                    found[name] = int(word.removeprefix("shr"))
+                case "clamp":
+                    found[name] = word == "clamp"
+                case "operation" | "cache" | "reduction" | "rounding" | "approximation":
+                    found[name] = word
+                case _:
+                    found[name] = True
+        return PtxInstruction(opcode=self.form.opcode, line=1, column=1, **found)
+
 
 def _expected(states: Sequence[_State]) -> str:
     words = sorted(set().union(*(state.words for state in states)))
@@ -96,36 +126,39 @@ def _expected(states: Sequence[_State]) -> str:
 
 
 @cache
-def _matched(opcode: str, words: tuple[str, ...], dialect: Dialect) -> _State | None:
-    """The form that an opcode and modifiers have; None where there is none."""
+def _matched(spelled: str, dialect: Dialect) -> _State | None:
+    """The form that an opcode with its modifiers has; None where there is none."""
+    opcode, *modifiers = (word for word, _ in syntax.words_of(spelled))
     states = [_State(form, form.modifiers) for form in forms(opcode, dialect)]
-    for word in words:
+    for modifier in modifiers:
+        word = _plain(modifier, dialect)
         states = [state for state in (state.after(word) for state in states) if state is not None]
     return next((state for state in states if not state.missing), None)
 
 
-def _match(node: syntax.Instruction, dialect: Dialect) -> _State:
+def _match(node: syntax.InstructionNode, dialect: Dialect) -> _State:
     """The form of an instruction, with its modifiers."""
-    opcode = node.opcode
-    words = tuple(_plain(token, dialect) for token in node.modifiers)
-    found = _matched(str(opcode), words, dialect)
+    found = _matched(node.spelled, dialect)
     if found is not None:
         return found
+    opcode = node.opcode
+    if is_texture(opcode):
+        raise TextureError(opcode, "")
     machine = first_machine(opcode, [token[1:] for token in node.modifiers])
     if machine is not None:
-        raise SourceError(opcode, f"{spelled(node)}: needs {machine}, and this machine is sm_50")
-    raise _mismatch(node, words, dialect)
+        raise SourceError(opcode, f"{node.spelled}: needs {machine}, and this machine is sm_50")
+    raise _mismatch(node, [_plain(token, dialect) for token in node.modifiers], dialect)
 
 
-def _plain(token: Token, dialect: Dialect) -> str:
+def _plain(modifier: str, dialect: Dialect) -> str:
     """A modifier without its dot, as forms have it."""
-    word = token[1:]
+    word = modifier[1:]
     if word == FIRST_BANK and dialect.version < BANKS_UNTIL:
         return "const"
     return _SAME.get(word, word)
 
 
-def _mismatch(node: syntax.Instruction, words: Sequence[str], dialect: Dialect) -> SourceError:
+def _mismatch(node: syntax.InstructionNode, words: Sequence[str], dialect: Dialect) -> SourceError:
     """What is wrong with an opcode and modifiers that no form has."""
     opcode, written = node.opcode, str(node.opcode)
     states = [_State(form, form.modifiers) for form in forms(opcode, dialect)]
@@ -155,44 +188,6 @@ def _mismatch(node: syntax.Instruction, words: Sequence[str], dialect: Dialect) 
     return SourceError(opcode, f"{written} lacks a modifier: expected {', '.join(sorted(wanted))}")
 
 
-def spelled(node: syntax.Instruction) -> str:
-    """An instruction's opcode and modifiers as the text has them."""
-    return "".join([node.opcode, *node.modifiers])
-
-
-@cache
-def _blank(state: _State) -> Instruction:
-    """An instruction with the modifiers, that stands nowhere yet."""
-    found: dict[str, Any] = {"types": ()}
-    for name, word in (*state.taken, *state.form.implied):
-        match name:
-            case "":
-                pass
-            case "types":
-                found["types"] += (Type(word),)
-            case "half":
-                found[name] = Half(word)
-            case "compare":
-                found[name] = Comparison(_UNSIGNED.get(word, word))
-            case "combine":
-                found[name] = Boolean(word)
-            case "space":
-                found[name] = Space(word)
-            case "scope":
-                found[name] = MemoryScope(word)
-            case "vector":
-                found[name] = int(word[1:])
-            case "scale":
-                found[name] = int(word.removeprefix("shr"))
-            case "clamp":
-                found[name] = word == "clamp"
-            case "operation" | "cache" | "reduction" | "rounding" | "approximation":
-                found[name] = word
-            case _:
-                found[name] = True
-    return Instruction(opcode=state.form.opcode, line=1, column=1, **found)
-
-
 _FIRST_OF_LONG_CVT = (1, 5)
 """The version of PTX since which cvt between single precision and 64 bits flushes for sm_1x."""
 
@@ -201,7 +196,7 @@ _FIRST_WITH_SUBNORMALS = 20
 """The number of the first machine whose single precision has subnormal numbers: sm_20."""
 
 
-def with_flush_of_target(instruction: Instruction, dialect: Dialect) -> Instruction:
+def with_flush_of_target(instruction: PtxInstruction, dialect: Dialect) -> PtxInstruction:
     """The instruction as machines before sm_20 execute it: single precision is flushed, with or without .ftz. (Up to
     PTX 1.4 not by cvt from or to 64 bits.)
     """
@@ -215,40 +210,37 @@ def with_flush_of_target(instruction: Instruction, dialect: Dialect) -> Instruct
     return instruction.changed(flush=True)
 
 
-def read_guard(guard: syntax.Guard | None, scope: Scope) -> Guard | None:
+def read_guard(guard: syntax.GuardNode | None, scope: Scope) -> PtxGuard | None:
     """``@p``: a register that is a predicate."""
     if guard is None:
         return None
     register = scope.find(guard.predicate)
     if register is None:
         raise SourceError(guard.predicate, f"{guard.predicate} is not declared here")
-    if not isinstance(register, Register) or register.type is not Type.PRED:
+    if not isinstance(register, PtxRegister) or register.type is not Type.PRED:
         raise SourceError(
             guard.predicate,
             f"{guard.predicate} is no predicate: a guard is a register of type .pred",
         )
-    return Guard(register, guard.negated is not None)
+    return PtxGuard(register, guard.negated is not None)
 
 
 def read_instruction(
-    node: syntax.Instruction,
+    node: syntax.InstructionNode,
     scope: Scope,
-    readonly: Set[Variable],
-    results: Set[Variable],
+    readonly: Set[PtxVariable],
+    results: Set[PtxVariable],
     entry: bool,
     dialect: Dialect,
-) -> list[Instruction]:
+) -> list[PtxInstruction]:
     """The instructions of a statement in a function with these parameters and results.
 
     They are one, behind others that compute its operands; a mov of vectors is one for each element. SourceError says
     what is wrong with it.
     """
-    opcode = node.opcode
-    if is_texture(opcode):
-        raise TextureError(opcode, "")
-    state = _match(node, dialect)
-    instruction = _blank(state).changed(
-        line=opcode.line or 1, column=opcode.column or 1, guard=read_guard(node.guard, scope)
+    state, place = _match(node, dialect), node.words[0]
+    instruction = state.instruction.changed(
+        line=place.line or 1, column=place.column or 1, guard=read_guard(node.guard, scope)
     )
     if (
         instruction.opcode == "cvt"
@@ -258,7 +250,7 @@ def read_instruction(
     ):
         to, source = (kind.value for kind in instruction.types)
         raise SourceError(
-            opcode,
+            place,
             f"cvt.sat.{to}.{source} has nothing to saturate: .{to} has every number of .{source}",
         )
     reader = OperandReader(
@@ -269,8 +261,8 @@ def read_instruction(
 
 
 def _with_operands(
-    reader: OperandReader, node: syntax.Instruction, patterns: Sequence[str]
-) -> list[Instruction]:
+    reader: OperandReader, node: syntax.InstructionNode, patterns: Sequence[str]
+) -> list[PtxInstruction]:
     """The instruction with its operands."""
     instruction, nodes = reader.instruction, node.operands
     if patterns and patterns[0] in CONTROL:
@@ -305,7 +297,7 @@ def _operands(
     return tuple(found)
 
 
-def _count_message(node: syntax.Instruction, least: int, most: int) -> str:
+def _count_message(node: syntax.InstructionNode, least: int, most: int) -> str:
     count = f"{least}" if least == most else f"{least} to {most}"
     plural = "s" if most != 1 else ""
     return f"{node.opcode} takes {count} operand{plural}, not {len(node.operands)}"

@@ -1,7 +1,7 @@
 """A PTX program after its front end: names resolved to objects, modifiers decoded, operands typed and checked.
 
-Whoever executes or translates a program needs a table of opcodes over :class:`Instruction` and nothing else. Operands
-stand in written order, destinations first. What is optional in the text has a fixed place here:
+Whoever executes or translates a program needs a table of opcodes over :class:`PtxInstruction` and nothing else.
+Operands stand in written order, destinations first. What is optional in the text has a fixed place here:
 
 ======================== ======================================================================================
 opcode                   operands
@@ -10,22 +10,22 @@ setp                     p, q or Sink, a, b, and c where there is a ``combine``
 set                      d, a, b, and c where there is a ``combine``
 shfl                     d, p or Sink, a, b, c, and the member mask where ``sync``
 vote                     d, a, and the member mask where ``sync``
-ld, ldu                  d (Register or Vector), Address
-st                       Address, a (Register, Immediate or Vector)
-atom                     d or Sink, Address, b, and c for cas
-red                      Address, b
-mov                      d, a; one of both a Vector where it packs or unpacks
-bra                      a Label
+ld, ldu                  d (PtxRegister or PtxVector), PtxAddress
+st                       PtxAddress, a (PtxRegister, PtxImmediate or PtxVector)
+atom                     d or Sink, PtxAddress, b, and c for cas
+red                      PtxAddress, b
+mov                      d, a; one of both a PtxVector where it packs or unpacks
+bra                      a PtxLabel
 brx                      the index; ``targets`` are the labels
 call                     none; ``call`` tells all
 bar sync, arrive         barrier, and threads where given (``operation`` is sync, arrive, red or warp)
 bar red                  d, barrier, threads or Sink, predicate
 bar warp                 the member mask
 cvta, isspacep           d, a
-prefetch, prefetchu      Address
-lop3                     d, a, b, c, the table as an Immediate
+prefetch, prefetchu      PtxAddress
+lop3                     d, a, b, c, the table as a PtxImmediate
 membar                   none; ``scope`` tells whom it orders for
-pmevent                  an Immediate
+pmevent                  a PtxImmediate
 trap, brkpt, ret, exit   none
 ======================== ======================================================================================
 """
@@ -38,32 +38,32 @@ from typing import Any
 from sim.toolchain.module import LaunchBounds
 
 __all__ = [
-    "Address",
     "AddressOf",
-    "Boolean",
-    "Call",
     "Comparison",
-    "Function",
     "FunctionRef",
-    "Guard",
-    "Half",
-    "Immediate",
-    "Instruction",
-    "Label",
     "Linkage",
     "Negated",
     "Operand",
+    "PtxAddress",
+    "PtxBoolean",
+    "PtxCall",
+    "PtxFunction",
+    "PtxGuard",
+    "PtxHalf",
+    "PtxImmediate",
+    "PtxInstruction",
+    "PtxLabel",
     "PtxModule",
-    "Register",
-    "Scope",
+    "PtxRegister",
+    "PtxScope",
+    "PtxSpace",
+    "PtxSpecialRegister",
+    "PtxVariable",
+    "PtxVector",
     "Signature",
     "Sink",
-    "Space",
-    "SpecialRegister",
     "Type",
-    "Variable",
     "VariableRef",
-    "Vector",
     "parameter_offsets",
 ]
 
@@ -109,7 +109,7 @@ class Type(Enum):
         return self.bits - self.signed >= other.bits - other.signed and self.signed >= other.signed
 
 
-class Space(Enum):
+class PtxSpace(Enum):
     """A state space that can be addressed. Generic addressing is None where an instruction has a space."""
 
     CONST = "const"
@@ -129,7 +129,7 @@ class Linkage(Enum):
     COMMON = "common"
 
 
-class Half(Enum):
+class PtxHalf(Enum):
     """Which part of a product counts."""
 
     LO = "lo"
@@ -159,7 +159,7 @@ class Comparison(Enum):
     NAN = "nan"
 
 
-class Boolean(Enum):
+class PtxBoolean(Enum):
     """How the result of a comparison is combined with a predicate."""
 
     AND = "and"
@@ -167,7 +167,7 @@ class Boolean(Enum):
     XOR = "xor"
 
 
-class Scope(Enum):
+class PtxScope(Enum):
     """Threads that see an order."""
 
     CTA = "cta"
@@ -176,7 +176,7 @@ class Scope(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Register:
+class PtxRegister:
     """A register: one object for each declaration that survives name resolution.
 
     ``name`` is unique in its function: a name that is declared again in an inner scope gets a suffix. The elements of a
@@ -202,7 +202,7 @@ class AddressOf:
 
 
 @dataclass(frozen=True, eq=False)
-class Variable:
+class PtxVariable:
     """A variable in memory: one object for each declaration.
 
     ``name`` is unique in the module for const, global and shared variables, in the function for param and local ones.
@@ -212,7 +212,7 @@ class Variable:
     """
 
     name: str
-    space: Space
+    space: PtxSpace
     type: Type
     count: int | None
     alignment: int
@@ -226,32 +226,32 @@ class Variable:
 
 
 @dataclass(frozen=True, eq=False)
-class Label:
+class PtxLabel:
     """A place in a function's body, and the operand that names it. ``name`` is unique in its function."""
 
     name: str
 
 
 @dataclass(frozen=True)
-class Immediate:
+class PtxImmediate:
     """A number, cut to the width of the operand that it stands for: never negative. Bits of a floating-point one."""
 
     value: int
 
 
 @dataclass(frozen=True)
-class Address:
+class PtxAddress:
     """``[base + offset]``. The offset is signed; without a base it is the whole address."""
 
-    base: "Register | Variable | None"
+    base: "PtxRegister | PtxVariable | None"
     offset: int = 0
 
 
 @dataclass(frozen=True)
-class Vector:
+class PtxVector:
     """``{a, b}``: 2 or 4 elements (up to 8 in a mov of bytes), the first one lowest."""
 
-    elements: "tuple[Register | Immediate | Sink, ...]"
+    elements: "tuple[PtxRegister | PtxImmediate | Sink, ...]"
 
 
 @dataclass(frozen=True)
@@ -265,12 +265,12 @@ class FunctionRef:
 class VariableRef:
     """A variable's address in its space, plus ``offset`` bytes, as a number."""
 
-    variable: Variable
+    variable: PtxVariable
     offset: int = 0
 
 
 @dataclass(frozen=True)
-class SpecialRegister:
+class PtxSpecialRegister:
     """A special register. ``name`` has no percent sign and no component: tid, laneid, lanemask_lt, clock64, envreg3.
 
     ``component`` is x, y or z, empty where there is none.
@@ -289,44 +289,44 @@ class Sink:
 class Negated:
     """``!p``."""
 
-    register: Register
+    register: PtxRegister
 
 
 Operand = (
-    Register
-    | Immediate
-    | Address
-    | Vector
-    | Label
+    PtxRegister
+    | PtxImmediate
+    | PtxAddress
+    | PtxVector
+    | PtxLabel
     | FunctionRef
     | VariableRef
-    | SpecialRegister
+    | PtxSpecialRegister
     | Sink
     | Negated
 )
 
 
 @dataclass(frozen=True)
-class Guard:
+class PtxGuard:
     """``@p`` or ``@!p``."""
 
-    register: Register
+    register: PtxRegister
     negated: bool = False
 
 
 @dataclass(frozen=True)
 class Signature:
-    """What a function takes and gives: a Register or a Variable in param space for each, in order.
+    """What a function takes and gives: a PtxRegister or a PtxVariable in param space for each, in order.
 
     Only their types, counts and alignments mean something; in a prototype the names do not.
     """
 
-    results: tuple[Register | Variable, ...]
-    parameters: tuple[Register | Variable, ...]
+    results: tuple[PtxRegister | PtxVariable, ...]
+    parameters: tuple[PtxRegister | PtxVariable, ...]
 
 
 @dataclass(frozen=True)
-class Call:
+class PtxCall:
     """What a call calls.
 
     ``target`` is a function, or a register of 32 or 64 bits with a function's address. ``results`` receive, by value,
@@ -335,15 +335,15 @@ class Call:
     known. A direct call has the one.
     """
 
-    target: FunctionRef | Register
-    results: tuple[Register | Variable | Sink, ...]
-    arguments: tuple[Register | Immediate | Variable, ...]
+    target: FunctionRef | PtxRegister
+    results: tuple[PtxRegister | PtxVariable | Sink, ...]
+    arguments: tuple[PtxRegister | PtxImmediate | PtxVariable, ...]
     signature: Signature
     candidates: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Instruction:
+class PtxInstruction:
     """One instruction. ``line`` and ``column`` count from 1.
 
     Attributes:
@@ -384,18 +384,18 @@ class Instruction:
     opcode: str
     line: int
     column: int
-    guard: Guard | None = None
+    guard: PtxGuard | None = None
     types: tuple[Type, ...] = ()
     operands: tuple[Operand, ...] = ()
-    half: Half | None = None
+    half: PtxHalf | None = None
     saturate: bool = False
     rounding: str = ""
     flush: bool = False
     approximation: str = ""
     carry_out: bool = False
     compare: Comparison | None = None
-    combine: Boolean | None = None
-    space: Space | None = None
+    combine: PtxBoolean | None = None
+    space: PtxSpace | None = None
     vector: int = 1
     uniform: bool = False
     to: bool = False
@@ -409,29 +409,29 @@ class Instruction:
     parts: tuple[str, ...] = ()
     negated: tuple[bool, ...] = ()
     sync: bool = False
-    scope: Scope | None = None
-    targets: tuple[Label, ...] = ()
-    call: Call | None = None
+    scope: PtxScope | None = None
+    targets: tuple[PtxLabel, ...] = ()
+    call: PtxCall | None = None
 
     @property
     def type(self) -> Type:
         """The first type."""
         return self.types[0]
 
-    def changed(self, **fields: Any) -> "Instruction":
+    def changed(self, **fields: Any) -> "PtxInstruction":
         """The same with other values of some fields: ``dataclasses.replace`` for so many fields takes as long as all
         else that is done to an instruction.
         """
-        made = object.__new__(Instruction)
+        made = object.__new__(PtxInstruction)
         vars(made).update(vars(self), **fields)
         return made
 
 
 @dataclass(frozen=True)
-class Function:
+class PtxFunction:
     """A function or an entry.
 
-    ``parameters`` of an entry are Variables in param space, in the order of the launch's arguments. ``registers`` are
+    ``parameters`` of an entry are variables in param space, in the order of the launch's arguments. ``registers`` are
     those that the body declares and, of ranges, names (parameters in registers are not among them), ``variables`` all
     variables that it declares. ``body`` is flat: scopes are resolved, and its last item is a bra, brx, ret or exit
     without guard. It is None for a function that is declared only. ``bounds`` are an entry's.
@@ -440,11 +440,11 @@ class Function:
     name: str
     entry: bool
     linkage: Linkage
-    results: tuple[Register | Variable, ...]
-    parameters: tuple[Register | Variable, ...]
-    registers: tuple[Register, ...]
-    variables: tuple[Variable, ...]
-    body: tuple[Label | Instruction, ...] | None
+    results: tuple[PtxRegister | PtxVariable, ...]
+    parameters: tuple[PtxRegister | PtxVariable, ...]
+    registers: tuple[PtxRegister, ...]
+    variables: tuple[PtxVariable, ...]
+    body: tuple[PtxLabel | PtxInstruction, ...] | None
     line: int
     column: int
     bounds: LaunchBounds = field(default_factory=LaunchBounds)
@@ -466,17 +466,21 @@ class PtxModule:
     name: str
     version: tuple[int, int]
     target: str
-    functions: Mapping[str, Function]
-    variables: tuple[Variable, ...] = field(default=())
+    functions: Mapping[str, PtxFunction]
+    variables: tuple[PtxVariable, ...] = field(default=())
     refused: Mapping[str, str] = field(default_factory=dict)
 
 
-def parameter_offsets(parameters: tuple[Register | Variable, ...]) -> tuple[tuple[int, ...], int]:
+def parameter_offsets(
+    parameters: tuple[PtxRegister | PtxVariable, ...],
+) -> tuple[tuple[int, ...], int]:
     """Where the parameters lie in a parameter block, each aligned as it wants, and the block's size in bytes."""
     offsets, end = [], 0
     for parameter in parameters:
-        size = parameter.type.size if isinstance(parameter, Register) else parameter.size
-        alignment = parameter.type.size if isinstance(parameter, Register) else parameter.alignment
+        size = parameter.type.size if isinstance(parameter, PtxRegister) else parameter.size
+        alignment = (
+            parameter.type.size if isinstance(parameter, PtxRegister) else parameter.alignment
+        )
         end = -(-end // alignment) * alignment
         offsets.append(end)
         end += size

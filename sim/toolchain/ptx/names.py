@@ -8,7 +8,7 @@ from lark import Token
 
 from sim.toolchain.grammar import SourceError
 
-from .module import FunctionRef, Label, Linkage, Register, Signature, Type, Variable
+from .module import FunctionRef, Linkage, PtxLabel, PtxRegister, PtxVariable, Signature, Type
 
 __all__ = [
     "BranchTable",
@@ -31,7 +31,7 @@ MOST_REGISTERS = 1 << 20
 class RegisterVector:
     """Registers that were declared as one vector."""
 
-    elements: tuple[Register, ...]
+    elements: tuple[PtxRegister, ...]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class TextureError(SourceError):
 class BranchTable:
     """What a .branchtargets lists."""
 
-    labels: tuple[Label, ...]
+    labels: tuple[PtxLabel, ...]
 
 
 @dataclass(frozen=True)
@@ -80,10 +80,10 @@ class Declared:
 
 
 Entity = (
-    Register
+    PtxRegister
     | RegisterVector
-    | Variable
-    | Label
+    | PtxVariable
+    | PtxLabel
     | BranchTable
     | CallTable
     | Prototype
@@ -135,8 +135,8 @@ class Scope:
 
     namer: Namer
     outer: Scope | None = None
-    registers: list[Register] = field(default_factory=list)
-    copies: dict[Register, Register] = field(default_factory=dict)
+    registers: list[PtxRegister] = field(default_factory=list)
+    copies: dict[PtxRegister, PtxRegister] = field(default_factory=dict)
     _entities: dict[str, Entity] = field(default_factory=dict)
     _places: dict[str, Token] = field(default_factory=dict)
     _ranges: list[_Range] = field(default_factory=list)
@@ -191,9 +191,9 @@ class Scope:
                 place, f"{name} is declared twice in the same scope, first in line {first.line}"
             )
 
-    def new_register(self, name: str, kind: Type) -> Register:
+    def new_register(self, name: str, kind: Type) -> PtxRegister:
         """A register of the function."""
-        register = Register(self.namer.unique(name), kind)
+        register = PtxRegister(self.namer.unique(name), kind)
         self.registers.append(register)
         return register
 
@@ -211,18 +211,18 @@ class Scope:
         if self.outer is None:
             return None
         found = self.outer.find(name)
-        if self.outer.outer is not None or not isinstance(found, Register | RegisterVector):
+        if self.outer.outer is not None or not isinstance(found, PtxRegister | RegisterVector):
             return found
         # The module's registers: a function works with registers of its own.
         own = (
             self._copy(found)
-            if isinstance(found, Register)
+            if isinstance(found, PtxRegister)
             else RegisterVector(tuple(self._copy(element) for element in found.elements))
         )
         self._entities[key] = own
         return own
 
-    def _copy(self, register: Register) -> Register:
+    def _copy(self, register: PtxRegister) -> PtxRegister:
         """The function's own register for one of the module."""
         if register not in self.copies:
             self.copies[register] = self.new_register(register.name, register.type)

@@ -17,20 +17,20 @@ from sim.toolchain.grammar import SourceError
 from . import syntax
 from .expressions import Amount, Symbol, evaluate
 from .module import (
-    Address,
     FunctionRef,
-    Immediate,
-    Instruction,
     Negated,
     Operand,
-    Register,
+    PtxAddress,
+    PtxImmediate,
+    PtxInstruction,
+    PtxRegister,
+    PtxSpace,
+    PtxSpecialRegister,
+    PtxVariable,
+    PtxVector,
     Sink,
-    Space,
-    SpecialRegister,
     Type,
-    Variable,
     VariableRef,
-    Vector,
 )
 from .names import (
     BranchTable,
@@ -57,16 +57,16 @@ _OFFSETS = range(-(1 << 31), 1 << 32)
 _COMPONENTS = ("xyzw", "rgba")
 _WIDE = {Type.U16: Type.U32, Type.S16: Type.S32, Type.U32: Type.U64, Type.S32: Type.S64}
 _WHOLE = {16: Type.U16, 32: Type.U32, 64: Type.U64}
-_SHORT_SPACES = (Space.SHARED, Space.LOCAL, Space.CONST, Space.PARAM)
+_SHORT_SPACES = (PtxSpace.SHARED, PtxSpace.LOCAL, PtxSpace.CONST, PtxSpace.PARAM)
 """Spaces that 32 bits address."""
 
 
 def describe(entity: Entity) -> str:
     """What something is, in a message."""
     match entity:
-        case Register():
+        case PtxRegister():
             return f"a register of type .{entity.type.value}"
-        case Variable():
+        case PtxVariable():
             return f"a variable in {entity.space.value} space"
         case Declared():
             return "an entry" if entity.entry else "a function"
@@ -112,13 +112,13 @@ class OperandReader:
     """
 
     scope: Scope
-    instruction: Instruction
-    readonly: Set[Variable]
-    results: Set[Variable]
+    instruction: PtxInstruction
+    readonly: Set[PtxVariable]
+    results: Set[PtxVariable]
     entry: bool
     bare: bool = False
-    before: list[Instruction] = field(default_factory=list)
-    space: Space | None = None
+    before: list[PtxInstruction] = field(default_factory=list)
+    space: PtxSpace | None = None
 
     # What names stand for
 
@@ -129,7 +129,9 @@ class OperandReader:
             raise TextureError(name, f"{name} is {found.kind}")
         if found is None:
             special = (
-                special_register(syntax.Name(name, None)) if name not in VECTOR_REGISTERS else name
+                special_register(syntax.NameNode(name, None))
+                if name not in VECTOR_REGISTERS
+                else name
             )
             raise SourceError(
                 name,
@@ -139,16 +141,16 @@ class OperandReader:
             )
         return found
 
-    def register(self, name: syntax.Name) -> Register:
+    def register(self, name: syntax.NameNode) -> PtxRegister:
         """The register of a name."""
         found = self.entity(name.token)
         if name.component is not None:
             return self._element(name, found)
-        if not isinstance(found, Register):
+        if not isinstance(found, PtxRegister):
             raise SourceError(name.token, f"expected a register: {name.token} is {describe(found)}")
         return found
 
-    def _element(self, name: syntax.Name, found: Entity) -> Register:
+    def _element(self, name: syntax.NameNode, found: Entity) -> PtxRegister:
         """``v.x``"""
         assert name.component is not None
         if not isinstance(found, RegisterVector):
@@ -166,14 +168,14 @@ class OperandReader:
             )
         return found.elements[at]
 
-    def _symbol(self, name: syntax.Name) -> Symbol | int:
+    def _symbol(self, name: syntax.NameNode) -> Symbol | int:
         """What a name stands for in an expression."""
         found = self.scope.find(name.token)
         if found is None and name.token == "WARP_SZ":
             return WARP_SIZE
-        if found is None or isinstance(found, Register | RegisterVector | Opaque):
+        if found is None or isinstance(found, PtxRegister | RegisterVector | Opaque):
             return self.register(name)
-        if isinstance(found, Variable):
+        if isinstance(found, PtxVariable):
             return found
         if isinstance(found, Declared) and not found.entry:
             found.used = found.used or name.token
@@ -181,7 +183,7 @@ class OperandReader:
         raise SourceError(name.token, f"{name.token} is {describe(found)}, which can't stand here")
 
     def _amount(self, node: syntax.OperandNode, expected: str) -> Amount:
-        if not isinstance(node, syntax.Expression):
+        if not isinstance(node, syntax.ExpressionNode):
             raise SourceError(node.token, f"expected {expected}, not {_shape(node)}")
         amount = evaluate(node, self._symbol)
         if amount.byte is not None:
@@ -192,7 +194,9 @@ class OperandReader:
 
     # Values
 
-    def _fits(self, place: Token, register: Register, kind: Type, wider: bool = False) -> Register:
+    def _fits(
+        self, place: Token, register: PtxRegister, kind: Type, wider: bool = False
+    ) -> PtxRegister:
         """The register, if it can hold a value of the type. ``place`` is its name in the text."""
         if Type.PRED in (register.type, kind):
             agree = register.type is kind
@@ -213,14 +217,14 @@ class OperandReader:
 
     def source(
         self, node: syntax.OperandNode, kind: Type, *, wider: bool = False, negated: bool = False
-    ) -> Register | Immediate | Negated:
+    ) -> PtxRegister | PtxImmediate | Negated:
         """A register or number of a type; ``wider``: or a wider register; ``negated``: or ``!p``."""
-        if kind is Type.PRED and isinstance(node, syntax.Expression) and len(node.items) == 1:
+        if kind is Type.PRED and isinstance(node, syntax.ExpressionNode) and len(node.items) == 1:
             signed = node.items[0]
             if (
-                isinstance(signed, syntax.Signed)
+                isinstance(signed, syntax.SignedNode)
                 and signed.token == "!"
-                and isinstance(signed.operand, syntax.Name)
+                and isinstance(signed.operand, syntax.NameNode)
             ):
                 if not negated:
                     raise SourceError(
@@ -233,13 +237,13 @@ class OperandReader:
         match amount.symbol:
             case None:
                 bits = number_bits(node.token, amount, kind)
-                return Immediate(int(bool(amount.value)) if kind is Type.PRED else bits)
-            case Register():
+                return PtxImmediate(int(bool(amount.value)) if kind is Type.PRED else bits)
+            case PtxRegister():
                 register = self._fits(amount.name or node.token, amount.symbol, kind, wider)
                 return self._sum(node.token, register, amount.value) if amount.value else register
-            case Variable() if amount.value and not kind.floating:
+            case PtxVariable() if amount.value and not kind.floating:
                 return self._held(self._variable_address(node, amount, kind), kind)
-            case Variable() | FunctionRef():
+            case PtxVariable() | FunctionRef():
                 raise SourceError(
                     node.token,
                     f"{self.instruction.opcode} takes no address here: mov gives a register "
@@ -248,10 +252,12 @@ class OperandReader:
 
     # Operands that an instruction of their own computes
 
-    def _before(self, opcode: str, kind: Type, result: Register, *sources: Operand) -> Register:
+    def _before(
+        self, opcode: str, kind: Type, result: PtxRegister, *sources: Operand
+    ) -> PtxRegister:
         """Computes an operand before the instruction, and returns it."""
         self.before.append(
-            Instruction(
+            PtxInstruction(
                 opcode=opcode,
                 line=self.instruction.line,
                 column=self.instruction.column,
@@ -261,7 +267,7 @@ class OperandReader:
         )
         return result
 
-    def _sum(self, place: Token, register: Register, number: int) -> Register:
+    def _sum(self, place: Token, register: PtxRegister, number: int) -> PtxRegister:
         """A register that has the sum of another one and a number."""
         kind = _WHOLE.get(register.type.bits)
         if kind is None or register.type.floating:
@@ -271,16 +277,18 @@ class OperandReader:
                 "32 or 64 bits, of integers or bits",
             )
         result = self.scope.new_register("sum", kind)
-        return self._before("add", kind, result, register, Immediate(number & (1 << kind.bits) - 1))
+        return self._before(
+            "add", kind, result, register, PtxImmediate(number & (1 << kind.bits) - 1)
+        )
 
-    def _held(self, value: Operand, kind: Type) -> Register:
+    def _held(self, value: Operand, kind: Type) -> PtxRegister:
         """A register that has an address or a special register."""
         plain = Type(f"b{kind.bits}")
         return self._before("mov", plain, self.scope.new_register("held", plain), value)
 
     def destination(
         self, node: syntax.OperandNode, kind: Type, *, wider: bool = False, sink: bool = False
-    ) -> Register | Sink:
+    ) -> PtxRegister | Sink:
         """A register for a result; ``sink``: or ``_``."""
         name = syntax.lone_name(node)
         if name is None:
@@ -296,10 +304,10 @@ class OperandReader:
     def _pair(self, node: syntax.OperandNode, kind: Type) -> tuple[Operand, Operand]:
         """``p|q``, or p alone."""
         match node:
-            case syntax.Expression(
-                items=[syntax.Name() as first, Token(value="|"), syntax.Name() as second]
+            case syntax.ExpressionNode(
+                items=[syntax.NameNode() as first, Token(value="|"), syntax.NameNode() as second]
             ):
-                both = (syntax.Expression([first]), syntax.Expression([second]))
+                both = (syntax.ExpressionNode([first]), syntax.ExpressionNode([second]))
                 found = (
                     self.destination(both[0], kind, sink=True),
                     self.destination(both[1], Type.PRED, sink=True),
@@ -312,11 +320,11 @@ class OperandReader:
 
     # Memory
 
-    def address(self, node: syntax.OperandNode, store: bool) -> Address:
+    def address(self, node: syntax.OperandNode, store: bool) -> PtxAddress:
         """An address. ``space`` is where it is: with the variable, where the instruction does not say."""
-        if not isinstance(node, syntax.Address):
-            if not isinstance(node, syntax.Expression) or not (
-                self.bare or isinstance(node.items[0], syntax.Element)
+        if not isinstance(node, syntax.AddressNode):
+            if not isinstance(node, syntax.ExpressionNode) or not (
+                self.bare or isinstance(node.items[0], syntax.ElementNode)
             ):
                 raise SourceError(
                     node.token, f"expected an address in brackets, not {_shape(node)}"
@@ -324,25 +332,25 @@ class OperandReader:
             inner = node
         else:
             inner = node.inner
-        if isinstance(node, syntax.Address) and node.coordinates:
+        if isinstance(node, syntax.AddressNode) and node.coordinates:
             raise SourceError(node.coordinates[0].token, "an address is one sum")
         amount = evaluate(inner, self._symbol)
         base, space, name = amount.symbol, self.instruction.space, amount.name or node.token
         if isinstance(base, FunctionRef):
             raise SourceError(name, f"{name} is a function: it has no place in memory")
-        if isinstance(base, Variable):
+        if isinstance(base, PtxVariable):
             if space not in (None, base.space):
                 raise SourceError(
                     name, f"{name} is in {base.space.value} space, not in {space.value} space"
                 )
             space = base.space
         self._check_space(name, base, space, store)
-        if space is Space.PARAM and isinstance(base, Register) and not self.entry:
-            space = Space.LOCAL  # where parameters are whose addresses are taken
+        if space is PtxSpace.PARAM and isinstance(base, PtxRegister) and not self.entry:
+            space = PtxSpace.LOCAL  # where parameters are whose addresses are taken
         if self.instruction.opcode in ("atom", "red") and space not in (
             None,
-            Space.GLOBAL,
-            Space.SHARED,
+            PtxSpace.GLOBAL,
+            PtxSpace.SHARED,
         ):
             raise SourceError(
                 name,
@@ -354,19 +362,23 @@ class OperandReader:
         if amount.value not in _OFFSETS:
             raise SourceError(node.token, f"an offset of {amount.value:#x} does not fit 32 bits")
         self.space = space
-        return Address(base, amount.value)
+        return PtxAddress(base, amount.value)
 
     def _check_space(
-        self, place: Token, base: Register | Variable | None, space: Space | None, store: bool
+        self,
+        place: Token,
+        base: PtxRegister | PtxVariable | None,
+        space: PtxSpace | None,
+        store: bool,
     ) -> None:
         """Refuses bases and stores that a space does not allow."""
-        if space is Space.PARAM and not isinstance(base, Variable):
+        if space is PtxSpace.PARAM and not isinstance(base, PtxVariable):
             if base is None:
                 raise SourceError(place, "a parameter is accessed by its name")
             if store and self.entry:
                 raise SourceError(place, "an entry's parameters can't be changed")
         if (
-            isinstance(base, Register)
+            isinstance(base, PtxRegister)
             and base.type.bits != 64
             and not (base.type.bits == 32 and space in _SHORT_SPACES)
         ):
@@ -375,7 +387,7 @@ class OperandReader:
             raise SourceError(
                 place, f"{place} has type .{base.type.value}: {where} has {bits} bits"
             )
-        if store and space is Space.CONST:
+        if store and space is PtxSpace.CONST:
             raise SourceError(place, "const space can't be changed")
         if store and base in self.readonly:
             raise SourceError(
@@ -384,7 +396,7 @@ class OperandReader:
 
     def moved(
         self, node: syntax.OperandNode, kind: Type, count: int, result: bool
-    ) -> Register | Immediate | Sink | Vector:
+    ) -> PtxRegister | PtxImmediate | Sink | PtxVector:
         """What ld gives or st takes: ``count`` registers of at least the type's width, in braces when it is not 1."""
         if kind.bits * count > _VECTOR_LIMIT:
             raise SourceError(
@@ -392,10 +404,10 @@ class OperandReader:
             )
         if count == 1:
             return self._moved_one(node, kind, result, sink=False)
-        return Vector(
+        return PtxVector(
             tuple(
                 element
-                if isinstance(element, Register)
+                if isinstance(element, PtxRegister)
                 else self._moved_one(element, kind, result, sink=True)
                 for element in self._exactly(node, count)
             )
@@ -403,7 +415,7 @@ class OperandReader:
 
     def _moved_one(
         self, node: syntax.OperandNode, kind: Type, result: bool, sink: bool
-    ) -> Register | Immediate | Sink:
+    ) -> PtxRegister | PtxImmediate | Sink:
         if result:
             return self.destination(node, kind, wider=True, sink=sink)
         found = self.source(node, kind, wider=True)
@@ -412,9 +424,9 @@ class OperandReader:
 
     def _elements(
         self, node: syntax.OperandNode
-    ) -> list[syntax.OperandNode] | tuple[Register, ...] | None:
+    ) -> list[syntax.OperandNode] | tuple[PtxRegister, ...] | None:
         """The elements of a vector; None where it is none."""
-        if isinstance(node, syntax.Vector):
+        if isinstance(node, syntax.VectorNode):
             return node.items
         name = syntax.lone_name(node)
         found = self.scope.find(name.token) if name is not None and name.component is None else None
@@ -430,7 +442,7 @@ class OperandReader:
             raise SourceError(value.token, "mov takes vectors on both sides only with .v2 or .v4")
         if unpacked is not None:
             found = self.value(value, kind)
-            if not isinstance(found, Register | Immediate):
+            if not isinstance(found, PtxRegister | PtxImmediate):
                 found = self._held(found, kind)
             return self._packed(target, unpacked, kind, result=True), found
         if packed is not None:
@@ -439,7 +451,7 @@ class OperandReader:
 
     def move_vector(
         self, nodes: list[syntax.OperandNode], kind: Type, count: int
-    ) -> list[Instruction]:
+    ) -> list[PtxInstruction]:
         """The instructions that move the elements of a vector to those of another one."""
         if kind.bits * count > _VECTOR_LIMIT:
             raise SourceError(
@@ -471,7 +483,7 @@ class OperandReader:
             ]
             if set(sources) & set(results):
                 sources = [
-                    source if isinstance(source, Immediate) else self._held(source, kind)
+                    source if isinstance(source, PtxImmediate) else self._held(source, kind)
                     for source in sources
                 ]
         return [
@@ -482,7 +494,7 @@ class OperandReader:
 
     def _exactly(
         self, node: syntax.OperandNode, count: int
-    ) -> list[syntax.OperandNode] | tuple[Register, ...]:
+    ) -> list[syntax.OperandNode] | tuple[PtxRegister, ...]:
         elements = self._elements(node)
         if elements is None or len(elements) != count:
             raise SourceError(
@@ -492,14 +504,14 @@ class OperandReader:
 
     def _element_of(
         self,
-        element: syntax.OperandNode | Register,
+        element: syntax.OperandNode | PtxRegister,
         node: syntax.OperandNode,
         kind: Type,
         *,
         result: bool,
-    ) -> Register | Immediate | Sink:
+    ) -> PtxRegister | PtxImmediate | Sink:
         """An element of a vector whose elements have this type exactly."""
-        if isinstance(element, Register):
+        if isinstance(element, PtxRegister):
             return self._fits(node.token, element, kind)
         if result:
             return self.destination(element, kind, sink=True)
@@ -510,10 +522,10 @@ class OperandReader:
     def _packed(
         self,
         node: syntax.OperandNode,
-        elements: list[syntax.OperandNode] | tuple[Register, ...],
+        elements: list[syntax.OperandNode] | tuple[PtxRegister, ...],
         kind: Type,
         result: bool,
-    ) -> Vector:
+    ) -> PtxVector:
         part = f"b{kind.bits // len(elements)}"
         if kind.value[0] != "b" or part not in ("b8", "b16", "b32"):
             raise SourceError(
@@ -521,7 +533,7 @@ class OperandReader:
                 f"mov.{kind.value} moves no vector of {len(elements)}: expected .b16, .b32 "
                 "or .b64, in 2 parts or 4",
             )
-        return Vector(
+        return PtxVector(
             tuple(
                 self._element_of(element, node, Type(part), result=result) for element in elements
             )
@@ -541,7 +553,7 @@ class OperandReader:
             return self.source(node, kind, negated=True)
         amount = self._amount(node, "a register, a number or an address")
         match amount.symbol:
-            case Variable():
+            case PtxVariable():
                 return self._variable_address(node, amount, kind)
             case FunctionRef():
                 if kind.bits < 32 or amount.value:
@@ -554,9 +566,11 @@ class OperandReader:
             case _:
                 return self.source(node, kind)
 
-    def _special_widths(self, register: SpecialRegister | Immediate, bits: int) -> tuple[int, ...]:
+    def _special_widths(
+        self, register: PtxSpecialRegister | PtxImmediate, bits: int
+    ) -> tuple[int, ...]:
         """Widths in bits in which the instruction reads a special register of so many: cvt takes narrower ones."""
-        own = (16, 32) if isinstance(register, Immediate) else special_widths(register.name)
+        own = (16, 32) if isinstance(register, PtxImmediate) else special_widths(register.name)
         return (
             own
             if self.instruction.opcode != "cvt"
@@ -567,13 +581,13 @@ class OperandReader:
         self, node: syntax.OperandNode, amount: Amount, kind: Type
     ) -> VariableRef:
         variable, name = amount.symbol, amount.name
-        assert isinstance(variable, Variable)
-        if amount.generic and variable.space is not Space.GLOBAL:
+        assert isinstance(variable, PtxVariable)
+        if amount.generic and variable.space is not PtxSpace.GLOBAL:
             raise SourceError(
                 node.token, f"generic() of a variable in {variable.space.value} space: use cvta"
             )
         if (
-            variable.space is Space.PARAM
+            variable.space is PtxSpace.PARAM
             and variable not in self.readonly
             and variable not in self.results
         ):
@@ -615,7 +629,7 @@ class OperandReader:
         match role:
             case "<=":
                 found = self.source(node, kind)
-                if not isinstance(found, Register):
+                if not isinstance(found, PtxRegister):
                     raise SourceError(node.token, "expected a register")
                 return (found,)
             case ">|":
@@ -629,10 +643,10 @@ class OperandReader:
                     return (self.value(node, kind),)
                 return (self.source(node, kind, wider=mark == "~", negated=mark == "!"),)
 
-    def _address_register(self, node: syntax.OperandNode) -> Register:
+    def _address_register(self, node: syntax.OperandNode) -> PtxRegister:
         """A register of 32 or 64 bits."""
         name = syntax.lone_name(node)
-        if name is None or not isinstance(self.entity(name.token), Register | RegisterVector):
+        if name is None or not isinstance(self.entity(name.token), PtxRegister | RegisterVector):
             raise SourceError(node.token, "expected a register")
         register = self.register(name)
         return self._fits(
@@ -654,7 +668,7 @@ class OperandReader:
             found.variable.space is not self.instruction.space or self.instruction.to
         ):
             raise SourceError(node.token, f"{node.token} is in {found.variable.space.value} space")
-        if not isinstance(found, VariableRef | Register | Immediate):
+        if not isinstance(found, VariableRef | PtxRegister | PtxImmediate):
             raise SourceError(node.token, "expected an address")
         return found
 
@@ -668,22 +682,24 @@ class OperandReader:
             case _:
                 return Type(name)
 
-    def _number(self, node: syntax.OperandNode, values: range, step: int) -> Register | Immediate:
+    def _number(
+        self, node: syntax.OperandNode, values: range, step: int
+    ) -> PtxRegister | PtxImmediate:
         """A register of 32 bits, or a number out of a range and a multiple of ``step``."""
         found = self.source(node, Type.U32)
         assert not isinstance(found, Negated)
-        if isinstance(found, Immediate) and (found.value not in values or found.value % step):
+        if isinstance(found, PtxImmediate) and (found.value not in values or found.value % step):
             of = f"a multiple of {step} " if step > 1 else ""
             raise SourceError(
                 node.token, f"{found.value} is not {of}from {values[0]} to {values[-1]}"
             )
         return found
 
-    def _constant(self, node: syntax.OperandNode, values: range) -> Immediate:
+    def _constant(self, node: syntax.OperandNode, values: range) -> PtxImmediate:
         amount = self._amount(node, "a number")
         if amount.symbol is not None or amount.real is not None or amount.value not in values:
             raise SourceError(node.token, f"expected a number from {values[0]} to {values[-1]}")
-        return Immediate(amount.value)
+        return PtxImmediate(amount.value)
 
 
 @cache
@@ -694,17 +710,17 @@ def _split_pattern(pattern: str) -> tuple[str, str, str]:
     return match[1], match[2], match[3]
 
 
-def _is_name(element: syntax.OperandNode | Register) -> bool:
+def _is_name(element: syntax.OperandNode | PtxRegister) -> bool:
     """Whether an element of a vector is a register."""
-    return isinstance(element, Register) or syntax.lone_name(element) is not None
+    return isinstance(element, PtxRegister) or syntax.lone_name(element) is not None
 
 
 def _shape(node: syntax.OperandNode) -> str:
     """What an operand looks like, in a message."""
     match node:
-        case syntax.Address():
+        case syntax.AddressNode():
             return "an address in brackets"
-        case syntax.Vector():
+        case syntax.VectorNode():
             return "a vector"
         case _:
             return "an expression"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from sim.toolchain.grammar import SourceError
 
 from . import syntax
-from .module import Instruction
+from .module import PtxInstruction
 
 __all__ = ["check_parts", "with_parts"]
 
@@ -21,8 +21,8 @@ _SEVERAL = {
 
 
 def with_parts(
-    instruction: Instruction, patterns: Sequence[str], nodes: Sequence[syntax.OperandNode]
-) -> tuple[tuple[str, ...], list[syntax.OperandNode], Instruction]:
+    instruction: PtxInstruction, patterns: Sequence[str], nodes: Sequence[syntax.OperandNode]
+) -> tuple[tuple[str, ...], list[syntax.OperandNode], PtxInstruction]:
     """The patterns and operands without parts and signs, and the instruction with these."""
     found = [_split(pattern, node) for pattern, node in zip(patterns, nodes, strict=False)]
     if patterns[0].endswith("%"):
@@ -46,7 +46,7 @@ def with_parts(
     )
 
 
-def check_parts(instruction: Instruction, node: syntax.Instruction) -> None:
+def check_parts(instruction: PtxInstruction, node: syntax.InstructionNode) -> None:
     """Raises SourceError for a result that is part of a register whose other parts have no source, and for two
     negations that exclude each other. An unused third number is not checked, as in NVIDIA's assembler."""
     opcode, merges, third = node.opcode, bool(instruction.parts[0]), len(instruction.parts) > _THIRD
@@ -64,23 +64,25 @@ def check_parts(instruction: Instruction, node: syntax.Instruction) -> None:
 
 def _split(pattern: str, node: syntax.OperandNode) -> tuple[syntax.OperandNode, str, bool]:
     """An operand without its part and its minus, and both."""
-    inner = node.items[0] if isinstance(node, syntax.Expression) and len(node.items) == 1 else None
+    inner = (
+        node.items[0] if isinstance(node, syntax.ExpressionNode) and len(node.items) == 1 else None
+    )
     negated = (
         "-" in pattern
-        and isinstance(inner, syntax.Signed)
+        and isinstance(inner, syntax.SignedNode)
         and inner.token == "-"
-        and isinstance(inner.operand, syntax.Name)
+        and isinstance(inner.operand, syntax.NameNode)
     )
     if negated:
-        assert isinstance(inner, syntax.Signed)
+        assert isinstance(inner, syntax.SignedNode)
         inner = inner.operand
-    if not isinstance(inner, syntax.Name):
+    if not isinstance(inner, syntax.NameNode):
         return node, "", False
     component = str(inner.component or "")
     takes = (pattern.endswith(".") and component in _PARTS) or pattern.endswith("%")
     part = component[1:] if takes else ""
     return (
-        syntax.Expression([syntax.Name(inner.token, None if part else inner.component)]),
+        syntax.ExpressionNode([syntax.NameNode(inner.token, None if part else inner.component)]),
         part,
         negated,
     )
@@ -89,8 +91,8 @@ def _split(pattern: str, node: syntax.OperandNode) -> tuple[syntax.OperandNode, 
 def _parts(node: syntax.OperandNode, part: str, allowed: str, usual: str) -> str:
     """Which parts an operand of several has."""
     if part and not (len(part) > 1 and re.fullmatch(allowed, part)):
-        inner = node.items[0] if isinstance(node, syntax.Expression) else None
-        assert isinstance(inner, syntax.Name)
+        inner = node.items[0] if isinstance(node, syntax.ExpressionNode) else None
+        assert isinstance(inner, syntax.NameNode)
         raise SourceError(
             inner.token, f".{part} is no choice of parts here: the usual one is .{usual}"
         )

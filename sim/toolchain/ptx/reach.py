@@ -3,14 +3,14 @@
 from functools import cached_property
 
 from .module import (
-    Address,
     AddressOf,
-    Function,
     FunctionRef,
-    Instruction,
+    PtxAddress,
+    PtxFunction,
+    PtxInstruction,
     PtxModule,
-    Space,
-    Variable,
+    PtxSpace,
+    PtxVariable,
     VariableRef,
 )
 
@@ -22,22 +22,22 @@ class Reach:
 
     def __init__(self, module: PtxModule) -> None:
         self.module = module
-        self._used: dict[str, set[Variable]] = {}
+        self._used: dict[str, set[PtxVariable]] = {}
         self._called: dict[str, set[str]] = {}
         self._by_address: set[str] = set()
         self._taken: set[str] = set()
         for function in module.functions.values():
             self._read(function)
 
-    def _read(self, function: Function) -> None:
+    def _read(self, function: PtxFunction) -> None:
         used = self._used[function.name] = set()
         called = self._called[function.name] = set()
         for instruction in function.body or ():
-            if not isinstance(instruction, Instruction):
+            if not isinstance(instruction, PtxInstruction):
                 continue
             for operand in instruction.operands:
                 match operand:
-                    case VariableRef(variable) | Address(Variable() as variable):
+                    case VariableRef(variable) | PtxAddress(PtxVariable() as variable):
                         used.add(variable)
                     case FunctionRef(name):
                         self._taken.add(name)
@@ -64,11 +64,11 @@ class Reach:
         }
         return (self._taken | initial) & functions or functions
 
-    def used_variables(self, function: str) -> set[Variable]:
+    def used_variables(self, function: str) -> set[PtxVariable]:
         """The variables that a function's own instructions name."""
         return self._used[function]
 
-    def functions(self, entry: str) -> list[Function]:
+    def functions(self, entry: str) -> list[PtxFunction]:
         """The entry, and the functions with a body that its calls may lead to, in the order of the text."""
         reached, waiting = {entry}, [entry]
         while waiting:
@@ -83,7 +83,7 @@ class Reach:
         ]
         return [self.module.functions[entry], *found]
 
-    def shared_variables(self, entry: str) -> list[Variable]:
+    def shared_variables(self, entry: str) -> list[PtxVariable]:
         """The shared variables that a kernel uses, in the order of their places: the entry's own, those of the module,
         those of functions, each as they are declared. Those whose size the launch decides are behind all others.
         """
@@ -95,6 +95,8 @@ class Reach:
             *(variable for function in functions for variable in function.variables),
         ]
         found = [
-            variable for variable in declared if variable.space is Space.SHARED and variable in used
+            variable
+            for variable in declared
+            if variable.space is PtxSpace.SHARED and variable in used
         ]
         return sorted(found, key=lambda variable: variable.count is None)

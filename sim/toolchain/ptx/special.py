@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from sim.toolchain.grammar import SourceError
 
 from .machines import first_machine
-from .module import Immediate, SpecialRegister
-from .syntax import Name
+from .module import PtxImmediate, PtxSpecialRegister
+from .syntax import NameNode
 
 __all__ = ["VECTOR_REGISTERS", "WARP_SIZE", "special_register", "special_vector", "special_widths"]
 
@@ -64,15 +64,15 @@ def special_widths(name: str) -> tuple[int, ...]:
     return own, *_OLD_WIDTHS.get(name, ())
 
 
-def special_vector(name: Name) -> tuple[SpecialRegister | Immediate, ...] | None:
+def special_vector(name: NameNode) -> tuple[PtxSpecialRegister | PtxImmediate, ...] | None:
     """The four elements of a special register that is named as a whole; None where it is none."""
     if name.token not in VECTOR_REGISTERS or name.component is not None:
         return None
     spelled = name.token[1:]
-    return *(SpecialRegister(spelled, axis) for axis in "xyz"), Immediate(0)
+    return *(PtxSpecialRegister(spelled, axis) for axis in "xyz"), PtxImmediate(0)
 
 
-def special_register(name: Name) -> tuple[SpecialRegister | Immediate, int] | None:
+def special_register(name: NameNode) -> tuple[PtxSpecialRegister | PtxImmediate, int] | None:
     """The special register of a name, and its width in bits; None where it is none. The fourth element of one with
     components is 0.
     """
@@ -83,8 +83,8 @@ def special_register(name: Name) -> tuple[SpecialRegister | Immediate, int] | No
         if name.component not in (".x", ".y", ".z", ".w"):
             raise SourceError(name.token, f"expected {name.token}.x, .y, .z or .w")
         if name.component == ".w":
-            return Immediate(0), 32
-        return SpecialRegister(spelled, name.component[1:]), 32
+            return PtxImmediate(0), 32
+        return PtxSpecialRegister(spelled, name.component[1:]), 32
     machine = first_machine(name.token)
     if machine is not None:
         raise SourceError(name.token, f"{name.token}: needs {machine}, and this machine is sm_50")
@@ -92,4 +92,4 @@ def special_register(name: Name) -> tuple[SpecialRegister | Immediate, int] | No
         return None
     if name.component is not None:
         raise SourceError(name.component, f"{name.token} has no {name.component}")
-    return SpecialRegister(spelled), _WIDTHS[spelled]
+    return PtxSpecialRegister(spelled), _WIDTHS[spelled]

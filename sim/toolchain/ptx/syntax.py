@@ -1,125 +1,116 @@
-"""PTX text as a tree: what the grammar in ``ptx.lark`` makes of it.
+"""PTX text as a tree: what :mod:`.parser` makes of it by the grammar in ``ptx.lark``.
 
-Every class is the rule of its name, its fields are what the rule lists. What names mean is the front end's business.
+Every class is the rule of its name without Node, its fields are what the rule lists. What names mean is the front
+end's business: what it makes of them is in :mod:`.module`.
 """
 
 import re
-import sys
 from functools import cache
 from typing import Any
 
-from lark import Lark, Token
+from lark import Token
 from lark.ast_utils import AsList
 
-from sim.toolchain.grammar import (
-    Leaf,
-    Node,
-    Number,
-    Placed,
-    SourceError,
-    make_parser,
-    parse_text,
-    whole_number,
-)
+from sim.toolchain.grammar import Leaf, Node, Number, Placed, part_of
 
 __all__ = [
-    "Address",
-    "AddressSize",
-    "Alias",
-    "Align",
-    "Block",
-    "Braces",
-    "Cast",
-    "Choice",
-    "Declarator",
-    "Element",
-    "Expression",
-    "Function",
-    "Generic",
-    "Group",
-    "Guard",
-    "Initial",
-    "Instruction",
-    "Item",
-    "Label",
-    "Masked",
-    "Name",
+    "AddressNode",
+    "AddressSizeNode",
+    "AliasNode",
+    "AlignNode",
+    "BlockNode",
+    "BracesNode",
+    "CastNode",
+    "ChoiceNode",
+    "DeclaratorNode",
+    "ElementNode",
+    "ExpressionNode",
+    "FunctionNode",
+    "GenericNode",
+    "GroupNode",
+    "GuardNode",
+    "InitialNode",
+    "InstructionNode",
+    "ItemNode",
+    "LabelNode",
+    "MaskedNode",
+    "NameNode",
     "OperandNode",
-    "Parameter",
-    "Property",
-    "Prototype",
-    "Resident",
-    "Signed",
-    "Statement",
-    "Table",
-    "Target",
-    "Term",
-    "Variable",
-    "Vector",
-    "Version",
+    "ParameterNode",
+    "PropertyNode",
+    "PrototypeNode",
+    "ResidentNode",
+    "SignedNode",
+    "StatementNode",
+    "TableNode",
+    "TargetNode",
+    "TermNode",
+    "VariableNode",
+    "VectorNode",
+    "VersionNode",
     "lone_name",
-    "parse",
+    "words_of",
 ]
 
 
-class Version(Node):
+class VersionNode(Node):
     """``.version``."""
 
     number: Token
 
 
-class Target(Node):
+class TargetNode(Node):
     """``.target``."""
 
     names: list[Token]
 
 
-class AddressSize(Node):
+class AddressSizeNode(Node):
     """``.address_size``."""
 
     bits: Number
 
 
-class Name(Node):
+class NameNode(Node):
     """A name, with ``.x`` behind it where it is an element of a vector."""
 
     token: Token
     component: Token | None
 
 
-class Element(Node):
+class ElementNode(Node):
     """``name[expression]``."""
 
     token: Token
-    index: "Expression"
+    index: "ExpressionNode"
 
 
-class Group(Node):
+class GroupNode(Node):
     """``(a, b)``."""
 
     token: Token
     operands: "list[OperandNode]"
 
 
-class Generic(Node):
+class GenericNode(Node):
     """``generic(name)``."""
 
     token: Token
-    group: Group
+    group: GroupNode
 
 
-class Signed(Node):
+class SignedNode(Node):
     """An operator before its one operand."""
 
     token: Token
-    operand: "Term"
+    operand: "TermNode"
 
 
-class Masked(Node):
+class MaskedNode(Node):
     """``0xff00(name)``: a byte of an address."""
 
     mask: Number
-    group: Group
+    group: GroupNode
 
     @property
     def token(self) -> Token:
@@ -127,28 +118,38 @@ class Masked(Node):
         return self.mask.token
 
 
-class Cast(Node):
+class CastNode(Node):
     """``(.s64)`` before an operand."""
 
     token: Token
     type: Token
-    operand: "Term"
+    operand: "TermNode"
 
 
-class Choice(Node):
+class ChoiceNode(Node):
     """``? first : second``, behind the terms of a condition."""
 
-    first: "Expression"
-    second: "Expression"
+    first: "ExpressionNode"
+    second: "ExpressionNode"
 
 
-Term = Token | Number | Name | Element | Group | Generic | Masked | Signed | Cast
+TermNode = (
+    Token
+    | Number
+    | NameNode
+    | ElementNode
+    | GroupNode
+    | GenericNode
+    | MaskedNode
+    | SignedNode
+    | CastNode
+)
 
 
-class Expression(Placed, AsList):
+class ExpressionNode(Placed, AsList):
     """Terms with an operator between each two, and perhaps a choice behind them. A name alone is one, too."""
 
-    items: list[Term]
+    items: list[TermNode]
 
     @property
     def token(self) -> Any:
@@ -157,98 +158,98 @@ class Expression(Placed, AsList):
         return first if isinstance(first, Leaf) else first.token
 
     @property
-    def terms(self) -> list[Term]:
+    def terms(self) -> list[TermNode]:
         """All without the choice."""
-        return [item for item in self.items if not isinstance(item, Choice)]
+        return [item for item in self.items if not isinstance(item, ChoiceNode)]
 
     @property
-    def choice(self) -> Choice | None:
+    def choice(self) -> ChoiceNode | None:
         """What is chosen from by the value of the terms; None where that is the value."""
         last = self.items[-1]
-        return last if isinstance(last, Choice) else None
+        return last if isinstance(last, ChoiceNode) else None
 
 
-class Address(Placed):
+class AddressNode(Placed):
     """``[expression]``; in instructions on textures, coordinates follow behind a comma."""
 
-    inner: Expression
+    inner: ExpressionNode
     coordinates: "list[OperandNode]"
 
 
-class Vector(Placed, AsList):
+class VectorNode(Placed, AsList):
     """``{a, b}``."""
 
     items: "list[OperandNode]"
 
 
-class Resident(Placed):
+class ResidentNode(Placed):
     """``{a, b}|p``: a vector, and a predicate that tells whether its texels are resident."""
 
-    vector: Vector
+    vector: VectorNode
     operator: Token
     predicate: Token
 
 
-OperandNode = Expression | Address | Vector | Resident
+OperandNode = ExpressionNode | AddressNode | VectorNode | ResidentNode
 
 
-class Align(Node):
+class AlignNode(Node):
     """``.align``."""
 
     bytes: Number
 
 
-class Braces(Node, AsList):
+class BracesNode(Node, AsList):
     """``{a, {b, c}}``: initial values; of a sampler, its properties."""
 
-    items: "list[Initial | Property]"
+    items: "list[InitialNode | PropertyNode]"
 
 
-Initial = Expression | Braces
+InitialNode = ExpressionNode | BracesNode
 
 
-class Property(Node):
+class PropertyNode(Node):
     """``name = value``."""
 
     token: Token
-    value: Initial
+    value: InitialNode
 
 
-class Declarator(Node):
+class DeclaratorNode(Node):
     """One name that a declaration declares."""
 
     name: Token
     range: Number | None
-    dimensions: list[Expression | None]
-    initial: Initial | None = None
+    dimensions: list[ExpressionNode | None]
+    initial: InitialNode | None = None
 
 
-class Variable(Node):
+class VariableNode(Node):
     """A declaration of registers or variables."""
 
     linkage: Token | None
     attribute: Token | None
     space: Token
-    traits: list[Token | Align]
-    declarators: list[Declarator]
+    traits: list[Token | AlignNode]
+    declarators: list[DeclaratorNode]
 
 
-class Parameter(Node):
+class ParameterNode(Node):
     """A parameter or result."""
 
     space: Token
-    traits: list[Token | Align]
+    traits: list[Token | AlignNode]
     name: Token
-    dimensions: list[Expression | None]
+    dimensions: list[ExpressionNode | None]
 
 
-class Label(Node):
+class LabelNode(Node):
     """``name:``."""
 
     name: Token
 
 
-class Table(Node):
+class TableNode(Node):
     """``name: .branchtargets`` or ``.calltargets``, and the names."""
 
     name: Token
@@ -256,51 +257,67 @@ class Table(Node):
     members: list[Token]
 
 
-class Prototype(Node):
+class PrototypeNode(Node):
     """``name: .callprototype``. The name in its middle means nothing."""
 
     name: Token
-    results: list[Parameter] | None
+    results: list[ParameterNode] | None
     function: Token
-    parameters: list[Parameter] | None
+    parameters: list[ParameterNode] | None
 
 
-class Guard(Node):
+class GuardNode(Node):
     """``@p`` or ``@!p``."""
 
     negated: Token | None
     predicate: Token
 
 
-class Instruction(Node):
-    """An instruction. ``words`` are its opcode and its modifiers."""
+class InstructionNode(Node):
+    """An instruction. ``words`` are its opcode with the modifiers that stand behind it without a
+    space, and those that have a space before them, which hardly any have.
+    """
 
-    guard: Guard | None
+    guard: GuardNode | None
     words: list[Token]
     operands: list[OperandNode]
 
     @property
+    def spelled(self) -> str:
+        """Its opcode and its modifiers."""
+        return "".join(self.words)
+
+    @property
     def opcode(self) -> Token:
         """Its opcode."""
-        return self.words[0]
+        return self._tokens[0]
 
     @property
     def modifiers(self) -> list[Token]:
         """Its modifiers, with their dots."""
-        return self.words[1:]
+        return self._tokens[1:]
+
+    @property
+    def _tokens(self) -> list[Token]:
+        """A token for each word. They are for messages: a token takes longer to make than to read."""
+        return [
+            part_of(word, "MODIFIER" if text.startswith(".") else "WORD", text, at)
+            for word in self.words
+            for text, at in words_of(word.value)
+        ]
 
 
-class Block(Node):
+class BlockNode(Node):
     """A scope in a body, and the guard of all that is in it."""
 
-    guard: Guard | None
-    body: "list[Statement]"
+    guard: GuardNode | None
+    body: "list[StatementNode]"
 
 
-Statement = Variable | Label | Table | Prototype | Instruction | Block
+StatementNode = VariableNode | LabelNode | TableNode | PrototypeNode | InstructionNode | BlockNode
 
 
-class Bound(Node):
+class BoundNode(Node):
     """``.maxntid`` or ``.reqntid``: threads of a block in one to three dimensions."""
 
     kind: Token
@@ -309,115 +326,44 @@ class Bound(Node):
     z: Number | None
 
 
-class Function(Node):
+class FunctionNode(Node):
     """A function or entry; without a body it is declared only."""
 
     linkage: Token | None
     kind: Token
     attribute: Token | None
-    results: list[Parameter] | None
+    results: list[ParameterNode] | None
     name: Token
-    parameters: list[Parameter] | None
-    bounds: list[Bound]
-    body: list[Statement] | None = None
+    parameters: list[ParameterNode] | None
+    bounds: list[BoundNode]
+    body: list[StatementNode] | None = None
 
 
-class Alias(Node):
+class AliasNode(Node):
     """``.alias``: another name of a function."""
 
     name: Token
     function: Token
 
 
-Item = Version | Target | AddressSize | Function | Variable | Alias
+ItemNode = VersionNode | TargetNode | AddressSizeNode | FunctionNode | VariableNode | AliasNode
+
+
+_WORD = re.compile(r"\.const\[[0-9]+\]|\.?[^.]+")
 
 
 @cache
-def _parser() -> Lark:
-    return make_parser(
-        "sim.toolchain.ptx",
-        "ptx.lark",
-        sys.modules[__name__],
-        _LISTS,
-        {"NUMBER": _number, "LONE_NAME": _lone_name, "words": _words},
-    )
+def words_of(spelled: str) -> tuple[tuple[str, int], ...]:
+    """An opcode and its modifiers, of their text without spaces, and where each begins."""
+    return tuple((match[0], match.start()) for match in _WORD.finditer(spelled))
 
 
-def parse(text: str) -> list[Item]:
-    """The items of PTX text; SourceError where it is none."""
-    return parse_text(_parser(), text, _PHRASES, {"$END": "the text ends here"})
-
-
-def _number(token: Token) -> Number:
-    """A whole number; SourceError where it has more than 64 bits or is none of its base."""
-    text = token.removesuffix("U")
-    octal = len(text) > 1 and text.isdigit() and text[0] == "0"
-    if octal and not set(text) <= set("01234567"):
-        raise SourceError(token, f"{token} is no octal number, which a leading 0 makes it")
-    value = whole_number(token, text, 8 if octal else 0)
-    if value >= 1 << 64:
-        raise SourceError(token, f"{token} does not fit 64 bits")
-    return Number(token, value)
-
-
-_MODIFIERS = re.compile(r"\.const\[[0-9]+\]|\.[^.]+")
-
-
-@cache
-def _split(spelled: str) -> tuple[tuple[str, str, int], ...]:
-    """The types and texts of an opcode with its modifiers, and where each begins."""
-    opcode = spelled[: spelled.index(".")]
-    found = _MODIFIERS.finditer(spelled, len(opcode))
-    return ("WORD", opcode, 0), *(("MODIFIER", match[0], match.start()) for match in found)
-
-
-def _words(tokens: list[Token]) -> list[Token]:
-    """An opcode and its modifiers, each as a token."""
-    first = tokens[0]
-    if first.type == "WORD":
-        return tokens
-    start, line, column = first.start_pos or 0, first.line, first.column or 1
-    found = [
-        Token(kind, text, start + at, line, column + at, line, column + at + len(text))
-        for kind, text, at in _split(first.value)
-    ]
-    return found + tokens[1:]
-
-
-def _lone_name(token: Token) -> "Expression":
-    """The expression that a name alone is. Its token is like those of other names, since tokens of two types differ."""
-    token.type = "WORD"
-    return Expression([Name(token, None)])
-
-
-def lone_name(node: OperandNode) -> Name | None:
+def lone_name(node: OperandNode) -> NameNode | None:
     """The name that an operand consists of; None where it is something else."""
-    if isinstance(node, Expression) and len(node.items) == 1 and isinstance(node.items[0], Name):
+    if (
+        isinstance(node, ExpressionNode)
+        and len(node.items) == 1
+        and isinstance(node.items[0], NameNode)
+    ):
         return node.items[0]
     return None
-
-
-_LISTS = (
-    "body",
-    "bounds",
-    "coordinates",
-    "declarators",
-    "dimensions",
-    "names",
-    "operands",
-    "parameters",
-    "traits",
-)
-_PHRASES = {
-    "$END": "the end of the text",
-    "BOUND": "a directive",
-    "DECIMAL": "a number",
-    "LONE_NAME": "a name",
-    "MODIFIER": "a modifier",
-    "NUMBER": "a number",
-    "OPEN": "'('",
-    "OPERATOR": "an operator",
-    "SPELLED": "a name",
-    "WORD": "a name",
-}
-"""What the grammar's terminals are, in messages, where they are more than one text."""

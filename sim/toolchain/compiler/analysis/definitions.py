@@ -33,13 +33,16 @@ class Definitions:
     def count_uses(self) -> None:
         """Counts the uses of each value as they are now, for :meth:`used`."""
         found: list[Value] = []
+        append = found.append
         for block in self.function.blocks:
             for op in block.ops:
-                found.extend(source.what for source in op.sources if isinstance(source.what, Value))
+                for source in op.sources:
+                    if isinstance(source.what, Value):
+                        append(source.what)
                 if op.guard is not None and isinstance(op.guard.what, Value):
-                    found.append(op.guard.what)
+                    append(op.guard.what)
             if block.condition is not None and isinstance(block.condition.what, Value):
-                found.append(block.condition.what)
+                append(block.condition.what)
         self.uses = Counter(found)
 
     def operation(self, source: Source) -> Op | None:

@@ -5,7 +5,7 @@ The result affects speed alone: a branch without a reconvergence point is correc
 
 from collections.abc import Mapping
 
-from rtl.isa.special_registers import SPECIAL_REGISTER_TEXTS
+from rtl.isa.special_registers import SpecialRegister
 from sim.toolchain.compiler.ir import Block, Function, Op, Source, Value
 
 from .loops import Loop
@@ -14,9 +14,14 @@ from .post_dominators import Shape
 __all__ = ["divergent_blocks"]
 
 _SAME_FOR_ALL = frozenset(
-    value
-    for value, text in SPECIAL_REGISTER_TEXTS.items()
-    if text.startswith(("SR_CTAID", "SR_VIRT", "SR_SMEMSZ"))
+    {
+        SpecialRegister.CTAID_X,
+        SpecialRegister.CTAID_Y,
+        SpecialRegister.CTAID_Z,
+        SpecialRegister.SMEMSZ,
+        SpecialRegister.VIRTCFG,
+        SpecialRegister.VIRTID,
+    }
 )
 """Special registers in which all threads of a block have the same."""
 _OWN = frozenset({"CAL", "ICAL", "SHFL", "LDG", "LD", "LDL", "LDS", "ATOM", "ATOMS", "CS2R"})

@@ -20,18 +20,33 @@ def ending_reads(function: Function, block: Block) -> Iterator[Value]:
         yield from function.results
 
 
+class _Bits(dict[Value, int]):
+    """The bit of each value; one that is asked for the first time gets the next. ``numbered`` are
+    the values in the order of their bits.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbered: list[Value] = []
+
+    def __missing__(self, value: Value) -> int:
+        bit = self[value] = 1 << len(self.numbered)
+        self.numbered.append(value)
+        return bit
+
+
 class Liveness:
     """The values that are live, as bits of a number; ``bit`` has the bit of each value."""
 
     def __init__(self, function: Function) -> None:
         self.function = function
-        self.values: list[Value] = []
-        self.bit: dict[Value, int] = {}
+        self.bit = _Bits()
+        self.values = self.bit.numbered
         self.effects: dict[Block, list[tuple[int, int]]] = {}
         """What each operation of a block reads and writes, as long as the operations stay as they are."""
         used: dict[Block, int] = {}
         defined: dict[Block, int] = {}
-        bit, new = self.bit, self._new
+        bit = self.bit
         for block in function.blocks:
             reads = writes = 0
             effects = self.effects[block] = []
@@ -41,14 +56,14 @@ class Liveness:
                 for source in op.sources:
                     what = source.what
                     if isinstance(what, Value):
-                        read |= bit.get(what) or new(what)
+                        read |= bit[what]
                 guard = op.guard
                 if guard is not None and isinstance(guard.what, Value):
-                    read |= bit.get(guard.what) or new(guard.what)
+                    read |= bit[guard.what]
                 written = 0
                 for value in op.results:
                     if value is not None:
-                        written |= bit.get(value) or new(value)
+                        written |= bit[value]
                 effects.append((read, written))
                 reads |= read & ~writes
                 if guard is None or op.fresh:
@@ -65,18 +80,8 @@ class Liveness:
         """The bits of some values."""
         found = 0
         for value in values:
-            found |= self.bit.get(value) or self._new(value)
+            found |= self.bit[value]
         return found
-
-    def _new(self, value: Value) -> int:
-        """The bit of a value that had none."""
-        bit = self.bit[value] = 1 << len(self.values)
-        self.values.append(value)
-        return bit
-
-    def read_by(self, op: Op) -> int:
-        """The bits of the values that an operation reads, its guard's too."""
-        return self.mask(op.reads())
 
     def written_by(self, op: Op) -> int:
         """The bits of the values that an operation writes."""

@@ -23,8 +23,8 @@ from sim.toolchain.assembly import statements
 from sim.toolchain.assembly.encoding import legal_form
 from sim.toolchain.assembly.operands import escaped
 from sim.toolchain.assembly.program import Emitted, Line
-from sim.toolchain.assembly.source import Guard, Instruction, Operand, SourceError
-from sim.toolchain.compiler.ir import WORD, Global, Op, Source, Value
+from sim.toolchain.assembly.source import SassGuard, SassInstruction, SassOperand, SourceError
+from sim.toolchain.compiler.ir import WORD, Global, Op, RegisterPart, Source, Value
 from sim.toolchain.compiler.ir import Constant as ConstantSource
 from sim.toolchain.compiler.opcodes import LOWEST, Opcode, Role
 from sim.toolchain.cubin.relocation import fit
@@ -67,13 +67,13 @@ class InstructionEncoder:
             raise SourceError(op, f"{op}: {error}") from error
         return Line(Emitted(word, op.line or None, op.column or None))
 
-    def guard(self, guard: Source | None) -> Guard | None:
+    def guard(self, guard: Source | None) -> SassGuard | None:
         """What stands before a guarded instruction."""
         return statements.guard(*self._predicate(guard)) if guard is not None else None
 
-    def _named(self, op: Op) -> Instruction | None:
+    def _named(self, op: Op) -> SassInstruction | None:
         """The statement of an operation that names something."""
-        operands: list[Operand]
+        operands: list[SassOperand]
         if op.name == "CAL":
             mnemonic, operands = "CAL", [statements.name(f"{self.prefix}{op.symbol}")]
         elif op.name == "LDC" and op.symbol:
@@ -96,7 +96,7 @@ class InstructionEncoder:
             mnemonic, operands, self.guard(op.guard), op.line or None, op.column or None
         )
 
-    def _result(self, op: Op) -> Operand:
+    def _result(self, op: Op) -> SassOperand:
         value = op.results[0]
         return statements.register(RZ if value is None else self.registers[value], "")
 
@@ -164,7 +164,7 @@ class _Source:
     negate: Field | None = None
     adjust: Adjust = PLAIN
     form: Form | None = None
-    parts: Mapping[str, int] | None = None
+    parts: Mapping[RegisterPart, int] | None = None
     immediate: Field | None = None
     unsigned: bool = False
     bank: Field | None = None
@@ -296,10 +296,16 @@ class _Plan:
                 )
         raise AssertionError(f"{self.form.name} has no source {role.key}")
 
-    def _parts(self, adjust: Adjust) -> Mapping[str, int] | None:
+    def _parts(self, adjust: Adjust) -> Mapping[RegisterPart, int] | None:
         if adjust.select is None:
             return None
-        return {text: part for part, text in adjust.part_texts(self._values).items()}
+        texts = adjust.part_texts(self._values)
+        return {
+            part: code
+            for code, text in texts.items()
+            for part in RegisterPart
+            if part.value == text
+        }
 
 
 _KINDS: Mapping[str, tuple[type, ...]] = {

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from sim.toolchain.assembly import statements
 from sim.toolchain.assembly.program import Line
-from sim.toolchain.assembly.source import Label, Operand, Targets
+from sim.toolchain.assembly.source import SassLabel, SassOperand, SassTargets
 from sim.toolchain.compiler.abi import FRAME_ALIGNMENT, STACK_POINTER, STANDARD_CLOBBERS
 from sim.toolchain.compiler.ir import Block, Function, Op, Source, Value
 from sim.toolchain.compiler.layout import DriverWord, aligned
@@ -71,12 +71,12 @@ class FunctionCode:
         self._finished = finished
         self._named = writer.named
 
-    def statements(self, prefix: str) -> list[Label | Line]:
+    def statements(self, prefix: str) -> list[SassLabel | Line]:
         """Those of a kernel, in which ``prefix`` stands before the names of functions and tables."""
         writer = InstructionEncoder(self._finished.registers, self._finished.frame, prefix)
         return [
             statement
-            if isinstance(statement, Label) or statement not in self._named
+            if isinstance(statement, SassLabel) or statement not in self._named
             else writer.line(self._named[statement])
             for statement in self._statements
         ]
@@ -90,8 +90,8 @@ class _Writer:
         self.function = finished.function
         self.plan = finished.plan
         self.writer = InstructionEncoder(finished.registers, finished.frame, "")
-        self.written: list[Label | Line] = []
-        self.stubs: list[Label | Line] = []
+        self.written: list[SassLabel | Line] = []
+        self.stubs: list[SassLabel | Line] = []
         self.named: dict[Line, Op] = {}
         self.own = f".L.{self.function.name}"  # names in PTX have no dots
         self.names = {
@@ -99,7 +99,7 @@ class _Writer:
         }
         self.used: set[str] = set()
 
-    def statements(self) -> list[Label | Line]:
+    def statements(self) -> list[SassLabel | Line]:
         """All of them; labels that nobody uses left out."""
         self._prologue()
         blocks = self.function.blocks
@@ -117,9 +117,9 @@ class _Writer:
     def _add(
         self,
         mnemonic: str,
-        *operands: Operand,
+        *operands: SassOperand,
         guard: Source | None = None,
-        targets: Targets | None = None,
+        targets: SassTargets | None = None,
     ) -> None:
         """Adds an instruction."""
         self.written.append(
@@ -146,7 +146,7 @@ class _Writer:
         if self.finished.frame:
             self._add("IADD32I", _STACK, _STACK, statements.number(self.finished.frame))
 
-    def _saved(self, at: int) -> Operand:
+    def _saved(self, at: int) -> SassOperand:
         """Where a register is kept."""
         return statements.memory(STACK_POINTER, self.finished.saves_at + 4 * at)
 
@@ -165,7 +165,7 @@ class _Writer:
             self.named[line] = op
         self.written.append(line)
 
-    def _indexed(self, index: Source) -> Operand:
+    def _indexed(self, index: Source) -> SassOperand:
         """Where BRX goes: as many bytes into the code as a register has."""
         assert index.value is not None
         return statements.indexed(self.writer.registers[index.value])
@@ -184,7 +184,7 @@ class _Writer:
             case "switch":
                 self._switch(block)
 
-    def _leaving(self, block: Block, target: Block) -> tuple[str, Targets | None] | None:
+    def _leaving(self, block: Block, target: Block) -> tuple[str, SassTargets | None] | None:
         """The instruction that takes threads out of a block without a branch, if there is one, and where it goes."""
         region = self.plan.leaves.get((block, target))
         if region is not None:

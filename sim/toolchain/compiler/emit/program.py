@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from sim.toolchain.assembly import statements
 from sim.toolchain.assembly.operands import escaped
 from sim.toolchain.assembly.program import BANK_BYTES, Line
-from sim.toolchain.assembly.source import Data, End, Statement
+from sim.toolchain.assembly.source import SassData, SassEnd, Statement
 from sim.toolchain.compiler.analysis.graphs import reachable, strongly_connected_components
 from sim.toolchain.compiler.layout import (
     CONSTANT_BANK,
@@ -15,7 +15,7 @@ from sim.toolchain.compiler.layout import (
     Layout,
 )
 from sim.toolchain.compiler.select.builder import CompileError
-from sim.toolchain.ptx.module import AddressOf, PtxModule, Variable, parameter_offsets
+from sim.toolchain.ptx.module import AddressOf, PtxModule, PtxVariable, parameter_offsets
 
 from .functions import Finished
 
@@ -52,12 +52,12 @@ def module_statements(layout: Layout) -> list[Statement | Line]:
     return found
 
 
-def _data(variable: Variable, constants: Mapping[str, int], layout: Layout) -> list[Data]:
+def _data(variable: PtxVariable, constants: Mapping[str, int], layout: Layout) -> list[SassData]:
     """The first values of a variable, zeros behind them. ``constants`` are the places of constants by name."""
     if not variable.initial:
         return []
     size = variable.type.size
-    found: list[Data] = []
+    found: list[SassData] = []
     for value in variable.initial:
         if not isinstance(value, AddressOf):
             found.append(statements.data(_DATA[size], statements.total(value)))
@@ -93,7 +93,7 @@ def kernel_statements(
     function = module.functions[name]
     offsets, _ = parameter_offsets(function.parameters)
     for parameter, offset in zip(function.parameters, offsets, strict=True):
-        assert isinstance(parameter, Variable)
+        assert isinstance(parameter, PtxVariable)
         found.append(statements.parameter(escaped(parameter.name), parameter.size, offset))
     for attribute, sizes in (
         ("MAX_THREADS", function.bounds.most),
@@ -148,7 +148,7 @@ def kernel_statements(
         if other != name:
             found.append(statements.function(f"{prefix}{other}"))
         found += body
-    return [*found, End()]
+    return [*found, SassEnd()]
 
 
 def _function_table(layout: Layout, prefix: str) -> list[Statement]:

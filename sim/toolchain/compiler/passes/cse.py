@@ -15,22 +15,25 @@ def share_subexpressions(function: Function, known: Definitions) -> bool:
     for block in function.blocks:
         ops: list[Op] = []
         for index, op in enumerate(block.ops):
-            key = _key(op, known)
+            if not _may_be_shared(op):
+                ops.append(op)
+                continue
+            equal = seen.setdefault(_key(op), [])
+            # Few operations have an equal one: whether the values stay is asked of these alone.
             earlier = (
                 next(
                     (
                         other
-                        for other in seen.get(key, [])
-                        if known.places.dominates(other, block, index)
+                        for other in equal
+                        if known.places.dominates(other, block, index) and _stays(other, known)
                     ),
                     None,
                 )
-                if key is not None
+                if equal and _stays(op, known)
                 else None
             )
             if earlier is None:
-                if key is not None:
-                    seen.setdefault(key, []).append(op)
+                equal.append(op)
                 ops.append(op)
                 continue
             changed = True
@@ -53,19 +56,24 @@ def _copy(result: Value, value: Value, op: Op) -> Op:
     return Op(MOVE, [result], [Source(value)], line=op.line, column=op.column)
 
 
-def _key(op: Op, known: Definitions) -> tuple | None:
-    if (
-        op.opcode is MOVE
-        or op.guard is not None
-        or op.takes_carry
-        or not op.is_pure
-        or copied_source(op) is not None
-    ):
-        return None
-    for value in op.results:
-        if value is not None and value not in known.only:
-            return None
-    for source in op.sources:
-        if not known.steady(source, op):
-            return None
+def _may_be_shared(op: Op) -> bool:
+    """Whether an operation computes something of its sources alone, and is no copy."""
+    return (
+        op.opcode is not MOVE
+        and op.guard is None
+        and not op.takes_carry
+        and op.is_pure
+        and copied_source(op) is None
+    )
+
+
+def _key(op: Op) -> tuple:
+    """What equal operations have in common."""
     return op.opcode, tuple(op.sources), tuple(value is None for value in op.results)
+
+
+def _stays(op: Op, known: Definitions) -> bool:
+    """Whether an operation's results and sources are the same wherever its results are used."""
+    return all(value is None or value in known.only for value in op.results) and all(
+        known.steady(source, op) for source in op.sources
+    )

@@ -4,7 +4,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rtl.isa.kinds import Compare, ProductAddend, SumShift
-from sim.toolchain.compiler.ir import PT, RZ, WORD, Constant, Op, Source, Value, number
+from sim.toolchain.compiler.ir import (
+    PT,
+    RZ,
+    WORD,
+    Constant,
+    Op,
+    RegisterPart,
+    Source,
+    Value,
+    number,
+)
 from sim.toolchain.compiler.opcodes import opcode
 
 __all__ = ["Emitter"]
@@ -81,13 +91,13 @@ class Emitter:
             return
         if isinstance(y.what, Constant):
             y = Source(y.what)
-        cross = self.compute("XMAD", x, replace(y, part=".H1"), RZ, merge=True)
+        cross = self.compute("XMAD", x, replace(y, part=RegisterPart.H1), RZ, merge=True)
         low = self.compute("XMAD", x, y, addend)
         self.op(
             "XMAD",
             [result],
-            replace(x, part=".H1"),
-            replace(cross, part=".H1"),
+            replace(x, part=RegisterPart.H1),
+            replace(cross, part=RegisterPart.H1),
             low,
             product_high=True,
             addend=ProductAddend.CBCC,
@@ -113,7 +123,7 @@ class Emitter:
             addend = self.compute("MOV", addend)
         parts = [
             (x, number(low), False),
-            (replace(x, part=".H1"), number(low), True),
+            (replace(x, part=RegisterPart.H1), number(low), True),
             (x, number(high), True),
         ]
         parts = [part for part in parts if part[1].what]
@@ -130,7 +140,7 @@ class Emitter:
         x, y = self.products(x, y)
         if not (isinstance(y.what, Value) or (isinstance(y.what, Constant) and not signed)):
             y = self.compute("MOV", y)
-        x_high, y_high = replace(x, part=".H1"), replace(y, part=".H1")
+        x_high, y_high = replace(x, part=RegisterPart.H1), replace(y, part=RegisterPart.H1)
         low = self.compute("XMAD", x, y, RZ)
         cross = self.compute("XMAD", x, y_high, RZ, signs=_SIGNED_B if signed else _UNSIGNED)
         high = self.compute(

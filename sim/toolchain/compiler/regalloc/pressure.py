@@ -40,19 +40,22 @@ class _Relief:
         self.costs: np.ndarray | None = None
 
     def values(self) -> list[Value]:
+        reserved = max((len(op.clobbers) for op in self.function.ops()), default=0)
+        if self.words.bit_count() + reserved <= self.registers:
+            return []  # there is a register for each
         for block in self.function.blocks:
-            for _, op, alive in self.live.backwards(block):
-                self._operation(op, alive)
+            effects = self.live.effects[block]
+            for index, op, alive in self.live.backwards(block):
+                self._operation(op, alive, *effects[index])
             self._check(self.live.live_in[block], 0, self.registers)
         return [self.live.values[number] for number in self.chosen]
 
-    def _operation(self, op: Op, alive: int) -> None:
+    def _operation(self, op: Op, alive: int, reads: int, writes: int) -> None:
         """Behind an operation all live values and results need registers, before it all live values and operands: a
         value that waits has a copy where it is used.
         """
-        writes = self.live.written_by(op)
         self._check(alive | writes, writes, self.registers)
-        touched = self.live.read_by(op) | (0 if op.replaces else writes)
+        touched = reads | (0 if op.replaces else writes)
         self._check(alive & ~writes | touched, touched, self.registers)
         if op.clobbers:
             self._check(alive & ~writes, 0, self.registers - len(op.clobbers - {STACK_POINTER}))

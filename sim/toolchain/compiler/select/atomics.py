@@ -4,7 +4,7 @@ from rtl.isa.kinds import AtomicOperation, AtomicType, Compare, CompareAndSwapTy
 from sim.toolchain.compiler.ir import PT, Source, Value, number
 from sim.toolchain.compiler.layout import DriverWord
 from sim.toolchain.compiler.opcodes import value_of
-from sim.toolchain.ptx.module import Instruction, Sink, Space, Type
+from sim.toolchain.ptx.module import PtxInstruction, PtxSpace, Sink, Type
 
 from .builder import Builder, handles
 from .long import comparison
@@ -19,7 +19,7 @@ _SHARED_TYPES = {AtomicType.U32: 0, AtomicType.S32: 1, AtomicType.U64: 2, Atomic
 """Codes of types in shared memory's instructions."""
 
 
-def _kind(i: Instruction) -> AtomicType:
+def _kind(i: PtxInstruction) -> AtomicType:
     """The type of an atomic operation."""
     if i.type is Type.F32:
         return AtomicType.F32
@@ -29,13 +29,13 @@ def _kind(i: Instruction) -> AtomicType:
     return AtomicType.S32 if signed else AtomicType.U32
 
 
-def _swap(i: Instruction) -> CompareAndSwapType:
+def _swap(i: PtxInstruction) -> CompareAndSwapType:
     """The type of shared memory's compare-and-swap."""
     return CompareAndSwapType.CAS_64 if i.type.bits == 64 else CompareAndSwapType.CAS
 
 
 @handles("atom", "red")
-def _atomic(b: Builder, i: Instruction) -> None:
+def _atomic(b: Builder, i: PtxInstruction) -> None:
     returns = i.opcode == "atom"
     results = b.write(i.operands[0] if returns else Sink(), i.type.bits)
     address = i.operands[1 if returns else 0]
@@ -44,9 +44,9 @@ def _atomic(b: Builder, i: Instruction) -> None:
         for operand in i.operands[2 if returns else 1 :]
         for word in b.read(operand, i.type.bits)
     ]
-    if i.space is Space.SHARED:
+    if i.space is PtxSpace.SHARED:
         _atomic_shared(b, i, results, *address_words(b, address, "ATOMS", False), data)
-    elif i.space is Space.GLOBAL:
+    elif i.space is PtxSpace.GLOBAL:
         _atomic_global(b, i, results, *address_words(b, address, "ATOM", True), data)
     else:
         _atomic_generic(b, i, results, *address_words(b, address, "ATOM", True), data)
@@ -54,7 +54,7 @@ def _atomic(b: Builder, i: Instruction) -> None:
 
 def _atomic_global(
     b: Builder,
-    i: Instruction,
+    i: PtxInstruction,
     results: list[Value | None],
     base: list[Source],
     offset: int,
@@ -92,7 +92,7 @@ def _atomic_global(
 
 def _atomic_shared(
     b: Builder,
-    i: Instruction,
+    i: PtxInstruction,
     results: list[Value | None],
     base: list[Source],
     offset: int,
@@ -117,7 +117,7 @@ def _atomic_shared(
 
 def _atomic_loop(
     b: Builder,
-    i: Instruction,
+    i: PtxInstruction,
     results: list[Value | None],
     base: list[Source],
     offset: int,
@@ -144,7 +144,7 @@ def _atomic_loop(
     b.leave_guarded_block(behind)
 
 
-def _updated(b: Builder, i: Instruction, old: list[Source], data: list[Source]) -> list[Source]:
+def _updated(b: Builder, i: PtxInstruction, old: list[Source], data: list[Source]) -> list[Source]:
     """What a word or double word becomes."""
     if i.type is Type.F32:
         return [b.compute("FADD", old[0], data[0])]
@@ -163,7 +163,7 @@ def _updated(b: Builder, i: Instruction, old: list[Source], data: list[Source]) 
 
 def _atomic_generic(
     b: Builder,
-    i: Instruction,
+    i: PtxInstruction,
     results: list[Value | None],
     base: list[Source],
     offset: int,

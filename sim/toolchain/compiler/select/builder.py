@@ -21,21 +21,19 @@ from sim.toolchain.compiler.layout import DriverWord, Layout
 from sim.toolchain.compiler.opcodes import opcode
 from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.module import (
-    Function as PtxFunction,
-)
-from sim.toolchain.ptx.module import (
-    Guard,
-    Immediate,
-    Instruction,
-    Label,
     Negated,
     Operand,
-    Register,
+    PtxFunction,
+    PtxGuard,
+    PtxImmediate,
+    PtxInstruction,
+    PtxLabel,
+    PtxRegister,
+    PtxVariable,
+    PtxVector,
     Sink,
     Type,
-    Variable,
     VariableRef,
-    Vector,
 )
 
 __all__ = ["Builder", "CompileError", "Handler", "Kind", "handles", "select"]
@@ -60,12 +58,12 @@ class Builder:
 
     function: Function
     layout: Layout
-    locals: Mapping[Variable, int]
+    locals: Mapping[PtxVariable, int]
     stack: Value
-    words: dict[Register | Variable, list[Value]] = field(default_factory=dict)
-    labels: dict[Label, Block] = field(default_factory=dict)
+    words: dict[PtxRegister | PtxVariable, list[Value]] = field(default_factory=dict)
+    labels: dict[PtxLabel, Block] = field(default_factory=dict)
     block: Block = field(default_factory=lambda: Block("entry"))
-    here: Instruction | None = None
+    here: PtxInstruction | None = None
     guard: Source | None = None
     temporaries: int = 0
     named: set[Value] = field(default_factory=set)
@@ -83,7 +81,7 @@ class Builder:
         """Two new virtual registers."""
         return [self.temporary(), self.temporary()]
 
-    def registers(self, register: Register) -> list[Value]:
+    def registers(self, register: PtxRegister) -> list[Value]:
         """The virtual registers of a PTX register: one, or two where it has 64 bits."""
         if register not in self.words:
             count = 2 if register.type.bits == 64 else 1
@@ -94,7 +92,7 @@ class Builder:
             self.named.update(self.words[register])
         return self.words[register]
 
-    def variable_words(self, variable: Variable) -> list[Value]:
+    def variable_words(self, variable: PtxVariable) -> list[Value]:
         """The virtual registers of a variable that holds a parameter."""
         if variable not in self.words:
             self.words[variable] = [
@@ -107,11 +105,11 @@ class Builder:
         """An operand's 32-bit words, as many as ``bits`` need."""
         count = 2 if bits == 64 else 1
         match operand:
-            case Register():
+            case PtxRegister():
                 found = [
                     self.numbers.get(value) or Source(value) for value in self.registers(operand)
                 ]
-            case Immediate(value):
+            case PtxImmediate(value):
                 found = [number(value), number(value >> 32)]
             case VariableRef(variable, offset):
                 found = self.address_of(variable, offset)
@@ -123,16 +121,16 @@ class Builder:
         """An operand of at most 32 bits."""
         return self.read(operand)[0]
 
-    def predicate(self, operand: Operand | Guard) -> Source:
+    def predicate(self, operand: Operand | PtxGuard) -> Source:
         """A predicate operand."""
         match operand:
-            case Register():
+            case PtxRegister():
                 return Source(self.registers(operand)[0])
             case Negated(register):
                 return Source(self.registers(register)[0], inverted=True)
-            case Guard(register, negated):
+            case PtxGuard(register, negated):
                 return Source(self.registers(register)[0], inverted=negated)
-            case Immediate(value):
+            case PtxImmediate(value):
                 return number(value & 1)
         raise self.failure("expected a predicate")
 
@@ -141,15 +139,15 @@ class Builder:
         count = 2 if bits == 64 else 1
         if isinstance(operand, Sink):
             return [None] * count
-        if not isinstance(operand, Register):
+        if not isinstance(operand, PtxRegister):
             raise self.failure("expected a register for the result")
         return self.registers(operand)[:count]  # type: ignore[return-value]
 
     def elements(self, operand: Operand) -> tuple[Operand, ...]:
         """The elements of a vector, or the one operand."""
-        return operand.elements if isinstance(operand, Vector) else (operand,)
+        return operand.elements if isinstance(operand, PtxVector) else (operand,)
 
-    def address_of(self, variable: Variable, offset: int) -> list[Source]:
+    def address_of(self, variable: PtxVariable, offset: int) -> list[Source]:
         """A variable's address in its space, as two words."""
         if variable in self.locals:
             low = self.temporary()
@@ -271,7 +269,7 @@ class Builder:
 
     # Blocks
 
-    def label(self, label: Label) -> Block:
+    def label(self, label: PtxLabel) -> Block:
         """The block behind a label."""
         if label not in self.labels:
             self.labels[label] = Block(label.name)
@@ -337,7 +335,7 @@ def constant(bank: int, offset: int) -> Source:
     return Source(Constant(bank, offset))
 
 
-Handler = Callable[[Builder, Instruction], None]
+Handler = Callable[[Builder, PtxInstruction], None]
 
 
 class Kind(Enum):
@@ -366,7 +364,7 @@ def handles(*opcodes: str, kind: Kind = Kind.WORDS) -> Callable[[Handler], Handl
     return enter
 
 
-def _kind(i: Instruction) -> Kind:
+def _kind(i: PtxInstruction) -> Kind:
     """What an instruction computes with: cvt with any of its types, others with that of what they compare."""
     kinds = i.types if i.opcode == "cvt" else i.types[-1:]
     if Type.F16 in kinds:
@@ -378,7 +376,7 @@ def _kind(i: Instruction) -> Kind:
     return Kind.LONGS if i.types and i.type.bits == 64 else Kind.WORDS
 
 
-def _handler_of(i: Instruction) -> Handler | None:
+def _handler_of(i: PtxInstruction) -> Handler | None:
     """What selects an instruction; None where nothing does."""
     kind = _kind(i)
     found = _handlers.get((i.opcode, kind))
@@ -389,9 +387,9 @@ def _handler_of(i: Instruction) -> Handler | None:
     return _handlers.get((i.opcode, Kind.WORDS))
 
 
-def select(b: Builder, item: Label | Instruction) -> None:
+def select(b: Builder, item: PtxLabel | PtxInstruction) -> None:
     """Adds the operations of one item of a function's body, or begins the block behind a label."""
-    if isinstance(item, Label):
+    if isinstance(item, PtxLabel):
         block = b.label(item)
         if b.block.ending == "goto" and not b.block.successors:
             b.end("goto", block)

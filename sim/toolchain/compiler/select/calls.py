@@ -5,15 +5,15 @@ from sim.toolchain.compiler.abi import STANDARD_CLOBBERS, Places
 from sim.toolchain.compiler.ir import RZ, Source, Value, number
 from sim.toolchain.compiler.layout import FUNCTION_TABLE, TABLE_BANK
 from sim.toolchain.ptx.module import (
-    Call,
     FunctionRef,
-    Immediate,
-    Instruction,
-    Register,
+    PtxCall,
+    PtxImmediate,
+    PtxInstruction,
+    PtxRegister,
+    PtxVariable,
     Signature,
     Sink,
     Type,
-    Variable,
 )
 
 from .builder import Builder, handles
@@ -23,7 +23,7 @@ __all__ = ["called", "set_predicate", "word_of_predicate"]
 
 
 @handles("call")
-def _call(b: Builder, i: Instruction) -> None:
+def _call(b: Builder, i: PtxInstruction) -> None:
     assert i.call is not None
     behind = b.guarded_block()
     call = i.call
@@ -31,22 +31,24 @@ def _call(b: Builder, i: Instruction) -> None:
         given = [_inlined_argument(b, argument) for argument in call.arguments]
         found = inlined(b, b.library[call.target.name], given)
         for result, words in zip(call.results, found, strict=True):
-            assert isinstance(result, Register)
+            assert isinstance(result, PtxRegister)
             copy_words(b, b.registers(result), words)
     else:
         _call_by_registers(b, call)
     b.leave_guarded_block(behind)
 
 
-def _inlined_argument(b: Builder, argument: Register | Immediate | Variable) -> list[Source]:
+def _inlined_argument(
+    b: Builder, argument: PtxRegister | PtxImmediate | PtxVariable
+) -> list[Source]:
     """An argument's words, of which an inlined function takes as many as its parameter has."""
-    if isinstance(argument, Register) and argument.type is Type.PRED:
+    if isinstance(argument, PtxRegister) and argument.type is Type.PRED:
         return [Source(b.registers(argument)[0])]
-    assert isinstance(argument, Register | Immediate)
+    assert isinstance(argument, PtxRegister | PtxImmediate)
     return b.read(argument, 64)
 
 
-def _call_by_registers(b: Builder, call: Call) -> None:
+def _call_by_registers(b: Builder, call: PtxCall) -> None:
     places = Places.of(call.signature)
     arguments = [
         _argument_words(b, argument, len(registers))
@@ -61,7 +63,7 @@ def _call_by_registers(b: Builder, call: Call) -> None:
 
 def called(
     b: Builder,
-    target: FunctionRef | Register,
+    target: FunctionRef | PtxRegister,
     signature: Signature,
     arguments: list[list[Source]],
 ) -> list[list[Source]]:
@@ -108,11 +110,11 @@ def called(
 
 
 def _argument_words(
-    b: Builder, argument: Register | Immediate | Variable, count: int
+    b: Builder, argument: PtxRegister | PtxImmediate | PtxVariable, count: int
 ) -> list[Source]:
-    if isinstance(argument, Variable):
+    if isinstance(argument, PtxVariable):
         return [Source(word) for word in b.variable_words(argument)]
-    if isinstance(argument, Register) and argument.type is Type.PRED:
+    if isinstance(argument, PtxRegister) and argument.type is Type.PRED:
         return [word_of_predicate(b, Source(b.registers(argument)[0]))]
     return b.read(argument, 64 if count == 2 else 32)
 
@@ -127,11 +129,11 @@ def set_predicate(b: Builder, predicate: Value, word: Source) -> None:
     b.compare(predicate, Compare.NE, word, RZ)
 
 
-def _receive(b: Builder, result: Register | Variable | Sink, words: list[Source]) -> None:
+def _receive(b: Builder, result: PtxRegister | PtxVariable | Sink, words: list[Source]) -> None:
     if isinstance(result, Sink):
         return
-    if isinstance(result, Register) and result.type is Type.PRED:
+    if isinstance(result, PtxRegister) and result.type is Type.PRED:
         set_predicate(b, b.registers(result)[0], words[0])
         return
-    to = b.variable_words(result) if isinstance(result, Variable) else b.registers(result)
+    to = b.variable_words(result) if isinstance(result, PtxVariable) else b.registers(result)
     b.move(list(to), words)

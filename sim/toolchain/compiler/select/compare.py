@@ -2,7 +2,7 @@
 
 from rtl.isa.kinds import Boolean, Compare
 from sim.toolchain.compiler.ir import PT, RZ, Source, number
-from sim.toolchain.ptx.module import Instruction, Type
+from sim.toolchain.ptx.module import PtxInstruction, Type
 
 from . import long
 from .builder import Builder, handles
@@ -15,7 +15,7 @@ ONE = 0x3F80_0000
 
 
 def _compared(
-    b: Builder, i: Instruction, kind: Type, x: int, y: int
+    b: Builder, i: PtxInstruction, kind: Type, x: int, y: int
 ) -> Source | tuple[Source, Source]:
     """A predicate for numbers of 64 bits, the two numbers to be compared for others."""
     if kind.bits == 64:
@@ -31,18 +31,18 @@ def _compared(
     return one, other
 
 
-def _relation(i: Instruction) -> Compare:
+def _relation(i: PtxInstruction) -> Compare:
     assert i.compare is not None
     return Compare[i.compare.name]
 
 
-def combination(i: Instruction) -> Boolean:
+def combination(i: PtxInstruction) -> Boolean:
     """How an instruction combines what it compares with another predicate."""
     return Boolean[i.combine.name] if i.combine is not None else Boolean.AND
 
 
 @handles("setp")
-def _set_predicate(b: Builder, i: Instruction) -> None:
+def _set_predicate(b: Builder, i: PtxInstruction) -> None:
     first, second = (b.write(operand)[0] for operand in i.operands[:2])
     third = b.predicate(i.operands[4]) if i.combine is not None else PT
     found = _compared(b, i, i.type, 2, 3)
@@ -61,7 +61,7 @@ def _set_predicate(b: Builder, i: Instruction) -> None:
 
 
 @handles("set")
-def _set(b: Builder, i: Instruction) -> None:
+def _set(b: Builder, i: PtxInstruction) -> None:
     kind = i.types[1]
     third = b.predicate(i.operands[3]) if i.combine is not None else PT
     found = _compared(b, i, kind, 1, 2)
@@ -96,7 +96,7 @@ def _set(b: Builder, i: Instruction) -> None:
 
 
 @handles("selp")
-def _select(b: Builder, i: Instruction) -> None:
+def _select(b: Builder, i: PtxInstruction) -> None:
     condition = b.predicate(i.operands[3])
     xs, ys = (b.read(operand, i.type.bits) for operand in i.operands[1:3])
     results = b.write(i.operands[0], i.type.bits)
@@ -107,7 +107,7 @@ def _select(b: Builder, i: Instruction) -> None:
 
 
 @handles("slct")
-def _select_by_sign(b: Builder, i: Instruction) -> None:
+def _select_by_sign(b: Builder, i: PtxInstruction) -> None:
     kind = i.type
     sign = b.word(i.operands[3])
     xs, ys = (b.read(operand, kind.bits) for operand in i.operands[1:3])

@@ -6,7 +6,7 @@ A register wider than the result's type is filled with the result's sign, or wit
 from rtl.isa.kinds import Compare, Logic
 from sim.toolchain.compiler.ir import PT, RZ, Source, number
 from sim.toolchain.compiler.opcodes import IntegerFormat
-from sim.toolchain.ptx.module import Instruction, Register, SpecialRegister, Type
+from sim.toolchain.ptx.module import PtxInstruction, PtxRegister, PtxSpecialRegister, Type
 
 from .builder import Builder, handles
 from .integer import extended
@@ -17,11 +17,11 @@ __all__ = ["integer_format", "upper"]
 
 
 @handles("cvt")
-def _convert(b: Builder, i: Instruction) -> None:
+def _convert(b: Builder, i: PtxInstruction) -> None:
     to, source = i.types
     register, operand = i.operands
-    assert isinstance(register, Register)
-    if isinstance(operand, SpecialRegister):
+    assert isinstance(register, PtxRegister)
+    if isinstance(operand, PtxSpecialRegister):
         x = [*special_words(b, operand), RZ][: max(source.bits // 32, 1)]
     else:
         x = b.read(operand, source.bits)

@@ -7,7 +7,7 @@ which knows whether the divisor is a number.
 from rtl.isa.kinds import MultiFunction
 from sim.toolchain.compiler.ir import RZ
 from sim.toolchain.compiler.library import function_name, functions_with, is_called
-from sim.toolchain.ptx.module import FunctionRef, Instruction
+from sim.toolchain.ptx.module import FunctionRef, PtxInstruction
 
 from .builder import Builder, Kind, handles
 from .calls import called
@@ -21,7 +21,7 @@ _DOUBLE = {"rcp": MultiFunction.RCP64H, "rsqrt": MultiFunction.RSQ64H}
 
 
 @handles("div", "rcp", "sqrt", "rsqrt", kind=Kind.SINGLES)
-def _single(b: Builder, i: Instruction) -> None:
+def _single(b: Builder, i: PtxInstruction) -> None:
     if i.approximation and i.flush and i.opcode in _SINGLE:
         b.op("MUFU", b.write(i.operands[0]), b.word(i.operands[1]), function=_SINGLE[i.opcode])
     else:
@@ -29,7 +29,7 @@ def _single(b: Builder, i: Instruction) -> None:
 
 
 @handles("div", "rcp", "sqrt", "rsqrt", kind=Kind.DOUBLES)
-def _double(b: Builder, i: Instruction) -> None:
+def _double(b: Builder, i: PtxInstruction) -> None:
     if i.approximation and i.flush:
         _, high = b.read(i.operands[1], 64)
         found = b.compute("MUFU", high, function=_DOUBLE[i.opcode])
@@ -39,7 +39,7 @@ def _double(b: Builder, i: Instruction) -> None:
 
 
 @handles("div", "rem", kind=Kind.LONGS)
-def _by_library(b: Builder, i: Instruction) -> None:
+def _by_library(b: Builder, i: PtxInstruction) -> None:
     """The function of an instruction. What has no branches is computed without the guard, but for the result."""
     name, bits = function_name(i), i.type.bits
     outer, b.library = b.library, functions_with(name)

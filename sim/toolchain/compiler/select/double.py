@@ -9,7 +9,7 @@ from typing import Any
 
 from rtl.isa.kinds import Boolean, FloatCompare, FloatFormat, Logic
 from sim.toolchain.compiler.ir import PT, RZ, SIGN, Source, number
-from sim.toolchain.ptx.module import Instruction, Register, SpecialRegister, Type
+from sim.toolchain.ptx.module import PtxInstruction, PtxRegister, PtxSpecialRegister, Type
 
 from .builder import Builder, Handler, Kind, handles
 from .compare import combination
@@ -71,17 +71,17 @@ def compared(
     return Source(result)
 
 
-def _operand(b: Builder, i: Instruction, at: int) -> _Pair:
+def _operand(b: Builder, i: PtxInstruction, at: int) -> _Pair:
     """A number that an instruction computes with."""
     return b.read(i.operands[at], 64)
 
 
-def _give(b: Builder, i: Instruction, words: _Pair) -> None:
+def _give(b: Builder, i: PtxInstruction, words: _Pair) -> None:
     b.move(b.write(i.operands[0], 64), words)
 
 
 @_double("add", "sub", "mul", "fma", "mad")
-def _arithmetic(b: Builder, i: Instruction) -> None:
+def _arithmetic(b: Builder, i: PtxInstruction) -> None:
     name = {"add": "DADD", "sub": "DADD", "mul": "DMUL"}.get(i.opcode, "DFMA")
     numbers = [_operand(b, i, at) for at in range(1, len(i.operands))]
     if i.opcode == "sub":
@@ -90,32 +90,32 @@ def _arithmetic(b: Builder, i: Instruction) -> None:
 
 
 @_double("neg", "abs")
-def _sign(b: Builder, i: Instruction) -> None:
+def _sign(b: Builder, i: PtxInstruction) -> None:
     x = _operand(b, i, 1)
     _give(b, i, computed(b, "DADD", _negated(x) if i.opcode == "neg" else _absolute(x), _NOTHING))
 
 
 @_double("min", "max")
-def _extreme(b: Builder, i: Instruction) -> None:
+def _extreme(b: Builder, i: PtxInstruction) -> None:
     least = PT if i.opcode == "min" else PT.invert()
     _give(b, i, computed(b, "DMNMX", _operand(b, i, 1), _operand(b, i, 2), more=(least,)))
 
 
 @_double("copysign")
-def _copy_sign(b: Builder, i: Instruction) -> None:
+def _copy_sign(b: Builder, i: PtxInstruction) -> None:
     (_, signed), (low, high) = (_operand(b, i, at) for at in (1, 2))
     sign = b.compute("LOP", signed, number(SIGN), operation=Logic.AND)
     size = b.compute("LOP", high, number(SIGN - 1), operation=Logic.AND)
     _give(b, i, [low, b.compute("LOP", sign, size, operation=Logic.OR)])
 
 
-def _relation(i: Instruction) -> FloatCompare:
+def _relation(i: PtxInstruction) -> FloatCompare:
     assert i.compare is not None
     return FloatCompare[i.compare.name]
 
 
 @_double("setp")
-def _set_predicate(b: Builder, i: Instruction) -> None:
+def _set_predicate(b: Builder, i: PtxInstruction) -> None:
     first, second = (b.write(operand)[0] for operand in i.operands[:2])
     third = b.predicate(i.operands[4]) if i.combine is not None else PT
     b.op(
@@ -130,7 +130,7 @@ def _set_predicate(b: Builder, i: Instruction) -> None:
 
 
 @_double("set")
-def _set(b: Builder, i: Instruction) -> None:
+def _set(b: Builder, i: PtxInstruction) -> None:
     third = b.predicate(i.operands[3]) if i.combine is not None else PT
     b.op(
         "DSET",
@@ -145,7 +145,7 @@ def _set(b: Builder, i: Instruction) -> None:
 
 
 @_double("testp")
-def _test(b: Builder, i: Instruction) -> None:
+def _test(b: Builder, i: PtxInstruction) -> None:
     size, result = _absolute(_operand(b, i, 1)), b.write(i.operands[0])
     relation, bound, third = {
         "finite": (FloatCompare.LT, _INFINITY, PT),
@@ -168,14 +168,14 @@ def _test(b: Builder, i: Instruction) -> None:
 
 
 @_double("cvt")
-def _convert(b: Builder, i: Instruction) -> None:
+def _convert(b: Builder, i: PtxInstruction) -> None:
     to, source = i.types
     register, value = i.operands
-    assert isinstance(register, Register)
+    assert isinstance(register, PtxRegister)
     if not source.floating:
         words = (
             [*special_words(b, value), RZ][: max(source.bits // 32, 1)]
-            if isinstance(value, SpecialRegister)
+            if isinstance(value, PtxSpecialRegister)
             else (b.read(value, source.bits))
         )
         found = computed(
@@ -251,7 +251,7 @@ def saturated(b: Builder, x: _Pair) -> _Pair:
     )
 
 
-def _to_integer(b: Builder, i: Instruction, to: Type) -> list[Source]:
+def _to_integer(b: Builder, i: PtxInstruction, to: Type) -> list[Source]:
     """An integer within its type: of less than 32 bits by way of those."""
     fields: dict[str, Any] = {
         "destination": integer_format(to, 32),

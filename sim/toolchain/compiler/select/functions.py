@@ -7,13 +7,11 @@ from sim.toolchain.compiler.ir import Block, Function, JumpTable, Source, Value,
 from sim.toolchain.compiler.layout import FAR_TABLE, TABLE_BANK, Layout, aligned
 from sim.toolchain.compiler.passes.simplify_cfg import drop_unreachable
 from sim.toolchain.ptx.module import (
-    Function as PtxFunction,
-)
-from sim.toolchain.ptx.module import (
-    Instruction,
-    Label,
-    Space,
-    Variable,
+    PtxFunction,
+    PtxInstruction,
+    PtxLabel,
+    PtxSpace,
+    PtxVariable,
     parameter_offsets,
 )
 
@@ -60,9 +58,9 @@ _LARGEST_FRAME = 1 << 24
 
 
 @handles("bra")
-def _branch(b: Builder, i: Instruction) -> None:
+def _branch(b: Builder, i: PtxInstruction) -> None:
     label = i.operands[0]
-    assert isinstance(label, Label)
+    assert isinstance(label, PtxLabel)
     target, behind = b.label(label), b.new_block("next")
     if b.guard is None:
         b.end("goto", target)
@@ -72,7 +70,7 @@ def _branch(b: Builder, i: Instruction) -> None:
 
 
 @handles("brx")
-def _branch_by_index(b: Builder, i: Instruction) -> None:
+def _branch_by_index(b: Builder, i: PtxInstruction) -> None:
     behind = b.guarded_block()
     scaled = b.compute("SHL", b.word(i.operands[0]), number(2))
     table = JumpTable(
@@ -90,12 +88,12 @@ def _branch_by_index(b: Builder, i: Instruction) -> None:
 
 
 @handles("exit")
-def _exit(b: Builder, i: Instruction) -> None:
+def _exit(b: Builder, i: PtxInstruction) -> None:
     b.guarded_end("exit")
 
 
 @handles("ret")
-def _return(b: Builder, i: Instruction) -> None:
+def _return(b: Builder, i: PtxInstruction) -> None:
     b.guarded_end("exit" if b.function.entry else "ret")
 
 
@@ -114,12 +112,12 @@ def select_function(
     if ptx.entry:
         offsets, _ = parameter_offsets(ptx.parameters)
         for parameter, offset in zip(ptx.parameters, offsets, strict=True):
-            assert isinstance(parameter, Variable)
+            assert isinstance(parameter, PtxVariable)
             layout.places[parameter] = offset
     else:
         _receive_parameters(b, ptx)
     for element in ptx.body:
-        if isinstance(element, Instruction):
+        if isinstance(element, PtxInstruction):
             b.here = element
         select(b, element)
     if b.block.ending == "goto" and not b.block.successors:
@@ -130,18 +128,18 @@ def select_function(
     return function
 
 
-def _frame(function: Function, ptx: PtxFunction, layout: Layout) -> dict[Variable, int]:
+def _frame(function: Function, ptx: PtxFunction, layout: Layout) -> dict[PtxVariable, int]:
     """Places of the local variables in the frame. What calls pass on the stack is below them, and in an entry the
     module's local variables are above.
     """
     below = 0
     for element in ptx.body or ():
-        if isinstance(element, Instruction) and element.call is not None:
+        if isinstance(element, PtxInstruction) and element.call is not None:
             below = max(below, Places.of(element.call.signature).stack_bytes)
     places = {}
     end = below
     for variable in ptx.variables:
-        if variable.space is Space.LOCAL:
+        if variable.space is PtxSpace.LOCAL:
             places[variable] = end = aligned(end, max(variable.alignment, 4))
             end += variable.size
     function.frame = end
@@ -162,7 +160,7 @@ def _receive_parameters(b: Builder, ptx: PtxFunction) -> None:
     for parameter, registers in places.arguments(ptx.signature):
         words = (
             b.variable_words(parameter)
-            if isinstance(parameter, Variable)
+            if isinstance(parameter, PtxVariable)
             else b.registers(parameter)
         )
         for word, register in zip(words, registers, strict=True):
@@ -179,7 +177,7 @@ def _receive_parameters(b: Builder, ptx: PtxFunction) -> None:
         else:
             b.op("MOV", [word], source)
     for result in ptx.results:
-        if isinstance(result, Variable):
+        if isinstance(result, PtxVariable):
             b.variable_words(result)
 
 
@@ -188,7 +186,7 @@ def _give_results(b: Builder, ptx: PtxFunction) -> None:
     places = Places.of(ptx.signature)
     pairs: list[tuple[Value, int]] = []
     for result, registers in places.results(ptx.signature):
-        words = b.variable_words(result) if isinstance(result, Variable) else b.registers(result)
+        words = b.variable_words(result) if isinstance(result, PtxVariable) else b.registers(result)
         pairs += zip(words, registers, strict=True)
     b.function.results = [b.temporary(fixed=register) for _, register in pairs if register >= 0]
     b.here = None

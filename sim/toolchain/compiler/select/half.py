@@ -7,7 +7,7 @@ does not have are beyond all halves.
 
 from rtl.isa.kinds import FloatCompare, FloatFormat, FloatRounding, Logic
 from sim.toolchain.compiler.ir import RZ, Source, number
-from sim.toolchain.ptx.module import Instruction, Register, SpecialRegister, Type
+from sim.toolchain.ptx.module import PtxInstruction, PtxRegister, PtxSpecialRegister, Type
 
 from .builder import Builder, Kind, handles
 from .convert import integer_format, upper
@@ -21,7 +21,7 @@ __all__: list[str] = []
 
 
 @handles("cvt", kind=Kind.HALVES)
-def _convert(b: Builder, i: Instruction) -> None:
+def _convert(b: Builder, i: PtxInstruction) -> None:
     to, source = i.types
     if to is source and not i.rounding and not i.saturate:
         b.move(b.write(i.operands[0]), [b.word(i.operands[1])])
@@ -31,7 +31,7 @@ def _convert(b: Builder, i: Instruction) -> None:
         _from_half(b, i, to)
 
 
-def _to_half(b: Builder, i: Instruction, x: Source) -> None:
+def _to_half(b: Builder, i: PtxInstruction, x: Source) -> None:
     """A number of single precision as a half."""
     b.op(
         "F2F",
@@ -45,7 +45,7 @@ def _to_half(b: Builder, i: Instruction, x: Source) -> None:
     )
 
 
-def _single_of(b: Builder, i: Instruction, source: Type) -> Source:
+def _single_of(b: Builder, i: PtxInstruction, source: Type) -> Source:
     """What becomes a half, in single precision."""
     value = i.operands[1]
     if source is Type.F16:
@@ -55,7 +55,7 @@ def _single_of(b: Builder, i: Instruction, source: Type) -> Source:
         return b.word(value)
     words = (
         [*special_words(b, value), RZ]
-        if isinstance(value, SpecialRegister)
+        if isinstance(value, PtxSpecialRegister)
         else b.read(value, source.bits)
     )
     if source is Type.F64:
@@ -96,9 +96,9 @@ def _narrowed(b: Builder, x: list[Source], rounding: str) -> Source:
     return b.compute("SEL", odd, cut, inexact)
 
 
-def _from_half(b: Builder, i: Instruction, to: Type) -> None:
+def _from_half(b: Builder, i: PtxInstruction, to: Type) -> None:
     register, value = i.operands
-    assert isinstance(register, Register)
+    assert isinstance(register, PtxRegister)
     if to is Type.F32:
         b.op(
             "F2F",

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from sim.toolchain.compiler.ir import PT, Source, Value
 from sim.toolchain.compiler.library import is_called
 from sim.toolchain.ptx.module import (
-    Function,
     FunctionRef,
-    Label,
-    Register,
-    Variable,
+    PtxFunction,
+    PtxLabel,
+    PtxRegister,
+    PtxVariable,
 )
 
 from .builder import Builder, select
@@ -35,10 +35,10 @@ def is_inlined(b: Builder, name: str) -> bool:
     return name in b.library and not is_called(b.library[name])
 
 
-def has_branches(function: Function, library: Mapping[str, Function]) -> bool:
+def has_branches(function: PtxFunction, library: Mapping[str, PtxFunction]) -> bool:
     """Whether a function's body, with what is inlined there, has several blocks."""
     for item in function.body or ():
-        if isinstance(item, Label):
+        if isinstance(item, PtxLabel):
             return True
         target = item.call.target if item.call is not None else None
         if isinstance(target, FunctionRef):
@@ -48,7 +48,7 @@ def has_branches(function: Function, library: Mapping[str, Function]) -> bool:
     return False
 
 
-def inlined(b: Builder, function: Function, arguments: list[Words]) -> list[Words]:
+def inlined(b: Builder, function: PtxFunction, arguments: list[Words]) -> list[Words]:
     """Selects a function's body at this place, and returns its results. Its one ``ret`` is the last instruction, and it
     does not write its parameters. Operations stand where the instruction does that they are inlined for.
     """
@@ -71,8 +71,8 @@ def inlined(b: Builder, function: Function, arguments: list[Words]) -> list[Word
     return [[Source(word) for word in words] for words in results]
 
 
-def _registers(b: Builder, parameter: Register | Variable) -> list[Value]:
-    assert isinstance(parameter, Register)
+def _registers(b: Builder, parameter: PtxRegister | PtxVariable) -> list[Value]:
+    assert isinstance(parameter, PtxRegister)
     return b.registers(parameter)
 
 

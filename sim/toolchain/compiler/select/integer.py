@@ -9,7 +9,7 @@ from typing import Any
 from rtl.isa.kinds import Boolean, Compare, FunnelWidth, Logic, PermuteMode
 from sim.toolchain.compiler.ir import PT, RZ, Source, number
 from sim.toolchain.compiler.opcodes import IntegerFormat
-from sim.toolchain.ptx.module import Half, Immediate, Instruction, Type
+from sim.toolchain.ptx.module import PtxHalf, PtxImmediate, PtxInstruction, Type
 
 from .builder import Builder, handles
 
@@ -34,13 +34,13 @@ def extended(b: Builder, source: Source, kind: Type) -> Source:
     )
 
 
-def _operands(b: Builder, i: Instruction, count: int, extend: bool) -> list[Source]:
+def _operands(b: Builder, i: PtxInstruction, count: int, extend: bool) -> list[Source]:
     sources = [b.word(operand) for operand in i.operands[1 : 1 + count]]
     return [extended(b, source, i.type) for source in sources] if extend else sources
 
 
 @handles("add", "sub", "addc", "subc")
-def _add(b: Builder, i: Instruction) -> None:
+def _add(b: Builder, i: PtxInstruction) -> None:
     x, y = _operands(b, i, 2, False)
     if i.opcode in ("sub", "subc"):
         y = y.negate()
@@ -56,7 +56,7 @@ def _add(b: Builder, i: Instruction) -> None:
 
 
 @handles("mul", "mad", "madc", "mul24", "mad24")
-def _multiply(b: Builder, i: Instruction) -> None:
+def _multiply(b: Builder, i: PtxInstruction) -> None:
     narrow = "24" in i.opcode
     x, y = (b.word(operand) for operand in i.operands[1:3])
     if i.type.bits == 16:
@@ -65,13 +65,13 @@ def _multiply(b: Builder, i: Instruction) -> None:
     if narrow:
         x, y = (b.compute("BFE", source, number(0x1800), signed=i.type.signed) for source in (x, y))
     addends = i.operands[3:]
-    if i.half is Half.WIDE:
+    if i.half is PtxHalf.WIDE:
         results = b.write(i.operands[0], 64)
         _wide(b, i, results, x, y)
         return
-    product = "MAD" if i.half is Half.LO else "MULHI"
-    fields: dict[str, Any] = {} if i.half is Half.LO else {"signed": i.type.signed}
-    if narrow and i.half is Half.HI:
+    product = "MAD" if i.half is PtxHalf.LO else "MULHI"
+    fields: dict[str, Any] = {} if i.half is PtxHalf.LO else {"signed": i.type.signed}
+    if narrow and i.half is PtxHalf.HI:
         low, high = b.compute_pair("MULWIDE", x, y, signed=i.type.signed)
         result = b.compute("SHF.R", low, number(16), high, width=FunnelWidth.U64)
         if not addends:
@@ -86,7 +86,7 @@ def _multiply(b: Builder, i: Instruction) -> None:
         _accumulate(b, i, b.compute(product, x, y, *([RZ] if product == "MAD" else []), **fields))
 
 
-def _accumulate(b: Builder, i: Instruction, product: Source) -> None:
+def _accumulate(b: Builder, i: PtxInstruction, product: Source) -> None:
     """Adds the addend of a mad to its product, with the carries that it wants."""
     b.op(
         "IADD",
@@ -99,7 +99,7 @@ def _accumulate(b: Builder, i: Instruction, product: Source) -> None:
     )
 
 
-def _wide(b: Builder, i: Instruction, results: list, x: Source, y: Source) -> None:
+def _wide(b: Builder, i: PtxInstruction, results: list, x: Source, y: Source) -> None:
     """A product of 64 bits, and what is added to it."""
     product = b.compute_pair("MULWIDE", x, y, signed=i.type.signed)
     if len(i.operands) == 3:
@@ -108,7 +108,7 @@ def _wide(b: Builder, i: Instruction, results: list, x: Source, y: Source) -> No
         b.op("ADD64", results, *product, *b.read(i.operands[3], 64))
 
 
-def _multiply_short(b: Builder, i: Instruction, x: Source, y: Source) -> None:
+def _multiply_short(b: Builder, i: PtxInstruction, x: Source, y: Source) -> None:
     """Products of 16 bits: XMAD takes the lower halves as they are."""
     signs = _BOTH_SIGNED if i.type.signed else 0
     if isinstance(x.what, int):
@@ -116,7 +116,7 @@ def _multiply_short(b: Builder, i: Instruction, x: Source, y: Source) -> None:
     if y.number is not None:
         y = number(y.number & 0xFFFF)
     results = b.write(i.operands[0])
-    if i.half is not Half.HI:
+    if i.half is not PtxHalf.HI:
         addend = b.word(i.operands[3]) if len(i.operands) > 3 else RZ
         b.op("XMAD", results, x, y, addend, signs=signs)
         return
@@ -129,7 +129,7 @@ def _multiply_short(b: Builder, i: Instruction, x: Source, y: Source) -> None:
 
 
 @handles("neg", "abs", "not", "cnot")
-def _unary(b: Builder, i: Instruction) -> None:
+def _unary(b: Builder, i: PtxInstruction) -> None:
     results = b.write(i.operands[0])
     if i.type is Type.PRED:
         p = b.predicate(i.operands[1]).invert()
@@ -158,7 +158,7 @@ def _masked(b: Builder, x: Source, kind: Type) -> Source:
 
 
 @handles("and", "or", "xor")
-def _logic(b: Builder, i: Instruction) -> None:
+def _logic(b: Builder, i: PtxInstruction) -> None:
     name = i.opcode.upper()
     if i.type is Type.PRED:
         x, y = (b.predicate(operand) for operand in i.operands[1:])
@@ -175,7 +175,7 @@ def _logic(b: Builder, i: Instruction) -> None:
 
 
 @handles("shl", "shr")
-def _shift(b: Builder, i: Instruction) -> None:
+def _shift(b: Builder, i: PtxInstruction) -> None:
     x, by = b.word(i.operands[1]), b.word(i.operands[2])
     if i.opcode == "shl":
         b.op("SHL", b.write(i.operands[0]), x, by)
@@ -184,7 +184,7 @@ def _shift(b: Builder, i: Instruction) -> None:
 
 
 @handles("min", "max")
-def _extreme(b: Builder, i: Instruction) -> None:
+def _extreme(b: Builder, i: PtxInstruction) -> None:
     x, y = _operands(b, i, 2, True)
     b.op(
         "IMNMX",
@@ -197,7 +197,7 @@ def _extreme(b: Builder, i: Instruction) -> None:
 
 
 @handles("sad")
-def _absolute_difference(b: Builder, i: Instruction) -> None:
+def _absolute_difference(b: Builder, i: PtxInstruction) -> None:
     x, y = _operands(b, i, 2, True)
     larger = b.compute("IMNMX", x, y, PT.invert(), signed=i.type.signed)
     smaller = b.compute("IMNMX", x, y, PT, signed=i.type.signed)
@@ -205,13 +205,13 @@ def _absolute_difference(b: Builder, i: Instruction) -> None:
 
 
 @handles("div", "rem")
-def _divide(b: Builder, i: Instruction) -> None:
+def _divide(b: Builder, i: PtxInstruction) -> None:
     x, y = _operands(b, i, 2, True)
     b.op(i.opcode.upper(), b.write(i.operands[0]), x, y, signed=i.type.signed)
 
 
 @handles("bfe")
-def _extract(b: Builder, i: Instruction) -> None:
+def _extract(b: Builder, i: PtxInstruction) -> None:
     x, position, length = (b.word(operand) for operand in i.operands[1:])
     b.op("BFE", b.write(i.operands[0]), x, _field(b, position, length), signed=i.type.signed)
 
@@ -229,13 +229,13 @@ def _field(b: Builder, position: Source, length: Source) -> Source:
 
 
 @handles("bfi")
-def _insert(b: Builder, i: Instruction) -> None:
+def _insert(b: Builder, i: PtxInstruction) -> None:
     x, base, position, length = (b.word(operand) for operand in i.operands[1:])
     b.op("BFI", b.write(i.operands[0]), x, _field(b, position, length), base)
 
 
 @handles("popc", "clz", "bfind", "brev")
-def _bits(b: Builder, i: Instruction) -> None:
+def _bits(b: Builder, i: PtxInstruction) -> None:
     x = b.word(i.operands[1])
     results = b.write(i.operands[0])
     if i.opcode == "popc":
@@ -249,7 +249,7 @@ def _bits(b: Builder, i: Instruction) -> None:
 
 
 @handles("fns")
-def _find_nth_set(b: Builder, i: Instruction) -> None:
+def _find_nth_set(b: Builder, i: PtxInstruction) -> None:
     """The place of the nth set bit from another one on, upwards or downwards; all ones where there is none.
 
     Downwards is upwards in the mask the other way round. From halves of the mask to single bits: where the lower half
@@ -280,7 +280,7 @@ def _find_nth_set(b: Builder, i: Instruction) -> None:
 
 
 @handles("prmt")
-def _permute(b: Builder, i: Instruction) -> None:
+def _permute(b: Builder, i: PtxInstruction) -> None:
     x, y, selector = (b.word(operand) for operand in i.operands[1:])
     b.op(
         "PRMT",
@@ -293,7 +293,7 @@ def _permute(b: Builder, i: Instruction) -> None:
 
 
 @handles("shf")
-def _funnel(b: Builder, i: Instruction) -> None:
+def _funnel(b: Builder, i: PtxInstruction) -> None:
     low, high, by = (b.word(operand) for operand in i.operands[1:])
     if isinstance(by.what, int):
         by = number(min(by.what, 32) if i.clamp else by.what & 31)
@@ -302,8 +302,8 @@ def _funnel(b: Builder, i: Instruction) -> None:
 
 
 @handles("lop3")
-def _lookup(b: Builder, i: Instruction) -> None:
+def _lookup(b: Builder, i: PtxInstruction) -> None:
     x, y, z = (b.word(operand) for operand in i.operands[1:4])
     table = i.operands[4]
-    assert isinstance(table, Immediate)
+    assert isinstance(table, PtxImmediate)
     b.op("LOP3.LUT", b.write(i.operands[0]), x, y, z, lut=table.value & 0xFF)

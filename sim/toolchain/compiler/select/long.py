@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from rtl.isa.kinds import Compare, FunnelWidth, Logic
 from sim.toolchain.compiler.ir import PT, RZ, Source, number
-from sim.toolchain.ptx.module import Half, Instruction
+from sim.toolchain.ptx.module import PtxHalf, PtxInstruction
 
 from .builder import Builder, Kind, handles
 
@@ -15,7 +15,7 @@ _CHOICE = 0xCA
 
 
 @handles("add", "sub", "addc", "subc", kind=Kind.LONGS)
-def _add(b: Builder, i: Instruction) -> None:
+def _add(b: Builder, i: PtxInstruction) -> None:
     """Sums and differences."""
     x, y = (b.read(operand, 64) for operand in i.operands[1:3])
     if i.opcode in ("sub", "subc"):
@@ -23,7 +23,7 @@ def _add(b: Builder, i: Instruction) -> None:
     _sum_of(b, i, x, y, i.opcode in ("addc", "subc"))
 
 
-def _sum_of(b: Builder, i: Instruction, x: list[Source], y: list[Source], carried: bool) -> None:
+def _sum_of(b: Builder, i: PtxInstruction, x: list[Source], y: list[Source], carried: bool) -> None:
     """Adds two numbers, with the carries that the instruction wants."""
     results = b.write(i.operands[0], 64)
     if not carried and not i.carry_out:
@@ -36,10 +36,12 @@ def _sum_of(b: Builder, i: Instruction, x: list[Source], y: list[Source], carrie
 
 
 @handles("mul", "mad", "madc", kind=Kind.LONGS)
-def _multiply(b: Builder, i: Instruction) -> None:
+def _multiply(b: Builder, i: PtxInstruction) -> None:
     """Products of 64 bits, lower or upper half."""
     x, y = (b.read(operand, 64) for operand in i.operands[1:3])
-    product = _low_product(b, x, y) if i.half is Half.LO else _high_product(b, x, y, i.type.signed)
+    product = (
+        _low_product(b, x, y) if i.half is PtxHalf.LO else _high_product(b, x, y, i.type.signed)
+    )
     if len(i.operands) == 3:
         b.move(b.write(i.operands[0], 64), product)
     else:
@@ -79,7 +81,7 @@ def _high_product(b: Builder, x: list[Source], y: list[Source], signed: bool) ->
 
 
 @handles("neg", "abs", "not", "cnot", kind=Kind.LONGS)
-def _unary(b: Builder, i: Instruction) -> None:
+def _unary(b: Builder, i: PtxInstruction) -> None:
     """neg, abs, not and cnot."""
     x = b.read(i.operands[1], 64)
     results = b.write(i.operands[0], 64)
@@ -100,7 +102,7 @@ def _unary(b: Builder, i: Instruction) -> None:
 
 
 @handles("shl", "shr", kind=Kind.LONGS)
-def _shift(b: Builder, i: Instruction) -> None:
+def _shift(b: Builder, i: PtxInstruction) -> None:
     """Shifts by any number; 64 and more are as 64."""
     x, by = b.read(i.operands[1], 64), b.word(i.operands[2])
     results = b.write(i.operands[0], 64)
@@ -140,7 +142,7 @@ def comparison(
 
 
 @handles("min", "max", kind=Kind.LONGS)
-def _extreme(b: Builder, i: Instruction) -> None:
+def _extreme(b: Builder, i: PtxInstruction) -> None:
     """Min and max."""
     x, y = (b.read(operand, 64) for operand in i.operands[1:])
     chosen = comparison(b, Compare.LT if i.opcode == "min" else Compare.GT, i.type.signed, x, y)
@@ -151,7 +153,7 @@ def _extreme(b: Builder, i: Instruction) -> None:
 
 
 @handles("sad", kind=Kind.LONGS)
-def _absolute_difference(b: Builder, i: Instruction) -> None:
+def _absolute_difference(b: Builder, i: PtxInstruction) -> None:
     """sad: the difference that is not negative, and the third number."""
     x, y, base = (b.read(operand, 64) for operand in i.operands[1:])
     less = comparison(b, Compare.LT, i.type.signed, x, y)
@@ -163,7 +165,7 @@ def _absolute_difference(b: Builder, i: Instruction) -> None:
 
 
 @handles("popc", "clz", "bfind", "brev", kind=Kind.LONGS)
-def _bits(b: Builder, i: Instruction) -> None:
+def _bits(b: Builder, i: PtxInstruction) -> None:
     """popc, clz, bfind and brev."""
     low, high = b.read(i.operands[1], 64)
     results = b.write(i.operands[0], 64 if i.opcode == "brev" else 32)
@@ -181,7 +183,7 @@ def _bits(b: Builder, i: Instruction) -> None:
         _first_bit(b, i, results, low, high)
 
 
-def _first_bit(b: Builder, i: Instruction, results: list, low: Source, high: Source) -> None:
+def _first_bit(b: Builder, i: PtxInstruction, results: list, low: Source, high: Source) -> None:
     """The highest bit that counts: of the upper word if there is one, else of the lower."""
     if i.type.signed:
         sign = b.compute("SHR", high, number(31))
@@ -200,7 +202,7 @@ def _first_bit(b: Builder, i: Instruction, results: list, low: Source, high: Sou
 
 
 @handles("bfe", kind=Kind.LONGS)
-def _extract(b: Builder, i: Instruction) -> None:
+def _extract(b: Builder, i: PtxInstruction) -> None:
     """bfe: shifted left until the field's top is the top bit, then right."""
     (low, high), position, length = (
         b.read(i.operands[1], 64),
@@ -255,7 +257,7 @@ def _least(b: Builder, source: Source, bound: int) -> Source:
 
 
 @handles("bfi", kind=Kind.LONGS)
-def _insert(b: Builder, i: Instruction) -> None:
+def _insert(b: Builder, i: PtxInstruction) -> None:
     """bfi: a mask of the field chooses between the shifted number and the base."""
     x, base = (b.read(operand, 64) for operand in i.operands[1:3])
     position, length = (_byte(b, b.word(operand)) for operand in i.operands[3:5])

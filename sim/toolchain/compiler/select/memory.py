@@ -9,13 +9,13 @@ from sim.toolchain.compiler.layout import CONSTANT_BANK, PARAMETER_BANK, PARAMET
 from sim.toolchain.compiler.opcodes import FieldValue, value_of
 from sim.toolchain.compiler.operands import offset_fits
 from sim.toolchain.ptx.module import (
-    Address,
-    Instruction,
     Operand,
-    Register,
-    Space,
+    PtxAddress,
+    PtxInstruction,
+    PtxRegister,
+    PtxSpace,
+    PtxVariable,
     Type,
-    Variable,
 )
 
 from .builder import Builder, constant, handles
@@ -25,12 +25,12 @@ __all__ = ["address_words", "sum_with", "uniform_size"]
 _SIZES = {32: MemorySize.B32, 64: MemorySize.B64, 128: MemorySize.B128}
 _UNIFORM_SIZES = {32: ".U.32", 64: ".U.64", 128: ".U.128"}
 _NAMES = {
-    Space.GLOBAL: ("LDG", "STG"),
-    Space.LOCAL: ("LDL", "STL"),
-    Space.SHARED: ("LDS", "STS"),
+    PtxSpace.GLOBAL: ("LDG", "STG"),
+    PtxSpace.LOCAL: ("LDL", "STL"),
+    PtxSpace.SHARED: ("LDS", "STS"),
     None: ("LD", "ST"),
 }
-_BANKS = {Space.CONST: (CONSTANT_BANK, 0), Space.PARAM: (PARAMETER_BANK, PARAMETER_BASE)}
+_BANKS = {PtxSpace.CONST: (CONSTANT_BANK, 0), PtxSpace.PARAM: (PARAMETER_BANK, PARAMETER_BASE)}
 """Spaces that are in constant banks: which bank, and where in it their addresses begin."""
 _LOAD_CACHES = {"": "", "ca": "", "cg": ".CG", "cs": "", "lu": "", "cv": ".CV", "nc": ".CI"}
 _STORE_CACHES = {"": "", "wb": "", "cg": ".CG", "cs": ".CS", "wt": ".WT"}
@@ -39,16 +39,16 @@ _STORE_CACHES = {"": "", "wb": "", "cg": ".CG", "cs": ".CS", "wt": ".WT"}
 
 def address_words(b: Builder, address: Operand, name: str, wide: bool) -> tuple[list[Source], int]:
     """The words of an address, and the number that the instruction adds."""
-    assert isinstance(address, Address)
+    assert isinstance(address, PtxAddress)
     offset = address.offset
     count = 2 if wide else 1
     match address.base:
         case None:
             base = [number(offset), number(offset >> 32)][:count]
             offset = 0
-        case Register():
+        case PtxRegister():
             base = [*b.read(address.base, address.base.type.bits), RZ][:count]
-        case Variable():
+        case PtxVariable():
             if address.base in b.locals:
                 base, offset = [Source(b.stack)], offset + b.locals[address.base]
             else:
@@ -93,10 +93,10 @@ def _results(b: Builder, operand: Operand, kind: Type) -> list[Value | None]:
 
 
 @handles("ld", "ldu")
-def _load(b: Builder, i: Instruction) -> None:
+def _load(b: Builder, i: PtxInstruction) -> None:
     address = i.operands[1]
-    assert isinstance(address, Address)
-    if isinstance(address.base, Variable) and _is_held(b, address.base):
+    assert isinstance(address, PtxAddress)
+    if isinstance(address.base, PtxVariable) and _is_held(b, address.base):
         _load_parameter(b, i, address)
         return
     if i.type.bits < 32 and i.vector > 1:
@@ -109,22 +109,24 @@ def _load(b: Builder, i: Instruction) -> None:
 
 
 def _load_words(
-    b: Builder, i: Instruction, address: Address, results: list[Value | None], shift: int = 0
+    b: Builder, i: PtxInstruction, address: PtxAddress, results: list[Value | None], shift: int = 0
 ) -> None:
     """One load of all results."""
-    address = Address(address.base, address.offset + shift)
+    address = PtxAddress(address.base, address.offset + shift)
     if i.space in _BANKS:
         bank, start = _BANKS[i.space]
-        base, offset = address_words(b, Address(address.base, address.offset + start), "LDC", False)
+        base, offset = address_words(
+            b, PtxAddress(address.base, address.offset + start), "LDC", False
+        )
         _load_constant(b, i, bank, base, offset, results)
         return
     name = _NAMES[i.space][0]
-    wide = i.space in (Space.GLOBAL, None)
+    wide = i.space in (PtxSpace.GLOBAL, None)
     base, offset = address_words(b, address, name, wide)
     fields: dict[str, Any] = {}
-    if i.space is Space.SHARED and i.type.bits >= 32:
+    if i.space is PtxSpace.SHARED and i.type.bits >= 32:
         fields["uniform_size"] = uniform_size(i.type.bits * i.vector)
-    elif i.space is Space.SHARED:
+    elif i.space is PtxSpace.SHARED:
         fields["uniform_size"] = value_of(
             "LDS", "uniform_size", f".{_size(i.type, i.vector, True).name}"
         )
@@ -142,7 +144,7 @@ def _load_words(
 
 def _load_constant(
     b: Builder,
-    i: Instruction,
+    i: PtxInstruction,
     bank: int,
     base: list[Source],
     offset: int,
@@ -164,13 +166,13 @@ def _load_constant(
 
 
 def _spread(
-    b: Builder, i: Instruction, results: list[Value | None], loaded: list[Value | None]
+    b: Builder, i: PtxInstruction, results: list[Value | None], loaded: list[Value | None]
 ) -> None:
     """Loaded words into the registers, extended where these are longer than what is loaded."""
     b.move(results, [RZ if word is None else Source(word) for word in loaded])
     register = i.operands[0]
     if (
-        isinstance(register, Register)
+        isinstance(register, PtxRegister)
         and register.type.bits == 64
         and i.type.bits < 64
         and loaded[0] is not None
@@ -179,12 +181,12 @@ def _spread(
         b.move([b.registers(register)[1]], [top])
 
 
-def _load_small_vector(b: Builder, i: Instruction, address: Address) -> None:
+def _load_small_vector(b: Builder, i: PtxInstruction, address: PtxAddress) -> None:
     """Vectors of bytes and halves, an element at a time."""
     loaded = []
     for at, _ in enumerate(b.elements(i.operands[0])):
         word = b.temporary()
-        step = Instruction(
+        step = PtxInstruction(
             opcode="ld",
             line=i.line,
             column=i.column,
@@ -202,10 +204,10 @@ def _load_small_vector(b: Builder, i: Instruction, address: Address) -> None:
 
 
 @handles("st")
-def _store(b: Builder, i: Instruction) -> None:
+def _store(b: Builder, i: PtxInstruction) -> None:
     address = i.operands[0]
-    assert isinstance(address, Address)
-    if i.space is Space.PARAM:
+    assert isinstance(address, PtxAddress)
+    if i.space is PtxSpace.PARAM:
         _store_parameter(b, i, address)
         return
     elements = b.elements(i.operands[1])
@@ -223,11 +225,16 @@ def _store(b: Builder, i: Instruction) -> None:
 
 
 def _store_words(
-    b: Builder, i: Instruction, address: Address, words: list[Source], count: int, shift: int = 0
+    b: Builder,
+    i: PtxInstruction,
+    address: PtxAddress,
+    words: list[Source],
+    count: int,
+    shift: int = 0,
 ) -> None:
     name = _NAMES[i.space][1]
-    wide = i.space in (Space.GLOBAL, None)
-    base, offset = address_words(b, Address(address.base, address.offset + shift), name, wide)
+    wide = i.space in (PtxSpace.GLOBAL, None)
+    base, offset = address_words(b, PtxAddress(address.base, address.offset + shift), name, wide)
     fields: dict[str, Any] = {"size": _size(i.type, count)}
     if wide:
         cache = ".WT" if i.volatile else _STORE_CACHES[i.cache]
@@ -250,15 +257,15 @@ def _generic(b: Builder, base: list[Source]) -> tuple[list[Source], Source]:
 # Parameters
 
 
-def _is_held(b: Builder, variable: Variable) -> bool:
+def _is_held(b: Builder, variable: PtxVariable) -> bool:
     """Whether a variable is a parameter in registers: all but an entry's are."""
-    return variable.space is Space.PARAM and b.layout.places.get(variable) is None
+    return variable.space is PtxSpace.PARAM and b.layout.places.get(variable) is None
 
 
-def _parameter_words(b: Builder, i: Instruction, address: Address) -> tuple[list[Value], int]:
+def _parameter_words(b: Builder, i: PtxInstruction, address: PtxAddress) -> tuple[list[Value], int]:
     """The registers of a parameter of a function, and the offset into them."""
     variable = address.base
-    if not isinstance(variable, Variable) or variable.space is not Space.PARAM:
+    if not isinstance(variable, PtxVariable) or variable.space is not PtxSpace.PARAM:
         raise b.failure("the address of a parameter must be its name and a number")
     if address.offset < 0 or address.offset + i.type.size * i.vector > max(
         variable.size, i.type.size * i.vector
@@ -267,7 +274,7 @@ def _parameter_words(b: Builder, i: Instruction, address: Address) -> tuple[list
     return b.variable_words(variable), address.offset
 
 
-def _load_parameter(b: Builder, i: Instruction, address: Address) -> None:
+def _load_parameter(b: Builder, i: PtxInstruction, address: PtxAddress) -> None:
     words, offset = _parameter_words(b, i, address)
     sources = []
     for at in range(i.vector):
@@ -284,13 +291,13 @@ def _load_parameter(b: Builder, i: Instruction, address: Address) -> None:
     _spread(b, i, results, held)
 
 
-def _store_parameter(b: Builder, i: Instruction, address: Address) -> None:
+def _store_parameter(b: Builder, i: PtxInstruction, address: PtxAddress) -> None:
     words, offset = _parameter_words(b, i, address)
     for at, element in enumerate(b.elements(i.operands[1])):
         place = offset + at * i.type.size
         if i.type.bits < 32:
             variable = address.base
-            assert isinstance(variable, Variable)
+            assert isinstance(variable, PtxVariable)
             if variable.count == 1:
                 b.move([words[place // 4]], b.read(element))
             else:
@@ -308,8 +315,8 @@ def _store_parameter(b: Builder, i: Instruction, address: Address) -> None:
 
 
 @handles("prefetch", "prefetchu")
-def _prefetch(b: Builder, i: Instruction) -> None:
-    local = i.space is Space.LOCAL
+def _prefetch(b: Builder, i: PtxInstruction) -> None:
+    local = i.space is PtxSpace.LOCAL
     name = "CCTLL" if local else "CCTL"
     base, offset = address_words(b, i.operands[0], name, not local)
     fields: dict[str, Any] = {} if local else {"wide": True}

@@ -18,7 +18,7 @@ from rtl.isa.kinds import (
 )
 from sim.toolchain.compiler.ir import PT, RZ, SIGN, Source, number, real
 from sim.toolchain.compiler.passes.combine import NOTHING
-from sim.toolchain.ptx.module import Instruction, Register, SpecialRegister, Type
+from sim.toolchain.ptx.module import PtxInstruction, PtxRegister, PtxSpecialRegister, Type
 
 from .builder import Builder, Handler, Kind, handles
 from .compare import combination
@@ -43,7 +43,7 @@ def single(*opcodes: str) -> Callable[[Handler], Handler]:
     return handles(*opcodes, kind=Kind.SINGLES)
 
 
-def _mode(i: Instruction) -> dict[str, Any]:
+def _mode(i: PtxInstruction) -> dict[str, Any]:
     """Flush, rounding and saturation as an instruction's fields; what it has to be."""
     found: dict[str, Any] = {}
     if i.flush:
@@ -55,7 +55,7 @@ def _mode(i: Instruction) -> dict[str, Any]:
     return found
 
 
-def _operand(b: Builder, i: Instruction, at: int) -> Source:
+def _operand(b: Builder, i: PtxInstruction, at: int) -> Source:
     """A number that an instruction computes with."""
     return b.word(i.operands[at])
 
@@ -102,7 +102,7 @@ def _scaled(b: Builder, x: Source, factor: int, condition: Source, **fields: Any
 
 
 @single("add", "sub", "mul", "fma", "mad")
-def _arithmetic(b: Builder, i: Instruction) -> None:
+def _arithmetic(b: Builder, i: PtxInstruction) -> None:
     name = {"add": "FADD", "sub": "FADD", "mul": "FMUL"}.get(i.opcode, "FFMA")
     sources = [_operand(b, i, at) for at in range(1, len(i.operands))]
     if i.opcode == "sub":
@@ -111,7 +111,7 @@ def _arithmetic(b: Builder, i: Instruction) -> None:
 
 
 @single("neg", "abs")
-def _sign(b: Builder, i: Instruction) -> None:
+def _sign(b: Builder, i: PtxInstruction) -> None:
     x = _operand(b, i, 1)
     b.op(
         "FADD",
@@ -123,7 +123,7 @@ def _sign(b: Builder, i: Instruction) -> None:
 
 
 @single("min", "max")
-def _extreme(b: Builder, i: Instruction) -> None:
+def _extreme(b: Builder, i: PtxInstruction) -> None:
     b.op(
         "FMNMX",
         b.write(i.operands[0]),
@@ -135,7 +135,7 @@ def _extreme(b: Builder, i: Instruction) -> None:
 
 
 @single("copysign")
-def _copy_sign(b: Builder, i: Instruction) -> None:
+def _copy_sign(b: Builder, i: PtxInstruction) -> None:
     sign = b.compute("LOP", _operand(b, i, 1), number(SIGN), operation=Logic.AND)
     b.op(
         "LOP",
@@ -149,20 +149,20 @@ def _copy_sign(b: Builder, i: Instruction) -> None:
 # Comparisons
 
 
-def _relation(i: Instruction) -> dict[str, Any]:
+def _relation(i: PtxInstruction) -> dict[str, Any]:
     assert i.compare is not None
     return {"compare": FloatCompare[i.compare.name], "flush": i.flush, "combine": combination(i)}
 
 
 @single("setp")
-def _set_predicate(b: Builder, i: Instruction) -> None:
+def _set_predicate(b: Builder, i: PtxInstruction) -> None:
     first, second = (b.write(operand)[0] for operand in i.operands[:2])
     third = b.predicate(i.operands[4]) if i.combine is not None else PT
     b.op("FSETP", [first, second], _operand(b, i, 2), _operand(b, i, 3), third, **_relation(i))
 
 
 @single("set")
-def _set(b: Builder, i: Instruction) -> None:
+def _set(b: Builder, i: PtxInstruction) -> None:
     third = b.predicate(i.operands[3]) if i.combine is not None else PT
     b.op(
         "FSET",
@@ -176,7 +176,7 @@ def _set(b: Builder, i: Instruction) -> None:
 
 
 @single("slct")
-def _select_by_sign(b: Builder, i: Instruction) -> None:
+def _select_by_sign(b: Builder, i: PtxInstruction) -> None:
     """A where c is 0 or more."""
     bits = i.type.bits
     xs, ys, by = b.read(i.operands[1], bits), b.read(i.operands[2], bits), _operand(b, i, 3)
@@ -188,7 +188,7 @@ def _select_by_sign(b: Builder, i: Instruction) -> None:
 
 
 @single("testp")
-def _test(b: Builder, i: Instruction) -> None:
+def _test(b: Builder, i: PtxInstruction) -> None:
     x = _operand(b, i, 1)
     size, result = _absolute(x), b.write(i.operands[0])
     relation, bound, third = {
@@ -221,7 +221,7 @@ def _function(b: Builder, x: Source, name: str) -> Source:
 
 
 @single("sin", "cos", "lg2", "ex2")
-def _approximate(b: Builder, i: Instruction) -> None:
+def _approximate(b: Builder, i: PtxInstruction) -> None:
     b.move(b.write(i.operands[0]), [_approximated(b, i.opcode, _operand(b, i, 1), i.flush)])
 
 
@@ -252,14 +252,14 @@ def _power(b: Builder, x: Source, flush: bool) -> Source:
 
 
 @single("cvt")
-def _convert(b: Builder, i: Instruction) -> None:
+def _convert(b: Builder, i: PtxInstruction) -> None:
     to, source = i.types
     register, value = i.operands
-    assert isinstance(register, Register)
+    assert isinstance(register, PtxRegister)
     if not source.floating:
         words = (
             [*special_words(b, value), RZ][: max(source.bits // 32, 1)]
-            if isinstance(value, SpecialRegister)
+            if isinstance(value, PtxSpecialRegister)
             else (b.read(value, source.bits))
         )
         b.move(b.write(register), [_of_integer(b, i, words, source)])
@@ -294,7 +294,7 @@ def whole(b: Builder, x: Source, rounding: str) -> Source:
     return b.compute("F2F", x, **_whole(rounding))
 
 
-def _of_integer(b: Builder, i: Instruction, words: list[Source], source: Type) -> Source:
+def _of_integer(b: Builder, i: PtxInstruction, words: list[Source], source: Type) -> Source:
     found = b.compute(
         "I2F",
         *words,
@@ -305,7 +305,7 @@ def _of_integer(b: Builder, i: Instruction, words: list[Source], source: Type) -
     return b.compute("FADD", found, NOTHING, saturate=True) if i.saturate else found
 
 
-def to_integer(b: Builder, i: Instruction, x: Source, to: Type) -> list[Source]:
+def to_integer(b: Builder, i: PtxInstruction, x: Source, to: Type) -> list[Source]:
     """A number as an integer within its type: of 8 bits by way of 16."""
     fields: dict[str, Any] = {
         "flush": i.flush,

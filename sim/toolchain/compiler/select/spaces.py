@@ -7,7 +7,7 @@ the driver tells where.
 from rtl.isa.kinds import Compare, Logic
 from sim.toolchain.compiler.ir import PT, RZ, Source, number
 from sim.toolchain.compiler.layout import DriverWord
-from sim.toolchain.ptx.module import Instruction, Register, Space
+from sim.toolchain.ptx.module import PtxInstruction, PtxRegister, PtxSpace
 
 from .builder import Builder, constant, handles
 from .long import comparison
@@ -27,21 +27,21 @@ def in_window(b: Builder, address: list[Source], window: int) -> Source:
 
 _CONSTANTS = [constant(0, DriverWord.CONSTANTS + at) for at in (0, 4)]
 """The generic address of the first constant."""
-_WINDOWS = {Space.SHARED: DriverWord.SHARED_WINDOW, Space.LOCAL: DriverWord.LOCAL_WINDOW}
+_WINDOWS = {PtxSpace.SHARED: DriverWord.SHARED_WINDOW, PtxSpace.LOCAL: DriverWord.LOCAL_WINDOW}
 
 
 @handles("cvta")
-def _convert_address(b: Builder, i: Instruction) -> None:
+def _convert_address(b: Builder, i: PtxInstruction) -> None:
     source = b.read(i.operands[1], i.type.bits)
     results = b.write(i.operands[0], i.type.bits)
-    if i.space is Space.GLOBAL:
+    if i.space is PtxSpace.GLOBAL:
         b.move(results, source)
         return
-    if i.space is Space.CONST and i.type.bits == 32:
+    if i.space is PtxSpace.CONST and i.type.bits == 32:
         base = _CONSTANTS[0].negate() if i.to else _CONSTANTS[0]
         b.move(results, [b.compute("IADD", source[0], base)])
         return
-    if i.space is Space.CONST:
+    if i.space is PtxSpace.CONST:
         if i.to:
             b.move(results, _from_constants(b, source))
         else:
@@ -57,15 +57,15 @@ def _convert_address(b: Builder, i: Instruction) -> None:
 
 
 @handles("isspacep")
-def _is_in_space(b: Builder, i: Instruction) -> None:
+def _is_in_space(b: Builder, i: PtxInstruction) -> None:
     operand = i.operands[1]
-    address = b.read(operand, operand.type.bits if isinstance(operand, Register) else 64)
+    address = b.read(operand, operand.type.bits if isinstance(operand, PtxRegister) else 64)
     address = [*address, RZ][:2]
     result = b.write(i.operands[0])[0]
     if i.space in _WINDOWS:
         inside = in_window(b, address, _WINDOWS[i.space])
         b.op("PSETP", [result, None], inside, PT, PT)
-    elif i.space is Space.GLOBAL:
+    elif i.space is PtxSpace.GLOBAL:
         one, other = (in_window(b, address, window) for window in _WINDOWS.values())
         third = _among_constants(b, address)
         b.op("PSETP", [result, None], one.invert(), other.invert(), third.invert())

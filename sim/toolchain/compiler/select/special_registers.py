@@ -1,65 +1,77 @@
 """Special registers: which the machine has, which the driver has written to constants, which are computed."""
 
+from collections.abc import Mapping
+
 from rtl.isa.kinds import Compare
+from rtl.isa.special_registers import SpecialRegister
 from sim.toolchain.compiler.ir import RZ, Source, number
 from sim.toolchain.compiler.layout import DriverWord
-from sim.toolchain.compiler.opcodes import value_of
-from sim.toolchain.ptx.module import SpecialRegister
+from sim.toolchain.compiler.opcodes import FieldValue, value_of
+from sim.toolchain.ptx.module import PtxSpecialRegister
 
 from .builder import Builder, constant
 
 __all__ = ["special_words"]
 
 _AXES = {"x": 0, "y": 4, "z": 8}
+_COORDINATES = {
+    ("tid", "x"): SpecialRegister.TID_X,
+    ("tid", "y"): SpecialRegister.TID_Y,
+    ("tid", "z"): SpecialRegister.TID_Z,
+    ("ctaid", "x"): SpecialRegister.CTAID_X,
+    ("ctaid", "y"): SpecialRegister.CTAID_Y,
+    ("ctaid", "z"): SpecialRegister.CTAID_Z,
+}
 _STATE = {
-    "laneid": "SR_LANEID",
-    "lanemask_eq": "SR_EQMASK",
-    "lanemask_lt": "SR_LTMASK",
-    "lanemask_le": "SR_LEMASK",
-    "lanemask_gt": "SR_GTMASK",
-    "lanemask_ge": "SR_GEMASK",
-    "total_smem_size": "SR_SMEMSZ",
+    "laneid": SpecialRegister.LANEID,
+    "lanemask_eq": SpecialRegister.EQMASK,
+    "lanemask_lt": SpecialRegister.LTMASK,
+    "lanemask_le": SpecialRegister.LEMASK,
+    "lanemask_gt": SpecialRegister.GTMASK,
+    "lanemask_ge": SpecialRegister.GEMASK,
+    "total_smem_size": SpecialRegister.SMEMSZ,
 }
-_CLOCKS = {
-    "clock": "SR_CLOCKLO",
-    "clock_hi": "SR_CLOCKHI",
-    "globaltimer_lo": "SR_GLOBALTIMERLO",
-    "globaltimer_hi": "SR_GLOBALTIMERHI",
-    **{f"pm{at}": f"SR_PM{at}" for at in range(8)},
+_COUNTERS = [
+    (value_of("CS2R", "special", f"SR_PM{at}"), value_of("CS2R", "special", f"SR_PM_HI{at}"))
+    for at in range(8)
+]
+"""The performance counters, which this machine answers with 0: the lower and the upper word of each."""
+_CLOCKS: Mapping[str, FieldValue] = {
+    "clock": SpecialRegister.CLOCKLO,
+    "clock_hi": SpecialRegister.CLOCKHI,
+    "globaltimer_lo": SpecialRegister.GLOBALTIMERLO,
+    "globaltimer_hi": SpecialRegister.GLOBALTIMERHI,
+    **{f"pm{at}": low for at, (low, _) in enumerate(_COUNTERS)},
 }
-_LONG_CLOCKS = {
-    "clock64": ("SR_CLOCKLO", "SR_CLOCKHI"),
-    "globaltimer": ("SR_GLOBALTIMERLO", "SR_GLOBALTIMERHI"),
-    **{f"pm{at}_64": (f"SR_PM{at}", f"SR_PM_HI{at}") for at in range(8)},
+_LONG_CLOCKS: Mapping[str, tuple[FieldValue, FieldValue]] = {
+    "clock64": (SpecialRegister.CLOCKLO, SpecialRegister.CLOCKHI),
+    "globaltimer": (SpecialRegister.GLOBALTIMERLO, SpecialRegister.GLOBALTIMERHI),
+    **{f"pm{at}_64": both for at, both in enumerate(_COUNTERS)},
 }
 _FIELDS = {
-    "warpid": ("SR_VIRTID", 0x608),
-    "smid": ("SR_VIRTID", 0x914),
-    "nsmid": ("SR_VIRTCFG", 0x914),
+    "warpid": (SpecialRegister.VIRTID, 0x608),
+    "smid": (SpecialRegister.VIRTID, 0x914),
+    "nsmid": (SpecialRegister.VIRTCFG, 0x914),
 }
 _WARPS_OF_SM = 64
 
 
-def special_words(b: Builder, register: SpecialRegister) -> list[Source]:
+def special_words(b: Builder, register: PtxSpecialRegister) -> list[Source]:
     """The words of a special register."""
     name, axis = register.name, register.component
-    if name in ("tid", "ctaid"):
-        return [
-            b.compute(
-                "S2R", special=value_of("S2R", "special", f"SR_{name.upper()}.{axis.upper()}")
-            )
-        ]
+    if (name, axis) in _COORDINATES:
+        return [b.compute("S2R", special=_COORDINATES[name, axis])]
     if name in ("ntid", "nctaid"):
         base = DriverWord.NTID if name == "ntid" else DriverWord.NCTAID
         return [constant(0, base + _AXES[axis])]
     if name in _STATE:
-        return [b.compute("S2R", special=value_of("S2R", "special", _STATE[name]))]
+        return [b.compute("S2R", special=_STATE[name])]
     if name in _FIELDS:
-        text, field = _FIELDS[name]
-        whole = b.compute("S2R", special=value_of("S2R", "special", text))
+        special, field = _FIELDS[name]
+        whole = b.compute("S2R", special=special)
         return [b.compute("BFE", whole, number(field), signed=False)]
     if name in _CLOCKS:
-        return [b.compute("CS2R", special=value_of("CS2R", "special", _CLOCKS[name]))]
+        return [b.compute("CS2R", special=_CLOCKS[name])]
     if name in _LONG_CLOCKS:
         return _long_clock(b, *_LONG_CLOCKS[name])
     if name == "nwarpid":
@@ -75,15 +87,15 @@ def special_words(b: Builder, register: SpecialRegister) -> list[Source]:
     raise b.failure(f"%{name} is not translated")
 
 
-def _long_clock(b: Builder, low_name: str, high_name: str) -> list[Source]:
+def _long_clock(b: Builder, lower: FieldValue, upper: FieldValue) -> list[Source]:
     """A counter of two words. One that has just carried shows a lower word without its top bit: only if that is set the
     upper word, read before, may be old, and is read again.
     """
-    high, above = b.temporary(), value_of("CS2R", "special", high_name)
-    b.op("CS2R", [high], special=above)
-    low = b.compute("CS2R", special=value_of("CS2R", "special", low_name))
+    high = b.temporary()
+    b.op("CS2R", [high], special=upper)
+    low = b.compute("CS2R", special=lower)
     small = b.temporary(True)
     b.compare(small, Compare.LT, low, RZ)
-    again = b.op("CS2R", [high], special=above)
+    again = b.op("CS2R", [high], special=upper)
     again.guard = Source(small, inverted=True)
     return [low, Source(high)]

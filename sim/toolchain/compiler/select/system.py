@@ -19,14 +19,14 @@ from sim.toolchain.compiler.ir import PT, RZ, WORD, Source, Value, number
 from sim.toolchain.compiler.opcodes import SHUFFLE_MASKS
 from sim.toolchain.ptx.module import (
     FunctionRef,
-    Immediate,
-    Instruction,
     Operand,
-    Scope,
+    PtxImmediate,
+    PtxInstruction,
+    PtxScope,
+    PtxSpecialRegister,
+    PtxVector,
     Sink,
-    SpecialRegister,
     Type,
-    Vector,
 )
 
 from .builder import Builder, handles
@@ -39,17 +39,17 @@ _LANES, _CLAMPS = (SHUFFLE_MASKS[field] for field in ("lane", "clamp"))
 
 
 @handles("mov")
-def _move(b: Builder, i: Instruction) -> None:
+def _move(b: Builder, i: PtxInstruction) -> None:
     """Words, vectors, addresses and special registers."""
     to, source = i.operands
     bits = i.type.bits
     if i.type is Type.PRED:
         b.op("PSETP", [b.write(to)[0], None], b.predicate(source), PT, PT)
-    elif isinstance(to, Vector):
+    elif isinstance(to, PtxVector):
         _unpack(b, to, b.read(source, bits), bits)
-    elif isinstance(source, Vector):
+    elif isinstance(source, PtxVector):
         b.move(b.write(to, bits), _pack(b, source, bits))
-    elif isinstance(source, SpecialRegister):
+    elif isinstance(source, PtxSpecialRegister):
         words = special_words(b, source)
         b.move(b.write(to, bits), [*words, RZ][: len(b.write(to, bits))])
     elif isinstance(source, FunctionRef):
@@ -60,7 +60,7 @@ def _move(b: Builder, i: Instruction) -> None:
         b.move(b.write(to, bits), b.read(source, bits))
 
 
-def _pack(b: Builder, vector: Vector, bits: int) -> list[Source]:
+def _pack(b: Builder, vector: PtxVector, bits: int) -> list[Source]:
     """The words of a vector, elements lowest first."""
     width = bits // len(vector.elements)
     if width >= 32:
@@ -75,7 +75,7 @@ def _pack(b: Builder, vector: Vector, bits: int) -> list[Source]:
     return words
 
 
-def _unpack(b: Builder, vector: Vector, words: list[Source], bits: int) -> None:
+def _unpack(b: Builder, vector: PtxVector, words: list[Source], bits: int) -> None:
     width = bits // len(vector.elements)
     results: list[Value | None] = []
     sources: list[Source] = []
@@ -95,7 +95,7 @@ def _unpack(b: Builder, vector: Vector, words: list[Source], bits: int) -> None:
 
 
 @handles("vote")
-def _vote(b: Builder, i: Instruction) -> None:
+def _vote(b: Builder, i: PtxInstruction) -> None:
     p = b.predicate(i.operands[1])
     members = b.word(i.operands[2]) if i.sync else number(WORD)
     if members != number(WORD):
@@ -107,7 +107,7 @@ def _vote(b: Builder, i: Instruction) -> None:
         b.op("VOTE", [None, b.write(i.operands[0])[0]], p, mode=mode)
 
 
-def _vote_of(b: Builder, i: Instruction, p: Source, members: Source) -> None:
+def _vote_of(b: Builder, i: PtxInstruction, p: Source, members: Source) -> None:
     """A vote of some active threads. Each may have a mask of its own, so all vote; every thread picks its members."""
     result = b.write(i.operands[0])[0]
     if i.operation == "ballot":
@@ -139,12 +139,12 @@ def _ballot(b: Builder, p: Source) -> Source:
 
 
 @handles("activemask")
-def _active(b: Builder, i: Instruction) -> None:
+def _active(b: Builder, i: PtxInstruction) -> None:
     b.op("VOTE", [b.write(i.operands[0])[0], None], PT, mode=VoteMode.ANY)
 
 
 @handles("shfl")
-def _shuffle(b: Builder, i: Instruction) -> None:
+def _shuffle(b: Builder, i: PtxInstruction) -> None:
     result, p = b.write(i.operands[0])[0], b.write(i.operands[1])[0]
     x, by, limits = (b.word(operand) for operand in i.operands[2:5])
     if isinstance(by.what, int):
@@ -158,7 +158,7 @@ def _shuffle(b: Builder, i: Instruction) -> None:
 
 
 @handles("bar")
-def _barrier(b: Builder, i: Instruction) -> None:
+def _barrier(b: Builder, i: PtxInstruction) -> None:
     if i.operation == "warp":
         return
     if i.operation == "red":
@@ -180,11 +180,11 @@ def _barrier_at(
 ) -> None:
     """An arrival at a barrier. No ``count``: all threads. With a ``predicate`` it is reduced."""
     assert where is not None
-    known = isinstance(where, Immediate)
+    known = isinstance(where, PtxImmediate)
     b.function.barriers = max(b.function.barriers, where.value + 1 if known else BARRIERS)
     sources = []
     for field, operand in (("barrier", where), ("count", count)):
-        if isinstance(operand, Immediate):
+        if isinstance(operand, PtxImmediate):
             fields[field] = operand.value
         elif operand is not None:
             sources.append(b.word(operand))
@@ -196,7 +196,7 @@ def _barrier_at(
     b.op("BAR", [], *sources, *predicate, **fields)
 
 
-def _barrier_reduction(b: Builder, i: Instruction) -> None:
+def _barrier_reduction(b: Builder, i: PtxInstruction) -> None:
     to, where, count, p = i.operands
     fields: dict[str, Any] = {
         "mode": BarrierMode.RED,
@@ -210,25 +210,29 @@ def _barrier_reduction(b: Builder, i: Instruction) -> None:
         b.op("B2R", [None, b.write(to)[0]], mode=BarrierRead.RESULT)
 
 
-_SCOPES = {Scope.CTA: MembarScope.CTA, Scope.GL: MembarScope.GL, Scope.SYS: MembarScope.SYS}
+_SCOPES = {
+    PtxScope.CTA: MembarScope.CTA,
+    PtxScope.GL: MembarScope.GL,
+    PtxScope.SYS: MembarScope.SYS,
+}
 
 
 @handles("membar")
-def _order(b: Builder, i: Instruction) -> None:
+def _order(b: Builder, i: PtxInstruction) -> None:
     scope = _SCOPES[i.scope] if i.scope is not None else MembarScope.CTA
     b.op("MEMBAR", [], scope=scope, invalidate=scope is not MembarScope.CTA)
 
 
 @handles("pmevent")
-def _event(b: Builder, i: Instruction) -> None:
+def _event(b: Builder, i: PtxInstruction) -> None:
     event = i.operands[0]
-    assert isinstance(event, Immediate)
+    assert isinstance(event, PtxImmediate)
     events = event.value if i.operation == "mask" else 1 << event.value
     b.op("NOP", [], trigger=True, imm16=events)
 
 
 @handles("trap", "brkpt")
-def _trap(b: Builder, i: Instruction) -> None:
+def _trap(b: Builder, i: PtxInstruction) -> None:
     behind = b.guarded_block()
     b.op("BPT", [], mode=BreakpointMode.TRAP, reason=1)
     if i.opcode == "trap":

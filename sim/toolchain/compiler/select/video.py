@@ -6,9 +6,9 @@ from typing import Any
 
 from rtl.isa.fields import PLUS_ONE
 from rtl.isa.kinds import Compare, VideoScale, VideoSecond
-from sim.toolchain.compiler.ir import RZ, Source, Value, number
+from sim.toolchain.compiler.ir import RZ, RegisterPart, Source, Value, number
 from sim.toolchain.compiler.opcodes import FieldValue, value_of
-from sim.toolchain.ptx.module import Instruction, Type
+from sim.toolchain.ptx.module import PtxInstruction, Type
 
 from .builder import Builder, handles
 
@@ -25,7 +25,13 @@ _MERGES = {
 _PUT = {"b1": 0x3240, "b3": 0x4210}
 """Bytes of a register that no instruction merges into: the selector that puts a byte there."""
 _SECOND = {"add": VideoSecond.ACC, "min": VideoSecond.MIN, "max": VideoSecond.MAX}
-_SUFFIXES = {"": "", "b0": "", "h0": ""}
+_PARTS = {
+    "b1": RegisterPart.B1,
+    "b2": RegisterPart.B2,
+    "b3": RegisterPart.B3,
+    "h1": RegisterPart.H1,
+}
+"""The parts of a register that are not the lowest ones of their size."""
 _WORD = 32
 _UNSPELLED = {"VSHL": ".S32.U32", "VSHR": ".S32.U32"}
 """The pair of types that has no spelling, where it is not that of signed words."""
@@ -45,7 +51,7 @@ def _size(part: str) -> int:
     return {"": _WORD, "b": 8, "h": 16}[part[:1]]
 
 
-def _types(name: str, kinds: Sequence[Type], i: Instruction) -> FieldValue:
+def _types(name: str, kinds: Sequence[Type], i: PtxInstruction) -> FieldValue:
     """Both sources' types as an instruction has them."""
     return _pair(
         name, [(kind, _size(part)) for kind, part in zip(kinds, i.parts[1:], strict=False)]
@@ -58,15 +64,15 @@ def _pair(name: str, types: Sequence[tuple[Type, int]]) -> FieldValue:
     return value_of(name, "types", "" if text == _UNSPELLED.get(name, ".S32.S32") else text)
 
 
-def _sources(b: Builder, i: Instruction) -> list[Source]:
+def _sources(b: Builder, i: PtxInstruction) -> list[Source]:
     return [
-        replace(b.word(operand), part=_SUFFIXES.get(part, f".{part.upper()}"))
+        replace(b.word(operand), part=_PARTS.get(part))
         for operand, part in zip(i.operands[1:3], i.parts[1:3], strict=True)
     ]
 
 
 def _finish(
-    b: Builder, i: Instruction, name: str, sources: Sequence[Source], fields: dict[str, Any]
+    b: Builder, i: PtxInstruction, name: str, sources: Sequence[Source], fields: dict[str, Any]
 ) -> None:
     """The instruction with its second operation."""
     merges = bool(i.parts[0] or i.operation)
@@ -102,14 +108,14 @@ def _merged(
 
 
 @handles("vadd", "vsub", "vmin", "vmax", "vabsdiff")
-def _arithmetic(b: Builder, i: Instruction) -> None:
+def _arithmetic(b: Builder, i: PtxInstruction) -> None:
     x, y = _sources(b, i)
     name = _NAMES[i.opcode]
     fields = _fields(i, i.opcode, _types(name, i.types[1:], i))
     _finish(b, i, name, [x, y.negate() if i.opcode == "vsub" else y], fields)
 
 
-def _fields(i: Instruction, opcode: str, types: FieldValue) -> dict[str, Any]:
+def _fields(i: PtxInstruction, opcode: str, types: FieldValue) -> dict[str, Any]:
     """The fields of the machine's instruction, with the types of its sources."""
     if opcode == "vset":
         assert i.compare is not None
@@ -124,7 +130,7 @@ _SEVERAL = ("vadd", "vsub", "vmin", "vmax", "vabsdiff", "vset", "vavrg")
 
 
 @handles(*(f"{opcode}{count}" for opcode in _SEVERAL for count in "24"))
-def _several(b: Builder, i: Instruction) -> None:
+def _several(b: Builder, i: PtxInstruction) -> None:
     """A result after the other goes into its part of the third number, or is added to it; all distances of bytes are
     one instruction, where they are plain."""
     opcode, count, (into, *selected, _), kinds = (
@@ -160,9 +166,7 @@ def _several(b: Builder, i: Instruction) -> None:
             f"{into[0]}{int(at) % count}" for at in (digits[count - place] for digits in selected)
         ]
         x, y = (
-            replace(
-                words[int(digits[count - place]) >= count], part=_SUFFIXES.get(of, f".{of.upper()}")
-            )
+            replace(words[int(digits[count - place]) >= count], part=_PARTS.get(of))
             for digits, of in zip(selected, parts, strict=True)
         )
         name, opcode_now = _NAMES[opcode], opcode
@@ -194,7 +198,7 @@ def _several(b: Builder, i: Instruction) -> None:
 
 
 @handles("vshl", "vshr")
-def _shift(b: Builder, i: Instruction) -> None:
+def _shift(b: Builder, i: PtxInstruction) -> None:
     name = i.opcode.upper()
     _finish(
         b,
@@ -211,12 +215,12 @@ def _shift(b: Builder, i: Instruction) -> None:
 
 
 @handles("vset")
-def _compare(b: Builder, i: Instruction) -> None:
+def _compare(b: Builder, i: PtxInstruction) -> None:
     _finish(b, i, "VSET", _sources(b, i), _fields(i, "vset", _types("VSET", i.types, i)))
 
 
 @handles("vmad")
-def _multiply(b: Builder, i: Instruction) -> None:
+def _multiply(b: Builder, i: PtxInstruction) -> None:
     x, y = _sources(b, i)
     third = b.word(i.operands[3])
     b.op(

@@ -167,11 +167,11 @@ def test_time_passes_until_a_level_rises_or_the_cycles_are_over(board, link, mon
     """A level that stays is nothing new; the machine that is not busy any more is."""
     state = BOARD_REGISTERS["STATE"]
     busy, locked = state.put(BUSY=1), state.put(BUSY=1, LOCKED_DOWN=1)
-    looks = [(busy, 110), (busy, 150), (locked, 160), (locked, 190), (locked, 230), (0, 240)]
+    looks = [(busy, 110), (busy, 150), (locked, 160), (locked, 190), (locked, 220), (0, 240)]
     board._began, board._levels, board.cycles = 100, 0, 0
     monkeypatch.setattr(board, "_look", lambda: looks.pop(0))
     assert done(board.advance(1000)) is True and board.cycles == 60
-    assert done(board.advance(60)) is False and board.cycles == 130
+    assert done(board.advance(60)) is False and board.cycles == 120
     assert done(board.advance(60)) is True and board.cycles == 140
     assert not looks
 

@@ -209,7 +209,9 @@ def test_a_picture_is_shown_at_its_address(board, link):
     for name, shown in (("VIDEO", "has_video"), ("UNDERRUN", "underrun")):
         for value in (True, False):
             link.registers[at("FRAMEBUFFER_CONTROL")] = control.put(**{name: int(value)})
+            link.asked.clear()
             assert getattr(board, shown) is value
+            assert link.asked == [(at("FRAMEBUFFER_CONTROL"), 1)]
     board.close()
     assert link.closed == 1
 

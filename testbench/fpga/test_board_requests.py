@@ -11,8 +11,9 @@ from rtl.fpga.machine import MEMORY_BASE
 from sim.board import link as host_link
 from sim.board.errors import BoardError
 from sim.board.frames import Frame, FrameFinder
-from sim.board.link import Link
-from sim.board.memory import BoardImage
+from sim.board.link import Link, open_port
+from sim.board.memory import BoardImage, BoardMemory
+from sim.launch.memory import Memory
 from testbench.fpga.test_board_host import LINES, FakeBoard
 
 ALL = (1 << 64) - 1
@@ -21,8 +22,8 @@ DAMAGED = Frame(0, LinkCommand.ANY.value | ANSWER, bytes([LinkStatus.DAMAGED.val
 
 
 class WatchedBoard(FakeBoard):
-    """A board on a line without errors, whose clock goes on while its host reads and nothing arrives. It notes the requests and
-    their times; the next ``deaf`` ones get no answer, or the answer that their frames are damaged."""
+    """A board on a line without errors, whose clock goes on while its host reads and nothing arrives. It notes requests
+    and their times; the next ``deaf`` ones get no answer, or the answer that their frames are damaged."""
 
     def __init__(self):
         super().__init__()
@@ -203,6 +204,13 @@ def test_a_board_with_another_protocol_is_refused(board):
     assert str(refused.value) == "port fake: the board speaks version 2 of the protocol, not 1"
 
 
+def test_a_port_needs_pyserial_and_says_so(monkeypatch):
+    monkeypatch.setattr(host_link, "missing_extra", lambda extra: f"install the extra {extra}")
+    with pytest.raises(BoardError) as refused:
+        open_port("/dev/null")
+    assert str(refused.value) == "install the extra serial"
+
+
 # What the host knows of the board's memory
 
 
@@ -276,3 +284,39 @@ def test_lines_beyond_a_boards_memory_are_never_known():
         image.put(line, bytes(64))
         assert not image.has(line)
     assert not image.has(BASE) and not image.has(BASE + 64)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_a_host_reads_is_what_the_board_has_whatever_it_has_sent_and_read_before(
+    link, board, seed
+):
+    """The machine changes memory only where a launch may write, and only when the host has been told to forget."""
+    random, content = Random(seed), Memory(MEMORY_BASE, gap=0)
+    regions = [(content.allocate(name, size, 64), size) for name, size in (("a", 700), ("b", 900))]
+    fixed = content.allocate("fixed", 300, 64)
+    content.mark_constant(fixed)
+    memory = BoardMemory(content, link, BoardImage(MEMORY_BASE, 64 * LINES))
+    memory.load()
+    for _ in range(150):
+        base, size = random.choice([*regions, (fixed, 300)])
+        first = random.randrange(size)
+        count = random.choice([1, 5, 64, 128, size - first])
+        count = min(count, size - first)
+        match random.randrange(4):
+            case 0:
+                if base != fixed:
+                    memory.write(base + first, random.randbytes(count))
+            case 1:
+                if base != fixed:
+                    memory.write(
+                        base + first // 64 * 64,
+                        random.randbytes(64 if size > first // 64 * 64 + 64 else 1),
+                    )
+            case 2:
+                start, _ = random.choice(regions)
+                board.lines[start + 64 * random.randrange(10)] = random.randbytes(64)
+                memory.forget()
+            case 3:
+                expected = b"".join(board.lines[line] for line in sorted(board.lines))
+                at = base + first - MEMORY_BASE
+                assert memory.read(base + first, count) == expected[at : at + count]

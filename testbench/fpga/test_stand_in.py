@@ -6,6 +6,7 @@ import select
 from threading import Thread
 
 import pytest
+from amaranth.hdl import Fragment
 
 from rtl.fpga.block_memory import BlockMemory
 from rtl.fpga.video import Video
@@ -133,6 +134,7 @@ def test_the_command_prints_its_port_and_serves_until_ctrl_c(
     assert board.params == PRESETS[preset] and board.engine is PysimEngine
     assert board.video is video
     memory = board.memory(3)
+    Fragment.get(memory, None)  # one that is not elaborated is a warning
     assert isinstance(memory, BlockMemory) and memory.size == size
 
 

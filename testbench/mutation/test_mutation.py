@@ -360,6 +360,8 @@ HOST_TESTS = """
 import subprocess, sys
 from sim.toy import doubled
 
+BUSY = "import time\\nwhile time.process_time() < 0.5: pass\\n"
+
 def test_small():
     assert doubled(1) == 2
 
@@ -367,7 +369,8 @@ def test_large():
     assert doubled(8) == 3
 
 def test_in_a_process_of_its_own():
-    assert subprocess.run([sys.executable, "-c", "import sim.toy; assert sim.toy.doubled(1)"]).returncode == 0
+    child = BUSY + "import sim.toy; assert sim.toy.doubled(1)"
+    assert subprocess.run([sys.executable, "-c", child]).returncode == 0
 
 def test_nothing():
     pass
@@ -393,6 +396,8 @@ def test_host_code_is_shown_to_the_tests_that_run_it(project):
         for name in ("small", "large", "in_a_process_of_its_own", "nothing")
     )
     assert (alone.failed, alone.tests.keys()) == ((), {small, large, apart, nothing})
+    # With the CPU of the process that it starts.
+    assert alone.tests[apart] > 0.4 > alone.tests[small]
     for change, tests, state, by in (
         ("[-*-]{+++} 2", (apart, small), State.KILLED, small),
         ("return [-LIMIT-]{+None+}", (large,), State.KILLED, large),

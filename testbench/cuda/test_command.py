@@ -198,10 +198,17 @@ def test_every_public_name_of_the_driver_is_a_function_an_alias_or_a_refusal():
     assert made["libcuda.c"].startswith('#define _GNU_SOURCE\n#include "connection.c"\n')
 
 
+def drivers_own():
+    """The sources of the driver's functions."""
+    return "\n".join(path.read_text() for path in SOURCES.glob("*.c") if path.name != "runtime.c")
+
+
 def test_an_alias_is_of_the_same_function_and_a_refusal_says_why():
     text = sources()["libcuda.c"]
     aliases = re.findall(r'__typeof\((\w+)\) (\w+) __attribute__\(\(alias\("(\w+)"\)\)\);', text)
     assert len(aliases) > 10
+    own = drivers_own()
+    assert all(f" {base}(" in own or base.startswith("cuMemsetD") for base, _, _ in aliases)
     assert all(
         base == of and name in (f"{base}_ptds", f"{base}_ptsz") for base, name, of in aliases
     )

@@ -8,10 +8,13 @@ import time
 import pytest
 
 from rtl.params import PRESETS
+from sim.cuda import device as device_module
+from sim.cuda import server as server_module
 from sim.cuda.device import Device
 from sim.cuda.errors import RESULTS
 from sim.cuda.protocol import CALLS, REPLY_HEADER, REQUEST_HEADER, VERSION
 from sim.cuda.server import Server
+from sim.launch.memory import OutOfMemoryError
 from sim.runner import ModelRunner
 
 SIZE = 1 << 22
@@ -162,6 +165,51 @@ def test_a_library_of_another_version_is_refused(connect):
     assert RESULTS[result][0] == "CUDA_ERROR_UNKNOWN" and not files
     with pytest.raises((EOFError, ConnectionError)):
         made.ask("clock")
+
+
+def test_a_program_of_another_user_is_refused(server, connect, monkeypatch):
+    monkeypatch.setattr(server_module.os, "getuid", lambda: os.geteuid() + 1)
+    made = connect()
+    with pytest.raises((EOFError, ConnectionError)):
+        made.read(1)
+    assert server.programs == 0
+
+
+def test_a_server_that_is_closed_ends_its_connections_and_takes_no_more():
+    server = Server(Device(ModelRunner(PRESETS["tiny"]), SIZE, 5_000))
+    made = Client(server)
+    made.hello()
+    server.close()
+    with pytest.raises((EOFError, ConnectionError)):
+        made.ask("clock")
+    made.socket.close()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as late, pytest.raises(ConnectionError):
+        late.connect(f"\0{server.name}")
+    server.device.memory.close()
+
+
+def test_a_device_that_is_stopped_launches_nothing_more(client, server, monkeypatch):
+    stopped = []
+    monkeypatch.setattr(device_module, "stop_threads", stopped.append)
+    function = client.function("shares")
+    assert client.launch(function)[0] == "CUDA_SUCCESS"
+    server.device.stop(2)
+    server.device.stop(2)
+    assert stopped == [2]  # once
+    assert client.launch(function)[0] == "CUDA_ERROR_LAUNCH_FAILED"
+    assert len(server.device.launches) == 1
+
+
+def test_a_machine_without_room_for_a_launch_is_out_of_memory(client, server, monkeypatch):
+    def full(*arguments, **options):
+        raise OutOfMemoryError("full")
+
+    function = client.function("shares")
+    monkeypatch.setattr(server.device._runner, "run", full)
+    assert client.launch(function)[0] == "CUDA_ERROR_OUT_OF_MEMORY"
+    monkeypatch.setattr(server.device._runner, "sized", full)
+    assert client.launch(function)[0] == "CUDA_ERROR_OUT_OF_MEMORY"
+    assert not server.device.launches
 
 
 @pytest.mark.parametrize("call", [0, 99])

@@ -14,7 +14,7 @@ import pytest
 
 from rtl.fpga.units import UNITS
 from sim.checks import mutate
-from sim.checks.mutation.covering import covering_tests
+from sim.checks.mutation.covering import covering_tests, importing_tests
 from sim.checks.mutation.judge import Plugin
 from sim.checks.mutation.mutants import OPERATORS, mutants_of, statement_at
 from sim.checks.mutation.store import Store, StoreError
@@ -413,6 +413,20 @@ def test_host_code_is_shown_to_the_tests_that_run_it(project):
         )
         assert (found.state, found.by) == (state, by)
     assert (project / "sim/toy/__init__.py").read_text() == HOST
+
+
+def test_what_a_file_makes_at_its_import_is_shown_to_the_tests_that_import_it(tmp_path):
+    for name, text in {
+        "a/test_one.py": "from sim.toy.table import NUMBERS",
+        "a/test_two.py": "import sim.toy.table as made",
+        "a/test_three.py": "def test(): from sim.toy import table",
+        "a/test_four.py": "from sim.toy import other\nimport sim.toy.tables",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    tests = [f"a/test_{name}.py::test" for name in ("one", "two", "three", "four", "none")]
+    assert importing_tests("sim/toy/table.py", tests, tmp_path) == tuple(tests[:3])
+    assert importing_tests("sim/toy/__init__.py", tests, tmp_path) == (tests[2], tests[3])
 
 
 MODELS_TEST = """

@@ -189,6 +189,9 @@ def test_the_outcome_has_registers_and_counters_and_the_cycles_are_read_last():
     assert result.instructions == result.counters["instructions"] == 40
     assert result.counters["cycles"] == result.cycles == (1 << 32) + 5
     assert result.counters["idle"] == ((1 << 32) + 5) // 2
+    machine = Machine(busy=1 << 60, ends=(5 << 32) + 7)
+    machine.cycles = 5 << 32
+    assert served(machine, 1 << 40)[0].instructions == (5 << 32) + 7
 
 
 def test_a_launch_that_is_rejected_is_an_error_with_its_reason():

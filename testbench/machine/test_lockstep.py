@@ -222,6 +222,36 @@ def test_instructions_complete_in_any_order_and_are_compared_in_theirs():
     assert followed(RUN, events).difference is None
 
 
+PARTLY = record(
+    """\
+.kernel k
+        S2R R0, SR_LANEID
+        ISETP.LT.AND P1, PT, R0, 0x3, PT
+   @P1  IADD R1.CC, R0, -0x1
+   @P1  ISETP.LT.AND P2, PT, R0, 0x2, PT
+        EXIT
+"""
+)
+
+
+def test_flags_of_threads_that_write_none_are_0_on_both_sides():
+    """Thread 0's result is negative, thread 1's zero with a carry, thread 2's has a carry."""
+    assert followed(PARTLY).difference is None
+    place = next(
+        place
+        for place, event in enumerate(PARTLY.events)
+        if event.what == "written" and event.fields["conditional"]
+    )
+    fields = PARTLY.events[place].fields
+    assert (fields["lanes"], fields["conditions"] & 0xFFF) == (0b0111, 0b0100_0101_0010)
+    events = list(PARTLY.events)
+    events[place] = replace(
+        PARTLY.events[place], fields={**fields, "lanes": 0b1111, "conditions": 0x8452}
+    )
+    found = followed(PARTLY, events).difference
+    assert found is not None and found.what == "threads that write R1"
+
+
 # What depends on time
 
 TIMED = record(

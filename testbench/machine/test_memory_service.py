@@ -199,6 +199,18 @@ def test_in_disorder_tags_overtake_each_other():
     assert len(orders) == 6
 
 
+def test_in_disorder_a_write_is_performed_at_any_time_up_to_its_answer():
+    """At once, or later; but not after the answer."""
+    at_once = 0
+    for seed in range(30):
+        latch = Latch(latency=30, disorder=Random(seed))
+        latch.ask(3, write=1, data=line_of(99))
+        at_once += latch.memory.read(BASE + 3 * 64, 1) == b"c"
+        latch.run()
+        assert latch.memory.read(BASE + 3 * 64, 1) == b"c"
+    assert 0 < at_once < 15
+
+
 def test_what_is_under_way_in_the_end_is_performed():
     latch = Latch(latency=1000, disorder=Random(3))
     latch.ask(4, write=1, data=line_of(200))
@@ -322,6 +334,32 @@ def test_a_port_is_answered_in_order_with_what_memory_has(signature, late):
     assert memory.read(BASE + 5 * 64, 3) == bytes([77, 5, 77])
     assert (server.reads, server.writes) == (6, 1)
     assert sum(server.depths.values()) == 7
+
+
+def test_a_port_performs_a_request_when_it_is_taken_unless_it_is_late():
+    """What memory has between the request and its answer."""
+    for behaviour, found in (
+        (MemoryBehaviour((20, 20)), 3),
+        (MemoryBehaviour((20, 20), late=True), 8),
+    ):
+        made = Ports(MemoryPort(TAG_BITS))
+        memory = filled()
+        server = MemoryServer(made.port, memory, behaviour, Random(1))
+        seen = []
+
+        async def body(ctx, port=made.port, memory=memory, seen=seen):
+            ctx.set(port.request.payload, {"tag": 1, "address": BASE // 64 + 3})
+            ctx.set(port.request.valid, 1)
+            ctx.set(port.response.ready, 1)
+            await ctx.tick().until(port.request.ready)
+            ctx.set(port.request.valid, 0)
+            await ctx.tick().repeat(3)
+            memory.write(BASE + 3 * 64, bytes([8]) * 64)
+            (payload,) = await ctx.tick().sample(port.response.payload).until(port.response.valid)
+            seen.append(payload.data)
+
+        simulate(made.module, body, background=(server.serve,))
+        assert seen == [line_of(found)]
 
 
 def test_a_ports_latency_is_from_the_request_to_the_answer():

@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 
 from rtl.isa.errors import WarpError
+from rtl.isa.registers import SM_REGISTERS
+from rtl.layouts import InstructionKind
 from sim.launch import LOCAL_MEMORY
 from sim.launch.memory import Memory
 from sim.machine.comparison import memory_difference
@@ -227,29 +229,70 @@ PARTLY = record(
 .kernel k
         S2R R0, SR_LANEID
         ISETP.LT.AND P1, PT, R0, 0x3, PT
-   @P1  IADD R1.CC, R0, -0x1
-   @P1  ISETP.LT.AND P2, PT, R0, 0x2, PT
+  @!P1  IADD R1.CC, R0, -0x4
+  @!P1  ISETP.LT.AND P2, PT, R0, 0x8, PT
         EXIT
 """
 )
 
 
 def test_flags_of_threads_that_write_none_are_0_on_both_sides():
-    """Thread 0's result is negative, thread 1's zero with a carry, thread 2's has a carry."""
+    """Thread 3's result is negative, thread 4's zero with a carry, thread 5's has a carry."""
     assert followed(PARTLY).difference is None
-    place = next(
-        place
-        for place, event in enumerate(PARTLY.events)
-        if event.what == "written" and event.fields["conditional"]
+    written = [event.fields for event in PARTLY.events if event.what == "written"]
+    flags = [fields for fields in written if fields["conditional"]]
+    assert (flags[0]["lanes"], flags[0]["conditions"] >> 12) == (0b1000, 0b0010)
+    assert (flags[1]["lanes"], flags[1]["conditions"] & 0xFF) == (0b1111, 0b0100_0101)
+
+
+# Entering and leaving the trap, and the host's writes
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (InstructionKind.LEAVE, ("the trap", "left", "not at RTT")),
+        (InstructionKind.ENTER, None),
+    ],
+)
+def test_a_warp_that_leaves_the_trap_without_rtt_is_a_difference(kind, said):
+    launched, issued = RUN.events[0], RUN.events[1]
+    lockstep = followed(RUN, [launched])
+    entered = []
+    lockstep.on_trap_entry = lambda warp, waited, failed: entered.append(
+        (warp.slot, waited, failed)
     )
-    fields = PARTLY.events[place].fields
-    assert (fields["lanes"], fields["conditions"] & 0xFFF) == (0b0111, 0b0100_0101_0010)
-    events = list(PARTLY.events)
-    events[place] = replace(
-        PARTLY.events[place], fields={**fields, "lanes": 0b1111, "conditions": 0x8452}
-    )
-    found = followed(PARTLY, events).difference
-    assert found is not None and found.what == "threads that write R1"
+    lockstep.take(replace(issued, fields={**issued.fields, "kind": kind.value}))
+    result = {"warp": 0, "pc": 0, "active": (1 << 32) - 1, "codes": 0, "terminated": 0, "error": 0}
+    lockstep.take(replace(issued, cycle=9, what="flow", fields=result))
+    if said is not None:
+        found = lockstep.difference
+        assert found is not None
+        assert (found.what, found.hardware, found.reference) == said
+        assert entered == [] and lockstep.moved == 0
+    else:
+        assert entered == [(0, False, False)]
+
+
+def test_what_the_host_writes_is_written_to_the_warp_model_in_its_cycle():
+    lockstep = followed(RUN, RUN.events[:1])
+    written = []
+    lockstep.host.write = lambda register, word: written.append((register, word))
+    lockstep.note_write(5, "HWW_WARP_ESR_REPORT_MASK", 3)
+    lockstep.note_write(7, "DBGR_CONTROL0", (1 << 32) - 1)
+    lockstep.note_write(7, "BPT_PAUSE_MASK", 1)
+    lockstep.note_write(8, "HWW_WARP_ESR_REPORT_MASK", 4)
+    event = RUN.events[1]
+    lockstep.take(replace(event, cycle=5))
+    assert written == []  # not before the cycle is over
+    lockstep.take(replace(event, cycle=8, fields={**event.fields, "sequence": 1}))
+    run = SM_REGISTERS["DBGR_CONTROL0"].put(RUN_TRIGGER=1)
+    assert written == [
+        ("HWW_WARP_ESR_REPORT_MASK", 3),
+        ("DBGR_CONTROL0", (1 << 32) - 1 & ~run),  # which warps run follows from what they execute
+    ]
+    lockstep.catch_up()
+    assert written[2:] == [("HWW_WARP_ESR_REPORT_MASK", 4)]
 
 
 # What depends on time

@@ -328,6 +328,9 @@ def test_neighbours_from_one_source_are_one_slice_and_copies_of_a_bit_are_one_no
     assert graph.cat([(low, 0), (high, 8)], 13) == graph.slice(x, 4, 13)
     assert graph.cat([(graph.slice(x, 0, 12), 0), (graph.slice(x, 12, 20), 12)], 32) == x
     assert graph.slice(low, 2, 3) == graph.slice(x, 6, 3) and graph.slice(x, 0, 32) == x
+    other = state(graph, 8, 1)
+    behind = graph.nodes[graph.cat([(other, 0), (low, 8), (high, 16)], 21)]
+    assert behind == Cat("cat", 21, ((other, 0), (graph.slice(x, 4, 13), 8)))
     apart = graph.nodes[graph.cat([(low, 0), (high, 9)], 14)]
     assert apart == Cat("cat", 14, ((low, 0), (high, 9)))
     bit = graph.slice(x, 31, 1)

@@ -69,6 +69,26 @@ def test_each_of_several_observers_gets_the_changes_of_its_own_signals(engine):
     assert {number for _, number, _ in found["first"]} == {0}
 
 
+def test_a_register_that_a_testbench_changes_is_a_change_for_others_that_wait(engine):
+    """And for what is computed from it."""
+    dut = Counters()
+    found = []
+
+    async def waits(ctx):
+        async for (value,) in ctx.changed(dut.two):
+            found.append(value)
+
+    async def changes(ctx):
+        for value in (5, 9, 9, 2):
+            ctx.set(dut.two, value)
+            assert ctx.get(dut.two) == value
+            await ctx.delay(1e-9)
+        await ctx.tick().repeat(3)
+
+    simulate(dut, changes, background=(waits,), engine=engine)
+    assert found[:4] == [0, 5, 9, 2]
+
+
 # Messages
 
 

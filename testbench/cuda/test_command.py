@@ -2,7 +2,9 @@
 
 import json
 import re
+import signal
 import struct
+import subprocess
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -163,6 +165,36 @@ def test_a_shell_gets_lines_that_export_the_environment(capsys, monkeypatch):
     first, second = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"export WARPSTACK_CUDA_SOCKET=warpstack-\d+-[0-9a-f]{16}", first)
     assert second == "export A='b c'"
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_ctrl_c_stops_the_launch_and_a_program_that_does_not_end_is_killed(monkeypatch, ends):
+    done = []
+
+    class Program:
+        def __init__(self, arguments, env):
+            done.append(("begins", arguments, env[SOCKET_VARIABLE]))
+
+        def wait(self, seconds=None):
+            if len(done) == 1:
+                done.append("Ctrl-C")
+                raise KeyboardInterrupt
+            done.append(("wait", seconds))
+            if not ends and seconds is not None:
+                raise subprocess.TimeoutExpired("program", seconds)
+
+        def kill(self):
+            done.append("kill")
+
+    monkeypatch.setattr(command.subprocess, "Popen", Program)
+    server: Any = SimpleNamespace(
+        name="socket", device=SimpleNamespace(stop=lambda number: done.append(("stop", number)))
+    )
+    options: Any = SimpleNamespace(command=["a"])
+    with pytest.raises(KeyboardInterrupt):
+        command._run(["a"], options, server)
+    expected = [("begins", ["a"], "socket"), "Ctrl-C", ("stop", signal.SIGINT), ("wait", 5)]
+    assert done == expected + ([] if ends else ["kill", ("wait", None)])
 
 
 # The sources of the libraries

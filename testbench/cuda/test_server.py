@@ -11,11 +11,13 @@ from rtl.params import PRESETS
 from sim.cuda import device as device_module
 from sim.cuda import server as server_module
 from sim.cuda.device import Device
-from sim.cuda.errors import RESULTS
+from sim.cuda.errors import RESULTS, CudaError
 from sim.cuda.protocol import CALLS, REPLY_HEADER, REQUEST_HEADER, VERSION
 from sim.cuda.server import Server
 from sim.launch.memory import OutOfMemoryError
+from sim.launch.programs import read_program
 from sim.runner import ModelRunner
+from testbench.programs import PROGRAMS
 
 SIZE = 1 << 22
 PTX = """\
@@ -77,7 +79,9 @@ class Client:
         request = CALLS["hello"].request.pack(version=version, process=os.getpid())
         self.socket.sendall(REQUEST_HEADER.pack(call=1, context=0, data_bytes=0) + request)
         header, files, _, _ = socket.recv_fds(self.socket, REPLY_HEADER.size, 1)
-        result = REPLY_HEADER.unpack(header)["result"]
+        found = REPLY_HEADER.unpack(header)
+        assert (found["sticky"], found["data_bytes"]) == (0, 0)
+        result = found["result"]
         if result:
             return result, {}, files
         return 0, CALLS["hello"].reply.unpack(self.read(CALLS["hello"].reply.size)), files
@@ -454,3 +458,65 @@ def test_a_fault_of_the_server_is_unknown_and_the_connection_goes_on(
         "integer division or modulo by zero\n"
     )
     assert client.get("clock") == {"cycles": 0}
+
+
+def runtime(device, program, *words):
+    """What a launch of a kernel of 32 threads has printed, and its context's error by name."""
+    context = device.make_context()
+    module = device.load(context, read_program(str(PROGRAMS / "runtime" / program)))
+    _, kernel = device.find_kernel(context, module, "k")
+    out = device.allocate(context, 256, 0)
+    parameters = struct.pack(f"<Q{len(words)}I", out, *words)
+    output = device.launch(context, kernel, parameters, (1, 1, 1), (32, 1, 1), 0)
+    return output, RESULTS[context.error][0]
+
+
+@pytest.fixture
+def device():
+    made = Device(ModelRunner(PRESETS["default"]), 1 << 26, 100_000)
+    yield made
+    made.memory.close()
+
+
+def test_what_a_kernel_prints_is_returned_once(device):
+    for _ in range(2):
+        output, error = runtime(device, "hello.O3.cubin")
+        assert output.text and not output.failed and error == "CUDA_SUCCESS"
+    first, second = device.launches
+    assert first.message == second.message == ""
+
+
+def test_an_assertion_that_fails_is_the_reason_and_the_result(device, capfd):
+    output, error = runtime(device, "asserts.O3.cubin", 32)
+    assert error == "CUDA_SUCCESS" and not output.failed
+    output, error = runtime(device, "asserts.O3.cubin", 30)  # the last two threads fail
+    assert error == "CUDA_ERROR_ASSERT" and len(output.failed) == 2
+    one = device.launches[-1]
+    assert RESULTS[one.result][0] == "CUDA_ERROR_ASSERT"
+    assert one.message == output.failed[0] and one.assertions == tuple(output.failed)
+    assert one.message in capfd.readouterr().err
+
+
+def test_each_dimension_of_a_block_has_its_own_limit(device):
+    """Of 256 threads, at most 64 in the third dimension."""
+    loaded = device.make_context()
+    module = device.load(loaded, read_program(str(PROGRAMS / "runtime" / "hello.O3.cubin")))
+    _, kernel = device.find_kernel(loaded, module, "k")
+    for block, refused in (
+        ((256, 1, 1), False),
+        ((1, 256, 1), False),
+        ((1, 1, 64), False),
+        ((2, 2, 64), False),
+        ((1, 1, 65), True),
+        ((257, 1, 1), True),
+        ((1, 257, 1), True),
+        ((129, 2, 1), True),
+    ):
+        out = device.allocate(loaded, 4096, 0)
+        if refused:
+            with pytest.raises(CudaError) as error:
+                device.launch(loaded, kernel, struct.pack("<Q", out), (1, 1, 1), block, 0)
+            assert RESULTS[error.value.result][0] == "CUDA_ERROR_INVALID_VALUE"
+        else:
+            device.launch(loaded, kernel, struct.pack("<Q", out), (1, 1, 1), block, 0)
+    assert device.blocks(kernel.kernel, 256, 0) == 1 and device.blocks(kernel.kernel, 257, 0) == 0

@@ -5,13 +5,15 @@ import os
 import stat
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from rtl.isa.errors import WarpError
-from sim.cuda import setup
+from sim.cuda import recording, setup
 from sim.cuda.device import LaunchRecord
-from sim.cuda.recording import Files
+from sim.cuda.recording import Files, Recording
 from sim.cuda.report import content, table
 from sim.cuda.setup import check_setup, environment, find_ptxas
 from sim.runner import MachineError, Outcome
@@ -230,3 +232,82 @@ def test_the_files_of_a_recording_are_those_that_were_given(tmp_path):
     with pytest.raises(CommandError, match="No such file or directory"):
         Files(timeline=str(tmp_path / "none" / "t.html")).check()
     Files(vcd=str(tmp_path / "a.vcd"), timeline=str(tmp_path / "t.html")).check()
+
+
+@pytest.fixture
+def pages(monkeypatch):
+    """What was finished, by pages that are one line."""
+    seen = []
+
+    class Made:
+        def __init__(self, params):
+            self.timeline = SimpleNamespace(
+                finish=lambda *cycles: seen.append(("timeline", *cycles)),
+                watched=lambda sm: ["timeline"],
+            )
+
+        def finish(self, *cycles):
+            seen.append(("profile", *cycles))
+
+        def watched(self, sm):
+            return ["profile"]
+
+    monkeypatch.setattr(recording, "Profile", Made)
+    monkeypatch.setattr(
+        recording.timeline_report, "page", lambda timeline, title: f"timeline of {title}"
+    )
+    monkeypatch.setattr(
+        recording.profile_report, "page", lambda profile, title, *_more: f"profile of {title}"
+    )
+    return seen
+
+
+def recorded(files, status="ok"):
+    """The recording of launch 2, which took 90 cycles of 100, and how its machine was made."""
+    made = []
+
+    def make(**how: Any) -> Any:
+        made.append(how)
+        return SimpleNamespace(hardware=SimpleNamespace(cycles=100))
+
+    params: Any = None
+    found = Recording(2, files, params, make, "preset tiny")
+    found.runner()
+    found.finish("_Z3addPi", Outcome(status, 90, 10))
+    return found, made[0]
+
+
+def test_a_recording_writes_the_pages_that_were_asked_for(tmp_path, pages):
+    timeline, profile = str(tmp_path / "t.html"), str(tmp_path / "p.html")
+    found, how = recorded(Files(timeline=timeline, profile=profile, vcd="a.vcd"))
+    assert found.lines == [
+        "waveform      a.vcd",
+        f"timeline      {timeline}",
+        f"profile       {profile}",
+    ]
+    assert (
+        found.failure is None
+        and how["vcd"] == Path("a.vcd")
+        and how["watched"]("sm") == ["profile"]
+    )
+    assert pages == [("profile", 100, 90)]
+    assert Path(timeline).read_text() == "timeline of launch 2: add, preset tiny"
+    assert Path(profile).read_text() == "profile of launch 2: add, preset tiny"
+
+
+def test_a_recording_of_one_page_watches_what_that_needs(tmp_path, pages):
+    profile, timeline = str(tmp_path / "p.html"), str(tmp_path / "t.html")
+    found, how = recorded(Files(profile=profile))
+    assert found.lines == [f"profile       {profile}"] and how["vcd"] is None
+    found, how = recorded(Files(timeline=timeline))
+    assert found.lines == [f"timeline      {timeline}"] and how["watched"]("sm") == ["timeline"]
+    assert pages == [("profile", 100, 90), ("timeline", 100, 90)]
+    found, how = recorded(Files(fst="a.fst"), "interrupted")
+    assert found.lines == ["waveform      a.fst, up to the interruption"]
+    assert how["watched"]("sm") == [] and len(pages) == 2
+
+
+def test_a_page_that_cannot_be_written_is_told(tmp_path, pages):
+    found, _ = recorded(Files(timeline=str(tmp_path / "none" / "t.html")))
+    assert found.lines == [] and found.failure is not None
+    assert "No such file or directory" in found.failure

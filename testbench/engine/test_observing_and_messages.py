@@ -89,6 +89,29 @@ def test_a_register_that_a_testbench_changes_is_a_change_for_others_that_wait(en
     assert found[:4] == [0, 5, 9, 2]
 
 
+def test_an_observer_of_a_simulation_that_is_reset_begins_again_at_cycle_0(engine):
+    dut = Counters()
+    simulator = make_simulator(dut, engine)
+    simulator.add_clock(1e-6)
+    found: list[tuple[int, int, int]] = []
+
+    async def testbench(ctx):
+        await run_cycles(ctx, 3)
+
+    observer = observe_all(simulator, [([dut.one], found.extend)])
+    simulator.add_testbench(testbench)
+    simulator.run()
+    assert observer.finish() == 3
+    first = list(found)
+    assert first == [(cycle, 0, cycle) for cycle in range(4)]
+    found.clear()
+    simulator.reset()
+    observer.restart()
+    simulator.run()
+    observer.finish()
+    assert found == first
+
+
 # Messages
 
 

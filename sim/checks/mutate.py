@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 from tqdm import tqdm
 
 from sim.checks.formal.prover import missing_prover
-from sim.checks.mutation.covering import covering_tests
+from sim.checks.mutation.covering import covering_tests, importing_tests
 from sim.checks.mutation.mutants import OPERATORS, Mutant
 from sim.checks.mutation.store import Store, digest_of
 from sim.checks.mutation.trial import Plan, baseline, trial
@@ -249,7 +249,10 @@ def _try(options: Options, store: Store, cases: Sequence[_Case], folder: Path) -
             if case.unit.is_host:
                 source = (ROOT / case.mutant.file).read_text(encoding="utf-8")
                 only = covering_tests(
-                    case.mutant, source, store.lines(case.unit, sources[case.unit.name])
+                    case.mutant,
+                    source,
+                    store.lines(case.unit, sources[case.unit.name]),
+                    importing_tests(case.mutant.file, plan.order, ROOT),
                 )
                 plan = replace(plan, only=only).limited_to(options.longest)
             yield ROOT, case.unit, case.mutant, plan, folder

@@ -73,13 +73,11 @@ class Server:
         self._listener.listen()
         self._connections: dict[threading.Thread, socket.socket] = {}
         self._modules: dict[tuple[bytes, JitOptions], Module] = {}
-        self._closed = False
         self._thread = threading.Thread(target=self._accept, daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Ends all connections; returns when the device is no longer used."""
-        self._closed = True
         connections = dict(self._connections)
         for one in (self._listener, *connections.values()):
             with suppress(OSError):
@@ -89,10 +87,10 @@ class Server:
             thread.join()
 
     def _accept(self) -> None:
-        while not self._closed:
+        while True:
             try:
                 connection, _ = self._listener.accept()
-            except OSError:
+            except OSError:  # it is closed
                 return
             credentials = connection.getsockopt(
                 socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size

@@ -115,6 +115,27 @@ def test_frames_that_are_too_long_or_have_another_length_are_damaged():
     ) == [None]
 
 
+def with_crc(body):
+    """A body between flags, whose CRC is right."""
+    crc = zlib.crc32(body).to_bytes(CRC_BYTES, "little")
+    content = (body + crc).replace(b"\x7d", b"\x7d\x5d").replace(b"\x7e", b"\x7d\x5e")
+    return bytes([FLAG]) + content + bytes([FLAG])
+
+
+def test_a_frame_shorter_than_a_header_is_damaged_even_if_its_crc_is_right():
+    bodies = [bytes(length) for length in range(4)]
+    for body in bodies:
+        assert FrameFinder().take(with_crc(body)) == []
+        assert found_in(with_crc(body)) == [None]
+    assert FrameFinder().take(with_crc(bytes(4))) == [Frame(0, 0)] == found_in(with_crc(bytes(4)))
+
+
+def test_a_frame_that_ends_within_an_escape_is_damaged():
+    line = Frame(1, 2, b"abc").sent()[:-1] + bytes([ESCAPE, FLAG])
+    assert FrameFinder().take(line) == []
+    assert found_in(line) == [None]
+
+
 async def feed_frames(run, ctx):
     """Feeds a framer, and takes bytes at random times."""
     dut, (parts, random) = run.dut, run.given

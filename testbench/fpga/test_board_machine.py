@@ -24,9 +24,9 @@ from sim.board.errors import BoardError
 from sim.board.link import _Port, _runs
 from sim.board.machine import Board
 from sim.board.memory import BoardImage, BoardMemory
-from sim.board.placing import share, stack_sizes
-from sim.launch import LOCAL_MEMORY, prepare
-from sim.launch.memory import Memory, MemoryFaultError
+from sim.board.placing import launch_with_stacks, share, stack_sizes
+from sim.launch import CRS_DEFAULT, LOCAL_MEMORY, prepare
+from sim.launch.memory import Memory, MemoryFaultError, OutOfMemoryError
 from sim.launch.runtime import HEAP_MEMORY, OUTPUT_MEMORY
 from sim.machine.base import HardwareResult
 from sim.machine.host import REGISTERS
@@ -167,11 +167,11 @@ def test_time_passes_until_a_level_rises_or_the_cycles_are_over(board, link, mon
     """A level that stays is nothing new; the machine that is not busy any more is."""
     state = BOARD_REGISTERS["STATE"]
     busy, locked = state.put(BUSY=1), state.put(BUSY=1, LOCKED_DOWN=1)
-    looks = [(busy, 110), (busy, 150), (locked, 160), (locked, 190), (locked, 230), (0, 240)]
+    looks = [(busy, 110), (busy, 150), (locked, 160), (locked, 190), (locked, 220), (0, 240)]
     board._began, board._levels, board.cycles = 100, 0, 0
     monkeypatch.setattr(board, "_look", lambda: looks.pop(0))
     assert done(board.advance(1000)) is True and board.cycles == 60
-    assert done(board.advance(60)) is False and board.cycles == 130
+    assert done(board.advance(60)) is False and board.cycles == 120
     assert done(board.advance(60)) is True and board.cycles == 140
     assert not looks
 
@@ -209,7 +209,9 @@ def test_a_picture_is_shown_at_its_address(board, link):
     for name, shown in (("VIDEO", "has_video"), ("UNDERRUN", "underrun")):
         for value in (True, False):
             link.registers[at("FRAMEBUFFER_CONTROL")] = control.put(**{name: int(value)})
+            link.asked.clear()
             assert getattr(board, shown) is value
+            assert link.asked == [(at("FRAMEBUFFER_CONTROL"), 1)]
     board.close()
     assert link.closed == 1
 
@@ -311,7 +313,10 @@ def test_a_run_begins_at_cycle_0_with_the_launch_on_the_board(board, link, monke
     assert seen == [(0, 1000 + (1 << 32), 0, 500)]
     assert link.lines[MEMORY_BASE][:16] == launch.memory.read(MEMORY_BASE, 16) != bytes(16)
     assert link.writes[0][0] == at("CONTROL")
-    board.size = heap - MEMORY_BASE
+    needed = board.memory.end - MEMORY_BASE
+    board.size = needed
+    assert board.run(prepare(module, memory=Memory(heap, 0), local=16, crs=512), 500).status == "ok"
+    board.size = needed - 1
     with pytest.raises(
         BoardError, match=r"^the launch needs [\d,]+ bytes of memory, the board has "
     ):
@@ -390,6 +395,26 @@ def test_what_memory_is_left_goes_to_stacks_and_to_local_memory(spare, slots, si
     assert slots * (block - least) <= max(spare, 0)
     assert placing._up(513, 512) == 1024 and placing._down(1023, 512) == 512
     assert placing._down(-5, 512) == 0
+
+
+def test_a_launch_whose_least_stacks_just_fit_has_them_and_one_byte_less_is_too_little(monkeypatch):
+    module = load(assemble(".kernel k\nNOP\nEXIT\n", "k.sass"))
+    slots = 4
+
+    def made(size):
+        def make(local, crs):
+            memory = Memory(MEMORY_BASE + 4096, 0)
+            return prepare(module, memory=memory, local=local, crs=crs)
+
+        monkeypatch.setattr(Memory, "room", lambda _memory, _alignment: size)
+        return launch_with_stacks(make, slots, 4096, module.kernels["k"])
+
+    least = 512  # a stack of one granule, and no local memory
+    launch = made(slots * least)
+    assert (launch.local, launch.crs, launch.warp_block) == (0, 512, least)
+    with pytest.raises(OutOfMemoryError, match="no room for 2048 bytes"):
+        made(slots * least - 1)
+    assert (made(1 << 30).local, made(1 << 30).crs) == (4096, CRS_DEFAULT)
 
 
 # The line into a simulation

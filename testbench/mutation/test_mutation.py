@@ -14,7 +14,7 @@ import pytest
 
 from rtl.fpga.units import UNITS
 from sim.checks import mutate
-from sim.checks.mutation.covering import covering_tests
+from sim.checks.mutation.covering import covering_tests, importing_tests
 from sim.checks.mutation.judge import Plugin
 from sim.checks.mutation.mutants import OPERATORS, mutants_of, statement_at
 from sim.checks.mutation.store import Store, StoreError
@@ -360,6 +360,8 @@ HOST_TESTS = """
 import subprocess, sys
 from sim.toy import doubled
 
+BUSY = "import time\\nwhile time.process_time() < 0.5: pass\\n"
+
 def test_small():
     assert doubled(1) == 2
 
@@ -367,7 +369,8 @@ def test_large():
     assert doubled(8) == 3
 
 def test_in_a_process_of_its_own():
-    assert subprocess.run([sys.executable, "-c", "import sim.toy; assert sim.toy.doubled(1)"]).returncode == 0
+    child = BUSY + "import sim.toy; assert sim.toy.doubled(1)"
+    assert subprocess.run([sys.executable, "-c", child]).returncode == 0
 
 def test_nothing():
     pass
@@ -393,6 +396,8 @@ def test_host_code_is_shown_to_the_tests_that_run_it(project):
         for name in ("small", "large", "in_a_process_of_its_own", "nothing")
     )
     assert (alone.failed, alone.tests.keys()) == ((), {small, large, apart, nothing})
+    # With the CPU of the process that it starts.
+    assert alone.tests[apart] > 0.4 > alone.tests[small]
     for change, tests, state, by in (
         ("[-*-]{+++} 2", (apart, small), State.KILLED, small),
         ("return [-LIMIT-]{+None+}", (large,), State.KILLED, large),
@@ -408,6 +413,20 @@ def test_host_code_is_shown_to_the_tests_that_run_it(project):
         )
         assert (found.state, found.by) == (state, by)
     assert (project / "sim/toy/__init__.py").read_text() == HOST
+
+
+def test_what_a_file_makes_at_its_import_is_shown_to_the_tests_that_import_it(tmp_path):
+    for name, text in {
+        "a/test_one.py": "from sim.toy.table import NUMBERS",
+        "a/test_two.py": "import sim.toy.table as made",
+        "a/test_three.py": "def test(): from sim.toy import table",
+        "a/test_four.py": "from sim.toy import other\nimport sim.toy.tables",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    tests = [f"a/test_{name}.py::test" for name in ("one", "two", "three", "four", "none")]
+    assert importing_tests("sim/toy/table.py", tests, tmp_path) == tuple(tests[:3])
+    assert importing_tests("sim/toy/__init__.py", tests, tmp_path) == (tests[2], tests[3])
 
 
 MODELS_TEST = """
@@ -445,7 +464,8 @@ def test_trials_have_the_copy_and_the_models_of_the_run_without_a_mutant(project
             env={**os.environ, "PYTHONPATH": str(mutate.ROOT)},
         )
     lines = [line.rsplit(" ", 1) for line in told.read_text().splitlines()]
-    assert [line[1] for line in lines] == ["False", "True"]
+    # The time of a test that compiles a model is the one that it takes with the model.
+    assert [line[1] for line in lines] == ["False", "True", "True"]
     assert {line[0] for line in lines} == {str(folder / "0" / "project")}
 
 

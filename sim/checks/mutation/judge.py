@@ -7,8 +7,8 @@ line of JSON for each answer, as soon as there is one.
 what     PLAN                                                   lines of OUT
 =======  =====================================================  ========================================================
 tests    ``tests``, as pytest is given them; ``order``, the     ``test`` when one begins; again with its ``seconds`` of
-         names of those that go first; ``only``, all that are   CPU and, if it ``failed``, the ``error``
-         run, if not all; ``limits``, seconds of CPU by name;
+         names of those that go first; ``only``, all that are   CPU, with those of processes that it has started, and,
+         run, if not all; ``limits``, seconds of CPU by name;   if it ``failed``, the ``error``
          whether to ``stop`` at the first failure; tests that
          are left out, ``without``
 netlist  ``tops``, names of units; ``presets``; digests that    a ``digest`` for each, up to the first other one
@@ -28,7 +28,6 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from itertools import zip_longest
@@ -46,6 +45,12 @@ _NO_LIMIT = 0.0
 _LIBRARIES = ("amaranth.sim", "hypothesis", "lark", "numpy", "pytest", "vcdvcd")
 _PACKAGES = ("rtl", "sim")
 """What most tests import, and takes longest."""
+
+
+def _cpu() -> float:
+    """Seconds of CPU of this process, and of the processes that it has started and that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 class Plugin:
@@ -76,13 +81,13 @@ class Plugin:
         self._tell(test=item.nodeid)
         cover(item.nodeid)
         signal.setitimer(signal.ITIMER_PROF, self._limits.get(item.nodeid, _NO_LIMIT))
-        began = time.process_time()
+        began = _cpu()
         try:
             return (yield)
         finally:
             signal.setitimer(signal.ITIMER_PROF, _NO_LIMIT)
             cover("")
-            seconds = time.process_time() - began
+            seconds = _cpu() - began
             self._tell(
                 test=item.nodeid, seconds=seconds, failed=bool(self._error), error=self._error
             )

@@ -1,0 +1,301 @@
+"""The command for CUDA programs: exit codes, what it prints and writes and refuses; the sources of the libraries."""
+
+import json
+import re
+import signal
+import struct
+import subprocess
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sim.cuda import build, command
+from sim.cuda.build import LIBRARIES, SOURCES, sources
+from sim.cuda.command import main
+from sim.cuda.protocol import SOCKET_VARIABLE, c_header
+from sim.cuda.setup import SetupLine
+from testbench.cuda.test_server import Client
+from testbench.refusal import refused
+
+MODEL = ["--engine", "model", "--preset", "tiny"]
+
+
+@pytest.fixture(autouse=True)
+def no_libraries(monkeypatch):
+    """Programs are told the server's socket, and no libraries are built for them."""
+    monkeypatch.setattr(command, "environment", lambda socket, _command: {SOCKET_VARIABLE: socket})
+
+
+def shell(text):
+    """A program."""
+    return ["--", "/bin/sh", "-c", text]
+
+
+@pytest.fixture
+def launching(monkeypatch):
+    """A program in this process that launches kernels: "launches", then their names."""
+
+    class Program:
+        def __init__(self, arguments, env):
+            made = Client(SimpleNamespace(name=env[SOCKET_VARIABLE])).begin()
+            address = made.get("allocate", size=256, kind=0)["address"]
+            for name in arguments[1:]:
+                made.launch(made.function(name), struct.pack("<QI", address, 5), block=(4, 1, 1))
+            print("total", made.get("memory_info")["total"])
+            made.socket.close()
+
+        def wait(self):
+            return 0
+
+    monkeypatch.setattr(command.subprocess, "Popen", Program)
+    return lambda *kernels: ["--", "/bin/sh", *kernels]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"), [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", 137), ("kill -15 $$", 143)]
+)
+def test_the_exit_code_is_the_programs(capsys, text, code):
+    assert main([*MODEL, *shell(text)]) == code
+    assert capsys.readouterr().err == ""
+
+
+def test_launches_are_printed_and_written(tmp_path, capfd, launching):
+    out = tmp_path / "out.json"
+    assert main([*MODEL, "--report", str(out), *launching("adds", "adds", "shares")]) == 0
+    said = capfd.readouterr()
+    assert said.out == f"total {4096 << 20}\n"
+    lines = said.err.splitlines()
+    assert lines[0].split()[:4] == ["launch", "kernel", "grid", "block"]
+    assert [line.split()[:4] for line in lines[1:]] == [
+        ["1", "adds", "1", "4"],
+        ["2", "adds", "1", "4"],
+        ["3", "shares", "1", "4"],
+    ]
+    written: Mapping[str, Any] = json.loads(out.read_text())
+    assert (written["engine"], written["preset"], written["exit_code"]) == ("model", "tiny", 0)
+    assert (
+        written["command"] == ["/bin/sh", "adds", "adds", "shares"]
+        and len(written["launches"]) == 3
+    )
+
+
+def test_a_program_whose_launch_fails_ends_with_1(tmp_path, capfd, launching):
+    out = tmp_path / "out.json"
+    arguments = [*MODEL, "--max-cycles", "1000", "--report", str(out), *launching("endless")]
+    assert main(arguments) == 1
+    said = capfd.readouterr()
+    assert "warpstack: launch 1: kernel endless: timeout" in said.err
+    assert said.err.splitlines()[-1].endswith("timeout")
+    assert json.loads(out.read_text())["exit_code"] == 1
+
+
+def test_device_memory_is_as_large_as_asked_for(capfd, launching):
+    assert main([*MODEL, "--memory", "3", *launching()]) == 0
+    assert capfd.readouterr().out == f"total {3 << 20}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "no program: a command follows --"),
+        (["--", "no-such-program"], "no-such-program: no such program"),
+        (["--memory", "0", *shell("")], "argument --memory: '0' is not a number from 1 on"),
+        (
+            ["--vcd", "a.vcd", *shell("")],
+            "--vcd needs hardware, which the engine model does not have",
+        ),
+        (
+            ["--launch", "1", *shell("")],
+            "--launch needs hardware, which the engine model does not have",
+        ),
+        (["--report", "none/a.json", *shell("")], "none/a.json: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(capsys, arguments, said):
+    assert said in refused(capsys, main, [*MODEL, *arguments])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["--engine", "board", "--port", "p", "--memory", "4"],
+            "--memory needs a simulation, which a board is not",
+        ),
+        (
+            ["--engine", "board", "--port", "p", "--timeline", "t"],
+            "--timeline needs a simulation, which a board is not",
+        ),
+        (["--timeline", "t.html"], "--timeline needs --launch N: which launch is recorded"),
+        (
+            ["--launch", "2"],
+            "--launch needs --vcd, --fst, --timeline or --profile: what is recorded, and where it goes",
+        ),
+        (["--launch", "2", "--profile", "none/a"], "none/a: No such file or directory"),
+    ],
+)
+def test_a_recording_needs_a_simulation_a_launch_and_a_file(capsys, arguments, said):
+    assert said in refused(capsys, main, [*arguments, *shell("")])
+
+
+def test_an_assembler_that_is_not_installed_is_named(capsys, monkeypatch):
+    monkeypatch.setattr(command, "find_ptxas", lambda _command: None)
+    said = refused(capsys, main, [*MODEL, "--ptxas", *shell("")])
+    assert "--ptxas: no ptxas that knows sm_50 is installed: pip install " in said
+
+
+def test_the_setup_is_listed_with_what_installs_it(capsys, monkeypatch):
+    lines = [
+        SetupLine("this", True, "pip install this"),
+        SetupLine("that", False, "pip install that"),
+    ]
+    monkeypatch.setattr(command, "check_setup", lambda: lines)
+    assert main(["--check-setup"]) == 0
+    assert capsys.readouterr().out == "there    this\nmissing  that: pip install that\n"
+
+
+def test_a_shell_gets_lines_that_export_the_environment(capsys, monkeypatch):
+    monkeypatch.setattr(command.signal, "pause", lambda: None)
+    monkeypatch.setattr(
+        command, "environment", lambda socket, _command: {SOCKET_VARIABLE: socket, "A": "b c"}
+    )
+    assert main([*MODEL, "--shell"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"export WARPSTACK_CUDA_SOCKET=warpstack-\d+-[0-9a-f]{16}", first)
+    assert second == "export A='b c'"
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_ctrl_c_stops_the_launch_and_a_program_that_does_not_end_is_killed(monkeypatch, ends):
+    done = []
+
+    class Program:
+        def __init__(self, arguments, env):
+            done.append(("begins", arguments, env[SOCKET_VARIABLE]))
+
+        def wait(self, seconds=None):
+            if len(done) == 1:
+                done.append("Ctrl-C")
+                raise KeyboardInterrupt
+            done.append(("wait", seconds))
+            if not ends and seconds is not None:
+                raise subprocess.TimeoutExpired("program", seconds)
+
+        def kill(self):
+            done.append("kill")
+
+    monkeypatch.setattr(command.subprocess, "Popen", Program)
+    server: Any = SimpleNamespace(
+        name="socket", device=SimpleNamespace(stop=lambda number: done.append(("stop", number)))
+    )
+    options: Any = SimpleNamespace(command=["a"])
+    with pytest.raises(KeyboardInterrupt):
+        command._run(["a"], options, server)
+    expected = [("begins", ["a"], "socket"), "Ctrl-C", ("stop", signal.SIGINT), ("wait", 5)]
+    assert done == expected + ([] if ends else ["kill", ("wait", None)])
+
+
+# The sources of the libraries
+
+
+def names_of(file, version=None):
+    """Symbols of a list, which a version of the libraries has."""
+    rows = [
+        line.split()
+        for line in (SOURCES / file).read_text().splitlines()
+        if not line.startswith("#")
+    ]
+    return {row[0] for row in rows if version is None or str(version) in row[1:]}
+
+
+def exported(text):
+    """Functions that a made source exports."""
+    return set(re.findall(r"^EXPORT (?:CUresult|cudaError_t|__typeof\(\w+\)) (\w+)", text, re.M))
+
+
+def test_every_public_name_of_the_driver_is_a_function_an_alias_or_a_refusal():
+    made = sources()
+    own = {
+        name
+        for file in SOURCES.glob("*.c")
+        if file.name != "runtime.c"
+        for name in re.findall(r"^EXPORT [^(]*?\b(cu\w+)\(", file.read_text(), re.M)
+    }
+    others = exported(made["libcuda.c"])
+    fills = {name for name in names_of("symbols.txt") if name.startswith("cuMemsetD")}
+    assert names_of("symbols.txt") - fills <= own | others
+    assert not own & others
+    assert made["libcuda.c"].startswith('#define _GNU_SOURCE\n#include "connection.c"\n')
+
+
+def drivers_own():
+    """The sources of the driver's functions."""
+    return "\n".join(path.read_text() for path in SOURCES.glob("*.c") if path.name != "runtime.c")
+
+
+def test_an_alias_is_of_the_same_function_and_a_refusal_says_why():
+    text = sources()["libcuda.c"]
+    aliases = re.findall(r'__typeof\((\w+)\) (\w+) __attribute__\(\(alias\("(\w+)"\)\)\);', text)
+    assert len(aliases) > 10
+    own = drivers_own()
+    assert all(f" {base}(" in own or base.startswith("cuMemsetD") for base, _, _ in aliases)
+    assert all(
+        base == of and name in (f"{base}_ptds", f"{base}_ptsz") for base, name, of in aliases
+    )
+    for name, why in (
+        ("cuTexRefCreate", "there are no textures"),
+        ("cuMemMap", "there is no virtual memory management"),
+        ("cuGraphicsMapResources", "there is no graphics"),
+    ):
+        assert f'CUresult {name}(void) {{ return refuse("{name}", "{why}"); }}' in text
+
+
+@pytest.mark.parametrize("version", [11, 12])
+def test_the_runtime_has_the_names_of_its_version(version):
+    text = sources()[f"libcudart_{version}.c"]
+    own = set(re.findall(r"^EXPORT [^(]*?\b(cuda\w+)\(", (SOURCES / "runtime.c").read_text(), re.M))
+    assert text.startswith('#include "runtime.c"\n')
+    assert exported(text) == names_of("runtime_symbols.txt", version) - own
+
+
+def test_made_headers_are_among_the_sources():
+    made = sources()
+    assert made["protocol.h"] == c_header()
+    assert '{"CUDA_SUCCESS"' not in made["results.h"] and '"CUDA_SUCCESS"' in made["results.h"]
+    for line in (SOURCES / "symbols.txt").read_text().splitlines()[-3:]:
+        symbol, name, version = line.split()
+        assert f'    {{"{symbol}", "{name}", {version}}},\n' in made["symbols.h"]
+    assert {path.name for path in SOURCES.glob("*.[ch]")} | {"runtime.map"} < made.keys()
+
+
+def test_libraries_are_compiled_once_and_errors_of_the_compiler_are_one_line(tmp_path, monkeypatch):
+    """With a compiler that only makes files."""
+    monkeypatch.setenv("WARPSTACK_CACHE", str(tmp_path))
+    monkeypatch.setattr(build, "missing_tool", lambda: None)
+    fake = tmp_path / "cc"
+    fake.write_text(
+        '#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\necho >> log\necho made > "$2"\n'
+    )
+    fake.chmod(0o700)
+    monkeypatch.setattr(build, "compiler", lambda: [str(fake)])
+    folder = build.library_folder()
+    assert folder == build.library_folder() and folder.parent == tmp_path
+    assert {path.name for path in folder.iterdir()} == {*LIBRARIES, "libcuda.so", "libcudart.so"}
+    assert (folder / "libcudart.so").readlink().name == "libcudart.so.12"
+    assert (folder / "libcuda.so").readlink().name == "libcuda.so.1"
+    monkeypatch.setenv("WARPSTACK_CACHE", str(tmp_path / "other"))
+    for said, line in (
+        ("a warning\\nx.c:3: error: bad\\nmore", "x.c:3: error: bad"),
+        ("one\\nlast", "last"),
+        ("", "no message"),
+    ):
+        fake.write_text(f'#!/bin/sh\nprintf "{said}" >&2\nexit 1\n')
+        with pytest.raises(build.LibraryError) as failed:
+            build.library_folder()
+        assert str(failed.value) == f"the CUDA libraries do not compile: {line}"
+    monkeypatch.setattr(build, "missing_tool", lambda: "install one")
+    with pytest.raises(build.LibraryError) as failed:
+        build.library_folder()
+    assert str(failed.value) == "the CUDA libraries need a compiler: install one"

@@ -1,0 +1,1 @@
+"""What drives and observes the machine in simulation, without the machine itself."""

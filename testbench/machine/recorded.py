@@ -1,0 +1,143 @@
+"""The events of a machine without faults, as its retirement interface has them, from a run of the warp model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rtl.fetch.predecode import kind_of
+from rtl.isa.control_code import instruction_address
+from rtl.isa.errors import WarpError
+from rtl.isa.syntax import PT, RZ
+from rtl.layouts import KIND_RULES, ThreadCode
+from rtl.params import PRESETS, WARP_THREADS
+from sim.launch import Launch, prepare
+from sim.machine.lockstep import Lockstep
+from sim.machine.retirement_events import Event
+from sim.model.warp.model import WarpModel
+from sim.model.warp.retirement import Retirement, WarpMasks
+from sim.toolchain.assembly.assembler import assemble
+from sim.toolchain.cubin.loader import load
+from testbench.words import form_of
+
+__all__ = ["PARAMS", "Recording", "codes_of", "followed", "launch_of", "record"]
+
+PARAMS = PRESETS["tiny"]
+ALL_ERRORS = 0x00FF_FFFF
+"""All are reported."""
+_CODES = {
+    "broken": ThreadCode.BREAK,
+    "continued": ThreadCode.CONTINUE,
+    "returned": ThreadCode.RETURN,
+    "exited": ThreadCode.EXIT,
+    "longjumped": ThreadCode.LONGJMP,
+    "killed": ThreadCode.KILLED,
+}
+
+
+def codes_of(masks: WarpMasks) -> int:
+    """Why threads are not active: three bits of each."""
+    return sum(
+        code.value << 3 * thread
+        for name, code in _CODES.items()
+        for thread in range(WARP_THREADS)
+        if getattr(masks, name) >> thread & 1
+    )
+
+
+def launch_of(text: str) -> Launch:
+    """A launch of one warp of a program of assembler text, with memory of its own."""
+    return prepare(load(assemble(text, "program")), block=(WARP_THREADS, 1, 1))
+
+
+@dataclass
+class Recording:
+    """A run of one warp: its program, its events in order, one a cycle, and the instructions that it has executed."""
+
+    text: str
+    events: list[Event]
+    records: list[Retirement]
+
+
+def record(text: str) -> Recording:
+    """Such a run, from the warp's start to its end or its first error."""
+    model = WarpModel(launch_of(text), warps=PARAMS.warps, report_mask=ALL_ERRORS)
+    found = Recording(text, [], [])
+
+    def add(what: str, source: str = "", /, **fields: Any) -> None:
+        found.events.append(Event(len(found.events), what, {"warp": 0, **fields}, source))
+
+    add("launched", number=0, cta_warps=1, index={"x": 0, "y": 0, "z": 0})
+    sequence = 0
+    while model.warps[0] is not None:
+        one = model.retire(0)
+        found.records.append(one)
+        kind = kind_of(form_of(one.word))
+        add("issued", sequence=sequence, pc=one.pc, word=one.word, kind=kind.value)
+        for fields in _beats(one):
+            add("written", **{"sequence": sequence, **fields})
+        if one.error is not WarpError.NONE:
+            add("errors", "lanes", pc=one.pc, error=one.error.value)
+            break
+        if KIND_RULES[kind].unit == "flow":
+            add(
+                "flow",
+                pc=instruction_address(one.next_pc),
+                active=one.after.active,
+                codes=codes_of(one.after),
+                terminated=int(one.terminated),
+                error=0,
+            )
+        else:
+            add("completed", sequence=sequence)
+        sequence += 1
+    return found
+
+
+def _beats(one: Retirement) -> list[dict[str, int]]:
+    """What an instruction writes, in beats of so many lanes as the machine has."""
+    lanes, found = PARAMS.lanes, []
+    written = [
+        *((number, threads, values) for number, (threads, values) in one.registers.items()),
+        *([(RZ, 0, None)] if not one.registers else []),
+    ]
+    for place, (register, threads, values) in enumerate(written):
+        for beat in range(WARP_THREADS // lanes):
+            first, mine = beat * lanes, (1 << lanes) - 1
+            predicates = flags = condition_lanes = nibbles = 0
+            lanes_here = threads >> first & mine
+            if place == 0:
+                for number, (of, truth) in one.predicates.items():
+                    lanes_here |= of >> first & mine
+                    predicates |= (number != PT) << number
+                    for lane in range(lanes):
+                        flags |= (truth >> first + lane & 1) << PT * lane + number
+                if one.condition is not None:
+                    of, codes = one.condition
+                    condition_lanes = of >> first & mine
+                    lanes_here |= condition_lanes
+                    nibbles = sum(codes[first + lane] << 4 * lane for lane in range(lanes))
+            if lanes_here:
+                content = (
+                    sum(values[first + lane] << 32 * lane for lane in range(lanes)) if values else 0
+                )
+                found.append(
+                    {
+                        "beat": beat,
+                        "lanes": lanes_here,
+                        "register": register,
+                        "values": content,
+                        "predicates": predicates,
+                        "flags": flags,
+                        "conditional": int(one.condition is not None and place == 0),
+                        "conditions": nibbles,
+                    }
+                )
+    return found
+
+
+def followed(recording: Recording, events: Sequence[Event] | None = None) -> Lockstep:
+    """The comparison of a program's run with its own events, or with others."""
+    lockstep = Lockstep(launch_of(recording.text), PARAMS, ALL_ERRORS)
+    for event in recording.events if events is None else events:
+        lockstep.take(event)
+    return lockstep

@@ -1,0 +1,403 @@
+"""The comparison of hardware and warp model finds each event that is not what the program does, at its instruction."""
+
+from dataclasses import replace
+
+import pytest
+
+from rtl.isa.errors import WarpError
+from rtl.isa.registers import SM_REGISTERS
+from rtl.layouts import InstructionKind
+from sim.launch import LOCAL_MEMORY
+from sim.launch.memory import Memory
+from sim.machine.comparison import memory_difference
+from testbench.machine.recorded import followed, record
+
+TEXT = """\
+.kernel k
+.shared 256
+        S2R R0, SR_LANEID
+        ISETP.LT.AND P1, P2, R0, 0x8, PT
+        IADD R1.CC, R0, -0x10
+        IADD.X R2, RZ, RZ
+        SHL R3, R0, 0x2
+   @P1  STS [R3], R0
+        LDS R4, [R3]
+        SSY meet
+   @P1  SYNC
+        IADD R5, R0, R0
+        SYNC
+meet:   EXIT
+"""
+RUN = record(TEXT)
+
+
+def at(text, what, number=0):
+    """The place among the events of the n-th one of an instruction, by its line."""
+    line = [line.split(";")[0].strip() for line in TEXT.splitlines()[2:]].index(text)
+    issued = [place for place, event in enumerate(RUN.events) if event.what == "issued"]
+    issued.append(len(RUN.events))
+    places = [
+        place for place in range(issued[line], issued[line + 1]) if RUN.events[place].what == what
+    ]
+    return places[number]
+
+
+def altered(place, **fields):
+    """The events, one of which has other fields."""
+    events = list(RUN.events)
+    events[place] = replace(events[place], fields={**events[place].fields, **fields})
+    return events
+
+
+def difference(events):
+    """What the comparison says, without the stack."""
+    found = followed(RUN, events).difference
+    assert found is not None
+    return found
+
+
+def test_a_run_without_faults_is_the_same_to_its_last_instruction():
+    lockstep = followed(RUN)
+    assert lockstep.difference is None
+    assert lockstep.compared == len(RUN.records) == 12
+    assert lockstep.pending() == []
+    assert lockstep.compare_memory(lockstep.machine.memory) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "number", "field", "bits", "said"),
+    [
+        ("IADD R1.CC, R0, -0x10", "issued", 0, "pc", 8, ("pc", "0x10", "0x18")),
+        (
+            "S2R R0, SR_LANEID",
+            "written",
+            0,
+            "lanes",
+            1,
+            ("threads that write R0", "fffffffe", "ffffffff"),
+        ),
+        (
+            "S2R R0, SR_LANEID",
+            "written",
+            7,
+            "lanes",
+            8,
+            ("threads that write R0", "7fffffff", "ffffffff"),
+        ),
+        (
+            "S2R R0, SR_LANEID",
+            "written",
+            1,
+            "values",
+            1 << 32 * 2 + 31,
+            ("R0 of thread 6", "0x80000006", "0x00000006"),
+        ),
+        (
+            "S2R R0, SR_LANEID",
+            "written",
+            3,
+            "values",
+            2,
+            ("R0 of thread 12", "0x0000000e", "0x0000000c"),
+        ),
+        (
+            "IADD R1.CC, R0, -0x10",
+            "written",
+            0,
+            "conditions",
+            1 << 4 * 3 + 1,
+            ("CC of thread 3", "0000", "0010"),
+        ),
+        (
+            "IADD R1.CC, R0, -0x10",
+            "written",
+            6,
+            "conditions",
+            1,
+            ("CC of thread 24", "0101", "0100"),
+        ),
+        ("SYNC", "flow", 0, "active", 1, ("threads active", "fffffffe", "ffffffff")),
+        ("SYNC", "flow", 0, "pc", 8, ("next pc", "0x70", "0x78")),
+        ("SYNC", "flow", 0, "codes", 6 << 3 * 4, ("threads exited", "00000010", "00000000")),
+        ("SYNC", "flow", 0, "codes", 1 << 3 * 31, ("threads killed", "80000000", "00000000")),
+        ("SYNC", "flow", 0, "terminated", 1, ("the warp's end", "True", "False")),
+        ("meet:   EXIT", "flow", 0, "terminated", 1, ("the warp's end", "False", "True")),
+    ],
+)
+def test_a_wrong_event_is_a_difference_with_both_sides(text, what, number, field, bits, said):
+    place = at(text, what, number)
+    fields = RUN.events[place].fields
+    found = difference(altered(place, **{field: fields[field] ^ bits}))
+    issued = at(text, "issued")
+    assert (found.what, found.hardware, found.reference) == said
+    assert found.cycle == RUN.events[issued].cycle
+    assert found.warp == 0
+    if field != "pc" or what != "issued":
+        assert found.pc == RUN.events[issued].fields["pc"]
+        assert found.word == RUN.events[issued].fields["word"]
+
+
+def test_a_predicate_that_differs_is_named_with_all_threads():
+    place = at("ISETP.LT.AND P1, P2, R0, 0x8, PT", "written", 2)  # threads 8 to 11
+    flags = RUN.events[place].fields["flags"]
+    found = difference(altered(place, flags=flags ^ 1 << 7 * 3 + 2))  # of the fourth lane P2
+    assert (found.what, found.hardware, found.reference) == ("P2", "fffff700", "ffffff00")
+    found = difference(altered(place, flags=flags ^ 1 << 7 * 1 + 1))
+    assert (found.what, found.hardware, found.reference) == ("P1", "000002ff", "000000ff")
+
+
+def test_another_word_is_a_difference_even_if_all_else_is_the_same():
+    place = at("IADD R5, R0, R0", "issued")
+    word = RUN.events[place].fields["word"]
+    found = difference(altered(place, word=word ^ 1 << 63))
+    assert found.what == "instruction word"
+    assert (int(found.hardware, 16), int(found.reference, 16)) == (word ^ 1 << 63, word)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("S2R R0, SR_LANEID", ("registers written", "none", "R0")),
+        ("LDS R4, [R3]", ("registers written", "none", "R4")),
+    ],
+)
+def test_a_register_that_is_not_written_is_a_difference(text, said):
+    missing = {at(text, "written", number) for number in range(8)}
+    found = difference([event for place, event in enumerate(RUN.events) if place not in missing])
+    assert (found.what, found.hardware, found.reference) == said
+
+
+def test_a_register_that_is_written_besides_is_a_difference():
+    place = at("IADD R1.CC, R0, -0x10", "written")
+    extra = replace(
+        RUN.events[place], fields={**RUN.events[place].fields, "register": 9, "conditional": 0}
+    )
+    found = difference([*RUN.events[: place + 1], extra, *RUN.events[place + 1 :]])
+    assert (found.what, found.hardware, found.reference) == ("registers written", "R1 R9", "R1")
+
+
+def test_nothing_is_compared_after_the_first_difference():
+    place = at("IADD R1.CC, R0, -0x10", "written")
+    lockstep = followed(RUN, altered(place, values=5))
+    assert lockstep.compared == 2
+    first = lockstep.difference
+    for event in RUN.events[-6:]:
+        lockstep.take(event)
+    assert lockstep.difference is first and lockstep.compared == 2
+
+
+def test_a_difference_shows_the_instruction_and_its_text():
+    place = at("IADD R5, R0, R0", "written", 2)  # threads 0 to 7 wait at the other SYNC
+    shown = str(difference(altered(place, values=0))).splitlines()
+    issued = RUN.events[at("IADD R5, R0, R0", "issued")]
+    pc, word = issued.fields["pc"], issued.fields["word"]
+    assert shown[:4] == [
+        f"difference    cycle {issued.cycle}, warp 0: R5 of thread 16",
+        f"instruction   {pc:#06x}  {word:016x}  IADD R5, R0, R0",
+        "hardware      0x00000000",
+        "reference     0x00000020",
+    ]
+    assert shown[4:] == ["     SYNC pc=0x0078 mask=ffffffff"]  # the stack
+
+
+def test_what_is_not_complete_is_pending():
+    place = at("LDS R4, [R3]", "completed")
+    lockstep = followed(RUN, RUN.events[:place])
+    issued = RUN.events[at("LDS R4, [R3]", "issued")]
+    assert lockstep.pending() == [
+        f"warp 0: {issued.fields['pc']:#06x}  LDS R4, [R3], issued in cycle {issued.cycle}"
+    ]
+    assert lockstep.compared == 6
+
+
+def test_instructions_complete_in_any_order_and_are_compared_in_theirs():
+    first, second = (
+        at(text, "completed") for text in ("S2R R0, SR_LANEID", "ISETP.LT.AND P1, P2, R0, 0x8, PT")
+    )
+    events = list(RUN.events)
+    late = events.pop(first)
+    events.insert(second, late)  # behind the completion of the second
+    lockstep = followed(RUN, events[:second])
+    assert lockstep.compared == 0
+    lockstep.take(events[second])
+    assert lockstep.compared == 2
+    assert followed(RUN, events).difference is None
+
+
+PARTLY = record(
+    """\
+.kernel k
+        S2R R0, SR_LANEID
+        ISETP.LT.AND P1, PT, R0, 0x3, PT
+  @!P1  IADD R1.CC, R0, -0x4
+  @!P1  ISETP.LT.AND P2, PT, R0, 0x8, PT
+        EXIT
+"""
+)
+
+
+def test_flags_of_threads_that_write_none_are_0_on_both_sides():
+    """Thread 3's result is negative, thread 4's zero with a carry, thread 5's has a carry."""
+    assert followed(PARTLY).difference is None
+    written = [event.fields for event in PARTLY.events if event.what == "written"]
+    flags = [fields for fields in written if fields["conditional"]]
+    assert (flags[0]["lanes"], flags[0]["conditions"] >> 12) == (0b1000, 0b0010)
+    assert (flags[1]["lanes"], flags[1]["conditions"] & 0xFF) == (0b1111, 0b0100_0101)
+
+
+# Entering and leaving the trap, and the host's writes
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (InstructionKind.LEAVE, ("the trap", "left", "not at RTT")),
+        (InstructionKind.ENTER, None),
+    ],
+)
+def test_a_warp_that_leaves_the_trap_without_rtt_is_a_difference(kind, said):
+    launched, issued = RUN.events[0], RUN.events[1]
+    lockstep = followed(RUN, [launched])
+    entered = []
+    lockstep.on_trap_entry = lambda warp, waited, failed: entered.append(
+        (warp.slot, waited, failed)
+    )
+    lockstep.take(replace(issued, fields={**issued.fields, "kind": kind.value}))
+    result = {"warp": 0, "pc": 0, "active": (1 << 32) - 1, "codes": 0, "terminated": 0, "error": 0}
+    lockstep.take(replace(issued, cycle=9, what="flow", fields=result))
+    if said is not None:
+        found = lockstep.difference
+        assert found is not None
+        assert (found.what, found.hardware, found.reference) == said
+        assert entered == [] and lockstep.moved == 0
+    else:
+        assert entered == [(0, False, False)]
+
+
+def test_what_the_host_writes_is_written_to_the_warp_model_in_its_cycle():
+    lockstep = followed(RUN, RUN.events[:1])
+    written = []
+    lockstep.host.write = lambda register, word: written.append((register, word))
+    lockstep.note_write(5, "HWW_WARP_ESR_REPORT_MASK", 3)
+    lockstep.note_write(7, "DBGR_CONTROL0", (1 << 32) - 1)
+    lockstep.note_write(7, "BPT_PAUSE_MASK", 1)
+    lockstep.note_write(8, "HWW_WARP_ESR_REPORT_MASK", 4)
+    event = RUN.events[1]
+    lockstep.take(replace(event, cycle=5))
+    assert written == []  # not before the cycle is over
+    lockstep.take(replace(event, cycle=8, fields={**event.fields, "sequence": 1}))
+    run = SM_REGISTERS["DBGR_CONTROL0"].put(RUN_TRIGGER=1)
+    assert written == [
+        ("HWW_WARP_ESR_REPORT_MASK", 3),
+        ("DBGR_CONTROL0", (1 << 32) - 1 & ~run),  # which warps run follows from what they execute
+    ]
+    lockstep.catch_up()
+    assert written[2:] == [("HWW_WARP_ESR_REPORT_MASK", 4)]
+
+
+# What depends on time
+
+TIMED = record(
+    """\
+.kernel k
+        S2R R0, SR_CLOCKLO
+        IADD R1, R0, 0x1
+        EXIT
+"""
+)
+
+
+def with_values(recording, *values):
+    """The events, whose writes have the same value in all threads: by instruction."""
+    events = []
+    for event in recording.events:
+        fields = dict(event.fields)
+        if event.what == "written":
+            fields["values"] = sum(values[fields["sequence"]] << 32 * lane for lane in range(4))
+        events.append(replace(event, fields=fields))
+    return events
+
+
+def test_the_clock_is_what_the_hardware_read_and_all_else_follows_from_it():
+    assert followed(TIMED, with_values(TIMED, 1000, 1001)).difference is None
+    found = followed(TIMED, with_values(TIMED, 1000, 1002)).difference
+    assert found is not None
+    assert (found.what, found.hardware, found.reference) == (
+        "R1 of thread 0",
+        "0x000003ea",
+        "0x000003e9",
+    )
+
+
+# Errors
+
+FAILING = record(
+    """\
+.kernel k
+        MOV32I R2, 0x10
+        MOV R3, RZ
+        LDG.E R4, [R2]
+        EXIT
+"""
+)
+
+
+def test_an_error_is_compared_with_its_code():
+    assert FAILING.records[-1].error is WarpError.MMU_FAULT
+    assert followed(FAILING).difference is None
+    events = [*FAILING.events[:-1]]
+    last = FAILING.events[-1]
+    other = WarpError.OOR_ADDR
+    events.append(replace(last, fields={**last.fields, "error": other.value}))
+    found = followed(FAILING, events).difference
+    assert found is not None
+    assert (found.what, found.hardware, found.reference) == ("error", other.name, "MMU_FAULT")
+
+
+def test_an_error_that_the_hardware_does_not_raise_is_a_difference():
+    issued = [event for event in FAILING.events if event.what == "issued"][-1]
+    done = replace(
+        FAILING.events[-1],
+        what="completed",
+        fields={"warp": 0, "sequence": issued.fields["sequence"]},
+    )
+    found = followed(FAILING, [*FAILING.events[:-1], done]).difference
+    assert found is not None
+    assert (found.what, found.hardware, found.reference) == ("error", "NONE", "MMU_FAULT")
+
+
+# Memory
+
+
+def two_memories():
+    """With equal content, a region of 256 bytes, and one of local memory."""
+    memories = []
+    for _ in range(2):
+        memory = Memory()
+        memory.map("a", 0x1000, 256)
+        memory.map(LOCAL_MEMORY, 0x2000, 256)
+        memory.map("b", 0x3000, 256)
+        memory.write(0x1000, bytes(range(256)))
+        memories.append(memory)
+    return memories
+
+
+def test_the_first_byte_of_memory_that_differs_is_named():
+    ours, theirs = two_memories()
+    assert memory_difference(ours, theirs) is None
+    ours.write(0x1080, b"\xff")
+    ours.write(0x10F0, b"\x00")
+    assert memory_difference(ours, theirs) == (
+        "a, byte 0x80 at 0x1080: hardware 0xff, reference 0x80"
+    )
+    assert memory_difference(ours, theirs, ("a",)) is None
+    ours.write(0x30FF, b"\x07")
+    assert memory_difference(ours, theirs, ("a",)) == (
+        "b, byte 0xff at 0x30ff: hardware 0x07, reference 0x00"
+    )
+
+
+def test_local_memory_is_not_compared():
+    ours, theirs = two_memories()
+    ours.write(0x2000, b"\x01")
+    assert memory_difference(ours, theirs) is None

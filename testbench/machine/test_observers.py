@@ -1,0 +1,472 @@
+"""What observers of a machine make of its signals, counted by hand: profile, timeline, waveform texts, events."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from amaranth.hdl import Signal
+
+from rtl.isa.errors import WarpError
+from rtl.isa.tokens import TokenKind
+from rtl.layouts import DEPTH_BITS, InstructionKind, ThreadCode, WaitReason
+from rtl.params import PRESETS
+from rtl.retire import RetirementPort
+from sim.machine import traces
+from sim.machine.hardware_instructions import HardwareInstruction, of_thread, spread
+from sim.machine.profile import Cost, Profile, _PipelineWatch, _SerialWatch
+from sim.machine.retirement_events import Event, EventReader
+from sim.machine.timeline import IssuedInstruction, Span, Timeline
+from testbench.fakes import fake
+from testbench.words import encode
+
+TINY = PRESETS["tiny"]
+NOP = encode("NOP")
+
+
+class Signals(SimpleNamespace):
+    """Signals by name; ``changes`` makes changes of what is observed: a list of cycle, name and value."""
+
+    def changes(self, watch, *changes):
+        numbers = {id(signal): number for number, signal in enumerate(watch.signals)}
+        return [(cycle, numbers[id(getattr(self, name))], value) for cycle, name, value in changes]
+
+
+def pipeline():
+    """The memory unit of a pipelined machine with four lanes, as a profile sees it."""
+    signals = Signals(
+        begun=Signal(), slot=Signal(3), pc=Signal(16), threads=Signal(32), words=Signal(3),
+        found=Signal(), taken=Signal(), of=Signal(3), shared=Signal(), reads=Signal(3),
+    )  # fmt: skip
+    job = fake(pc=signals.pc, threads=signals.threads)
+    begun = fake(
+        valid=signals.begun,
+        payload=fake(job=job, slot=signals.slot, instruction=fake(words=signals.words)),
+    )
+    found = fake(valid=signals.found, ready=signals.taken, payload=fake(slot=signals.of))
+    crossbar = fake(shared=signals.shared, read=fake(slot=signals.reads))
+    unit = fake(front=fake(begun=begun), access=fake(found=found), crossbar=crossbar)
+    return signals, _PipelineWatch(unit, TINY)
+
+
+def test_lines_and_passes_are_those_of_the_instruction_in_the_slot():
+    signals, watch = pipeline()
+    watch.changes(
+        signals.changes(
+            watch,
+            (5, "begun", 1), (5, "slot", 2), (5, "pc", 0x48), (5, "threads", 0xFF), (5, "words", 2),
+            (6, "begun", 0),
+            (8, "found", 1), (8, "of", 2), (10, "taken", 1), (13, "found", 0),
+            (20, "shared", 1), (20, "reads", 2), (27, "shared", 0),
+            (30, "begun", 1), (30, "slot", 1), (30, "pc", 0x50), (30, "threads", 0x8000_0001), (30, "words", 1),
+            (31, "begun", 0), (31, "shared", 1), (31, "reads", 1), (33, "reads", 5),
+        )
+    )  # fmt: skip
+    watch.finish(40)
+    assert dict(watch.lines) == {0x48: 3}  # found and taken in cycles 10 to 12
+    assert dict(watch.passes) == {0x48: 7, 0x50: 2}
+    # Four halves of a beat with two threads each, two words of each thread; two halves with one thread.
+    assert dict(watch.least) == {0x48: 8, 0x50: 2}
+
+
+def test_the_next_instruction_in_a_slot_begins_anew():
+    signals, watch = pipeline()
+    changes = []
+    for begin, pc in ((2, 8), (12, 16)):
+        changes += [
+            (begin, "begun", 1), (begin, "slot", 3), (begin, "pc", pc), (begin, "threads", 1), (begin, "words", 1),
+            (begin + 1, "begun", 0), (begin + 2, "shared", 1), (begin + 2, "reads", 3), (begin + 5, "shared", 0),
+        ]  # fmt: skip
+    watch.changes(signals.changes(watch, *changes))
+    watch.finish(30)
+    assert dict(watch.passes) == {8: 3, 16: 3} and dict(watch.least) == {8: 1, 16: 1}
+
+
+def test_a_serial_unit_has_one_instruction_and_no_conflicts():
+    signals = Signals(begun=Signal(), pc=Signal(16), line=Signal(), shared=Signal())
+    unit = fake(
+        dispatch=fake(valid=signals.begun, payload=fake(pc=signals.pc)),
+        events=fake(line=signals.line, shared=signals.shared),
+    )
+    watch = _SerialWatch(unit, TINY)
+    watch.changes(
+        signals.changes(
+            watch,
+            (1, "line", 1), (2, "line", 0),
+            (3, "begun", 1), (3, "pc", 0x10), (4, "begun", 0), (5, "line", 1), (8, "line", 0),
+            (9, "shared", 1), (11, "shared", 0), (12, "begun", 1), (12, "pc", 0x18), (13, "begun", 0),
+            (14, "line", 1),
+        )
+    )  # fmt: skip
+    watch.finish(20)
+    assert dict(watch.lines) == {0x10: 3, 0x18: 6}
+    assert watch.passes[0x10] == watch.least[0x10] == 2
+
+
+def profile_of(issued, spans, params=TINY):
+    """A profile of these instructions and spans."""
+    made = Profile(params)
+    made._memory = fake(finish=lambda cycles: None, lines={}, passes={}, least={})
+    for counted in ("lines", "passes", "least"):
+        setattr(
+            made._memory,
+            counted,
+            {one.pc: {"lines": 3, "passes": 5, "least": 4}[counted] for one in issued},
+        )
+    made.timeline._reader = fake(finish=lambda cycles: None)
+    made.timeline.executed, made.timeline.spans = list(issued), list(spans)
+    made.finish(100, 90)
+    return made
+
+
+def one(cycle, pc, end=None, active=0xFF, warp=0):
+    return IssuedInstruction(warp, cycle, pc, NOP, InstructionKind.NOTHING.value, active, end)
+
+
+def test_waits_before_an_issue_are_of_the_next_instruction_or_of_the_last():
+    """An instruction is selected two cycles before its issue is reported, and that cycle is its own."""
+    made = profile_of(
+        [one(12, 8, 20), one(32, 16), one(52, 8, 54, active=1)],
+        [
+            Span(0, 0, 10, WaitReason.FETCH),
+            Span(0, 10, 11, WaitReason.READY),
+            Span(0, 11, 20, WaitReason.STALL),
+            Span(0, 20, 30, WaitReason.SCOREBOARD),
+            Span(0, 30, 31, WaitReason.READY),
+            Span(0, 31, 50, WaitReason.FLOW),
+            Span(0, 50, 60, WaitReason.READY),
+            Span(0, 60, 65, WaitReason.DRAIN),
+        ],
+    )
+    assert dict(made.costs[8].waits) == {
+        WaitReason.FETCH: 10,
+        WaitReason.READY: 1 + 10,
+        WaitReason.STALL: 9,
+        WaitReason.DRAIN: 5,
+    }
+    assert dict(made.costs[16].waits) == {
+        WaitReason.SCOREBOARD: 10,
+        WaitReason.READY: 1,
+        WaitReason.FLOW: 19,
+    }
+    assert (made.costs[8].issues, made.costs[8].threads) == (2, 9)
+    assert (made.costs[8].latency, made.costs[8].ended) == (8 + 2, 2)
+    assert (made.costs[16].latency, made.costs[16].ended) == (0, 0)
+    assert [cost.pc for cost in made.hottest] == [8, 16]
+    assert [cost.cycles for cost in made.hottest] == [35, 30]
+    assert (made.costs[8].lines, made.costs[8].passes, made.costs[8].least) == (3, 5, 4)
+    assert (made.timeline.cycles, made.timeline.ran) == (100, 90)
+
+
+def test_a_span_over_several_issues_is_divided_among_them():
+    made = profile_of([one(12, 8), one(22, 16), one(32, 24)], [Span(0, 0, 40, WaitReason.READY)])
+    assert [made.costs[pc].waits[WaitReason.READY] for pc in (8, 16, 24)] == [11, 10, 10 + 9]
+
+
+def test_warps_without_an_instruction_cost_nothing_and_each_has_its_own():
+    made = profile_of(
+        [one(12, 8, warp=1)], [Span(0, 0, 50, WaitReason.FETCH), Span(1, 0, 5, WaitReason.FETCH)]
+    )
+    assert made.costs[8].cycles == 5
+
+
+def test_a_serial_machine_reports_an_issue_at_once_and_drains_after_it():
+    made = profile_of(
+        [one(12, 8), one(32, 16)],
+        [
+            Span(0, 0, 13, WaitReason.READY),
+            Span(0, 13, 30, WaitReason.DRAIN),
+            Span(0, 30, 33, WaitReason.READY),
+        ],
+        PRESETS["least"],
+    )
+    assert dict(made.costs[8].waits) == {WaitReason.READY: 13, WaitReason.DRAIN: 17}
+    assert dict(made.costs[16].waits) == {WaitReason.READY: 3}
+
+
+def test_conflicts_are_accesses_beyond_the_least():
+    assert Cost(8, "", passes=7, least=4).conflicts == 3
+    assert Cost(8, "", passes=3, least=4).conflicts == 0
+
+
+# Timeline
+
+
+def timeline(*events):
+    """A timeline of events: cycle, what, fields."""
+    made = Timeline(TINY)
+    for cycle, what, fields in events:
+        made._take(Event(cycle, what, fields))
+    return made
+
+
+def issued(warp, sequence, pc, kind=InstructionKind.LANES):
+    return {"warp": warp, "sequence": sequence, "pc": pc, "word": NOP, "kind": kind.value}
+
+
+def test_an_instruction_ends_with_its_completion_or_its_flow_result():
+    made = timeline(
+        (0, "launched", {"warp": 0}),
+        (0, "launched", {"warp": 1}),
+        (1, "flow", {"warp": 0, "active": 0xF}),
+        (2, "flow", {"warp": 1, "active": 0xFF}),
+        (3, "issued", issued(0, 0, 8)),
+        (4, "issued", issued(1, 0, 8, InstructionKind.FLOW)),
+        (5, "issued", issued(0, 1, 16, InstructionKind.FLOW)),
+        (7, "completed", {"warp": 0, "sequence": 0}),
+        (8, "flow", {"warp": 0, "active": 3}),
+        (9, "issued", issued(0, 2, 24)),
+        (11, "flow", {"warp": 1, "active": 0}),
+        (12, "completed", {"warp": 1, "sequence": 7}),
+    )
+    assert [(each.warp, each.cycle, each.pc, each.active, each.end) for each in made.executed] == [
+        (0, 3, 8, 0xF, 7),
+        (1, 4, 8, 0xFF, 11),
+        (0, 5, 16, 0xF, 8),
+        (0, 9, 24, 3, None),
+    ]
+    assert made.executed[0].text == "NOP"
+
+
+def test_an_error_is_of_the_open_instruction_of_its_warp_and_place():
+    made = timeline(
+        (1, "issued", issued(0, 0, 8)),
+        (2, "issued", issued(0, 1, 16)),
+        (3, "issued", issued(1, 0, 16)),
+        (5, "errors", {"warp": 0, "pc": 16, "error": WarpError.MMU_FAULT.value}),
+    )
+    assert [each.error for each in made.executed] == [
+        WarpError.NONE,
+        WarpError.MMU_FAULT,
+        WarpError.NONE,
+    ]
+
+
+def test_spans_are_what_a_warp_was_at_from_its_start_to_its_end():
+    made = Timeline(TINY)
+    made._reader = fake(finish=lambda cycles: None, begin=lambda take: None)
+    ready, fetch, gone = (
+        reason.value for reason in (WaitReason.READY, WaitReason.FETCH, WaitReason.NOT_LIVE)
+    )
+    made._reasons([(3, 0, fetch), (5, 1, fetch), (9, 0, ready), (9, 1, gone)])
+    made._reasons([(9, 0, fetch)])
+    made.finish(20, 15)
+    assert made.spans == [
+        Span(0, 3, 9, WaitReason.FETCH),
+        Span(1, 5, 9, WaitReason.FETCH),
+        Span(0, 9, 20, WaitReason.FETCH),
+    ]
+    assert (made.end, made.cycles, made.ran) == (20, 20, 15)
+    made.restart()
+    assert (made.spans, made.executed, made.cycles, made.end) == ([], [], 0, 0)
+
+
+# Texts in waveforms
+
+
+def test_the_text_of_an_instruction_is_that_of_the_warp_that_issues():
+    decode = traces._instruction(2)
+    kinds = InstructionKind
+    assert decode(1, 2, 0x48, NOP, kinds.NOTHING.value) == "0048 NOP"
+    assert decode(0, 2, 0x48, NOP, kinds.NOTHING.value) is None
+    assert decode(1, 1, 0x48, NOP, kinds.NOTHING.value) is None
+    assert decode(1, 2, 0x48, NOP, kinds.ENTER.value) == "enters the trap"
+    assert decode(1, 2, 0x48, NOP, kinds.LEAVE.value) == "leaves the trap"
+
+
+def test_the_text_of_threads_is_what_a_flow_result_says():
+    decode = traces._active(1)
+    assert decode(1, 1, 0xFF, 0) == "000000ff"
+    assert decode(1, 1, 0xFF, 1) == "ended"
+    assert decode(0, 1, 0xFF, 0) is None and decode(1, 0, 0xFF, 0) is None
+
+
+def test_the_text_of_a_token_is_what_was_pushed_or_popped():
+    decode, sync, call = traces._token(1), TokenKind.SYNC.value, TokenKind.RETURN.value
+    assert decode(1, 1, call, 0, 0, 0, 0) == "push RETURN"
+    assert decode(0, 0, 0, 1, 1, 1, sync) == "pop SYNC"
+    assert decode(1, 1, call, 1, 1, 1, sync) == "pop SYNC"
+    assert decode(1, 1, call, 1, 1, 0, sync) == "push RETURN"
+    assert decode(1, 1, call, 1, 0, 1, sync) == "push RETURN"
+    for nothing in (
+        (0, 1, call, 0, 1, 1, sync),
+        (1, 0, call, 0, 1, 1, sync),
+        (1, 0, call, 1, 0, 1, sync),
+    ):
+        assert decode(*nothing) is None
+
+
+def test_the_depth_follows_pushes_and_commits_of_its_warp():
+    depth = traces._Depth(1)
+    calls = [
+        ((1, 1, 0, 0, 0), "1"),
+        ((1, 1, 0, 0, 0), "2"),
+        ((1, 0, 0, 0, 0), "2"),
+        ((0, 1, 1, 0, 9), "2"),
+        ((0, 0, 1, 1, 5), "6"),
+        ((0, 1, 0, 1, 5), "6"),
+        ((0, 0, 1, 1, (1 << DEPTH_BITS) - 1), "0"),
+        ((1, 1, 1, 1, 3), "5"),
+    ]
+    assert [depth(*arguments) for arguments, _ in calls] == [text for _, text in calls]
+
+
+def test_the_texts_of_traps():
+    assert [traces._trap(*of) for of in ((0, 0), (1, 0), (0, 1), (1, 1))] == [
+        "outside",
+        "in the handler",
+        "paused",
+        "paused",
+    ]
+    assert [traces._machine_trap(*of) for of in ((0, 0), (1, 0), (0, 1), (1, 1))] == [
+        "RUNNING",
+        "TRAPPING",
+        "LOCKED_DOWN",
+        "LOCKED_DOWN",
+    ]
+
+
+# Events
+
+
+def reader():
+    """A reader, and the number of each signal: by the names of event and part."""
+    port: Any = RetirementPort(TINY).create()
+    made = EventReader(port)
+    numbers = {id(signal): number for number, signal in enumerate(made.signals)}
+    return made, port, lambda event: numbers[id(event.valid)]
+
+
+def test_an_event_happens_in_each_cycle_in_which_it_is_valid():
+    made, port, number_of = reader()
+    found = []
+    made.begin(found.append)
+    number = number_of(port.withdrawn)
+    made.changes([(3, number, 1), (3, number + 1, 1), (5, number + 1, 0), (6, number, 0)])
+    made.finish(9)
+    assert [(event.cycle, event.what, dict(event.fields), event.source) for event in found] == [
+        (3, "withdrawn", {"warp": 1}, ""),
+        (4, "withdrawn", {"warp": 1}, ""),
+        (5, "withdrawn", {"warp": 0}, ""),
+    ]
+    made.changes([(9, number, 1)])
+    made.finish(11)
+    assert [event.cycle for event in found[3:]] == [9, 10]
+    made.begin(found.append)
+    made.finish(20)
+    assert len(found) == 5  # nothing is valid at the beginning
+
+
+def test_fields_of_structs_are_read_by_their_places():
+    made, port, number_of = reader()
+    found = []
+    made.begin(found.append)
+    launched, flow = number_of(port.launched), number_of(port.flow)
+    bits = port.launched.payload.shape().const(
+        {"warp": 1, "number": 1, "cta_warps": 2, "index": {"x": 5, "y": 6, "z": 7}}
+    )
+    active = port.flow.payload.shape().const(
+        {"warp": 1, "pc": 0x48, "active": 0xF0, "terminated": 1}
+    )
+    made.changes(
+        [
+            (2, launched + 1, bits.as_bits()), (2, launched, 1), (3, launched, 0),
+            (3, flow + 1, active.as_bits()), (3, flow, 1), (4, flow, 0),
+        ]
+    )  # fmt: skip
+    made.finish(6)
+    first, second = found
+    assert (first.cycle, first.what, second.cycle, second.what) == (2, "launched", 3, "flow")
+    assert first.fields["index"] == {"x": 5, "y": 6, "z": 7}
+    assert (first.fields["warp"], first.fields["number"], first.fields["cta_warps"]) == (1, 1, 2)
+    assert [second.fields[name] for name in ("pc", "active", "terminated")] == [0x48, 0xF0, 1]
+
+
+def test_completions_and_errors_name_their_source():
+    made, port, number_of = reader()
+    found = []
+    made.begin(found.append)
+    sources = ("issue", "lanes", "memory", "conversion", "barrier", "trap")
+    changes = []
+    for cycle, source in enumerate(sources):
+        number = number_of(getattr(port.completed, source))
+        changes += [(cycle, number, 1), (cycle + 1, number, 0)]
+    made.changes(sorted(changes))
+    made.finish(10)
+    assert [(event.what, event.source) for event in found] == [
+        ("completed", each) for each in sources
+    ]
+
+
+# Instructions of the hardware
+
+
+def instruction(kind=InstructionKind.LANES):
+    return HardwareInstruction(0, 0, 8, NOP, kind)
+
+
+def written(beat, lanes, **fields):
+    return {
+        "beat": beat, "lanes": lanes, "register": 255, "values": 0, "predicates": 0, "flags": 0,
+        "conditional": 0, "conditions": 0, **fields,
+    }  # fmt: skip
+
+
+def test_beats_of_a_register_come_together():
+    made = instruction()
+    made.write(written(1, 0b0101, register=4, values=7 | 8 << 32 | 9 << 64 | 10 << 96), 4)
+    made.write(written(0, 0b1000, register=4, values=3 << 96 | 1), 4)
+    made.write(written(0, 0b1111, values=5), 4)  # RZ
+    mask, values = made.registers[4]
+    assert mask == 0b0101_1000 and made.registers.keys() == {4}
+    assert [of_thread(values, thread) for thread in range(8)] == [0, 0, 0, 3, 7, 0, 9, 0]
+    made.write(written(1, 0b0001, register=4, values=1), 4)
+    assert [of_thread(made.registers[4][1], thread) for thread in range(3, 8)] == [3, 1, 0, 9, 0]
+
+
+def test_predicates_and_conditions_are_those_of_the_lanes():
+    made = instruction()
+    flags = (
+        0b0000100 | 0b0000001 << 7 | 0b0000101 << 21
+    )  # P2 of lane 0, P0 of lane 1, both of lane 3
+    made.write(
+        written(2, 0b1111, predicates=0b101, flags=flags, conditional=1, conditions=0x8421), 4
+    )
+    made.write(written(0, 0b0011), 4)
+    assert made.predicates == [(0, 0xF00, 0b1010 << 8), (2, 0xF00, 0b1001 << 8)]
+    assert made.conditions == [(0xF00, 0x8421 << 32)]
+
+
+def test_a_flow_result_completes_all_but_what_is_read():
+    fields = {"active": 6, "codes": 5 << 3 | 1 << 93, "pc": 0x48, "terminated": 0, "error": 0}
+    for kind, error, complete in (
+        (InstructionKind.FLOW, 0, True),
+        (InstructionKind.FLOW_READ, 0, False),
+        (InstructionKind.FLOW_READ, WarpError.STACK_ERROR.value, True),
+    ):
+        made = instruction(kind)
+        made.take_flow({**fields, "error": error})
+        assert made.complete is complete and made.error is WarpError(error)
+        assert (made.next_pc, made.terminated) == (0x48, False)
+        assert made.masks is not None
+        assert (made.masks.active, made.masks.returned, made.masks.killed) == (6, 2, 1 << 31)
+        assert made.masks.disabled == 2 | 1 << 31
+    assert ThreadCode(5) is ThreadCode.RETURN and ThreadCode(1) is ThreadCode.KILLED
+
+
+def test_an_error_that_is_known_stays():
+    made = instruction(InstructionKind.FLOW)
+    made.error = WarpError.OOR_REG
+    made.take_flow({"active": 0, "codes": 0, "pc": 0, "terminated": 0, "error": 3})
+    assert made.error is WarpError.OOR_REG
+
+
+def test_operations_in_place_of_instructions_have_their_name():
+    assert instruction(InstructionKind.ENTER).text == "(ENTER)"
+    assert instruction().text == "NOP"
+
+
+@pytest.mark.parametrize(
+    ("threads", "width", "bits"), [(0b101, 4, 0xF0F), (1 << 31, 2, 3 << 62), (0, 8, 0)]
+)
+def test_a_mask_of_threads_is_spread_over_their_bits(threads, width, bits):
+    assert spread(threads, width) == bits

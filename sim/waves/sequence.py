@@ -1,5 +1,5 @@
-"""Draws the messages between warps, trap unit, barriers, stack and host in a waveform, as a
-sequence diagram.
+"""Draws the messages between the parts of the machine as a sequence diagram: warps, trap unit,
+barriers, stack and host in a waveform.
 
 The waveform is one of the whole machine, in the groups that ``sim.run --vcd`` and the testbenches ``sm``, ``trap`` and
 ``esr`` show. Time goes downwards, a row is an event, with its cycle beside it::
@@ -218,17 +218,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = Parser(
         "sim.waves.sequence",
-        "Draws what warps, trap unit, barriers, stack and host say to each other in "
-        "a waveform of the whole machine, as SVG.",
+        "Draws the messages between warps, trap unit, barriers, stack and host in a waveform of the "
+        "whole machine, as SVG.",
         "waveforms/trap.vcd -o trap.svg --first 340 --cycles 470",
     )
     parser.add_argument(
-        "vcd", type=Path, help="waveform that sim.run, or the testbench sm, trap or esr, wrote"
+        "vcd", type=Path, help="a waveform that sim.run, or the testbench sm, trap or esr, wrote"
     )
-    parser.add_argument("--first", type=int, default=0, metavar="CYCLE", help="default 0")
-    parser.add_argument("--cycles", type=int, metavar="COUNT", help="default: to the end")
-    parser.add_argument("--title", default="")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="SVG")
+    parser.add_argument(
+        "--first", type=int, default=0, metavar="CYCLE", help="first cycle (default: 0)"
+    )
+    parser.add_argument(
+        "--cycles", type=int, metavar="COUNT", help="number of cycles (default: to the end)"
+    )
+    parser.add_argument("--title", default="", help="title above the diagram (default: none)")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="SVG", help="the file to write"
+    )
     return parser.run(arguments, _draw, bare=True)
 
 

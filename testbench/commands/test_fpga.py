@@ -419,7 +419,7 @@ def test_a_failing_tool_is_quoted_with_its_log(tools, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "one of BOARD, --unit and --verilog is wanted"),
+        ([], "one of BOARD, --unit and --verilog is required"),
         (["--unit", "gpu"], "no unit gpu; there are total"),
         (
             ["--unit", "total", "--preset", "huge"],

@@ -532,11 +532,12 @@ def test_mutants_are_listed(command, capsys):
     ("arguments", "message"),
     [
         (["nothing"], f"no unit nothing: there are {', '.join(KNOWN)}"),
-        (["crs", "--sample", "0"], "--sample has to be 1 at least, not 0"),
-        (["--workers", "0"], "--workers has to be 1 at least, not 0"),
-        (["--minutes", "0"], "--minutes has to be more than 0, not 0"),
-        (["--minutes", "nan"], "--minutes has to be more than 0, not nan"),
-        (["--least", "101"], "--least has to be 0 to 100, not 101"),
+        (["crs", "--sample", "0"], "--sample must be at least 1, not 0"),
+        (["--workers", "0"], "--workers must be at least 1, not 0"),
+        (["--minutes", "0"], "--minutes must be more than 0, not 0"),
+        (["--minutes", "nan"], "--minutes must be more than 0, not nan"),
+        (["--longest", "0"], "--longest must be more than 0, not 0"),
+        (["--least", "101"], "--least must be from 0 to 100, not 101"),
         (
             ["crs", "--sample", "1", "--store", "nowhere/kept"],
             "nowhere/kept: unable to open database file",

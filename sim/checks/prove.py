@@ -85,7 +85,7 @@ def _parser() -> Parser:
 def _prove(options: Options, folder: Path, paths: Iterable[Path]) -> bool:
     """Proves theorems, long ones first, and prints the results."""
     loaded = sorted(((path, load(path)) for path in paths), key=lambda each: not each[1].long)
-    asked = [
+    questions_to_answer = [
         (question,)
         for path, theorem in loaded
         if not (options.short and theorem.long)
@@ -94,11 +94,15 @@ def _prove(options: Options, folder: Path, paths: Iterable[Path]) -> bool:
     right = True
     with ExitStack() as stack:
         bar = stack.enter_context(
-            tqdm(total=len(asked), desc="questions", disable=None, leave=False)
+            tqdm(total=len(questions_to_answer), desc="questions", disable=None, leave=False)
         )
-        stack.enter_context(telling(lambda: f"after {bar.n} of {len(asked)} questions"))
+        stack.enter_context(
+            telling(lambda: f"after {bar.n} of {len(questions_to_answer)} questions")
+        )
         found = stack.enter_context(
-            closing(results_of(answer, iter(asked), lambda: True, workers=options.workers))
+            closing(
+                results_of(answer, iter(questions_to_answer), lambda: True, workers=options.workers)
+            )
         )
         for each in found:
             right &= each.right

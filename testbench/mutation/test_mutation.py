@@ -418,15 +418,15 @@ from rtl.toy import Counter
 def test_models():
     kept = Path(os.environ["WARPSTACK_CACHE"], "model")
     kept.parent.mkdir(exist_ok=True)
-    with Path({told!r}).open("a") as told:
-        print(Path.cwd(), kept.exists(), file=told)
+    with Path({path!r}).open("a") as output:
+        print(Path.cwd(), kept.exists(), file=output)
     kept.touch()
 """
 
 
 def test_trials_have_the_copy_and_the_models_of_the_run_without_a_mutant(project, tmp_path):
-    told = tmp_path / "told"
-    (project / "testbench/toy/test_toy.py").write_text(MODELS_TEST.format(told=str(told)))
+    output = tmp_path / "output"
+    (project / "testbench/toy/test_toy.py").write_text(MODELS_TEST.format(path=str(output)))
     folder = tmp_path / "copies"
     folder.mkdir()
     asked = (
@@ -444,7 +444,7 @@ def test_trials_have_the_copy_and_the_models_of_the_run_without_a_mutant(project
             check=True,
             env={**os.environ, "PYTHONPATH": str(mutate.ROOT)},
         )
-    lines = [line.rsplit(" ", 1) for line in told.read_text().splitlines()]
+    lines = [line.rsplit(" ", 1) for line in output.read_text().splitlines()]
     assert [line[1] for line in lines] == ["False", "True"]
     assert {line[0] for line in lines} == {str(folder / "0" / "project")}
 
@@ -481,9 +481,9 @@ def test_the_command_continues_where_it_ended(project, command, capsys, monkeypa
     monkeypatch.setattr(mutate, "results_of", noted)
     monkeypatch.setattr(Unit, "mutants", lambda self, root: [survivor])
     assert command() == 1
-    told = capsys.readouterr().out
-    assert f"survived: {survivor}\n" in told
-    assert " ".join(told.splitlines()[1].split()) == "toy all 1 0 0 1 0 0 0 0 0.0 %"
+    output = capsys.readouterr().out
+    assert f"survived: {survivor}\n" in output
+    assert " ".join(output.splitlines()[1].split()) == "toy all 1 0 0 1 0 0 0 0 0.0 %"
     assert tried == [(), (survivor,)]
 
     monkeypatch.setattr(Unit, "mutants", lambda self, root: [survivor, victim])

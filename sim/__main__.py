@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\nwarpstack COMMAND --help shows its options.")
         return 0
     if name not in COMMANDS:
-        what = f"no command {name}" if name else "which command?"
+        what = f"no command {name}" if name else "a command is missing"
         print(f"warpstack: {what}; there are {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
     before = CALLED.set(f"warpstack {name}")

@@ -347,14 +347,14 @@ class Kernel:
             raise ProgramError(
                 f"kernel {self.name} takes {len(self.sizes)} arguments, not {len(arguments)}"
             )
-        given = [
+        specs = [
             _argument(value, parameter, self._machine)
             for value, parameter in zip(arguments, self._parameters, strict=True)
         ]
         memory, program = self._machine.memory, self._placed.module.name
         before = set(memory.regions)
         try:
-            found = place_buffers(given, memory, program)
+            found = place_buffers(specs, memory, program)
             buffers = {
                 one: (memory.regions[one][0], len(buffer.content)) for one, buffer in found.items()
             }
@@ -365,7 +365,7 @@ class Kernel:
                     if (kind := _type_name(value.dtype)) is not None:
                         types[_buffer_name(number)] = kind
             parameters = parameter_block(
-                given,
+                specs,
                 self._parameters,
                 {one: base for one, (base, _) in buffers.items()},
                 f"{program}: kernel {self.name}",

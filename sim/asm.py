@@ -1,4 +1,4 @@
-"""Assembles a program: ``python -m sim.asm IN.sass -o OUT.cubin``.
+"""Assembles a program into a cubin: ``python -m sim.asm IN.sass -o OUT.cubin``.
 
 :mod:`sim.toolchain.assembly.assembler` describes the language. Exit code 2: there is an error in the text or with a
 file; one line on stderr says what and where, and no file is written.

@@ -54,8 +54,8 @@ def _parser() -> Parser:
     parser.add_argument(
         "--batch",
         metavar="FILE",
-        help="take the commands from a file, one a line, # for comments; - for standard input, from "
-        "which they come anyway if it is no terminal",
+        help="read the commands from a file, one on each line, # for comments; - is standard input, which "
+        "is also read if it is not a terminal",
     )
     return parser
 

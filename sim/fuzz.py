@@ -1,4 +1,4 @@
-"""Plays random programs on the hardware, in lockstep with the warp model: ``python -m sim.fuzz --minutes 10 --seed 1``.
+"""Runs random programs on the hardware, in lockstep with the warp model: ``python -m sim.fuzz --minutes 10 --seed 1``.
 
 The command is :mod:`sim.checks.fuzz`.
 """

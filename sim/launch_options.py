@@ -140,14 +140,18 @@ def add_launch_options(parser: Parser, engines: tuple[str, ...], engine_help: st
         "--entry", metavar="K", help="the kernel; not needed when there is only one"
     )
     parser.add_argument(
-        "--grid", metavar="X[,Y[,Z]]", type=_dimensions, default=(1, 1, 1), help="CTAs (default: 1)"
+        "--grid",
+        metavar="X[,Y[,Z]]",
+        type=_dimensions,
+        default=(1, 1, 1),
+        help="number of CTAs (default: 1)",
     )
     parser.add_argument(
         "--block",
         metavar="X[,Y[,Z]]",
         type=_dimensions,
         default=(32, 1, 1),
-        help="threads of a CTA (default: 32)",
+        help="number of threads of a CTA (default: 32)",
     )
     parser.add_argument(
         "--arg",
@@ -163,10 +167,16 @@ def add_launch_options(parser: Parser, engines: tuple[str, ...], engine_help: st
         help=f"the machine (default: {DEFAULT_PRESET}; of a board: what it has)",
     )
     parser.add_argument(
-        "--warps", metavar="N", type=number_from_one, help="warps, instead of the preset's"
+        "--warps",
+        metavar="N",
+        type=number_from_one,
+        help="number of warps, instead of the preset's",
     )
     parser.add_argument(
-        "--lanes", metavar="N", type=number_from_one, help="lanes, instead of the preset's"
+        "--lanes",
+        metavar="N",
+        type=number_from_one,
+        help="number of lanes, instead of the preset's",
     )
     parser.add_argument(
         "--engine",
@@ -178,23 +188,29 @@ def add_launch_options(parser: Parser, engines: tuple[str, ...], engine_help: st
     add_cache_option(parser)
     add_board_options(parser)
     parser.add_argument(
-        "--crs", metavar="BYTES", type=_bytes, help="call/return stack of a warp in memory"
+        "--crs", metavar="BYTES", type=_bytes, help="size of a warp's call/return stack in memory"
     )
-    parser.add_argument("--local", metavar="BYTES", type=_bytes, help="local memory of a thread")
     parser.add_argument(
-        "--shared", metavar="BYTES", type=_bytes, default=0, help="dynamic shared memory of a CTA"
+        "--local", metavar="BYTES", type=_bytes, help="size of a thread's local memory"
+    )
+    parser.add_argument(
+        "--shared",
+        metavar="BYTES",
+        type=_bytes,
+        default=0,
+        help="size of a CTA's dynamic shared memory",
     )
     parser.add_argument(
         "--output",
         metavar="BYTES",
         type=_bytes,
-        help=f"room for what a kernel prints (default: {OUTPUT_DEFAULT})",
+        help=f"size of the buffer for printf (default: {OUTPUT_DEFAULT})",
     )
     parser.add_argument(
         "--heap",
         metavar="BYTES",
         type=_bytes,
-        help=f"room for what a kernel allocates (default: {HEAP_DEFAULT})",
+        help=f"size of the heap for malloc (default: {HEAP_DEFAULT})",
     )
 
 
@@ -208,7 +224,7 @@ def add_board_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=number_from_one,
         default=BAUD,
-        help=f"bits a second of the port (default: {BAUD})",
+        help=f"speed of the port in bits a second (default: {BAUD})",
     )
 
 

@@ -427,7 +427,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         type=Path,
         default=Path("build/manual"),
         metavar="FOLDER",
-        help="default build/manual",
+        help="folder of the site (default: build/manual)",
     )
     parser.add_argument(
         "--no-draw",

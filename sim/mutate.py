@@ -1,5 +1,5 @@
-"""Mutation testing: changes the sources in one small place at a time, and runs the tests: ``python
--m sim.mutate crs``.
+"""Changes the sources in one small place at a time, and runs the tests (mutation testing):
+``python -m sim.mutate crs``.
 
 The command is :mod:`sim.checks.mutate`.
 """

@@ -80,11 +80,11 @@ def _work(options: Namespace) -> int:
         if path is not None:
             check_file(path)
     fields = {name: getattr(options, name) for name in LaunchOptions.__dataclass_fields__}
-    asked = LaunchOptions(**fields)
-    module, launch = prepared(asked, lambda launch: launch)
-    check_size(launch, asked, None)
-    profile = Profile(asked.params)
-    hardware = Hardware(asked.params, chosen_engine(options), watched=profile.watched)
+    options_of_launch = LaunchOptions(**fields)
+    module, launch = prepared(options_of_launch, lambda launch: launch)
+    check_size(launch, options_of_launch, None)
+    profile = Profile(options_of_launch.params)
+    hardware = Hardware(options_of_launch.params, chosen_engine(options), watched=profile.watched)
     result = hardware.run(launch, options.max_cycles)
     profile.finish(hardware.cycles, result.cycles)
     print_text(
@@ -95,7 +95,7 @@ def _work(options: Namespace) -> int:
     if options.json is not None:
         write_file(options.json, (json.dumps(content(profile, lines)) + "\n").encode())
     if options.html is not None:
-        title = f"{Path(options.program).name}, preset {asked.machine_name}"
+        title = f"{Path(options.program).name}, preset {options_of_launch.machine_name}"
         sources = _sources(options.program, {file for file, _ in lines.values()})
         write_file(options.html, page(profile, title, lines, sources).encode())
         print_text(f"\nprofile       {options.html}\n")

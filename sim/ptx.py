@@ -1,4 +1,4 @@
-"""Compiles a program: ``python -m sim.ptx IN.ptx -o OUT.cubin``.
+"""Compiles a PTX program into a cubin: ``python -m sim.ptx IN.ptx -o OUT.cubin``.
 
 ``docs/ptx.md`` describes the language. With ``-o OUT.sass`` the assembly text is written. Exit code
 2: there is an error in the text or with a file; one line on stderr names it and its place, and no

@@ -130,7 +130,7 @@ def _parser() -> Parser:
     parser.add_argument(
         "--bounds",
         action="store_true",
-        help="tell of accesses outside of all buffers, variables and constants, to the byte (exit code "
+        help="report accesses outside of all buffers, variables and constants, to the byte (exit code "
         "1; only with the engine model)",
     )
     parser.add_argument(

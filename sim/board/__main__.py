@@ -1,4 +1,4 @@
-"""A simulated board: ``python -m sim.board`` simulates one behind a pseudo-terminal, whose name it
+"""Simulates a board: ``python -m sim.board`` simulates one behind a pseudo-terminal, whose name it
 prints, to try the commands for boards without one. Ctrl-C ends it.
 """
 
@@ -42,12 +42,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         type=int,
         default=1 << 16,
         metavar="BYTES",
-        help="a power of two (default: 65536)",
+        help="bytes of memory, a power of two (default: 65536)",
     )
     parser.add_argument(
-        "--video", action="store_true", help="with video, whose framebuffer demos use"
+        "--video", action="store_true", help="with video, which shows the picture of a demo"
     )
-    parser.add_argument("--engine", type=current_name, choices=("auto", *ENGINES), default="auto")
+    parser.add_argument(
+        "--engine",
+        type=current_name,
+        choices=("auto", *ENGINES),
+        default="auto",
+        help="what simulates the board (default: auto)",
+    )
     add_cache_option(parser)
     return parser.run(arguments, _serve)
 

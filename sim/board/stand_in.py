@@ -161,13 +161,13 @@ class StandIn:
             if quiet > 1:
                 continue
             await run_cycles(ctx, _CYCLES)
-            given = ctx.get(cable.given)
-            if given != seen:
+            sent_count = ctx.get(cable.given)
+            if sent_count != seen:
                 os.write(
                     self._line,
                     bytes(
                         ctx.get(cable.incoming.data[at & mask])
-                        for at in range(seen, seen + (given - seen & mask))
+                        for at in range(seen, seen + (sent_count - seen & mask))
                     ),
                 )
-                seen = given
+                seen = sent_count

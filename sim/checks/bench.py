@@ -72,32 +72,32 @@ def _parser() -> Parser:
         "only",
         nargs="*",
         metavar="BENCHMARK",
-        help=f"which: {', '.join(_BENCHMARKS)}, all of them without a name; or one of "
+        help=f"benchmarks: {', '.join(_BENCHMARKS)} (default: all of these); or one of "
         f"{', '.join(_ON_REQUEST)}",
     )
     parser.add_argument(
         "--preset",
         default="default",
         metavar="|".join(MACHINES),
-        help="the machine; default default",
+        help="the machine (default: default)",
     )
     parser.add_argument(
         "--engine",
         default="auto",
         metavar=f"auto|{'|'.join(ENGINES)}|{BOARD}",
-        help="for what is counted in cycles, default auto; speed is measured on every engine, or on "
-        f"the one that is named; {BOARD}: {' and '.join(_ON_BOARDS)} on a board",
+        help="what simulates the hardware (default: auto; for the benchmark speed: every engine, one after "
+        f"the other); {BOARD}: a board at a serial port, for {' and '.join(_ON_BOARDS)}",
     )
     add_cache_option(parser)
     add_board_options(parser)
     parser.add_argument(
         "--python",
         metavar="FILE",
-        help=f"a Python that has numba, for {_CUDA} (default: this one, if it has)",
+        help=f"a Python with numba, for the benchmark {_CUDA} (default: this one, if it has numba)",
     )
-    parser.add_argument("--json", metavar="FILE", help="write all figures there")
-    parser.add_argument("--svg", metavar="FILE", help="draw the roofline there")
-    parser.add_argument("--quick", action="store_true", help="short runs of a few things")
+    parser.add_argument("--json", metavar="FILE", help="write all figures to this file")
+    parser.add_argument("--svg", metavar="FILE", help="draw the roofline to this file")
+    parser.add_argument("--quick", action="store_true", help="measure a few things, in short runs")
     parser.add_argument(
         "--ptx", action="store_true", help="measure the code that the PTX compiler makes instead"
     )

@@ -60,19 +60,28 @@ class Options:
 def _parser() -> Parser:
     parser = Parser(
         "sim.fuzz",
-        "Plays random programs on the hardware, in lockstep with the warp model.",
+        "Runs random programs on the hardware, in lockstep with the warp model.",
         "--minutes 10 --seed 1",
     )
-    parser.add_argument("--minutes", type=float, default=1, metavar="N", help="how long; default 1")
-    parser.add_argument("--cases", type=int, metavar="N", help="N cases at most")
     parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="of the campaign; default 0"
+        "--minutes", type=float, default=1, metavar="N", help="stop after N minutes (default: 1)"
+    )
+    parser.add_argument("--cases", type=int, metavar="N", help="stop after N cases")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="seed of the campaign's programs (default: 0)",
     )
     parser.add_argument(
-        "--preset", choices=PRESETS, default="small", help="the machine; default small"
+        "--preset", choices=PRESETS, default="small", help="the machine (default: small)"
     )
     parser.add_argument(
-        "--engine", default="auto", metavar=f"auto|{'|'.join(ENGINES)}", help="default auto"
+        "--engine",
+        default="auto",
+        metavar=f"auto|{'|'.join(ENGINES)}",
+        help="what simulates the hardware (default: auto)",
     )
     add_cache_option(parser)
     parser.add_argument(
@@ -80,29 +89,30 @@ def _parser() -> Parser:
         type=int,
         default=os.cpu_count() or 1,
         metavar="N",
-        help="processes; default one a core",
+        help="number of processes (default: one for each core)",
     )
     parser.add_argument(
         "--scheduler",
         metavar="tcp://HOST:PORT",
-        help="of a cluster of dask, whose workers do it instead",
+        help="scheduler of a Dask cluster, whose workers run the cases",
     )
     parser.add_argument(
-        "--store", type=Path, metavar="FILE", help="what was found; default fuzz-SEED-PRESET.sqlite"
+        "--store",
+        type=Path,
+        metavar="FILE",
+        help="database of the results (default: fuzz-SEED-PRESET.sqlite)",
     )
     parser.add_argument(
-        "--html", type=Path, metavar="FILE", help="write what was covered as a page"
+        "--html", type=Path, metavar="FILE", help="write the coverage as a page of HTML"
     )
     parser.add_argument(
         "--folder",
         type=Path,
         default=Path(),
         metavar="FOLDER",
-        help="where programs that fail are written; default here",
+        help="folder for the programs that fail (default: the current one)",
     )
-    parser.add_argument(
-        "--case", type=int, metavar="N", help="play one case alone, and keep nothing"
-    )
+    parser.add_argument("--case", type=int, metavar="N", help="run case N alone, and store nothing")
     return parser
 
 
@@ -111,9 +121,9 @@ def _check(options: Options) -> None:
     for name, least in (("workers", 1), ("cases", 1), ("case", 0)):
         value = getattr(options, name)
         if value is not None and value < least:
-            raise FuzzError(f"--{name} has to be {least} at least, not {value}")
+            raise FuzzError(f"--{name} must be at least {least}, not {value}")
     if not (options.minutes > 0 and math.isfinite(options.minutes)):
-        raise FuzzError(f"--minutes has to be more than 0, not {options.minutes:g}")
+        raise FuzzError(f"--minutes must be more than 0, not {options.minutes:g}")
     if options.scheduler is not None and (missing := missing_of("cluster")) is not None:
         raise FuzzError(missing)
     if options.html is not None:

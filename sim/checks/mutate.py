@@ -91,68 +91,72 @@ def _parser() -> Parser:
         "units",
         nargs="*",
         metavar="UNIT",
-        help="which; default all that have a list of their tests",
+        help="units whose sources are changed (default: all that have a list of tests)",
     )
     parser.add_argument("--list", action="store_true", help="show the mutants, and run nothing")
     parser.add_argument(
-        "--sample", type=int, metavar="N", help="N mutants of each unit; default all"
+        "--sample", type=int, metavar="N", help="run N mutants of each unit (default: all)"
     )
     parser.add_argument(
         "--seed",
         type=int,
         default=0,
         metavar="N",
-        help="which of them are in the sample; default 0",
+        help="seed that selects the mutants of the sample (default: 0)",
     )
     parser.add_argument(
-        "--minutes", type=float, default=math.inf, metavar="N", help="how long; default to the end"
+        "--minutes",
+        type=float,
+        default=math.inf,
+        metavar="N",
+        help="stop after N minutes (default: never)",
     )
     parser.add_argument(
         "--workers",
         type=int,
         default=os.cpu_count() or 1,
         metavar="N",
-        help="processes; default one a core",
+        help="number of processes (default: one for each core)",
     )
     parser.add_argument(
         "--scheduler",
         metavar="tcp://HOST:PORT",
-        help="of a cluster of dask, whose workers do it instead",
+        help="scheduler of a Dask cluster, whose workers run the mutants",
     )
     parser.add_argument(
         "--store",
         type=Path,
         default=Path("mutants.sqlite"),
         metavar="FILE",
-        help="what was found; default mutants.sqlite",
+        help="database of the results (default: mutants.sqlite)",
     )
     parser.add_argument(
         "--again",
         action="store_true",
-        help="try survivors again, with the present tests",
+        help="run the tests on survivors of earlier runs again",
     )
     parser.add_argument(
-        "--own", action="store_true", help="run the tests of the unit itself alone, and no theorems"
+        "--own", action="store_true", help="run only the tests of the unit itself, and no theorems"
     )
     parser.add_argument(
         "--longest",
         type=float,
         default=math.inf,
         metavar="SECONDS",
-        help="of host code, run only tests that take so much CPU at most; default all",
+        help="run only tests that take at most so much CPU time, for host code (default: all)",
     )
     parser.add_argument(
         "--theorems",
         choices=("none", "short", "all"),
         default="short",
-        help="which are run on survivors of the tests; default those that take a minute at most",
+        help="theorems that are proved on survivors of the tests (default: short, those that take at most a minute)",
     )
     parser.add_argument(
         "--least",
         type=float,
         default=95,
         metavar="PERCENT",
-        help="how many of a unit's mutants have to be killed for exit code 0; default 95",
+        help="percentage of a unit's mutants that must be killed for exit code 0 (default: 95)",
     )
     return parser
 
@@ -162,11 +166,13 @@ def _check(options: Options) -> None:
     for name in ("workers", "sample"):
         value = getattr(options, name)
         if value is not None and value < 1:
-            raise MutateError(f"--{name} has to be 1 at least, not {value}")
+            raise MutateError(f"--{name} must be at least 1, not {value}")
     if not options.minutes > 0:
-        raise MutateError(f"--minutes has to be more than 0, not {options.minutes:g}")
+        raise MutateError(f"--minutes must be more than 0, not {options.minutes:g}")
+    if not options.longest > 0:
+        raise MutateError(f"--longest must be more than 0, not {options.longest:g}")
     if not 0 <= options.least <= 100:
-        raise MutateError(f"--least has to be 0 to 100, not {options.least:g}")
+        raise MutateError(f"--least must be from 0 to 100, not {options.least:g}")
     for extra in ["test"] * (not options.list) + ["cluster"] * (options.scheduler is not None):
         if (missing := missing_of(extra)) is not None:
             raise MutateError(missing)

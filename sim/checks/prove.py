@@ -53,29 +53,31 @@ def _title(path: Path) -> str:
 
 def _parser() -> Parser:
     parser = Parser("sim.prove", "Proves theorems about the hardware.", "rtt")
-    parser.add_argument("name", nargs="?", help="which; without it all; --list shows them")
+    parser.add_argument(
+        "name", nargs="?", help="the theorem (default: all); --list shows the names"
+    )
     parser.add_argument("--list", action="store_true", help="show the theorems")
     parser.add_argument(
-        "--short", action="store_true", help="leave out those that take more than a minute"
+        "--short", action="store_true", help="leave out theorems that take more than a minute"
     )
     parser.add_argument(
         "--depth",
         type=int,
         metavar="N",
-        help="of the induction, in cycles, instead of the theorem's",
+        help="depth of the induction in cycles (default: the theorem's)",
     )
     parser.add_argument(
         "--keep",
         type=Path,
         metavar="FOLDER",
-        help="keep the files of the tools, waveforms of what is wrong among them",
+        help="keep the files of the tools here, with the waveforms of counterexamples",
     )
     parser.add_argument(
         "--workers",
         type=int,
         default=os.cpu_count() or 1,
         metavar="N",
-        help="processes; default one a core",
+        help="number of processes (default: one for each core)",
     )
     return parser
 
@@ -83,7 +85,7 @@ def _parser() -> Parser:
 def _prove(options: Options, folder: Path, paths: Iterable[Path]) -> bool:
     """Proves theorems, long ones first, and prints the results."""
     loaded = sorted(((path, load(path)) for path in paths), key=lambda each: not each[1].long)
-    asked = [
+    questions_to_answer = [
         (question,)
         for path, theorem in loaded
         if not (options.short and theorem.long)
@@ -92,11 +94,15 @@ def _prove(options: Options, folder: Path, paths: Iterable[Path]) -> bool:
     right = True
     with ExitStack() as stack:
         bar = stack.enter_context(
-            tqdm(total=len(asked), desc="questions", disable=None, leave=False)
+            tqdm(total=len(questions_to_answer), desc="questions", disable=None, leave=False)
         )
-        stack.enter_context(telling(lambda: f"after {bar.n} of {len(asked)} questions"))
+        stack.enter_context(
+            telling(lambda: f"after {bar.n} of {len(questions_to_answer)} questions")
+        )
         found = stack.enter_context(
-            closing(results_of(answer, iter(asked), lambda: True, workers=options.workers))
+            closing(
+                results_of(answer, iter(questions_to_answer), lambda: True, workers=options.workers)
+            )
         )
         for each in found:
             right &= each.right
@@ -119,7 +125,7 @@ def _work(options: Options) -> int:
         raise ProofError(f"no theorem {options.name}: there are {', '.join(known)}")
     for name in ("depth", "workers"):
         if (value := getattr(options, name)) is not None and value < 1:
-            raise ProofError(f"--{name} has to be 1 at least, not {value}")
+            raise ProofError(f"--{name} must be at least 1, not {value}")
     if (missing := missing_prover()) is not None:
         raise ProofError(missing)
     if options.keep is not None:

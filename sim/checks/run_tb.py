@@ -87,26 +87,34 @@ def execute(
 
 def _parser() -> Parser:
     parser = Parser("sim.run_tb", "Runs the testbench of a unit of the hardware.", "flow --seed 1")
-    parser.add_argument("unit", nargs="?", help="which; --list shows them")
+    parser.add_argument("unit", nargs="?", help="the unit; --list shows the names")
     parser.add_argument("--list", action="store_true", help="show the testbenches")
     parser.add_argument(
         "--all",
         action="store_true",
-        help="the long form of the checks; of every testbench without a unit",
+        help="run the long form of the checks; without a unit, of every testbench",
     )
     parser.add_argument(
-        "--engine", default="auto", metavar=f"auto|{'|'.join(ENGINES)}", help="default auto"
+        "--engine",
+        default="auto",
+        metavar=f"auto|{'|'.join(ENGINES)}",
+        help="what simulates the hardware (default: auto)",
     )
     add_cache_option(parser)
     parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="where random numbers start; default 0"
+        "--seed", type=int, default=0, metavar="N", help="seed of the random numbers (default: 0)"
     )
     waveform = parser.add_mutually_exclusive_group()
-    waveform.add_argument("--vcd", type=Path, metavar="FILE", help="default waveforms/UNIT.vcd")
+    waveform.add_argument(
+        "--vcd",
+        type=Path,
+        metavar="FILE",
+        help="file of the waveform (default: waveforms/UNIT.vcd)",
+    )
     waveform.add_argument("--fst", action="store_true", help="record waveforms/UNIT.fst instead")
     waveform.add_argument("--no-vcd", action="store_true", help="record no waveform")
     parser.add_argument(
-        "--record", action="store_true", help="check nothing: record the waveform, and no more"
+        "--record", action="store_true", help="record the waveform, and check nothing"
     )
     return parser
 
@@ -122,14 +130,15 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
         _list(known)
         return 0
     if options.unit is None and not options.all:
-        raise CommandError(f"which testbench? there are {', '.join(known)}")
+        raise CommandError(f"no testbench is named; there are {', '.join(known)}")
     if options.unit is not None and options.unit not in known:
         raise CommandError(f"no testbench {options.unit}; there are {', '.join(known)}")
     if options.unit is None and options.vcd is not None:
         raise CommandError("--vcd names one file, and there are several testbenches")
     if options.record and (options.no_vcd or options.all):
         raise CommandError(
-            f"--record records a waveform, which --{'no-vcd' if options.no_vcd else 'all'} is not for"
+            f"--record and --{'no-vcd' if options.no_vcd else 'all'} exclude each other: --record only "
+            "records the waveform of a testbench"
         )
     failed, engine = False, chosen_engine(options, sys.stderr.write)
     for unit in [options.unit] if options.unit else known:

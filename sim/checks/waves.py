@@ -35,6 +35,10 @@ def _file(options: Namespace) -> Path | None:
         if not waveform.is_file():
             raise CommandError(f"{waveform}: no such file")
         return waveform
+    if options.waveform not in (known := run_tb.testbenches()):
+        raise CommandError(
+            f"{options.waveform} is neither a .vcd or .fst file nor a testbench; there are {', '.join(known)}"
+        )
     if run_tb.main([options.waveform, "--record", *["--fst"] * options.fst]):
         return None
     return _FOLDER / f"{options.waveform}{FST if options.fst else '.vcd'}"
@@ -55,17 +59,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = Parser(
         "sim.waves",
-        "Records the waveform of a testbench, without its checks, or takes one that is there.",
+        "Records the waveform of a testbench, without its checks, or uses an existing one.",
         "trap --open",
     )
     parser.add_argument(
-        "waveform", metavar="UNIT|FILE", help="a testbench, or a .vcd or .fst that is there"
+        "waveform", metavar="UNIT|FILE", help="a testbench, or an existing .vcd or .fst file"
     )
     parser.add_argument(
         "--open",
         action="store_true",
-        help="open it, in GTKWave, or in Surfer where that is missing",
+        help="open the waveform in GTKWave, or in Surfer if GTKWave is not installed",
     )
-    parser.add_argument("--viewer", choices=_VIEWERS, help="open it in this one")
+    parser.add_argument("--viewer", choices=_VIEWERS, help="open the waveform in this program")
     parser.add_argument("--fst", action="store_true", help="record it as FST, which is smaller")
     return parser.run(arguments, _work)

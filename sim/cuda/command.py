@@ -1,5 +1,5 @@
-"""The command ``python -m sim.cuda``: a server, a program that uses it, and the outcomes of its
-launches.
+"""Runs a CUDA program: ``python -m sim.cuda -- PROGRAM``: a server, a program that uses it, and the
+outcomes of its launches.
 
 Exit code: the program's, or 1 where a launch failed and the program ended with 0. 2: it could not
 be run.
@@ -105,19 +105,20 @@ def _parser() -> Parser:
         "--memory",
         metavar="MIB",
         type=number_from_one,
-        help=f"device memory (default: {_MEMORY_MIB}; of a board: what it has); what nobody writes "
-        "takes no room",
+        help=f"device memory (default: {_MEMORY_MIB}; of a board: what it has); the host allocates "
+        "only what is written",
     )
     parser.add_argument(
         "--ptxas",
         action="store_true",
-        help="compile PTX by NVIDIA's assembler, where it is installed",
+        help="compile PTX with NVIDIA's ptxas, if it is installed",
     )
     parser.add_argument(
         "--launch",
         metavar="N",
         type=number_from_one,
-        help="record launch N of the table that is printed at the end, not with the engine model",
+        help="record launch N, the number in the table that is printed at the end (not with the engine "
+        "model)",
     )
     waveform = parser.add_mutually_exclusive_group()
     waveform.add_argument("--vcd", metavar="FILE", help="write its waveform")
@@ -255,7 +256,7 @@ def _work(options: Options) -> int:
     if options.check_setup:
         return _print_setup()
     if not options.command and not options.shell:
-        raise CommandError("no program: a command follows --")
+        raise CommandError("the program is missing: it stands behind --, with its arguments")
     if options.report is not None:
         check_file(options.report)
     if options.engine == BOARD and options.memory is not None:

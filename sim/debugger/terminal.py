@@ -48,7 +48,7 @@ def read_batch(path: str) -> Batch:
         text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BatchError(
-            f"{path}: {error.strerror if isinstance(error, OSError) else 'no text'}"
+            f"{path}: {error.strerror if isinstance(error, OSError) else 'not a text file'}"
         ) from error
     lines = text.splitlines()
     for number, line in enumerate(lines, 1):

@@ -47,8 +47,8 @@ class Watch:
                 initial=cycles,
             )
         self._bar.update(cycles - self._bar.n)
-        asked, self._asked = self._asked, False
-        return asked
+        was_requested, self._asked = self._asked, False
+        return was_requested
 
     def rest(self) -> None:
         """The machine does not run any more."""

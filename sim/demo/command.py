@@ -54,21 +54,23 @@ def _parser() -> Parser:
         "--size",
         metavar="WxH",
         type=_size,
-        help=f"in pixels (default: {_SIZE}, for a board's "
+        help=f"width and height in pixels (default: {_SIZE}, for a board's "
         f"screen {_SCREEN_SIZE}; a screen shows {', '.join(map(str, _SCREEN))})",
     )
     parser.add_argument(
         "--steps",
         metavar="N",
         type=number_from_one,
-        help="default: " + ", ".join(f"{scene.steps} for {name}" for name, scene in SCENES.items()),
+        help="steps or generations (default: "
+        + ", ".join(f"{scene.steps} for {name}" for name, scene in SCENES.items())
+        + ")",
     )
     parser.add_argument(
         "--seed",
         metavar="N",
         type=number_from_one,
         default=1,
-        help="of the cells at the beginning (default: 1)",
+        help="seed of the random cells at the beginning of life (default: 1)",
     )
     parser.add_argument(
         "--png", metavar="OUT", help="write the last picture to a file instead of showing it"

@@ -1,5 +1,6 @@
-"""The machine on FPGAs: ``python -m sim.fpga BOARD`` builds the bitstream of a board, ``--unit NAME`` measures a unit
-by itself, ``--verilog FILE`` writes the machine, or with ``--unit`` a unit, for other tools.
+"""Builds the machine for FPGAs, or measures its units: ``python -m sim.fpga BOARD`` builds the
+bitstream of a board, ``--unit NAME`` measures a unit by itself, ``--verilog FILE`` writes the
+machine, or with ``--unit`` a unit, for other tools.
 
 A unit's size is the size of the unit alone. Its clock rate is measured with a register on every
 input and output, placed and routed with each seed; the registers and what reaches them
@@ -231,18 +232,20 @@ def _parser() -> Parser:
         "clock rate of a unit, or writes Verilog of the machine or of a unit.",
         "--unit crs",
     )
-    parser.add_argument("board", nargs="?", metavar="BOARD", help=f"of {', '.join(BOARDS)}")
-    parser.add_argument("--unit", help=f"which: {', '.join(UNITS)}")
+    parser.add_argument("board", nargs="?", metavar="BOARD", help=f"the board: {', '.join(BOARDS)}")
+    parser.add_argument("--unit", help=f"the unit to measure: {', '.join(UNITS)}")
     parser.add_argument(
         "--verilog",
         type=Path,
         metavar="OUT",
-        help="write the machine there as Verilog, or the unit that --unit names",
+        help="write Verilog to this file: the machine, or the unit of --unit",
     )
-    parser.add_argument("--name", help="of the Verilog's top module, default the unit's, or sm")
+    parser.add_argument(
+        "--name", help="name of the Verilog's top module (default: the unit's, or sm)"
+    )
     parser.add_argument(
         "--preset",
-        help=f"of {', '.join(PRESETS)}; default default, of a board what it has room for",
+        help=f"the machine: {', '.join(PRESETS)} (default: default; for a board: what it has room for)",
     )
     for parameter in _PARAMETERS:
         parser.add_argument(
@@ -254,45 +257,52 @@ def _parser() -> Parser:
     parser.add_argument(
         "--small",
         action="store_true",
-        help="without the multiplexers between LUTs: smaller, and slower",
+        help="synthesize without the multiplexers between LUTs: smaller, and slower",
     )
     parser.add_argument(
         "--seeds",
         type=_seeds,
         metavar="N,N,...",
-        help="of placement: for a unit all "
-        f"of them, default {_numbers(_SEEDS)}; for a board until one is fast enough, default "
-        f"{_numbers(_BOARD_SEEDS)}",
+        help=f"seeds of placement: a unit is placed with all of them (default: {_numbers(_SEEDS)}), a board "
+        f"until one meets the clock rate (default: {_numbers(_BOARD_SEEDS)})",
     )
     parser.add_argument(
-        "--clock", type=int, metavar="HZ", help="of a board's machine, instead of the board's own"
+        "--clock",
+        type=int,
+        metavar="HZ",
+        help="clock rate of a board's machine (default: the board's)",
     )
     parser.add_argument(
         "--memory",
         type=_memory,
         metavar=f"{SDRAM}|BYTES",
-        help="of a board, instead of the board's own: its SDRAM chip, or so many bytes of block memory",
+        help="memory of a board: its SDRAM chip, or so many bytes of block memory (default: the board's)",
     )
     parser.add_argument(
-        "--video", action=BooleanOptionalAction, help="of a board, instead of the board's own"
+        "--video", action=BooleanOptionalAction, help="with or without video (default: the board's)"
     )
     parser.add_argument(
         "--lpf",
         type=Path,
         metavar="OUT",
-        help="write the pins and clocks of a board there (LPF), and build nothing",
+        help="write the pins and clocks of a board to this file (LPF), and build nothing",
     )
     parser.add_argument(
         "--load",
         nargs="?",
         const=True,
         metavar="FILE.bit",
-        help="program the board, by "
-        "openFPGALoader: with what was built, or with a bitstream that was kept, and build nothing",
+        help="program the board with openFPGALoader: with the bitstream that is built, or with FILE.bit, "
+        "without building anything",
     )
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write the results there as well")
     parser.add_argument(
-        "--build", type=Path, metavar="DIR", help="the tools' files; default build/fpga/NAME-PRESET"
+        "--json", type=Path, metavar="OUT", help="write the results to this file as well"
+    )
+    parser.add_argument(
+        "--build",
+        type=Path,
+        metavar="DIR",
+        help="folder of the tools' files (default: build/fpga/NAME-PRESET)",
     )
     return parser
 
@@ -306,7 +316,7 @@ def _check(options: Any) -> None:
     given = [name for name in ("board", "unit", "verilog") if getattr(options, name) is not None]
     if len(given) != 1 and given != ["unit", "verilog"]:
         raise CommandError(
-            "one of BOARD, --unit and --verilog is wanted"
+            "one of BOARD, --unit and --verilog is required"
             + (f", not {' and '.join(given)}" if given else "")
         )
     for what, names in (("board", BOARDS), ("unit", UNITS)):

@@ -121,11 +121,11 @@ def port_table(unit: str) -> str:
     component = ports_of(unit)
     members, rows = dict(component.signature.members), []
     descriptions = described_members(type(component))
-    for given, text in [
+    for described, text in [
         *descriptions.items(),
         *((name, "") for name in members if name not in descriptions),
     ]:
-        for name in [name for name in members if _means(given, name)]:
+        for name in [name for name in members if _means(described, name)]:
             rows += _rows(name, members.pop(name), text)
             text = ""
     return markdown_table(("port", "", "", "bits", "fields", "meaning"), rows)
@@ -143,7 +143,12 @@ def port_comments(component: wiring.Component) -> Iterator[str]:
         member, *rest = port.path
         if member != before[0]:
             meaning = next(
-                (text for given, text in descriptions.items() if _means(given, str(member))), ""
+                (
+                    text
+                    for described, text in descriptions.items()
+                    if _means(described, str(member))
+                ),
+                "",
             )
             yield from _wrapped(": ".join(filter(None, (str(member), meaning))), 4)
         parts = _described_parts(component.signature.members[str(member)])
@@ -201,11 +206,11 @@ def _inside(kind: Any, words: dict[str, type[enum.Enum]]) -> str:
     )
 
 
-def _means(given: str, name: str) -> bool:
+def _means(described: str, name: str) -> bool:
     """Whether a docstring's name stands for a port: ``client_0..`` stands for all that are numbered
     so."""
-    return name == given or (
-        given.endswith("..") and re.fullmatch(rf"{given.rstrip('0.')}\d+", name) is not None
+    return name == described or (
+        described.endswith("..") and re.fullmatch(rf"{described.rstrip('0.')}\d+", name) is not None
     )
 
 

@@ -36,11 +36,15 @@ def end_group(process: subprocess.Popen[Any], patience: float = _PATIENCE) -> No
             process.wait(seconds)
 
 
-def _environment(given: Mapping[str, str], temporary: str) -> dict[str, str]:
+def _environment(environment: Mapping[str, str], temporary: str) -> dict[str, str]:
     """The environment of a program, with its folder for temporary files, and one for its caches where the user has
     none."""
     home = cache_home()
-    return {**given, "TMPDIR": temporary, **({} if home is None else {"XDG_CACHE_HOME": str(home)})}
+    return {
+        **environment,
+        "TMPDIR": temporary,
+        **({} if home is None else {"XDG_CACHE_HOME": str(home)}),
+    }
 
 
 class Children:

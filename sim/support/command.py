@@ -133,6 +133,8 @@ def make_folder(path: str | Path) -> None:
     """Makes a folder and those it is in, as far as need be; OutputError when that can't be done."""
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise OutputError(f"{path}: {os.strerror(errno.ENOTDIR)}") from error
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}") from error
 

@@ -205,12 +205,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "Draws some cycles of a waveform as SVG.",
         "waveforms/flow.vcd --cycles 12 -o flow.svg result.pc@result.valid",
     )
-    parser.add_argument("vcd", type=Path, help="waveform that sim.run_tb or sim.run wrote")
-    parser.add_argument("rows", nargs="+", type=Row.parse, metavar="SIGNAL[@WHEN][:FORMAT][=LABEL]")
-    parser.add_argument("--first", type=int, default=0, metavar="CYCLE", help="default 0")
-    parser.add_argument("--cycles", type=int, default=16, metavar="COUNT", help="default 16")
-    parser.add_argument("--title", default="")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="SVG")
+    parser.add_argument("vcd", type=Path, help="a waveform that sim.run_tb or sim.run wrote")
+    parser.add_argument(
+        "rows",
+        nargs="+",
+        type=Row.parse,
+        metavar="SIGNAL[@WHEN][:FORMAT][=LABEL]",
+        help="a row of the diagram: a signal, only in the cycles in which the signal WHEN is 1, as a "
+        f"number in FORMAT ({', '.join(get_args(NumberFormat))}), with LABEL instead of its name",
+    )
+    parser.add_argument(
+        "--first", type=int, default=0, metavar="CYCLE", help="first cycle (default: 0)"
+    )
+    parser.add_argument(
+        "--cycles", type=int, default=16, metavar="COUNT", help="number of cycles (default: 16)"
+    )
+    parser.add_argument("--title", default="", help="title above the diagram (default: none)")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="SVG", help="the file to write"
+    )
     return parser.run(arguments, _draw, bare=True)
 
 

@@ -1,5 +1,5 @@
-"""Draws the messages between warps, trap unit, barriers, stack and host in a waveform, as a
-sequence diagram.
+"""Draws the messages between the parts of the machine as a sequence diagram: warps, trap unit,
+barriers, stack and host in a waveform.
 
 The waveform is one of the whole machine, in the groups that ``sim.run --vcd`` and the testbenches ``sm``, ``trap`` and
 ``esr`` show. Time goes downwards, a row is an event, with its cycle beside it::
@@ -27,6 +27,8 @@ HOST, TRAP, BARRIER, STACK = "host", "trap unit", "barrier unit", "stack"
 _TO_TRAP = ("BPT", "RTT", "IDE")
 _COLUMN, _ROW, _TOP, _LEFT, _RIGHT = 180, 24, 46, 110, 70
 """Pixels between lifelines, between events, above the first event, left of the first and right of the last lifeline."""
+_LETTER = 7
+"""Pixels of a letter, rather too many."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,8 @@ def _changes(
 
 def _of_warp(wave: Waveform, warp: str, first: int, count: int) -> Iterator[Message]:
     name, other, begun = warp.replace(" ", ""), 0, 0
-    for at, _, told in _changes(wave, f"{name}.instruction", first, count):
-        place, _, spelled = str(told).partition(" ")
+    for at, _, change in _changes(wave, f"{name}.instruction", first, count):
+        place, _, spelled = str(change).partition(" ")
         mnemonic = spelled.split(" ")[1 if spelled.startswith("@") else 0].split(".")[0]
         receiver = (
             TRAP
@@ -70,7 +72,7 @@ def _of_warp(wave: Waveform, warp: str, first: int, count: int) -> Iterator[Mess
         if other:
             yield Message(begun, warp, warp, f"{other} instruction{'s' if other > 1 else ''}")
         other = begun = 0
-        yield Message(at, TRAP if receiver == warp else warp, receiver, str(told))
+        yield Message(at, TRAP if receiver == warp else warp, receiver, str(change))
     if other:
         yield Message(begun, warp, warp, f"{other} instruction{'s' if other > 1 else ''}")
     for at, _, state in _changes(wave, f"{name}.trap", first, count):
@@ -106,32 +108,32 @@ def messages(wave: Waveform, first: int, count: int) -> list[Message]:
     """The messages in ``count`` cycles of a waveform of the whole machine; PictureError for one of
     something else."""
     warps = sorted(
-        {found[1] for name in wave.names if (found := re.match(r"warp(\d+)\.instruction$", name))},
+        {match[1] for name in wave.names if (match := re.match(r"warp(\d+)\.instruction$", name))},
         key=int,
     )
     if not warps:
         raise PictureError(
             f"{wave.path}: this is no waveform of the whole machine: no warp's instructions are in it"
         )
-    told = [message for warp in warps for message in _of_warp(wave, f"warp {warp}", first, count)]
-    told += _of_host(wave, first, count)
+    events = [message for warp in warps for message in _of_warp(wave, f"warp {warp}", first, count)]
+    events += _of_host(wave, first, count)
     inside = {warp: wave.values(f"warp{warp}.trap", first, count) for warp in warps}
     machine = wave.values("machine.trap", first, count)
     for at, _, state in _changes(wave, "machine.trap", first, count):
-        told.append(Message(at, TRAP, "", f"the machine is {state}"))
+        events.append(Message(at, TRAP, "", f"the machine is {state}"))
     for at, _, level in _changes(wave, "machine.interrupt", first, count):
-        told.append(Message(at, TRAP, HOST, "interrupt" if level else "no interrupt any more"))
+        events.append(Message(at, TRAP, HOST, "interrupt" if level else "no interrupt any more"))
     for at, before, after in _changes(wave, "trap.barrier", first, count):
         gone = int(before) & ~int(after)
         trapping = machine[at - first] != "RUNNING"
-        told += [
+        events += [
             Message(at, TRAP, BARRIER, f"warp {warp} withdrawn")
             if trapping and inside[warp][at - first] == "outside"
             else Message(at, BARRIER, f"warp {warp}", "resumes")
             for warp in warps
             if gone >> int(warp) & 1
         ]
-    return sorted(told, key=lambda message: message.cycle)
+    return sorted(events, key=lambda message: message.cycle)
 
 
 def _arrow(begin: float, end: float, y: float) -> str:
@@ -149,61 +151,63 @@ def draw(wave: Waveform, first: int, count: int, title: str = "") -> str:
         raise PictureError(
             f"{wave.path}: has cycles 0 to {wave.cycles - 1}, not {first} to {first + count - 1}"
         )
-    told = messages(wave, first, count)
-    if not told:
+    drawn = messages(wave, first, count)
+    if not drawn:
         raise PictureError(f"{wave.path}: nothing happens in cycles {first} to {first + count - 1}")
     warps = sorted(
         {
             who
-            for message in told
+            for message in drawn
             for who in (message.sender, message.receiver)
             if who.startswith("warp ")
         },
         key=lambda who: int(who.removeprefix("warp ")),
     )
-    places = {
+    columns = {
         who: _LEFT + _COLUMN * at for at, who in enumerate((HOST, TRAP, BARRIER, *warps, STACK))
     }
-    width, bottom = _LEFT + _COLUMN * (len(places) - 1) + _RIGHT, _TOP + _ROW * (len(told) + 1)
-    parts = [f'<rect width="{width}" height="{bottom + 10}" fill="white"/>']
+    width, bottom = _LEFT + _COLUMN * (len(columns) - 1) + _RIGHT, _TOP + _ROW * (len(drawn) + 1)
+    elements = [f'<rect width="{width}" height="{bottom + 10}" fill="white"/>']
     if title:
-        parts.append(
+        elements.append(
             f'<text x="{width / 2}" y="14" text-anchor="middle" font-weight="bold">{escape(title)}</text>'
         )
-    for who, x in places.items():
-        parts.append(
+    for who, x in columns.items():
+        elements.append(
             f'<path d="M{x} {_TOP}V{bottom}" stroke="#aaa" stroke-dasharray="3 3"/><rect x="{x - 55}" '
             f'y="{_TOP - 26}" width="110" height="22" rx="4" fill="#d0ebe7" stroke="#00796b"/>'
             f'<text x="{x}" y="{_TOP - 11}" text-anchor="middle">{escape(who)}</text>'
         )
     before = None
-    for row, message in enumerate(told):
+    for row, message in enumerate(drawn):
         y, text = _TOP + _ROW * (row + 1), escape(message.text)
         if message.cycle != before:
-            parts.append(f'<text x="6" y="{y + 4}" fill="#777">{message.cycle}</text>')
-        before, x = message.cycle, places[message.sender]
+            elements.append(f'<text x="6" y="{y + 4}" fill="#777">{message.cycle}</text>')
+        before, x = message.cycle, columns[message.sender]
         if not message.receiver:
-            parts.append(
+            elements.append(
                 f'<rect x="40" y="{y - 10}" width="{width - 50}" height="20" fill="#fff2b3" stroke="#c9a400"/>'
                 f'<text x="{width / 2}" y="{y + 4}" text-anchor="middle">{text}</text>'
             )
         elif message.receiver == message.sender:
-            wide = 7 * len(message.text) + 10
-            parts.append(
+            wide = _LETTER * len(message.text) + 10
+            elements.append(
                 f'<rect x="{x - wide / 2}" y="{y - 10}" width="{wide}" height="20" rx="9" fill="#eee" '
                 f'stroke="#999"/><text x="{x}" y="{y + 4}" text-anchor="middle">{text}</text>'
             )
         else:
-            end = places[message.receiver]
-            parts.append(
+            end = columns[message.receiver]
+            middle, wide = (x + end) / 2, _LETTER * len(message.text)
+            # A white box, so that no lifeline crosses the text.
+            elements.append(
                 _arrow(x, end, y + 5)
-                + f'<text x="{(x + end) / 2}" y="{y + 1}" text-anchor="middle" '
-                f'stroke="white" stroke-width="3" paint-order="stroke">{text}</text>'
+                + f'<rect x="{middle - wide / 2}" y="{y - 9}" width="{wide}" height="12" fill="white"/>'
+                f'<text x="{middle}" y="{y + 1}" text-anchor="middle">{text}</text>'
             )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{bottom + 10}" '
         f'viewBox="0 0 {width} {bottom + 10}" font-family="sans-serif" font-size="12">\n'
-        + "\n".join(parts)
+        + "\n".join(elements)
         + "\n</svg>\n"
     )
 
@@ -218,17 +222,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = Parser(
         "sim.waves.sequence",
-        "Draws what warps, trap unit, barriers, stack and host say to each other in "
-        "a waveform of the whole machine, as SVG.",
+        "Draws the messages between warps, trap unit, barriers, stack and host in a waveform of the "
+        "whole machine, as SVG.",
         "waveforms/trap.vcd -o trap.svg --first 340 --cycles 470",
     )
     parser.add_argument(
-        "vcd", type=Path, help="waveform that sim.run, or the testbench sm, trap or esr, wrote"
+        "vcd", type=Path, help="a waveform that sim.run, or the testbench sm, trap or esr, wrote"
     )
-    parser.add_argument("--first", type=int, default=0, metavar="CYCLE", help="default 0")
-    parser.add_argument("--cycles", type=int, metavar="COUNT", help="default: to the end")
-    parser.add_argument("--title", default="")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="SVG")
+    parser.add_argument(
+        "--first", type=int, default=0, metavar="CYCLE", help="first cycle (default: 0)"
+    )
+    parser.add_argument(
+        "--cycles", type=int, metavar="COUNT", help="number of cycles (default: to the end)"
+    )
+    parser.add_argument("--title", default="", help="title above the diagram (default: none)")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="SVG", help="the file to write"
+    )
     return parser.run(arguments, _draw, bare=True)
 
 

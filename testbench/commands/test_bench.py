@@ -59,12 +59,14 @@ def test_a_quick_measurement_has_plausible_rates(tmp_path, capsys):
     figures = json.loads(path.read_text())
     assert figures["params"]["lanes"] == 4
     given, found = figures["throughput"]
-    body = throughput_loop(given=True).module().code.content
+    body = throughput_loop(fixed_stall=True).module().code.content
     for row in (given, found):
         assert row["warps"] == 2
         assert 0.9 < row["busy"] <= 1
-        assert row["instructions"] == 2 * (len(throughput_loop(given=True).body.splitlines()) + 3)
-    assert body != throughput_loop(given=False).module().code.content
+        assert row["instructions"] == 2 * (
+            len(throughput_loop(fixed_stall=True).body.splitlines()) + 3
+        )
+    assert body != throughput_loop(fixed_stall=False).module().code.content
     assert {row["name"] for row in figures["classes"]} == set(_CLASSES)
     for row in figures["classes"]:
         instructions, least, stall = _CLASSES[row["name"]]

@@ -43,7 +43,7 @@ MODULES = {
 """Command -> what ``python -m`` calls it by."""
 NOWHERE = "No such file or directory"
 BAD = {
-    "cuda": (["--engine", "model"], "PROGRAM: no program: "),
+    "cuda": (["--engine", "model"], "PROGRAM: the program is missing: "),
     "run": (["none.ptx"], f"PROGRAM: none.ptx: {NOWHERE}"),
     "debug": (["none.ptx"], f"PROGRAM: none.ptx: {NOWHERE}"),
     "run_tb": (["none"], "PROGRAM: no testbench none; there are "),
@@ -57,7 +57,7 @@ BAD = {
     "picture": (["none.vcd", "clk", "-o", "out.svg"], "none.vcd: "),
     "sequence": (["none.vcd", "-o", "out.svg"], "none.vcd: "),
     "prove": (["none"], "PROGRAM: no theorem none: there are "),
-    "fuzz": (["--minutes", "0"], "PROGRAM: --minutes has to be more than 0, not 0"),
+    "fuzz": (["--minutes", "0"], "PROGRAM: --minutes must be more than 0, not 0"),
     "mutate": (["none"], "PROGRAM: no unit none: there are "),
     "waves": (["none.vcd"], "PROGRAM: none.vcd: "),
     "profile": (["none.ptx"], f"PROGRAM: none.ptx: {NOWHERE}"),
@@ -251,6 +251,9 @@ def test_a_folder_that_cannot_be_made_says_why(tmp_path):
     with pytest.raises(OutputError) as caught:
         make_folder(tmp_path / "file" / "in")
     assert str(caught.value) == f"{tmp_path / 'file' / 'in'}: Not a directory"
+    with pytest.raises(OutputError) as caught:
+        make_folder(tmp_path / "file")
+    assert str(caught.value) == f"{tmp_path / 'file'}: Not a directory"
 
 
 def test_a_reader_that_stops_is_no_error():
@@ -369,15 +372,34 @@ def test_a_command_refuses_the_same_by_either_name(name, monkeypatch, capsys):
         assert (code, out) == (2, "") and err.startswith(reason)
 
 
+@pytest.mark.parametrize("name", warpstack.COMMANDS)
+def test_every_option_says_what_it_is(name, monkeypatch):
+    """Each begins with its verb or its noun, so that the text is clear without the option's name."""
+    parsers = []
+    monkeypatch.setattr(Parser, "run", lambda parser, *_, **__: parsers.append(parser))
+    warpstack.main([name])
+    (parser,) = parsers
+    texts = {action.metavar or action.dest: action.help or "" for action in parser._actions}
+    assert [
+        option
+        for option, text in texts.items()
+        if not re.match(r"(?!(?:of|for|in|which|what was|where|default)\b)\w", text)
+    ] == []
+    assert [option for option, text in texts.items() if re.search(r"[;,] default \w", text)] == []
+
+
 def test_one_name_leads_to_all_commands(capsys):
     assert warpstack.main(["--help"]) == 0
     listed = capsys.readouterr().out
-    assert all(f"\n  {name} " in listed for name in warpstack.COMMANDS)
+    for name in warpstack.COMMANDS:  # each with a whole sentence about what it does
+        assert re.search(rf"^  {name} +[A-Z]\w+s ", listed, re.MULTILINE)
+        title = (import_module(warpstack.COMMANDS[name]).__doc__ or "").partition("\n")[0]
+        assert ":" in title or title.endswith(".")
     assert warpstack.main(["dis", RECURSION]) == 0
 
 
 @pytest.mark.parametrize(
-    "arguments, message", [([], "which command?"), (["runs"], "no command runs")]
+    "arguments, message", [([], "a command is missing"), (["runs"], "no command runs")]
 )
 def test_a_command_that_is_none_gets_one_line(capsys, arguments, message):
     assert warpstack.main(arguments) == 2

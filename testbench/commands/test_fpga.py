@@ -23,6 +23,7 @@ from rtl.fpga.flat import Flat, plain_ports
 from rtl.fpga.harness import TimingHarness
 from rtl.fpga.units import UNITS
 from rtl.layouts import Event
+from rtl.params import PRESETS
 from sim.engine import PysimEngine, make_simulator
 from sim.fpga import command as fpga
 from sim.fpga import ecp5
@@ -418,11 +419,11 @@ def test_a_failing_tool_is_quoted_with_its_log(tools, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "one of BOARD, --unit and --verilog is wanted"),
+        ([], "one of BOARD, --unit and --verilog is required"),
         (["--unit", "gpu"], "no unit gpu; there are total"),
         (
             ["--unit", "total", "--preset", "huge"],
-            "no preset huge; there are tiny, least, small, default, compact, integer, programs, full",
+            f"no preset huge; there are {', '.join(PRESETS)}",
         ),
         (
             ["--unit", "total", "--seeds", "1,b"],

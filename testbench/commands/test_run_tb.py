@@ -176,16 +176,19 @@ def test_all_testbenches_run_without_a_name(capsys, folder):
     ("arguments", "message"),
     [
         (["nonsense"], "no testbench nonsense; there are broken, counter"),
-        ([], "which testbench? there are broken, counter"),
+        ([], "no testbench is named; there are broken, counter"),
         (["counter", "--engine", "fast"], "no engine fast; there are auto, pysim, compiled"),
         (["counter", "--seed", "x"], "argument --seed: invalid int value: 'x'"),
         (["--all", "--vcd", "a.vcd"], "--vcd names one file, and there are several testbenches"),
         (["counter", "--engine", "pysim", "--vcd", "."], ".: Is a directory"),
         (
             ["counter", "--record", "--no-vcd"],
-            "--record records a waveform, which --no-vcd is not for",
+            "--record and --no-vcd exclude each other: --record only records the waveform of a testbench",
         ),
-        (["counter", "--record", "--all"], "--record records a waveform, which --all is not for"),
+        (
+            ["counter", "--record", "--all"],
+            "--record and --all exclude each other: --record only records the waveform of a testbench",
+        ),
         (
             ["counter", "--engine", "pysim", "--vcd", "helper.py/x/y.vcd"],
             "helper.py/x/y.vcd: Not a directory",

@@ -328,4 +328,7 @@ def test_warpstack_cuda_is_short_for_it(client, capfd):
     assert capfd.readouterr().out == "ok\n"
     with pytest.raises(SystemExit):
         warpstack(["cuda"])
-    assert capfd.readouterr().err == "warpstack cuda: no program: a command follows --\n"
+    assert (
+        capfd.readouterr().err
+        == "warpstack cuda: the program is missing: it stands behind --, with its arguments\n"
+    )

@@ -412,7 +412,7 @@ def test_a_batch_is_checked_before_it_begins(tmp_path):
         with pytest.raises(BatchError, match=f"^{message}"):
             read_batch(str(path))
     path.write_bytes(b"\xff")
-    with pytest.raises(BatchError, match=f"^{path}: no text$"):
+    with pytest.raises(BatchError, match=f"^{path}: not a text file$"):
         read_batch(str(path))
     path.write_text("masks # and more\n# all\n")
     read_batch(str(path))

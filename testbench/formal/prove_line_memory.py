@@ -71,7 +71,13 @@ class _Spec(Elaboratable):
             m.d.sync += open_.eq(0)
 
         # What the byte should be.
-        answer, value, written, expected, known = Signal(8), Signal(8), Signal(), Signal(), Signal()
+        answer, value, written, expected_mask_bit, known = (
+            Signal(8),
+            Signal(8),
+            Signal(),
+            Signal(),
+            Signal(),
+        )
         answered = past(answer)
         access: Any = Array(dut.lines.write.banks)[bank]
         stored = (
@@ -90,7 +96,7 @@ class _Spec(Elaboratable):
             ]
         m.d.sync += written.eq(Mux(dut.finish.valid, 0, written) | stored)
         with m.If(dut.finish.valid & (dut.finish.payload == tag)):
-            m.d.sync += expected.eq(written)
+            m.d.sync += expected_mask_bit.eq(written)
         claim(m, dut.answer.word_select(byte, 8) == answer, "what memory has answered")
         claim(
             m,
@@ -101,7 +107,10 @@ class _Spec(Elaboratable):
         claim(m, dut.content.data.word_select(byte, 8) == value, "what memory gets", when=known)
         is_finished = dut.finish.valid & (dut.finish.payload == tag)
         claim(
-            m, _bit(dut.content.mask, byte) == expected, "what it writes", when=ever(m, is_finished)
+            m,
+            _bit(dut.content.mask, byte) == expected_mask_bit,
+            "what it writes",
+            when=ever(m, is_finished),
         )
         word = Array(dut.lines.words)[bank]
         reads: Any = Array(dut.lines.read.rows)[bank]
@@ -120,7 +129,9 @@ class _Spec(Elaboratable):
         claim(
             m, found == 0, "nothing else is", when=past.begun & past(~dut.copy.valid & ~is_answer)
         )
-        can_happen(m, known & expected & past(past(copies)), "a line is copied and written")
+        can_happen(
+            m, known & expected_mask_bit & past(past(copies)), "a line is copied and written"
+        )
         return m
 
 

@@ -108,8 +108,8 @@ def test_a_fault_that_is_not_there_is_refused():
     ("arguments", "message"),
     [
         (["nothing"], f"no theorem nothing: there are {', '.join(KNOWN)}"),
-        (["rtt", "--depth", "0"], "--depth has to be 1 at least, not 0"),
-        (["rtt", "--workers", "-1"], "--workers has to be 1 at least, not -1"),
+        (["rtt", "--depth", "0"], "--depth must be at least 1, not 0"),
+        (["rtt", "--workers", "-1"], "--workers must be at least 1, not -1"),
     ],
 )
 def test_bad_arguments_get_one_line(arguments, message, capsys):

@@ -412,7 +412,7 @@ def test_without_a_loader_nothing_is_begun(tools, capsys, monkeypatch, more):
         (["de10"], "no board de10; there are ulx3s-85f, ulx3s-25f, ecpix5-85f"),
         (
             ["ulx3s-85f", "--unit", "crs"],
-            "one of BOARD, --unit and --verilog is wanted, not board and unit",
+            "one of BOARD, --unit and --verilog is required, not board and unit",
         ),
         (["--unit", "crs", "--load"], "--load is for boards"),
         (["ulx3s-85f", "--small"], "--small is for units"),

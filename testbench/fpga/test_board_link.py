@@ -8,6 +8,7 @@ from rtl.fpga.link import HostLink, LinkCommand, LinkStatus
 from sim.board.frames import Frame, FrameFinder
 from sim.launch.memory import Memory
 from testbench.fpga.beats import BeatServer
+from testbench.project.test_manual import DOCS, table
 from testbench.simulation import simulate
 
 
@@ -49,10 +50,10 @@ class Line:
         return self.finder.take(sent)
 
 
-def with_link(body):
+def with_link(body, latency=(1, 5)):
     """Runs what a host does with a link."""
     dut, memory = HostLink(), Memory()
-    server = BeatServer(dut.memory, memory, (1, 5), Random(5))
+    server = BeatServer(dut.memory, memory, latency, Random(5))
 
     async def testbench(ctx):
         await body(Line(dut, ctx, memory))
@@ -155,3 +156,38 @@ def test_what_is_no_request_is_answered_and_does_nothing():
                 Frame(3, command | 0x80, bytes([LinkStatus.UNKNOWN.value]))
             ]
         assert not line.writes
+
+
+def test_the_times_of_requests_are_those_of_the_manual():
+    """From the cycle in which the closing flag is received to that in which the first byte is sent."""
+    base = 0x1_0000_0000
+    address, line_address = number(0x504648, 3), number(base, 5)
+    requests = {
+        "HELLO": Frame(0, 0),
+        "READ_REGISTERS, one": Frame(1, 1, b"\x01" + address),
+        "READ_REGISTERS, 22": Frame(2, 1, b"\x16" + address),
+        "WRITE_REGISTER": Frame(1, 2, number(5, 4) + address),
+        "READ_LINES, one": Frame(3, 3, number(1, 2) + line_address),
+        "WRITE_LINE": Frame(4, 4, bytes(64) + b"\xff" * 8 + line_address),
+    }
+    rows = []
+
+    async def body(line):
+        line.memory.map("a line", base, 64)
+        line.registers = {0x504648 + 4 * at: 0 for at in range(22)}
+        for name, frame in requests.items():
+            line.waiting += frame.sent()
+            while line.waiting:
+                assert not await line.cycle()
+            cycles, answers, sent = 1, [], 0
+            while not answers:
+                is_sending = line.ctx.get(line.dut.sent.valid)
+                cycles += not (sent or is_sending)
+                sent += is_sending
+                answers = await line.cycle()
+            size = len(frame.content) + 10
+            answered = len(answers[0].content) + 10
+            rows.append([name, f"{size}", f"{cycles}", f"{answered}"])
+
+    with_link(body, latency=(1, 1))
+    assert rows == table(DOCS / "board.md", "### Times")

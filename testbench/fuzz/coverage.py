@@ -171,7 +171,7 @@ def page(coverage: Coverage, title: str, facts: Iterable[tuple[str, str]]) -> st
     body = "".join(
         f"<tr><th>{escape(name)}</th>{''.join(map(cell, counts))}</tr>\n" for name, counts in rows
     )
-    list_items = "".join(f"<li>{escape(name)}: {escape(value)}</li>" for name, value in facts)
+    fact_rows = "".join(f"<li>{escape(name)}: {escape(value)}</li>" for name, value in facts)
     met = [
         (state, sum(counts[place] > 0 for _, counts in rows)) for place, state in enumerate(STATES)
     ]
@@ -188,6 +188,6 @@ def page(coverage: Coverage, title: str, facts: Iterable[tuple[str, str]]) -> st
         "<style>body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}"
         "td,th{padding:2px 8px;text-align:right;border:1px solid #ddd}tr th:first-child{text-align:left}"
         "thead th{position:sticky;top:0;background:#fff}figure{display:inline-block;vertical-align:top}</style>\n"
-        f"<h1>{escape(title)}</h1>\n<ul>{list_items}</ul>\n{plots}"
+        f"<h1>{escape(title)}</h1>\n<ul>{fact_rows}</ul>\n{plots}"
         f"<table><thead><tr><th>instruction</th>{head}</tr></thead>\n<tbody>{body}</tbody></table></html>\n"
     )

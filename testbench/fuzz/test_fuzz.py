@@ -97,11 +97,11 @@ def test_coverage_is_reported_as_a_table_and_as_a_page():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--workers", "0"], "--workers has to be 1 at least, not 0"),
-        (["--cases", "0"], "--cases has to be 1 at least, not 0"),
-        (["--case", "-1"], "--case has to be 0 at least, not -1"),
-        (["--minutes", "0"], "--minutes has to be more than 0, not 0"),
-        (["--minutes", "nan"], "--minutes has to be more than 0, not nan"),
+        (["--workers", "0"], "--workers must be at least 1, not 0"),
+        (["--cases", "0"], "--cases must be at least 1, not 0"),
+        (["--case", "-1"], "--case must be at least 0, not -1"),
+        (["--minutes", "0"], "--minutes must be more than 0, not 0"),
+        (["--minutes", "nan"], "--minutes must be more than 0, not nan"),
         (["--html", "nowhere/page.html"], "nowhere/page.html: No such file or directory"),
     ],
 )

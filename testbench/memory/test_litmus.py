@@ -214,7 +214,7 @@ def test_memory_that_breaks_its_promises_is_found(monkeypatch):
         (["--latency", "-1"], "--latency -1: at least 1"),
         (
             ["--preset", "huge"],
-            "no preset huge; there are tiny, least, small, default, compact, integer, programs, full",
+            f"no preset huge; there are {', '.join(PRESETS)}",
         ),
         (["--seed", "x"], "--seed"),
     ],

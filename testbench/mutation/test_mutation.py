@@ -437,15 +437,15 @@ from rtl.toy import Counter
 def test_models():
     kept = Path(os.environ["WARPSTACK_CACHE"], "model")
     kept.parent.mkdir(exist_ok=True)
-    with Path({told!r}).open("a") as told:
-        print(Path.cwd(), kept.exists(), file=told)
+    with Path({path!r}).open("a") as output:
+        print(Path.cwd(), kept.exists(), file=output)
     kept.touch()
 """
 
 
 def test_trials_have_the_copy_and_the_models_of_the_run_without_a_mutant(project, tmp_path):
-    told = tmp_path / "told"
-    (project / "testbench/toy/test_toy.py").write_text(MODELS_TEST.format(told=str(told)))
+    output = tmp_path / "output"
+    (project / "testbench/toy/test_toy.py").write_text(MODELS_TEST.format(path=str(output)))
     folder = tmp_path / "copies"
     folder.mkdir()
     asked = (
@@ -463,7 +463,7 @@ def test_trials_have_the_copy_and_the_models_of_the_run_without_a_mutant(project
             check=True,
             env={**os.environ, "PYTHONPATH": str(mutate.ROOT)},
         )
-    lines = [line.rsplit(" ", 1) for line in told.read_text().splitlines()]
+    lines = [line.rsplit(" ", 1) for line in output.read_text().splitlines()]
     # The time of a test that compiles a model is the one that it takes with the model.
     assert [line[1] for line in lines] == ["False", "True", "True"]
     assert {line[0] for line in lines} == {str(folder / "0" / "project")}
@@ -501,9 +501,9 @@ def test_the_command_continues_where_it_ended(project, command, capsys, monkeypa
     monkeypatch.setattr(mutate, "results_of", noted)
     monkeypatch.setattr(Unit, "mutants", lambda self, root: [survivor])
     assert command() == 1
-    told = capsys.readouterr().out
-    assert f"survived: {survivor}\n" in told
-    assert " ".join(told.splitlines()[1].split()) == "toy all 1 0 0 1 0 0 0 0 0.0 %"
+    output = capsys.readouterr().out
+    assert f"survived: {survivor}\n" in output
+    assert " ".join(output.splitlines()[1].split()) == "toy all 1 0 0 1 0 0 0 0 0.0 %"
     assert tried == [(), (survivor,)]
 
     monkeypatch.setattr(Unit, "mutants", lambda self, root: [survivor, victim])
@@ -552,11 +552,12 @@ def test_mutants_are_listed(command, capsys):
     ("arguments", "message"),
     [
         (["nothing"], f"no unit nothing: there are {', '.join(KNOWN)}"),
-        (["crs", "--sample", "0"], "--sample has to be 1 at least, not 0"),
-        (["--workers", "0"], "--workers has to be 1 at least, not 0"),
-        (["--minutes", "0"], "--minutes has to be more than 0, not 0"),
-        (["--minutes", "nan"], "--minutes has to be more than 0, not nan"),
-        (["--least", "101"], "--least has to be 0 to 100, not 101"),
+        (["crs", "--sample", "0"], "--sample must be at least 1, not 0"),
+        (["--workers", "0"], "--workers must be at least 1, not 0"),
+        (["--minutes", "0"], "--minutes must be more than 0, not 0"),
+        (["--minutes", "nan"], "--minutes must be more than 0, not nan"),
+        (["--longest", "0"], "--longest must be more than 0, not 0"),
+        (["--least", "101"], "--least must be from 0 to 100, not 101"),
         (
             ["crs", "--sample", "1", "--store", "nowhere/kept"],
             "nowhere/kept: unable to open database file",

@@ -13,7 +13,7 @@ from testbench.project.documented import ROOT, documented
 ELSEWHERE = re.compile(
     r"no such file|port /dev/|gtkwave and surfer are not installed|openFPGALoader is not installed|"
     r"not installed: (?:iverilog|verilator)|(?:iverilog|verilator) is not installed|"
-    r"one of BOARD, --unit and --verilog is wanted|expected one argument|"
+    r"one of BOARD, --unit and --verilog is required|expected one argument|"
     r"the following arguments are required",
     re.IGNORECASE,
 )

@@ -226,18 +226,21 @@ fill="#d0ebe7" stroke="#00796b"/><text x="650" y="35" text-anchor="middle">warp 
 <path d="M830 46V190" stroke="#aaa" stroke-dasharray="3 3"/><rect x="775" y="20" width="110" height="22" rx="4" \
 fill="#d0ebe7" stroke="#00796b"/><text x="830" y="35" text-anchor="middle">stack</text>
 <text x="6" y="74" fill="#777">3</text>
-<path d="M650 75H830" stroke="#333"/><path d="M830 75l-6 -4v8z" fill="#333"/><text x="740.0" y="71" \
-text-anchor="middle" stroke="white" stroke-width="3" paint-order="stroke">push &amp;</text>
+<path d="M650 75H830" stroke="#333"/><path d="M830 75l-6 -4v8z" fill="#333"/>\
+<rect x="719.0" y="61" width="42" height="12" fill="white"/>\
+<text x="740.0" y="71" text-anchor="middle">push &amp;</text>
 <text x="6" y="98" fill="#777">4</text>
-<path d="M830 99H650" stroke="#333"/><path d="M650 99l6 -4v8z" fill="#333"/><text x="740.0" y="95" \
-text-anchor="middle" stroke="white" stroke-width="3" paint-order="stroke">pop &amp;</text>
+<path d="M830 99H650" stroke="#333"/><path d="M650 99l6 -4v8z" fill="#333"/>\
+<rect x="722.5" y="85" width="35" height="12" fill="white"/>\
+<text x="740.0" y="95" text-anchor="middle">pop &amp;</text>
 <rect x="613.5" y="108" width="73" height="20" rx="9" fill="#eee" stroke="#999"/><text x="650" y="122" \
 text-anchor="middle">has ended</text>
 <rect x="40" y="132" width="850" height="20" fill="#fff2b3" stroke="#c9a400"/><text x="450.0" y="146" \
 text-anchor="middle">the machine is TRAPPING</text>
 <text x="6" y="170" fill="#777">5</text>
-<path d="M290 171H110" stroke="#333"/><path d="M110 171l6 -4v8z" fill="#333"/><text x="200.0" y="167" \
-text-anchor="middle" stroke="white" stroke-width="3" paint-order="stroke">interrupt</text>
+<path d="M290 171H110" stroke="#333"/><path d="M110 171l6 -4v8z" fill="#333"/>\
+<rect x="168.5" y="157" width="63" height="12" fill="white"/>\
+<text x="200.0" y="167" text-anchor="middle">interrupt</text>
 </svg>
 """
 

@@ -573,6 +573,16 @@ def viewer(folder, name):
     program.chmod(0o755)
 
 
+def test_a_waveform_that_is_none_is_refused_by_the_command_that_was_called(capsys):
+    with pytest.raises(SystemExit) as ended:
+        waves(["flaw"])
+    error = capsys.readouterr().err
+    assert ended.value.code == 2 and error.count("\n") == 1
+    assert error.startswith(
+        "python -m sim.waves: flaw is neither a .vcd or .fst file nor a testbench; there are "
+    )
+
+
 def test_the_command_opens_a_waveform_by_its_save_file(tmp_path, monkeypatch, capsys):
     waveform = tmp_path / "a.vcd"
     record(waveform)

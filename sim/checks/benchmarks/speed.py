@@ -54,7 +54,7 @@ def _programs(
     warps = min(WARPS, machine.params.warps)
     yield (
         f"throughput loop, {warps} warps",
-        launch_loop(throughput_loop(given=True).module(), turns, warps),
+        launch_loop(throughput_loop(fixed_stall=True).module(), turns, warps),
     )
     if brief:
         return

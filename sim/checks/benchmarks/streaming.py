@@ -182,10 +182,10 @@ def complaints(program: Streaming, finished: Launch) -> list[str]:
     """What is wrong in the buffers of a launch that has ended, a line each: the first word of each."""
     first, *_ = program.arguments
     found = []
-    for name, given in program.arguments.items():
-        if isinstance(given, int):
+    for name, argument in program.arguments.items():
+        if isinstance(argument, int):
             continue
-        expected = program.expected if name == first else given
+        expected = program.expected if name == first else argument
         left = np.frombuffer(finished.memory.read(*finished.buffers[name]), "<u4")
         found += [
             f"{program.name}: {name}[{at}] is {left[at]:#x}, not {expected[at]:#x}"

@@ -54,26 +54,26 @@ class ThroughputRow:
         return asdict(self) | {"instructions_per_cycle": self.per_cycle, "aim": AIM}
 
 
-def throughput_loop(given: bool) -> Loop:
+def throughput_loop(fixed_stall: bool) -> Loop:
     """The loop; with stall counts of 1 in the text, or with those that the assembler finds."""
-    code = "[S1] " if given else ""
+    code = "[S1] " if fixed_stall else ""
     body = "\n".join(
         code + _WORK[number % len(_WORK)].format(f"R{_DESTINATIONS[number % len(_DESTINATIONS)]}")
         for number in range(_LENGTH)
     )
-    return Loop("throughput", body, tail=_GIVEN if given else ("", "", ""))
+    return Loop("throughput", body, tail=_GIVEN if fixed_stall else ("", "", ""))
 
 
 def throughput_table(
     machine: BenchmarkMachine, turns: tuple[int, int] = (4, 40)
 ) -> list[ThroughputRow]:
-    """With given control codes and with the assembler's own."""
+    """With a fixed stall count and with the control codes of the assembler."""
     warps = min(WARPS, machine.params.warps)
     rows = []
-    for given, name in tqdm(
+    for fixed_stall, name in tqdm(
         ((True, "given, stall 1"), (False, "assembler's")), unit=" loops", disable=None, leave=False
     ):
-        gained = machine.steady(throughput_loop(given).module(), warps, turns)
+        gained = machine.steady(throughput_loop(fixed_stall).module(), warps, turns)
         branches = (turns[1] - turns[0]) * warps * _BRANCHES
         busy = (gained["instructions"] - branches) * machine.params.beats / gained["cycles"]
         stalls = {key: value for key, value in gained.items() if key.startswith("wait_")}

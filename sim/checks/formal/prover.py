@@ -153,7 +153,7 @@ def questions(
     theorem's own."""
     cycles, split = theorem.depth if depth is None else depth, theorem.split
     mode, proof = ("bmc", "for") if theorem.bounded else ("prove", "by induction over")
-    asked = [
+    specifications = [
         (f"holds, {proof} {cycles} cycles", mode, cycles, "all", None, _DONE),
         (
             f"can happen, within {theorem.reach} cycles",
@@ -172,7 +172,7 @@ def questions(
     ]
     return [
         Question(path, text, mode, steps, which, fault, split, expected, folder / str(number))
-        for number, (text, mode, steps, which, fault, expected) in enumerate(asked)
+        for number, (text, mode, steps, which, fault, expected) in enumerate(specifications)
     ]
 
 

@@ -144,7 +144,7 @@ def _serve() -> list[str] | None:
     preloaded = Preloaded(_LIBRARIES, _PACKAGES)
     os.write(1, b"\n")
     for line in sys.stdin:
-        asked = json.loads(line)
+        request = json.loads(line)
         if pid := os.fork():
             os.write(1, f"{pid}\n".encode())
             os.write(1, f"{os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}\n".encode())
@@ -154,19 +154,19 @@ def _serve() -> list[str] | None:
         for stream in range(3):
             os.dup2(nothing, stream)
         os.environ.clear()
-        os.environ.update(asked["environment"])
+        os.environ.update(request["environment"])
         preloaded.forget_changed()
-        return asked["arguments"]
+        return request["arguments"]
     return None
 
 
 def main(arguments: list[str]) -> None:
     """Answers the requests."""
     if arguments == ["serve"]:
-        asked = _serve()
-        if asked is None:
+        request = _serve()
+        if request is None:
             return
-        arguments = asked
+        arguments = request
     what, plan, out = arguments
     with Path(out).open("a", encoding="utf-8") as lines:
 

@@ -321,9 +321,9 @@ class _Edits:
             yield self._symbol(node.target, node.value, old, new)
 
     def _call(self, node: ast.Call) -> Iterator[_Edit]:
-        called, given = _called(node), node.args
-        if called in _CONDITIONED and given:
-            condition = given[0]
+        called, operands = _called(node), node.args
+        if called in _CONDITIONED and operands:
+            condition = operands[0]
             for stuck in ("0", "1"):
                 yield self._put("stuck", condition, stuck)
             # Of others there is a change that does the same.
@@ -335,8 +335,8 @@ class _Edits:
                 )
             ):
                 yield self._put("negate", condition, f"({self._text(condition)}) == 0")
-        if called == "Mux" and len(given) == 3:
-            _, first, second = given
+        if called == "Mux" and len(operands) == 3:
+            _, first, second = operands
             between = self._content[self._end(first) : self._start(second)].decode()
             yield _Edit(
                 "swap",
@@ -345,10 +345,10 @@ class _Edits:
                 f"{self._text(second)}{between}{self._text(first)}",
                 ".".join(self._scope),
             )
-        if called in _WIDE and given:
-            yield from self._number("width", given[0])
-            given = given[1:] if isinstance(given[0], ast.Constant) else given
-        for part in (node.func, *given, *node.keywords):
+        if called in _WIDE and operands:
+            yield from self._number("width", operands[0])
+            operands = operands[1:] if isinstance(operands[0], ast.Constant) else operands
+        for part in (node.func, *operands, *node.keywords):
             yield from self._visit(part)
 
     def _binary(self, node: ast.BinOp) -> Iterator[_Edit]:

@@ -252,10 +252,10 @@ def _ask(
         more: Of its environment.
     """
     with TemporaryDirectory(dir=copy.parent) as work:
-        asked, out = Path(work, "plan"), Path(work, "out")
-        asked.write_text(json.dumps(plan))
+        plan_file, out = Path(work, "plan"), Path(work, "out")
+        plan_file.write_text(json.dumps(plan))
         out.touch()
-        arguments = [what, str(asked), str(out)]
+        arguments = [what, str(plan_file), str(out)]
         environment = {
             **os.environ,
             "WARPSTACK_CACHE": str(models or Path(work, "models")),
@@ -276,10 +276,10 @@ def _ask(
 def _digests(unit: Unit, copy: Path, wanted: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Of the netlists of a unit, up to the first that cannot be made or differs from the expected
     one."""
-    told, _ = _ask(
+    reports, _ = _ask(
         "netlist", {"tops": unit.netlists, "presets": _PRESETS, "wanted": wanted}, copy, _LEAST_TIME
     )
-    return tuple(line["digest"] for line in told)
+    return tuple(line["digest"] for line in reports)
 
 
 def _elaborates(unit: Unit, copy: Path) -> bool:
@@ -319,20 +319,20 @@ def baseline(root: Path, unit: Unit, folder: Path | None = None) -> Baseline:
         plan = _plan(files, without=unit.without)
         for _ in range(2):
             kept, began = _kept(models), time.monotonic()
-            told, _ = _ask("tests", plan, copy, None, models=models, more=more)
+            reports, _ = _ask("tests", plan, copy, None, models=models, more=more)
             stages[stage] = time.monotonic() - began
             if _kept(models) == kept:
                 break  # else once more, with the models that were compiled: trials have them
-        ended = {line["test"]: line for line in told if "seconds" in line}
+        ended = {line["test"]: line for line in reports if "seconds" in line}
         tests |= {name: line["seconds"] for name, line in ended.items()}
         failed += [name for name, line in ended.items() if line["failed"]]
         if not ended:
             failed.append(" ".join(files))
     for name, file in unit.theorems.items():
         began = time.monotonic()
-        told, _ = _ask("theorem", {"file": file, "folder": str(copy.parent / name)}, copy, None)
+        reports, _ = _ask("theorem", {"file": file, "folder": str(copy.parent / name)}, copy, None)
         stages[name] = time.monotonic() - began
-        if not told or not told[0]["holds"]:
+        if not reports or not reports[0]["holds"]:
             failed.append(f"theorem {name}")
     netlists = () if unit.is_host else _digests(unit, copy)
     if len(netlists) < len(unit.netlists) * len(_PRESETS):
@@ -368,7 +368,7 @@ def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan, folder: Path | Non
                 takes = sum(plan.seconds.get(name, 0) for name in chosen)
                 if not files:
                     continue
-            asked = _plan(
+            round_plan = _plan(
                 files,
                 order=plan.order,
                 only=plan.only,
@@ -376,12 +376,16 @@ def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan, folder: Path | Non
                 stop=True,
                 without=unit.without,
             )
-            told, code = _ask(
-                "tests", asked, copy, _MORE_TIME * takes + _LEAST_TIME, models=_models(unit, copy)
+            reports, code = _ask(
+                "tests",
+                round_plan,
+                copy,
+                _MORE_TIME * takes + _LEAST_TIME,
+                models=_models(unit, copy),
             )
-            ended = {line["test"]: line for line in told if "seconds" in line}
+            ended = {line["test"]: line for line in reports if "seconds" in line}
             spent |= {name: line["seconds"] for name, line in ended.items()}
-            last = told[-1] if told else {}
+            last = reports[-1] if reports else {}
             for name, line in ended.items():
                 if line["failed"]:
                     if unit.is_host and "::" not in name:
@@ -410,12 +414,12 @@ def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan, folder: Path | Non
                 return over(State.EQUIVALENT, "")
         for name, file in unit.theorems.items():
             with TemporaryDirectory(dir=copy.parent) as work:
-                told, code = _ask(
+                reports, code = _ask(
                     "theorem",
                     {"file": file, "folder": work},
                     copy,
                     _MORE_TIME * plan.seconds[name] + _LEAST_TIME,
                 )
-            if code is None or not told or not told[0]["holds"]:
+            if code is None or not reports or not reports[0]["holds"]:
                 return over(State.KILLED, f"theorem {name}")
     return over(State.SURVIVED, "no test runs it" if plan.only == () else "")

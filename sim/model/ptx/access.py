@@ -222,12 +222,12 @@ def _change(site: Site, d: int, address: object, sources: list) -> Operation:
 
     def run(thread: Thread, values: list[int]) -> None:
         old = int.from_bytes(place.read(thread, values), "little")
-        given = [values[operand] for operand in places]
+        operands = [values[operand] for operand in places]
         # Global memory takes subnormal numbers for zeros, shared memory does not.
         new = (
-            added(kind, old, *given, flush=place.is_global(thread, values))
+            added(kind, old, *operands, flush=place.is_global(thread, values))
             if sums
-            else change(kind, old, *given)
+            else change(kind, old, *operands)
         )
         new &= (1 << kind.bits) - 1
         place.write(thread, values, new.to_bytes(kind.size, "little"))
@@ -239,13 +239,13 @@ def _change(site: Site, d: int, address: object, sources: list) -> Operation:
 def _space_test(site: Site) -> Operation:
     """The test of isspacep."""
     p, a = site.places
-    windows, asked = site.program.launch.windows, site.instruction.space
+    windows, queried_space = site.program.launch.windows, site.instruction.space
 
     def run(thread: Thread, values: list[int]) -> None:
         found = next(
             (space for space, window in windows.items() if values[a] in window), PtxSpace.GLOBAL
         )
-        values[p] = int(found is asked)
+        values[p] = int(found is queried_space)
 
     return run
 

@@ -146,10 +146,10 @@ def _shuffle(i: ThreadInstruction) -> Operation:
     mode = ShuffleMode(i["mode"])
 
     def meet(members: list[Thread]) -> None:
-        given = {thread.lane: thread.values[a] for thread in members}
+        values_of_lanes = {thread.lane: thread.values[a] for thread in members}
         for thread in members:
             source, inside = shuffle_source(mode, thread.lane, thread.values[b], thread.values[c])
-            thread.values[d] = given.get(source if inside else thread.lane, 0)
+            thread.values[d] = values_of_lanes.get(source if inside else thread.lane, 0)
             thread.predicates[p] = int(inside)
 
     return _meeting(i, meet)

@@ -75,14 +75,14 @@ class Bounds:
     def __init__(self, launch: Launch) -> None:
         self.found: dict[int, Outside] = {}
         self._launch = launch
-        given = sorted(
+        regions = sorted(
             (base, size, name)
             for name, (base, size) in launch.memory.regions.items()
             if name not in _NOT_GIVEN
         )
-        self._regions = given
-        self._bases = np.array([base for base, _, _ in given], np.uint64)
-        self._ends = np.array([base + size for base, size, _ in given], np.uint64)
+        self._regions = regions
+        self._bases = np.array([base for base, _, _ in regions], np.uint64)
+        self._ends = np.array([base + size for base, size, _ in regions], np.uint64)
 
     def note(self, warp: Warp, parts: Iterable[Placed]) -> None:
         """Looks at what an instruction of a warp accesses."""

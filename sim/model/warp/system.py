@@ -164,8 +164,8 @@ def _shuffle(form: Form, values: Values) -> Action:
                 source = _LANES ^ step
         reached, bound = source.view(np.int32), last.view(np.int32)
         inside = reached >= bound if mode is ShuffleMode.UP else reached <= bound
-        given = np.where(bits_of(threads), warp.rows[values["Ra"]], np.uint32(0))
-        value = given[np.where(inside, source, _LANES)]
+        registers = np.where(bits_of(threads), warp.rows[values["Ra"]], np.uint32(0))
+        value = registers[np.where(inside, source, _LANES)]
         warp.write_register(record, values["Rd"], value, threads)
         warp.write_predicate(record, values["Pd"], mask_of(inside), threads)
 

@@ -2,7 +2,8 @@
 
 Designs compute words bit by bit or field by field: the enables of a row of registers, the fields of a struct that are
 assigned under one condition, a decoder's outputs. As a concatenation each bit costs its own operation, a shift and an
-OR; packed, all of them cost one operation. In the default preset this saves a sixth of the instructions of a cycle.
+OR; packed, all of them cost one operation. With what :mod:`~sim.engine.expressions` does for bits that are only moved,
+a cycle of preset default takes 9 % fewer instructions.
 
 Three rules, each applied to the parts of a concatenation:
 

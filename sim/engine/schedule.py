@@ -27,8 +27,8 @@ from sim.engine.graph import (
 __all__ = ["Cluster", "Schedule", "operands"]
 
 CLUSTER = 32
-"""Words of a cluster, about. Clusters of 8 words with like inputs compute half as many words in vain, but are slower:
-a jump to code that is not in the innermost cache takes as long as many instructions."""
+"""Words of a cluster, about. Clusters of 8 words with like inputs compute fewer words whose inputs
+have not changed, but are slower: a jump to code that is not in the innermost cache takes as long as many instructions."""
 DEEP = 40
 """Operations of one expression, about."""
 

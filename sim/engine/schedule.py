@@ -28,7 +28,8 @@ __all__ = ["Cluster", "Schedule", "operands"]
 
 CLUSTER = 32
 """Words of a cluster, about. Clusters of 8 words with like inputs compute fewer words whose inputs
-have not changed, but are slower: a jump to code that is not in the innermost cache takes as long as many instructions."""
+have not changed, but are slower: a jump to code that is not in the innermost cache takes as long as
+many instructions."""
 DEEP = 40
 """Operations of one expression, about."""
 

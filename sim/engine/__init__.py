@@ -17,8 +17,9 @@ its object and the source files, and if the :mod:`~sim.engine.cache` has a recor
 :mod:`~sim.engine.restore` makes the simulator from the :mod:`~sim.engine.layout` in it. Else the
 design is elaborated, and :mod:`~sim.engine.translate` translates it to C++:
 :mod:`~sim.engine.netlist` has Amaranth flatten it into cells, :mod:`~sim.engine.lower` turns these
-into a :mod:`~sim.engine.graph` of 64-bit words, :mod:`~sim.engine.switches` finds what is chosen by
-number, :mod:`~sim.engine.schedule` puts the words into clusters that are computed only when bits
+into a :mod:`~sim.engine.graph` of 64-bit words, whose :mod:`~sim.engine.nodes` are operations,
+:mod:`~sim.engine.packing` makes one of operations on neighbouring bits, :mod:`~sim.engine.switches` finds what is
+chosen by number, :mod:`~sim.engine.schedule` puts the words into clusters that are computed only when bits
 that they read have changed (:mod:`~sim.engine.wakes`), :mod:`~sim.engine.emit` writes them down
 with the :mod:`~sim.engine.edges` of clocks and their :mod:`~sim.engine.registers`,
 :mod:`~sim.engine.build` has them compiled.

@@ -154,17 +154,20 @@ class _Emitter:
 
     def _cluster(self, cluster: Cluster) -> str:
         """The statements that compute a cluster."""
-        lines: list[str] = []
+        placed = [node for node in cluster.nodes if node in self.place_of]
+        changes = self._wakes.change_together(
+            [(self.place_of[node], f"t{node}", self.graph.width(node)) for node in placed]
+        )
+        statement = dict(zip(placed, changes.statements, strict=True))
+        lines = list(changes.declarations)
         for node in cluster.nodes:
             name = f"t{node}"
-            lines.append(f"    const word {name} = {self._expressions.operation(node)};")
-            if node in self.place_of:
-                lines.append(
-                    f"    {self._wakes.change(self.place_of[node], name, self.graph.width(node))}"
-                )
+            lines.append(f"const word {name} = {self._expressions.operation(node)};")
+            if node in statement:
+                lines.append(statement[node])
             self._expressions.local[node] = name
         self._expressions.local.clear()
-        return "\n".join(lines)
+        return "\n".join(f"    {line}" for line in [*lines, *changes.wakes])
 
     def _tables(self, functions: Iterable[int], ranges: Sequence[tuple[int, int]]) -> str:
         """What the runtime reads of a design: functions are in the ranges of clusters, of registers edge by edge, and

@@ -5,7 +5,24 @@ Nodes are numbered. Equal nodes are one; what is constant is folded. A node's va
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+from sim.engine.nodes import (
+    WORD,
+    Binary,
+    Cat,
+    Const,
+    Mux,
+    Node,
+    Pick,
+    Read,
+    Rep,
+    Slice,
+    State,
+    Unary,
+    class_of,
+)
+from sim.engine.packing import packed
 
 __all__ = [
     "WORD",
@@ -23,120 +40,6 @@ __all__ = [
     "Unary",
 ]
 
-WORD = 64
-"""Bits of the largest word."""
-
-# What a node does, its width, and what it is made of: numbers of other nodes, and constants. Each begins with its kind,
-# so that nodes of two kinds are never equal.
-
-
-class Const(NamedTuple):
-    """A constant."""
-
-    kind: str
-    width: int
-    value: int
-
-
-class State(NamedTuple):
-    """A word that is kept, a register's or an input's, by its number."""
-
-    kind: str
-    width: int
-    place: int
-
-
-class Slice(NamedTuple):
-    """``width`` bits of a word, from bit ``shift`` on."""
-
-    kind: str
-    width: int
-    source: int
-    shift: int
-
-
-class Cat(NamedTuple):
-    """Words side by side: nodes, and the bits at which they begin."""
-
-    kind: str
-    width: int
-    parts: tuple[tuple[int, int], ...]
-
-
-class Rep(NamedTuple):
-    """Copies of one bit."""
-
-    kind: str
-    width: int
-    bit: int
-
-
-class Unary(NamedTuple):
-    """``not`` or ``neg`` as in C, modulo ``2**width``, or ``parity``, which has one bit."""
-
-    kind: str
-    width: int
-    operand: int
-
-
-class Binary(NamedTuple):
-    """An operation of two nodes.
-
-    ``and``, ``or``, ``xor``, ``add``, ``sub``, ``mul``, ``shl`` and ``shr`` are as in C, modulo ``2**width``; ``eq``,
-    ``ult`` and ``slt`` have one bit; ``slt`` and ``sar`` are of signed numbers of a's width. ``udiv`` and ``umod``
-    are 0 when b is 0; so are ``sdiv`` and ``smod``, which round down.
-    """
-
-    kind: str
-    width: int
-    a: int
-    b: int
-
-
-class Mux(NamedTuple):
-    """``one`` where the condition is 1, else ``other``."""
-
-    kind: str
-    width: int
-    condition: int
-    one: int
-    other: int
-
-
-class Pick(NamedTuple):
-    """One of several by number; the last one beyond their end."""
-
-    kind: str
-    width: int
-    index: int
-    picks: tuple[int, ...]
-
-
-class Read(NamedTuple):
-    """A word of a row of a memory, which is named by the number of its cell."""
-
-    kind: str
-    width: int
-    memory: int
-    word: int
-    row: int
-
-
-Node = Const | State | Slice | Cat | Rep | Unary | Binary | Mux | Pick | Read
-_CLASSES: dict[str, type[Node]] = {
-    "const": Const,
-    "state": State,
-    "slice": Slice,
-    "cat": Cat,
-    "rep": Rep,
-    "not": Unary,
-    "neg": Unary,
-    "parity": Unary,
-    "mux": Mux,
-    "pick": Pick,
-    "read": Read,
-}
-"""By kind; all others are Binary."""
 _COMMUTATIVE = frozenset({"and", "or", "xor", "add", "mul", "eq"})
 
 
@@ -157,7 +60,7 @@ class Graph:
         number = self._numbers.get(node)
         if number is None:
             number = self._numbers[node] = len(self.nodes)
-            self.nodes.append(_CLASSES.get(kind, Binary)._make(node))
+            self.nodes.append(class_of(kind)._make(node))
         return number
 
     def width(self, number: int) -> int:
@@ -214,6 +117,8 @@ class Graph:
                 merged[-1] = (joined, merged[-1][1])
             else:
                 merged.append((part, at))
+        if len(merged) > 1:
+            merged = packed(self, merged)
         if not merged:
             return self.const(width, constant)
         if constant:

@@ -90,6 +90,11 @@ struct instance : model {
     // Lets all clocks that have changed have their effect.
     void clock() {
         settle();
+        tick();
+    }
+
+    // The same where everything has settled.
+    void tick() {
         bool any = false;
         for (uint32_t index = 0; index < EDGES; index++) {
             const edge &one = edges[index];
@@ -281,6 +286,7 @@ size_t model_run(instance *s, uint32_t clock, uint32_t clock_shift, size_t count
     size_t cycles = 0;
     const word bit = (word)1 << clock_shift;
     const flags *needs = until >= 0 ? instance::needs_of((uint32_t)until) : nullptr;
+    const bool is_read = reader_starts[clock] != reader_starts[clock + 1];
     *hit = 0;
     while (cycles < count && !*hit && !s->events.count && s->changes.count < room) {
         if (s->w[clock] & bit) {
@@ -299,8 +305,11 @@ size_t model_run(instance *s, uint32_t clock, uint32_t clock_shift, size_t count
         }
         *hit = until >= 0 && (s->w[until] >> shift & 1);
         s->w[clock] |= bit;
-        s->wake(clock, bit);
-        s->clock();
+        if (is_read) {
+            s->wake(clock, bit);
+            s->settle();
+        }
+        s->tick();
         cycles++;
     }
     s->settle();

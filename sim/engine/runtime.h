@@ -101,6 +101,13 @@ struct range {
 static inline word shift_left(word value, word by) { return by < 64 ? value << by : 0; }
 static inline word shift_right(word value, word by) { return by < 64 ? value >> by : 0; }
 static inline word shift_signed(int64_t value, word by) { return (word)(value >> (by < 63 ? by : 63)); }
+// The bits of a word in the opposite order.
+static inline word reversed(word x) {
+    x = (x >> 1 & 0x5555555555555555ull) | (x & 0x5555555555555555ull) << 1;
+    x = (x >> 2 & 0x3333333333333333ull) | (x & 0x3333333333333333ull) << 2;
+    x = (x >> 4 & 0x0f0f0f0f0f0f0f0full) | (x & 0x0f0f0f0f0f0f0f0full) << 4;
+    return __builtin_bswap64(x);
+}
 static inline word udiv(word a, word b) { return b ? a / b : 0; }
 static inline word umod(word a, word b) { return b ? a % b : 0; }
 static inline word sdiv(int64_t a, int64_t b) {

@@ -13,12 +13,9 @@ Three rules, each applied to the parts of a concatenation:
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
-from sim.engine.nodes import WORD, Binary, Cat, Mux, Slice, Unary
-
-if TYPE_CHECKING:
-    from sim.engine.graph import Graph
+from sim.engine.nodes import WORD, Binary, Cat, Mux, Node, Slice, Unary
 
 __all__ = ["packed"]
 
@@ -33,13 +30,30 @@ _COMBINED = 3
 """So many equal operations are made one, at least."""
 
 
-def packed(graph: "Graph", parts: Sequence[_Part]) -> list[_Part]:
+class GraphBuilder(Protocol):
+    """What packing needs of a :class:`~sim.engine.graph.Graph`, which itself packs its
+    concatenations."""
+
+    nodes: list[Node]
+
+    def add(self, kind: str, width: int, *fields: Any) -> int: ...
+    def width(self, number: int) -> int: ...
+    def value(self, number: int) -> int | None: ...
+    def const(self, width: int, value: int) -> int: ...
+    def slice(self, number: int, shift: int, width: int) -> int: ...
+    def cat(self, parts: Sequence[_Part], width: int) -> int: ...
+    def invert(self, number: int) -> int: ...
+    def mux(self, condition: int, one: int, other: int) -> int: ...
+    def binary(self, name: str, a: int, b: int) -> int: ...
+
+
+def packed(graph: GraphBuilder, parts: Sequence[_Part]) -> list[_Part]:
     """The parts of a concatenation, fewer where some are computed alike."""
     return _combined(graph, _chosen(graph, _decoded(graph, parts)))
 
 
 def _runs(
-    graph: "Graph", parts: Sequence[_Part], alike: Sequence[object | None]
+    graph: GraphBuilder, parts: Sequence[_Part], alike: Sequence[object | None]
 ) -> Iterator[tuple[list[_Part], object | None]]:
     """Parts that follow each other without a gap and are alike, as far as they are; None is like
     nothing."""
@@ -56,7 +70,7 @@ def _runs(
         yield run, kind
 
 
-def _decoded(graph: "Graph", parts: Sequence[_Part]) -> list[_Part]:
+def _decoded(graph: GraphBuilder, parts: Sequence[_Part]) -> list[_Part]:
     """Comparisons of one value with neighbouring numbers, as a shift."""
 
     def compared(part: _Part) -> tuple[int, int] | None:
@@ -85,7 +99,7 @@ def _decoded(graph: "Graph", parts: Sequence[_Part]) -> list[_Part]:
     return found
 
 
-def _choices(graph: "Graph", node: int) -> _Choices:
+def _choices(graph: GraphBuilder, node: int) -> _Choices:
     """Conditions that decide what a node is."""
     what = graph.nodes[node]
     match what:
@@ -104,7 +118,7 @@ def _choices(graph: "Graph", node: int) -> _Choices:
     return {}
 
 
-def _chosen(graph: "Graph", parts: Sequence[_Part]) -> list[_Part]:
+def _chosen(graph: GraphBuilder, parts: Sequence[_Part]) -> list[_Part]:
     """Parts that one condition chooses, as one choice between words. There may be gaps, which are 0
     either way."""
     found: list[_Part] = []
@@ -135,7 +149,7 @@ def _chosen(graph: "Graph", parts: Sequence[_Part]) -> list[_Part]:
     return found
 
 
-def _combined(graph: "Graph", parts: Sequence[_Part]) -> list[_Part]:
+def _combined(graph: GraphBuilder, parts: Sequence[_Part]) -> list[_Part]:
     """Equal operations of bits that are neighbours, as one operation of words."""
 
     def operation(node: int) -> str | None:
@@ -154,7 +168,7 @@ def _combined(graph: "Graph", parts: Sequence[_Part]) -> list[_Part]:
     return found
 
 
-def _binary(graph: "Graph", kind: str, run: Sequence[_Part]) -> int | None:
+def _binary(graph: GraphBuilder, kind: str, run: Sequence[_Part]) -> int | None:
     """One operation for a run of binary ones; None if its operands would be no simpler than the run."""
     a, b = (_side_by_side(graph, run, operands) for operands in _operands(graph, run))
     if _pieces(graph, a) + _pieces(graph, b) > len(run) // 2 + 1:
@@ -162,7 +176,7 @@ def _binary(graph: "Graph", kind: str, run: Sequence[_Part]) -> int | None:
     return graph.binary(kind, a, b)
 
 
-def _operands(graph: "Graph", run: Sequence[_Part]) -> list[list[int]]:
+def _operands(graph: GraphBuilder, run: Sequence[_Part]) -> list[list[int]]:
     """The operands of a run of operations, first ones and second ones. Those of an operation change
     places where they are more like the other ones of the operation before."""
     first: list[int] = []
@@ -187,7 +201,7 @@ def _operands(graph: "Graph", run: Sequence[_Part]) -> list[list[int]]:
     return [first, second]
 
 
-def _likeness(graph: "Graph", one: int, other: int, distance: int) -> int:
+def _likeness(graph: GraphBuilder, one: int, other: int, distance: int) -> int:
     """How much speaks for two nodes being bits of one word at such a distance."""
     if one == other:
         return 3
@@ -197,7 +211,7 @@ def _likeness(graph: "Graph", one: int, other: int, distance: int) -> int:
     return int(a.kind == b.kind)
 
 
-def _side_by_side(graph: "Graph", run: Sequence[_Part], nodes: Sequence[int]) -> int:
+def _side_by_side(graph: GraphBuilder, run: Sequence[_Part], nodes: Sequence[int]) -> int:
     """Operands of a run as one word."""
     first = run[0][1]
     last, at = run[-1]
@@ -205,7 +219,7 @@ def _side_by_side(graph: "Graph", run: Sequence[_Part], nodes: Sequence[int]) ->
     return graph.cat(parts, at + graph.width(last) - first)
 
 
-def _pieces(graph: "Graph", node: int) -> int:
+def _pieces(graph: GraphBuilder, node: int) -> int:
     """What has to be concatenated for a node."""
     what = graph.nodes[node]
     return len(what.parts) if isinstance(what, Cat) else 1

@@ -99,7 +99,7 @@ def test_device_memory_is_as_large_as_asked_for(capfd, launching):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "no program: a command follows --"),
+        ([], "the program is missing: it stands behind --"),
         (["--", "no-such-program"], "no-such-program: no such program"),
         (["--memory", "0", *shell("")], "argument --memory: '0' is not a number from 1 on"),
         (

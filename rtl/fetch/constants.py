@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib import data, memory
+from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib import data, memory, stream
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
@@ -47,6 +47,8 @@ class ConstantCache(Component):
         word.
     wanted : In(1)
         The line of the present answer is requested, if ``free``.
+    preload : In(stream of LINE_ADDRESS_BITS)
+        A line that may be needed soon: it is requested when no other one is ``wanted``.
     loader : Out(LineLoaderPort)
         ``filled``: a line has been written. Lookups whose ``address`` was there a cycle ago, or
         later, find it; the ``hit`` of this cycle may be too old.
@@ -68,6 +70,7 @@ class ConstantCache(Component):
             "error": Out(1),
             "value": Out(CONSTANT_BITS),
             "wanted": In(1),
+            "preload": In(stream.Signature(LINE_ADDRESS_BITS)),
             "loader": Out(LineLoaderPort()),
             "clear": In(Event(cache_line(params))),
         })
@@ -101,8 +104,21 @@ class ConstantCache(Component):
         m.d.sync += self.hit.eq(tag.valid & ~tag_is_written & has_tag)
         m.d.sync += self.error.eq(tag.error)
         m.d.sync += self.value.eq(row.word_select(address[:_IN_ROW_BITS], CONSTANT_BITS))
-        m.d.comb += self.loader.miss.valid.eq(self.wanted)
-        m.d.sync += self.loader.miss.payload.eq(address[_IN_LINE_BITS:])
+        self._request(m, address)
+
+    def _request(self, m: Module, address: Value) -> None:
+        """The line that has missed: that of the address in COMPARE. Or a line that may be
+        needed."""
+        miss = self.loader.miss
+        missed_line = Signal(LINE_ADDRESS_BITS)
+        m.d.sync += missed_line.eq(address[_IN_LINE_BITS:])
+        with m.If(self.wanted):
+            m.d.comb += miss.valid.eq(1)
+            m.d.comb += miss.payload.eq(missed_line)
+        with m.Elif(self.loader.free):
+            m.d.comb += self.preload.ready.eq(1)
+            m.d.comb += miss.valid.eq(self.preload.valid)
+            m.d.comb += miss.payload.eq(self.preload.payload)
 
     def _fill(self, m: Module, tag_write: Any, row_write: Any) -> None:
         """The parts of a line are written as they come; or a line is cleared."""

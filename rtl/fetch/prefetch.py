@@ -2,19 +2,17 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Cat, Const, Module, Signal, Value, unsigned
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
+from rtl.flow_forms import DIRECT_BRANCHES, has_form, target_of
 from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, INSTRUCTION_BYTES
-from rtl.isa.syntax import WORD_BITS, Field, Form, Target
-from rtl.isa.table import FORMS
+from rtl.isa.syntax import WORD_BITS
 from rtl.layouts import Event, InstructionKind
-from rtl.structs import struct_value
-from rtl.word import field_of, telling_patterns
+from rtl.params import SmParams
 
-from .predecode import kind_of
 from .records import GROUP_BITS, LINE_BITS, LINE_GROUPS, PrefetchedLine, claimed_group
 
 __all__ = ["Prefetcher"]
@@ -25,21 +23,8 @@ _LINE_AT = _GROUP_AT + (LINE_GROUPS - 1).bit_length()
 _PC_BITS = _LINE_AT + LINE_BITS
 
 
-def _direct_target(form: Form) -> tuple[Field, bool] | None:
-    """Where the word of a direct branch or call has its target, and whether that counts from the
-    next instruction; None for other forms."""
-    target = form.operands.get("target")
-    if kind_of(form) is InstructionKind.FLOW and isinstance(target, Target):
-        return form.fields[target.field], target.relative
-    return None
-
-
-_FLOW_FORMS = [form for form in FORMS if kind_of(form) is InstructionKind.FLOW]
-_BRANCHES: dict[tuple[Field, bool], list[Form]] = {}
-"""Direct branches and calls, by where their target is."""
-for _form in _FLOW_FORMS:
-    if (_target := _direct_target(_form)) is not None:
-        _BRANCHES.setdefault(_target, []).append(_form)
+_MOST_FIRST_LINES = 16
+"""First lines of a kernel that are proposed when its grid begins; at most half of the cache."""
 
 
 class _Branch(data.Struct):
@@ -60,15 +45,21 @@ class Prefetcher(Component):
     cache differs from those of the lines before it, as many as the cache holds, so that a loop that
     fits into the cache loses no line.
 
+    When a grid begins, the kernel's first lines are proposed, one after the other. They may only
+    fill empty places. The grid's first warp needs them some hundred cycles later, when its
+    registers are cleared.
+
     When a warp receives a group, the line of a branch's target is proposed: of the first direct
     branch or call from the instruction on at which the warp enters the group. That line may only
     fill an empty place: a branch that is never taken does not evict a line in use.
 
     A proposed line replaces one of the same kind that was not offered yet. Target lines have
-    priority over next lines.
+    priority over next lines, and these over the first lines.
 
     Members
     -------
+    begins : In(Event(LINE_BITS))
+        A grid begins, and its kernel in this line.
     entered : In(Event(LINE_BITS))
         A line that a warp enters: the warp receives a group of it, or waits for it.
     group : In(Event of claimed_group)
@@ -78,13 +69,19 @@ class Prefetcher(Component):
         Stable until it is taken, or flushed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, params: SmParams) -> None:
         super().__init__({
+            "begins": In(Event(unsigned(LINE_BITS))),
             "entered": In(Event(unsigned(LINE_BITS))),
             "group": In(Event(claimed_group())),
             "flush": In(1),
             "lines": Out(stream.Signature(PrefetchedLine)),
         })
+        cache_lines = params.instruction_groups // LINE_GROUPS
+        self._first_lines = min(_MOST_FIRST_LINES, cache_lines // 2)
+        self._first: Any = Signal(unsigned(LINE_BITS), name="first")
+        self._remaining = Signal(range(self._first_lines + 1), name="remaining")
+        """First lines that are not offered yet, and the next of them."""
         self._next: Any = Event(unsigned(LINE_BITS)).create(path=("next",))
         self._branch: Any = Event(_Branch).create(path=("branch",))
         self._target: Any = Event(unsigned(LINE_BITS)).create(path=("target",))
@@ -98,21 +95,31 @@ class Prefetcher(Component):
         with m.If(self.flush):
             for register in (self._next, self._branch, self._target, self.lines):
                 m.d.sync += register.valid.eq(0)
+            m.d.sync += self._remaining.eq(0)
+        with m.If(self.begins.valid):
+            m.d.sync += self._first.eq(self.begins.payload)
+            m.d.sync += self._remaining.eq(self._first_lines)
         return m
 
     def _offer(self, m: Module) -> None:
-        """The line that is offered: a target, or else the next line."""
+        """The line that is offered: a target, or else a next line, or else a first line."""
         lines = self.lines
         with m.If(~lines.valid | lines.ready):
-            m.d.sync += lines.valid.eq(self._target.valid | self._next.valid)
-            m.d.sync += lines.payload.eq(struct_value(
-                PrefetchedLine,
-                line=Mux(self._target.valid, self._target.payload, self._next.payload),
-                may_evict=~self._target.valid))
+            m.d.sync += lines.valid.eq(1)
+            m.d.sync += lines.payload.may_evict.eq(0)
             with m.If(self._target.valid):
+                m.d.sync += lines.payload.line.eq(self._target.payload)
                 m.d.sync += self._target.valid.eq(0)
-            with m.Else():
+            with m.Elif(self._next.valid):
+                m.d.sync += lines.payload.line.eq(self._next.payload)
+                m.d.sync += lines.payload.may_evict.eq(1)
                 m.d.sync += self._next.valid.eq(0)
+            with m.Elif(self._remaining != 0):
+                m.d.sync += lines.payload.line.eq(self._first)
+                m.d.sync += self._first.eq(self._first + 1)
+                m.d.sync += self._remaining.eq(self._remaining - 1)
+            with m.Else():
+                m.d.sync += lines.valid.eq(0)
 
     def _find_next(self, m: Module) -> None:
         """The line after the one that a warp enters."""
@@ -141,22 +148,13 @@ class Prefetcher(Component):
         next_word = branch.slot + 2
         next_pc = Cat(Const(0, _GROUP_AT), branch.group) + (next_word << _WORD_AT)
         pc = Signal(_PC_BITS)
-        for (field, is_relative), forms in _BRANCHES.items():
-            with m.If(_has_form(branch.word, forms)):
-                m.d.comb += pc.eq(field_of(branch.word, field) + (next_pc if is_relative else 0))
+        m.d.comb += pc.eq(target_of(branch.word, next_pc))
         with m.If(self._branch.valid):
             m.d.sync += self._target.valid.eq(1)
             m.d.sync += self._target.payload.eq(pc[_LINE_AT:])
 
 
-def _has_form(word: Value, forms: list[Form]) -> Value:
-    """Whether a word of the kind FLOW has one of these forms."""
-    others = [form for form in _FLOW_FORMS if form not in forms]
-    return word.matches(*telling_patterns(forms, others))
-
-
 def _is_direct_branch(instruction: Any) -> Value:
     """Whether an instruction is a direct branch or call that can be executed."""
-    forms = [form for each in _BRANCHES.values() for form in each]
     is_flow = instruction.predecoded.kind == InstructionKind.FLOW
-    return is_flow & _has_form(instruction.word, forms)
+    return is_flow & has_form(instruction.word, DIRECT_BRANCHES)

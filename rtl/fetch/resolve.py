@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Module, Signal, Value
+from amaranth.hdl import Array, Assert, Cat, Module, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.isa.control_code import CODE_BITS, GROUP_BYTES, GROUP_INSTRUCTIONS
+from rtl.isa.tokens import LINE_BYTES
 from rtl.layouts import (
     CONSTANT_BANKS,
     ConstantBank,
@@ -37,6 +38,12 @@ from .records import (
 
 __all__ = ["ConstantResolver"]
 
+PRELOADED_BANK = 0
+PRELOADED = (0x0, 0x140)
+"""Addresses in that bank whose lines are brought when a grid begins: what compiled code expects the
+driver to have written there, with the stack pointer, which it reads first; and the kernel's
+parameters."""
+_LINE_BYTES_BITS = (LINE_BYTES - 1).bit_length()
 _WORD_BYTES = 4
 _WORD_BYTES_BITS = (_WORD_BYTES - 1).bit_length()
 _BANK_BITS = (CONSTANT_BANKS - 1).bit_length()
@@ -73,6 +80,9 @@ class ConstantResolver(Component):
 
     Two that come at once: words of ``indexed`` go before those of the group.
 
+    Preload: when a grid begins, the lines of PRELOADED are requested, one after the other, while no
+    word misses.
+
     Redirect: groups of the warp are squashed, wherever they are. Their lookups go on: a miss still
     stalls all until its line has come. Only a group without constants can pass, by the bypass.
 
@@ -85,6 +95,8 @@ class ConstantResolver(Component):
     group : Out(Event of fetched_group)
     indexed, value : In(stream of indexed_request), Out(stream of indexed_response)
         Words for another client, one at a time.
+    begins : In(1)
+        A grid begins; the cache is empty.
     loader, clear
         See ConstantCache.
     """
@@ -99,6 +111,7 @@ class ConstantResolver(Component):
             "group": Out(Event(fetched_group(params))),
             "indexed": In(stream.Signature(indexed_request())),
             "value": Out(stream.Signature(indexed_response())),
+            "begins": In(1),
             "loader": Out(LineLoaderPort()),
             "clear": In(Event(cache_line(params))),
         })
@@ -110,6 +123,8 @@ class ConstantResolver(Component):
         self._waiting: Any = Event(fetched(params)).create(path=("waiting",))
         self._unresolved = Signal(GROUP_INSTRUCTIONS)
         self._chosen: Any = Signal(constant_lookup(params))
+        # Which of PRELOADED is requested next, or none if it is their number.
+        self._preload = Signal(range(len(PRELOADED) + 1), init=len(PRELOADED))
         # A word for ``indexed`` is outstanding: chosen, and not yet taken.
         self._is_outstanding = Signal()
 
@@ -132,6 +147,7 @@ class ConstantResolver(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         self._connect_cache(m)
+        self._request_preloads(m)
         self._choose(m)
         self._accept(m)
         self._advance(m, self._chosen, self._bank)
@@ -151,6 +167,20 @@ class ConstantResolver(Component):
         m.submodules.cache = cache
         connect(m, cache.loader, flipped(self.loader))
         connect(m, flipped(self.clear), cache.clear)
+
+    def _request_preloads(self, m: Module) -> None:
+        """The lines that most kernels read first, if the bank has them."""
+        bank = self.banks[PRELOADED_BANK]
+        request = self._cache.preload
+        address = Array(PRELOADED)[self._preload]
+        is_due = self._preload != len(PRELOADED)
+        is_in_bank = bank.valid & (address < bank.size)
+        m.d.comb += request.valid.eq(is_due & is_in_bank)
+        m.d.comb += request.payload.eq((bank.address + address) >> _LINE_BYTES_BITS)
+        with m.If(self.begins):
+            m.d.sync += self._preload.eq(0)
+        with m.Elif(is_due & (request.ready | ~is_in_bank)):
+            m.d.sync += self._preload.eq(self._preload + 1)
 
     def _is_squashed(self, valid: Value, group: Any) -> Any:
         """Whether a group is there whose warp is redirected in this cycle."""

@@ -65,14 +65,15 @@ class FetchUnit(Component):
 
     Prefetch: the prefetcher observes which lines warps enter and which groups they receive. It
     proposes the next line, and the line of a branch's target in the group. The instruction cache
-    requests these lines when no miss needs the loader.
+    requests these lines when no miss needs the loader. When the caches have become empty, a grid
+    begins: the kernel's first lines, and the constants that most kernels read first, are brought.
 
     Redirect: is selected in its cycle, before others, and the warp waits for no line any more. If
     LOOK UP stalls, only the pc is written: a warp that waits for a line still waits until one
     comes. The warp's lookup and its groups in the resolver are squashed.
 
     Invalidate: hits count for nothing until both caches are empty, which is a line a cycle once no
-    line is outstanding.
+    line is outstanding, and ``invalidate`` is 0.
 
     Members
     -------
@@ -88,8 +89,8 @@ class FetchUnit(Component):
     indexed, value : In(stream of indexed_request), Out(stream of indexed_response)
         Another reader of the constant cache, a word at a time.
     invalidate : In(1)
-        Both caches become empty: later lookups read memory. Groups that were claimed before come
-        as they were.
+        Both caches become empty, and remain so while it is 1: later lookups read memory. Groups
+        that were claimed before come as they were.
     busy : Out(1)
         The caches are about to become empty, and no group is claimed.
     memory : Out(MemoryPort(TAG_BITS))
@@ -100,7 +101,7 @@ class FetchUnit(Component):
         self._instructions = InstructionCache(params)
         self._resolver = ConstantResolver(params)
         self._loader = LineLoader()
-        self._prefetcher = Prefetcher()
+        self._prefetcher = Prefetcher(params)
         self._chooser = RoundRobin(params.warps)
         super().__init__(unit_ports(params))
         # What SELECT selects, and the register of LOOK UP, which takes it if it ``advances``.
@@ -122,6 +123,8 @@ class FetchUnit(Component):
         self._waiting = Signal(params.warps)
         self._woken = Signal(params.warps)
         self._wakes = Signal()
+        # The caches have become empty.
+        self._is_emptied = Signal()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -274,6 +277,9 @@ class FetchUnit(Component):
         m.d.comb += prefetcher.group.payload.eq(struct_value(
             claimed_group(), place=self._lookup.payload.place, stored=instructions.stored))
         m.d.comb += prefetcher.flush.eq(self.busy)
+        m.d.comb += prefetcher.begins.valid.eq(self._is_emptied)
+        m.d.comb += prefetcher.begins.payload.eq(self.grid.entry[_LINE_AT:])
+        m.d.comb += self._resolver.begins.eq(self._is_emptied)
         m.d.comb += instructions.may_prefetch.eq(~self._must_wait & ~self.busy)
         m.d.comb += instructions.may_evict.eq(~self._woken.any())
         connect(m, prefetcher.lines, instructions.prefetch)
@@ -301,19 +307,24 @@ class FetchUnit(Component):
         connect(m, flipped(self.group), resolver.group)
 
     def _empty_caches(self, m: Module) -> None:
-        """``invalidate``: both caches are cleared, a line a cycle."""
+        """``invalidate``: both caches are cleared, a line a cycle, and stay empty until it is 0. No
+        line is requested meanwhile, so an ``invalidate`` that is repeated need not clear again."""
         clear: Any = Event(cache_line(self._params)).create(path=("clear",))
         line = clear.payload
         connect(m, clear, self._instructions.clear, self._resolver.clear)
         is_idle = ~self._instructions.in_flight & ~self._loader.constants.in_flight
         m.d.comb += clear.valid.eq(self.busy & is_idle)
-        with m.If(self.invalidate):
+        with m.If(self.invalidate & ~self.busy):
             m.d.sync += self.busy.eq(1)
             m.d.sync += line.eq(0)
         with m.Elif(clear.valid):
-            m.d.sync += line.eq(line + 1)
             with m.If(line.all()):
-                m.d.sync += self.busy.eq(0)
+                m.d.sync += self.busy.eq(self.invalidate)
+            with m.Else():
+                m.d.sync += line.eq(line + 1)
+        was_busy = Signal()
+        m.d.sync += was_busy.eq(self.busy)
+        m.d.comb += self._is_emptied.eq(was_busy & ~self.busy)
 
 
 def _place_of(pc: Signal) -> Any:

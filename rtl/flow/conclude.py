@@ -77,8 +77,8 @@ class ConcludeStage(Component):
                 m.d.comb += result.error.eq(answer.error)
 
     def _select_pc(self, m: Module) -> None:
-        """Where the warp goes on, and whether that is the next instruction. After an error this is
-        the next one (ours), but for what the trap unit makes a warp do."""
+        """Where the warp goes on, and whether fetch has continued there. After an error this is the
+        next instruction (ours), but for what the trap unit makes a warp do."""
         outcome = self.outcome
         result = self.result.payload
         with m.If(~self._fails & self._returns):
@@ -90,13 +90,15 @@ class ConcludeStage(Component):
         with m.Else():
             m.d.comb += result.pc.eq(outcome.basic.next_pc)
 
-        can_be_next = ~self._fails & ~outcome.basic.retries
+        can_be_predicted = ~self._fails & ~outcome.basic.retries
         with m.If(self._returns):
-            m.d.comb += result.falls_through.eq(can_be_next & outcome.unwinds_to_next)
+            m.d.comb += result.as_predicted.eq(can_be_predicted & outcome.unwinds_to_next)
         with m.Elif(outcome.jumps):
-            m.d.comb += result.falls_through.eq(can_be_next & outcome.target_is_next)
+            m.d.comb += result.as_predicted.eq(
+                can_be_predicted & (outcome.predicted | outcome.target_is_next))
         with m.Else():
-            m.d.comb += result.falls_through.eq(can_be_next)
+            m.d.comb += result.as_predicted.eq(
+                can_be_predicted & (~outcome.predicted | outcome.target_is_next))
 
     def _select_active(self, m: Module) -> None:
         """Which threads go on: those that the stack revives, those that were decided, the same ones

@@ -266,6 +266,7 @@ class DecideStage(Component):
             is_pop_quad=operation == FlowOperation.POP_QUAD,
             keeps_reference=leaves & stage.request.instruction.keep_reference))
         m.d.comb += outcome.target.eq(stage.target.pc)
+        m.d.comb += outcome.predicted.eq(stage.request.instruction.predicted)
         m.d.comb += outcome.active.eq(stage.remaining)
         m.d.comb += request.enable.eq(1)
         with m.Switch(operation):

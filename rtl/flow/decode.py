@@ -9,9 +9,9 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.dispatch_queue import DispatchQueue
+from rtl.flow_forms import DIRECT_BRANCHES, FLOW_FORMS, is_predicted_taken
 from rtl.isa.errors import WarpError
-from rtl.isa.syntax import WORD_BITS, Constant, Field, Form, Pipe, Target
-from rtl.isa.table import FORMS
+from rtl.isa.syntax import WORD_BITS, Constant, Field, Form, Target
 from rtl.isa.tokens import TokenKind
 from rtl.layouts import (
     Event,
@@ -29,10 +29,7 @@ from rtl.params import SmParams
 from rtl.structs import common_fields
 from rtl.word import field_of, pattern_of, telling_patterns
 
-__all__ = ["FLOW_FORMS", "INJECTED", "FlowDecoder", "FlowQueue"]
-
-FLOW_FORMS: tuple[Form, ...] = tuple(form for form in FORMS if form.pipe is Pipe.FLOW)
-"""The instructions of the flow unit."""
+__all__ = ["INJECTED", "FlowDecoder", "FlowQueue"]
 
 
 def _entry(
@@ -169,6 +166,8 @@ class FlowDecoder(wiring.Component):
         if isinstance(target, Target | Constant):
             fields["indexed"] = target.index is not None
             fields["constant"] = isinstance(target, Constant)
+        if form in DIRECT_BRANCHES:
+            fields["predicted"] = is_predicted_taken(self.word, form)
         if "counted" in fields:
             counted_request = _COUNTED[fields["operation"]]
             fields["stack_operation"] = Mux(

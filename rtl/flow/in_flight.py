@@ -99,6 +99,7 @@ class OutcomesInFlight(Component):
             incoming.reports_error | reported(self.report_mask, incoming.error))
         with m.If(~before.valid):
             m.d.sync += last.jumps.eq(0)
+            m.d.sync += last.predicted.eq(0)
             m.d.sync += last.sets_active.eq(0)
             m.d.sync += last.sets_codes.eq(0)
             m.d.sync += last.has_no_result.eq(0)

@@ -127,6 +127,8 @@ def decided_outcome(params: SmParams) -> data.StructLayout:
         The warp goes on at ``target``.
     target_is_next : 1
         ``target`` and ``next_pc`` are the same instruction. Known one cycle before the result.
+    predicted : 1
+        Fetch has continued at ``target``, and not at ``next_pc``.
     unwinds_to_next : 1
         The pc of the stack's result is that of the next instruction. Known with the result.
     sets_active, active : 1, 32 threads
@@ -147,6 +149,7 @@ def decided_outcome(params: SmParams) -> data.StructLayout:
         "target": PC_BITS,
         "jumps": 1,
         "target_is_next": 1,
+        "predicted": 1,
         "unwinds_to_next": 1,
         "sets_active": 1,
         "active": WARP_THREADS,

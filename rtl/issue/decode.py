@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 
-from amaranth.hdl import Const, Module, Value, unsigned
+from amaranth.hdl import Cat, Const, Module, Value, unsigned
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
+from rtl.flow_forms import DIRECT_BRANCHES, has_form, is_predicted_taken, is_unconditional
 from rtl.isa.control_code import NO_BARRIER, SCOREBOARDS
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import WORD_BITS, Form
@@ -40,6 +41,10 @@ class StoredInstruction(data.Struct):
     constant_missing: unsigned(1)
     write_barrier: unsigned(3)
     read_barrier: unsigned(3)
+    is_predicted: unsigned(1)
+    """Fetch continues at its target when it issues; see rtl.flow_forms."""
+    is_unconditional: unsigned(1)
+    """The same, and its warp does not wait for the flow result."""
 
 
 class IssueDecoder(Component):
@@ -85,6 +90,11 @@ class IssueDecoder(Component):
         read = fetched.control.read_barrier
         m.d.comb += common_fields(stored, fetched)
         m.d.comb += common_fields(stored, fetched.control)
+        is_flow = fetched.kind == InstructionKind.FLOW
+        m.d.comb += stored.is_predicted.eq(
+            is_flow & self._is_direct_branch(is_predicted_taken))
+        m.d.comb += stored.is_unconditional.eq(
+            is_flow & self._is_direct_branch(is_unconditional))
         with m.If(read == write):
             m.d.comb += stored.read_barrier.eq(NO_BARRIER)
 
@@ -95,6 +105,12 @@ class IssueDecoder(Component):
             for number in range(SCOREBOARDS):
                 is_named = (write == number) | (read == number)
                 m.d.comb += raises[number].eq(is_named)
+
+    def _is_direct_branch(self, rule: Callable[[Value, Form], Value]) -> Value:
+        """Whether the word of a flow instruction is a direct branch or call that passes a rule."""
+        word = self.fetched.word
+        return Cat(
+            has_form(word, [form]) & rule(word, form) for form in DIRECT_BRANCHES).any()
 
     def _require(self, m: Module) -> None:
         """What it waits for. An instruction that may fail waits for the results of all pushes
@@ -140,6 +156,7 @@ class IssueDecoder(Component):
                 self._is(lambda rule: rule.after == "drained") | fetched.constant_missing)
         with m.If(fetched.kind == InstructionKind.DEPENDENCY):
             m.d.comb += blocks.until_limit.eq(has_limit.any())
+        m.d.comb += blocks.until_redirected.eq(self.stored.is_predicted)
 
     def _find_stall(self, m: Module) -> None:
         """The stall, from S1 on: two cycles less than the control code's stall, since the earliest

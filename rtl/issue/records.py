@@ -122,6 +122,9 @@ class Blocks(data.Struct):
     """Blocks until the instruction's unit resumes the warp."""
     until_limit: unsigned(1)
     """Blocks until the scoreboard of a DEPBAR.LE is within its limit."""
+    until_redirected: unsigned(1)
+    """Blocks until fetch continues elsewhere: at the target of a branch that is predicted taken,
+    or where a flow result has led."""
 
 
 class Effects(data.Struct):
@@ -147,8 +150,10 @@ class WarpEvents(data.Struct):
     is_flushed: unsigned(1)
     """It continues at another pc: its instructions in issue are flushed."""
     is_revoked: unsigned(1)
-    """The flow result of the cycle before leads elsewhere than to the next instruction in memory,
-    or ends the warp: what has become ready by that result is not. Comes late."""
+    """The flow result of the cycle before leads elsewhere than fetch has continued, or ends the
+    warp: what has become ready by that result is not. Comes late."""
+    needs_no_result: unsigned(1)
+    """It is flushed by a branch that it surely takes: it does not wait for its flow result."""
 
     counts_are_zero: unsigned(1)
     """Its scoreboards of ``IssueBroadcast.zero`` are zero."""

@@ -29,7 +29,7 @@ class _PastResult(data.Struct):
     was_last: unsigned(1)
     """Its warp waited for it, and for no other one."""
     is_elsewhere: unsigned(1)
-    """The warp does not continue at the next instruction in memory."""
+    """The warp does not continue where fetch has continued."""
     terminates: unsigned(1)
     """The warp has ended."""
 
@@ -42,8 +42,8 @@ class FlowResults(Component):
     =====  =========================================================================
     R0     the result; whether it is the last one (``is_last``)
     R1     whether all results have come (``settled``), unless more has been issued;
-           the pc of the warp (``redirect``); whether that is elsewhere than at the next instruction
-           in memory (``revoked``)
+           the pc of the warp (``redirect``); whether that is elsewhere than where fetch has
+           continued (``revoked``)
     =====  =========================================================================
 
     Members
@@ -62,8 +62,7 @@ class FlowResults(Component):
         No result is to come; a cycle after the last one.
     revoked : Out(warps)
         The result in the cycle before was the last one that the warp waited for, and the warp has
-        ended, or does not continue at the next instruction in memory (``flow_result.falls_through``
-        is 0).
+        ended, or does not continue where fetch has (``flow_result.as_predicted`` is 0).
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -133,8 +132,8 @@ class FlowResults(Component):
             m.d.comb += self.settled.eq(self._late_warps)
 
     def _redirect(self, m: Module) -> None:
-        """R1: the pc of the warp. Whether that is the next instruction in memory is known late in
-        the result's cycle, so the redirect is made from registers."""
+        """R1: the pc of the warp. Whether fetch has continued there is known late in the result's
+        cycle, so the redirect is made from registers."""
         result = self.result.payload
         redirect = self.redirect
         past: Any = Signal(_PastResult)
@@ -143,7 +142,7 @@ class FlowResults(Component):
             is_valid=self.result.valid,
             starts=self._starts,
             was_last=self.is_last,
-            is_elsewhere=~result.falls_through,
+            is_elsewhere=~result.as_predicted,
             terminates=result.terminated))
         goes_elsewhere = past.was_last & past.is_elsewhere
         m.d.sync += redirect.payload.eq(struct_value(

@@ -226,6 +226,8 @@ class InstructionStore(Component):
             m.d.comb += chosen.word.eq(0)
             m.d.comb += chosen.quarter.eq(0)
             m.d.comb += chosen.constant_missing.eq(0)
+            m.d.comb += chosen.is_predicted.eq(0)
+            m.d.comb += chosen.is_unconditional.eq(0)
             m.d.comb += chosen.kind.eq(InstructionKind.ENTER)
             with m.If(leaving.leaves_trap):
                 m.d.comb += chosen.kind.eq(InstructionKind.LEAVE)

@@ -42,6 +42,7 @@ from .records import (
     WarpEvents,
     WarpWaits,
 )
+from .redirects import Redirects, predicted_branch
 from .results import FlowResults
 from .scoreboards import Scoreboards
 from .select import LaneTimer, warp_selector
@@ -67,6 +68,8 @@ class IssueUnit(Component):
                                          |                                    | S1       S2
         result ---> results -------------|                                    v
         lanes, units --> scoreboards ----'<---------------------------------- COUNT S2
+        results --> redirects <-- branches that are predicted taken ------------'
+                       '--> redirect
 
     =====  ==========================================================================
     stage  what happens
@@ -74,7 +77,8 @@ class IssueUnit(Component):
     S0     one of the ready warps is selected, or operations; see WarpSelector
     S1     word, constant, address and effects are read by the warp's number; the
            effects reach the warp. The bus has the warp's next instruction
-    S2     the instruction leaves; scoreboards and flow results count it
+    S2     the instruction leaves; scoreboards and flow results count it; the target of a
+           branch that is predicted taken is added up. Fetch is redirected to it in S3
     =====  ==========================================================================
 
     Priority in S0: operations that are due; an instruction; operations that are pending. Of
@@ -82,6 +86,11 @@ class IssueUnit(Component):
     WarpPriority. Priority on the bus: the first instruction of a group that arrives for a warp
     without instructions; else the next instructions of warps that have issued, in the order of
     issue.
+
+    A direct branch or call that is predicted taken (see rtl.flow_forms) redirects fetch when it
+    issues. If all threads surely take it, its warp issues the first instruction at the target as
+    soon as that is there: 7 cycles after the selection of the branch if its group is in the cache.
+    Else the warp waits for the flow result, which says whether the prediction was right.
 
     From an event in cycle E to the first selection that it allows (C0 to C2 are the cycles of
     Scoreboards, J is where ReadyWarp judges):
@@ -167,6 +176,7 @@ class IssueUnit(Component):
         self.store = InstructionStore(params)
         self.scoreboards = Scoreboards(params, len(COMPLETING))
         self.results = FlowResults(params)
+        self.redirects = Redirects(params)
         self.operations = OperationArbiter(params)
         self.priority = WarpPriority(params)
         self.selector = warp_selector(params, self.priority)
@@ -207,6 +217,7 @@ class IssueUnit(Component):
         self._read(m)
         self._refill(m)
         self._leave(m)
+        self._predict(m)
         self._count(m)
         self._connect_priority(m)
         self._connect_warps(m)
@@ -223,6 +234,7 @@ class IssueUnit(Component):
         m.submodules.store = self.store
         m.submodules.scoreboards = self.scoreboards
         m.submodules.results = self.results
+        m.submodules.redirects = self.redirects
         m.submodules.operations = self.operations
         m.submodules.priority = self.priority
         m.submodules.selector = self.selector
@@ -239,7 +251,8 @@ class IssueUnit(Component):
         for outer, inner in zip(self.units, self.scoreboards.units, strict=True):
             connect(m, flipped(outer), inner)
         connect(m, flipped(self.result), self.results.result)
-        connect(m, self.results.redirect, flipped(self.redirect))
+        connect(m, self.results.redirect, self.redirects.result)
+        connect(m, self.redirects.redirect, flipped(self.redirect))
         for outer, inner in zip(self.gather_offers, self.operations.gather_offers, strict=True):
             connect(m, flipped(outer), inner)
         for outer, inner in zip(self.write_offers, self.operations.write_offers, strict=True):
@@ -311,7 +324,8 @@ class IssueUnit(Component):
         can_collect = ~recent.any() & ~self.collecting
         may_send_events = self.scoreboards.room & ~self.lane_timer.quarter_completes
         m.d.comb += available[Resource.NONE].eq(1)
-        m.d.comb += available[Resource.FLOW].eq(rooms.flow & can_collect)
+        m.d.comb += available[Resource.FLOW].eq(
+            rooms.flow & can_collect & self.redirects.has_room)
         m.d.comb += available[Resource.MEMORY].eq(rooms.memory)
         m.d.comb += available[Resource.CONVERSION].eq(rooms.conversion)
         m.d.comb += available[Resource.BARRIER].eq(rooms.barrier & can_collect)
@@ -399,6 +413,22 @@ class IssueUnit(Component):
             done.payload.shape(), warp=leaving.warp, sequence=leaving.sequence,
             write_barrier=NO_BARRIER, read_barrier=NO_BARRIER))
 
+    def _predict(self, m: Module) -> None:
+        """S2: a branch that is predicted taken redirects fetch. If the result of a push is to come
+        when it issues, its warp waits for that, since a push may fail."""
+        stored = self.store.instruction
+        branch = self.redirects.branch
+        awaits_push = Cat(warp.awaits_push for warp in self.warps)
+        awaited_push = Signal()
+        m.d.sync += awaited_push.eq((self._issued & awaits_push).any())
+        m.d.comb += branch.valid.eq(self.instruction.valid & stored.is_predicted)
+        m.d.comb += branch.payload.eq(struct_value(
+            predicted_branch(self._params),
+            warp=self.instruction.payload.warp,
+            pc=self.store.pc,
+            word=stored.word,
+            is_unconditional=stored.is_unconditional & ~awaited_push))
+
     def _count(self, m: Module) -> None:
         """S2: scoreboards and flow results count what leaves."""
         leaving = self.instruction.payload
@@ -424,7 +454,8 @@ class IssueUnit(Component):
         m.d.comb += results.issued.valid.eq(
             self.instruction.valid & counted.payload.raises[RESULTS])
         m.d.comb += results.issued.payload.eq(leaving.warp)
-        m.d.comb += results.blocks.eq(leaving.kind != InstructionKind.PUSH)
+        m.d.comb += results.blocks.eq(
+            (leaving.kind != InstructionKind.PUSH) & ~self.redirects.needs_no_result)
 
     def _connect_priority(self, m: Module) -> None:
         """Updates the priorities."""
@@ -459,6 +490,7 @@ class IssueUnit(Component):
         launched = one_hot(self.launched.payload, warps, self.launched.valid)
         has_result = one_hot(self.result.payload.warp, warps, self.result.valid)
         flushed = one_hot(self.redirect.payload.warp, warps, self.redirect.valid)
+        needs_no_result = flushed & self.redirects.is_final.replicate(warps)
         claimed = one_hot(self.claimed.payload, warps, self.claimed.valid)
         arrives = one_hot(self.group.payload.warp, warps, self.group.valid)
         follows = one_hot(refilled.payload, warps, refilled.valid)
@@ -470,6 +502,7 @@ class IssueUnit(Component):
                 has_result=has_result[number],
                 is_flushed=flushed[number],
                 is_revoked=results.revoked[number],
+                needs_no_result=needs_no_result[number],
                 counts_are_zero=scoreboards.lowered[number],
                 is_complete=scoreboards.complete[number],
                 has_all_results=results.settled[number],

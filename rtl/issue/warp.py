@@ -50,7 +50,9 @@ class ReadyWarp(Component):
                                    nothing can become ready in S1, since ``pending`` does not
                                    have yet what the one before it raises
     a flow result that leads       none: the warp is revoked in the cycle after the result,
-    elsewhere                      late, and flushed
+    elsewhere                      late, and flushed then or when fetch is redirected
+    a branch that is predicted     prevents all from S1 on, until the warp is flushed in S3
+    taken
     =============================  ========================================================
 
     An ENTER or LEAVE is selected like the next instruction, which must be ``valid`` and is used up.
@@ -76,6 +78,8 @@ class ReadyWarp(Component):
         There is a place for a group that none has claimed.
     is_live, is_drained : Out(1)
         Its flow_launch was taken, and it has not ended; nothing of it is in flight.
+    awaits_push : Out(1)
+        Flow results are to come, among them one of a PUSH, which may fail.
     is_starting : Out(1)
         It waits for the result of its flow_launch.
     waits : Out(WarpWaits)
@@ -107,6 +111,7 @@ class ReadyWarp(Component):
             "has_room": Out(1),
             "is_live": Out(1),
             "is_drained": Out(1),
+            "awaits_push": Out(1),
             "is_starting": Out(1),
             "waits": Out(WarpWaits),
             "reason": Out(WaitReason),
@@ -180,16 +185,28 @@ class ReadyWarp(Component):
             m.d.comb += raised.eq(self.broadcast.effects.raises)
         m.d.sync += pending.eq((pending & ~lowered) | raised)
 
+        effects = self.broadcast.effects
+        is_push = effects.raises[RESULTS] & ~effects.blocks.until_results
+        with m.If(events.has_issued & is_push):
+            m.d.sync += self.awaits_push.eq(1)
+        with m.Elif(gets_results):
+            m.d.sync += self.awaits_push.eq(0)
+
         is_pending = pending[INCOMPLETE] | pending[RESULTS]
         m.d.comb += self.is_drained.eq(~is_pending & ~events.has_issued & ~self.is_starting)
 
     def _follow_blocks(self, m: Module) -> None:
         """What the last instruction blocks, and what ends that. ``until_results`` is not cleared by
-        a result: it blocks while RESULTS is pending."""
+        a result: it blocks while RESULTS is pending. The result of the flow_launch, and one that
+        leads elsewhere, block until fetch is redirected: a cycle later, or more."""
         events = self.events
         blocks = self.blocks
         remaining: Any = Signal(Blocks)
-        m.d.comb += remaining.until_results.eq(blocks.until_results)
+        m.d.comb += remaining.until_results.eq(blocks.until_results & ~events.needs_no_result)
+        is_revoked = events.is_revoked & self.runs
+        starts = events.has_result & self.is_starting
+        m.d.comb += remaining.until_redirected.eq(
+            starts | ((blocks.until_redirected | is_revoked) & ~events.is_flushed))
         m.d.comb += remaining.until_resumed.eq(blocks.until_resumed & ~events.is_resumed)
         m.d.comb += remaining.until_limit.eq(blocks.until_limit & ~events.meets_limit)
         m.d.comb += remaining.until_drained.eq(blocks.until_drained & ~self.is_drained)
@@ -281,7 +298,8 @@ class ReadyWarp(Component):
         blocks = self.blocks
         broadcast = self.broadcast
         is_blocked = (
-            (blocks.until_resumed & ~events.is_resumed) | blocks.until_limit | blocks.until_drained)
+            (blocks.until_resumed & ~events.is_resumed) | blocks.until_limit
+            | blocks.until_drained | blocks.until_redirected)
         is_stopped = Signal()
         m.d.comb += is_stopped.eq(
             events.is_full | events.is_held | events.enters_trap | events.leaves_trap)
@@ -299,11 +317,12 @@ class ReadyWarp(Component):
         # An ENTER or LEAVE, in the place of the next instruction, which must be there.
         can_inject = Signal(attrs=KEEP)
         m.d.comb += can_inject.eq(
-            (events.enters_trap | events.leaves_trap) & self.is_drained & self.valid & self.runs
+            (events.enters_trap | events.leaves_trap) & self.is_drained
+            & ~blocks.until_redirected & self.valid & self.runs
             & broadcast.available[Resource.FLOW])
 
         was_ready = Signal()
-        with m.If(events.is_flushed | events.is_selected):
+        with m.If(events.is_flushed | events.is_revoked | events.is_selected):
             m.d.sync += was_ready.eq(0)
             m.d.sync += self.is_injected.eq(0)
         with m.Else():
@@ -331,7 +350,9 @@ class ReadyWarp(Component):
             self._hazards[:SCOREBOARDS].any() | events.is_full | blocks.until_limit)
         with m.If(~self.is_live):
             m.d.comb += reason.eq(WaitReason.NOT_LIVE)
-        with m.Elif(self.is_starting | (blocks.until_results & self.pending[RESULTS])):
+        with m.Elif(
+                self.is_starting | blocks.until_redirected
+                | (blocks.until_results & self.pending[RESULTS])):
             m.d.comb += reason.eq(WaitReason.FLOW)
             m.d.comb += waits.held.eq(1)
         with m.Elif(blocks.until_drained):

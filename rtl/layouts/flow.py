@@ -125,6 +125,9 @@ class FlowInstruction(data.Struct):
     """No thread takes the branch while the kill bit is set."""
     keep_reference: unsigned(1)
     """An EXIT whose CTA keeps its reference count."""
+    predicted: unsigned(1)
+    """A direct branch or call at whose target fetch continues when it issues. Ignored by a machine
+    that does not predict branches."""
     offset: unsigned(32)
     """The target, or what is added to it."""
 
@@ -211,9 +214,10 @@ def flow_result(params: SmParams) -> data.StructLayout:
         For the destination register of an instruction that has one.
     kept : 1
         Some thread has executed EXIT.KEEPREFCOUNT: the CTA keeps its reference count.
-    falls_through : 1
-        ``pc`` is that of the next instruction in memory, so that instructions fetched after this
-        one remain valid. 0 if there is an error, or the warp enters or leaves the trap.
+    as_predicted : 1
+        ``pc`` is where fetch has continued after this instruction, so that what was fetched remains
+        valid: the target of a branch that was ``predicted``, else the next instruction in memory. 0
+        if there is an error, or the warp enters or leaves the trap.
     """
     return data.StructLayout({
         "warp": params.warp_bits,
@@ -225,5 +229,5 @@ def flow_result(params: SmParams) -> data.StructLayout:
         "request_pc": 32,
         "value": 32,
         "kept": 1,
-        "falls_through": 1,
+        "as_predicted": 1,
     })

@@ -318,8 +318,8 @@ class SerialIssue(Component):
             with m.If(is_kind(self._issued_kind, lambda rule, unit=unit: rule.unit == unit)):
                 m.d.comb += client.eq(each)
 
-        gathers = dict(zip(GATHERING, self.gather_offers, strict=True))
-        writes = dict(zip(LaneClient, self.write_offers, strict=True))
+        gathers: dict[LaneClient, Any] = dict(zip(GATHERING, self.gather_offers, strict=True))
+        writes: dict[LaneClient, Any] = dict(zip(LaneClient, self.write_offers, strict=True))
         lanes_are_free = Signal()
         is_gather_offered = Cat(stream.valid for stream in gathers.values()).any()
         gather_was_offered = Signal()

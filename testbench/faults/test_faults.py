@@ -75,7 +75,7 @@ def test_a_memory_error_that_is_not_reported_is_detected(monkeypatch):
     seen = []
 
     def count(bench):
-        for number in range(8, 14):
+        for number in range(8, 24):
             try:
                 machine.check_error(bench, number)
             except CheckError as error:

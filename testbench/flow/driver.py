@@ -35,6 +35,7 @@ from sim.toolchain.assembly.spelling import spell
 from testbench.crs.limits import TOKEN_CYCLES
 from testbench.driver import UnitDriver, offer
 from testbench.flow.steps import FlowStep, Start, Stream
+from testbench.scheduler.branches import predicted_branch
 
 ALL_REPORTED = 0x00FF_FFFF
 """A report mask with all errors in it."""
@@ -194,6 +195,7 @@ class FlowDriver(UnitDriver):
         self._report_mask = report_mask
         self._idle = idle
         self._layout = flow_result(params)
+        self._predicts = not params.serial
         self._last = 0
 
     async def _drive(self, ctx: Any) -> None:
@@ -363,11 +365,10 @@ class FlowDriver(UnitDriver):
             bench.expect(f"{where}: pc", int(result.pc), expected.pc_after)
             if isinstance(item, FlowStep):
                 succeeds = item.error is WarpError.NONE and item.unreported is WarpError.NONE
-                near = item.move in _NEAR and item.pc_after == next_address(item.pc)
                 bench.expect(
-                    f"{where}: goes on behind the instruction",
-                    bool(result.falls_through),
-                    succeeds and near,
+                    f"{where}: goes on where fetch has continued",
+                    bool(result.as_predicted),
+                    succeeds and item.move in _NEAR and item.pc_after == self._predicted_pc(item),
                 )
         if expected.error is not WarpError.NONE:
             bench.expect(f"{where}: pc of the error", int(result.request_pc), expected.pc)
@@ -390,6 +391,12 @@ class FlowDriver(UnitDriver):
         if self._idle and self.bench.random.random() < _RESTS:
             warp.rests_until = warp.quiet_at
         warp.expected_depth, warp.done = expected.depth, where
+
+    def _predicted_pc(self, item: FlowStep) -> int:
+        """Where fetch has continued behind an instruction."""
+        is_branch = self._predicts and item.move is FlowOperation.NONE
+        branch = predicted_branch(item.word, item.pc) if is_branch else None
+        return next_address(item.pc) if branch is None else branch.target
 
     def _check_depth(self, number: int, warp: _Warp) -> None:
         self.bench.expect(

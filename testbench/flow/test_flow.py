@@ -8,8 +8,8 @@ import pytest
 
 from rtl.execute.condition import CONDITION_TABLES, ConditionTest
 from rtl.flow import FlowDecoder
-from rtl.flow.decode import FLOW_FORMS
 from rtl.flow.target import TargetResolver
+from rtl.flow_forms import FLOW_FORMS
 from rtl.isa.condition import TRUTH
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import Constant, Target

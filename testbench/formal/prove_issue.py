@@ -68,13 +68,14 @@ class _Scoreboards(Scoreboards):
 
 
 class _Spec(Elaboratable):
-    """The issue unit, without its store and its flow results, which are unconstrained; in examples
-    one warp is observed, one scoreboard, and no warp enters the trap."""
+    """The issue unit, without its store, its flow results and its redirects, which are
+    unconstrained; in examples one warp is observed, one scoreboard, and no warp enters the trap."""
 
     def __init__(self, examples: bool = False) -> None:
         self._examples = examples
         self.dut: Any = IssueUnit(_PARAMS)
         self.dut.store, self.dut.results = Anything(self.dut.store), Anything(self.dut.results)
+        self.dut.redirects = Anything(self.dut.redirects)
         self.dut.warps = [_Warp() for _ in range(_WARPS)]
         self.dut.scoreboards = _Scoreboards(_PARAMS, len(self.dut.units))
         self.warp, self.number = Signal(_PARAMS.warp_bits), Signal(range(SCOREBOARDS))
@@ -308,7 +309,7 @@ class _Spec(Elaboratable):
 THEOREM = Theorem(
     _Spec,
     depth=4,
-    reach=12,
+    reach=13,
     long=True,
     examples=partial(_Spec, examples=True),
     faults=(

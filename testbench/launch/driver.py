@@ -167,9 +167,7 @@ class LaunchDriver(UnitDriver):
                 ctx.set(dut.control.start.valid, 0)
             if invalidate:
                 bench.expect(
-                    "caches made empty after a CTA has started",
-                    planned or bool(self.plain.running),
-                    False,
+                    "caches made empty after a CTA has started", bool(self.plain.running), False
                 )
                 planned = True
                 fetch_until = self.plain.now + random.choice([0, 0, 30])

@@ -13,8 +13,9 @@ from testbench.trap.programs import CLOBBER, kernel, with_handler
 
 __all__ = ["PROGRAMS", "Program"]
 
-_SWITCH_AFTER, _SWITCH_LIMIT = 1500, 1_000_000
-"""Cycles until the host takes a grid off the machine, and those that it waits for that."""
+_SWITCH_AFTER, _SWITCH_LIMIT = 1300, 1_000_000
+"""Cycles until the host takes a grid off the machine, before any warp of it has ended, and those that it waits for
+that."""
 _ROUNDS = 6
 _TOKENS = 40
 

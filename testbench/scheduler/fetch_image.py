@@ -164,7 +164,9 @@ def random_image(random: Random, groups: int, registers: int) -> Image:
     return Image(code, banks, registers)
 
 
-def image_of(words: Sequence[int], control: ControlCode) -> Image:
+def image_of(
+    words: Sequence[int], control: ControlCode, banks: Mapping[int, bytes] | None = None
+) -> Image:
     """A program of whole groups, with one control code for all instructions."""
     groups = [
         words[at : at + GROUP_INSTRUCTIONS] for at in range(0, len(words), GROUP_INSTRUCTIONS)
@@ -174,4 +176,4 @@ def image_of(words: Sequence[int], control: ControlCode) -> Image:
         for group in groups
         for word in (pack([control] * GROUP_INSTRUCTIONS), *group)
     )
-    return Image(code, {0: bytes(range(200))}, 64)
+    return Image(code, {0: bytes(range(200))} if banks is None else banks, 64)

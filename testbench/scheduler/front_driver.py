@@ -16,6 +16,7 @@ from rtl.params import SmParams
 from sim.checks.testbench import Bench
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from testbench.driver import UnitDriver, offer
+from testbench.scheduler.branches import predicted_branch
 from testbench.scheduler.fetch_driver import describe
 from testbench.scheduler.fetch_image import Image
 from testbench.words import form_of
@@ -114,11 +115,14 @@ class FrontDriver(UnitDriver):
         self.bench.expect(f"word at {address:#x}", instruction.word, expected.word)
         self.issued.append((now, instruction.warp, address))
         if KIND_RULES[kind].unit == "flow":
-            target = next_address(address)
+            target = predicted = next_address(address)
             if kind is Kind.FLOW:
                 form = form_of(instruction.word)
                 target += form.values(instruction.word)["target"]
-            self._result(instruction.warp, target, target == next_address(address))
+                branch = predicted_branch(instruction.word, address)
+                if branch is not None and not self.params.serial:
+                    predicted = branch.target
+            self._result(instruction.warp, target, target == predicted)
         elif not KIND_RULES[kind].silent:
             self._completions.append(
                 (
@@ -132,7 +136,7 @@ class FrontDriver(UnitDriver):
                 )
             )
 
-    def _result(self, warp: int, pc: int, behind: bool) -> None:
+    def _result(self, warp: int, pc: int, as_predicted: bool) -> None:
         self._results.append(
-            (self.cycle + FLOW_CYCLES, {"warp": warp, "pc": pc, "falls_through": behind})
+            (self.cycle + FLOW_CYCLES, {"warp": warp, "pc": pc, "as_predicted": as_predicted})
         )

@@ -5,7 +5,12 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from rtl.isa.control_code import GROUP_BYTES, NO_BARRIER, instruction_address
+from rtl.isa.control_code import (
+    GROUP_BYTES,
+    INSTRUCTION_BYTES,
+    NO_BARRIER,
+    instruction_address,
+)
 from rtl.issue import BUFFERED_GROUPS, IssueUnit, window_cycles
 from rtl.layouts import (
     COMPLETING,
@@ -92,7 +97,7 @@ class _Cycle:
     room: int = 0
     live: int = 0
     drained: int = 0
-    taken: dict[str, int] = field(default_factory=dict)
+    taken: dict[OperationStream, int] = field(default_factory=dict)
     """Numbers of operations that were taken, by stream."""
     reasons: list[WaitReason] = field(default_factory=list)
     """Why each warp does not issue."""
@@ -115,6 +120,10 @@ class IssueDriver(UnitDriver):
         self.waited = Waits(self.model)
         self.selected: list[tuple[int, Selection]] = []
         self._past: deque[_Cycle] = deque()
+        self._moving: list[int] = []
+        """Warps that flow results may redirect in the next cycle."""
+        self._branching: int | None = None
+        """The warp that a branch redirects in the next cycle."""
         self._warps = [_Feeding() for _ in range(params.warps)]
         self._coming: deque[tuple[int, int, int]] = deque()  # due, warp, pc of groups
         self._lanes: list[
@@ -129,7 +138,7 @@ class IssueDriver(UnitDriver):
         self._collecting = (0, 0)
         self._held = [0] * params.warps
         self._injects: dict[int, Kind] = {}
-        self._offers: dict[str, int] = {}
+        self._offers: dict[OperationStream, int] = {}
         self._operations = 0
         self._sequence = 0
         self._going: dict[str, tuple[int, int, tuple[int, ...], bool]] = {}
@@ -142,7 +151,7 @@ class IssueDriver(UnitDriver):
 
     async def _drive(self, ctx: Any, cycles: int) -> None:
         dut, now = self.dut, _Cycle(Inputs(rooms=dict.fromkeys(UNITS, 0)))
-        redirected: list[int] = []
+        redirected: list[tuple[int, int]] = []
         leaving = dut.instruction, dut.gather, dut.write, dut.redirect
         layouts = [event.payload.shape() for event in leaving]
         sampled = (
@@ -189,16 +198,27 @@ class IssueDriver(UnitDriver):
                 self._check_counted(past, selection, flags_in(IssueEvents, counted))
                 self._judge(past, selection, instruction, bool(completes))
                 self.bench.expect("redirected warps", redirected, self.model.redirected)
-            redirected = [redirect.warp] if redirect is not None else []
+            redirected = [(redirect.warp, redirect.pc)] if redirect is not None else []
+            self._follow_redirects(now.inputs.result, redirect)
             for stream in now.taken:
                 del self._offers[stream]
             if redirect is not None:
-                self._warps[redirect.warp].place = redirect.pc
+                self._warps[redirect.warp].place = redirect.pc & -INSTRUCTION_BYTES
                 self._coming = deque(group for group in self._coming if group[1] != redirect.warp)
             if self.cycle >= cycles:
                 break
             now = _Cycle(self._next(now))
             self._set(ctx, now.inputs)
+
+    def _follow_redirects(self, result: tuple[int, int, bool] | None, redirect: Any) -> None:
+        """Which warps may be redirected in the next cycle: no group may come for them. That of a flow result is in the
+        next cycle, or when no branch is before it."""
+        if redirect is None:
+            self._moving.clear()
+        elif redirect.warp in self._moving:
+            self._moving.remove(redirect.warp)
+        if result is not None:
+            self._moving.append(result[0])
 
     def _selection(
         self, instruction: Any, operations: dict[OperationStream, int], past: _Cycle
@@ -224,7 +244,7 @@ class IssueDriver(UnitDriver):
                 f"whether warp {number} lives", past.live >> number & 1, int(warp.live)
             )
             free = warp.live and not warp.begins and warp.claims < BUFFERED_GROUPS
-            if number not in self.model.redirected:
+            if number not in {moved for moved, _ in self.model.redirected}:
                 self.bench.expect(f"room of warp {number}", past.room >> number & 1, int(free))
             feeding.idle = (
                 feeding.idle + 1 if warp.idle and warp.issued < self.model.cycle - LATENCY else 0
@@ -299,8 +319,11 @@ class IssueDriver(UnitDriver):
         if selection is not None:
             self._happened()
             self.selected.append((cycle, selection))
+        self._branching = None
         if planned is not None:
             assert selection is not None and selection.warp is not None
+            if planned.predicts is not None:
+                self._branching = selection.warp
             self._execute(cycle, selection.warp, planned)
 
     def _execute(self, then: int, number: int, planned: Planned) -> None:
@@ -315,8 +338,14 @@ class IssueDriver(UnitDriver):
         if rule.unit == "flow":
             result = then + random.randint(*behaviour.flow)
             result = max(result, warp.results[-1][0] + 1 if warp.results else 0)
-            goes = rule.after == "result" and random.random() < behaviour.branches
-            pc = random.randrange(0, 1 << 12, 8) if goes else planned.next_pc
+            branch = planned.predicts
+            is_certain = branch is not None and not branch.needs_result
+            goes = (
+                rule.after == "result" and not is_certain and (random.random() < behaviour.branches)
+            )
+            pc = branch.target if branch is not None else planned.next_pc
+            if goes:
+                pc = random.choice((random.randrange(0, 1 << 12, 8), planned.next_pc))
             pc = (
                 pc & -GROUP_BYTES
                 if random.random() < 0.5 and instruction_address(pc & -GROUP_BYTES) == pc
@@ -324,6 +353,7 @@ class IssueDriver(UnitDriver):
             )
             ends = (
                 kind in (Kind.FLOW, Kind.FLOW_INDEXED, Kind.LEAVE)
+                and not is_certain
                 and random.random() < behaviour.ends
             )
             warp.results.append((result, pc, ends))
@@ -451,13 +481,13 @@ class IssueDriver(UnitDriver):
         """Claims a place for a group, and lets one come. A warp that may be redirected has to
         wait."""
         random, now = self.bench.random, self.cycle
-        moving = last.inputs.result[0] if last.inputs.result is not None else None
+        moving = {*self._moving, self._branching}
         able = [
             number
             for number, feeding in enumerate(self._warps)
             if last.room >> number & 1
             and feeding.place is not None
-            and number not in (moving, last.inputs.claimed)
+            and number not in {*moving, last.inputs.claimed}
         ]
         if able:
             inputs.claimed = random.choice(able)
@@ -469,7 +499,7 @@ class IssueDriver(UnitDriver):
             )
             self._coming.append((due, inputs.claimed, warp.place))
             warp.place = (warp.place & -GROUP_BYTES) + GROUP_BYTES & 0xFFFF_FFFF
-        ready = [group for group in self._coming if group[0] <= now and group[1] != moving]
+        ready = [group for group in self._coming if group[0] <= now and group[1] not in moving]
         if ready:
             first = min(ready)
             self._coming.remove(first)
@@ -523,7 +553,7 @@ class IssueDriver(UnitDriver):
         """A flow result. Whether the warp continues at the next instruction is defined for the last
         result alone."""
         behind = instruction_address(pc) == self.model.warps[number].behind
-        return {"warp": number, "pc": pc, "terminated": terminated, "falls_through": behind}
+        return {"warp": number, "pc": pc, "terminated": terminated, "as_predicted": behind}
 
     def _group(self, warp: int, present: list[Planned]) -> dict[str, Any]:
         """A group, of which these instructions are present."""

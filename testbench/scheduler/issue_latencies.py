@@ -10,6 +10,7 @@ from rtl.layouts import COMPLETING
 from rtl.layouts import InstructionKind as Kind
 from rtl.params import SmParams
 from sim.checks.testbench import Bench
+from testbench.scheduler.branches import RETURN
 from testbench.scheduler.issue_driver import WILLING, Behaviour, IssueDriver, Program
 from testbench.scheduler.issue_model import Inputs, Planned, Selection
 from testbench.words import encode
@@ -77,7 +78,8 @@ def _each_group(*planned: Planned) -> Program:
 
 
 def _planned(kind: Kind, **control: Any) -> Planned:
-    return Planned(kind, ControlCode(**{"stall": 1, **control}), 0)
+    word = RETURN if kind is Kind.FLOW else 0
+    return Planned(kind, ControlCode(**{"stall": 1, **control}), 0, word)
 
 
 def _resume(moment: _Moment) -> bool:

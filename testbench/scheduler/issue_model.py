@@ -22,6 +22,7 @@ from rtl.issue import FAVOUR_INTERVAL
 from rtl.layouts import KIND_RULES, Policy
 from rtl.layouts import InstructionKind as Kind
 from rtl.params import SmParams
+from testbench.scheduler.branches import PredictedBranch, predicted_branch
 from testbench.scheduler.operation_streams import OPERATION_STREAMS, OperationStream
 
 APART = 2
@@ -87,6 +88,11 @@ class Planned:
         return self.depends.union(number for number in range(6) if self.control.wait >> number & 1)
 
     @property
+    def predicts(self) -> PredictedBranch | None:
+        """The branch at whose target fetch continues when it issues."""
+        return predicted_branch(self.word, self.pc) if self.kind is Kind.FLOW else None
+
+    @property
     def last(self) -> bool:
         """Whether it is the last one of its group."""
         return self.pc % GROUP_BYTES == GROUP_INSTRUCTIONS * INSTRUCTION_BYTES
@@ -141,9 +147,13 @@ class _Warp:
     """When it was launched, or offered its turn; in ROUND_ROBIN, or issued."""
     results: int = 0
     in_flight: int = 0
+    awaits_push: bool = False
+    """The result of a push is to come."""
     until_result: bool = False
     until_resumed: bool = False
     until_complete: bool = False
+    until_redirected: bool = False
+    """Fetch is to continue elsewhere."""
     after: str | None = None
     """What the instruction behind the last one waits for, as KindRule has it."""
     limit: tuple[int, int] | None = None
@@ -168,7 +178,10 @@ class IssueModel:
     """Judges every selection.
 
     Attributes:
-        redirected: Warps that were redirected in the cycle before.
+        redirected: The warp that was redirected in the cycle before, if any, and its pc.
+        flushed: The next instruction of that warp before; the hardware still has it in the cycle of the redirect.
+        revoked: The warp whose flow result led elsewhere in the cycle before; the hardware does not wait for the
+            redirect yet.
         waits: For each warp, the longest time for which others were selected while it could have been.
         lanes_at, collect_at: From this cycle on the lanes are free; another instruction may have its operands
             collected.
@@ -181,16 +194,30 @@ class IssueModel:
         self.waits = [0] * params.warps
         self._params, self.beats, self._window = params, params.beats, window
         self.cycle = 0
-        self.redirected: list[int] = []
+        self.redirected: list[tuple[int, int]] = []
+        self._branches: deque[tuple[int, int, PredictedBranch]] = deque()
+        """When fetch is redirected, warp, and by which branch."""
+        self._results: deque[tuple[int, int]] = deque()
+        """Warps that a flow result redirects, and their pcs."""
+        self._results_waited = False
+        self.flushed: dict[int, Planned] = {}
+        self.revoked: int | None = None
         self._before = Inputs()
         self.lanes_at = self.collect_at = self.complete_at = 0
         self._tops: deque[int | None] = deque([None] * 4, maxlen=4)
         self._top: int | None = None
         self._refused = dict.fromkeys(OPERATION_STREAMS, 0)
 
+    @property
+    def redirects_wait(self) -> bool:
+        """Whether a flow result waits, or waited a cycle ago, to redirect fetch: nothing for the flow unit becomes
+        ready."""
+        return self._results_waited or bool(self._results)
+
     def step(self, inputs: Inputs, selection: Selection | None) -> Planned | None:
         """A cycle with these inputs; the instruction that was selected. RuleError if it may not, or others should."""
         seen = self._before
+        self._results_waited = bool(self._results)
         heads = {
             number: head
             for number, warp in enumerate(self.warps)
@@ -261,6 +288,7 @@ class IssueModel:
             not warp.live
             or warp.until_result
             or warp.until_complete
+            or warp.until_redirected
             or self.cycle < warp.issued + APART
         ):
             return False
@@ -392,9 +420,16 @@ class IssueModel:
         warp.raised.update(planned.raises)
         warp.in_flight += not rule.silent
         warp.results += rule.unit == "flow"
+        warp.awaits_push |= rule.unit == "flow" and rule.after is None
         warp.until_result = rule.unit == "flow" and rule.after is not None
         warp.until_resumed = rule.after == "resumed"
         warp.after = rule.after
+        if (branch := planned.predicts) is not None:
+            if warp.awaits_push:
+                branch = branch._replace(needs_result=True)
+            warp.until_redirected = True
+            warp.behind = instruction_address(branch.target)
+            self._branches.append((self.cycle + _BRANCH_CYCLES, number, branch))
         warp.until_complete = rule.after == "drained" or (
             planned.missing and rule.after != "resumed"
         )
@@ -414,7 +449,7 @@ class IssueModel:
 
     def _change(self, inputs: Inputs) -> None:
         """What comes from outside in a cycle, which the next one sees."""
-        self.redirected = []
+        self.revoked = None
         if inputs.group is not None:
             number, instructions = inputs.group
             self.warps[number].queue.extend(instructions)
@@ -430,6 +465,7 @@ class IssueModel:
                 warp.until_resumed = False
         if inputs.result is not None:
             self._result(*inputs.result)
+        self._redirect()
         if inputs.launched is not None:
             warp = self.warps[inputs.launched]
             warp.live, warp.begins, warp.until_result, warp.earliest = True, True, True, 0
@@ -446,17 +482,38 @@ class IssueModel:
     def _result(self, number: int, pc: int, terminated: bool) -> None:
         warp = self.warps[number]
         warp.results -= 1
+        warp.awaits_push &= warp.results > 0
         if warp.until_result and not warp.results:
             warp.until_result = False
             if not terminated and (warp.begins or instruction_address(pc) != warp.behind):
-                warp.queue.clear()
-                warp.claims = 0
-                self.redirected.append(number)
+                warp.until_redirected = True
+                self.revoked = number
+                self._results.append((number, pc))
             warp.begins = False
         if terminated:
             warp.live = False
 
+    def _redirect(self) -> None:
+        """Fetch continues elsewhere for one warp: by a branch, or else by the oldest flow result that waits for it."""
+        self.redirected = []
+        if self._branches and self._branches[0][0] == self.cycle:
+            _, number, branch = self._branches.popleft()
+            self.redirected.append((number, branch.target))
+            self.warps[number].until_result &= branch.needs_result
+        elif self._results:
+            self.redirected.append(self._results.popleft())
+        self.flushed = {}
+        for number, _ in self.redirected:
+            warp = self.warps[number]
+            if warp.queue:
+                self.flushed[number] = warp.queue[0]
+            warp.queue.clear()
+            warp.claims = 0
+            warp.until_redirected = False
 
+
+_BRANCH_CYCLES = 2
+"""Cycles from the selection of a branch to the one before that in which fetch is redirected."""
 _SELECTION_SEEN = {Policy.GREEDY_THEN_OLDEST: 2, Policy.ROUND_ROBIN: 1}
 """Cycles from a selection until its warp goes behind the others."""
 COLLECTING = 3

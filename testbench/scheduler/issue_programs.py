@@ -12,6 +12,7 @@ from rtl.isa.control_code import (
 )
 from rtl.isa.errors import WarpError
 from rtl.layouts import InstructionKind as Kind
+from testbench.scheduler.branches import RETURN, random_flow_word
 from testbench.scheduler.issue_model import Planned
 from testbench.words import encode
 
@@ -56,6 +57,8 @@ def _planned(random: Random, kind: Kind, pc: int, scoreboards: int, quarters: fl
         random.getrandbits(4),
     )
     word, depends, at_most = random.getrandbits(64), frozenset[int](), None
+    if kind is Kind.FLOW:
+        word = random_flow_word(random, pc)
     if kind is Kind.DEPENDENCY:
         chosen = random.getrandbits(scoreboards) & random.getrandbits(_SCOREBOARDS)
         depends = frozenset(number for number in range(_SCOREBOARDS) if chosen >> number & 1)
@@ -112,6 +115,8 @@ def same_program(
     kind: Kind, control: ControlCode, **others: object
 ) -> Callable[[int, int], list[Planned]]:
     """The same instruction everywhere; ``others`` are fields of Planned."""
+    if kind is Kind.FLOW:
+        others = {"word": RETURN} | others
     assert GROUP_BYTES == INSTRUCTION_BYTES * (1 + GROUP_INSTRUCTIONS)
 
     def group(warp: int, pc: int) -> list[Planned]:

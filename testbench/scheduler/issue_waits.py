@@ -143,7 +143,11 @@ class Waits:
         for reason, holds in (
             (WaitReason.NOT_LIVE, not warp.live),
             (WaitReason.RESUME, warp.until_resumed),
-            (WaitReason.FLOW, warp.until_result and warp.after == "result"),
+            (
+                WaitReason.FLOW,
+                (warp.until_redirected and number != model.revoked)
+                or (warp.until_result and warp.after == "result"),
+            ),
             (WaitReason.TRAP, bool(inputs.hold >> number & 1)),
             (WaitReason.FETCH, not warp.queue or cycle == warp.issued + 1),
             (WaitReason.STALL, cycle + 1 < max(warp.earliest, warp.issued + _COUNTED)),
@@ -151,8 +155,9 @@ class Waits:
         ):
             held[_ORDER.index(reason)] = holds
         held[_BEHIND] = warp.until_complete
-        if warp.queue:
-            planned, rule = warp.queue[0], KIND_RULES[warp.queue[0].kind]
+        planned = warp.queue[0] if warp.queue else model.flushed.get(number)
+        if planned is not None:
+            rule = KIND_RULES[planned.kind]
             held[_SCOREBOARD] |= not planned.waits.isdisjoint(up)
             held[_BEFORE] = not (
                 rule.before | ({_RESULTS} if planned.missing else set())
@@ -167,6 +172,8 @@ class Waits:
         if unit is None:
             return inputs.events or not planned.needs_events
         collects = inputs.collecting or self._model.cycle < self._model.collect_at
+        if unit == "flow" and self._model.redirects_wait:
+            return False
         return bool(inputs.rooms[unit]) and not (unit in ("flow", "barrier") and collects)
 
     def _shuts_out(self, number: int) -> bool:

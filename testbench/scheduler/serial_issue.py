@@ -315,7 +315,7 @@ class SerialIssueDriver(UnitDriver):
                 "warp": number,
                 "pc": pc,
                 "terminated": ends,
-                "falls_through": int(pc == following),
+                "as_predicted": int(pc == following),
             }
         if rule.after == "resumed":
             warp.waits = True
@@ -421,7 +421,7 @@ class SerialIssueDriver(UnitDriver):
                 "warp": number,
                 "pc": random.randrange(0, 1 << 10, 8),
                 "terminated": 0,
-                "falls_through": 0,
+                "as_predicted": 0,
             }
         for name, port in (
             ("result", self.dut.result),

@@ -16,6 +16,8 @@ from testbench.words import NOP, encode, offset
 
 PARAMS = SmParams(warps=2, lanes=4, instruction_groups=32, constant_words=64)
 LINES = PARAMS.instruction_groups * GROUP_BYTES // LINE_BYTES
+FIRST_LINES = LINES // 2
+"""Lines of a kernel that are requested when a grid begins."""
 IN_LINE = 6
 """Instructions of a line."""
 LATENCY = 20
@@ -216,15 +218,17 @@ def test_a_line_beyond_the_end_of_memory_is_an_error_only_of_a_warp_that_comes_t
 
 def test_what_was_prefetched_does_not_outlive_an_invalidation():
     """A line that is in the cache, and one that is in flight."""
-    unit = Fetched(Image(bytes([1]) * 512, {}, 40))
+    size = 2 * FIRST_LINES * LINE_BYTES
+    unit = Fetched(Image(bytes([1]) * size, {}, 40))
     words = []
 
     async def body(ctx: Any) -> None:
-        for value, line, cycles in ((2, 0, 3 * LATENCY), (3, 3, LATENCY // 2)):
+        for value, line, cycles in ((2, 0, 3 * LATENCY), (3, FIRST_LINES + 1, LATENCY // 2)):
+            await ctx.tick().repeat(FIRST_LINES * LATENCY)
             await unit.redirect(ctx, 0, line * LINE_BYTES)
             await ctx.tick().repeat(cycles)
             assert line + 1 in unit.lines
-            unit.image.memory.write(PROGRAM, bytes([value]) * 512)
+            unit.image.memory.write(PROGRAM, bytes([value]) * size)
             ctx.set(unit.dut.invalidate, 1)
             await ctx.tick()
             ctx.set(unit.dut.invalidate, 0)
@@ -233,3 +237,42 @@ def test_what_was_prefetched_does_not_outlive_an_invalidation():
 
     unit.run(body)
     assert words == [int.from_bytes(bytes([value]) * 8) for value in (2, 3)]
+
+
+def test_a_grid_begins_with_its_kernels_first_lines_and_the_constants_that_are_read_first():
+    """As soon as the caches are empty, and not while they are held empty."""
+    entry = 2
+    bank = bytes(0x180)
+    unit = Fetched(image_of([NOP] * (LINES * IN_LINE), ControlCode(1), {0: bank}))
+    constants = unit.image.grid["banks"][0]["address"] - PROGRAM
+    held = 2 * LINES
+
+    async def body(ctx: Any) -> None:
+        ctx.set(unit.dut.grid.entry, entry * LINE_BYTES)
+        ctx.set(unit.dut.invalidate, 1)
+        await ctx.tick().repeat(held)
+        assert unit.lines == []
+        ctx.set(unit.dut.invalidate, 0)
+        await ctx.tick().repeat(FIRST_LINES * LATENCY)
+        begin = unit.cycle
+        await unit.fetch(ctx, 0, entry * LINE_BYTES)
+        assert unit.cycle - begin <= LOOKUP
+
+    unit.run(body)
+    code = list(range(entry, entry + FIRST_LINES))
+    preloaded = [(constants + address) // LINE_BYTES for address in (0, 0x140)]
+    assert sorted(unit.lines) == sorted(code + preloaded)
+
+
+def test_lines_of_a_constant_bank_that_is_short_or_missing_are_not_requested():
+    for banks in ({}, {0: bytes(0x40)}):
+        unit = Fetched(image_of([NOP] * (LINES * IN_LINE), ControlCode(1), banks))
+
+        async def body(ctx: Any, unit: Fetched = unit) -> None:
+            ctx.set(unit.dut.invalidate, 1)
+            await ctx.tick()
+            ctx.set(unit.dut.invalidate, 0)
+            await ctx.tick().repeat(LINES + FIRST_LINES * LATENCY)
+
+        unit.run(body)
+        assert len(unit.lines) == FIRST_LINES + len(banks)

@@ -164,8 +164,9 @@ class Debugger:
             await self.run(1)
 
     async def lock_down(self) -> None:
-        """Waits until no warp runs."""
+        """Waits until no warp runs, and what stopped the last one is in the error status."""
         self._require("lock-down", await self.host.until(lambda host: host.locked_down, PATIENCE))
+        await self.run(_EFFECT)
 
     async def interrupt(self) -> None:
         """Waits for the interrupt."""

@@ -140,7 +140,7 @@ def test_a_handler_that_changes_something_is_found(driver, monkeypatch):
     """In lockstep both sides do it: so its results are checked, too."""
     monkeypatch.setattr(tb_trap, "HANDLERS", [("MOV32I R4, 0x1", "RTT")] * 2)
     failure = failure_of(lambda bench: tb_trap.check_window(bench, driver, [600]))
-    assert failure.startswith("nested divergence, stopped at cycle 600: what it leaves")
+    assert "stopped at cycle 600: what it leaves" in failure
 
 
 def test_threads_have_as_many_registers_as_the_trap_handler_needs():

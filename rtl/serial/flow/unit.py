@@ -622,7 +622,7 @@ class SerialFlowUnit(Component):
             m.d.sync += result.terminated.eq(answer.empty)
             m.d.sync += result.kept.eq(
                 has_left & self._current.instruction.keep_reference)
-            m.d.sync += result.falls_through.eq(~self._fails & ~is_no_instruction)
+            m.d.sync += result.as_predicted.eq(~self._fails & ~is_no_instruction)
 
     # The states.
 
@@ -728,7 +728,7 @@ class SerialFlowUnit(Component):
         is_at_next = instruction_address(result.pc) == instruction_address(self.target.next_pc)
         with m.State("DONE"):
             m.d.comb += self.launch.ready.eq(self._is_launch)
-            m.d.sync += result.falls_through.eq(result.falls_through & is_at_next)
+            m.d.sync += result.as_predicted.eq(result.as_predicted & is_at_next)
             m.next = "WAIT"
         with m.State("WAIT"):
             m.next = "RESULT"

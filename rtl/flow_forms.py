@@ -15,11 +15,10 @@ from rtl.word import field_of, telling_patterns
 __all__ = [
     "DIRECT_BRANCHES",
     "FLOW_FORMS",
-    "DirectTarget",
-    "direct_target",
     "has_form",
     "is_predicted_taken",
     "is_unconditional",
+    "target_of",
 ]
 
 FLOW_FORMS: tuple[Form, ...] = tuple(form for form in FORMS if form.pipe is Pipe.FLOW)
@@ -29,7 +28,7 @@ _BRANCHES = ("BRA", "JMP")
 _CALLS = ("CAL", "JCAL")
 
 
-class DirectTarget(NamedTuple):
+class _DirectTarget(NamedTuple):
     """Where the word of a direct branch or call has its target."""
 
     field: Field
@@ -37,19 +36,24 @@ class DirectTarget(NamedTuple):
     """The target counts from the next instruction."""
 
 
-def direct_target(form: Form) -> DirectTarget | None:
+def _direct_target(form: Form) -> _DirectTarget | None:
     """The target of a branch or call to a fixed address; None for other forms."""
     target = form.operands.get("target")
     if form.name not in _BRANCHES + _CALLS:
         return None
     if not isinstance(target, Target) or target.index is not None:
         return None
-    return DirectTarget(form.fields[target.field], target.relative)
+    return _DirectTarget(form.fields[target.field], target.relative)
 
 
-DIRECT_BRANCHES: dict[Form, DirectTarget] = {
-    form: target for form in FLOW_FORMS if (target := direct_target(form)) is not None}
+DIRECT_BRANCHES: dict[Form, _DirectTarget] = {
+    form: target for form in FLOW_FORMS if (target := _direct_target(form)) is not None}
 """Branches and calls to a fixed address, with their targets."""
+_RELATIVE = [form for form, target in DIRECT_BRANCHES.items() if target.is_relative]
+(_RELATIVE_FIELD,) = {DIRECT_BRANCHES[form].field for form in _RELATIVE}
+(_ABSOLUTE_FIELD,) = {
+    target.field for target in DIRECT_BRANCHES.values() if not target.is_relative}
+"""Where targets are: all relative ones in one field of the word, all absolute ones in another."""
 
 
 def has_form(word: Value, forms: Collection[Form]) -> Value:
@@ -61,21 +65,8 @@ def has_form(word: Value, forms: Collection[Form]) -> Value:
 def target_of(word: Value, next_pc: Value) -> Value:
     """The target of a direct branch or call, whose next instruction is at ``next_pc``. It may be
     negative, or have more bits than a pc."""
-    forms: dict[DirectTarget, list[Form]] = {}
-    for form, target in DIRECT_BRANCHES.items():
-        forms.setdefault(target, []).append(form)
-    absolute = Const(0)
-    relative = Const(0)
-    is_relative = Const(0)
-    for target, sharing in forms.items():
-        matches = has_form(word, sharing)
-        value = field_of(word, target.field)
-        if target.is_relative:
-            relative = value
-            is_relative = matches
-        else:
-            absolute = value
-    return Mux(is_relative, next_pc + relative, absolute)
+    relative = next_pc + field_of(word, _RELATIVE_FIELD)
+    return Mux(has_form(word, _RELATIVE), relative, field_of(word, _ABSOLUTE_FIELD))
 
 
 def is_unconditional(word: Value, form: Form) -> Value:

@@ -45,9 +45,9 @@ class Prefetcher(Component):
     cache differs from those of the lines before it, as many as the cache holds, so that a loop that
     fits into the cache loses no line.
 
-    When a grid begins, the kernel's first lines are proposed, one after the other. They may only
-    fill empty places. The grid's first warp needs them some hundred cycles later, when its
-    registers are cleared.
+    When the cache has become empty, as when a grid begins, the kernel's first lines are proposed,
+    one after the other. They may only fill empty places. The grid's first warp needs them some
+    fifty cycles later, when its registers are cleared.
 
     When a warp receives a group, the line of a branch's target is proposed: of the first direct
     branch or call from the instruction on at which the warp enters the group. That line may only
@@ -59,7 +59,7 @@ class Prefetcher(Component):
     Members
     -------
     begins : In(Event(LINE_BITS))
-        A grid begins, and its kernel in this line.
+        The cache has become empty; the kernel begins in this line.
     entered : In(Event(LINE_BITS))
         A line that a warp enters: the warp receives a group of it, or waits for it.
     group : In(Event of claimed_group)

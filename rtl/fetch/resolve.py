@@ -7,6 +7,7 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
+from rtl.isa.constant_banks import DRIVER_BANK, PARAMETER_BASE
 from rtl.isa.control_code import CODE_BITS, GROUP_BYTES, GROUP_INSTRUCTIONS
 from rtl.isa.tokens import LINE_BYTES
 from rtl.layouts import (
@@ -38,11 +39,9 @@ from .records import (
 
 __all__ = ["ConstantResolver"]
 
-PRELOADED_BANK = 0
-PRELOADED = (0x0, 0x140)
-"""Addresses in that bank whose lines are brought when a grid begins: what compiled code expects the
-driver to have written there, with the stack pointer, which it reads first; and the kernel's
-parameters."""
+PRELOADED = (0, PARAMETER_BASE)
+"""Addresses in bank DRIVER_BANK whose lines are brought when a grid begins: the driver's words,
+with the stack pointer, which compiled code reads first; and the kernel's parameters."""
 _LINE_BYTES_BITS = (LINE_BYTES - 1).bit_length()
 _WORD_BYTES = 4
 _WORD_BYTES_BITS = (_WORD_BYTES - 1).bit_length()
@@ -80,7 +79,7 @@ class ConstantResolver(Component):
 
     Two that come at once: words of ``indexed`` go before those of the group.
 
-    Preload: when a grid begins, the lines of PRELOADED are requested, one after the other, while no
+    Preload: when the cache has become empty, the lines of PRELOADED are requested, one after the other, while no
     word misses.
 
     Redirect: groups of the warp are squashed, wherever they are. Their lookups go on: a miss still
@@ -96,7 +95,7 @@ class ConstantResolver(Component):
     indexed, value : In(stream of indexed_request), Out(stream of indexed_response)
         Words for another client, one at a time.
     begins : In(1)
-        A grid begins; the cache is empty.
+        The cache has become empty.
     loader, clear
         See ConstantCache.
     """
@@ -170,7 +169,7 @@ class ConstantResolver(Component):
 
     def _request_preloads(self, m: Module) -> None:
         """The lines that most kernels read first, if the bank has them."""
-        bank = self.banks[PRELOADED_BANK]
+        bank = self.banks[DRIVER_BANK]
         request = self._cache.preload
         address = Array(PRELOADED)[self._preload]
         is_due = self._preload != len(PRELOADED)

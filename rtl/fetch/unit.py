@@ -65,8 +65,10 @@ class FetchUnit(Component):
 
     Prefetch: the prefetcher observes which lines warps enter and which groups they receive. It
     proposes the next line, and the line of a branch's target in the group. The instruction cache
-    requests these lines when no miss needs the loader. When the caches have become empty, a grid
-    begins: the kernel's first lines, and the constants that most kernels read first, are brought.
+    requests these lines when no miss needs the loader.
+
+    Preload: when the caches have become empty, because a grid begins or the host has emptied them,
+    the kernel's first lines and the constants that most kernels read first are requested.
 
     Redirect: is selected in its cycle, before others, and the warp waits for no line any more. If
     LOOK UP stalls, only the pc is written: a warp that waits for a line still waits until one

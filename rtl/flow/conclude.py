@@ -90,15 +90,16 @@ class ConcludeStage(Component):
         with m.Else():
             m.d.comb += result.pc.eq(outcome.basic.next_pc)
 
-        can_be_predicted = ~self._fails & ~outcome.basic.retries
+        # What fails or retries leads elsewhere than fetch has continued.
+        leads_on = ~self._fails & ~outcome.basic.retries
         with m.If(self._returns):
-            m.d.comb += result.as_predicted.eq(can_be_predicted & outcome.unwinds_to_next)
+            m.d.comb += result.as_predicted.eq(leads_on & outcome.unwinds_to_next)
         with m.Elif(outcome.jumps):
             m.d.comb += result.as_predicted.eq(
-                can_be_predicted & (outcome.predicted | outcome.target_is_next))
+                leads_on & (outcome.predicted | outcome.target_is_next))
         with m.Else():
             m.d.comb += result.as_predicted.eq(
-                can_be_predicted & (~outcome.predicted | outcome.target_is_next))
+                leads_on & (~outcome.predicted | outcome.target_is_next))
 
     def _select_active(self, m: Module) -> None:
         """Which threads go on: those that the stack revives, those that were decided, the same ones

@@ -22,10 +22,10 @@ class FlowUnit(Component):
     """Keeps the threads' masks of all warps, and executes the instructions that change them or the
     pc.
 
-    A warp may send an instruction in the cycle after one that only pushes, or after a branch that
-    all its active threads take and that cannot fail, and in the cycle after the result of any
-    other. Warps follow each other in any order, one instruction a cycle, except
-    that the stack takes a warp's next request two cycles after a push: if the warp sends its next
+    A warp may send an instruction in the cycle after one that only pushes, or after a direct branch
+    that all its active threads take and that cannot fail, and in the cycle after the result of any
+    other. Warps follow each other in any order, one instruction a cycle, except that the stack
+    takes a warp's next request two cycles after a push or such a branch: if the warp sends its next
     instruction at once, that waits in the decide stage for a cycle. ::
 
         request, launch --> GATHER --> DECIDE --> outcomes in flight --> CONCLUDE --> result

@@ -84,10 +84,9 @@ class Distributor(Component):
         No CTA starts. A CTA that is already being started continues.
     port : Out(MemoryPort)
     invalidate, fetch_busy : Out(1), In(1)
-        ``invalidate`` is 1 while a grid's descriptor is read, and until no unit sweeps its memories
-        after a reset: the caches of instructions and constants become empty. ``fetch_busy`` is 1
-        from the next cycle until they are empty and ``invalidate`` is 0: then fetch brings the
-        kernel's first lines, which ``grid`` names.
+        ``invalidate`` is 1 while a grid's descriptor is read: the caches of instructions and
+        constants become empty. ``fetch_busy`` is 1 from the next cycle until they are empty and
+        ``invalidate`` is 0: then fetch brings the kernel's first lines, which ``grid`` names.
     grid : Out(GridConfiguration)
         The descriptor that was read last, whether its grid runs or was rejected; it changes while
         a descriptor is read. ``program`` follows the host's setting while no grid runs.
@@ -314,16 +313,13 @@ class Distributor(Component):
                 with m.Elif(memory.done):
                     m.d.comb += plan.make.eq(1)
                     m.next = "PLAN"
-            with m.State("PLAN"):
-                m.d.comb += self.invalidate.eq(self.sweep.active)
-                with m.If(plan.done & (plan.rejection != LaunchRejection.NONE)):
+            with m.State("PLAN"), m.If(plan.done):
+                with m.If(plan.rejection != LaunchRejection.NONE):
                     self._end(m, plan.rejection)
-                with m.Elif(plan.done):
+                with m.Else():
                     m.next = "FETCH"
-            with m.State("FETCH"):
-                m.d.comb += self.invalidate.eq(self.sweep.active)
-                with m.If(~self.fetch_busy & ~self.sweep.active):
-                    m.next = "NEXT"
+            with m.State("FETCH"), m.If(~self.fetch_busy & ~self.sweep.active):
+                m.next = "NEXT"
             with m.State("NEXT"):
                 with m.If(self._all_started & ~slots.active.any()):
                     with m.If(fields["SEMAPHORE_RELEASE_ENABLE0"]):

@@ -325,7 +325,7 @@ class FlowDriver(UnitDriver):
         assert warp.stream is not None
         item = warp.stream.start if warp.position < 0 else warp.stream.steps[warp.position]
         steps = warp.stream.steps
-        behind = warp.position > 0 and steps[warp.position - 1].pushes
+        behind = warp.position > 0 and self._goes_ahead(steps[warp.position - 1])
         served = max(self.cycle, warp.served_at + PUSH_CYCLES) if behind else self.cycle
         if isinstance(item, FlowStep) and warp.position > 0:
             position = warp.position - 1
@@ -333,10 +333,10 @@ class FlowDriver(UnitDriver):
             self.gaps.setdefault(steps[position].name, []).append(
                 served - warp.served_at - TOKEN_CYCLES * max(popped - 1, 0)
             )
-        warp.flying.append((item, self.cycle))
+        warp.flying.append((item, served))
         warp.served_at = served
         warp.position += 1
-        warp.blocked = isinstance(item, Start) or not item.pushes
+        warp.blocked = isinstance(item, Start) or not self._goes_ahead(item)
 
     def _result(self, bits: int) -> None:
         """Compares a result with the expected result of the oldest step of its warp."""
@@ -391,6 +391,12 @@ class FlowDriver(UnitDriver):
         if self._idle and self.bench.random.random() < _RESTS:
             warp.rests_until = warp.quiet_at
         warp.expected_depth, warp.done = expected.depth, where
+
+    def _goes_ahead(self, item: FlowStep) -> bool:
+        """Whether the warp may send its next instruction at once: behind a push, or a branch that all threads take."""
+        is_branch = self._predicts and item.move is FlowOperation.NONE
+        branch = predicted_branch(item.word, item.pc) if is_branch else None
+        return item.pushes or (branch is not None and not branch.needs_result)
 
     def _predicted_pc(self, item: FlowStep) -> int:
         """Where fetch has continued behind an instruction."""

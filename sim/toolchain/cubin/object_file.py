@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum, IntFlag
 
+from rtl.isa.constant_banks import PARAMETER_BASE
 from sim.toolchain.module import SHARED_BANK
 
 __all__ = [
@@ -37,8 +38,6 @@ __all__ = [
     "text_name",
 ]
 
-PARAMETER_BASE = 0x140
-"""Where a kernel's parameters begin in constant bank 0."""
 TOOLKIT = 0x76
 """The toolkit whose conventions files follow: 11.8."""
 CODE_GRANULE = 64

@@ -58,7 +58,8 @@ class Example:
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
         at = next((at for at, line in enumerate(lines) if anchor in line), None)
         assert at is not None, f"{name} has no {anchor}"
-        lines.insert(at + (side == "behind"), block)
+        is_function = block.startswith(("def ", "@"))
+        lines.insert(at + (side == "behind"), block + "\n\n" * is_function)
         path.write_text("".join(lines), encoding="utf-8")
 
     def run(self, command: str, *more: str) -> subprocess.CompletedProcess[str]:

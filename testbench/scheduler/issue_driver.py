@@ -433,7 +433,7 @@ class IssueDriver(UnitDriver):
         if free and random.random() < behaviour.launches:
             inputs.launched = random.choice(free)
             warp = self._warps[inputs.launched]
-            warp.place, warp.launched = None, now
+            warp.launched = now
             warp.results.append(
                 (now + random.randint(*behaviour.flow), random.randrange(0, 1 << 12, 8), False)
             )
@@ -478,10 +478,10 @@ class IssueDriver(UnitDriver):
         return going
 
     def _fetch(self, inputs: Inputs, last: _Cycle) -> None:
-        """Claims a place for a group, and lets one come. A warp that may be redirected has to
-        wait."""
+        """Claims a place for a group, and lets one come. A warp that may be redirected in this cycle has to wait: that
+        of a branch, or else those of flow results. What is fetched before is from the old place."""
         random, now = self.bench.random, self.cycle
-        moving = {*self._moving, self._branching}
+        moving = {self._branching} if self._branching is not None else set(self._moving)
         able = [
             number
             for number, feeding in enumerate(self._warps)

@@ -182,6 +182,7 @@ class IssueModel:
         flushed: The next instruction of that warp before; the hardware still has it in the cycle of the redirect.
         revoked: The warp whose flow result led elsewhere in the cycle before; the hardware does not wait for the
             redirect yet.
+        waited: How many flow results had to wait to redirect fetch.
         waits: For each warp, the longest time for which others were selected while it could have been.
         lanes_at, collect_at: From this cycle on the lanes are free; another instruction may have its operands
             collected.
@@ -199,7 +200,9 @@ class IssueModel:
         """When fetch is redirected, warp, and by which branch."""
         self._results: deque[tuple[int, int]] = deque()
         """Warps that a flow result redirects, and their pcs."""
-        self._results_waited = False
+        self._waited = deque([False] * _WAIT_SEEN, maxlen=_WAIT_SEEN)
+        """Whether a flow result waited to redirect fetch, after each of the last cycles."""
+        self.waited = 0
         self.flushed: dict[int, Planned] = {}
         self.revoked: int | None = None
         self._before = Inputs()
@@ -210,14 +213,13 @@ class IssueModel:
 
     @property
     def redirects_wait(self) -> bool:
-        """Whether a flow result waits, or waited a cycle ago, to redirect fetch: nothing for the flow unit becomes
+        """Whether the hardware knows that a flow result waits to redirect fetch: nothing for the flow unit becomes
         ready."""
-        return self._results_waited or bool(self._results)
+        return self._waited[1]
 
     def step(self, inputs: Inputs, selection: Selection | None) -> Planned | None:
         """A cycle with these inputs; the instruction that was selected. RuleError if it may not, or others should."""
         seen = self._before
-        self._results_waited = bool(self._results)
         heads = {
             number: head
             for number, warp in enumerate(self.warps)
@@ -251,6 +253,7 @@ class IssueModel:
         for warp in complete:
             warp.until_complete = False
         self._change(inputs)
+        self._waited.append(bool(self._results))
         self._before = inputs
         self.cycle += 1
         return planned
@@ -310,7 +313,7 @@ class IssueModel:
         rule = KIND_RULES[planned.kind]
         if rule.unit is None:
             return inputs.events or not planned.needs_events
-        if not inputs.rooms[rule.unit]:
+        if not inputs.rooms[rule.unit] or (rule.unit == "flow" and self._waited[0]):
             return False
         # A cycle late, others than those that are collected themselves may follow.
         quiet = self.cycle >= self.collect_at or (
@@ -496,9 +499,11 @@ class IssueModel:
     def _redirect(self) -> None:
         """Fetch continues elsewhere for one warp: by a branch, or else by the oldest flow result that waits for it."""
         self.redirected = []
+        has_results = bool(self._results)
         if self._branches and self._branches[0][0] == self.cycle:
             _, number, branch = self._branches.popleft()
             self.redirected.append((number, branch.target))
+            self.waited += has_results
             self.warps[number].until_result &= branch.needs_result
         elif self._results:
             self.redirected.append(self._results.popleft())
@@ -512,6 +517,9 @@ class IssueModel:
             warp.until_redirected = False
 
 
+_WAIT_SEEN = 3
+"""Cycles from the one after which a flow result waits to redirect fetch to the first selection
+that this prevents."""
 _BRANCH_CYCLES = 2
 """Cycles from the selection of a branch to the one before that in which fetch is redirected."""
 _SELECTION_SEEN = {Policy.GREEDY_THEN_OLDEST: 2, Policy.ROUND_ROBIN: 1}

@@ -109,9 +109,8 @@ class Waits:
                 since = account.since[place]
                 account.since[place] = (cycle if since is None else since) if holds else None
                 account.last[place] = cycle if holds or perhaps[place] else account.last[place]
-            if (
-                number not in self._model.redirected
-            ):  # What those had before is thrown away in this cycle.
+            # What a redirected warp had before is thrown away in this cycle.
+            if number not in {redirected for redirected, _ in self._model.redirected}:
                 self._compare(number, reason, account, inputs)
 
     def _compare(self, number: int, reason: WaitReason, account: _Account, inputs: Inputs) -> None:

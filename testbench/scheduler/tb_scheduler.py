@@ -35,6 +35,7 @@ QUICK = MemoryBehaviour(latency=(1, 1))
 SHOWN = "k08_fib_recursion"
 SERIAL = PRESETS["least"]
 _PIPELINED = SmParams(lanes=4)
+_BRANCHING = {Kind.FLOW: 3, Kind.NOTHING: 2, Kind.PUSH: 1}
 _EVENTFUL = {Kind.DEPENDENCY: 3, Kind.MEMORY: 4, Kind.NOTHING: 1}
 _LOAD, _LOADS, _WAIT = (
     (Kind.MEMORY, Kind.DEPENDENCY, Kind.NOTHING),
@@ -118,6 +119,15 @@ def check_rules(bench: Bench) -> None:
             random_program(bench.random),
             behaviour,
         )
+    driver = _issue(
+        bench,
+        "branches and flow results",
+        4 * cycles,
+        SmParams(warps=8, lanes=32),
+        random_program(bench.random, _BRANCHING, quarters=0),
+        replace(WILLING, fetch=(4, 10), flow=(5, 7), branches=0.7, ends=0.1, injects=0.1),
+    )
+    bench.checked("flow results that wait to redirect fetch", driver.model.waited)
     _issue(
         bench,
         "loads and DEPBAR",

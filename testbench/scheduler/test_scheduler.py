@@ -26,6 +26,7 @@ SERIAL = replace(tb_scheduler.SERIAL, warps=4)
 def test_a_warp_issues_as_soon_as_the_rules_let_it_and_no_sooner():
     checks = passes(tb_scheduler.check_rules, 1).checks
     assert checks["instructions and operations, random"] > 800
+    assert checks["flow results that wait to redirect fetch"] > 10
     assert all(checks[f"reasons of warps, {reason.name}"] > 20 for reason in WaitReason)
 
 

@@ -364,12 +364,12 @@ class ReadyWarp(Component):
         with m.Elif(events.is_held):
             m.d.comb += reason.eq(WaitReason.TRAP)
             m.d.comb += waits.held.eq(1)
+        with m.Elif(~self.stall_was_over | events.has_issued):
+            m.d.comb += reason.eq(WaitReason.STALL)
+            m.d.comb += waits.stall.eq(1)
         with m.Elif(~self.valid):
             m.d.comb += reason.eq(WaitReason.FETCH)
             m.d.comb += waits.fetch.eq(1)
-        with m.Elif(~self.stall_was_over):
-            m.d.comb += reason.eq(WaitReason.STALL)
-            m.d.comb += waits.stall.eq(1)
         with m.Elif(waits_for_scoreboard):
             m.d.comb += reason.eq(WaitReason.SCOREBOARD)
             m.d.comb += waits.scoreboard.eq(1)

@@ -46,7 +46,9 @@ class WaitReason(enum.Enum, shape=4):
     FETCH = 4
     """Its next instruction has not been fetched."""
     STALL = 5
-    """The last instruction's stall count has not run out."""
+    """The last instruction's stall count has not run out; or the warp has issued in the cycle
+    before, since it issues at most every second cycle. Goes before FETCH: an instruction that came
+    sooner would wait as well."""
     SCOREBOARD = 6
     """Scoreboards that it waits for are not 0."""
     LANES = 7

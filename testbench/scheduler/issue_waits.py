@@ -21,8 +21,8 @@ _ORDER = (
     WaitReason.DRAIN,
     WaitReason.RESUME,
     WaitReason.TRAP,
-    WaitReason.FETCH,
     WaitReason.STALL,
+    WaitReason.FETCH,
     WaitReason.SCOREBOARD,
     WaitReason.DRAIN,
     WaitReason.UNIT,
@@ -32,7 +32,9 @@ _ORDER = (
 """Of several reasons the first one is reported. DRAIN comes from the last instruction, or from the
 next one."""
 _BEHIND, _BEFORE = (place for place, reason in enumerate(_ORDER) if reason is WaitReason.DRAIN)
-_SCOREBOARD, _LANES = _ORDER.index(WaitReason.SCOREBOARD), _ORDER.index(WaitReason.LANES)
+_FETCH, _SCOREBOARD, _LANES = map(
+    _ORDER.index, (WaitReason.FETCH, WaitReason.SCOREBOARD, WaitReason.LANES)
+)
 _KNOWN = {WaitReason.NOT_LIVE: 0, WaitReason.TRAP: 0, WaitReason.UNIT: 2}
 """Cycles for which a reason may hold before the hardware knows; of the others _COUNTED."""
 _COUNTED = 3
@@ -105,6 +107,8 @@ class Waits:
                 warp.limit is not None and cycle - warp.issued <= late
             )
             perhaps[_ORDER.index(WaitReason.UNIT)] |= self._shuts_out(number)
+            # The instruction after the one that issued has to wait for the bus if others use it.
+            perhaps[_FETCH] |= cycle == warp.issued + 1
             for place, holds in enumerate(held):
                 since = account.since[place]
                 account.since[place] = (cycle if since is None else since) if holds else None
@@ -148,7 +152,7 @@ class Waits:
                 or (warp.until_result and warp.after == "result"),
             ),
             (WaitReason.TRAP, bool(inputs.hold >> number & 1)),
-            (WaitReason.FETCH, not warp.queue or cycle == warp.issued + 1),
+            (WaitReason.FETCH, not warp.queue),
             (WaitReason.STALL, cycle + 1 < max(warp.earliest, warp.issued + _COUNTED)),
             (WaitReason.SCOREBOARD, warp.in_flight > FULL or warp.limited),
         ):

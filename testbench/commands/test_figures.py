@@ -97,7 +97,7 @@ def test_cycles_of_flow_instructions_are_those_that_the_testbench_requires():
         "| an instruction other than a push | the same warp's next one, at the earliest "
         f"| {HIT_CYCLES} |" in FLOW
     )
-    assert f"| a push | the same warp's next instruction, at the earliest | {PUSH_CYCLES} |" in FLOW
+    assert f"| the same warp's next instruction, at the earliest | {PUSH_CYCLES} |" in FLOW
     assert (
         "| ENTER (into the trap handler) | the warp's next instruction "
         f"| {entry}, and {hole} for each NONE token" in FLOW

@@ -121,7 +121,8 @@ class Sm(Component):
         connect(m, flipped(self.memory), self.arbiter.port)
 
     def _count_events(self, m: Module) -> None:
-        """The events of a cycle, for the performance counters."""
+        """The events of a cycle, for the performance counters. A register separates the paths of the
+        units from those of the counters, which are far apart on a chip."""
         core = self.core
         distributor = self.distributor
         issue = core.issue_events
@@ -153,4 +154,4 @@ class Sm(Component):
             "atomics": memory.atomic,
         }
         for name, event in events.items():
-            m.d.comb += self.registers.events[name].eq(event)
+            m.d.sync += self.registers.events[name].eq(event)

@@ -42,7 +42,7 @@ class HostPort(Component):
     grids : Out(GridControl)
         Settings and start of grids, to the work distributor.
     events : In(CounterEvents)
-        Events of this cycle, which the counters count.
+        Events that the counters count in this cycle.
     """
 
     def __init__(self, params: SmParams) -> None:

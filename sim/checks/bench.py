@@ -34,7 +34,8 @@ from sim.checks.benchmarks.roofline import QUICK, RooflineRow, left_out, rooflin
 from sim.checks.benchmarks.speed import AIMS, SpeedRow, speed_rows
 from sim.checks.benchmarks.table import table
 from sim.checks.benchmarks.throughput import AIM, ThroughputRow, throughput_table
-from sim.engine import ENGINES, Engine, chosen_engine
+from sim.checks.benchmarks.verilator import VerilatorRow, missing_verilator, verilator_rows
+from sim.engine import ENGINES, CompiledEngine, Engine, chosen_engine
 from sim.launch_options import BOARD, add_board_options, open_board
 from sim.machine.memory_service import LATENCY
 from sim.support.command import (
@@ -97,6 +98,12 @@ def _parser() -> Parser:
     )
     parser.add_argument("--json", metavar="FILE", help="write all figures to this file")
     parser.add_argument("--svg", metavar="FILE", help="draw the roofline to this file")
+    parser.add_argument(
+        "--verilator",
+        action="store_true",
+        help="with the benchmark speed: also compare the compiled engine's model with Verilator's model of the same "
+        "machine, which takes minutes to build",
+    )
     parser.add_argument("--quick", action="store_true", help="measure a few things, in short runs")
     parser.add_argument(
         "--ptx", action="store_true", help="measure the code that the PTX compiler makes instead"
@@ -242,6 +249,24 @@ def _speed_text(rows: list[SpeedRow]) -> str:
             "aim",
             "instructions/cycle",
         ),
+        lines,
+    )
+
+
+def _verilator_text(rows: list[VerilatorRow]) -> str:
+    lines = [
+        (
+            row.program,
+            f"{row.compiled_cycles:,}",
+            f"{row.compiled_per_second:,.0f}",
+            f"{row.verilator_per_second:,.0f}",
+            f"{row.compiled_per_second / row.verilator_per_second:.2f}",
+        )
+        for row in rows
+    ]
+    return table(
+        "Speed of the model alone, by second of processor, the best of several runs",
+        ("program", "cycles", "compiled: cycles/second", "Verilator: cycles/second", "ratio"),
         lines,
     )
 
@@ -469,6 +494,14 @@ def _measure(options: argparse.Namespace, params: SmParams, engine: type[Engine]
         if options.engine == "auto" and not options.quick:
             engines = [each for each in ENGINES.values() if each.missing() is None]
         figures.report("speed", _speed(params, engines, machines, options.quick), _speed_text)
+    if options.verilator:
+        rows = verilator_rows(
+            machines[engine],
+            1 if options.quick else _SPEED_TURNS[engine.name],
+            options.quick,
+            lambda what: print(what, file=sys.stderr, flush=True),
+        )
+        figures.report("verilator", rows, _verilator_text)
     if _KERNELS in wanted:
         names = _QUICK_KERNELS if options.quick else None
         figures.report(_KERNELS, KernelMachine(params, engine).rows(names), _kernel_text)
@@ -512,6 +545,15 @@ def _run(options: argparse.Namespace) -> None:
         others := [name for name in options.only if name not in _ON_BOARDS]
     ):
         raise CommandError(f"{others[0]} is not measured on boards, {' and '.join(_ON_BOARDS)} are")
+    if options.verilator:
+        if "speed" not in (options.only or _BENCHMARKS) or options.ptx or options.compile_time:
+            raise CommandError("--verilator goes with the benchmark speed")
+        if options.engine not in ("auto", CompiledEngine.name):
+            raise CommandError(
+                f"--verilator compares the engine {CompiledEngine.name}, not {options.engine}"
+            )
+        if (reason := CompiledEngine.missing() or missing_verilator()) is not None:
+            raise CommandError(f"--verilator: {reason}")
     if options.svg is not None:
         check_plotter()
         check_file(options.svg)

@@ -1,9 +1,11 @@
-// Does to a compiled model what was done to it before: replay LIBRARY TAPE CYCLES. A program without Python, for tools
-// that count instructions. sim/engine/tape.py writes tapes: numbers of 64 bits.
+// Does to a compiled model what was done to it before: replay LIBRARY TAPE CYCLES. Prints the cycles, and the seconds of
+// the processor that they took. A program without Python, for tools that count instructions. sim/engine/tape.py writes
+// tapes: numbers of 64 bits.
 
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <dlfcn.h>
 #include <vector>
 
@@ -43,6 +45,7 @@ int main(int count, char **arguments) {
     auto run = find<size_t(instance *, uint32_t, uint32_t, size_t, int64_t, uint32_t, size_t, int *)>(
         library, "model_run");
     size_t cycles = 0;
+    const std::clock_t begin = std::clock();
     for (const word *at = tape.data(), *end = at + size; at < end && cycles < limit;) {
         switch (*at++) {
         case 't':
@@ -71,6 +74,6 @@ int main(int count, char **arguments) {
             return 1;
         }
     }
-    std::printf("%zu\n", cycles);
+    std::printf("%zu %.6f\n", cycles, double(std::clock() - begin) / CLOCKS_PER_SEC);
     return cycles < limit;
 }

@@ -10,7 +10,7 @@ from sim.engine.build import compiler
 from sim.engine.errors import EngineError
 from sim.support.children import run_child
 
-__all__ = ["Tape", "build_replay"]
+__all__ = ["Tape", "build_replay", "replayed_seconds"]
 
 _REPLAY = Path(__file__).with_name("replay.cc")
 _PLAIN = {"model_step": "s", "model_look": "l", "model_sample": "l", "model_reset": "r"}
@@ -76,3 +76,12 @@ def build_replay(target: Path) -> None:
         raise EngineError(
             f"{shlex.join(command)} failed on {_REPLAY.name}: {done.stderr.splitlines()[-1]}"
         )
+
+
+def replayed_seconds(replay: Path, library: Path, tape: Path, cycles: int) -> float:
+    """Seconds of the processor that a model takes for so many cycles of a tape, which is in a file. EngineError when
+    the tape has fewer."""
+    done = run_child([replay, library, tape, str(cycles)], stdout=PIPE, stderr=PIPE)
+    if done.returncode:
+        raise EngineError(f"{tape.name}: {(done.stderr or 'it has fewer cycles').splitlines()[-1]}")
+    return float(done.stdout.split()[1])

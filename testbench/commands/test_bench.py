@@ -34,9 +34,10 @@ from sim.checks.benchmarks.ptx import PtxRow
 from sim.checks.benchmarks.roofline import RooflineRow
 from sim.checks.benchmarks.table import table
 from sim.checks.benchmarks.throughput import throughput_loop
+from sim.checks.benchmarks.verilator import missing_verilator
 from sim.checks.benchmarks.work import Work, work_of
-from sim.engine import CompiledEngine, PysimEngine, engine_of, run_cycles
-from sim.engine.tape import build_replay
+from sim.engine import CompiledEngine, EngineError, PysimEngine, engine_of, run_cycles
+from sim.engine.tape import build_replay, replayed_seconds
 from sim.launch import Buffer, prepare
 from sim.machine.hardware import HardwareResult
 from sim.model.warp.model import WarpModel
@@ -131,6 +132,12 @@ def test_each_kernel_has_figures_of_its_own(tmp_path, capsys):
             "no benchmark sizes; there are throughput, classes, roofline, floats, speed, cuda",
         ),
         (["--python", "python3"], "--python goes with the benchmark cuda"),
+        (["kernels", "--verilator"], "--verilator goes with the benchmark speed"),
+        (["--ptx", "--verilator"], "--verilator goes with the benchmark speed"),
+        (
+            ["speed", "--verilator", "--engine", "pysim"],
+            "--verilator compares the engine compiled, not pysim",
+        ),
         (["cuda", "--python", "no-such-python"], "--python: no-such-python: no such program"),
         (["speed", "--svg", "roofline.svg"], "--svg draws the roofline, which is not measured"),
         (["--ptx", "--svg", "roofline.svg"], "--svg draws the roofline, which is not measured"),
@@ -269,7 +276,13 @@ def test_a_tape_does_the_same_once_more(tmp_path):
     tape.write(path)
     for limit, cycles, code in ((600, 600, 0), (700, 700, 0), (800, 700, 1)):
         done = subprocess.run([program, library, path, str(limit)], capture_output=True, text=True)
-        assert (done.returncode, done.stdout) == (code, f"{cycles}\n")
+        assert done.returncode == code
+        replayed, seconds = done.stdout.split()
+        assert replayed == f"{cycles}"
+        assert 0 <= float(seconds) < 60
+    assert 0 <= replayed_seconds(program, library, path, 700) < 60
+    with pytest.raises(EngineError, match=r"^tape: it has fewer cycles$"):
+        replayed_seconds(program, library, path, 800)
     path.write_bytes(b"x" * 16)
     done = subprocess.run([program, library, path, "1"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (1, f"{path} is damaged\n")
@@ -476,6 +489,23 @@ def test_without_a_plotter_nothing_is_measured(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr("sim.checks.benchmarks.plot.find_spec", lambda _name: None)
     line = refused(capsys, main, ["roofline", "--svg", str(tmp_path / "roofline.svg")])
     assert line == "python -m sim.bench: --svg needs matplotlib: pip install -e '.[plot]'"
+
+
+@needs_compiled
+def test_without_verilator_nothing_is_measured(monkeypatch, capsys):
+    monkeypatch.setattr("sim.checks.benchmarks.verilator.shutil.which", lambda _name: None)
+    line = refused(capsys, main, ["speed", "--verilator"])
+    assert line == "python -m sim.bench: --verilator: verilator is not installed"
+
+
+@needs_compiled
+@pytest.mark.skipif(missing_verilator() is not None, reason=missing_verilator() or "")
+def test_both_models_of_the_machine_do_the_same_run(tmp_path):
+    path = tmp_path / "figures.json"
+    assert main(["speed", "--verilator", "--quick", "--preset", "tiny", "--json", str(path)]) == 0
+    (row,) = json.loads(path.read_text())["verilator"]
+    assert abs(row["compiled_cycles"] - row["verilator_cycles"]) < 100
+    assert min(row["compiled_per_second"], row["verilator_per_second"]) > 0
 
 
 def test_wide_machine_is_as_wide_as_a_warp():

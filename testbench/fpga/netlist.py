@@ -83,7 +83,7 @@ def _check(
     say("a program of the netlist")
     program = build(sources, recording, folder)
     say("the run again")
-    print_text(f"{play(program, recording):,} cycles with equal outputs\n")
+    print_text(f"{play(program, recording).cycles:,} cycles with equal outputs\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

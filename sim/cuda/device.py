@@ -314,7 +314,7 @@ class Device:
             )
         )
         if message:
-            print(f"warpstack: launch {number}: {message}", file=sys.stderr, flush=True)
+            print(f"warpstack: launch {number}: {message}", file=sys.stderr)
         return output
 
     def _run(self, made: Launch, number: int, check: Callable[[], object]) -> tuple[Outcome, float]:

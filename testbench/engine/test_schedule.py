@@ -138,6 +138,19 @@ def test_an_expression_has_at_most_so_many_operations(count, kept):
     assert len(scheduled(graph, nexts=[node]).kept) == kept
 
 
+def test_words_that_are_kept_are_no_operations_of_an_expression():
+    graph = Graph()
+    a, b, c = states(graph, 3)
+    kept = graph.add("add", 8, a, b)
+    for count in (DEEP, DEEP + 1):
+        node = kept
+        for number in range(count):
+            node = graph.add(("add", "sub")[number % 2], 8, node, c)
+        assert scheduled(graph, nexts=[node], roots=[kept]).kept - {kept} == (
+            {node} if count > DEEP else set()
+        )
+
+
 # Clusters
 
 

@@ -115,6 +115,14 @@ def test_functions_that_bits_of_two_words_wake_are_woken_once():
     assert found.wakes == ["if (g0) { d[0] |= 0x8; }", "if (g1) { d[0] |= 0x10; }"]
 
 
+def test_a_reader_of_all_bits_that_a_word_has_is_woken_by_any_of_them():
+    wakes = noted((3, 1, 0xFF), (3, 2, -1), (4, 1, 0x7F), (4, 2, 0x7F))
+    found = wakes.change_together([(1, "a", 8), (2, "b", 8)])
+    assert found.statements[0] == (
+        "{ const word x = a ^ w[1]; w[1] = a; g0 |= x; g1 |= x & 0x7full; }"
+    )
+
+
 def test_flags_of_many_words_are_not_collected():
     many = [(number * FLAGS, place, -1) for number in range(7) for place in (1, 2)]
     found = noted(*many).change_together([(1, "a", 8), (2, "b", 8)])

@@ -123,9 +123,9 @@ def test_a_model_is_compiled_unit_by_unit_and_linked_and_kept(flags, tmp_path):
     [
         ("echo 'x.cc: warning' >&2; echo 'x.cc:3: error: bad' >&2; echo 'more' >&2; exit 1",
          "failed on the model: x.cc:3: error: bad"),
-        ("echo first >&2; echo last >&2; exit 1", "failed on the model: last"),
+        ("echo first >&2; echo second >&2; echo last >&2; exit 1", "failed on the model: last"),
         ("exit 1", "failed on the model: "),
-        ('case "$*" in *-shared*) echo "ld: one" >&2; echo "ld: no room" >&2; exit 1;; esac\n' + COPIES,
+        (f"case $* in *-shared*) printf 'ld: none\\nld: one\\nld: no room\\n' >&2; exit 1;; esac\n{COPIES}",
          "can't link the model: ld: no room"),
     ],
 )  # fmt: skip
@@ -144,7 +144,7 @@ def test_the_program_that_plays_tapes_is_compiled(flags, tmp_path):
     (call,) = (tmp_path / "log").read_text().splitlines()
     source = Path(tape.__file__).with_name("replay.cc")
     assert call == f"-O1 -std=c++17 -o {tmp_path / 'replay'} {source} -ldl"
-    flags.setenv("CXX", compiler_of(tmp_path, "echo one >&2; echo two >&2; exit 1"))
+    flags.setenv("CXX", compiler_of(tmp_path, "echo none >&2; echo one >&2; echo two >&2; exit 1"))
     with pytest.raises(EngineError, match=r"cxx failed on replay\.cc: two$"):
         tape.build_replay(tmp_path / "replay")
 

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.hdl import Cat, ClockDomain, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -208,3 +208,45 @@ def test_small_words_of_a_signal_are_one_piece_and_registers_are_pieces_of_their
     assert places["mixed"].constant & ~(0x1F << 13) == 5 << 10
     assert not places["number"].combinational
     assert compared(made, lambda _ctx: None) > 2
+
+
+class Both(wiring.Component):
+    """Registers of both edges of one clock and of another clock, and wide constants."""
+
+    def __init__(self):
+        super().__init__({"up": Out(4), "down": Out(4), "other": Out(4), "wide": Out(200)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.domains.sync = up = ClockDomain("sync")
+        m.domains.down = down = ClockDomain("down", clk_edge="neg", reset_less=True, local=True)
+        m.domains.other = ClockDomain("other")
+        down.clk = up.clk
+        m.d.sync += self.up.eq(self.up + 1)
+        m.d.down += self.down.eq(self.down + self.up)
+        m.d.other += self.other.eq(self.other + 1)
+        m.d.comb += self.wide.eq(Const(0x1234_5678 << 100 | 0xABC, 200))
+        return m
+
+
+def test_the_edges_of_a_clock_stand_together_falling_before_rising():
+    made = Translated(Both())
+    edges = [(edge.clock, edge.level) for edge in made.emitter._edges.edges]
+    assert len(edges) == 3
+    one = next(clock for clock, level in edges if level == 0)
+    at = edges.index((one, 0))
+    assert edges[at + 1] == (one, 1)
+    assert [len(edge.registers) for edge in made.emitter._edges.edges] == [1, 1, 1]
+
+
+def test_no_node_has_more_bits_than_a_word():
+    made = Translated(Both())
+    assert max(node.width for node in made.graph.nodes) <= WORD
+    (place,) = [place for signal, place in made.places if signal.name == "wide"]
+    assert (place.pieces, place.constant) == ((), 0x1234_5678 << 100 | 0xABC)
+    nets = next(nets for signal, nets in made.netlist.signals.items() if signal.name == "wide")
+    ends, at = [], 0
+    while at < len(nets):
+        at = made.lowering.run_end(nets, at)
+        ends.append(at)
+    assert ends == [64, 128, 192, 200]

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 from rtl.isa.errors import WarpError
 from rtl.params import WARP_THREADS
@@ -32,7 +33,7 @@ CLOCK_KHZ = 1_000_000
 """The device's nominal clock: events convert cycles to time with it (ours)."""
 _STACK_LIMIT, _PRINTF_LIMIT, _HEAP_LIMIT = 0, 1, 2
 """Limits of a context by CUDA's numbers: stack of a thread, what kernels print, what they allocate."""
-_INVALID_VALUE, _OUT_OF_MEMORY, _INVALID_CONTEXT, _NOT_FOUND, _INVALID_HANDLE = 1, 2, 201, 500, 400
+_INVALID_VALUE, _OUT_OF_MEMORY, _NOT_FOUND, _INVALID_HANDLE = 1, 2, 500, 400
 _OUT_OF_RESOURCES, _TIMEOUT, _ASSERT, _UNSUPPORTED_LIMIT = 701, 702, 710, 215
 
 
@@ -107,7 +108,7 @@ class Device:
         self.cycles = 0
         self.launches: list[LaunchRecord] = []
         self.lock = threading.RLock()
-        self._numbers = iter(range(1, 1 << 62))
+        self._numbers = count(1)
         self.attributes = self._attributes()
 
     def _attributes(self) -> Mapping[int, int]:
@@ -313,7 +314,7 @@ class Device:
             )
         )
         if message:
-            print(f"warpstack: launch {number}: {message}", file=sys.stderr, flush=True)
+            print(f"warpstack: launch {number}: {message}", file=sys.stderr)
         return output
 
     def _run(self, made: Launch, number: int, check: Callable[[], object]) -> tuple[Outcome, float]:

@@ -147,7 +147,6 @@ class _Session:
         """Frees all that the program owns."""
         for context in self._contexts.values():
             self._device.release(context)
-        self._contexts.clear()
 
     def answer(self) -> None:
         """Reads one request and sends its reply."""
@@ -171,7 +170,7 @@ class _Session:
                 message = with_readable_kernels(error.message)
                 result, answer = error.result, message.encode()
                 if message:
-                    print(f"warpstack: {message}", file=sys.stderr, flush=True)
+                    print(f"warpstack: {message}", file=sys.stderr)
             except _EndOfConnectionError:
                 raise
             except Exception as error:  # a fault of this server must not end the program
@@ -179,7 +178,6 @@ class _Session:
                 print(
                     f"warpstack: the CUDA server failed at {name}: {type(error).__name__}: {error}",
                     file=sys.stderr,
-                    flush=True,
                 )
             sticky = 0 if context is None else context.error
         self._send(

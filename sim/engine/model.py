@@ -244,11 +244,10 @@ class Model:
         """
         hit = ctypes.c_int()
         ((clock_place, clock_shift, _, _),) = clock.pieces
+        constant = False
         if until is not None and not until.pieces:
-            until, count = None, 1 if until.constant else count
-            constant = count == 1
-        else:
-            constant = False
+            constant = bool(until.constant)
+            until, count = None, 1 if constant else count
         ((place, shift, _, _),) = until.pieces if until is not None else [(-1, 0, 1, 0)]
         cycles = self._library.model_run(
             self._model, clock_place, clock_shift, count, place, shift, ROOM, ctypes.byref(hit)

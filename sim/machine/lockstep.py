@@ -69,8 +69,6 @@ class _Slot:
 
     waiting: deque[HardwareInstruction] = field(default_factory=deque)
     flow: deque[HardwareInstruction] = field(default_factory=deque)
-    launches: int = 0
-    """Launches whose flow result is still to come."""
     flags: WrittenFlags = field(default_factory=WrittenFlags)
     failed_at: int | None = None
     """Address of the last instruction, if it had an error: the next one may be that again."""
@@ -159,7 +157,6 @@ class Lockstep:
         if fields["number"] == 0:
             self._launches.append([])
         self._launches[-1].append(dict(fields))
-        self._slots[fields["warp"]].launches += 1
 
     def _take_issued(self, event: Event) -> None:
         fields = event.fields
@@ -195,8 +192,7 @@ class Lockstep:
     def _take_flow(self, event: Event) -> None:
         fields = event.fields
         slot = self._slots[fields["warp"]]
-        if not slot.flow:
-            slot.launches -= 1
+        if not slot.flow:  # of a launch
             return
         instruction = slot.flow.popleft()
         instruction.take_flow(fields)

@@ -99,15 +99,12 @@ class EventReader:
             _Member("completed", completed.trap, "trap"),
         ]
         self.signals: list[Any] = [signal for member in self._members for signal in member.signals]
-        self._payloads = [0] * len(self._members)
-        self._active: set[int] = set()
-        """Numbers of the members with an event."""
-        self._cycle = 0
-        self._take: Callable[[Event], None] = lambda _event: None
+        self.begin(lambda _event: None)
 
     def begin(self, take: Callable[[Event], None]) -> None:
         """Begins at cycle 0; hands events to ``take`` from now on."""
-        self._active.clear()
+        self._active: set[int] = set()
+        """Numbers of the members with an event."""
         self._payloads = [0] * len(self._members)
         self._cycle, self._take = 0, take
 

@@ -14,8 +14,10 @@ import pytest
 from sim.cuda import build, command
 from sim.cuda.build import LIBRARIES, SOURCES, sources
 from sim.cuda.command import main
+from sim.cuda.device import LaunchRecord
 from sim.cuda.protocol import SOCKET_VARIABLE, c_header
 from sim.cuda.setup import SetupLine
+from sim.runner import Outcome
 from testbench.cuda.test_server import Client
 from testbench.refusal import refused
 
@@ -195,6 +197,118 @@ def test_ctrl_c_stops_the_launch_and_a_program_that_does_not_end_is_killed(monke
         command._run(["a"], options, server)
     expected = [("begins", ["a"], "socket"), "Ctrl-C", ("stop", signal.SIGINT), ("wait", 5)]
     assert done == expected + ([] if ends else ["kill", ("wait", None)])
+
+
+def launched(status):
+    """A launch with this outcome."""
+    return LaunchRecord("k", (1, 1, 1), (32, 1, 1), Outcome(status, 8, 4), 0.5)
+
+
+def recorded(lines=(), failure=None):
+    return SimpleNamespace(number=3, lines=list(lines), failure=failure)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "recording", "code", "expected", "last"),
+    [
+        ([], None, 0, 0, None),
+        ([], None, 7, 7, None),
+        (["ok", "ok"], None, 0, 0, "ok"),
+        (["ok", "ok"], None, 7, 7, "ok"),
+        (["timeout", "ok"], None, 0, 1, "ok"),
+        (["timeout", "ok"], None, 7, 7, "ok"),
+        (["ok"], recorded(["waveform  w.vcd"]), 0, 0, "waveform  w.vcd"),
+        (["ok"], recorded(), 0, 1, "launch 3 is not recorded: there were 1 launches"),
+        ([], recorded(), 0, 1, "launch 3 is not recorded: there were 0 launches"),
+        (["ok"], recorded([], "no room"), 0, 1, "launch 3 is not recorded: no room"),
+        (
+            ["ok"],
+            recorded(["waveform  w.vcd"], "no room"),
+            0,
+            1,
+            "launch 3 is not recorded: no room",
+        ),
+        (["ok"], recorded(), 7, 7, "launch 3 is not recorded: there were 1 launches"),
+    ],
+)
+def test_the_exit_code_and_the_last_line_are_those_of_launches_and_recording(
+    capsys, tmp_path, statuses, recording, code, expected, last
+):
+    out = tmp_path / "report.json"
+    options: Any = SimpleNamespace(report=str(out), command=["a"], engine="auto", preset=None)
+    device: Any = SimpleNamespace(launches=[launched(status) for status in statuses])
+    assert command._tell(options, device, recording, code) == expected
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == (len(statuses) + 1) * bool(statuses) + (
+        0 if recording is None else len(recording.lines) + (last != (recording.lines or [None])[-1])
+    )
+    assert not lines if last is None else lines[-1].endswith(last)
+    written: Mapping[str, Any] = json.loads(out.read_text())
+    assert (written["exit_code"], written["preset"]) == (expected, "programs")
+
+
+def test_a_signal_during_a_program_stops_the_device_and_closes_the_server(monkeypatch):
+    done: list[Any] = []
+    server: Any = SimpleNamespace(
+        device=SimpleNamespace(stop=lambda number: done.append(number)),
+        close=lambda: done.append("closed"),
+    )
+    monkeypatch.setattr(command, "stop_threads", lambda number: done.append(("threads", number)))
+
+    def ends(*_):
+        raise KeyboardInterrupt
+
+    options: Any = SimpleNamespace(shell=False)
+    monkeypatch.setattr(command, "_run", ends)
+    with pytest.raises(KeyboardInterrupt):
+        command._programs(["a"], options, server)
+    assert done == [signal.SIGINT, "closed", ("threads", 0)]
+    done.clear()
+    monkeypatch.setattr(command, "_run", lambda *_: 5)
+    assert command._programs(["a"], options, server) == 5
+    assert done == ["closed", ("threads", 0)]
+    monkeypatch.setattr(command, "_serve", lambda *_: 6)
+    options.shell = True
+    assert command._programs([], options, server) == 6
+
+
+def test_launches_so_far_are_printed_after_ctrl_c(monkeypatch, capsys):
+    def ends(_program, _options, server):
+        server.device.launches.append(launched("interrupted"))
+        server.close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "_programs", ends)
+    with pytest.raises((KeyboardInterrupt, SystemExit)):
+        main([*MODEL, *shell("")])
+    assert capsys.readouterr().err.splitlines()[1].endswith("interrupted")
+
+
+def test_the_defaults_of_the_command_line():
+    options = command._parser().parse_args(["--", "a", "-b"])
+    assert vars(options) == {
+        "engine": "auto", "preset": None, "check": False, "max_cycles": 1_000_000_000,
+        "memory": None, "port": None, "baud": 3_000_000, "ptxas": False, "launch": None,
+        "vcd": None, "fst": None, "timeline": None, "profile": None, "report": None,
+        "shell": False, "check_setup": False, "cached": True, "command": ["a", "-b"],
+    }  # fmt: skip
+
+
+def test_what_runs_kernels_has_the_preset_programs_unless_another_is_named(monkeypatch):
+    asked = []
+
+    class FoundError(Exception):
+        pass
+
+    def chosen(options, preset, default):
+        asked.append((preset, default))
+        raise FoundError
+
+    monkeypatch.setattr(command, "chosen_runner", chosen)
+    for arguments in ([], ["--preset", "tiny"]):
+        with pytest.raises(FoundError):
+            main(["--engine", "model", *arguments, *shell("")])
+    assert asked == [(None, "programs"), ("tiny", "programs")]
 
 
 # The sources of the libraries

@@ -436,6 +436,87 @@ def test_images_are_linked_into_one(client):
     assert client.get("module_functions", module=module) == {"count": 3}
 
 
+def test_an_image_that_was_loaded_before_is_not_compiled_again(client, server, monkeypatch):
+    compiled = []
+    module_of = server_module.module_of
+
+    def counted(content, compiler, options):
+        compiled.append((len(content), options.max_registers, options.level))
+        return module_of(content, compiler, options)
+
+    monkeypatch.setattr(server_module, "module_of", counted)
+    for registers in (0, 0, 20, 20, 0):
+        client.get("module_load", PTX.encode(), max_registers=registers, level=4)
+    assert compiled == [(len(PTX), 0, 4), (len(PTX), 20, 4)]
+
+
+def test_memory_that_no_program_allocated_belongs_to_no_context(client):
+    """A variable of a module."""
+    module = client.get("module_load", PTX.encode(), max_registers=0, level=4)["module"]
+    place = client.get("module_global", b"total", module=module)
+    found = client.get("address_range", address=place["address"], size=8)
+    assert (found["kind"], found["context"]) == (0, 0)
+    assert found["base"] <= place["address"] < found["base"] + found["size"]
+
+
+def test_handles_of_no_context_are_invalid_and_a_context_is_needed(client):
+    for call, fields in (
+        ("module_unload", {"module": 77}),
+        ("module_functions", {"module": 77}),
+        ("module_global", {"module": 77}),
+        ("module_function", {"module": 77}),
+        ("occupancy", {"function": 77, "threads": 1, "dynamic_shared": 0}),
+        ("set_shared", {"function": 77, "dynamic_shared": 0}),
+    ):
+        assert client.ask(call, **fields)[0] == "CUDA_ERROR_INVALID_HANDLE"
+    assert client.launch(77)[0] == "CUDA_ERROR_INVALID_HANDLE"
+    client.context = 0
+    found = client.ask("module_load", PTX.encode(), max_registers=0, level=4)[0]
+    assert found == "CUDA_ERROR_INVALID_CONTEXT"
+
+
+def test_several_inputs_are_linked_in_order_with_their_options(client, server, monkeypatch):
+    asked = []
+
+    def linked(inputs):
+        asked.extend(inputs)
+        return b"image"
+
+    monkeypatch.setattr(server, "link", linked)
+    data = b"".join(
+        struct.pack("<QII", len(text), registers, level) + text
+        for text, registers, level in ((b"first", 7, 4), (b"", 0, 2), (b"third one", 9, 0))
+    )
+    assert client.ask("link", data) == ("CUDA_SUCCESS", {}, b"image")
+    assert [(text, one.max_registers, one.level) for text, one in asked] == [
+        (b"first", 7, 4),
+        (b"", 0, 2),
+        (b"third one", 9, 0),
+    ]
+
+
+def test_a_launch_ends_when_its_program_does(server, connect, monkeypatch):
+    """What checks it is called between the cycles of the launch."""
+    made = connect().begin()
+    session = server_module._Session(server, made.socket)
+    session._check_connection()
+    (other,) = server._connections.values()
+    other.shutdown(socket.SHUT_RDWR)
+    with pytest.raises(server_module._EndOfConnectionError):
+        session._check_connection()
+
+
+def test_the_constants_of_a_kernel_are_those_of_its_module(client):
+    """In multiples of 256 bytes, as banks are placed."""
+    text = PTX.replace(
+        ".visible .global", ".const .align 4 .u32 table[3] = {1, 2, 3};\n.visible .global"
+    )
+    module = client.get("module_load", text.encode(), max_registers=0, level=4)["module"]
+    assert client.get("module_function", b"adds", module=module)["constant"] == 256
+    plain = client.get("module_load", PTX.encode(), max_registers=0, level=4)["module"]
+    assert client.get("module_function", b"adds", module=plain)["constant"] == 0
+
+
 def test_what_a_program_has_not_freed_is_freed_when_it_ends(server, connect):
     made = connect().begin()
     made.get("allocate", size=1000, kind=0)

@@ -370,6 +370,36 @@ def test_running_cycles_until_a_wide_signal_is_refused():
         simulate(dut, testbench, engine=ENGINES["pysim"])
 
 
+class Constants(wiring.Component):
+    """Outputs that never change, beside a counter."""
+
+    never: Out(1)
+    always: Out(1)
+    count: Out(8)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += [self.never.eq(0), self.always.eq(1)]
+        m.d.sync += self.count.eq(self.count + 1)
+        return m
+
+
+def test_running_cycles_until_a_signal_that_never_changes(engine):
+    dut, log = Constants(), []
+
+    async def testbench(ctx):
+        for count, until in ((1, dut.never), (5, dut.never), (1, dut.always), (5, dut.always)):
+            log.append((await run_cycles(ctx, count, until=until), ctx.get(dut.count)))
+
+    simulate(dut, testbench, engine=engine)
+    assert log == [
+        (Ran(1, False), 1),
+        (Ran(5, False), 6),
+        (Ran(1, True), 7),
+        (Ran(1, True), 8),
+    ]
+
+
 def test_observers_see_each_cycle_as_its_edge_does(engine):
     dut, mark, seen = Zoo(), Signal(4), []
     simulator = Simulator(dut, engine=engine)

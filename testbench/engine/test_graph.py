@@ -7,7 +7,20 @@ import pytest
 
 from sim.engine.arithmetic import WideArithmetic
 from sim.engine.errors import EngineError
-from sim.engine.graph import WORD, Binary, Cat, Const, Graph, Mux, Pick, Rep, Slice, State, Unary
+from sim.engine.graph import (
+    WORD,
+    Binary,
+    Cat,
+    Const,
+    Graph,
+    Mux,
+    Pick,
+    Read,
+    Rep,
+    Slice,
+    State,
+    Unary,
+)
 
 WIDTHS = (1, 2, 7, 31, 32, 33, 63, 64)
 WIDE = (1, 5, 64, 65, 100, 128, 129, 200)
@@ -18,8 +31,11 @@ def signed(value, width):
     return value - (1 << width) if value >> width - 1 & 1 else value
 
 
-def evaluated(graph, states, number):
-    """The value of a node, from what its docstring says; ``states``: the words that are kept."""
+def evaluator(graph, states, rows=None):
+    """A function that has the value of a node, from what its docstring says.
+
+    ``states`` are the words that are kept; ``rows`` has the rows of memories, by number of the cell and of the row.
+    """
 
     @cache
     def value(number):
@@ -55,11 +71,20 @@ def evaluated(graph, states, number):
                 return value(node.one if value(node.condition) else node.other)
             case Pick():
                 return value(node.picks[min(value(node.index), len(node.picks) - 1)])
+            case Read():
+                table = rows[node.memory]
+                row = value(node.row)
+                return table[row] >> WORD * node.word & ones if row < len(table) else 0
             case Binary():
                 return operated(node.kind, graph.width(node.a), value(node.a), value(node.b)) & ones
         raise AssertionError(node)
 
-    return value(number)
+    return value
+
+
+def evaluated(graph, states, number):
+    """The value of a node."""
+    return evaluator(graph, states)(number)
 
 
 def operated(kind, width, a, b):

@@ -11,6 +11,7 @@ from sim.engine import ENGINES
 from sim.engine.graph import Graph
 from sim.engine.wakes import Wakes
 from testbench.engine.designs import needs_compiled
+from testbench.engine.test_graph import evaluator
 from testbench.simulation import simulate
 
 WIDTH = 40
@@ -165,3 +166,155 @@ def test_words_that_are_computed_bit_by_bit_are_alike_on_both_engines():
     expected, found = (values(engine) for engine in ENGINES.values())
     assert found == expected
     assert all(len(set(column)) > 1 for column in zip(*expected, strict=True))
+
+
+# The values
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_a_concatenation_has_the_values_of_its_parts_however_it_is_packed(seed):
+    random, graph = Random(seed), Graph()
+    words = states(graph, 8, 8, 1, 1, 3, 6)
+    numbers = [random.getrandbits(width) for width in (8, 8, 1, 1, 3, 6)]
+    a, b, c, d, small, large = words
+
+    def bit(node):
+        return graph.slice(node, random.randrange(graph.width(node)), 1)
+
+    def runs():
+        """Bits that are computed alike, one for each place."""
+        start, down = random.randrange(4), random.random() < 0.3
+        places = [start + at for at in range(4)][:: -1 if down else 1]
+        x, y, test = random.choice([a, b]), random.choice([a, b]), random.choice([c, d])
+        first = random.randrange(5)
+        kind = random.choice(["and", "or", "xor"])
+        return random.choice(
+            [
+                [graph.binary(kind, graph.slice(x, at, 1), graph.slice(y, at, 1)) for at in places],
+                [graph.binary(kind, graph.slice(y, at, 1), test) for at in places],
+                [graph.invert(graph.slice(x, at, 1)) for at in places],
+                [graph.mux(test, graph.slice(x, at, 1), bit(y)) for at in places],
+                [
+                    graph.binary("eq", small, graph.const(3, number & 7))
+                    for number in range(first, first + 4)
+                ],
+                [graph.binary("and", test, bit(x)), graph.binary("or", graph.invert(test), bit(y))],
+                [graph.binary("or", test, bit(x)), graph.mux(test, bit(x), bit(y))],
+                [graph.binary("and", graph.invert(test), bit(x)) for _ in range(3)],
+                [graph.binary("eq", large, graph.const(6, at)) for at in (61, 62, 63)],
+                [bit(x), graph.const(1, random.randrange(2))],
+                [graph.copies(bit(x), 3)],
+                [graph.slice(x, 1, 3), graph.slice(x, 4, 2)],
+            ]
+        )
+
+    value = evaluator(graph, numbers)
+    for _ in range(20):
+        parts, at, expected = [], 0, 0
+        for node in [node for _ in range(random.randrange(1, 5)) for node in runs()]:
+            parts.append((node, at))
+            expected |= value(node) << at
+            at += graph.width(node) + random.choice([0, 0, 0, 0, 1, 2])
+        found = graph.cat(parts, at)
+        assert graph.width(found) == at and value(found) == expected
+        low = random.randrange(at)
+        width = random.randrange(1, at - low + 1)
+        assert value(graph.slice(found, low, width)) == expected >> low & (1 << width) - 1
+
+
+# The limits
+
+
+def kinds(graph, node):
+    """Kinds of what a concatenation has for parts, or its own kind."""
+    made = graph.nodes[node]
+    return [graph.nodes[part].kind for part, _ in made.parts] if made.kind == "cat" else [made.kind]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "is_shift"),
+    [
+        ([0, 1], False),
+        ([0, 1, 2], True),
+        ([5, 6, 7, 8], True),
+        ([2, 1, 0], False),
+        ([0, 2, 4], False),
+        ([61, 62, 63], True),
+        ([62, 63, 64], False),
+        ([64, 65, 66], False),
+    ],
+)
+def test_three_comparisons_with_numbers_below_64_are_a_decoder(numbers, is_shift):
+    graph = Graph()
+    (x,) = states(graph, 8)
+    compared = [graph.binary("eq", x, graph.const(8, number)) for number in numbers]
+    found = side_by_side(graph, compared)
+    shifts = [node for node in graph.nodes if node.kind == "shl"]
+    assert len(shifts) == is_shift
+    if is_shift:
+        assert shifts[0].width == numbers[-1] + 1
+        assert kinds(graph, found) == ["slice" if numbers[0] else "shl"]
+    else:
+        assert kinds(graph, found) == ["eq"] * len(numbers)
+
+
+def test_comparisons_of_two_values_or_with_a_gap_are_no_decoder():
+    graph = Graph()
+    x, y = states(graph, 8, 8)
+    first = [graph.binary("eq", x, graph.const(8, number)) for number in range(2)]
+    second = [graph.binary("eq", y, graph.const(8, number)) for number in range(2, 4)]
+    side_by_side(graph, first + second)
+    graph.cat([(first[0], 0), (first[1], 1), (graph.binary("eq", x, graph.const(8, 3)), 3)], 4)
+    assert not [node for node in graph.nodes if node.kind == "shl"]
+
+
+@pytest.mark.parametrize(("kind", "least"), [("not", 2), ("and", 3), ("xor", 3)])
+def test_operations_of_so_many_neighbours_are_one(kind, least):
+    for count in (least - 1, least):
+        graph = Graph()
+        a, b = states(graph, 8, 8)
+        nodes = [
+            graph.invert(x) if kind == "not" else graph.binary(kind, x, y)
+            for x, y in zip(bits(graph, a)[:count], bits(graph, b)[:count], strict=True)
+        ]
+        found = side_by_side(graph, nodes)
+        assert kinds(graph, found) == ([kind] if count == least else [kind] * count)
+
+
+def test_operands_change_places_to_be_bits_of_one_word():
+    """Nodes are numbered so that some operations have their operands in the other order."""
+    graph = Graph()
+    (a,) = states(graph, 4)
+    low = bits(graph, a)
+    b = graph.add("state", 4, 1)
+    other = bits(graph, b)
+    nodes = [
+        graph.binary("xor", low[0], other[0]),
+        graph.binary("xor", other[1], low[1]),
+        graph.add("xor", 1, other[2], low[2]),
+        graph.binary("xor", low[3], other[3]),
+    ]
+    assert side_by_side(graph, nodes) == graph.binary("xor", a, b)
+
+
+@pytest.mark.parametrize(("count", "packs"), [(3, False), (4, True), (8, True)])
+def test_operations_are_one_where_their_operands_are_not_more_than_half_as_many(count, packs):
+    """Two words and a bit between them: three pieces, for at most half the operations and one."""
+    graph = Graph()
+    a, b, c = states(graph, 16, 16, 16)
+    first = [*bits(graph, a)[: count // 2], *bits(graph, b)[: count - count // 2]]
+    nodes = [graph.binary("and", x, y) for x, y in zip(first, bits(graph, c), strict=False)]
+    assert (kinds(graph, side_by_side(graph, nodes)) == ["and"]) == packs
+
+
+def test_a_condition_of_one_part_is_no_choice_and_the_oldest_of_several_is_taken():
+    graph = Graph()
+    c, d, a, b = states(graph, 1, 1, 4, 4)
+    alone = [(graph.mux(c, a, b), 0), (graph.mux(d, a, b), 4)]
+    assert kinds(graph, graph.cat(alone, 8)) == ["mux", "mux"]
+    x, y = graph.slice(a, 0, 1), graph.slice(b, 0, 1)
+    two = [(graph.add("and", 1, c, d), 0), (graph.add("and", 1, d, c), 2)]
+    found = graph.nodes[graph.cat(two, 3)]
+    assert (found.kind, found.condition) == ("mux", c)
+    ends = [(graph.binary("and", c, x), 0), (graph.binary("and", d, y), 1)]
+    assert kinds(graph, graph.cat(ends, 2)) == ["and", "and"]

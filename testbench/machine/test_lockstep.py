@@ -10,6 +10,9 @@ from rtl.layouts import InstructionKind
 from sim.launch import LOCAL_MEMORY
 from sim.launch.memory import Memory
 from sim.machine.comparison import memory_difference
+from sim.machine.hardware_instructions import HardwareInstruction
+from sim.machine.lockstep import _Withdrawal
+from sim.machine.retirement_events import Event
 from testbench.machine.recorded import followed, record
 
 TEXT = """\
@@ -272,6 +275,7 @@ def test_a_warp_that_leaves_the_trap_without_rtt_is_a_difference(kind, said):
         assert entered == [] and lockstep.moved == 0
     else:
         assert entered == [(0, False, False)]
+        assert (lockstep.moved, lockstep.compared, lockstep.difference) == (1, 0, None)
 
 
 def test_what_the_host_writes_is_written_to_the_warp_model_in_its_cycle():
@@ -293,6 +297,90 @@ def test_what_the_host_writes_is_written_to_the_warp_model_in_its_cycle():
     ]
     lockstep.catch_up()
     assert written[2:] == [("HWW_WARP_ESR_REPORT_MASK", 4)]
+
+
+# The order of arrivals at barriers
+
+
+def arrival(complete):
+    return HardwareInstruction(0, 0, 8, 0, InstructionKind.BARRIER, complete=complete)
+
+
+@pytest.mark.parametrize(
+    ("entries", "own", "place"),
+    [
+        ([], None, 0),
+        ([False], None, 0),
+        ([True], None, 1),
+        ([True, True], None, 2),
+        ([True, True, True, False], None, 3),
+        ([True, False, True], None, 1),
+        ([True, "withdrawn", True, False], None, 3),
+        (["withdrawn", False], None, 1),
+        ([True, False, False, False], 2, 3),
+        ([False, False], 0, 1),
+        ([True, True, True], 0, 3),
+        ([False, False, False], 2, 3),
+    ],
+)
+def test_a_withdrawal_comes_behind_counted_arrivals_and_its_own(monkeypatch, entries, own, place):
+    """``own``: the place of the warp's own arrival, which is not complete or is."""
+    lockstep = followed(RUN, RUN.events[:1])
+    advanced = []
+    monkeypatch.setattr(lockstep, "_advance", lambda: advanced.append(1))
+    order = lockstep._orders["barrier"]
+    for entry in entries:
+        order.append(_Withdrawal(1, 3) if entry == "withdrawn" else arrival(entry))
+    before = list(order)
+    lockstep._slots[0].waiting.append(arrival(False))
+    if own is not None:
+        lockstep._slots[0].waiting.append(order[own])
+    lockstep.take(Event(77, "withdrawn", {"warp": 0}))
+    assert order[place] == _Withdrawal(0, 77) and advanced == [1]
+    del order[place]
+    assert all(one is other for one, other in zip(order, before, strict=True))
+
+
+def test_a_withdrawal_of_a_warp_that_does_not_wait_is_a_difference():
+    lockstep = followed(RUN, RUN.events[:1])
+    lockstep.take(Event(77, "withdrawn", {"warp": 0}))
+    found = lockstep.difference
+    assert found is not None
+    assert (found.cycle, found.warp, found.what, found.hardware) == (
+        77,
+        0,
+        "an arrival at a barrier",
+        "taken back",
+    )
+
+
+# CTAs
+
+
+def launched(warp, number, warps, x=0):
+    return Event(
+        0, "launched", {"warp": warp, "number": number, "cta_warps": warps, "index": {"x": x, "y": 2, "z": 3}}
+    )  # fmt: skip
+
+
+def test_a_cta_starts_when_all_its_warps_are_launched_and_their_slots_are_free():
+    lockstep = followed(RUN, [])
+    started = []
+    machine = lockstep.machine
+    lockstep.machine.start = lambda cta, warps: started.append((cta.index, list(warps)))
+    lockstep.take(launched(1, 0, 2))
+    lockstep._start()
+    assert started == []
+    lockstep.take(launched(0, 1, 2))
+    lockstep._start()
+    assert started == [((0, 2, 3), [1, 0])]
+    machine.warps[0] = machine.warps[1] = object()  # pyright: ignore[reportArgumentType]
+    lockstep.take(launched(0, 0, 1, x=1))
+    lockstep._start()
+    assert len(started) == 1
+    machine.warps[0] = None
+    lockstep._start()
+    assert started[1:] == [((1, 2, 3), [0])]
 
 
 # What depends on time

@@ -1,0 +1,252 @@
+"""The C++ of a design: which functions it has, their numbers and flags, initial values, where signals are."""
+
+import re
+
+import pytest
+from amaranth.hdl import Cat, ClockDomain, Const, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from sim.engine.graph import WORD
+from sim.engine.internals import FlipFlop
+from testbench.engine.random_designs import RandomDesign
+from testbench.engine.test_translation import Translated, compared
+
+ONES = (1 << WORD) - 1
+
+
+def array(text, name):
+    """The numbers of a table."""
+    (found,) = re.findall(rf"{name}\[\] = {{ ([\d, ul]+) }};", text)
+    return [int(number.rstrip("ul")) for number in found.split(", ")]
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_tables_have_the_words_that_are_not_0_at_the_beginning(seed):
+    made = Translated(RandomDesign(100 + seed, one_clock=True))
+    text = made.program.units[-1]
+    states = made.states([signal.init & (1 << len(signal)) - 1 for signal, _ in made.places])
+    expected = {
+        place: states[place]
+        for place, (number, _) in enumerate(made.lowering.states)
+        if isinstance(made.netlist.cells[number], FlipFlop) and states[place]
+    }
+    places, values = array(text, "init_places"), array(text, "init_values")
+    assert dict(zip(places, values, strict=True)) == (expected or {0: 0})
+    inputs = [place for place in range(len(states)) if made.lowering.is_input(place)]
+    assert array(text, "input_places") == inputs
+    rows = {}
+    for cell, data in made.memories.items():
+        memory = made.lowering.memories[cell]
+        for number, row in enumerate(data.init._raw):
+            for word in range(len(memory.widths)):
+                if part := row >> WORD * word & ONES:
+                    rows[memory.base + number * len(memory.widths) + word] = part
+    places, values = array(text, "row_places"), array(text, "row_values")
+    assert dict(zip(places, values, strict=True)) == (rows or {0: 0})
+    counts = dict(re.findall(r"(\w+) = (\d+)[, }]", text[text.rindex("enum { WORDS") :]))
+    assert counts == {
+        "WORDS": str(made.emitter.words),
+        "MEMORY_WORDS": str(
+            sum(memory.depth * len(memory.widths) for memory in made.lowering.memories.values())
+        ),
+        "FLAG_WORDS": counts["FLAG_WORDS"],
+        "EDGES": "1",
+        "FALLS": "0",
+        "INPUTS": str(len(inputs)),
+        "INITS": str(len(expected)),
+        "ROWS": str(len(rows)),
+    }
+
+
+def numbers_in(text, name):
+    """The groups of numbers of a table of structs."""
+    (found,) = re.findall(rf"{name}\[\] = {{ (.*) }};", text)
+    return [
+        tuple(int(one, 0) for one in re.findall(r"\b\d+\b", row))
+        for row in re.findall(r"{([^}]*)}", found)
+    ]
+
+
+@pytest.mark.parametrize(("seed", "one_clock"), [(100, True), (202, False)])
+def test_functions_are_numbered_by_ranges_that_begin_with_a_word_of_flags(seed, one_clock):
+    """What everything depends on, the registers of each edge, what is computed on access."""
+    made = Translated(RandomDesign(seed, one_clock=one_clock))
+    text, emitter = made.program.units[-1], made.emitter
+    groups = [
+        emitter.schedule.clusters,
+        *(edge.registers for edge in emitter._edges.edges),
+        emitter.schedule.looked_at,
+    ]
+    ranges = numbers_in(text, "range ranges")
+    assert len(ranges) == len(groups) == 2 + len(emitter._edges.edges)
+    (table,) = re.findall(r"function \*const table\[\] = { (.*) };", text)
+    names, end = table.split(", "), 0
+    for (first, stop), group in zip(ranges, groups, strict=True):
+        assert 32 * first == -(-end // 32) * 32 and stop == 32 * first + len(group)
+        assert names[end : 32 * first] == ["0"] * (32 * first - end)
+        assert names[32 * first : stop] == [f"c{number}" for number in range(32 * first, stop)]
+        end = stop
+    assert len(names) == end
+    whole = "".join(made.program.units)
+    for name in names:
+        assert name == "0" or f"void {name}(model *s) {{" in whole
+    (flag_words,) = re.findall(r"FLAG_WORDS = (\d+)", text)
+    assert int(flag_words) == -(-end // 32)
+    edges = numbers_in(text.replace(", ports", " "), "edge edges")
+    assert [(place, shift, level) for place, shift, level, *_ in edges] == [
+        (*edge.clock, edge.level) for edge in emitter._edges.edges
+    ]
+    (falls,) = re.findall(r"FALLS = (\d)", text)
+    assert int(falls) == (not one_clock)
+
+
+def test_words_that_are_computed_on_access_name_all_functions_that_they_need():
+    made = Translated(RandomDesign(103, one_clock=True))
+    text, clusters = made.program.units[-1], made.emitter.schedule.looked_at
+    maker = {node: number for number, one in enumerate(clusters) for node in one.nodes}
+
+    def needed(number):
+        found = {number}
+        for node in clusters[number].reads:
+            if node in maker:
+                found |= needed(maker[node])
+        return found
+
+    (words,) = (int(number) for number in re.findall(r"LOOKED_WORDS = (\d+)", text))
+    assert words == -(-len(clusters) // 32)
+    flags = array(text, "looked_needs")
+    for number in range(len(clusters)):
+        mask = sum(flags[number * words + word] << 32 * word for word in range(words))
+        assert mask == sum(1 << one for one in needed(number))
+    places = {
+        made.program.place_of[node]: number
+        for node, number in maker.items()
+        if node in made.program.place_of
+    }
+    found = dict(zip(array(text, "looked_places"), array(text, "looked_makers"), strict=True))
+    assert found == places and list(found) == sorted(found)
+    assert f"LOOKED_PLACES = {len(places)}" in text
+
+
+class Registers(wiring.Component):
+    """Registers of one module that take each other's values, in a ring."""
+
+    def __init__(self, count):
+        super().__init__({"last": Out(8)})
+        self._count = count
+
+    def elaborate(self, platform):
+        m = Module()
+        ring = [Signal(8, name=f"r{number}", init=number) for number in range(self._count)]
+        m.d.sync += [one.eq(other + 1) for one, other in zip(ring, [ring[-1], *ring], strict=False)]
+        m.d.comb += self.last.eq(ring[-1])
+        return m
+
+
+@pytest.mark.parametrize(("count", "functions"), [(1, 1), (32, 1), (33, 2), (65, 3)])
+def test_a_function_finds_the_next_values_of_32_words_at_most(count, functions):
+    made = Translated(Registers(count))
+    (edge,) = made.emitter._edges.edges
+    assert [len(words) for words in edge.registers if len(words) > 32] == []
+    assert len(edge.registers) == functions
+    places = [place for words in edge.registers for place, _ in words]
+    assert sorted(places) == sorted(one.place for one in made.effects.nexts)
+    assert (edge.level, made.program.settles) == (1, False)
+
+
+def test_a_register_that_a_later_function_reads_is_noted_and_one_that_an_earlier_reads_changed():
+    """Of 33 registers in a ring the last function reads what the first one changes, or the other way round."""
+    made = Translated(Registers(33))
+    (edge,) = made.emitter._edges.edges
+    order = [place for words in edge.registers for place, _ in words]
+    text = "".join(made.program.units)
+    reads = {one.place: made.emitter._sources(one.node) for one in made.effects.nexts}
+    taken = {place: at for at, place in enumerate(order)}
+    function_of = {
+        place: number for number, words in enumerate(edge.registers) for place, _ in words
+    }
+    for place in order:
+        readers = [other for other in order if place in reads[other] and other != place]
+        later = [other for other in readers if function_of[other] > function_of[place]]
+        if later:
+            assert f"s->next({place}, " in text
+    assert text.count("s->next(") < 4 and len(taken) == 33
+
+
+class Pieces(wiring.Component):
+    """Signals of small words that are computed, of a register, of constants."""
+
+    def __init__(self):
+        super().__init__({"bits": Out(6), "wide": Out(70), "mixed": Out(20), "number": In(4)})
+
+    def elaborate(self, platform):
+        m = Module()
+        kept = Signal(10, init=3)
+        m.d.sync += kept.eq(kept + 1)
+        m.d.comb += [
+            self.bits.eq(Cat((kept + number).xor() for number in range(6))),
+            self.wide.eq(Cat((kept * number).xor() for number in range(70))),
+            self.mixed.eq(Cat(kept, Const(5, 3), self.number + 1, kept[0])),
+        ]
+        return m
+
+
+def test_small_words_of_a_signal_are_one_piece_and_registers_are_pieces_of_their_own():
+    made = Translated(Pieces())
+    places = {signal.name: place for signal, place in made.places}
+    (piece,) = places["bits"].pieces
+    assert piece[1:] == (0, 6, 0) and places["bits"].combinational
+    assert sum(width for _, _, width, _ in places["wide"].pieces) in range(68, 71)
+    assert len(places["wide"].pieces) <= 3
+    assert all(width <= 64 for _, _, width, _ in places["wide"].pieces)
+    assert [(shift, width, at) for _, shift, width, at in places["mixed"].pieces] == [
+        (0, 10, 0),
+        (0, 5, 13),
+        (0, 1, 18),
+    ]
+    assert places["mixed"].constant & ~(0x1F << 13) == 5 << 10
+    assert not places["number"].combinational
+    assert compared(made, lambda _ctx: None) > 2
+
+
+class Both(wiring.Component):
+    """Registers of both edges of one clock and of another clock, and wide constants."""
+
+    def __init__(self):
+        super().__init__({"up": Out(4), "down": Out(4), "other": Out(4), "wide": Out(200)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.domains.sync = up = ClockDomain("sync")
+        m.domains.down = down = ClockDomain("down", clk_edge="neg", reset_less=True, local=True)
+        m.domains.other = ClockDomain("other")
+        down.clk = up.clk
+        m.d.sync += self.up.eq(self.up + 1)
+        m.d.down += self.down.eq(self.down + self.up)
+        m.d.other += self.other.eq(self.other + 1)
+        m.d.comb += self.wide.eq(Const(0x1234_5678 << 100 | 0xABC, 200))
+        return m
+
+
+def test_the_edges_of_a_clock_stand_together_falling_before_rising():
+    made = Translated(Both())
+    edges = [(edge.clock, edge.level) for edge in made.emitter._edges.edges]
+    assert len(edges) == 3
+    one = next(clock for clock, level in edges if level == 0)
+    at = edges.index((one, 0))
+    assert edges[at + 1] == (one, 1)
+    assert [len(edge.registers) for edge in made.emitter._edges.edges] == [1, 1, 1]
+
+
+def test_no_node_has_more_bits_than_a_word():
+    made = Translated(Both())
+    assert max(node.width for node in made.graph.nodes) <= WORD
+    (place,) = [place for signal, place in made.places if signal.name == "wide"]
+    assert (place.pieces, place.constant) == ((), 0x1234_5678 << 100 | 0xABC)
+    nets = next(nets for signal, nets in made.netlist.signals.items() if signal.name == "wide")
+    ends, at = [], 0
+    while at < len(nets):
+        at = made.lowering.run_end(nets, at)
+        ends.append(at)
+    assert ends == [64, 128, 192, 200]

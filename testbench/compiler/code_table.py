@@ -10,8 +10,8 @@ the SHA-256 of its words and control codes, and the warp instructions that a lau
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from hashlib import sha256
-from itertools import islice
 from pathlib import Path
 
 from sim.checks.benchmarks.large_programs import LARGE_PROGRAMS
@@ -25,11 +25,11 @@ from sim.toolchain.from_ptx import compiled_object
 from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.front_end import parse_ptx
 from testbench.compiler.every_form import check, random_program
-from testbench.compiler.random_functions import THREADS, structured, unstructured
+from testbench.compiler.random_functions import THREADS, Program, structured, unstructured
 from testbench.kernels.manifest import LEVELS, RUNS, Run
 from testbench.programs.cuda.runs import CUDA_RUNS
 
-__all__ = ["TABLE", "Row", "differences", "kept_rows", "made_rows"]
+__all__ = ["TABLE", "Row", "differences", "kept_rows", "made_row", "program_keys"]
 
 ROOT = Path(__file__).parents[2]
 TABLE = Path(__file__).with_suffix(".txt")
@@ -93,14 +93,14 @@ class Row:
 _Launcher = Callable[[ObjectFile], Launch]
 
 
-def _files() -> Iterator[tuple[str, str, Run | None]]:
-    """The PTX files of the tree: name, text, and a run if there is one."""
+def _files() -> Iterator[tuple[Path, Run | None]]:
+    """The PTX files of the tree, and a run of it if there is one."""
     runs: dict[str, Run] = {}
     for run in (*RUNS.values(), *CUDA_RUNS.values()):
         runs.setdefault(str(run.ptx.relative_to(ROOT)), run)
     for path in sorted(path for folder in _FOLDERS for path in (ROOT / folder).rglob("*.ptx")):
         name = str(path.relative_to(ROOT))
-        yield name, path.read_text(encoding="utf-8"), runs.get(name.replace(".G.ptx", ".ptx"))
+        yield path, runs.get(name.replace(".G.ptx", ".ptx"))
 
 
 def _launcher(run: Run) -> _Launcher:
@@ -129,10 +129,28 @@ def _random_launcher(found: ObjectFile) -> Launch:
     )
 
 
-def _programs() -> Iterator[tuple[str, str, int, _Launcher | None]]:
-    """All programs: name, text, registers, and how they are launched."""
+def _random_text(function: Callable[[int], Program], seed: int) -> str:
+    return function(seed).text
+
+
+def _accepted(seed: int) -> str:
+    """A program of random forms, without the instructions that are refused."""
+    lines = random_program(seed, _FORMS)
+    for line, _ in check(lines):
+        lines[lines.index(line)] = ""
+    return "\n".join(lines)
+
+
+@cache
+def _programs() -> dict[tuple[str, int], tuple[Callable[[], str], _Launcher | None]]:
+    """All programs by name and registers: their text, and how they are launched."""
+    return {(name, registers): (text, launch) for name, text, registers, launch in _each_program()}
+
+
+def _each_program() -> Iterator[tuple[str, Callable[[], str], int, _Launcher | None]]:
     launched = 0
-    for name, text, run in _files():
+    for path, run in _files():
+        name, text = str(path.relative_to(ROOT)), partial(path.read_text, encoding="utf-8")
         launch = _launcher(run) if run is not None else None
         yield name, text, MANY, launch
         if launch is not None:
@@ -141,17 +159,15 @@ def _programs() -> Iterator[tuple[str, str, int, _Launcher | None]]:
             launched += 1
     for kind, (function, count) in _FUNCTIONS.items():
         for seed in range(count):
-            text = function(seed).text
             for registers in (MANY, FEWEST):
+                text = partial(_random_text, function, seed)
                 yield f"{kind}:{seed}", text, registers, _random_launcher
     for seed in range(_FORM_SEEDS):
-        lines = random_program(seed, _FORMS)
-        for line, _ in check(lines):
-            lines[lines.index(line)] = ""
         for registers in (MANY, FEW):
-            yield f"forms:{seed}", "\n".join(lines), registers, None
+            yield f"forms:{seed}", partial(_accepted, seed), registers, None
     for kind, (generator, _) in LARGE_PROGRAMS.items():
-        yield f"large:{kind}", generator(_SIZES.get(kind, _USUAL_SIZE)), MANY, None
+        size = _SIZES.get(kind, _USUAL_SIZE)
+        yield f"large:{kind}", partial(generator, size), MANY, None
 
 
 def _row(name: str, text: str, registers: int, launcher: _Launcher | None) -> Row:
@@ -172,10 +188,15 @@ def _row(name: str, text: str, registers: int, launcher: _Launcher | None) -> Ro
     return Row(name, registers, count, sha256(content).hexdigest()[:_DIGITS], executed)
 
 
-def made_rows(part: int = 0, parts: int = 1) -> Iterator[Row]:
-    """The rows of the present compiler, one at a time: all, or one of several equal parts."""
-    for program in islice(_programs(), part, None, parts):
-        yield _row(*program)
+def program_keys() -> list[tuple[str, int]]:
+    """Name and number of registers of every program, in the table's order."""
+    return list(_programs())
+
+
+def made_row(name: str, registers: int) -> Row:
+    """The row of the present compiler for a program."""
+    text, launcher = _programs()[name, registers]
+    return _row(name, text(), registers, launcher)
 
 
 def kept_rows() -> dict[tuple[str, int], Row]:
@@ -213,7 +234,7 @@ def _changed(before: Row | None, row: Row) -> str:
 def main() -> int:
     """Writes the table, and prints what changes in it."""
     kept = kept_rows() if TABLE.exists() else {}
-    made = list(made_rows())
+    made = [made_row(*key) for key in program_keys()]
     for line in differences(made, kept):
         print(line)
     header = "# program, registers, instructions, digest of the code, warp instructions executed"

@@ -221,3 +221,25 @@ def test_lesser_and_greater(a, b, lesser, greater):
     for operands in ([[a], [b], [0]], [[b], [a], [0]]):
         assert both(word_of("FMNMX"), "FMNMX", operands) == ([lesser], [lesser])
         assert both(word_of("FMNMX"), "FMNMX", operands, x=0) == ([greater], [greater])
+
+
+_EXPONENTS = (0, 1, 2, 28, 29, 30, 31, 64, 124, 125, 126, 127, 128, 129, 130, 153, 154, 155, 156)
+_EXPONENTS += (200, 250, 251, 252, 253, 254, 255)
+
+
+def test_a_division_is_long_at_the_ends_of_the_exponents():
+    """The short way takes dividends from 2**-97 on that are finite, divisors that are normal and below 2**126, and
+    quotients of exponents from -124 to 125.
+    """
+    pairs = [(a, b) for a in _EXPONENTS for b in _EXPONENTS]
+    word, fractions = word_of("FCHK"), [0, 0x7F_FFFF, 0x8000_0001]
+    for first in range(0, len(pairs), 32):
+        part = pairs[first : first + 32]
+        part += part[:1] * (32 - len(part))
+        exact = [
+            int(not (30 <= a <= 254 and 1 <= b <= 252 and -124 <= a - b <= 125)) for a, b in part
+        ]
+        fraction = fractions[first // 32 % 3]
+        operands = [[pair[at] << 23 | fraction for pair in part] for at in (0, 1)]
+        thread, warp = both(word, "FCHK", [*operands, [0] * 32])
+        assert thread == warp == exact, part

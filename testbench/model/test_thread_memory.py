@@ -413,6 +413,13 @@ def test_beyond_a_constant_bank_there_are_zeros(bank, place):
         (SpecialRegister.LMEMHIOFF, 0),
         (SpecialRegister.SWINLO, SHARED_WINDOW),
         (SpecialRegister.LWINLO, LOCAL_WINDOW),
+        (SpecialRegister.SWINSZ, 1 << 24),
+        (SpecialRegister.LWINSZ, 1 << 24),
+        (SpecialRegister.SMEMBANKS, 32),
+        (SpecialRegister.CTAID_Z, 0),
+        (SpecialRegister.VIRTCFG, 1 << 20),
+        (SpecialRegister.VIRTID, 1 << 8),
+        (SpecialRegister.CLOCK, 1),
         (255, 0),
     ],
 )

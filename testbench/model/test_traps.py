@@ -8,7 +8,7 @@ from rtl.isa.special_registers import SpecialRegister
 from sim.launch import Launch
 from sim.model.warp.host import ALL_SLOTS, ModelHost
 from sim.model.warp.model import ErrorStatus, Result, WarpModel
-from testbench.handmade import retire, vector, warp_of
+from testbench.handmade import launch, retire, vector, warp_of
 from testbench.model.trap_machine import events, handler_pc, in_handler, on, records, status0
 from testbench.trap.programs import RETURN, kernel, with_handler
 from testbench.words import address, encode, place
@@ -477,3 +477,15 @@ def test_a_following_model_without_a_handler_continues_with_the_next_instruction
     machine.retire(0)
     assert machine.enter(0).next_pc == address(1)
     assert machine.retire(0).terminated
+
+
+def test_warps_beyond_the_32nd_are_in_registers_of_their_own(monkeypatch):
+    made, host = on(launch([encode("EXIT")], block=(32, 1, 1), grid=(64, 1, 1)), warps=40)
+    assert host.read("WARP_VALID_MASK") == 0xFFFF_FFFF
+    assert host.read("WARP_VALID_MASK_1") == 0xFF
+    woken = []
+    monkeypatch.setattr(made.traps, "wake", woken.append)
+    host.write("BPT_PAUSE_MASK", 0xFFFF_FFFE)
+    host.write("BPT_PAUSE_MASK_1", 0xFFFF_FFF0)
+    host.wake(1 << 35 | 1 << 2)
+    assert woken == [1, 0xF << 32, 1 << 2, 1 << 35]

@@ -331,6 +331,16 @@ def test_barriers_with_counts_and_reductions():
     assert kernel(body, block=96, words=96) == [2170] * 64 + [2070] * 32
 
 
+def test_barriers_of_two_numbers_do_not_mix():
+    """The first warp waits at barrier 1 for the second, the third at barrier 2 for the fourth."""
+    body = """.shared .u32 s[2]; mov.u32 r0, 0; shr.u32 r1, t, 5; shr.u32 r2, r1, 1; add.u32 r3, r2, 1;
+        and.b32 r4, r1, 1; mov.u32 r5, s; mad.lo.u32 r5, r2, 4, r5; setp.eq.u32 p, r4, 0; @p bra WAIT;
+        setp.eq.u32 q, r2, 0; @q bra NEXT; st.shared.u32 [r5], 20; bar.arrive r3, 64; bra OUT;
+        NEXT: ld.volatile.shared.u32 r6, [s+4]; setp.eq.u32 q, r6, 0; @q bra NEXT; st.shared.u32 [r5], 10;
+        bar.arrive r3, 64; bra OUT; WAIT: bar.sync r3, 64; ld.shared.u32 r0, [r5]; OUT:"""
+    assert kernel(body, block=128, words=128) == [10] * 32 + [0] * 32 + [20] * 32 + [0] * 32
+
+
 def test_a_warp_that_only_arrives_continues():
     body = """.shared .u32 s; mov.u32 r0, 0; setp.ge.u32 p, t, 32; @p bra GIVE; bar.sync 3, 64; ld.shared.u32 r0, [s];
         bra OUT; GIVE: st.shared.u32 [s], 9; barrier.arrive 3, 64; OUT: bar.warp.sync -1;"""

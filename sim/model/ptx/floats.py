@@ -140,16 +140,7 @@ def _rounded(number: _Real, form: Format, rounding: Rounding) -> int:
     # Enough bits for an exact result, and a sticky bit.
     places = max(form.fraction + 3 + size.denominator.bit_length() - size.numerator.bit_length(), 0)
     whole, rest = divmod(size.numerator << places, size.denominator)
-    mantissa, exponent = whole << 1 | bool(rest), -places - 1
-    largest = infinity(False, form) - 1
-    if mantissa.bit_length() + exponent <= form.bias + 1:
-        bits = encode(negative, mantissa, exponent, form, rounding)
-        if bits & ~(1 << form.bits - 1) <= largest:
-            return bits
-    outwards = rounding is Rounding.NEAREST_EVEN or rounding is (
-        Rounding.DOWN if negative else Rounding.UP
-    )
-    return infinity(negative, form) if outwards else negative << form.bits - 1 | largest
+    return encode(negative, whole << 1 | bool(rest), -places - 1, form, rounding)
 
 
 def _fused(x: _Real, y: _Real, z: _Real, rounding: Rounding) -> _Real:

@@ -1,0 +1,176 @@
+"""Selection of what leaves nothing in memory to compare: special registers, and addresses of spaces.
+
+Places in bank 0 and fields of registers are those that NVIDIA's assembler reads.
+"""
+
+import pytest
+
+from testbench.compiler.passes import after
+
+
+def selected(body: str) -> list[str]:
+    """The operations that a body becomes."""
+    first, *lines, last = after(body).strip().splitlines()
+    assert (first, last) == ("B0:", "  exit")
+    return [line.strip() for line in lines]
+
+
+_AXES = "xyz"
+CONSTANT_REGISTERS = {
+    **{f"%ntid.{axis}": 0x08 + 4 * at for at, axis in enumerate(_AXES)},
+    **{f"%nctaid.{axis}": 0x14 + 4 * at for at, axis in enumerate(_AXES)},
+    **{f"%envreg{at}": 0x30 + 4 * at for at in (0, 1, 3, 31)},
+    "%dynamic_smem_size": 0xFC,
+}
+
+
+@pytest.mark.parametrize("register", CONSTANT_REGISTERS)
+def test_what_the_driver_knows_is_read_of_its_constants(register):
+    assert selected(f"mov.u32 a, {register};") == [
+        f"%v1 = MOV c[0x0][{CONSTANT_REGISTERS[register]:#x}]"
+    ]
+
+
+MACHINE_REGISTERS = {
+    **{
+        f"%{name}.{axis}": f"SR_{name.upper()}.{axis.upper()}"
+        for name in ("tid", "ctaid")
+        for axis in _AXES
+    },
+    "%laneid": "SR_LANEID",
+    "%lanemask_eq": "SR_EQMASK",
+    "%lanemask_lt": "SR_LTMASK",
+    "%lanemask_le": "SR_LEMASK",
+    "%lanemask_gt": "SR_GTMASK",
+    "%lanemask_ge": "SR_GEMASK",
+    "%total_smem_size": "SR_SMEMSZ",
+}
+
+
+@pytest.mark.parametrize("register", MACHINE_REGISTERS)
+def test_what_the_machine_knows_is_a_special_register(register):
+    assert selected(f"mov.u32 a, {register};") == [
+        f"%v1 = S2R special={MACHINE_REGISTERS[register]}",
+        "%v2 = MOV %v1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("register", "special", "field"),
+    [
+        ("%warpid", "SR_VIRTID", 0x608),
+        ("%smid", "SR_VIRTID", 0x914),
+        ("%nsmid", "SR_VIRTCFG", 0x914),
+    ],
+)
+def test_a_number_of_a_place_is_a_field_of_a_register(register, special, field):
+    assert selected(f"mov.u32 a, {register};") == [
+        f"%v1 = S2R special={special}",
+        f"%v2 = BFE.U32 %v1, {field:#x}",
+        "%v3 = MOV %v2",
+    ]
+
+
+COUNTERS = {
+    "%clock": "SR_CLOCKLO",
+    "%clock_hi": "SR_CLOCKHI",
+    "%globaltimer_lo": "SR_GLOBALTIMERLO",
+    "%globaltimer_hi": "SR_GLOBALTIMERHI",
+    "%pm0": "SR_PM0",
+    "%pm7": "SR_PM7",
+}
+
+
+@pytest.mark.parametrize("register", COUNTERS)
+def test_a_counter_of_one_word_is_read_once(register):
+    assert selected(f"mov.u32 a, {register};") == [
+        f"%v1 = CS2R special={COUNTERS[register]}",
+        "%v2 = MOV %v1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("register", "lower", "upper"),
+    [
+        ("%clock64", "SR_CLOCKLO", "SR_CLOCKHI"),
+        ("%globaltimer", "SR_GLOBALTIMERLO", "SR_GLOBALTIMERHI"),
+        ("%pm0_64", "SR_PM0", "SR_PM_HI0"),
+        ("%pm5_64", "SR_PM5", "SR_PM_HI5"),
+    ],
+)
+def test_the_upper_word_of_a_counter_is_read_again_unless_the_lower_one_is_large(
+    register, lower, upper
+):
+    """A lower word that has just carried is small: then the upper one, which was read before, is old."""
+    assert selected(f"mov.u64 e, {register};") == [
+        f"%v1 = CS2R special={upper}",
+        f"%v2 = CS2R special={lower}",
+        "%p1, _ = ISETP.LT.AND %v2, 0x0, 0x1",
+        f"@~%p1 %v1 = CS2R special={upper}",
+        "%v3 = MOV %v2",
+        "%v4 = MOV %v1",
+    ]
+
+
+def test_numbers_that_are_known():
+    assert selected("mov.u32 a, %nwarpid;") == ["%v1 = MOV 0x40"]
+    assert selected("mov.u64 e, %current_graph_exec;") == ["%v1 = MOV 0x0", "%v2 = MOV 0x0"]
+    assert selected("mov.u64 e, %gridid;") == ["%v1 = MOV c[0x0][0x28]", "%v2 = MOV c[0x0][0x2c]"]
+
+
+# Addresses
+
+
+@pytest.mark.parametrize(("space", "window"), [("shared", 0x0), ("local", 0x4)])
+def test_a_window_is_added_to_an_address_and_cut_off_it(space, window):
+    assert selected(f"cvta.{space}.u64 e, f;") == [
+        f"%v2 = IADD %v1, c[0x0][{window:#x}]",
+        "%v3 = MOV %v2",
+        "%v4 = MOV 0x0",
+    ]
+    assert selected(f"cvta.to.{space}.u32 a, b;") == [
+        "%v2 = LOP.AND %v1, 0xffffff",
+        "%v3 = MOV %v2",
+    ]
+
+
+def test_addresses_of_constants_count_from_where_the_driver_has_put_them():
+    assert selected("cvta.const.u32 a, b;") == ["%v2 = IADD %v1, c[0x0][0xd0]", "%v3 = MOV %v2"]
+    assert selected("cvta.to.const.u32 a, b;") == ["%v2 = IADD %v1, -c[0x0][0xd0]", "%v3 = MOV %v2"]
+    assert selected("cvta.const.u64 e, f;") == [
+        "%v3, %v4 = ADD64 %v1, %v2, c[0x0][0xd0], c[0x0][0xd4]"
+    ]
+    assert selected("cvta.to.const.u64 e, f;") == [
+        "%v3, %v4 = ADD64 %v1, %v2, -c[0x0][0xd0], -c[0x0][0xd4]",
+        "%v5 = MOV %v3",
+        "%v6 = MOV %v4",
+    ]
+
+
+def test_a_global_address_is_a_generic_one():
+    for instruction in ("cvta.global.u64 e, f;", "cvta.to.global.u64 e, f;"):
+        assert selected(instruction) == ["%v2 = MOV %v1", "%v4 = MOV %v3"]
+
+
+@pytest.mark.parametrize(("space", "window"), [("shared", 0x0), ("local", 0x4)])
+def test_an_address_is_in_a_window_of_16_mib_below_4_gib(space, window):
+    assert selected(f"isspacep.{space} p, e;") == [
+        "%v2 = LOP.AND %v1, 0xff000000",
+        f"%p1, _ = ISETP.EQ.U32.AND %v2, c[0x0][{window:#x}], 0x1",
+        "%p2, _ = ISETP.EQ.U32.AND %v3, 0x0, %p1",
+        "%p3, _ = PSETP.AND.AND %p2, 0x1, 0x1",
+    ]
+
+
+def test_a_global_address_is_in_no_window_and_not_among_the_constants():
+    assert selected("isspacep.global p, e;") == [
+        "%v2 = LOP.AND %v1, 0xff000000",
+        "%p1, _ = ISETP.EQ.U32.AND %v2, c[0x0][0x0], 0x1",
+        "%p2, _ = ISETP.EQ.U32.AND %v3, 0x0, %p1",
+        "%v4 = LOP.AND %v1, 0xff000000",
+        "%p3, _ = ISETP.EQ.U32.AND %v4, c[0x0][0x4], 0x1",
+        "%p4, _ = ISETP.EQ.U32.AND %v3, 0x0, %p3",
+        "%v5, %v6 = ADD64 %v1, %v3, -c[0x0][0xd0], -c[0x0][0xd4]",
+        "%p5 = SETP64 %v5, %v6, 0x0, 0x0",
+        "%p6, _ = PSETP.AND.AND ~%p2, ~%p4, ~%p5",
+    ]

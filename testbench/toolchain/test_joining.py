@@ -1,0 +1,282 @@
+"""Several relocatable files as one: which definitions stay, where sections lie, and what is numbered anew."""
+
+import pytest
+
+from sim.toolchain.cubin.joining import join_objects
+from sim.toolchain.cubin.nvinfo import Attribute, Record, decode, encode
+from sim.toolchain.cubin.object_file import (
+    INFO,
+    Binding,
+    ObjectFile,
+    Relocation,
+    Section,
+    SectionFlag,
+    SectionKind,
+    Symbol,
+    SymbolKind,
+)
+from sim.toolchain.module import ProgramError
+
+NULL = Symbol("", 0, 0, None)
+GLOBAL, WEAK, LOCAL = Binding.GLOBAL, Binding.WEAK, Binding.LOCAL
+
+
+def code(name: str, content: bytes = bytes(32), *relocations: Relocation) -> Section:
+    flags = SectionFlag.ALLOCATE | SectionFlag.EXECUTE
+    return Section(
+        f".text.{name}",
+        SectionKind.PROGBITS,
+        flags,
+        content,
+        len(content),
+        32,
+        relocations=relocations,
+    )
+
+
+def variables(content: bytes, alignment: int = 4, *relocations: Relocation) -> Section:
+    flags = SectionFlag.ALLOCATE | SectionFlag.WRITE
+    return Section(
+        ".nv.global.init",
+        SectionKind.PROGBITS,
+        flags,
+        content,
+        len(content),
+        alignment,
+        relocations=relocations,
+    )
+
+
+def zeros(size: int, alignment: int = 4) -> Section:
+    return Section(
+        ".nv.global",
+        SectionKind.NOBITS,
+        SectionFlag.ALLOCATE | SectionFlag.WRITE,
+        b"",
+        size,
+        alignment,
+    )
+
+
+def function(name: str, binding: int = GLOBAL, section: str | None = "") -> Symbol:
+    return Symbol(
+        name, SymbolKind.FUNCTION, binding, f".text.{name}" if section == "" else section, 0, 32
+    )
+
+
+def variable(name: str, place: int, binding: int = GLOBAL) -> Symbol:
+    return Symbol(name, SymbolKind.OBJECT, binding, ".nv.global.init", place, 4)
+
+
+def file(
+    name: str, sections: list[Section], *symbols: Symbol, relocatable: bool = True
+) -> ObjectFile:
+    return ObjectFile(
+        name, {section.name: section for section in sections}, (NULL, *symbols), relocatable
+    )
+
+
+def joined(*files: ObjectFile) -> ObjectFile:
+    return join_objects(files, "whole")
+
+
+def found(whole: ObjectFile, name: str) -> Symbol:
+    (symbol,) = [symbol for symbol in whole.symbols if symbol.name == name]
+    return symbol
+
+
+def test_variables_lie_one_behind_the_other():
+    whole = joined(
+        file("a", [variables(b"\1\2\3\4\5", 4)], variable("x", 0)),
+        file("b", [variables(b"\6\7", 16)], variable("y", 0), variable("z", 1)),
+        file("c", [variables(b"\x08", 2)], variable("w", 0)),
+    )
+    section = whole.sections[".nv.global.init"]
+    assert section.content == b"\1\2\3\4\5".ljust(16, b"\0") + b"\6\7\x08"
+    assert section.size == 19
+    assert section.alignment == 16
+    assert [found(whole, name).value for name in "xyzw"] == [0, 16, 17, 18]
+    assert whole.name == "whole"
+    assert whole.relocatable
+    assert whole.symbols[0] == NULL
+
+
+def test_zeroed_variables_have_places_and_no_content():
+    made = [
+        Symbol(name, SymbolKind.OBJECT, GLOBAL, ".nv.global", place, 4)
+        for name, place in (("x", 4), ("y", 8))
+    ]
+    whole = joined(file("a", [zeros(10)], made[0]), file("b", [zeros(12, 8)], made[1]))
+    section = whole.sections[".nv.global"]
+    assert (section.content, section.size, section.alignment) == (b"", 28, 8)
+    assert [found(whole, name).value for name in "xy"] == [4, 24]
+
+
+def test_a_shared_variables_value_is_its_alignment():
+    shared = Symbol("s", SymbolKind.CUDA_OBJECT, LOCAL, ".nv.global.init", 8, 4, Symbol.SHARED)
+    whole = joined(file("a", [variables(bytes(16))]), file("b", [variables(bytes(4))], shared))
+    assert found(whole, "s").value == 8
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize(
+    ("first", "second", "kept"),
+    [
+        (GLOBAL, WEAK, 0),
+        (GLOBAL, None, 0),
+        (WEAK, None, 0),
+    ],
+)
+def test_a_definition_stays_before_a_weak_one_and_that_before_a_declaration(
+    first, second, kept, order
+):
+    one = file("a", [code("f", b"\1" * 32)], function("f", first))
+    other = (
+        file("b", [], Symbol("f", SymbolKind.FUNCTION, GLOBAL, None))
+        if second is None
+        else file("b", [code("f", b"\2" * 32)], function("f", second))
+    )
+    whole = joined(*[one, other][::order])
+    assert whole.sections[".text.f"].content == b"\1" * 32
+    assert found(whole, "f").binding == first
+    assert found(whole, "f").section == ".text.f"
+
+
+def test_of_two_weak_definitions_the_first_stays():
+    whole = joined(
+        *(
+            file(name, [code("f", content * 32)], function("f", WEAK))
+            for name, content in (("a", b"\1"), ("b", b"\2"))
+        )
+    )
+    assert whole.sections[".text.f"].content == b"\1" * 32
+
+
+def test_two_global_definitions_are_refused():
+    files = [file(name, [code("f")], function("f")) for name in ("a", "b")]
+    with pytest.raises(ProgramError, match=r"^f is defined in a and in b$"):
+        joined(*files)
+
+
+def test_two_declarations_are_one_symbol():
+    declared = Symbol("f", SymbolKind.FUNCTION, GLOBAL, None)
+    whole = joined(file("a", [], declared), file("b", [], declared))
+    assert whole.symbols == (NULL, declared)
+
+
+def test_a_complete_file_is_refused():
+    with pytest.raises(
+        ProgramError,
+        match=r"^b: it is linked already: only relocatable files are linked \(nvcc -rdc=true, ptxas -c\)$",
+    ):
+        joined(file("a", []), file("b", [], relocatable=False))
+
+
+def test_local_names_of_two_files_are_each_files_own():
+    whole = joined(
+        file(
+            "a",
+            [code("f", b"\1" * 32), variables(bytes(4))],
+            function("f", LOCAL),
+            variable("v", 0, LOCAL),
+        ),
+        file(
+            "b",
+            [code("f", b"\2" * 32), variables(bytes(4))],
+            function("f", LOCAL),
+            variable("v", 0, LOCAL),
+        ),
+    )
+    assert whole.sections[".text.f"].content == b"\1" * 32
+    assert whole.sections[".text.f$2"].content == b"\2" * 32
+    assert found(whole, "f").section == ".text.f"
+    assert found(whole, "f$2").section == ".text.f$2"
+    assert (found(whole, "v").value, found(whole, "v$2").value) == (0, 4)
+
+
+def test_a_local_name_that_is_global_elsewhere_is_changed():
+    whole = joined(
+        file("a", [code("f", b"\1" * 32)], function("f", LOCAL)),
+        file("b", [code("f", b"\2" * 32)], function("f", GLOBAL)),
+    )
+    assert whole.sections[".text.f$1"].content == b"\1" * 32
+    assert whole.sections[".text.f"].content == b"\2" * 32
+    assert found(whole, "f").binding == GLOBAL
+
+
+def test_references_go_with_their_places_and_their_symbols():
+    section = Symbol(".nv.global.init", SymbolKind.SECTION, LOCAL, ".nv.global.init")
+    first = file(
+        "a",
+        [code("k", bytes(32), Relocation(8, 43, 2, 5)), variables(bytes(12))],
+        function("k"),
+        Symbol("f", SymbolKind.FUNCTION, GLOBAL, None),
+    )
+    second = file(
+        "b",
+        [code("f"), variables(bytes(8), 8, Relocation(4, 2, 3), Relocation(0, 1, 1, 7))],
+        function("f"),
+        variable("x", 4),
+        section,
+    )
+    whole = joined(first, second)
+    names = [symbol.name for symbol in whole.symbols]
+    (called,) = whole.sections[".text.k"].relocations
+    assert (called.offset, called.kind, names[called.symbol], called.addend) == (8, 43, "f", 5)
+    place, pointer = whole.sections[".nv.global.init"].relocations
+    assert (place.offset, place.kind, place.addend) == (16 + 4, 2, None)
+    # A section that is not first under its name is a variable there.
+    moved = whole.symbols[place.symbol]
+    assert moved == Symbol(".nv.global.init$2", SymbolKind.OBJECT, LOCAL, ".nv.global.init", 16)
+    assert (pointer.offset, names[pointer.symbol], pointer.addend) == (16, "f", 7)
+    assert found(whole, "x").value == 20
+
+
+def test_what_is_of_a_dropped_function_goes_with_it():
+    other = Section(".nv.constant2.f", SectionKind.PROGBITS, SectionFlag.ALLOCATE, b"\2", 1)
+    whole = joined(
+        file("a", [code("f")], function("f")), file("b", [code("f"), other], function("f", WEAK))
+    )
+    assert list(whole.sections) == [".text.f"]
+
+
+def test_what_is_only_for_tools_is_left_out():
+    debug = Section(".debug_line", SectionKind.PROGBITS, 0, b"1", 1)
+    whole = joined(file("a", [debug, code("f")], function("f")))
+    assert list(whole.sections) == [".text.f"]
+
+
+def info(*records: Record) -> Section:
+    content = encode(records)
+    return Section(INFO, SectionKind.CUDA_INFO, 0, content, len(content), 4)
+
+
+def test_records_have_the_new_numbers_of_their_functions():
+    sized = [
+        Record.sized(Attribute.FRAME_SIZE, (1, 16)),
+        Record.sized(Attribute.MIN_STACK_SIZE, (1, 99)),
+        Record.sized(Attribute.REGCOUNT, (1, 20)),
+    ]
+    whole = joined(
+        file("a", [code("k")], function("k")),
+        file("b", [code("f"), info(*sized)], function("f")),
+        file("c", [code("g"), info(sized[0])], function("g")),
+    )
+    names = [symbol.name for symbol in whole.symbols]
+    records = decode(whole.sections[INFO].content)
+    assert [(one.attribute, names[one.words[0]], one.words[1]) for one in records] == [
+        (Attribute.FRAME_SIZE, "f", 16),
+        (Attribute.REGCOUNT, "f", 20),
+        (Attribute.FRAME_SIZE, "g", 16),
+    ]
+    assert whole.sections[INFO].size == len(whole.sections[INFO].content)
+
+
+def test_records_of_no_symbol_are_refused():
+    with pytest.raises(ProgramError, match=r"^b: \.nv\.info: .*index out of range$"):
+        joined(
+            file("a", [code("k")], function("k")),
+            file(
+                "b", [code("f"), info(Record.sized(Attribute.FRAME_SIZE, (9, 16)))], function("f")
+            ),
+        )

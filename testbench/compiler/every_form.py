@@ -16,6 +16,28 @@ from sim.toolchain.from_ptx import CompilerFaultError, compiled_object
 from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.forms import Dialect, InstructionForm, forms, opcodes
 from sim.toolchain.ptx.front_end import parse_ptx
+from sim.toolchain.ptx.modifiers import ModifierField
+from sim.toolchain.ptx.module import Type
+from sim.toolchain.ptx.operand_kinds import (
+    AddressOperand,
+    AddressRegister,
+    BarrierNumber,
+    ControlOperands,
+    LoadResult,
+    MoveResult,
+    MoveSource,
+    NumberBelow,
+    OperandKind,
+    OperandType,
+    PointerSource,
+    ResultAndPredicate,
+    ResultOperand,
+    SourceOperand,
+    SourceRegister,
+    StoreSource,
+    ThreadCount,
+    type_of,
+)
 from sim.toolchain.ptx.special import VECTOR_REGISTERS
 from testbench.ptx.text import HEADER
 
@@ -110,8 +132,7 @@ _MODULE = """.global .align 16 .b8 gv[4096]; .global .u32 gs; .const .align 16 .
 .shared .align 16 .b8 sv[1024]; .shared .u32 ss;
 .func (.reg .b32 r) plain(.reg .b32 a) { add.u32 r, a, 1; ret; }
 """
-_TEXTUAL = ("bra", "brx", "call")
-_VECTOR = {"v2": 2, "v4": 4}
+_SELECTORS = ("", "", "", ".b0", ".b1", ".b2", ".b3", ".h0", ".h1")
 
 
 def _register_kind(kind: str) -> str:
@@ -126,29 +147,29 @@ class Writer:
 
     source: Random
     numbers: int = 4
-    types: list[str] = field(default_factory=list)
+    types: list[Type] = field(default_factory=list)
 
     def instruction(self, opcode: str, form: InstructionForm) -> str | None:
         """An instruction of a form, or None for one that has operands of its own."""
-        if form.operands and form.operands[0] in _TEXTUAL:
+        if form.operands and isinstance(form.operands[0], ControlOperands):
             return None
         self.types, vector, space, to = [], 1, "", False
         mnemonic = opcode
-        for item in form.modifiers:
-            if item.optional and self.source.random() < 0.6:
+        for place in form.modifiers:
+            if place.optional and self.source.random() < 0.6:
                 continue
-            word = self.source.choice(item.words)
+            word = self.source.choice(place.words)
             mnemonic += f".{word}"
-            match item.field:
-                case "types":
-                    self.types.append(word)
-                case "vector":
-                    vector = _VECTOR[word]
-                case "space":
+            match place.field:
+                case ModifierField.TYPES:
+                    self.types.append(place.values[word])
+                case ModifierField.VECTOR:
+                    vector = place.values[word]
+                case ModifierField.SPACE:
                     space = word
-                case "to":
+                case ModifierField.TO:
                     to = True
-        operands = [self._operand(pattern, opcode, vector, space, to) for pattern in form.operands]
+        operands = [self._operand(kind, opcode, vector, space, to) for kind in form.operands]
         guard = self.source.choice(
             [
                 "",
@@ -162,82 +183,81 @@ class Writer:
         given = [operand for operand in operands if operand is not None]
         return f"{guard}{mnemonic} {', '.join(given)}".rstrip() + ";"
 
-    def _operand(self, pattern: str, opcode: str, vector: int, space: str, to: bool) -> str | None:
-        """An operand of a pattern of the table; None for one that is left out."""
-        match pattern:
-            case "[]":
+    def _operand(
+        self, kind: OperandKind, opcode: str, vector: int, space: str, to: bool
+    ) -> str | None:
+        """An operand of a kind; None for one that is left out."""
+        if kind.optional and self.source.random() < 0.5:
+            return None
+        match kind:
+            case AddressOperand():
                 return f"[{self.address(space, opcode)}]"
-            case ">*" | "<*":
+            case LoadResult() | StoreSource():
+                result = isinstance(kind, LoadResult)
                 elements = [
-                    self.value(self.types[0], number=True, result=pattern == ">*")
+                    self.value(self.types[0].value, number=True, result=result)
                     for _ in range(vector)
                 ]
                 return f"{{{', '.join(elements)}}}" if vector > 1 else elements[0]
-            case "M>":
-                self.moved = self.move(self.types[0], vector)
+            case MoveResult():
+                self.moved = self.move(self.types[0].value, vector)
                 return self.moved[0]
-            case "M<":
+            case MoveSource():
                 return self.moved[1]
-            case "barrier":
+            case BarrierNumber():
                 return self.source.choice([str(self.source.randrange(16)), self.register("b32")])
-            case "threads" | "threads?":
-                if pattern[-1] == "?" and self.source.random() < 0.5:
-                    return None
+            case ThreadCount():
                 return self.source.choice(
                     [str(32 * self.source.randrange(1, 33)), self.register("b32")]
                 )
-        if pattern[0] == "#":
-            return str(self.source.randrange(int(pattern[1:])))
-        return self._typed(pattern, space, to)
+            case NumberBelow():
+                return str(self.source.randrange(kind.limit))
+            case ResultOperand():
+                return self._result(kind)
+            case ResultAndPredicate():
+                text = self.register(_register_kind(self._type(kind.type)), result=True)
+                if self.source.random() < 0.5:
+                    text += f"|{self.register('pred', result=True)}"
+                return text
+            case SourceOperand():
+                return self._source(kind)
+            case SourceRegister():
+                return self.value(self._type(kind.type), number=False)
+            case AddressRegister():
+                return self.value(self.source.choice(["u32", "u64"]), number=False)
+            case PointerSource():
+                is_variable = not to and space not in ("param", "") and self.source.random() < 0.5
+                if is_variable:
+                    return self.source.choice(_VARIABLES[space])
+                return self.value(self._type(kind.type), number=True)
+            case _:
+                raise AssertionError(f"{kind} is not written")
 
-    def _typed(self, pattern: str, space: str, to: bool) -> str | None:
-        """An operand of a type."""
-        if pattern[-1] == "?":
-            if self.source.random() < 0.5:
-                return None
-            pattern = pattern[:-1]
-        result = pattern[0] == ">"
-        part = sign = ""
-        negated = False
-        while pattern[-1] in ".-%~!_":
-            match pattern[-1]:
-                case ".":
-                    part = self.source.choice(
-                        ["", "", "", ".b0", ".b1", ".b2", ".b3", ".h0", ".h1"]
-                    )
-                case "-" | "!":
-                    sign = pattern[-1]
-                    negated = self.source.random() < 0.3
-                case "_" if self.source.random() < 0.3:
-                    return "_"
-            pattern = pattern[:-1]
-        name = pattern.lstrip("><|=&")
-        kind = self.types[int(name)] if name in "012" else self._wide() if name == "w" else name
-        if kind == "a":
-            kind = self.source.choice(["u32", "u64"])
-        if pattern[0] == "&":
-            names = _VARIABLES[space]
-            if not to and space not in ("param", "") and self.source.random() < 0.5:
-                return self.source.choice(names)
-            return self.value(kind, number=True)
-        if pattern[:2] == ">|":
-            text = self.register(_register_kind(kind), result=True)
-            return (
-                f"{text}|{self.register('pred', result=True)}"
-                if self.source.random() < 0.5
-                else text
-            )
-        negated &= (sign == "!") == (kind == "pred")
-        wants_register = result or pattern[:2] == "<=" or part or (negated and kind != "pred")
-        text = self.value(kind, number=not wants_register, result=result)
-        if part and text[0] in "rhd":
-            text += part
+    def _result(self, kind: ResultOperand) -> str:
+        """A register for a result."""
+        selector = self.source.choice(_SELECTORS) if kind.subword else ""
+        if kind.sink and self.source.random() < 0.3:
+            return "_"
+        register = self.value(self._type(kind.type), number=False, result=True)
+        return register + selector if register[0] in "rhd" else register
+
+    def _source(self, kind: SourceOperand) -> str:
+        """A register or a number, with a selector or a sign where they may be."""
+        type_ = self._type(kind.type)
+        selector = self.source.choice(_SELECTORS) if kind.subword else ""
+        signed = (kind.minus or kind.complement) and self.source.random() < 0.3
+        negated = signed and kind.complement == (type_ == "pred")
+        needs_register = selector or (negated and type_ != "pred")
+        text = self.value(type_, number=not needs_register)
+        if selector and text[0] in "rhd":
+            text += selector
         if negated and text[0] in "rp":
-            text = sign + text
+            text = ("!" if kind.complement else "-") + text
         return text
 
-    def _wide(self) -> str:
-        return f"{self.types[0][0]}{2 * int(self.types[0][1:])}"
+    def _type(self, kind: OperandType) -> str:
+        """The type of an operand."""
+        return type_of(kind, self.types).value
 
     def register(self, kind: str, result: bool = False) -> str:
         """A register of a kind."""
@@ -411,7 +431,7 @@ def computing_forms() -> list[tuple[str, InstructionForm]]:
         (opcode, form)
         for opcode, form in all_forms()
         if opcode not in _OTHERS
-        and not any(item.field == "approximation" for item in form.modifiers)
+        and not any(place.field is ModifierField.APPROXIMATION for place in form.modifiers)
     ]
 
 

@@ -6,28 +6,19 @@ operation takes the low 32 bits of the first.
 
 from collections.abc import Callable, Mapping
 
-from sim.toolchain.ptx.module import Comparison, PtxInstruction, Type
+from sim.toolchain.ptx.module import Comparison, PtxInstruction, PtxSubword, Type
 
 from .numbers import Compute, number_of, saturated
 
 __all__ = ["VIDEO"]
 
-_PLACES = {
-    "": (0, 32),
-    "b0": (0, 8),
-    "b1": (8, 8),
-    "b2": (16, 8),
-    "b3": (24, 8),
-    "h0": (0, 16),
-    "h1": (16, 16),
-}
-"""Where a part of a register begins, and how many bits it has."""
-_WORD = 0xFFFF_FFFF
+_WORD_BITS = 32
+_WORD = (1 << _WORD_BITS) - 1
 
 
-def _number(value: int, kind: Type, part: str) -> int:
-    """The number in a part of a register."""
-    first, bits = _PLACES[part]
+def _number(value: int, kind: Type, part: PtxSubword | None) -> int:
+    """The number in a part of a register, or in all of it."""
+    first, bits = (part.first_bit, part.bits) if part is not None else (0, _WORD_BITS)
     value = value >> first & (1 << bits) - 1
     return value - (1 << bits) if kind.signed and value >> bits - 1 else value
 
@@ -69,9 +60,9 @@ def _video(first: Callable[[PtxInstruction], Compute]) -> Callable[[PtxInstructi
     """A first operation, and what is made of its result."""
 
     def make(instruction: PtxInstruction) -> Compute:
-        kinds, (into, *parts) = instruction.types[-2:], instruction.parts
+        kinds, (into, *parts) = instruction.types[-2:], instruction.subwords
         kind = instruction.type if len(instruction.types) > len(kinds) else Type.U32
-        place, bits = _PLACES[into]
+        bits = into.bits if into is not None else _WORD_BITS
         combine = {"": lambda x, c: x, "add": lambda x, c: x + c, "min": min, "max": max}[
             instruction.operation
         ]
@@ -81,9 +72,9 @@ def _video(first: Callable[[PtxInstruction], Compute]) -> Callable[[PtxInstructi
             result = of_two(_number(a, kinds[0], parts[0]), _number(b, kinds[1], parts[1]))
             if instruction.saturate:
                 result = _within(result, kind.signed, bits)
-            if into:
-                mask = (1 << bits) - 1
-                return c & ~(mask << place) | (result & mask) << place
+            if into is not None:
+                mask = (1 << bits) - 1 << into.first_bit
+                return c & ~mask | result << into.first_bit & mask
             return combine(number_of(result, kind), number_of(c, kind))
 
         return compute
@@ -100,27 +91,25 @@ def _several(first: Callable[[PtxInstruction], Compute]) -> Callable[[PtxInstruc
     """Two results, or four: their sum is added to the third number, or each takes the place of a part of it."""
 
     def make(instruction: PtxInstruction) -> Compute:
-        kinds, (into, *selected, _) = instruction.types[-2:], instruction.parts
+        lanes, kinds = instruction.lanes, instruction.types[-2:]
+        assert lanes is not None
         kind = instruction.type if len(instruction.types) > len(kinds) else Type.U32
-        count, of_two = int(instruction.opcode[-1]), first(instruction)
-        letter, size = into[0], _WORD.bit_length() // count
-        written = [int(digit) for digit in into[1:]]
-        taken = [[int(digit) for digit in reversed(digits[1:])] for digits in selected]
+        of_two = first(instruction)
 
         def compute(a: int, b: int, c: int) -> int:
             results = {}
-            for place in written:
+            for lane in lanes.written:
                 numbers = (
-                    _number((a, b)[at[place] >= count], of, f"{letter}{at[place] % count}")
-                    for at, of in zip(taken, kinds, strict=True)
+                    _number((a, b)[number // lanes.count], of, lanes.subword(number % lanes.count))
+                    for number, of in zip((lanes.a[lane], lanes.b[lane]), kinds, strict=True)
                 )
-                results[place] = of_two(*numbers)
+                results[lanes.subword(lane)] = of_two(*numbers)
             if instruction.operation:
                 return c + sum(results.values()) & _WORD
-            for place, result in results.items():
-                result = _within(result, kind.signed, size) if instruction.saturate else result
-                mask = (1 << size) - 1 << size * place
-                c = c & ~mask | result << size * place & mask
+            for into, result in results.items():
+                result = _within(result, kind.signed, into.bits) if instruction.saturate else result
+                mask = (1 << into.bits) - 1 << into.first_bit
+                c = c & ~mask | result << into.first_bit & mask
             return c
 
         return compute
@@ -136,9 +125,8 @@ def _product_and_sum(instruction: PtxInstruction) -> Compute:
     signed = any(kind.signed for kind in kinds) or minus or minus_c
 
     def compute(a: int, b: int, c: int) -> int:
-        product = _number(a, kinds[0], instruction.parts[1]) * _number(
-            b, kinds[1], instruction.parts[2]
-        )
+        _, of_a, of_b, _ = instruction.subwords
+        product = _number(a, kinds[0], of_a) * _number(b, kinds[1], of_b)
         addend = number_of(c, Type.S32 if signed else Type.U32)
         total = (
             (-product if minus else product)

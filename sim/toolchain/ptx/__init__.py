@@ -8,10 +8,14 @@ front_end           from text to it: modules, functions, bodies
 ptx.lark, syntax    the grammar, and the tree it makes of a text
 names, expressions  scopes; what constants and sums of names are worth
 declarations        registers, variables and their first values, parameters
-forms               the table of instructions: their modifiers and operands
+instruction_table   the instructions: a row for each way to write one
+modifiers           places for modifiers in these rows, and what each word means
+operand_kinds       places for operands in these rows
+forms               the rows of an opcode in a version of PTX
 machines            what later machines have, and which one first; instructions on textures
 instructions        modifiers decoded by that table
 operands, special   operands resolved and checked; special registers
+parts               operands of video instructions that are parts of registers
 control             branches and calls
 reach               what a kernel may call, and the shared variables it uses
 joining             several texts as one, as a linker has it

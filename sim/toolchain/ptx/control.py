@@ -23,6 +23,7 @@ from .module import (
     Type,
 )
 from .names import BranchTable, CallTable, Declared, Prototype, RegisterVector, Scope
+from .operand_kinds import BranchTarget, CallOperands, ControlOperands, IndexedBranchTargets
 from .operands import SINK, OperandReader, describe
 
 __all__ = ["CONTROL", "branch_table", "call_table", "find_label"]
@@ -352,9 +353,11 @@ def _agree(
         )
 
 
-CONTROL: Mapping[str, Callable[[OperandReader, syntax.InstructionNode], PtxInstruction]] = {
-    "bra": _branch,
-    "brx": _indexed_branch,
-    "call": _call,
+_Reader = Callable[[OperandReader, syntax.InstructionNode], PtxInstruction]
+
+CONTROL: Mapping[type[ControlOperands], _Reader] = {
+    BranchTarget: _branch,
+    IndexedBranchTargets: _indexed_branch,
+    CallOperands: _call,
 }
 """Readers of the instructions whose operands are not values."""

@@ -1,7 +1,7 @@
 """From an instruction's text to an :class:`~sim.toolchain.ptx.module.PtxInstruction`."""
 
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
@@ -14,27 +14,15 @@ from .forms import (
     FIRST_BANK,
     Dialect,
     InstructionForm,
-    ModifierItem,
     flushing_opcodes,
     forms,
     reason_refused,
 )
 from .machines import first_machine, is_texture
-from .module import (
-    Comparison,
-    Operand,
-    PtxBoolean,
-    PtxGuard,
-    PtxHalf,
-    PtxInstruction,
-    PtxRegister,
-    PtxScope,
-    PtxSpace,
-    PtxVariable,
-    Sink,
-    Type,
-)
+from .modifiers import Modifier, ModifierField
+from .module import Operand, PtxGuard, PtxInstruction, PtxRegister, PtxVariable, Sink, Type
 from .names import Scope, TextureError
+from .operand_kinds import ControlOperands, MoveResult, OperandKind
 from .operands import OperandReader
 from .parts import check_parts, with_parts
 
@@ -44,80 +32,61 @@ _SAME = {"shared::cta": "shared", "param::entry": "param", "param::func": "param
 """Modifiers that are another's spelling on a machine without clusters."""
 _BRACKETS = (1, 2)
 """The first version in which addresses stand in brackets."""
-_UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
-"""Comparisons that are another's spelling for unsigned numbers."""
 
 
 @dataclass(frozen=True)
 class _State:
-    """A form with the modifiers that were read; ``rest`` are the places that no modifier has taken yet."""
+    """A form with the modifiers that were read: ``chosen`` is what they set, ``rest`` are the places that are empty."""
 
     form: InstructionForm
-    rest: tuple[ModifierItem, ...]
-    taken: tuple[tuple[str, str], ...] = field(default=())
+    rest: tuple[Modifier, ...]
+    chosen: tuple[tuple[ModifierField, Any], ...] = ()
 
     def after(self, word: str) -> "_State | None":
         """The state behind one more modifier; None where the form has no place for it."""
-        for at, item in self._next():
-            if word in item.words:
-                before = tuple(other for other in self.rest[:at] if not other.first)
+        for at, place in self._next():
+            if word in place.values:
+                before = tuple(other for other in self.rest[:at] if not other.after_opcode)
+                value = place.values[word]
                 return _State(
-                    self.form, before + self.rest[at + 1 :], (*self.taken, (item.field, word))
+                    self.form, before + self.rest[at + 1 :], (*self.chosen, (place.field, value))
                 )
         return None
 
-    def _next(self) -> Iterator[tuple[int, ModifierItem]]:
+    def _next(self) -> Iterator[tuple[int, Modifier]]:
         """The places that the next modifier may take, and where they are in the rest: types keep their order."""
         typed = False
-        for at, item in enumerate(self.rest):
-            if item.field == "types" and typed:
+        for at, place in enumerate(self.rest):
+            if place.field is ModifierField.TYPES and typed:
                 continue
-            typed |= item.field == "types"
-            yield at, item
-            if item.first and not item.optional:
+            typed |= place.field is ModifierField.TYPES
+            yield at, place
+            if place.after_opcode and not place.optional:
                 return
 
     @property
     def words(self) -> set[str]:
         """Modifiers that may come next."""
-        return {f".{word}" for _, item in self._next() for word in item.words}
+        return {f".{word}" for _, place in self._next() for word in place.values}
 
     @property
-    def missing(self) -> tuple[ModifierItem, ...]:
+    def missing(self) -> tuple[Modifier, ...]:
         """Places that a modifier must take yet."""
-        return tuple(item for item in self.rest if not item.optional)
+        return tuple(place for place in self.rest if not place.optional)
 
     @cached_property
     def instruction(self) -> PtxInstruction:
         """An instruction with the modifiers, that stands nowhere yet."""
-        found: dict[str, Any] = {"types": ()}
-        for name, word in (*self.taken, *self.form.implied):
-            match name:
-                case "":
-                    pass
-                case "types":
-                    found["types"] += (Type(word),)
-                case "half":
-                    found[name] = PtxHalf(word)
-                case "compare":
-                    found[name] = Comparison(_UNSIGNED.get(word, word))
-                case "combine":
-                    found[name] = PtxBoolean(word)
-                case "space":
-                    found[name] = PtxSpace(word)
-                case "scope":
-                    found[name] = PtxScope(word)
-                case "vector":
-                    found[name] = int(word[1:])
-                case "scale":
-                    found[name] = int(word.removeprefix("shr"))
-                case "clamp":
-                    found[name] = word == "clamp"
-                case "operation" | "cache" | "reduction" | "rounding" | "approximation":
-                    found[name] = word
-                case _:
-                    found[name] = True
-        return PtxInstruction(opcode=self.form.opcode, line=1, column=1, **found)
+        attributes: dict[str, Any] = {}
+        types: list[Type] = []
+        for attribute, value in (*self.chosen, *self.form.implied_values):
+            if attribute is ModifierField.TYPES:
+                types.append(value)
+            elif attribute is not ModifierField.IGNORED:
+                attributes[attribute.value] = value
+        return PtxInstruction(
+            opcode=self.form.opcode, line=1, column=1, types=tuple(types), **attributes
+        )
 
 
 def _expected(states: Sequence[_State]) -> str:
@@ -182,8 +151,8 @@ def _mismatch(node: syntax.InstructionNode, words: Sequence[str], dialect: Diale
         f".{word}"
         for state in states
         if len(state.missing) == least
-        for item in state.missing[:1]
-        for word in item.words
+        for place in state.missing[:1]
+        for word in place.values
     }
     return SourceError(opcode, f"{written} lacks a modifier: expected {', '.join(sorted(wanted))}")
 
@@ -256,44 +225,44 @@ def read_instruction(
     reader = OperandReader(
         scope, instruction, readonly, results, entry, dialect.version < _BRACKETS
     )
-    found = _with_operands(reader, node, state.form.operands)
+    found = _with_operands(reader, node, state.form)
     return [*reader.before, *found]
 
 
 def _with_operands(
-    reader: OperandReader, node: syntax.InstructionNode, patterns: Sequence[str]
+    reader: OperandReader, node: syntax.InstructionNode, form: InstructionForm
 ) -> list[PtxInstruction]:
     """The instruction with its operands."""
-    instruction, nodes = reader.instruction, node.operands
-    if patterns and patterns[0] in CONTROL:
-        return [CONTROL[patterns[0]](reader, node)]
-    if any(pattern[-1] in ".-%" for pattern in patterns):
-        patterns, nodes, instruction = with_parts(instruction, patterns, nodes)
-    least = sum(not pattern.endswith("?") for pattern in patterns)
-    if not least <= len(nodes) <= len(patterns):
-        raise SourceError(node.opcode, _count_message(node, least, len(patterns)))
-    if instruction.parts:
+    instruction, nodes, kinds = reader.instruction, node.operands, form.operands
+    first = kinds[0] if kinds else None
+    if isinstance(first, ControlOperands):
+        return [CONTROL[type(first)](reader, node)]
+    if form.is_selective:
+        nodes, instruction = with_parts(instruction, kinds, nodes)
+    if not form.least_operands <= len(nodes) <= len(kinds):
+        raise SourceError(node.opcode, _count_message(node, form.least_operands, len(kinds)))
+    if form.is_selective:
         check_parts(instruction, node)
-    if patterns and patterns[0] == "M>":
+    if isinstance(first, MoveResult):
         if instruction.vector > 1:
             return reader.move_vector(nodes, instruction.type, instruction.vector)
         return [instruction.changed(operands=reader.move(nodes, instruction.type))]
-    operands = _operands(reader, patterns, nodes)
-    space = reader.space if "[]" in patterns else instruction.space
+    operands = _operands(reader, kinds, nodes)
+    space = reader.space if form.has_address else instruction.space
     return [instruction.changed(operands=operands, space=space)]
 
 
 def _operands(
-    reader: OperandReader, patterns: Sequence[str], nodes: Sequence[syntax.OperandNode]
+    reader: OperandReader, kinds: Sequence[OperandKind], nodes: Sequence[syntax.OperandNode]
 ) -> tuple[Operand, ...]:
     found: list[Operand] = []
     rest = list(nodes)
-    for at, pattern in enumerate(patterns):
-        if pattern.endswith("?") and len(rest) < len(patterns) - at:
+    for at, kind in enumerate(kinds):
+        if kind.optional and len(rest) < len(kinds) - at:
             if rest:
                 found.append(Sink())
             continue
-        found += reader.read(pattern, rest.pop(0))
+        found += reader.read(kind, rest.pop(0))
     return tuple(found)
 
 

@@ -53,11 +53,13 @@ __all__ = [
     "PtxImmediate",
     "PtxInstruction",
     "PtxLabel",
+    "PtxLanes",
     "PtxModule",
     "PtxRegister",
     "PtxScope",
     "PtxSpace",
     "PtxSpecialRegister",
+    "PtxSubword",
     "PtxVariable",
     "PtxVector",
     "Signature",
@@ -173,6 +175,48 @@ class PtxScope(Enum):
     CTA = "cta"
     GL = "gl"
     SYS = "sys"
+
+
+class PtxSubword(Enum):
+    """A byte or half of a register that is an operand of a video instruction, by its name without the dot."""
+
+    B0 = "b0"
+    B1 = "b1"
+    B2 = "b2"
+    B3 = "b3"
+    H0 = "h0"
+    H1 = "h1"
+
+    def __init__(self, name: str) -> None:
+        self.bits = 8 if name[0] == "b" else 16
+        """Width in bits."""
+        self.first_bit = self.bits * int(name[1])
+        """Where it begins in the register."""
+
+
+_HALVES = (PtxSubword.H0, PtxSubword.H1)
+_BYTES = (PtxSubword.B0, PtxSubword.B1, PtxSubword.B2, PtxSubword.B3)
+
+
+@dataclass(frozen=True)
+class PtxLanes:
+    """What a SIMD video instruction writes and reads.
+
+    Attributes:
+        count: Lanes of the instruction: two halves or four bytes of a register.
+        written: The lanes whose results are written, the lowest first.
+        a: For each lane, which subword its first number is: those of operand a from 0 on, then those of b.
+        b: The same for its second number.
+    """
+
+    count: int
+    written: tuple[int, ...]
+    a: tuple[int, ...]
+    b: tuple[int, ...]
+
+    def subword(self, number: int) -> PtxSubword:
+        """The half or byte of a register with a number, from the lowest on."""
+        return _BYTES[number] if self.count == len(_BYTES) else _HALVES[number]
 
 
 @dataclass(frozen=True, eq=False)
@@ -373,9 +417,8 @@ class PtxInstruction:
         clamp: ``.clamp`` of shf, vshl and vshr; False is ``.wrap``.
         scale: By how many bits vmad shifts its sum to the right.
         plus_one: ``.po`` of vmad: one is added.
-        parts: Of video instructions, for each operand: which part of the register it is, b0 to b3, h0, h1, or empty.
-            Of those of two halves or four bytes: which of them are written, the highest first, as b320; which of both
-            sources' a source consists of, those of the second one behind the first one's, as h32 or b7654.
+        subwords: Of video instructions, for each operand: which part of the register it is; None: all of it.
+        lanes: Of SIMD video instructions: which lanes are written, and what each of them reads.
         negated: Of vmad, for each operand: whether it is negated.
         sync: ``.sync`` of vote and shfl: the last operand is the member mask.
         scope: Of membar.
@@ -406,7 +449,8 @@ class PtxInstruction:
     clamp: bool = False
     scale: int = 0
     plus_one: bool = False
-    parts: tuple[str, ...] = ()
+    subwords: tuple[PtxSubword | None, ...] = ()
+    lanes: PtxLanes | None = None
     negated: tuple[bool, ...] = ()
     sync: bool = False
     scope: PtxScope | None = None

@@ -1,13 +1,11 @@
 """Operands of instructions: the value that a text denotes, and whether the instruction allows it.
 
-The pattern of an operand gives the kinds that are allowed, see :mod:`~sim.toolchain.ptx.forms`. Sizes of registers
-must agree with the types of the instruction; signs need not.
+An operand's kind (:mod:`~sim.toolchain.ptx.operand_kinds`) gives what is allowed. Sizes of registers must agree with
+the types of the instruction; signs need not.
 """
 
-import re
 from collections.abc import Set
 from dataclasses import dataclass, field
-from functools import cache
 
 from lark import Token
 
@@ -43,19 +41,32 @@ from .names import (
     Scope,
     TextureError,
 )
+from .operand_kinds import (
+    AddressOperand,
+    AddressRegister,
+    BarrierNumber,
+    LoadResult,
+    NumberBelow,
+    OperandKind,
+    PointerSource,
+    ResultAndPredicate,
+    ResultOperand,
+    SourceOperand,
+    SourceRegister,
+    StoreSource,
+    ThreadCount,
+    type_of,
+)
 from .special import VECTOR_REGISTERS, WARP_SIZE, special_register, special_vector, special_widths
 
 __all__ = ["OperandReader", "describe", "number_bits"]
 
 SINK = "_"
-_ADDRESS = "a"
-"""What stands for the type of an address in a pattern."""
 WARP_THREADS = WARP_SIZE
 _VECTOR_LIMIT = 128
 """The most bits that one ld or st moves."""
 _OFFSETS = range(-(1 << 31), 1 << 32)
 _COMPONENTS = ("xyzw", "rgba")
-_WIDE = {Type.U16: Type.U32, Type.S16: Type.S32, Type.U32: Type.U64, Type.S32: Type.S64}
 _WHOLE = {16: Type.U16, 32: Type.U32, 64: Type.U64}
 _SHORT_SPACES = (PtxSpace.SHARED, PtxSpace.LOCAL, PtxSpace.CONST, PtxSpace.PARAM)
 """Spaces that 32 bits address."""
@@ -600,48 +611,51 @@ class OperandReader:
             raise SourceError(node.token, f"the address of {name} does not fit {kind.bits} bits")
         return VariableRef(variable, amount.value)
 
-    # Patterns
+    # Kinds of operands
 
-    def read(self, pattern: str, node: syntax.OperandNode) -> tuple[Operand, ...]:
+    def read(self, kind: OperandKind, node: syntax.OperandNode) -> tuple[Operand, ...]:
         """The operands that one place in the text gives."""
         instruction = self.instruction
-        match pattern:
-            case "[]":
-                store = instruction.opcode in ("st", "atom", "red")
-                return (self.address(node, store),)
-            case ">*":
-                return (self.moved(node, instruction.type, instruction.vector, result=True),)
-            case "<*":
-                return (self.moved(node, instruction.type, instruction.vector, result=False),)
-            case "barrier":
-                return (self._number(node, range(BARRIERS), 1),)
-            case "threads?" | "threads":
-                return (self._number(node, range(WARP_THREADS, 1024 + 1), WARP_THREADS),)
-        if pattern.startswith("#"):
-            return (self._constant(node, range(int(pattern[1:]))),)
-        return self._typed(pattern, node)
-
-    def _typed(self, pattern: str, node: syntax.OperandNode) -> tuple[Operand, ...]:
-        role, kind_name, mark = _split_pattern(pattern)
-        if role == "<=" and kind_name == _ADDRESS:
-            return (self._address_register(node),)
-        kind = self._type(kind_name)
-        match role:
-            case "<=":
-                found = self.source(node, kind)
+        types = instruction.types
+        match kind:
+            case ResultOperand():
+                found = self.destination(
+                    node, type_of(kind.type, types), wider=kind.wider, sink=kind.sink
+                )
+            case SourceOperand():
+                found = self._source_of(kind, node)
+            case ResultAndPredicate():
+                return self._pair(node, type_of(kind.type, types))
+            case SourceRegister():
+                found = self.source(node, type_of(kind.type, types))
                 if not isinstance(found, PtxRegister):
                     raise SourceError(node.token, "expected a register")
-                return (found,)
-            case ">|":
-                return self._pair(node, kind)
-            case ">":
-                return (self.destination(node, kind, wider=mark == "~", sink=mark == "_"),)
-            case "&":
-                return (self._address_value(node, kind),)
+            case AddressOperand():
+                found = self.address(node, store=instruction.opcode in ("st", "atom", "red"))
+            case LoadResult():
+                found = self.moved(node, instruction.type, instruction.vector, result=True)
+            case StoreSource():
+                found = self.moved(node, instruction.type, instruction.vector, result=False)
+            case PointerSource():
+                found = self._address_value(node, type_of(kind.type, types))
+            case AddressRegister():
+                found = self._address_register(node)
+            case NumberBelow():
+                found = self._constant(node, range(kind.limit))
+            case BarrierNumber():
+                found = self._number(node, range(BARRIERS), 1)
+            case ThreadCount():
+                found = self._number(node, range(WARP_THREADS, 1024 + 1), WARP_THREADS)
             case _:
-                if mark == "~" and self._is_special(node):
-                    return (self.value(node, kind),)
-                return (self.source(node, kind, wider=mark == "~", negated=mark == "!"),)
+                raise AssertionError(f"{kind} is not one operand")
+        return (found,)
+
+    def _source_of(self, kind: SourceOperand, node: syntax.OperandNode) -> Operand:
+        """A source; where it may be wider, a special register, too."""
+        type_ = type_of(kind.type, self.instruction.types)
+        if kind.wider and self._is_special(node):
+            return self.value(node, type_)
+        return self.source(node, type_, wider=kind.wider, negated=kind.complement)
 
     def _address_register(self, node: syntax.OperandNode) -> PtxRegister:
         """A register of 32 or 64 bits."""
@@ -672,16 +686,6 @@ class OperandReader:
             raise SourceError(node.token, "expected an address")
         return found
 
-    def _type(self, name: str) -> Type:
-        types = self.instruction.types
-        match name:
-            case "0" | "1" | "2":
-                return types[int(name)]
-            case "w":
-                return _WIDE[types[0]]
-            case _:
-                return Type(name)
-
     def _number(
         self, node: syntax.OperandNode, values: range, step: int
     ) -> PtxRegister | PtxImmediate:
@@ -700,14 +704,6 @@ class OperandReader:
         if amount.symbol is not None or amount.real is not None or amount.value not in values:
             raise SourceError(node.token, f"expected a number from {values[0]} to {values[-1]}")
         return PtxImmediate(amount.value)
-
-
-@cache
-def _split_pattern(pattern: str) -> tuple[str, str, str]:
-    """A pattern's role, type and mark."""
-    match = re.fullmatch(r"(>\||<=|[<>&])([a-z0-9]+)([~!_]?)\??", pattern)
-    assert match is not None
-    return match[1], match[2], match[3]
 
 
 def _is_name(element: syntax.OperandNode | PtxRegister) -> bool:

@@ -2,73 +2,88 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sim.toolchain.grammar import SourceError
 
 from . import syntax
-from .module import PtxInstruction
+from .module import PtxInstruction, PtxLanes, PtxSubword
+from .operand_kinds import OperandKind, ResultOperand, SourceOperand
 
 __all__ = ["check_parts", "with_parts"]
 
 _THIRD = 3
 """The place of the third number among the operands."""
-_PARTS = frozenset({".b0", ".b1", ".b2", ".b3", ".h0", ".h1"})
-_SEVERAL = {
-    "2": (r"h1?0?", r"h[0-3]{2}", ("h10", "h10", "h32")),
-    "4": (r"b3?2?1?0?", r"b[0-7]{4}", ("b3210", "b3210", "b7654")),
+_SUBWORDS = {f".{subword.value}": subword for subword in PtxSubword}
+
+
+@dataclass(frozen=True)
+class _LaneSelectors:
+    """How a text selects lanes, the highest first: patterns for the result and for sources, and what is usual for the
+    result and both sources.
+    """
+
+    written: str
+    source: str
+    usual: tuple[str, str, str]
+
+
+_LANE_SELECTORS = {
+    2: _LaneSelectors(r"\.h1?0?", r"\.h[0-3]{2}", (".h10", ".h10", ".h32")),
+    4: _LaneSelectors(r"\.b3?2?1?0?", r"\.b[0-7]{4}", (".b3210", ".b3210", ".b7654")),
 }
-"""By how many numbers an instruction works on: patterns of a result's parts and of a source's, and the defaults."""
+"""By the number of lanes."""
+
+
+@dataclass(frozen=True)
+class _SelectedOperand:
+    """An operand without its selector and its minus. ``selector`` has its dot; it is empty where there is none."""
+
+    operand: syntax.OperandNode
+    selector: str = ""
+    negated: bool = False
 
 
 def with_parts(
-    instruction: PtxInstruction, patterns: Sequence[str], nodes: Sequence[syntax.OperandNode]
-) -> tuple[tuple[str, ...], list[syntax.OperandNode], PtxInstruction]:
-    """The patterns and operands without parts and signs, and the instruction with these."""
-    found = [_split(pattern, node) for pattern, node in zip(patterns, nodes, strict=False)]
-    if patterns[0].endswith("%"):
-        result, source, usual = _SEVERAL[instruction.opcode[-1]]
-        found = [
-            (
-                node,
-                _parts(node, part, source if at else result, usual[at]) if at < len(usual) else "",
-                negated,
-            )
-            for at, (node, part, negated) in enumerate(found)
-        ]
-    plain = [node for node, _, _ in found]
-    return (
-        tuple(pattern.rstrip(".-%") for pattern in patterns),
-        [*plain, *nodes[len(plain) :]],
-        instruction.changed(
-            parts=tuple(part for _, part, _ in found),
-            negated=tuple(negated for _, _, negated in found),
-        ),
-    )
+    instruction: PtxInstruction, kinds: Sequence[OperandKind], nodes: Sequence[syntax.OperandNode]
+) -> tuple[list[syntax.OperandNode], PtxInstruction]:
+    """The operands without selectors and minus signs, and the instruction with these."""
+    parts = [_divided(kind, node) for kind, node in zip(kinds, nodes, strict=False)]
+    instruction = instruction.changed(negated=tuple(part.negated for part in parts))
+    result = kinds[0]
+    if isinstance(result, ResultOperand) and result.lanes:
+        instruction = instruction.changed(lanes=_lanes(parts, result.lanes))
+    else:
+        subwords = tuple(_SUBWORDS.get(part.selector) for part in parts)
+        instruction = instruction.changed(subwords=subwords)
+    return [*(part.operand for part in parts), *nodes[len(parts) :]], instruction
 
 
 def check_parts(instruction: PtxInstruction, node: syntax.InstructionNode) -> None:
     """Raises SourceError for a result that is part of a register whose other parts have no source, and for two
     negations that exclude each other. An unused third number is not checked, as in NVIDIA's assembler."""
-    opcode, merges, third = node.opcode, bool(instruction.parts[0]), len(instruction.parts) > _THIRD
-    if instruction.opcode[-1] in _SEVERAL:
+    opcode = node.opcode
+    if instruction.lanes is not None:
         return
     if instruction.opcode == "vmad":
         if instruction.negated[1] != instruction.negated[2] and instruction.negated[3]:
             raise SourceError(opcode, "vmad negates the product or what is added to it, not both")
-    elif merges and not third:
+        return
+    written, has_third = instruction.subwords[0], len(instruction.subwords) > _THIRD
+    if written is not None and not has_third:
         raise SourceError(
-            opcode,
-            f"{opcode} into .{instruction.parts[0]} takes a third number, which has the other bits",
+            opcode, f"{opcode} into .{written.value} takes a third number, which has the other bits"
         )
 
 
-def _split(pattern: str, node: syntax.OperandNode) -> tuple[syntax.OperandNode, str, bool]:
-    """An operand without its part and its minus, and both."""
+def _divided(kind: OperandKind, node: syntax.OperandNode) -> _SelectedOperand:
+    """An operand, its selector and its minus."""
     inner = (
         node.items[0] if isinstance(node, syntax.ExpressionNode) and len(node.items) == 1 else None
     )
     negated = (
-        "-" in pattern
+        isinstance(kind, SourceOperand)
+        and kind.minus
         and isinstance(inner, syntax.SignedNode)
         and inner.token == "-"
         and isinstance(inner.operand, syntax.NameNode)
@@ -77,23 +92,44 @@ def _split(pattern: str, node: syntax.OperandNode) -> tuple[syntax.OperandNode, 
         assert isinstance(inner, syntax.SignedNode)
         inner = inner.operand
     if not isinstance(inner, syntax.NameNode):
-        return node, "", False
+        return _SelectedOperand(node)
     component = str(inner.component or "")
-    takes = (pattern.endswith(".") and component in _PARTS) or pattern.endswith("%")
-    part = component[1:] if takes else ""
-    return (
-        syntax.ExpressionNode([syntax.NameNode(inner.token, None if part else inner.component)]),
-        part,
-        negated,
+    selects = isinstance(kind, ResultOperand | SourceOperand) and (
+        kind.lanes > 0 or (kind.subword and component in _SUBWORDS)
+    )
+    register = syntax.NameNode(inner.token, None if selects else inner.component)
+    return _SelectedOperand(
+        syntax.ExpressionNode([register]), component if selects else "", negated
     )
 
 
-def _parts(node: syntax.OperandNode, part: str, allowed: str, usual: str) -> str:
-    """Which parts an operand of several has."""
-    if part and not (len(part) > 1 and re.fullmatch(allowed, part)):
-        inner = node.items[0] if isinstance(node, syntax.ExpressionNode) else None
-        assert isinstance(inner, syntax.NameNode)
+def _lanes(parts: Sequence[_SelectedOperand], count: int) -> PtxLanes:
+    """What a SIMD instruction writes and reads: its result's and its sources' selectors, or what is usual."""
+    selectors = _LANE_SELECTORS[count]
+    patterns = (selectors.written, selectors.source, selectors.source)
+    usual = [_numbers(selector) for selector in selectors.usual]
+    named = [
+        _numbers(_checked(part, pattern, default))
+        for part, pattern, default in zip(parts, patterns, selectors.usual, strict=False)
+    ]
+    # Where operands are missing the instruction is refused later.
+    written, a, b = [*named, *usual[len(named) :]]
+    return PtxLanes(count, written, a, b)
+
+
+def _checked(part: _SelectedOperand, allowed: str, usual: str) -> str:
+    """A selector that is allowed, or what is usual where there is none."""
+    if not part.selector:
+        return usual
+    if len(part.selector) <= len(".b") or not re.fullmatch(allowed, part.selector):
+        node = part.operand.items[0] if isinstance(part.operand, syntax.ExpressionNode) else None
+        assert isinstance(node, syntax.NameNode)
         raise SourceError(
-            inner.token, f".{part} is no choice of parts here: the usual one is .{usual}"
+            node.token, f"{part.selector} is no choice of parts here: the usual one is {usual}"
         )
-    return part or usual
+    return part.selector
+
+
+def _numbers(selector: str) -> tuple[int, ...]:
+    """The numbers in a selector, that of the lowest lane first."""
+    return tuple(int(digit) for digit in reversed(selector.removeprefix(".")[1:]))

@@ -8,31 +8,33 @@ from rtl.isa.fields import PLUS_ONE
 from rtl.isa.kinds import Compare, VideoScale, VideoSecond
 from sim.toolchain.compiler.ir import RZ, RegisterPart, Source, Value, number
 from sim.toolchain.compiler.opcodes import FieldValue, value_of
-from sim.toolchain.ptx.module import PtxInstruction, Type
+from sim.toolchain.ptx.module import PtxInstruction, PtxLanes, PtxSubword, Type
 
 from .builder import Builder, handles
 
 __all__: list[str] = []
 
 _MERGES = {
-    "b0": VideoSecond.MRG_8B0,
-    "b1": VideoSecond.MRG_8B0,
-    "b2": VideoSecond.MRG_8B2,
-    "b3": VideoSecond.MRG_8B0,
-    "h0": VideoSecond.MRG_16L,
-    "h1": VideoSecond.MRG_16H,
+    PtxSubword.B0: VideoSecond.MRG_8B0,
+    PtxSubword.B1: VideoSecond.MRG_8B0,
+    PtxSubword.B2: VideoSecond.MRG_8B2,
+    PtxSubword.B3: VideoSecond.MRG_8B0,
+    PtxSubword.H0: VideoSecond.MRG_16L,
+    PtxSubword.H1: VideoSecond.MRG_16H,
 }
-_PUT = {"b1": 0x3240, "b3": 0x4210}
+_PUT = {PtxSubword.B1: 0x3240, PtxSubword.B3: 0x4210}
 """Bytes of a register that no instruction merges into: the selector that puts a byte there."""
 _SECOND = {"add": VideoSecond.ACC, "min": VideoSecond.MIN, "max": VideoSecond.MAX}
 _PARTS = {
-    "b1": RegisterPart.B1,
-    "b2": RegisterPart.B2,
-    "b3": RegisterPart.B3,
-    "h1": RegisterPart.H1,
+    PtxSubword.B1: RegisterPart.B1,
+    PtxSubword.B2: RegisterPart.B2,
+    PtxSubword.B3: RegisterPart.B3,
+    PtxSubword.H1: RegisterPart.H1,
 }
 """The parts of a register that are not the lowest ones of their size."""
 _WORD = 32
+_PLAIN_BYTES = PtxLanes(4, written=(0, 1, 2, 3), a=(0, 1, 2, 3), b=(4, 5, 6, 7))
+"""Each byte of a with that of b at the same place."""
 _UNSPELLED = {"VSHL": ".S32.U32", "VSHR": ".S32.U32"}
 """The pair of types that has no spelling, where it is not that of signed words."""
 _NAMES = {
@@ -47,15 +49,10 @@ _NAMES = {
 """The machine's instructions."""
 
 
-def _size(part: str) -> int:
-    return {"": _WORD, "b": 8, "h": 16}[part[:1]]
-
-
 def _types(name: str, kinds: Sequence[Type], i: PtxInstruction) -> FieldValue:
     """Both sources' types as an instruction has them."""
-    return _pair(
-        name, [(kind, _size(part)) for kind, part in zip(kinds, i.parts[1:], strict=False)]
-    )
+    sizes = [part.bits if part is not None else _WORD for part in i.subwords[1:3]]
+    return _pair(name, [*zip(kinds, sizes, strict=True)])
 
 
 def _pair(name: str, types: Sequence[tuple[Type, int]]) -> FieldValue:
@@ -66,8 +63,8 @@ def _pair(name: str, types: Sequence[tuple[Type, int]]) -> FieldValue:
 
 def _sources(b: Builder, i: PtxInstruction) -> list[Source]:
     return [
-        replace(b.word(operand), part=_PARTS.get(part))
-        for operand, part in zip(i.operands[1:3], i.parts[1:3], strict=True)
+        replace(b.word(operand), part=_PARTS.get(part) if part is not None else None)
+        for operand, part in zip(i.operands[1:3], i.subwords[1:3], strict=True)
     ]
 
 
@@ -75,12 +72,13 @@ def _finish(
     b: Builder, i: PtxInstruction, name: str, sources: Sequence[Source], fields: dict[str, Any]
 ) -> None:
     """The instruction with its second operation."""
-    merges = bool(i.parts[0] or i.operation)
+    into = i.subwords[0]
+    merges = into is not None or bool(i.operation)
     *_, third = RZ, *(b.word(operand) for operand in i.operands[3:] if merges)
     _merged(
         b,
         b.write(i.operands[0]),
-        i.parts[0],
+        into,
         name,
         [*sources, third],
         fields,
@@ -91,14 +89,14 @@ def _finish(
 def _merged(
     b: Builder,
     result: list[Value | None],
-    part: str,
+    part: PtxSubword | None,
     name: str,
     sources: Sequence[Source],
     fields: dict[str, Any],
     second: VideoSecond | None = None,
 ) -> None:
     """The instruction, whose result goes to a part of the third source, or to all of a register."""
-    then = second or _MERGES.get(part)
+    then = second or (_MERGES[part] if part is not None else None)
     more = fields if then is None else {**fields, "then": then}
     if part in _PUT:
         byte = b.compute(name, *sources[:2], RZ, **more)
@@ -133,23 +131,14 @@ _SEVERAL = ("vadd", "vsub", "vmin", "vmax", "vabsdiff", "vset", "vavrg")
 def _several(b: Builder, i: PtxInstruction) -> None:
     """A result after the other goes into its part of the third number, or is added to it; all distances of bytes are
     one instruction, where they are plain."""
-    opcode, count, (into, *selected, _), kinds = (
-        i.opcode[:-1],
-        int(i.opcode[-1]),
-        i.parts,
-        i.types[-2:],
-    )
+    opcode, lanes, kinds = i.opcode[:-1], i.lanes, i.types[-2:]
+    assert lanes is not None
     words = [
         b.compute("MOV", word) if isinstance(word.what, int) else word
         for word in map(b.word, i.operands[1:3])
     ]
-    third, pairs = b.word(i.operands[3]), [(kind, _WORD // count) for kind in kinds]
-    if (
-        opcode == "vabsdiff"
-        and i.parts[:3] == ("b3210", "b3210", "b7654")
-        and not i.saturate
-        and not i.type.signed
-    ):
+    third, pairs = b.word(i.operands[3]), [(kind, _WORD // lanes.count) for kind in kinds]
+    if opcode == "vabsdiff" and lanes == _PLAIN_BYTES and not i.saturate and not i.type.signed:
         b.op(
             "VABSDIFF4",
             b.write(i.operands[0]),
@@ -159,15 +148,13 @@ def _several(b: Builder, i: PtxInstruction) -> None:
             reduce=bool(i.operation),
         )
         return
-    places = sorted(int(digit) for digit in into[1:])
-    for place in places:
-        part = f"{into[0]}{place}"
-        parts = [
-            f"{into[0]}{int(at) % count}" for at in (digits[count - place] for digits in selected)
-        ]
+    for lane in lanes.written:
         x, y = (
-            replace(words[int(digits[count - place]) >= count], part=_PARTS.get(of))
-            for digits, of in zip(selected, parts, strict=True)
+            replace(
+                words[number // lanes.count],
+                part=_PARTS.get(lanes.subword(number % lanes.count)),
+            )
+            for number in (lanes.a[lane], lanes.b[lane])
         )
         name, opcode_now = _NAMES[opcode], opcode
         types = _pair(name, pairs)
@@ -182,12 +169,12 @@ def _several(b: Builder, i: PtxInstruction) -> None:
             y, opcode_now = RZ, "vadd"
             types = value_of(name, "types", "")
         held: list[Value | None] = (
-            b.write(i.operands[0]) if place == places[-1] else [b.temporary()]
+            b.write(i.operands[0]) if lane == lanes.written[-1] else [b.temporary()]
         )
         _merged(
             b,
             held,
-            "" if i.operation else part,
+            None if i.operation else lanes.subword(lane),
             name,
             [x, y.negate() if opcode == "vsub" else y, third],
             _fields(i, opcode_now, types),

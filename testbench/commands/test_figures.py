@@ -16,6 +16,7 @@ from sim.engine import CompiledEngine
 from testbench.crs import limits
 from testbench.engine.designs import needs_compiled
 from testbench.flow.driver import ENTRY_CYCLES, HIT_CYCLES, PUSH_CYCLES
+from testbench.flow.serial_cycles import LATENCY, SERIAL_CYCLES
 from testbench.project.test_manual import DOCS
 from testbench.project.test_manual import table as cells_of
 
@@ -97,11 +98,41 @@ def test_cycles_of_flow_instructions_are_those_that_the_testbench_requires():
         "| an instruction other than a push | the same warp's next one, at the earliest "
         f"| {HIT_CYCLES} |" in FLOW
     )
-    assert f"| a push | the same warp's next instruction, at the earliest | {PUSH_CYCLES} |" in FLOW
+    assert (
+        "| a push, or a direct branch that all active threads take and that cannot fail | the same warp's "
+        f"next instruction, at the earliest | {PUSH_CYCLES} |" in FLOW
+    )
     assert (
         "| ENTER (into the trap handler) | the warp's next instruction "
         f"| {entry}, and {hole} for each NONE token" in FLOW
     )
+
+
+def test_cycles_of_the_serial_flow_unit_are_those_that_the_testbench_requires():
+    page = table(DOCS / "control_flow.md", "## In a machine of one lane")
+    cycles = [int(row[1].split()[0]) for row in page]
+    required = SERIAL_CYCLES
+    assert cycles == [
+        required["leave, other threads remain"],
+        required["branch, all threads"],
+        required["push"],
+        required["unwind to the topmost token"],
+        required["each further token"],
+        required["each hole"],
+        required["exit of the last thread"],
+        required["entry"],
+        required["each hole under a frame"],
+        required["restore"],
+        required["line written"] - LATENCY,
+        required["line read"] - LATENCY,
+    ]
+    assert required["push"] == required["call"] == required["divergent branch"]
+    (row,) = [
+        row
+        for row in table(DOCS / "serial.md", "## Cycles")
+        if row[0].startswith("flow instruction")
+    ]
+    assert row[1] == "; ".join(str(cycles[place]) for place in (0, 2, 3, 4))
 
 
 def test_cycles_of_the_stack_are_those_that_the_testbench_requires():

@@ -20,7 +20,7 @@ group has no constant operands, and no other group is in the resolver. With n co
 in the cache, it arrives after 5 + n cycles.
 
 Throughput: one group a cycle; a group with n constant operands takes n cycles. A warp gets at most
-one group in two cycles, and has at most as many groups in flight as issue has places for.
+one group in three cycles, and has at most as many groups in flight as issue has places for.
 
 Outstanding: at most three lines of instructions, some of them prefetched, and one line of
 constants.

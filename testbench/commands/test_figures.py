@@ -95,7 +95,7 @@ def test_cycles_of_flow_instructions_are_those_that_the_testbench_requires():
     assert rows["unwind, each further token on chip"] == f"+{limits.TOKEN_CYCLES}"
     entry, hole = ENTRY_CYCLES - limits.TOKEN_CYCLES * HOLES, limits.TOKEN_CYCLES
     assert (
-        "| an instruction other than a push | the same warp's next one, at the earliest "
+        "| any other instruction | the same warp's next one, at the earliest "
         f"| {HIT_CYCLES} |" in FLOW
     )
     assert (

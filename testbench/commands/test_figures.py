@@ -46,6 +46,16 @@ ONE_WARP = {
     "SSY, BRA that diverges, SYNC, SYNC": ("SSY, BRA that diverges, SYNC, SYNC", 0),
 }
 """Names of the benchmark: the row of the table that has them, and which of its figures that is."""
+SERIAL = (
+    "arithmetic: IADD to IADD",
+    "BRA, taken",
+    "CAL, RET",
+    "SSY, SYNC",
+    "conversion: I2I to I2I",
+    "LDS to LDS",
+    "STG",
+)
+"""Names of the benchmark, in the order of the table of the serial machine."""
 SEVERAL_WARPS = ("LDG, coalesced", "STG, coalesced", "LDS, no conflict", "IADD")
 """Rows of the table for eight warps, by the same names."""
 
@@ -67,6 +77,18 @@ def measured():
             machine, [*ONE_WARP, *(f"{name}, 8 warps" for name in SEVERAL_WARPS)]
         )
     }
+
+
+@needs_compiled
+def test_cycles_of_the_serial_machine_are_those_of_the_manual():
+    machine = BenchmarkMachine(PRESETS["least"], CompiledEngine)
+    found = {row.name: row.cycles for row in class_table(machine, SERIAL)}
+    measured = [f"{found[name]:,.0f}" for name in SERIAL]
+    rows = (
+        (DOCS / "serial.md").read_text(encoding="utf-8").split("\n| instructions | cycles |\n")[1]
+    )
+    figures = [line.strip("|").split("|")[1].strip() for line in rows.split("\n\n")[0].splitlines()]
+    assert figures[1:] == measured
 
 
 @needs_compiled

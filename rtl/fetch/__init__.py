@@ -3,32 +3,38 @@
 =============  ============================================================================
 module         content
 =============  ============================================================================
-unit           the fetch unit: which warp looks up its next group; hit, miss, redirect
-instructions   the instruction cache; a line's words are predecoded when it comes
-predecode      what an instruction word is, from the instruction table
-outcomes       rules of the table, tabulated by the fields that they read
-prefetch       the prefetcher: which lines warps may need soon
+unit           the fetch unit: selects a warp and looks up its next group; hit, miss, redirect
+ports          the ports of the fetch unit
+instructions   the instruction cache; words are predecoded when their line arrives
+predecode      the predecoder, made from the instruction table
+outcomes       rules of the instruction table, tabulated over the fields that they read
+prefetch       the prefetcher: proposes lines that warps may need soon
 resolve        the constant resolver: reads the constant operands of groups
 constants      the constant cache
 loader         the line loader: requests lines from memory, delivers them to both caches
-records        what the stages hand to each other
+records        the structs between the stages
 =============  ============================================================================
 
-A group comes two cycles after its warp was redirected, if its line is in the cache, it has no
-constant operands and nothing is in the way; with n of them, whose lines are in the cache, after
-5 + n cycles. Groups follow each other at one a cycle, or one in as many cycles as it has constant
-operands. A warp has one group in two cycles at most, and as many on their way as issue has places.
-Three lines of instructions and one of constants are outstanding at most; some of the former are
-prefetched.
+Latency: a group arrives two cycles after its warp was redirected, if its line is in the cache, the
+group has no constant operands, and no other group is in the resolver. With n constant operands, all
+in the cache, it arrives after 5 + n cycles.
 
-=============================  ============================================================
-choice of this project
-=============================  ============================================================
-program, banks                 begin at the address of a line, and of a 32-bit word; memory
-                               has whole lines of them
-no memory at a group's line    its three instructions are refused: MMU_FAULT
-no memory at a constant's      the constant is beyond the end of its bank
-=============================  ============================================================
+Throughput: one group a cycle; a group with n constant operands takes n cycles. A warp gets at most
+one group in three cycles, and has at most as many groups in flight as issue has places for.
+
+Outstanding: at most three lines of instructions, some of them prefetched, and one line of
+constants.
+
+Choices of this project:
+
+============================  =============================================================
+case                          behaviour
+============================  =============================================================
+program, constant banks       a program begins at the address of a line, a bank at that of a
+                              32-bit word; memory holds whole lines of both
+no memory at a group's line   its three instructions are refused with MMU_FAULT
+no memory at a constant       the constant counts as beyond the end of its bank
+============================  =============================================================
 """
 
 from .predecode import Predecoder, kind_of

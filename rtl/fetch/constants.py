@@ -30,28 +30,28 @@ _IN_ROW_BITS = ceil_log2(WORD_BITS // CONSTANT_BITS)
 
 
 class ConstantCache(Component):
-    """Direct mapped by the address in memory; a row has two words, a line eight rows. ::
+    """The constant cache, direct mapped by the address in memory. A row has two 32-bit words,
+    a line eight rows. ::
 
         address --> READ --> COMPARE --> hit, error, value
                     tag and row
 
-    A line has no valid tag from its first part on until its last one is written. What is read of a
-    tag in the cycle of a write to it does not count.
+    A line's tag is invalid from the arrival of its first part until its last part is written. A tag
+    that is read in the cycle of a write to it counts as a miss.
 
     Members
     -------
     address : In(WORD_ADDRESS_BITS)
-        Of a 32-bit word to look up.
+        The address of a 32-bit word to look up.
     hit, error, value : Out(1), Out(1), Out(32)
-        Two cycles after ``address``: whether its line is in the cache; memory has no such line; the
-        word.
+        Two cycles after ``address``: its line is in the cache; memory has no such line; the word.
     wanted : In(1)
-        The line of the present answer is requested, if ``free``.
+        Requests the line of the lookup that ``hit`` answers in this cycle, if ``loader.free``.
     preload : In(stream of LINE_ADDRESS_BITS)
-        A line that may be needed soon: it is requested when no other one is ``wanted``.
+        A line that may be needed soon. It is requested when no other line is ``wanted``.
     loader : Out(LineLoaderPort)
-        ``filled``: a line has been written. Lookups whose ``address`` was there a cycle ago, or
-        later, find it; the ``hit`` of this cycle may be too old.
+        ``filled``: a line has been written. It is found by lookups whose ``address`` was applied in
+        the previous cycle or later; the ``hit`` of this cycle may not see it yet.
     clear : In(Event(cache_line))
         This line of the cache becomes empty.
     """
@@ -87,8 +87,8 @@ class ConstantCache(Component):
         return m
 
     def _look_up(self, m: Module, tag_read: Any, row_read: Any, tag_write: Any) -> None:
-        """READ: tag and row. The registers behind the memories become those of the block RAM.
-        COMPARE: hit and word."""
+        """READ: reads tag and row. Synthesis merges the registers after the memories into the block
+        RAM. COMPARE: hit and word."""
         address = Signal(WORD_ADDRESS_BITS)
         tag: Any = Signal(self._tag)
         tag_is_written = Signal()
@@ -107,8 +107,8 @@ class ConstantCache(Component):
         self._request(m, address)
 
     def _request(self, m: Module, address: Value) -> None:
-        """The line that has missed: that of the address in COMPARE. Or a line that may be
-        needed."""
+        """Requests the line of the lookup that missed, or else a line to preload. ``address`` is
+        that in COMPARE; its hit is known in the next cycle."""
         miss = self.loader.miss
         missed_line = Signal(LINE_ADDRESS_BITS)
         m.d.sync += missed_line.eq(address[_IN_LINE_BITS:])
@@ -121,7 +121,7 @@ class ConstantCache(Component):
             m.d.comb += miss.payload.eq(self.preload.payload)
 
     def _fill(self, m: Module, tag_write: Any, row_write: Any) -> None:
-        """The parts of a line are written as they come; or a line is cleared."""
+        """Writes the parts of a line as they arrive, or clears a line."""
         arrives = self.loader.part.valid
         part = self.loader.part.payload
         is_first = part.number == 0

@@ -46,63 +46,65 @@ _ARRIVING_WORD = data.StructLayout({
     "word": WORD_BITS,
     "error": 1,
 })
-"""A word of a line from memory: the port of the loader by which its line was requested, and the
-fields of LinePart."""
+"""A word of a line from memory: the port of the loader that requested its line, and the fields of
+LinePart."""
 
 
 class InstructionCache(Component):
-    """Direct mapped by pc; a row is a group, a line two of them. Words are predecoded when their
-    line comes from memory, and stored with what they are. ::
+    """The instruction cache, direct mapped by pc. A row is a group; a line is two groups. Words are
+    predecoded when their line arrives, and stored with the result. ::
 
         group --> LOOK UP --> hit, stored
 
         part --> DECODE --> GATHER --> row --> filled
 
-    LOOK UP reads tag and row, and keeps both: the comparison of tags follows in the next cycle. Of
-    a line's eight words DECODE takes one a cycle; GATHER puts four of them together, a control word
-    and three instructions, and writes the group with its last word.
+    LOOK UP reads tag and row into registers; the tags are compared in the next cycle. DECODE
+    predecodes one of a line's eight words a cycle. GATHER collects four of them, a control word and
+    three instructions, and writes the group with its last word.
 
-    While a line arrives, a group of it is invalid until the group's last word is
-    written: its first group can be looked up before its second one has come. What is read of a tag
-    in the cycle of a write to it does not count.
+    While a line arrives, each of its groups is invalid until the group's last word is written. The
+    first group can therefore be looked up before the second one has arrived. A tag that is read in
+    the cycle of a write to it counts as a miss.
 
-    Lines in flight never share a place: a line is requested when the one before it in its place has
-    come. So a line that a warp waits for is not evicted on its way.
+    Two lines in flight never have the same index. A line is requested only when no line in flight
+    has its index. A line that a warp waits for is therefore not evicted before it has arrived.
 
-    Prefetch: a line that may be needed soon is requested if it is not in the cache, no warp waits
-    for the loader, and a port of the loader remains free for a miss. Whether it is in the cache is
-    read by a second port of the tags. A prefetched line for which memory has an error is kept like
-    any other: its instructions are refused if a warp reaches them.
+    Prefetch: a proposed line is requested if it is not in the cache, no warp needs the loader, and
+    another port of the loader remains free for a miss. A second read port of the tags finds out
+    whether it is in the cache. If memory has an error for a prefetched line, the line is stored
+    like any other; its instructions are refused if a warp reaches them.
 
     Members
     -------
     program : In(LINE_ADDRESS_BITS)
         The line of pc 0.
     registers : In(9)
-        Of a thread.
+        Registers of a thread; an instruction that names another one is refused.
     enable, group : In(1), In(GROUP_BITS)
         A group to look up, by its number.
     hit, stored : Out(1), Out(StoredGroup)
-        A cycle after ``enable``, until the next one: whether it is in the cache, and the group.
+        From the cycle after ``enable`` until the cycle after the next one: the group is in the
+        cache; the group.
     wanted : In(1)
-        ``missed_line`` is requested, if that ``can_request``: its warp was in the fetch unit's
-        LOOK UP a cycle ago, and is in MISS now.
+        Requests ``missed_line``, if ``can_request``. The line's warp was in the fetch unit's LOOK
+        UP in the previous cycle, and is in MISS now.
     missed_line : Out(LINE_BITS)
-        The line that ``hit`` was about a cycle ago.
+        The line that was looked up, one cycle after its ``hit``.
     can_request : Out(1)
-        No line is in flight that has the same place, and the loader is free.
+        No line in flight has the index of ``missed_line``, and the loader is free.
     must_wait : Out(1)
-        That line cannot be requested before another one has come: one in flight has the same place,
-        or is this line itself; or all ports of the loader have one.
+        ``missed_line`` cannot be requested until another line has arrived: a line in flight has its
+        index, or is this line itself; or all ports of the loader have a line in flight.
     prefetch : In(stream of PrefetchedLine)
-        A line to prefetch. It is taken when it is requested, or when it need not or may not be.
+        A line to prefetch. It is accepted when it is requested, and also when it is discarded: it
+        is in the cache or in flight, or its index is occupied and it must not evict.
     may_prefetch : In(1)
         No warp needs the loader.
     may_evict : In(1)
-        A prefetched line may take the place of another one, if it may at all; else it waits.
+        Prefetched lines that are allowed to evict another line may do so now; otherwise they wait.
     loader : Out(array of LineLoaderPort)
     filled : Out(1)
-        A group of a line is written. What is looked up from the next cycle on finds it.
+        A group of a line is written. Lookups from the next cycle on find it.
     in_flight : Out(1)
         A line is outstanding.
     clear : In(Event(cache_line))
@@ -142,8 +144,9 @@ class InstructionCache(Component):
         self._requested_lines = Signal(data.ArrayLayout(LINE_BITS, LINES_IN_FLIGHT))
         """The line that was requested last, for each port of the loader."""
         self._requests_missed = Signal()
+        """The missed line is requested in this cycle."""
         self._prefetches = Signal()
-        """What is requested in this cycle."""
+        """A line to prefetch is requested in this cycle."""
         self._filled_line = Signal(LINE_BITS)
         """The line of the word in GATHER."""
         self._instruction: Any = Signal(StoredInstruction)
@@ -165,7 +168,8 @@ class InstructionCache(Component):
         return m
 
     def _look_up(self, m: Module, tag_read: Any, row_read: Any, tag_write: Any) -> None:
-        """LOOK UP: tag and row. The registers behind the memories become those of the block RAM."""
+        """LOOK UP: reads tag and row. Synthesis merges the registers after the memories into the
+        block RAM."""
         group = Signal(GROUP_BITS)
         tag: Any = Signal(self._tag)
         tag_is_written = Signal()
@@ -182,24 +186,24 @@ class InstructionCache(Component):
         m.d.comb += self.hit.eq(is_valid & ~tag_is_written & has_tag)
         m.d.sync += self.missed_line.eq(line)
 
-    def _place_is_in_flight(self, line: Value) -> Value:
-        """Whether a line in flight has the place of this one."""
-        place = line[:self._index_bits]
+    def _index_is_in_flight(self, line: Value) -> Value:
+        """Whether a line in flight has the index of this one."""
+        index = line[:self._index_bits]
         return Cat(
-            port.in_flight & (self._requested_lines[number][:self._index_bits] == place)
+            port.in_flight & (self._requested_lines[number][:self._index_bits] == index)
             for number, port in enumerate(self.loader)).any()
 
     def _request(self, m: Module) -> None:
-        """A miss, or else a line to prefetch, by the lowest port that is free."""
+        """Requests the missed line, or else a line to prefetch, on the lowest free port."""
         missed = self.missed_line
         in_flight = Cat(port.in_flight for port in self.loader)
         free = Cat(port.free for port in self.loader)
         number = Signal(range(LINES_IN_FLIGHT))
         line = Signal(LINE_BITS)
-        place_is_in_flight = Signal()
-        m.d.comb += place_is_in_flight.eq(self._place_is_in_flight(missed))
-        m.d.comb += self.can_request.eq(~place_is_in_flight & free.any())
-        m.d.comb += self.must_wait.eq(place_is_in_flight | in_flight.all())
+        index_is_in_flight = Signal()
+        m.d.comb += index_is_in_flight.eq(self._index_is_in_flight(missed))
+        m.d.comb += self.can_request.eq(~index_is_in_flight & free.any())
+        m.d.comb += self.must_wait.eq(index_is_in_flight | in_flight.all())
         m.d.comb += self.in_flight.eq(in_flight.any())
         m.d.comb += self._requests_missed.eq(self.wanted & self.can_request)
 
@@ -209,48 +213,49 @@ class InstructionCache(Component):
         with m.Else():
             m.d.comb += line.eq(self.prefetch.payload.line)
         requests = self._requests_missed | self._prefetches
-        for place, port in enumerate(self.loader):
-            m.d.comb += port.miss.valid.eq(requests & (number == place))
+        for tag, port in enumerate(self.loader):
+            m.d.comb += port.miss.valid.eq(requests & (number == tag))
             m.d.comb += port.miss.payload.eq(self.program + line)
         with m.If(requests):
             m.d.sync += self._requested_lines[number].eq(line)
 
     def _prefetch(self, m: Module, tag_read: Any, tag_write: Any) -> None:
-        """A line to prefetch: its tag is read in the first cycle in which it is there, and again in
-        each that it waits. A port of the loader remains free, so that a miss need not wait."""
+        """Accepts a line to prefetch. Its tag is read in the first cycle in which the line is
+        proposed, and in each cycle in which it waits. The line is requested only if another port of
+        the loader remains free, so that a miss need not wait."""
         prefetch = self.prefetch
         line = prefetch.payload.line
-        place = line[:self._index_bits]
+        index = line[:self._index_bits]
         tag = tag_read.data
         is_read = Signal()
         is_needless = Signal()
         free = Cat(port.free for port in self.loader)
         others_are_free = (free & (free - 1)).any()
-        tag_is_written = tag_write.en & (tag_write.addr == place)
-        m.d.comb += tag_read.addr.eq(place)
+        tag_is_written = tag_write.en & (tag_write.addr == index)
+        m.d.comb += tag_read.addr.eq(index)
         m.d.sync += is_read.eq(prefetch.valid & ~prefetch.ready & ~tag_is_written)
         is_occupied = tag.valid.any()
         is_cached = is_occupied & (tag.line == line[self._index_bits:])
         may_never_evict = is_occupied & ~prefetch.payload.may_evict
         m.d.comb += is_needless.eq(
-            is_cached | may_never_evict | self._place_is_in_flight(line))
-        has_place = ~is_occupied | self.may_evict
+            is_cached | may_never_evict | self._index_is_in_flight(line))
+        has_room = ~is_occupied | self.may_evict
         m.d.comb += self._prefetches.eq(
-            prefetch.valid & is_read & ~is_needless & has_place
+            prefetch.valid & is_read & ~is_needless & has_room
             & self.may_prefetch & ~self.wanted & others_are_free)
         m.d.comb += prefetch.ready.eq(is_read & (is_needless | self._prefetches))
 
     def _decode(self, m: Module) -> Any:
-        """DECODE: what a word is. The predecoder takes a cycle. A word that memory does not have is
+        """DECODE: predecodes a word, which takes a cycle. A word for which memory has an error is
         refused. Returns the word in GATHER."""
         m.submodules.predecoder = predecoder = Predecoder(self._floats, self._doubles)
         arriving: Any = Event(_ARRIVING_WORD).create(path=("arriving",))
-        part = self.loader[0].part.payload      # of all ports the same
-        comes = Cat(port.part.valid for port in self.loader)
-        m.d.comb += arriving.valid.eq(comes.any())
+        part = self.loader[0].part.payload      # the same on all ports
+        arrives = Cat(port.part.valid for port in self.loader)
+        m.d.comb += arriving.valid.eq(arrives.any())
         m.d.comb += arriving.payload.eq(struct_value(
             _ARRIVING_WORD,
-            port=number_of(comes), number=part.number, word=part.word, error=part.error))
+            port=number_of(arrives), number=part.number, word=part.word, error=part.error))
         arrived = delayed(m, arriving)
         decoded = delayed(m, arrived)
         m.d.comb += self._filled_line.eq(self._requested_lines[decoded.payload.port])
@@ -266,7 +271,8 @@ class InstructionCache(Component):
         return decoded
 
     def _gather(self, m: Module, decoded: Any, row_write: Any) -> None:
-        """GATHER: the words of a group; its last instruction goes into the row by itself."""
+        """GATHER: collects the words of a group. The last instruction is written to the row
+        directly."""
         part = decoded.payload
         group: Any = Signal(StoredGroup)
         position = part.number[:_POSITION_BITS]
@@ -284,7 +290,7 @@ class InstructionCache(Component):
         m.d.comb += row_write.data.instructions[last].eq(self._instruction)
 
     def _write_tag(self, m: Module, decoded: Any, tag_write: Any) -> None:
-        """The tag of the line that comes, or of one that is cleared."""
+        """Writes the tag of the arriving line, or of a line that is cleared."""
         number = decoded.payload.number
         is_first = number == 0
         is_complete = Cat(number >= _GROUP_WORDS * (group + 1) - 1 for group in range(LINE_GROUPS))

@@ -22,26 +22,26 @@ _PORTS = LINES_IN_FLIGHT + 1
 class LineLoader(Component):
     """Requests the lines that the caches miss, and delivers them word by word. ::
 
-        miss --> request register --> memory --> answer register --> part (8 words)
+        miss --> request register --> memory --> response register --> part (8 words)
 
-    Each port has one line outstanding at most; its number is the tag of its requests. Lines of
-    different ports come in any order.
+    Each port has at most one line outstanding. A port's number is the tag of its requests. Lines of
+    different ports arrive in any order.
 
-    Two that come at once: the constant cache goes first, since its miss stalls all warps. It goes
-    on missing in every other cycle until its line has come, and in these cycles the instruction
-    cache cannot request a line, although the constant cache's is in flight already. While a
-    request waits for memory, no cache can make another one.
+    Priority: the constant cache, then the instruction cache, since a miss of a constant stalls all
+    warps. The constant cache repeats its miss in every other cycle until its line has arrived. In
+    these cycles the instruction cache cannot request a line, although the line of the constant
+    cache is already in flight. While a request waits for memory, no cache can make another one.
 
     Members
     -------
     instructions : In(array of LineLoaderPort)
-        Of the instruction cache, which misses on one of them in a cycle at most.
+        The ports of the instruction cache, which requests a line on at most one of them in a cycle.
     constants : In(LineLoaderPort)
-        Of the constant cache.
+        The port of the constant cache.
     constants_are_held : In(1)
         The constant cache cannot request a line.
     memory : Out(MemoryPort)
-        The words of an answer are delivered from the next cycle on, one a cycle.
+        The words of a response are delivered from the next cycle on, one a cycle.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class LineLoader(Component):
             "memory": Out(MemoryPort(TAG_BITS)),
         })
         self._lines = Signal(data.ArrayLayout(LINE_ADDRESS_BITS, _PORTS))
-        """The address of the line that was requested last, for each port."""
+        """For each port, the address of the line that it requested last."""
 
     @property
     def _ports(self) -> tuple[Any, ...]:
@@ -66,7 +66,7 @@ class LineLoader(Component):
         return m
 
     def _request(self, m: Module) -> None:
-        """Requests, one at a time, until memory takes them."""
+        """Sends one request at a time, until memory accepts it."""
         request = self.memory.request
         requests_constants = self.constants.miss.valid & ~self.constants_are_held
         with m.If(~request.valid):
@@ -87,8 +87,8 @@ class LineLoader(Component):
                 m.d.sync += port.in_flight.eq(0)
 
     def _deliver(self, m: Module) -> None:
-        """An answer is taken at once, and delivered in the cycles that follow."""
-        answer = self.memory.response
+        """Accepts a response at once, and delivers it in the following cycles."""
+        response = self.memory.response
         is_delivering = Signal()
         delivered: Any = Signal(memory_response(TAG_BITS))
         number = Signal(range(LINE_WORDS))
@@ -98,19 +98,19 @@ class LineLoader(Component):
             number=number,
             word=delivered.data.word_select(number, WORD_BITS),
             error=delivered.error)
-        m.d.comb += answer.ready.eq(~is_delivering)
+        m.d.comb += response.ready.eq(~is_delivering)
         for tag, port in enumerate(self._ports):
             m.d.comb += port.part.valid.eq(is_delivering & (delivered.tag == tag))
             m.d.comb += port.part.payload.eq(part)
         with m.If(~is_delivering):
-            m.d.sync += is_delivering.eq(answer.valid)
+            m.d.sync += is_delivering.eq(response.valid)
             m.d.sync += number.eq(0)
-            m.d.sync += delivered.eq(answer.payload)
+            m.d.sync += delivered.eq(response.payload)
         with m.Else():
             m.d.sync += number.eq(number + 1)
             with m.If(number == LINE_WORDS - 1):
                 m.d.sync += is_delivering.eq(0)
 
         in_flight = Cat(port.in_flight for port in self._ports)
-        is_requested = in_flight.bit_select(answer.payload.tag, 1)
-        m.d.sync += Assert(~answer.valid | is_requested, "memory answers without a request")
+        is_requested = in_flight.bit_select(response.payload.tag, 1)
+        m.d.sync += Assert(~response.valid | is_requested, "memory answers without a request")

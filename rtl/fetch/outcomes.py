@@ -1,4 +1,4 @@
-"""What a rule of the instruction table says, for every value of the few fields that it reads."""
+"""Rules of the instruction table as truth tables over the few fields that they read."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,21 +17,22 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Condition:
-    """Fields of a word, joined, have one of these values.
+    """A condition on a word: its fields, concatenated, have one of some values.
 
     Attributes
     ----------
     fields : tuple of Field
-        The first one is the lowest.
+        The first field gives the lowest bits.
     codes : frozenset of int
-        Values of all fields together.
+        The values of the concatenation for which the condition holds.
     """
 
     fields: tuple[Field, ...]
     codes: frozenset[int]
 
     def of(self, word: Value) -> Value:
-        """Whether it holds. Compares with the codes, or with all others if these are fewer."""
+        """Whether the condition holds for a word. Compares with the codes, or with all other values
+        if these are fewer."""
         width = sum(field.width for field in self.fields)
         others = frozenset(range(1 << width)) - self.codes
         if not others or not self.codes:
@@ -67,16 +68,17 @@ class _RecordedValues(Mapping[str, int]):
 
 
 class Outcomes(Generic[T]):
-    """A function of a form's field values as a table.
+    """A function of a form's field values, as a truth table.
 
-    The function is called with all values of the fields that it reads. Which these are is found out
-    by calling it: whenever it reads another one, that field is added and all begins again.
+    The function is called with all combinations of values of the fields that it reads. Calling the
+    function shows which fields these are: when it reads a field that is not in the table yet, the
+    field is added, and tabulation starts again.
 
     Parameters
     ----------
     form : Form
     function : Callable[[Values], T]
-        Reads few bits.
+        It reads few bits: their number is the logarithm of the table's size.
     """
 
     def __init__(self, form: Form, function: Callable[[Values], T]) -> None:
@@ -88,7 +90,7 @@ class Outcomes(Generic[T]):
         self._table = table
 
     def _tabulate(self, function: Callable[[Values], T]) -> dict[int, T] | None:
-        """The outcomes by the fields' bits; None if the function has read one more field."""
+        """The outcomes, by the fields' bits. None if the function has read one more field."""
         fields = [self._form.fields[name] for name in self._names]
         table = {}
         for values in product(*(field.bounds for field in fields)):
@@ -106,13 +108,13 @@ class Outcomes(Generic[T]):
         return iter(self._table.values())
 
     def when(self, test: Callable[[T], bool]) -> Condition:
-        """What holds of a word of this form, if its outcome passes the test."""
+        """The condition under which the outcome for a word of this form passes the test."""
         codes = frozenset(code for code, outcome in self._table.items() if test(outcome))
         return Condition(tuple(self._form.fields[name] for name in self._names), codes)
 
 
 def _encode(fields: Iterable[Field], values: Iterable[int]) -> int:
-    """Field values as they are encoded, joined."""
+    """Field values as they are encoded, concatenated."""
     code = 0
     position = 0
     for field, value in zip(fields, values, strict=True):

@@ -1,5 +1,5 @@
-"""The predecoder: what the scheduler has to know of an instruction word, and whether anybody can
-execute it. It is made from the instruction table."""
+"""The predecoder: the facts about an instruction word that the scheduler needs, and whether some
+unit can execute it. It is generated from the instruction table."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -38,7 +38,7 @@ _ERRORS = (
     WarpError.MISALIGNED_REG,
     WarpError.MMU_FAULT,
 )
-"""What an instruction can be refused for."""
+"""The errors for which the predecoder or the instruction cache refuses an instruction."""
 ERROR_BITS = max(error.value for error in _ERRORS).bit_length()
 
 _PUSHES = {"SSY", "PBK", "PCNT", "PRET", "PEXIT", "PLONGJMP"}
@@ -89,7 +89,8 @@ def _kind_of_flow(form: Form) -> InstructionKind:
 
 
 def constant_of(form: Form) -> tuple[Field, Field] | None:
-    """Offset and bank of the form's constant operand, if that has a fixed address."""
+    """The fields of offset and bank of the form's constant operand; None if it has none, or if the
+    address depends on a register."""
     for operand in form.operands.values():
         if isinstance(operand, Constant) and operand.index is None:
             return form.fields[operand.offset], form.fields[operand.bank]
@@ -98,23 +99,24 @@ def constant_of(form: Form) -> tuple[Field, Field] | None:
 
 CONSTANT_FIELDS = tuple(dict.fromkeys(
     place for form in FORMS if (place := constant_of(form)) is not None))
-"""The bit fields of the word that can be offset and bank of a constant operand."""
+"""The pairs of bit fields that can be offset and bank of a constant operand."""
 
 
 class Predecoded(data.Struct):
-    """What is known of a word before it issues.
+    """The predecoder's facts about a word.
 
     Fields
     ------
     kind : InstructionKind
-        REFUSED if nobody can execute it.
+        REFUSED if no unit can execute the word.
     quarter : 1
-        Only a full lane, every fourth one (see rtl.execute.lanes), can compute it, so it takes four
-        times as long; which ones: rtl.isa.rate.
+        Only full lanes can compute the instruction, so it takes four times as long. Every fourth
+        lane is full (see rtl.execute.lanes); rtl.isa.rate lists the instructions.
     error : ERROR_BITS
-        Of a REFUSED one: the code of its warp error.
-    constant : 0 to all of CONSTANT_FIELDS
-        0: no constant operand at a fixed address; else its position in CONSTANT_FIELDS, from 1.
+        The code of the warp error, if the kind is REFUSED.
+    constant : range(len(CONSTANT_FIELDS) + 1)
+        0 if the word has no constant operand at a fixed address; otherwise n if the n-th pair of
+        CONSTANT_FIELDS, counted from 1, gives its offset and bank.
     """
 
     kind: InstructionKind
@@ -124,7 +126,7 @@ class Predecoded(data.Struct):
 
 
 def _register_places() -> tuple[Field, ...]:
-    """The bit fields of the word that can be register numbers, each once."""
+    """The bit fields that can be register numbers, without duplicates."""
     return tuple(dict.fromkeys(
         form.fields[name]
         for form in FORMS
@@ -133,26 +135,31 @@ def _register_places() -> tuple[Field, ...]:
 
 
 PLACES = _register_places()
-"""The bit fields of the word that can be register numbers."""
+"""The bit fields that can be register numbers."""
 
 
 class Predecoder(wiring.Component):
-    """Decodes a word by the instruction table, a cycle later. ::
+    """Decodes a word by the instruction table, in two stages with a register between them. ::
 
         word --> FORM: kind, constant operand, rules of --> REGISTERS: numbers of --> predecoded
                  the form, sizes of register groups         registers are compared
 
-    Refuses what :func:`rtl.isa.legality.encoding_error` refuses on a machine with floating point
-    (``floats``) and double precision (``doubles``), or without. Of several errors an illegal
-    encoding counts first, then a register that the launch does not have.
+    Refuses the words that :func:`rtl.isa.legality.encoding_error` refuses for the machine's
+    ``floats`` and ``doubles``. Of several errors, an illegal encoding has priority, then a register
+    number that is out of range, then a misaligned register group.
 
     Members
     -------
     word : In(64)
     registers : In(9)
-        Of a thread.
+        Registers of a thread.
     predecoded : Out(Predecoded)
-        Of ``word`` a cycle ago.
+        The facts about the ``word`` of the previous cycle.
+
+    Parameters
+    ----------
+    floats, doubles : bool
+        The machine executes single precision, double precision.
     """
 
     word: In(WORD_BITS)
@@ -163,12 +170,12 @@ class Predecoder(wiring.Component):
         self._floats = floats
         self._doubles = doubles
         self._has_form: dict[Form, Any] = {}
-        """Form -> whether the word has this form. At most one is 1."""
+        """Form -> 1 if the word has this form. At most one of them is 1."""
         super().__init__()
 
     @property
     def _forms(self) -> tuple[Form, ...]:
-        """The instructions of the machine."""
+        """The forms that the machine executes."""
         return tuple(form for form in FORMS if exists(form, self._floats, self._doubles))
 
     def elaborate(self, platform: object) -> Module:
@@ -189,8 +196,9 @@ class Predecoder(wiring.Component):
         return m
 
     def _match_forms(self, m: Module) -> None:
-        """FORM: which form the word has. A form may be a special case of others, which have fewer
-        fixed bits; also one that this machine does not have is no other form."""
+        """FORM: matches the word with each form. A form with more fixed bits may be a special case
+        of another form; then the word has the special form. This also holds if the machine does
+        not execute the special form."""
         for number, form in enumerate(self._forms):
             special_cases = [other for other in FORMS if _is_special_case(other, form)]
             is_special = _any(self.word.matches(pattern_of(other)) for other in special_cases)
@@ -199,28 +207,28 @@ class Predecoder(wiring.Component):
             self._has_form[form] = has_form
 
     def _is_illegal(self) -> Any:
-        """FORM: no form, or a rule of the form forbids the word."""
+        """FORM: whether the word has no form, or a rule of its form forbids it."""
         is_forbidden = self._has_condition(
             (form, Outcomes(form, rule).when(bool))
             for form in self._forms for rule in rules(form, self._floats, self._doubles))
         return ~_any(self._has_form.values()) | is_forbidden
 
     def _kind(self) -> Any:
-        """FORM: the word's kind; 0 without a form."""
+        """FORM: the word's kind; 0 if it has no form."""
         is_kind = Cat(
             _any(self._has_form[form] for form in self._forms if kind_of(form) is kind)
             for kind in InstructionKind)
         return chosen_of(is_kind, [kind.value for kind in InstructionKind])
 
     def _constant(self) -> Any:
-        """FORM: where the word's constant operand is, see Predecoded."""
+        """FORM: the field ``constant`` of Predecoded."""
         is_there = Cat(
             _any(self._has_form[form] for form in self._forms if constant_of(form) == place)
             for place in CONSTANT_FIELDS)
         return chosen_of(is_there, range(1, len(CONSTANT_FIELDS) + 1))
 
     def _has_condition(self, conditions: Iterable[tuple[Form, Condition]]) -> Any:
-        """Whether the word has one of these forms, and its condition holds. A condition that
+        """Whether the word has one of these forms and the form's condition holds. A condition that
         several forms share is evaluated once."""
         forms: dict[Condition, list[Any]] = {}
         for form, condition in conditions:
@@ -230,8 +238,8 @@ class Predecoder(wiring.Component):
             condition.of(self.word) & _any(has_form) for condition, has_form in forms.items())
 
     def _check_registers(self, m: Module) -> tuple[Any, Any]:
-        """REGISTERS: whether the launch does not have a register, and whether a group of registers
-        is not aligned to its size. FORM finds out the sizes of the groups."""
+        """REGISTERS: whether a register number is out of the range of the launch, and whether a
+        group of registers is misaligned. FORM computes the sizes of the groups."""
         word = Signal.like(self.word)
         m.d.sync += word.eq(self.word)
         groups = {form: Outcomes(form, partial(register_groups, form)) for form in self._forms}
@@ -249,7 +257,7 @@ class Predecoder(wiring.Component):
                     for form, name in users)
                 for size in (2, 4)]
             is_named = _any(self._has_form[form] for form, _ in users)
-            more = Signal(2)            # registers behind the first one: 0, 1 or 3
+            more = Signal(2)            # number of the group's registers after the first: 0, 1, 3
             is_used = Signal()
             m.d.sync += more.eq(Cat(has_size))
             m.d.sync += is_used.eq(is_named & (field_of(self.word, place) != RZ))
@@ -261,7 +269,8 @@ class Predecoder(wiring.Component):
 
 def refuse(m: Module, predecoded: Any, is_illegal: Any, is_out_of_range: Any,
            is_misaligned: Any) -> None:
-    """Makes a word REFUSED that has one of these errors, with the first of them."""
+    """Refuses a word that has one of these errors. The first error in the parameters' order is
+    reported."""
     with m.If(is_illegal):
         m.d.comb += predecoded.kind.eq(InstructionKind.REFUSED)
         m.d.comb += predecoded.error.eq(WarpError.ILLEGAL_INSTR_ENCODING.value)
@@ -274,12 +283,13 @@ def refuse(m: Module, predecoded: Any, is_illegal: Any, is_out_of_range: Any,
 
 
 def has_group(name: str, size: int, groups: Mapping[str, int]) -> bool:
-    """Whether the group that begins at a register field has so many registers."""
+    """Whether the group that begins at the register field ``name`` has at least ``size``
+    registers."""
     return groups[name] >= size
 
 
 def _is_special_case(special: Form, general: Form) -> bool:
-    """Whether a form has the fixed bits of another one, and more."""
+    """Whether the form ``special`` has all fixed bits of the form ``general``, and others."""
     has_more_bits = special.mask & general.mask == general.mask != special.mask
     return has_more_bits and special.match & general.mask == general.match
 

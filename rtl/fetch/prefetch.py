@@ -24,11 +24,12 @@ _PC_BITS = _LINE_AT + LINE_BITS
 
 
 _MOST_FIRST_LINES = 16
-"""First lines of a kernel that are proposed when its grid begins; at most half of the cache."""
+"""How many first lines of a kernel are proposed when its grid begins. At most half of the cache is
+filled in this way."""
 
 
 class _Branch(data.Struct):
-    """A direct branch or call in a group that a warp gets."""
+    """A direct branch or call in a group that a warp receives."""
 
     group: unsigned(GROUP_BITS)
     slot: range(GROUP_INSTRUCTIONS)
@@ -41,20 +42,18 @@ class Prefetcher(Component):
         entered --> next line ------------------+--> lines
         group ----> branch --> TARGET: line ----+
 
-    When a warp enters a line, the next line is proposed. It may evict another one: its place in the
-    cache differs from those of the lines before it, as many as the cache holds, so that a loop that
-    fits into the cache loses no line.
+    Three kinds of lines are proposed. If several are pending, targets have priority, then next
+    lines, then first lines. A proposed target or next line replaces a pending one of its kind.
 
-    When the cache has become empty, as when a grid begins, the kernel's first lines are proposed,
-    one after the other. They may only fill empty places. The grid's first warp needs them some
-    fifty cycles later, when its registers are cleared.
-
-    When a warp receives a group, the line of a branch's target is proposed: of the first direct
-    branch or call from the instruction on at which the warp enters the group. That line may only
-    fill an empty place: a branch that is never taken does not evict a line in use.
-
-    A proposed line replaces one of the same kind that was not offered yet. Target lines have
-    priority over next lines, and these over the first lines.
+    - Next line: when a warp enters a line, the line after it is proposed. It may evict another
+      line. Consecutive lines, as many as the cache holds, have different indices, so a loop that
+      fits into the cache loses no line.
+    - Target: when a warp receives a group, the target of a branch is proposed: of the first direct
+      branch or call at or after the instruction at which the warp enters the group. The line does
+      not evict another one, so a branch that is never taken does not evict a line in use.
+    - First lines: when the cache has become empty, as at the start of a grid, the kernel's first
+      lines are proposed one after the other. They evict no line. The grid's first warp needs them
+      some fifty cycles later, after its registers are cleared.
 
     Members
     -------
@@ -63,10 +62,11 @@ class Prefetcher(Component):
     entered : In(Event(LINE_BITS))
         A line that a warp enters: the warp receives a group of it, or waits for it.
     group : In(Event of claimed_group)
+        A group that a warp receives.
     flush : In(1)
         Discards all proposed lines.
     lines : Out(stream of PrefetchedLine)
-        Stable until it is taken, or flushed.
+        The payload does not change until it is accepted or flushed.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -80,8 +80,9 @@ class Prefetcher(Component):
         cache_lines = params.instruction_groups // LINE_GROUPS
         self._first_lines = min(_MOST_FIRST_LINES, cache_lines // 2)
         self._first: Any = Signal(unsigned(LINE_BITS), name="first")
+        """The next first line to offer."""
         self._remaining = Signal(range(self._first_lines + 1), name="remaining")
-        """First lines that are not offered yet, and the next of them."""
+        """Number of first lines that are not offered yet."""
         self._next: Any = Event(unsigned(LINE_BITS)).create(path=("next",))
         self._branch: Any = Event(_Branch).create(path=("branch",))
         self._target: Any = Event(unsigned(LINE_BITS)).create(path=("target",))
@@ -102,7 +103,7 @@ class Prefetcher(Component):
         return m
 
     def _offer(self, m: Module) -> None:
-        """The line that is offered: a target, or else a next line, or else a first line."""
+        """Selects the line to offer: a target, or else a next line, or else a first line."""
         lines = self.lines
         with m.If(~lines.valid | lines.ready):
             m.d.sync += lines.valid.eq(1)
@@ -122,13 +123,13 @@ class Prefetcher(Component):
                 m.d.sync += lines.valid.eq(0)
 
     def _find_next(self, m: Module) -> None:
-        """The line after the one that a warp enters."""
+        """Proposes the line after the one that a warp enters."""
         with m.If(self.entered.valid):
             m.d.sync += self._next.valid.eq(1)
             m.d.sync += self._next.payload.eq(self.entered.payload + 1)
 
     def _find_branch(self, m: Module) -> None:
-        """The first direct branch or call that the warp can reach in the group."""
+        """Finds the first direct branch or call that the warp can reach in the group."""
         group = self.group.payload
         branch = self._branch
         is_branch = Cat(
@@ -142,8 +143,9 @@ class Prefetcher(Component):
                 m.d.sync += branch.payload.word.eq(group.stored.instructions[slot].word)
 
     def _find_target(self, m: Module) -> None:
-        """TARGET: the line to which the branch goes. A relative target counts from the instruction
-        after the branch; the words of a group are its control word and its instructions."""
+        """TARGET: computes the line of the branch's target. A relative target counts from the
+        instruction after the branch. The first word of a group is its control word, so the
+        instruction in slot n is word n + 1, and the next word is n + 2."""
         branch = self._branch.payload
         next_word = branch.slot + 2
         next_pc = Cat(Const(0, _GROUP_AT), branch.group) + (next_word << _WORD_AT)
@@ -155,6 +157,6 @@ class Prefetcher(Component):
 
 
 def _is_direct_branch(instruction: Any) -> Value:
-    """Whether an instruction is a direct branch or call that can be executed."""
+    """Whether an instruction is a direct branch or call, and is not refused."""
     is_flow = instruction.predecoded.kind == InstructionKind.FLOW
     return is_flow & has_form(instruction.word, DIRECT_BRANCHES)

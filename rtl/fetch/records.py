@@ -1,4 +1,4 @@
-"""What the stages of fetch hand to each other.
+"""The structs between the stages of fetch.
 
 ===================  ==========================  ==================================
 from                 to                          type
@@ -63,26 +63,27 @@ LINE_BITS = GROUP_BITS - ceil_log2(LINE_GROUPS)
 """Width of a line's number, counted from pc 0."""
 LINE_WORDS = LINE_BYTES // INSTRUCTION_BYTES
 CONSTANT_BITS = 32
-"""Width of a constant: of a word of a constant bank."""
+"""Width of a constant, which is a word of a constant bank."""
 LINE_CONSTANTS = 8 * LINE_BYTES // CONSTANT_BITS
 WORD_ADDRESS_BITS = LINE_ADDRESS_BITS + ceil_log2(LINE_CONSTANTS)
 """Width of the address of a 32-bit word."""
 LINES_IN_FLIGHT = 3
 """Lines of instructions that are outstanding at most."""
 TAG_BITS = ceil_log2(LINES_IN_FLIGHT + 1)
-"""Width of the memory port's tags: one for each outstanding line of instructions, and behind these
-one for the constant cache, which has one line outstanding at most."""
+"""Width of the memory port's tags. Tags 0 to LINES_IN_FLIGHT - 1 are for lines of instructions, the
+next one is for the constant cache, which has at most one line outstanding."""
 
 
 class Place(data.Struct):
-    """A pc: a group, and the instruction in it."""
+    """A pc, as a group and an instruction in it."""
 
     group: unsigned(GROUP_BITS)
     first: range(GROUP_INSTRUCTIONS)
+    """The instruction at which the warp continues in the group."""
 
 
 class StoredInstruction(data.Struct):
-    """An instruction in the cache, predecoded when its line came from memory."""
+    """An instruction in the cache, predecoded when its line arrived from memory."""
 
     word: unsigned(WORD_BITS)
     predecoded: Predecoded
@@ -96,15 +97,15 @@ class StoredGroup(data.Struct):
 
 
 class LinePart(data.Struct):
-    """A word of a line from memory. The words of a line follow each other, from number 0."""
+    """A word of a line from memory. The words of a line arrive in order, from number 0."""
 
     line: unsigned(LINE_ADDRESS_BITS)
     """The line's address."""
     number: range(LINE_WORDS)
-    """Of the word in its line."""
+    """The word's position in the line."""
     word: unsigned(WORD_BITS)
     error: unsigned(1)
-    """Memory has no such line; the word means nothing."""
+    """Memory has no such line; the word is undefined."""
 
 
 class PrefetchedLine(data.Struct):
@@ -112,23 +113,23 @@ class PrefetchedLine(data.Struct):
 
     line: unsigned(LINE_BITS)
     may_evict: unsigned(1)
-    """It may take the place of another line; else it is requested only into an empty place."""
+    """The line may evict another one; otherwise it is requested only if its index is free."""
 
 
 class LineLoaderPort(wiring.Signature):
-    """Lines from memory, one at a time, seen from the cache.
+    """Lines from memory, one at a time, as the cache sees the port.
 
     Members
     -------
     miss : Out(Event(LINE_ADDRESS_BITS))
-        The address of a line that is requested. It counts in a cycle in which ``free`` is 1.
+        The address of a line that is requested. It is accepted in a cycle in which ``free`` is 1.
     free : In(1)
         The cache can request a line.
     in_flight : In(1)
-        A line was requested, and is not ``filled``.
+        A line was requested, and is not ``filled`` yet.
     part : In(Event(LinePart))
     filled : Out(1)
-        The cache puts the last word of its line where it belongs.
+        The cache writes the last word of its line.
     """
 
     def __init__(self) -> None:
@@ -142,29 +143,29 @@ class LineLoaderPort(wiring.Signature):
 
 
 def cache_line(params: SmParams) -> Shape:
-    """The number of a line in either cache."""
+    """The index of a line, wide enough for both caches."""
     instruction_lines = params.instruction_groups // LINE_GROUPS
     constant_lines = params.constant_words // LINE_CONSTANTS
     return Shape.cast(range(max(instruction_lines, constant_lines)))
 
 
 def group_lookup(params: SmParams) -> data.StructLayout:
-    """A warp, and the group of it that is looked up."""
+    """A warp, and its group that is looked up."""
     return data.StructLayout({"warp": params.warp_bits, "place": Place})
 
 
 def line_of(group: Value) -> Value:
-    """The number of the line that has a group."""
+    """The number of the line that contains a group."""
     return group[ceil_log2(LINE_GROUPS):]
 
 
 def claimed_group() -> data.StructLayout:
-    """A group that a warp gets, and from which of its instructions on."""
+    """A group that a warp receives, and the instruction at which it enters the group."""
     return data.StructLayout({"place": Place, "stored": StoredGroup})
 
 
 def fetched(params: SmParams) -> data.StructLayout:
-    """A group of a warp, before its constants are read."""
+    """A group for a warp, before its constants are read."""
     return data.StructLayout({"lookup": group_lookup(params), "group": StoredGroup})
 
 
@@ -179,20 +180,20 @@ def resolved_group(params: SmParams) -> data.StructLayout:
 
 
 def constant_reader(params: SmParams) -> data.StructLayout:
-    """For whom a stage of the resolver looks up a word.
+    """The reader of a word that a stage of the resolver looks up.
 
     Fields
     ------
     valid : 1
         There is a word to look up.
     is_indexed : 1
-        The word is for the client of ``indexed``, not for the group.
+        The reader is the client of ``indexed``, not an instruction of the group.
     slot : range(GROUP_INSTRUCTIONS)
         The instruction of the group that reads the word.
     group : fetched
     is_last : 1
-        The group leaves the resolver with this word. It may do so with a word of ``indexed``, or
-        without a word, if it needs no more.
+        The group leaves the resolver with this lookup. A group that needs no further word also
+        leaves with a lookup for ``indexed``, or with one that is not valid.
     """
     return data.StructLayout({
         "valid": 1,
@@ -216,13 +217,13 @@ def constant_lookup(params: SmParams) -> data.StructLayout:
 
 
 def located_constant(params: SmParams) -> data.StructLayout:
-    """BANK to READ and to COMPARE: where the word is.
+    """BANK to READ and to COMPARE: the location of the word.
 
     Fields
     ------
     reader : constant_reader
     address : WORD_ADDRESS_BITS
-        Of the word in memory.
+        The word's address in memory.
     is_missing : 1
         The word is beyond the end of its bank, or there is no such bank.
     """

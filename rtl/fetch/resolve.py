@@ -40,7 +40,7 @@ from .records import (
 __all__ = ["ConstantResolver"]
 
 PRELOADED = (0, PARAMETER_BASE)
-"""Addresses in bank DRIVER_BANK whose lines are brought when a grid begins: the driver's words,
+"""Addresses in bank DRIVER_BANK whose lines are requested when a grid begins: the driver's words,
 with the stack pointer, which compiled code reads first; and the kernel's parameters."""
 _LINE_BYTES_BITS = (LINE_BYTES - 1).bit_length()
 _WORD_BYTES = 4
@@ -50,7 +50,7 @@ _GROUP_BYTES_BITS = (GROUP_BYTES - 1).bit_length()
 
 
 class ConstantResolver(Component):
-    """Reads the constant operands of groups on their way to issue, a word a cycle. ::
+    """Reads the constant operands of groups before they are sent to issue, a word a cycle. ::
 
                             +-------------------- bypass -----------------------+
                             |                                                   v
@@ -62,35 +62,37 @@ class ConstantResolver(Component):
     =======  ======================================================================
     stage    what is known at its end
     =======  ======================================================================
-    CHOOSE   the word that is looked up: that of ``indexed``, or that of the lowest
-             instruction of the waiting group which still needs one
-    BANK     the word's address, with which the cache is read; whether its bank has it
+    CHOOSE   the word to look up: that of ``indexed``, or else that of the lowest
+             instruction of the waiting group that still needs one
+    BANK     the word's address, which is sent to the cache; whether the word is in
+             its bank
     READ     the cache's tag and word
     COMPARE  hit or miss; the group leaves with its last word
     =======  ======================================================================
 
     Hit: a group with n words leaves n + 4 cycles after it was accepted; groups follow each other
-    without a gap. A group without words takes the bypass if no other is in the resolver: it leaves
-    one cycle after it was accepted.
+    without a gap. A group without words takes the bypass if no other group is in the resolver: it
+    leaves one cycle after it was accepted.
 
-    Miss: the pipeline behind CHOOSE stalls until the line has come. Meanwhile the cache is read for
-    the words in COMPARE and in READ in turn, so that both are known when it is there. The miss is
-    repeated in every other cycle.
+    Miss: BANK, READ and COMPARE stall until the line has arrived. Meanwhile the cache is read for
+    the words in COMPARE and in READ in turn, so that both words are known when the pipeline
+    advances. The miss is repeated in every other cycle.
 
-    Two that come at once: words of ``indexed`` go before those of the group.
+    Priority: words of ``indexed`` before words of the group.
 
-    Preload: when the cache has become empty, the lines of PRELOADED are requested, one after the other, while no
-    word misses.
+    Preload: when the cache has become empty, the lines of PRELOADED are requested, one after the
+    other, while no word misses.
 
-    Redirect: groups of the warp are squashed, wherever they are. Their lookups go on: a miss still
-    stalls all until its line has come. Only a group without constants can pass, by the bypass.
+    Redirect: the warp's groups are squashed in all stages. Their lookups continue, so a miss still
+    stalls the pipeline until its line has arrived. Only a group without constants can overtake it,
+    by the bypass.
 
     Members
     -------
     banks : In(constant banks)
     fetched : In(stream of fetched)
     redirect : In(Event of redirect)
-        Squashes the groups of that warp.
+        Squashes the groups of this warp.
     group : Out(Event of fetched_group)
     indexed, value : In(stream of indexed_request), Out(stream of indexed_response)
         Words for another client, one at a time.
@@ -114,33 +116,32 @@ class ConstantResolver(Component):
             "loader": Out(LineLoaderPort()),
             "clear": In(Event(cache_line(params))),
         })
-        # The pipeline behind CHOOSE moves on in this cycle.
+        # BANK, READ and COMPARE accept a new lookup in this cycle.
         self._advances = Signal()
 
-        # CHOOSE: the group that waits, and which of its instructions still need a word; the lookup
-        # that is chosen.
+        # CHOOSE: the waiting group; its instructions that still need a word; the chosen lookup.
         self._waiting: Any = Event(fetched(params)).create(path=("waiting",))
         self._unresolved = Signal(GROUP_INSTRUCTIONS)
         self._chosen: Any = Signal(constant_lookup(params))
-        # Which of PRELOADED is requested next, or none if it is their number.
+        # The position in PRELOADED of the next line to request; none if it is len(PRELOADED).
         self._preload = Signal(range(len(PRELOADED) + 1), init=len(PRELOADED))
-        # A word for ``indexed`` is outstanding: chosen, and not yet taken.
+        # A word for ``indexed`` is outstanding: chosen, and not yet accepted by the client.
         self._is_outstanding = Signal()
 
-        # The registers of the stages, and what BANK finds out.
+        # The registers of the stages; _located is the result of BANK.
         self._bank: Any = Signal(constant_lookup(params))
         self._located: Any = Signal(located_constant(params))
         self._read: Any = Signal(located_constant(params))
         self._compared: Any = Signal(located_constant(params))
 
-        # COMPARE: the word, and the words of the group so far, without and with this one.
+        # COMPARE: the word; the group's words so far, without this one; and with this one.
         self._constant: Any = Signal(indexed_response())
         self._collected: Any = Signal(group_constants())
         self._constants: Any = Signal(group_constants())
 
-        # The arriving group takes the bypass. The register of the group that leaves: all its
-        # constants are known.
+        # The arriving group takes the bypass.
         self._bypasses = Signal()
+        # The register of the group that leaves, with all its constants.
         self._resolved: Any = Event(resolved_group(params)).create(path=("resolved",))
 
     def elaborate(self, platform: object) -> Module:
@@ -161,14 +162,14 @@ class ConstantResolver(Component):
         return m
 
     def _connect_cache(self, m: Module) -> None:
-        """The constant cache's ports to the loader, and how it becomes empty."""
+        """The constant cache's ports to the loader, and for clearing it."""
         cache = self._cache
         m.submodules.cache = cache
         connect(m, cache.loader, flipped(self.loader))
         connect(m, flipped(self.clear), cache.clear)
 
     def _request_preloads(self, m: Module) -> None:
-        """The lines that most kernels read first, if the bank has them."""
+        """Requests the lines that most kernels read first, if the bank has them."""
         bank = self.banks[DRIVER_BANK]
         request = self._cache.preload
         address = Array(PRELOADED)[self._preload]
@@ -182,11 +183,11 @@ class ConstantResolver(Component):
             m.d.sync += self._preload.eq(self._preload + 1)
 
     def _is_squashed(self, valid: Value, group: Any) -> Any:
-        """Whether a group is there whose warp is redirected in this cycle."""
+        """Whether a valid group's warp is redirected in this cycle."""
         return valid & self.redirect.valid & (self.redirect.payload.warp == group.lookup.warp)
 
     def _advance(self, m: Module, arriving: Any, stage: Any) -> None:
-        """The register of a stage. A group that is squashed does not leave with its last word."""
+        """The register of a stage. A squashed group loses ``is_last`` and so does not leave."""
         with m.If(self._is_squashed(stage.reader.is_last, stage.reader.group)):
             m.d.sync += stage.reader.is_last.eq(0)
         with m.If(self._advances):
@@ -195,7 +196,7 @@ class ConstantResolver(Component):
                 m.d.sync += stage.reader.is_last.eq(0)
 
     def _choose(self, m: Module) -> None:
-        """CHOOSE: the next word."""
+        """CHOOSE: selects the next word."""
         chosen = self._chosen
         reader = chosen.reader
         has_indexed = self.indexed.valid & ~self._is_outstanding
@@ -211,7 +212,7 @@ class ConstantResolver(Component):
                 self._read_operand(m, self._waiting.payload.group.instructions[slot])
 
     def _read_operand(self, m: Module, instruction: Any) -> None:
-        """Bank and address of the instruction's constant operand; a fixed address has 16 bits."""
+        """Bank and address of the instruction's constant operand. A fixed address has 16 bits."""
         word = self._chosen.word
         for number, (offset, bank) in enumerate(CONSTANT_FIELDS):
             address = field_of(instruction.word, offset).as_unsigned() * offset.scale
@@ -220,7 +221,8 @@ class ConstantResolver(Component):
                 m.d.comb += word.bank.eq(field_of(instruction.word, bank))
 
     def _accept(self, m: Module) -> None:
-        """CHOOSE: the waiting group, until its last word is chosen, and the one that follows it."""
+        """CHOOSE: holds the waiting group until its last word is chosen, and then accepts the next
+        one."""
         arriving = self.fetched.payload
         instructions = arriving.group.instructions
         reader = self._chosen.reader
@@ -245,7 +247,7 @@ class ConstantResolver(Component):
             m.d.sync += self._unresolved.eq(rest)
 
     def _locate(self, m: Module) -> None:
-        """BANK: the word's address in memory, and whether its bank has it."""
+        """BANK: computes the word's address in memory, and whether the word is in its bank."""
         lookup = self._bank
         bank: Any = Signal(ConstantBank)
         banks = (each.as_value() for each in self.banks)
@@ -260,17 +262,18 @@ class ConstantResolver(Component):
             is_missing=has_no_bank | (word >= words)))
 
     def _compare(self, m: Module) -> None:
-        """COMPARE: whether the cache has the word; and what the cache reads next.
+        """COMPARE: whether the cache has the word; and the address that the cache reads next.
 
-        The cache answers two cycles after its address. It is read for the word in BANK, and answers
-        when that is here. A miss in cycle 0, when the line is there in cycle 2::
+        The cache answers two cycles after its address. Normally the address is that of the word in
+        BANK, and the answer is valid when this word is in COMPARE. The table shows a miss in cycle
+        0, if the line is in the cache in cycle 2::
 
-            cycle          0          1 (rereads)        2          3
-            is read for    COMPARE    READ               BANK       BANK
-            answers for    COMPARE    READ, not counted  COMPARE    COMPARE, in READ before
-            advances       no         no                 yes        yes
+            cycle           0          1 (rereads)        2          3
+            address of      COMPARE    READ               BANK       BANK
+            answer for      COMPARE    READ, ignored      COMPARE    COMPARE, in READ before
+            advances        no         no                 yes        yes
 
-        If the line is not there in cycle 2, that is a cycle 0 again.
+        If the line is not in the cache in cycle 2, that cycle is a cycle 0 again.
         """
         cache = self._cache
         compared = self._compared
@@ -294,7 +297,7 @@ class ConstantResolver(Component):
             m.d.comb += constant.value.eq(cache.value)
 
     def _collect(self, m: Module) -> None:
-        """COMPARE: the words of the group whose lookups are here."""
+        """COMPARE: collects the words of the group."""
         reader = self._compared.reader
         m.d.comb += self._constants.eq(self._collected)
         with m.If(reader.valid & ~reader.is_indexed):
@@ -305,7 +308,8 @@ class ConstantResolver(Component):
                 m.d.sync += self._collected.eq(0)
 
     def _answer(self, m: Module) -> None:
-        """The word for ``indexed``. The next one is chosen when it has been taken."""
+        """Sends the word for ``indexed``. The next one is chosen after the client has accepted
+        it."""
         reader = self._compared.reader
         is_read = Signal()
         m.d.comb += is_read.eq(self._advances & reader.valid & reader.is_indexed)
@@ -321,8 +325,8 @@ class ConstantResolver(Component):
             ~is_read | (self._is_outstanding & ~self.value.valid), "a word that nobody requested")
 
     def _leave(self, m: Module) -> None:
-        """The group that leaves: the one with its last word in COMPARE, or the one that arrives, if
-        it needs none and the pipeline has no group."""
+        """Selects the group that leaves: the one with its last word in COMPARE. An arriving group
+        takes the bypass if it needs no word and no other group is in the resolver."""
         arriving = self.fetched.payload
         instructions = arriving.group.instructions
         reader = self._compared.reader
@@ -344,7 +348,7 @@ class ConstantResolver(Component):
             resolved_group(self._params), fetched=leaving.payload, constants=self._constants))
 
     def _send(self, m: Module) -> None:
-        """The group with all its constants."""
+        """Sends the group with all its constants."""
         resolved = self._resolved
         lookup = resolved.payload.fetched.lookup
         instructions = (self._resolved_instruction(slot) for slot in range(GROUP_INSTRUCTIONS))
@@ -358,8 +362,8 @@ class ConstantResolver(Component):
             instructions=Cat(instructions)))
 
     def _resolved_instruction(self, slot: int) -> Any:
-        """An instruction of the group with its constant. A slot that reads no constant has what a
-        squashed group has left there, so that whether it is missing does not count."""
+        """An instruction of the group with its constant. The slot of an instruction that reads no
+        constant may contain a word of a squashed group, so ``missing`` is masked."""
         group = self._resolved.payload.fetched.group
         stored = group.instructions[slot]
         constant = self._resolved.payload.constants[slot]

@@ -31,7 +31,7 @@ _LINE_AT = (LINE_BYTES - 1).bit_length()
 
 
 class FetchUnit(Component):
-    """Brings the instructions of all warps from memory, group by group. ::
+    """Fetches the instructions of all warps from memory, group by group. ::
 
         redirect --------+
                          v
@@ -46,55 +46,56 @@ class FetchUnit(Component):
     =======  ======================================================================
     stage    what is known at its end
     =======  ======================================================================
-    SELECT   the warp, its pc: the warp that is redirected, or the round robin's. The
-             instruction cache is read
-    LOOK UP  hit: the group goes to the resolver, and the warp's pc is the next group.
-             Miss: the pc stays
+    SELECT   a warp and its pc: the warp that is redirected, or the choice of the
+             round robin. The instruction cache is read
+    LOOK UP  hit: the group is sent to the resolver, and the warp's pc advances to
+             the next group. Miss: the pc does not change
     MISS     if the loader is free, the line is requested, and the warp waits. If a
-             line in flight has the same place in the cache, or is this line, the warp
-             waits without a request. Else it is selected again
+             line in flight has the same index in the cache, or is this line, or the
+             loader has no free port, the warp waits without a request. Otherwise
+             the warp is selected again
     =======  ======================================================================
 
     Program and constants are cached; both are assumed not to change until ``invalidate``.
 
-    Hit: the group leaves LOOK UP when the resolver takes it. Until then LOOK UP stalls.
+    Hit: the group leaves LOOK UP when the resolver accepts it. Until then LOOK UP stalls.
 
-    Miss: leaves LOOK UP whether the resolver is ready or not. Warps that wait are selected again
-    when any line has arrived. Another line is requested only when all of them have looked up their
-    groups, since it might evict theirs.
+    Miss: the lookup leaves LOOK UP whether the resolver is ready or not. When a line has arrived,
+    all waiting warps are woken and look up their groups again. Another line is requested only after
+    all of them have done so, since it might evict their lines.
 
     Prefetch: the prefetcher observes which lines warps enter and which groups they receive. It
     proposes the next line, and the line of a branch's target in the group. The instruction cache
     requests these lines when no miss needs the loader.
 
-    Preload: when the caches have become empty, because a grid begins or the host has emptied them,
+    Preload: when the caches have become empty, at the start of a grid or by a request of the host,
     the kernel's first lines and the constants that most kernels read first are requested.
 
-    Redirect: is selected in its cycle, before others, and the warp waits for no line any more. If
-    LOOK UP stalls, only the pc is written: a warp that waits for a line still waits until one
-    comes. The warp's lookup and its groups in the resolver are squashed.
+    Redirect: the warp is selected in the cycle of the redirect, before others, and no longer waits
+    for a line. If LOOK UP stalls, only the new pc is written: a warp that waits for a line then
+    still waits until a line arrives. The warp's lookup and its groups in the resolver are squashed.
 
-    Invalidate: hits count for nothing until both caches are empty, which is a line a cycle once no
-    line is outstanding, and ``invalidate`` is 0.
+    Invalidate: all lookups miss until both caches are empty and ``invalidate`` is 0. The caches are
+    cleared one line a cycle, after the last outstanding line has arrived.
 
     Members
     -------
     grid : In(GridConfiguration)
         ``program`` is the address of a line.
     redirect : In(Event of redirect)
-        The warp continues there. Groups that come in this cycle or later are from there.
+        The warp continues at this pc. Its groups in this cycle and later are from there.
     room : In(1 bit a warp)
         The warp runs, and issue has a place for one more group of it beyond those claimed.
     claimed : Out(Event of a warp)
-        A group of the warp will come, unless the warp is redirected.
+        A group of the warp will arrive, unless the warp is redirected.
     group : Out(Event of fetched_group)
     indexed, value : In(stream of indexed_request), Out(stream of indexed_response)
         Another reader of the constant cache, a word at a time.
     invalidate : In(1)
-        Both caches become empty, and remain so while it is 1: later lookups read memory. Groups
-        that were claimed before come as they were.
+        Both caches become empty, and remain empty while it is 1: later lookups read memory. Groups
+        that were claimed before arrive unchanged.
     busy : Out(1)
-        The caches are about to become empty, and no group is claimed.
+        The caches are becoming empty, and no group is claimed.
     memory : Out(MemoryPort(TAG_BITS))
     """
 
@@ -106,22 +107,22 @@ class FetchUnit(Component):
         self._prefetcher = Prefetcher(params)
         self._chooser = RoundRobin(params.warps)
         super().__init__(unit_ports(params))
-        # What SELECT selects, and the register of LOOK UP, which takes it if it ``advances``.
+        # The choice of SELECT; the register of LOOK UP; LOOK UP accepts the choice in this cycle.
         self._selected: Any = Event(group_lookup(params)).create(path=("selected",))
         self._lookup: Any = Event(group_lookup(params)).create(path=("lookup",))
         self._advances = Signal()
-        # Whether the lookup counts: it is there, and its warp is not redirected. Whether it hits.
+        # A valid lookup whose warp is not redirected; its group is in the cache.
         self._is_looked_up = Signal()
         self._hits = Signal()
-        # A redirect has no place in LOOK UP: its pc is written, by the lookup's port.
+        # LOOK UP stalls: the redirect's pc is written instead of being looked up.
         self._writes_redirect = Signal()
-        # The register of MISS; the warp there still needs its line; it waits for it from now on.
+        # The register of MISS and its warp; the warp still needs its line; it begins to wait.
         self._is_missed = Signal()
         self._missed_warp = Signal(params.warp_bits)
         self._must_wait = Signal()
         self._waits = Signal()
-        # Warps that wait for a line; those that the last line has woken, and that have not looked
-        # up their group since; all that wait are woken.
+        # Warps that wait for a line; warps that the last line has woken, and that have not looked
+        # up their group since; all waiting warps are woken in this cycle.
         self._waiting = Signal(params.warps)
         self._woken = Signal(params.warps)
         self._wakes = Signal()
@@ -152,8 +153,9 @@ class FetchUnit(Component):
         return self.redirect.valid & (self.redirect.payload.warp == warp)
 
     def _select(self, m: Module, pcs: Words) -> None:
-        """SELECT: the warp that is redirected, or the round robin's choice. That
-        is a cycle old: the warp may have no room any more, or be in LOOK UP now."""
+        """SELECT: selects the warp that is redirected, or the choice of the round robin. The choice
+        is a cycle old: issue may have no room for the warp any more, or the warp may be in LOOK UP
+        now."""
         chooser = self._chooser
         lookup = self._lookup
         selected = self._selected
@@ -163,9 +165,9 @@ class FetchUnit(Component):
         can_fetch_chosen = can_fetch.bit_select(chosen, 1)
         is_in_lookup = lookup.valid & (looked_up_warp == chosen)
         looked_up = one_hot(looked_up_warp, self._params.warps, lookup.valid)
-        # The choice is used in the next cycle. The warps that are woken now do not wait any more then.
-        waits_on = self._waiting & (~self._wakes).replicate(len(self._waiting))
-        m.d.comb += chooser.requests.eq(self.room & ~waits_on & ~looked_up)
+        # The choice is used in the next cycle, in which warps that are woken now no longer wait.
+        still_waiting = self._waiting & (~self._wakes).replicate(len(self._waiting))
+        m.d.comb += chooser.requests.eq(self.room & ~still_waiting & ~looked_up)
         with m.If(self.redirect.valid):
             m.d.comb += selected.valid.eq(1)
             m.d.comb += selected.payload.eq(self._redirected_lookup())
@@ -178,15 +180,16 @@ class FetchUnit(Component):
         m.d.comb += self._instructions.group.eq(selected.payload.place.group)
 
     def _redirected_lookup(self) -> Any:
-        """The warp that is redirected, and its new place."""
+        """The warp that is redirected, and its new group."""
         redirect = self.redirect.payload
         return struct_value(
             group_lookup(self._params), warp=redirect.warp, place=_place_of(redirect.pc))
 
     def _look_up(self, m: Module) -> None:
-        """LOOK UP: a hit goes to the resolver. ``_advances`` does not depend on ``_hits``, which is
-        known late; so a miss that does not advance makes room in a way of its own, unless a
-        redirect that comes now needs the port to the pcs, to write the redirect's pc."""
+        """LOOK UP: sends a hit to the resolver. ``_advances`` does not depend on ``_hits``, which
+        is known late. So if the resolver is not ready, a miss does not advance but clears
+        ``valid``. It keeps ``valid`` if a redirect in this cycle needs the write port of the pcs.
+        """
         lookup = self._lookup
         warp = lookup.payload.warp
         hit = self._resolver.fetched
@@ -210,26 +213,26 @@ class FetchUnit(Component):
             "a warp is looked up that waits for its line")
 
     def _write_pc(self, m: Module, pcs: Words) -> None:
-        """The pc with which a warp is selected next: that of a redirect; behind a hit that of the
-        next group; else that of the lookup."""
+        """Writes the pc with which a warp is selected next: that of a redirect; after a hit that of
+        the next group; otherwise that of the lookup."""
         lookup = self._lookup.payload
-        behind = struct_value(Place, group=lookup.place.group + 1, first=0)
+        next_place = struct_value(Place, group=lookup.place.group + 1, first=0)
         written: Any = Signal(group_lookup(self._params))
         with m.If(self._writes_redirect):
             m.d.comb += written.eq(self._redirected_lookup())
         with m.Elif(self._hits & self._advances):
             m.d.comb += written.eq(struct_value(
-                group_lookup(self._params), warp=lookup.warp, place=behind))
+                group_lookup(self._params), warp=lookup.warp, place=next_place))
         with m.Else():
             m.d.comb += written.eq(lookup)
         writes = self._writes_redirect | self._is_looked_up
         pcs.write(m, writes, written.warp, written.place)
 
     def _miss(self, m: Module) -> None:
-        """MISS: requests the line, unless warps that were woken have still to look up theirs. The
-        warp waits if its line is requested now, or cannot be before another line has come. If a
-        group is written in the cycle in which the cache is read, or in one of the two cycles after
-        it, the warp looks up its group again."""
+        """MISS: requests the line, unless woken warps have not looked up their groups yet. The warp
+        waits if its line is requested now, or cannot be requested until another line has arrived.
+        If a group is written in the cycle in which the cache is read, or in one of the next two
+        cycles, the warp looks up its group again."""
         instructions = self._instructions
         warp = self._missed_warp
         was_filled = Signal()
@@ -247,8 +250,8 @@ class FetchUnit(Component):
         m.d.comb += self._waits.eq(self._must_wait & (is_requested | instructions.must_wait))
 
     def _wait(self, m: Module) -> None:
-        """Warps that wait for a line, and those that were woken. A warp waits no more when it is
-        selected (by a redirect), or when a line has come."""
+        """Updates the waiting and the woken warps. A warp stops waiting when a redirect selects it,
+        or when a line has arrived."""
         instructions = self._instructions
         warps = self._params.warps
         selected = self._selected
@@ -264,9 +267,9 @@ class FetchUnit(Component):
             m.d.sync += self._woken.eq(self._woken & ~started & self.room)
 
     def _prefetch(self, m: Module) -> None:
-        """Lines that may be needed, while no warp in MISS needs the loader. None is evicted until
-        the warps that were woken have looked up theirs. A warp enters a line when its group hits,
-        or when it begins to wait for the line."""
+        """Connects the prefetcher. Lines are prefetched while no warp in MISS needs the loader.
+        They evict no line until the woken warps have looked up their groups. A warp enters a line
+        when its group hits, or when it begins to wait for the line."""
         prefetcher = self._prefetcher
         instructions = self._instructions
         with m.If(self._waits):
@@ -287,7 +290,7 @@ class FetchUnit(Component):
         connect(m, prefetcher.lines, instructions.prefetch)
 
     def _connect_caches(self, m: Module) -> None:
-        """Both caches and the loader."""
+        """Connects both caches and the loader."""
         instructions = self._instructions
         resolver = self._resolver
         loader = self._loader
@@ -300,7 +303,7 @@ class FetchUnit(Component):
         connect(m, resolver.loader, loader.constants)
 
     def _connect_ports(self, m: Module) -> None:
-        """Ports that lead to a part as they are."""
+        """Connects ports that one part serves."""
         resolver = self._resolver
         connect(m, flipped(self.memory), self._loader.memory)
         connect(m, flipped(self.indexed), resolver.indexed)
@@ -309,8 +312,8 @@ class FetchUnit(Component):
         connect(m, flipped(self.group), resolver.group)
 
     def _empty_caches(self, m: Module) -> None:
-        """``invalidate``: both caches are cleared, a line a cycle, and stay empty until it is 0. No
-        line is requested meanwhile, so an ``invalidate`` that is repeated need not clear again."""
+        """``invalidate``: clears both caches, a line a cycle; they remain empty until it is 0. No
+        line is requested meanwhile, so a repeated ``invalidate`` need not clear again."""
         clear: Any = Event(cache_line(self._params)).create(path=("clear",))
         line = clear.payload
         connect(m, clear, self._instructions.clear, self._resolver.clear)
@@ -330,7 +333,8 @@ class FetchUnit(Component):
 
 
 def _place_of(pc: Signal) -> Any:
-    """The group of a pc, and the instruction in it: a group's own pc means the first one."""
+    """The group of a pc, and the instruction in it. The address of a group, which is that of its
+    control word, stands for its first instruction."""
     word = pc[_WORD_AT:_GROUP_AT]
     first = Mux(word == 0, 0, word - 1)[:len(word)]
     return data.View(Place, Cat(pc[_GROUP_AT:], first))

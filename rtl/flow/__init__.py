@@ -1,4 +1,4 @@
-"""The flow unit: control flow as the threads see it, and what the trap unit makes warps do."""
+"""The flow unit: executes branches, calls, returns and exits, and the trap unit's operations."""
 
 from .decode import FlowDecoder, FlowQueue
 from .unit import FlowUnit

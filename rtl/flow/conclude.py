@@ -1,4 +1,4 @@
-"""Conclude: the last stage. The stack's answer and what was decided: the flow unit's result."""
+"""Conclude: the last stage. It combines the stack's result with the outcome to the flow result."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import In, Out
@@ -15,21 +15,22 @@ __all__ = ["ConcludeStage"]
 
 
 class ConcludeStage(Component):
-    """The last stage: where the warp goes on, and with which threads; combinational.
+    """The last stage: computes the warp's next pc, active threads and codes; combinational.
 
-    An error of the decision goes before one of the stack. An instruction that fails does nothing,
-    whether or not its error is reported.
+    An error of the outcome has priority over an error of the stack. An instruction that fails does
+    nothing, whether or not its error is reported.
 
     Members
     -------
     outcome : In(decided_outcome)
-        See OutcomesInFlight.
+        The outcome that belongs to ``stack_result``, from OutcomesInFlight.
     report_mask : In(32)
         Bit n: errors of code n are reported.
     stack_result : In(Event(stack_result))
     state : In(thread_state)
-        Of the warp, as it was before.
+        The warp's state before the instruction.
     next_state : Out(thread_state)
+        The warp's state after it.
     result : Out(Event(flow_result))
     """
 
@@ -45,9 +46,9 @@ class ConcludeStage(Component):
         self._is_refused = Signal(name="is_refused")
         """The stack has refused the request."""
         self._fails = Signal(name="fails")
-        """The instruction fails, by the decision or by the stack."""
-        self._returns = Signal(name="returns")
-        """An unwind has found the threads that go on, at their token's pc."""
+        """The instruction fails: its outcome has an error, or the stack has refused."""
+        self._resumes = Signal(name="resumes")
+        """An unwind has found the threads that continue, at the pc of their token."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -55,7 +56,7 @@ class ConcludeStage(Component):
         answer = self.stack_result.payload
         m.d.comb += self._is_refused.eq(answer.error != WarpError.NONE)
         m.d.comb += self._fails.eq(self._is_refused | (outcome.error != WarpError.NONE))
-        m.d.comb += self._returns.eq(answer.resume & ~outcome.basic.is_pop_quad)
+        m.d.comb += self._resumes.eq(answer.resume & ~outcome.basic.is_pop_quad)
         self._report(m)
         self._select_pc(m)
         self._select_active(m)
@@ -64,7 +65,7 @@ class ConcludeStage(Component):
         return m
 
     def _report(self, m: Module) -> None:
-        """The error, if it is reported."""
+        """Selects the error, if it is reported."""
         outcome = self.outcome
         answer = self.stack_result.payload
         result = self.result.payload
@@ -77,11 +78,12 @@ class ConcludeStage(Component):
                 m.d.comb += result.error.eq(answer.error)
 
     def _select_pc(self, m: Module) -> None:
-        """Where the warp goes on, and whether fetch has continued there. After an error this is the
-        next instruction (ours), but for what the trap unit makes a warp do."""
+        """Selects the warp's next pc, and compares it with the pc at which fetch has continued.
+        After an error the warp continues at the next instruction (ours), except after an operation
+        of the trap unit, which retries."""
         outcome = self.outcome
         result = self.result.payload
-        with m.If(~self._fails & self._returns):
+        with m.If(~self._fails & self._resumes):
             m.d.comb += result.pc.eq(self.stack_result.payload.pc)
         with m.Elif(~self._fails & outcome.jumps):
             m.d.comb += result.pc.eq(outcome.target)
@@ -90,20 +92,20 @@ class ConcludeStage(Component):
         with m.Else():
             m.d.comb += result.pc.eq(outcome.basic.next_pc)
 
-        # What fails or retries leads elsewhere than fetch has continued.
-        leads_on = ~self._fails & ~outcome.basic.retries
-        with m.If(self._returns):
-            m.d.comb += result.as_predicted.eq(leads_on & outcome.unwinds_to_next)
+        # After a failure or a retry, fetch has to be redirected in any case.
+        may_be_as_predicted = ~self._fails & ~outcome.basic.retries
+        with m.If(self._resumes):
+            m.d.comb += result.as_predicted.eq(may_be_as_predicted & outcome.unwinds_to_next)
         with m.Elif(outcome.jumps):
             m.d.comb += result.as_predicted.eq(
-                leads_on & (outcome.predicted | outcome.target_is_next))
+                may_be_as_predicted & (outcome.predicted | outcome.target_is_next))
         with m.Else():
             m.d.comb += result.as_predicted.eq(
-                leads_on & (~outcome.predicted | outcome.target_is_next))
+                may_be_as_predicted & (~outcome.predicted | outcome.target_is_next))
 
     def _select_active(self, m: Module) -> None:
-        """Which threads go on: those that the stack revives, those that were decided, the same ones
-        as before, or none if the warp ends. An outcome that sets them has no error."""
+        """Selects the active threads: those that an unwind resumes, or those of the outcome, or the
+        same as before; none if the warp ends. An outcome that sets them has no error."""
         answer = self.stack_result.payload
         active = self.next_state.active
         with m.If(answer.resume):
@@ -114,12 +116,12 @@ class ConcludeStage(Component):
             m.d.comb += active.eq(self.state.active & ~answer.empty.replicate(WARP_THREADS))
 
     def _assign_codes(self, m: Module) -> None:
-        """Why the others are not active. An outcome sets codes only with a NONE or LAUNCH request,
-        or with the last push of a trap frame, whose room was checked: the stack refuses none of
-        these. Threads that wait for a RETURN token when the warp ends have exited."""
+        """Selects the codes of the threads. An outcome sets codes only with a NONE or LAUNCH
+        request, or with the last push of a trap frame, whose room was checked: the stack refuses
+        none of these. When the warp ends, threads that wait for a RETURN token have exited."""
         answer = self.stack_result.payload
         sets_codes = Signal()
-        m.d.comb += sets_codes.eq(answer.empty | self._returns | self.outcome.sets_codes)
+        m.d.comb += sets_codes.eq(answer.empty | self._resumes | self.outcome.sets_codes)
         for thread, code in enumerate(self.next_state.codes):
             stack_code = answer.codes[thread]
             with m.If(answer.empty & (stack_code == ThreadCode.RETURN)):
@@ -130,7 +132,7 @@ class ConcludeStage(Component):
                 m.d.comb += code.eq(self.state.codes[thread])
 
     def _answer(self, m: Module) -> None:
-        """The rest of the result."""
+        """Sends the rest of the result."""
         outcome = self.outcome
         answer = self.stack_result.payload
         result = self.result.payload

@@ -1,5 +1,5 @@
-"""Decide: the second stage. What an instruction requests of the stack, and what it does to the
-warp."""
+"""Decide: the second stage. It sends an instruction's requests to the stack, and computes what the
+instruction does to its warp."""
 
 from typing import Any
 
@@ -37,43 +37,54 @@ _PROGRESS = data.StructLayout({
     "pending_holes": HOLE_BITS,
     "frame_token": range(TOKENS_PER_LINE),
 })
-"""Of an instruction with several requests, after the first one: the stack has refused it; why a
-warp cannot enter the trap handler; holes under the trap frame, and how many of them are still to be
-pushed; the token of the frame that comes then."""
+"""The progress of an instruction with several requests, after the first one.
+
+Fields
+------
+is_refused : 1
+    The stack has refused the first request.
+error : WarpError
+    Why the warp cannot enter the trap handler.
+holes_below, pending_holes : HOLE_BITS
+    The number of holes under the trap frame, and how many of them are not pushed yet.
+frame_token : range(TOKENS_PER_LINE)
+    The next token of the frame, after the holes.
+"""
 
 _TOKEN = data.StructLayout({"operand": PC_BITS, "mask": WARP_THREADS})
-"""What a token holds, as in a stack_request: its pc or other operand, and its mask of threads."""
+"""The fields of a stack_request that a token stores: its pc or other operand, and its mask."""
 
 
 def _token(operand: Any, mask: Any) -> Any:
-    """A token with this operand and this mask."""
+    """A token with an operand and a mask."""
     return struct_value(_TOKEN, operand=operand, mask=mask)
 
 
 class DecideStage(Component):
-    """The second stage: one request to the stack for each instruction, and what the instruction
-    does to the warp unless the stack refuses.
+    """The second stage: sends a request to the stack for each instruction, and computes the
+    outcome: what the instruction does to its warp unless the stack refuses.
 
-    An instruction that needs nothing of the stack requests a NONE operation, so that results leave
-    in the order of the stack's. Two instructions have several requests. The stack answers the first
-    one a cycle later; the others wait for that answer (``answer_is_due``). ::
+    An instruction that does not need the stack requests a NONE operation, so that flow results
+    leave in the order of stack results. Two instructions have several requests. The stack answers
+    the first one a cycle later; the others wait for that answer (``answer_is_due``). ::
 
         indexed branch       PUSH the remaining threads --> PUSH the deferred threads
         entering the trap    SET_MODE --> PUSH a hole, for each --> PUSH four frame tokens
 
     An indexed branch has two requests if some active threads do not branch, and others branch to
     another target. The first PUSH is refused unless there is room for both tokens; then nothing is
-    pushed. SET_MODE reports how many holes the topmost line has room for, and whether holes and frame
-    have room; if not, the mode stays as it was, and a single request that does nothing follows.
+    pushed. SET_MODE reports how many holes the topmost line has room for, and whether holes and
+    frame have room. If they have none, the mode does not change, and a single request that does
+    nothing follows.
 
     Members
     -------
     gathered : In(stream of gathered_instruction)
     stack : Out(StackPort)
-        Its results are for the conclude stage.
+        Its results are used by the conclude stage.
     decided : Out(Event(decided_outcome))
-        The outcome of the request that the stack takes in this cycle. Its ``warp`` and ``basic``
-        are there as soon as the instruction is.
+        The outcome of the request that the stack accepts in this cycle. Its ``warp`` and ``basic``
+        are valid as long as the instruction is in this stage.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -83,11 +94,11 @@ class DecideStage(Component):
             "decided": Out(Event(decided_outcome(params))),
         })
         self.is_followup = Signal()
-        """The instruction's first request was taken, and it has others."""
+        """The instruction's first request was accepted, and the instruction has others."""
         self.is_last = Signal()
-        """The instruction has no request after this one."""
+        """This is the instruction's last request."""
         self.progress: Any = Signal(_PROGRESS)
-        """Of an instruction with several requests, from the answer to the first one on."""
+        """Of an instruction with several requests; valid after the answer to the first one."""
         self._answer_is_due = Signal(name="answer_is_due")
         """The stack answers the first of several requests in this cycle."""
         self._next_pc = Signal(32, name="next_pc")
@@ -106,7 +117,7 @@ class DecideStage(Component):
         self._promise(m)
         return m
 
-    # Which request it is.
+    # The sequence of requests.
 
     @property
     def _operation(self) -> Any:
@@ -114,15 +125,15 @@ class DecideStage(Component):
 
     @property
     def _needs_two_pushes(self) -> Value:
-        """Of a branch: it pushes the threads that do not branch, and those that do so later."""
+        """A branch pushes two tokens: remaining threads, and deferred threads."""
         stage = self.gathered.payload
         return stage.has_remaining & stage.has_deferred
 
     def _sequence(self, m: Module) -> None:
-        """An instruction's requests, one after the other."""
+        """Sends an instruction's requests one after the other."""
         request = self.stack.request
         progress = self.progress
-        is_taken = self.decided.valid
+        is_accepted = self.decided.valid
         frame_is_complete = (progress.pending_holes == 0) & (
             progress.frame_token == _LAST_FRAME_TOKEN)
         with m.If(self._operation == FlowOperation.ENTER_TRAP):
@@ -131,14 +142,14 @@ class DecideStage(Component):
         with m.Else():
             m.d.comb += self.is_last.eq(self.is_followup | ~self._needs_two_pushes)
         m.d.comb += request.valid.eq(self.gathered.valid & ~self._answer_is_due)
-        m.d.comb += is_taken.eq(request.valid & request.ready)
-        m.d.comb += self.gathered.ready.eq(~self.gathered.valid | (is_taken & self.is_last))
-        m.d.sync += self._answer_is_due.eq(is_taken & ~self.is_followup & ~self.is_last)
-        with m.If(is_taken):
+        m.d.comb += is_accepted.eq(request.valid & request.ready)
+        m.d.comb += self.gathered.ready.eq(~self.gathered.valid | (is_accepted & self.is_last))
+        m.d.sync += self._answer_is_due.eq(is_accepted & ~self.is_followup & ~self.is_last)
+        with m.If(is_accepted):
             m.d.sync += self.is_followup.eq(~self.is_last)
 
     def _keep_progress(self, m: Module) -> None:
-        """The stack's answer to the first request; then holes and tokens are counted."""
+        """Stores the stack's answer to the first request; then counts holes and tokens."""
         stage = self.gathered.payload
         stack = self.stack
         progress = self.progress
@@ -165,8 +176,8 @@ class DecideStage(Component):
     # The request to the stack.
 
     def _request(self, m: Module) -> None:
-        """The request's operation, and the kind of its token. ``enable`` is decided, see
-        :meth:`_decide`."""
+        """Selects the request's operation and the kind of its token. :meth:`_decide` sets
+        ``enable``."""
         stage = self.gathered.payload
         instruction = stage.request.instruction
         request = self.stack.request.payload
@@ -187,10 +198,10 @@ class DecideStage(Component):
                 m.d.comb += request.kind.eq(TokenKind.MASKS)
 
     def _select_token(self, m: Module) -> None:
-        """The token's pc and mask. Threads that branch later come back to the branch; others go on
-        behind the instruction, or at its target. A SET_MODE has the mode in the lowest bits of its
-        operand, which are 0 in a pc: LEAVE_TRAP requests it with its own pc, so bit 0 says that it
-        leaves; ENTER_TRAP sets both bits, to enter if there is room."""
+        """Selects the token's pc and mask. Deferred threads execute the branch again; other threads
+        continue at the next instruction, or at the target. SET_MODE has the mode in the lowest bits
+        of its operand, which are 0 in a pc. LEAVE_TRAP requests it with its own pc, so these bits
+        are 0, for user mode; ENTER_TRAP sets them to ENTER_IF_ROOM."""
         stage = self.gathered.payload
         token: Any = Signal(_TOKEN)
         with m.Switch(self._operation):
@@ -211,9 +222,10 @@ class DecideStage(Component):
         m.d.comb += common_fields(self.stack.request.payload, token)
 
     def _select_frame_token(self, m: Module, token: Any) -> None:
-        """The lowest token of a trap frame, TRAP, has the warp's pc and active threads, and in the
-        lowest bits of the pc, which are 0, the holes under the frame. The others, MASKS, have the
-        threads of two codes each: one in the mask, one in place of the pc."""
+        """Selects a token of a trap frame. The lowest one, TRAP, has the warp's pc and active
+        threads. The lowest bits of a pc are 0, and contain the number of holes under the frame. The
+        other tokens, MASKS, have the threads of two codes each: one in the mask, the other in place
+        of the pc."""
         stage = self.gathered.payload
         progress = self.progress
         with m.If(progress.frame_token == 0):
@@ -224,17 +236,16 @@ class DecideStage(Component):
                 self._threads_with_code(FRAME_MASK_CODES)))
 
     def _threads_with_code(self, codes: tuple[ThreadCode, ...]) -> Value:
-        """The threads whose code is the one that this token of the frame holds, of one code a
-        token."""
+        """The threads with one code. ``codes`` has the code for each token of the frame."""
         width = Shape.cast(ThreadCode).width
         of_token = Array(Const(code.value, width) for code in codes)
         held = of_token[self.progress.frame_token]
         return Cat(code.as_value() == held for code in self.gathered.payload.codes)
 
     def _assign_codes(self, m: Module) -> None:
-        """The threads' codes as the stack looks at them: those that leave have theirs already. For
-        a QUAD token, and for the trap handler, only who lives counts; what a frame brings back, and
-        a new warp, depends on no thread's code."""
+        """The codes that the stack compares with tokens. Threads that leave already have their new
+        code. For a QUAD token, and in the trap handler, the stack only needs to know which threads
+        live. For a RESTORE and for a launch, no thread's code matters."""
         stage = self.gathered.payload
         operation = self._operation
         living = living_threads(stage.codes)
@@ -251,7 +262,7 @@ class DecideStage(Component):
     # The outcome.
 
     def _decide(self, m: Module) -> None:
-        """Whether the request is enabled, and what holds unless the stack refuses it."""
+        """Decides whether the request is enabled, and computes the outcome."""
         stage = self.gathered.payload
         operation = self._operation
         request = self.stack.request.payload
@@ -291,18 +302,18 @@ class DecideStage(Component):
                 self._decide_entry(m)
 
     def _decide_branch(self, m: Module) -> None:
-        """The group goes to the target, if no error keeps it. The first request does all; the
-        second one pushes the deferred threads, if the first was not refused."""
+        """A branch: the group jumps to the target, unless there is an error. The first request sets
+        the outcome. The second one pushes the deferred threads, if the first was not refused."""
         stage = self.gathered.payload
         instruction = stage.request.instruction
         request = self.stack.request.payload
         outcome = self.decided.payload
         is_killed = instruction.limited & self.stack.killed
-        diverges = instruction.uniform & stage.has_remaining
+        is_divergent = instruction.uniform & stage.has_remaining
         is_taken = Signal()
         succeeds = Signal()
         m.d.comb += is_taken.eq(stage.is_executed & ~is_killed)
-        m.d.comb += succeeds.eq(is_taken & ~diverges & (stage.target.error == WarpError.NONE))
+        m.d.comb += succeeds.eq(is_taken & ~is_divergent & (stage.target.error == WarpError.NONE))
         m.d.comb += outcome.jumps.eq(succeeds)
         m.d.comb += outcome.sets_active.eq(succeeds & ~self.is_followup)
         m.d.comb += outcome.active.eq(stage.group)
@@ -311,14 +322,14 @@ class DecideStage(Component):
             m.d.comb += request.enable.eq(succeeds & ~self.progress.is_refused)
         with m.Else():
             m.d.comb += request.enable.eq(succeeds & (stage.has_remaining | stage.has_deferred))
-        with m.If(is_taken & diverges):
+        with m.If(is_taken & is_divergent):
             m.d.comb += outcome.error.eq(WarpError.DIVERGENT)
         with m.Elif(is_taken):
             m.d.comb += outcome.error.eq(stage.target.error)
 
     def _decide_leave(self, m: Module) -> None:
-        """If active threads remain, they go on behind the instruction. If none does, the stack
-        unwinds, and its result says which threads go on."""
+        """BRK, RET and others: active threads that remain continue at the next instruction. If none
+        remains, the stack unwinds, and its result contains the threads that continue."""
         stage = self.gathered.payload
         outcome = self.decided.payload
         some_remain = stage.is_executed & stage.has_remaining
@@ -327,7 +338,7 @@ class DecideStage(Component):
         m.d.comb += outcome.sets_codes.eq(some_remain)
 
     def _decide_entry(self, m: Module) -> None:
-        """Entering the trap handler: the last request has the result."""
+        """ENTER_TRAP: the flow result is that of the last request."""
         stage = self.gathered.payload
         outcome = self.decided.payload
         progress = self.progress
@@ -346,7 +357,7 @@ class DecideStage(Component):
         m.d.comb += outcome.error.eq(progress.error)
 
     def _promise(self, m: Module) -> None:
-        """What the stages and the stack promise each other."""
+        """Assertions about the stages and the stack."""
         stage = self.gathered.payload
         is_entry = self._operation == FlowOperation.ENTER_TRAP
         progress = self.progress

@@ -1,4 +1,4 @@
-"""Flow instructions on their way to the flow unit: decoded, then queued."""
+"""Decodes flow instructions and queues them for the flow unit."""
 
 from collections import Counter
 from typing import Any
@@ -35,7 +35,7 @@ __all__ = ["INJECTED", "FlowDecoder", "FlowQueue"]
 def _entry(
         operation: FlowOperation, requested: StackOperation = StackOperation.PUSH,
         **others: Any) -> dict[str, Any]:
-    """The fields of a FlowInstruction that an instruction's name decides."""
+    """The fields of a FlowInstruction that depend only on the instruction's name."""
     return {"operation": operation, "stack_operation": requested, **others}
 
 
@@ -83,49 +83,50 @@ _DECODED: dict[str, dict[str, Any]] = {
     "SETLMEMBASE": _entry(FlowOperation.SET_BASE, StackOperation.SET_BASE, constant=1),
     "CCTLL": _entry(FlowOperation.WRITE_BACK, StackOperation.WRITE_BACK),
 }
-"""What each instruction is decoded as, apart from the fields of its word."""
+"""The fields of each instruction that do not depend on its word."""
 _FLAGS = ("uniform", "limited", "keep_reference", "counted")
-"""Fields of a word that a FlowInstruction has by the same name."""
+"""Fields of a word that a FlowInstruction has under the same name."""
 _COUNTED = {
     FlowOperation.CALL: StackOperation.CALL,
     FlowOperation.PUSH: StackOperation.PREPARE_CALL,
 }
-"""What is requested of the stack where the token counts as a call."""
+"""The stack operation of an instruction whose token counts as a call."""
 INJECTED = {
     FlowOperation.BRANCH: StackOperation.PUSH,
     FlowOperation.LEAVE_TRAP: StackOperation.SET_MODE,
     FlowOperation.RESTORE: StackOperation.RESTORE,
     FlowOperation.TERMINATE: StackOperation.CLEAR,
 }
-"""What is requested of the stack for what the trap unit makes a warp do. ENTER_TRAP has several
-requests, see DecideStage."""
+"""The stack operation of each operation of the trap unit. ENTER_TRAP has several of them, see
+DecideStage."""
 
 
 def _offset_field(form: Form) -> Field | None:
-    """Where the offset of a form's target is."""
+    """The field with the offset of a form's target; None if it has none."""
     target = form.operands.get("target")
     return form.fields[target.field] if isinstance(target, Target) else None
 
 
 _OFFSET_FIELDS = Counter(
     field for form in FLOW_FORMS if (field := _offset_field(form)) is not None)
-"""Where offsets are, and in how many forms."""
+"""The fields of offsets, and the number of forms that have each."""
 
 
 class FlowDecoder(wiring.Component):
-    """Reads the instruction table; combinational.
+    """Decodes a flow instruction by the instruction table; combinational.
 
     Parameters
     ----------
-    trusting
-        Words are flow instructions: a form is known by the bits that tell it from the others, and
-        where none has an offset, there may be any.
+    trusting : bool
+        All words are flow instructions. The decoder then compares only the bits that distinguish
+        flow instructions from each other, and an instruction without an offset has an undefined
+        ``offset``.
 
     Members
     -------
     word : In(64)
     instruction : Out(FlowInstruction)
-        NONE for a word that is no flow instruction.
+        Its operation is NONE for a word that is no flow instruction.
     """
 
     word: In(WORD_BITS)
@@ -148,14 +149,14 @@ class FlowDecoder(wiring.Component):
         return m
 
     def _patterns_of(self, form: Form) -> tuple[str, ...]:
-        """Patterns of the words of a form."""
+        """The bit patterns that identify a form's words."""
         if not self._trusting:
             return (pattern_of(form),)
         return telling_patterns([form], [other for other in FLOW_FORMS if other is not form])
 
     def _fields_of(self, form: Form, known_offset: Field | None) -> dict[str, Any]:
-        """The fields of a form's instruction; without the offset where it is in ``known_offset``,
-        which is decoded for all forms."""
+        """The fields of a form's FlowInstruction. The offset is left out if it is in the field
+        ``known_offset``, which is decoded for all forms."""
         fields = dict(_DECODED[form.name])
         fields |= {
             name: field_of(self.word, form.fields[name]) for name in _FLAGS if name in form.fields}
@@ -176,24 +177,24 @@ class FlowDecoder(wiring.Component):
 
 
 class FlowQueue(Component):
-    """Takes what was dispatched to the flow unit, and hands it on decoded, in order, from the next
-    cycle on.
+    """Decodes dispatched instructions, and queues them in order for the flow unit. An instruction
+    leaves the queue one cycle after its dispatch at the earliest.
 
     Members
     -------
     dispatch : In(Event of dispatched)
-        A flow instruction, or a place for what the trap unit makes the warp do.
+        A flow instruction, or an ENTER or LEAVE, which the trap unit's operation replaces.
     trap : In(TrapMove)
-        What that is, in the cycle of a ``dispatch`` of kind ENTER or LEAVE.
+        The trap unit's operation; valid in the cycle of a ``dispatch`` of kind ENTER or LEAVE.
     room : Out(1)
-        There is room for an instruction whenever it comes, if it is selected now.
+        The queue will have room for an instruction that issue selects in this cycle.
     request : Out(stream of flow_request)
     """
 
     trusting = False
-    """See FlowDecoder."""
+    """The parameter of FlowDecoder."""
     places = 16
-    """Instructions that can wait."""
+    """Capacity, in instructions."""
 
     def __init__(self, params: SmParams) -> None:
         self._layout = flow_request(params)
@@ -218,7 +219,7 @@ class FlowQueue(Component):
         return m
 
     def _decode_instruction(self, m: Module, decoded: Any) -> None:
-        """A flow instruction, with what it reads."""
+        """Decodes a flow instruction, and attaches its operand."""
         m.submodules.decoder = decoder = FlowDecoder(trusting=self.trusting)
         arriving = self.dispatch.payload
         m.d.comb += decoder.word.eq(arriving.word)
@@ -227,8 +228,8 @@ class FlowQueue(Component):
         m.d.comb += decoded.operand.eq(arriving.operands[0])
 
     def _decode_move(self, m: Module, decoded: Any) -> None:
-        """What the trap unit makes the warp do, with all its threads. One that enters the trap goes
-        to the handler, and comes back to the trap unit's pc."""
+        """Replaces an ENTER or LEAVE by the trap unit's operation, for all threads of the warp. An
+        ENTER has the trap handler as its target, and the trap unit's pc as its return address."""
         arriving = self.dispatch.payload
         instruction = decoded.instruction
         m.d.comb += instruction.eq(0)
@@ -245,7 +246,7 @@ class FlowQueue(Component):
             m.d.comb += decoded.operand.eq(self.trap.target)
 
     def inject(self, m: Module, decoded: Any) -> None:
-        """What the trap unit makes the warp do has no operand but its pc, no guard and no fault."""
+        """An operation of the trap unit has its pc as operand, no guard and no fault."""
         m.d.comb += decoded.operand.eq(self.dispatch.payload.pc)
         m.d.comb += decoded.guard.eq(~0)
         m.d.comb += decoded.fault.eq(WarpError.NONE)

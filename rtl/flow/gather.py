@@ -1,4 +1,4 @@
-"""Gather: the first stage. Which threads execute an instruction, and its target."""
+"""Gather: the first stage. It computes the threads that execute an instruction, and its target."""
 
 from typing import Any
 
@@ -28,21 +28,21 @@ _LAUNCH_INSTRUCTION = FlowInstruction.const({
     "code": ThreadCode.KILLED,
     "constant": 1,
 })
-"""What a launch does: its target is its operand, where the warp begins."""
+"""A launch as an instruction. Its target is its operand: the pc at which the warp begins."""
 
 
 class GatherStage(Component):
-    """The first stage: which threads execute an instruction, and its target.
+    """The first stage: computes the threads that execute an instruction, and its target.
 
-    A launch is an instruction, too: all 32 threads are active, and those that it does not want
-    leave as KILLED. Launch and request in the same cycle: the launch goes first.
+    A launch is executed like an instruction: all 32 threads are active, and the threads that the
+    launch does not include leave as KILLED. A launch has priority over a request.
 
     Members
     -------
     request : In(stream of flow_request)
     launch : In(stream of flow_launch)
     state : In(thread_state)
-        Of the request's warp.
+        The state of the request's warp.
     gathered : Out(stream of gathered_instruction)
         From a register.
     """
@@ -57,7 +57,7 @@ class GatherStage(Component):
         self.resolver = TargetResolver(params)
         """Adds up the target."""
         self._next: Any = Signal(gathered_instruction(params), name="next_gathered")
-        """What the register takes, if it is free."""
+        """The input of the output register."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -68,7 +68,7 @@ class GatherStage(Component):
         return m
 
     def _select_instruction(self, m: Module) -> None:
-        """The launch, if there is one, or the request."""
+        """Selects the launch, if there is one, or else the request."""
         request = self.request.payload
         launch = self.launch.payload
         is_launch = self.launch.valid
@@ -81,22 +81,23 @@ class GatherStage(Component):
             m.d.comb += selected.pc.eq(launch.pc)
             m.d.comb += selected.operand.eq(launch.pc)
         with m.Else():
-            m.d.comb += self._next.configuration.base.eq(request.operand)    # SET_BASE's alone
-        m.d.comb += selected.instruction.eq(self._instruction_without_choice())
+            m.d.comb += self._next.configuration.base.eq(request.operand)    # used by SET_BASE
+        m.d.comb += selected.instruction.eq(self._instruction_without_mux())
         plain = Mux(is_launch, _LAUNCH_INSTRUCTION.as_value(), request.instruction.as_value())
         m.d.sync += Assert(
-            selected.instruction.as_value() == plain, "not the launch's or the request's")
+            selected.instruction.as_value() == plain,
+            "the selected instruction is neither the launch nor the request")
 
-    def _instruction_without_choice(self) -> Any:
-        """``Mux(is_launch, launch, request)`` as AND and OR: of a choice synthesis would make a
-        register with a reset by ``launch.valid``, which is known last."""
+    def _instruction_without_mux(self) -> Any:
+        """``Mux(is_launch, launch, request)`` as AND and OR. From a multiplexer synthesis would
+        make a register that ``launch.valid`` resets, and that signal is known late."""
         request = self.request.payload.instruction.as_value()
         is_launch = self.launch.valid.replicate(len(request))
         return (request & ~is_launch) | (_LAUNCH_INSTRUCTION.as_value() & is_launch)
 
     def _gather_threads(self, m: Module) -> None:
-        """Who executes it: active threads whose guard holds. Of an indexed branch those whose
-        register has the value of the operand go now, the others later."""
+        """Computes the threads that execute the instruction: active threads whose guard holds. Of
+        an indexed branch, those whose register equals the operand branch now, the others later."""
         request = self.request.payload
         launch = self.launch.payload
         gathered = self._next
@@ -120,14 +121,14 @@ class GatherStage(Component):
         m.d.comb += gathered.has_remaining.eq(gathered.remaining.any())
 
     def _resolve_target(self, m: Module) -> None:
-        """Where the selected instruction goes."""
+        """Computes the target of the selected instruction."""
         resolver = self.resolver
         m.submodules.resolver = resolver
         m.d.comb += resolver.request.eq(self._next.request)
         m.d.comb += self._next.target.eq(resolver.target)
 
     def _advance(self, m: Module) -> None:
-        """The register to the decide stage."""
+        """Loads the register to the decide stage."""
         gathered = self.gathered
         m.d.comb += self.launch.ready.eq(gathered.ready)
         m.d.comb += self.request.ready.eq(gathered.ready & ~self.launch.valid)

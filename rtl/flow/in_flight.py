@@ -1,5 +1,4 @@
-"""Decided outcomes in flight: beside the stack's pipeline, or parked while the stack takes
-longer."""
+"""Outcomes in flight: in registers parallel to the stack's pipeline, or parked."""
 
 from typing import Any
 
@@ -25,37 +24,38 @@ __all__ = ["OutcomesInFlight"]
 
 
 class OutcomesInFlight(Component):
-    """Keeps each decided outcome until the stack answers. ::
+    """Stores each outcome until the stack answers. ::
 
         decided --> beside[0] --> beside[1] --> beside[2] --> outcome
             |                                                    ^
             +--> parked, a word a warp --------------------------+
 
-    The stack answers three cycles after a request, in the order of the requests, or later and in
-    any order. An outcome whose answer comes then has left the registers ``beside``; its warp has no
-    other operation, so that one word a warp keeps what counts.
+    The stack answers either three cycles after a request, in the order of the requests, or later
+    and in any order. An outcome whose answer comes later has left the registers ``beside``. Its
+    warp has no other operation then, so one word for each warp stores what is needed of it.
 
-    In the last register two things are known of an outcome that would be late with the result:
-    whether the error is reported, and whether the target is the next instruction.
+    The last register also holds two results that would be known too late in the cycle of the flow
+    result: whether the error is reported, and whether the target is the next instruction.
 
     Members
     -------
     decided : In(Event(decided_outcome))
     decides : In(1)
-        An instruction is in the decide stage, whether or not the stack takes its request.
+        An instruction is in the decide stage, whether or not the stack accepts its request.
     report_mask : In(32)
         Bit n: errors of code n are reported.
     result : In(Event(stack_result))
         The stack's answer.
     outcome : Out(decided_outcome)
-        Of the request that the stack answers. Of one that was parked only ``basic`` and
-        ``unwinds_to_next`` have meaning; it does nothing else and has no error.
+        The outcome of the request that the stack answers. If it was parked, only ``basic`` and
+        ``unwinds_to_next`` are defined, and all other fields are 0.
 
     Attributes
     ----------
     beside : list of Event(decided_outcome)
-        Beside the stack's pipeline, the newest first.
+        The registers parallel to the stack's pipeline, the newest outcome first.
     parked : Words
+        For each warp the BasicOutcome of its last instruction.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -80,7 +80,7 @@ class OutcomesInFlight(Component):
         return m
 
     def _travel(self, m: Module) -> None:
-        """From register to register, as the request passes the stack's stages."""
+        """Shifts outcomes from register to register, in step with the stack's stages."""
         before: Any = self.decided
         for register in self.beside:
             m.d.sync += register.valid.eq(before.valid)
@@ -88,8 +88,8 @@ class OutcomesInFlight(Component):
             before = register
 
     def _prepare(self, m: Module) -> None:
-        """What the last register has beside what it was handed. While it has no outcome, it does
-        nothing, so that what was parked needs no choice."""
+        """Adds to the last register the results that would be late. While the register has no
+        outcome, its fields are 0, so that a parked outcome needs no multiplexer for them."""
         before = self.beside[-2]
         incoming = before.payload
         last = self.beside[-1].payload
@@ -107,12 +107,14 @@ class OutcomesInFlight(Component):
             m.d.sync += last.error.eq(WarpError.NONE)
 
     def _park(self, m: Module) -> None:
-        """Each outcome is parked, whether or not it will be needed. It is written in every cycle
-        that an instruction is in the decide stage, the same again and again, also before the stack
-        has taken the request, which is known late: no other outcome of the warp can be parked then.
+        """Parks each outcome, whether or not it will be needed. The outcome is written in each
+        cycle in which an instruction is in the decide stage. It does not wait until the stack
+        accepts the request, because that is known late. This overwrites no other outcome of the
+        warp: the warp has none that is still needed.
 
-        What unwinds is the last outcome of its warp that was parked, so its ``next_pc`` is read
-        here even if it is beside the stack: the comparison need not wait for that choice."""
+        An outcome that unwinds is the last one that its warp has parked. Its ``next_pc`` is
+        therefore read here even if the outcome is in ``beside``: the comparison need not wait for
+        the selection between the two."""
         decided = self.decided.payload
         last = self.beside[-1]
         self.parked.write(m, self.decides, decided.warp, decided.basic)
@@ -125,7 +127,7 @@ class OutcomesInFlight(Component):
             instruction_address(self.result.payload.pc) == instruction_address(parked.next_pc))
 
     def _promise(self, m: Module) -> None:
-        """What the stack promises."""
+        """Assertions about the stack's answers."""
         last = self.beside[-1]
         is_answered = last.valid & self.result.valid
         m.d.sync += Assert(
@@ -133,7 +135,8 @@ class OutcomesInFlight(Component):
             "the stack answers out of order")
         is_unwind = is_answered & self.result.payload.resume
         next_pc = last.payload.basic.next_pc
-        returns = instruction_address(self.result.payload.pc) == instruction_address(next_pc)
+        resumes_at_next = (
+            instruction_address(self.result.payload.pc) == instruction_address(next_pc))
         m.d.sync += Assert(
-            ~is_unwind | (self.outcome.unwinds_to_next == returns),
+            ~is_unwind | (self.outcome.unwinds_to_next == resumes_at_next),
             "an outcome that unwinds is not the last one that its warp has parked")

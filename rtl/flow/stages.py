@@ -1,4 +1,4 @@
-"""What the stages of the flow unit hand to each other.
+"""The structs between the stages of the flow unit.
 
 ========  ==================  ============================================
 from      to                  struct
@@ -9,8 +9,9 @@ gather    decide              :func:`gathered_instruction`
 decide    conclude            :func:`decided_outcome`
 ========  ==================  ============================================
 
-An outcome travels to the conclude stage beside the stack's pipeline. Of one whose stack operation
-takes longer only its :class:`BasicOutcome` is kept.
+An outcome is stored until the stack has executed its request, see
+:class:`~rtl.flow.in_flight.OutcomesInFlight`. If the stack operation takes longer than usual, only
+its :class:`BasicOutcome` is stored.
 """
 
 from typing import Any
@@ -37,13 +38,13 @@ PC_BITS = 32
 
 
 def thread_state() -> data.StructLayout:
-    """What is kept of a warp.
+    """The state of a warp's threads.
 
     Fields
     ------
     active : 32 threads
     codes : ThreadCodes
-        Why the other threads are not active.
+        For each thread that is not active, the reason.
     """
     return data.StructLayout({"active": WARP_THREADS, "codes": ThreadCodes})
 
@@ -54,34 +55,35 @@ def living_threads(codes: Any) -> Value:
 
 
 class ResolvedTarget(data.Struct):
-    """Where a flow instruction goes."""
+    """The target of a flow instruction."""
 
     pc: unsigned(PC_BITS)
     error: WarpError
-    """Why that is no target; see :class:`~rtl.flow.target.TargetResolver`."""
+    """Why ``pc`` is no target, or NONE; see :class:`~rtl.flow.target.TargetResolver`."""
 
 
 def gathered_instruction(params: SmParams) -> data.StructLayout:
-    """Gather to decide: an instruction, and which threads execute it.
+    """Gather to decide: an instruction, and the threads that execute it.
 
     Fields
     ------
     request : flow_request
         A launch has the operation LAUNCH.
     group : 32 threads
-        Those that execute the instruction; of an indexed branch those that share its target.
+        The threads that execute the instruction; for an indexed branch, those that branch now,
+        since their register equals the operand.
     deferred : 32 threads
-        Those that execute an indexed branch with another target: they branch later.
+        For an indexed branch, the threads that branch to another target, later.
     remaining : 32 threads
         The active threads that do not execute the instruction.
     is_executed : 1
-        Some thread executes it: of ``group`` or of ``deferred``.
+        ``group`` or ``deferred`` has a thread.
     has_deferred, has_remaining : 1, 1
-        Whether there are such threads.
+        ``deferred``, ``remaining`` has a thread.
     codes : ThreadCodes
-        The threads' codes before the instruction; without meaning for a launch.
+        The threads' codes before the instruction; undefined for a launch.
     configuration : StackConfiguration
-        Of a launch; ``base`` also of SET_BASE.
+        For a launch; SET_BASE uses the field ``base``.
     target : ResolvedTarget
     """
     return data.StructLayout({
@@ -99,24 +101,25 @@ def gathered_instruction(params: SmParams) -> data.StructLayout:
 
 
 class BasicOutcome(data.Struct):
-    """What counts of a :func:`decided_outcome` also when the stack takes longer than usual: for an
-    unwind or a write-back. Neither jumps to a target, and the stack says which threads go on."""
+    """The part of a :func:`decided_outcome` that is also needed when the stack operation takes
+    longer than usual. Such an operation is an unwind or a write-back: it does not jump to a target,
+    and the stack's result contains the threads that continue."""
 
     pc: unsigned(PC_BITS)
-    """Of the instruction."""
+    """The instruction's address."""
     next_pc: unsigned(PC_BITS)
-    """Of the one behind it."""
+    """The next instruction's address."""
     retries: unsigned(1)
-    """Where no jump and no unwind takes the warp elsewhere, it goes on at ``pc``, and not at
-    ``next_pc``: if what the trap unit makes it do fails, and behind a LEAVE_TRAP."""
+    """Without a jump and an unwind, the warp continues at ``pc``, not at ``next_pc``: after a
+    LEAVE_TRAP, and after a failed operation of the trap unit."""
     is_pop_quad: unsigned(1)
-    """An unwind that ends at a QUAD token: the warp goes on behind the instruction."""
+    """An unwind that ends at a QUAD token: the warp continues at ``next_pc``."""
     keeps_reference: unsigned(1)
     """Threads execute EXIT.KEEPREFCOUNT."""
 
 
 def decided_outcome(params: SmParams) -> data.StructLayout:
-    """Decide to conclude: what the instruction does, if the stack does not refuse its request.
+    """Decide to conclude: the outcome of an instruction, if the stack does not refuse its request.
 
     Fields
     ------
@@ -124,24 +127,27 @@ def decided_outcome(params: SmParams) -> data.StructLayout:
     basic : BasicOutcome
     target : PC_BITS
     jumps : 1
-        The warp goes on at ``target``.
+        The warp continues at ``target``.
     target_is_next : 1
-        ``target`` and ``next_pc`` are the same instruction. Known one cycle before the result.
+        ``target`` and ``next_pc`` are the same instruction. OutcomesInFlight computes it one cycle
+        before the result.
     predicted : 1
-        Fetch has continued at ``target``, and not at ``next_pc``.
+        Fetch has continued at ``target``, not at ``next_pc``.
     unwinds_to_next : 1
-        The pc of the stack's result is that of the next instruction. Known with the result.
+        The pc of the stack's result is ``next_pc``. OutcomesInFlight computes it in the cycle of
+        the result.
     sets_active, active : 1, 32 threads
-        The active threads become these.
+        The active threads become ``active``.
     sets_codes : 1
         The threads' codes become those of the request to the stack.
     has_no_result : 1
-        Another request of the same instruction has its result.
+        Another request of the same instruction makes the flow result.
     reports_error : 1
-        An error has to be reported: of ENTER_TRAP any error, whatever the report mask says. One
-        cycle before the result also, if the report mask has it, the ``error`` of any instruction.
+        An error is reported. For ENTER_TRAP this is always 1: the report mask does not apply. For
+        other instructions OutcomesInFlight applies the report mask to ``error``, one cycle before
+        the result.
     error : WarpError
-        Why the instruction fails, whatever the stack says.
+        Why the instruction fails, regardless of the stack's result.
     """
     return data.StructLayout({
         "warp": params.warp_bits,

@@ -33,9 +33,9 @@ class TargetResolver(Component):
     -------
     request : In(flow_request)
     target : Out(ResolvedTarget)
-        Its error: the request's ``fault`` if the operand is used; PC_WRAP if the sum is no 32-bit
-        pc; MISALIGNED_PC where no instruction starts, except for a token's pc, which is checked
-        when it is popped.
+        Its error is the request's ``fault`` if the operand is used; PC_WRAP if the sum does not fit
+        into 32 bits; MISALIGNED_PC if the sum is no multiple of an instruction's size. A push does
+        not check alignment: the pc of a token is checked when the token is popped.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -47,7 +47,7 @@ class TargetResolver(Component):
         instruction = request.instruction
         reads_operand = instruction.indexed | instruction.constant
 
-        # The terms. Operand and offset have a sign bit more.
+        # The terms. Operand and offset have an additional sign bit.
         pc = Signal(PC_BITS)
         operand = Signal(PC_BITS + 1)
         offset = Signal(PC_BITS + 1)
@@ -61,7 +61,7 @@ class TargetResolver(Component):
         with m.If(~instruction.constant):
             m.d.comb += offset.eq(instruction.offset | offset_sign << PC_BITS)
 
-        # One sum, of which synthesis makes a tree that carries only once.
+        # A single expression: synthesis makes a carry-save tree with one carry chain of it.
         total = Signal(PC_BITS + 2)
         next_pc = pc + (instruction.relative << _ALIGNMENT_BITS)
         m.d.comb += total.eq(next_pc + operand.as_signed() + offset.as_signed())

@@ -1,4 +1,4 @@
-"""The flow unit: where a warp goes on, and with which threads."""
+"""The flow unit: computes a warp's next pc and active threads."""
 
 from amaranth.hdl import Module
 from amaranth.lib import stream
@@ -19,14 +19,14 @@ __all__ = ["FlowUnit"]
 
 
 class FlowUnit(Component):
-    """Keeps the threads' masks of all warps, and executes the instructions that change them or the
-    pc.
+    """Stores the active threads and codes of all warps, and executes the instructions that change
+    them or the pc.
 
-    A warp may send an instruction in the cycle after one that only pushes, or after a direct branch
-    that all its active threads take and that cannot fail, and in the cycle after the result of any
-    other. Warps follow each other in any order, one instruction a cycle, except that the stack
-    takes a warp's next request two cycles after a push or such a branch: if the warp sends its next
-    instruction at once, that waits in the decide stage for a cycle. ::
+    The unit accepts one instruction a cycle, of warps in any order. A warp may send its next
+    instruction in the cycle after a push, or after a direct branch that all its active threads take
+    and that cannot fail; after any other instruction, in the cycle after its result. The stack
+    accepts a warp's next request two cycles after a push or such a branch. If the warp sends its
+    next instruction at once, that instruction waits in the decide stage for a cycle. ::
 
         request, launch --> GATHER --> DECIDE --> outcomes in flight --> CONCLUDE --> result
                               ^          |                                  ^  |
@@ -36,46 +36,46 @@ class FlowUnit(Component):
     ========  =====  ===============================================================
     stage     cycle  what is known at its end
     ========  =====  ===============================================================
-    gather    0      which threads execute the instruction; its target
-    decide    1      what is requested of the stack, and what the instruction does
-                     unless the stack refuses. The stack takes the request
-    conclude  4      the stack has answered: next pc, active threads and codes are
-                     written, and are the result
+    gather    0      the threads that execute the instruction; its target
+    decide    1      the request to the stack, which accepts it; the outcome of the
+                     instruction unless the stack refuses
+    conclude  4      the stack's result; next pc, active threads and codes are
+                     written and sent as the flow result
     ========  =====  ===============================================================
 
-    An operation for which the stack needs more steps is overtaken by those of other warps; all that
-    is needed of its outcome then is parked, a word a warp.
+    Long operations: if the stack needs more steps for an operation, operations of other warps
+    overtake it. The part of its outcome that is still needed is parked, one word for each warp.
 
-    Error: the instruction does nothing, and the warp goes on behind it (ours); only
-    RET_EMPTY_STACK_ERROR ends the warp as well. What the trap unit makes a warp do and fails leaves
-    the warp where it is.
+    Errors: the instruction does nothing, and the warp continues at the next instruction (ours).
+    RET_EMPTY_STACK_ERROR also ends the warp. If an operation of the trap unit fails, the warp's pc
+    does not change.
 
-    Two that come at once: a launch goes before a request. An indexed branch that pushes two tokens
-    has the decide stage for three cycles, entering the trap handler until its frame is pushed.
+    Priority: a launch has priority over a request. An indexed branch that pushes two tokens
+    occupies the decide stage for three cycles. ENTER_TRAP occupies it until its frame is pushed.
 
-    An instruction whose request the stack does not take waits in the decide stage, and holds up the
-    instructions of all warps behind it: as long as its warp is busy there (a line is read behind
-    its last result), or a push finds all lines of its warp dirty and full. The stack's engine and
-    memory end that without the flow unit, so it cannot deadlock.
+    Stalls: an instruction whose request the stack does not accept waits in the decide stage, and
+    stalls the instructions of all warps after it. It waits while its warp is busy in the stack (a
+    line is read after its last result), or while a push finds all lines of its warp dirty and full.
+    The stack's engine and memory end both conditions without the flow unit, so the flow unit cannot
+    deadlock.
 
     Members
     -------
     request : In(stream of flow_request)
     launch : In(stream of flow_launch)
-        A new warp; goes before ``request``. Its result says where it begins.
+        A new warp; it has priority over ``request``. Its result contains the pc where it begins.
     report_mask : In(32)
-        Bit n: errors of code n are reported. One that is not makes the instruction do nothing; one
-        of entering the trap handler always is.
+        Bit n: errors of code n are reported. An instruction with another error does nothing. Errors
+        of entering the trap handler are always reported.
     result : Out(Event of flow_result)
-        Four cycles after the request, or later: the warp's next request may come five cycles after
-        this one. What is dispatched to :class:`~rtl.flow.FlowQueue` is requested a cycle later: six
-        cycles from dispatch to dispatch.
+        Four cycles after the request or later, so the warp's next request may follow five cycles
+        after this one. FlowQueue adds a cycle: six cycles from dispatch to dispatch.
     stack : Out(StackPort)
 
     Attributes
     ----------
     states : Words
-        Of each warp its active threads, and the codes of the others: a thread_state.
+        The thread_state of each warp.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -105,7 +105,7 @@ class FlowUnit(Component):
         return m
 
     def _connect_gather(self, m: Module) -> None:
-        """Instructions and launches, with the state of the instruction's warp."""
+        """Connects requests and launches, and reads the state of the request's warp."""
         gather = self.gather
         connect(m, flipped(self.request), gather.request)
         connect(m, flipped(self.launch), gather.launch)
@@ -113,7 +113,7 @@ class FlowUnit(Component):
         connect(m, gather.gathered, self.decide.gathered)
 
     def _connect_decide(self, m: Module) -> None:
-        """The request to the stack, and the outcome that travels beside it."""
+        """Connects the request to the stack, and the outcome."""
         in_flight = self.in_flight
         connect(m, self.decide.stack, flipped(self.stack))
         connect(m, self.decide.decided, in_flight.decided)
@@ -122,7 +122,7 @@ class FlowUnit(Component):
         connect(m, flipped(self.stack.result), in_flight.result, self.conclude.stack_result)
 
     def _connect_conclude(self, m: Module) -> None:
-        """The stack's answer, and its warp's outcome and state."""
+        """Connects the stack's result, and the outcome and the state of its warp."""
         conclude = self.conclude
         warp = self.stack.result.payload.warp
         m.d.comb += conclude.outcome.eq(self.in_flight.outcome)

@@ -16,6 +16,7 @@ from sim.engine import CompiledEngine
 from testbench.crs import limits
 from testbench.engine.designs import needs_compiled
 from testbench.flow.driver import ENTRY_CYCLES, HIT_CYCLES, PUSH_CYCLES
+from testbench.flow.serial_cycles import LATENCY, SERIAL_CYCLES
 from testbench.project.test_manual import DOCS
 from testbench.project.test_manual import table as cells_of
 
@@ -45,6 +46,16 @@ ONE_WARP = {
     "SSY, BRA that diverges, SYNC, SYNC": ("SSY, BRA that diverges, SYNC, SYNC", 0),
 }
 """Names of the benchmark: the row of the table that has them, and which of its figures that is."""
+SERIAL = (
+    "arithmetic: IADD to IADD",
+    "BRA, taken",
+    "CAL, RET",
+    "SSY, SYNC",
+    "conversion: I2I to I2I",
+    "LDS to LDS",
+    "STG",
+)
+"""Names of the benchmark, in the order of the table of the serial machine."""
 SEVERAL_WARPS = ("LDG, coalesced", "STG, coalesced", "LDS, no conflict", "IADD")
 """Rows of the table for eight warps, by the same names."""
 
@@ -66,6 +77,18 @@ def measured():
             machine, [*ONE_WARP, *(f"{name}, 8 warps" for name in SEVERAL_WARPS)]
         )
     }
+
+
+@needs_compiled
+def test_cycles_of_the_serial_machine_are_those_of_the_manual():
+    machine = BenchmarkMachine(PRESETS["least"], CompiledEngine)
+    found = {row.name: row.cycles for row in class_table(machine, SERIAL)}
+    measured = [f"{found[name]:,.0f}" for name in SERIAL]
+    rows = (
+        (DOCS / "serial.md").read_text(encoding="utf-8").split("\n| instructions | cycles |\n")[1]
+    )
+    figures = [line.strip("|").split("|")[1].strip() for line in rows.split("\n\n")[0].splitlines()]
+    assert figures[1:] == measured
 
 
 @needs_compiled
@@ -94,14 +117,44 @@ def test_cycles_of_flow_instructions_are_those_that_the_testbench_requires():
     assert rows["unwind, each further token on chip"] == f"+{limits.TOKEN_CYCLES}"
     entry, hole = ENTRY_CYCLES - limits.TOKEN_CYCLES * HOLES, limits.TOKEN_CYCLES
     assert (
-        "| an instruction other than a push | the same warp's next one, at the earliest "
+        "| any other instruction | the same warp's next one, at the earliest "
         f"| {HIT_CYCLES} |" in FLOW
     )
-    assert f"| the same warp's next instruction, at the earliest | {PUSH_CYCLES} |" in FLOW
+    assert (
+        "| a push, or a direct branch that all active threads take and that cannot fail | the same warp's "
+        f"next instruction, at the earliest | {PUSH_CYCLES} |" in FLOW
+    )
     assert (
         "| ENTER (into the trap handler) | the warp's next instruction "
         f"| {entry}, and {hole} for each NONE token" in FLOW
     )
+
+
+def test_cycles_of_the_serial_flow_unit_are_those_that_the_testbench_requires():
+    page = table(DOCS / "control_flow.md", "## In a machine of one lane")
+    cycles = [int(row[1].split()[0]) for row in page]
+    required = SERIAL_CYCLES
+    assert cycles == [
+        required["leave, other threads remain"],
+        required["branch, all threads"],
+        required["push"],
+        required["unwind to the topmost token"],
+        required["each further token"],
+        required["each hole"],
+        required["exit of the last thread"],
+        required["entry"],
+        required["each hole under a frame"],
+        required["restore"],
+        required["line written"] - LATENCY,
+        required["line read"] - LATENCY,
+    ]
+    assert required["push"] == required["call"] == required["divergent branch"]
+    (row,) = [
+        row
+        for row in table(DOCS / "serial.md", "## Cycles")
+        if row[0].startswith("flow instruction")
+    ]
+    assert row[1] == "; ".join(str(cycles[place]) for place in (0, 2, 3, 4))
 
 
 def test_cycles_of_the_stack_are_those_that_the_testbench_requires():

@@ -1,6 +1,7 @@
 """The command ``python -m sim.debug``: sessions on small programs."""
 
 import re
+import shlex
 import signal
 from io import StringIO
 from pathlib import Path
@@ -527,6 +528,21 @@ def test_functions_are_found_by_their_last_name():
     ]
     with pytest.raises(DebuggerError, match="no function g; there are "):
         places.address("g")
+
+
+@needs_compiled
+def test_the_session_of_the_manual_has_this_output(monkeypatch, capsys, tmp_path):
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "debugger.md").read_text()
+    command, *output = page.split("## A session")[1].split("```")[1].strip().splitlines()
+    commands = tmp_path / "commands.txt"
+    commands.write_text(
+        "\n".join(line.removeprefix(PROMPT) for line in output if line.startswith(PROMPT))
+    )
+    arguments = shlex.split(command.removeprefix("$ python -m sim.debug "))
+    monkeypatch.chdir(root)
+    assert main([*arguments, "--batch", str(commands)]) == 0
+    assert capsys.readouterr().out.splitlines() == output
 
 
 def test_the_manual_has_every_command():

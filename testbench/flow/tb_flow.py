@@ -19,6 +19,7 @@ from sim.waves import Mark, Trace, View, error_text
 from testbench.flow.cases import directed, unreported
 from testbench.flow.driver import ALL_REPORTED, ENTRY_CYCLES, HIT_CYCLES, PUSH_CYCLES, FlowDriver
 from testbench.flow.random_programs import random_streams
+from testbench.flow.serial_cycles import check_serial_cycles
 from testbench.flow.steps import FlowStep, Stream, streams
 from testbench.handmade import encode
 from testbench.kernels.manifest import LEVELS, RUNS, build
@@ -231,5 +232,13 @@ def _table(bench: Bench, title: str, driver: FlowDriver) -> None:
 
 def run(bench: Bench) -> None:
     """The testbench."""
-    for check in (check_directed, check_speed, check_random, check_programs, check_serial, record):
+    for check in (
+        check_directed,
+        check_speed,
+        check_random,
+        check_programs,
+        check_serial,
+        check_serial_cycles,
+        record,
+    ):
         check(bench)

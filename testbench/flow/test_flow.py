@@ -21,6 +21,7 @@ from testbench import simulation
 from testbench.flow import tb_flow
 from testbench.flow.cases import directed
 from testbench.flow.driver import FlowDriver
+from testbench.flow.serial_cycles import check_serial_cycles
 from testbench.flow.steps import Stream
 from testbench.simulation import combinational, failure
 
@@ -172,6 +173,10 @@ def test_each_flow_instruction_leaves_the_masks_and_tokens_of_the_model():
 
 def test_flow_instructions_take_the_documented_cycles():
     passes(tb_flow.check_speed)
+
+
+def test_serial_flow_instructions_take_the_documented_cycles():
+    passes(check_serial_cycles)
 
 
 def test_random_flow_instructions_agree_with_the_model():

@@ -1445,8 +1445,8 @@ THEOREM = Theorem(
         ),
         Fault(
             "rtl.flow.conclude",
-            "sets_codes.eq(answer.empty | self._returns | self.outcome.sets_codes)",
-            "sets_codes.eq(answer.empty | self._returns)",
+            "sets_codes.eq(answer.empty | self._resumes | self.outcome.sets_codes)",
+            "sets_codes.eq(answer.empty | self._resumes)",
         ),
         Fault(
             "rtl.crs.judge",

@@ -328,6 +328,19 @@ def test_a_unit_has_a_page_with_diagram_ports_cycles_and_waves(unit):
     assert (UNITS / f"{unit}.svg").read_text().startswith("<svg ")
 
 
+@pytest.mark.parametrize("unit", PORT_UNITS)
+def test_the_picture_of_a_unit_shows_what_its_text_names(unit):
+    """Hexadecimal numbers; and cycles of the picture, if cycles are named by their numbers."""
+    waves = (UNITS / f"{unit}.md").read_text().split("\n## Waves\n")[1]
+    text, command = waves.split("\n```\n")[:2]
+    picture = (UNITS / f"{unit}.svg").read_text()
+    for number in re.findall(r"\b0x[0-9a-f]+\b", text):
+        assert f">{number}<" in picture, f"{unit}.svg: no {number}"
+    first, count = (int(value) for value in re.findall(r"--(?:first|cycles) (\d+)", command))
+    for cycle in re.findall(r"\bcycles?\s+(\d+)", text):
+        assert first <= int(cycle) < first + count, f"{unit}.svg: cycle {cycle}"
+
+
 def test_every_picture_of_units_is_of_a_page():
     assert {path.stem for path in UNITS.iterdir()} == set(PORT_UNITS)
 

@@ -3,12 +3,21 @@
 import re
 
 import pytest
-from amaranth.hdl import Cat, ClockDomain, Const, Module, Signal
+from amaranth.hdl import Cat, ClockDomain, Const, Module, Mux, Signal
+from amaranth.hdl._nir import Net
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from sim.engine.graph import WORD
-from sim.engine.internals import FlipFlop
+from sim.engine.internals import (
+    AssignmentList,
+    FlipFlop,
+    Matches,
+    Operation,
+    PartSelect,
+    PriorityMatch,
+)
+from sim.engine.lower import Lowering, Part, _cut, _runs
 from testbench.engine.random_designs import RandomDesign
 from testbench.engine.test_translation import Translated, compared
 
@@ -250,3 +259,94 @@ def test_no_node_has_more_bits_than_a_word():
         at = made.lowering.run_end(nets, at)
         ends.append(at)
     assert ends == [64, 128, 192, 200]
+
+
+class Operations(wiring.Component):
+    """Operations of words, in which nothing depends on itself."""
+
+    a: In(100)
+    b: In(100)
+    c: In(1)
+    logic: Out(100)
+    sum: Out(101)
+    found: Out(1)
+    part: Out(70)
+
+    def elaborate(self, platform):
+        m = Module()
+        kept = Signal()
+        m.d.sync += kept.eq(self.c)
+        m.d.comb += [
+            self.logic.eq((self.a & self.b) ^ ~self.a | Mux(self.c, self.a, self.b)),
+            self.sum.eq(self.a + self.b),
+            self.found.eq(self.a.matches("1" * 100)),
+            self.part.eq(self.a.bit_select(self.b[:5], 70)),
+        ]
+        return m
+
+
+def test_operations_are_taken_apart_into_words_and_into_bits_only_where_they_have_to_be():
+    netlist = Translated(Operations()).netlist
+    words = [Part(0, 64), Part(64, 36)]
+    for number, cell in enumerate(netlist.cells):
+        plain, fine = Lowering(netlist, set()), Lowering(netlist, {number})
+        if isinstance(cell, Operation):
+            logical = cell.operator in ("~", "&", "|", "^", "m")
+            width = cell.width
+            expected = [Part(0, width)] if width <= 64 else [Part(0, 64), Part(64, width - 64)]
+            assert plain._parts_of(number, cell) == expected
+            assert fine._parts_of(number, cell) == (
+                [Part(bit, 1) for bit in range(width)] if logical else expected
+            )
+            assert width != 100 or expected == words
+        elif isinstance(cell, Matches):
+            assert plain._parts_of(number, cell) == [Part(0, 1)]
+        elif isinstance(cell, PartSelect):
+            assert plain._parts_of(number, cell) == [Part(0, 64), Part(64, 6)]
+        elif isinstance(cell, PriorityMatch):
+            assert plain._parts_of(number, cell) == [
+                Part(bit, 1) for bit in range(len(cell.inputs))
+            ]
+        elif isinstance(cell, AssignmentList):
+            bits = [Part(bit, 1) for bit in range(len(cell.default))]
+            assert fine._parts_of(number, cell) == bits
+    kinds = {type(cell) for cell in netlist.cells}
+    assert {Operation, Matches, PartSelect} <= kinds
+
+
+@pytest.mark.parametrize(
+    ("width", "marks", "firm", "parts"),
+    [
+        (0, [], [], []),
+        (1, [], [], [(0, 1)]),
+        (64, [30], [], [(0, 64)]),
+        (65, [], [], [(0, 64), (64, 1)]),
+        (65, [30], [], [(0, 30), (30, 35)]),
+        (100, [10, 64, 70], [], [(0, 64), (64, 36)]),
+        (100, [0, 70], [], [(0, 64), (64, 36)]),
+        (200, [60, 120, 199], [], [(0, 60), (60, 60), (120, 64), (184, 16)]),
+        (20, [5], [7, 0, 20], [(0, 7), (7, 13)]),
+        (100, [50], [10, 90], [(0, 10), (10, 40), (50, 40), (90, 10)]),
+        (20, [], [30], [(0, 20)]),
+        (130, [64, 128], [2], [(0, 2), (2, 62), (64, 64), (128, 2)]),
+    ],
+)
+def test_a_value_is_cut_into_words_at_marks_where_possible_and_always_at_firm_ones(
+    width, marks, firm, parts
+):
+    assert _cut(width, marks, firm) == [Part(*part) for part in parts]
+
+
+def test_a_value_is_concatenated_where_bits_are_no_neighbours():
+    a, constant = [net_of(number) for number in range(100, 110)], net_of(0)
+    assert _runs(a) == [] and _runs([]) == []
+    assert _runs([a[0], a[1], a[5], a[6]]) == [2]
+    assert _runs([a[3], a[3], a[3], a[4]]) == []
+    assert _runs([a[3], a[2], a[1]]) == [1, 2]
+    assert _runs([constant, net_of(1), constant, a[0]]) == [3]
+    assert _runs([a[0], constant, constant]) == [1]
+
+
+def net_of(number):
+    """A net of a netlist: constants are below 2."""
+    return Net.from_const(number) if number < 2 else Net.from_cell(number // 10, number % 10)

@@ -72,7 +72,7 @@ def evaluator(graph, states, rows=None):
             case Pick():
                 return value(node.picks[min(value(node.index), len(node.picks) - 1)])
             case Read():
-                table = rows[node.memory]
+                table = (rows or {})[node.memory]
                 row = value(node.row)
                 return table[row] >> WORD * node.word & ones if row < len(table) else 0
             case Binary():

@@ -1,6 +1,7 @@
 """The C++ of a design: which functions it has, their numbers and flags, initial values, where signals are."""
 
 import re
+from typing import Any
 
 import pytest
 from amaranth.hdl import Cat, ClockDomain, Const, Module, Mux, Signal
@@ -145,7 +146,7 @@ class Registers(wiring.Component):
         super().__init__({"last": Out(8)})
         self._count = count
 
-    def elaborate(self, platform):
+    def elaborate(self: Any, platform):
         m = Module()
         ring = [
             Signal(8, name=f"r{number}", init=number, reset_less=True)
@@ -196,7 +197,7 @@ class Crossing(wiring.Component):
     one: Out(4)
     two: Out(4)
 
-    def elaborate(self, platform):
+    def elaborate(self: Any, platform):
         m = Module()
         m.domains.sync = ClockDomain(reset_less=True)
         m.domains.other = ClockDomain(reset_less=True)
@@ -219,7 +220,7 @@ class Pieces(wiring.Component):
     def __init__(self):
         super().__init__({"bits": Out(6), "wide": Out(70), "mixed": Out(20), "number": In(4)})
 
-    def elaborate(self, platform):
+    def elaborate(self: Any, platform):
         m = Module()
         kept = Signal(10, init=3)
         m.d.sync += kept.eq(kept + 1)
@@ -255,10 +256,12 @@ class Both(wiring.Component):
     def __init__(self):
         super().__init__({"up": Out(4), "down": Out(4), "other": Out(4), "wide": Out(200)})
 
-    def elaborate(self, platform):
+    def elaborate(self: Any, platform):
         m = Module()
-        m.domains.sync = up = ClockDomain("sync")
-        m.domains.down = down = ClockDomain("down", clk_edge="neg", reset_less=True, local=True)
+        up: Any = ClockDomain("sync")
+        down: Any = ClockDomain("down", clk_edge="neg", reset_less=True, local=True)
+        m.domains.sync = up
+        m.domains.down = down
         m.domains.other = ClockDomain("other")
         down.clk = up.clk
         m.d.sync += self.up.eq(self.up + 1)
@@ -302,7 +305,7 @@ class Operations(wiring.Component):
     found: Out(1)
     part: Out(70)
 
-    def elaborate(self, platform):
+    def elaborate(self: Any, platform):
         m = Module()
         kept = Signal()
         m.d.sync += kept.eq(self.c)

@@ -1,6 +1,7 @@
 """The comparison of hardware and warp model finds each event that is not what the program does, at its instruction."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -328,7 +329,7 @@ def test_a_withdrawal_comes_behind_counted_arrivals_and_its_own(monkeypatch, ent
     lockstep = followed(RUN, RUN.events[:1])
     advanced = []
     monkeypatch.setattr(lockstep, "_advance", lambda: advanced.append(1))
-    order = lockstep._orders["barrier"]
+    order: Any = lockstep._orders["barrier"]
     for entry in entries:
         order.append(_Withdrawal(1, 3) if entry == "withdrawn" else arrival(entry))
     before = list(order)
@@ -366,15 +367,15 @@ def launched(warp, number, warps, x=0):
 def test_a_cta_starts_when_all_its_warps_are_launched_and_their_slots_are_free():
     lockstep = followed(RUN, [])
     started = []
-    machine = lockstep.machine
-    lockstep.machine.start = lambda cta, warps: started.append((cta.index, list(warps)))
+    machine: Any = lockstep.machine
+    machine.start = lambda cta, slots: started.append((cta.index, list(slots)))
     lockstep.take(launched(1, 0, 2))
     lockstep._start()
     assert started == []
     lockstep.take(launched(0, 1, 2))
     lockstep._start()
     assert started == [((0, 2, 3), [1, 0])]
-    machine.warps[0] = machine.warps[1] = object()  # pyright: ignore[reportArgumentType]
+    machine.warps[0] = machine.warps[1] = object()
     lockstep.take(launched(0, 0, 1, x=1))
     lockstep._start()
     assert len(started) == 1

@@ -277,6 +277,20 @@ def test_a_warp_that_leaves_the_trap_without_rtt_is_a_difference(kind, said):
     else:
         assert entered == [(0, False, False)]
         assert (lockstep.moved, lockstep.compared, lockstep.difference) == (1, 0, None)
+        again = {**issued.fields, "kind": kind.value, "sequence": 1, "pc": 8}
+        warp: Any = lockstep.machine.warps[0]
+        assert warp.in_trap
+        warp.trap.framed = True
+        lockstep.take(replace(issued, cycle=10, fields=again))
+        lockstep.take(replace(issued, cycle=12, what="flow", fields=result))
+        found = lockstep.difference
+        assert found is not None
+        assert (found.what, found.hardware, found.reference) == (
+            "the trap",
+            "entered",
+            "entered already",
+        )
+        assert len(entered) == lockstep.moved == 1
 
 
 def test_what_the_host_writes_is_written_to_the_warp_model_in_its_cycle():

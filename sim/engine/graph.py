@@ -174,16 +174,12 @@ class Graph:
             return self.mux(node.operand, other, one)
         width = self.width(one)
         if width == 1:
-            values = self.value(one), self.value(other)
-            if values == (1, 0):
-                return condition
-            if values == (0, 1):
-                return self.invert(condition)
-            if values[0] == 1:
+            first = self.value(one)
+            if first == 1:
                 return self.binary("or", condition, other)
-            if values[1] == 0:
+            if self.value(other) == 0:
                 return self.binary("and", condition, one)
-            if values[0] == 0:
+            if first == 0:
                 return self.binary("and", self.invert(condition), other)
         return self.add("mux", width, condition, one, other)
 

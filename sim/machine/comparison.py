@@ -171,9 +171,8 @@ def _lowest(bits: int) -> int:
 
 def _nibbles(condition: Condition) -> int:
     """CC of a warp: a nibble of each thread, laid out as Flags."""
-    ones = ~(-1 << WARP_THREADS)
     return sum(
-        (spread(getattr(condition, name) & ones, FLAGS_BITS) & _FIRST_FLAGS) << place
+        (spread(getattr(condition, name), FLAGS_BITS) & _FIRST_FLAGS) << place
         for name, place in FLAG_PLACES
     )
 

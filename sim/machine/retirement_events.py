@@ -71,7 +71,7 @@ class _Member:
 
 
 class EventReader:
-    """Turns changes of the interface's signals, as an engine's observer reports them, into events.
+    """Turns changes of the interface's signals, as an engine's observer reports them, into events, once it has begun.
 
     Attributes:
         signals: The signals to observe, in the order in which changes number them: of each event
@@ -99,7 +99,6 @@ class EventReader:
             _Member("completed", completed.trap, "trap"),
         ]
         self.signals: list[Any] = [signal for member in self._members for signal in member.signals]
-        self.begin(lambda _event: None)
 
     def begin(self, take: Callable[[Event], None]) -> None:
         """Begins at cycle 0; hands events to ``take`` from now on."""

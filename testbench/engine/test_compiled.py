@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from amaranth.hdl import Cat, Module, Signal, signed
+from amaranth.hdl import Cat, MemoryData, Module, Signal, signed
 from amaranth.lib import memory, wiring
-from amaranth.lib.memory import MemoryData
 from amaranth.lib.wiring import In, Out
 
 from sim.engine import ENGINES, CompiledEngine, EngineError, engine_of, make_simulator
@@ -185,7 +184,8 @@ def test_signals_and_parts_of_them_are_set_and_read(engine):
         assert ctx.get(dut.kept) == -3
         ctx.set(dut.a, 2)
         ctx.set(dut.table.data[2], 0x155)
-        ctx.set(dut.table.data[1][4:], 3)
+        row: Any = dut.table.data[1]
+        ctx.set(row[4:], 3)
         assert [ctx.get(dut.table.data[row]) for row in range(3)] == [1, 0x32, 0x155]
         assert ctx.get(dut.row) == 0x155
         ctx.set(dut.a, 1)
@@ -290,3 +290,96 @@ def test_the_design_is_stepped_only_where_something_has_changed(compiled, monkey
     made.step_design()
     assert stepped == [1, 1, 1, 1]
     made.state.pending.clear()
+
+
+@needs_compiled
+def test_the_clock_runs_in_the_model_only_where_nothing_else_is_under_way():
+    dut = Values()
+    simulator = make_simulator(dut, ENGINES["compiled"])
+    simulator.add_clock(1e-6)
+    made: Any = engine_of(simulator)
+    domain = made._layout.domains["sync"]
+    made._rtl.runnable = False
+    made.state.pending.clear()
+
+    def alone(domain=domain):
+        return made._alone(None, domain)
+
+    assert alone()
+    assert not alone(fake(clk_edge="neg", clk=domain.clk))
+    assert not alone(fake(clk_edge="pos", clk=Signal()))
+    made._rtl.runnable = True
+    assert not alone()
+    made._rtl.runnable = False
+    for waiting in (made._active_triggers, made.state.pending):
+        waiting.add("any")
+        assert not alone()
+        waiting.clear()
+        assert alone()
+    state = made.state.slots[made._clocks[0].slot]
+    state.wakers.append("any")
+    assert not alone()
+    state.wakers.clear()
+    made._rtl.watched.append(fake(wakers=[]))
+    assert alone()
+    made._rtl.watched.append(fake(wakers=["any"]))
+    assert not alone()
+    made._rtl.watched.clear()
+    made._clocks.append(made._clocks[0])
+    assert not alone()
+    made._clocks.clear()
+    assert not alone()
+
+
+@needs_compiled
+@pytest.mark.parametrize(
+    ("level", "due", "count", "asked", "now", "edge"),
+    [
+        (0, None, 5, 5, 4_500_000, 5_000_000),
+        (1, None, 5, 5, 5_000_000, 5_500_000),
+        (0, 3_500_000, 5, 3, 2_500_000, 3_000_000),
+        (0, 3_500_001, 5, 4, 3_500_000, 4_000_000),
+        (0, 3_400_000, 5, 3, 2_500_000, 3_000_000),
+        (1, 3_500_000, 5, 3, 3_000_000, 3_500_000),
+        (0, 500_000, 5, 0, 0, 500_000),
+        (0, 500_001, 5, 1, 500_000, 1_000_000),
+        (0, 99_000_000, 5, 5, 4_500_000, 5_000_000),
+    ],
+)
+def test_a_leap_ends_with_the_last_edge_before_the_next_moment_of_others(
+    level, due, count, asked, now, edge
+):
+    """A clock of 1 ns whose next edge is due at 0.5 ns; times are in fs."""
+    dut = Values()
+    simulator = make_simulator(dut, ENGINES["compiled"])
+    simulator.add_clock(1e-9)
+    made: Any = engine_of(simulator)
+    clock = made._clocks[0]
+    clock.waker = "clock"
+    wakers = made.state.timeline.wakers
+    wakers.clear()
+    wakers["clock"] = 500_000
+    if due is not None:
+        wakers["other"] = due
+    state = made.state.slots[clock.slot]
+    state.jump(level)
+    made._rtl.runnable = False
+    made.state.pending.clear()
+    calls, reported, passed = [], [], []
+
+    def run(_field, cycles, condition):
+        calls.append((cycles, condition))
+        return cycles, True, 2
+
+    made.model.run = run
+    made._rtl.report = reported.append
+    made._observer = fake(_clock_changes="observer", passed=passed.append)
+    state.wakers = ["observer"]
+    found = made.leap(None, made._layout.domains["sync"], count, None)
+    if not asked:
+        assert found == (0, False) and not calls
+        return
+    assert found == (asked, True) and calls == [(asked, None)]
+    assert made.state.timeline.now == now and wakers["clock"] == edge
+    assert (state.curr, state.next) == (1, 1)
+    assert reported == [2] and passed == [asked]

@@ -72,7 +72,7 @@ def evaluator(graph, states, rows=None):
             case Pick():
                 return value(node.picks[min(value(node.index), len(node.picks) - 1)])
             case Read():
-                table = rows[node.memory]
+                table = (rows or {})[node.memory]
                 row = value(node.row)
                 return table[row] >> WORD * node.word & ones if row < len(table) else 0
             case Binary():
@@ -189,6 +189,24 @@ def test_operators_of_any_width_are_those_of_pythons_integers(operator, width):
         expected = int(OPERATORS[operator](one, other, width))
         assert found == expected & (1 << end) - 1
         assert end == (width if operator in ("+", "-", "*") else 1)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_operators_of_one_word_are_one_node(width):
+    graph = Graph()
+    x, y = ((graph.add("state", width, place), 0) for place in range(2))
+    arithmetic = WideArithmetic(graph)
+    for operator, kind in (("+", "add"), ("-", "sub"), ("*", "mul")):
+        expected = graph.binary(kind, x[0], y[0])
+        assert arithmetic.operate(operator, ((x,), (y,)), (width, width)) == ((expected, 0),)
+    assert arithmetic.operate("-", ((x,),), (width,)) == ((graph.negate(x[0]), 0),)
+    wide = graph.add("cat", 64, ((y[0], 0),)) if width < 64 else y[0]
+    for operator, kind in (("<<", "shl"), ("u>>", "shr"), ("s>>", "sar")):
+        found = arithmetic.operate(operator, ((x,), (y,)), (width, width))
+        assert found == ((graph.binary(kind, x[0], wide), 0),)
+    for operator, kind in (("u//", "udiv"), ("u%", "umod"), ("s//", "sdiv"), ("s%", "smod")):
+        found = arithmetic.operate(operator, ((x,), (y,)), (width, width))
+        assert found == ((graph.add(kind, width, x[0], y[0]), 0),)
 
 
 @pytest.mark.parametrize("width", WIDTHS)

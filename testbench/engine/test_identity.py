@@ -6,10 +6,10 @@ import sys
 import time
 from enum import Enum
 from functools import partial
+from typing import Any
 
 import pytest
-from amaranth.hdl import Const, Elaboratable, Module, Shape, Signal
-from amaranth.lib.memory import MemoryData
+from amaranth.hdl import Const, Elaboratable, MemoryData, Module, Shape, Signal
 
 from sim.engine import identity
 from sim.engine.identity import identify
@@ -73,8 +73,10 @@ def digest(thing, *depends):
     return found.digest
 
 
-def signal(name="a", width=4, signed=False, init=1, reset_less=False, attrs=None):
-    return Signal(Shape(width, signed), name=name, init=init, reset_less=reset_less, attrs=attrs)
+def signal(name="a", width=4, signed=False, init=1, reset_less=False, attrs=None) -> Any:
+    return Signal(
+        Shape(width, signed), name=name, init=init, reset_less=reset_less, attrs=attrs or {}
+    )
 
 
 MAKERS = [
@@ -116,8 +118,8 @@ MAKERS = [
     lambda: operator.add,
     lambda: partial(function),
     lambda: partial(another),
-    lambda: partial(function, 1),
-    lambda: partial(function, a=1),
+    lambda: partial(sorted, [1]),
+    lambda: partial(sorted, key=len),
     lambda: Plain().method,
     lambda: Plain(a=1).method,
     lambda: sys,
@@ -159,7 +161,7 @@ def test_one_object_twice_is_not_two_equal_ones():
 
 
 def test_an_object_that_refers_to_itself_has_an_identity():
-    one = Plain()
+    one: Any = Plain()
     one.own = one
     assert identify(one) is not None
 
@@ -181,7 +183,8 @@ def test_signals_memories_and_elaboratables_are_found_in_one_order():
 
 
 def test_places_in_the_source_and_amaranths_marks_are_no_difference():
-    one, other = Design(), Design()
+    one = Design()
+    other: Any = Design()
     other._MustUse__mark = 1
     other.src_loc = ("file", 3)
     other._src_loc = ("file", 3)

@@ -1,14 +1,24 @@
 """The C++ of a design: which functions it has, their numbers and flags, initial values, where signals are."""
 
 import re
+from typing import Any
 
 import pytest
-from amaranth.hdl import Cat, ClockDomain, Const, Module, Signal
+from amaranth.hdl import Cat, ClockDomain, Const, Module, Mux, Signal
+from amaranth.hdl._nir import Net
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from sim.engine.graph import WORD
-from sim.engine.internals import FlipFlop
+from sim.engine.internals import (
+    AssignmentList,
+    FlipFlop,
+    Matches,
+    Operation,
+    PartSelect,
+    PriorityMatch,
+)
+from sim.engine.lower import Lowering, Part, _cut, _runs
 from testbench.engine.random_designs import RandomDesign
 from testbench.engine.test_translation import Translated, compared
 
@@ -136,10 +146,13 @@ class Registers(wiring.Component):
         super().__init__({"last": Out(8)})
         self._count = count
 
-    def elaborate(self, platform):
+    def elaborate(self: Any, platform):
         m = Module()
-        ring = [Signal(8, name=f"r{number}", init=number) for number in range(self._count)]
-        m.d.sync += [one.eq(other + 1) for one, other in zip(ring, [ring[-1], *ring], strict=False)]
+        ring = [
+            Signal(8, name=f"r{number}", init=number, reset_less=True)
+            for number in range(self._count)
+        ]
+        m.d.sync += [one.eq(other) for one, other in zip(ring, [ring[-1], *ring], strict=False)]
         m.d.comb += self.last.eq(ring[-1])
         return m
 
@@ -155,23 +168,50 @@ def test_a_function_finds_the_next_values_of_32_words_at_most(count, functions):
     assert (edge.level, made.program.settles) == (1, False)
 
 
-def test_a_register_that_a_later_function_reads_is_noted_and_one_that_an_earlier_reads_changed():
-    """Of 33 registers in a ring the last function reads what the first one changes, or the other way round."""
+def test_a_register_takes_its_value_at_once_unless_something_reads_the_old_one_later():
+    """In a ring of 33 registers, which two functions find: one word of each function is read by the other, and the
+    ring has one break in the order of the words."""
     made = Translated(Registers(33))
     (edge,) = made.emitter._edges.edges
-    order = [place for words in edge.registers for place, _ in words]
     text = "".join(made.program.units)
-    reads = {one.place: made.emitter._sources(one.node) for one in made.effects.nexts}
-    taken = {place: at for at, place in enumerate(order)}
+    order = [place for words in edge.registers for place, _ in words]
     function_of = {
         place: number for number, words in enumerate(edge.registers) for place, _ in words
     }
+    reader_of = {
+        read: one.place for one in made.effects.nexts for read in made.emitter._sources(one.node)
+    }
+    assert sorted(reader_of) == sorted(order)
+    noted = {int(place) for place in re.findall(r"s->next\((\d+), ", text)}
     for place in order:
-        readers = [other for other in order if place in reads[other] and other != place]
-        later = [other for other in readers if function_of[other] > function_of[place]]
-        if later:
-            assert f"s->next({place}, " in text
-    assert text.count("s->next(") < 4 and len(taken) == 33
+        if function_of[reader_of[place]] > function_of[place]:
+            assert place in noted
+        at_once = re.search(rf"w\[{place}\] = v;", text) is not None
+        assert at_once != (place in noted)
+    assert 1 <= len(noted) <= 3
+
+
+class Crossing(wiring.Component):
+    """Two registers of different clocks that take each other's values."""
+
+    one: Out(4)
+    two: Out(4)
+
+    def elaborate(self: Any, platform):
+        m = Module()
+        m.domains.sync = ClockDomain(reset_less=True)
+        m.domains.other = ClockDomain(reset_less=True)
+        m.d.sync += self.one.eq(self.two)
+        m.d.other += self.two.eq(self.one)
+        return m
+
+
+@pytest.mark.parametrize(("design", "count"), [(Crossing, 2), (lambda: Both(), 3)])
+def test_registers_of_several_edges_take_their_values_at_the_end(design, count):
+    """The clocks may rise at once."""
+    text = "".join(Translated(design()).program.units)
+    assert len(re.findall(r"s->next\(\d+, ", text)) >= count
+    assert not re.search(r"w\[\d+\] = v;", text)
 
 
 class Pieces(wiring.Component):
@@ -180,7 +220,7 @@ class Pieces(wiring.Component):
     def __init__(self):
         super().__init__({"bits": Out(6), "wide": Out(70), "mixed": Out(20), "number": In(4)})
 
-    def elaborate(self, platform):
+    def elaborate(self: Any, platform):
         m = Module()
         kept = Signal(10, init=3)
         m.d.sync += kept.eq(kept + 1)
@@ -216,10 +256,12 @@ class Both(wiring.Component):
     def __init__(self):
         super().__init__({"up": Out(4), "down": Out(4), "other": Out(4), "wide": Out(200)})
 
-    def elaborate(self, platform):
+    def elaborate(self: Any, platform):
         m = Module()
-        m.domains.sync = up = ClockDomain("sync")
-        m.domains.down = down = ClockDomain("down", clk_edge="neg", reset_less=True, local=True)
+        up: Any = ClockDomain("sync")
+        down: Any = ClockDomain("down", clk_edge="neg", reset_less=True, local=True)
+        m.domains.sync = up
+        m.domains.down = down
         m.domains.other = ClockDomain("other")
         down.clk = up.clk
         m.d.sync += self.up.eq(self.up + 1)
@@ -250,3 +292,94 @@ def test_no_node_has_more_bits_than_a_word():
         at = made.lowering.run_end(nets, at)
         ends.append(at)
     assert ends == [64, 128, 192, 200]
+
+
+class Operations(wiring.Component):
+    """Operations of words, in which nothing depends on itself."""
+
+    a: In(100)
+    b: In(100)
+    c: In(1)
+    logic: Out(100)
+    sum: Out(101)
+    found: Out(1)
+    part: Out(70)
+
+    def elaborate(self: Any, platform):
+        m = Module()
+        kept = Signal()
+        m.d.sync += kept.eq(self.c)
+        m.d.comb += [
+            self.logic.eq((self.a & self.b) ^ ~self.a | Mux(self.c, self.a, self.b)),
+            self.sum.eq(self.a + self.b),
+            self.found.eq(self.a.matches("1" * 100)),
+            self.part.eq(self.a.bit_select(self.b[:5], 70)),
+        ]
+        return m
+
+
+def test_operations_are_taken_apart_into_words_and_into_bits_only_where_they_have_to_be():
+    netlist = Translated(Operations()).netlist
+    words = [Part(0, 64), Part(64, 36)]
+    for number, cell in enumerate(netlist.cells):
+        plain, fine = Lowering(netlist, set()), Lowering(netlist, {number})
+        if isinstance(cell, Operation):
+            logical = cell.operator in ("~", "&", "|", "^", "m")
+            width = cell.width
+            expected = [Part(0, width)] if width <= 64 else [Part(0, 64), Part(64, width - 64)]
+            assert plain._parts_of(number, cell) == expected
+            assert fine._parts_of(number, cell) == (
+                [Part(bit, 1) for bit in range(width)] if logical else expected
+            )
+            assert width != 100 or expected == words
+        elif isinstance(cell, Matches):
+            assert plain._parts_of(number, cell) == [Part(0, 1)]
+        elif isinstance(cell, PartSelect):
+            assert plain._parts_of(number, cell) == [Part(0, 64), Part(64, 6)]
+        elif isinstance(cell, PriorityMatch):
+            assert plain._parts_of(number, cell) == [
+                Part(bit, 1) for bit in range(len(cell.inputs))
+            ]
+        elif isinstance(cell, AssignmentList):
+            bits = [Part(bit, 1) for bit in range(len(cell.default))]
+            assert fine._parts_of(number, cell) == bits
+    kinds = {type(cell) for cell in netlist.cells}
+    assert {Operation, Matches, PartSelect} <= kinds
+
+
+@pytest.mark.parametrize(
+    ("width", "marks", "firm", "parts"),
+    [
+        (0, [], [], []),
+        (1, [], [], [(0, 1)]),
+        (64, [30], [], [(0, 64)]),
+        (65, [], [], [(0, 64), (64, 1)]),
+        (65, [30], [], [(0, 30), (30, 35)]),
+        (100, [10, 64, 70], [], [(0, 64), (64, 36)]),
+        (100, [0, 70], [], [(0, 64), (64, 36)]),
+        (200, [60, 120, 199], [], [(0, 60), (60, 60), (120, 64), (184, 16)]),
+        (20, [5], [7, 0, 20], [(0, 7), (7, 13)]),
+        (100, [50], [10, 90], [(0, 10), (10, 40), (50, 40), (90, 10)]),
+        (20, [], [30], [(0, 20)]),
+        (130, [64, 128], [2], [(0, 2), (2, 62), (64, 64), (128, 2)]),
+    ],
+)
+def test_a_value_is_cut_into_words_at_marks_where_possible_and_always_at_firm_ones(
+    width, marks, firm, parts
+):
+    assert _cut(width, marks, firm) == [Part(*part) for part in parts]
+
+
+def test_a_value_is_concatenated_where_bits_are_no_neighbours():
+    a, constant = [net_of(number) for number in range(100, 110)], net_of(0)
+    assert _runs(a) == [] and _runs([]) == []
+    assert _runs([a[0], a[1], a[5], a[6]]) == [2]
+    assert _runs([a[3], a[3], a[3], a[4]]) == []
+    assert _runs([a[3], a[2], a[1]]) == [1, 2]
+    assert _runs([constant, net_of(1), constant, a[0]]) == [3]
+    assert _runs([a[0], constant, constant]) == [1]
+
+
+def net_of(number):
+    """A net of a netlist: constants are below 2."""
+    return Net.from_const(number) if number < 2 else Net.from_cell(number // 10, number % 10)

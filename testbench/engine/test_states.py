@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from amaranth.hdl import Signal, signed
-from amaranth.lib.memory import MemoryData
+from amaranth.hdl import MemoryData, Signal, signed
 
 from sim.engine import model as model_module
 from sim.engine.locations import MemoryLocation, SignalLocation

@@ -1,5 +1,7 @@
 """Switches of a netlist: which arms can be taken together, and what they choose for each number."""
 
+from typing import Any
+
 import pytest
 from amaranth.hdl import Fragment, Module, Signal
 from amaranth.lib import wiring
@@ -17,7 +19,7 @@ class Chosen(wiring.Component):
         super().__init__({"value": In(width), "result": Out(8)})
         self.patterns, self._default = patterns, default
 
-    def elaborate(self, platform):
+    def elaborate(self: Any, platform):
         m = Module()
         unused = Signal()
         m.d.sync += unused.eq(~unused)

@@ -307,7 +307,7 @@ class Port:
     """A memory port and a clock."""
 
     def __init__(self):
-        self.port = MemoryPort(3).create()
+        self.port: Any = MemoryPort(3).create()
         self.module = Module()
         passed = Signal()
         self.module.d.sync += passed.eq(~passed)

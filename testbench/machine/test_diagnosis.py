@@ -4,17 +4,21 @@ from typing import Any
 
 import pytest
 
+from rtl.crs.records import stack_state
 from rtl.isa.tokens import TOKEN_BYTES, TokenKind
-from rtl.layouts import ThreadCode, WaitReason
+from rtl.layouts import DEPTH_BITS, ThreadCode, WaitReason
+from rtl.params import PRESETS
 from sim.launch import LOCAL_MEMORY
 from sim.launch.memory import Memory
 from sim.machine import diagnosis
 from sim.machine.diagnosis import REASON_TEXTS, diagnose, instruction_text, warp_states
 from sim.machine.warp_state import SHOWN_TOKENS, WarpState
 from sim.model.warp.retirement import StackToken, WarpMasks
+from sim.model.warp.stack import encode_token
 from testbench.fakes import fake
 from testbench.machine.recorded import launch_of
 
+real_stack = diagnosis._stack
 TEXT = ".kernel k\nNOP\nEXIT\n"
 LOCAL, BLOCK = 16, 2048
 
@@ -125,6 +129,49 @@ def test_a_stack_whose_memory_faults_is_shown_as_far_as_it_can_be_read():
     assert state.stack_lines()[-1] == (
         f"     {20 - on_top} tokens in memory that faults: {state.unreadable}"
     )
+
+
+def test_tokens_in_memory_are_those_of_their_places_in_the_warps_block():
+    """Behind the local memory of the block's threads, 16 bytes each."""
+    made = memory()
+    for warp in range(2):
+        for index in range(8):
+            token = StackToken(TokenKind.BREAK, 0x100 * warp + 8 * index, index + 1, counted=True)
+            place = 0x1_0000 + warp * BLOCK + 32 * LOCAL + index * TOKEN_BYTES
+            made.write(place, encode_token(token))
+    sm = machine([WaitReason.FLOW] * 2, depth=8, lines=1)
+    for warp, state in warp_states(Now(), sm, launch(), made).items():
+        in_memory = 8 - 64 // TOKEN_BYTES
+        expected = [
+            StackToken(TokenKind.BREAK, 0x100 * warp + 8 * index, index + 1, counted=True)
+            for index in reversed(range(in_memory))
+        ]
+        assert list(state.tokens[-in_memory:]) == expected
+
+
+@pytest.mark.parametrize(
+    ("last", "entered", "below", "depth", "lines"),
+    [((1 << DEPTH_BITS) - 1, 0, 0, 0, 0), (19, 5, 2, 20, 3), (4, 1, 3, 5, None), (0, 1, 0, 1, 1)],
+)
+def test_a_stack_of_the_pipeline_is_what_both_copies_of_its_state_make(
+    last, entered, below, depth, lines
+):
+    """Counters of lines are modulo twice the lines on chip."""
+    params = PRESETS["tiny"]
+    layout = stack_state(params)
+    latest = layout.const({"last": last, "entered": entered, "calls": 7}).as_bits()
+    for pushed in (0, 0x15A5):
+        parts = [
+            fake(data=[layout.from_bits(0), layout.from_bits(bits)])
+            for bits in (pushed, latest ^ pushed)
+        ]
+        stack = fake(
+            params=params,
+            states=fake(states=fake(parts=parts), below=fake(data=[0, below])),
+        )
+        found = real_stack(Now(), stack, 1)
+        modulo = 1 << params.stack_count_bits
+        assert found[:3] == (depth, 7, (entered - below) % modulo if lines is None else lines)
 
 
 def test_a_state_as_text_and_as_numbers():

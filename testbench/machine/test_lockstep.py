@@ -1,6 +1,7 @@
 """The comparison of hardware and warp model finds each event that is not what the program does, at its instruction."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -276,6 +277,20 @@ def test_a_warp_that_leaves_the_trap_without_rtt_is_a_difference(kind, said):
     else:
         assert entered == [(0, False, False)]
         assert (lockstep.moved, lockstep.compared, lockstep.difference) == (1, 0, None)
+        again = {**issued.fields, "kind": kind.value, "sequence": 1, "pc": 8}
+        warp: Any = lockstep.machine.warps[0]
+        assert warp.in_trap
+        warp.trap.framed = True
+        lockstep.take(replace(issued, cycle=10, fields=again))
+        lockstep.take(replace(issued, cycle=12, what="flow", fields=result))
+        found = lockstep.difference
+        assert found is not None
+        assert (found.what, found.hardware, found.reference) == (
+            "the trap",
+            "entered",
+            "entered already",
+        )
+        assert len(entered) == lockstep.moved == 1
 
 
 def test_what_the_host_writes_is_written_to_the_warp_model_in_its_cycle():
@@ -328,7 +343,7 @@ def test_a_withdrawal_comes_behind_counted_arrivals_and_its_own(monkeypatch, ent
     lockstep = followed(RUN, RUN.events[:1])
     advanced = []
     monkeypatch.setattr(lockstep, "_advance", lambda: advanced.append(1))
-    order = lockstep._orders["barrier"]
+    order: Any = lockstep._orders["barrier"]
     for entry in entries:
         order.append(_Withdrawal(1, 3) if entry == "withdrawn" else arrival(entry))
     before = list(order)
@@ -366,15 +381,15 @@ def launched(warp, number, warps, x=0):
 def test_a_cta_starts_when_all_its_warps_are_launched_and_their_slots_are_free():
     lockstep = followed(RUN, [])
     started = []
-    machine = lockstep.machine
-    lockstep.machine.start = lambda cta, warps: started.append((cta.index, list(warps)))
+    machine: Any = lockstep.machine
+    machine.start = lambda cta, slots: started.append((cta.index, list(slots)))
     lockstep.take(launched(1, 0, 2))
     lockstep._start()
     assert started == []
     lockstep.take(launched(0, 1, 2))
     lockstep._start()
     assert started == [((0, 2, 3), [1, 0])]
-    machine.warps[0] = machine.warps[1] = object()  # pyright: ignore[reportArgumentType]
+    machine.warps[0] = machine.warps[1] = object()
     lockstep.take(launched(0, 0, 1, x=1))
     lockstep._start()
     assert len(started) == 1

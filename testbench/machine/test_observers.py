@@ -227,6 +227,11 @@ def test_an_instruction_ends_with_its_completion_or_its_flow_result():
     assert made.executed[0].text == "NOP"
 
 
+def test_an_instruction_before_any_flow_result_has_no_known_threads():
+    made = timeline((0, "launched", {"warp": 0}), (1, "issued", issued(0, 0, 8)))
+    assert [each.active for each in made.executed] == [0]
+
+
 def test_an_error_is_of_the_open_instruction_of_its_warp_and_place():
     made = timeline(
         (1, "issued", issued(0, 0, 8)),

@@ -354,7 +354,10 @@ _SPECIAL_32 = [
         ),
         ("set.lt.u32.s32 d, a, b", 32, lambda x, y, z: -(_s(x) < _s(y))),
         ("set.ge.u32.u32 d, a, b", 32, lambda x, y, z: -(x >= y)),
+        ("set.lt.f32.s32 d, a, b", 32, lambda x, y, z: 0x3F800000 if _s(x) < _s(y) else 0),
+        ("set.hs.f32.u32 d, a, b", 32, lambda x, y, z: 0x3F800000 if x >= y else 0),
         ("slct.b32.s32 d, a, b, c", 32, lambda x, y, z: x if _s(z) >= 0 else y),
+        ("slct.f32.s32 d, a, b, c", 32, lambda x, y, z: x if _s(z) >= 0 else y),
         (
             "slct.b64.s32 l, l, k, c; mov.b64 d, l",
             64,

@@ -1,5 +1,7 @@
 """Values that record numpy's operations, as C: the text of each, its type, and what has no translation."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -173,8 +175,10 @@ def test_numbers_that_differ_between_threads_are_a_table():
 
 
 def test_an_operation_into_an_array_has_its_type():
-    assert text(np.add(A, B, out=(L,))) == "((u64)((u32)(a + b)))"
-    assert np.add(A, B, out=(L,)).dtype == LONG
+    target: Any = L
+    added: Any = np.add(A, B, out=target)
+    assert text(added) == "((u64)((u32)(a + b)))"
+    assert added.dtype == LONG
 
 
 def test_columns_of_a_table_are_picked_by_a_number_that_is_in_range():
@@ -240,9 +244,9 @@ def test_a_fact_about_the_warp_is_a_mask_of_all_threads():
     assert ((fact & fact) * 0xFFFF_FFFF).node.text == "({0} & {1})"
     for value in (fact & mask("m"), fact & 5, mask("m")):
         with pytest.raises(UnrecordableError):
-            value * 0xFFFF_FFFF
+            _ = value * 0xFFFF_FFFF
     with pytest.raises(UnrecordableError):
-        fact * 0xFFFF
+        _ = fact * 0xFFFF
 
 
 def test_an_if_takes_a_mask_that_holds():

@@ -3,6 +3,7 @@ the lane that a shuffle reads."""
 
 from collections import deque
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -211,7 +212,7 @@ def test_threads_at_the_first_place_meet_first():
 def test_turns_go_round_until_nobody_runs():
     order = []
     left = {0: 2, 1: 1, 2: 3}
-    runnable = deque([0, 1, 2])
+    runnable: Any = deque([0, 1, 2])
 
     def turn(number):
         order.append(number)
@@ -225,10 +226,9 @@ def test_turns_go_round_until_nobody_runs():
 
 
 def test_more_instructions_than_the_limit_are_a_runaway():
+    runnable: Any = deque([5, 6, 7])
     with pytest.raises(RuntimeError, match=r"^7: still running after 59 instructions$"):
-        take_turns(
-            deque([5, 6, 7]), lambda _: 20, 59, lambda thread, why: RuntimeError(f"{thread}: {why}")
-        )
+        take_turns(runnable, lambda _: 20, 59, lambda thread, why: RuntimeError(f"{thread}: {why}"))
 
 
 def _of_ptx(mode: ShuffleMode, lane: int, b: int, c: int) -> tuple[int, bool]:

@@ -4,7 +4,9 @@ import pytest
 
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TokenKind
+from sim.model.warp.faults import WarpFaultError
 from sim.model.warp.retirement import StackToken, WarpMasks
+from sim.model.warp.trap_frame import _masks_of
 from testbench.handmade import ALL, retire, vector, warp_of
 from testbench.model.trap_machine import events, handler_pc, in_handler, on, status0
 from testbench.trap.programs import RETURN, kernel, with_handler
@@ -175,3 +177,37 @@ def test_the_handler_may_use_the_reserve():
         assert machine.retire(0).error is WarpError.NONE
     assert vector(warp_of(machine), 4)[0] & 0x1FFFF == 32
     assert machine.retire(0).error is WarpError.STACK_OVERFLOW
+
+
+_SAVED = [StackToken(TokenKind.MASKS, 0, 0)] * 3
+
+
+@pytest.mark.parametrize(
+    ("mask", "saved"),
+    [
+        (0, _SAVED),  # nobody would continue
+        (1, [*_SAVED[:2], StackToken(TokenKind.SYNC, 0, 0)]),
+        (1, [StackToken(TokenKind.NONE, 0, 0), *_SAVED[1:]]),
+        (1, _SAVED[:2]),
+    ],
+)
+def test_a_frame_without_its_masks_is_an_error_of_the_stack(mask, saved):
+    with pytest.raises(WarpFaultError) as caught:
+        _masks_of([StackToken(TokenKind.TRAP, 0x20, mask), *saved])
+    assert caught.value.error is WarpError.STACK_ERROR
+
+
+def test_masks_of_a_frame_exclude_each_other():
+    line = [
+        StackToken(TokenKind.TRAP, 0x20, 0x0F),
+        StackToken(TokenKind.MASKS, 0x30, 0x30),  # continued, broken
+        StackToken(TokenKind.MASKS, 0x40, 0x70),
+        StackToken(TokenKind.MASKS, 0x80, 0x1C0),
+    ]
+    masks = _masks_of(line)
+    assert masks.active == 0x0F
+    disabled = [
+        getattr(masks, name)
+        for name in ("killed", "exited", "longjumped", "returned", "continued", "broken")
+    ]
+    assert [hex(mask) for mask in disabled] == ["0x80", "0x140", "0x0", "0x30", "0x0", "0x0"]

@@ -489,3 +489,18 @@ def test_warps_beyond_the_32nd_are_in_registers_of_their_own(monkeypatch):
     host.write("BPT_PAUSE_MASK_1", 0xFFFF_FFF0)
     host.wake(1 << 35 | 1 << 2)
     assert woken == [1, 0xF << 32, 1 << 2, 1 << 35]
+
+
+def test_a_handlers_place_counts_while_it_is_valid():
+    made, host = on(launch([encode("EXIT")]))
+    assert made.traps.handler is None
+    host.write("TRAP_HANDLER", 0x207)
+    assert made.traps.handler is None
+    host.write("TRAP_CONTROL", 1)
+    assert made.traps.handler == 0x200
+    host.write("TRAP_HANDLER", 0x400)
+    assert made.traps.handler == 0x400
+    host.write("TRAP_CONTROL", 0)
+    assert made.traps.handler is None
+    host.install(0x600)
+    assert made.traps.handler == 0x600

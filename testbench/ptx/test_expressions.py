@@ -9,7 +9,7 @@ from shutil import which
 
 import pytest
 
-from sim.toolchain.ptx.module import PtxImmediate
+from sim.toolchain.ptx.module import PtxAddress, PtxImmediate, PtxVariable
 from testbench.ptx.text import complaint, instructions
 
 _COUNT = 400
@@ -253,5 +253,7 @@ def test_a_number_is_added_to_an_address(expression):
         f".visible .entry k {{ {_DECLARED} ld.global.u32 r, [{expression}]; ret; }}"
     )[0]
     address = loaded.operands[1]
+    assert isinstance(address, PtxAddress)
+    assert isinstance(address.base, PtxVariable)
     assert address.base.name == "k.v"
     assert address.offset == ADDRESSES[expression]

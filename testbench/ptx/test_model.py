@@ -336,7 +336,8 @@ def test_barriers_of_two_numbers_do_not_mix():
     body = """.shared .u32 s[2]; mov.u32 r0, 0; shr.u32 r1, t, 5; shr.u32 r2, r1, 1; add.u32 r3, r2, 1;
         and.b32 r4, r1, 1; mov.u32 r5, s; mad.lo.u32 r5, r2, 4, r5; setp.eq.u32 p, r4, 0; @p bra WAIT;
         setp.eq.u32 q, r2, 0; @q bra NEXT; st.shared.u32 [r5], 20; bar.arrive r3, 64; bra OUT;
-        NEXT: ld.volatile.shared.u32 r6, [s+4]; setp.eq.u32 q, r6, 0; @q bra NEXT; st.shared.u32 [r5], 10;
+        NEXT: ld.volatile.shared.u32 r6, [s+4]; setp.eq.u32 q, r6, 0; @q bra NEXT; mov.u32 r6, 300;
+        LATE: sub.u32 r6, r6, 1; setp.ne.u32 q, r6, 0; @q bra LATE; st.shared.u32 [r5], 10;
         bar.arrive r3, 64; bra OUT; WAIT: bar.sync r3, 64; ld.shared.u32 r0, [r5]; OUT:"""
     assert kernel(body, block=128, words=128) == [10] * 32 + [0] * 32 + [20] * 32 + [0] * 32
 

@@ -1,4 +1,4 @@
-"""Several relocatable files as one: which definitions stay, where sections lie, and what is numbered again."""
+"""Several relocatable files as one: which definitions stay, where sections lie, and what gets other numbers."""
 
 import pytest
 

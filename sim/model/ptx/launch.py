@@ -9,6 +9,7 @@ from sim.launch import LOCAL_DEFAULT, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES,
 from sim.launch.memory import Memory
 from sim.launch.parameters import parameter_block, place_buffers
 from sim.launch.runtime import allot
+from sim.support.alignment import round_up
 from sim.toolchain.module import Parameter, ProgramError
 from sim.toolchain.ptx.module import (
     AddressOf,
@@ -71,7 +72,7 @@ class PtxLaunch:
         end = 0
         for variable in self.module.variables:
             if variable.space is PtxSpace.LOCAL:
-                offsets[variable] = -(-end // variable.alignment) * variable.alignment
+                offsets[variable] = round_up(end, variable.alignment)
                 end = offsets[variable] + variable.size
         return offsets, end
 
@@ -136,12 +137,12 @@ def _lay_out(variables: list[PtxVariable], addresses: dict[str, int], base: int 
     open_arrays = [variable for variable in variables if variable.count is None]
     for variable in variables:
         if variable.count is not None:
-            end = -(-end // variable.alignment) * variable.alignment
+            end = round_up(end, variable.alignment)
             addresses[variable.name] = base + end
             end += variable.size
     if open_arrays:
         alignment = max(_DYNAMIC_ALIGNMENT, *(variable.alignment for variable in open_arrays))
-        end = -(-end // alignment) * alignment
+        end = round_up(end, alignment)
         addresses.update({variable.name: base + end for variable in open_arrays})
     return end
 

@@ -1,5 +1,6 @@
 """A PTX program as operations: every function's body as a list of them."""
 
+from sim.support.alignment import round_up
 from sim.toolchain.ptx.module import PtxFunction, PtxLabel, PtxRegister, PtxSpace, PtxVariable
 
 from .access import ACCESS
@@ -78,7 +79,7 @@ def _local_offsets(function: PtxFunction) -> tuple[dict[PtxVariable, int], int]:
     end = 0
     for variable in function.variables:
         if variable.space is PtxSpace.LOCAL:
-            end = -(-end // variable.alignment) * variable.alignment
+            end = round_up(end, variable.alignment)
             offsets[variable] = end
             end += variable.size
     return offsets, end

@@ -2,6 +2,7 @@
 
 from rtl.launch.plan import SHARED_GRANULE
 from rtl.params import PRESETS, WARP_THREADS
+from sim.support.alignment import round_up
 from sim.toolchain.ptx.module import PtxSpecialRegister
 
 from .state import Thread
@@ -47,7 +48,7 @@ def special_value(register: PtxSpecialRegister, thread: Thread) -> int:
         case "clock" | "clock64" | "globaltimer" | "globaltimer_lo":
             return thread.executed
         case "total_smem_size":
-            return -(-launch.shared // SHARED_GRANULE) * SHARED_GRANULE
+            return round_up(launch.shared, SHARED_GRANULE)
         case "dynamic_smem_size":
             return launch.dynamic
         case _:

@@ -8,6 +8,7 @@ from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import Constant, Form, Values
 from rtl.isa.tokens import API_CALL_LIMIT, TOKENS_PER_LINE, TokenKind
+from sim.support.alignment import round_up
 
 from .action import Action, Core, Maker, constant_address, of_fields
 from .faults import WarpFaultError
@@ -216,7 +217,7 @@ def _restore_threads(
 
 def _rounded_up(depth: int) -> int:
     """A depth in whole lines."""
-    return -(-depth // TOKENS_PER_LINE) * TOKENS_PER_LINE
+    return round_up(depth, TOKENS_PER_LINE)
 
 
 @of_fields

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import chain
 
+from sim.support.alignment import round_up
 from sim.toolchain.assembly.assembler import assemble_statements
 from sim.toolchain.compiler import compile_statements
 from sim.toolchain.cubin.loader import load
@@ -76,7 +77,7 @@ def _plain(patch: Patch, prefix: str) -> Patch:
 
 def _joined(first: Data, second: Data, granule: int) -> Data:
     """One behind the other."""
-    at = -(-len(first.content) // granule) * granule
+    at = round_up(len(first.content), granule)
     return Data(
         first.content.ljust(at, b"\0") + second.content,
         max(first.alignment, second.alignment),

@@ -7,7 +7,17 @@ from sim.toolchain.ptx.module import FunctionRef, PtxLabel, PtxRegister, PtxVari
 
 from .site import Maker, Site
 from .slots import Slots
-from .state import CALLED, Code, Frame, Give, Operation, PtxFaultError, Take, Thread, TrappedError
+from .state import (
+    CALLED,
+    ExecutableFunction,
+    Frame,
+    Give,
+    Operation,
+    PtxFaultError,
+    Take,
+    Thread,
+    TrappedError,
+)
 
 __all__ = ["FLOW", "giver", "taker"]
 
@@ -90,7 +100,7 @@ def _call(site: Site) -> Operation:
         else {program.launch.addresses[name] for name in call.candidates}
     )
 
-    def callee(values: list[int]) -> Code:
+    def callee(values: list[int]) -> ExecutableFunction:
         if isinstance(target, FunctionRef):
             return program.code(target.name)
         code = program.at_address(values[place])

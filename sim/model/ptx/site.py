@@ -8,7 +8,7 @@ from sim.toolchain.ptx.module import PtxInstruction, PtxLabel, PtxVariable
 
 from .launch import PtxLaunch
 from .slots import Slots
-from .state import Code, Operation
+from .state import ExecutableFunction, Operation
 
 __all__ = ["Functions", "Maker", "Site"]
 
@@ -18,11 +18,11 @@ class Functions(Protocol):
 
     launch: PtxLaunch
 
-    def code(self, name: str) -> Code:
+    def code(self, name: str) -> ExecutableFunction:
         """A function by its name."""
         ...
 
-    def at_address(self, address: int) -> Code | None:
+    def at_address(self, address: int) -> ExecutableFunction | None:
         """The function at an address."""
         ...
 

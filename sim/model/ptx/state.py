@@ -15,8 +15,8 @@ from .slots import Slots
 
 __all__ = [
     "CALLED",
-    "Code",
     "Cta",
+    "ExecutableFunction",
     "Frame",
     "Give",
     "Meeting",
@@ -50,7 +50,7 @@ class Frame:
     results to the caller; an entry has neither. ``depth`` counts calls.
     """
 
-    code: Code
+    code: ExecutableFunction
     values: list[int]
     parameters: list[bytearray]
     base: int
@@ -73,7 +73,7 @@ Meeting = Callable[[list["Thread"]], None]
 
 
 @dataclass
-class Code:
+class ExecutableFunction:
     """A function that can be executed. ``number`` is its position in the text, ``local`` its bytes of local memory.
 
     ``takes`` put arguments into a frame, ``gives`` read results from one.

@@ -85,7 +85,7 @@ from sim.toolchain.module import Module, ProgramError
 from .code_builder import BuiltCode, build_code
 from .data_builder import build_memory
 from .operands import ESCAPE, Reference
-from .program import AssemblyProgram, Code, Line, Memory, collect, label_place
+from .program import AssemblyProgram, CodeSection, Line, Memory, collect, label_place
 from .records import code_records, file_records
 from .scope import CodeScope, FileScope
 from .source import SourceError, Statement, parse
@@ -135,7 +135,7 @@ class _Open:
 
     section: Section
     references: tuple[tuple[int, Reference], ...] = ()
-    code: Code | None = None
+    code: CodeSection | None = None
 
 
 class _Assembler:
@@ -184,11 +184,13 @@ class _Assembler:
         self,
         section: Section,
         references: tuple[tuple[int, Reference], ...] = (),
-        code: Code | None = None,
+        code: CodeSection | None = None,
     ) -> None:
         self.sections[section.name] = _Open(section, references, code)
 
-    def _add_memory(self, name: str, memory: Memory, flags: int, code: Code | None = None) -> None:
+    def _add_memory(
+        self, name: str, memory: Memory, flags: int, code: CodeSection | None = None
+    ) -> None:
         """A section of data."""
         scope = CodeScope(code, self.scope) if code is not None else self.scope
         content, references = build_memory(memory, scope, self.scope.addressed)
@@ -356,7 +358,7 @@ class _Assembler:
         ]
 
     def _relocation(
-        self, offset: int, reference: Reference, code: Code | None, indices: dict[str, int]
+        self, offset: int, reference: Reference, code: CodeSection | None, indices: dict[str, int]
     ) -> Relocation:
         """The relocation of a reference: to the name's symbol, or to the code section of a label."""
         name, addend = str(reference.name), reference.addend

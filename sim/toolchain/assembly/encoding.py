@@ -27,8 +27,8 @@ from .operands import (
     Kind,
     Matcher,
     MismatchError,
+    NameResolver,
     Reference,
-    Scope,
     fitting_kinds,
     kind_of,
     predicate_number,
@@ -50,7 +50,7 @@ class Encoded:
     settled: bool
 
 
-def encode(instruction: SassInstruction, address: int, scope: Scope) -> Encoded:
+def encode(instruction: SassInstruction, address: int, scope: NameResolver) -> Encoded:
     """The word of an instruction that stands at ``address``; SourceError when no form of it fits."""
     given = instruction.operands or []
     try:
@@ -145,7 +145,10 @@ def _set_guard(matcher: Matcher, instruction: SassInstruction) -> None:
 
 
 def _complaint(
-    instruction: SassInstruction, given: Sequence[source.SassOperand], address: int, scope: Scope
+    instruction: SassInstruction,
+    given: Sequence[source.SassOperand],
+    address: int,
+    scope: NameResolver,
 ) -> SourceError:
     """What is wrong when no form fits: what those say that fit longest."""
     count = len(given)

@@ -53,8 +53,8 @@ __all__ = [
     "Kind",
     "Matcher",
     "MismatchError",
+    "NameResolver",
     "Reference",
-    "Scope",
     "escaped",
     "fitting_kinds",
     "is_reserved",
@@ -76,7 +76,7 @@ _WHOLE = 32
 _FEW = 8
 
 
-class Scope(Protocol):
+class NameResolver(Protocol):
     """What names mean where an instruction stands. SourceError for one that means nothing there."""
 
     def value(self, name: Token) -> int:
@@ -130,7 +130,7 @@ class Matcher:
     ``address`` is where that is in its code.
     """
 
-    def __init__(self, form: Form, word: int, address: int, scope: Scope) -> None:
+    def __init__(self, form: Form, word: int, address: int, scope: NameResolver) -> None:
         self.form = form
         self.word = word
         self.reuse = 0

@@ -19,7 +19,7 @@ from sim.toolchain.cubin.nvinfo import (
 from sim.toolchain.cubin.object_file import PARAMETER_BASE, TOOLKIT
 
 from . import source
-from .program import AssemblyProgram, Code, Part, line_address
+from .program import AssemblyProgram, CodeSection, SectionFunction, line_address
 from .source import Number, SourceError, at_most
 
 __all__ = ["CODE_MARKS", "FORMATS", "code_records", "file_records"]
@@ -66,7 +66,7 @@ def file_records(program: AssemblyProgram, symbols: Mapping[str, int]) -> list[R
     return _with_given(found, program.infos, symbols, ())
 
 
-def _stack_records(part: Part, index: int) -> list[Record]:
+def _stack_records(part: SectionFunction, index: int) -> list[Record]:
     """What stack a function needs: its frame and the whole with its callees, each the other's default."""
     local = part.local if part.local is not None else part.frame or 0
     frame = part.frame if part.frame is not None else part.local or 0
@@ -81,7 +81,7 @@ def _stack_records(part: Part, index: int) -> list[Record]:
 
 
 def code_records(
-    code: Code,
+    code: CodeSection,
     words: Sequence[int],
     targets: Sequence[BranchTargets],
     symbols: Mapping[str, int],
@@ -110,7 +110,7 @@ def code_records(
     return _with_given(found, code.infos, symbols, _ORDER)
 
 
-def _parameter_records(code: Code, bank0: int | None) -> list[Record]:
+def _parameter_records(code: CodeSection, bank0: int | None) -> list[Record]:
     if not code.parameters or bank0 is None:
         return []
     size = code.parameter_bytes

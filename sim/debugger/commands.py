@@ -36,14 +36,16 @@ _MOST_STEPS = 1_000_000
 
 @dataclass(frozen=True)
 class Command:
-    """``arguments``: how they are written; ``most``: how many there can be. ``places``: they name code."""
+    """``arguments``: how they are written; ``most``: how many there can be. ``takes_address``: the first one is a place
+    in the code.
+    """
 
     name: str
     arguments: str
     meaning: str
     action: Action
     most: int
-    places: bool = False
+    takes_address: bool = False
 
     @property
     def usage(self) -> str:
@@ -72,12 +74,12 @@ _SHORT: Mapping[str, str] = MappingProxyType(
 
 
 def _command(
-    name: str, arguments: str, meaning: str, most: int = 1, *, places: bool = False
+    name: str, arguments: str, meaning: str, most: int = 1, *, takes_address: bool = False
 ) -> Callable[[Action], Action]:
     """Makes a function a command."""
 
     def known(action: Action) -> Action:
-        _FOUND[name] = Command(name, arguments, meaning, action, most, places)
+        _FOUND[name] = Command(name, arguments, meaning, action, most, takes_address)
         return action
 
     return known
@@ -204,7 +206,7 @@ async def _quit(session: DebuggerSession, _arguments: Sequence[str]) -> list[str
     "break",
     "[ADDRESS | FUNCTION[+OFFSET]]",
     "stops warps that reach an instruction; alone: lists breakpoints",
-    places=True,
+    takes_address=True,
 )
 async def _break(session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
     if not arguments:
@@ -212,7 +214,7 @@ async def _break(session: DebuggerSession, arguments: Sequence[str]) -> list[str
         return [
             f"breakpoint {one} at {session.code.place(address)}" for one, address in listed
         ] or ["no breakpoints"]
-    address = session.places.address(arguments[0])
+    address = session.functions.address(arguments[0])
     _check_still(session)
     one = session.breakpoints.add(address)
     await session.machine.plant()
@@ -357,13 +359,13 @@ async def _memory(session: DebuggerSession, arguments: Sequence[str]) -> list[st
     "[ADDRESS | FUNCTION[+OFFSET]] [COUNT]",
     "instructions from there on, or around the warp's pc",
     2,
-    places=True,
+    takes_address=True,
 )
 async def _disassemble(session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
     count = _count(arguments, 1, _SHOWN_INSTRUCTIONS, "number of instructions")
     pc = address_of(session.warp()) if session.machine.state is State.STOPPED else None
     if arguments:
-        return session.code.lines(session.places.address(arguments[0]), count, pc)
+        return session.code.lines(session.functions.address(arguments[0]), count, pc)
     session.stopped()
     return session.code.around(address_of(session.warp()), count)
 

@@ -183,7 +183,7 @@ class DebuggedMachine:
         """These warps execute an instruction each: those at a breakpoint that was reported to the
         user the one under it. Returns those that could not: they wait at a barrier for others.
         """
-        places = {slot: address_of(warp) for slot, warp in self.warps.items() if slot in slots}
+        pcs = {slot: address_of(warp) for slot, warp in self.warps.items() if slot in slots}
         if at_breakpoints := self._at_breakpoints() & slots:
             await self._step_over(at_breakpoints)
         if rest := (slots - at_breakpoints) & self.warps.keys():
@@ -191,7 +191,7 @@ class DebuggedMachine:
         waiting = {
             slot
             for slot, warp in self.warps.items()
-            if places.get(slot) == address_of(warp) and self._waits(address_of(warp))
+            if pcs.get(slot) == address_of(warp) and self._waits(address_of(warp))
         }
         self.ran = slots - waiting
         return waiting

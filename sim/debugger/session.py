@@ -11,11 +11,11 @@ from sim.machine.host import HardwareHost
 from sim.report.output import output_of
 from sim.report.run import buffer_lines
 
-from .addresses import Places
+from .addresses import FunctionAddresses
 from .breakpoints import Breakpoints
 from .errors import DebuggerError
 from .machine import DebuggedMachine, State, address_of
-from .views import Code, error_lines, threads_of
+from .views import Disassembly, error_lines, threads_of
 from .watch import Watch
 
 __all__ = ["DebuggerSession"]
@@ -35,8 +35,8 @@ class DebuggerSession:
         leaves: The user wants no other grid.
     """
 
-    def __init__(self, area: SaveArea, places: Places, watch: Watch) -> None:
-        self.area, self.places = area, places
+    def __init__(self, area: SaveArea, functions: FunctionAddresses, watch: Watch) -> None:
+        self.area, self.functions = area, functions
         self.breakpoints = Breakpoints(area.launch.program_base)
         self.warp_number = self.thread = 0
         self.starts = self.leaves = False
@@ -67,9 +67,9 @@ class DebuggerSession:
         return self._machine
 
     @property
-    def code(self) -> Code:
+    def code(self) -> Disassembly:
         """The program, to be shown."""
-        return Code(self.breakpoints, self.places, self.machine.memory)
+        return Disassembly(self.breakpoints, self.functions, self.machine.memory)
 
     # What is looked at.
 

@@ -11,7 +11,7 @@ from rtl.isa.tokens import TokenKind
 from rtl.isa.trap_status import TRAP_REASONS, WarpStatus
 from rtl.layouts import LaunchRejection
 from sim.debugger import driver
-from sim.debugger.addresses import Places, number
+from sim.debugger.addresses import FunctionAddresses, number
 from sim.debugger.breakpoints import REASON, Breakpoints
 from sim.debugger.commands import COMMANDS, command_of, execute
 from sim.debugger.errors import DebuggerError
@@ -58,7 +58,7 @@ def session():
     launch = fake(program_base=launch.program_base, buffers={"out": (base, 38)}, output=None)
     area = fake(launch=launch, threads=fake(registers=6))
     session: Any = DebuggerSession(
-        area, Places({"k": 0, "$k$inner": 0x28, "z": 0x48}, 0x80), Watch()
+        area, FunctionAddresses({"k": 0, "$k$inner": 0x28, "z": 0x48}, 0x80), Watch()
     )
     tokens = (
         StackToken(TokenKind.SYNC, 0x30, 0xFF),
@@ -301,9 +301,9 @@ def test_breakpoints_are_marked_and_listed(session):
     ],
 )
 def test_an_address_is_a_function_an_offset_in_it_or_a_number(text, address):
-    places = Places({"k": 0, "$k$inner": 0x28}, 0x80)
-    assert places.address(text) == address
-    assert places.names == ["$k$inner", "inner", "k"]
+    functions = FunctionAddresses({"k": 0, "$k$inner": 0x28}, 0x80)
+    assert functions.address(text) == address
+    assert functions.names == ["$k$inner", "inner", "k"]
 
 
 @pytest.mark.parametrize(
@@ -319,13 +319,15 @@ def test_an_address_is_a_function_an_offset_in_it_or_a_number(text, address):
 )
 def test_an_address_outside_of_the_program_is_refused(text, message):
     with pytest.raises(DebuggerError) as refused:
-        Places({"k": 0, "$k$f": 0x28}, 0x80).address(text)
+        FunctionAddresses({"k": 0, "$k$f": 0x28}, 0x80).address(text)
     assert str(refused.value) == message
 
 
 def test_an_address_is_named_by_its_function():
-    places = Places({"k": 0x20, "$k$f": 0x48, "$l$f": 0x60}, 0x80)
-    names = {at: places.name(at) for at in (0x18, 0x20, 0x28, 0x30, 0x48, 0x50, 0x68, 0x78, 0x80)}
+    functions = FunctionAddresses({"k": 0x20, "$k$f": 0x48, "$l$f": 0x60}, 0x80)
+    names = {
+        at: functions.name(at) for at in (0x18, 0x20, 0x28, 0x30, 0x48, 0x50, 0x68, 0x78, 0x80)
+    }
     assert names == {
         0x18: "",
         0x20: "k",
@@ -337,7 +339,7 @@ def test_an_address_is_named_by_its_function():
         0x78: "$l$f+0x18",
         0x80: "",
     }
-    assert places.names == ["$k$f", "$l$f", "k"]
+    assert functions.names == ["$k$f", "$l$f", "k"]
 
 
 def test_a_number_is_not_negative():

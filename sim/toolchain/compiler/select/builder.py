@@ -17,7 +17,7 @@ from sim.toolchain.compiler.ir import (
     Value,
     number,
 )
-from sim.toolchain.compiler.layout import DriverWord, Layout
+from sim.toolchain.compiler.layout import DriverWord, MemoryLayout
 from sim.toolchain.compiler.opcodes import opcode
 from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.module import (
@@ -57,7 +57,7 @@ class Builder:
     """
 
     function: Function
-    layout: Layout
+    layout: MemoryLayout
     locals: Mapping[PtxVariable, int]
     stack: Value
     words: dict[PtxRegister | PtxVariable, list[Value]] = field(default_factory=dict)
@@ -159,7 +159,7 @@ class Builder:
                 self.compute("IADD", constant(0, DriverWord.STACK), number(below + offset)),
                 number(0),
             ]
-        place = self.layout.places.get(variable)
+        place = self.layout.offsets.get(variable)
         if place is None:
             return [
                 Source(Global(variable.name, offset)),

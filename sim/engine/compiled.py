@@ -27,7 +27,7 @@ from sim.engine.internals import (
     Slice,
     pin_blame,
 )
-from sim.engine.layout import Layout, Role
+from sim.engine.layout import Role, StateLayout
 from sim.engine.messages import Messages
 from sim.engine.model import FAILURE, TEXT, Field, MemoryField, Model
 from sim.engine.restore import simulator
@@ -195,7 +195,7 @@ class CompiledEngine(Engine):
 
     name: ClassVar[str] = "compiled"
 
-    def __init__(self, design: Any, layout: Layout | None = None) -> None:
+    def __init__(self, design: Any, layout: StateLayout | None = None) -> None:
         if layout is None:
             from sim.engine.translate import compiled  # most starts do without the translator
 

@@ -6,7 +6,7 @@ from typing import Any
 from sim.engine.build import shared_object
 from sim.engine.emit import emit
 from sim.engine.internals import MemoryInstance, SignalSet
-from sim.engine.layout import Layout, Role, Trace
+from sim.engine.layout import Role, StateLayout, Trace
 from sim.engine.netlist import (
     check_supported,
     driven_signals,
@@ -19,7 +19,7 @@ from sim.support.activity import activity
 __all__ = ["compiled"]
 
 
-def compiled(design: Any, folder: Path) -> Layout:
+def compiled(design: Any, folder: Path) -> StateLayout:
     """Compiles an elaborated design, into a folder. EngineError when that can't be done."""
     domains = {domain for fragment in design.fragments for domain in fragment.domains.values()}
     driven, combinational = driven_signals(design), driven_signals(design, "comb")
@@ -32,7 +32,7 @@ def compiled(design: Any, folder: Path) -> Layout:
         library = shared_object(program.units, folder)
     clocks = SignalSet(domain.clk for domain in domains)
     resets = SignalSet(domain.rst for domain in domains if domain.async_reset)
-    layout = Layout(
+    layout = StateLayout(
         library,
         program.settles,
         program.messages,

@@ -10,7 +10,7 @@ from sim.launch.memory import MemoryFaultError
 from . import driver
 from .addresses import number
 from .errors import DebuggerError
-from .machine import State, address_of
+from .machine import MachineState, address_of
 from .session import DebuggerSession
 from .views import (
     error_lines,
@@ -134,7 +134,7 @@ def _count(
 )
 async def _run(session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
     cycles = _cycles(arguments)
-    if session.machine.state is not State.HELD:
+    if session.machine.state is not MachineState.HELD:
         session.starts, session.cycles = True, cycles
         return []
     return await session.outcome(interrupted=await session.machine.go(cycles))
@@ -147,7 +147,7 @@ def _cycles(arguments: Sequence[str]) -> int | None:
 @_command("continue", "[CYCLES]", "resumes all warps, until one stops; at most so many cycles")
 async def _continue(session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
     cycles = _cycles(arguments)
-    if session.machine.state is not State.RUNNING:
+    if session.machine.state is not MachineState.RUNNING:
         session.stopped()
     return await session.outcome(interrupted=await session.machine.go(cycles))
 
@@ -172,7 +172,7 @@ async def _step(session: DebuggerSession, arguments: Sequence[str]) -> list[str]
 
 @_command("stop", "", "stops all warps where they are", 0)
 async def _stop(session: DebuggerSession, _arguments: Sequence[str]) -> list[str]:
-    if session.machine.state is not State.RUNNING:
+    if session.machine.state is not MachineState.RUNNING:
         return [session.machine.state.value]
     await session.machine.stop()
     return await session.outcome()
@@ -185,7 +185,7 @@ async def _stop(session: DebuggerSession, _arguments: Sequence[str]) -> list[str
     0,
 )
 async def _detach(session: DebuggerSession, _arguments: Sequence[str]) -> list[str]:
-    if session.machine.state is State.OVER:
+    if session.machine.state is MachineState.OVER:
         return [session.machine.state.value]
     interrupted = await session.machine.detach()
     for one in session.breakpoints.addresses:
@@ -239,7 +239,7 @@ async def _delete(session: DebuggerSession, arguments: Sequence[str]) -> list[st
 
 def _check_still(session: DebuggerSession) -> None:
     """Code is changed only while no warp executes it."""
-    if session.machine.state is State.RUNNING:
+    if session.machine.state is MachineState.RUNNING:
         session.stopped()
 
 
@@ -363,7 +363,7 @@ async def _memory(session: DebuggerSession, arguments: Sequence[str]) -> list[st
 )
 async def _disassemble(session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
     count = _count(arguments, 1, _SHOWN_INSTRUCTIONS, "number of instructions")
-    pc = address_of(session.warp()) if session.machine.state is State.STOPPED else None
+    pc = address_of(session.warp()) if session.machine.state is MachineState.STOPPED else None
     if arguments:
         return session.code.lines(session.functions.address(arguments[0]), count, pc)
     session.stopped()

@@ -14,7 +14,7 @@ from sim.report.run import buffer_lines
 from .addresses import FunctionAddresses
 from .breakpoints import Breakpoints
 from .errors import DebuggerError
-from .machine import DebuggedMachine, State, address_of
+from .machine import DebuggedMachine, MachineState, address_of
 from .views import Disassembly, error_lines, threads_of
 from .watch import Watch
 
@@ -77,9 +77,9 @@ class DebuggerSession:
         """The machine with its warps stopped; DebuggerError when they are not."""
         machine = self.machine
         hints = {
-            State.HELD: "run starts it",
-            State.RUNNING: "stop stops it",
-            State.OVER: "run starts it again",
+            MachineState.HELD: "run starts it",
+            MachineState.RUNNING: "stop stops it",
+            MachineState.OVER: "run starts it again",
         }
         if machine.state in hints:
             raise DebuggerError(f"{machine.state.value}; {hints[machine.state]}")
@@ -129,11 +129,11 @@ class DebuggerSession:
         self._watch.rest()
         lines = self._printed()
         match machine.state:
-            case State.OVER:
+            case MachineState.OVER:
                 return lines + await self._end()
-            case State.RUNNING:
+            case MachineState.RUNNING:
                 return [*lines, f"the grid runs, {machine.host.cycles:,} cycles so far"]
-            case State.HELD:
+            case MachineState.HELD:
                 return [*lines, "no warp lives"]
         self._refocus()
         warps = machine.warps

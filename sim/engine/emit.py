@@ -7,7 +7,7 @@ from sim.engine.edges import Edges
 from sim.engine.effects import Effects
 from sim.engine.errors import FineLoopError
 from sim.engine.expressions import Expressions
-from sim.engine.graph import WORD, Graph, State
+from sim.engine.graph import WORD, Graph, StateWord
 from sim.engine.internals import FlipFlop
 from sim.engine.lower import Lowering, OutputBits
 from sim.engine.messages import Message
@@ -44,7 +44,7 @@ class _Emitter:
         self.place_of = {
             number: node.place
             for number, node in enumerate(self.graph.nodes)
-            if isinstance(node, State)
+            if isinstance(node, StateWord)
         }
         for node in sorted(self.schedule.placed):
             self.place_of[node] = len(self.place_of)

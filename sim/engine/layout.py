@@ -18,10 +18,10 @@ from sim.engine.internals import SignalDict
 from sim.engine.locations import MemoryLocation, SignalLocation
 from sim.engine.messages import Message
 
-__all__ = ["Role", "StateLayout", "Trace"]
+__all__ = ["DesignSignal", "SignalDriver", "StateLayout"]
 
 
-class Role(IntEnum):
+class SignalDriver(IntEnum):
     """The driver of a signal."""
 
     INPUT = 0
@@ -37,11 +37,11 @@ class Role(IntEnum):
 
 
 @dataclass(frozen=True)
-class Trace:
+class DesignSignal:
     """A signal of the design: its driver, and where it is; None where the model does not have
     it."""
 
-    role: Role
+    role: SignalDriver
     place: SignalLocation | None
 
 
@@ -151,8 +151,10 @@ class StateLayout:
         return layout
 
 
-def _trace(role: int, place: Sequence[Any] | None) -> Trace:
-    return Trace(Role(role), None if place is None else SignalLocation.restore(place))
+def _trace(role: int, place: Sequence[Any] | None) -> DesignSignal:
+    return DesignSignal(
+        SignalDriver(role), None if place is None else SignalLocation.restore(place)
+    )
 
 
 def _signal(name: str, width: int, signed: bool, init: int) -> Signal:

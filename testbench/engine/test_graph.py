@@ -7,7 +7,19 @@ import pytest
 
 from sim.engine.arithmetic import WideArithmetic
 from sim.engine.errors import EngineError
-from sim.engine.graph import WORD, Binary, Cat, Const, Graph, Mux, Pick, Rep, Slice, State, Unary
+from sim.engine.graph import (
+    WORD,
+    Binary,
+    Cat,
+    Const,
+    Graph,
+    Mux,
+    Pick,
+    Rep,
+    Slice,
+    StateWord,
+    Unary,
+)
 
 WIDTHS = (1, 2, 7, 31, 32, 33, 63, 64)
 WIDE = (1, 5, 64, 65, 100, 128, 129, 200)
@@ -28,7 +40,7 @@ def evaluated(graph, states, number):
         match node:
             case Const():
                 return node.value
-            case State():
+            case StateWord():
                 return states[node.place]
             case Slice():
                 assert node.shift + node.width <= graph.width(node.source)

@@ -14,7 +14,7 @@ from amaranth.lib.memory import Memory
 
 from sim.checks import prove
 from sim.checks.formal import convert
-from sim.checks.formal.fault import Fault, FaultError
+from sim.checks.formal.fault import Fault, InjectionError
 from sim.checks.formal.prover import ask, missing_prover
 from sim.checks.formal.surroundings import ShownQueue, claim, inside, presume, silenced
 from sim.checks.formal.theorem import load
@@ -98,9 +98,9 @@ def test_the_queue_that_shows_its_places_does_what_the_library_s_does():
 
 
 def test_a_fault_that_is_not_there_is_refused():
-    with pytest.raises(FaultError, match="'c' is in its source 0 times, not once"):
+    with pytest.raises(InjectionError, match="'c' is in its source 0 times, not once"):
         Fault("rtl.wires", "c", "d").applied("a b")
-    with pytest.raises(FaultError, match="2 times"):
+    with pytest.raises(InjectionError, match="2 times"):
         Fault("rtl.wires", "a", "d").applied("a a")
 
 

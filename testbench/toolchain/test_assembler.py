@@ -14,7 +14,7 @@ from sim.toolchain.assembly.spelling import spell
 from sim.toolchain.cubin.elf_reader import read_object
 from sim.toolchain.cubin.elf_writer import write_object
 from sim.toolchain.cubin.loader import load
-from sim.toolchain.cubin.nvinfo import Attribute, Format, Record, decode
+from sim.toolchain.cubin.nvinfo import Attribute, Record, RecordFormat, decode
 from sim.toolchain.cubin.object_file import ObjectFile, info_name
 from sim.toolchain.listing.code_listing import instructions
 from sim.toolchain.module import EntryParameter, Module, Patch, PatchKind
@@ -270,8 +270,10 @@ def test_records_for_the_loader():
         "test.sass",
     )
     found = records(file, "k")
-    assert found[Attribute.MAXREG_COUNT] == [Record(Attribute.MAXREG_COUNT, Format.HALF, 32)]
-    assert found[Attribute.EXPLICIT_CACHING] == [Record(Attribute.EXPLICIT_CACHING, Format.NONE)]
+    assert found[Attribute.MAXREG_COUNT] == [Record(Attribute.MAXREG_COUNT, RecordFormat.HALF, 32)]
+    assert found[Attribute.EXPLICIT_CACHING] == [
+        Record(Attribute.EXPLICIT_CACHING, RecordFormat.NONE)
+    ]
     assert found[5] == [Record.sized(5, (32, 1, 1))]
     assert found[Attribute.S2RCTAID_INSTR_OFFSETS][0].words == (0x8, 0x10)
     assert Attribute.CTAIDZ_USED in found

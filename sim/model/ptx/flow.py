@@ -9,8 +9,8 @@ from .site import Maker, Site
 from .slots import Slots
 from .state import (
     CALLED,
+    CallFrame,
     ExecutableFunction,
-    Frame,
     Give,
     Operation,
     PtxFaultError,
@@ -73,7 +73,7 @@ def taker(slots: Slots, item: PtxRegister | PtxVariable | Sink) -> Take:
     if isinstance(item, PtxVariable):
         number, size = slots.parameter(item), item.size
 
-        def store(frame: Frame, content: bytes) -> None:
+        def store(frame: CallFrame, content: bytes) -> None:
             frame.parameters[number][:] = content[:size].ljust(size, b"\0")
 
         return store
@@ -81,7 +81,7 @@ def taker(slots: Slots, item: PtxRegister | PtxVariable | Sink) -> Take:
         return lambda frame, content: None
     place, width = slots.register(item), -(-item.type.bits // 8)
 
-    def put(frame: Frame, content: bytes) -> None:
+    def put(frame: CallFrame, content: bytes) -> None:
         frame.values[place] = int.from_bytes(content[:width], "little")
 
     return put
@@ -124,7 +124,7 @@ def _call(site: Site) -> Operation:
         for give, take in zip(gives, code.takes, strict=True):
             take(frame, give(caller))
 
-        def results(own: Frame, back: Frame) -> None:
+        def results(own: CallFrame, back: CallFrame) -> None:
             for give, take in zip(code.gives, takes, strict=True):
                 take(back, give(own))
 

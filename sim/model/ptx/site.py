@@ -10,10 +10,10 @@ from .launch import PtxLaunch
 from .slots import Slots
 from .state import ExecutableFunction, Operation
 
-__all__ = ["Functions", "Maker", "Site"]
+__all__ = ["FunctionTable", "Maker", "Site"]
 
 
-class Functions(Protocol):
+class FunctionTable(Protocol):
     """The functions of the program that an instruction is in."""
 
     launch: PtxLaunch
@@ -36,7 +36,7 @@ class Site:
 
     instruction: PtxInstruction
     slots: Slots
-    program: Functions
+    program: FunctionTable
     following: int
     labels: Mapping[PtxLabel, int]
     locals: Mapping[PtxVariable, int]

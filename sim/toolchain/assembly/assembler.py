@@ -85,7 +85,7 @@ from sim.toolchain.module import Module, ProgramError
 from .code_builder import BuiltCode, build_code
 from .data_builder import build_memory
 from .operands import ESCAPE, Reference
-from .program import AssemblyProgram, CodeSection, Line, Memory, collect, label_place
+from .program import AssemblyProgram, CodeSection, DataBlock, Line, collect, label_place
 from .records import code_records, file_records
 from .scope import CodeScope, FileScope
 from .source import SourceError, Statement, parse
@@ -189,7 +189,7 @@ class _Assembler:
         self.sections[section.name] = _Open(section, references, code)
 
     def _add_memory(
-        self, name: str, memory: Memory, flags: int, code: CodeSection | None = None
+        self, name: str, memory: DataBlock, flags: int, code: CodeSection | None = None
     ) -> None:
         """A section of data."""
         scope = CodeScope(code, self.scope) if code is not None else self.scope
@@ -207,7 +207,7 @@ class _Assembler:
             code,
         )
 
-    def _add_empty(self, name: str, memory: Memory) -> None:
+    def _add_empty(self, name: str, memory: DataBlock) -> None:
         """A section of zeros."""
         self._add(
             Section(
@@ -223,7 +223,7 @@ class _Assembler:
     def _add_data(self) -> None:
         for node, piece in self.program.sections:
             content, references = build_memory(
-                Memory([piece], piece.size), self.scope, self.scope.addressed
+                DataBlock([piece], piece.size), self.scope, self.scope.addressed
             )
             if references:
                 raise SourceError(references[0][1].name, f"{node.name} can't hold addresses")
@@ -376,7 +376,7 @@ class _Assembler:
         return Relocation(offset, reference.kind, symbol, addend or None)
 
 
-def _objects(section: str, memory: Memory) -> list[Symbol]:
+def _objects(section: str, memory: DataBlock) -> list[Symbol]:
     """The named pieces of a memory."""
     return [
         Symbol(str(piece.name), SymbolKind.OBJECT, piece.binding, section, piece.place, piece.size)

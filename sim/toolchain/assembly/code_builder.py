@@ -15,7 +15,7 @@ from .encoding import encode
 from .latency import operation
 from .operands import Reference
 from .program import CodeSection, Emitted, Line, label_place, line_address
-from .schedule import Slot, schedule
+from .schedule import ScheduleSlot, schedule
 from .scope import CodeScope, FileScope
 from .source import Number, SassInstruction, SourceError, at_most
 
@@ -46,7 +46,7 @@ def build_code(code: CodeSection, file_scope: FileScope) -> BuiltCode:
     """
     _close(code)
     scope = CodeScope(code, file_scope)
-    slots: list[Slot] = []
+    slots: list[ScheduleSlot] = []
     references = []
     targets = []
     joins = set(code.labels.values())
@@ -54,7 +54,7 @@ def build_code(code: CodeSection, file_scope: FileScope) -> BuiltCode:
         address = line_address(index)
         word, reuse = _word(line, address, scope, references)
         control = read_control(line.node.control, reuse) if line.node.control is not None else None
-        slots.append(Slot(word, line.node.token, reuse, control, index in joins))
+        slots.append(ScheduleSlot(word, line.node.token, reuse, control, index in joins))
         if isinstance(line.node, SassInstruction) and line.node.targets is not None:
             targets.append(_targets(line.node, address, scope))
     words = tuple(slot.word for slot in slots)

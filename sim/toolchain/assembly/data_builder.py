@@ -8,7 +8,7 @@ from lark import Token
 from sim.toolchain.cubin.relocation import GENERIC_BYTES, RelocationKind
 
 from .operands import Reference
-from .program import ELEMENT_BYTES, ZERO, Memory, Piece
+from .program import ELEMENT_BYTES, ZERO, DataBlock, Piece
 from .source import Number, SassAddressByte, SassGeneric, SassSum, SourceError
 
 __all__ = ["build_memory"]
@@ -26,7 +26,7 @@ class _NameResolver(Protocol):
 
 
 def build_memory(
-    memory: Memory, scope: _NameResolver, addressed: set[str]
+    memory: DataBlock, scope: _NameResolver, addressed: set[str]
 ) -> tuple[bytes, list[tuple[int, Reference]]]:
     """The content of a bank or of the variables, and the places of addresses in it. ``addressed`` are the names
     that have addresses.

@@ -24,10 +24,10 @@ from rtl.isa.table import find
 from . import source
 from .mnemonics import candidates
 from .operands import (
-    Kind,
     Matcher,
-    MismatchError,
     NameResolver,
+    OperandMismatchError,
+    OperandShape,
     Reference,
     fitting_kinds,
     kind_of,
@@ -65,7 +65,7 @@ def encode(instruction: SassInstruction, address: int, scope: NameResolver) -> E
         matcher = Matcher(choice.form, choice.word, address, scope)
         try:
             matcher.match(choice.operands, given)
-        except MismatchError:
+        except OperandMismatchError:
             settled &= matcher.settled
             continue
         _set_guard(matcher, instruction)
@@ -85,7 +85,7 @@ class _Choice:
     form: Form
     word: int
     operands: tuple[Operand, ...]
-    kinds: tuple[frozenset[Kind], ...]
+    kinds: tuple[frozenset[OperandShape], ...]
 
 
 @lru_cache(maxsize=4096)
@@ -156,7 +156,7 @@ def _complaint(
     for choice in _choices(str(instruction.mnemonic), count):
         try:
             Matcher(choice.form, choice.word, address, scope).match(choice.operands, given)
-        except MismatchError as error:
+        except OperandMismatchError as error:
             mismatches.append(error)
     if not mismatches:
         forms = [form for form, _ in candidates(str(instruction.mnemonic))]

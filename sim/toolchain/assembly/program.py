@@ -15,9 +15,9 @@ from sim.toolchain.cubin.object_file import (
     ALIGNMENTS,
     PARAMETER_BASE,
     Binding,
-    Role,
     Section,
     SectionKind,
+    SectionRole,
 )
 from sim.toolchain.module import SHARED_BANK
 
@@ -34,10 +34,10 @@ __all__ = [
     "ZERO",
     "AssemblyProgram",
     "CodeSection",
+    "DataBlock",
     "DeclaredParameter",
     "Emitted",
     "Line",
-    "Memory",
     "Piece",
     "SectionFunction",
     "collect",
@@ -161,7 +161,7 @@ class Piece:
 
 
 @dataclass
-class Memory:
+class DataBlock:
     """Pieces one behind the other: a constant bank, the global or the shared variables."""
 
     pieces: list[Piece] = field(default_factory=list)
@@ -194,8 +194,8 @@ class CodeSection:
     labels: dict[str, int] = field(default_factory=dict)
     """Indices of the instructions behind them, by name; functions too."""
     parameters: list[DeclaredParameter] = field(default_factory=list)
-    shared: Memory = field(default_factory=Memory)
-    banks: dict[int, Memory] = field(default_factory=dict)
+    shared: DataBlock = field(default_factory=DataBlock)
+    banks: dict[int, DataBlock] = field(default_factory=dict)
     amounts: dict[str, int] = field(default_factory=dict)
     infos: list[source.SassInfo] = field(default_factory=list)
 
@@ -210,9 +210,9 @@ class AssemblyProgram:
     """All of a text."""
 
     codes: list[CodeSection] = field(default_factory=list)
-    zeroed: Memory = field(default_factory=Memory)
-    initialised: Memory = field(default_factory=Memory)
-    banks: dict[int, Memory] = field(default_factory=dict)
+    zeroed: DataBlock = field(default_factory=DataBlock)
+    initialised: DataBlock = field(default_factory=DataBlock)
+    banks: dict[int, DataBlock] = field(default_factory=dict)
     infos: list[source.SassInfo] = field(default_factory=list)
     sections: list[tuple[source.SassNamedSection, Piece]] = field(default_factory=list)
     symbol_order: list[Token] = field(default_factory=list)
@@ -397,7 +397,7 @@ class _Collector:
         self.piece = Piece(
             node.name, _binding(node.binding), _alignment(node.align), _place(node.at)
         )
-        owner.banks.setdefault(bank, Memory()).pieces.append(self.piece)
+        owner.banks.setdefault(bank, DataBlock()).pieces.append(self.piece)
 
     def _section(self, node: source.SassNamedSection) -> None:
         kind = at_most(node.kind, LARGEST_WORD)
@@ -407,7 +407,7 @@ class _Collector:
                 f"{node.kind} is no kind of section that is carried: "
                 f"{SectionKind.CUDA_INFO:#x} at least",
             )
-        if Section(str(node.name), kind, 0, b"", 0).role is not Role.OTHER:
+        if Section(str(node.name), kind, 0, b"", 0).role is not SectionRole.OTHER:
             raise SourceError(node.name, f"{node.name} is a section that the assembler makes")
         self._define(node.name)
         if node.entry is not None:

@@ -9,13 +9,13 @@ from lark import Token
 
 from sim.toolchain.module import SHARED_BANK
 
-from .program import AssemblyProgram, CodeSection, Memory, label_place
+from .program import AssemblyProgram, CodeSection, DataBlock, label_place
 from .source import SourceError
 
 __all__ = ["CodeScope", "FileScope"]
 
 
-def _names(*memories: Memory) -> dict[str, int]:
+def _names(*memories: DataBlock) -> dict[str, int]:
     """Places of the named pieces in some memories."""
     return {
         str(piece.name): piece.place

@@ -17,8 +17,8 @@ from .object_file import (
     Binding,
     ObjectFile,
     Relocation,
-    Role,
     Section,
+    SectionRole,
     Symbol,
     SymbolKind,
 )
@@ -128,7 +128,11 @@ class _Joined:
 
     def _add_sections(self, part: _InputFile) -> None:
         for section in part.file.sections.values():
-            if section.role is Role.OTHER or section.owner in part.dropped or section.name == INFO:
+            if (
+                section.role is SectionRole.OTHER
+                or section.owner in part.dropped
+                or section.name == INFO
+            ):
                 continue
             name = part.section_name(section)
             before = self.sections.get(name)

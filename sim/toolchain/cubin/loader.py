@@ -39,8 +39,8 @@ from .object_file import (
     PARAMETER_BASE,
     ObjectFile,
     Relocation,
-    Role,
     Section,
+    SectionRole,
     Symbol,
     SymbolKind,
     constant_name,
@@ -110,9 +110,11 @@ class _Loader:
         """The whole program."""
         kernels = [symbol for symbol in self.file.symbols if symbol.is_kernel]
         self.records = records_of(self.file, INFO)
-        code = self._joined(self.file.by_role[Role.CODE], CODE_GRANULE)
-        data = self._joined((*self.file.by_role[Role.GLOBAL_INIT], *self.file.by_role[Role.GLOBAL]))
-        banks = self.file.by_role[Role.CONSTANT]
+        code = self._joined(self.file.by_role[SectionRole.CODE], CODE_GRANULE)
+        data = self._joined(
+            (*self.file.by_role[SectionRole.GLOBAL_INIT], *self.file.by_role[SectionRole.GLOBAL])
+        )
+        banks = self.file.by_role[SectionRole.CONSTANT]
         return Module(
             self.file.name,
             code,
@@ -131,7 +133,7 @@ class _Loader:
             data,
             tuple(
                 range(self.bases[section.name], self.bases[section.name] + section.size)
-                for section in self.file.by_role[Role.CODE]
+                for section in self.file.by_role[SectionRole.CODE]
             ),
         )
 
@@ -235,7 +237,7 @@ class _Loader:
         kernels = {text_name(other.name) for other in self.file.symbols if other.is_kernel}
         reached = [
             code,
-            *(other for other in self.file.by_role[Role.CODE] if other.name not in kernels),
+            *(other for other in self.file.by_role[SectionRole.CODE] if other.name not in kernels),
         ]
         shared = self._section(shared_name(symbol.name))
         records = records_of(self.file, info_name(symbol.name))

@@ -9,7 +9,7 @@ from rtl.isa.tokens import TokenKind
 from sim.debugger import driver
 from sim.debugger.addresses import FunctionAddresses
 from sim.debugger.breakpoints import Breakpoints
-from sim.debugger.machine import DebuggedMachine, State, Why
+from sim.debugger.machine import DebuggedMachine, MachineState, Why
 from sim.debugger.session import DebuggerSession
 from sim.debugger.watch import Watch
 from sim.launch import prepare
@@ -50,7 +50,7 @@ def session():
 
     host = fake(cycles=1234, remote=False)
     session._machine = fake(
-        state=State.STOPPED,
+        state=MachineState.STOPPED,
         warps=warps,
         memory=memory,
         host=host,

@@ -9,7 +9,7 @@ from rtl.isa.table import BY_NAME
 from rtl.isa.trap_status import TRAP_REASONS, WarpStatus
 from sim.debugger.commands import execute
 from sim.debugger.errors import DebuggerError
-from sim.firmware.trap_handler import Command
+from sim.firmware.trap_handler import WakeCommand
 from sim.model.warp.retirement import WarpMasks
 from testbench.fakes import fake
 
@@ -83,7 +83,7 @@ def fake_host(**values: Any) -> Any:
 class FakeWarp:
     """A warp in the save area, at a pc, with the reasons of its traps and the host's command."""
 
-    def __init__(self, pc, reasons=(), command=Command.LEAVE, *, stepped=False, error=0):
+    def __init__(self, pc, reasons=(), command=WakeCommand.LEAVE, *, stepped=False, error=0):
         self.pc = pc
         bits = sum(1 << reason - TRAP_REASONS.start for reason in reasons)
         status = WarpStatus.const(

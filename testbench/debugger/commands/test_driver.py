@@ -7,7 +7,7 @@ import pytest
 from sim.debugger import driver
 from sim.debugger.breakpoints import Breakpoints
 from sim.debugger.errors import DebuggerError
-from sim.debugger.machine import DebuggedMachine, State
+from sim.debugger.machine import DebuggedMachine, MachineState
 from testbench.debugger.commands.fake_machine import (
     answer,
     done,
@@ -71,7 +71,7 @@ def test_a_machine_that_does_not_lock_down_is_an_error_unless_its_grid_is_over(m
     machine = DebuggedMachine(fake_host(), area, Breakpoints(0), lambda cycles: False)
     if over:
         done(machine.stop())
-        assert machine.state is State.OVER
+        assert machine.state is MachineState.OVER
         done(machine.stop())
     else:
         with pytest.raises(

@@ -3,7 +3,7 @@
 import pytest
 
 from sim.debugger import driver
-from sim.debugger.machine import State, Why
+from sim.debugger.machine import MachineState, Why
 from sim.debugger.watch import Watch
 from testbench.debugger.commands.fake_machine import BARRIER, answer, done, fake_host, refusal, run
 from testbench.fakes import fake
@@ -33,9 +33,9 @@ def test_runs_take_a_number_of_cycles(session):
     assert told == [None, 7, 1 << 40]
     limit = f"{(1 << 40) + 1} is no number of cycles: 1 to {1 << 40:,}"
     assert refusal(session, f"continue {(1 << 40) + 1}") == limit
-    session._machine.state = State.HELD
+    session._machine.state = MachineState.HELD
     assert run(session, "run 5") == ["no warp lives"] and told[-1] == 5
-    session._machine.state = State.OVER
+    session._machine.state = MachineState.OVER
     assert run(session, "run 6") == [] and (session.starts, session.cycles) == (True, 6)
     assert refusal(session, "continue") == "the grid is over; run starts it again"
 
@@ -45,7 +45,7 @@ def test_detaching_forgets_the_breakpoints_and_tells_the_end(session):
     session._machine.detach = lambda: answer(False)
     assert run(session, "detach")[-1].startswith("  ->  0x0010")
     assert len(session.breakpoints) == 0
-    session._machine.state = State.OVER
+    session._machine.state = MachineState.OVER
     assert run(session, "detach") == run(session, "stop") == ["the grid is over"]
 
 
@@ -107,4 +107,4 @@ def test_a_new_grid_is_in_new_memory_without_breakpoints(session, monkeypatch):
     assert session.breakpoints.word(host.memory, 0x10) == BARRIER
     assert host.memory.read_number(base + 0x10, 8) != BARRIER
     assert host.written == [("CACHE_CONTROL", {"INVALIDATE": 1})]
-    assert session.machine.state is State.HELD
+    assert session.machine.state is MachineState.HELD

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.debugger.machine import State
+from sim.debugger.machine import MachineState
 from testbench.debugger.commands.fake_machine import INSTRUCTIONS, refusal, run, stopped_warp
 
 
@@ -131,7 +131,7 @@ def test_instructions_are_shown_from_a_place_with_the_names_of_functions(session
     assert addresses(run(session, "disassemble inner+0x8 1")) == [0x30]
     beyond = run(session, "disassemble 0x78 4")
     assert beyond[-1].endswith("  nothing is there") or len(beyond) >= 4
-    session._machine.state = State.HELD
+    session._machine.state = MachineState.HELD
     assert not any(line.startswith("  ->") for line in run(session, "disassemble k"))
     assert refusal(session, "disassemble") == "no warp has started yet; run starts it"
 
@@ -139,9 +139,9 @@ def test_instructions_are_shown_from_a_place_with_the_names_of_functions(session
 @pytest.mark.parametrize(
     ("state", "hint"),
     [
-        (State.HELD, "no warp has started yet; run starts it"),
-        (State.RUNNING, "the grid runs; stop stops it"),
-        (State.OVER, "the grid is over; run starts it again"),
+        (MachineState.HELD, "no warp has started yet; run starts it"),
+        (MachineState.RUNNING, "the grid runs; stop stops it"),
+        (MachineState.OVER, "the grid is over; run starts it again"),
     ],
 )
 def test_what_needs_stopped_warps_says_how_to_get_them(session, state, hint):

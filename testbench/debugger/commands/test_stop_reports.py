@@ -3,7 +3,7 @@
 from rtl.isa.errors import WarpError
 from rtl.isa.registers import SM_REGISTERS
 from rtl.layouts import LaunchRejection
-from sim.debugger.machine import State, Why
+from sim.debugger.machine import MachineState, Why
 from sim.debugger.views import error_lines
 from testbench.debugger.commands.fake_machine import (
     answer,
@@ -27,9 +27,9 @@ def test_a_stop_says_why_and_where(session):
     assert done(session.outcome())[-1] == (
         "warps are stopped, but the trap handler could not save them"
     )
-    session._machine.state = State.RUNNING
+    session._machine.state = MachineState.RUNNING
     assert done(session.outcome()) == ["the grid runs, 1,234 cycles so far"]
-    session._machine.state = State.HELD
+    session._machine.state = MachineState.HELD
     assert done(session.outcome()) == ["no warp lives"]
 
 
@@ -58,7 +58,7 @@ def test_the_thread_that_is_looked_at_stays_while_it_lives(session):
 
 def test_the_end_of_a_grid_is_told_with_its_instructions_and_cycles(session):
     machine, host = session.machine, session.machine.host
-    machine.state = State.OVER
+    machine.state = MachineState.OVER
     counters = {"instructions": 12345, "cycles": 67890}
     host.read = lambda name: answer(counters[name])
     machine.rejection = lambda: answer(LaunchRejection.NONE)
@@ -82,7 +82,7 @@ def test_a_trap_without_a_handler_is_an_error_of_a_grid_that_has_not_ended(sessi
     assert "BPT.TRAP, reasons so far: 2, warp 0 at 0x0010 k+0x10" in lines
     assert error_lines(registers, session.code, ended=True) == ["BPT.TRAP, reason 2: handled"]
     assert error_lines(dict.fromkeys(SM_REGISTERS, 0), session.code) == ["no errors"]
-    session._machine.state = State.OVER
+    session._machine.state = MachineState.OVER
     session._machine.rejection = lambda: answer(LaunchRejection.NONE)
     session._machine.registers = lambda: answer(registers)
     session._machine.host.read = lambda name: answer(1)

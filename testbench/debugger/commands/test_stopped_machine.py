@@ -6,8 +6,8 @@ from rtl.isa.errors import WarpError
 from rtl.isa.registers import GlobalError, trap_bit
 from sim.debugger import driver
 from sim.debugger.breakpoints import REASON
-from sim.debugger.machine import State, Why
-from sim.firmware.trap_handler import Command
+from sim.debugger.machine import MachineState, Why
+from sim.firmware.trap_handler import WakeCommand
 from testbench.debugger.commands.fake_machine import (
     BARRIER,
     FakeWarp,
@@ -20,9 +20,9 @@ def test_a_warp_that_has_hit_a_breakpoint_is_put_back_to_it(debugged):
     point = debugged.breakpoints.add(0x10)
     debugged.all |= {0: FakeWarp(0x18, [REASON]), 1: FakeWarp(0x30)}
     done(debugged._arrive())
-    assert debugged.state is State.STOPPED and debugged.ran == {0, 1}
-    assert debugged.all[0].pc == 0x10 and debugged.all[0].words["COMMAND"] == Command.RELOAD
-    assert debugged.all[1].pc == 0x30 and debugged.all[1].words["COMMAND"] == Command.LEAVE
+    assert debugged.state is MachineState.STOPPED and debugged.ran == {0, 1}
+    assert debugged.all[0].pc == 0x10 and debugged.all[0].words["COMMAND"] == WakeCommand.RELOAD
+    assert debugged.all[1].pc == 0x30 and debugged.all[1].words["COMMAND"] == WakeCommand.LEAVE
     assert {slot: str(why) for slot, why in debugged.reasons().items()} == {
         0: f"breakpoint {point}"
     }
@@ -31,10 +31,15 @@ def test_a_warp_that_has_hit_a_breakpoint_is_put_back_to_it(debugged):
 @pytest.mark.parametrize(
     ("reasons", "command", "lifted", "at"),
     [
-        ([REASON], Command.LEAVE, True, 0x10),  # the program's own trap, while breakpoints are out
-        ([REASON], Command.LEAVE, False, 0x30),  # the program's own trap, elsewhere
-        ([REASON + 1], Command.LEAVE, False, 0x10),
-        ([REASON], Command.RELOAD, False, 0x10),  # it was put back before
+        (
+            [REASON],
+            WakeCommand.LEAVE,
+            True,
+            0x10,
+        ),  # the program's own trap, while breakpoints are out
+        ([REASON], WakeCommand.LEAVE, False, 0x30),  # the program's own trap, elsewhere
+        ([REASON + 1], WakeCommand.LEAVE, False, 0x10),
+        ([REASON], WakeCommand.RELOAD, False, 0x10),  # it was put back before
     ],
 )
 def test_other_traps_do_not_put_a_warp_back(debugged, reasons, command, lifted, at):
@@ -67,7 +72,7 @@ def test_a_warp_under_a_breakpoint_is_stepped_with_the_programs_own_instruction(
     debugged.breakpoints.plant(debugged.memory)
     hidden = debugged.memory.read(debugged.breakpoints._base + 0x10, 8)
     debugged.all |= {0: FakeWarp(0x10), 1: FakeWarp(0x28)}
-    debugged.state, debugged._reported = State.STOPPED, {0: 0x10}
+    debugged.state, debugged._reported = MachineState.STOPPED, {0: 0x10}
     assert done(debugged.step({0, 1})) == set()
     assert [one for one in debugged.done if one[0] == "single_step"] == [
         ("single_step", 0b01),
@@ -81,7 +86,7 @@ def test_a_warp_under_a_breakpoint_is_stepped_with_the_programs_own_instruction(
 
 def test_without_warps_the_machine_waits_for_its_first_one(debugged):
     done(debugged._arrive())
-    assert debugged.state is State.HELD and debugged.warps == {}
+    assert debugged.state is MachineState.HELD and debugged.warps == {}
 
 
 def test_the_debuggers_own_events_are_cleared_and_the_programs_traps_are_kept(debugged):
@@ -100,10 +105,10 @@ def test_the_debuggers_own_events_are_cleared_and_the_programs_traps_are_kept(de
 def test_an_error_goes_before_traps_and_a_warp_that_did_not_run_is_no_reason(debugged):
     error = WarpError.OOR_ADDR
     debugged.all |= {0: FakeWarp(0x10, [2], error=error.value), 1: FakeWarp(0x10, [2, 4])}
-    debugged.state, debugged.ran = State.STOPPED, {0}
+    debugged.state, debugged.ran = MachineState.STOPPED, {0}
     assert debugged.reasons() == {0: Why(error, (2,))}
     assert str(debugged.why(1, debugged.all[1])) == "BPT.TRAP 2 4"
-    debugged.state = State.OVER
+    debugged.state = MachineState.OVER
     assert debugged.reasons() == {}
 
 
@@ -111,13 +116,13 @@ def test_warps_at_breakpoints_stay_there_while_others_run(debugged):
     """If there are others; otherwise all are resumed."""
     debugged.breakpoints.add(0x10)
     debugged.all |= {0: FakeWarp(0x10), 2: FakeWarp(0x28)}
-    debugged.state, debugged._reported = State.STOPPED, {0: 0x10}
+    debugged.state, debugged._reported = MachineState.STOPPED, {0: 0x10}
     done(debugged._release())
     assert debugged.done == [("wake", 0b100)] and debugged._parked == {0}
-    assert debugged._reported == {0: 0x10} and debugged.state is State.RUNNING
+    assert debugged._reported == {0: 0x10} and debugged.state is MachineState.RUNNING
     debugged.done.clear()
     del debugged.all[2]
-    debugged.state = State.STOPPED
+    debugged.state = MachineState.STOPPED
     done(debugged._release())
     assert debugged.done == [("resume",)] and debugged._reported == {} and not debugged._parked
     done(debugged._release())
@@ -158,12 +163,14 @@ def test_detaching_takes_out_breakpoints_and_runs_for_some_cycles_or_to_the_end(
     debugged._reported, debugged._parked = {0: 8}, {0}
     assert done(debugged.detach()) is True and done(debugged.detach(50)) is True
     assert ends[0] > 1 << 60 and ends[1] == 150
-    assert not debugged._reported and not debugged._parked and debugged.state is State.RUNNING
+    assert (
+        not debugged._reported and not debugged._parked and debugged.state is MachineState.RUNNING
+    )
 
 
 @pytest.mark.parametrize(("cycles", "expected"), [(None, 1 << 62), (50, 150)])
 def test_a_machine_runs_for_the_cycles_that_are_left(debugged, cycles, expected):
-    debugged.host.cycles, debugged.state, ends = 100, State.HELD, []
+    debugged.host.cycles, debugged.state, ends = 100, MachineState.HELD, []
 
     async def run_to(end):
         ends.append(end)
@@ -175,7 +182,7 @@ def test_a_machine_runs_for_the_cycles_that_are_left(debugged, cycles, expected)
     del debugged._run
     debugged.done.clear()
     done(debugged._run(130))
-    debugged.state = State.RUNNING
+    debugged.state = MachineState.RUNNING
     done(debugged._run(70))
     assert [one for one in debugged.done if one[0] == "wait"] == [("wait", 30), ("wait", 0)]
 
@@ -184,7 +191,7 @@ def test_breakpoints_are_left_before_the_machine_runs_on(debugged, monkeypatch):
     """There is something to report if the grid has ended, or a warp that could step has stopped again."""
     debugged.breakpoints.add(0x10)
     debugged.all[0] = FakeWarp(0x10)
-    debugged.state = State.STOPPED
+    debugged.state = MachineState.STOPPED
     assert done(debugged._leave_breakpoints()) is False and not debugged.done  # none was reported
     over = []
 
@@ -199,7 +206,7 @@ def test_breakpoints_are_left_before_the_machine_runs_on(debugged, monkeypatch):
     assert done(debugged._leave_breakpoints()) is True
 
     async def ended(slots):
-        debugged.state = State.OVER
+        debugged.state = MachineState.OVER
 
     debugged.all[0], debugged._reported, debugged._step_over = FakeWarp(0x10), {0: 0x10}, ended
     assert done(debugged._leave_breakpoints()) is True
@@ -211,7 +218,7 @@ def test_a_warp_that_stays_at_a_barrier_under_a_breakpoint_did_not_run(debugged)
     debugged.breakpoints.add(0x10)
     debugged.breakpoints.add(0x28)
     debugged.all |= {0: FakeWarp(0x10), 1: FakeWarp(0x28)}
-    debugged.state, debugged._reported = State.STOPPED, {0: 0x10, 1: 0x28}
+    debugged.state, debugged._reported = MachineState.STOPPED, {0: 0x10, 1: 0x28}
     debugged._step_over = lambda slots: answer(None)
     assert done(debugged._leave_breakpoints()) is True
     assert debugged.ran == {1}

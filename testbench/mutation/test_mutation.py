@@ -18,7 +18,7 @@ from sim.checks.mutation.covering import covering_tests, importing_tests
 from sim.checks.mutation.judge import Plugin
 from sim.checks.mutation.mutants import OPERATORS, mutants_of, statement_at
 from sim.checks.mutation.store import Store, StoreError
-from sim.checks.mutation.trial import Baseline, MutantState, TestPlan, Trial, baseline, trial
+from sim.checks.mutation.trial import Baseline, MutantState, Trial, TrialPlan, baseline, trial
 from sim.checks.mutation.units import Unit, reasons_of, units_of
 
 KNOWN = units_of(mutate.ROOT, mutate.FOLDER)
@@ -340,7 +340,7 @@ def test_what_becomes_of_mutants(project, monkeypatch, operator, change, state, 
         if mutant.operator == operator and change in mutant.change
     )
     netlists = baseline(project, TOY).netlists if state is MutantState.EQUIVALENT else ("another",)
-    found = trial(project, TOY, mutant, TestPlan((), {"own": 1.0, TEST_NAME: 0.1}, netlists))
+    found = trial(project, TOY, mutant, TrialPlan((), {"own": 1.0, TEST_NAME: 0.1}, netlists))
     assert (found.state, found.by) == (state, by)
     assert (project / mutant.file).read_text() == COUNTER
 
@@ -409,7 +409,7 @@ def test_host_code_is_shown_to_the_tests_that_run_it(project):
         only = covering_tests(mutant, HOST, alone.lines)
         assert only == tests
         found = trial(
-            project, unit, mutant, TestPlan((small, large), alone.tests | alone.stages, (), only)
+            project, unit, mutant, TrialPlan((small, large), alone.tests | alone.stages, (), only)
         )
         assert (found.state, found.by) == (state, by)
     assert (project / "sim/toy/__init__.py").read_text() == HOST
@@ -456,7 +456,7 @@ def test_trials_have_the_copy_and_the_models_of_the_run_without_a_mutant(project
     )
     for last in (
         "assert baseline(root, unit, folder).tests",
-        "trial(root, unit, unit.mutants(root)[0], TestPlan((), {'own': 1.0}), folder)",
+        "trial(root, unit, unit.mutants(root)[0], TrialPlan((), {'own': 1.0}), folder)",
     ):
         subprocess.run(
             [sys.executable, "-c", asked + last, str(project), str(folder)],
@@ -591,7 +591,7 @@ def test_tests_that_killed_soonest_go_first(tmp_path):
     store = Store(tmp_path / "kept.sqlite")
     tests, stages = {"slow": 9.0, "quick": 1.0, "middle": 2.0}, {"own": 12.0}
     store.add_baseline(Baseline("toy", tests, stages, (), ("a", "b")), "sources")
-    assert store.plan(TOY, "sources") == TestPlan(
+    assert store.plan(TOY, "sources") == TrialPlan(
         ("quick", "middle", "slow"), tests | stages, ("a", "b")
     )
     for _ in range(9):
@@ -629,10 +629,10 @@ def test_a_store_is_a_database(tmp_path):
 
 
 def test_a_plan_may_leave_out_tests_that_take_long():
-    plan = TestPlan(("a", "b", "c"), {"a": 1.0, "b": 5.0, "c": 2.0, "own": 9.0})
+    plan = TrialPlan(("a", "b", "c"), {"a": 1.0, "b": 5.0, "c": 2.0, "own": 9.0})
     assert plan.limited_to(math.inf) == plan
     assert plan.limited_to(2.0).only == ("a", "c")
-    assert TestPlan(("a", "b"), {"a": 1.0, "b": 5.0}, (), ("b", "new")).limited_to(4.9).only == (
+    assert TrialPlan(("a", "b"), {"a": 1.0, "b": 5.0}, (), ("b", "new")).limited_to(4.9).only == (
         "new",
     )
 

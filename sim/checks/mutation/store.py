@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from sim.checks.mutation.mutants import Mutant
-from sim.checks.mutation.trial import Baseline, MutantState, TestPlan, Trial
+from sim.checks.mutation.trial import Baseline, MutantState, Trial, TrialPlan
 from sim.checks.mutation.units import Unit
 from sim.support.command import CommandError
 
@@ -91,7 +91,7 @@ class Store:
         ).fetchone()
         return record
 
-    def plan(self, unit: Unit, sources: str) -> TestPlan:
+    def plan(self, unit: Unit, sources: str) -> TrialPlan:
         """The best order of a unit's tests, for sources on which they were run without a mutant: by
         killed mutants a second; a new test counts as if it killed the next one."""
         rows = list(
@@ -104,7 +104,7 @@ class Store:
             for name, is_test, alone, kills, spent in rows
             if is_test
         }
-        return TestPlan(
+        return TrialPlan(
             tuple(sorted(rate, key=lambda name: (-rate[name], name))),
             {row[0]: row[2] for row in rows},
             self.netlists(unit, sources) or (),

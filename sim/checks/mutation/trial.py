@@ -29,7 +29,7 @@ from sim.checks.mutation.mutants import Mutant
 from sim.checks.mutation.units import Unit
 from sim.support.children import end_group
 
-__all__ = ["Baseline", "MutantState", "TestPlan", "Trial", "baseline", "trial"]
+__all__ = ["Baseline", "MutantState", "Trial", "TrialPlan", "baseline", "trial"]
 
 _HERE = Path(__file__).resolve().parents[3]
 """Where this package is from."""
@@ -55,7 +55,7 @@ class MutantState(Enum):
 
 
 @dataclass(frozen=True)
-class TestPlan:
+class TrialPlan:
     """How the tests of a unit are run.
 
     Attributes:
@@ -70,7 +70,7 @@ class TestPlan:
     netlists: tuple[str, ...] = ()
     only: tuple[str, ...] | None = None
 
-    def limited_to(self, longest: float) -> "TestPlan":
+    def limited_to(self, longest: float) -> "TrialPlan":
         """Only with tests that take so many seconds at most without a mutant."""
         if longest == math.inf:
             return self
@@ -348,7 +348,7 @@ def _is_among(test: str, given: tuple[str, ...]) -> bool:
 
 
 def trial(
-    root: Path, unit: Unit, mutant: Mutant, plan: TestPlan, folder: Path | None = None
+    root: Path, unit: Unit, mutant: Mutant, plan: TrialPlan, folder: Path | None = None
 ) -> Trial:
     """Writes a mutant to a copy of the project in a folder, and runs the tests of its unit until
     one fails. If none of the unit's own tests detects a mutant, its netlist is compared with the

@@ -55,8 +55,7 @@ from sim.runner import (
     run_model,
 )
 from sim.toolchain.assembly.spelling import spell
-from sim.toolchain.module import Kernel as Entry
-from sim.toolchain.module import Module, Parameter, ProgramError
+from sim.toolchain.module import EntryParameter, EntryPoint, Module, ProgramError
 from sim.toolchain.runtime.supply import supplied
 from sim.waves.picture import Row, draw
 
@@ -288,7 +287,7 @@ class Kernel:
         sizes: Bytes of each parameter.
     """
 
-    def __init__(self, machine: Machine, module: Module, entry: Entry) -> None:
+    def __init__(self, machine: Machine, module: Module, entry: EntryPoint) -> None:
         self._machine, self._entry = machine, entry
         self._placed = place(module, machine.memory)
         machine.keep(self, self._placed.release)
@@ -516,7 +515,7 @@ def _buffer_name(number: int) -> str:
     return f"{_BUFFER}{number}"
 
 
-def _argument(value: Any, parameter: Parameter, machine: Machine) -> Argument:
+def _argument(value: Any, parameter: EntryParameter, machine: Machine) -> Argument:
     """What a parameter gets."""
     number, size = parameter.ordinal, parameter.size
 

@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from sim.board.machine import Board
-from sim.debugger.addresses import Places
+from sim.debugger.addresses import FunctionAddresses
 from sim.debugger.session import DebuggerSession
 from sim.debugger.terminal import Batch, Terminal, read_batch
 from sim.debugger.watch import Watch
@@ -75,7 +75,7 @@ def _session(options: Options, watch: Watch, board: Board | None) -> DebuggerSes
     module, area = prepared(options, install, board)
     launch = area.launch
     check_size(launch, options, board)
-    return DebuggerSession(area, Places(module.code.symbols, launch.program_size), watch)
+    return DebuggerSession(area, FunctionAddresses(module.code.symbols, launch.program_size), watch)
 
 
 def _debug(

@@ -29,7 +29,7 @@ from sim.report.hardware import describe_hardware
 from sim.report.run import describe
 from sim.support.interrupt import Interrupted, raise_noted
 from sim.toolchain.assembly.spelling import spell
-from sim.toolchain.module import Kernel
+from sim.toolchain.module import EntryPoint
 
 __all__ = [
     "BoardRunner",
@@ -157,7 +157,7 @@ class Runner(ABC):
     space: Space = Space()
 
     def sized(
-        self, make: Callable[[int, int | None], Launch], local: int, _kernel: Kernel
+        self, make: Callable[[int, int | None], Launch], local: int, _kernel: EntryPoint
     ) -> Launch:
         """The launch of a kernel that ``make`` makes for bytes of local memory a thread, and of stack a warp or None
         for the default: ``local`` bytes, or fewer where the machine's memory has no room for these."""
@@ -263,7 +263,7 @@ class BoardRunner(Runner):
         board.in_place = True
 
     def sized(
-        self, make: Callable[[int, int | None], Launch], local: int, kernel: Kernel
+        self, make: Callable[[int, int | None], Launch], local: int, kernel: EntryPoint
     ) -> Launch:
         """See Runner."""
         return launch_with_stacks(make, self.params.warps, local, kernel)

@@ -18,7 +18,7 @@ from rtl.isa.syntax import PT, RZ, Form, Predicate
 from rtl.isa.table import BY_NAME, find
 from sim.launch import Argument, Buffer, Launch, prepare
 from sim.toolchain.cubin.object_file import PARAMETER_BASE
-from sim.toolchain.module import Data, Kernel, Module, Parameter
+from sim.toolchain.module import EntryParameter, EntryPoint, Module, SectionData
 
 _NEGATED = 8
 _CONTROL_WORD = pack([ControlCode(stall=1)] * GROUP_INSTRUCTIONS)
@@ -115,7 +115,7 @@ def launch(
     are as large as given here, where a driver would round them up: for tests of what is at their
     ends.
     """
-    kernel = Kernel(
+    kernel = EntryPoint(
         "k",
         0,
         registers,
@@ -124,11 +124,11 @@ def launch(
         0,
         0,
         PARAMETER_BASE,
-        tuple(Parameter(number, 8 * number, 8) for number in range(len(arguments))),
-        {number: Data(content) for number, content in (constants or {}).items()},
+        tuple(EntryParameter(number, 8 * number, 8) for number in range(len(arguments))),
+        {number: SectionData(content) for number, content in (constants or {}).items()},
     )
     prepared = prepare(
-        Module("test", Data(code(words)), {"k": kernel}),
+        Module("test", SectionData(code(words)), {"k": kernel}),
         arguments,
         grid=grid,
         block=block,

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from rtl.fpga.frames import CRC_BYTES, ESCAPE, ESCAPED_BIT, FLAG, HEADER_BYTES
 
-__all__ = ["Frame", "FrameFinder"]
+__all__ = ["FrameFinder", "LinkFrame"]
 
 _ESCAPED = {byte: bytes((ESCAPE, byte ^ ESCAPED_BIT)) for byte in (ESCAPE, FLAG)}
 
 
 @dataclass(frozen=True)
-class Frame:
+class LinkFrame:
     """A request, or an answer."""
 
     number: int
@@ -31,7 +31,7 @@ class Frame:
         return bytes((FLAG,)) + body + bytes((FLAG,))
 
 
-def _read(escaped: bytes) -> Frame | None:
+def _read(escaped: bytes) -> LinkFrame | None:
     """The content between two flags; None when it is damaged."""
     body = bytearray()
     before = False
@@ -48,7 +48,7 @@ def _read(escaped: bytes) -> Frame | None:
         body[:-CRC_BYTES]
     ) != int.from_bytes(crc, "little"):
         return None
-    return Frame(body[0], body[1], content)
+    return LinkFrame(body[0], body[1], content)
 
 
 class FrameFinder:
@@ -57,7 +57,7 @@ class FrameFinder:
     def __init__(self) -> None:
         self._rest = b""
 
-    def take(self, received: bytes) -> list[Frame]:
+    def take(self, received: bytes) -> list[LinkFrame]:
         """The frames that are complete with these bytes."""
         *parts, self._rest = (self._rest + received).split(bytes((FLAG,)))
         return [frame for part in parts if part and (frame := _read(part)) is not None]

@@ -12,7 +12,7 @@ from rtl.params import ADDRESS_BITS
 from sim.support.entry import missing_extra
 
 from .errors import BoardError
-from .frames import Frame, FrameFinder
+from .frames import FrameFinder, LinkFrame
 
 __all__ = ["BAUD", "Link", "Serial", "open_port"]
 
@@ -145,7 +145,7 @@ class Link:
             for first, count in _runs(waiting):
                 number = self._next()
                 content = count.to_bytes(_COUNT, "little") + first.to_bytes(_ADDRESS, "little")
-                self._write(Frame(number, LinkCommand.READ_LINES.value, content).sent())
+                self._write(LinkFrame(number, LinkCommand.READ_LINES.value, content).sent())
                 for answer in self._answers(LinkCommand.READ_LINES, {number}, count, tries):
                     status, line = LinkStatus(answer.content[0]), answer.content[1:]
                     address = int.from_bytes(line[:_ADDRESS], "little")
@@ -162,7 +162,7 @@ class Link:
             batch = {self._next(): item for item in list(waiting.items())[:_AHEAD]}
             self._write(
                 b"".join(
-                    Frame(
+                    LinkFrame(
                         number,
                         LinkCommand.WRITE_LINE.value,
                         content
@@ -193,7 +193,7 @@ class Link:
         """Makes a request until it is answered; the content of the answer without its status."""
         number, tries = self._next() if number is None else number, 0
         while True:
-            self._write(Frame(number, command.value, content).sent())
+            self._write(LinkFrame(number, command.value, content).sent())
             for answer in self._answers(command, {number}, 1, tries):
                 if answer.content[0] != LinkStatus.DONE.value:
                     raise BoardError(
@@ -219,7 +219,7 @@ class Link:
 
     def _answers(
         self, command: LinkCommand, numbers: Collection[int], count: int, tries: int
-    ) -> Iterator[Frame]:
+    ) -> Iterator[LinkFrame]:
         """So many answers to requests with these numbers, as they arrive; fewer after a timeout, or
         when frames to the board were damaged.
         """

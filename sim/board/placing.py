@@ -17,7 +17,7 @@ from sim.launch import (
 )
 from sim.launch.descriptor import place_descriptor
 from sim.launch.memory import Memory, OutOfMemoryError
-from sim.toolchain.module import Kernel
+from sim.toolchain.module import EntryPoint
 
 from .errors import BoardError
 
@@ -100,7 +100,7 @@ def stack_sizes(
 
 
 def launch_with_stacks(
-    make: Callable[[int, int], Launch], slots: int, local: int, kernel: Kernel
+    make: Callable[[int, int], Launch], slots: int, local: int, kernel: EntryPoint
 ) -> Launch:
     """The launch that ``make`` makes in a memory for bytes of local memory a thread and of stack a warp: ``local`` and
     the default, or what the memory has room for beside the launch's descriptor. OutOfMemoryError where there is not

@@ -25,7 +25,7 @@ from sim.checks.formal.prover import missing_prover
 from sim.checks.mutation.covering import covering_tests, importing_tests
 from sim.checks.mutation.mutants import OPERATORS, Mutant
 from sim.checks.mutation.store import Store, digest_of
-from sim.checks.mutation.trial import Plan, baseline, trial
+from sim.checks.mutation.trial import TrialPlan, baseline, trial
 from sim.checks.mutation.units import Unit, reasons_of, units_of
 from sim.checks.workers import results_of
 from sim.support.command import CommandError, Parser, print_text
@@ -248,7 +248,7 @@ def _try(options: Options, store: Store, cases: Sequence[_Case], folder: Path) -
     of_key, tried = {case.mutant.key: case for case in cases}, 0
     end = time.monotonic() + 60 * options.minutes
 
-    def tasks() -> Iterator[tuple[Path, Unit, Mutant, Plan, Path]]:
+    def tasks() -> Iterator[tuple[Path, Unit, Mutant, TrialPlan, Path]]:
         for case in cases:
             # With what is known of the tests by then.
             plan = store.plan(case.unit, sources[case.unit.name])

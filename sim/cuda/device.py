@@ -25,7 +25,7 @@ from sim.report.output import Output, output_of
 from sim.runner import LaunchInterrupted, Outcome, Runner
 from sim.support.command import CommandError
 from sim.support.interrupt import stop_threads
-from sim.toolchain.module import Kernel, Module, ProgramError
+from sim.toolchain.module import EntryPoint, Module, ProgramError
 
 __all__ = ["CLOCK_KHZ", "Context", "Device", "LaunchRecord", "LoadedKernel"]
 
@@ -58,7 +58,7 @@ class LoadedKernel:
     """A kernel of a module that is placed."""
 
     placement: Placement
-    kernel: Kernel
+    kernel: EntryPoint
 
 
 @dataclass
@@ -238,11 +238,11 @@ class Device:
             raise CudaError(_INVALID_HANDLE)
         return context.kernels[number]
 
-    def most_threads(self, kernel: Kernel) -> int:
+    def most_threads(self, kernel: EntryPoint) -> int:
         """Threads that a block of the kernel can have."""
         return most_threads(kernel, self._runner.params)
 
-    def blocks(self, kernel: Kernel, threads: int, dynamic_shared: int) -> int:
+    def blocks(self, kernel: EntryPoint, threads: int, dynamic_shared: int) -> int:
         """How many blocks of so many threads there are at a time."""
         if not threads or threads > self.attributes[1]:
             return 0

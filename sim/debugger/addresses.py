@@ -6,7 +6,7 @@ from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, instruction_add
 
 from .errors import DebuggerError
 
-__all__ = ["Places", "number"]
+__all__ = ["FunctionAddresses", "number"]
 
 
 def number(text: str, what: str) -> int:
@@ -20,7 +20,7 @@ def number(text: str, what: str) -> int:
     return value
 
 
-class Places:
+class FunctionAddresses:
     """The functions of a program.
 
     Parameters:

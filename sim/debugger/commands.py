@@ -10,7 +10,7 @@ from sim.launch.memory import MemoryFaultError
 from . import driver
 from .addresses import number
 from .errors import DebuggerError
-from .machine import State, address_of
+from .machine import MachineState, address_of
 from .session import DebuggerSession
 from .views import (
     error_lines,
@@ -36,14 +36,16 @@ _MOST_STEPS = 1_000_000
 
 @dataclass(frozen=True)
 class Command:
-    """``arguments``: how they are written; ``most``: how many there can be. ``places``: they name code."""
+    """``arguments``: how they are written; ``most``: how many there can be. ``takes_address``: the first one is a place
+    in the code.
+    """
 
     name: str
     arguments: str
     meaning: str
     action: Action
     most: int
-    places: bool = False
+    takes_address: bool = False
 
     @property
     def usage(self) -> str:
@@ -72,12 +74,12 @@ _SHORT: Mapping[str, str] = MappingProxyType(
 
 
 def _command(
-    name: str, arguments: str, meaning: str, most: int = 1, *, places: bool = False
+    name: str, arguments: str, meaning: str, most: int = 1, *, takes_address: bool = False
 ) -> Callable[[Action], Action]:
     """Makes a function a command."""
 
     def known(action: Action) -> Action:
-        _FOUND[name] = Command(name, arguments, meaning, action, most, places)
+        _FOUND[name] = Command(name, arguments, meaning, action, most, takes_address)
         return action
 
     return known
@@ -132,7 +134,7 @@ def _count(
 )
 async def _run(session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
     cycles = _cycles(arguments)
-    if session.machine.state is not State.HELD:
+    if session.machine.state is not MachineState.HELD:
         session.starts, session.cycles = True, cycles
         return []
     return await session.outcome(interrupted=await session.machine.go(cycles))
@@ -145,7 +147,7 @@ def _cycles(arguments: Sequence[str]) -> int | None:
 @_command("continue", "[CYCLES]", "resumes all warps, until one stops; at most so many cycles")
 async def _continue(session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
     cycles = _cycles(arguments)
-    if session.machine.state is not State.RUNNING:
+    if session.machine.state is not MachineState.RUNNING:
         session.stopped()
     return await session.outcome(interrupted=await session.machine.go(cycles))
 
@@ -170,7 +172,7 @@ async def _step(session: DebuggerSession, arguments: Sequence[str]) -> list[str]
 
 @_command("stop", "", "stops all warps where they are", 0)
 async def _stop(session: DebuggerSession, _arguments: Sequence[str]) -> list[str]:
-    if session.machine.state is not State.RUNNING:
+    if session.machine.state is not MachineState.RUNNING:
         return [session.machine.state.value]
     await session.machine.stop()
     return await session.outcome()
@@ -183,7 +185,7 @@ async def _stop(session: DebuggerSession, _arguments: Sequence[str]) -> list[str
     0,
 )
 async def _detach(session: DebuggerSession, _arguments: Sequence[str]) -> list[str]:
-    if session.machine.state is State.OVER:
+    if session.machine.state is MachineState.OVER:
         return [session.machine.state.value]
     interrupted = await session.machine.detach()
     for one in session.breakpoints.addresses:
@@ -204,7 +206,7 @@ async def _quit(session: DebuggerSession, _arguments: Sequence[str]) -> list[str
     "break",
     "[ADDRESS | FUNCTION[+OFFSET]]",
     "stops warps that reach an instruction; alone: lists breakpoints",
-    places=True,
+    takes_address=True,
 )
 async def _break(session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
     if not arguments:
@@ -212,7 +214,7 @@ async def _break(session: DebuggerSession, arguments: Sequence[str]) -> list[str
         return [
             f"breakpoint {one} at {session.code.place(address)}" for one, address in listed
         ] or ["no breakpoints"]
-    address = session.places.address(arguments[0])
+    address = session.functions.address(arguments[0])
     _check_still(session)
     one = session.breakpoints.add(address)
     await session.machine.plant()
@@ -237,7 +239,7 @@ async def _delete(session: DebuggerSession, arguments: Sequence[str]) -> list[st
 
 def _check_still(session: DebuggerSession) -> None:
     """Code is changed only while no warp executes it."""
-    if session.machine.state is State.RUNNING:
+    if session.machine.state is MachineState.RUNNING:
         session.stopped()
 
 
@@ -357,13 +359,13 @@ async def _memory(session: DebuggerSession, arguments: Sequence[str]) -> list[st
     "[ADDRESS | FUNCTION[+OFFSET]] [COUNT]",
     "instructions from there on, or around the warp's pc",
     2,
-    places=True,
+    takes_address=True,
 )
 async def _disassemble(session: DebuggerSession, arguments: Sequence[str]) -> list[str]:
     count = _count(arguments, 1, _SHOWN_INSTRUCTIONS, "number of instructions")
-    pc = address_of(session.warp()) if session.machine.state is State.STOPPED else None
+    pc = address_of(session.warp()) if session.machine.state is MachineState.STOPPED else None
     if arguments:
-        return session.code.lines(session.places.address(arguments[0]), count, pc)
+        return session.code.lines(session.functions.address(arguments[0]), count, pc)
     session.stopped()
     return session.code.around(address_of(session.warp()), count)
 

@@ -11,7 +11,7 @@ from rtl.isa.table import find
 from rtl.isa.trap_status import TRAP_REASONS, WarpStatus
 from rtl.layouts import LaunchRejection
 from sim.firmware.save_area import SavedWarp
-from sim.firmware.trap_handler import Command, SaveArea
+from sim.firmware.trap_handler import SaveArea, WakeCommand
 from sim.machine.host import HardwareHost
 from sim.report.surroundings import before
 
@@ -19,7 +19,7 @@ from . import driver
 from .breakpoints import REASON, Breakpoints
 from .errors import DebuggerError
 
-__all__ = ["DebuggedMachine", "State", "Why", "address_of"]
+__all__ = ["DebuggedMachine", "MachineState", "Why", "address_of"]
 
 _FOREVER = 1 << 62
 _WAITS_FOR_OTHERS = "BAR"
@@ -30,7 +30,7 @@ def address_of(warp: SavedWarp) -> int:
     return instruction_address(warp.pc)
 
 
-class State(Enum):
+class MachineState(Enum):
     """Of the machine, as far as the debugger is concerned."""
 
     HELD = "no warp has started yet"
@@ -85,7 +85,7 @@ class DebuggedMachine:
     ) -> None:
         self.host, self.area, self.breakpoints = host, area, breakpoints
         self.memory = host.memory
-        self.state = State.RUNNING
+        self.state = MachineState.RUNNING
         self.ran: set[int] = set()
         self._watch = watch
         self._reported: dict[int, int] = {}
@@ -98,7 +98,7 @@ class DebuggedMachine:
     @property
     def warps(self) -> dict[int, SavedWarp]:
         """Warps that are stopped, by slot."""
-        return self.area.warps(self.memory) if self.state is State.STOPPED else {}
+        return self.area.warps(self.memory) if self.state is MachineState.STOPPED else {}
 
     def why(self, slot: int, warp: SavedWarp) -> Why:
         """Why a warp stopped."""
@@ -112,7 +112,7 @@ class DebuggedMachine:
         reasons = tuple(
             reason for reason in TRAP_REASONS if status.reasons >> reason - TRAP_REASONS.start & 1
         )
-        if warp.word("COMMAND") == Command.RELOAD:  # the breakpoint's own
+        if warp.word("COMMAND") == WakeCommand.RELOAD:  # the breakpoint's own
             reasons = tuple(reason for reason in reasons if reason != REASON)
         error = WarpError(status.error) if status.failed else WarpError.NONE
         return Why(error, reasons, number, bool(status.stepped))
@@ -151,12 +151,12 @@ class DebuggedMachine:
         await driver.attach(self.host)
         if not await driver.stop_all(self.host):
             raise DebuggerError("the machine does not lock down")
-        self.state = State.HELD
+        self.state = MachineState.HELD
         await self._look()
 
     async def stop(self) -> None:
         """Stops all warps, if they run."""
-        if self.state is not State.RUNNING:
+        if self.state is not MachineState.RUNNING:
             return
         if await driver.stop_all(self.host):
             await self._arrive()
@@ -170,20 +170,25 @@ class DebuggedMachine:
         """
         end = _FOREVER if cycles is None else self.host.cycles + cycles
         while True:
-            if self.state is State.STOPPED and await self._leave_breakpoints():
+            if self.state is MachineState.STOPPED and await self._leave_breakpoints():
                 return False
             await self._release()
             interrupted = await self._run(end)
             if interrupted:
                 await self.stop()
-            if interrupted or self.state is not State.STOPPED or not self._parked or self.reasons():
+            if (
+                interrupted
+                or self.state is not MachineState.STOPPED
+                or not self._parked
+                or self.reasons()
+            ):
                 return interrupted
 
     async def step(self, slots: set[int]) -> set[int]:
         """These warps execute an instruction each: those at a breakpoint that was reported to the
         user the one under it. Returns those that could not: they wait at a barrier for others.
         """
-        places = {slot: address_of(warp) for slot, warp in self.warps.items() if slot in slots}
+        pcs = {slot: address_of(warp) for slot, warp in self.warps.items() if slot in slots}
         if at_breakpoints := self._at_breakpoints() & slots:
             await self._step_over(at_breakpoints)
         if rest := (slots - at_breakpoints) & self.warps.keys():
@@ -191,7 +196,7 @@ class DebuggedMachine:
         waiting = {
             slot
             for slot, warp in self.warps.items()
-            if places.get(slot) == address_of(warp) and self._waits(address_of(warp))
+            if pcs.get(slot) == address_of(warp) and self._waits(address_of(warp))
         }
         self.ran = slots - waiting
         return waiting
@@ -205,7 +210,7 @@ class DebuggedMachine:
         self._parked.clear()
         await driver.detach(self.host)
         await driver.resume(self.host)
-        self.state = State.RUNNING
+        self.state = MachineState.RUNNING
         return await self._run(_FOREVER if cycles is None else self.host.cycles + cycles)
 
     # How that is done.
@@ -226,7 +231,7 @@ class DebuggedMachine:
         if not reported:
             return False
         await self._step_over(set(reported))
-        if self.state is State.OVER:
+        if self.state is MachineState.OVER:
             return True
         self.ran = {
             slot
@@ -243,7 +248,7 @@ class DebuggedMachine:
     async def _release(self) -> None:
         """Resumes all warps; those at a barrier only if there are no others, so that they stay at
         it."""
-        if self.state in (State.RUNNING, State.OVER):
+        if self.state in (MachineState.RUNNING, MachineState.OVER):
             return
         warps = self.warps.keys()
         free = warps - self._at_breakpoints()
@@ -256,7 +261,7 @@ class DebuggedMachine:
         else:
             await driver.resume(self.host)
         self._reported = {slot: self._reported[slot] for slot in self._parked}
-        self.state = State.RUNNING
+        self.state = MachineState.RUNNING
 
     async def _run(self, end: int) -> bool:
         """Until something happens; returns whether the user interrupted."""
@@ -270,7 +275,7 @@ class DebuggedMachine:
         await driver.wait(self.host, reached, max(0, end - self.host.cycles))
         if not interrupted and await self._happened(self.host):
             await self._settle()
-        return interrupted and self.state is State.RUNNING
+        return interrupted and self.state is MachineState.RUNNING
 
     async def _happened(self, host: HardwareHost) -> bool:
         return (
@@ -282,8 +287,8 @@ class DebuggedMachine:
     async def _look(self) -> bool:
         """Whether the grid is over."""
         if await driver.grid_over(self.host):
-            self.state = State.OVER
-        return self.state is State.OVER
+            self.state = MachineState.OVER
+        return self.state is MachineState.OVER
 
     async def _settle(self) -> None:
         """The machine has stopped: keeps it stopped."""
@@ -321,7 +326,7 @@ class DebuggedMachine:
 
     async def _arrive(self, stepped: Collection[int] = (), *, lifted: bool = False) -> None:
         """The machine is locked down: warps that hit a breakpoint get back the instruction that it hides."""
-        self.state = State.STOPPED
+        self.state = MachineState.STOPPED
         if await self._look():
             return
         warps, reported = self.warps, {}
@@ -329,13 +334,13 @@ class DebuggedMachine:
             pc, address = address_of(warp), before(warp.pc)
             if not lifted and self._hit(warp) and address in self.breakpoints:
                 warp.pc = reported[slot] = address
-                warp.set_word("COMMAND", Command.RELOAD)
+                warp.set_word("COMMAND", WakeCommand.RELOAD)
             elif pc in self.breakpoints and (slot in stepped or self._reported.get(slot) == pc):
                 reported[slot] = pc
         self._reported = reported
         self.ran = set(stepped) or warps.keys() - self._parked
         if not warps and not await driver.live_warps(self.host):
-            self.state = State.HELD
+            self.state = MachineState.HELD
         await self._acknowledge()
 
     def _hit(self, warp: SavedWarp) -> bool:
@@ -343,7 +348,7 @@ class DebuggedMachine:
         status = WarpStatus.from_bits(warp.word("STATUS"))
         return (
             bool(status.reasons >> REASON - TRAP_REASONS.start & 1)
-            and warp.word("COMMAND") == Command.LEAVE
+            and warp.word("COMMAND") == WakeCommand.LEAVE
         )
 
     async def _acknowledge(self) -> None:

@@ -11,11 +11,11 @@ from sim.machine.host import HardwareHost
 from sim.report.output import output_of
 from sim.report.run import buffer_lines
 
-from .addresses import Places
+from .addresses import FunctionAddresses
 from .breakpoints import Breakpoints
 from .errors import DebuggerError
-from .machine import DebuggedMachine, State, address_of
-from .views import Code, error_lines, threads_of
+from .machine import DebuggedMachine, MachineState, address_of
+from .views import Disassembly, error_lines, threads_of
 from .watch import Watch
 
 __all__ = ["DebuggerSession"]
@@ -35,8 +35,8 @@ class DebuggerSession:
         leaves: The user wants no other grid.
     """
 
-    def __init__(self, area: SaveArea, places: Places, watch: Watch) -> None:
-        self.area, self.places = area, places
+    def __init__(self, area: SaveArea, functions: FunctionAddresses, watch: Watch) -> None:
+        self.area, self.functions = area, functions
         self.breakpoints = Breakpoints(area.launch.program_base)
         self.warp_number = self.thread = 0
         self.starts = self.leaves = False
@@ -67,9 +67,9 @@ class DebuggerSession:
         return self._machine
 
     @property
-    def code(self) -> Code:
+    def code(self) -> Disassembly:
         """The program, to be shown."""
-        return Code(self.breakpoints, self.places, self.machine.memory)
+        return Disassembly(self.breakpoints, self.functions, self.machine.memory)
 
     # What is looked at.
 
@@ -77,9 +77,9 @@ class DebuggerSession:
         """The machine with its warps stopped; DebuggerError when they are not."""
         machine = self.machine
         hints = {
-            State.HELD: "run starts it",
-            State.RUNNING: "stop stops it",
-            State.OVER: "run starts it again",
+            MachineState.HELD: "run starts it",
+            MachineState.RUNNING: "stop stops it",
+            MachineState.OVER: "run starts it again",
         }
         if machine.state in hints:
             raise DebuggerError(f"{machine.state.value}; {hints[machine.state]}")
@@ -129,11 +129,11 @@ class DebuggerSession:
         self._watch.rest()
         lines = self._printed()
         match machine.state:
-            case State.OVER:
+            case MachineState.OVER:
                 return lines + await self._end()
-            case State.RUNNING:
+            case MachineState.RUNNING:
                 return [*lines, f"the grid runs, {machine.host.cycles:,} cycles so far"]
-            case State.HELD:
+            case MachineState.HELD:
                 return [*lines, "no warp lives"]
         self._refocus()
         warps = machine.warps

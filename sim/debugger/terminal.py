@@ -70,8 +70,8 @@ def words_after(session: DebuggerSession, words: Sequence[str]) -> Sequence[str]
         return ()
     if len(words) > command.most:
         return ()
-    if command.places:
-        return session.places.names
+    if command.takes_address:
+        return session.functions.names
     return {"memory": list(session.area.launch.buffers), "help": list(COMMANDS)}.get(
         command.name, ()
     )

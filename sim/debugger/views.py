@@ -11,11 +11,11 @@ from sim.launch.memory import Memory, MemoryFaultError
 from sim.report.error_status import decode
 from sim.toolchain.assembly.spelling import spell
 
-from .addresses import Places
+from .addresses import FunctionAddresses
 from .breakpoints import Breakpoints
 
 __all__ = [
-    "Code",
+    "Disassembly",
     "error_lines",
     "mask_lines",
     "memory_lines",
@@ -40,15 +40,17 @@ def threads_of(mask: int) -> list[int]:
     return [thread for thread in range(WARP_THREADS) if mask >> thread & 1]
 
 
-class Code:
+class Disassembly:
     """The program without breakpoints, disassembled."""
 
-    def __init__(self, breakpoints: Breakpoints, places: Places, memory: Memory) -> None:
-        self._breakpoints, self._places, self._memory = breakpoints, places, memory
+    def __init__(
+        self, breakpoints: Breakpoints, functions: FunctionAddresses, memory: Memory
+    ) -> None:
+        self._breakpoints, self._functions, self._memory = breakpoints, functions, memory
 
     def place(self, address: int) -> str:
         """An address and its function."""
-        name = self._places.name(address)
+        name = self._functions.name(address)
         return f"{address:#06x}" + (f" {name}" if name else "")
 
     def instruction(self, address: int) -> str:
@@ -72,7 +74,7 @@ class Code:
         lines, address, function = [], pc, None
         while count:
             if address % GROUP_BYTES:
-                name = self._places.name(address).partition("+")[0]
+                name = self._functions.name(address).partition("+")[0]
                 if name != function and name:
                     lines.append(f"{name}:")
                 function = name
@@ -101,7 +103,7 @@ def mask_lines(warp: SavedWarp) -> list[str]:
     return [f"{name:<11} {mask:08x}" for name, mask in _masks(warp).items()]
 
 
-def stack_lines(warp: SavedWarp, code: Code) -> list[str]:
+def stack_lines(warp: SavedWarp, code: Disassembly) -> list[str]:
     """The tokens of a warp, top first."""
     tokens = warp.stack
     calls = sum(token.counted for token in tokens)
@@ -180,7 +182,9 @@ def memory_lines(memory: Memory, address: int, count: int) -> list[str]:
     ]
 
 
-def error_lines(registers: Mapping[str, int], code: Code, *, ended: bool = False) -> list[str]:
+def error_lines(
+    registers: Mapping[str, int], code: Disassembly, *, ended: bool = False
+) -> list[str]:
     """The error status, decoded, of a grid that has ``ended`` or not."""
     status = decode(registers, ended=ended)
     lines = status.log_lines()

@@ -27,7 +27,7 @@ from sim.engine.internals import (
     Slice,
     pin_blame,
 )
-from sim.engine.layout import Layout, Role
+from sim.engine.layout import SignalDriver, StateLayout
 from sim.engine.messages import Messages
 from sim.engine.model import FAILURE, TEXT, Field, MemoryField, Model
 from sim.engine.restore import simulator
@@ -195,7 +195,7 @@ class CompiledEngine(Engine):
 
     name: ClassVar[str] = "compiled"
 
-    def __init__(self, design: Any, layout: Layout | None = None) -> None:
+    def __init__(self, design: Any, layout: StateLayout | None = None) -> None:
         if layout is None:
             from sim.engine.translate import compiled  # most starts do without the translator
 
@@ -240,23 +240,27 @@ class CompiledEngine(Engine):
     def signal_state(self, signal: Signal, pending: set[Any]) -> Any:
         """A new state for a signal."""
         field = self.field(signal)
-        role = self._layout.signals[signal].role if signal in self._layout.signals else Role.INPUT
+        role = (
+            self._layout.signals[signal].role
+            if signal in self._layout.signals
+            else SignalDriver.INPUT
+        )
         if field is None:
-            if role in (Role.REGISTER, Role.COMBINATIONAL) and len(signal):
+            if role in (SignalDriver.REGISTER, SignalDriver.COMBINATIONAL) and len(signal):
                 raise EngineError(
                     f"engine compiled: signal {signal.name} is not in the compiled model"
                 )
             return PySignalState(signal, pending)
-        if role is Role.CLOCK:
+        if role is SignalDriver.CLOCK:
             return ClockState(signal, pending, field, self._rtl.clock_changed)
-        if role is Role.RESET:
+        if role is SignalDriver.RESET:
             return InputState(signal, pending, field, self._rtl.state_changed)
-        if role is Role.INPUT:
+        if role is SignalDriver.INPUT:
             return InputState(signal, pending, field, self._rtl.input_changed)
         return DrivenState(
             signal,
             field,
-            role is Role.COMBINATIONAL,
+            role is SignalDriver.COMBINATIONAL,
             self._rtl.input_changed,
             self._rtl.watched.append,
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 from sim.engine.effects import Check, Effects
 from sim.engine.expressions import Expressions
-from sim.engine.graph import WORD, Slice, State
+from sim.engine.graph import WORD, Slice, StateWord
 from sim.engine.internals import SyncPrint, SyncProperty, SyncWritePort
 from sim.engine.lower import Lowering
 from sim.engine.registers import Word
@@ -77,7 +77,7 @@ class Edges:
             node = graph.nodes[self._lowering.bit(clock)]
             if isinstance(node, Slice):
                 node, shift = graph.nodes[node.source], node.shift
-            assert isinstance(node, State), "a clock is an input"
+            assert isinstance(node, StateWord), "a clock is an input"
             self._edges[key] = Edge(int(edge == "pos"), (node.place, shift))
         return self._edges[key]
 

@@ -7,9 +7,9 @@ from sim.engine.edges import Edges
 from sim.engine.effects import Effects
 from sim.engine.errors import FineLoopError
 from sim.engine.expressions import Expressions
-from sim.engine.graph import WORD, Graph, State
+from sim.engine.graph import WORD, Graph, StateWord
 from sim.engine.internals import FlipFlop
-from sim.engine.lower import Lowering, Part
+from sim.engine.lower import Lowering, OutputBits
 from sim.engine.messages import Message
 from sim.engine.program import TranslatedDesign, pieces_of
 from sim.engine.registers import Registers, Word, readers_first
@@ -44,7 +44,7 @@ class _Emitter:
         self.place_of = {
             number: node.place
             for number, node in enumerate(self.graph.nodes)
-            if isinstance(node, State)
+            if isinstance(node, StateWord)
         }
         for node in sorted(self.schedule.placed):
             self.place_of[node] = len(self.place_of)
@@ -272,7 +272,7 @@ class _Emitter:
             f"enum {{ LOOKED_WORDS = {words}, LOOKED_PLACES = {len(makers)} }};",
         ]
 
-    def _init(self, number: int, part: Part) -> int:
+    def _init(self, number: int, part: OutputBits) -> int:
         cell = self.netlist.cells[number]
         return cell.init >> part.start & (1 << part.width) - 1 if isinstance(cell, FlipFlop) else 0
 

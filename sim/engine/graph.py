@@ -18,7 +18,7 @@ from sim.engine.nodes import (
     Read,
     Rep,
     Slice,
-    State,
+    StateWord,
     Unary,
     class_of,
 )
@@ -36,7 +36,7 @@ __all__ = [
     "Read",
     "Rep",
     "Slice",
-    "State",
+    "StateWord",
     "Unary",
 ]
 

@@ -1,8 +1,8 @@
 """What the engine knows of a compiled design: where each signal and memory is, the messages of
 prints and assertions.
 
-A :class:`Layout` is made from an elaborated design, or from the record of an earlier one, for a design that was not
-elaborated. In a record, signals and memories are numbered as :class:`~sim.engine.identity.Identity` lists them.
+A :class:`StateLayout` is made from an elaborated design, or from the record of an earlier one, for a design that was
+not elaborated. In a record, signals and memories are numbered as :class:`~sim.engine.identity.Identity` lists them.
 """
 
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ from sim.engine.internals import SignalDict
 from sim.engine.locations import MemoryLocation, SignalLocation
 from sim.engine.messages import Message
 
-__all__ = ["Layout", "Role", "Trace"]
+__all__ = ["DesignSignal", "SignalDriver", "StateLayout"]
 
 
-class Role(IntEnum):
+class SignalDriver(IntEnum):
     """The driver of a signal."""
 
     INPUT = 0
@@ -37,16 +37,16 @@ class Role(IntEnum):
 
 
 @dataclass(frozen=True)
-class Trace:
+class DesignSignal:
     """A signal of the design: its driver, and where it is; None where the model does not have
     it."""
 
-    role: Role
+    role: SignalDriver
     place: SignalLocation | None
 
 
 @dataclass
-class Layout:
+class StateLayout:
     """All facts about a compiled design.
 
     Attributes:
@@ -117,7 +117,7 @@ class Layout:
         }
 
     @classmethod
-    def restore(cls, record: dict[str, Any], identity: Identity, folder: Path) -> "Layout":
+    def restore(cls, record: dict[str, Any], identity: Identity, folder: Path) -> "StateLayout":
         """The layout from a record of a design with this identity, its library in ``folder``."""
         signals = list(identity.signals)
         traces = [trace and _trace(*trace) for trace in record["signals"]]
@@ -151,8 +151,10 @@ class Layout:
         return layout
 
 
-def _trace(role: int, place: Sequence[Any] | None) -> Trace:
-    return Trace(Role(role), None if place is None else SignalLocation.restore(place))
+def _trace(role: int, place: Sequence[Any] | None) -> DesignSignal:
+    return DesignSignal(
+        SignalDriver(role), None if place is None else SignalLocation.restore(place)
+    )
 
 
 def _signal(name: str, width: int, signed: bool, init: int) -> Signal:

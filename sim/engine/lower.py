@@ -25,7 +25,7 @@ from sim.engine.internals import (
 )
 from sim.engine.switches import Switches
 
-__all__ = ["Lowering", "MemoryWords", "Part"]
+__all__ = ["Lowering", "MemoryWords", "OutputBits"]
 
 
 _ARMS = 4
@@ -33,7 +33,7 @@ _ARMS = 4
 
 
 @dataclass(frozen=True)
-class Part:
+class OutputBits:
     """Bits of a cell's output, from ``start`` on."""
 
     start: int
@@ -72,7 +72,7 @@ class Lowering:
     def __init__(self, netlist: Any, fine: set[int]) -> None:
         self.graph = Graph()
         self._fine = fine
-        self.states: list[tuple[int, Part]] = []
+        self.states: list[tuple[int, OutputBits]] = []
         self.memories: dict[int, MemoryWords] = {}
         self.modules: list[int] = []
         self._cells = netlist.cells
@@ -80,7 +80,7 @@ class Lowering:
         self._arithmetic = WideArithmetic(self.graph)
         self._outputs: dict[int, _Output] = {}
         self._working: dict[tuple[int, int], None] = {}
-        self._makers: dict[type, Callable[[Any, Part, int], int]] = {
+        self._makers: dict[type, Callable[[Any, OutputBits, int], int]] = {
             Operation: self._operation,
             PartSelect: self._part_select,
             AssignmentList: self._assignments,
@@ -104,14 +104,14 @@ class Lowering:
         """Places for the words that a cell keeps."""
         if isinstance(cell, Top):
             parts = [
-                Part(start + low, min(WORD, width - low))
+                OutputBits(start + low, min(WORD, width - low))
                 for start, width in cell.ports_i.values()
                 for low in range(0, width, WORD)
             ]
         elif isinstance(cell, FlipFlop):
             parts = _cut(len(cell.data), _runs(cell.data))
         elif isinstance(cell, Initial):
-            parts = [Part(0, 1)]
+            parts = [OutputBits(0, 1)]
         else:
             parts = _cut(cell.width, ())
         output = _Output([part.start for part in parts], [part.width for part in parts])
@@ -197,7 +197,7 @@ class Lowering:
                 working = list(self._working)
                 raise FineLoopError({one for one, _ in working[working.index(key) :]} - self._fine)
             self._working[key] = None
-            cell, part = self._cells[number], Part(output.starts[index], output.widths[index])
+            cell, part = self._cells[number], OutputBits(output.starts[index], output.widths[index])
             maker = self._makers.get(type(cell))
             if maker is None:
                 raise EngineError(f"engine compiled does not simulate {type(cell).__name__}")
@@ -206,13 +206,13 @@ class Lowering:
             self.claim(cell.module_idx)
         return output.starts[index], output.widths[index], node
 
-    def _parts_of(self, number: int, cell: Any) -> list[Part]:
+    def _parts_of(self, number: int, cell: Any) -> list[OutputBits]:
         """How a cell's output is taken apart."""
         match cell:
             case AssignmentList() if number in self._fine:
-                return [Part(bit, 1) for bit in range(len(cell.default))]
+                return [OutputBits(bit, 1) for bit in range(len(cell.default))]
             case Operation(operator="~" | "&" | "|" | "^" | "m") if number in self._fine:
-                return [Part(bit, 1) for bit in range(cell.width)]
+                return [OutputBits(bit, 1) for bit in range(cell.width)]
             case Operation():
                 if cell.operator in ("~", "&", "|", "^", "m"):
                     values = cell.inputs[1:] if cell.operator == "m" else cell.inputs
@@ -232,9 +232,9 @@ class Lowering:
             case AsyncReadPort():
                 return _cut(cell.width, ())
             case PriorityMatch():
-                return [Part(bit, 1) for bit in range(len(cell.inputs))]
+                return [OutputBits(bit, 1) for bit in range(len(cell.inputs))]
             case Matches():
-                return [Part(0, 1)]
+                return [OutputBits(0, 1)]
             case PartSelect():
                 return _cut(cell.width, ())
         raise EngineError(
@@ -243,7 +243,7 @@ class Lowering:
 
     # Cells.
 
-    def _operation(self, cell: Any, part: Part, number: int) -> int:
+    def _operation(self, cell: Any, part: OutputBits, number: int) -> int:
         graph, operator, inputs = self.graph, cell.operator, cell.inputs
         low, high = part.start, part.start + part.width
         match operator:
@@ -267,7 +267,7 @@ class Lowering:
             )
         return next(node for node, at in self._done[number] if at == part.start)
 
-    def _part_select(self, cell: Any, part: Part, number: int) -> int:
+    def _part_select(self, cell: Any, part: OutputBits, number: int) -> int:
         if number not in self._done:
             self._done[number] = self._arithmetic.select(
                 self.bits(cell.value),
@@ -280,7 +280,7 @@ class Lowering:
             )
         return next(node for node, at in self._done[number] if at == part.start)
 
-    def _assignments(self, cell: Any, part: Part, number: int) -> int:
+    def _assignments(self, cell: Any, part: OutputBits, number: int) -> int:
         low, high = part.start, part.start + part.width
         result = self.word(cell.default[low:high])
         found = [
@@ -303,14 +303,14 @@ class Lowering:
                     result = self.graph.mux(self.bit(cond), value, result)
         return result
 
-    def _priority(self, cell: Any, part: Part, number: int) -> int:
+    def _priority(self, cell: Any, part: OutputBits, number: int) -> int:
         graph = self.graph
         before = self._switches.rivals(cell, part.start)
         earlier = graph.any_of([self.bit(net) for net in before])
         free = graph.binary("and", self.bit(cell.en), graph.invert(earlier))
         return graph.binary("and", free, self.bit(cell.inputs[part.start]))
 
-    def _matches(self, cell: Any, part: Part, number: int) -> int:
+    def _matches(self, cell: Any, part: OutputBits, number: int) -> int:
         graph, found = self.graph, []
         for pattern in cell.patterns:
             terms = []
@@ -327,7 +327,7 @@ class Lowering:
             found.append(graph.all_of(terms))
         return graph.any_of(found)
 
-    def _read(self, cell: Any, part: Part, number: int) -> int:
+    def _read(self, cell: Any, part: OutputBits, number: int) -> int:
         return self.graph.add(
             "read", part.width, cell.memory, part.start // WORD, self.word(cell.addr)
         )
@@ -344,7 +344,7 @@ def _runs(nets: Sequence[Any]) -> list[int]:
     return marks
 
 
-def _cut(width: int, marks: Iterable[int], firm: Iterable[int] = ()) -> list[Part]:
+def _cut(width: int, marks: Iterable[int], firm: Iterable[int] = ()) -> list[OutputBits]:
     """Parts of up to 64 bits, at marks where possible, and at each firm one."""
     ends = sorted({*firm, width} - {0})
     parts, start = [], 0
@@ -355,9 +355,9 @@ def _cut(width: int, marks: Iterable[int], firm: Iterable[int] = ()) -> list[Par
         while end - start > WORD:
             index = bisect_right(wanted, start + WORD) - 1
             mark = wanted[index] if index >= 0 and wanted[index] > start else start + WORD
-            parts.append(Part(start, mark - start))
+            parts.append(OutputBits(start, mark - start))
             start = mark
         if end > start:
-            parts.append(Part(start, end - start))
+            parts.append(OutputBits(start, end - start))
             start = end
     return parts

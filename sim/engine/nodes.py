@@ -13,7 +13,7 @@ __all__ = [
     "Read",
     "Rep",
     "Slice",
-    "State",
+    "StateWord",
     "Unary",
     "class_of",
 ]
@@ -33,7 +33,7 @@ class Const(NamedTuple):
     value: int
 
 
-class State(NamedTuple):
+class StateWord(NamedTuple):
     """A word that is kept, a register's or an input's, by its number."""
 
     kind: str
@@ -117,10 +117,10 @@ class Read(NamedTuple):
     row: int
 
 
-Node = Const | State | Slice | Cat | Rep | Unary | Binary | Mux | Pick | Read
+Node = Const | StateWord | Slice | Cat | Rep | Unary | Binary | Mux | Pick | Read
 _CLASSES: dict[str, type[Node]] = {
     "const": Const,
-    "state": State,
+    "state": StateWord,
     "slice": Slice,
     "cat": Cat,
     "rep": Rep,

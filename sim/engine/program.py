@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sim.engine.graph import WORD, Cat, Const, Slice, State
+from sim.engine.graph import WORD, Cat, Const, Slice, StateWord
 from sim.engine.locations import MemoryLocation, SignalLocation
 from sim.engine.lower import Lowering
 from sim.engine.messages import Message
@@ -39,7 +39,7 @@ class TranslatedDesign:
                 constant |= (value >> shift & (1 << width) - 1) << at
             else:
                 pieces.append((self.place_of[node], shift, width, at))
-                combinational |= not isinstance(graph.nodes[node], State)
+                combinational |= not isinstance(graph.nodes[node], StateWord)
         return SignalLocation(tuple(pieces), constant, combinational)
 
     def memories(self) -> dict[tuple[str, ...], MemoryLocation]:
@@ -93,7 +93,7 @@ def _joined(lowering: Lowering, nets: Sequence[Any], apart: Sequence[_Piece]) ->
     run: list[_Piece] = []
     for piece in apart:
         node = lowering.graph.nodes[piece[0]]
-        small = not isinstance(node, State | Const) and node.width <= _SMALL
+        small = not isinstance(node, StateWord | Const) and node.width <= _SMALL
         if run and (not small or piece[3] + piece[2] > run[0][3] + WORD):
             found += _one(lowering, nets, run)
             run = []

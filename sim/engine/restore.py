@@ -12,7 +12,7 @@ from sim.engine.build import compiler_identity
 from sim.engine.errors import EngineError
 from sim.engine.identity import Identity, identify
 from sim.engine.internals import Fragment
-from sim.engine.layout import Layout
+from sim.engine.layout import StateLayout
 from sim.support.activity import activity
 
 __all__ = ["simulator"]
@@ -44,7 +44,7 @@ class _Simulator(Simulator):
         self._running = False
 
 
-def simulator(engine: Callable[[Any, Layout], Any], design: Any) -> Simulator:
+def simulator(engine: Callable[[Any, StateLayout], Any], design: Any) -> Simulator:
     """A simulator of a design that was not elaborated yet; ``engine`` makes one of a design and what is known of it."""
     identity = identify(design, compiler_identity())
     if identity is not None and cache.is_on():
@@ -70,10 +70,10 @@ def _record_of(identity: Identity) -> Path:
     return cache.cache_folder() / f"{identity.digest[:24]}.json"
 
 
-def _known(identity: Identity, record: Path) -> Layout | None:
+def _known(identity: Identity, record: Path) -> StateLayout | None:
     """The record of a design, None without one, or when its model was removed."""
     content = cache.load(record)
     if content is None:
         return None
-    layout = Layout.restore(json.loads(content), identity, cache.cache_folder())
+    layout = StateLayout.restore(json.loads(content), identity, cache.cache_folder())
     return layout if cache.is_sealed(layout.library) else None

@@ -20,7 +20,7 @@ from sim.engine.graph import (
     Read,
     Rep,
     Slice,
-    State,
+    StateWord,
     Unary,
 )
 
@@ -37,7 +37,7 @@ DEEP = 40
 def operands(node: Node) -> Iterator[int]:
     """The nodes that a node is made of."""
     match node:
-        case Const() | State():
+        case Const() | StateWord():
             return
         case Binary():
             yield node.a
@@ -180,7 +180,7 @@ class Schedule:
         size: dict[int, int] = {}
         for node in nodes:
             what = self._nodes[node]
-            if isinstance(what, Const | State):
+            if isinstance(what, Const | StateWord):
                 size[node] = 0
                 continue
             total = 1 + sum(size.get(operand, 0) for operand in operands(what))
@@ -200,7 +200,7 @@ class Schedule:
 
     def sources(self, node: int) -> dict[int, int]:
         """What is read where a node is needed: itself when it is kept."""
-        if node in self.kept or isinstance(self._nodes[node], State):
+        if node in self.kept or isinstance(self._nodes[node], StateWord):
             return {node: _ones(self._nodes[node].width)}
         return self.reads(node)
 
@@ -223,7 +223,7 @@ class Schedule:
             if not bits:
                 continue
             done[node] = done.get(node, 0) | bits
-            if node in self.kept or isinstance(self._nodes[node], State):
+            if node in self.kept or isinstance(self._nodes[node], StateWord):
                 found[node] = found.get(node, 0) | bits
             else:
                 todo += _operand_bits(self._nodes, node, bits)

@@ -6,7 +6,7 @@ from typing import Any
 from sim.engine.build import shared_object
 from sim.engine.emit import emit
 from sim.engine.internals import MemoryInstance, SignalSet
-from sim.engine.layout import Layout, Role, Trace
+from sim.engine.layout import DesignSignal, SignalDriver, StateLayout
 from sim.engine.netlist import (
     check_supported,
     driven_signals,
@@ -19,7 +19,7 @@ from sim.support.activity import activity
 __all__ = ["compiled"]
 
 
-def compiled(design: Any, folder: Path) -> Layout:
+def compiled(design: Any, folder: Path) -> StateLayout:
     """Compiles an elaborated design, into a folder. EngineError when that can't be done."""
     domains = {domain for fragment in design.fragments for domain in fragment.domains.values()}
     driven, combinational = driven_signals(design), driven_signals(design, "comb")
@@ -32,7 +32,7 @@ def compiled(design: Any, folder: Path) -> Layout:
         library = shared_object(program.units, folder)
     clocks = SignalSet(domain.clk for domain in domains)
     resets = SignalSet(domain.rst for domain in domains if domain.async_reset)
-    layout = Layout(
+    layout = StateLayout(
         library,
         program.settles,
         program.messages,
@@ -40,16 +40,20 @@ def compiled(design: Any, folder: Path) -> Layout:
         inputs=list(undriven_signals(design)),
     )
 
-    def role(signal: Any) -> Role:
+    def role(signal: Any) -> SignalDriver:
         if signal in driven:
-            return Role.COMBINATIONAL if signal in combinational else Role.REGISTER
-        return Role.CLOCK if signal in clocks else Role.RESET if signal in resets else Role.INPUT
+            return SignalDriver.COMBINATIONAL if signal in combinational else SignalDriver.REGISTER
+        if signal in clocks:
+            return SignalDriver.CLOCK
+        return SignalDriver.RESET if signal in resets else SignalDriver.INPUT
 
     for signal, nets in netlist.signals.items():
-        layout.signals[signal] = Trace(role(signal), program.place(nets) if len(signal) else None)
+        layout.signals[signal] = DesignSignal(
+            role(signal), program.place(nets) if len(signal) else None
+        )
     for signal in SignalSet([*driven, *layout.inputs]):
         if signal not in layout.signals:
-            layout.signals[signal] = Trace(role(signal), None)
+            layout.signals[signal] = DesignSignal(role(signal), None)
     places = program.memories()
     layout.memories = [
         (fragment._data, places[info.name[1:]])

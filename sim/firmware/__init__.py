@@ -66,15 +66,15 @@ from .context import (
     save_grid,
 )
 from .save_area import SavedWarp, ThreadArea
-from .trap_handler import Command, SaveArea, install_trap_handler
+from .trap_handler import SaveArea, WakeCommand, install_trap_handler
 
 __all__ = [
-    "Command",
     "ContextCommand",
     "ContextImage",
     "SaveArea",
     "SavedWarp",
     "ThreadArea",
+    "WakeCommand",
     "WarpContext",
     "install_context_switch",
     "install_trap_handler",

@@ -10,14 +10,14 @@ from sim.launch.memory import Memory
 from .save_area import RECORD, RECORD_BYTES, SavedWarp, ThreadArea
 from .source import assembled, halves
 
-__all__ = ["Command", "SaveArea", "install_trap_handler"]
+__all__ = ["SaveArea", "WakeCommand", "install_trap_handler"]
 
 _MOST_SLOTS = 64
 _REGISTERS = 8
 """Of a thread, that the handler works with."""
 
 
-class Command(IntEnum):
+class WakeCommand(IntEnum):
     """What a held warp does when it is woken."""
 
     LEAVE = 0
@@ -64,7 +64,7 @@ def install_trap_handler(launch: Launch, slots: int = _MOST_SLOTS) -> SaveArea:
         **RECORD,
         **DRIVER_WORDS,
         **halves("RECORDS", records),
-        **{command.name: command.value for command in Command},
+        **{command.name: command.value for command in WakeCommand},
         "SLOT_MASK": _MOST_SLOTS - 1 << VIRTUAL_WARP_AT,
         "SLOT_TO_RECORD": VIRTUAL_WARP_AT - (RECORD_BYTES.bit_length() - 1),
     }

@@ -5,7 +5,7 @@ from math import prod
 from rtl.launch.plan import ROW_GRANULE, SHARED_GRANULE
 from rtl.params import WARP_THREADS, SmParams
 from sim.support.alignment import round_up
-from sim.toolchain.module import Kernel
+from sim.toolchain.module import EntryPoint
 
 __all__ = ["MOST_THREADS", "blocks_at_a_time", "most_threads"]
 
@@ -13,12 +13,12 @@ MOST_THREADS = 1024
 """Threads of a block, at most, on sm_50."""
 
 
-def _rows(kernel: Kernel) -> int:
+def _rows(kernel: EntryPoint) -> int:
     """Rows of the register file that a warp takes."""
     return round_up(max(kernel.registers, 1), ROW_GRANULE)
 
 
-def most_threads(kernel: Kernel, params: SmParams) -> int:
+def most_threads(kernel: EntryPoint, params: SmParams) -> int:
     """The most threads that a block of the kernel can have on a machine: whole warps, as many as there are slots and
     registers for, but no more than the kernel's launch bounds allow."""
     warps = min(params.warps, params.registers // _rows(kernel))
@@ -29,7 +29,7 @@ def most_threads(kernel: Kernel, params: SmParams) -> int:
 
 
 def blocks_at_a_time(
-    kernel: Kernel, params: SmParams, threads: int, dynamic_shared: int = 0
+    kernel: EntryPoint, params: SmParams, threads: int, dynamic_shared: int = 0
 ) -> int:
     """How many blocks of so many threads the machine holds at a time: as many as there are warps, registers and shared
     memory for."""

@@ -7,13 +7,13 @@ from rtl.isa.table import find
 from rtl.params import SmParams
 from sim.toolchain.assembly.spelling import spell
 from sim.toolchain.listing.refusals import refused_text
-from sim.toolchain.module import Kernel, Module, PatchKind, ProgramError
+from sim.toolchain.module import EntryPoint, Module, PatchKind, ProgramError
 from sim.toolchain.reachability import reached
 
 __all__ = ["check_instructions"]
 
 
-def check_instructions(module: Module, kernel: Kernel, name: str, params: SmParams) -> None:
+def check_instructions(module: Module, kernel: EntryPoint, name: str, params: SmParams) -> None:
     """Refuses a kernel that may reach an instruction that the machine called ``name`` does not
     have, or that uses a texture: ProgramError with kernel, function and address.
     """
@@ -54,7 +54,7 @@ def check_instructions(module: Module, kernel: Kernel, name: str, params: SmPara
         )
 
 
-def _place(module: Module, kernel: Kernel, pc: int) -> str:
+def _place(module: Module, kernel: EntryPoint, pc: int) -> str:
     """The place of an instruction: file, kernel, the function if it is another one, address."""
     function = max((place, name) for name, place in module.code.symbols.items() if place <= pc)[1]
     inner = "" if function == kernel.name else f", function {function}"

@@ -22,11 +22,11 @@ from sim.toolchain.module import (
     BLOCK_THREADS,
     GRID_LIMITS,
     SHARED_BANK,
-    Data,
-    Kernel,
+    EntryPoint,
     Module,
     PatchKind,
     ProgramError,
+    SectionData,
 )
 from sim.toolchain.runtime.supply import supplied
 
@@ -91,7 +91,7 @@ class Launch:
     the kernel prints, None when it prints nothing.
     """
 
-    kernel: Kernel
+    kernel: EntryPoint
     memory: Memory
     program_base: int
     program_size: int
@@ -154,7 +154,7 @@ def bank_name(number: int) -> str:
 
 def _patched(
     name: str,
-    data: Data,
+    data: SectionData,
     addresses: Mapping[str, int],
     constants: Mapping[str, int] = MappingProxyType({}),
 ) -> bytes:
@@ -254,7 +254,7 @@ class Placement:
 
     def launch(
         self,
-        kernel: Kernel,
+        kernel: EntryPoint,
         parameters: bytes,
         *,
         grid: tuple[int, int, int] = (1, 1, 1),
@@ -390,7 +390,7 @@ def _place(
     )
 
 
-def _size_of(data: Data, name: str) -> int:
+def _size_of(data: SectionData, name: str) -> int:
     """Bytes of a symbol: the file's size, else up to the next symbol or the end."""
     if name in data.sizes:
         return data.sizes[name]
@@ -410,7 +410,7 @@ def _whole_bank(content: bytes) -> bytes:
 
 
 def _check_dimensions(
-    module: Module, kernel: Kernel, grid: tuple[int, int, int], block: tuple[int, int, int]
+    module: Module, kernel: EntryPoint, grid: tuple[int, int, int], block: tuple[int, int, int]
 ) -> None:
     """Refuses what a driver does not launch: ProgramError."""
     if min(*grid, *block) < 1:
@@ -433,7 +433,7 @@ def _check_dimensions(
 
 def _sizes(
     module: Module,
-    kernel: Kernel,
+    kernel: EntryPoint,
     grid: tuple[int, int, int],
     block: tuple[int, int, int],
     local: int | None,

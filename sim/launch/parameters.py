@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from sim.launch.memory import Memory
-from sim.toolchain.module import Parameter, ProgramError
+from sim.toolchain.module import EntryParameter, ProgramError
 
 __all__ = [
     "ADDRESS_BYTES",
@@ -89,7 +89,7 @@ def argument_bytes(argument: Argument, addresses: Mapping[str, int]) -> bytes:
 
 def parameter_block(
     arguments: list[Argument],
-    parameters: Iterable[Parameter],
+    parameters: Iterable[EntryParameter],
     addresses: Mapping[str, int],
     kernel: str,
 ) -> bytes:

@@ -19,8 +19,8 @@ __all__ = [
     "SM_DIAGRAM",
     "Arrow",
     "Box",
+    "DashedFrame",
     "Diagram",
-    "Frame",
     "Label",
     "draw",
 ]
@@ -83,7 +83,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Frame:
+class DashedFrame:
     """A dashed frame around parts, with a title."""
 
     x: int
@@ -135,7 +135,7 @@ class Diagram:
     title: str
     width: int
     height: int
-    parts: Sequence[Box | Frame | Arrow | Label]
+    parts: Sequence[Box | DashedFrame | Arrow | Label]
 
     @property
     def boxes(self) -> list[Box]:
@@ -156,8 +156,8 @@ SM_DIAGRAM = Diagram(
     1000,
     700,
     (
-        Frame(10, 50, 980, 600, "Sm"),
-        Frame(24, 158, 952, 400, "Core"),
+        DashedFrame(10, 50, 980, 600, "Sm"),
+        DashedFrame(24, 158, 952, 400, "Core"),
         # The host's side.
         Arrow(("", "registers"), ((140, 18), (140, 75)), both=True),
         Label(150, 34, "host bus: registers, interrupt", "start"),
@@ -294,7 +294,7 @@ PROJECT_DIAGRAM = Diagram(
     640,
     (
         # Programs and what makes machine code of them.
-        Frame(10, 24, 190, 330, "programs"),
+        DashedFrame(10, 24, 190, 330, "programs"),
         Box(
             "cuda",
             26,
@@ -307,7 +307,7 @@ PROJECT_DIAGRAM = Diagram(
         Box("ptx", 26, 136, 158, 50, ("PTX", "text of a kernel"), "other"),
         Box("sass", 26, 206, 158, 50, ("assembly text", "sm_50"), "other"),
         Box("cubin", 26, 276, 158, 66, ("cubin", "from NVIDIA's tools", "or from here"), "other"),
-        Frame(226, 24, 190, 330, "toolchain: sim/"),
+        DashedFrame(226, 24, 190, 330, "toolchain: sim/"),
         Box("libcuda", 242, 50, 158, 66, ("cuda", "libcuda, libcudart and", "their server")),
         Box("compiler", 242, 136, 158, 50, ("toolchain/compiler", "PTX to machine code")),
         Box("assembler", 242, 206, 158, 50, ("toolchain", "assembler and back")),
@@ -320,7 +320,7 @@ PROJECT_DIAGRAM = Diagram(
         Arrow(("compiler", "assembler"), ((321, 186), (321, 206))),
         Arrow(("assembler", "launch"), ((321, 256), (321, 276))),
         # Commands.
-        Frame(442, 24, 150, 330, "commands"),
+        DashedFrame(442, 24, 150, 330, "commands"),
         Box(
             "commands",
             456,
@@ -344,7 +344,7 @@ PROJECT_DIAGRAM = Diagram(
         ),
         Arrow(("launch", "commands"), ((400, 309), (456, 309))),
         # Engines and the hardware.
-        Frame(618, 24, 372, 330, "what runs it: --engine"),
+        DashedFrame(618, 24, 372, 330, "what runs it: --engine"),
         Box("compiled", 634, 50, 130, 66, ("compiled", "C++ from the", "netlist")),
         Box("pysim", 634, 132, 130, 50, ("pysim", "Amaranth's own")),
         Box("board", 634, 198, 130, 50, ("board", "an FPGA")),
@@ -388,7 +388,7 @@ PROJECT_DIAGRAM = Diagram(
             "main",
         ),
         # What checks what.
-        Frame(10, 446, 980, 184, "what checks what"),
+        DashedFrame(10, 446, 980, 184, "what checks what"),
         Box(
             "thread",
             26,
@@ -504,7 +504,7 @@ def _box(box: Box) -> str:
     return "\n".join(drawn)
 
 
-def _frame(frame: Frame) -> str:
+def _frame(frame: DashedFrame) -> str:
     rectangle = f'x="{frame.x}" y="{frame.y}" width="{frame.width}" height="{frame.height}" rx="8"'
     title = _text(frame.x + frame.width - 10, frame.y + 17, frame.title, "note", "end")
     return f'<rect class="frame" {rectangle}/>\n{title}'
@@ -541,7 +541,7 @@ def draw(diagram: Diagram) -> str:
         match part:
             case Box():
                 drawn.append(_box(part))
-            case Frame():
+            case DashedFrame():
                 drawn.append(_frame(part))
             case Arrow():
                 drawn.append(_arrow(part))

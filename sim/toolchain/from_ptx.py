@@ -11,7 +11,7 @@ from .compiler.regalloc.color import REGISTERS
 from .cubin.loader import load
 from .cubin.object_file import ObjectFile
 from .grammar import SourceError
-from .module import Kernel, Module, ProgramError
+from .module import EntryPoint, Module, ProgramError
 from .ptx.front_end import read_ptx
 from .ptx.module import PtxFunction, PtxModule, PtxVariable
 
@@ -69,7 +69,7 @@ def program_of_ptx(ptx: PtxModule, name: str, registers: int = REGISTERS) -> Mod
     return replace(module, kernels=kernels, refused=ptx.refused)
 
 
-def _typed(kernel: Kernel, function: PtxFunction) -> Kernel:
+def _typed(kernel: EntryPoint, function: PtxFunction) -> EntryPoint:
     """The kernel with the types of its parameters, of which object files know the sizes only."""
     types = [
         variable.type.value if isinstance(variable, PtxVariable) and variable.count == 1 else None

@@ -15,14 +15,14 @@ __all__ = [
     "BLOCK_THREADS",
     "GRID_LIMITS",
     "SHARED_BANK",
-    "Data",
-    "Kernel",
+    "EntryParameter",
+    "EntryPoint",
     "LaunchBounds",
     "Module",
-    "Parameter",
     "Patch",
     "PatchKind",
     "ProgramError",
+    "SectionData",
 ]
 
 
@@ -35,7 +35,7 @@ class ProgramError(CommandError):
 
 
 @dataclass(frozen=True)
-class Parameter:
+class EntryParameter:
     """A kernel parameter: where it is in constant bank 0 behind the parameter base, and its size in bytes. ``type`` is
     that of its number (u32, f64, b16) if the program says it; binaries do not.
     """
@@ -75,7 +75,7 @@ class Patch:
 
 
 @dataclass(frozen=True)
-class Data:
+class SectionData:
     """Initialised or zeroed bytes, and the patches in them. ``symbols`` are offsets into it by name, ``sizes`` are the
     bytes of those whose size the file tells."""
 
@@ -119,8 +119,8 @@ def _times(sizes: tuple[int, int, int]) -> str:
 
 
 @dataclass(frozen=True)
-class Kernel:
-    """An entry point.
+class EntryPoint:
+    """A kernel of a module, and what a launch of it needs.
 
     ``entry`` is in the module's code. ``constants`` holds the kernel's banks (2 and so on) as the file has
     them; bank 0 is built at launch. Sizes are in bytes: ``shared`` per CTA, ``local`` per thread (its stack
@@ -136,8 +136,8 @@ class Kernel:
     local: int
     crs: int
     parameter_base: int
-    parameters: tuple[Parameter, ...]
-    constants: Mapping[int, Data] = field(default_factory=dict)
+    parameters: tuple[EntryParameter, ...]
+    constants: Mapping[int, SectionData] = field(default_factory=dict)
     textures: tuple[str, ...] = ()
     bounds: LaunchBounds = field(default_factory=LaunchBounds)
 
@@ -153,14 +153,14 @@ class Module:
     """
 
     name: str
-    code: Data
-    kernels: Mapping[str, Kernel]
-    constants: Mapping[int, Data] = field(default_factory=dict)
-    data: Data = field(default_factory=lambda: Data(b""))
+    code: SectionData
+    kernels: Mapping[str, EntryPoint]
+    constants: Mapping[int, SectionData] = field(default_factory=dict)
+    data: SectionData = field(default_factory=lambda: SectionData(b""))
     sections: tuple[range, ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict)
 
-    def kernel(self, name: str | None = None) -> Kernel:
+    def kernel(self, name: str | None = None) -> EntryPoint:
         """The kernel called ``name``, or the only one."""
         if name is None and len(self.kernels) == 1 and not self.refused:
             return next(iter(self.kernels.values()))

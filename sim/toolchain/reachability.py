@@ -12,7 +12,7 @@ from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, instruction_add
 from rtl.isa.syntax import Constant, Target
 
 from .assembly.latency import Operation, operation
-from .module import Kernel, Module, Patch
+from .module import EntryPoint, Module, Patch
 
 __all__ = ["reached"]
 
@@ -22,7 +22,7 @@ _LEAVES = frozenset(
 """Without a guard nobody comes to the instruction behind these."""
 
 
-def reached(module: Module, kernel: Kernel) -> Iterator[tuple[int, int]]:
+def reached(module: Module, kernel: EntryPoint) -> Iterator[tuple[int, int]]:
     """Addresses and words of the instructions that threads of ``kernel`` can come to, in ascending order."""
     walk = _Walk(module, kernel)
     walk.go(kernel.entry)
@@ -33,7 +33,7 @@ def reached(module: Module, kernel: Kernel) -> Iterator[tuple[int, int]]:
 class _Walk:
     """What has been found so far: words by their addresses."""
 
-    def __init__(self, module: Module, kernel: Kernel) -> None:
+    def __init__(self, module: Module, kernel: EntryPoint) -> None:
         self._code, self._extents = (
             module.code.content,
             module.sections or (range(len(module.code.content)),),

@@ -21,7 +21,7 @@ from rtl.isa.registers import SM_BLOCK, SM_REGISTERS, WORK_BLOCK, WORK_REGISTERS
 from sim.support.command import Parser, write_file
 from sim.waves.picture import PictureError, Waveform
 
-__all__ = ["Message", "draw", "main", "messages"]
+__all__ = ["SequenceMessage", "draw", "main", "messages"]
 
 HOST, TRAP, BARRIER, STACK = "host", "trap unit", "barrier unit", "stack"
 _TO_TRAP = ("BPT", "RTT", "IDE")
@@ -32,7 +32,7 @@ _LETTER = 7
 
 
 @dataclass(frozen=True)
-class Message:
+class SequenceMessage:
     """An event: a message from a sender to a receiver. ``receiver`` is the sender where it concerns
     no other, and empty where it concerns all."""
 
@@ -51,7 +51,7 @@ def _changes(
             yield at, before, after
 
 
-def _of_warp(wave: Waveform, warp: str, first: int, count: int) -> Iterator[Message]:
+def _of_warp(wave: Waveform, warp: str, first: int, count: int) -> Iterator[SequenceMessage]:
     name, other, begun = warp.replace(" ", ""), 0, 0
     for at, _, change in _changes(wave, f"{name}.instruction", first, count):
         place, _, spelled = str(change).partition(" ")
@@ -70,26 +70,28 @@ def _of_warp(wave: Waveform, warp: str, first: int, count: int) -> Iterator[Mess
             other += 1
             continue
         if other:
-            yield Message(begun, warp, warp, f"{other} instruction{'s' if other > 1 else ''}")
+            yield SequenceMessage(
+                begun, warp, warp, f"{other} instruction{'s' if other > 1 else ''}"
+            )
         other = begun = 0
-        yield Message(at, TRAP if receiver == warp else warp, receiver, str(change))
+        yield SequenceMessage(at, TRAP if receiver == warp else warp, receiver, str(change))
     if other:
-        yield Message(begun, warp, warp, f"{other} instruction{'s' if other > 1 else ''}")
+        yield SequenceMessage(begun, warp, warp, f"{other} instruction{'s' if other > 1 else ''}")
     for at, _, state in _changes(wave, f"{name}.trap", first, count):
-        yield Message(
+        yield SequenceMessage(
             at, warp, warp, f"is {state}" + (" of the trap" if state == "outside" else "")
         )
     for at, _, token in _changes(wave, f"{name}.token", first, count):
-        yield Message(
+        yield SequenceMessage(
             at, *((STACK, warp) if str(token).startswith("pop") else (warp, STACK)), str(token)
         )
     for at, _, active in _changes(wave, f"{name}.active", first, count):
-        yield Message(
+        yield SequenceMessage(
             at, warp, warp, "has ended" if active == "ended" else f"resumes with {active}"
         )
 
 
-def _of_host(wave: Waveform, first: int, count: int) -> Iterator[Message]:
+def _of_host(wave: Waveform, first: int, count: int) -> Iterator[SequenceMessage]:
     """What the host writes to the debugger's registers and to those of the error status; that it starts a grid."""
     names = {SM_BLOCK + register.offset: name for name, register in SM_REGISTERS.items()}
     launch = WORK_BLOCK + WORK_REGISTERS["LAUNCH"].offset
@@ -99,12 +101,12 @@ def _of_host(wave: Waveform, first: int, count: int) -> Iterator[Message]:
     )
     for at, (write, address, value) in enumerate(written, first):
         if write and address == launch:
-            yield Message(at, HOST, "", "the host starts a grid")
+            yield SequenceMessage(at, HOST, "", "the host starts a grid")
         elif write and address in names:
-            yield Message(at, HOST, TRAP, f"{names[address]} = {value:#x}")
+            yield SequenceMessage(at, HOST, TRAP, f"{names[address]} = {value:#x}")
 
 
-def messages(wave: Waveform, first: int, count: int) -> list[Message]:
+def messages(wave: Waveform, first: int, count: int) -> list[SequenceMessage]:
     """The messages in ``count`` cycles of a waveform of the whole machine; PictureError for one of
     something else."""
     warps = sorted(
@@ -120,16 +122,18 @@ def messages(wave: Waveform, first: int, count: int) -> list[Message]:
     inside = {warp: wave.values(f"warp{warp}.trap", first, count) for warp in warps}
     machine = wave.values("machine.trap", first, count)
     for at, _, state in _changes(wave, "machine.trap", first, count):
-        events.append(Message(at, TRAP, "", f"the machine is {state}"))
+        events.append(SequenceMessage(at, TRAP, "", f"the machine is {state}"))
     for at, _, level in _changes(wave, "machine.interrupt", first, count):
-        events.append(Message(at, TRAP, HOST, "interrupt" if level else "no interrupt any more"))
+        events.append(
+            SequenceMessage(at, TRAP, HOST, "interrupt" if level else "no interrupt any more")
+        )
     for at, before, after in _changes(wave, "trap.barrier", first, count):
         gone = int(before) & ~int(after)
         trapping = machine[at - first] != "RUNNING"
         events += [
-            Message(at, TRAP, BARRIER, f"warp {warp} withdrawn")
+            SequenceMessage(at, TRAP, BARRIER, f"warp {warp} withdrawn")
             if trapping and inside[warp][at - first] == "outside"
-            else Message(at, BARRIER, f"warp {warp}", "resumes")
+            else SequenceMessage(at, BARRIER, f"warp {warp}", "resumes")
             for warp in warps
             if gone >> int(warp) & 1
         ]

@@ -26,7 +26,7 @@ from sim.checks.benchmarks.machine import (
     MACHINES,
     BenchmarkError,
     BenchmarkMachine,
-    Loop,
+    LoopKernel,
     launch_loop,
     stall_cycles,
 )
@@ -212,7 +212,7 @@ def test_lanes_are_busy_with_instructions_and_with_accesses():
 
 def test_stall_counts_of_a_program():
     once, tail = "[S15] NOP\n[S0] NOP\n[S2] NOP\n", ("[S6]", "[S13]", "[S13]")
-    short, long = (Loop("stalls", once * count, tail=tail).module() for count in (2, 4))
+    short, long = (LoopKernel("stalls", once * count, tail=tail).module() for count in (2, 4))
     assert stall_cycles(long) - stall_cycles(short) == 2 * (15 + 1 + 2)
 
 
@@ -312,7 +312,7 @@ def test_a_failing_run_is_reported(monkeypatch):
     monkeypatch.setattr("sim.checks.benchmarks.machine.Hardware", Failing)
     machine = BenchmarkMachine(MACHINES["tiny"], PysimEngine)
     with pytest.raises(BenchmarkError, match="loop: timeout not over"):
-        machine.run(launch_loop(Loop("any", "NOP").module(), 1, 1))
+        machine.run(launch_loop(LoopKernel("any", "NOP").module(), 1, 1))
 
 
 def test_compiled_code_beside_nvidias(tmp_path, capsys, monkeypatch):

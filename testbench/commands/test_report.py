@@ -626,8 +626,8 @@ def test_a_cell_of_a_table_may_have_a_bar():
 
 
 def test_members_are_described_until_the_next_heading_or_the_next_text():
-    class Part:
-        """A part.
+    class Documented:
+        """A unit.
 
         Members
         -------
@@ -655,6 +655,6 @@ def test_members_are_described_until_the_next_heading_or_the_next_text():
             No member either.
         """
 
-    assert described_members(Part) == {"a": "The first. In two lines.", "b": "Both.", "c": ""}
+    assert described_members(Documented) == {"a": "The first. In two lines.", "b": "Both.", "c": ""}
     assert described_members(Other) == {"a": "The first."}
     assert described_members(type("None_", (), {})) == {}

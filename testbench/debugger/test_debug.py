@@ -12,7 +12,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from sim.debug import main
-from sim.debugger.addresses import Places
+from sim.debugger.addresses import FunctionAddresses
 from sim.debugger.commands import COMMANDS, command_of
 from sim.debugger.errors import DebuggerError
 from sim.debugger.terminal import PROMPT
@@ -513,11 +513,11 @@ def test_commands_have_short_names():
 
 
 def test_functions_are_found_by_their_last_name():
-    places = Places({"k": 0, "$k$f": 0x60, "$k$g": 0x78, "$l$g": 0xA0}, 0x100)
-    assert places.address("f") == 0x68
-    assert places.address("f+0x10") == 0x70
-    assert places.address("$l$g") == 0xA8
-    assert [places.name(at) for at in (0x8, 0x10, 0x68, 0x78, 0x88, 0xA8, 0x100)] == [
+    functions = FunctionAddresses({"k": 0, "$k$f": 0x60, "$k$g": 0x78, "$l$g": 0xA0}, 0x100)
+    assert functions.address("f") == 0x68
+    assert functions.address("f+0x10") == 0x70
+    assert functions.address("$l$g") == 0xA8
+    assert [functions.name(at) for at in (0x8, 0x10, 0x68, 0x78, 0x88, 0xA8, 0x100)] == [
         "k",
         "k+0x10",
         "f",
@@ -527,7 +527,7 @@ def test_functions_are_found_by_their_last_name():
         "",
     ]
     with pytest.raises(DebuggerError, match="no function g; there are "):
-        places.address("g")
+        functions.address("g")
 
 
 @needs_compiled

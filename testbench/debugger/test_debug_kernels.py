@@ -7,7 +7,7 @@ import pytest
 
 from rtl.isa.control_code import instruction_address
 from sim.debugger.breakpoints import Breakpoints
-from sim.debugger.machine import DebuggedMachine, State
+from sim.debugger.machine import DebuggedMachine, MachineState
 from sim.firmware import install_trap_handler
 from testbench.engine.designs import needs_compiled
 from testbench.kernels.expected import complaints
@@ -34,7 +34,7 @@ async def _meddle(machine: DebuggedMachine, source: random.Random, size: int) ->
     """Does to a grid what users do, for a while."""
     breakpoints = machine.breakpoints
     for _ in range(_ACTIONS):
-        if machine.state is State.OVER:
+        if machine.state is MachineState.OVER:
             return
         action = source.random()
         if action < 0.25:
@@ -69,10 +69,10 @@ def test_a_kernel_is_not_disturbed(hardware, name, level):
         await machine.go()
         assert [why.breakpoint for why in machine.reasons().values()][:1] == [1]
         await _meddle(machine, source, launch.program_size)
-        if machine.state is not State.OVER:
+        if machine.state is not MachineState.OVER:
             await machine.stop()
             await machine.detach()
-        assert machine.state is State.OVER
+        assert machine.state is MachineState.OVER
 
     assert hardware.run(area.launch, _LIMIT, driver=drive).status == "ok"
     assert complaints(RUNS[name], level, replace(launch, memory=hardware.memory)) == []

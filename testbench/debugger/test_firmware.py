@@ -11,10 +11,10 @@ from rtl.isa.control_code import instruction_address
 from rtl.params import PRESETS, WARP_THREADS
 from sim.engine import ENGINES
 from sim.firmware import (
-    Command,
     ContextCommand,
     ContextImage,
     SaveArea,
+    WakeCommand,
     WarpContext,
     install_context_switch,
     install_trap_handler,
@@ -231,7 +231,7 @@ def test_a_host_sends_a_warp_elsewhere():
     warp = area.warps(machine.memory)[0]
     assert warp.pc == 0x10
     warp.pc = 0x30
-    warp.set_word("COMMAND", Command.RELOAD)
+    warp.set_word("COMMAND", WakeCommand.RELOAD)
     released(machine)
     machine.run(LIMIT)
     assert area.warps(machine.memory)[0].register(0, 5) == 2
@@ -251,7 +251,7 @@ def test_a_host_ends_a_warp():
     )
     machine = held(area)
     for warp in area.warps(machine.memory).values():
-        warp.set_word("COMMAND", Command.TERMINATE)
+        warp.set_word("COMMAND", WakeCommand.TERMINATE)
     ModelHost(machine).resume()
     assert machine.run(LIMIT).status == "ok"
 

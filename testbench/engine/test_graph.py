@@ -18,7 +18,7 @@ from sim.engine.graph import (
     Read,
     Rep,
     Slice,
-    State,
+    StateWord,
     Unary,
 )
 
@@ -44,7 +44,7 @@ def evaluator(graph, states, rows=None):
         match node:
             case Const():
                 return node.value
-            case State():
+            case StateWord():
                 return states[node.place]
             case Slice():
                 assert node.shift + node.width <= graph.width(node.source)

@@ -112,7 +112,7 @@ _LATE = 4
 _TOP_PLACE = TOKENS_PER_LINE - 1
 
 
-class _Part(enum.Enum, shape=2):
+class _StackSegment(enum.Enum, shape=2):
     """What the part of the stack above the topmost frame or QUAD token has of the thread, from below: tokens with it,
     and DIVERGE tokens without it (``MEETS``); on these a DIVERGE token with it (``HELD``), or another one without it
     (``AWAY``), and from there on none with it."""
@@ -122,7 +122,7 @@ class _Part(enum.Enum, shape=2):
     AWAY = 2
 
 
-_PLACE = data.StructLayout({"part": _Part, "synced": 1, "quad": 1, "quad_has": 1, "was": 3})
+_PLACE = data.StructLayout({"part": _StackSegment, "synced": 1, "quad": 1, "quad_has": 1, "was": 3})
 """Where the thread is, besides its active bit and its code. ``synced``: it has executed SYNC since it was active last.
 ``quad``: the part of the stack lies on a QUAD token, which has it if ``quad_has``; its code ``was`` this then."""
 
@@ -168,11 +168,13 @@ def _right(active: Any, code: Any, place: Any, pending: Any = 0) -> Value:
     places = Cat(
         active,
         (code != _NONE) & ~(waits & ~dead),
-        ~dead & (place.part == _Part.HELD),
+        ~dead & (place.part == _StackSegment.HELD),
         ~dead & place.synced,
         pending,
     )
-    gone = (code == place.was) & ~place.quad_has & ~place.synced & (place.part == _Part.AWAY)
+    gone = (
+        (code == place.was) & ~place.quad_has & ~place.synced & (place.part == _StackSegment.AWAY)
+    )
     quad = (
         _code(place.was)
         & (~was_dead | gone)
@@ -180,9 +182,9 @@ def _right(active: Any, code: Any, place: Any, pending: Any = 0) -> Value:
     )
     return (
         (population(places) == 1)
-        & _is(place.part, *_Part)
+        & _is(place.part, *_StackSegment)
         & _code(code)
-        & ((place.part == _Part.MEETS) | ~active)
+        & ((place.part == _StackSegment.MEETS) | ~active)
         & (quad | ~place.quad)
     )
 
@@ -506,22 +508,22 @@ class _Spec(Elaboratable):
         )
         with m.If(pushed), m.Switch(kind):
             with m.Case(TokenKind.DIVERGE), m.If(has):
-                m.d.sync += [part.eq(_Part.HELD), self.pending.eq(0)]
+                m.d.sync += [part.eq(_StackSegment.HELD), self.pending.eq(0)]
             with m.Case(TokenKind.QUAD):
                 m.d.sync += [
-                    part.eq(Mux(self.dead, _Part.AWAY.value, _Part.MEETS.value)),
+                    part.eq(Mux(self.dead, _StackSegment.AWAY.value, _StackSegment.MEETS.value)),
                     place.synced.eq(0),
                     place.quad.eq(1),
                     place.quad_has.eq(has),
                     place.was.eq(self.code),
                 ]
             with m.Case(TokenKind.MASKS), m.If(self.lies == _TOP_PLACE):
-                m.d.sync += [part.eq(_Part.MEETS), place.quad.eq(0), self.framed.eq(1)]
+                m.d.sync += [part.eq(_StackSegment.MEETS), place.quad.eq(0), self.framed.eq(1)]
             with (
                 m.Case(*(each for each in _USER if each is not TokenKind.DIVERGE)),
-                m.If(~has & (part == _Part.MEETS)),
+                m.If(~has & (part == _StackSegment.MEETS)),
             ):
-                m.d.sync += part.eq(_Part.AWAY)
+                m.d.sync += part.eq(_StackSegment.AWAY)
         with m.If(pushed & now & (self.does == FlowOperation.BRANCH) & self.on & self.rests):
             m.d.sync += self.pending.eq(1)
         with m.If(now & ~pushed):
@@ -534,7 +536,7 @@ class _Spec(Elaboratable):
         )
         claim(
             m,
-            ~has | (part == _Part.MEETS),
+            ~has | (part == _StackSegment.MEETS),
             "no token has a thread that is held below it",
             when=pushed & ~_is(kind, TokenKind.NONE, *_FRAME),
         )
@@ -600,7 +602,11 @@ class _Spec(Elaboratable):
         some_active, some_code, some_place = Signal(), Signal(_CODE_BITS), Signal(_PLACE)
         free(m, some_active, some_code, some_place, frame_begins)
         user, holder, of_frame = _is(found, *_USER), found == TokenKind.DIVERGE, _is(found, *_FRAME)
-        held, away, seeks = at.part == _Part.HELD, at.part == _Part.AWAY, looks & ~self.restores
+        held, away, seeks = (
+            at.part == _StackSegment.HELD,
+            at.part == _StackSegment.AWAY,
+            looks & ~self.restores,
+        )
         quad = looks & (step == StepOperation.POP_QUAD) & (found == TokenKind.QUAD)
         m.d.comb += [
             Assume(
@@ -631,9 +637,11 @@ class _Spec(Elaboratable):
             m.d.sync += [self.seen_kind.eq(found), self.seen_has.eq(has)]
         with m.If(seeks & user):
             with m.If(held & has):
-                m.d.sync += at.part.eq(_Part.MEETS)
+                m.d.sync += at.part.eq(_StackSegment.MEETS)
             with m.Elif(away & ~holder & ~(at.quad & _dead(at.was))):
-                m.d.sync += at.part.eq(Mux(AnySeq(1), _Part.MEETS.value, _Part.AWAY.value))
+                m.d.sync += at.part.eq(
+                    Mux(AnySeq(1), _StackSegment.MEETS.value, _StackSegment.AWAY.value)
+                )
         with m.If(quad):
             m.d.sync += at.eq(some_place)
 
@@ -756,13 +764,13 @@ class _Spec(Elaboratable):
         )
         claim(
             m,
-            (self.place.part == _Part.MEETS) & ~self.place.quad & self.alive,
+            (self.place.part == _StackSegment.MEETS) & ~self.place.quad & self.alive,
             "what lies on a frame",
             when=self.framed,
         )
         claim(
             m,
-            self.alive & (self.place.part == _Part.MEETS),
+            self.alive & (self.place.part == _StackSegment.MEETS),
             "who is to be pushed",
             when=self.pending,
         )
@@ -1206,14 +1214,14 @@ class _Spec(Elaboratable):
         claim(m, self.waits.is_pop_quad == self.quad, "what waits beside", when=walks)
 
         def on_the_way(where: Any) -> Value:
-            held = (where.part == _Part.HELD) == (place.part == _Part.HELD)
+            held = (where.part == _StackSegment.HELD) == (place.part == _StackSegment.HELD)
             return (
-                _is(where.part, *_Part)
+                _is(where.part, *_StackSegment)
                 & (held | _dead(self.asked_code))
                 & (where.quad == place.quad)
                 & (where.quad_has == place.quad_has)
                 & (where.was == place.was)
-                & (~(place.quad & _dead(place.was)) | (where.part == _Part.AWAY))
+                & (~(place.quad & _dead(place.was)) | (where.part == _StackSegment.AWAY))
             )
 
         claim(m, on_the_way(at), "what is left", when=walks & ~self.frame & ~judging & ~ending)

@@ -14,7 +14,7 @@ from amaranth.lib.memory import Memory
 
 from sim.checks import prove
 from sim.checks.formal import convert
-from sim.checks.formal.fault import Fault, FaultError
+from sim.checks.formal.fault import Fault, InjectionError
 from sim.checks.formal.prover import ask, missing_prover
 from sim.checks.formal.surroundings import ShownQueue, claim, inside, presume, silenced
 from sim.checks.formal.theorem import load
@@ -98,9 +98,9 @@ def test_the_queue_that_shows_its_places_does_what_the_library_s_does():
 
 
 def test_a_fault_that_is_not_there_is_refused():
-    with pytest.raises(FaultError, match="'c' is in its source 0 times, not once"):
+    with pytest.raises(InjectionError, match="'c' is in its source 0 times, not once"):
         Fault("rtl.wires", "c", "d").applied("a b")
-    with pytest.raises(FaultError, match="2 times"):
+    with pytest.raises(InjectionError, match="2 times"):
         Fault("rtl.wires", "a", "d").applied("a a")
 
 
@@ -144,7 +144,7 @@ def test_long_theorems_are_left_out(monkeypatch):
 
 
 def test_assertions_of_a_part_are_assumed_or_left_out():
-    class Part(Elaboratable):
+    class AssertingUnit(Elaboratable):
         def elaborate(self, platform):
             m = Module()
             m.d.sync += Assert(Const(1), "promised")
@@ -155,9 +155,11 @@ def test_assertions_of_a_part_are_assumed_or_left_out():
         add(m)
         return set(re.findall(r'FLAVOR "(\w+)"', rtlil.convert(m, ports=[], platform="formal")))
 
-    assert properties(lambda m: m.submodules.__setattr__("part", Part())) == {"assert"}
-    assert properties(lambda m: presume(m, "part", Part())) == {"assume"}
-    assert properties(lambda m: m.submodules.__setattr__("part", silenced(Part()))) == set()
+    assert properties(lambda m: m.submodules.__setattr__("part", AssertingUnit())) == {"assert"}
+    assert properties(lambda m: presume(m, "part", AssertingUnit())) == {"assume"}
+    assert (
+        properties(lambda m: m.submodules.__setattr__("part", silenced(AssertingUnit()))) == set()
+    )
 
 
 def test_memories_that_are_written_begin_with_anything():
@@ -175,7 +177,7 @@ def test_memories_that_are_written_begin_with_anything():
 
 
 def test_what_a_part_names_is_known_by_method():
-    class Part(Elaboratable):
+    class NamingUnit(Elaboratable):
         def elaborate(self, platform):
             m = Module()
             count = Signal(3)
@@ -187,7 +189,7 @@ def test_what_a_part_names_is_known_by_method():
             m.d.sync += count.eq(number == 2)
 
     m, before = Module(), sys.getprofile()
-    m.submodules.part, names = inside(Part())
+    m.submodules.part, names = inside(NamingUnit())
     assert (len(names["elaborate"]["count"]), len(names["_more"]["count"])) == (3, 1)
     assert names["_more"]["number"] is names["elaborate"]["count"]
     claim(m, names["_more"]["count"] == 0, "it is never two")

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rtl.fpga.frames import CRC_BYTES, ESCAPE, FLAG, Deframer, Framer
-from sim.board.frames import Frame, FrameFinder
+from sim.board.frames import FrameFinder, LinkFrame
 from sim.engine import PysimEngine, make_simulator
 
 MOST = 8
@@ -50,7 +50,7 @@ async def feed_bytes(run, ctx):
         if ctx.get(dut.frame.valid):
             header = ctx.get(dut.header)
             run.found.append(
-                Frame(header.number, header.command, bytes(body))
+                LinkFrame(header.number, header.command, bytes(body))
                 if ctx.get(dut.frame.payload)
                 else None
             )
@@ -67,7 +67,7 @@ def found_in(content):
 
 
 frames = st.builds(
-    Frame,
+    LinkFrame,
     st.integers(0, 255),
     st.integers(0, 255),
     st.one_of(
@@ -79,10 +79,10 @@ frames = st.builds(
 
 @settings(max_examples=30)
 @given(st.lists(st.one_of(frames, st.binary(min_size=1, max_size=20)), max_size=6))
-@example([Frame(1, 2, b"\x7e\x7d"), b"\x7e\x7e\x7d\x7e", Frame(FLAG, ESCAPE)])
+@example([LinkFrame(1, 2, b"\x7e\x7d"), b"\x7e\x7e\x7d\x7e", LinkFrame(FLAG, ESCAPE)])
 def test_frames_are_found_between_garbage(parts):
-    line = b"".join(part.sent() if isinstance(part, Frame) else part for part in parts)
-    expected = [part for part in parts if isinstance(part, Frame)]
+    line = b"".join(part.sent() if isinstance(part, LinkFrame) else part for part in parts)
+    expected = [part for part in parts if isinstance(part, LinkFrame)]
     assert [frame for frame in found_in(line) if frame is not None] == expected
     assert FrameFinder().take(line) == expected
 
@@ -96,7 +96,7 @@ def test_a_damaged_frame_is_no_frame_and_the_next_one_is_found(frame, data):
         del line[at]
     else:
         line[at] ^= 1 << data.draw(st.integers(0, 7))
-    behind = Frame(7, 3, b"next")
+    behind = LinkFrame(7, 3, b"next")
     seen = found_in(bytes(line) + behind.sent())
     assert seen[-1] == behind
     assert [each for each in seen[:-1] if each is not None] == []
@@ -105,9 +105,11 @@ def test_a_damaged_frame_is_no_frame_and_the_next_one_is_found(frame, data):
 
 
 def test_frames_that_are_too_long_or_have_another_length_are_damaged():
-    assert found_in(Frame(1, 2, bytes(MOST + 1)).sent() + Frame(1, 2, bytes(MOST)).sent()) == [
+    assert found_in(
+        LinkFrame(1, 2, bytes(MOST + 1)).sent() + LinkFrame(1, 2, bytes(MOST)).sent()
+    ) == [
         None,
-        Frame(1, 2, bytes(MOST)),
+        LinkFrame(1, 2, bytes(MOST)),
     ]
     body = bytes([1, 2, 3, 0, 9, 9])  # says three bytes, has two
     assert found_in(
@@ -127,11 +129,13 @@ def test_a_frame_shorter_than_a_header_is_damaged_even_if_its_crc_is_right():
     for body in bodies:
         assert FrameFinder().take(with_crc(body)) == []
         assert found_in(with_crc(body)) == [None]
-    assert FrameFinder().take(with_crc(bytes(4))) == [Frame(0, 0)] == found_in(with_crc(bytes(4)))
+    assert (
+        FrameFinder().take(with_crc(bytes(4))) == [LinkFrame(0, 0)] == found_in(with_crc(bytes(4)))
+    )
 
 
 def test_a_frame_that_ends_within_an_escape_is_damaged():
-    line = Frame(1, 2, b"abc").sent()[:-1] + bytes([ESCAPE, FLAG])
+    line = LinkFrame(1, 2, b"abc").sent()[:-1] + bytes([ESCAPE, FLAG])
     assert FrameFinder().take(line) == []
     assert found_in(line) == [None]
 

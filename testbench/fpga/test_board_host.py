@@ -10,7 +10,7 @@ from rtl.fpga.link import ANSWER, VERSION, LinkCommand, LinkStatus
 from rtl.fpga.machine import MEMORY_BASE
 from sim.board import link as host_link
 from sim.board.errors import BoardError
-from sim.board.frames import Frame, FrameFinder
+from sim.board.frames import FrameFinder, LinkFrame
 from sim.board.link import Link
 from sim.board.memory import BoardImage, BoardMemory
 from sim.board.placing import fit
@@ -73,7 +73,7 @@ class FakeBoard:
 
     def _answers(self, frame):
         def answer(status, more=b""):
-            return Frame(frame.number, frame.command | ANSWER, bytes([status.value]) + more)
+            return LinkFrame(frame.number, frame.command | ANSWER, bytes([status.value]) + more)
 
         content, number = frame.content, int.from_bytes
         done = LinkStatus.DONE

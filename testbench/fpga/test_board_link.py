@@ -5,7 +5,7 @@ from collections import deque
 from random import Random
 
 from rtl.fpga.link import HostLink, LinkCommand, LinkStatus
-from sim.board.frames import Frame, FrameFinder
+from sim.board.frames import FrameFinder, LinkFrame
 from sim.launch.memory import Memory
 from testbench.fpga.beats import BeatServer
 from testbench.project.test_manual import DOCS, table
@@ -62,7 +62,7 @@ def with_link(body, latency=(1, 5)):
 
 
 def answer(number, command, status, more=b""):
-    return Frame(number, command.value | 0x80, bytes([status.value]) + more)
+    return LinkFrame(number, command.value | 0x80, bytes([status.value]) + more)
 
 
 def number(value, size):
@@ -72,11 +72,11 @@ def number(value, size):
 def test_registers_over_the_link():
     @with_link
     async def body(line):
-        assert await line.ask(Frame(9, 0)) == [
+        assert await line.ask(LinkFrame(9, 0)) == [
             answer(9, LinkCommand.HELLO, LinkStatus.DONE, b"\x01")
         ]
         line.registers = {0x504648 + 4 * n: 0x7E7D_0000 + n for n in range(3)}
-        asked = Frame(77, 1, b"\x03" + number(0x504648, 3))
+        asked = LinkFrame(77, 1, b"\x03" + number(0x504648, 3))
         values = b"".join(number(value, 4) for value in line.registers.values())
         assert await line.ask(asked) == [
             answer(77, LinkCommand.READ_REGISTERS, LinkStatus.DONE, values)
@@ -86,11 +86,11 @@ def test_registers_over_the_link():
 
 def test_a_register_is_written_once_however_often_the_request_is_repeated():
     def write(at, value):
-        return Frame(at, 2, number(value, 4) + number(0x600018, 3))
+        return LinkFrame(at, 2, number(value, 4) + number(0x600018, 3))
 
     @with_link
     async def body(line):
-        await line.ask(Frame(255, 0))
+        await line.ask(LinkFrame(255, 0))
         done = LinkStatus.DONE
         for at, value, status in (
             (0, 5, done),
@@ -116,21 +116,21 @@ def test_lines_over_the_link():
         base = 0x1_0000_0000
         line.memory.map("two lines", base, 128)
         line.memory.write(base, bytes(64) + b"\xff" * 64)
-        write = Frame(4, 4, content + number(0xFFFF_0000_0000_00FF, 8) + number(base, 5))
+        write = LinkFrame(4, 4, content + number(0xFFFF_0000_0000_00FF, 8) + number(base, 5))
         assert await line.ask(write) == [answer(4, LinkCommand.WRITE_LINE, LinkStatus.DONE)]
         kept = content[:8] + bytes(40) + content[48:]
-        seen = await line.ask(Frame(5, 3, number(3, 2) + number(base, 5)), answers=3)
+        seen = await line.ask(LinkFrame(5, 3, number(3, 2) + number(base, 5)), answers=3)
         assert seen[:2] == [
             answer(5, LinkCommand.READ_LINES, LinkStatus.DONE, number(base + 64 * at, 5) + data)
             for at, data in enumerate([kept, b"\xff" * 64])
         ]
         assert seen[2].content[:6] == bytes([LinkStatus.MEMORY.value]) + number(base + 128, 5)
         assert len(seen[2].content) == 70
-        nowhere = Frame(6, 4, bytes(72) + number(0, 5))
+        nowhere = LinkFrame(6, 4, bytes(72) + number(0, 5))
         assert await line.ask(nowhere) == [answer(6, LinkCommand.WRITE_LINE, LinkStatus.MEMORY)]
-        again = Frame(7, 4, content + b"\xff" * 8 + number(base + 64, 5))
+        again = LinkFrame(7, 4, content + b"\xff" * 8 + number(base + 64, 5))
         assert await line.ask(again) == [answer(7, LinkCommand.WRITE_LINE, LinkStatus.DONE)]
-        seen = await line.ask(Frame(8, 3, number(1, 2) + number(base + 64, 5)))
+        seen = await line.ask(LinkFrame(8, 3, number(1, 2) + number(base + 64, 5)))
         assert seen == [
             answer(8, LinkCommand.READ_LINES, LinkStatus.DONE, number(base + 64, 5) + content)
         ]
@@ -139,10 +139,10 @@ def test_lines_over_the_link():
 def test_what_is_no_request_is_answered_and_does_nothing():
     @with_link
     async def body(line):
-        damaged = bytearray(Frame(1, 2, bytes(7)).sent())
+        damaged = bytearray(LinkFrame(1, 2, bytes(7)).sent())
         damaged[5] ^= 1
         assert await line.ask(raw=bytes(damaged)) == [
-            Frame(0, 0xFF, bytes([LinkStatus.DAMAGED.value]))
+            LinkFrame(0, 0xFF, bytes([LinkStatus.DAMAGED.value]))
         ]
         for command, content in (
             (2, bytes(6)),
@@ -152,8 +152,8 @@ def test_what_is_no_request_is_answered_and_does_nothing():
             (1, bytes(7)),
             (3, bytes(7)),
         ):
-            assert await line.ask(Frame(3, command, content)) == [
-                Frame(3, command | 0x80, bytes([LinkStatus.UNKNOWN.value]))
+            assert await line.ask(LinkFrame(3, command, content)) == [
+                LinkFrame(3, command | 0x80, bytes([LinkStatus.UNKNOWN.value]))
             ]
         assert not line.writes
 
@@ -163,12 +163,12 @@ def test_the_times_of_requests_are_those_of_the_manual():
     base = 0x1_0000_0000
     address, line_address = number(0x504648, 3), number(base, 5)
     requests = {
-        "HELLO": Frame(0, 0),
-        "READ_REGISTERS, one": Frame(1, 1, b"\x01" + address),
-        "READ_REGISTERS, 22": Frame(2, 1, b"\x16" + address),
-        "WRITE_REGISTER": Frame(1, 2, number(5, 4) + address),
-        "READ_LINES, one": Frame(3, 3, number(1, 2) + line_address),
-        "WRITE_LINE": Frame(4, 4, bytes(64) + b"\xff" * 8 + line_address),
+        "HELLO": LinkFrame(0, 0),
+        "READ_REGISTERS, one": LinkFrame(1, 1, b"\x01" + address),
+        "READ_REGISTERS, 22": LinkFrame(2, 1, b"\x16" + address),
+        "WRITE_REGISTER": LinkFrame(1, 2, number(5, 4) + address),
+        "READ_LINES, one": LinkFrame(3, 3, number(1, 2) + line_address),
+        "WRITE_LINE": LinkFrame(4, 4, bytes(64) + b"\xff" * 8 + line_address),
     }
     rows = []
 

@@ -10,7 +10,7 @@ from rtl.fpga.link import ANSWER, LinkCommand, LinkStatus
 from rtl.fpga.machine import MEMORY_BASE
 from sim.board import link as host_link
 from sim.board.errors import BoardError
-from sim.board.frames import Frame, FrameFinder
+from sim.board.frames import FrameFinder, LinkFrame
 from sim.board.link import Link, open_port
 from sim.board.memory import BoardImage, BoardMemory
 from sim.launch.memory import Memory
@@ -18,7 +18,7 @@ from testbench.fpga.test_board_host import LINES, FakeBoard
 
 ALL = (1 << 64) - 1
 SILENCE = 4
-DAMAGED = Frame(0, LinkCommand.ANY.value | ANSWER, bytes([LinkStatus.DAMAGED.value]))
+DAMAGED = LinkFrame(0, LinkCommand.ANY.value | ANSWER, bytes([LinkStatus.DAMAGED.value]))
 
 
 class WatchedBoard(FakeBoard):
@@ -178,9 +178,9 @@ def test_only_lines_without_an_answer_are_written_again(board, link):
 
 def test_an_answer_to_another_request_is_no_answer(board, link):
     """One that comes late, after the request was repeated and answered."""
-    late = Frame(77, LinkCommand.READ_REGISTERS.value | ANSWER, bytes([0, 1, 2, 3, 4]))
-    other = Frame(1, LinkCommand.READ_LINES.value | ANSWER, bytes([0, 1, 2, 3, 4]))
-    empty = Frame(1, LinkCommand.READ_REGISTERS.value | ANSWER)
+    late = LinkFrame(77, LinkCommand.READ_REGISTERS.value | ANSWER, bytes([0, 1, 2, 3, 4]))
+    other = LinkFrame(1, LinkCommand.READ_LINES.value | ANSWER, bytes([0, 1, 2, 3, 4]))
+    empty = LinkFrame(1, LinkCommand.READ_REGISTERS.value | ANSWER)
     board.registers[0x100] = 5
     board.pending += late.sent() + other.sent() + empty.sent()
     assert link.read_registers(0x100, 1) == [5]
@@ -190,7 +190,7 @@ def test_an_answer_to_another_request_is_no_answer(board, link):
 @pytest.mark.parametrize("status", [LinkStatus.ORDER, LinkStatus.UNKNOWN])
 def test_a_request_that_the_board_refuses_is_an_error_with_its_reason(board, link, status):
     board._answers = lambda frame: [
-        Frame(frame.number, frame.command | ANSWER, bytes([status.value]))
+        LinkFrame(frame.number, frame.command | ANSWER, bytes([status.value]))
     ]
     with pytest.raises(BoardError) as refused:
         link.write_register(0x100, 1)
@@ -198,7 +198,7 @@ def test_a_request_that_the_board_refuses_is_an_error_with_its_reason(board, lin
 
 
 def test_a_board_with_another_protocol_is_refused(board):
-    board._answers = lambda frame: [Frame(frame.number, ANSWER, bytes([0, 2]))]
+    board._answers = lambda frame: [LinkFrame(frame.number, ANSWER, bytes([0, 2]))]
     with pytest.raises(BoardError) as refused:
         Link(board, "fake")
     assert str(refused.value) == "port fake: the board speaks version 2 of the protocol, not 1"

@@ -22,11 +22,11 @@ from sim.toolchain.assembly.assembler import assemble
 from sim.toolchain.cubin.loader import load
 from sim.toolchain.module import (
     SHARED_BANK,
-    Data,
-    Parameter,
+    EntryParameter,
     Patch,
     PatchKind,
     ProgramError,
+    SectionData,
 )
 from sim.toolchain.runtime import HEAP, OUTPUT
 from testbench.words import encode
@@ -39,8 +39,8 @@ def with_data(content, *patches, **symbols):
     """The kernel with global variables, and with a bank that all kernels share."""
     return replace(
         KERNEL,
-        data=Data(content, 8, symbols, patches),
-        constants={SHARED_BANK: Data(bytes(range(20)), 8, {"constant": 4})},
+        data=SectionData(content, 8, symbols, patches),
+        constants={SHARED_BANK: SectionData(bytes(range(20)), 8, {"constant": 4})},
     )
 
 
@@ -75,7 +75,7 @@ def test_an_address_is_put_into_data_by_the_kind_of_its_place(kind, shift, compl
 )
 def test_half_of_an_address_is_put_into_an_instructions_immediate(kind, half):
     word = encode("MOV32I", Rd=5, imm32=-1)
-    code = Data(word.to_bytes(8, "little"), patches=(Patch(0, kind, "variable", 1),))
+    code = SectionData(word.to_bytes(8, "little"), patches=(Patch(0, kind, "variable", 1),))
     module = replace(with_data(bytes(8), variable=0), code=code)
     placed = place(module, Memory(heap=0xAB_8000_0000))
     value = placed.variables["variable"][0] + 1
@@ -86,7 +86,7 @@ def test_half_of_an_address_is_put_into_an_instructions_immediate(kind, half):
 def test_an_offset_in_a_bank_is_added_to_that_of_an_instruction():
     word = encode("MOV", "c", Rd=5, bank=3, offset=8)
     patch = Patch(0, PatchKind.CONSTANT_OFFSET, "constant", 4)
-    code = Data(word.to_bytes(8, "little"), patches=(patch,))
+    code = SectionData(word.to_bytes(8, "little"), patches=(patch,))
     placed = place(replace(with_data(b""), code=code), Memory())
     left = int.from_bytes(placed.memory.read(placed.program_base, 8), "little")
     assert left == encode("MOV", "c", Rd=5, bank=3, offset=8 + 4 + 4)
@@ -97,7 +97,7 @@ def test_an_offset_in_a_bank_is_added_to_that_of_an_instruction():
 )
 def test_an_instruction_without_a_constant_gets_no_offset(word):
     patch = Patch(0, PatchKind.CONSTANT_OFFSET, "constant")
-    code = Data(word.to_bytes(8, "little"), patches=(patch,))
+    code = SectionData(word.to_bytes(8, "little"), patches=(patch,))
     with pytest.raises(
         ProgramError,
         match=rf"^k\.sass: a constant's address belongs into {word:#018x}, which has none$",
@@ -328,7 +328,7 @@ def test_parentheses_of_a_structure_match(text):
 )
 def test_a_floating_point_number_is_no_integer_and_bits_are_both(expected, argument, fits):
     size = len(argument_bytes(argument, {"a": 1}))
-    parameters = [Parameter(0, 0, size, expected)]
+    parameters = [EntryParameter(0, 0, size, expected)]
     if fits:
         assert parameter_block([argument], parameters, {"a": 1}, "k")
     else:
@@ -337,7 +337,7 @@ def test_a_floating_point_number_is_no_integer_and_bits_are_both(expected, argum
 
 
 def test_parameters_are_where_the_kernel_says_in_the_order_of_their_numbers():
-    parameters = [Parameter(1, 0, 4), Parameter(0, 8, 2), Parameter(2, 16, 1)]
+    parameters = [EntryParameter(1, 0, 4), EntryParameter(0, 8, 2), EntryParameter(2, 16, 1)]
     arguments: list[Argument] = [Scalar(0x201, 2), Scalar(3, 4), Scalar(4, 1)]
     block = parameter_block(arguments, parameters, {}, "k")
     assert block == bytes([3, 0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 4])
@@ -351,7 +351,7 @@ def test_parameters_are_where_the_kernel_says_in_the_order_of_their_numbers():
             parameter_block(given, parameters, {}, "k")
     for size, told in ((1, "1 byte"), (2, "2 bytes")):
         with pytest.raises(ProgramError, match=rf"^k takes 1 argument \({told}\), not 0$"):
-            parameter_block([], [Parameter(0, 0, size)], {}, "k")
+            parameter_block([], [EntryParameter(0, 0, size)], {}, "k")
 
 
 def test_two_buffers_do_not_have_one_name():

@@ -201,7 +201,7 @@ SETTINGS: tuple[Setting, ...] = tuple(
 
 
 @dataclass(frozen=True)
-class _Layout:
+class _LocationSpacing:
     """How far the locations of neighbouring threads are apart, as a shift, and those of one thread; those of 32 threads
     fill ``size`` bytes.
     """
@@ -211,14 +211,16 @@ class _Layout:
     size: int
 
 
-_LINES_APART, _ROWS, _SIDE_BY_SIDE = _Layout(7, 64, 4096), _Layout(2, 128, 256), _Layout(3, 4, 256)
+_LINES_APART = _LocationSpacing(7, 64, 4096)
+_ROWS = _LocationSpacing(2, 128, 256)
+_SIDE_BY_SIDE = _LocationSpacing(3, 4, 256)
 _LAYOUTS = {False: (_LINES_APART, _ROWS, _SIDE_BY_SIDE), True: (_ROWS, _SIDE_BY_SIDE)}
 """A line for each location; a line for 16 threads; both locations in one line. By whether memory is shared."""
 _TURNED = 31
 """Every other program has its threads in the opposite order."""
 
 
-class _Places:
+class _BufferLayout:
     """Where locations and results of each round are, in bytes from the beginning of their buffers."""
 
     def __init__(self, test: Litmus, shared: bool, rounds: int) -> None:
@@ -268,7 +270,9 @@ reads get.
 class _Generator:
     """Writes the kernel of a test. Register 2 is the thread's number among those that share its locations."""
 
-    def __init__(self, test: Litmus, setting: Setting, places: _Places, random: Random) -> None:
+    def __init__(
+        self, test: Litmus, setting: Setting, places: _BufferLayout, random: Random
+    ) -> None:
         self._test, self._setting, self._places, self._random = test, setting, places, random
 
     def text(self) -> str:
@@ -375,7 +379,7 @@ class _Generator:
         return [*lines, "EXIT"]
 
 
-def _launch(test: Litmus, setting: Setting, places: _Places, random: Random) -> Launch:
+def _launch(test: Litmus, setting: Setting, places: _BufferLayout, random: Random) -> Launch:
     module = load(assemble(_Generator(test, setting, places, random).text(), test.name))
     count = len(test.programs)
     sizes = {
@@ -429,7 +433,7 @@ def complaints(seen: Seen) -> list[str]:
 
 def run(hardware: Hardware, test: Litmus, setting: Setting, rounds: int, random: Random) -> Seen:
     """Runs a test on the machine; RuntimeError when it does not end. What memory does is random, too."""
-    places = _Places(test, setting.shared, rounds)
+    places = _BufferLayout(test, setting.shared, rounds)
     launch = _launch(test, setting, places, random)
     hardware.disorder = random.getrandbits(32)
     result = hardware.run(launch, _LIMIT)

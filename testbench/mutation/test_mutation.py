@@ -18,7 +18,7 @@ from sim.checks.mutation.covering import covering_tests, importing_tests
 from sim.checks.mutation.judge import Plugin
 from sim.checks.mutation.mutants import OPERATORS, mutants_of, statement_at
 from sim.checks.mutation.store import Store, StoreError
-from sim.checks.mutation.trial import Baseline, Plan, State, Trial, baseline, trial
+from sim.checks.mutation.trial import Baseline, MutantState, Trial, TrialPlan, baseline, trial
 from sim.checks.mutation.units import Unit, reasons_of, units_of
 
 KNOWN = units_of(mutate.ROOT, mutate.FOLDER)
@@ -325,11 +325,11 @@ def test_units_have_their_tests_and_theorems():
 @pytest.mark.parametrize(
     ("operator", "change", "state", "by"),
     [
-        ("operator", "[-<-]{+<=+}", State.KILLED, TEST_NAME),
-        ("stuck", "{+0+}", State.HANGS, TEST_NAME),
-        ("constant", "Signal([-2-]{+3+} + 1)", State.SURVIVED, ""),
-        ("constant", "[-5-]{+6+}", State.EQUIVALENT, ""),
-        ("index", "[-3-]{+4+}", State.STILLBORN, "IndexError"),
+        ("operator", "[-<-]{+<=+}", MutantState.KILLED, TEST_NAME),
+        ("stuck", "{+0+}", MutantState.HANGS, TEST_NAME),
+        ("constant", "Signal([-2-]{+3+} + 1)", MutantState.SURVIVED, ""),
+        ("constant", "[-5-]{+6+}", MutantState.EQUIVALENT, ""),
+        ("index", "[-3-]{+4+}", MutantState.STILLBORN, "IndexError"),
     ],
 )
 def test_what_becomes_of_mutants(project, monkeypatch, operator, change, state, by):
@@ -339,8 +339,8 @@ def test_what_becomes_of_mutants(project, monkeypatch, operator, change, state, 
         for mutant in TOY.mutants(project)
         if mutant.operator == operator and change in mutant.change
     )
-    netlists = baseline(project, TOY).netlists if state is State.EQUIVALENT else ("another",)
-    found = trial(project, TOY, mutant, Plan((), {"own": 1.0, TEST_NAME: 0.1}, netlists))
+    netlists = baseline(project, TOY).netlists if state is MutantState.EQUIVALENT else ("another",)
+    found = trial(project, TOY, mutant, TrialPlan((), {"own": 1.0, TEST_NAME: 0.1}, netlists))
     assert (found.state, found.by) == (state, by)
     assert (project / mutant.file).read_text() == COUNTER
 
@@ -399,17 +399,17 @@ def test_host_code_is_shown_to_the_tests_that_run_it(project):
     # With the CPU of the process that it starts.
     assert alone.tests[apart] > 0.4 > alone.tests[small]
     for change, tests, state, by in (
-        ("[-*-]{+++} 2", (apart, small), State.KILLED, small),
-        ("return [-LIMIT-]{+None+}", (large,), State.KILLED, large),
-        ("number [->-]{+>=+} LIMIT", (apart, large, small), State.SURVIVED, ""),
-        ("LIMIT = [-3-]{+4+}", (apart, large, small), State.KILLED, large),
-        ("return [-7-]{+8+}", (), State.SURVIVED, "no test runs it"),
+        ("[-*-]{+++} 2", (apart, small), MutantState.KILLED, small),
+        ("return [-LIMIT-]{+None+}", (large,), MutantState.KILLED, large),
+        ("number [->-]{+>=+} LIMIT", (apart, large, small), MutantState.SURVIVED, ""),
+        ("LIMIT = [-3-]{+4+}", (apart, large, small), MutantState.KILLED, large),
+        ("return [-7-]{+8+}", (), MutantState.SURVIVED, "no test runs it"),
     ):
         (mutant,) = (mutant for mutant in unit.mutants(project) if change in mutant.change)
         only = covering_tests(mutant, HOST, alone.lines)
         assert only == tests
         found = trial(
-            project, unit, mutant, Plan((small, large), alone.tests | alone.stages, (), only)
+            project, unit, mutant, TrialPlan((small, large), alone.tests | alone.stages, (), only)
         )
         assert (found.state, found.by) == (state, by)
     assert (project / "sim/toy/__init__.py").read_text() == HOST
@@ -463,7 +463,7 @@ def test_trials_have_the_copy_and_the_models_of_the_run_without_a_mutant(project
     )
     for last in (
         "assert baseline(root, unit, folder).tests",
-        "trial(root, unit, unit.mutants(root)[0], Plan((), {'own': 1.0}), folder)",
+        "trial(root, unit, unit.mutants(root)[0], TrialPlan((), {'own': 1.0}), folder)",
     ):
         subprocess.run(
             [sys.executable, "-c", asked + last, str(project), str(folder)],
@@ -598,12 +598,14 @@ def test_tests_that_killed_soonest_go_first(tmp_path):
     store = Store(tmp_path / "kept.sqlite")
     tests, stages = {"slow": 9.0, "quick": 1.0, "middle": 2.0}, {"own": 12.0}
     store.add_baseline(Baseline("toy", tests, stages, (), ("a", "b")), "sources")
-    assert store.plan(TOY, "sources") == Plan(
+    assert store.plan(TOY, "sources") == TrialPlan(
         ("quick", "middle", "slow"), tests | stages, ("a", "b")
     )
     for _ in range(9):
         store.add(
-            TOY, "digest", Trial(mutant, State.KILLED, "slow", 2.0, {"quick": 1.0, "slow": 1.0})
+            TOY,
+            "digest",
+            Trial(mutant, MutantState.KILLED, "slow", 2.0, {"quick": 1.0, "slow": 1.0}),
         )
     assert store.plan(TOY, "sources").order == ("slow", "middle", "quick")
     store.close()
@@ -612,7 +614,7 @@ def test_tests_that_killed_soonest_go_first(tmp_path):
     assert store.netlists(TOY, "others") is None
     kept = store.of(mutant, "digest")
     assert kept is not None
-    assert (kept.state, kept.by) == (State.KILLED, "slow")
+    assert (kept.state, kept.by) == (MutantState.KILLED, "slow")
     assert store.of(mutant, "another text of the file") is None
     store.close()
 
@@ -634,10 +636,12 @@ def test_a_store_is_a_database(tmp_path):
 
 
 def test_a_plan_may_leave_out_tests_that_take_long():
-    plan = Plan(("a", "b", "c"), {"a": 1.0, "b": 5.0, "c": 2.0, "own": 9.0})
+    plan = TrialPlan(("a", "b", "c"), {"a": 1.0, "b": 5.0, "c": 2.0, "own": 9.0})
     assert plan.limited_to(math.inf) == plan
     assert plan.limited_to(2.0).only == ("a", "c")
-    assert Plan(("a", "b"), {"a": 1.0, "b": 5.0}, (), ("b", "new")).limited_to(4.9).only == ("new",)
+    assert TrialPlan(("a", "b"), {"a": 1.0, "b": 5.0}, (), ("b", "new")).limited_to(4.9).only == (
+        "new",
+    )
 
 
 PRELOADING = """

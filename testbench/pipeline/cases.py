@@ -11,7 +11,7 @@ from rtl.isa.special_registers import SpecialRegister
 from rtl.isa.syntax import PT, RZ
 from rtl.layouts import InstructionKind, LaneClient
 from rtl.params import WARP_THREADS
-from testbench.pipeline.driver import ALL, Data, Pipeline, Script, Written
+from testbench.pipeline.driver import ALL, Pipeline, Script, WriteData, Written
 from testbench.pipeline.reference import COMPLETION_CYCLES, RESULT_CYCLES
 from testbench.words import NOP, encode, move
 
@@ -89,7 +89,7 @@ def distances(p: Pipeline) -> Script:
 def launched(p: Pipeline) -> Script:
     """A launch clears predicates and CC, and gives the warp its rows; units write what they have."""
     rows = 32
-    everything = Data([7 + thread for thread in _THREADS], ALL, [15] * WARP_THREADS)
+    everything = WriteData([7 + thread for thread in _THREADS], ALL, [15] * WARP_THREADS)
     yield from _wake(p, 2)
     for number in range(PT):
         p.write(number, everything, warp=2, predicate=number, conditional=True)
@@ -132,7 +132,7 @@ def launched(p: Pipeline) -> Script:
     where = p.gather(
         [9, RZ, 9], warp=2, client=LaneClient.CONVERSION, index=3, last=True, barrier=4
     )
-    beside = Data(values=[~value & 0xFFFF_FFFF for value in everything.values])
+    beside = WriteData(values=[~value & 0xFFFF_FFFF for value in everything.values])
     p.write(9, beside, warp=1)  # passes beside it, to the same register
     cycle = p.cycle
     yield from _quiet(p)
@@ -171,7 +171,7 @@ def votes_and_clocks(p: Pipeline) -> Script:
         (_UPPER, (1, 1, 1)),
         (0xFFFF, (0, 1, 0)),
     ):
-        p.write(RZ, Data(flags=mask), predicate=4, client=LaneClient.BARRIER)
+        p.write(RZ, WriteData(flags=mask), predicate=4, client=LaneClient.BARRIER)
         yield from _quiet(p)
         for mode, verdict in zip((VoteMode.ALL, VoteMode.EQ, VoteMode.ANY), verdicts, strict=True):
             vote = yield from _written(p, encode("VOTE", Rd=7, Pd=1, Pc=4, mode=mode.value))
@@ -203,7 +203,9 @@ def dispatched(p: Pipeline) -> Script:
     """The outputs to other units about an instruction, a cycle after S3."""
     yield from _wake(p, 3, _UPPER)
     nibbles = [thread % 16 for thread in _THREADS]
-    p.write(RZ, Data(flags=0x5555_5555, conditions=nibbles), warp=3, predicate=0, conditional=True)
+    p.write(
+        RZ, WriteData(flags=0x5555_5555, conditions=nibbles), warp=3, predicate=0, conditional=True
+    )
     yield from _quiet(p)
     count = len(p.dispatches)
     guarded = encode("STG", Rd=0, Ra=2, wide=1, size=4, guard=8)
@@ -304,13 +306,13 @@ def collected(p: Pipeline) -> Script:
     """Registers of the lowest thread that executes an instruction."""
     yield from _wake(p, 1, _UPPER)
     values, others = [thread // 3 for thread in _THREADS], [100 + thread for thread in _THREADS]
-    p.write(1, Data(values), warp=1)
+    p.write(1, WriteData(values), warp=1)
     yield from p.wait(p.params.beats)
     # From another place of the client's: with 32 lanes the first write's data is requested later
     # than this begins.
     p.write(
         2,
-        Data(others, 0x00F8_0000, [_ZERO * (thread >= 22) for thread in _THREADS]),
+        WriteData(others, 0x00F8_0000, [_ZERO * (thread >= 22) for thread in _THREADS]),
         warp=1,
         predicate=5,
         conditional=True,
@@ -465,7 +467,7 @@ def together(p: Pipeline) -> Script:
 
 def parts(p: Pipeline) -> Script:
     """What passes the full lanes only: how slow it is, its beats written as a whole, complete in a cycle of its own."""
-    beats, numbers = p.params.beats, Data(list(_THREADS))
+    beats, numbers = p.params.beats, WriteData(list(_THREADS))
     yield from _wake(p, 0)
     p.write(1, numbers)
     yield from _quiet(p)
@@ -574,7 +576,7 @@ def results(p: Pipeline) -> Script:
 
 def beside(p: Pipeline) -> Script:
     """A warp is launched while instructions of another one are under way."""
-    numbers = Data([3 * thread for thread in _THREADS], ALL, [15] * WARP_THREADS)
+    numbers = WriteData([3 * thread for thread in _THREADS], ALL, [15] * WARP_THREADS)
     for warp in (1, 2):
         yield from _wake(p, warp)
         for register, predicate in ((1, 2), (2, 6)):

@@ -59,7 +59,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Data:
+class WriteData:
     """What a unit has for a write."""
 
     values: Sequence[int] = _ZEROS
@@ -104,14 +104,14 @@ class Pipeline(UnitDriver):
         self.flow_operations: list[tuple[int, Any]] = []
         self.collecting: list[int] = []
         self.gathered: dict[tuple[LaneClient, int], list[list[list[int]]]] = defaultdict(list)
-        self.supply: dict[tuple[LaneClient, int], Data] = {}
+        self.supply: dict[tuple[LaneClient, int], WriteData] = {}
         self.sequence = 0
         self._report_mask, self._grid = report_mask, grid or {}
         self._inputs: dict[str, Any] = {}
-        self._wanted: list[tuple[LaneClient, int, Data]] = []
-        self._supplied: dict[LaneClient, tuple[int, Data]] = {}
+        self._wanted: list[tuple[LaneClient, int, WriteData]] = []
+        self._supplied: dict[LaneClient, tuple[int, WriteData]] = {}
         self._cleared = 0
-        self._queue: deque[tuple[dict[str, Any], dict[tuple[LaneClient, int], Data]]] = deque()
+        self._queue: deque[tuple[dict[str, Any], dict[tuple[LaneClient, int], WriteData]]] = deque()
         self._under_way: set[str] = set()
 
     @property
@@ -204,7 +204,7 @@ class Pipeline(UnitDriver):
     def write(
         self,
         register: int,
-        what: Data,
+        what: WriteData,
         *,
         warp: int = 0,
         threads: int = ALL,
@@ -298,7 +298,7 @@ class Pipeline(UnitDriver):
         self,
         port: str,
         value: Any,
-        supply: Mapping[tuple[LaneClient, int], Data] | None = None,
+        supply: Mapping[tuple[LaneClient, int], WriteData] | None = None,
         **beside: Any,
     ) -> None:
         if not self.timed:
@@ -423,7 +423,7 @@ class Pipeline(UnitDriver):
         self.bench.expect("the mark of what is wanted", beat.index, index)
         self._wanted.append((client, beat.beat, what))
 
-    def _hand_over(self, ctx: Any, client: LaneClient, beat: int, what: Data) -> None:
+    def _hand_over(self, ctx: Any, client: LaneClient, beat: int, what: WriteData) -> None:
         """A beat of what a client has, a cycle after it was wanted."""
         port, threads = getattr(self.dut, _PORTS[client]), self._threads(beat)
         ctx.set(port.values.as_value(), _packed((what.values[thread] for thread in threads), 32))

@@ -23,7 +23,7 @@ from sim.model.warp.retirement import Retirement
 from sim.model.warp.state import Warp
 from sim.toolchain.assembly.spelling import spell
 from testbench.kernels.manifest import Run, build
-from testbench.pipeline.driver import Data, Pipeline, Script
+from testbench.pipeline.driver import Pipeline, Script, WriteData
 from testbench.pipeline.reference import RESULT_CYCLES, Ledger, begin, constant_of, grid_of, word_at
 from testbench.words import form_of
 
@@ -87,7 +87,7 @@ class KernelLives:
         """A register that another unit writes."""
         threads, values = record.registers[number]
         sequence = self.pipeline.write(
-            number, Data(values), warp=warp.slot, threads=threads, client=client
+            number, WriteData(values), warp=warp.slot, threads=threads, client=client
         )
         alone = Retirement(
             warp.slot, 0, 0, warp.masks, warp.masks, 0, 0, 0, registers={number: (threads, values)}
@@ -135,7 +135,7 @@ class KernelLives:
             self._next[slot] = pipeline.cycle + RESULT_CYCLES
         for number, (threads, flags) in record.predicates.items():
             sequence = pipeline.write(
-                0xFF, Data(flags=flags), warp=slot, threads=threads, predicate=number
+                0xFF, WriteData(flags=flags), warp=slot, threads=threads, predicate=number
             )
             alone = Retirement(
                 slot, 0, 0, warp.masks, warp.masks, 0, 0, 0, predicates={number: (threads, flags)}

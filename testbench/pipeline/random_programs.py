@@ -29,7 +29,7 @@ from sim.model.warp.state import Warp
 from sim.model.warp.vector.lanes import Condition, mask_of
 from sim.toolchain.assembly.spelling import spell
 from testbench.handmade import machine
-from testbench.pipeline.driver import ALL, Data, Pipeline, Script
+from testbench.pipeline.driver import ALL, Pipeline, Script, WriteData
 from testbench.pipeline.reference import RESULT_CYCLES, Ledger, begin, constant_of, grid_of, word_at
 from testbench.pipeline.special import CLOCKS
 from testbench.words import address, form_of
@@ -235,7 +235,7 @@ class RandomLives:
         barrier = source.randrange(8)
         sequence = self.pipeline.write(
             register,
-            Data(values.tolist(), flags, conditions),
+            WriteData(values.tolist(), flags, conditions),
             warp=number,
             threads=threads,
             predicate=predicate,

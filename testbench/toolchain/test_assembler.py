@@ -14,10 +14,10 @@ from sim.toolchain.assembly.spelling import spell
 from sim.toolchain.cubin.elf_reader import read_object
 from sim.toolchain.cubin.elf_writer import write_object
 from sim.toolchain.cubin.loader import load
-from sim.toolchain.cubin.nvinfo import Attribute, Format, Record, decode
+from sim.toolchain.cubin.nvinfo import Attribute, Record, RecordFormat, decode
 from sim.toolchain.cubin.object_file import ObjectFile, info_name
 from sim.toolchain.listing.code_listing import instructions
-from sim.toolchain.module import Module, Parameter, Patch, PatchKind
+from sim.toolchain.module import EntryParameter, Module, Patch, PatchKind
 
 
 def module(text: str) -> Module:
@@ -56,7 +56,11 @@ def test_the_example_of_the_manual():
     made = module(example())
     kernel = made.kernel()
     assert (kernel.name, kernel.entry, kernel.registers, kernel.barriers) == ("increment", 0, 5, 0)
-    assert kernel.parameters == (Parameter(0, 0, 8), Parameter(1, 8, 8), Parameter(2, 16, 4))
+    assert kernel.parameters == (
+        EntryParameter(0, 0, 8),
+        EntryParameter(1, 8, 8),
+        EntryParameter(2, 16, 4),
+    )
     assert texts(made)[1] == "ISETP.GE.U32.AND P0, PT, R0, c[0x0][0x150], PT"
     assert texts(made)[10:] == ["EXIT", "BRA 0x78"]
     prepare(made, [Scalar(0, 8), Scalar(0, 8), Scalar(1, 4)])
@@ -266,8 +270,10 @@ def test_records_for_the_loader():
         "test.sass",
     )
     found = records(file, "k")
-    assert found[Attribute.MAXREG_COUNT] == [Record(Attribute.MAXREG_COUNT, Format.HALF, 32)]
-    assert found[Attribute.EXPLICIT_CACHING] == [Record(Attribute.EXPLICIT_CACHING, Format.NONE)]
+    assert found[Attribute.MAXREG_COUNT] == [Record(Attribute.MAXREG_COUNT, RecordFormat.HALF, 32)]
+    assert found[Attribute.EXPLICIT_CACHING] == [
+        Record(Attribute.EXPLICIT_CACHING, RecordFormat.NONE)
+    ]
     assert found[5] == [Record.sized(5, (32, 1, 1))]
     assert found[Attribute.S2RCTAID_INSTR_OFFSETS][0].words == (0x8, 0x10)
     assert Attribute.CTAIDZ_USED in found

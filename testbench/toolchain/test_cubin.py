@@ -16,7 +16,7 @@ from sim.toolchain.cubin.elf_writer import write_object
 from sim.toolchain.cubin.linking import link
 from sim.toolchain.cubin.loader import load, read_cubin
 from sim.toolchain.listing.code_listing import instructions
-from sim.toolchain.module import Module, Parameter, Patch, PatchKind, ProgramError
+from sim.toolchain.module import EntryParameter, Module, Patch, PatchKind, ProgramError
 from testbench.ended import on_threads, on_warps
 from testbench.programs import CUBINS, PROGRAMS
 from testbench.words import contents
@@ -111,7 +111,7 @@ def test_several_kernels_lie_behind_each_other():
     assert (beta.barriers, alpha.barriers) == (0, 4)
     assert (beta.shared, alpha.shared) == (64, 192)
     assert (beta.local, alpha.local) == (8, 48)
-    assert beta.parameters == (Parameter(0, 0, 8), Parameter(1, 8, 12))
+    assert beta.parameters == (EntryParameter(0, 0, 8), EntryParameter(1, 8, 12))
     assert set(beta.constants) == {2} and not alpha.constants
     assert texts(module)[alpha.entry + 8] == "MOV R1, c[0x0][0x20]"
     with pytest.raises(ProgramError, match=r"which kernel\? It has alpha, beta"):

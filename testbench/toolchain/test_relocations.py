@@ -15,7 +15,7 @@ from sim.toolchain.assembly.assembler import assemble
 from sim.toolchain.cubin.elf_reader import read_object
 from sim.toolchain.cubin.linking import link
 from sim.toolchain.cubin.loader import load, read_cubin
-from sim.toolchain.cubin.object_file import ObjectFile, Relocation, Role
+from sim.toolchain.cubin.object_file import ObjectFile, Relocation, SectionRole
 from sim.toolchain.cubin.relocation import REFUSED, RelocationKind
 from sim.toolchain.module import ProgramError
 from testbench.ended import on_warps
@@ -198,7 +198,7 @@ def test_shared_and_constant_places_go_into_bytes_when_linked():
     """A byte of a place in shared memory or a bank, as words of it."""
     file = read_object((DATA / "toolchain_dynamic_shared.relocatable.cubin").read_bytes(), "x")
     symbol = next(each for each in file.symbols if each.is_shared and each.size)
-    section = file.by_role[Role.CONSTANT][0]
+    section = file.by_role[SectionRole.CONSTANT][0]
     linked = link(
         with_relocation(file, section.name, RelocationKind.DATA_8_8, 0, symbol.name, 0x1234)
     )

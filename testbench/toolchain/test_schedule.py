@@ -23,7 +23,7 @@ from sim.toolchain.assembly.assembler import assemble
 from sim.toolchain.assembly.spelling import spell
 from sim.toolchain.cubin.elf_reader import read_object
 from sim.toolchain.cubin.nvinfo import Attribute, decode
-from sim.toolchain.cubin.object_file import ObjectFile, Role, Section, info_name
+from sim.toolchain.cubin.object_file import ObjectFile, Section, SectionRole, info_name
 from sim.toolchain.listing.code_listing import instructions
 from sim.toolchain.listing.listing import listing
 from sim.toolchain.module import ProgramError
@@ -325,7 +325,7 @@ def check(file: ObjectFile) -> list[str]:
     """All breaches in a file."""
     return [
         problem
-        for section in file.by_role[Role.CODE]
+        for section in file.by_role[SectionRole.CODE]
         for problem in violations(CodePaths(file, section))
     ]
 
@@ -347,7 +347,7 @@ def program(body: str) -> ObjectFile:
 
 
 def codes(file: ObjectFile) -> list[ControlCode]:
-    (section,) = file.by_role[Role.CODE]
+    (section,) = file.by_role[SectionRole.CODE]
     return [code for _, _, code in instructions(section.content)]
 
 
@@ -381,7 +381,7 @@ def test_instructions_without_codes_among_others_are_safe_or_refused(path, keep)
         assert "this instruction must" in str(error)
         return
     given = [line.startswith("[") for line in lines if is_instruction(line)]
-    (section,) = file.by_role[Role.CODE]
+    (section,) = file.by_role[SectionRole.CODE]
     known = dict(
         zip((address for address, _, _ in instructions(section.content)), given, strict=True)
     )
@@ -418,7 +418,7 @@ def test_every_code_that_matters_is_seen():
     has both, so its scoreboard is not missed, and flow instructions of the sample wait for nothing.)"""
     file = program(SAMPLE)
     assert check(file) == []
-    (section,) = file.by_role[Role.CODE]
+    (section,) = file.by_role[SectionRole.CODE]
     found = codes(file)
     missed = []
     for index, code in enumerate(found):

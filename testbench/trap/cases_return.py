@@ -505,7 +505,9 @@ async def fallthrough_against_syncall_deadlocks(d: Debugger) -> None:
     await d.see_events(reasons=[1])
     await d.see_state(trapping=1, locked=0)
     await d.write("SM_TIMEOUT_INTERVAL", 8)
-    await d.run(400)  # bit 8 of the count is 1 within 256 cycles, and is seen in the next round of 64
+    await d.run(
+        400
+    )  # bit 8 of the count is 1 within 256 cycles, and is seen in the next round of 64
     await d.see_events("TIMEOUT", reasons=[1])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from tqdm import tqdm
 
 from rtl.params import WARP_THREADS
-from sim.checks.benchmarks.machine import BenchmarkMachine, Loop, stall_cycles
+from sim.checks.benchmarks.machine import BenchmarkMachine, LoopKernel, stall_cycles
 
 __all__ = ["CLASSES", "ClassRow", "InstructionClass", "class_table"]
 
@@ -46,7 +46,7 @@ class InstructionClass:
     floats: bool = False
     doubles: bool = False
 
-    def loop(self, count: int) -> Loop:
+    def loop(self, count: int) -> LoopKernel:
         """A loop around so many repetitions."""
         numbers = range(_FIRST_NUMBER, _FIRST_NUMBER + count)
         body, behind = (
@@ -55,7 +55,7 @@ class InstructionClass:
             )
             for text in (self.text, self.behind)
         )
-        return Loop(self.name, body, self.before, behind, self.directives)
+        return LoopKernel(self.name, body, self.before, behind, self.directives)
 
 
 _DOUBLES = {"DADD": "R8, R8", "DMUL": "R8, R8", "DFMA": "R8, R8, R8"}

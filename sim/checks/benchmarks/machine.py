@@ -27,7 +27,7 @@ __all__ = [
     "MACHINES",
     "BenchmarkError",
     "BenchmarkMachine",
-    "Loop",
+    "LoopKernel",
     "launch_loop",
     "stall_cycles",
 ]
@@ -52,7 +52,7 @@ class BenchmarkError(CommandError):
 
 
 @dataclass(frozen=True)
-class Loop:
+class LoopKernel:
     """A kernel that runs a body so many times: ``turns`` is its first parameter, a buffer of 4 KiB its second.
 
     ``before`` is executed once by each warp, ``behind`` follows the kernel's EXIT. ``tail`` are the

@@ -15,7 +15,7 @@ from sim.api import Machine
 from sim.engine import cache
 from sim.model.warp import native
 from sim.model.warp.native.executor import compiled
-from sim.model.warp.native.library import Functions
+from sim.model.warp.native.library import CompiledFunctions
 
 __all__ = ["MODEL_AIMS", "ModelRow", "model_rows"]
 
@@ -167,7 +167,7 @@ def _run(machine: Machine, text: str, size: int) -> tuple[int, float]:
 def _compiling(text: str) -> float:
     """Seconds of processor that a program takes to compile where nothing of it was kept; the core is."""
     shared = compiled()
-    functions, shared.functions = shared.functions, Functions()
+    functions, shared.functions = shared.functions, CompiledFunctions()
     kept = os.environ.get(cache.VARIABLE)
     try:
         with TemporaryDirectory() as folder:

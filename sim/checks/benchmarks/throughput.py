@@ -5,7 +5,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from sim.checks.benchmarks.machine import BenchmarkMachine, Loop
+from sim.checks.benchmarks.machine import BenchmarkMachine, LoopKernel
 
 __all__ = ["AIM", "WARPS", "ThroughputRow", "throughput_loop", "throughput_table"]
 
@@ -54,14 +54,14 @@ class ThroughputRow:
         return asdict(self) | {"instructions_per_cycle": self.per_cycle, "aim": AIM}
 
 
-def throughput_loop(fixed_stall: bool) -> Loop:
+def throughput_loop(fixed_stall: bool) -> LoopKernel:
     """The loop; with stall counts of 1 in the text, or with those that the assembler finds."""
     code = "[S1] " if fixed_stall else ""
     body = "\n".join(
         code + _WORK[number % len(_WORK)].format(f"R{_DESTINATIONS[number % len(_DESTINATIONS)]}")
         for number in range(_LENGTH)
     )
-    return Loop("throughput", body, tail=_GIVEN if fixed_stall else ("", "", ""))
+    return LoopKernel("throughput", body, tail=_GIVEN if fixed_stall else ("", "", ""))
 
 
 def throughput_table(

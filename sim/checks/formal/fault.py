@@ -7,10 +7,10 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
 
-__all__ = ["Fault", "FaultError", "insert"]
+__all__ = ["Fault", "InjectionError", "insert"]
 
 
-class FaultError(Exception):
+class InjectionError(Exception):
     """A fault that can't be made: its text is not in the source, or there more than once."""
 
 
@@ -26,9 +26,9 @@ class Fault:
         return f"{self.module}: {' '.join(self.new.split()) or 'nothing'} in place of {' '.join(self.old.split())}"
 
     def applied(self, source: str) -> str:
-        """The source with the fault; FaultError when the text does not occur there once."""
+        """The source with the fault; InjectionError when the text does not occur there once."""
         if (times := source.count(self.old)) != 1:
-            raise FaultError(
+            raise InjectionError(
                 f"{self.module}: {self.old!r} is in its source {times} times, not once"
             )
         return source.replace(self.old, self.new)

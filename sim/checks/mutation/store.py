@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from sim.checks.mutation.mutants import Mutant
-from sim.checks.mutation.trial import Baseline, Plan, State, Trial
+from sim.checks.mutation.trial import Baseline, MutantState, Trial, TrialPlan
 from sim.checks.mutation.units import Unit
 from sim.support.command import CommandError
 
@@ -35,7 +35,7 @@ class StoreError(CommandError):
 class Found:
     """What is kept of a mutant."""
 
-    state: State
+    state: MutantState
     by: str
     seconds: float
 
@@ -91,7 +91,7 @@ class Store:
         ).fetchone()
         return record
 
-    def plan(self, unit: Unit, sources: str) -> Plan:
+    def plan(self, unit: Unit, sources: str) -> TrialPlan:
         """The best order of a unit's tests, for sources on which they were run without a mutant: by
         killed mutants a second; a new test counts as if it killed the next one."""
         rows = list(
@@ -104,7 +104,7 @@ class Store:
             for name, is_test, alone, kills, spent in rows
             if is_test
         }
-        return Plan(
+        return TrialPlan(
             tuple(sorted(rate, key=lambda name: (-rate[name], name))),
             {row[0]: row[2] for row in rows},
             self.netlists(unit, sources) or (),
@@ -139,4 +139,4 @@ class Store:
             "SELECT state, killer, seconds FROM mutants WHERE file = ? AND source = ? AND scope = ? AND change = ?",
             (mutant.file, source, mutant.scope, mutant.change),
         ).fetchone()
-        return row and Found(State[row[0]], row[1], row[2])
+        return row and Found(MutantState[row[0]], row[1], row[2])

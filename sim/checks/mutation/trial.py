@@ -29,7 +29,7 @@ from sim.checks.mutation.mutants import Mutant
 from sim.checks.mutation.units import Unit
 from sim.support.children import end_group
 
-__all__ = ["Baseline", "Plan", "State", "Trial", "baseline", "trial"]
+__all__ = ["Baseline", "MutantState", "Trial", "TrialPlan", "baseline", "trial"]
 
 _HERE = Path(__file__).resolve().parents[3]
 """Where this package is from."""
@@ -46,7 +46,7 @@ _PRESETS = ("tiny", "small", "default")
 """Machines whose netlists are compared."""
 
 
-class State(Enum):
+class MutantState(Enum):
     """What became of a mutant."""
 
     KILLED = "killed"
@@ -57,7 +57,7 @@ class State(Enum):
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrialPlan:
     """How the tests of a unit are run.
 
     Attributes:
@@ -72,7 +72,7 @@ class Plan:
     netlists: tuple[str, ...] = ()
     only: tuple[str, ...] | None = None
 
-    def limited_to(self, longest: float) -> "Plan":
+    def limited_to(self, longest: float) -> "TrialPlan":
         """Only with tests that take so many seconds at most without a mutant."""
         if longest == math.inf:
             return self
@@ -88,7 +88,7 @@ class Trial:
     test."""
 
     mutant: Mutant
-    state: State
+    state: MutantState
     by: str
     seconds: float
     spent: dict[str, float]
@@ -352,13 +352,15 @@ def _is_among(test: str, given: tuple[str, ...]) -> bool:
     return any(test == one or test.startswith((f"{one}/", f"{one}::", f"{one}[")) for one in given)
 
 
-def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan, folder: Path | None = None) -> Trial:
+def trial(
+    root: Path, unit: Unit, mutant: Mutant, plan: TrialPlan, folder: Path | None = None
+) -> Trial:
     """Writes a mutant to a copy of the project in a folder, and runs the tests of its unit until
     one fails. If none of the unit's own tests detects a mutant, its netlist is compared with the
     original's."""
     began, spent = time.monotonic(), {}
 
-    def over(state: State, by: str) -> Trial:
+    def over(state: MutantState, by: str) -> Trial:
         return Trial(mutant, state, by, time.monotonic() - began, spent)
 
     with _mutated(root, mutant, folder) as copy:
@@ -394,7 +396,7 @@ def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan, folder: Path | Non
             for name, line in ended.items():
                 if line["failed"]:
                     if unit.is_host and "::" not in name:
-                        return over(State.STILLBORN, line["error"])
+                        return over(MutantState.STILLBORN, line["error"])
                     # Other errors than these may come from hardware that cannot be made.
                     if (
                         number == 0
@@ -402,21 +404,21 @@ def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan, folder: Path | Non
                         and line["error"] not in ("AssertionError", "Failed")
                         and not _elaborates(unit, copy)
                     ):
-                        return over(State.STILLBORN, line["error"])
-                    return over(State.KILLED, name)
+                        return over(MutantState.STILLBORN, line["error"])
+                    return over(MutantState.KILLED, name)
             if code is None or (last and "seconds" not in last):
                 return over(
-                    State.HANGS if code in (None, -signal.SIGPROF) else State.KILLED,
+                    MutantState.HANGS if code in (None, -signal.SIGPROF) else MutantState.KILLED,
                     last.get("test", stage),
                 )
             if not ended:
-                return over(State.STILLBORN, "nothing can be imported")
+                return over(MutantState.STILLBORN, "nothing can be imported")
             if (
                 number == 0
                 and not unit.is_host
                 and _digests(unit, copy, plan.netlists) == plan.netlists
             ):
-                return over(State.EQUIVALENT, "")
+                return over(MutantState.EQUIVALENT, "")
         for name, file in unit.theorems.items():
             with TemporaryDirectory(dir=copy.parent) as work:
                 reports, code = _ask(
@@ -426,5 +428,5 @@ def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan, folder: Path | Non
                     _MORE_TIME * plan.seconds[name] + _LEAST_TIME,
                 )
             if code is None or not reports or not reports[0]["holds"]:
-                return over(State.KILLED, f"theorem {name}")
-    return over(State.SURVIVED, "no test runs it" if plan.only == () else "")
+                return over(MutantState.KILLED, f"theorem {name}")
+    return over(MutantState.SURVIVED, "no test runs it" if plan.only == () else "")

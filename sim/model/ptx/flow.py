@@ -7,7 +7,17 @@ from sim.toolchain.ptx.module import FunctionRef, PtxLabel, PtxRegister, PtxVari
 
 from .site import Maker, Site
 from .slots import Slots
-from .state import CALLED, Code, Frame, Give, Operation, PtxFaultError, Take, Thread, TrappedError
+from .state import (
+    CALLED,
+    CallFrame,
+    ExecutableFunction,
+    Give,
+    Operation,
+    PtxFaultError,
+    Take,
+    Thread,
+    TrappedError,
+)
 
 __all__ = ["FLOW", "giver", "taker"]
 
@@ -63,7 +73,7 @@ def taker(slots: Slots, item: PtxRegister | PtxVariable | Sink) -> Take:
     if isinstance(item, PtxVariable):
         number, size = slots.parameter(item), item.size
 
-        def store(frame: Frame, content: bytes) -> None:
+        def store(frame: CallFrame, content: bytes) -> None:
             frame.parameters[number][:] = content[:size].ljust(size, b"\0")
 
         return store
@@ -71,7 +81,7 @@ def taker(slots: Slots, item: PtxRegister | PtxVariable | Sink) -> Take:
         return lambda frame, content: None
     place, width = slots.register(item), -(-item.type.bits // 8)
 
-    def put(frame: Frame, content: bytes) -> None:
+    def put(frame: CallFrame, content: bytes) -> None:
         frame.values[place] = int.from_bytes(content[:width], "little")
 
     return put
@@ -90,7 +100,7 @@ def _call(site: Site) -> Operation:
         else {program.launch.addresses[name] for name in call.candidates}
     )
 
-    def callee(values: list[int]) -> Code:
+    def callee(values: list[int]) -> ExecutableFunction:
         if isinstance(target, FunctionRef):
             return program.code(target.name)
         code = program.at_address(values[place])
@@ -114,7 +124,7 @@ def _call(site: Site) -> Operation:
         for give, take in zip(gives, code.takes, strict=True):
             take(frame, give(caller))
 
-        def results(own: Frame, back: Frame) -> None:
+        def results(own: CallFrame, back: CallFrame) -> None:
             for give, take in zip(code.gives, takes, strict=True):
                 take(back, give(own))
 

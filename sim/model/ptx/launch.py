@@ -10,7 +10,7 @@ from sim.launch.memory import Memory
 from sim.launch.parameters import parameter_block, place_buffers
 from sim.launch.runtime import allot
 from sim.support.alignment import round_up
-from sim.toolchain.module import Parameter, ProgramError
+from sim.toolchain.module import EntryParameter, ProgramError
 from sim.toolchain.ptx.module import (
     AddressOf,
     PtxFunction,
@@ -186,7 +186,7 @@ def _arguments(
     for number, (variable, offset) in enumerate(zip(entry.parameters, offsets, strict=True)):
         assert isinstance(variable, PtxVariable)
         kind = variable.type.value if variable.count == 1 else None
-        parameters.append(Parameter(number, offset, variable.size, kind))
+        parameters.append(EntryParameter(number, offset, variable.size, kind))
     addresses = {name: base for name, (base, _) in buffers.items()}
     block = parameter_block(arguments, parameters, addresses, f"{module.name}: entry {entry.name}")
     return tuple(block[one.offset : one.offset + one.size] for one in parameters)

@@ -12,7 +12,7 @@ from .numbers import ARITHMETIC, CARRYING, Compute
 from .select import SELECT
 from .site import Site
 from .slots import Slots
-from .state import Code, Operation, Thread
+from .state import ExecutableFunction, Operation, Thread
 from .together import TOGETHER
 from .video import VIDEO
 
@@ -30,30 +30,30 @@ class PtxFunctions:
     def __init__(self, launch: PtxLaunch) -> None:
         self.launch = launch
         self._functions = list(launch.module.functions.values())
-        self._codes: dict[str, Code] = {}
+        self._codes: dict[str, ExecutableFunction] = {}
         self._by_address = {
             launch.addresses[function.name]: function.name
             for function in self._functions
             if not function.entry
         }
 
-    def at_address(self, address: int) -> Code | None:
+    def at_address(self, address: int) -> ExecutableFunction | None:
         """The function at an address."""
         name = self._by_address.get(address)
         return self.code(name) if name is not None else None
 
-    def code(self, name: str) -> Code:
+    def code(self, name: str) -> ExecutableFunction:
         """A function by its name."""
         if name not in self._codes:
             self._codes[name] = self._translated(self.launch.module.functions[name])
         return self._codes[name]
 
-    def _translated(self, function: PtxFunction) -> Code:
+    def _translated(self, function: PtxFunction) -> ExecutableFunction:
         body = function.body
         assert body is not None
         slots = Slots.of(function, self.launch.undefined)
         locals_, size = _local_offsets(function)
-        code = Code(
+        code = ExecutableFunction(
             function,
             self._functions.index(function),
             slots,

@@ -8,21 +8,21 @@ from sim.toolchain.ptx.module import PtxInstruction, PtxLabel, PtxVariable
 
 from .launch import PtxLaunch
 from .slots import Slots
-from .state import Code, Operation
+from .state import ExecutableFunction, Operation
 
-__all__ = ["Functions", "Maker", "Site"]
+__all__ = ["FunctionTable", "Maker", "Site"]
 
 
-class Functions(Protocol):
+class FunctionTable(Protocol):
     """The functions of the program that an instruction is in."""
 
     launch: PtxLaunch
 
-    def code(self, name: str) -> Code:
+    def code(self, name: str) -> ExecutableFunction:
         """A function by its name."""
         ...
 
-    def at_address(self, address: int) -> Code | None:
+    def at_address(self, address: int) -> ExecutableFunction | None:
         """The function at an address."""
         ...
 
@@ -36,7 +36,7 @@ class Site:
 
     instruction: PtxInstruction
     slots: Slots
-    program: Functions
+    program: FunctionTable
     following: int
     labels: Mapping[PtxLabel, int]
     locals: Mapping[PtxVariable, int]

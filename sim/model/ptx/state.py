@@ -15,9 +15,9 @@ from .slots import Slots
 
 __all__ = [
     "CALLED",
-    "Code",
+    "CallFrame",
     "Cta",
-    "Frame",
+    "ExecutableFunction",
     "Give",
     "Meeting",
     "Operation",
@@ -42,7 +42,7 @@ class TrappedError(Exception):
 
 
 @dataclass(slots=True)
-class Frame:
+class CallFrame:
     """A function being executed.
 
     ``values`` are its registers and the constants of its code. ``parameters`` are its variables in param space,
@@ -50,13 +50,13 @@ class Frame:
     results to the caller; an entry has neither. ``depth`` counts calls.
     """
 
-    code: Code
+    code: ExecutableFunction
     values: list[int]
     parameters: list[bytearray]
     base: int
     index: int = 0
-    results: Callable[[Frame, Frame], None] | None = None
-    caller: Frame | None = None
+    results: Callable[[CallFrame, CallFrame], None] | None = None
+    caller: CallFrame | None = None
     depth: int = 0
 
 
@@ -64,16 +64,16 @@ Operation = Callable[["Thread", list[int]], int | None]
 """Executes one instruction with its frame's values; returns the index of the next one, or ENDED, WAITING, CALLED, or
 None: the one behind it.
 """
-Give = Callable[[Frame], bytes]
+Give = Callable[[CallFrame], bytes]
 """Reads an argument or a result of a frame, as bytes: what it is declared as may differ on both sides."""
-Take = Callable[[Frame, bytes], None]
+Take = Callable[[CallFrame, bytes], None]
 """Writes a parameter or a result of a frame."""
 Meeting = Callable[[list["Thread"]], None]
 """What neighbours do once they are all there."""
 
 
 @dataclass
-class Code:
+class ExecutableFunction:
     """A function that can be executed. ``number`` is its position in the text, ``local`` its bytes of local memory.
 
     ``takes`` put arguments into a frame, ``gives`` read results from one.
@@ -88,10 +88,10 @@ class Code:
     operations: list[Operation] = field(default_factory=list)
     instructions: list[PtxInstruction] = field(default_factory=list)
 
-    def frame(self, top: int, caller: Frame | None = None) -> Frame:
+    def frame(self, top: int, caller: CallFrame | None = None) -> CallFrame:
         """A frame, its variables in local memory from ``top`` on."""
         base = round_up(top, _LOCAL_ALIGNMENT)
-        return Frame(
+        return CallFrame(
             self,
             self.slots.initial.copy(),
             [bytearray(size) for size in self.slots.parameter_sizes],
@@ -108,7 +108,7 @@ class Thread(GridThread):
 
     cta: Cta
 
-    def __init__(self, cta: Cta, number: int, frame: Frame) -> None:
+    def __init__(self, cta: Cta, number: int, frame: CallFrame) -> None:
         super().__init__(cta, number, cta.launch.block)
         self.frame = frame
         self.local = bytearray([cta.launch.undefined & 0xFF]) * cta.launch.local
@@ -133,7 +133,7 @@ class Cta(GridCta[Thread]):
         self,
         launch: PtxLaunch,
         position: tuple[int, int, int],
-        frames: Iterable[Frame],
+        frames: Iterable[CallFrame],
         runnable: deque[Thread],
     ) -> None:
         self.launch = launch

@@ -16,7 +16,7 @@ from sim.launch import Launch
 from sim.launch.memory import Memory, MemoryFaultError
 from sim.model.threads import ENDED, TURN, WAITING, check_nobody_waits, cta_positions, take_turns
 from sim.support.alignment import round_up
-from sim.toolchain.module import Kernel
+from sim.toolchain.module import EntryPoint
 
 from . import (
     access,
@@ -276,7 +276,7 @@ def step_together(
 
 def _lone_launch(banks: Mapping[int, bytes], threads: int) -> Launch:
     """One CTA of so many threads, nothing in memory."""
-    kernel = Kernel("step", INSTRUCTION_BYTES, 255, 0, 1024, 1024, 0, 0, ())
+    kernel = EntryPoint("step", INSTRUCTION_BYTES, 255, 0, 1024, 1024, 0, 0, ())
     return Launch(
         kernel,
         Memory(),

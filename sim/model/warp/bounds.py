@@ -14,7 +14,7 @@ from rtl.isa.control_code import INSTRUCTION_BYTES, instruction_address
 from sim.launch import LOCAL_MEMORY, Launch
 from sim.toolchain.assembly.spelling import spell
 
-from .spaces import Placed
+from .spaces import PlacedAccess
 from .state import Warp
 
 __all__ = ["Bounds", "Outside"]
@@ -84,13 +84,13 @@ class Bounds:
         self._bases = np.array([base for base, _, _ in regions], np.uint64)
         self._ends = np.array([base + size for base, size, _ in regions], np.uint64)
 
-    def note(self, warp: Warp, parts: Iterable[Placed]) -> None:
+    def note(self, warp: Warp, parts: Iterable[PlacedAccess]) -> None:
         """Looks at what an instruction of a warp accesses."""
         for part in parts:
             if part.space == "global":
                 self._note_global(warp, part)
 
-    def _note_global(self, warp: Warp, part: Placed) -> None:
+    def _note_global(self, warp: Warp, part: PlacedAccess) -> None:
         addresses, size = part.access.addresses, part.access.size
         outside = np.ones(len(addresses), np.bool_)
         if self._regions:

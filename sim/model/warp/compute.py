@@ -23,7 +23,7 @@ from .action import Action, Core, constant_address
 from .faults import WarpFaultError
 from .retirement import Retirement
 from .state import Warp
-from .vector.lanes import ALL_THREADS, Condition, Outcome, Sources, Words, mask_of, uniform
+from .vector.lanes import ALL_THREADS, Condition, LaneOutcome, Sources, Words, mask_of, uniform
 from .vector.operations import OPERATIONS
 from .vector.predicates import move_lanes
 
@@ -96,7 +96,7 @@ def _predicate_sources(form: Form, values: Values) -> list[tuple[str, int, int]]
     ]
 
 
-def _condition_of(outcome: Outcome) -> Condition:
+def _condition_of(outcome: LaneOutcome) -> Condition:
     """CC after an outcome: the outcome's own, or from its value; other flags are clear."""
     if outcome.condition is not None or outcome.value is None:
         return outcome.condition or Condition()

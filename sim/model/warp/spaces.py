@@ -15,7 +15,7 @@ from sim.launch.memory import Memory, MemoryFaultError
 from .faults import WarpFaultError
 from .state import Warp
 
-__all__ = ["Access", "Accesses", "Placed", "place", "place_generic"]
+__all__ = ["Access", "Accesses", "PlacedAccess", "place", "place_generic"]
 
 Addresses = NDArray[np.uint64]
 """One address for each of some threads."""
@@ -51,7 +51,7 @@ class _LaneFaultError(Exception):
         self.detail = f"thread {thread}, address {address:#x}"
 
 
-class Placed:
+class PlacedAccess:
     """An access whose every address is good: it may be read and written without an error.
 
     ``space`` names it in records; ``places`` are the addresses of all its bytes, a row for each thread.
@@ -79,17 +79,17 @@ class Placed:
         """Writes the bytes of every thread; where threads meet, the highest one's stay (ours)."""
         self._store(self._places, content)
 
-    def single(self, row: int) -> "Placed":
+    def single(self, row: int) -> "PlacedAccess":
         """The access of one of the threads alone, by its row."""
         part = Access(
             self.access.threads[row : row + 1],
             self.access.addresses[row : row + 1],
             self.access.size,
         )
-        return Placed(self.space, part, self._places[row : row + 1], self._load, self._store)
+        return PlacedAccess(self.space, part, self._places[row : row + 1], self._load, self._store)
 
 
-Accesses = list[Placed]
+Accesses = list[PlacedAccess]
 """An access through generic addresses falls apart into one for each space."""
 
 
@@ -184,17 +184,17 @@ def _is_mapped(memory: Memory, address: int, size: int) -> bool:
     return True
 
 
-def _in_memory(space: str, memory: Memory, access: Access, places: Addresses) -> Placed:
+def _in_memory(space: str, memory: Memory, access: Access, places: Addresses) -> PlacedAccess:
     """An access whose bytes are at ``places`` of global memory, if they are mapped."""
     _check(access, (_unmapped(memory, places), WarpError.MMU_FAULT))
-    return Placed(space, access, places, _load_from(memory), _store_to(memory))
+    return PlacedAccess(space, access, places, _load_from(memory), _store_to(memory))
 
 
-def _in_global(memory: Memory, access: Access) -> Placed:
+def _in_global(memory: Memory, access: Access) -> PlacedAccess:
     return _in_memory("global", memory, access, _bytes_of(access))
 
 
-def _in_local(memory: Memory, warp: Warp, access: Access) -> Placed:
+def _in_local(memory: Memory, warp: Warp, access: Access) -> PlacedAccess:
     """Word k of thread t is word 32 * k + t of the warp's block."""
     _check(
         access, (access.addresses + np.uint64(access.size) > warp.local_size, WarpError.OOR_ADDR)
@@ -207,7 +207,7 @@ def _in_local(memory: Memory, warp: Warp, access: Access) -> Placed:
     )
 
 
-def _in_shared(warp: Warp, access: Access) -> Placed:
+def _in_shared(warp: Warp, access: Access) -> PlacedAccess:
     shared = warp.cta.shared
     _check(access, (access.addresses + np.uint64(access.size) > len(shared), WarpError.OOR_ADDR))
     octets = np.frombuffer(shared, np.uint8)
@@ -215,7 +215,7 @@ def _in_shared(warp: Warp, access: Access) -> Placed:
     def store(places: Addresses, content: Octets) -> None:
         octets[places.astype(np.intp).ravel()] = content.ravel()
 
-    return Placed(
+    return PlacedAccess(
         "shared", access, _bytes_of(access), lambda places: octets[places.astype(np.intp)], store
     )
 
@@ -247,7 +247,7 @@ def place_generic(memory: Memory, warp: Warp, access: Access, *, windows: bool =
     them. Without ``windows`` an address in one of them is an error: INVALID_ADDR_SPACE.
     """
     in_shared, in_local = _in_window(access, SHARED_WINDOW), _in_window(access, LOCAL_WINDOW)
-    parts: list[tuple[NDArray[np.bool_], int, Callable[[Access], Placed]]] = [
+    parts: list[tuple[NDArray[np.bool_], int, Callable[[Access], PlacedAccess]]] = [
         (~(in_shared | in_local), 0, lambda part: _in_global(memory, part)),
         (in_shared, SHARED_WINDOW, lambda part: _in_shared(warp, part)),
         (in_local, LOCAL_WINDOW, lambda part: _in_local(memory, warp, part)),

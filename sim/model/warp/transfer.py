@@ -14,7 +14,7 @@ from rtl.isa.syntax import RZ, Address, Constant, Form, Literal, Values
 from .action import Action, Core, Maker, constant_address
 from .faults import WarpFaultError
 from .retirement import MemoryWrite, Retirement
-from .spaces import Access, Accesses, Placed, place, place_generic
+from .spaces import Access, Accesses, PlacedAccess, place, place_generic
 from .state import Warp
 from .vector.lanes import pair, threads_of
 from .vector.single import float_sum
@@ -116,7 +116,7 @@ def _write_words(
         warp.write_register(record, number + index, row, threads)
 
 
-def _note(record: Retirement, placed: Placed, content: NDArray[np.uint8]) -> None:
+def _note(record: Retirement, placed: PlacedAccess, content: NDArray[np.uint8]) -> None:
     """Notes what was written."""
     access = placed.access
     record.memory += tuple(
@@ -127,7 +127,7 @@ def _note(record: Retirement, placed: Placed, content: NDArray[np.uint8]) -> Non
     )
 
 
-def _rows_of(whole: Access, part: Placed) -> NDArray[np.intp]:
+def _rows_of(whole: Access, part: PlacedAccess) -> NDArray[np.intp]:
     """Where the threads of a part are among those of the whole."""
     return np.searchsorted(whole.threads, part.access.threads)
 

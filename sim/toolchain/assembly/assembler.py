@@ -85,7 +85,7 @@ from sim.toolchain.module import Module, ProgramError
 from .code_builder import BuiltCode, build_code
 from .data_builder import build_memory
 from .operands import ESCAPE, Reference
-from .program import AssemblyProgram, Code, Line, Memory, collect, label_place
+from .program import AssemblyProgram, CodeSection, DataBlock, Line, collect, label_place
 from .records import code_records, file_records
 from .scope import CodeScope, FileScope
 from .source import SourceError, Statement, parse
@@ -135,7 +135,7 @@ class _Open:
 
     section: Section
     references: tuple[tuple[int, Reference], ...] = ()
-    code: Code | None = None
+    code: CodeSection | None = None
 
 
 class _Assembler:
@@ -184,11 +184,13 @@ class _Assembler:
         self,
         section: Section,
         references: tuple[tuple[int, Reference], ...] = (),
-        code: Code | None = None,
+        code: CodeSection | None = None,
     ) -> None:
         self.sections[section.name] = _Open(section, references, code)
 
-    def _add_memory(self, name: str, memory: Memory, flags: int, code: Code | None = None) -> None:
+    def _add_memory(
+        self, name: str, memory: DataBlock, flags: int, code: CodeSection | None = None
+    ) -> None:
         """A section of data."""
         scope = CodeScope(code, self.scope) if code is not None else self.scope
         content, references = build_memory(memory, scope, self.scope.addressed)
@@ -205,7 +207,7 @@ class _Assembler:
             code,
         )
 
-    def _add_empty(self, name: str, memory: Memory) -> None:
+    def _add_empty(self, name: str, memory: DataBlock) -> None:
         """A section of zeros."""
         self._add(
             Section(
@@ -221,7 +223,7 @@ class _Assembler:
     def _add_data(self) -> None:
         for node, piece in self.program.sections:
             content, references = build_memory(
-                Memory([piece], piece.size), self.scope, self.scope.addressed
+                DataBlock([piece], piece.size), self.scope, self.scope.addressed
             )
             if references:
                 raise SourceError(references[0][1].name, f"{node.name} can't hold addresses")
@@ -356,7 +358,7 @@ class _Assembler:
         ]
 
     def _relocation(
-        self, offset: int, reference: Reference, code: Code | None, indices: dict[str, int]
+        self, offset: int, reference: Reference, code: CodeSection | None, indices: dict[str, int]
     ) -> Relocation:
         """The relocation of a reference: to the name's symbol, or to the code section of a label."""
         name, addend = str(reference.name), reference.addend
@@ -374,7 +376,7 @@ class _Assembler:
         return Relocation(offset, reference.kind, symbol, addend or None)
 
 
-def _objects(section: str, memory: Memory) -> list[Symbol]:
+def _objects(section: str, memory: DataBlock) -> list[Symbol]:
     """The named pieces of a memory."""
     return [
         Symbol(str(piece.name), SymbolKind.OBJECT, piece.binding, section, piece.place, piece.size)

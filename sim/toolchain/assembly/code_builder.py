@@ -14,8 +14,8 @@ from .control_text import read_control
 from .encoding import encode
 from .latency import operation
 from .operands import Reference
-from .program import Code, Emitted, Line, label_place, line_address
-from .schedule import Slot, schedule
+from .program import CodeSection, Emitted, Line, label_place, line_address
+from .schedule import ScheduleSlot, schedule
 from .scope import CodeScope, FileScope
 from .source import Number, SassInstruction, SourceError, at_most
 
@@ -32,7 +32,7 @@ _PADDING = "[Y:S0]"
 class BuiltCode:
     """The code of a kernel or function: its words, the section's content, and what is still open in it."""
 
-    code: Code
+    code: CodeSection
     words: tuple[int, ...]
     content: bytes
     references: tuple[tuple[int, Reference], ...]
@@ -40,13 +40,13 @@ class BuiltCode:
     targets: tuple[BranchTargets, ...]
 
 
-def build_code(code: Code, file_scope: FileScope) -> BuiltCode:
+def build_code(code: CodeSection, file_scope: FileScope) -> BuiltCode:
     """Encodes one code section; SourceError where its text is wrong. Adds what closes the section, and the
     numbers of registers and barriers that no directive gives.
     """
     _close(code)
     scope = CodeScope(code, file_scope)
-    slots: list[Slot] = []
+    slots: list[ScheduleSlot] = []
     references = []
     targets = []
     joins = set(code.labels.values())
@@ -54,7 +54,7 @@ def build_code(code: Code, file_scope: FileScope) -> BuiltCode:
         address = line_address(index)
         word, reuse = _word(line, address, scope, references)
         control = read_control(line.node.control, reuse) if line.node.control is not None else None
-        slots.append(Slot(word, line.node.token, reuse, control, index in joins))
+        slots.append(ScheduleSlot(word, line.node.token, reuse, control, index in joins))
         if isinstance(line.node, SassInstruction) and line.node.targets is not None:
             targets.append(_targets(line.node, address, scope))
     words = tuple(slot.word for slot in slots)
@@ -65,7 +65,7 @@ def build_code(code: Code, file_scope: FileScope) -> BuiltCode:
     )
 
 
-def _close(code: Code) -> None:
+def _close(code: CodeSection) -> None:
     """Makes the code end in a branch to itself and fill its granule, unless it does so already."""
     last = len(code.lines) - 1
     while last >= 0 and _is_mnemonic(code.lines[last], "NOP"):

@@ -8,7 +8,7 @@ from lark import Token
 from sim.toolchain.cubin.relocation import GENERIC_BYTES, RelocationKind
 
 from .operands import Reference
-from .program import ELEMENT_BYTES, ZERO, Memory, Piece
+from .program import ELEMENT_BYTES, ZERO, DataBlock, Piece
 from .source import Number, SassAddressByte, SassGeneric, SassSum, SourceError
 
 __all__ = ["build_memory"]
@@ -17,7 +17,7 @@ _ADDRESSES = {".word": RelocationKind.DATA_32, ".dword": RelocationKind.GENERIC_
 _GENERIC_ADDRESSES = {".word": RelocationKind.GENERIC_32, ".dword": RelocationKind.GENERIC_64}
 
 
-class _Scope(Protocol):
+class _NameResolver(Protocol):
     """What names mean."""
 
     def value(self, name: Token) -> int:
@@ -26,7 +26,7 @@ class _Scope(Protocol):
 
 
 def build_memory(
-    memory: Memory, scope: _Scope, addressed: set[str]
+    memory: DataBlock, scope: _NameResolver, addressed: set[str]
 ) -> tuple[bytes, list[tuple[int, Reference]]]:
     """The content of a bank or of the variables, and the places of addresses in it. ``addressed`` are the names
     that have addresses.
@@ -40,7 +40,7 @@ def build_memory(
 
 
 def _piece(
-    piece: Piece, scope: _Scope, addressed: set[str], references: list[tuple[int, Reference]]
+    piece: Piece, scope: _NameResolver, addressed: set[str], references: list[tuple[int, Reference]]
 ) -> bytes:
     data = bytearray()
     for line in piece.data:
@@ -73,7 +73,7 @@ def _piece(
     return bytes(data)
 
 
-def _total(value: SassSum, scope: _Scope) -> int:
+def _total(value: SassSum, scope: _NameResolver) -> int:
     return sum(
         sign * (token if isinstance(token, Number) else scope.value(token))
         for sign, token in value.terms

@@ -24,11 +24,11 @@ from rtl.isa.table import find
 from . import source
 from .mnemonics import candidates
 from .operands import (
-    Kind,
     Matcher,
-    MismatchError,
+    NameResolver,
+    OperandMismatchError,
+    OperandShape,
     Reference,
-    Scope,
     fitting_kinds,
     kind_of,
     predicate_number,
@@ -50,7 +50,7 @@ class Encoded:
     settled: bool
 
 
-def encode(instruction: SassInstruction, address: int, scope: Scope) -> Encoded:
+def encode(instruction: SassInstruction, address: int, scope: NameResolver) -> Encoded:
     """The word of an instruction that stands at ``address``; SourceError when no form of it fits."""
     given = instruction.operands or []
     try:
@@ -65,7 +65,7 @@ def encode(instruction: SassInstruction, address: int, scope: Scope) -> Encoded:
         matcher = Matcher(choice.form, choice.word, address, scope)
         try:
             matcher.match(choice.operands, given)
-        except MismatchError:
+        except OperandMismatchError:
             settled &= matcher.settled
             continue
         _set_guard(matcher, instruction)
@@ -85,7 +85,7 @@ class _Choice:
     form: Form
     word: int
     operands: tuple[Operand, ...]
-    kinds: tuple[frozenset[Kind], ...]
+    kinds: tuple[frozenset[OperandShape], ...]
 
 
 @lru_cache(maxsize=4096)
@@ -145,7 +145,10 @@ def _set_guard(matcher: Matcher, instruction: SassInstruction) -> None:
 
 
 def _complaint(
-    instruction: SassInstruction, given: Sequence[source.SassOperand], address: int, scope: Scope
+    instruction: SassInstruction,
+    given: Sequence[source.SassOperand],
+    address: int,
+    scope: NameResolver,
 ) -> SourceError:
     """What is wrong when no form fits: what those say that fit longest."""
     count = len(given)
@@ -153,7 +156,7 @@ def _complaint(
     for choice in _choices(str(instruction.mnemonic), count):
         try:
             Matcher(choice.form, choice.word, address, scope).match(choice.operands, given)
-        except MismatchError as error:
+        except OperandMismatchError as error:
             mismatches.append(error)
     if not mismatches:
         forms = [form for form, _ in candidates(str(instruction.mnemonic))]

@@ -20,7 +20,7 @@ __all__ = [
     "SCOREBOARD_VISIBLE",
     "Operation",
     "Resource",
-    "Result",
+    "ResourceKind",
     "completion",
     "operation",
     "overwrite_distance",
@@ -49,7 +49,7 @@ _STALLS = {"CCTL": 5, "CCTLL": 5, "DEPBAR": 3}
 _PIPE_STALLS = {Pipe.FLOW: 13, Pipe.TRAP: 13, Pipe.BARRIER: 15}
 
 
-class Result(Enum):
+class ResourceKind(Enum):
     """What kind of thing an instruction reads or writes."""
 
     REGISTER = "R"
@@ -59,7 +59,7 @@ class Result(Enum):
     __hash__ = object.__hash__  # one of them is one object: resources are looked up often
 
 
-Resource = tuple[Result, int]
+Resource = tuple[ResourceKind, int]
 """A register, a predicate, or CC (numbered 0)."""
 
 
@@ -83,7 +83,9 @@ class Operation:
     @cached_property
     def highest_register(self) -> int:
         """The number of the highest register that it reads or writes, -1 where there is none."""
-        return max((number for kind, number in self.touched if kind is Result.REGISTER), default=-1)
+        return max(
+            (number for kind, number in self.touched if kind is ResourceKind.REGISTER), default=-1
+        )
 
     @cached_property
     def variable(self) -> bool:
@@ -128,9 +130,9 @@ def _resources(
     registers: frozenset[int], predicates: frozenset[int], condition: bool
 ) -> frozenset[Resource]:
     return frozenset(
-        {(Result.REGISTER, number) for number in registers}
-        | {(Result.PREDICATE, number) for number in predicates}
-        | ({(Result.CONDITION, 0)} if condition else set())
+        {(ResourceKind.REGISTER, number) for number in registers}
+        | {(ResourceKind.PREDICATE, number) for number in predicates}
+        | ({(ResourceKind.CONDITION, 0)} if condition else set())
     )
 
 
@@ -148,14 +150,14 @@ def read_distance(producer: Form, resource: Resource, consumer: Form) -> int:
     """Cycles from an instruction to one that reads its result."""
     kind = resource[0]
     if producer.pipe in (Pipe.MULTIPLY, Pipe.FLOW) or (
-        producer.pipe is Pipe.PREDICATE and kind is Result.REGISTER
+        producer.pipe is Pipe.PREDICATE and kind is ResourceKind.REGISTER
     ):
         return _PRODUCT
-    if kind is Result.PREDICATE:
+    if kind is ResourceKind.PREDICATE:
         return _PREDICATE
     return (
         _register_distance(consumer)
-        if kind is Result.REGISTER
+        if kind is ResourceKind.REGISTER
         else _condition_distance(producer, consumer)
     )
 
@@ -187,7 +189,7 @@ def overwrite_distance(producer: Form, resource: Resource, writer: Operation) ->
 def completion(form: Form, resource: Resource) -> int:
     """Cycles from an instruction to when its result of fixed latency is written."""
     if form.pipe in (Pipe.MULTIPLY, Pipe.FLOW) or (
-        form.pipe is Pipe.PREDICATE and resource[0] is Result.REGISTER
+        form.pipe is Pipe.PREDICATE and resource[0] is ResourceKind.REGISTER
     ):
         return _PRODUCT
-    return _ARITHMETIC if resource[0] is Result.REGISTER else _PREDICATE
+    return _ARITHMETIC if resource[0] is ResourceKind.REGISTER else _PREDICATE

@@ -50,11 +50,11 @@ from .source import (
 __all__ = [
     "ESCAPE",
     "NEXT",
-    "Kind",
     "Matcher",
-    "MismatchError",
+    "NameResolver",
+    "OperandMismatchError",
+    "OperandShape",
     "Reference",
-    "Scope",
     "escaped",
     "fitting_kinds",
     "is_reserved",
@@ -76,7 +76,7 @@ _WHOLE = 32
 _FEW = 8
 
 
-class Scope(Protocol):
+class NameResolver(Protocol):
     """What names mean where an instruction stands. SourceError for one that means nothing there."""
 
     def value(self, name: Token) -> int:
@@ -97,7 +97,7 @@ class Reference:
     addend: int
 
 
-class MismatchError(Exception):
+class OperandMismatchError(Exception):
     """An operand that doesn't fit a form. A ``close`` one is of the right kind, but has something wrong."""
 
     def __init__(self, token: Leaf, message: str, close: bool = False) -> None:
@@ -130,7 +130,7 @@ class Matcher:
     ``address`` is where that is in its code.
     """
 
-    def __init__(self, form: Form, word: int, address: int, scope: Scope) -> None:
+    def __init__(self, form: Form, word: int, address: int, scope: NameResolver) -> None:
         self.form = form
         self.word = word
         self.reuse = 0
@@ -141,20 +141,20 @@ class Matcher:
         self._set: dict[str, int] = {}
 
     def match(self, expected: Iterable[FormOperand], given: Iterable[SassOperand]) -> None:
-        """Fills in the operands, one for one; MismatchError where that can't be."""
+        """Fills in the operands, one for one; OperandMismatchError where that can't be."""
         index = 0
         try:
             for operand, node in zip(expected, given, strict=True):
                 self._operand(operand, node)
                 index += 1
-        except MismatchError as error:
+        except OperandMismatchError as error:
             error.index = index
             raise
 
     def put(self, field: str, value: int, token: Leaf) -> None:
         """Sets a field. One that several operands share must be the same in all of them."""
         if self._set.setdefault(field, value) != value:
-            raise MismatchError(
+            raise OperandMismatchError(
                 token, f"{token} does not go with the operands before it", close=True
             )
         self.word = self.form.fields[field].put(self.word, value)
@@ -163,13 +163,13 @@ class Matcher:
         """Sets a field to a number; one without a sign may use a signed field's sign bit, unless it's ``signed``."""
         bounds = self.form.fields[field].bounds
         if signed and not bounds[0] <= value <= bounds[-1]:
-            raise MismatchError(
+            raise OperandMismatchError(
                 token, f"{value:#x} is not in {bounds[0]:#x}..{bounds[-1]:#x}", close=True
             )
         try:
             self.put(field, fit(self.form.fields[field], value), token)
         except ValueError as error:
-            raise MismatchError(token, str(error), close=True) from error
+            raise OperandMismatchError(token, str(error), close=True) from error
 
     def _operand(self, operand: FormOperand, node: SassOperand) -> None:
         match operand:
@@ -196,7 +196,7 @@ class Matcher:
                 self._choice(field, tests, node)
             case Literal(text):
                 if self._name(node, text) != text or node.signs.items:
-                    raise MismatchError(node.token, f"expected {text}")
+                    raise OperandMismatchError(node.token, f"expected {text}")
             case ScoreboardSet(field):
                 self._set_of_scoreboards(field, node)
 
@@ -204,7 +204,7 @@ class Matcher:
     def _plain(node: SassOperand, kind: type[Core], phrase: str) -> Core:
         """The core of an operand that has no signs and no suffix."""
         if not isinstance(node.core, kind) or node.signs.items or node.suffix:
-            raise MismatchError(node.token, f"expected {phrase}")
+            raise OperandMismatchError(node.token, f"expected {phrase}")
         return node.core
 
     @staticmethod
@@ -212,7 +212,7 @@ class Matcher:
         """The name that an operand is, whatever signs it has."""
         name = _lone_name(node.core)
         if name is None or node.suffix:
-            raise MismatchError(node.token, f"expected {phrase}")
+            raise OperandMismatchError(node.token, f"expected {phrase}")
         return name
 
     def _adjusted(self, adjust: Adjust, node: SassOperand, phrase: str) -> SassOperand:
@@ -223,11 +223,11 @@ class Matcher:
         for sign in node.signs.items:
             field = fields.get(sign)
             if field is None or field in self._set or self._adds_one():
-                raise MismatchError(node.token, f"{sign} can't stand before {phrase} here")
+                raise OperandMismatchError(node.token, f"{sign} can't stand before {phrase} here")
             self.put(field, 1, sign)
         if isinstance(node.core, SassAbsolute):
             if adjust.absolute is None or node.core.inner.signs.items:
-                raise MismatchError(node.token, f"expected {phrase}")
+                raise OperandMismatchError(node.token, f"expected {phrase}")
             self.put(adjust.absolute, 1, node.token)
             return node.core.inner
         return node
@@ -247,7 +247,7 @@ class Matcher:
         codes = {text: code for code, text in texts.items()}
         if suffix not in codes:
             known = ", ".join(text for text in codes if text)
-            raise MismatchError(
+            raise OperandMismatchError(
                 token,
                 f"{suffix} means nothing here" + (f": expected {known}" if known else ""),
                 close=True,
@@ -260,7 +260,7 @@ class Matcher:
         token = self._name(inner, "a register")
         found = _register_number(token)
         if found is None:
-            raise MismatchError(token, "expected a register")
+            raise OperandMismatchError(token, "expected a register")
         index, suffixes = found
         if "reuse" in suffixes and operand.reuse is not None:
             self.reuse |= 1 << operand.reuse
@@ -281,9 +281,9 @@ class Matcher:
         index = predicate_number(token)
         signs = node.signs.items
         if index is None or signs not in ([], ["!"]):
-            raise MismatchError(node.token, "expected a predicate")
+            raise OperandMismatchError(node.token, "expected a predicate")
         if signs and negate is None:
-            raise MismatchError(node.token, "a result can't be negated", close=True)
+            raise OperandMismatchError(node.token, "a result can't be negated", close=True)
         if signs and negate is not None:
             self.put(negate, 1, token)
         self.put(field, index, token)
@@ -301,7 +301,7 @@ class Matcher:
                 self.settled = False
                 value = self._address + INSTRUCTION_BYTES
             elif is_reserved(token.split(".")[0]):
-                raise MismatchError(
+                raise OperandMismatchError(
                     token,
                     "expected a number" if meaning == self._scope.value else "expected a label",
                 )
@@ -310,7 +310,7 @@ class Matcher:
                 try:
                     value = meaning(token)
                 except SourceError as error:
-                    raise MismatchError(token, str(error), close=True) from error
+                    raise OperandMismatchError(token, str(error), close=True) from error
             total += -sign * value if negative and position == 0 else sign * value
         return total
 
@@ -324,7 +324,7 @@ class Matcher:
             if named is None:
                 rest.append(item)
             elif index is None or sign < 0 or named[1] or found != RZ:
-                raise MismatchError(token, f"{token} can't stand here", close=True)
+                raise OperandMismatchError(token, f"{token} can't stand here", close=True)
             else:
                 found = named[0]
         if index is not None:
@@ -337,7 +337,7 @@ class Matcher:
     def _constant(self, operand: Constant, node: SassOperand) -> None:
         inner = self._adjusted(operand.adjust, node, "c[bank][offset]")
         if not isinstance(inner.core, SassConstantPlace):
-            raise MismatchError(inner.token, "expected c[bank][offset]")
+            raise OperandMismatchError(inner.token, "expected c[bank][offset]")
         self._part(operand.adjust, inner.suffix or "", inner.token)
         self._fit(operand.bank, self._number(inner.core.bank), inner.core.bank.token)
         self._indexed(operand.index, operand.offset, inner.core.offset)
@@ -349,11 +349,11 @@ class Matcher:
         if not isinstance(node.core, SassSum | SassReal) or any(
             sign != "-" for sign in node.signs.items
         ):
-            raise MismatchError(node.token, "expected a number")
+            raise OperandMismatchError(node.token, "expected a number")
         if operand.real:
             value = self._real(node, operand.real)
         elif isinstance(node.core, SassReal):
-            raise MismatchError(node.token, "expected a whole number", close=True)
+            raise OperandMismatchError(node.token, "expected a whole number", close=True)
         else:
             minus = operand.minus and bool(node.signs.items)
             if minus:
@@ -382,12 +382,12 @@ class Matcher:
             return real_bits(text, size)
         except ValueError as error:
             close = not isinstance(node.core, SassSum) or isinstance(terms[0][1], Number)
-            raise MismatchError(node.token, str(error), close) from error
+            raise OperandMismatchError(node.token, str(error), close) from error
 
     def _half(self, operand: Immediate, node: SassHalf) -> None:
         """Half of an address, which the relocation fills in."""
         if self.form.fields[operand.field].width != _WHOLE:
-            raise MismatchError(
+            raise OperandMismatchError(
                 node.token, f"{node.token} needs an instruction with a 32-bit number", close=True
             )
         kind = (
@@ -399,7 +399,9 @@ class Matcher:
     def _refer(self, kind: RelocationKind, node: SassSum) -> None:
         names = [(sign, token) for sign, token in node.terms if isinstance(token, Token)]
         if len(names) != 1 or names[0][0] < 0:
-            raise MismatchError(node.token, "expected a name, and numbers added to it", close=True)
+            raise OperandMismatchError(
+                node.token, "expected a name, and numbers added to it", close=True
+            )
         addend = sum(sign * token for sign, token in node.terms if isinstance(token, Number))
         self.reference = Reference(kind, names[0][1], addend)
 
@@ -407,7 +409,7 @@ class Matcher:
         if operand.index is not None:
             place = self._plain(node, SassSum, "a register and an offset")
             if _register_number(place.token) is None:
-                raise MismatchError(place.token, "expected a register")
+                raise OperandMismatchError(place.token, "expected a register")
             self._indexed(operand.index, operand.field, place)
             return
         place = node.core
@@ -416,14 +418,14 @@ class Matcher:
             or node.suffix
             or any(sign != "-" for sign in node.signs.items)
         ):
-            raise MismatchError(node.token, "expected a label or an offset")
+            raise OperandMismatchError(node.token, "expected a label or an offset")
         negative = bool(node.signs.items)
         if operand.relative:
             self.settled = False
             target = self._number(place, negative, self._scope.target)
             offset = target - self._address - INSTRUCTION_BYTES
             if offset not in self.form.fields[operand.field].bounds:
-                raise MismatchError(place.token, f"{target:#x} is too far away", close=True)
+                raise OperandMismatchError(place.token, f"{target:#x} is too far away", close=True)
             self.put(operand.field, offset, place.token)
         elif any(isinstance(token, Token) for _, token in place.terms) and not negative:
             self._refer(RelocationKind.ABS32_20, place)
@@ -436,7 +438,7 @@ class Matcher:
         token = self._name(node, phrase)
         codes = {text: code for code, text in texts.items()}
         if token not in codes or node.signs.items:
-            raise MismatchError(node.token, f"expected {phrase}")
+            raise OperandMismatchError(node.token, f"expected {phrase}")
         self.put(field, codes[token], token)
 
     def _set_of_scoreboards(self, field: str, node: SassOperand) -> None:
@@ -444,12 +446,12 @@ class Matcher:
         mask = 0
         for token in members:
             if token >= self.form.fields[field].width:
-                raise MismatchError(token, f"there is no scoreboard {token}", close=True)
+                raise OperandMismatchError(token, f"there is no scoreboard {token}", close=True)
             mask |= 1 << token
         self.put(field, mask, node.token)
 
 
-class Kind(Enum):
+class OperandShape(Enum):
     """What an operand looks like, its signs aside."""
 
     REGISTER = "a register"
@@ -463,49 +465,53 @@ class Kind(Enum):
     __hash__ = object.__hash__  # one of them is one object: kinds are looked up for every operand
 
 
-_NAMES = frozenset({Kind.REGISTER, Kind.PREDICATE, Kind.NAME})
-_NUMBERS = frozenset({Kind.NAME, Kind.NUMBER})
+_NAMES = frozenset({OperandShape.REGISTER, OperandShape.PREDICATE, OperandShape.NAME})
+_NUMBERS = frozenset({OperandShape.NAME, OperandShape.NUMBER})
 _CORES = {
-    SassSum: Kind.NUMBER,
-    SassReal: Kind.NUMBER,
-    SassHalf: Kind.NUMBER,
-    SassConstantPlace: Kind.CONSTANT,
-    SassBrackets: Kind.BRACKETS,
-    SassSet: Kind.SET,
+    SassSum: OperandShape.NUMBER,
+    SassReal: OperandShape.NUMBER,
+    SassHalf: OperandShape.NUMBER,
+    SassConstantPlace: OperandShape.CONSTANT,
+    SassBrackets: OperandShape.BRACKETS,
+    SassSet: OperandShape.SET,
 }
-_FITTING: dict[type[FormOperand], frozenset[Kind]] = {
-    Register: frozenset({Kind.REGISTER}),
-    Predicate: frozenset({Kind.PREDICATE}),
-    Constant: frozenset({Kind.CONSTANT}),
-    Address: frozenset({Kind.BRACKETS}),
+_FITTING: dict[type[FormOperand], frozenset[OperandShape]] = {
+    Register: frozenset({OperandShape.REGISTER}),
+    Predicate: frozenset({OperandShape.PREDICATE}),
+    Constant: frozenset({OperandShape.CONSTANT}),
+    Address: frozenset({OperandShape.BRACKETS}),
     Immediate: _NUMBERS,
     Choice: _NAMES,
     ConditionTest: _NAMES,
     Literal: _NAMES,
-    ScoreboardSet: frozenset({Kind.SET}),
+    ScoreboardSet: frozenset({OperandShape.SET}),
 }
 
 
-def kind_of(node: SassOperand) -> Kind:
+def kind_of(node: SassOperand) -> OperandShape:
     """What an operand of a text looks like."""
     core = node.core.inner.core if isinstance(node.core, SassAbsolute) else node.core
     name = _lone_name(core)
     if name is None:
-        return _CORES.get(type(core), Kind.NUMBER)
+        return _CORES.get(type(core), OperandShape.NUMBER)
     return _kind_of_name(str(name))
 
 
 @lru_cache(1 << 12)
-def _kind_of_name(name: str) -> Kind:
+def _kind_of_name(name: str) -> OperandShape:
     if _REGISTER.fullmatch(name):
-        return Kind.REGISTER
-    return Kind.PREDICATE if _PREDICATE.fullmatch(name) else Kind.NAME
+        return OperandShape.REGISTER
+    return OperandShape.PREDICATE if _PREDICATE.fullmatch(name) else OperandShape.NAME
 
 
-def fitting_kinds(operand: FormOperand) -> frozenset[Kind]:
+def fitting_kinds(operand: FormOperand) -> frozenset[OperandShape]:
     """What an operand of a form may look like in a text. That it does not look like anything else it need not say."""
     if isinstance(operand, Target):
-        return _NUMBERS if operand.index is None else frozenset({Kind.REGISTER, Kind.NUMBER})
+        return (
+            _NUMBERS
+            if operand.index is None
+            else frozenset({OperandShape.REGISTER, OperandShape.NUMBER})
+        )
     return _FITTING[type(operand)]
 
 
@@ -523,5 +529,7 @@ def _register_number(token: Leaf) -> tuple[int, list[str]] | None:
         return None
     index = RZ if match[1] is None else whole_number(token, match[1], 10)
     if match[1] is not None and index >= RZ:
-        raise MismatchError(token, f"there is no R{index}: R0 to R{RZ - 1}, and RZ", close=True)
+        raise OperandMismatchError(
+            token, f"there is no R{index}: R0 to R{RZ - 1}, and RZ", close=True
+        )
     return index, match[2].split(".")[1:]

@@ -15,9 +15,9 @@ from sim.toolchain.cubin.object_file import (
     ALIGNMENTS,
     PARAMETER_BASE,
     Binding,
-    Role,
     Section,
     SectionKind,
+    SectionRole,
 )
 from sim.toolchain.module import SHARED_BANK
 
@@ -33,13 +33,13 @@ __all__ = [
     "ELEMENT_BYTES",
     "ZERO",
     "AssemblyProgram",
-    "Code",
+    "CodeSection",
+    "DataBlock",
+    "DeclaredParameter",
     "Emitted",
     "Line",
-    "Memory",
-    "Parameter",
-    "Part",
     "Piece",
+    "SectionFunction",
     "collect",
     "label_place",
     "line_address",
@@ -109,7 +109,7 @@ class Line:
 
 
 @dataclass
-class Part:
+class SectionFunction:
     """A function within a code section, from the instruction with index ``begin`` on."""
 
     name: Token
@@ -120,7 +120,7 @@ class Part:
 
 
 @dataclass
-class Parameter:
+class DeclaredParameter:
     """A kernel's parameter, ``place`` bytes into the parameters."""
 
     name: Token
@@ -161,7 +161,7 @@ class Piece:
 
 
 @dataclass
-class Memory:
+class DataBlock:
     """Pieces one behind the other: a constant bank, the global or the shared variables."""
 
     pieces: list[Piece] = field(default_factory=list)
@@ -184,18 +184,18 @@ class Memory:
 
 
 @dataclass
-class Code:
+class CodeSection:
     """A kernel, or a function of its own, with all that is its own."""
 
     name: Token
     kernel: bool
-    parts: list[Part]
+    parts: list[SectionFunction]
     lines: list[Line] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
     """Indices of the instructions behind them, by name; functions too."""
-    parameters: list[Parameter] = field(default_factory=list)
-    shared: Memory = field(default_factory=Memory)
-    banks: dict[int, Memory] = field(default_factory=dict)
+    parameters: list[DeclaredParameter] = field(default_factory=list)
+    shared: DataBlock = field(default_factory=DataBlock)
+    banks: dict[int, DataBlock] = field(default_factory=dict)
     amounts: dict[str, int] = field(default_factory=dict)
     infos: list[source.SassInfo] = field(default_factory=list)
 
@@ -209,10 +209,10 @@ class Code:
 class AssemblyProgram:
     """All of a text."""
 
-    codes: list[Code] = field(default_factory=list)
-    zeroed: Memory = field(default_factory=Memory)
-    initialised: Memory = field(default_factory=Memory)
-    banks: dict[int, Memory] = field(default_factory=dict)
+    codes: list[CodeSection] = field(default_factory=list)
+    zeroed: DataBlock = field(default_factory=DataBlock)
+    initialised: DataBlock = field(default_factory=DataBlock)
+    banks: dict[int, DataBlock] = field(default_factory=dict)
     infos: list[source.SassInfo] = field(default_factory=list)
     sections: list[tuple[source.SassNamedSection, Piece]] = field(default_factory=list)
     symbol_order: list[Token] = field(default_factory=list)
@@ -231,7 +231,7 @@ class _Collector:
 
     def __init__(self) -> None:
         self.program = AssemblyProgram()
-        self.code: Code | None = None
+        self.code: CodeSection | None = None
         self.piece: Piece | None = None
         self.marks: list[Token] = []
         self.variables: list[Piece] = []
@@ -298,7 +298,7 @@ class _Collector:
             piece.size = piece.data_size
         return self.program
 
-    def _open(self, token: Leaf | Emitted) -> Code:
+    def _open(self, token: Leaf | Emitted) -> CodeSection:
         """The open kernel or function."""
         if self.code is None:
             raise SourceError(
@@ -326,8 +326,11 @@ class _Collector:
     def _code(self, name: Token, kernel: bool, binding: Token | None, default: int) -> None:
         self._define(name, None, name)
         self.piece = None
-        self.code = Code(
-            name, kernel, [Part(name, _binding(binding, default), 0)], labels={str(name): 0}
+        self.code = CodeSection(
+            name,
+            kernel,
+            [SectionFunction(name, _binding(binding, default), 0)],
+            labels={str(name): 0},
         )
         self.program.codes.append(self.code)
 
@@ -336,7 +339,7 @@ class _Collector:
             self._code(name, False, binding, Binding.LOCAL)
             return
         self._define(name, None, self.code.name)
-        self.code.parts.append(Part(name, _binding(binding), len(self.code.lines)))
+        self.code.parts.append(SectionFunction(name, _binding(binding), len(self.code.lines)))
         self.code.labels[str(name)] = len(self.code.lines)
 
     def _amount(self, kind: Token, given: Number) -> None:
@@ -366,7 +369,7 @@ class _Collector:
                 f"{node.name} ends at {place + size:#x}: parameters have "
                 f"{BANK_BYTES - PARAMETER_BASE:#x} bytes at most",
             )
-        code.parameters.append(Parameter(node.name, place, size))
+        code.parameters.append(DeclaredParameter(node.name, place, size))
 
     def _shared(self, name: Token | None, size: Number, align: Number | None) -> None:
         code = self._open(size if name is None else name)
@@ -380,7 +383,7 @@ class _Collector:
         bank = SHARED_BANK if node.number is None else at_most(node.number, _LARGEST_BANK)
         if node.number == 0:
             raise SourceError(node.number, "bank 0 holds the parameters: expected another one")
-        owner: AssemblyProgram | Code = self.program
+        owner: AssemblyProgram | CodeSection = self.program
         if bank != SHARED_BANK:
             owner = self._open(node.token)
             if not owner.kernel:
@@ -388,11 +391,13 @@ class _Collector:
                     node.token, f"{owner.name} is no kernel: only kernels have constant banks"
                 )
         if node.name is not None:
-            self._define(node.name, *([None, owner.name] if isinstance(owner, Code) else [None]))
+            self._define(
+                node.name, *([None, owner.name] if isinstance(owner, CodeSection) else [None])
+            )
         self.piece = Piece(
             node.name, _binding(node.binding), _alignment(node.align), _place(node.at)
         )
-        owner.banks.setdefault(bank, Memory()).pieces.append(self.piece)
+        owner.banks.setdefault(bank, DataBlock()).pieces.append(self.piece)
 
     def _section(self, node: source.SassNamedSection) -> None:
         kind = at_most(node.kind, LARGEST_WORD)
@@ -402,7 +407,7 @@ class _Collector:
                 f"{node.kind} is no kind of section that is carried: "
                 f"{SectionKind.CUDA_INFO:#x} at least",
             )
-        if Section(str(node.name), kind, 0, b"", 0).role is not Role.OTHER:
+        if Section(str(node.name), kind, 0, b"", 0).role is not SectionRole.OTHER:
             raise SourceError(node.name, f"{node.name} is a section that the assembler makes")
         self._define(node.name)
         if node.entry is not None:

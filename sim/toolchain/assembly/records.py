@@ -12,14 +12,14 @@ from sim.toolchain.cubin.nvinfo import (
     LARGEST_ATTRIBUTE,
     Attribute,
     BranchTargets,
-    Format,
     KernelParameter,
     Record,
+    RecordFormat,
 )
 from sim.toolchain.cubin.object_file import PARAMETER_BASE, TOOLKIT
 
 from . import source
-from .program import AssemblyProgram, Code, Part, line_address
+from .program import AssemblyProgram, CodeSection, SectionFunction, line_address
 from .source import Number, SourceError, at_most
 
 __all__ = ["CODE_MARKS", "FORMATS", "code_records", "file_records"]
@@ -30,7 +30,7 @@ CODE_MARKS = {
 }
 """Records that list the instructions which have a mark."""
 
-FORMATS = {"half": Format.HALF, "byte": Format.BYTE}
+FORMATS = {"half": RecordFormat.HALF, "byte": RecordFormat.BYTE}
 """Formats of records that ``.info`` names."""
 
 _ANY_REGISTERS = 0xFF
@@ -66,7 +66,7 @@ def file_records(program: AssemblyProgram, symbols: Mapping[str, int]) -> list[R
     return _with_given(found, program.infos, symbols, ())
 
 
-def _stack_records(part: Part, index: int) -> list[Record]:
+def _stack_records(part: SectionFunction, index: int) -> list[Record]:
     """What stack a function needs: its frame and the whole with its callees, each the other's default."""
     local = part.local if part.local is not None else part.frame or 0
     frame = part.frame if part.frame is not None else part.local or 0
@@ -81,7 +81,7 @@ def _stack_records(part: Part, index: int) -> list[Record]:
 
 
 def code_records(
-    code: Code,
+    code: CodeSection,
     words: Sequence[int],
     targets: Sequence[BranchTargets],
     symbols: Mapping[str, int],
@@ -90,12 +90,12 @@ def code_records(
     """The records about one code section of these instruction words. ``bank0`` is its bank 0's symbol."""
     found = [
         Record.sized(Attribute.CUDA_API_VERSION, (TOOLKIT,)),
-        Record(Attribute.SW2393858_WAR, Format.NONE),
-        Record(Attribute.SW1850030_WAR, Format.NONE),
+        Record(Attribute.SW2393858_WAR, RecordFormat.NONE),
+        Record(Attribute.SW1850030_WAR, RecordFormat.NONE),
     ]
     if code.kernel:
         found += _parameter_records(code, bank0)
-        found.append(Record(Attribute.MAXREG_COUNT, Format.HALF, _ANY_REGISTERS))
+        found.append(Record(Attribute.MAXREG_COUNT, RecordFormat.HALF, _ANY_REGISTERS))
     for mark, attribute in CODE_MARKS.items():
         marked = [
             line_address(index) for index, line in enumerate(code.lines) if mark in line.marks
@@ -110,7 +110,7 @@ def code_records(
     return _with_given(found, code.infos, symbols, _ORDER)
 
 
-def _parameter_records(code: Code, bank0: int | None) -> list[Record]:
+def _parameter_records(code: CodeSection, bank0: int | None) -> list[Record]:
     if not code.parameters or bank0 is None:
         return []
     size = code.parameter_bytes
@@ -120,7 +120,7 @@ def _parameter_records(code: Code, bank0: int | None) -> list[Record]:
     ]
     return [
         Record.sized(Attribute.PARAM_CBANK, (bank0, PARAMETER_BASE | size << 16)),
-        Record(Attribute.CBANK_PARAM_SIZE, Format.HALF, size),
+        Record(Attribute.CBANK_PARAM_SIZE, RecordFormat.HALF, size),
         *reversed(infos),
     ]
 
@@ -141,7 +141,7 @@ def _instruction_records(words: Sequence[int]) -> list[Record]:
             uses_z |= form.values(word)["special"] == SpecialRegister.CTAID_Z
     found = [Record.sized(Attribute.S2RCTAID_INSTR_OFFSETS, ctas)] if ctas else []
     found += [Record.sized(Attribute.EXIT_INSTR_OFFSETS, exits)] if exits else []
-    return found + ([Record(Attribute.CTAIDZ_USED, Format.NONE)] if uses_z else [])
+    return found + ([Record(Attribute.CTAIDZ_USED, RecordFormat.NONE)] if uses_z else [])
 
 
 def _with_given(
@@ -174,7 +174,7 @@ def _given(info: source.SassInfo, symbols: Mapping[str, int]) -> Record:
         raise SourceError(
             info.attribute, f"{info.attribute}: expected one value behind {info.format}"
         )
-    return Record(attribute, FORMATS.get(info.format, Format.NONE), *values)  # type: ignore[arg-type]
+    return Record(attribute, FORMATS.get(info.format, RecordFormat.NONE), *values)  # type: ignore[arg-type]
 
 
 def _info_value(value: source.SassSum, symbols: Mapping[str, int], bits: int) -> int:

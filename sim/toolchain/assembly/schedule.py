@@ -22,21 +22,21 @@ from .latency import (
     SCOREBOARD_VISIBLE,
     Operation,
     Resource,
-    Result,
+    ResourceKind,
     completion,
     operation,
     overwrite_distance,
     read_distance,
 )
 
-__all__ = ["Slot", "schedule"]
+__all__ = ["ScheduleSlot", "schedule"]
 
 _YIELD_FROM = 12
 """A stall this long gives the turn away, as NVIDIA's assembler has it."""
 
 
 @dataclass(frozen=True)
-class Slot:
+class ScheduleSlot:
     """An instruction to be scheduled: its word, where it stands in the text, its reuse bits, the control code
     that the text gives it, and whether a label stands before it.
     """
@@ -178,7 +178,7 @@ class _Flight:
         )
 
 
-def schedule(slots: Sequence[Slot]) -> list[ControlCode]:
+def schedule(slots: Sequence[ScheduleSlot]) -> list[ControlCode]:
     """The control codes of some code; SourceError where given codes leave no way to be safe."""
     given = [slot.control for slot in slots if slot.control is not None]
     if len(given) == len(slots):
@@ -194,16 +194,16 @@ def schedule(slots: Sequence[Slot]) -> list[ControlCode]:
 class _Scheduler:
     """The scheduling of one code section. ``arriving`` is what branches with given codes leave on its way."""
 
-    def __init__(self, slots: Sequence[Slot]) -> None:
+    def __init__(self, slots: Sequence[ScheduleSlot]) -> None:
         self.slots = slots
         self.operations = [operation(slot.word) for slot in slots]
         self.arriving = _Flight()
         self.revives = any(op is not None and op.form.name == "PEXIT" for op in self.operations)
-        self.readers: dict[Result, set[Form]] = {kind: set() for kind in Result}
+        self.readers: dict[ResourceKind, set[Form]] = {kind: set() for kind in ResourceKind}
         for op in self.operations:
             for kind, _ in op.reads if op is not None else ():
                 self.readers[kind].add(op.form)  # type: ignore[union-attr]
-        self.worst_distances: dict[tuple[Form, Result], int] = {}
+        self.worst_distances: dict[tuple[Form, ResourceKind], int] = {}
         self.unsignalled_reads = self._unsignalled_reads()
 
     def run(self) -> list[ControlCode]:
@@ -240,12 +240,12 @@ class _Scheduler:
             stall, no_yield, code.write_barrier, code.read_barrier, code.wait, code.reuse
         )
 
-    def _unknown(self, slot: Slot) -> None:
+    def _unknown(self, slot: ScheduleSlot) -> None:
         """A word that is no instruction: it stops the machine."""
         self._add(slot.control if slot.control is not None else ControlCode(stall=LONGEST))
         self.flight.pass_time(LONGEST)
 
-    def _given(self, slot: Slot, code: ControlCode, op: Operation) -> None:
+    def _given(self, slot: ScheduleSlot, code: ControlCode, op: Operation) -> None:
         """An instruction whose code the text gives."""
         self._keep_distance(slot, op)
         waits = {number for number in range(SCOREBOARDS) if code.wait >> number & 1}
@@ -277,7 +277,7 @@ class _Scheduler:
         if op.transfers:
             self.arriving.merge(self.flight)
 
-    def _free(self, index: int, slot: Slot, op: Operation) -> None:
+    def _free(self, index: int, slot: ScheduleSlot, op: Operation) -> None:
         """An instruction whose code is to be found."""
         drains = op.transfers and not self._ends(op)
         self._keep_distance(slot, op)
@@ -315,7 +315,7 @@ class _Scheduler:
         """Whether no thread goes on behind an instruction."""
         return op.form.name == "EXIT" and not op.guarded and not self.revives
 
-    def _keep_distance(self, slot: Slot, op: Operation) -> None:
+    def _keep_distance(self, slot: ScheduleSlot, op: Operation) -> None:
         """Makes an instruction before this one stall until all results of fixed latency are there."""
         self.flight.forget_old()
         touched = op.touched
@@ -329,7 +329,7 @@ class _Scheduler:
             if not (given and slot.control is not None):
                 self._delay(slot, needed, self.flight.fixed[key])
 
-    def _delay(self, slot: Slot, needed: int, timed: _Timed) -> None:
+    def _delay(self, slot: ScheduleSlot, needed: int, timed: _Timed) -> None:
         """Lengthens stalls until ``needed`` cycles have passed since something."""
         missing = needed - self.flight.age(timed)
         if missing <= 0:
@@ -356,7 +356,7 @@ class _Scheduler:
             found |= flight.read.get(resource, _NOTHING)
         return frozenset(found)
 
-    def _waits(self, slot: Slot, op: Operation, drains: bool) -> frozenset[int]:
+    def _waits(self, slot: ScheduleSlot, op: Operation, drains: bool) -> frozenset[int]:
         """The scoreboards that must be zero before this instruction."""
         needed = self.flight.pending() if drains else self._needed(op)
         numbers = frozenset(awaited.signal for awaited in needed if isinstance(awaited.signal, int))
@@ -369,13 +369,13 @@ class _Scheduler:
         self._let_rise(slot, numbers)
         return numbers
 
-    def _let_rise(self, slot: Slot, numbers: Iterable[int]) -> None:
+    def _let_rise(self, slot: ScheduleSlot, numbers: Iterable[int]) -> None:
         """Makes sure that scoreboards which were just raised can be waited for."""
         for number in numbers:
             if number in self.flight.raised:
                 self._delay(slot, SCOREBOARD_VISIBLE, self.flight.raised[number])
 
-    def _worst_distance(self, form: Form, kind: Result) -> int:
+    def _worst_distance(self, form: Form, kind: ResourceKind) -> int:
         """How long a result may have to be waited for by whatever comes next in the code."""
         found = self.worst_distances.get((form, kind))
         if found is None:
@@ -415,7 +415,7 @@ class _Scheduler:
                 found.append(False)
                 end, unsignalled_there = index, {True: True, False: True}
                 continue
-            sources = [resource for resource in op.reads if resource[0] is Result.REGISTER]
+            sources = [resource for resource in op.reads if resource[0] is ResourceKind.REGISTER]
             signalled = min((accessed.get(resource, end) for resource in op.writes), default=end)
             overwritten = min((written.get(resource, end) for resource in sources), default=end)
             unsignalled = (
@@ -453,7 +453,7 @@ class _Scheduler:
         """Puts an instruction's late reads on their way."""
         self.flight.is_signalled_by_pipe |= isinstance(signal, Pipe)
         for resource in op.reads:
-            if resource[0] is Result.REGISTER:
+            if resource[0] is ResourceKind.REGISTER:
                 self.flight.read[resource] = self.flight.read.get(resource, frozenset()) | {
                     _Completion(signal, given)
                 }

@@ -9,13 +9,13 @@ from lark import Token
 
 from sim.toolchain.module import SHARED_BANK
 
-from .program import AssemblyProgram, Code, Memory, label_place
+from .program import AssemblyProgram, CodeSection, DataBlock, label_place
 from .source import SourceError
 
 __all__ = ["CodeScope", "FileScope"]
 
 
-def _names(*memories: Memory) -> dict[str, int]:
+def _names(*memories: DataBlock) -> dict[str, int]:
     """Places of the named pieces in some memories."""
     return {
         str(piece.name): piece.place
@@ -62,7 +62,7 @@ class FileScope:
 class CodeScope:
     """Names that mean something in one code section."""
 
-    def __init__(self, code: Code, file: FileScope) -> None:
+    def __init__(self, code: CodeSection, file: FileScope) -> None:
         self._file = file
         self._code = code
         self._labels = {name: label_place(index) for name, index in code.labels.items()}

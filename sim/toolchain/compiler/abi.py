@@ -11,7 +11,13 @@ from dataclasses import dataclass
 
 from sim.toolchain.ptx.module import PtxRegister, PtxVariable, Signature
 
-__all__ = ["ARGUMENT_REGISTERS", "FRAME_ALIGNMENT", "STACK_POINTER", "STANDARD_CLOBBERS", "Places"]
+__all__ = [
+    "ARGUMENT_REGISTERS",
+    "FRAME_ALIGNMENT",
+    "STACK_POINTER",
+    "STANDARD_CLOBBERS",
+    "ArgumentLocations",
+]
 
 STACK_POINTER = 1
 STANDARD_CLOBBERS = frozenset({0, 3, *range(4, 16)})
@@ -29,15 +35,15 @@ def _words(parameter: PtxRegister | PtxVariable) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class Places:
+class ArgumentLocations:
     """Registers of arguments and results by position. A negative number is the complement of a word on the stack."""
 
     argument_words: tuple[tuple[int, ...], ...]
     result_words: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def of(cls, signature: Signature) -> "Places":
-        """The places that a signature gives."""
+    def of(cls, signature: Signature) -> "ArgumentLocations":
+        """The locations that a signature gives."""
         arguments = _allot(signature.parameters, 0)
         return cls(arguments, _allot(signature.results, _stack_words(arguments)))
 
@@ -59,25 +65,25 @@ class Places:
         return 4 * _stack_words(self.argument_words + self.result_words)
 
 
-def _stack_words(places: tuple[tuple[int, ...], ...]) -> int:
+def _stack_words(locations: tuple[tuple[int, ...], ...]) -> int:
     """Words of the stack up to the last that is in use."""
-    return max((~word + 1 for words in places for word in words if word < 0), default=0)
+    return max((~word + 1 for words in locations for word in words if word < 0), default=0)
 
 
 def _allot(
     parameters: tuple[PtxRegister | PtxVariable, ...], word: int
 ) -> tuple[tuple[int, ...], ...]:
-    """Places of parameters; ``word`` is the first of the stack that is free."""
+    """Locations of parameters; ``word`` is the first of the stack that is free."""
     register = ARGUMENT_REGISTERS.start
-    places: list[tuple[int, ...]] = []
+    locations: list[tuple[int, ...]] = []
     for parameter in parameters:
         count, alignment = _words(parameter)
         first = -(-register // alignment) * alignment
         if first + count <= ARGUMENT_REGISTERS.stop:
-            places.append(tuple(range(first, first + count)))
+            locations.append(tuple(range(first, first + count)))
             register = first + count
         else:
             word = -(-word // alignment) * alignment
-            places.append(tuple(~at for at in range(word, word + count)))
+            locations.append(tuple(~at for at in range(word, word + count)))
             word += count
-    return tuple(places)
+    return tuple(locations)

@@ -11,7 +11,7 @@ from .analysis.loops import add_preheaders
 from .emit.functions import Finished
 from .emit.program import CallGraph, kernel_statements, module_statements
 from .ir import Function
-from .layout import Layout
+from .layout import MemoryLayout
 from .library import functions_with
 from .passes.carry import keep_carries
 from .passes.expand import expand
@@ -50,7 +50,7 @@ def compile_statements(
 
 
 def _program(module: PtxModule, registers: int, library: bool) -> list[Statement | Line]:
-    layout = Layout.of(module)
+    layout = MemoryLayout.of(module)
     if module.refused and not any(function.entry for function in module.functions.values()):
         raise ProgramError(next(iter(module.refused.values())))
     functions, copies = _selected(module, layout)
@@ -58,7 +58,7 @@ def _program(module: PtxModule, registers: int, library: bool) -> list[Statement
         {name for function in functions.values() for name in function.library_calls}
     ):
         beside = functions_with(name)
-        functions[name] = select_function(beside[name], Layout(), beside)
+        functions[name] = select_function(beside[name], MemoryLayout(), beside)
     graph: CallGraph = {name: {} for name in functions}
     for function in functions.values():
         for callee in function.calls:
@@ -99,7 +99,7 @@ def _program(module: PtxModule, registers: int, library: bool) -> list[Statement
 
 
 def _selected(
-    module: PtxModule, layout: Layout
+    module: PtxModule, layout: MemoryLayout
 ) -> tuple[dict[str, Function], dict[str, list[tuple[list[str], Function]]]]:
     """The functions as operations, and more copies of those whose shared variables have other places in some kernels,
     with these kernels.
@@ -118,7 +118,7 @@ def _selected(
     return functions, copies
 
 
-def _find_standard(layout: Layout, functions: dict[str, Function], graph: CallGraph) -> None:
+def _find_standard(layout: MemoryLayout, functions: dict[str, Function], graph: CallGraph) -> None:
     """Marks the functions that may be called by address or call themselves, by way of others or not."""
     if any(function.indirect for function in functions.values()):
         for name in layout.handles:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from .opcodes import Fields, Opcode, Shape, opcode
+from .opcodes import Fields, Opcode, OpcodeShape, opcode
 
 __all__ = [
     "ADD",
@@ -191,7 +191,7 @@ class Op:
         return self.opcode.fields
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> OpcodeShape:
         """The roles of its operands."""
         return self.opcode.shape(len(self.results), len(self.sources))
 

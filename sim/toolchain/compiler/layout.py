@@ -16,8 +16,8 @@ __all__ = [
     "PARAMETER_BASE",
     "TABLE_BANK",
     "DriverWord",
-    "Layout",
-    "Shared",
+    "MemoryLayout",
+    "SharedLayout",
     "aligned",
 ]
 
@@ -60,44 +60,44 @@ def aligned(place: int, alignment: int) -> int:
 
 
 @dataclass(frozen=True)
-class Shared:
-    """A kernel's shared memory: places of the variables that it uses, its bytes, and its alignment.
+class SharedLayout:
+    """A kernel's shared memory: offsets of the variables that it uses, its bytes, and its alignment.
 
     Variables whose size the launch decides are all behind the others, at the same place.
     """
 
-    places: dict[PtxVariable, int]
+    offsets: dict[PtxVariable, int]
     size: int = 0
     alignment: int = 1
 
     @classmethod
-    def of(cls, variables: list[PtxVariable]) -> "Shared":
+    def of(cls, variables: list[PtxVariable]) -> "SharedLayout":
         """The variables behind one another."""
-        places = {}
+        offsets = {}
         end = 0
         dynamic = [variable for variable in variables if variable.count is None]
         for variable in variables:
             if variable.count is not None:
-                places[variable] = aligned(end, variable.alignment)
-                end = places[variable] + variable.size
+                offsets[variable] = aligned(end, variable.alignment)
+                end = offsets[variable] + variable.size
         alignment = max((variable.alignment for variable in variables), default=1)
         if dynamic:
             alignment = max(alignment, _DYNAMIC_ALIGNMENT)
             end = aligned(
                 end, max(_DYNAMIC_ALIGNMENT, *(variable.alignment for variable in dynamic))
             )
-            places.update(dict.fromkeys(dynamic, end))
-        return cls(places, end, alignment)
+            offsets.update(dict.fromkeys(dynamic, end))
+        return cls(offsets, end, alignment)
 
-    def place(self, variable: PtxVariable) -> int:
+    def offset(self, variable: PtxVariable) -> int:
         """Where a variable is; behind all others if the kernel does not use it."""
-        return self.places.get(variable, self.size)
+        return self.offsets.get(variable, self.size)
 
 
 @dataclass
-class Layout:
-    """Places of constants in their bank, of entries' parameters in their block, in bytes, and of shared variables in
-    the layout of one function. ``handles`` are places in the tables of functions, where the first is nobody's.
+class MemoryLayout:
+    """Offsets of constants in their bank, of entries' parameters in their block, in bytes, and of shared variables in
+    the layout of one function. ``handles`` are offsets in the tables of functions, where the first is nobody's.
     ``shared`` has the kernels' shared memories, ``shared_used`` the shared variables that each function names,
     ``kernels`` the kernels that may call each function. ``far_tables``: tables of branch targets may be beyond
     FAR_TABLE. ``locals`` are a module's variables in local space: offsets from ``local_bytes`` below the place where a
@@ -106,10 +106,10 @@ class Layout:
 
     constants: list[PtxVariable] = field(default_factory=list)
     globals: list[PtxVariable] = field(default_factory=list)
-    places: dict[PtxVariable, int] = field(default_factory=dict)
+    offsets: dict[PtxVariable, int] = field(default_factory=dict)
     constant_bytes: int = 0
     handles: dict[str, int] = field(default_factory=dict)
-    shared: dict[str, Shared] = field(default_factory=dict)
+    shared: dict[str, SharedLayout] = field(default_factory=dict)
     far_tables: bool = False
     shared_used: dict[str, list[PtxVariable]] = field(default_factory=dict)
     kernels: dict[str, list[str]] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class Layout:
     local_bytes: int = 0
 
     @classmethod
-    def of(cls, module: PtxModule) -> "Layout":
+    def of(cls, module: PtxModule) -> "MemoryLayout":
         """The layout of a module."""
         found = cls()
         everything = [
@@ -134,8 +134,8 @@ class Layout:
                 kinds[variable.space].append(variable)
         end = 0
         for variable in found.constants:
-            found.places[variable] = aligned(end, variable.alignment)
-            end = found.places[variable] + variable.size
+            found.offsets[variable] = aligned(end, variable.alignment)
+            end = found.offsets[variable] + variable.size
         found.constant_bytes = end
         found._lay_out_shared(module)
         end = 0
@@ -172,23 +172,26 @@ class Layout:
             self.kernels[function.name] = []
         for entry in module.functions.values():
             if entry.entry and entry.body is not None:
-                self.shared[entry.name] = Shared.of(reach.shared_variables(entry.name))
+                self.shared[entry.name] = SharedLayout.of(reach.shared_variables(entry.name))
                 for function in reach.functions(entry.name):
                     self.kernels[function.name].append(entry.name)
 
-    def versions(self, function: str) -> "list[tuple[list[str], Layout]]":
-        """The layouts that a function is compiled with: one for each choice of places that its shared variables have,
+    def versions(self, function: str) -> "list[tuple[list[str], MemoryLayout]]":
+        """The layouts that a function is compiled with: one for each choice of offsets that its shared variables have,
         and the kernels in which they have these.
         """
         used = self.shared_used[function]
         found: dict[tuple[int, ...], list[str]] = {}
         for kernel in self.kernels[function]:
-            found.setdefault(tuple(map(self.shared[kernel].place, used)), []).append(kernel)
+            found.setdefault(tuple(map(self.shared[kernel].offset, used)), []).append(kernel)
         if not found:
             found[(0,) * len(used)] = []
         if not used:
             return [(kernels, self) for kernels in found.values()]
         return [
-            (kernels, replace(self, places={**self.places, **dict(zip(used, places, strict=True))}))
-            for places, kernels in found.items()
+            (
+                kernels,
+                replace(self, offsets={**self.offsets, **dict(zip(used, offsets, strict=True))}),
+            )
+            for offsets, kernels in found.items()
         ]

@@ -66,8 +66,8 @@ __all__ = [
     "Fields",
     "IntegerFormat",
     "Opcode",
-    "Role",
-    "Shape",
+    "OpcodeShape",
+    "OperandRole",
     "WholeRounding",
     "address_field",
     "opcode",
@@ -216,7 +216,7 @@ def _code(value: FieldValue) -> int:
 
 
 @dataclass(frozen=True)
-class Role:
+class OperandRole:
     """An operand of an opcode: its key in the table, how many registers it covers, and whether it is a predicate."""
 
     key: str
@@ -226,11 +226,11 @@ class Role:
 
 
 @dataclass(frozen=True)
-class Shape:
+class OpcodeShape:
     """The results and sources of an opcode. Groups are lists of indices of registers that must be neighbours."""
 
-    results: tuple[Role, ...]
-    sources: tuple[Role, ...]
+    results: tuple[OperandRole, ...]
+    sources: tuple[OperandRole, ...]
 
     @cached_property
     def result_groups(self) -> list[list[int]]:
@@ -253,7 +253,7 @@ class Shape:
         return frozenset(at for at, role in _indexed(self.sources) if role.predicate)
 
     @cached_property
-    def roles(self) -> dict[int, Role]:
+    def roles(self) -> dict[int, OperandRole]:
         """The role of each source."""
         return dict(_indexed(self.sources))
 
@@ -263,7 +263,7 @@ class Shape:
         return any(role.key == "address" and role.count > 1 for role in self.sources)
 
 
-def _indexed(roles: Iterable[Role]) -> Iterable[tuple[int, Role]]:
+def _indexed(roles: Iterable[OperandRole]) -> Iterable[tuple[int, OperandRole]]:
     """Each operand's index with its role."""
     at = 0
     for role in roles:
@@ -272,7 +272,7 @@ def _indexed(roles: Iterable[Role]) -> Iterable[tuple[int, Role]]:
             at += 1
 
 
-def _groups(roles: Iterable[Role]) -> list[list[int]]:
+def _groups(roles: Iterable[OperandRole]) -> list[list[int]]:
     found: dict[str, list[int]] = {}
     for at, role in _indexed(roles):
         found.setdefault(role.field, []).append(at)
@@ -293,7 +293,7 @@ class Opcode:
         self.fields = fields
         self.forms = forms
         self.codes = {field: _code(value) for field, value in fields.items()}
-        self._shapes: dict[tuple[int, int], Shape] = {}
+        self._shapes: dict[tuple[int, int], OpcodeShape] = {}
         pipe = forms[0].pipe if forms else None
         self.commutes = name in _COMMUTATIVE
         computes = pipe in _COMPUTING and name not in _CHANGING
@@ -370,45 +370,45 @@ class Opcode:
                 word = form.fields[name].put(word, value)
         return word
 
-    def shape(self, results: int, sources: int) -> Shape:
+    def shape(self, results: int, sources: int) -> OpcodeShape:
         """The roles of so many results and sources; optional ones are there if there are enough."""
         found = self._shapes.get((results, sources))
         if found is None:
             found = self._shapes[results, sources] = self._shape(results, sources)
         return found
 
-    def _shape(self, results: int, sources: int) -> Shape:
+    def _shape(self, results: int, sources: int) -> OpcodeShape:
         if not self.forms or self.name in _CALLS:
-            return Shape((), ())
-        written: list[tuple[Role, bool]] = []
-        read: list[tuple[Role, bool]] = []
+            return OpcodeShape((), ())
+        written: list[tuple[OperandRole, bool]] = []
+        read: list[tuple[OperandRole, bool]] = []
         operands = self.forms[0].operands
         for key in _ORDER.get(self.name, operands):
             for role, optional, is_result in self._roles(key, operands[key]):
                 (written if is_result else read).append((role, optional))
-        return Shape(_chosen(written, results), _chosen(read, sources))
+        return OpcodeShape(_chosen(written, results), _chosen(read, sources))
 
-    def _roles(self, key: str, operand: Operand) -> Iterable[tuple[Role, bool, bool]]:
+    def _roles(self, key: str, operand: Operand) -> Iterable[tuple[OperandRole, bool, bool]]:
         """The role of an operand, whether it is optional, and whether it is a result."""
         match operand:
             case Register(field, access):
                 yield (
-                    Role(key, self._span(operand), False, field),
+                    OperandRole(key, self._span(operand), False, field),
                     operand.optional,
                     access is Access.WRITE,
                 )
             case Predicate(field, access):
-                yield Role(key, 1, True, field), operand.optional, access is Access.WRITE
+                yield OperandRole(key, 1, True, field), operand.optional, access is Access.WRITE
             case Address(register, _, wide):
                 yield (
-                    Role(key, 2 if wide and self.codes.get(wide) else 1, False, register),
+                    OperandRole(key, 2 if wide and self.codes.get(wide) else 1, False, register),
                     False,
                     False,
                 )
             case Constant(index) if index is not None:
-                yield Role(key, 1, False, index), False, False
+                yield OperandRole(key, 1, False, index), False, False
             case Immediate(field) if field not in self.codes:
-                yield Role(key, 1, False, field), operand.default is not None, False
+                yield OperandRole(key, 1, False, field), operand.default is not None, False
 
     # What fits where
 
@@ -506,7 +506,7 @@ class Opcode:
         return self.name == "SHFL"
 
 
-def _chosen(roles: list[tuple[Role, bool]], count: int) -> tuple[Role, ...]:
+def _chosen(roles: list[tuple[OperandRole, bool]], count: int) -> tuple[OperandRole, ...]:
     """The roles of so many operands: without the last optional ones where there are fewer."""
     chosen = list(roles)
     for item in reversed(roles):

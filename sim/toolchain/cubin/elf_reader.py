@@ -18,9 +18,9 @@ from .object_file import (
     Binding,
     ObjectFile,
     Relocation,
-    Role,
     Section,
     SectionKind,
+    SectionRole,
     Symbol,
 )
 from .relocation import place_bytes
@@ -154,7 +154,7 @@ class _Reader:
                 f"{self.name}: section {raw.name} is aligned to {section.alignment:#x}, not to a power "
                 f"of two up to {ALIGNMENTS[-1]:#x}"
             )
-        if section.role is Role.CODE:
+        if section.role is SectionRole.CODE:
             flags, barriers = Section.split_flags(section.flags)
             section = replace(
                 section,

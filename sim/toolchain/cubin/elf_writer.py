@@ -13,10 +13,10 @@ from .object_file import (
     Binding,
     ObjectFile,
     Relocation,
-    Role,
     Section,
     SectionFlag,
     SectionKind,
+    SectionRole,
     Symbol,
     text_name,
 )
@@ -155,7 +155,7 @@ class _Writer:
             alignment=section.alignment,
             entry_size=section.entry_size,
         )
-        if section.role is Role.CODE:
+        if section.role is SectionRole.CODE:
             symbol = next(
                 (
                     index
@@ -169,7 +169,7 @@ class _Writer:
             entry.link = _SYMBOLS_INDEX
         elif section.owner is not None:
             entry.info = self.indices.get(text_name(section.owner), 0)
-        if section.role is Role.INFO:
+        if section.role is SectionRole.INFO:
             entry.link = _SYMBOLS_INDEX
         return entry
 

@@ -17,8 +17,8 @@ from .object_file import (
     Binding,
     ObjectFile,
     Relocation,
-    Role,
     Section,
+    SectionRole,
     Symbol,
     SymbolKind,
 )
@@ -46,7 +46,7 @@ def _is_defined(symbol: Symbol) -> bool:
 
 
 @dataclass
-class _Part:
+class _InputFile:
     """One of the files. ``names`` are new names of its functions and variables, ``bases`` the places of its sections
     in those of the whole, ``numbers`` what its symbols are in the whole."""
 
@@ -70,7 +70,7 @@ class _Joined:
 
     def __init__(self, files: Sequence[ObjectFile], name: str) -> None:
         self.name = name
-        self.parts = [_Part(file, f"${number}") for number, file in enumerate(files, 1)]
+        self.parts = [_InputFile(file, f"${number}") for number, file in enumerate(files, 1)]
         self.kept: dict[str, tuple[int, Symbol]] = {}
         self.symbols: list[Symbol] = [Symbol("", 0, 0, None)]
         self.sections: dict[str, Section] = {}
@@ -126,9 +126,13 @@ class _Joined:
                         part.names[symbol.name] = f"{symbol.name}{part.suffix}"
                     taken.add(symbol.name)
 
-    def _add_sections(self, part: _Part) -> None:
+    def _add_sections(self, part: _InputFile) -> None:
         for section in part.file.sections.values():
-            if section.role is Role.OTHER or section.owner in part.dropped or section.name == INFO:
+            if (
+                section.role is SectionRole.OTHER
+                or section.owner in part.dropped
+                or section.name == INFO
+            ):
                 continue
             name = part.section_name(section)
             before = self.sections.get(name)
@@ -150,7 +154,7 @@ class _Joined:
                 alignment=max(before.alignment, section.alignment),
             )
 
-    def _add_symbols(self, part: _Part) -> None:
+    def _add_symbols(self, part: _InputFile) -> None:
         for symbol in part.file.symbols:
             if symbol.name in self.kept and symbol.binding != Binding.LOCAL:
                 part.numbers.append(self._common_symbol(symbol.name))
@@ -178,7 +182,7 @@ class _Joined:
         number, symbol = self.kept[name]
         return self._added(self._placed(self.parts[number], symbol))
 
-    def _placed(self, part: _Part, symbol: Symbol) -> Symbol:
+    def _placed(self, part: _InputFile, symbol: Symbol) -> Symbol:
         """A symbol as it is in the whole. That of a section which is not first under its name is a variable there."""
         if symbol.section is None:
             return symbol
@@ -195,7 +199,7 @@ class _Joined:
             symbol, name=part.names.get(symbol.name, symbol.name), section=home, value=value
         )
 
-    def _add_relocations(self, part: _Part) -> None:
+    def _add_relocations(self, part: _InputFile) -> None:
         for section in part.file.sections.values():
             if section.name not in part.bases:
                 continue

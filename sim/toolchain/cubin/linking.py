@@ -15,9 +15,9 @@ from .object_file import (
     CONSTANTS_SIZE,
     ObjectFile,
     Relocation,
-    Role,
     Section,
     SectionKind,
+    SectionRole,
     Symbol,
     SymbolKind,
     constant_name,
@@ -37,10 +37,10 @@ from .relocation import (
 __all__ = ["link"]
 
 _KINDS = {
-    Role.CONSTANT: SectionKind.PROGBITS,
-    Role.GLOBAL_INIT: SectionKind.PROGBITS,
-    Role.SHARED: SectionKind.NOBITS,
-    Role.GLOBAL: SectionKind.NOBITS,
+    SectionRole.CONSTANT: SectionKind.PROGBITS,
+    SectionRole.GLOBAL_INIT: SectionKind.PROGBITS,
+    SectionRole.SHARED: SectionKind.NOBITS,
+    SectionRole.GLOBAL: SectionKind.NOBITS,
 }
 
 
@@ -72,7 +72,7 @@ class _Linker:
         self._place_shared()
         self._place_constants()
         for section in self.file.sections.values():
-            if section.role not in (Role.SHARED, Role.CONSTANT):
+            if section.role not in (SectionRole.SHARED, SectionRole.CONSTANT):
                 self.sections[section.name] = replace(
                     section, kind=_KINDS.get(section.role, section.kind)
                 )
@@ -88,13 +88,13 @@ class _Linker:
         """Shared variables that functions use, then those of each kernel."""
         common = [
             section
-            for section in self.file.by_role[Role.SHARED]
+            for section in self.file.by_role[SectionRole.SHARED]
             if section.owner not in self.kernels
         ]
         begin = self._placed_variables(common, 0)
         own = {
             section.owner: section
-            for section in self.file.by_role[Role.SHARED]
+            for section in self.file.by_role[SectionRole.SHARED]
             if section.owner in self.kernels
         }
         for kernel in self.kernels:
@@ -119,7 +119,7 @@ class _Linker:
     def _place_constants(self) -> None:
         """Banks that all kernels share stay; those of functions come first in every kernel's."""
         banks: dict[int, list[Section]] = {}
-        for section in self.file.by_role[Role.CONSTANT]:
+        for section in self.file.by_role[SectionRole.CONSTANT]:
             if section.owner is None:
                 self._keep_bank(section)
             else:
@@ -205,7 +205,7 @@ class _Linker:
         if relocation.kind in GENERIC and self.file.is_constant(symbol):
             return None
         home = self.file.sections.get(symbol.section or "")
-        if home is not None and home.role is Role.CONSTANT:
+        if home is not None and home.role is SectionRole.CONSTANT:
             return self.places[relocation.symbol] + addend, home.bank
         if relocation.kind in PATCHES:
             return None
@@ -233,7 +233,7 @@ def _filled(
 ) -> bytes:
     """A place with a value in it, and with its bank where an instruction names one."""
     word = int.from_bytes(place, "little")
-    if section.role is not Role.CODE:
+    if section.role is not SectionRole.CODE:
         filling: Filling | None = PATCHES.get(relocation.kind)
         if filling is None:
             raise ValueError(f"its kind {relocation.kind:#x} is not for data")

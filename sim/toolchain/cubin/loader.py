@@ -20,14 +20,14 @@ from pathlib import Path
 
 from sim.support.alignment import round_up
 from sim.toolchain.module import (
-    Data,
-    Kernel,
+    EntryParameter,
+    EntryPoint,
     LaunchBounds,
     Module,
-    Parameter,
     Patch,
     PatchKind,
     ProgramError,
+    SectionData,
 )
 
 from .elf_reader import read_object
@@ -39,8 +39,8 @@ from .object_file import (
     PARAMETER_BASE,
     ObjectFile,
     Relocation,
-    Role,
     Section,
+    SectionRole,
     Symbol,
     SymbolKind,
     constant_name,
@@ -110,9 +110,11 @@ class _Loader:
         """The whole program."""
         kernels = [symbol for symbol in self.file.symbols if symbol.is_kernel]
         self.records = records_of(self.file, INFO)
-        code = self._joined(self.file.by_role[Role.CODE], CODE_GRANULE)
-        data = self._joined((*self.file.by_role[Role.GLOBAL_INIT], *self.file.by_role[Role.GLOBAL]))
-        banks = self.file.by_role[Role.CONSTANT]
+        code = self._joined(self.file.by_role[SectionRole.CODE], CODE_GRANULE)
+        data = self._joined(
+            (*self.file.by_role[SectionRole.GLOBAL_INIT], *self.file.by_role[SectionRole.GLOBAL])
+        )
+        banks = self.file.by_role[SectionRole.CONSTANT]
         return Module(
             self.file.name,
             code,
@@ -131,11 +133,11 @@ class _Loader:
             data,
             tuple(
                 range(self.bases[section.name], self.bases[section.name] + section.size)
-                for section in self.file.by_role[Role.CODE]
+                for section in self.file.by_role[SectionRole.CODE]
             ),
         )
 
-    def _joined(self, sections: tuple[Section, ...], granule: int = 1) -> Data:
+    def _joined(self, sections: tuple[Section, ...], granule: int = 1) -> SectionData:
         """Sections one behind the other, with their symbols and patches."""
         content = b""
         patches: list[Patch] = []
@@ -157,7 +159,7 @@ class _Loader:
             for symbol in self.file.symbols
             if symbol.section in names and symbol.kind == SymbolKind.OBJECT and symbol.size
         }
-        return Data(
+        return SectionData(
             content,
             max((granule, *(section.alignment for section in sections))),
             symbols,
@@ -221,7 +223,7 @@ class _Loader:
         number = held_number(word)
         return number << 32 if filling.kind is PatchKind.IMMEDIATE_HIGH else number
 
-    def _kernel(self, symbol: Symbol, constants: Mapping[int, Data]) -> Kernel:
+    def _kernel(self, symbol: Symbol, constants: Mapping[int, SectionData]) -> EntryPoint:
         """One kernel: what its code needs, with the functions of other sections that it may call."""
         code = self._section(text_name(symbol.name))
         if code is None or symbol.section != code.name:
@@ -235,12 +237,12 @@ class _Loader:
         kernels = {text_name(other.name) for other in self.file.symbols if other.is_kernel}
         reached = [
             code,
-            *(other for other in self.file.by_role[Role.CODE] if other.name not in kernels),
+            *(other for other in self.file.by_role[SectionRole.CODE] if other.name not in kernels),
         ]
         shared = self._section(shared_name(symbol.name))
         records = records_of(self.file, info_name(symbol.name))
         bank0 = self._section(constant_name(0, symbol.name))
-        return Kernel(
+        return EntryPoint(
             symbol.name,
             self.bases[code.name] + symbol.value,
             max(section.registers for section in reached),
@@ -315,10 +317,10 @@ def _bounds(records: Mapping[int, list[Record]]) -> LaunchBounds:
     return LaunchBounds(dimensions(Attribute.MAX_THREADS), dimensions(Attribute.REQNTID))
 
 
-def _parameters(records: Mapping[int, list[Record]]) -> tuple[Parameter, ...]:
+def _parameters(records: Mapping[int, list[Record]]) -> tuple[EntryParameter, ...]:
     """A kernel's parameters in order."""
     infos = sorted(
         (KernelParameter.of(record) for record in records.get(Attribute.KPARAM_INFO, ())),
         key=lambda info: info.ordinal,
     )
-    return tuple(Parameter(info.ordinal, info.place, info.size) for info in infos)
+    return tuple(EntryParameter(info.ordinal, info.place, info.size) for info in infos)

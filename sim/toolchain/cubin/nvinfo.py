@@ -19,9 +19,9 @@ __all__ = [
     "WORD_BYTES",
     "Attribute",
     "BranchTargets",
-    "Format",
     "KernelParameter",
     "Record",
+    "RecordFormat",
     "decode",
     "encode",
 ]
@@ -42,7 +42,7 @@ WORD_BYTES = _WORD.size
 """Most payloads are words of this size."""
 
 
-class Format(IntEnum):
+class RecordFormat(IntEnum):
     """How a record carries its value."""
 
     NONE = 1
@@ -109,14 +109,16 @@ class Record:
     """One record. ``value`` is the two bytes of the header, ``payload`` what follows in the SIZED format."""
 
     attribute: int
-    format: Format
+    format: RecordFormat
     value: int = 0
     payload: bytes = b""
 
     @classmethod
     def sized(cls, attribute: int, words: Iterable[int]) -> "Record":
         """A record whose payload are these 32-bit words."""
-        return cls(attribute, Format.SIZED, payload=b"".join(_WORD.pack(word) for word in words))
+        return cls(
+            attribute, RecordFormat.SIZED, payload=b"".join(_WORD.pack(word) for word in words)
+        )
 
     @property
     def words(self) -> tuple[int, ...]:
@@ -191,11 +193,11 @@ def decode(content: bytes) -> list[Record]:
         if position + _HEADER.size > len(content):
             raise ValueError(f"the record at {position:#x} is cut off")
         form, attribute, value = _HEADER.unpack_from(content, position)
-        if form not in tuple(Format):
+        if form not in tuple(RecordFormat):
             raise ValueError(f"the record at {position:#x} has format {form}, which is unknown")
         position += _HEADER.size
         payload = b""
-        if form == Format.SIZED:
+        if form == RecordFormat.SIZED:
             payload = content[position : position + value]
             if len(payload) != value:
                 raise ValueError(f"the record at {position - _HEADER.size:#x} is cut off")
@@ -211,7 +213,7 @@ def decode(content: bytes) -> list[Record]:
             raise ValueError(
                 f"a record {Attribute(attribute).name} has {len(payload)} bytes, which are no whole words"
             )
-        records.append(Record(attribute, Format(form), value, payload))
+        records.append(Record(attribute, RecordFormat(form), value, payload))
     return records
 
 
@@ -221,7 +223,7 @@ def encode(records: Iterable[Record]) -> bytes:
         _HEADER.pack(
             record.format,
             record.attribute,
-            len(record.payload) if record.format is Format.SIZED else record.value,
+            len(record.payload) if record.format is RecordFormat.SIZED else record.value,
         )
         + record.payload
         for record in records

@@ -26,10 +26,10 @@ __all__ = [
     "Binding",
     "ObjectFile",
     "Relocation",
-    "Role",
     "Section",
     "SectionFlag",
     "SectionKind",
+    "SectionRole",
     "Symbol",
     "SymbolKind",
     "constant_name",
@@ -114,7 +114,7 @@ class SymbolKind(IntEnum):
     CUDA_OBJECT = 13
 
 
-class Role(Enum):
+class SectionRole(Enum):
     """What a section is for, which its name tells."""
 
     CODE = "text"
@@ -176,10 +176,14 @@ class Section:
         return self.kind not in _EMPTY_KINDS
 
     @property
-    def role(self) -> Role:
+    def role(self) -> SectionRole:
         """What the section is for."""
         match = _NAME.fullmatch(self.name)
-        return Role.OTHER if match is None else next(role for role in Role if match[role.value])
+        return (
+            SectionRole.OTHER
+            if match is None
+            else next(role for role in SectionRole if match[role.value])
+        )
 
     @property
     def owner(self) -> str | None:
@@ -254,11 +258,11 @@ class ObjectFile:
     sections: Mapping[str, Section]
     symbols: tuple[Symbol, ...]
     relocatable: bool = False
-    by_role: Mapping[Role, tuple[Section, ...]] = field(init=False)
+    by_role: Mapping[SectionRole, tuple[Section, ...]] = field(init=False)
     """The sections by what they are for."""
 
     def __post_init__(self) -> None:
-        by_role: dict[Role, tuple[Section, ...]] = dict.fromkeys(Role, ())
+        by_role: dict[SectionRole, tuple[Section, ...]] = dict.fromkeys(SectionRole, ())
         for section in self.sections.values():
             by_role[section.role] = (*by_role[section.role], section)
         object.__setattr__(self, "by_role", by_role)

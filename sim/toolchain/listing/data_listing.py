@@ -8,8 +8,8 @@ from sim.toolchain.cubin.object_file import (
     Binding,
     ObjectFile,
     Relocation,
-    Role,
     Section,
+    SectionRole,
     SymbolKind,
 )
 from sim.toolchain.cubin.relocation import GENERIC, PATCHES, place_bytes
@@ -53,7 +53,7 @@ def _runs(file: ObjectFile, section: Section) -> Iterator[_Run]:
             yield _Run(None, Binding.LOCAL, end, place - end)
         yield _Run(symbol.name, symbol.binding, place, symbol.size)
         end = place + symbol.size
-    if end < section.size and (section.role is Role.CONSTANT or any(section.content[end:])):
+    if end < section.size and (section.role is SectionRole.CONSTANT or any(section.content[end:])):
         yield _Run(None, Binding.LOCAL, end, section.size - end)
 
 
@@ -88,7 +88,7 @@ def memory_lines(
 
 def _nameless(section: Section, run: _Run) -> list[str]:
     """What stands for the name of bytes that have none: variables can't be without."""
-    return [] if section.role is Role.CONSTANT else [f".nameless_{run.place:#x}"]
+    return [] if section.role is SectionRole.CONSTANT else [f".nameless_{run.place:#x}"]
 
 
 def data_lines(

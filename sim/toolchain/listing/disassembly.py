@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
 from sim.toolchain.assembly.spelling import spell
-from sim.toolchain.cubin.object_file import ObjectFile, Role
+from sim.toolchain.cubin.object_file import ObjectFile, SectionRole
 from sim.toolchain.module import ProgramError
 
 from .code_listing import instructions
@@ -22,7 +22,7 @@ def disassembly(file: ObjectFile) -> str:
             "\n".join(
                 [f"// {section.name}", *_lines(section.content, f"{file.name}: {section.name}")]
             )
-            for section in file.by_role[Role.CODE]
+            for section in file.by_role[SectionRole.CODE]
         )
         + "\n"
     )

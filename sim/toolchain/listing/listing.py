@@ -13,14 +13,14 @@ from sim.toolchain.assembly.program import natural_alignment
 from sim.toolchain.assembly.records import FORMATS
 from sim.toolchain.cubin.linking import link
 from sim.toolchain.cubin.loader import load, records_of
-from sim.toolchain.cubin.nvinfo import WORD_BYTES, Attribute, Format, KernelParameter, Record
+from sim.toolchain.cubin.nvinfo import WORD_BYTES, Attribute, KernelParameter, Record, RecordFormat
 from sim.toolchain.cubin.object_file import (
     INFO,
     Binding,
     ObjectFile,
-    Role,
     Section,
     SectionKind,
+    SectionRole,
     Symbol,
     info_name,
     shared_name,
@@ -75,18 +75,21 @@ class _Lister:
         self.file = file
         self.linked = linked
         self.kernels = load(file).kernels
-        self.raw: dict[str, set[int]] = {section.name: set() for section in file.by_role[Role.CODE]}
+        self.raw: dict[str, set[int]] = {
+            section.name: set() for section in file.by_role[SectionRole.CODE]
+        }
         self.infos: dict[str, dict[int, list[Record]]] = {}
         self.order: list[str] = []
         self.records = {
-            section.name: records_of(file, section.name) for section in file.by_role[Role.INFO]
+            section.name: records_of(file, section.name)
+            for section in file.by_role[SectionRole.INFO]
         }
         self.stacks = self._stacks()
         self.codes = {
             section.name: CodeLister(
                 file, section, self.records.get(info_name(section.owner or ""), {}), self.stacks
             )
-            for section in file.by_role[Role.CODE]
+            for section in file.by_role[SectionRole.CODE]
         }
 
     def _stacks(self) -> dict[int, tuple[int, int]]:
@@ -110,17 +113,17 @@ class _Lister:
         lines = [f".symbols {', '.join(self.order)}"] if self.order else []
         lines += self._info_lines(INFO)
         lines += self._variable_lines()
-        for section in self.file.by_role[Role.CODE]:
+        for section in self.file.by_role[SectionRole.CODE]:
             lines += ["", *self._code_lines(section)]
         lines += self._other_lines()
         return "\n".join(lines).strip("\n") + "\n"
 
     def _variable_lines(self) -> Iterator[str]:
         """Constants and variables of the whole file."""
-        for section in self.file.by_role[Role.CONSTANT]:
+        for section in self.file.by_role[SectionRole.CONSTANT]:
             if section.owner is None:
                 yield from memory_lines(self.file, section, f".const {section.bank}", {})
-        for role in (Role.GLOBAL_INIT, Role.GLOBAL):
+        for role in (SectionRole.GLOBAL_INIT, SectionRole.GLOBAL):
             for section in self.file.by_role[role]:
                 yield from memory_lines(self.file, section, ".global", {})
 
@@ -153,7 +156,7 @@ class _Lister:
         yield from self._info_lines(info_name(name))
         if (shared := self.file.sections.get(shared_name(name))) is not None and kernel:
             yield shared_line(shared)
-        for bank in self.file.by_role[Role.CONSTANT]:
+        for bank in self.file.by_role[SectionRole.CONSTANT]:
             if bank.owner == name and bank.bank:
                 labels = {
                     place: code.labels[place]
@@ -167,7 +170,7 @@ class _Lister:
 
     def _other_lines(self) -> Iterator[str]:
         """Sections that mean nothing here."""
-        for section in self.file.by_role[Role.OTHER]:
+        for section in self.file.by_role[SectionRole.OTHER]:
             if (
                 section.kind >= SectionKind.CUDA_INFO
                 and section.has_content
@@ -187,7 +190,7 @@ class _Lister:
             name = Attribute(attribute).name if attribute in tuple(Attribute) else f"{attribute:#x}"
             for record in records:
                 formats = {form: text for text, form in FORMATS.items()}
-                if record.format is Format.SIZED:
+                if record.format is RecordFormat.SIZED:
                     first = (
                         [self.file.symbols[record.words[0]].name]
                         if attribute in _SYMBOL_FIRST
@@ -244,7 +247,9 @@ class _Lister:
                     self.infos.setdefault(name, {})[attribute] = mine
 
 
-def _named(record: Record, symbols: tuple[Symbol, ...]) -> tuple[str, Format, int, tuple[int, ...]]:
+def _named(
+    record: Record, symbols: tuple[Symbol, ...]
+) -> tuple[str, RecordFormat, int, tuple[int, ...]]:
     """A record with the name of the symbol that it is about."""
     if record.attribute not in _SYMBOL_FIRST:
         return "", record.format, record.value, tuple(record.payload)

@@ -10,7 +10,7 @@ from sim.toolchain.assembly.assembler import assemble_statements
 from sim.toolchain.compiler import compile_statements
 from sim.toolchain.cubin.loader import load
 from sim.toolchain.cubin.object_file import CODE_GRANULE
-from sim.toolchain.module import Data, Kernel, Module, Patch
+from sim.toolchain.module import EntryPoint, Module, Patch, SectionData
 from sim.toolchain.ptx.front_end import parse_ptx
 
 from . import FUNCTIONS, runtime_text
@@ -75,10 +75,10 @@ def _plain(patch: Patch, prefix: str) -> Patch:
     return replace(patch, symbol=patch.symbol.removeprefix(prefix))
 
 
-def _joined(first: Data, second: Data, granule: int) -> Data:
+def _joined(first: SectionData, second: SectionData, granule: int) -> SectionData:
     """One behind the other."""
     at = round_up(len(first.content), granule)
-    return Data(
+    return SectionData(
         first.content.ljust(at, b"\0") + second.content,
         max(first.alignment, second.alignment),
         {**{name: at + place for name, place in second.symbols.items()}, **first.symbols},
@@ -87,7 +87,7 @@ def _joined(first: Data, second: Data, granule: int) -> Data:
     )
 
 
-def _with(kernel: Kernel, runtime: Kernel) -> Kernel:
+def _with(kernel: EntryPoint, runtime: EntryPoint) -> EntryPoint:
     """The kernel with what the runtime needs beside it: it may be called from the deepest place."""
     return replace(
         kernel,

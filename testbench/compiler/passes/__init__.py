@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from sim.toolchain.compiler.ir import Function
-from sim.toolchain.compiler.layout import Layout
+from sim.toolchain.compiler.layout import MemoryLayout
 from sim.toolchain.compiler.listing import function_listing
 from sim.toolchain.compiler.select.functions import select_function
 from sim.toolchain.ptx.front_end import parse_ptx
@@ -20,7 +20,7 @@ _HEAD = (
 def selected(body: str) -> Function:
     """The function of a kernel's body, as instruction selection leaves it. Registers a to d, i, n; 64-bit e to g."""
     module = parse_ptx(f"{HEADER}{_HEAD}{body}\nret; }}\n", "pass.ptx")
-    return select_function(module.functions["k"], Layout.of(module))
+    return select_function(module.functions["k"], MemoryLayout.of(module))
 
 
 def after(body: str, *passes: Callable[[Function], object]) -> str:

@@ -20,7 +20,7 @@ from ..retirement import StackToken, WarpMasks
 from ..state import Arrival, Cta, Warp, created_threads
 from ..vector.lanes import Condition
 from . import library, state
-from .instructions import CTA_INSTRUCTIONS, CoreFunctions, Decoder, Plan
+from .instructions import CTA_INSTRUCTIONS, CoreFunctions, Decoder, ExecutionPlan
 from .memory import HostMemory
 from .protocol import Model
 
@@ -71,7 +71,7 @@ class Compiled:
         self.library = library.core_library()
         state.check_sizes(self.library)
         self.core = CoreFunctions(self.library)
-        self.functions = library.Functions()
+        self.functions = library.CompiledFunctions()
         self.wanted: dict[str, str] = {}
         self.misses = 0
         self.seconds = 0.0
@@ -202,7 +202,7 @@ class Executor:
         self._program = b""
         self._report_mask = -1
         self._ops = (state.Op * 0)()
-        self._plans: dict[int, Plan | None] = {}
+        self._plans: dict[int, ExecutionPlan | None] = {}
         self._cta_objects: dict[int, tuple[int, Cta]] = {}
         self._serials: list[int | None] = [None] * slots
         """Of the warps' CTAs, as the model's objects have it."""
@@ -225,7 +225,7 @@ class Executor:
         at = index * INSTRUCTION_BYTES
         return int.from_bytes(self._program[at : at + INSTRUCTION_BYTES], "little")
 
-    def _plan(self, index: int) -> Plan | None:
+    def _plan(self, index: int) -> ExecutionPlan | None:
         """The plan of the instruction with a number in the program. What it needs to be compiled is
         recorded."""
         if index not in self._plans:
@@ -238,7 +238,7 @@ class Executor:
                 self._install(index, plan)
         return self._plans[index]
 
-    def _install(self, index: int, plan: Plan) -> bool:
+    def _install(self, index: int, plan: ExecutionPlan) -> bool:
         """Has the core execute an instruction, if its functions are there."""
         functions, op = self._compiled.functions, self._ops[index]
         if not all(name in functions for name in plan.functions):

@@ -39,9 +39,9 @@ from ..vector.operations import OPERATIONS
 from ..vector.single import float_sums
 from .protocol import Model
 from .state import DISABLED, ROWS, Op
-from .translation import CONSTANT, Slot, function_of, immediate_fields, shape_of
+from .translation import CONSTANT, DecodedSlot, function_of, immediate_fields, shape_of
 
-__all__ = ["CTA_INSTRUCTIONS", "CoreFunctions", "Decoder", "Plan"]
+__all__ = ["CTA_INSTRUCTIONS", "CoreFunctions", "Decoder", "ExecutionPlan"]
 
 CTA_INSTRUCTIONS = ("BAR", "B2R", "R2B")
 """Instructions that look at more of a CTA than their own warp."""
@@ -106,7 +106,7 @@ class CoreFunctions:
 
 
 @dataclass
-class Plan:
+class ExecutionPlan:
     """An instruction as the core executes it.
 
     ``op``: what it needs. ``functions``: texts of the functions that it is compiled from, by name: ``function`` is the
@@ -181,7 +181,7 @@ class Decoder:
         self._core = core
         self._special: dict[int, np.ndarray] = {}
 
-    def plan(self, word: int, address: int) -> Plan | None:
+    def plan(self, word: int, address: int) -> ExecutionPlan | None:
         """How the core executes a word at an address; None: it does not."""
         launch = self._machine.launch
         instruction, form = _decoded(word, launch.registers, launch.floats, launch.doubles)
@@ -198,14 +198,14 @@ class Decoder:
         except (_UnsupportedError, WarpFaultError):
             return None
 
-    def _made(self, form: Form, values: Values, op: Op, address: int) -> Plan:
+    def _made(self, form: Form, values: Values, op: Op, address: int) -> ExecutionPlan:
         name = form.name
         if name in OPERATIONS or name == "SHFL":
             return self._computed(form, values, op)
         rows, helper = _Rows(op), ("", "")
         if name in ("S2R", "CS2R"):
             uniform = self._special_register(values, op, rows)
-            return Plan(op, {}, uniform=uniform)
+            return ExecutionPlan(op, {}, uniform=uniform)
         if name in _SPACES:
             self._transfer(form, values, op, rows)
         elif name == "LDC":
@@ -220,17 +220,17 @@ class Decoder:
             self._barrier(form, values, op, rows)
         else:
             self._flow(form, values, op, rows, address)
-        plan = Plan(op, {helper[0]: helper[1]} if helper[0] else {}, helper=helper[0])
+        plan = ExecutionPlan(op, {helper[0]: helper[1]} if helper[0] else {}, helper=helper[0])
         self._point(plan, rows)
         return plan
 
     @staticmethod
-    def _point(plan: Plan, rows: _Rows) -> None:
+    def _point(plan: ExecutionPlan, rows: _Rows) -> None:
         plan.uniform = rows.content()
         if plan.uniform is not None:
             plan.op.uniform = plan.uniform.ctypes.data
 
-    def _computed(self, form: Form, values: Values, op: Op) -> Plan:
+    def _computed(self, form: Form, values: Values, op: Op) -> ExecutionPlan:
         """What was translated."""
         maker = compute_action if form.name in OPERATIONS else SYSTEM[form.name]
         if form.name == "SHFL":
@@ -254,12 +254,12 @@ class Decoder:
                 rows.add_read(values[slot.name], slot.word)
         for place, slot in enumerate(shape.predicates):
             op.predicates[place] = self._predicate(values[slot.name], slot)
-        plan = Plan(op, {shape.name: shape.text}, function=shape.name)
+        plan = ExecutionPlan(op, {shape.name: shape.text}, function=shape.name)
         self._point(plan, rows)
         return plan
 
     @staticmethod
-    def _predicate(number: int, slot: Slot) -> int:
+    def _predicate(number: int, slot: DecodedSlot) -> int:
         return _DISCARDED_PREDICATE if slot.is_written and number == PT else number
 
     def _constant(self, form: Form, values: Values, word: int) -> int:

@@ -31,7 +31,7 @@ from sim.support.children import Children
 from ..state import BARRIER_FIELDS
 from ..unwind import CALL_DEPTHS
 
-__all__ = ["Functions", "core_library", "has_compiler"]
+__all__ = ["CompiledFunctions", "core_library", "has_compiler"]
 
 _FOLDER = Path(__file__).parent
 FLAGS = (
@@ -141,7 +141,7 @@ def core_library() -> ctypes.CDLL:
     return ctypes.CDLL(str(_library(f"{_definitions()}{(_FOLDER / 'core.cc').read_text()}")))
 
 
-class Functions:
+class CompiledFunctions:
     """Addresses of compiled functions by name.
 
     Attributes:

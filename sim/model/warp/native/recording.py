@@ -1,8 +1,8 @@
 """Values that record what is done to them: the vectors and masks that an operation is run on once, to learn its C.
 
 A :class:`Vector` stands for a value of every thread and takes part in numpy's arithmetic by its protocols; a
-:class:`Mask` stands for a mask of threads. Both hold a :class:`Node`, and every operation makes a new one of those of
-its operands. Types are numpy's own: each step asks numpy which loop it would run.
+:class:`Mask` stands for a mask of threads. Both hold a :class:`RecordedNode`, and every operation makes a new one of
+those of its operands. Types are numpy's own: each step asks numpy which loop it would run.
 
 Whatever needs a number that is not known yet (an ``if``, an index, a loop over threads) raises
 :class:`UnrecordableError`, and so does all that has no translation below.
@@ -19,8 +19,8 @@ from rtl.params import WARP_THREADS
 
 __all__ = [
     "Mask",
-    "Node",
-    "Scalar",
+    "RecordedNode",
+    "RecordedScalar",
     "UnrecordableError",
     "Vector",
     "as_mask",
@@ -35,7 +35,7 @@ class UnrecordableError(Exception):
 
 
 @dataclass(eq=False, frozen=True, slots=True)
-class Node:
+class RecordedNode:
     """A step. ``text`` is its C, a template with ``{0}``, ``{1}`` for its arguments.
 
     ``kind``: ``vector``, of every thread by itself; ``mask``, of the warp; ``reduce``, a mask made of a vector;
@@ -46,7 +46,7 @@ class Node:
     kind: str
     text: str
     dtype: np.dtype
-    arguments: tuple["Node", ...] = ()
+    arguments: tuple["RecordedNode", ...] = ()
     content: tuple[int | float, ...] = field(default=())
 
 
@@ -74,34 +74,34 @@ def literal(value: Any, dtype: np.dtype) -> str:
     return f"(({name}){number}{suffix})"
 
 
-def _constant(values: np.ndarray) -> Node:
+def _constant(values: np.ndarray) -> RecordedNode:
     """A vector of known values."""
     if values.ndim > 1 or values.size not in (1, WARP_THREADS):
         raise UnrecordableError(f"an array of shape {values.shape}")
     flat = values.ravel()
     if (flat.view(np.uint8).reshape(len(flat), -1) == flat[:1].view(np.uint8)).all():
-        return Node("vector", literal(flat[0], values.dtype), values.dtype)
-    return Node("vector", "{0}[i]", values.dtype, (_table(values),))
+        return RecordedNode("vector", literal(flat[0], values.dtype), values.dtype)
+    return RecordedNode("vector", "{0}[i]", values.dtype, (_table(values),))
 
 
-def _table(values: np.ndarray) -> Node:
-    return Node("table", "", values.dtype, content=tuple(values.ravel().tolist()))
+def _table(values: np.ndarray) -> RecordedNode:
+    return RecordedNode("table", "", values.dtype, content=tuple(values.ravel().tolist()))
 
 
-def as_vector(value: Any, dtype: np.dtype | None = None) -> Node:
+def as_vector(value: Any, dtype: np.dtype | None = None) -> RecordedNode:
     """The node of an operand; of a Python number in the type that the operation runs in."""
     if isinstance(value, Vector):
         node = value.node
     elif isinstance(value, (np.ndarray, np.generic)):
         node = _constant(np.asarray(value))
     elif isinstance(value, (bool, int, float)) and dtype is not None:
-        return Node("vector", literal(value, dtype), dtype)
+        return RecordedNode("vector", literal(value, dtype), dtype)
     else:
         raise UnrecordableError(f"an operand of type {type(value).__name__}")
     return node if dtype is None else _cast(node, dtype)
 
 
-def _cast(node: Node, dtype: np.dtype) -> Node:
+def _cast(node: RecordedNode, dtype: np.dtype) -> RecordedNode:
     if node.dtype == dtype:
         return node
     if node.dtype.kind == "f" and dtype.kind not in "f":
@@ -109,7 +109,7 @@ def _cast(node: Node, dtype: np.dtype) -> Node:
             "a float made an integer"
         )  # beyond its range the result is the machine's
     text = "({0} != 0)" if dtype == _BOOL else f"(({c_type(dtype)}){{0}})"
-    return Node("vector", text, dtype, (node,))
+    return RecordedNode("vector", text, dtype, (node,))
 
 
 _ROUNDING = {
@@ -190,7 +190,7 @@ class Vector(np.lib.mixins.NDArrayOperatorsMixin):
     __slots__ = ("node",)
     shape = (WARP_THREADS,)
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: RecordedNode) -> None:
         self.node = node
 
     @property
@@ -211,7 +211,7 @@ class Vector(np.lib.mixins.NDArrayOperatorsMixin):
         arguments = tuple(
             as_vector(value, dtype) for value, dtype in zip(inputs, loop, strict=False)
         )
-        node = Node("vector", template, loop[-1], arguments)
+        node = RecordedNode("vector", template, loop[-1], arguments)
         return Vector(node if out is None else _cast(node, out[0].dtype))
 
     def __array_function__(
@@ -233,7 +233,9 @@ class Vector(np.lib.mixins.NDArrayOperatorsMixin):
         if to.itemsize != self.dtype.itemsize or _BOOL in (to, self.dtype):
             raise UnrecordableError(f"{self.dtype} seen as {to}")
         between = "({0})" if "f" not in (to.kind, self.dtype.kind) else "bits_as<{0}>"
-        return Vector(Node("vector", f"{between.format(c_type(to))}({{0}})", to, (self.node,)))
+        return Vector(
+            RecordedNode("vector", f"{between.format(c_type(to))}({{0}})", to, (self.node,))
+        )
 
     def copy(self) -> "Vector":
         """As numpy's."""
@@ -247,13 +249,13 @@ class Vector(np.lib.mixins.NDArrayOperatorsMixin):
         text = "__builtin_fma({0}, {1}, {2})"
         if rounding is not FloatRounding.RN:
             text = f"fused_rounded({{0}}, {{1}}, {{2}}, {_ROUNDING[rounding]})"
-        return Vector(Node("vector", text, np.dtype(np.float64), arguments))
+        return Vector(RecordedNode("vector", text, np.dtype(np.float64), arguments))
 
     def __getitem__(self, index: Any) -> "Vector":
         if not isinstance(index, Vector) or index.dtype.kind not in "iu":
             raise UnrecordableError("a part of a vector")
         return Vector(
-            Node(
+            RecordedNode(
                 "gather", f"{{0}}[{{1}} & {WARP_THREADS - 1}]", self.dtype, (self.node, index.node)
             )
         )
@@ -262,7 +264,7 @@ class Vector(np.lib.mixins.NDArrayOperatorsMixin):
         """The columns of those rows of a table whose numbers this holds."""
         for column in rows.T:
             yield Vector(
-                Node(
+                RecordedNode(
                     "vector",
                     f"{{0}}[(u64){{1}} < {len(column)} ? {{1}} : 0]",
                     column.dtype,
@@ -274,7 +276,7 @@ class Vector(np.lib.mixins.NDArrayOperatorsMixin):
         """The threads of which it holds."""
         if self.dtype != _BOOL:
             raise UnrecordableError("a mask of numbers")
-        return Mask(Node("reduce", "", _WORD, (self.node,)))
+        return Mask(RecordedNode("reduce", "", _WORD, (self.node,)))
 
     def _unknown(self, *_: Any) -> Any:
         raise UnrecordableError("a number that is not known yet")
@@ -292,7 +294,7 @@ def _where(condition: Any, first: Any, second: Any) -> Any:
     ]
     dtype = np.where(np.zeros(1, np.bool_), *plain).dtype
     return Vector(
-        Node(
+        RecordedNode(
             "vector",
             "({0} ? {1} : {2})",
             dtype,
@@ -317,12 +319,12 @@ _FUNCTIONS: Mapping[Callable[..., Any], Callable[..., Any]] = {
 }
 
 
-def as_mask(value: Any) -> Node:
+def as_mask(value: Any) -> RecordedNode:
     """The node of a mask; of a Python number its low 32 bits."""
     if isinstance(value, Mask):
         return value.node
     if isinstance(value, int):
-        return Node("mask", f"{value & 0xFFFF_FFFF:#x}u", _WORD)
+        return RecordedNode("mask", f"{value & 0xFFFF_FFFF:#x}u", _WORD)
     raise UnrecordableError(f"a mask of type {type(value).__name__}")
 
 
@@ -332,7 +334,7 @@ class Mask:
 
     __slots__ = ("_fact", "_holds", "node")
 
-    def __init__(self, node: Node, holds: bool = False, fact: bool = False) -> None:
+    def __init__(self, node: RecordedNode, holds: bool = False, fact: bool = False) -> None:
         self.node = node
         self._holds = holds
         self._fact = fact
@@ -343,7 +345,7 @@ class Mask:
         fact = self._fact and isinstance(other, Mask) and other._fact
         holds = self._holds and operator == "&" and isinstance(other, int)
         return Mask(
-            Node("mask", f"({{0}} {operator} {{1}})", _WORD, (self.node, as_mask(other))),
+            RecordedNode("mask", f"({{0}} {operator} {{1}})", _WORD, (self.node, as_mask(other))),
             holds,
             fact,
         )
@@ -360,7 +362,7 @@ class Mask:
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
     def __invert__(self) -> "Mask":
-        return Mask(Node("mask", "(~{0})", _WORD, (self.node,)))
+        return Mask(RecordedNode("mask", "(~{0})", _WORD, (self.node,)))
 
     def __eq__(self, other: object) -> Any:
         return self._compared("==", other)
@@ -369,7 +371,7 @@ class Mask:
         return self._compared("!=", other)
 
     def _compared(self, operator: str, other: object) -> "Mask":
-        node = Node(
+        node = RecordedNode(
             "mask",
             f"({{0}} {operator} {{1}} ? ALL_THREADS : 0u)",
             _WORD,
@@ -392,18 +394,18 @@ class Mask:
 
     def as_bools(self) -> Vector:
         """Whether it has each thread."""
-        return Vector(Node("vector", "(bit_of({0}, i) != 0)", _BOOL, (self.node,)))
+        return Vector(RecordedNode("vector", "(bit_of({0}, i) != 0)", _BOOL, (self.node,)))
 
     def as_bits(self) -> Vector:
         """1 for each thread that it has, else 0."""
-        return Vector(Node("vector", "bit_of({0}, i)", _WORD, (self.node,)))
+        return Vector(RecordedNode("vector", "bit_of({0}, i)", _WORD, (self.node,)))
 
     def as_words(self) -> Vector:
         """The mask itself, for every thread."""
-        return Vector(Node("vector", "{0}", _WORD, (self.node,)))
+        return Vector(RecordedNode("vector", "{0}", _WORD, (self.node,)))
 
 
-class Scalar:
+class RecordedScalar:
     """A number of the instruction word or of a constant bank that differs between instructions of one shape. Only
     its 32-bit parts can be had, as rows by ``name``."""
 
@@ -412,11 +414,11 @@ class Scalar:
     def __init__(self, name: str, shift: int = 0) -> None:
         self._name, self._shift = name, shift
 
-    def __rshift__(self, places: int) -> "Scalar":
-        return Scalar(self._name, self._shift + places)
+    def __rshift__(self, places: int) -> "RecordedScalar":
+        return RecordedScalar(self._name, self._shift + places)
 
     def as_words(self) -> Vector:
         """Its 32 bits from the shifted place on, for every thread."""
         if self._shift % 32:
             raise UnrecordableError("a part of a number")
-        return Vector(Node("row", f"{self._name}.{self._shift // 32}", _WORD))
+        return Vector(RecordedNode("row", f"{self._name}.{self._shift // 32}", _WORD))

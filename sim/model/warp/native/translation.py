@@ -20,8 +20,8 @@ from ..action import Maker
 from ..vector.lanes import Condition
 from .recording import (
     Mask,
-    Node,
-    Scalar,
+    RecordedNode,
+    RecordedScalar,
     UnrecordableError,
     Vector,
     as_mask,
@@ -30,7 +30,15 @@ from .recording import (
     literal,
 )
 
-__all__ = ["CONSTANT", "Shape", "Slot", "function_of", "immediate_fields", "shape_key", "shape_of"]
+__all__ = [
+    "CONSTANT",
+    "DecodedSlot",
+    "NativeFunction",
+    "function_of",
+    "immediate_fields",
+    "shape_key",
+    "shape_of",
+]
 
 CONSTANT = "constant"
 """The name of a constant operand among what an instruction reads."""
@@ -44,7 +52,7 @@ _MASKS = ("mask", "reduce", "input")
 
 
 @dataclass(frozen=True)
-class Slot:
+class DecodedSlot:
     """An entry in a table of the decoded instruction: a word of what a field names, which is read or written. A
     predicate has one word."""
 
@@ -54,14 +62,14 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Shape:
+class NativeFunction:
     """A function in C: its name, its text, and what it takes from the decoded instruction: rows of registers,
     immediates and constants, and predicates."""
 
     name: str
     text: str
-    rows: tuple[Slot, ...]
-    predicates: tuple[Slot, ...]
+    rows: tuple[DecodedSlot, ...]
+    predicates: tuple[DecodedSlot, ...]
 
 
 def _operand_fields(form: Form) -> tuple[dict[str, bool], dict[str, bool], set[str], set[str]]:
@@ -110,7 +118,7 @@ class _Rows:
         if number == RZ:
             return np.zeros(WARP_THREADS, np.uint32)
         return Vector(
-            Node(
+            RecordedNode(
                 "row", f"{self._fields[number // _SPAN - 1]}.{number % _SPAN}", np.dtype(np.uint32)
             )
         )
@@ -131,7 +139,7 @@ class _Predicates:
     def __getitem__(self, number: int | slice) -> Any:
         if isinstance(number, slice):
             return [self[one] for one in range(*number.indices(PT + 1))]
-        return Mask(Node("input", f"predicate.{self.name(number)}", np.dtype(np.uint32)))
+        return Mask(RecordedNode("input", f"predicate.{self.name(number)}", np.dtype(np.uint32)))
 
     def __iter__(self) -> Iterator[Mask]:
         return (self[number] for number in range(PT + 1))
@@ -142,7 +150,7 @@ class _Core:
 
     def constant(self, bank: int, address: int, size: int, error: object) -> Any:
         """A word of a constant operand."""
-        return Scalar(CONSTANT) >> 8 * (address - _OFFSET)
+        return RecordedScalar(CONSTANT) >> 8 * (address - _OFFSET)
 
 
 class _Warp:
@@ -152,13 +160,14 @@ class _Warp:
         self.rows = _Rows(registers)
         self.predicates = _Predicates(predicates)
         flags: Any = [
-            Mask(Node("input", f"condition.{flag}", np.dtype(np.uint32))) for flag in range(4)
+            Mask(RecordedNode("input", f"condition.{flag}", np.dtype(np.uint32)))
+            for flag in range(4)
         ]
         self.condition: Any = Condition(*flags)
         self._registers = registers
-        self.written: list[tuple[str, Node, Node]] = []
+        self.written: list[tuple[str, RecordedNode, RecordedNode]] = []
         """Rows: what stands for it, its value, and the mask of threads."""
-        self.masks: list[tuple[str, Node, Node]] = []
+        self.masks: list[tuple[str, RecordedNode, RecordedNode]] = []
         """Predicates and flags, likewise."""
 
     def write_register(self, record: object, number: int, value: Any, threads: Any) -> None:
@@ -180,7 +189,7 @@ class _Warp:
             self.masks.append((f"condition.{flag}", as_mask(mask), as_mask(threads)))
 
 
-_THREADS = Mask(Node("input", "threads", np.dtype(np.uint32)), holds=True)
+_THREADS = Mask(RecordedNode("input", "threads", np.dtype(np.uint32)), holds=True)
 
 
 def _recorded(make: Maker, form: Form, values: Values) -> _Warp:
@@ -191,7 +200,7 @@ def _recorded(make: Maker, form: Form, values: Values) -> _Warp:
         stand_ins[name] = (number + 1) * _SPAN
     for number, (name, written) in enumerate(predicates.items()):
         stand_ins[name] = PT if written and values[name] == PT else _FIRST_PREDICATE + number
-    stand_ins |= {name: Scalar(name) for name in immediates}
+    stand_ins |= {name: RecordedScalar(name) for name in immediates}
     stand_ins |= dict.fromkeys(constants, _OFFSET)
     warp = _Warp(tuple(registers), tuple(predicates))
     action: Callable[..., None] = make(form, stand_ins)
@@ -208,17 +217,17 @@ class _Writer:
     """
 
     def __init__(self) -> None:
-        self.rows: list[Slot] = []
-        self.predicates: list[Slot] = []
+        self.rows: list[DecodedSlot] = []
+        self.predicates: list[DecodedSlot] = []
         self._head: list[str] = []
         self._lines: list[str] = []
-        self._names: dict[Node, str] = {}
+        self._names: dict[RecordedNode, str] = {}
         """Masks, tables and rows."""
-        self._stored: dict[Node, str] = {}
+        self._stored: dict[RecordedNode, str] = {}
         """Values that a loop has stored."""
-        self._stages: dict[Node, int] = {}
+        self._stages: dict[RecordedNode, int] = {}
 
-    def stage(self, node: Node) -> int:
+    def stage(self, node: RecordedNode) -> int:
         """The loop in which a vector can be computed, or the number of loops that a mask needs before it."""
         if node not in self._stages:
             stages = [self.stage(argument) for argument in node.arguments]
@@ -228,7 +237,7 @@ class _Writer:
         return self._stages[node]
 
     @staticmethod
-    def _place(table: list[Slot], slot: Slot) -> int:
+    def _place(table: list[DecodedSlot], slot: DecodedSlot) -> int:
         if slot not in table:
             table.append(slot)
         return table.index(slot)
@@ -236,7 +245,7 @@ class _Writer:
     def row(self, name: str, is_written: bool = False) -> int:
         """The place of a row in the instruction's table."""
         field, _, word = name.rpartition(".")
-        return self._place(self.rows, Slot(field, int(word), is_written))
+        return self._place(self.rows, DecodedSlot(field, int(word), is_written))
 
     def mask_place(self, name: str, is_written: bool = False) -> str:
         """Where a predicate or a flag is."""
@@ -245,9 +254,9 @@ class _Writer:
             return f"w->condition[{which}]"
         if which.isdecimal():
             return f"w->predicates[{which}]"
-        return f"w->predicates[op->predicates[{self._place(self.predicates, Slot(which, 0, is_written))}]]"
+        return f"w->predicates[op->predicates[{self._place(self.predicates, DecodedSlot(which, 0, is_written))}]]"
 
-    def _leaf(self, node: Node) -> str:
+    def _leaf(self, node: RecordedNode) -> str:
         """What was there before the first loop."""
         name = f"{node.kind[0]}{len(self._names)}"
         if node.kind == "row":
@@ -262,7 +271,7 @@ class _Writer:
             self._head.append(f"static const {c_type(node.dtype)} {name}[] = {{{content}}};")
         return name
 
-    def mask(self, node: Node) -> str:
+    def mask(self, node: RecordedNode) -> str:
         """The name of a mask, once the loops before it are written."""
         if node not in self._names:
             if node.kind == "input":
@@ -280,7 +289,7 @@ class _Writer:
                 self._lines.append(f"const u32 {name} = {node.text.format(*arguments)};")
         return self._names[node]
 
-    def value(self, node: Node, body: list[str], local: dict[Node, str]) -> str:
+    def value(self, node: RecordedNode, body: list[str], local: dict[RecordedNode, str]) -> str:
         """The name of a value inside a loop."""
         if node.kind in _MASKS:
             return self.mask(node)
@@ -303,7 +312,7 @@ class _Writer:
             body.append(f"const {c_type(node.dtype)} {local[node]} = {text};")
         return local[node]
 
-    def _masks_in(self, node: Node, seen: dict[Node, None]) -> None:
+    def _masks_in(self, node: RecordedNode, seen: dict[RecordedNode, None]) -> None:
         """Notes all that a value is made of, up to masks."""
         for argument in node.arguments:
             if argument not in seen:
@@ -311,16 +320,16 @@ class _Writer:
                 if argument.kind not in _MASKS:
                     self._masks_in(argument, seen)
 
-    def loop(self, stage: int, stored: Sequence[Node]) -> None:
+    def loop(self, stage: int, stored: Sequence[RecordedNode]) -> None:
         """One loop: stores the values that later ones, masks and results need."""
-        seen: dict[Node, None] = {}
+        seen: dict[RecordedNode, None] = {}
         for node in stored:
             self._masks_in(node, seen)
         for node in seen:
             if node.kind in _MASKS:
                 self.mask(node)
         body: list[str] = []
-        local: dict[Node, str] = {}
+        local: dict[RecordedNode, str] = {}
         for node in stored:
             value = self.value(node, body, local)
             name = f"s{len(self._stored)}"
@@ -339,10 +348,10 @@ class _Writer:
     def write(self, warp: _Warp) -> str:
         """The body of the function."""
         roots = [node for _, *nodes in (*warp.written, *warp.masks) for node in nodes]
-        wanted: dict[Node, None] = {node: None for _, node, _ in warp.written}
-        seen: set[Node] = set()
+        wanted: dict[RecordedNode, None] = {node: None for _, node, _ in warp.written}
+        seen: set[RecordedNode] = set()
 
-        def visit(node: Node) -> None:
+        def visit(node: RecordedNode) -> None:
             if node in seen:
                 return
             seen.add(node)
@@ -368,10 +377,10 @@ class _Writer:
         return "\n    ".join([*self._head, *self._lines])
 
 
-_shapes: dict[tuple[Any, ...], Shape | None] = {}
+_shapes: dict[tuple[Any, ...], NativeFunction | None] = {}
 
 
-def shape_of(make: Maker, form: Form, values: Values) -> Shape | None:
+def shape_of(make: Maker, form: Form, values: Values) -> NativeFunction | None:
     """The shape of an instruction whose action ``make`` makes; None where it has no translation."""
     key = shape_key(form, values)
     if key not in _shapes:
@@ -382,7 +391,7 @@ def shape_of(make: Maker, form: Form, values: Values) -> Shape | None:
     return _shapes[key]
 
 
-def _translated(warp: _Warp) -> Shape:
+def _translated(warp: _Warp) -> NativeFunction:
     writer = _Writer()
     body = writer.write(warp)
     name = f"op_{sha256(body.encode()).hexdigest()[:24]}"
@@ -390,7 +399,7 @@ def _translated(warp: _Warp) -> Shape:
         f'extern "C" int {name}(Machine *, Warp *w, const Op *op, u32 threads) {{\n    if (!threads)\n'
         f"        return DONE;\n    {body}\n    return DONE;\n}}\n"
     )
-    return Shape(name, text, tuple(writer.rows), tuple(writer.predicates))
+    return NativeFunction(name, text, tuple(writer.rows), tuple(writer.predicates))
 
 
 @lru_cache
@@ -399,7 +408,8 @@ def function_of(operation: Callable[[Any, Any], Any]) -> tuple[str, str]:
     thread: its name and its text."""
     word = np.dtype(np.uint32)
     result = as_vector(
-        operation(*(Vector(Node("vector", name, word)) for name in ("first", "second"))), word
+        operation(*(Vector(RecordedNode("vector", name, word)) for name in ("first", "second"))),
+        word,
     )
     body: list[str] = []
     value = _Writer().value(result, body, {})

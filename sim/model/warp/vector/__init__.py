@@ -2,7 +2,7 @@
 
 A value of every thread is a vector of 32 numbers; a condition of every thread is either a vector of 32
 Booleans or an integer whose bit t is thread t. An *operation* maps :class:`~sim.model.warp.vector.lanes.Sources`
-and the fields of an instruction word to an :class:`~sim.model.warp.vector.lanes.Outcome`; it neither reads nor
+and the fields of an instruction word to an :class:`~sim.model.warp.vector.lanes.LaneOutcome`; it neither reads nor
 writes anything else.
 
 ============  ==========================================================================

@@ -14,7 +14,7 @@ from rtl.isa.kinds import HalfSelect, SumShift
 from rtl.isa.syntax import PT, Values
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 
-from .lanes import Bools, Outcome, Sources, Words, bits_of, mask_of, pair, uniform
+from .lanes import Bools, LaneOutcome, Sources, Words, bits_of, mask_of, pair, uniform
 
 __all__ = ["extended_addend", "iadd", "iadd3", "iscadd", "lea", "lea_high", "negated", "sum_of"]
 
@@ -36,18 +36,20 @@ def _exact(terms: tuple[Words, ...], plus: Words) -> tuple[Words, Bools]:
     return clamped.astype(np.uint32), clamped != total
 
 
-def sum_of(terms: tuple[Words, ...], plus: Words, flags: bool, saturate: bool = False) -> Outcome:
+def sum_of(
+    terms: tuple[Words, ...], plus: Words, flags: bool, saturate: bool = False
+) -> LaneOutcome:
     """The sum of ``terms`` and ``plus``; carry and overflow only where ``flags`` are wanted.
 
     ``saturate`` keeps a signed overflow at the nearest bound.
     """
     if not flags and not saturate:
-        return Outcome(reduce(add, terms) + plus)
+        return LaneOutcome(reduce(add, terms) + plus)
     value, overflow = _exact(terms, plus)
     if not saturate:
         value = reduce(add, terms) + plus
     carry = reduce(add, (term.astype(np.uint64) for term in terms)) + plus >> np.uint64(32)
-    return Outcome(value, carry=carry != 0, overflow=overflow)
+    return LaneOutcome(value, carry=carry != 0, overflow=overflow)
 
 
 def extended_addend(sources: Sources, values: Values, ones: int) -> Words:
@@ -62,7 +64,7 @@ def _negations_of_two(values: Values) -> tuple[int, int]:
     return (0, 0) if flags == PLUS_ONE else (flags >> 1, flags & 1)
 
 
-def iadd(sources: Sources, values: Values) -> Outcome:
+def iadd(sources: Sources, values: Values) -> LaneOutcome:
     """IADD and IADD32I: a + b, and one more with ``.PO``."""
     negate_a, negate_b = _negations_of_two(values)
     plus = extended_addend(sources, values, negate_a + negate_b + (values["plus_one"] == PLUS_ONE))
@@ -72,7 +74,7 @@ def iadd(sources: Sources, values: Values) -> Outcome:
     )
 
 
-def iscadd(sources: Sources, values: Values) -> Outcome:
+def iscadd(sources: Sources, values: Values) -> LaneOutcome:
     """ISCADD and ISCADD32I: (a << shift) + b. The carry is that of the 32-bit sum."""
     values = {"plus_one": 0} | dict(values)
     negate_a, negate_b = _negations_of_two(values)
@@ -90,7 +92,7 @@ def _half(term: Words, select: int) -> Words:
     return term >> np.uint32(16) if select == HalfSelect.H1.value else term
 
 
-def iadd3(sources: Sources, values: Values) -> Outcome:
+def iadd3(sources: Sources, values: Values) -> LaneOutcome:
     """IADD3: a + b + c, or the sum of a and b, 33 bits of it, shifted by a half word, + c.
 
     A sum of three carries 0, 1 or 2, and compiled code adds three 64-bit numbers with two of these
@@ -122,9 +124,9 @@ def iadd3(sources: Sources, values: Values) -> Outcome:
     if extended:
         total = total + bits_of(sources.condition.carry) + bits_of(sources.condition.overflow)
     if not flags:
-        return Outcome(total.astype(np.uint32))
+        return LaneOutcome(total.astype(np.uint32))
     carries = total >> np.uint64(32)
-    return Outcome(total.astype(np.uint32), carry=carries >= 1, overflow=carries >= 2)
+    return LaneOutcome(total.astype(np.uint32), carry=carries >= 1, overflow=carries >= 2)
 
 
 def _outside_windows(high: Words, low: Words) -> int:
@@ -137,7 +139,7 @@ def _outside_windows(high: Words, low: Words) -> int:
 _NO_WORDS = uniform(0)
 
 
-def lea(sources: Sources, values: Values) -> Outcome:
+def lea(sources: Sources, values: Values) -> LaneOutcome:
     """LEA: (a << shift) + b.
 
     The predicate is that of LEA.HI for a sum whose high word is 0 (ours: compiled code never has it).
@@ -151,7 +153,7 @@ def lea(sources: Sources, values: Values) -> Outcome:
     return outcome
 
 
-def lea_high(sources: Sources, values: Values) -> Outcome:
+def lea_high(sources: Sources, values: Values) -> LaneOutcome:
     """LEA.HI: the high word of the pair (c, a) << shift, + b.
 
     The predicate is whether the address is outside the shared and the local window: a 64-bit

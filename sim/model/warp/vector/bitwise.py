@@ -9,7 +9,7 @@ import numpy as np
 from rtl.isa.kinds import FunnelWidth, Logic, PermuteMode, PredicateTest
 from rtl.isa.syntax import PT, Values
 
-from .lanes import Condition, Doubles, Outcome, Sources, Words, bools_of, mask_of, pair, uniform
+from .lanes import Condition, Doubles, LaneOutcome, Sources, Words, bools_of, mask_of, pair, uniform
 
 __all__ = ["bfe", "bfi", "flo", "highest_bit", "lop", "lop3", "popc", "prmt", "shf", "shl", "shr"]
 
@@ -39,20 +39,20 @@ def _reversed(word: Words) -> Words:
     return word
 
 
-def shl(sources: Sources, values: Values) -> Outcome:
+def shl(sources: Sources, values: Values) -> LaneOutcome:
     """SHL: a << b."""
     count = _count(sources, values)
-    return Outcome((sources.a.astype(np.uint64) << count).astype(np.uint32))
+    return LaneOutcome((sources.a.astype(np.uint64) << count).astype(np.uint32))
 
 
-def shr(sources: Sources, values: Values) -> Outcome:
+def shr(sources: Sources, values: Values) -> LaneOutcome:
     """SHR: a >> b, filled with the sign or with zeros; ``.BREV`` turns a around first."""
     count, signed, reverse = _count(sources, values), values["signed"], values["reverse"]
     a = _reversed(sources.a) if reverse else sources.a
     if signed:
         wide = a.view(np.int32).astype(np.int64) >> count.astype(np.int64)
-        return Outcome(wide.astype(np.uint32))
-    return Outcome((a.astype(np.uint64) >> count).astype(np.uint32))
+        return LaneOutcome(wide.astype(np.uint32))
+    return LaneOutcome((a.astype(np.uint64) >> count).astype(np.uint32))
 
 
 def _shifted_right(wide: Doubles, count: Words, signed: bool) -> Doubles:
@@ -63,7 +63,7 @@ def _shifted_right(wide: Doubles, count: Words, signed: bool) -> Doubles:
     return np.where(count > 63, np.uint64(0), wide >> near)
 
 
-def shf(sources: Sources, values: Values, left: bool) -> Outcome:
+def shf(sources: Sources, values: Values, left: bool) -> LaneOutcome:
     """SHF: the pair (c, a) shifted by b: its high word after a shift to the left, its low word after one to
     the right. The count is at most 32, or 64 where the pair is one number; ``.W`` takes it modulo that.
     """
@@ -76,11 +76,11 @@ def shf(sources: Sources, values: Values, left: bool) -> Outcome:
         shifted = np.where(
             count > 63, np.uint64(0), wide << np.minimum(count, np.uint32(63)).astype(np.uint64)
         )
-        return Outcome((shifted >> np.uint64(32)).astype(np.uint32))
-    return Outcome(_shifted_right(wide, count, signed).astype(np.uint32))
+        return LaneOutcome((shifted >> np.uint64(32)).astype(np.uint32))
+    return LaneOutcome(_shifted_right(wide, count, signed).astype(np.uint32))
 
 
-def bfe(sources: Sources, values: Values) -> Outcome:
+def bfe(sources: Sources, values: Values) -> LaneOutcome:
     """BFE: a field of a, whose lowest bit is b[7:0] and whose length b[15:8], extended with its top bit or
     with zeros. A field over the end of a has a's top bit for the missing ones.
     """
@@ -93,16 +93,16 @@ def bfe(sources: Sources, values: Values) -> Outcome:
     spare = np.uint64(64) - np.minimum(length, np.uint32(63)).astype(np.uint64)
     spare = np.minimum(spare, np.uint64(63))
     cut = _shifted_right(moved << spare, spare.astype(np.uint32), signed)
-    return Outcome(np.where(length == 0, np.uint32(0), cut.astype(np.uint32)))
+    return LaneOutcome(np.where(length == 0, np.uint32(0), cut.astype(np.uint32)))
 
 
-def bfi(sources: Sources, _values: Values) -> Outcome:
+def bfi(sources: Sources, _values: Values) -> LaneOutcome:
     """BFI: c with the field of b (lowest bit b[7:0], length b[15:8]) taken from the low bits of a."""
     position = np.minimum(sources.b & np.uint32(0xFF), _WORD_BITS).astype(np.uint64)
     length = np.minimum(sources.b >> np.uint32(8) & np.uint32(0xFF), _WORD_BITS).astype(np.uint64)
     field = (np.uint64(1) << length) - np.uint64(1) << position
     inserted = sources.a.astype(np.uint64) << position & field
-    return Outcome((sources.c & ~field | inserted).astype(np.uint32))
+    return LaneOutcome((sources.c & ~field | inserted).astype(np.uint32))
 
 
 def _predicate_of(values: Values, result: Words) -> int | None:
@@ -120,7 +120,7 @@ def _predicate_of(values: Values, result: Words) -> int | None:
             return 0
 
 
-def lop(sources: Sources, values: Values) -> Outcome:
+def lop(sources: Sources, values: Values) -> LaneOutcome:
     """LOP and LOP32I: AND, OR or XOR of a and b, or b alone, each inverted if asked.
 
     With ``.X`` they are the top words of longer numbers: the test, and CC's zero flag, are whether
@@ -143,15 +143,15 @@ def lop(sources: Sources, values: Values) -> Outcome:
         case Logic.PASS_B:
             result = b
     if not values["extended"]:
-        return Outcome(result, p=_predicate_of(values, result))
+        return LaneOutcome(result, p=_predicate_of(values, result))
     whole = np.where(bools_of(sources.condition.zero), result, _ONE)
     sign = mask_of(result.view(np.int32) < 0)
-    return Outcome(
+    return LaneOutcome(
         result, p=_predicate_of(values, whole), condition=Condition(mask_of(whole == 0), sign)
     )
 
 
-def lop3(sources: Sources, values: Values) -> Outcome:
+def lop3(sources: Sources, values: Values) -> LaneOutcome:
     """LOP3: any function of a, b and c, bit by bit; its truth table is indexed by {a, b, c}."""
     minterms = [index for index in range(8) if values["lut"] >> index & 1]
 
@@ -161,7 +161,7 @@ def lop3(sources: Sources, values: Values) -> Outcome:
             yield reduce(and_, (word if bit & 1 else ~word for word, bit in bits))
 
     result = reduce(or_, terms(sources), np.zeros_like(sources.a))
-    return Outcome(result, p=_predicate_of(values, result))
+    return LaneOutcome(result, p=_predicate_of(values, result))
 
 
 _PICKED: dict[PermuteMode, Callable[[Words, np.uint32], Words]] = {
@@ -180,7 +180,7 @@ sign.
 """
 
 
-def prmt(sources: Sources, values: Values) -> Outcome:
+def prmt(sources: Sources, values: Values) -> LaneOutcome:
     """PRMT: four bytes picked from those of a (0 to 3) and c (4 to 7); b is the selector."""
     pick = _PICKED[PermuteMode(values["mode"])]
     wide, result = pair(sources.a, sources.c), np.zeros_like(sources.a)
@@ -190,13 +190,13 @@ def prmt(sources: Sources, values: Values) -> Outcome:
         byte = (wide >> shift).astype(np.uint32) & np.uint32(0xFF)
         sign = np.where(byte & np.uint32(0x80), np.uint32(0xFF), np.uint32(0))
         result |= np.where(number & np.uint32(8), sign, byte) << np.uint32(8 * place)
-    return Outcome(result)
+    return LaneOutcome(result)
 
 
-def popc(sources: Sources, values: Values) -> Outcome:
+def popc(sources: Sources, values: Values) -> LaneOutcome:
     """POPC: how many bits of b, inverted if asked, are 1."""
     invert = values["invert_b"]
-    return Outcome(np.bitwise_count(~sources.b if invert else sources.b).astype(np.uint32))
+    return LaneOutcome(np.bitwise_count(~sources.b if invert else sources.b).astype(np.uint32))
 
 
 def highest_bit(wide: Doubles) -> Doubles:
@@ -208,7 +208,7 @@ def highest_bit(wide: Doubles) -> Doubles:
     return number
 
 
-def flo(sources: Sources, values: Values) -> Outcome:
+def flo(sources: Sources, values: Values) -> LaneOutcome:
     """FLO: the number of the highest 1 bit of b; of a negative signed b, of the highest 0 bit; all ones when
     there is none. ``.SH`` counts from the top instead.
     """
@@ -217,4 +217,4 @@ def flo(sources: Sources, values: Values) -> Outcome:
     if signed:
         b = np.where(b.view(np.int32) < 0, ~b, b)
     number = highest_bit(b.astype(np.uint64)).astype(np.uint32)
-    return Outcome(np.where(b == 0, _NONE, _TOP_BIT - number if shift else number))
+    return LaneOutcome(np.where(b == 0, _NONE, _TOP_BIT - number if shift else number))

@@ -11,7 +11,7 @@ from .lanes import (
     ALL_THREADS,
     Bools,
     Condition,
-    Outcome,
+    LaneOutcome,
     Sources,
     Words,
     bits_of,
@@ -35,7 +35,7 @@ __all__ = [
     "truth_words",
 ]
 
-Operation = Callable[[Sources, Values], Outcome]
+Operation = Callable[[Sources, Values], LaneOutcome]
 Relation = Callable[[Sources, Values], int]
 """The threads whose operands are in an instruction's relation."""
 _TRUE, _FALSE = uniform(0xFFFF_FFFF), uniform(0)
@@ -94,9 +94,9 @@ def _relation(sources: Sources, values: Values) -> int:
 def set_predicates(relation: Relation) -> Operation:
     """ISETP, FSETP, CSETP: the relation, and its opposite, each combined with a predicate."""
 
-    def run(sources: Sources, values: Values) -> Outcome:
+    def run(sources: Sources, values: Values) -> LaneOutcome:
         holds, combine = relation(sources, values), values["combine"]
-        return Outcome(
+        return LaneOutcome(
             p=combined(combine, holds, sources.x),
             q=combined(combine, ALL_THREADS & ~holds, sources.x),
         )
@@ -107,9 +107,9 @@ def set_predicates(relation: Relation) -> Operation:
 def set_register(relation: Relation) -> Operation:
     """ISET, FSET, CSET: the relation combined with a predicate, as a register."""
 
-    def run(sources: Sources, values: Values) -> Outcome:
+    def run(sources: Sources, values: Values) -> LaneOutcome:
         holds = combined(values["combine"], relation(sources, values), sources.x)
-        return Outcome(truth_words(holds, values["one"]))
+        return LaneOutcome(truth_words(holds, values["one"]))
 
     return run
 
@@ -117,20 +117,20 @@ def set_register(relation: Relation) -> Operation:
 isetp, iset = set_predicates(_relation), set_register(_relation)
 
 
-def icmp(sources: Sources, values: Values) -> Outcome:
+def icmp(sources: Sources, values: Values) -> LaneOutcome:
     """ICMP: a where c has the relation to 0, else b."""
     condition, signed = CONDITIONS[Compare(values["compare"])], values["signed"]
-    return Outcome(
+    return LaneOutcome(
         np.where(condition(less(sources.c, _FALSE, signed), sources.c == 0), sources.a, sources.b)
     )
 
 
-def sel(sources: Sources, _values: Values) -> Outcome:
+def sel(sources: Sources, _values: Values) -> LaneOutcome:
     """SEL: a where the predicate holds, else b."""
-    return Outcome(np.where(bools_of(sources.x), sources.a, sources.b))
+    return LaneOutcome(np.where(bools_of(sources.x), sources.a, sources.b))
 
 
-def imnmx(sources: Sources, values: Values) -> Outcome:
+def imnmx(sources: Sources, values: Values) -> LaneOutcome:
     """IMNMX: the smaller of a and b where the predicate holds, else the larger.
 
     For numbers of several words the top ones are compared first (``.XHI``), then each next lower pair, and
@@ -146,6 +146,6 @@ def imnmx(sources: Sources, values: Values) -> Outcome:
         equal = undecided & equal
     value = np.where(below == bools_of(sources.x), sources.a, sources.b)
     if part is MinMaxPart.WHOLE:
-        return Outcome(value)
+        return LaneOutcome(value)
     sign = mask_of(value.view(np.int32) < 0)
-    return Outcome(value, condition=Condition(mask_of(equal), sign, mask_of(~below), 0))
+    return LaneOutcome(value, condition=Condition(mask_of(equal), sign, mask_of(~below), 0))

@@ -9,7 +9,7 @@ from rtl.isa.kinds import FloatFormat
 from rtl.isa.syntax import Values
 
 from .bitwise import highest_bit
-from .lanes import Bools, Doubles, Outcome, Sources, pair
+from .lanes import Bools, Doubles, LaneOutcome, Sources, pair
 
 __all__ = ["f2f", "f2i", "i2f", "i2i"]
 
@@ -103,10 +103,10 @@ def _to_type(
     return (cut.view(np.int64) >> spare.view(np.int64)).view(np.uint64) if signed else cut >> spare
 
 
-def _words(number: Doubles, wide: bool) -> Outcome:
+def _words(number: Doubles, wide: bool) -> LaneOutcome:
     """A result in one register or two."""
     high = (number >> _u64(32)).astype(np.uint32) if wide else None
-    return Outcome(number.astype(np.uint32), value_high=high)
+    return LaneOutcome(number.astype(np.uint32), value_high=high)
 
 
 class _Number(NamedTuple):
@@ -177,14 +177,14 @@ def _packed(
     return np.where(significand == 0, _u64(0), bits) | signs
 
 
-def i2i(sources: Sources, values: Values) -> Outcome:
+def i2i(sources: Sources, values: Values) -> LaneOutcome:
     """I2I: from one integer type to another; results narrower than a word are extended to it."""
     magnitude, negative = _integer_source(sources, values)
     size, signed = _BITS_OF_SIZE[values["destination"] & 3], values["destination"] >> 2
     return _words(_to_type(magnitude, negative, size, signed, bool(values["saturate"])), wide=False)
 
 
-def f2f(sources: Sources, values: Values) -> Outcome:
+def f2f(sources: Sources, values: Values) -> LaneOutcome:
     """F2F: a number in another format, or an integer beside it in its own. A NaN is all ones but for its sign,
     in double precision 0x7ff8000000000000, or +0 with ``.SAT`` (ours).
     """
@@ -211,7 +211,7 @@ def f2f(sources: Sources, values: Values) -> Outcome:
     return _words(bits, kind is FloatFormat.F64)
 
 
-def i2f(sources: Sources, values: Values) -> Outcome:
+def i2f(sources: Sources, values: Values) -> LaneOutcome:
     """I2F: an integer rounded to a floating-point format. A zero has no sign."""
     (magnitude, negative), kind = (
         _integer_source(sources, values),
@@ -227,7 +227,7 @@ def i2f(sources: Sources, values: Values) -> Outcome:
     return _words(bits, kind is FloatFormat.F64)
 
 
-def f2i(sources: Sources, values: Values) -> Outcome:
+def f2i(sources: Sources, values: Values) -> LaneOutcome:
     """F2I: a floating-point number rounded to an integer type, kept at its nearest bound. What is not a number
     gives 0, or the top bit alone where 64 bits are on either side, as the PTX manual has it for ``cvt``.
     """

@@ -14,7 +14,7 @@ from rtl.isa.kinds import FloatRounding
 from rtl.isa.syntax import Values
 
 from .comparison import set_predicates, set_register
-from .lanes import Doubles, Outcome, Sources, bools_of, mask_of, pair
+from .lanes import Doubles, LaneOutcome, Sources, bools_of, mask_of, pair
 from .single import related
 
 __all__ = ["dadd", "dfma", "dmnmx", "dmul", "dset", "dsetp"]
@@ -31,9 +31,9 @@ def _operand(sources: Sources, values: Values, name: str) -> _Numbers:
     return (word ^ _SIGN if values.get(f"negate_{name}", 0) else word).view(np.float64)
 
 
-def _outcome(result: _Numbers) -> Outcome:
+def _outcome(result: _Numbers) -> LaneOutcome:
     word: Doubles = np.where(np.isnan(result), _NAN, result.view(np.uint64))
-    return Outcome(word.astype(np.uint32), value_high=(word >> np.uint64(32)).astype(np.uint32))
+    return LaneOutcome(word.astype(np.uint32), value_high=(word >> np.uint64(32)).astype(np.uint32))
 
 
 def _zero(negative: bool, other: bool, rounding: FloatRounding) -> float:
@@ -78,7 +78,7 @@ def _fused(a: _Numbers, b: _Numbers, c: _Numbers, rounding: FloatRounding) -> _N
     return result
 
 
-def dadd(sources: Sources, values: Values) -> Outcome:
+def dadd(sources: Sources, values: Values) -> LaneOutcome:
     """DADD: a + b."""
     a, b, rounding = (
         _operand(sources, values, "a"),
@@ -91,7 +91,7 @@ def dadd(sources: Sources, values: Values) -> Outcome:
         return _outcome(a + b)
 
 
-def dmul(sources: Sources, values: Values) -> Outcome:
+def dmul(sources: Sources, values: Values) -> LaneOutcome:
     """DMUL: a * b."""
     a, b, rounding = (
         _operand(sources, values, "a"),
@@ -105,13 +105,13 @@ def dmul(sources: Sources, values: Values) -> Outcome:
         return _outcome(a * b)
 
 
-def dfma(sources: Sources, values: Values) -> Outcome:
+def dfma(sources: Sources, values: Values) -> LaneOutcome:
     """DFMA: a * b + c."""
     a, b, c = (_operand(sources, values, name) for name in "abc")
     return _outcome(_fused(a, b, c, FloatRounding(values["round"])))
 
 
-def dmnmx(sources: Sources, values: Values) -> Outcome:
+def dmnmx(sources: Sources, values: Values) -> LaneOutcome:
     """DMNMX: the lesser of a and b where the predicate holds, else the greater."""
     x, y = _operand(sources, values, "a"), _operand(sources, values, "b")
     less = (x < y) | ((x == y) & np.signbit(x))

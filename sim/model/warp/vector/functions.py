@@ -21,7 +21,7 @@ from rtl.isa.functions import (
 from rtl.isa.kinds import FloatRange, MultiFunction
 from rtl.isa.syntax import Values
 
-from .lanes import Outcome, Sources, Words
+from .lanes import LaneOutcome, Sources, Words
 
 __all__ = ["mufu", "rro"]
 
@@ -121,7 +121,7 @@ def _rounded(number: NDArray[np.float64], upper: bool) -> Words:
         return number.astype(np.float32).view(np.uint32)
 
 
-def mufu(sources: Sources, values: Values) -> Outcome:
+def mufu(sources: Sources, values: Values) -> LaneOutcome:
     """MUFU."""
     function = MultiFunction(values["function"])
     a = sources.a & ~_SIGN if values["absolute_a"] else sources.a
@@ -130,10 +130,10 @@ def mufu(sources: Sources, values: Values) -> Outcome:
         one = np.uint32(_UPPER_BIAS << _UPPER_FRACTION) if function in OF_DOUBLES else _ONE
         nothing = (result & _SIGN != 0) | (result > _infinity(function))
         result = np.where(nothing, np.uint32(0), np.minimum(result, one))
-    return Outcome(result)
+    return LaneOutcome(result)
 
 
-def rro(sources: Sources, values: Values) -> Outcome:
+def rro(sources: Sources, values: Values) -> LaneOutcome:
     """RRO: the operand of MUFU for b, turns for SIN and COS, the number itself for EX2 (ours)."""
     factor = np.array(
         [TURN if values["mode"] == FloatRange.SINCOS.value else _ONE], np.uint32
@@ -141,4 +141,4 @@ def rro(sources: Sources, values: Values) -> Outcome:
     b = sources.b & ~_SIGN if values["absolute_b"] else sources.b
     with np.errstate(all="ignore"):
         product = (b ^ _SIGN if values["negate_b"] else b).view(np.float32) * factor
-    return Outcome(np.where(np.isnan(product), _NAN, product.view(np.uint32)))
+    return LaneOutcome(np.where(np.isnan(product), _NAN, product.view(np.uint32)))

@@ -19,7 +19,7 @@ __all__ = [
     "Bools",
     "Condition",
     "Doubles",
-    "Outcome",
+    "LaneOutcome",
     "Sources",
     "Words",
     "bits_of",
@@ -187,7 +187,7 @@ class Sources:
 
 
 @dataclass(slots=True)
-class Outcome:
+class LaneOutcome:
     """What an operation gives; None is what it does not.
 
     ``value`` is written to the destination register, ``value_high`` to the next one; ``p`` ``q`` to

@@ -18,11 +18,11 @@ from . import (
     single,
     video,
 )
-from .lanes import Outcome, Sources
+from .lanes import LaneOutcome, Sources
 
 __all__ = ["OPERATIONS"]
 
-OPERATIONS: Mapping[str, Callable[[Sources, Values], Outcome]] = MappingProxyType(
+OPERATIONS: Mapping[str, Callable[[Sources, Values], LaneOutcome]] = MappingProxyType(
     {
         "IADD": addition.iadd,
         "IADD32I": addition.iadd,

@@ -7,7 +7,7 @@ from rtl.isa.syntax import PT, Values
 from rtl.params import WARP_THREADS
 
 from .comparison import combined, set_predicates, set_register, truth_words
-from .lanes import ALL_THREADS, Condition, Outcome, Sources, Words, bits_of, mask_of, uniform
+from .lanes import ALL_THREADS, Condition, LaneOutcome, Sources, Words, bits_of, mask_of, uniform
 
 __all__ = ["cset", "csetp", "mov", "move_lanes", "p2r", "pset", "psetp", "r2p", "vote"]
 
@@ -16,19 +16,19 @@ _BYTE = np.uint32(0xFF)
 _QUAD = 4
 
 
-def psetp(sources: Sources, values: Values) -> Outcome:
+def psetp(sources: Sources, values: Values) -> LaneOutcome:
     """PSETP: two predicates joined, and the opposite, each joined with a third."""
     first, second = values["combine_first"], values["combine"]
     both = combined(first, sources.x, sources.y)
-    return Outcome(
+    return LaneOutcome(
         p=combined(second, both, sources.z), q=combined(second, ALL_THREADS & ~both, sources.z)
     )
 
 
-def pset(sources: Sources, values: Values) -> Outcome:
+def pset(sources: Sources, values: Values) -> LaneOutcome:
     """PSET: three predicates joined, as a register."""
     first, second, as_one = values["combine_first"], values["combine"], values["one"]
-    return Outcome(
+    return LaneOutcome(
         truth_words(combined(second, combined(first, sources.x, sources.y), sources.z), as_one)
     )
 
@@ -48,17 +48,17 @@ def _packed(predicates: list[int]) -> Words:
     return result
 
 
-def p2r(sources: Sources, values: Values) -> Outcome:
+def p2r(sources: Sources, values: Values) -> LaneOutcome:
     """P2R: a, with the bits of one byte that the mask b names replaced by predicates or CC (PT reads as bit 7, CC
     has four bits; only the low byte of b counts: ours).
     """
     of_condition, shift = values["which"], np.uint32(8 * values["byte"])
     bits = sources.condition.nibbles() if of_condition else _packed(sources.predicates)
     mask = sources.b & _BYTE
-    return Outcome(sources.a & ~(mask << shift) | (bits & mask) << shift)
+    return LaneOutcome(sources.a & ~(mask << shift) | (bits & mask) << shift)
 
 
-def r2p(sources: Sources, values: Values) -> Outcome:
+def r2p(sources: Sources, values: Values) -> LaneOutcome:
     """R2P: the predicates, or flags of CC, that the mask b names, from the bits of one byte of a.
 
     Where b differs between threads, each thread's own mask counts.
@@ -78,15 +78,15 @@ def r2p(sources: Sources, values: Values) -> Outcome:
         ]
 
     if not values["which"]:
-        return Outcome(predicates=dict(enumerate(bits(sources.predicates[:PT]))))
-    return Outcome(
+        return LaneOutcome(predicates=dict(enumerate(bits(sources.predicates[:PT]))))
+    return LaneOutcome(
         condition=Condition(
             *bits([condition.zero, condition.sign, condition.carry, condition.overflow])
         )
     )
 
 
-def vote(sources: Sources, values: Values) -> Outcome:
+def vote(sources: Sources, values: Values) -> LaneOutcome:
     """VOTE: the executing threads whose predicate holds; and whether all, any, or all or none of them do."""
     mode = VoteMode(values["mode"])
     ballot = sources.x & sources.threads
@@ -94,7 +94,7 @@ def vote(sources: Sources, values: Values) -> Outcome:
     verdict = {VoteMode.ALL: everybody, VoteMode.ANY: ballot != 0, VoteMode.EQ: everybody | nobody}[
         mode
     ]
-    return Outcome(uniform(ballot), p=verdict * ALL_THREADS)
+    return LaneOutcome(uniform(ballot), p=verdict * ALL_THREADS)
 
 
 def move_lanes(values: Values) -> int:
@@ -102,6 +102,6 @@ def move_lanes(values: Values) -> int:
     return sum(values["lanes"] << quad for quad in range(0, WARP_THREADS, _QUAD))
 
 
-def mov(sources: Sources, _values: Values) -> Outcome:
+def mov(sources: Sources, _values: Values) -> LaneOutcome:
     """MOV and MOV32I: b."""
-    return Outcome(sources.b)
+    return LaneOutcome(sources.b)

@@ -7,7 +7,7 @@ from rtl.isa.kinds import ProductAddend
 from rtl.isa.syntax import Values
 
 from .addition import extended_addend, negated, sum_of
-from .lanes import Doubles, Outcome, Sources, Words, doubles
+from .lanes import Doubles, LaneOutcome, Sources, Words, doubles
 
 __all__ = ["imad", "imul", "xmad"]
 
@@ -35,7 +35,7 @@ def _signed_fixup(a: Words, b: Words, factor_a: Words, factor_b: Words) -> Words
     return surplus << _HALF_BITS
 
 
-def xmad(sources: Sources, values: Values) -> Outcome:
+def xmad(sources: Sources, values: Values) -> LaneOutcome:
     """XMAD: the product of a half of a and a half of b, shifted by a half word with ``.PSL``, plus an addend
     made of c; ``.MRG`` then puts b's low half on top of the low half. Flags are the sum's, Z and S
     of the result (ours).
@@ -74,13 +74,13 @@ def _part(values: Values, product: Doubles) -> Words:
     return (product >> np.uint64(32) if values["high"] else product).astype(np.uint32)
 
 
-def imul(sources: Sources, values: Values) -> Outcome:
+def imul(sources: Sources, values: Values) -> LaneOutcome:
     """IMUL and IMUL32I: one word of the product. C and O are clear (ours)."""
     product = _product(sources, values)
-    return Outcome(_part(values, product))
+    return LaneOutcome(_part(values, product))
 
 
-def imad(sources: Sources, values: Values) -> Outcome:
+def imad(sources: Sources, values: Values) -> LaneOutcome:
     """IMAD and IMAD32I: one word of the product, or of its negative, + c.
 
     A negative product is the complement of all its 64 bits plus one, which reaches the high word only if the

@@ -12,7 +12,7 @@ from rtl.isa.kinds import FloatCompare, FloatFlush, FloatRounding, ProductScale,
 from rtl.isa.syntax import Values
 
 from .comparison import set_predicates, set_register
-from .lanes import Bools, Outcome, Sources, Words, bools_of, mask_of, uniform
+from .lanes import Bools, LaneOutcome, Sources, Words, bools_of, mask_of, uniform
 
 __all__ = [
     "fadd",
@@ -103,7 +103,7 @@ def _to_single(total: _Numbers, rounding: FloatRounding) -> Words:
     return np.where(np.isnan(total), _NAN, result.astype(np.float32).view(np.uint32))
 
 
-def _fused(values: Values, a: Words, b: Words, c: Words | None) -> Outcome:
+def _fused(values: Values, a: Words, b: Words, c: Words | None) -> LaneOutcome:
     """A product and, if there is one, what is added to it."""
     rounding = FloatRounding(values.get("round", 0))
     scale = _SCALES.get(ProductScale(values.get("scale", 0)), 1.0)
@@ -132,10 +132,10 @@ def _fused(values: Values, a: Words, b: Words, c: Words | None) -> Outcome:
         result = np.where(
             ((result & _SIGN) != 0) | (result > _INFINITY), np.uint32(0), np.minimum(result, _ONE)
         )
-    return Outcome(result)
+    return LaneOutcome(result)
 
 
-def fadd(sources: Sources, values: Values) -> Outcome:
+def fadd(sources: Sources, values: Values) -> LaneOutcome:
     """FADD: a + b."""
     return _fused(
         values, _operand(sources, values, "a"), uniform(int(_ONE)), _operand(sources, values, "b")
@@ -155,7 +155,7 @@ def float_sum(old: int, operand: int) -> int:
     return int(float_sums(*(np.array([word], np.uint32) for word in (old, operand)))[0])
 
 
-def fswzadd(sources: Sources, values: Values) -> Outcome:
+def fswzadd(sources: Sources, values: Values) -> LaneOutcome:
     """FSWZADD: a + b, b - a, a - b, or 0 + b, as the thread's place in its quad says."""
     places = np.arange(len(sources.a)) % 4
     sums = values["swizzle"] >> 2 * (3 - places) & 3
@@ -167,12 +167,12 @@ def fswzadd(sources: Sources, values: Values) -> Outcome:
     )
 
 
-def fmul(sources: Sources, values: Values) -> Outcome:
+def fmul(sources: Sources, values: Values) -> LaneOutcome:
     """FMUL: a * b, by a power of two."""
     return _fused(values, _operand(sources, values, "a"), _operand(sources, values, "b"), None)
 
 
-def ffma(sources: Sources, values: Values) -> Outcome:
+def ffma(sources: Sources, values: Values) -> LaneOutcome:
     """FFMA: a * b + c."""
     a, b, c = (_operand(sources, values, name) for name in "abc")
     return _fused(values, a, b, c)
@@ -201,28 +201,28 @@ def _relation(sources: Sources, values: Values) -> int:
 fsetp, fset = set_predicates(_relation), set_register(_relation)
 
 
-def fcmp(sources: Sources, values: Values) -> Outcome:
+def fcmp(sources: Sources, values: Values) -> LaneOutcome:
     """FCMP: a where c has the relation to 0, else b."""
     c = _operand(sources, values, "c").view(np.float32)
     holds = related(values["compare"], c, np.zeros_like(c))
-    return Outcome(np.where(holds, sources.a, sources.b))
+    return LaneOutcome(np.where(holds, sources.a, sources.b))
 
 
-def fmnmx(sources: Sources, values: Values) -> Outcome:
+def fmnmx(sources: Sources, values: Values) -> LaneOutcome:
     """FMNMX: the lesser of a and b where the predicate holds, else the greater."""
     a, b = _operand(sources, values, "a"), _operand(sources, values, "b")
     x, y = a.view(np.float32), b.view(np.float32)
     less = (x < y) | ((x == y) & (a > b))
     chosen = np.where(less == bools_of(sources.x), a, b)
     chosen = np.where(np.isnan(y), a, np.where(np.isnan(x), b, chosen))
-    return Outcome(np.where(np.isnan(x) & np.isnan(y), _NAN, chosen))
+    return LaneOutcome(np.where(np.isnan(x) & np.isnan(y), _NAN, chosen))
 
 
-def fchk(sources: Sources, values: Values) -> Outcome:
+def fchk(sources: Sources, values: Values) -> LaneOutcome:
     """FCHK: whether the division of a by b needs the long path."""
     a, b = (
         (_operand(sources, values, name) >> np.uint32(23) & np.uint32(0xFF)).astype(np.int32)
         for name in "ab"
     )
     long = (a < 30) | (a > 254) | (b < 1) | (b > 252) | (a - b < -124) | (a - b > 125)
-    return Outcome(p=mask_of(long))
+    return LaneOutcome(p=mask_of(long))

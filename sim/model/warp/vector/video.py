@@ -15,7 +15,7 @@ from rtl.isa.syntax import Values
 from rtl.isa.video import IMMEDIATE_PART, WORD_PART
 
 from .comparison import CONDITIONS, Operation, less, set_predicates
-from .lanes import Outcome, Sources, Words, doubles, mask_of
+from .lanes import LaneOutcome, Sources, Words, doubles, mask_of
 
 __all__ = ["vabsdiff", "vabsdiff4", "vadd", "vmad", "vmnmx", "vset", "vsetp", "vshl", "vshr"]
 
@@ -56,7 +56,7 @@ def _range(signed: int, then: VideoSecond) -> np.iinfo:
     return np.iinfo(f"{'int' if signed else 'uint'}{size}")
 
 
-def _second(first: _Numbers, sources: Sources, signed: int, then: VideoSecond) -> Outcome:
+def _second(first: _Numbers, sources: Sources, signed: int, then: VideoSecond) -> LaneOutcome:
     """The low bits of the first result, and what is done with the third operand."""
     value = first.astype(np.uint32)
     match then:
@@ -72,13 +72,13 @@ def _second(first: _Numbers, sources: Sources, signed: int, then: VideoSecond) -
             mask = _MERGED[merged]
             shifted = value << np.uint32((mask & -mask).bit_length() - 1)
             value = (shifted & np.uint32(mask)) | (sources.c & np.uint32(~mask & 0xFFFF_FFFF))
-    return Outcome(value)
+    return LaneOutcome(value)
 
 
 def _operation(first: _First) -> Operation:
     """A video instruction whose first operation gives a number of at most 64 bits."""
 
-    def run(sources: Sources, values: Values) -> Outcome:
+    def run(sources: Sources, values: Values) -> LaneOutcome:
         signed, then = values.get("signed_d", 0), VideoSecond(values["then"])
         result = first(*_parts(sources, values), values)
         if values.get("saturate"):
@@ -104,7 +104,7 @@ def _shift_count(b: _Numbers, values: Values) -> _Numbers:
     return b & 31 if values["wrap"] else np.minimum(b, 32)
 
 
-def vabsdiff4(sources: Sources, values: Values) -> Outcome:
+def vabsdiff4(sources: Sources, values: Values) -> LaneOutcome:
     """VABSDIFF4: the distances of the bytes of a and b, of which the sum is added to c, or the low bytes are joined."""
     a, b = (
         np.ascontiguousarray(word)
@@ -114,8 +114,8 @@ def vabsdiff4(sources: Sources, values: Values) -> Outcome:
     )
     distances = np.abs(a - b)
     if values["reduce"]:
-        return Outcome(sources.c + distances.reshape(-1, 4).sum(axis=1).astype(np.uint32))
-    return Outcome(distances.astype(np.uint8).view(np.uint32))
+        return LaneOutcome(sources.c + distances.reshape(-1, 4).sum(axis=1).astype(np.uint32))
+    return LaneOutcome(distances.astype(np.uint8).view(np.uint32))
 
 
 vadd = _operation(_sum)
@@ -128,7 +128,7 @@ vset = _operation(
 vsetp = set_predicates(_relation)
 
 
-def vshl(sources: Sources, values: Values) -> Outcome:
+def vshl(sources: Sources, values: Values) -> LaneOutcome:
     """VSHL: a's part to the left. It is beyond a bound where a is beyond that bound shifted back."""
     a, b = _parts(sources, values)
     count, then = _shift_count(b, values), VideoSecond(values["then"])
@@ -140,7 +140,7 @@ def vshl(sources: Sources, values: Values) -> Outcome:
     return _second(result, sources, values["signed_d"], then)
 
 
-def vmad(sources: Sources, values: Values) -> Outcome:
+def vmad(sources: Sources, values: Values) -> LaneOutcome:
     """VMAD: a product and c, of which each or both together may be negated, shifted to the right. c has a sign if
     a factor has one or something is negated."""
     a, b = _parts(sources, values)
@@ -159,4 +159,4 @@ def vmad(sources: Sources, values: Values) -> Outcome:
         limits = np.iinfo(np.int32 if signed else np.uint32)
         result = np.where(upper >= (limits.max + 1 << scale >> _HALF_BITS), limits.max, result)
         result = np.where(upper < (limits.min << scale >> _HALF_BITS), limits.min, result)
-    return Outcome(result.astype(np.uint32))
+    return LaneOutcome(result.astype(np.uint32))

@@ -4,7 +4,7 @@ from collections import Counter
 
 from sim.toolchain.compiler.ir import Block, Function, Op, Source, Value
 
-from .dominators import Dominators, Places
+from .dominators import Dominators, OperationDominators
 
 __all__ = ["Definitions"]
 
@@ -14,7 +14,7 @@ class Definitions:
 
     def __init__(self, function: Function, dominators: Dominators | None = None) -> None:
         self.function = function
-        self.places = Places(function, dominators)
+        self.dominators = OperationDominators(function, dominators)
         only: dict[Value, Op] = {}
         again: set[Value] = set(function.parameters)
         for block in function.blocks:
@@ -59,13 +59,13 @@ class Definitions:
         if not isinstance(value, Value) or value is self.function.stack:
             return True
         op = self.only.get(value)
-        return op is not None and self.places.dominates(op, *self.places.at[at])
+        return op is not None and self.dominators.dominates(op, *self.dominators.at[at])
 
     def same(self, source: Source, at: Op, block: Block, index: int) -> bool:
         """Whether a source of an operation is still the same at a place behind it."""
         if self.steady(source, at):
             return True
-        own, position = self.places.at[at]
+        own, position = self.dominators.at[at]
         return (
             own is block
             and source.value is not None

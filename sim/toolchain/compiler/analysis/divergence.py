@@ -9,7 +9,7 @@ from rtl.isa.special_registers import SpecialRegister
 from sim.toolchain.compiler.ir import Block, Function, Op, Source, Value
 
 from .loops import Loop
-from .post_dominators import Shape
+from .post_dominators import LoopLevels
 
 __all__ = ["divergent_blocks"]
 
@@ -27,7 +27,7 @@ _SAME_FOR_ALL = frozenset(
 _OWN = frozenset({"CAL", "ICAL", "SHFL", "LDG", "LD", "LDL", "LDS", "ATOM", "ATOMS", "CS2R"})
 
 
-def divergent_blocks(function: Function, graph: Shape) -> set[Block]:
+def divergent_blocks(function: Function, graph: LoopLevels) -> set[Block]:
     """The blocks at whose end threads may part."""
     definitions: dict[Value, list[tuple[Block, Op]]] = {}
     for block in function.blocks:
@@ -77,7 +77,7 @@ def _makes_different(op: Op, different: set[Value]) -> bool:
 
 def _leave_loops(
     function: Function,
-    graph: Shape,
+    graph: LoopLevels,
     definitions: Mapping[Value, list[tuple[Block, Op]]],
     different: set[Value],
     parting: set[Block],

@@ -4,7 +4,7 @@ from sim.toolchain.compiler.ir import Block, Function, Op
 
 from .graphs import immediate_dominators
 
-__all__ = ["Dominators", "Places"]
+__all__ = ["Dominators", "OperationDominators"]
 
 
 class Dominators:
@@ -42,8 +42,8 @@ class Dominators:
         return start <= self._spans[second][0] < end
 
 
-class Places:
-    """Where operations are, and which are passed on every way to which."""
+class OperationDominators:
+    """Where operations are, and which of them dominate which places. ``blocks``: the tree of the blocks."""
 
     def __init__(self, function: Function, dominators: Dominators | None = None) -> None:
         self.blocks = dominators or Dominators(function)
@@ -61,5 +61,5 @@ class Places:
 
     def dominates(self, first: Op, block: Block, index: int) -> bool:
         """Whether every way to a place passes an operation before."""
-        own, position = self.at[first]
-        return position < index if own is block else self.blocks.dominates(own, block)
+        defining, position = self.at[first]
+        return position < index if defining is block else self.blocks.dominates(defining, block)

@@ -13,7 +13,7 @@ from sim.toolchain.compiler.ir import Block, Function
 from .graphs import immediate_dominators
 from .loops import Loop, find_loops, innermost
 
-__all__ = ["Level", "Shape"]
+__all__ = ["Level", "LoopLevels"]
 
 _END = "end"
 _Backwards = dict[Block | str, list[Block | str]]
@@ -64,7 +64,7 @@ class Level:
         return found
 
 
-class Shape:
+class LoopLevels:
     """The loops and levels of a function."""
 
     def __init__(self, function: Function) -> None:

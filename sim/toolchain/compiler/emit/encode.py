@@ -26,7 +26,7 @@ from sim.toolchain.assembly.program import Emitted, Line
 from sim.toolchain.assembly.source import SassGuard, SassInstruction, SassOperand, SourceError
 from sim.toolchain.compiler.ir import WORD, Global, Op, RegisterPart, Source, Value
 from sim.toolchain.compiler.ir import Constant as ConstantSource
-from sim.toolchain.compiler.opcodes import LOWEST, Opcode, Role
+from sim.toolchain.compiler.opcodes import LOWEST, Opcode, OperandRole
 from sim.toolchain.cubin.relocation import fit
 
 __all__ = ["InstructionEncoder", "names_a_copy"]
@@ -245,7 +245,7 @@ class _Plan:
         self.word &= ~field.mask
         return field
 
-    def _add_result(self, role: Role, at: int, sets_carry: bool) -> None:
+    def _add_result(self, role: OperandRole, at: int, sets_carry: bool) -> None:
         operand = self.form.operands[role.key]
         assert isinstance(operand, Register | Predicate) and operand.access is not Access.READ
         field = self._clear(self.form.fields[operand.field])
@@ -262,7 +262,7 @@ class _Plan:
             for other, at in zip(self.shape.sources, self.first, strict=True)
         )
 
-    def _source(self, role: Role, at: int) -> _Source:
+    def _source(self, role: OperandRole, at: int) -> _Source:
         fields = self.form.fields
         operand = self.form.operands[role.key]
         match operand:

@@ -10,7 +10,7 @@ from sim.toolchain.assembly.source import SassLabel, SassOperand, SassTargets
 from sim.toolchain.compiler.abi import FRAME_ALIGNMENT, STACK_POINTER, STANDARD_CLOBBERS
 from sim.toolchain.compiler.ir import Block, Function, Op, Source, Value
 from sim.toolchain.compiler.layout import DriverWord, aligned
-from sim.toolchain.compiler.passes.reconvergence import Plan
+from sim.toolchain.compiler.passes.reconvergence import TokenPlan
 
 from .encode import InstructionEncoder, names_a_copy
 
@@ -27,14 +27,14 @@ class Finished:
 
     function: Function
     registers: Mapping[Value, int]
-    plan: Plan
+    plan: TokenPlan
     frame: int = 0
     saved: list[int] = field(default_factory=list)
     saves_at: int = 0
     needs_stack: bool = False
 
     @classmethod
-    def of(cls, function: Function, registers: Mapping[Value, int], plan: Plan) -> "Finished":
+    def of(cls, function: Function, registers: Mapping[Value, int], plan: TokenPlan) -> "Finished":
         """With its frame laid out."""
         saved: list[int] = []
         if function.standard:

@@ -12,7 +12,7 @@ from sim.toolchain.compiler.layout import (
     FUNCTION_TABLE,
     HANDLE_BYTES,
     TABLE_BANK,
-    Layout,
+    MemoryLayout,
 )
 from sim.toolchain.compiler.select.builder import CompileError
 from sim.toolchain.ptx.module import AddressOf, PtxModule, PtxVariable, parameter_offsets
@@ -34,9 +34,9 @@ _LARGEST_STACK = 0xFFFF_FFF0
 """Bytes that a file can tell; a launch of less is refused."""
 
 
-def module_statements(layout: Layout) -> list[Statement | Line]:
+def module_statements(layout: MemoryLayout) -> list[Statement | Line]:
     """Global variables and constants."""
-    constants = {constant.name: layout.places[constant] for constant in layout.constants}
+    constants = {constant.name: layout.offsets[constant] for constant in layout.constants}
     found: list[Statement | Line] = []
     for variable in layout.globals:
         size = None if variable.initial else max(variable.size, 1)
@@ -45,14 +45,16 @@ def module_statements(layout: Layout) -> list[Statement | Line]:
     for variable in layout.constants:
         found.append(
             statements.bank(
-                CONSTANT_BANK, escaped(variable.name), variable.alignment, layout.places[variable]
+                CONSTANT_BANK, escaped(variable.name), variable.alignment, layout.offsets[variable]
             )
         )
         found += _data(variable, constants, layout) or [statements.zeros(variable.size)]
     return found
 
 
-def _data(variable: PtxVariable, constants: Mapping[str, int], layout: Layout) -> list[SassData]:
+def _data(
+    variable: PtxVariable, constants: Mapping[str, int], layout: MemoryLayout
+) -> list[SassData]:
     """The first values of a variable, zeros behind them. ``constants`` are the places of constants by name."""
     if not variable.initial:
         return []
@@ -82,7 +84,11 @@ def _data(variable: PtxVariable, constants: Mapping[str, int], layout: Layout) -
 
 
 def kernel_statements(
-    module: PtxModule, layout: Layout, name: str, finished: Mapping[str, Finished], graph: CallGraph
+    module: PtxModule,
+    layout: MemoryLayout,
+    name: str,
+    finished: Mapping[str, Finished],
+    graph: CallGraph,
 ) -> list[Statement | Line]:
     """A kernel with all functions that it may call."""
     prefix = f"${name}$"
@@ -151,7 +157,7 @@ def kernel_statements(
     return [*found, SassEnd()]
 
 
-def _function_table(layout: Layout, prefix: str) -> list[Statement]:
+def _function_table(layout: MemoryLayout, prefix: str) -> list[Statement]:
     """The places of a kernel's functions in its code, by their handles. There is no code at the first."""
     words = [
         statements.total(_NO_CODE),

@@ -21,9 +21,9 @@ _TESTS: Mapping[FieldValue, PredicateTest] = {
 
 def _available(inner: Op, op: Op, known: Definitions, sources: list[Source]) -> bool:
     """Whether an operation may use another one's sources in its place."""
-    if inner.guard is not None or not known.places.dominates(inner, *known.places.at[op]):
+    if inner.guard is not None or not known.dominators.dominates(inner, *known.dominators.at[op]):
         return False
-    return all(known.same(source, inner, *known.places.at[op]) for source in sources)
+    return all(known.same(source, inner, *known.dominators.at[op]) for source in sources)
 
 
 def _made_by(op: Op, known: Definitions, *names: str) -> Iterator[tuple[int, Op, Source]]:

@@ -52,7 +52,7 @@ def propagate(function: Function, known: Definitions) -> bool:
         if copied.value is not None:
             if copied.value.fixed is not None and copied.value is not function.stack:
                 return None
-            if not known.places.dominates(op, block, index) or not known.same(
+            if not known.dominators.dominates(op, block, index) or not known.same(
                 copied, op, block, index
             ):
                 return None

@@ -25,7 +25,7 @@ def share_subexpressions(function: Function, known: Definitions) -> bool:
                     (
                         other
                         for other in equal
-                        if known.places.dominates(other, block, index) and _stays(other, known)
+                        if known.dominators.dominates(other, block, index) and _stays(other, known)
                     ),
                     None,
                 )

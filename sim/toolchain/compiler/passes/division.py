@@ -9,7 +9,7 @@ from functools import cache
 
 from sim.toolchain.compiler.analysis.definitions import Definitions
 from sim.toolchain.compiler.ir import RZ, WORD, Function, Op, Source, Value, number
-from sim.toolchain.compiler.layout import Layout
+from sim.toolchain.compiler.layout import MemoryLayout
 from sim.toolchain.compiler.library import functions_with
 from sim.toolchain.compiler.select.builder import Builder
 from sim.toolchain.compiler.select.inlining import inlined
@@ -44,7 +44,7 @@ def _body(name: str) -> tuple[list[Op], list[Value]]:
     parameters.
     """
     functions = functions_with(name)
-    b = Builder(Function(name, False, []), Layout(), {}, Value("stack"), library=functions)
+    b = Builder(Function(name, False, []), MemoryLayout(), {}, Value("stack"), library=functions)
     b.begin(b.block)
     parameters = [b.temporary() for _ in functions[name].parameters]
     ((result,),) = inlined(b, functions[name], [[Source(value)] for value in parameters])

@@ -37,7 +37,7 @@ def _empty(blocks: list[Block], loop: Loop, before: Block, known: Definitions) -
                 kept.append(op)
         block.ops = kept
     for op in moved:
-        known.places.append(op, before)
+        known.dominators.append(op, before)
 
 
 def _same_each_turn(op: Op, known: Definitions, loop: Loop, moved: Container[Op]) -> bool:
@@ -54,6 +54,6 @@ def _same_each_turn(op: Op, known: Definitions, loop: Loop, moved: Container[Op]
         made = known.only.get(value)
         if made is None or not known.steady(source, op):
             return False
-        if made not in moved and known.places.at[made][0] in loop.blocks:
+        if made not in moved and known.dominators.at[made][0] in loop.blocks:
             return False
     return True

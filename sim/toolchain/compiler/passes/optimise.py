@@ -49,7 +49,9 @@ class _Analysis:
     @property
     def dominators(self) -> Dominators | None:
         """The dominator tree, if it is known already."""
-        return self.definitions.places.blocks if "definitions" in vars(self) else self._dominators
+        return (
+            self.definitions.dominators.blocks if "definitions" in vars(self) else self._dominators
+        )
 
     @cached_property
     def definitions(self) -> Definitions:

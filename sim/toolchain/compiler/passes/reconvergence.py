@@ -14,17 +14,17 @@ from enum import Enum
 from sim.toolchain.compiler.analysis.divergence import divergent_blocks
 from sim.toolchain.compiler.analysis.dominators import Dominators
 from sim.toolchain.compiler.analysis.loops import Loop
-from sim.toolchain.compiler.analysis.post_dominators import Level, Shape
+from sim.toolchain.compiler.analysis.post_dominators import Level, LoopLevels
 from sim.toolchain.compiler.ir import Block, Function
 from sim.toolchain.compiler.opcodes import TOGETHER
 
-__all__ = ["Plan", "Region", "Token", "plan"]
+__all__ = ["ReconvergenceRegion", "TokenPair", "TokenPlan", "plan"]
 
 _SHORT_END = 6
 """Operations of a function's end, at most, that threads run apart rather than wait for others through a recursion."""
 
 
-class Token(Enum):
+class TokenPair(Enum):
     """A pair of instructions: what pushes a token, and what takes threads to it."""
 
     SYNC = ("SSY", "SYNC")
@@ -44,7 +44,7 @@ class Token(Enum):
 
 
 @dataclass(eq=False)
-class Region:
+class ReconvergenceRegion:
     """The code from the end of ``entry`` to ``join``. ``loop`` is the one whose threads it collects, if there is
     one.
     """
@@ -52,23 +52,23 @@ class Region:
     entry: Block
     join: Block
     loop: Loop | None = None
-    token: Token = Token.SYNC
+    token: TokenPair = TokenPair.SYNC
 
 
 @dataclass
-class Plan:
+class TokenPlan:
     """What is pushed at the end of each block, and by which region each way out of a block leaves, if it does."""
 
-    pushes: dict[Block, list[Region]] = field(default_factory=dict)
-    leaves: dict[tuple[Block, Block], Region] = field(default_factory=dict)
+    pushes: dict[Block, list[ReconvergenceRegion]] = field(default_factory=dict)
+    leaves: dict[tuple[Block, Block], ReconvergenceRegion] = field(default_factory=dict)
     depth: int = 0
     parting: set[Block] = field(default_factory=set)
     loops: bool = False
 
 
-def plan(function: Function) -> Plan:
+def plan(function: Function) -> TokenPlan:
     """The regions of a function. Every loop has a preheader."""
-    graph = Shape(function)
+    graph = LoopLevels(function)
     parting = divergent_blocks(function, graph)
     dominators = Dominators(function)
     branches = _branch_regions(function, graph, dominators, parting)
@@ -83,14 +83,16 @@ def plan(function: Function) -> Plan:
     ] + branches
     while True:
         outcome = _Balance(function, regions, dominators).check()
-        if isinstance(outcome, Plan):
+        if isinstance(outcome, TokenPlan):
             outcome.parting = parting
             outcome.loops = any(parting & loop.blocks for loop in graph.loops)
             return outcome
         regions.remove(outcome)
 
 
-def _loop_regions(function: Function, graph: Shape, parting: set[Block]) -> list[Region]:
+def _loop_regions(
+    function: Function, graph: LoopLevels, parting: set[Block]
+) -> list[ReconvergenceRegion]:
     """A region around each loop that threads leave at different times."""
     regions = []
     for loop in graph.left_apart(parting):
@@ -112,7 +114,7 @@ def _loop_regions(function: Function, graph: Shape, parting: set[Block]) -> list
             and not _ends_at_once(join)
             and not _recurses(function, graph, join, loop)
         ):
-            regions.append(Region(before, join, loop))
+            regions.append(ReconvergenceRegion(before, join, loop))
     return regions
 
 
@@ -121,7 +123,7 @@ def _ends_at_once(block: Block) -> bool:
     return not block.ops and block.ending in ("exit", "ret")
 
 
-def _recurses(function: Function, graph: Shape, join: Block, part: Block | Loop) -> bool:
+def _recurses(function: Function, graph: LoopLevels, join: Block, part: Block | Loop) -> bool:
     """Whether it is better not to meet at a join behind a branch or a loop: the way there calls the function again,
     with a token more on the stack each time, and the join is its short end, which each part may run alone.
     """
@@ -138,8 +140,8 @@ def _recurses(function: Function, graph: Shape, join: Block, part: Block | Loop)
 
 
 def _branch_regions(
-    function: Function, graph: Shape, dominators: Dominators, parting: set[Block]
-) -> list[Region]:
+    function: Function, graph: LoopLevels, dominators: Dominators, parting: set[Block]
+) -> list[ReconvergenceRegion]:
     """A region for all branches of a level that meet at the same place and can be entered together."""
     groups: dict[tuple[Level, Block], list[list[Block]]] = {}
     for block in function.blocks:
@@ -169,7 +171,7 @@ def _branch_regions(
         entries = _together(members, level, join, dominators)
         if any(_recurses(function, graph, join, entry) for entry in entries):
             entries = [group[0] for group in members]
-        regions += [Region(entry, join) for entry in entries]
+        regions += [ReconvergenceRegion(entry, join) for entry in entries]
     return regions
 
 
@@ -192,7 +194,9 @@ def _together(
 class _Balance:
     """Follows the tokens along all ways."""
 
-    def __init__(self, function: Function, regions: list[Region], dominators: Dominators) -> None:
+    def __init__(
+        self, function: Function, regions: list[ReconvergenceRegion], dominators: Dominators
+    ) -> None:
         self.function = function
         self.dominators = dominators
         self.regions = regions
@@ -211,9 +215,9 @@ class _Balance:
                     waiting.append(source)
         return found
 
-    def check(self) -> Plan | Region:
+    def check(self) -> TokenPlan | ReconvergenceRegion:
         """The plan, or a region to be dropped."""
-        made = Plan()
+        made = TokenPlan()
         for region in self.regions:
             made.pushes.setdefault(region.entry, []).append(region)
         for pushed in made.pushes.values():
@@ -223,9 +227,11 @@ class _Balance:
                     region.loop.depth if region.loop is not None else 0,
                 )
             )
-        passed: dict[Region, set[Region]] = {region: set() for region in self.regions}
+        passed: dict[ReconvergenceRegion, set[ReconvergenceRegion]] = {
+            region: set() for region in self.regions
+        }
         entry = self.function.blocks[0]
-        stacks: dict[Block, tuple[Region, ...]] = {entry: ()}
+        stacks: dict[Block, tuple[ReconvergenceRegion, ...]] = {entry: ()}
         waiting = [entry]
         while waiting:
             block = waiting.pop()
@@ -248,10 +254,10 @@ class _Balance:
     def _follow(
         block: Block,
         successor: Block,
-        stack: tuple[Region, ...],
-        made: Plan,
-        passed: dict[Region, set[Region]],
-    ) -> tuple[Region, ...]:
+        stack: tuple[ReconvergenceRegion, ...],
+        made: TokenPlan,
+        passed: dict[ReconvergenceRegion, set[ReconvergenceRegion]],
+    ) -> tuple[ReconvergenceRegion, ...]:
         """The tokens behind a way out of a block."""
         for at in range(len(stack) - 1, -1, -1):
             region = stack[at]
@@ -262,7 +268,9 @@ class _Balance:
         return stack
 
     @staticmethod
-    def _worst(one: tuple[Region, ...], other: tuple[Region, ...]) -> Region:
+    def _worst(
+        one: tuple[ReconvergenceRegion, ...], other: tuple[ReconvergenceRegion, ...]
+    ) -> ReconvergenceRegion:
         """A region that is open on one way only, the innermost of them."""
         only = [region for region in one if region not in other] + [
             region for region in other if region not in one
@@ -270,15 +278,17 @@ class _Balance:
         return only[-1] if only else (one or other)[-1]
 
     @staticmethod
-    def _choose_tokens(made: Plan, passed: dict[Region, set[Region]]) -> Plan | Region:
+    def _choose_tokens(
+        made: TokenPlan, passed: dict[ReconvergenceRegion, set[ReconvergenceRegion]]
+    ) -> TokenPlan | ReconvergenceRegion:
         """A region that is left past others needs a token that none of these has."""
         for region, others in sorted(
             passed.items(), key=lambda item: item[0].loop.depth if item[0].loop else 99
         ):
             if not others:
-                region.token = Token.SYNC
+                region.token = TokenPair.SYNC
         order = [region for region, others in passed.items() if others]
-        chosen: dict[Region, Token] = {}
+        chosen: dict[ReconvergenceRegion, TokenPair] = {}
         for region in order:
             conflicts = {
                 chosen[other]
@@ -287,7 +297,7 @@ class _Balance:
             }
             free = [
                 token
-                for token in (Token.BREAK, Token.CONTINUE, Token.LONGJMP)
+                for token in (TokenPair.BREAK, TokenPair.CONTINUE, TokenPair.LONGJMP)
                 if token not in conflicts
             ]
             if not free:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from sim.toolchain.compiler.ir import Block, Function
 
-from .reconvergence import Plan
+from .reconvergence import TokenPlan
 
 __all__ = ["drop_unreachable", "simplify_cfg", "skip_empty"]
 
@@ -77,7 +77,7 @@ def _merge(function: Function) -> bool:
     return changed
 
 
-def skip_empty(function: Function, plan: Plan) -> None:
+def skip_empty(function: Function, plan: TokenPlan) -> None:
     """Ways through blocks that have become empty since it was planned where threads meet. Where such a block leaves a
     region, so does the way.
     """

@@ -8,13 +8,13 @@ from sim.toolchain.compiler.ir import Block, Function, Value
 
 from .interference import Interference
 
-__all__ = ["Group", "merge_copies"]
+__all__ = ["CoalescedGroup", "merge_copies"]
 
 _WIDEST = 16
 
 
 @dataclass(eq=False)
-class Group:
+class CoalescedGroup:
     """Values with fixed distances between their registers.
 
     Attributes:
@@ -30,7 +30,7 @@ class Group:
     bases: frozenset[int] = frozenset(range(4))
     fixed: bool = False
     clobbered: dict[int, int] = field(default_factory=dict)
-    joined: "tuple[Group, int] | None" = None
+    joined: "tuple[CoalescedGroup, int] | None" = None
 
     def enter(self, at: int, value: Value, known: Interference) -> None:
         """One more value at a distance."""
@@ -38,7 +38,7 @@ class Group:
         self.rows[at] = self.rows.get(at, 0) | known.rows[value]
         self.clobbered[at] = self.clobbered.get(at, 0) | known.clobbered.get(value, 0)
 
-    def found(self) -> "tuple[Group, int]":
+    def found(self) -> "tuple[CoalescedGroup, int]":
         """The group that this one has come into at last, and what is added to its distances there."""
         group, shift, passed = self, 0, []
         while group.joined is not None:
@@ -52,23 +52,25 @@ class Group:
 
 def merge_copies(
     function: Function, known: Interference, together: list[list[Value]]
-) -> dict[Value, tuple[Group, int]]:
+) -> dict[Value, tuple[CoalescedGroup, int]]:
     """The group of every register value and its distance there. Values that are copied into each other come into the
     same group if they can, those copied most often first. All values with registers of their own are one group from R0
     on.
     """
-    place: dict[Value, tuple[Group, int]] = {}
-    fixed = Group({}, {}, frozenset([0]), True)
+    place: dict[Value, tuple[CoalescedGroup, int]] = {}
+    fixed = CoalescedGroup({}, {}, frozenset([0]), True)
     for values in together:
         alignment = 4 if len(values) > 2 else 2
-        group = Group({}, {}, frozenset(base for base in range(4) if base % alignment == 0))
+        group = CoalescedGroup(
+            {}, {}, frozenset(base for base in range(4) if base % alignment == 0)
+        )
         for at, value in enumerate(values):
             group.enter(at, value, known)
             place[value] = group, at
     for value in known.live.values:
         if value.predicate or value in place:
             continue
-        group, at = (Group({}, {}), 0) if value.fixed is None else (fixed, value.fixed)
+        group, at = (CoalescedGroup({}, {}), 0) if value.fixed is None else (fixed, value.fixed)
         group.enter(at, value, known)
         place[value] = group, at
     for to, source in _copies(function):
@@ -77,7 +79,9 @@ def merge_copies(
     return {value: _where(place, value) for value in place}
 
 
-def _where(place: dict[Value, tuple[Group, int]], value: Value) -> tuple[Group, int]:
+def _where(
+    place: dict[Value, tuple[CoalescedGroup, int]], value: Value
+) -> tuple[CoalescedGroup, int]:
     """The group that a value is in by now, and its distance there."""
     own, distance = place[value]
     group, shift = own.found()
@@ -102,7 +106,7 @@ def _copies(function: Function) -> list[tuple[Value, Value]]:
     return [(to, source) for _, to, source in found]
 
 
-def _merge(one: tuple[Group, int], other: tuple[Group, int]) -> None:
+def _merge(one: tuple[CoalescedGroup, int], other: tuple[CoalescedGroup, int]) -> None:
     """Joins the groups of two places so that both are the same register, if nothing speaks against it."""
     if other[0].fixed:
         one, other = other, one

@@ -4,7 +4,7 @@ from sim.toolchain.compiler.abi import STACK_POINTER
 from sim.toolchain.compiler.ir import Function, Op, Value
 from sim.toolchain.module import ProgramError
 
-from .coalesce import Group, merge_copies
+from .coalesce import CoalescedGroup, merge_copies
 from .interference import Interference
 from .pressure import crowded_out
 from .register_groups import separate
@@ -89,7 +89,7 @@ def _color(
     place = merge_copies(function, known, together)
     groups = {id(group): group for group, _ in place.values()}.values()
     taken = [0] * (REGISTERS + 1)
-    base: dict[Group, int] = {}
+    base: dict[CoalescedGroup, int] = {}
     for group in sorted(groups, key=lambda group: (not group.fixed, -len(group.members))):
         register = 0 if group.fixed else _free_base(group, taken, limit)
         if register is None:
@@ -100,7 +100,7 @@ def _color(
     return {value: base[group] + distance for value, (group, distance) in place.items()}
 
 
-def _free_base(group: Group, taken: list[int], limit: int) -> int | None:
+def _free_base(group: CoalescedGroup, taken: list[int], limit: int) -> int | None:
     """The lowest base that leaves all members free registers."""
     lowest, highest = min(group.members), max(group.members)
     rows = [(at, group.rows[at], group.clobbered[at]) for at in group.members]
@@ -116,7 +116,7 @@ def _free_base(group: Group, taken: list[int], limit: int) -> int | None:
     return None
 
 
-def _victim(group: Group, known: Interference, kept: set[Value]) -> Value:
+def _victim(group: CoalescedGroup, known: Interference, kept: set[Value]) -> Value:
     """A value to be kept in the frame, of the group or in its way."""
     crowd = [value for members in group.members.values() for value in known.live.members(members)]
     for row in group.rows.values():

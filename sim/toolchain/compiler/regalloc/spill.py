@@ -70,7 +70,7 @@ def spill_predicates(
     for value, made in repeated:
         made.results = [None if result is value else result for result in made.results]
         if not any(made.results):
-            known.places.at[made][0].ops.remove(made)
+            known.dominators.at[made][0].ops.remove(made)
 
 
 def _unpacked(holder: Value, copy: Value) -> Op:
@@ -104,7 +104,7 @@ def _repeatable(uses: list[tuple[Block, int]], made: Op, known: Definitions) -> 
     ):
         return False
     return all(
-        known.places.dominates(made, block, index)
+        known.dominators.dominates(made, block, index)
         and all(known.same(source, made, block, index) for source in made.sources)
         for block, index in uses
     )

@@ -17,7 +17,7 @@ from sim.toolchain.compiler.ir import (
     Value,
     number,
 )
-from sim.toolchain.compiler.layout import DriverWord, Layout
+from sim.toolchain.compiler.layout import DriverWord, MemoryLayout
 from sim.toolchain.compiler.opcodes import opcode
 from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.module import (
@@ -36,7 +36,7 @@ from sim.toolchain.ptx.module import (
     VariableRef,
 )
 
-__all__ = ["Builder", "CompileError", "Handler", "Kind", "handles", "select"]
+__all__ = ["Builder", "CompileError", "ComputeKind", "Handler", "handles", "select"]
 
 
 class CompileError(ProgramError):
@@ -57,7 +57,7 @@ class Builder:
     """
 
     function: Function
-    layout: Layout
+    layout: MemoryLayout
     locals: Mapping[PtxVariable, int]
     stack: Value
     words: dict[PtxRegister | PtxVariable, list[Value]] = field(default_factory=dict)
@@ -159,7 +159,7 @@ class Builder:
                 self.compute("IADD", constant(0, DriverWord.STACK), number(below + offset)),
                 number(0),
             ]
-        place = self.layout.places.get(variable)
+        place = self.layout.offsets.get(variable)
         if place is None:
             return [
                 Source(Global(variable.name, offset)),
@@ -338,7 +338,7 @@ def constant(bank: int, offset: int) -> Source:
 Handler = Callable[[Builder, PtxInstruction], None]
 
 
-class Kind(Enum):
+class ComputeKind(Enum):
     """What instructions compute with, where there are handlers of their own for it."""
 
     WORDS = "words"
@@ -348,13 +348,13 @@ class Kind(Enum):
     HALVES = "half precision"
 
 
-_handlers: dict[tuple[str, Kind], Handler] = {}
+_handlers: dict[tuple[str, ComputeKind], Handler] = {}
 """What selects each PTX opcode; for some of them there is another one for 64 bits, and for floating-point numbers."""
 _MOVES = frozenset({"atom", "ld", "ldu", "mov", "red", "selp", "set", "slct", "st"})
 """Opcodes for which a floating-point number is what its bits are, unless there is a handler."""
 
 
-def handles(*opcodes: str, kind: Kind = Kind.WORDS) -> Callable[[Handler], Handler]:
+def handles(*opcodes: str, kind: ComputeKind = ComputeKind.WORDS) -> Callable[[Handler], Handler]:
     """Enters the decorated function for some opcodes, or for them on numbers of another kind."""
 
     def enter(handler: Handler) -> Handler:
@@ -364,16 +364,16 @@ def handles(*opcodes: str, kind: Kind = Kind.WORDS) -> Callable[[Handler], Handl
     return enter
 
 
-def _kind(i: PtxInstruction) -> Kind:
+def _kind(i: PtxInstruction) -> ComputeKind:
     """What an instruction computes with: cvt with any of its types, others with that of what they compare."""
     kinds = i.types if i.opcode == "cvt" else i.types[-1:]
     if Type.F16 in kinds:
-        return Kind.HALVES
+        return ComputeKind.HALVES
     if Type.F64 in kinds:
-        return Kind.DOUBLES
+        return ComputeKind.DOUBLES
     if Type.F32 in kinds:
-        return Kind.SINGLES
-    return Kind.LONGS if i.types and i.type.bits == 64 else Kind.WORDS
+        return ComputeKind.SINGLES
+    return ComputeKind.LONGS if i.types and i.type.bits == 64 else ComputeKind.WORDS
 
 
 def _handler_of(i: PtxInstruction) -> Handler | None:
@@ -382,9 +382,9 @@ def _handler_of(i: PtxInstruction) -> Handler | None:
     found = _handlers.get((i.opcode, kind))
     if found is not None:
         return found
-    if kind in (Kind.SINGLES, Kind.DOUBLES) and i.opcode not in _MOVES:
+    if kind in (ComputeKind.SINGLES, ComputeKind.DOUBLES) and i.opcode not in _MOVES:
         raise CompileError(i.line, i.column, f"{i.opcode} in {kind.value} is not supported")
-    return _handlers.get((i.opcode, Kind.WORDS))
+    return _handlers.get((i.opcode, ComputeKind.WORDS))
 
 
 def select(b: Builder, item: PtxLabel | PtxInstruction) -> None:

@@ -1,7 +1,7 @@
 """Selection of calls."""
 
 from rtl.isa.kinds import Compare
-from sim.toolchain.compiler.abi import STANDARD_CLOBBERS, Places
+from sim.toolchain.compiler.abi import STANDARD_CLOBBERS, ArgumentLocations
 from sim.toolchain.compiler.ir import RZ, Source, Value, number
 from sim.toolchain.compiler.layout import FUNCTION_TABLE, TABLE_BANK
 from sim.toolchain.ptx.module import (
@@ -28,8 +28,8 @@ def _call(b: Builder, i: PtxInstruction) -> None:
     behind = b.guarded_block()
     call = i.call
     if isinstance(call.target, FunctionRef) and is_inlined(b, call.target.name):
-        given = [_inlined_argument(b, argument) for argument in call.arguments]
-        found = inlined(b, b.library[call.target.name], given)
+        arguments = [_inlined_argument(b, argument) for argument in call.arguments]
+        found = inlined(b, b.library[call.target.name], arguments)
         for result, words in zip(call.results, found, strict=True):
             assert isinstance(result, PtxRegister)
             copy_words(b, b.registers(result), words)
@@ -49,11 +49,11 @@ def _inlined_argument(
 
 
 def _call_by_registers(b: Builder, call: PtxCall) -> None:
-    places = Places.of(call.signature)
+    locations = ArgumentLocations.of(call.signature)
     arguments = [
         _argument_words(b, argument, len(registers))
         for argument, (_, registers) in zip(
-            call.arguments, places.arguments(call.signature), strict=True
+            call.arguments, locations.arguments(call.signature), strict=True
         )
     ]
     found = called(b, call.target, call.signature, arguments)
@@ -68,13 +68,15 @@ def called(
     arguments: list[list[Source]],
 ) -> list[list[Source]]:
     """Adds a call with arguments by words, and returns the words of the results."""
-    places = Places.of(signature)
+    locations = ArgumentLocations.of(signature)
     inputs, stores = [], []
     place = []
     if not isinstance(target, FunctionRef):
         place = [b.compute("LDC", *b.read(target, 32), symbol=FUNCTION_TABLE, bank=TABLE_BANK)]
     words = [word for argument in arguments for word in argument]
-    registers = [register for _, registers in places.arguments(signature) for register in registers]
+    registers = [
+        register for _, registers in locations.arguments(signature) for register in registers
+    ]
     for register, source in zip(registers, words, strict=True):
         if register < 0:
             stores.append((register, source))
@@ -88,8 +90,10 @@ def called(
         value = b.temporary(fixed=register)
         b.op("MOV", [value], source)
         fixed.append(Source(value))
-    given = [register for _, registers in places.results(signature) for register in registers]
-    results = [b.temporary(fixed=register) for register in given if register >= 0]
+    result_registers = [
+        register for _, registers in locations.results(signature) for register in registers
+    ]
+    results = [b.temporary(fixed=register) for register in result_registers if register >= 0]
     if isinstance(target, FunctionRef):
         b.op("CAL", list(results), *fixed, symbol=target.name, clobbers=STANDARD_CLOBBERS)
         b.function.calls.append(target.name)
@@ -99,13 +103,14 @@ def called(
         b.op("ICAL", list(results), *place, *fixed, clobbers=STANDARD_CLOBBERS)
         b.function.indirect = True
     copies = {value.fixed: b.compute("MOV", Source(value)) for value in results}
-    for register in given:
+    for register in result_registers:
         if register < 0:
             word = b.temporary()
             b.op("LDL", [word], Source(b.stack), offset=4 * ~register)
             copies[register] = Source(word)
     return [
-        [copies[register] for register in registers] for _, registers in places.results(signature)
+        [copies[register] for register in registers]
+        for _, registers in locations.results(signature)
     ]
 
 

@@ -9,7 +9,7 @@ from sim.toolchain.compiler.ir import RZ
 from sim.toolchain.compiler.library import function_name, functions_with, is_called
 from sim.toolchain.ptx.module import FunctionRef, PtxInstruction
 
-from .builder import Builder, Kind, handles
+from .builder import Builder, ComputeKind, handles
 from .calls import called
 from .inlining import has_branches, inlined
 
@@ -20,7 +20,7 @@ _DOUBLE = {"rcp": MultiFunction.RCP64H, "rsqrt": MultiFunction.RSQ64H}
 """What the machine approximates, with .ftz: in double precision of the upper word, with zeros in the lower one."""
 
 
-@handles("div", "rcp", "sqrt", "rsqrt", kind=Kind.SINGLES)
+@handles("div", "rcp", "sqrt", "rsqrt", kind=ComputeKind.SINGLES)
 def _single(b: Builder, i: PtxInstruction) -> None:
     if i.approximation and i.flush and i.opcode in _SINGLE:
         b.op("MUFU", b.write(i.operands[0]), b.word(i.operands[1]), function=_SINGLE[i.opcode])
@@ -28,7 +28,7 @@ def _single(b: Builder, i: PtxInstruction) -> None:
         _by_library(b, i)
 
 
-@handles("div", "rcp", "sqrt", "rsqrt", kind=Kind.DOUBLES)
+@handles("div", "rcp", "sqrt", "rsqrt", kind=ComputeKind.DOUBLES)
 def _double(b: Builder, i: PtxInstruction) -> None:
     if i.approximation and i.flush:
         _, high = b.read(i.operands[1], 64)
@@ -38,7 +38,7 @@ def _double(b: Builder, i: PtxInstruction) -> None:
         _by_library(b, i)
 
 
-@handles("div", "rem", kind=Kind.LONGS)
+@handles("div", "rem", kind=ComputeKind.LONGS)
 def _by_library(b: Builder, i: PtxInstruction) -> None:
     """The function of an instruction. What has no branches is computed without the guard, but for the result."""
     name, bits = function_name(i), i.type.bits

@@ -11,7 +11,7 @@ from rtl.isa.kinds import Boolean, FloatCompare, FloatFormat, Logic
 from sim.toolchain.compiler.ir import PT, RZ, SIGN, Source, number
 from sim.toolchain.ptx.module import PtxInstruction, PtxRegister, PtxSpecialRegister, Type
 
-from .builder import Builder, Handler, Kind, handles
+from .builder import Builder, ComputeKind, Handler, handles
 from .compare import combination
 from .convert import integer_format, upper
 from .roundings import ROUNDINGS, TO_WHOLE, WHOLE
@@ -31,7 +31,7 @@ _ONE, _INFINITY, _LEAST, _LEAST_SINGLE = (
 
 def _double(*opcodes: str) -> Callable[[Handler], Handler]:
     """Enters the decorated function for some opcodes in double precision."""
-    return handles(*opcodes, kind=Kind.DOUBLES)
+    return handles(*opcodes, kind=ComputeKind.DOUBLES)
 
 
 def _negated(x: _Pair) -> _Pair:

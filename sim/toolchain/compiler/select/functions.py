@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from sim.toolchain.compiler.abi import STACK_POINTER, Places
+from sim.toolchain.compiler.abi import STACK_POINTER, ArgumentLocations
 from sim.toolchain.compiler.ir import Block, Function, JumpTable, Source, Value, number
-from sim.toolchain.compiler.layout import FAR_TABLE, TABLE_BANK, Layout, aligned
+from sim.toolchain.compiler.layout import FAR_TABLE, TABLE_BANK, MemoryLayout, aligned
 from sim.toolchain.compiler.passes.simplify_cfg import drop_unreachable
 from sim.toolchain.ptx.module import (
     PtxFunction,
@@ -98,7 +98,7 @@ def _return(b: Builder, i: PtxInstruction) -> None:
 
 
 def select_function(
-    ptx: PtxFunction, layout: Layout, library: Mapping[str, PtxFunction] | None = None
+    ptx: PtxFunction, layout: MemoryLayout, library: Mapping[str, PtxFunction] | None = None
 ) -> Function:
     """A function as operations; CompileError for what is not translated. ``library`` has the functions beside it if it
     is one of the runtime library.
@@ -113,7 +113,7 @@ def select_function(
         offsets, _ = parameter_offsets(ptx.parameters)
         for parameter, offset in zip(ptx.parameters, offsets, strict=True):
             assert isinstance(parameter, PtxVariable)
-            layout.places[parameter] = offset
+            layout.offsets[parameter] = offset
     else:
         _receive_parameters(b, ptx)
     for element in ptx.body:
@@ -128,19 +128,19 @@ def select_function(
     return function
 
 
-def _frame(function: Function, ptx: PtxFunction, layout: Layout) -> dict[PtxVariable, int]:
-    """Places of the local variables in the frame. What calls pass on the stack is below them, and in an entry the
+def _frame(function: Function, ptx: PtxFunction, layout: MemoryLayout) -> dict[PtxVariable, int]:
+    """Offsets of the local variables in the frame. What calls pass on the stack is below them, and in an entry the
     module's local variables are above.
     """
     below = 0
     for element in ptx.body or ():
         if isinstance(element, PtxInstruction) and element.call is not None:
-            below = max(below, Places.of(element.call.signature).stack_bytes)
-    places = {}
+            below = max(below, ArgumentLocations.of(element.call.signature).stack_bytes)
+    offsets = {}
     end = below
     for variable in ptx.variables:
         if variable.space is PtxSpace.LOCAL:
-            places[variable] = end = aligned(end, max(variable.alignment, 4))
+            offsets[variable] = end = aligned(end, max(variable.alignment, 4))
             end += variable.size
     function.frame = end
     function.reserved = layout.local_bytes if ptx.entry else 0
@@ -150,14 +150,14 @@ def _frame(function: Function, ptx: PtxFunction, layout: Layout) -> dict[PtxVari
             ptx.column,
             f"{ptx.name} has {size} bytes of local variables: {_LARGEST_FRAME} at most",
         )
-    return places
+    return offsets
 
 
 def _receive_parameters(b: Builder, ptx: PtxFunction) -> None:
     """Copies the arguments out of the registers that they come in."""
-    places = Places.of(ptx.signature)
+    locations = ArgumentLocations.of(ptx.signature)
     pending = []
-    for parameter, registers in places.arguments(ptx.signature):
+    for parameter, registers in locations.arguments(ptx.signature):
         words = (
             b.variable_words(parameter)
             if isinstance(parameter, PtxVariable)
@@ -183,9 +183,9 @@ def _receive_parameters(b: Builder, ptx: PtxFunction) -> None:
 
 def _give_results(b: Builder, ptx: PtxFunction) -> None:
     """Moves the results to where they go, before every ret."""
-    places = Places.of(ptx.signature)
+    locations = ArgumentLocations.of(ptx.signature)
     pairs: list[tuple[Value, int]] = []
-    for result, registers in places.results(ptx.signature):
+    for result, registers in locations.results(ptx.signature):
         words = b.variable_words(result) if isinstance(result, PtxVariable) else b.registers(result)
         pairs += zip(words, registers, strict=True)
     b.function.results = [b.temporary(fixed=register) for _, register in pairs if register >= 0]

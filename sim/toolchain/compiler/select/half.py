@@ -9,7 +9,7 @@ from rtl.isa.kinds import FloatCompare, FloatFormat, FloatRounding, Logic
 from sim.toolchain.compiler.ir import RZ, Source, number
 from sim.toolchain.ptx.module import PtxInstruction, PtxRegister, PtxSpecialRegister, Type
 
-from .builder import Builder, Kind, handles
+from .builder import Builder, ComputeKind, handles
 from .convert import integer_format, upper
 from .double import compared, computed
 from .double import saturated as saturated_double
@@ -20,7 +20,7 @@ from .special_registers import special_words
 __all__: list[str] = []
 
 
-@handles("cvt", kind=Kind.HALVES)
+@handles("cvt", kind=ComputeKind.HALVES)
 def _convert(b: Builder, i: PtxInstruction) -> None:
     to, source = i.types
     if to is source and not i.rounding and not i.saturate:

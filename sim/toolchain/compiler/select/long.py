@@ -6,7 +6,7 @@ from rtl.isa.kinds import Compare, FunnelWidth, Logic
 from sim.toolchain.compiler.ir import PT, RZ, Source, number
 from sim.toolchain.ptx.module import PtxHalf, PtxInstruction
 
-from .builder import Builder, Kind, handles
+from .builder import Builder, ComputeKind, handles
 
 __all__ = ["comparison"]
 
@@ -14,7 +14,7 @@ _CHOICE = 0xCA
 """LOP3's table for the second operand where the first one has ones, elsewhere the third."""
 
 
-@handles("add", "sub", "addc", "subc", kind=Kind.LONGS)
+@handles("add", "sub", "addc", "subc", kind=ComputeKind.LONGS)
 def _add(b: Builder, i: PtxInstruction) -> None:
     """Sums and differences."""
     x, y = (b.read(operand, 64) for operand in i.operands[1:3])
@@ -35,7 +35,7 @@ def _sum_of(b: Builder, i: PtxInstruction, x: list[Source], y: list[Source], car
     b.move(results, [Source(low), Source(high)])
 
 
-@handles("mul", "mad", "madc", kind=Kind.LONGS)
+@handles("mul", "mad", "madc", kind=ComputeKind.LONGS)
 def _multiply(b: Builder, i: PtxInstruction) -> None:
     """Products of 64 bits, lower or upper half."""
     x, y = (b.read(operand, 64) for operand in i.operands[1:3])
@@ -80,7 +80,7 @@ def _high_product(b: Builder, x: list[Source], y: list[Source], signed: bool) ->
     return result
 
 
-@handles("neg", "abs", "not", "cnot", kind=Kind.LONGS)
+@handles("neg", "abs", "not", "cnot", kind=ComputeKind.LONGS)
 def _unary(b: Builder, i: PtxInstruction) -> None:
     """neg, abs, not and cnot."""
     x = b.read(i.operands[1], 64)
@@ -101,7 +101,7 @@ def _unary(b: Builder, i: PtxInstruction) -> None:
         b.move(results, [b.compute("SEL", number(1), RZ, zero), RZ])
 
 
-@handles("shl", "shr", kind=Kind.LONGS)
+@handles("shl", "shr", kind=ComputeKind.LONGS)
 def _shift(b: Builder, i: PtxInstruction) -> None:
     """Shifts by any number; 64 and more are as 64."""
     x, by = b.read(i.operands[1], 64), b.word(i.operands[2])
@@ -141,7 +141,7 @@ def comparison(
     return Source(result)
 
 
-@handles("min", "max", kind=Kind.LONGS)
+@handles("min", "max", kind=ComputeKind.LONGS)
 def _extreme(b: Builder, i: PtxInstruction) -> None:
     """Min and max."""
     x, y = (b.read(operand, 64) for operand in i.operands[1:])
@@ -152,7 +152,7 @@ def _extreme(b: Builder, i: PtxInstruction) -> None:
     )
 
 
-@handles("sad", kind=Kind.LONGS)
+@handles("sad", kind=ComputeKind.LONGS)
 def _absolute_difference(b: Builder, i: PtxInstruction) -> None:
     """sad: the difference that is not negative, and the third number."""
     x, y, base = (b.read(operand, 64) for operand in i.operands[1:])
@@ -164,7 +164,7 @@ def _absolute_difference(b: Builder, i: PtxInstruction) -> None:
     b.op("ADD64", b.write(i.operands[0], 64), *difference, *base)
 
 
-@handles("popc", "clz", "bfind", "brev", kind=Kind.LONGS)
+@handles("popc", "clz", "bfind", "brev", kind=ComputeKind.LONGS)
 def _bits(b: Builder, i: PtxInstruction) -> None:
     """popc, clz, bfind and brev."""
     low, high = b.read(i.operands[1], 64)
@@ -201,7 +201,7 @@ def _first_bit(b: Builder, i: PtxInstruction, results: list, low: Source, high: 
     b.op("SEL", results, found, shifted, b.test(Compare.EQ, found, number(-1)))
 
 
-@handles("bfe", kind=Kind.LONGS)
+@handles("bfe", kind=ComputeKind.LONGS)
 def _extract(b: Builder, i: PtxInstruction) -> None:
     """bfe: shifted left until the field's top is the top bit, then right."""
     (low, high), position, length = (
@@ -256,7 +256,7 @@ def _least(b: Builder, source: Source, bound: int) -> Source:
     return b.compute("IMNMX", source, number(bound), PT, signed=False)
 
 
-@handles("bfi", kind=Kind.LONGS)
+@handles("bfi", kind=ComputeKind.LONGS)
 def _insert(b: Builder, i: PtxInstruction) -> None:
     """bfi: a mask of the field chooses between the shifted number and the base."""
     x, base = (b.read(operand, 64) for operand in i.operands[1:3])

@@ -259,7 +259,7 @@ def _generic(b: Builder, base: list[Source]) -> tuple[list[Source], Source]:
 
 def _is_held(b: Builder, variable: PtxVariable) -> bool:
     """Whether a variable is a parameter in registers: all but an entry's are."""
-    return variable.space is PtxSpace.PARAM and b.layout.places.get(variable) is None
+    return variable.space is PtxSpace.PARAM and b.layout.offsets.get(variable) is None
 
 
 def _parameter_words(b: Builder, i: PtxInstruction, address: PtxAddress) -> tuple[list[Value], int]:

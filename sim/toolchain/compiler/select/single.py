@@ -20,7 +20,7 @@ from sim.toolchain.compiler.ir import PT, RZ, SIGN, Source, number, real
 from sim.toolchain.compiler.passes.combine import NOTHING
 from sim.toolchain.ptx.module import PtxInstruction, PtxRegister, PtxSpecialRegister, Type
 
-from .builder import Builder, Handler, Kind, handles
+from .builder import Builder, ComputeKind, Handler, handles
 from .compare import combination
 from .convert import integer_format, upper
 from .roundings import ROUNDINGS, TO_WHOLE, WHOLE
@@ -40,7 +40,7 @@ _LEAST_EXPONENT = 0xC2FC_0000
 
 def single(*opcodes: str) -> Callable[[Handler], Handler]:
     """Enters the decorated function for some opcodes in single precision."""
-    return handles(*opcodes, kind=Kind.SINGLES)
+    return handles(*opcodes, kind=ComputeKind.SINGLES)
 
 
 def _mode(i: PtxInstruction) -> dict[str, Any]:

@@ -145,6 +145,16 @@ def test_cycles_of_flow_instructions_are_those_that_the_testbench_requires():
     )
 
 
+def test_cycles_of_the_trap_units_operations_are_those_that_the_testbench_requires():
+    queue = 1
+    rows = {row[0]: row[2] for row in table(DOCS / "control_flow.md", "### Traps", "operation")}
+    entry = ENTRY_CYCLES - limits.TOKEN_CYCLES * HOLES - queue
+    assert rows.pop("ENTER_TRAP") == f"{entry}, and {limits.TOKEN_CYCLES} for each hole"
+    assert rows.pop("RESTORE") == "as an unwind"
+    assert set(rows) == {"LEAVE_TRAP", "TERMINATE", "BRANCH"}
+    assert set(rows.values()) == {f"{HIT_CYCLES - queue}"}
+
+
 def test_cycles_of_the_serial_flow_unit_are_those_that_the_testbench_requires():
     page = table(DOCS / "control_flow.md", "## In a machine of one lane")
     cycles = [int(row[1].split()[0]) for row in page]

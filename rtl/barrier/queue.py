@@ -40,7 +40,7 @@ class BarrierQueue(Component):
     -------
     dispatch : In(Event of dispatched)
     room : Out(1)
-        There is room for an instruction whenever it comes, if it is selected now.
+        The unit will have room for an instruction that issue selects in this cycle.
     request : Out(stream of ``layout``)
 
     Attributes

@@ -104,25 +104,26 @@ class BarrierUnit(Component):
     Members
     -------
     dispatch, room : In(Event of dispatched), Out(1)
-        Kinds BARRIER, BARRIER_INDEXED and BARRIER_READ. There is room for an instruction whenever
-        it comes, if it is selected now.
+        Kinds BARRIER, BARRIER_INDEXED and BARRIER_READ. The unit will have room for an instruction
+        that issue selects in this cycle.
     launch : In(Event of warp_launch)
         A warp is announced; its threads begin later. A CTA's barriers are reset with its warp
         number 0, and expect all its warps from then on.
     terminated : In(Event of a warp)
         A warp has terminated: its CTA's barriers no longer expect it.
     barriers, report_mask, inside : In, In(32), In(warps)
-        Barriers of a CTA of this grid; others: ILLEGAL_INSTR_PARAM2. Bit n: errors of code n are
-        reported; one that is not makes the instruction do nothing. The warps in the trap handler;
-        BAR.SYNCALL of other warps: ILLEGAL_INSTR_ENCODING.
+        The number of barriers of a CTA in this grid; an instruction on another one has the error
+        ILLEGAL_INSTR_PARAM2. Bit n: errors of code n are reported; an instruction with another
+        error does nothing. The warps in the trap handler; BAR.SYNCALL of other warps has the error
+        ILLEGAL_INSTR_ENCODING.
     withdraw : In(Event of a warp)
-        The arrival of this warp is to be withdrawn. It stays until ``withdrawn`` answers or the
-        warp's bit of ``waiting`` falls: a warp that does not wait, because its barrier has released
-        it before, gets no answer.
+        Requests to withdraw the arrival of this warp. The request stays until ``withdrawn`` answers
+        or the warp's bit of ``waiting`` falls. If the barrier has released the warp before, there
+        is no answer.
     withdrawn : Out(Event of a warp)
-        For one cycle: the arrival of this warp has been taken back. ``waiting`` falls with the end
-        of the cycle. The barrier is as if the warp had not arrived; what R2B has set stays, unless
-        no arrival is left (ours).
+        For one cycle: the arrival of this warp is withdrawn. ``waiting`` falls in the next cycle.
+        The barrier is as if the warp had not arrived. Counts that R2B has set remain, unless the
+        barrier has no arrival left (ours).
     resume : Out(warps)
         For one cycle: these warps continue. After every BAR and R2B, at once or when the barrier
         releases the warp.

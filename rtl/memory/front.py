@@ -91,7 +91,7 @@ class MemoryFront(Component):
     Members
     -------
     dispatch, room : In(Event of dispatched), Out(1)
-        A memory instruction; there is room for one whenever it comes, if it is selected now.
+        A memory instruction. There will be room for one that issue selects in this cycle.
     local_base : In(BLOCK_ADDRESS_BITS)
         The settings of the dispatched instruction's warp.
     busy, kept : In(1 bit a slot), In(1 bit an entry)

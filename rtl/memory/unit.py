@@ -91,7 +91,7 @@ class MemoryUnit(Component):
     dispatch : In(Event of dispatched)
         An instruction of kind MEMORY.
     room : Out(1)
-        There is room for one whenever it comes, if it is selected now.
+        The unit will have room for an instruction that issue selects in this cycle.
     port : Out(LaneClientPort)
         Registers. An instruction's last gather frees its read barrier; its last write completes it.
     completion : Out(Event of completion)
@@ -103,7 +103,7 @@ class MemoryUnit(Component):
     grid : In(GridConfiguration)
     launch : In(Event of warp_launch)
     local_base : In(Event of local_move)
-        SETLMEMBASE; it is for instructions that come later.
+        SETLMEMBASE; it applies to later instructions.
     clear : In(stream of shared_clear)
         Fills shared memory with zeros, before a CTA starts; the transfer acknowledges it.
     memory : Out(MemoryPort)

@@ -5,6 +5,7 @@ minutes. The cycles of the flow unit and of the stack are those that their testb
 """
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from rtl.params import PRESETS
 from sim.checks.benchmarks.classes import class_table
 from sim.checks.benchmarks.machine import BenchmarkMachine
 from sim.engine import CompiledEngine
+from sim.run import main as run
 from testbench.crs import limits
 from testbench.engine.designs import needs_compiled
 from testbench.flow.driver import ENTRY_CYCLES, HIT_CYCLES, PUSH_CYCLES
@@ -60,11 +62,11 @@ SEVERAL_WARPS = ("LDG, coalesced", "STG, coalesced", "LDS, no conflict", "IADD")
 """Rows of the table for eight warps, by the same names."""
 
 
-def table(page: Path, heading: str) -> list[list[str]]:
-    """The rows of a table, with the text of links alone."""
+def table(page: Path, heading: str, first: str = "") -> list[list[str]]:
+    """The rows of a table, with the text of links alone. ``first``: what the head row begins with."""
     return [
         [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", cell) for cell in row]
-        for row in cells_of(page, heading)
+        for row in cells_of(page, heading, first)
     ]
 
 
@@ -89,6 +91,19 @@ def test_cycles_of_the_serial_machine_are_those_of_the_manual():
     )
     figures = [line.strip("|").split("|")[1].strip() for line in rows.split("\n\n")[0].splitlines()]
     assert figures[1:] == measured
+
+
+@needs_compiled
+def test_cycles_of_a_kernel_on_the_serial_machine_are_those_of_the_manual(capsys):
+    (command, least), (_, tiny) = table(DOCS / "serial.md", "## Cycles", "command")[1:]
+    words = shlex.split(command.removeprefix("python -m sim.run "))
+    words[0] = str(DOCS.parent / words[0])
+    for preset, cycles in (("least", least), ("tiny", tiny)):
+        words[words.index("--preset") + 1] = preset
+        assert run(words) == 0
+        found = re.search(r"^cycles +(\d+)$", capsys.readouterr().out, re.MULTILINE)
+        assert found is not None
+        assert f"{int(found[1]):,}" == cycles
 
 
 @needs_compiled
@@ -128,6 +143,16 @@ def test_cycles_of_flow_instructions_are_those_that_the_testbench_requires():
         "| ENTER (into the trap handler) | the warp's next instruction "
         f"| {entry}, and {hole} for each NONE token" in FLOW
     )
+
+
+def test_cycles_of_the_trap_units_operations_are_those_that_the_testbench_requires():
+    queue = 1
+    rows = {row[0]: row[2] for row in table(DOCS / "control_flow.md", "### Traps", "operation")}
+    entry = ENTRY_CYCLES - limits.TOKEN_CYCLES * HOLES - queue
+    assert rows.pop("ENTER_TRAP") == f"{entry}, and {limits.TOKEN_CYCLES} for each hole"
+    assert rows.pop("RESTORE") == "as an unwind"
+    assert set(rows) == {"LEAVE_TRAP", "TERMINATE", "BRANCH"}
+    assert set(rows.values()) == {f"{HIT_CYCLES - queue}"}
 
 
 def test_cycles_of_the_serial_flow_unit_are_those_that_the_testbench_requires():

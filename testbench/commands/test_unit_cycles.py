@@ -155,6 +155,24 @@ def test_the_arbiter_takes_the_cycles_of_the_manual():
     assert cycles("memory_arbiter", "a request of another client") == str(other)
 
 
+def test_a_client_sends_a_request_in_each_cycle_of_the_manual():
+    dut: Any = MemoryArbiter([2, 2])
+    addresses = []
+
+    async def body(ctx: Any) -> None:
+        ctx.set(dut.port.request.ready, 1)
+        ctx.set(dut.client_0.request.valid, 1)
+        for address in range(6):
+            ctx.set(dut.client_0.request.payload.address, address)
+            assert ctx.get(dut.client_0.request.ready) == 1
+            await ctx.tick()
+            addresses.append(ctx.get(dut.port.request.payload.address))
+
+    simulate(dut, body)
+    assert addresses == [*range(6)]
+    assert cycles("memory_arbiter", "a request of a client", "its next request") == "1"
+
+
 def test_a_response_reaches_its_client_after_the_cycles_of_the_manual():
     dut: Any = MemoryArbiter([2, 2])
 

@@ -32,6 +32,7 @@ from rtl.isa.tokens import TokenKind
 from rtl.isa.video import VIDEO
 from rtl.layouts import InstructionKind, LaunchRejection
 from rtl.params import PRESETS, SmParams
+from sim.cuda.command import main as cuda
 from sim.manual import with_ports
 from sim.report.ports import PORT_UNITS, described_members, ports_of
 from sim.report.reference import register_rows
@@ -218,6 +219,14 @@ def test_the_page_of_commands_has_every_option_of_a_run(capsys):
     first_cells = " ".join(
         row[0] for row in table(DOCS / "commands.md", "## Run a kernel", "option")
     )
+    assert set(re.findall(r"--[a-z][a-z-]*", first_cells)) == options
+
+
+def test_the_page_of_cuda_programs_has_every_option(capsys):
+    with pytest.raises(SystemExit):
+        cuda(["--help"])
+    options = set(re.findall(r"--[a-z][a-z-]*", capsys.readouterr().out)) - {"--help"}
+    first_cells = " ".join(row[0] for row in table(DOCS / "cuda.md", "## Options", "option"))
     assert set(re.findall(r"--[a-z][a-z-]*", first_cells)) == options
 
 

@@ -7,7 +7,7 @@ from amaranth.hdl import Fragment
 
 from sim.engine.emit import _Emitter
 from sim.engine.errors import FineLoopError
-from sim.engine.graph import WORD, State
+from sim.engine.graph import WORD, StateWord
 from sim.engine.internals import FlipFlop, MemoryInstance, SyncReadPort, SyncWritePort
 from sim.engine.netlist import driven_signals, to_netlist, with_ports
 from sim.engine.pysim import PysimEngine
@@ -60,7 +60,7 @@ class Translated:
                 continue
             for piece, shift, width, at in place.pieces:
                 what = self.graph.nodes[self._node_at[piece]]
-                if isinstance(what, State):
+                if isinstance(what, StateWord):
                     mask = (1 << width) - 1
                     found[what.place] &= ~(mask << shift)
                     found[what.place] |= (seen >> at & mask) << shift

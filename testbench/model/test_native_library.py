@@ -9,7 +9,7 @@ from sim.engine import cache
 from sim.engine.errors import EngineError
 from sim.model.warp import native
 from sim.model.warp.native import library
-from sim.model.warp.native.library import Functions
+from sim.model.warp.native.library import CompiledFunctions
 
 _MADE_WITH = library._made_with
 needs_compiler = pytest.mark.skipif(not native.is_available(), reason="there is no C++ compiler")
@@ -35,7 +35,7 @@ def called(address: int) -> int:
 @needs_compiler
 def test_a_function_is_compiled_once_and_found_by_its_text():
     texts = {"one": function("one", 11), "two": function("two", 22)}
-    first = Functions()
+    first = CompiledFunctions()
     assert first.load(texts) == ["one", "two"]
     assert "one" not in first
     first.compile(texts)
@@ -43,7 +43,7 @@ def test_a_function_is_compiled_once_and_found_by_its_text():
     assert [called(first[name]) for name in texts] == [11, 22]
     assert first.load(texts) == []
     # Another run finds each by itself.
-    other = Functions()
+    other = CompiledFunctions()
     assert other.load({"two": texts["two"]}) == []
     assert "two" in other
     assert "one" not in other
@@ -51,7 +51,7 @@ def test_a_function_is_compiled_once_and_found_by_its_text():
     assert other.builds == 0
     assert other.load({"two": texts["two"], "three": function("three", 33)}) == ["three"]
     # The text counts, not the name.
-    assert Functions().load({"one": function("one", 12)}) == ["one"]
+    assert CompiledFunctions().load({"one": function("one", 12)}) == ["one"]
 
 
 @needs_compiler
@@ -77,7 +77,7 @@ def test_an_error_of_the_compiler_is_reported():
     with pytest.raises(
         EngineError, match=r"^the warp model: \S+ failed: .*error.*nothing"
     ) as caught:
-        Functions().compile({"bad": 'extern "C" int bad() { return nothing; }\n'})
+        CompiledFunctions().compile({"bad": 'extern "C" int bad() { return nothing; }\n'})
     assert "\n" not in str(caught.value)
 
 
@@ -86,16 +86,16 @@ def test_without_a_compiler_there_is_no_library(monkeypatch):
     monkeypatch.setattr(library, "_made_with", lambda: "nothing")
     assert not library.has_compiler()
     with pytest.raises(EngineError, match=r"^the warp model: there is no C\+\+ compiler$"):
-        Functions().compile({"one": function("one", 1)})
+        CompiledFunctions().compile({"one": function("one", 1)})
 
 
 @needs_compiler
 def test_a_library_that_is_gone_is_made_again(folder):
     texts = {"one": function("one", 11)}
-    Functions().compile(texts)
+    CompiledFunctions().compile(texts)
     for path in cache.model_folder().glob("warp-*.so"):
         path.unlink()
-    functions = Functions()
+    functions = CompiledFunctions()
     assert functions.load(texts) == ["one"]
     functions.compile(texts)
     assert called(functions["one"]) == 11

@@ -9,8 +9,8 @@ from rtl.isa.kinds import FloatRounding
 from rtl.params import WARP_THREADS
 from sim.model.warp.native.recording import (
     Mask,
-    Node,
-    Scalar,
+    RecordedNode,
+    RecordedScalar,
     UnrecordableError,
     Vector,
     as_mask,
@@ -24,11 +24,11 @@ SINGLE, DOUBLE, BOOL = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.b
 
 
 def vector(name: str, dtype: np.dtype = WORD) -> Vector:
-    return Vector(Node("row", name, dtype))
+    return Vector(RecordedNode("row", name, dtype))
 
 
 def mask(name: str = "m", **kind: bool) -> Mask:
-    return Mask(Node("input", name, WORD), **kind)
+    return Mask(RecordedNode("input", name, WORD), **kind)
 
 
 A, B, S, T = vector("a"), vector("b"), vector("i", SIGNED), vector("j", SIGNED)
@@ -39,7 +39,7 @@ P, L = vector("p", BOOL), vector("l", LONG)
 def text(value: Vector | Mask) -> str:
     """The C of a value, where a table is its numbers."""
 
-    def written(node: Node) -> str:
+    def written(node: RecordedNode) -> str:
         if node.kind == "table":
             return "{" + ", ".join(map(str, node.content)) + "}"
         return node.text.format(*map(written, node.arguments))
@@ -216,7 +216,7 @@ UNRECORDABLE = {
     "a mask of type Vector": lambda: as_mask(A),
     "a product of masks": lambda: mask() * 0xFFFF_FFFF,
     "a mask that is not known yet": lambda: bool(mask()),
-    "a part of a number": lambda: (Scalar("n") >> 5).as_words(),
+    "a part of a number": lambda: (RecordedScalar("n") >> 5).as_words(),
 }
 
 
@@ -267,7 +267,7 @@ def test_a_mask_is_seen_thread_by_thread():
 
 
 def test_words_of_a_number_of_the_instruction():
-    number = Scalar("n")
+    number = RecordedScalar("n")
     assert text(number.as_words()) == "n.0"
     assert text((number >> 32).as_words()) == "n.1"
     assert text((number >> 16 >> 16).as_words()) == "n.1"

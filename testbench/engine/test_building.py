@@ -23,7 +23,7 @@ from amaranth.hdl import Fragment as Hardware
 from sim.engine import build, cache, tape
 from sim.engine.errors import EngineError, FineLoopError
 from sim.engine.identity import Identity
-from sim.engine.layout import Layout, Role, Trace
+from sim.engine.layout import DesignSignal, SignalDriver, StateLayout
 from sim.engine.locations import MemoryLocation, SignalLocation
 from sim.engine.messages import Message, _Value
 from sim.engine.netlist import check_supported, driven_signals, undriven_signals, with_ports
@@ -264,7 +264,7 @@ def test_a_layout_is_restored_from_its_record(tmp_path):
         domains[name].clk = of
         if resets is not None:
             domains[name].rst = resets
-    layout = Layout(
+    layout = StateLayout(
         Path("folder/model.so"),
         True,
         [Message("print", "a:1", False, ("x", _Value(3, True, 1, "d")))],
@@ -274,17 +274,17 @@ def test_a_layout_is_restored_from_its_record(tmp_path):
     )
     place = SignalLocation(((1, 2, 3, 0),), 8, True)
     for signal, role, where in (
-        (a, Role.INPUT, place),
-        (b, Role.COMBINATIONAL, SignalLocation((), 5, False)),
-        (never, Role.REGISTER, None),
-        (hidden, Role.INPUT, place),
-        (clock, Role.CLOCK, place),
-        (reset, Role.RESET, None),
-        (other, Role.CLOCK, None),
+        (a, SignalDriver.INPUT, place),
+        (b, SignalDriver.COMBINATIONAL, SignalLocation((), 5, False)),
+        (never, SignalDriver.REGISTER, None),
+        (hidden, SignalDriver.INPUT, place),
+        (clock, SignalDriver.CLOCK, place),
+        (reset, SignalDriver.RESET, None),
+        (other, SignalDriver.CLOCK, None),
     ):
-        layout.signals[signal] = Trace(role, where)
+        layout.signals[signal] = DesignSignal(role, where)
     identity = Identity("d", [b, a, Signal(name="unknown"), never], [absent, rows], [])
-    found = Layout.restore(layout.record(identity), identity, tmp_path)
+    found = StateLayout.restore(layout.record(identity), identity, tmp_path)
     assert (found.library, found.settles) == (tmp_path / "model.so", True)
     assert found.messages == layout.messages
     assert found.memories == [(rows, MemoryLocation(2, 10, 3))]
@@ -296,7 +296,7 @@ def test_a_layout_is_restored_from_its_record(tmp_path):
     again = found.inputs[1]
     assert (again.shape(), again.init) == (Shape(5, True), -3)
     assert [found.signals[signal].role for signal in found.inputs] == [
-        Role.INPUT, Role.INPUT, Role.CLOCK, Role.RESET, Role.CLOCK,
+        SignalDriver.INPUT, SignalDriver.INPUT, SignalDriver.CLOCK, SignalDriver.RESET, SignalDriver.CLOCK,
     ]  # fmt: skip
     assert [found.signals[signal].place for signal in found.inputs] == [
         place, place, place, None, None,

@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 from sim.engine import ENGINES, CompiledEngine, EngineError, engine_of, make_simulator
 from sim.engine.compiled import _Design
 from sim.engine.internals import PyMemoryState, PySignalState
-from sim.engine.layout import Role, Trace
+from sim.engine.layout import DesignSignal, SignalDriver
 from sim.engine.model import FAILURE, TEXT
 from sim.engine.states import ClockState, DrivenState, InputState, MemoryState
 from testbench.engine.designs import needs_compiled
@@ -223,17 +223,17 @@ def test_a_signals_state_follows_from_its_role(compiled):
     assert not made.signal_state(dut.kept, pending).is_comb
     assert made.field(Signal(3)) is None and made.field(dut.a).read() == 0
     layout = made._layout
-    for role in (Role.REGISTER, Role.COMBINATIONAL):
+    for role in (SignalDriver.REGISTER, SignalDriver.COMBINATIONAL):
         gone = Signal(3, name="gone")
-        layout.signals[gone] = Trace(role, None)
+        layout.signals[gone] = DesignSignal(role, None)
         with pytest.raises(EngineError) as refused:
             made.signal_state(gone, pending)
         assert str(refused.value) == "engine compiled: signal gone is not in the compiled model"
         nothing = Signal(0)
-        layout.signals[nothing] = Trace(role, None)
+        layout.signals[nothing] = DesignSignal(role, None)
         assert type(made.signal_state(nothing, pending)) is PySignalState
     unused = Signal(3)
-    layout.signals[unused] = Trace(Role.INPUT, None)
+    layout.signals[unused] = DesignSignal(SignalDriver.INPUT, None)
     assert type(made.signal_state(unused, pending)) is PySignalState
 
 
@@ -242,7 +242,7 @@ def test_the_reset_of_a_domain_steps_the_design_and_other_inputs_do_not(compiled
     made, dut = compiled
     layout, process = made._layout, made._rtl
     reset = layout.domains["sync"].rst
-    layout.signals[reset] = Trace(Role.RESET, layout.signals[reset].place)
+    layout.signals[reset] = DesignSignal(SignalDriver.RESET, layout.signals[reset].place)
     for signal, runs in ((dut.a, False), (reset, True)):
         state = made.signal_state(signal, made.state.pending)
         process.runnable = False

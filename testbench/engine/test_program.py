@@ -18,7 +18,7 @@ from sim.engine.internals import (
     PartSelect,
     PriorityMatch,
 )
-from sim.engine.lower import Lowering, Part, _cut, _runs
+from sim.engine.lower import Lowering, OutputBits, _cut, _runs
 from testbench.engine.random_designs import RandomDesign
 from testbench.engine.test_translation import Translated, compared
 
@@ -320,28 +320,32 @@ class Operations(wiring.Component):
 
 def test_operations_are_taken_apart_into_words_and_into_bits_only_where_they_have_to_be():
     netlist = Translated(Operations()).netlist
-    words = [Part(0, 64), Part(64, 36)]
+    words = [OutputBits(0, 64), OutputBits(64, 36)]
     for number, cell in enumerate(netlist.cells):
         plain, fine = Lowering(netlist, set()), Lowering(netlist, {number})
         if isinstance(cell, Operation):
             logical = cell.operator in ("~", "&", "|", "^", "m")
             width = cell.width
-            expected = [Part(0, width)] if width <= 64 else [Part(0, 64), Part(64, width - 64)]
+            expected = (
+                [OutputBits(0, width)]
+                if width <= 64
+                else [OutputBits(0, 64), OutputBits(64, width - 64)]
+            )
             assert plain._parts_of(number, cell) == expected
             assert fine._parts_of(number, cell) == (
-                [Part(bit, 1) for bit in range(width)] if logical else expected
+                [OutputBits(bit, 1) for bit in range(width)] if logical else expected
             )
             assert width != 100 or expected == words
         elif isinstance(cell, Matches):
-            assert plain._parts_of(number, cell) == [Part(0, 1)]
+            assert plain._parts_of(number, cell) == [OutputBits(0, 1)]
         elif isinstance(cell, PartSelect):
-            assert plain._parts_of(number, cell) == [Part(0, 64), Part(64, 6)]
+            assert plain._parts_of(number, cell) == [OutputBits(0, 64), OutputBits(64, 6)]
         elif isinstance(cell, PriorityMatch):
             assert plain._parts_of(number, cell) == [
-                Part(bit, 1) for bit in range(len(cell.inputs))
+                OutputBits(bit, 1) for bit in range(len(cell.inputs))
             ]
         elif isinstance(cell, AssignmentList):
-            bits = [Part(bit, 1) for bit in range(len(cell.default))]
+            bits = [OutputBits(bit, 1) for bit in range(len(cell.default))]
             assert fine._parts_of(number, cell) == bits
     kinds = {type(cell) for cell in netlist.cells}
     assert {Operation, Matches, PartSelect} <= kinds
@@ -367,7 +371,7 @@ def test_operations_are_taken_apart_into_words_and_into_bits_only_where_they_hav
 def test_a_value_is_cut_into_words_at_marks_where_possible_and_always_at_firm_ones(
     width, marks, firm, parts
 ):
-    assert _cut(width, marks, firm) == [Part(*part) for part in parts]
+    assert _cut(width, marks, firm) == [OutputBits(*part) for part in parts]
 
 
 def test_a_value_is_concatenated_where_bits_are_no_neighbours():

@@ -177,8 +177,8 @@ class FlowDecoder(wiring.Component):
 
 
 class FlowQueue(Component):
-    """Decodes dispatched instructions, and queues them in order for the flow unit. If none waits and
-    the flow unit is ready, it gets an instruction in the cycle of its dispatch.
+    """Decodes dispatched instructions, and queues them in order for the flow unit. An instruction
+    leaves the queue one cycle after its dispatch at the earliest.
 
     Members
     -------
@@ -195,8 +195,6 @@ class FlowQueue(Component):
     """The parameter of FlowDecoder."""
     places = 16
     """Capacity, in instructions."""
-    bypass = True
-    """An instruction may leave in the cycle of its dispatch."""
 
     def __init__(self, params: SmParams) -> None:
         self._layout = flow_request(params)
@@ -209,8 +207,7 @@ class FlowQueue(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.places = places = DispatchQueue(
-            self._layout, places=self.places, bypass=self.bypass)
+        m.submodules.places = places = DispatchQueue(self._layout, places=self.places)
         arriving = self.dispatch.payload
         decoded = places.arriving.payload
         m.d.comb += places.arriving.valid.eq(self.dispatch.valid)

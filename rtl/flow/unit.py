@@ -69,7 +69,7 @@ class FlowUnit(Component):
         of entering the trap handler are always reported.
     result : Out(Event of flow_result)
         Four cycles after the request or later, so the warp's next request may follow five cycles
-        after this one. FlowQueue adds no cycle if it is empty.
+        after this one. FlowQueue adds a cycle: six cycles from dispatch to dispatch.
     stack : Out(StackPort)
 
     Attributes

@@ -39,12 +39,12 @@ from testbench.scheduler.branches import predicted_branch
 
 ALL_REPORTED = 0x00FF_FFFF
 """A report mask with all errors in it."""
-HIT_CYCLES = 1 + STACK_RESULT_CYCLES + 1
+HIT_CYCLES = 1 + 1 + STACK_RESULT_CYCLES + 1
 """From the dispatch of one instruction of a warp to that of the next, at most, when the stack needs no memory for it:
-the unit's first stage, the stack, whose answer is the unit's in the same cycle, and the cycle behind it."""
+the queue, the unit's first stage, the stack, whose answer is the unit's in the same cycle, and the cycle behind it."""
 PUSH_CYCLES = 2
 """The same for a push for later."""
-ENTRY_CYCLES = 19
+ENTRY_CYCLES = 20
 """The same for entering the trap handler: the mode, each hole and each token take two, the result comes behind."""
 _QUIET_CYCLES = 24
 """Cycles after a result until the stack pointer has surely been written: a branch's second token may wait for an

@@ -14,7 +14,6 @@ class SerialFlowQueue(FlowQueue):
 
     trusting = True
     places = 1
-    bypass = False
 
     def inject(self, m: Module, decoded: Any) -> None:
         """Overrides no field of a trap move: SerialFlowUnit ignores the guard and fault of a trap

@@ -122,6 +122,14 @@ CLASSES: tuple[InstructionClass, ...] = (
         "SSY .J#\n@P0 BRA .D#\nSYNC\n.D#:\nSYNC\n.J#:",
         before=_HALF,
     ),
+    *(
+        InstructionClass(
+            f"SSY, {code.split(maxsplit=1)[0]}, SYNC",
+            f"SSY .J#\n{code}\nSYNC\n.J#:",
+            directives=_SHARED,
+        )
+        for code in ("LDS R5, [R5]", "STS [RZ], R5", "BAR.SYNC 0x0")
+    ),
     InstructionClass(
         f"RED of floats, consecutive words, {_WARPS} warps",
         "RED.E.ADD.F32.FTZ.RN [R2], R5",

@@ -67,7 +67,7 @@ class Tape:
 
 
 def build_replay(target: Path) -> None:
-    """Compiles the program that plays tapes: ``target LIBRARY TAPE CYCLES``. EngineError when that fails."""
+    """Compiles the program that plays tapes: ``target LIBRARY TAPE CYCLES [seconds]``. EngineError when that fails."""
     command = compiler() or []
     done = run_child(
         [*command, "-O1", "-std=c++17", "-o", target, _REPLAY, "-ldl"], stdout=PIPE, stderr=PIPE
@@ -81,7 +81,7 @@ def build_replay(target: Path) -> None:
 def replayed_seconds(replay: Path, library: Path, tape: Path, cycles: int) -> float:
     """Seconds of the processor that a model takes for so many cycles of a tape, which is in a file. EngineError when
     the tape has fewer."""
-    done = run_child([replay, library, tape, str(cycles)], stdout=PIPE, stderr=PIPE)
+    done = run_child([replay, library, tape, str(cycles), "seconds"], stdout=PIPE, stderr=PIPE)
     if done.returncode:
         raise EngineError(f"{tape.name}: {(done.stderr or 'it has fewer cycles').splitlines()[-1]}")
     return float(done.stdout.split()[1])

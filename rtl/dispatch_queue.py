@@ -35,8 +35,8 @@ class DispatchQueue(Component):
     -------
     arriving : In(Event of an instruction)
     room : Out(1)
-        The queue will have room for an instruction that issue selects in this cycle. A queue with
-        a single place is empty, and nothing arrives.
+        The queue will have room for an instruction that issue selects in this cycle. If it has a
+        single place: that is empty, and nothing arrives.
     head : Out(stream of instructions)
 
     Attributes

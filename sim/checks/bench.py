@@ -15,26 +15,38 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
-from statistics import median
 from typing import Any
 
-from rtl.layouts import WaitReason
 from rtl.params import SmParams
 from sim.board.machine import Board
-from sim.checks.benchmarks.classes import ClassRow, class_table
-from sim.checks.benchmarks.compile_time import CompileRow, compile_table
-from sim.checks.benchmarks.cuda import GROWTH_LAUNCHES, CudaRow, GrowthRow, cuda_rows, growth_rows
-from sim.checks.benchmarks.floats import FLOAT_AIM, FloatRow, float_table
-from sim.checks.benchmarks.kernels import KernelMachine, KernelRow, total_of
+from sim.checks.benchmarks.classes import class_table, class_text
+from sim.checks.benchmarks.compile_time import compile_table, compile_text
+from sim.checks.benchmarks.cuda import (
+    GROWTH_LAUNCHES,
+    cuda_rows,
+    cuda_text,
+    growth_rows,
+    growth_text,
+)
+from sim.checks.benchmarks.floats import float_table, float_text
+from sim.checks.benchmarks.kernels import KernelMachine, kernel_text
 from sim.checks.benchmarks.machine import MACHINES, BenchmarkMachine
-from sim.checks.benchmarks.model import MODEL_AIMS, ModelRow, model_rows
+from sim.checks.benchmarks.model import model_rows, model_text
 from sim.checks.benchmarks.plot import check_plotter, roofline_svg
-from sim.checks.benchmarks.ptx import PtxRow, ptx_table, total
-from sim.checks.benchmarks.roofline import QUICK, RooflineRow, left_out, roofline_table
-from sim.checks.benchmarks.speed import AIMS, SpeedRow, speed_rows
-from sim.checks.benchmarks.table import table
-from sim.checks.benchmarks.throughput import AIM, ThroughputRow, throughput_table
-from sim.checks.benchmarks.verilator import VerilatorRow, missing_verilator, verilator_rows
+from sim.checks.benchmarks.ptx import ptx_table, ptx_text
+from sim.checks.benchmarks.roofline import (
+    QUICK,
+    left_out,
+    roofline_table,
+    roofline_text,
+)
+from sim.checks.benchmarks.speed import SpeedRow, speed_rows, speed_text
+from sim.checks.benchmarks.throughput import throughput_table, throughput_text
+from sim.checks.benchmarks.verilator import (
+    missing_verilator,
+    verilator_rows,
+    verilator_text,
+)
 from sim.engine import ENGINES, CompiledEngine, Engine, chosen_engine
 from sim.launch_options import BOARD, add_board_options, open_board
 from sim.machine.memory_service import LATENCY
@@ -116,309 +128,6 @@ def _parser() -> Parser:
     return parser
 
 
-def _throughput_text(rows: list[ThroughputRow], params: SmParams) -> str:
-    lines = [
-        (
-            row.control_codes,
-            f"{row.instructions:,}",
-            f"{row.cycles:,}",
-            f"{row.busy:.3f}",
-            f"{row.per_cycle:.3f}",
-            f"{AIM / params.beats:.3f}",
-        )
-        for row in rows
-    ]
-    return table(
-        f"Independent integer work, {rows[0].warps} warps, {params.lanes} lanes. Lanes busy: aim {AIM}",
-        ("control codes", "instructions", "cycles", "lanes busy", "instructions/cycle", "aim"),
-        lines,
-    )
-
-
-def _class_text(rows: list[ClassRow]) -> str:
-    lines = [
-        (
-            row.name,
-            f"{row.warps}",
-            f"{row.instructions:g}",
-            f"{row.cycles:.1f}",
-            f"{row.per_instruction:.1f}",
-            f"{row.stall:g}",
-        )
-        for row in rows
-    ]
-    return table(
-        f"Cycles by class of instructions; memory answers after {LATENCY} cycles",
-        ("class", "warps", "instructions", "cycles", "cycles/instruction", "NVIDIA's stall"),
-        lines,
-    )
-
-
-def _roofline_text(rows: list[RooflineRow]) -> str:
-    lines = [
-        (
-            row.name,
-            f"{row.cycles:,}",
-            f"{row.work.beats(row.lanes):,}",
-            f"{row.work.lines:,}",
-            f"{row.work.instructions:,}",
-            row.limit,
-            f"{row.ratio:.3f}",
-            "" if row.intensity is None else f"{row.intensity:.2f}",
-            f"{row.rate:.2f}",
-        )
-        for row in rows
-    ]
-    for name, chosen in (("streaming", True), ("others", False)):
-        ratios = [row.ratio for row in rows if row.streaming is chosen]
-        if ratios:
-            lines.append((f"median, {name}", "", "", "", "", "", f"{median(ratios):.3f}", "", ""))
-    return table(
-        f"Cycles beside the least that {rows[0].lanes} lanes, a line of memory and an instruction a cycle "
-        f"need; memory answers after {LATENCY} cycles",
-        (
-            "program",
-            "cycles",
-            "lane beats",
-            "memory lines",
-            "instructions",
-            "limit",
-            "bound/cycles",
-            "operations/byte",
-            "operations/cycle",
-        ),
-        lines,
-    )
-
-
-def _float_text(rows: list[FloatRow]) -> str:
-    lines = [
-        (
-            row.name,
-            f"{row.cycles:,}",
-            f"{row.instructions:,}",
-            f"{row.lane_instructions:,}",
-            f"{row.accesses:,}",
-            f"{row.computing:.3f}",
-            f"{row.busy:.3f}",
-            f"{FLOAT_AIM}",
-        )
-        for row in rows
-    ]
-    return table(
-        f"Single precision, {rows[0].lanes} lanes. Busy: they compute, or units access registers",
-        (
-            "program",
-            "cycles",
-            "instructions",
-            "lane instructions",
-            "register accesses",
-            "lanes compute",
-            "lanes busy",
-            "aim",
-        ),
-        lines,
-    )
-
-
-def _speed_text(rows: list[SpeedRow]) -> str:
-    lines = [
-        (
-            row.engine,
-            row.program,
-            f"{row.cycles:,}",
-            f"{row.requests:,}",
-            f"{row.seconds:.2f}",
-            f"{row.processor_seconds:.2f}",
-            f"{row.per_second:,.0f}",
-            f"{AIMS[row.engine]:,}" if row.engine in AIMS else "",
-            "" if row.instructions is None else f"{row.instructions:,.0f}",
-        )
-        for row in rows
-    ]
-    return table(
-        "Speed of the simulation, by second of processor; no comparison with the warp model",
-        (
-            "engine",
-            "program",
-            "cycles",
-            "memory requests",
-            "seconds",
-            "processor",
-            "cycles/second",
-            "aim",
-            "instructions/cycle",
-        ),
-        lines,
-    )
-
-
-def _verilator_text(rows: list[VerilatorRow]) -> str:
-    lines = [
-        (
-            row.program,
-            f"{row.compiled_cycles:,}",
-            f"{row.compiled_per_second:,.0f}",
-            f"{row.verilator_per_second:,.0f}",
-            f"{row.compiled_per_second / row.verilator_per_second:.2f}",
-        )
-        for row in rows
-    ]
-    return table(
-        "Speed of the model alone, by second of processor, the best of several runs",
-        ("program", "cycles", "compiled: cycles/second", "Verilator: cycles/second", "ratio"),
-        lines,
-    )
-
-
-def _model_text(rows: list[ModelRow]) -> str:
-    lines = [
-        (
-            row.program,
-            row.executor,
-            f"{row.size} x {row.size}",
-            f"{row.instructions:,}",
-            f"{row.seconds:.2f}",
-            f"{row.per_second:,.0f}",
-            f"{MODEL_AIMS[row.executor]:,}",
-            "" if row.compiling is None else f"{row.compiling:.2f}",
-        )
-        for row in rows
-    ]
-    return table(
-        "Speed of the warp model, by second of processor; compiling: seconds for a kernel that is new",
-        (
-            "program",
-            "executed",
-            "threads",
-            "warp instructions",
-            "processor",
-            "instructions/second",
-            "aim",
-            "compiling",
-        ),
-        lines,
-    )
-
-
-def _kernel_text(rows: list[KernelRow]) -> str:
-    reasons = [reason.name for reason in WaitReason if reason is not WaitReason.NOT_LIVE]
-    lines = [
-        (
-            row.name,
-            f"{row.warps}",
-            f"{row.grid_cycles:,}",
-            f"{row.cycles:,}",
-            f"{row.instructions:,}",
-            f"{row.per_instruction:.2f}",
-            *(f"{row.share(reason):.3f}" for reason in reasons),
-        )
-        for row in rows
-    ]
-    of_one_warp = [row for row in rows if row.warps == 1]
-    for what, chosen in (("all kernels", rows), ("those of one warp", of_one_warp)):
-        if not chosen:
-            continue
-        total = total_of(chosen)
-        for how, shares in (("average", total.average_shares), ("all cycles", total.shares)):
-            texts = (f"{shares.get(reason, 0):.3f}" for reason in reasons)
-            name = f"{what}, {how}"
-            lines.append((name, "", "", "", "", f"{total.per_instruction:.2f}", *texts))
-    return table(
-        f"{len(rows)} kernels at -O3: cycles in which a warp lives, for each instruction of a warp "
-        "(at the end the geometric mean), and the parts of warps' time by what they wait for (at "
-        "the end the average of the kernels, and of all their cycles); memory answers after "
-        f"{LATENCY} cycles",
-        (
-            "kernel",
-            "warps",
-            "grid",
-            "cycles",
-            "instructions",
-            "cycles/instruction",
-            *(reason.lower() for reason in reasons),
-        ),
-        lines,
-    )
-
-
-def _cuda_text(rows: list[CudaRow]) -> str:
-    lines = [
-        (row.what, row.engine, f"{row.seconds:.4f}", "" if row.aim is None else f"{row.aim:g}")
-        for row in rows
-    ]
-    return table("What a CUDA program waits for", ("what", "engine", "seconds", "aim"), lines)
-
-
-def _growth_text(rows: list[GrowthRow]) -> str:
-    lines = [
-        (
-            row.what,
-            f"{row.launches:,}",
-            f"{row.memory:,}",
-            f"{row.memory / row.launches:,.0f}",
-            "" if row.files is None else str(row.files),
-        )
-        for row in rows
-    ]
-    return table(
-        "What launches on the warp model leave behind",
-        ("where", "launches", "bytes", "bytes/launch", "files"),
-        lines,
-    )
-
-
-def _ptx_text(rows: list[PtxRow]) -> str:
-    lines = [
-        (
-            row.kernel,
-            f"{row.compiled:,}",
-            f"{row.unoptimised:,}",
-            f"{row.optimised:,}",
-            f"{row.to_unoptimised:.2f}",
-            f"{row.to_optimised:.2f}",
-        )
-        for row in [*rows, total(rows)]
-    ]
-    lines.append(
-        (
-            "median",
-            "",
-            "",
-            "",
-            f"{median(row.to_unoptimised for row in rows):.2f}",
-            f"{median(row.to_optimised for row in rows):.2f}",
-        )
-    )
-    return table(
-        "Warp instructions that kernels execute, compiled here and by NVIDIA's assembler",
-        ("kernel", "here", "-O0", "-O3", "here/-O0", "here/-O3"),
-        lines,
-    )
-
-
-def _compile_text(rows: list[CompileRow]) -> str:
-    lines = [
-        (
-            row.kind,
-            f"{row.size / 1000:.0f}",
-            f"{row.front_end:.2f}",
-            f"{row.compiler:.2f}",
-            f"{row.assembler:.2f}",
-            f"{row.seconds:.2f}",
-            f"{row.rate:.0f}",
-            f"{row.growth:.2f}",
-        )
-        for row in rows
-    ]
-    return table(
-        "Seconds of processor that large programs take to compile; growth: a byte's time beside that in a "
-        "program of half the size",
-        ("program", "KB of PTX", "front end", "compiler", "assembler", "all", "KB/s", "growth"),
-        lines,
-    )
-
-
 def _speed(
     params: SmParams,
     engines: Sequence[type[Engine]],
@@ -450,14 +159,14 @@ def _count(
     """Measures what needs little memory, and no simulation."""
     if "throughput" in wanted:
         rows = throughput_table(machine, _QUICK_TURNS if quick else _TURNS)
-        figures.report("throughput", rows, lambda rows: _throughput_text(rows, machine.params))
+        figures.report("throughput", rows, lambda rows: throughput_text(rows, machine.params))
     if "classes" in wanted:
         rows = (
             class_table(machine, _QUICK_CLASSES, _QUICK_CLASS_TURNS)
             if quick
             else class_table(machine)
         )
-        figures.report("classes", rows, _class_text)
+        figures.report("classes", rows, class_text)
 
 
 def _measure_board(options: argparse.Namespace, board: Board) -> _Figures:
@@ -483,17 +192,17 @@ def _measure(options: argparse.Namespace, params: SmParams, engine: type[Engine]
         rows = roofline_table(machines[engine], QUICK if options.quick else None)
         if options.svg is not None:
             write_file(options.svg, roofline_svg(rows, options.preset).encode())
-        figures.report("roofline", rows, _roofline_text)
+        figures.report("roofline", rows, roofline_text)
         if not options.quick and (names := left_out(params)):
             figures["left_out"] = names
             print_text(f"No room for {', '.join(names)}\n\n")
     if "floats" in (options.only or (wanted if params.floats and not options.quick else ())):
-        figures.report("floats", float_table(machines[engine]), _float_text)
+        figures.report("floats", float_table(machines[engine]), float_text)
     if "speed" in wanted:
         engines = [engine]
         if options.engine == "auto" and not options.quick:
             engines = [each for each in ENGINES.values() if each.missing() is None]
-        figures.report("speed", _speed(params, engines, machines, options.quick), _speed_text)
+        figures.report("speed", _speed(params, engines, machines, options.quick), speed_text)
     if options.verilator:
         rows = verilator_rows(
             machines[engine],
@@ -501,16 +210,16 @@ def _measure(options: argparse.Namespace, params: SmParams, engine: type[Engine]
             options.quick,
             lambda what: print(what, file=sys.stderr, flush=True),
         )
-        figures.report("verilator", rows, _verilator_text)
+        figures.report("verilator", rows, verilator_text)
     if _KERNELS in wanted:
         names = _QUICK_KERNELS if options.quick else None
-        figures.report(_KERNELS, KernelMachine(params, engine).rows(names), _kernel_text)
+        figures.report(_KERNELS, KernelMachine(params, engine).rows(names), kernel_text)
     if _CUDA in wanted:
         python = options.python or (sys.executable if find_spec("numba") is not None else None)
-        figures.report(_CUDA, cuda_rows(params, engine, python), _cuda_text)
-        figures.report("cuda_growth", growth_rows(params, GROWTH_LAUNCHES), _growth_text)
+        figures.report(_CUDA, cuda_rows(params, engine, python), cuda_text)
+        figures.report("cuda_growth", growth_rows(params, GROWTH_LAUNCHES), growth_text)
     if _MODEL in wanted:
-        figures.report(_MODEL, model_rows(options.quick), _model_text)
+        figures.report(_MODEL, model_rows(options.quick), model_text)
     return figures
 
 
@@ -562,18 +271,18 @@ def _run(options: argparse.Namespace) -> None:
     if options.ptx:
         rows = ptx_table()
         figures = _Figures(ptx=[row.record() for row in rows])
-        print_text(_ptx_text(rows))
+        print_text(ptx_text(rows))
     elif options.compile_time:
         rows = compile_table(options.quick)
         figures = _Figures(compile_time=[row.record() for row in rows])
-        print_text(_compile_text(rows))
+        print_text(compile_text(rows))
     elif (
         board := open_board(options.engine, options.port, options.baud, options.preset)
     ) is not None:
         figures = _measure_board(options, board)
     elif options.only == [_MODEL]:
         figures = _Figures()
-        figures.report(_MODEL, model_rows(options.quick), _model_text)
+        figures.report(_MODEL, model_rows(options.quick), model_text)
     else:
         figures = _measure(
             options, MACHINES[options.preset], chosen_engine(options, sys.stderr.write)

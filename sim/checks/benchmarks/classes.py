@@ -10,8 +10,16 @@ from tqdm import tqdm
 
 from rtl.params import WARP_THREADS
 from sim.checks.benchmarks.machine import BenchmarkMachine, LoopKernel, stall_cycles
+from sim.checks.benchmarks.table import table
+from sim.machine.memory_service import LATENCY
 
-__all__ = ["CLASSES", "ClassRow", "InstructionClass", "class_table"]
+__all__ = [
+    "CLASSES",
+    "ClassRow",
+    "InstructionClass",
+    "class_table",
+    "class_text",
+]
 
 _POINTER = "MOV R2, c[0x0][buffer]\nMOV R3, c[0x0][buffer+4]"
 _CHAIN = f"{_POINTER}\nSTG.E.64 [R2], R2"
@@ -219,3 +227,23 @@ def class_table(
             )
         )
     return rows
+
+
+def class_text(rows: list[ClassRow]) -> str:
+    """The rows as a table of text."""
+    lines = [
+        (
+            row.name,
+            f"{row.warps}",
+            f"{row.instructions:g}",
+            f"{row.cycles:.1f}",
+            f"{row.per_instruction:.1f}",
+            f"{row.stall:g}",
+        )
+        for row in rows
+    ]
+    return table(
+        f"Cycles by class of instructions; memory answers after {LATENCY} cycles",
+        ("class", "warps", "instructions", "cycles", "cycles/instruction", "NVIDIA's stall"),
+        lines,
+    )

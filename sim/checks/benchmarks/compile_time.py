@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
+from sim.checks.benchmarks.table import table
 from sim.support.garbage_collection import collector_off
 from sim.toolchain.assembly.assembler import assemble_statements
 from sim.toolchain.compiler import compile_statements
@@ -15,7 +16,11 @@ from sim.toolchain.ptx.front_end import parse_ptx
 
 from .large_programs import LARGE_PROGRAMS
 
-__all__ = ["CompileRow", "compile_table"]
+__all__ = [
+    "CompileRow",
+    "compile_table",
+    "compile_text",
+]
 
 _QUICK = 10
 """Quick programs are so many times smaller."""
@@ -81,3 +86,26 @@ def compile_table(quick: bool) -> list[CompileRow]:
         growth = sum(parts) / len(whole) / (half_seconds / len(half))
         rows.append(CompileRow(kind, len(whole), parts[0], parts[1], parts[2], growth))
     return rows
+
+
+def compile_text(rows: list[CompileRow]) -> str:
+    """The rows as a table of text."""
+    lines = [
+        (
+            row.kind,
+            f"{row.size / 1000:.0f}",
+            f"{row.front_end:.2f}",
+            f"{row.compiler:.2f}",
+            f"{row.assembler:.2f}",
+            f"{row.seconds:.2f}",
+            f"{row.rate:.0f}",
+            f"{row.growth:.2f}",
+        )
+        for row in rows
+    ]
+    return table(
+        "Seconds of processor that large programs take to compile; growth: a byte's time beside that in a "
+        "program of half the size",
+        ("program", "KB of PTX", "front end", "compiler", "assembler", "all", "KB/s", "growth"),
+        lines,
+    )

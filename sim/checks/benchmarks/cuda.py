@@ -13,6 +13,7 @@ from typing import Any
 
 from rtl.params import SmParams
 from sim.checks.benchmarks.cuda_client import footprint
+from sim.checks.benchmarks.table import table
 from sim.cuda.device import Device
 from sim.cuda.server import Server
 from sim.cuda.setup import environment
@@ -20,7 +21,16 @@ from sim.engine import Engine
 from sim.runner import HardwareRunner, ModelRunner, Runner
 from sim.support.command import CommandError
 
-__all__ = ["GROWTH_LAUNCHES", "CudaRow", "GrowthRow", "cuda_rows", "growth_rows", "measure"]
+__all__ = [
+    "GROWTH_LAUNCHES",
+    "CudaRow",
+    "GrowthRow",
+    "cuda_rows",
+    "cuda_text",
+    "growth_rows",
+    "growth_text",
+    "measure",
+]
 
 _CLIENT = Path(__file__).with_name("cuda_client.py")
 _PROGRAM = Path(__file__).parents[3] / "docs" / "examples" / "numba_add.py"
@@ -151,3 +161,31 @@ def growth_rows(params: SmParams, launches: int) -> list[GrowthRow]:
 def _device_bytes(server: Server) -> int:
     """Bytes of main memory that device memory takes."""
     return os.fstat(server.device.memory.file).st_blocks * 512
+
+
+def cuda_text(rows: list[CudaRow]) -> str:
+    """The rows as a table of text."""
+    lines = [
+        (row.what, row.engine, f"{row.seconds:.4f}", "" if row.aim is None else f"{row.aim:g}")
+        for row in rows
+    ]
+    return table("What a CUDA program waits for", ("what", "engine", "seconds", "aim"), lines)
+
+
+def growth_text(rows: list[GrowthRow]) -> str:
+    """The rows as a table of text."""
+    lines = [
+        (
+            row.what,
+            f"{row.launches:,}",
+            f"{row.memory:,}",
+            f"{row.memory / row.launches:,.0f}",
+            "" if row.files is None else str(row.files),
+        )
+        for row in rows
+    ]
+    return table(
+        "What launches on the warp model leave behind",
+        ("where", "launches", "bytes", "bytes/launch", "files"),
+        lines,
+    )

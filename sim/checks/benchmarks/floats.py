@@ -10,12 +10,21 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from sim.checks.benchmarks.machine import BenchmarkError, BenchmarkMachine
+from sim.checks.benchmarks.table import table
 from sim.checks.benchmarks.work import work_of
 from sim.launch import Buffer, Launch, Scalar, lacking, prepare
 from sim.launch.memory import Memory
 from sim.toolchain.from_ptx import read_ptx_program
 
-__all__ = ["FLOAT_AIM", "PROGRAMS", "FloatProgram", "FloatRow", "float_table", "measured"]
+__all__ = [
+    "FLOAT_AIM",
+    "PROGRAMS",
+    "FloatProgram",
+    "FloatRow",
+    "float_table",
+    "float_text",
+    "measured",
+]
 
 FLOAT_AIM = 0.9
 """Of the cycles in which the lanes have something to do."""
@@ -171,3 +180,34 @@ def float_table(machine: BenchmarkMachine) -> list[FloatRow]:
         measured(machine, make())
         for make in tqdm(PROGRAMS, unit=" programs", disable=None, leave=False)
     ]
+
+
+def float_text(rows: list[FloatRow]) -> str:
+    """The rows as a table of text."""
+    lines = [
+        (
+            row.name,
+            f"{row.cycles:,}",
+            f"{row.instructions:,}",
+            f"{row.lane_instructions:,}",
+            f"{row.accesses:,}",
+            f"{row.computing:.3f}",
+            f"{row.busy:.3f}",
+            f"{FLOAT_AIM}",
+        )
+        for row in rows
+    ]
+    return table(
+        f"Single precision, {rows[0].lanes} lanes. Busy: they compute, or units access registers",
+        (
+            "program",
+            "cycles",
+            "instructions",
+            "lane instructions",
+            "register accesses",
+            "lanes compute",
+            "lanes busy",
+            "aim",
+        ),
+        lines,
+    )

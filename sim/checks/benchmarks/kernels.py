@@ -12,13 +12,21 @@ from tqdm import tqdm
 from rtl.layouts import WaitReason
 from rtl.params import WARP_THREADS, SmParams
 from sim.checks.benchmarks.machine import BenchmarkError, BenchmarkMachine
+from sim.checks.benchmarks.table import table
 from sim.engine import Engine
 from sim.launch import lacking
+from sim.machine.memory_service import LATENCY
 from sim.machine.timeline import Timeline
 from testbench.kernels.expected import complaints
 from testbench.kernels.manifest import LEVELS, RUNS, Run, build
 
-__all__ = ["KernelMachine", "KernelRow", "KernelTotal", "total_of"]
+__all__ = [
+    "KernelMachine",
+    "KernelRow",
+    "KernelTotal",
+    "kernel_text",
+    "total_of",
+]
 
 _LEVEL = LEVELS[-1]
 
@@ -144,3 +152,45 @@ def _covered(spans: Iterable[tuple[int, int]]) -> int:
         covered += max(0, end - max(begin, reached))
         reached = max(reached, end)
     return covered
+
+
+def kernel_text(rows: list[KernelRow]) -> str:
+    """The rows as a table of text."""
+    reasons = [reason.name for reason in WaitReason if reason is not WaitReason.NOT_LIVE]
+    lines = [
+        (
+            row.name,
+            f"{row.warps}",
+            f"{row.grid_cycles:,}",
+            f"{row.cycles:,}",
+            f"{row.instructions:,}",
+            f"{row.per_instruction:.2f}",
+            *(f"{row.share(reason):.3f}" for reason in reasons),
+        )
+        for row in rows
+    ]
+    of_one_warp = [row for row in rows if row.warps == 1]
+    for what, chosen in (("all kernels", rows), ("those of one warp", of_one_warp)):
+        if not chosen:
+            continue
+        total = total_of(chosen)
+        for how, shares in (("average", total.average_shares), ("all cycles", total.shares)):
+            texts = (f"{shares.get(reason, 0):.3f}" for reason in reasons)
+            name = f"{what}, {how}"
+            lines.append((name, "", "", "", "", f"{total.per_instruction:.2f}", *texts))
+    return table(
+        f"{len(rows)} kernels at -O3: cycles in which a warp lives, for each instruction of a warp "
+        "(at the end the geometric mean), and the parts of warps' time by what they wait for (at "
+        "the end the average of the kernels, and of all their cycles); memory answers after "
+        f"{LATENCY} cycles",
+        (
+            "kernel",
+            "warps",
+            "grid",
+            "cycles",
+            "instructions",
+            "cycles/instruction",
+            *(reason.lower() for reason in reasons),
+        ),
+        lines,
+    )

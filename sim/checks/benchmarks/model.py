@@ -12,12 +12,18 @@ from typing import Any
 import numpy as np
 
 from sim.api import Machine
+from sim.checks.benchmarks.table import table
 from sim.engine import cache
 from sim.model.warp import native
 from sim.model.warp.native.executor import compiled
 from sim.model.warp.native.library import CompiledFunctions
 
-__all__ = ["MODEL_AIMS", "ModelRow", "model_rows"]
+__all__ = [
+    "MODEL_AIMS",
+    "ModelRow",
+    "model_rows",
+    "model_text",
+]
 
 MODEL_AIMS: Mapping[str, int] = MappingProxyType({"compiled": 10_000_000, "model alone": 45_000})
 """Warp instructions in a second on the matrix product."""
@@ -203,3 +209,34 @@ def model_rows(quick: bool = False) -> list[ModelRow]:
     finally:
         native.switch(was)
     return rows
+
+
+def model_text(rows: list[ModelRow]) -> str:
+    """The rows as a table of text."""
+    lines = [
+        (
+            row.program,
+            row.executor,
+            f"{row.size} x {row.size}",
+            f"{row.instructions:,}",
+            f"{row.seconds:.2f}",
+            f"{row.per_second:,.0f}",
+            f"{MODEL_AIMS[row.executor]:,}",
+            "" if row.compiling is None else f"{row.compiling:.2f}",
+        )
+        for row in rows
+    ]
+    return table(
+        "Speed of the warp model, by second of processor; compiling: seconds for a kernel that is new",
+        (
+            "program",
+            "executed",
+            "threads",
+            "warp instructions",
+            "processor",
+            "instructions/second",
+            "aim",
+            "compiling",
+        ),
+        lines,
+    )

@@ -2,17 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from statistics import median
 from typing import Any
 
 from tqdm import tqdm
 
+from sim.checks.benchmarks.table import table
 from sim.launch import Launch, prepare
 from sim.model.warp.model import WarpModel
 from sim.toolchain.cubin.loader import load
 from sim.toolchain.from_ptx import object_of_ptx
 from testbench.kernels.manifest import LEVELS, RUNS, Run, build
 
-__all__ = ["PtxRow", "ptx_table", "total"]
+__all__ = [
+    "PtxRow",
+    "ptx_table",
+    "ptx_text",
+    "total",
+]
 
 _WARPS = 64
 _LIMIT = 10_000_000
@@ -84,3 +91,33 @@ def ptx_table() -> list[PtxRow]:
         theirs = [_instructions(build(run, level)) for level in LEVELS]
         rows.append(PtxRow(kernel, _instructions(_launch(run)), *theirs))
     return rows
+
+
+def ptx_text(rows: list[PtxRow]) -> str:
+    """The rows as a table of text."""
+    lines = [
+        (
+            row.kernel,
+            f"{row.compiled:,}",
+            f"{row.unoptimised:,}",
+            f"{row.optimised:,}",
+            f"{row.to_unoptimised:.2f}",
+            f"{row.to_optimised:.2f}",
+        )
+        for row in [*rows, total(rows)]
+    ]
+    lines.append(
+        (
+            "median",
+            "",
+            "",
+            "",
+            f"{median(row.to_unoptimised for row in rows):.2f}",
+            f"{median(row.to_optimised for row in rows):.2f}",
+        )
+    )
+    return table(
+        "Warp instructions that kernels execute, compiled here and by NVIDIA's assembler",
+        ("kernel", "here", "-O0", "-O3", "here/-O0", "here/-O3"),
+        lines,
+    )

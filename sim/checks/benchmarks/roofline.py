@@ -4,6 +4,7 @@ a machine needs."""
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from statistics import median
 from typing import Any
 
 from tqdm import tqdm
@@ -12,12 +13,20 @@ from rtl.isa.tokens import LINE_BYTES
 from rtl.params import SmParams
 from sim.checks.benchmarks import streaming
 from sim.checks.benchmarks.machine import BenchmarkError, BenchmarkMachine
+from sim.checks.benchmarks.table import table
 from sim.checks.benchmarks.work import Work, work_of
 from sim.launch import Launch, lacking
+from sim.machine.memory_service import LATENCY
 from testbench.kernels.expected import complaints
 from testbench.kernels.manifest import LEVELS, RUNS, Run, build
 
-__all__ = ["QUICK", "RooflineRow", "left_out", "roofline_table"]
+__all__ = [
+    "QUICK",
+    "RooflineRow",
+    "left_out",
+    "roofline_table",
+    "roofline_text",
+]
 
 _LEVEL = LEVELS[-1]
 QUICK = ("k01_vecadd", "k49_dynamic_shared")
@@ -143,3 +152,41 @@ def roofline_table(
         _row(machine, program)
         for program in tqdm(chosen, unit=" programs", disable=None, leave=False)
     ]
+
+
+def roofline_text(rows: list[RooflineRow]) -> str:
+    """The rows as a table of text."""
+    lines = [
+        (
+            row.name,
+            f"{row.cycles:,}",
+            f"{row.work.beats(row.lanes):,}",
+            f"{row.work.lines:,}",
+            f"{row.work.instructions:,}",
+            row.limit,
+            f"{row.ratio:.3f}",
+            "" if row.intensity is None else f"{row.intensity:.2f}",
+            f"{row.rate:.2f}",
+        )
+        for row in rows
+    ]
+    for name, chosen in (("streaming", True), ("others", False)):
+        ratios = [row.ratio for row in rows if row.streaming is chosen]
+        if ratios:
+            lines.append((f"median, {name}", "", "", "", "", "", f"{median(ratios):.3f}", "", ""))
+    return table(
+        f"Cycles beside the least that {rows[0].lanes} lanes, a line of memory and an instruction a cycle "
+        f"need; memory answers after {LATENCY} cycles",
+        (
+            "program",
+            "cycles",
+            "lane beats",
+            "memory lines",
+            "instructions",
+            "limit",
+            "bound/cycles",
+            "operations/byte",
+            "operations/cycle",
+        ),
+        lines,
+    )

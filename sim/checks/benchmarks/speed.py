@@ -9,11 +9,18 @@ from tqdm import tqdm
 
 from sim.checks.benchmarks.instructions import can_count, instructions_per_cycle
 from sim.checks.benchmarks.machine import BenchmarkMachine, launch_loop
+from sim.checks.benchmarks.table import table
 from sim.checks.benchmarks.throughput import WARPS, throughput_loop
 from sim.launch import Launch
 from testbench.kernels.manifest import LEVELS, RUNS, build
 
-__all__ = ["AIMS", "SpeedRow", "speed_programs", "speed_rows"]
+__all__ = [
+    "AIMS",
+    "SpeedRow",
+    "speed_programs",
+    "speed_rows",
+    "speed_text",
+]
 
 AIMS = {"compiled": 100_000}
 """Simulated cycles in a second on one core, for engines that have an aim."""
@@ -91,3 +98,36 @@ def speed_rows(
         )
         rows.append(replace(row, instructions=_instructions(machine, launch)))
     return rows
+
+
+def speed_text(rows: list[SpeedRow]) -> str:
+    """The rows as a table of text."""
+    lines = [
+        (
+            row.engine,
+            row.program,
+            f"{row.cycles:,}",
+            f"{row.requests:,}",
+            f"{row.seconds:.2f}",
+            f"{row.processor_seconds:.2f}",
+            f"{row.per_second:,.0f}",
+            f"{AIMS[row.engine]:,}" if row.engine in AIMS else "",
+            "" if row.instructions is None else f"{row.instructions:,.0f}",
+        )
+        for row in rows
+    ]
+    return table(
+        "Speed of the simulation, by second of processor; no comparison with the warp model",
+        (
+            "engine",
+            "program",
+            "cycles",
+            "memory requests",
+            "seconds",
+            "processor",
+            "cycles/second",
+            "aim",
+            "instructions/cycle",
+        ),
+        lines,
+    )

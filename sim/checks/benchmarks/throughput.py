@@ -5,9 +5,18 @@ from typing import Any
 
 from tqdm import tqdm
 
+from rtl.params import SmParams
 from sim.checks.benchmarks.machine import BenchmarkMachine, LoopKernel
+from sim.checks.benchmarks.table import table
 
-__all__ = ["AIM", "WARPS", "ThroughputRow", "throughput_loop", "throughput_table"]
+__all__ = [
+    "AIM",
+    "WARPS",
+    "ThroughputRow",
+    "throughput_loop",
+    "throughput_table",
+    "throughput_text",
+]
 
 AIM = 0.95
 """Of both shares."""
@@ -90,3 +99,23 @@ def throughput_table(
             )
         )
     return rows
+
+
+def throughput_text(rows: list[ThroughputRow], params: SmParams) -> str:
+    """The rows as a table of text."""
+    lines = [
+        (
+            row.control_codes,
+            f"{row.instructions:,}",
+            f"{row.cycles:,}",
+            f"{row.busy:.3f}",
+            f"{row.per_cycle:.3f}",
+            f"{AIM / params.beats:.3f}",
+        )
+        for row in rows
+    ]
+    return table(
+        f"Independent integer work, {rows[0].warps} warps, {params.lanes} lanes. Lanes busy: aim {AIM}",
+        ("control codes", "instructions", "cycles", "lanes busy", "instructions/cycle", "aim"),
+        lines,
+    )

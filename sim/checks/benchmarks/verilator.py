@@ -15,6 +15,7 @@ from typing import Any
 from rtl.fpga.flat import FlatSm
 from sim.checks.benchmarks.machine import BenchmarkError, BenchmarkMachine
 from sim.checks.benchmarks.speed import speed_programs
+from sim.checks.benchmarks.table import table
 from sim.engine import CompiledEngine
 from sim.engine.tape import build_replay, replayed_seconds
 from sim.fpga.ecp5 import missing_tool
@@ -22,7 +23,12 @@ from sim.fpga.verilog import verilog_of
 from sim.launch import Launch
 from testbench.fpga.replay import QUICK_TO_RUN, Recording, ReplayError, build, play, record
 
-__all__ = ["VerilatorRow", "missing_verilator", "verilator_rows"]
+__all__ = [
+    "VerilatorRow",
+    "missing_verilator",
+    "verilator_rows",
+    "verilator_text",
+]
 
 _TURNS = 3
 """Each model does each run so many times, in turn; the fastest counts."""
@@ -132,4 +138,23 @@ def _row(
         min(compiled),
         played[0].cycles,
         min(each.seconds for each in played),
+    )
+
+
+def verilator_text(rows: list[VerilatorRow]) -> str:
+    """The rows as a table of text."""
+    lines = [
+        (
+            row.program,
+            f"{row.compiled_cycles:,}",
+            f"{row.compiled_per_second:,.0f}",
+            f"{row.verilator_per_second:,.0f}",
+            f"{row.compiled_per_second / row.verilator_per_second:.2f}",
+        )
+        for row in rows
+    ]
+    return table(
+        "Speed of the model alone, by second of processor, the best of several runs",
+        ("program", "cycles", "compiled: cycles/second", "Verilator: cycles/second", "ratio"),
+        lines,
     )

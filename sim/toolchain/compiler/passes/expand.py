@@ -148,11 +148,18 @@ _RULES: dict[str, _Rule] = {
 }
 
 
-def expand(function: Function) -> None:
-    """Takes apart all such operations of a function: divisions first, which are made of others."""
+def expand(function: Function) -> bool:
+    """Takes apart all such operations of a function: divisions first, which are made of others.
+
+    Tells whether there were any.
+    """
+    expanded = False
     for block in function.blocks:
         for rules in (_DIVISIONS, _RULES):
-            block.ops = _expanded(block.ops, rules)
+            if any(op.name in rules for op in block.ops):
+                block.ops = _expanded(block.ops, rules)
+                expanded = True
+    return expanded
 
 
 def _expanded(ops: list[Op], rules: dict[str, _Rule]) -> list[Op]:

@@ -4,7 +4,6 @@ They use only values whose single definition dominates every use (as in SSA): if
 such, then wherever the value may be used what it is made of has not changed.
 """
 
-from collections.abc import Callable
 from functools import cached_property
 
 from sim.toolchain.compiler.analysis.definitions import Definitions
@@ -23,20 +22,20 @@ __all__ = ["optimise"]
 def optimise(function: Function) -> None:
     """Repeats all steps until none of them finds anything to change."""
     analysis = _Analysis(function)
-    unchanged = 0
+    due = set(_PASSES)
     for step in _PASSES * _ROUNDS:
+        if step not in due:
+            continue
+        due.discard(step)
         if step(analysis):
             # Only guards and branches that numbers decide change the ways between blocks.
-            analysis = _Analysis(function, analysis.dominators if step is not _PASSES[0] else None)
-            unchanged = 0
-            continue
-        unchanged += 1
-        if unchanged == _STEPS:
+            analysis = _Analysis(function, analysis.dominators if step is not _fold else None)
+            due |= _AFTER_REMOVAL if step is _remove_dead else set(_PASSES)
+        if not due:
             return
 
 
 _ROUNDS = 12
-_STEPS = 5
 
 
 class _Analysis:
@@ -59,11 +58,28 @@ class _Analysis:
         return Definitions(self.function, self._dominators)
 
 
-_PASSES: tuple[Callable[[_Analysis], bool], ...] = (
-    lambda analysis: fold_constants(analysis.function),
-    lambda analysis: propagate(analysis.function, analysis.definitions),
-    lambda analysis: share_subexpressions(analysis.function, analysis.definitions),
-    lambda analysis: combine(analysis.function, analysis.definitions),
-    lambda analysis: remove_dead_code(analysis.function),
-)
+def _fold(analysis: _Analysis) -> bool:
+    return fold_constants(analysis.function)
+
+
+def _propagate(analysis: _Analysis) -> bool:
+    return propagate(analysis.function, analysis.definitions)
+
+
+def _share(analysis: _Analysis) -> bool:
+    return share_subexpressions(analysis.function, analysis.definitions)
+
+
+def _combine(analysis: _Analysis) -> bool:
+    return combine(analysis.function, analysis.definitions)
+
+
+def _remove_dead(analysis: _Analysis) -> bool:
+    return remove_dead_code(analysis.function)
+
+
+_PASSES = (_fold, _propagate, _share, _combine, _remove_dead)
 """Each tells whether it has changed anything."""
+_AFTER_REMOVAL = {_combine, _remove_dead}
+"""What may find more once operations are gone: a value has one use left, or none. The other passes look at
+definitions, and those that are used stay."""

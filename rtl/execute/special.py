@@ -9,12 +9,12 @@ from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.isa.special_registers import (
-    COORDINATES_AT,
     OF_THREADS,
     SHARED_BANKS,
     VIRTUAL_SM_AT,
     VIRTUAL_WARP_AT,
     SpecialRegister,
+    packed_coordinates,
 )
 from rtl.layouts import Event, GridConfiguration, thread_index, warp_launch
 from rtl.one_hot import chosen_of
@@ -37,12 +37,6 @@ _CONSTANTS = {
     SpecialRegister.GEMASK: lambda thread: _ALL_THREADS & -(1 << thread),
 }
 """Special registers that depend on the thread's number alone."""
-
-
-def _packed(x: Any, y: Any, z: Any) -> Any:
-    """Three coordinates in one register; they overlap where one is too large."""
-    x_at, y_at, z_at = COORDINATES_AT
-    return (x << x_at | y << y_at | z << z_at)[:32]
 
 
 class SpecialValues(Component):
@@ -103,7 +97,8 @@ class SpecialValues(Component):
         high = clock[32:]
         slots = self._params.warps
         return {
-            SpecialRegister.NTID: _packed(grid.block.x, grid.block.y, grid.block.z),
+            SpecialRegister.NTID: packed_coordinates(
+                grid.block.x, grid.block.y, grid.block.z)[:32],
             SpecialRegister.CTAID_X: cta.x,
             SpecialRegister.CTAID_Y: cta.y,
             SpecialRegister.CTAID_Z: cta.z,
@@ -138,7 +133,7 @@ class SpecialValues(Component):
                 SpecialRegister.TID_X: place.x,
                 SpecialRegister.TID_Y: place.y,
                 SpecialRegister.TID_Z: place.z,
-                SpecialRegister.TID: _packed(place.x, place.y, place.z),
+                SpecialRegister.TID: packed_coordinates(place.x, place.y, place.z)[:32],
             }
             for register, of_thread in _CONSTANTS.items():
                 constants = [

@@ -1,6 +1,7 @@
 """Special registers, by the number that S2R and CS2R carry."""
 
 from enum import IntEnum
+from typing import Any
 
 __all__ = [
     "COORDINATES_AT",
@@ -10,6 +11,7 @@ __all__ = [
     "VIRTUAL_SM_AT",
     "VIRTUAL_WARP_AT",
     "SpecialRegister",
+    "packed_coordinates",
 ]
 
 COORDINATES_AT = (0, 16, 26)
@@ -118,3 +120,9 @@ _NAMED = {register.value: f"SR_{register.name}" for register in SpecialRegister}
 SPECIAL_REGISTER_TEXTS: dict[int, str] = {
     number: _NAMED.get(number, f"SR{number}") for number in range(256)}
 """Spelling of every special register number."""
+
+
+def packed_coordinates(x: Any, y: Any, z: Any) -> Any:
+    """Three coordinates in one register, as in TID and NTID; they overlap where one is too large.
+    Hardware values, numbers or arrays of numbers."""
+    return x << COORDINATES_AT[0] | y << COORDINATES_AT[1] | z << COORDINATES_AT[2]

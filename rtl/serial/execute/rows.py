@@ -16,6 +16,7 @@ from rtl.isa.special_registers import (
     VIRTUAL_SM_AT,
     VIRTUAL_WARP_AT,
     SpecialRegister,
+    packed_coordinates,
 )
 from rtl.layouts import Event, thread_index
 from rtl.one_hot import chosen_of
@@ -84,8 +85,8 @@ class _RowFormat:
     def __init__(self, params: SmParams) -> None:
         # A CTA has no more threads than the machine.
         width = ceil_log2(params.warps * WARP_THREADS)
-        x_at, y_at, z_at = COORDINATES_AT
-        starts = (x_at, y_at, max(z_at, y_at + width))
+        _, y_at, z_at = COORDINATES_AT
+        starts = (0, y_at, max(z_at, y_at + width))
         self._coordinates = [range(start, start + width) for start in starts]
         taken = {bit for place in self._coordinates for bit in place}
         free = [bit for bit in range(2 * len(taken) + _WORD_BITS) if bit not in taken]
@@ -206,10 +207,9 @@ class ThreadRows(Component):
     def _select_value(self, m: Module) -> None:
         """The special register: from the thread's row, or else from the table."""
         thread = self._format.coordinates_of(self._row)
-        x_at, y_at, z_at = COORDINATES_AT
+        coordinates = packed_coordinates(thread.x, thread.y, thread.z)
         values = {
-            SpecialRegister.TID: (
-                thread.x << x_at | thread.y << y_at | thread.z << z_at)[:_WORD_BITS],
+            SpecialRegister.TID: coordinates[:_WORD_BITS],
             SpecialRegister.TID_X: thread.x,
             SpecialRegister.TID_Y: thread.y,
             SpecialRegister.TID_Z: thread.z,

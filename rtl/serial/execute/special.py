@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES
-from rtl.isa.special_registers import COORDINATES_AT, VIRTUAL_WARP_AT, SpecialRegister
+from rtl.isa.special_registers import VIRTUAL_WARP_AT, SpecialRegister, packed_coordinates
 from rtl.layouts import Event, GridConfiguration, warp_launch
 from rtl.params import WARP_THREADS, SmParams
 from rtl.structs import struct_value
@@ -143,9 +143,8 @@ class SpecialBits(Component):
     def _select(self, m: Module) -> None:
         """The bit of special register ``number``."""
         block = self.grid.block
-        x_at, y_at, z_at = COORDINATES_AT
         values = {
-            SpecialRegister.NTID: (block.x << x_at | block.y << y_at | block.z << z_at)[:32],
+            SpecialRegister.NTID: packed_coordinates(block.x, block.y, block.z)[:32],
             SpecialRegister.VIRTID: self.read.place.warp << VIRTUAL_WARP_AT,
             SpecialRegister.SMEMSZ: self.grid.shared,
             SpecialRegister.LMEMLOSZ: self.grid.local,

@@ -7,11 +7,11 @@ import numpy as np
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BreakpointMode, ReturnFromTrapMode, ShuffleMode
 from rtl.isa.special_registers import (
-    COORDINATES_AT,
     SHARED_BANKS,
     VIRTUAL_SM_AT,
     VIRTUAL_WARP_AT,
     SpecialRegister,
+    packed_coordinates,
 )
 from rtl.isa.syntax import Form, Immediate, Values
 from rtl.isa.trap_status import TRAP_REASONS
@@ -45,8 +45,7 @@ def _lane_mask(relation: Callable[[int, int], bool]) -> _Read:
 
 def _packed(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> Words:
     """Three coordinates in one register."""
-    x_at, y_at, z_at = COORDINATES_AT
-    return (x << x_at | y << y_at | z << z_at).astype(np.uint32)
+    return packed_coordinates(x, y, z).astype(np.uint32)
 
 
 def _number(read: Callable[[Core, Warp], int]) -> _Read:

@@ -92,9 +92,10 @@ class AccessArbiter(Component):
         The engine's. In a cycle with ``soon`` no unwind may have the replay register.
     grant : Out(AccessSource)
     pending : Out(1)
-        There is a request, and it did not wait for its busy warp a cycle ago. An unwind that has
-        not replayed loses to it, even if the request waits in this cycle. If the request is an
-        unwind, the line of its topmost token is read.
+        There is a request, and in the cycle before its warp was not busy. An unwind that has not
+        replayed gets no grant then, although the request itself may have to wait in this cycle:
+        whether it has to is known too late. If the request is an unwind, the line of its topmost
+        token is read.
     replayed : Out(Event(replay))
         The replay register.
     unwind_replays : Out(1)

@@ -22,10 +22,11 @@ class CommitStage(Component):
     """The fourth stage, beside the result: the state that is left is written, the warp is not busy
     any more, and the engine learns what it has to do for it.
 
-    A topmost line that has room is dirty, even if memory already has its tokens: so it has to be on
-    chip before the next operation. If an operation leaves such a line, and no line on chip, its
-    result is sent, but the warp stays busy. It parks, and its next request waits until the line has
-    come (LOAD).
+    The next push writes into the topmost line if that has room, so this line has to be on chip
+    before the next operation. If an operation leaves such a line, and no line on chip, its result is
+    sent, but the warp stays busy. It parks, and its next request waits until the line has come
+    (LOAD). A topmost line with room that is on chip when no other line is dirty counts as dirty,
+    even if memory already has its tokens.
 
     Members
     -------

@@ -85,7 +85,7 @@ class LineTransfer(Component):
     written : Out(Event(warp, cleaned))
         A line is out, and clean; what ``cleaned`` is then.
     spilled : Out(Event(warp, done))
-        A line has left (``done``), or stays, a cycle ago.
+        In the cycle before, a line has left the cache (``done``), or its spill was cancelled.
     acknowledged, write_fault : Out(Event(warp))
         Memory has answered a write, whether or not it took the line. ``write_fault``, as well: it
         did not. The line is lost, and counts as clean.

@@ -299,7 +299,9 @@ def commit_flags(params: SmParams) -> data.StructLayout:
     needs_fill : 1
         So few lines are on chip that the next one below is to be read.
     invalidates : 1
-        Spills and fills of the warp that are decided or under way are stale.
+        What a visit has decided for the warp is wrong: the visit is given up. A line that memory is
+        already asked for is stale after ``empties`` only; where just the region moves, it belongs
+        to the stack as do the lines on chip, which also stay.
     keeps_lines : 1
         Less than two lines are dirty, or ``invalidates``: a line that is about to leave may change,
         and stays dirty.

@@ -24,7 +24,8 @@ class CallReturnStack(Component):
     """The call/return stacks of all warps: the topmost tokens of each on chip, the rest in memory.
 
     A warp has one operation at a time, except that anything may follow a push, a SET_MODE or a GET,
-    two cycles later. Requests of warps may come in any order, one a cycle. What is done for a warp
+    two cycles later. The flow unit is the only one that requests, one operation a cycle, of warps in
+    any order; so two requests never meet. What is done for a warp
     in one pass of the pipeline is a *step*: an operation is one, an unwind one for each token. ::
 
         request --> ACCESS --> CHANGE --> JUDGE ---> result
@@ -50,8 +51,11 @@ class CallReturnStack(Component):
     more for each further token on chip. Miss: an unwind that has passed all tokens on chip parks,
     and replays when the engine is done. A replay starts again at the committed topmost token.
 
-    - If lines on chip are dirty, the engine writes them to memory (EVICT). The unwind replays, and
-      walks the same tokens again, none of which is dirty now.
+    - If lines on chip are dirty, the engine writes them to memory (EVICT): should the unwind fail
+      further down, the stack is what it was, and these tokens are needed again. The unwind replays,
+      and walks the same tokens again, none of which is dirty now. It does not wait for memory's
+      confirmation: a later read of the same warp is answered behind the write. If memory does not
+      take a line, ``write_fault`` says so, and what is read there is what memory has.
     - If none is dirty, the unwind drops the lines that it has passed: its pointer is committed, but
       provisional. The engine reads the line below (UNWIND), and the unwind replays from there. At
       the end of each line below which none is on chip it parks again.
@@ -64,9 +68,10 @@ class CallReturnStack(Component):
     Trap: a warp enters the trap handler between two operations. The result of a SET_MODE has in
     ``entry`` whether its frame has room, and in ``holes`` how many more tokens the topmost line has
     room for; the flow unit pushes so many holes, then the frame. RESTORE is an unwind that ends at
-    the frame.
+    the frame. Spills and fills of the warp continue meanwhile: no push, and no trap, cancels them.
+    If all lines on chip are dirty and full, the frame's next push waits as any push does.
 
-    Who wins when two requests arrive at once: see AccessArbiter for the access stage, TokenStore
+    Who wins when a request, a replay and an unwind meet: see AccessArbiter; TokenStore
     for tokens on chip, SpillFillEngine for the next visit, replays and jobs. A push and a commit of
     different warps are written in the same cycle; of one warp there are never both.
 

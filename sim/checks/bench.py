@@ -92,7 +92,7 @@ def _parser() -> Parser:
         "--preset",
         default="default",
         metavar="|".join(MACHINES),
-        help="the machine (default: default)",
+        help="the machine (default: default): a preset with all counters, or wide, which has 8 warps and full's lanes",
     )
     parser.add_argument(
         "--engine",

@@ -36,7 +36,7 @@ STATES = {
 ENTRY_STATES = {
     "at barrier": "it waited at a barrier",
     "paused": "it was paused, and the host has woken it",
-    "failed": "its last instruction had an error",
+    "after error": "its last instruction had an error",
 }
 """Further states of a warp that enters the trap."""
 _SHADES = ((0, "#f6d5d5"), (10, "#fff3c4"), (100, "#d9f0d3"), (1000, "#9fd69a"))

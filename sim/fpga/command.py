@@ -91,9 +91,9 @@ class Measurement:
     tools: dict[str, str]
 
     @property
-    def median(self) -> float:
-        """The median clock rate, in MHz."""
-        return statistics.median(timing.fmax for timing in self.timings)
+    def median(self) -> float | None:
+        """The median clock rate, in MHz; None where the unit was only synthesized."""
+        return statistics.median(timing.fmax for timing in self.timings) if self.timings else None
 
     def text(self) -> str:
         """The measurement for people."""
@@ -103,10 +103,12 @@ class Measurement:
             f"  {name:16}{self.size[key]:>7,}  {remark}".rstrip()
             for key, (name, remark) in COUNTED.items()
         ]
-        lines += ["", "between registers"]
-        for timing in self.timings:
-            lines += [f"  seed {timing.seed:<3} {timing.fmax:7.1f} MHz  {timing.path}"]
-        return "\n".join([*lines, f"  median   {self.median:7.1f} MHz"]) + "\n"
+        if self.timings:
+            lines += ["", "between registers"]
+            for timing in self.timings:
+                lines += [f"  seed {timing.seed:<3} {timing.fmax:7.1f} MHz  {timing.path}"]
+            lines += [f"  median   {self.median:7.1f} MHz"]
+        return "\n".join(lines) + "\n"
 
     def json(self) -> str:
         """The measurement for programs."""
@@ -118,7 +120,7 @@ class Measurement:
                     "small": self.small,
                     "device": DEVICE,
                     **self.size,
-                    "fmax_mhz": round(self.median, 2),
+                    "fmax_mhz": None if self.median is None else round(self.median, 2),
                     "tools": self.tools,
                     "seeds": [asdict(timing) for timing in self.timings],
                 },
@@ -182,7 +184,8 @@ def measure(
     parameters: Mapping[str, int] | None = None,
 ) -> Measurement:
     """Measures a unit of UNITS, which is synthesized for size if ``small``; leaves the tools' files in ``folder``.
-    ``parameters`` of SmParams count instead of the preset's. FpgaError if a tool fails, ValueError for a parameter."""
+    ``parameters`` of SmParams count instead of the preset's. Without seeds nothing is placed. FpgaError if a tool
+    fails, ValueError for a parameter."""
     params = replace(PRESETS[preset], **(parameters or {}))
     say, folder = _Progress(unit), folder.resolve()
     make_folder(folder)
@@ -211,11 +214,15 @@ def _numbers(numbers: Sequence[int]) -> str:
 
 
 def _seeds(text: str) -> list[int]:
-    """The numbers of a list with commas."""
+    """The numbers of a list with commas; none of them for ``none``."""
+    if text == "none":
+        return []
     try:
         return [int(seed) for seed in text.split(",")]
     except ValueError as error:
-        raise ArgumentTypeError(f"{text!r} is not a list of numbers such as 1,2,3") from error
+        raise ArgumentTypeError(
+            f"{text!r} is neither a list of numbers such as 1,2,3 nor none"
+        ) from error
 
 
 def _memory(text: str) -> int | str:
@@ -262,9 +269,9 @@ def _parser() -> Parser:
     parser.add_argument(
         "--seeds",
         type=_seeds,
-        metavar="N,N,...",
-        help=f"seeds of placement: a unit is placed with all of them (default: {_numbers(_SEEDS)}), a board "
-        f"until one meets the clock rate (default: {_numbers(_BOARD_SEEDS)})",
+        metavar="N,N,...|none",
+        help=f"seeds of placement: a unit is placed with all of them (default: {_numbers(_SEEDS)}), or only "
+        f"synthesized (none); a board until one meets the clock rate (default: {_numbers(_BOARD_SEEDS)})",
     )
     parser.add_argument(
         "--clock",
@@ -327,7 +334,14 @@ def _check(options: Any) -> None:
             raise CommandError(f"--{flag} is for boards")
     for flag in (*_PARAMETERS, "small"):
         if _is_given(options, flag) and options.unit is None:
-            raise CommandError(f"--{flag.replace('_', '-')} is for units")
+            instead = (
+                ": a board takes a --preset"
+                if options.board is not None and flag != "small"
+                else ""
+            )
+            raise CommandError(f"--{flag.replace('_', '-')} is for units{instead}")
+    if options.seeds == [] and options.unit is None:
+        raise CommandError("--seeds none is for units: a bitstream is placed with a seed")
     for flag in ("small", "seeds", "json"):
         if _is_given(options, flag) and options.verilog is not None:
             raise CommandError(f"--{flag} does not go with --verilog, which measures nothing")
@@ -381,7 +395,7 @@ def _measure(options: Any) -> int:
         result = measure(
             options.unit,
             options.preset,
-            options.seeds or _SEEDS,
+            _SEEDS if options.seeds is None else options.seeds,
             folder,
             small=options.small,
             parameters=_parameters(options),

@@ -233,6 +233,15 @@ between registers
     } < set(script)
 
 
+def test_a_unit_that_is_only_synthesized_has_a_size_alone(tools, capsys):
+    assert fpga.main(["--unit", "total", "--seeds", "none", "--json", "out.json"]) == 0
+    output, errors = capsys.readouterr()
+    assert output.endswith("  MULT18X18D            0  multipliers\n")
+    assert errors.endswith("total: 7 LUT4, 6 FF\n")
+    result = json.loads((tools / "out.json").read_text())
+    assert (result["fmax_mhz"], result["seeds"]) == (None, [])
+
+
 def test_a_small_one_has_single_tables_alone(tools, capsys):
     assert fpga.main(["--unit", "total", "--small", "--seeds", "1", "--json", "out.json"]) == 0
     assert capsys.readouterr().out.startswith("total, preset default, small, alone on ")
@@ -427,7 +436,7 @@ def test_a_failing_tool_is_quoted_with_its_log(tools, monkeypatch, capsys):
         ),
         (
             ["--unit", "total", "--seeds", "1,b"],
-            "argument --seeds: '1,b' is not a list of numbers such as 1,2,3",
+            "argument --seeds: '1,b' is neither a list of numbers such as 1,2,3 nor none",
         ),
         (["--unit", "total", "--name", "x"], "--name is for --verilog"),
         (["--verilog", "out.v", "--name", "9x"], "'9x' is no name of a Verilog module"),
@@ -437,7 +446,7 @@ def test_a_failing_tool_is_quoted_with_its_log(tools, monkeypatch, capsys):
             "--json does not go with --verilog, which measures nothing",
         ),
         (["--verilog", "out.v", "--lanes", "4"], "--lanes is for units"),
-        (["ulx3s-85f", "--warps", "0"], "--warps is for units"),
+        (["ulx3s-85f", "--warps", "0"], "--warps is for units: a board takes a --preset"),
         (["--verilog", "out.v", "--clock", "0"], "--clock is for boards"),
         (["--unit", "total", "--no-video"], "--video is for boards"),
     ],

@@ -416,6 +416,15 @@ def test_without_a_loader_nothing_is_begun(tools, capsys, monkeypatch, more):
         ),
         (["--unit", "crs", "--load"], "--load is for boards"),
         (["ulx3s-85f", "--small"], "--small is for units"),
+        (["ulx3s-85f", "--warps", "16"], "--warps is for units: a board takes a --preset"),
+        (
+            ["ulx3s-85f", "--seeds", "none"],
+            "--seeds none is for units: a bitstream is placed with a seed",
+        ),
+        (
+            ["ulx3s-85f", "--seeds", "no"],
+            "argument --seeds: 'no' is neither a list of numbers such as 1,2,3 nor none",
+        ),
         (
             ["ulx3s-85f", "--clock", "900000000"],
             "no PLL of an ECP5 makes 900 MHz of 25 MHz: it takes 8 to 400 MHz and "

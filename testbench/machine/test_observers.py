@@ -358,6 +358,7 @@ def test_a_timeline_is_made_of_the_reasons_and_the_events_of_the_machine():
             (4, issue, 0),
             (6, second, WaitReason.NOT_LIVE.value),
             (8, second, WaitReason.READY.value),
+            (8, issue, 1),  # and at the end
         )
         made.finish(9, 5)
         assert made.spans == [
@@ -366,7 +367,8 @@ def test_a_timeline_is_made_of_the_reasons_and_the_events_of_the_machine():
             Span(1, 8, 9, WaitReason.READY),
         ]
         assert [(each.warp, each.cycle, each.pc, each.end) for each in made.executed] == [
-            (1, 3, 0x48, None)
+            (1, 3, 0x48, None),
+            (1, 8, 0x48, None),
         ]
         assert (made.cycles, made.ran, made.end) == (9, 5, 9)
         made.restart()

@@ -352,8 +352,8 @@ def test_a_timeline_is_made_of_the_reasons_and_the_events_of_the_machine():
         feed(
             observed,
             (0, first, WaitReason.FETCH.value),
+            (0, payload, bits.as_bits()),
             (2, second, WaitReason.STALL.value),
-            (3, payload, bits.as_bits()),
             (3, issue, 1),
             (4, issue, 0),
             (6, second, WaitReason.NOT_LIVE.value),

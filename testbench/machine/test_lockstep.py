@@ -300,14 +300,20 @@ TWO = record(
 )
 
 
-def test_warps_are_compared_in_any_order_but_for_what_other_warps_observe():
-    """The first warp's instructions complete after those of the second, which were issued behind them: then the second
-    waits where it accesses memory."""
+def turns_of(recording):
+    """The events of each instruction, behind those of the launch."""
     turns: list[list[Event]] = []
-    for event in TWO.events[2:]:
+    for event in recording.events[recording.warps :]:
         if event.what == "issued":
             turns.append([])
         turns[-1].append(event)
+    return turns
+
+
+def test_warps_are_compared_in_any_order_but_for_what_other_warps_observe():
+    """The first warp's instructions complete after those of the second, which were issued behind them: then the second
+    waits where it accesses memory."""
+    turns = turns_of(TWO)
     assert len(turns) == 2 * 5 and [turn[0].fields["warp"] for turn in turns[:4]] == [0, 1, 0, 1]
     lockstep, compared = followed(TWO, TWO.events[:2]), []
     for first, second in zip(turns[::2], turns[1::2], strict=True):
@@ -324,19 +330,10 @@ def test_warps_are_compared_in_any_order_but_for_what_other_warps_observe():
 
 def test_what_a_warp_loads_depends_on_the_order_in_which_stores_were_executed():
     """The first warp's store is the last: it has what the second loads, not what the second has stored."""
-    events, turns = list(TWO.events[:4]), TWO.events[4:]
-    stores = [
-        next(place for place, event in enumerate(TWO.events) if event.fields == fields)
-        for fields in (
-            event.fields
-            for event in turns
-            if event.what == "issued" and event.fields["sequence"] == 1
-        )
-    ]
-    first, second = stores
-    events = [*TWO.events[:first], *TWO.events[second : second + second - first]]
-    events += TWO.events[first:second] + TWO.events[second + second - first :]
-    assert len(events) == len(TWO.events)
+    turns = turns_of(TWO)
+    assert [turn[0].fields["sequence"] for turn in turns[2:4]] == [1, 1]
+    events = [*TWO.events[:2], *turns[0], *turns[1], *turns[3], *turns[2]]
+    events += [event for turn in turns[4:] for event in turn]
     found = followed(TWO, events).difference
     assert found is not None
     assert (found.warp, found.what, found.hardware, found.reference) == (

@@ -17,7 +17,13 @@ from sim.toolchain.cubin.elf_reader import read_object
 from sim.toolchain.cubin.elf_writer import write_object
 from sim.toolchain.cubin.linking import link
 from sim.toolchain.cubin.loader import load
-from sim.toolchain.cubin.object_file import ObjectFile, Section
+from sim.toolchain.cubin.object_file import (
+    ObjectFile,
+    Relocation,
+    Section,
+    SectionFlag,
+    SectionKind,
+)
 from sim.toolchain.cubin.relocation import RelocationKind
 from sim.toolchain.listing.disassembly import disassembly
 from sim.toolchain.listing.listing import listing
@@ -57,6 +63,30 @@ def test_text_gives_back_every_section(path):
         assert relocations(again, again.sections[name]) == relocations(file, section), name
     assert again.symbols == file.symbols
     assert load(again) == load(file)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_shown"),
+    [
+        ({}, True),
+        ({"kind": SectionKind.CUDA_INFO}, True),
+        ({"kind": SectionKind.CUDA_INFO - 1}, False),  # of all machines
+        ({"kind": SectionKind.NOBITS, "content": b""}, False),
+        ({"name": ".debug_mine"}, False),
+        ({"name": ".nv.debug_mine"}, True),
+        ({"flags": SectionFlag.ALLOCATE}, False),
+        ({"relocations": (Relocation(0, 1, 0),)}, False),
+    ],
+)
+def test_a_section_that_means_nothing_here_is_carried_unless_no_text_can(changes, is_shown):
+    """What tools keep of a machine in sections of their own; not what is loaded, or refers to something."""
+    name = changes.get("name", ".mine")
+    file = assemble(".section .mine 0x70000077 align 8 entry 4\n.word 1, 2\n.kernel k\nEXIT", "t")
+    section = replace(file.sections[".mine"], **changes)
+    others = {key: each for key, each in file.sections.items() if key != ".mine"}
+    shown = listing(replace(file, sections={**others, name: section}))
+    line = f".section {name} {section.kind:#x} align 8 entry 4\n        .word 0x1, 0x2\n"
+    assert (line in shown) == (f".section {name}" in shown) == is_shown
 
 
 def test_text_keeps_shared_memory_without_bytes():

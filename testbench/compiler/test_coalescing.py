@@ -1,5 +1,7 @@
 """Coalescing: when the groups of two places become one, so that a copy between them is not needed."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from sim.toolchain.compiler.abi import STACK_POINTER
@@ -9,7 +11,7 @@ from sim.toolchain.compiler.regalloc.coalesce import CoalescedGroup
 FREE = frozenset(range(4))
 
 
-def group(members, rows=None, bases=FREE, *, fixed=False, clobbered=None):
+def group(members, rows=None, bases: Iterable[int] = FREE, *, fixed=False, clobbered=None):
     """A group; what is not given is 0 for each distance."""
     return CoalescedGroup(
         dict(members),

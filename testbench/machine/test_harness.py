@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 from amaranth.hdl import Module, Signal
-from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from rtl.component import Component
 from rtl.layouts import BEATS, BeatPort, HostBus, MemoryPort
 from rtl.params import PRESETS
 from sim.machine import harness as harness_module
@@ -17,7 +17,7 @@ from testbench.simulation import simulate
 TAG_BITS = 3
 
 
-class Machine(wiring.Component):
+class Machine(Component):
     """The ports of a machine with nothing behind them: a register reads as its address and one more."""
 
     def __init__(self, params):

@@ -15,7 +15,7 @@ from sim.machine.comparison import memory_difference
 from sim.machine.hardware_instructions import HardwareInstruction
 from sim.machine.lockstep import _Withdrawal
 from sim.machine.retirement_events import Event
-from testbench.machine.recorded import followed, record
+from testbench.machine.recorded import Recording, followed, record
 
 TEXT = """\
 .kernel k
@@ -647,20 +647,26 @@ def test_behind_an_error_a_warp_is_at_the_same_instruction_or_at_the_next():
 
 
 def test_a_warp_whose_arrival_was_withdrawn_enters_the_trap_once_as_one_that_waited():
-    launched, issued = RUN.events[0], RUN.events[1]
-    lockstep, waiting = followed(RUN, [launched]), []
-    lockstep.on_trap_entry = lambda _warp, waited, _failed: waiting.append(waited)
-    lockstep._slots[0].withdrawn = True
-    result = {"warp": 0, "pc": 0, "active": (1 << 32) - 1, "codes": 0, "terminated": 0, "error": 0}
-    for sequence in range(2):
-        fields = {
-            **issued.fields,
-            "kind": InstructionKind.ENTER.value,
-            "sequence": sequence,
-        }
-        lockstep.take(replace(issued, cycle=9 + 2 * sequence, fields=fields))
-        lockstep.take(replace(issued, cycle=10 + 2 * sequence, what="flow", fields=result))
-    assert waiting == [True, False]
+    """Of two warps one arrives at a barrier. Without a handler it stays, and is at the barrier again."""
+    lockstep = followed(Recording(".kernel k\nBAR.SYNC 0x0\nEXIT\n", [], [], warps=2), [])
+    launch, waiting = lockstep.machine.launch, []
+    word = launch.memory.read_number(launch.program_base + 8, 8)
+    lockstep.on_trap_entry = lambda warp, waited, _failed: waiting.append((warp.slot, waited))
+    for number in range(2):
+        lockstep.take(launched(number, number, 2))
+
+    def executes(sequence, place, kind, what, **fields):
+        own = {"warp": 0, "sequence": sequence, "pc": place, "word": word, "kind": kind.value}
+        lockstep.take(Event(10 * sequence, "issued", own))
+        lockstep.take(Event(10 * sequence + 5, what, {"warp": 0, "sequence": sequence, **fields}))
+
+    executes(0, 8, InstructionKind.BARRIER, "completed")
+    assert lockstep.compared == 1
+    lockstep.take(Event(8, "withdrawn", {"warp": 0}))
+    result = {"pc": 8, "active": (1 << 32) - 1, "codes": 0, "terminated": 0, "error": 0}
+    for sequence, place in ((1, 16), (2, 8)):
+        executes(sequence, place, InstructionKind.ENTER, "flow", **result)
+    assert lockstep.difference is None and waiting == [(0, True), (0, False)]
 
 
 def test_an_error_completes_the_oldest_instruction_at_its_place_that_has_none(monkeypatch):

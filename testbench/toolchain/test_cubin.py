@@ -282,6 +282,17 @@ def test_a_written_file_has_what_is_not_loaded_before_what_is_read_before_what_i
     assert (sizes_of[".nv.global"], sizes_of[".nv.shared.k"]) == (12, 64)
 
 
+def test_a_section_that_names_no_alignment_has_one_of_a_byte():
+    """0 and 1 mean the same in a file."""
+    content = bytearray(write_object(assemble(SECTIONS, "t")))
+    elf = ELFFile(BytesIO(content))
+    (index,) = (n for n, each in enumerate(elf.iter_sections()) if each.name == ".mine")
+    place = elf["e_shoff"] + index * elf["e_shentsize"] + 48
+    for written, read in ((0, 1), (1, 1), (2, 2), (4, 4)):
+        content[place : place + 8] = written.to_bytes(8, "little")
+        assert read_object(bytes(content), "t").sections[".mine"].alignment == read
+
+
 def test_relocatable_files_are_not_written():
     with pytest.raises(ValueError, match="call is relocatable"):
         write_object(read_object(CALL_TABLE.read_bytes(), "call"))

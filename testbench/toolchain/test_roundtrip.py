@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rtl.isa.control_code import pack, unpack
+from rtl.isa.control_code import ControlCode, pack, unpack
 from sim.launch import PROGRAM_BASE, prepare
 from sim.toolchain.assembly.assembler import assemble
+from sim.toolchain.assembly.spelling import spell
 from sim.toolchain.cubin.elf_reader import read_object
 from sim.toolchain.cubin.elf_writer import write_object
 from sim.toolchain.cubin.linking import link
@@ -25,10 +26,11 @@ from sim.toolchain.cubin.object_file import (
     SectionKind,
 )
 from sim.toolchain.cubin.relocation import RelocationKind
-from sim.toolchain.listing.disassembly import disassembly
+from sim.toolchain.listing.disassembly import disassembly, raw_disassembly
 from sim.toolchain.listing.listing import listing
 from sim.toolchain.module import ProgramError
 from testbench.programs import CUBINS, PROGRAMS
+from testbench.words import NOP
 
 HERE = Path(__file__).parents[1]
 COMPLETE = sorted(
@@ -201,6 +203,20 @@ def test_nvidia_prints_the_same_of_both_files(path, tmp_path):
     assert len(texts) == len(mine)
     for theirs, text in zip(texts, mine, strict=True):
         assert text.startswith(theirs)
+
+
+def test_a_disassembly_has_the_control_code_of_each_group_above_its_first_instruction():
+    """Words are in one column, and what has no text says so."""
+    words = [pack([ControlCode(stall) for stall in stalls]) for stalls in ((1, 2, 3), (4, 5, 6))]
+    code = [words[0], NOP, NOP, 0, words[1], NOP, NOP, NOP]
+    lines = raw_disassembly(b"".join(word.to_bytes(8, "little") for word in code), "t").splitlines()
+    assert len(lines) == len(code) and words[0] != words[1]
+    for address, (line, word) in zip(range(0, 64, 8), zip(lines, code, strict=True), strict=True):
+        text, _, number = line[:64], line[64:66], line[64:88]
+        assert number == f"/* {word:#018x} */"
+        assert text.strip() == (
+            "" if address % 32 == 0 else f"/*{address:04x}*/ {spell(word, address)};"
+        )
 
 
 def test_places_in_code_keep_their_address():

@@ -91,6 +91,97 @@ def test_a_section_that_means_nothing_here_is_carried_unless_no_text_can(changes
     assert (line in shown) == (f".section {name}" in shown) == is_shown
 
 
+SMALL = """\
+.global zeroed 12
+.global first align 16
+.word 1, first+4
+.byte 7
+.const 3 table align 8
+.word 4, 5
+.kernel k
+.param p 8
+.param q 4
+.shared s 64
+.const 2 tab
+.word a, b
+MOV R0, c[0x0][q]
+@!P0 BRA a
+MOV32I R2, 32@lo(first)
+BRX R0 -.next -> a, b
+a: CAL f
+EXIT
+b: JCAL g
+.raw 0xc03800000007000f
+EXIT
+f: NOP
+RET
+.end
+.function g
+IADD R0, R0, R1
+RET
+.section .mine 0x70000077 align 8
+.word 9
+"""
+SMALL_LISTING = """\
+.const 3 table
+        .word 0x4, 0x5
+.global first align 16
+        .byte 0x1, 0x0, 0x0, 0x0
+        .word first+0x4
+        .byte 0x7
+.global zeroed 0xc
+
+.kernel k
+.registers 3
+.barriers 0
+.param p0 8
+.param p1 4
+.shared 0x40
+.const 2 tab
+        .word .L1, .L2
+
+[B------:R-:W-:-:S01]        MOV R0, c[0x0][0x148]
+[B------:R-:W-:-:S06]   @!P0 BRA .L1
+[B------:R-:W-:-:S01]        MOV32I R2, 32@lo(first)
+[B------:R-:W-:-:S13]        BRX R0 -.next -> .L1, .L2
+.L1:
+[B------:R-:W-:-:S13]        CAL .L3
+[B------:R-:W-:-:S05]        EXIT
+.L2:
+[B------:R-:W-:-:S13]        JCAL g
+[B------:R-:W-:-:S15] .raw 0xc03800000007000f  // TEX: there are no textures
+[B------:R-:W-:-:S05]        EXIT
+.L3:
+[B------:R-:W-:-:S01]        NOP
+[B------:R-:W-:-:S13]        RET
+.L4:
+[B------:R-:W-:-:S15]        BRA .L4
+
+.end
+.function g
+.registers 2
+.barriers 0
+
+[B------:R-:W-:-:S01]        IADD R0, R0, R1
+[B------:R-:W-:-:S13]        RET
+.L1:
+[B------:R-:W-:-:S15]        BRA .L1
+[B------:R-:W-:Y:S00]        NOP
+[B------:R-:W-:Y:S00]        NOP
+[B------:R-:W-:Y:S00]        NOP
+
+.section .mine 0x70000077 align 8
+        .word 0x9
+"""
+
+
+def test_the_listing_of_a_small_program():
+    """Constants and variables of all, then each kernel and function with its own; labels are numbered, a guard stands
+    in front of its instruction, and what this machine does not have is a number."""
+    assert listing(assemble(SMALL, "t")) == SMALL_LISTING
+    assert listing(assemble(SMALL_LISTING, "t")) == SMALL_LISTING
+
+
 def test_text_keeps_shared_memory_without_bytes():
     """Of an array that gets its size at launch there is a section, and no symbol."""
     path = PROGRAMS / "cuda" / "c60_stencil_3d.O3.cubin"

@@ -298,11 +298,14 @@ def test_nvidia_prints_the_same_of_both_files(path, tmp_path):
 
 def test_a_disassembly_has_the_control_code_of_each_group_above_its_first_instruction():
     """Words are in one column, and what has no text says so."""
-    words = [pack([ControlCode(stall) for stall in stalls]) for stalls in ((1, 2, 3), (4, 5, 6))]
-    code = [words[0], NOP, NOP, 0, words[1], NOP, NOP, NOP]
+    words = [
+        pack([ControlCode(stall) for stall in stalls])
+        for stalls in ((1, 2, 3), (4, 5, 6), (7, 8, 9))
+    ]
+    code = [words[0], NOP, NOP, 0, words[1], NOP, NOP, NOP, words[2], NOP, NOP, NOP]
     lines = raw_disassembly(b"".join(word.to_bytes(8, "little") for word in code), "t").splitlines()
-    assert len(lines) == len(code) and words[0] != words[1]
-    for address, (line, word) in zip(range(0, 64, 8), zip(lines, code, strict=True), strict=True):
+    assert len(lines) == len(code) and len(set(words)) == 3
+    for address, (line, word) in zip(range(0, 96, 8), zip(lines, code, strict=True), strict=True):
         text, _, number = line[:64], line[64:66], line[64:88]
         assert number == f"/* {word:#018x} */"
         assert text.strip() == (

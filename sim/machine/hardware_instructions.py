@@ -33,7 +33,7 @@ WORD_BITS = 32
 FLAG_PLACES = [(str(name), field.offset) for name, field in data.Layout.cast(Flags)]
 """Names of a thread's flags, and where they are in the nibble of them."""
 FLAGS_BITS = len(FLAG_PLACES)
-CACHED_MASKS = 1 << 14
+CACHED_MASKS = 16_384
 """Number of masks of threads whose expansions are cached."""
 _CODE_BITS = Shape.cast(ThreadCode).width
 

@@ -69,7 +69,8 @@ class Timeline:
         self.spans: list[Span] = []
         self.executed: list[IssuedInstruction] = []
         self.cycles = self.ran = 0
-        self._states = [(0, WaitReason.NOT_LIVE)] * warps
+        self._present: dict[int, tuple[int, WaitReason]] = {}
+        """What each live warp is at, and since which cycle."""
         self._active = [0] * warps
         self._open: dict[tuple[int, int], IssuedInstruction] = {}
         self._flow: list[deque[IssuedInstruction | None]] = [deque() for _ in range(warps)]
@@ -106,10 +107,12 @@ class Timeline:
             self._change(cycle, warp, WaitReason(value))
 
     def _change(self, cycle: int, warp: int, reason: WaitReason) -> None:
-        begin, before = self._states[warp]
-        if before is not WaitReason.NOT_LIVE and cycle > begin:
-            self.spans.append(Span(warp, begin, cycle, before))
-        self._states[warp] = cycle, reason
+        if (present := self._present.pop(warp, None)) is not None:
+            begin, before = present
+            if cycle > begin:
+                self.spans.append(Span(warp, begin, cycle, before))
+        if reason is not WaitReason.NOT_LIVE:
+            self._present[warp] = cycle, reason
 
     def _take(self, event: Event) -> None:
         fields = event.fields

@@ -21,6 +21,7 @@ __all__ = [
     "Place",
     "Placed",
     "SourceError",
+    "line_and_column",
     "make_parser",
     "parse_text",
     "part_of",
@@ -46,12 +47,17 @@ class Place(Protocol):
         ...
 
 
+def line_and_column(place: Place) -> tuple[int, int]:
+    """Where something stands, both from 1 on; at the beginning where that is not known."""
+    return place.line or 1, place.column or 1
+
+
 class SourceError(ProgramError):
     """Something wrong in the text, at ``line`` and ``column``, both from 1 on."""
 
     def __init__(self, place: Place, message: str) -> None:
         super().__init__(message)
-        self.line, self.column = place.line or 1, place.column or 1
+        self.line, self.column = line_and_column(place)
 
 
 def part_of(token: Token, kind: str, text: str, at: int) -> Token:

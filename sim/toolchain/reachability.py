@@ -8,7 +8,7 @@ somewhere. Too much rather than too little (ours).
 
 from collections.abc import Iterator, Mapping
 
-from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, instruction_address, next_address
+from rtl.isa.control_code import INSTRUCTION_BYTES, instruction_address, next_address
 from rtl.isa.syntax import Constant, Target
 
 from .assembly.latency import Operation, operation
@@ -93,11 +93,7 @@ class _Walk:
     def _anywhere(self, address: int, relative: bool) -> None:
         """Goes to all that a register or a constant may name."""
         section = next(extent for extent in self._extents if address in extent)
-        self._todo += [
-            place
-            for place in range(section.start, section.stop, INSTRUCTION_BYTES)
-            if place % GROUP_BYTES
-        ]
+        self._todo += range(section.start, section.stop, INSTRUCTION_BYTES)
         if not relative and not self._jumps_anywhere:
             self._jumps_anywhere = True
             self._addressed |= {

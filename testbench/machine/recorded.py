@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count, cycle
 from typing import Any
 
 from rtl.fetch.predecode import kind_of
@@ -44,32 +45,38 @@ def codes_of(masks: WarpMasks) -> int:
     )
 
 
-def launch_of(text: str) -> Launch:
-    """A launch of one warp of a program of assembler text, with memory of its own."""
-    return prepare(load(assemble(text, "program")), block=(WARP_THREADS, 1, 1))
+def launch_of(text: str, warps: int = 1) -> Launch:
+    """A launch of one block of a program of assembler text, with memory of its own."""
+    return prepare(load(assemble(text, "program")), block=(WARP_THREADS * warps, 1, 1))
 
 
 @dataclass
 class Recording:
-    """A run of one warp: its program, its events in order, one a cycle, and the instructions that it has executed."""
+    """A run of one block: its program, its events in order, one a cycle, and the instructions that it has executed."""
 
     text: str
     events: list[Event]
     records: list[Retirement]
+    warps: int = 1
 
 
-def record(text: str) -> Recording:
-    """Such a run, from the warp's start to its end or its first error."""
-    model = WarpModel(launch_of(text), warps=PARAMS.warps, report_mask=ALL_ERRORS)
-    found = Recording(text, [], [])
+def record(text: str, warps: int = 1) -> Recording:
+    """Such a run, from the start of its warps to their ends or the first error. Warps take turns, an instruction
+    each."""
+    model = WarpModel(launch_of(text, warps), warps=PARAMS.warps, report_mask=ALL_ERRORS)
+    found, sequences = Recording(text, [], [], warps), [count() for _ in range(warps)]
 
     def add(what: str, source: str = "", /, **fields: Any) -> None:
-        found.events.append(Event(len(found.events), what, {"warp": 0, **fields}, source))
+        found.events.append(Event(len(found.events), what, {"warp": warp, **fields}, source))
 
-    add("launched", number=0, cta_warps=1, index={"x": 0, "y": 0, "z": 0})
-    sequence = 0
-    while model.warps[0] is not None:
-        one = model.retire(0)
+    for warp in range(warps):
+        add("launched", number=warp, cta_warps=warps, index={"x": 0, "y": 0, "z": 0})
+    for warp in cycle(range(warps)):
+        if not any(model.warps[:warps]):
+            break
+        if model.warps[warp] is None:
+            continue
+        one, sequence = model.retire(warp), next(sequences[warp])
         found.records.append(one)
         kind = kind_of(form_of(one.word))
         add("issued", sequence=sequence, pc=one.pc, word=one.word, kind=kind.value)
@@ -89,7 +96,6 @@ def record(text: str) -> Recording:
             )
         else:
             add("completed", sequence=sequence)
-        sequence += 1
     return found
 
 
@@ -137,7 +143,7 @@ def _beats(one: Retirement) -> list[dict[str, int]]:
 
 def followed(recording: Recording, events: Sequence[Event] | None = None) -> Lockstep:
     """The comparison of a program's run with its own events, or with others."""
-    lockstep = Lockstep(launch_of(recording.text), PARAMS, ALL_ERRORS)
+    lockstep = Lockstep(launch_of(recording.text, recording.warps), PARAMS, ALL_ERRORS)
     for event in recording.events if events is None else events:
         lockstep.take(event)
     return lockstep

@@ -5,9 +5,12 @@ from typing import Any
 import pytest
 
 from rtl.crs.records import stack_state
-from rtl.isa.tokens import TOKEN_BYTES, TokenKind
+from rtl.crs.tokens import BODY_BITS, StoredToken
+from rtl.isa.tokens import TOKEN_BYTES, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import DEPTH_BITS, ThreadCode, WaitReason
 from rtl.params import PRESETS
+from rtl.serial.core import SerialCore
+from rtl.serial.crs import serial_stack_state
 from sim.launch import LOCAL_MEMORY
 from sim.launch.memory import Memory
 from sim.machine import diagnosis
@@ -172,6 +175,155 @@ def test_a_stack_of_the_pipeline_is_what_both_copies_of_its_state_make(
         found = real_stack(Now(), stack, 1)
         modulo = 1 << params.stack_count_bits
         assert found[:3] == (depth, 7, (entered - below) % modulo if lines is None else lines)
+
+
+@pytest.mark.parametrize("below", range(8))
+def test_lines_on_chip_are_the_difference_of_two_counters(below):
+    """The counters are modulo twice the lines on chip, of which a tiny machine has four."""
+    params = PRESETS["tiny"]
+    layout = stack_state(params)
+    for lines in range(params.stack_lines + 1):
+        entered = layout.const({"entered": (below + lines) % 8, "last": 3})
+        parts = [fake(data=[entered]), fake(data=[layout.from_bits(0)])]
+        states = fake(states=fake(parts=parts), below=fake(data=[below]))
+        assert real_stack(Now(), fake(params=params, states=states), 0)[2] == lines
+
+
+# Two warps on each kind of machine, by the words that it keeps. Their stacks have 22 and 23 tokens in 6 lines, 3 of
+# which are on chip, where the topmost tokens follow the last place in the first one.
+
+DEPTHS, LINES, FIRST_ON_CHIP = (22, 23), 3, 12
+KINDS = (TokenKind.SYNC, TokenKind.BREAK, TokenKind.RETURN)
+CODES = [ThreadCode.NONE, ThreadCode.BREAK, ThreadCode.EXIT, ThreadCode.KILLED, ThreadCode.RETURN]
+
+
+def token(warp, index):
+    """A token of a warp's stack, unlike all others."""
+    return StackToken(
+        KINDS[(index + warp) % 3], 0x800 * warp + 8 * index, 1 << index, counted=index % 2 == warp
+    )
+
+
+def code(warp, thread):
+    return CODES[(thread + warp) % 5]
+
+
+def active(warp):
+    return 0x8000_0001 << warp & 0xFFFF_FFFF
+
+
+def flow_of_pipeline():
+    return fake(
+        states=fake(
+            data=[
+                fake(active=active(warp), codes=[code(warp, thread).value for thread in range(32)])
+                for warp in range(2)
+            ]
+        )
+    )
+
+
+def flow_of_serial():
+    """A word for each thread of each warp."""
+    return fake(
+        threads=fake(
+            data=[
+                fake(active=active(warp) >> thread & 1, code=code(warp, thread).value)
+                for warp in range(2)
+                for thread in range(32)
+            ]
+        )
+    )
+
+
+def stack_of_pipeline(params):
+    """A line is a row of memories for each place in it, the upper bits of tokens in memories of their own."""
+    layout, rows = stack_state(params), 2 * params.stack_lines
+    bodies, kinds = ([fake(data=[0] * rows) for _ in range(TOKENS_PER_LINE)] for _ in range(2))
+    states = []
+    for warp in range(2):
+        for index in range(FIRST_ON_CHIP, DEPTHS[warp]):
+            each = token(warp, index)
+            bits = StoredToken.const(
+                {"pc": each.pc, "mask": each.mask, "kind": each.kind, "counted": each.counted}
+            ).as_bits()
+            line = warp * params.stack_lines + index // TOKENS_PER_LINE % params.stack_lines
+            bodies[index % TOKENS_PER_LINE].data[line] = bits & (1 << BODY_BITS) - 1
+            kinds[index % TOKENS_PER_LINE].data[line] = bits >> BODY_BITS
+        states.append(
+            layout.const({"last": DEPTHS[warp] - 1, "entered": 1 + warp, "calls": 7 + warp})
+        )
+    parts = [fake(data=states), fake(data=[layout.from_bits(0)] * 2)]
+    below = fake(data=[(1 + warp - LINES) % (2 * params.stack_lines) for warp in range(2)])
+    return fake(
+        params=params,
+        states=fake(states=fake(parts=parts), below=below),
+        tokens=fake(bodies=bodies, kinds=kinds),
+    )
+
+
+def stack_of_serial(params):
+    """A token is two words: mask and kind, then pc and whether it is counted. A stack's state is two words; the lower
+    bits of the first say how much there is."""
+    layout = serial_stack_state(params)
+    words = [fake(note=0, bits=0)] * (4 * params.stack_tokens)
+    states = []
+    for warp in range(2):
+        for index in range(FIRST_ON_CHIP, DEPTHS[warp]):
+            each = token(warp, index)
+            place = 2 * (warp * params.stack_tokens + index % params.stack_tokens)
+            words[place] = fake(note=each.kind.value, bits=each.mask)
+            words[place + 1] = fake(note=int(each.counted), bits=each.pc)
+        state = layout.const(
+            {
+                "depth": DEPTHS[warp],
+                "lines": LINES,
+                "dirty": 1,
+                "calls": 7 + warp,
+                "kill": 1,
+                "trap": 1,
+            }
+        )
+        states += [state.as_bits() | 1 << layout.size, 0]
+    return fake(
+        params=params,
+        states=fake(memory=fake(data=states)),
+        tokens=fake(memory=fake(data=words)),
+    )
+
+
+@pytest.mark.parametrize("is_serial", [False, True])
+def test_a_warps_state_is_read_from_the_words_of_its_machine(monkeypatch, is_serial):
+    """Of either kind of machine: threads, masks, calls, and the topmost tokens, on chip and in memory."""
+    monkeypatch.setattr(diagnosis, "_stack", real_stack)
+    params = PRESETS["least" if is_serial else "tiny"]
+    core: Any = object.__new__(SerialCore) if is_serial else fake()
+    core.reasons = [WaitReason.DRAIN.value] * 2
+    core.flow = flow_of_serial() if is_serial else flow_of_pipeline()
+    core.stack = (stack_of_serial if is_serial else stack_of_pipeline)(params)
+    made = memory()
+    for warp in range(2):
+        for index in range(FIRST_ON_CHIP):
+            place = 0x1_0000 + warp * BLOCK + 32 * LOCAL + index * TOKEN_BYTES
+            made.write(place, encode_token(token(warp, index)))
+    states = warp_states(Now(), fake(core=core), launch(), made)
+    for warp in range(2):
+        threads = {
+            each: sum(1 << thread for thread in range(32) if code(warp, thread) is each)
+            for each in CODES
+        }
+        assert states[warp] == WarpState(
+            WarpMasks(
+                active(warp),
+                broken=threads[ThreadCode.BREAK],
+                exited=threads[ThreadCode.EXIT],
+                killed=threads[ThreadCode.KILLED],
+                returned=threads[ThreadCode.RETURN],
+            ),
+            DEPTHS[warp],
+            7 + warp,
+            tuple(token(warp, DEPTHS[warp] - 1 - place) for place in range(SHOWN_TOKENS)),
+        )
 
 
 def test_a_state_as_text_and_as_numbers():

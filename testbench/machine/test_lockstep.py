@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from rtl.isa.control_code import instruction_address
 from rtl.isa.errors import WarpError
 from rtl.isa.registers import SM_REGISTERS
 from rtl.layouts import InstructionKind
@@ -14,7 +15,7 @@ from sim.machine.comparison import memory_difference
 from sim.machine.hardware_instructions import HardwareInstruction
 from sim.machine.lockstep import _Withdrawal
 from sim.machine.retirement_events import Event
-from testbench.machine.recorded import followed, record
+from testbench.machine.recorded import Recording, followed, record
 
 TEXT = """\
 .kernel k
@@ -249,6 +250,108 @@ def test_flags_of_threads_that_write_none_are_0_on_both_sides():
     assert (flags[1]["lanes"], flags[1]["conditions"] & 0xFF) == (0b1111, 0b0100_0101)
 
 
+def test_each_instruction_is_reported_before_the_warp_model_executes_it():
+    lockstep, seen = followed(RUN, []), []
+    lockstep.on_instruction = lambda warp, word: seen.append(
+        (warp.slot, instruction_address(warp.pc), word)
+    )
+    for event in RUN.events:
+        lockstep.take(event)
+    issued = [event.fields for event in RUN.events if event.what == "issued"]
+    assert seen == [(0, fields["pc"], fields["word"]) for fields in issued]
+
+
+def test_a_slot_begins_again_with_the_next_warp():
+    """Its flags are those of a new warp: 0."""
+    assert RUN.records[1].predicates  # the first one has left others
+    lockstep = followed(RUN, [*RUN.events, *RUN.events])
+    assert lockstep.difference is None and lockstep.compared == 2 * len(RUN.records)
+
+
+def test_writes_of_no_lane_or_no_known_instruction_and_those_at_the_issue_are_no_writes():
+    """In the cycle of a warp's first issue the last register may be cleared."""
+    place = at("S2R R0, SR_LANEID", "written")
+    event, issued = RUN.events[place], RUN.events[at("S2R R0, SR_LANEID", "issued")]
+    for wrong in (
+        replace(event, cycle=issued.cycle, fields={**event.fields, "register": 9}),
+        replace(event, fields={**event.fields, "register": 9, "lanes": 0}),
+        replace(event, fields={**event.fields, "register": 9, "sequence": 5}),
+        replace(event, fields={**event.fields, "register": 9, "warp": 1}),
+    ):
+        lockstep = followed(RUN, [*RUN.events[:place], wrong, *RUN.events[place:]])
+        assert lockstep.difference is None and lockstep.compared == len(RUN.records)
+    later = replace(event, cycle=issued.cycle + 1, fields={**event.fields, "register": 9})
+    assert followed(RUN, [*RUN.events[:place], later, *RUN.events[place:]]).difference
+
+
+# Two warps
+
+TWO = record(
+    """\
+.kernel k
+.shared 256
+        S2R R0, SR_TID.X
+        STS [RZ], R0
+        LDS R1, [RZ]
+        IADD R2, R1, 0x1
+        EXIT
+""",
+    warps=2,
+)
+
+
+def turns_of(recording):
+    """The events of each instruction, behind those of the launch."""
+    turns: list[list[Event]] = []
+    for event in recording.events[recording.warps :]:
+        if event.what == "issued":
+            turns.append([])
+        turns[-1].append(event)
+    return turns
+
+
+def test_warps_are_compared_in_any_order_but_for_what_other_warps_observe():
+    """The first warp's instructions complete after those of the second, which were issued behind them: then the second
+    waits where it accesses memory."""
+    turns = turns_of(TWO)
+    assert len(turns) == 2 * 5 and [turn[0].fields["warp"] for turn in turns[:4]] == [0, 1, 0, 1]
+    lockstep, compared = followed(TWO, TWO.events[:2]), []
+    for first, second in zip(turns[::2], turns[1::2], strict=True):
+        for event in (first[0], second[0], *second[1:]):
+            lockstep.take(replace(event, cycle=event.cycle + 100))
+        compared.append(lockstep.compared)
+        for event in first[1:]:
+            lockstep.take(replace(event, cycle=event.cycle + 100))
+    assert lockstep.difference is None
+    # Of the second warp S2R and IADD were compared before those of the first, STS and LDS were not, nor what followed.
+    assert compared == [1, 2, 4, 7, 9]
+    assert lockstep.compared == len(TWO.records) == 10
+
+
+def test_what_a_warp_loads_depends_on_the_order_in_which_stores_were_executed():
+    """The first warp's store is the last: it has what the second loads, not what the second has stored."""
+    turns = turns_of(TWO)
+    assert [turn[0].fields["sequence"] for turn in turns[2:4]] == [1, 1]
+    events = [*TWO.events[:2], *turns[0], *turns[1], *turns[3], *turns[2]]
+    events += [event for turn in turns[4:] for event in turn]
+    found = followed(TWO, events).difference
+    assert found is not None
+    assert (found.warp, found.what, found.hardware, found.reference) == (
+        0,
+        "R1 of thread 0",
+        "0x0000003f",
+        "0x0000001f",
+    )
+
+
+def test_the_first_instruction_of_each_warp_that_did_not_complete_is_pending():
+    issued = [event for event in TWO.events if event.what == "issued"]
+    lockstep = followed(TWO, [*TWO.events[:2], *issued[:4]])
+    texts = [f"  S2R R0, SR_TID.X, issued in cycle {event.cycle}" for event in issued[:2]]
+    assert lockstep.pending() == [f"warp {warp}: {0x8:#06x}{texts[warp]}" for warp in range(2)]
+    assert lockstep.compared == 0
+
+
 # Entering and leaving the trap, and the host's writes
 
 
@@ -300,6 +403,7 @@ def test_what_the_host_writes_is_written_to_the_warp_model_in_its_cycle():
     lockstep.note_write(5, "HWW_WARP_ESR_REPORT_MASK", 3)
     lockstep.note_write(7, "DBGR_CONTROL0", (1 << 32) - 1)
     lockstep.note_write(7, "BPT_PAUSE_MASK", 1)
+    lockstep.note_write(7, "LAUNCH", 1)  # the warp model has no such register
     lockstep.note_write(8, "HWW_WARP_ESR_REPORT_MASK", 4)
     event = RUN.events[1]
     lockstep.take(replace(event, cycle=5))
@@ -432,6 +536,48 @@ def test_the_clock_is_what_the_hardware_read_and_all_else_follows_from_it():
     )
 
 
+PARTLY_TIMED = record(
+    """\
+.kernel k
+        S2R R0, SR_LANEID
+        ISETP.LT.AND P1, PT, R0, 0x6, PT
+   @P1  S2R R0, SR_CLOCKLO
+        IADD R1, R0, 0x1
+        EXIT
+"""
+)
+
+
+def test_the_clock_is_followed_in_the_threads_that_read_it():
+    """The hardware's threads read 1000 and their number more; all other threads keep their lane's number."""
+    events, clocks = [], [1000 + thread if thread < 6 else thread for thread in range(32)]
+    for event in PARTLY_TIMED.events:
+        fields = dict(event.fields)
+        if event.what == "written" and fields["sequence"] in (2, 3):
+            more, first = fields["sequence"] == 3, 4 * fields["beat"]
+            fields["values"] = sum(
+                clocks[first + lane] + more << 32 * lane
+                for lane in range(4)
+                if fields["lanes"] >> lane & 1
+            )
+        events.append(replace(event, fields=fields))
+    assert followed(PARTLY_TIMED, events).difference is None
+    place = next(
+        place
+        for place, event in enumerate(events)
+        if event.what == "written" and event.fields["sequence"] == 2
+    )
+    less = {**events[place].fields, "lanes": 0b0111}
+    events[place] = replace(events[place], fields=less)
+    found = followed(PARTLY_TIMED, events).difference
+    assert found is not None
+    assert (found.what, found.hardware, found.reference) == (
+        "threads that write R0",
+        "00000037",
+        "0000003f",
+    )
+
+
 # Errors
 
 FAILING = record(
@@ -467,6 +613,86 @@ def test_an_error_that_the_hardware_does_not_raise_is_a_difference():
     found = followed(FAILING, [*FAILING.events[:-1], done]).difference
     assert found is not None
     assert (found.what, found.hardware, found.reference) == ("error", "NONE", "MMU_FAULT")
+
+
+def test_behind_an_error_a_warp_is_at_the_same_instruction_or_at_the_next():
+    """Without a handler it stays where it was, and returns to what failed."""
+    failed = FAILING.events[-1].fields["pc"]
+    behind = instruction_address(failed + 8)
+    issued = [event for event in FAILING.events if event.what == "issued"][-1]
+    result = {
+        "warp": 0,
+        "pc": failed,
+        "active": (1 << 32) - 1,
+        "codes": 0,
+        "terminated": 0,
+        "error": 0,
+    }
+    for pc, said in (
+        (failed, None),
+        (behind, None),
+        (failed - 8, ("pc", f"{failed - 8:#x}", f"{behind:#x}")),
+    ):
+        lockstep, entered = followed(FAILING), []
+        lockstep.on_trap_entry = lambda warp, waited, failed, to=entered: to.append(
+            (warp.slot, waited, failed)
+        )
+        fields = {**issued.fields, "pc": pc, "kind": InstructionKind.ENTER.value, "sequence": 9}
+        lockstep.take(replace(issued, cycle=100, fields=fields))
+        lockstep.take(replace(issued, cycle=102, what="flow", fields=result))
+        found = lockstep.difference
+        assert (found and (found.what, found.hardware, found.reference)) == said
+        assert entered == ([] if said else [(0, False, True)])
+        assert lockstep._slots[0].failed_at == (failed if said else None)
+
+
+def test_a_warp_whose_arrival_was_withdrawn_enters_the_trap_once_as_one_that_waited():
+    """Of two warps one arrives at a barrier. Without a handler it stays, and is at the barrier again."""
+    lockstep = followed(Recording(".kernel k\nBAR.SYNC 0x0\nEXIT\n", [], [], warps=2), [])
+    launch, waiting = lockstep.machine.launch, []
+    word = launch.memory.read_number(launch.program_base + 8, 8)
+    lockstep.on_trap_entry = lambda warp, waited, _failed: waiting.append((warp.slot, waited))
+    for number in range(2):
+        lockstep.take(launched(number, number, 2))
+
+    def executes(sequence, place, kind, what, **fields):
+        own = {"warp": 0, "sequence": sequence, "pc": place, "word": word, "kind": kind.value}
+        lockstep.take(Event(10 * sequence, "issued", own))
+        lockstep.take(Event(10 * sequence + 5, what, {"warp": 0, "sequence": sequence, **fields}))
+
+    executes(0, 8, InstructionKind.BARRIER, "completed")
+    assert lockstep.compared == 1
+    lockstep.take(Event(8, "withdrawn", {"warp": 0}))
+    result = {"pc": 8, "active": (1 << 32) - 1, "codes": 0, "terminated": 0, "error": 0}
+    for sequence, place in ((1, 16), (2, 8)):
+        executes(sequence, place, InstructionKind.ENTER, "flow", **result)
+    assert lockstep.difference is None and waiting == [(0, True), (0, False)]
+
+
+def test_an_error_completes_the_oldest_instruction_at_its_place_that_has_none(monkeypatch):
+    """A warp may have issued the instruction more than once; errors of flow instructions come with their results."""
+    issued = RUN.events[1]
+    lockstep = followed(RUN, RUN.events[:1])
+    monkeypatch.setattr(lockstep, "_advance", lambda: None)
+    for sequence, pc in enumerate((0x48, 0x50, 0x48, 0x50)):
+        lockstep.take(replace(issued, fields={**issued.fields, "sequence": sequence, "pc": pc}))
+    waiting = lockstep._slots[0].waiting
+
+    def errors():
+        return [(each.error.name, each.complete) for each in waiting]
+
+    def error(code, source, pc=0x50):
+        lockstep.take(Event(50, "errors", {"warp": 0, "pc": pc, "error": code.value}, source))
+
+    none = ("NONE", False)
+    error(WarpError.OOR_ADDR, "flow")
+    assert errors() == [none] * 4
+    error(WarpError.OOR_ADDR, "memory")
+    assert errors() == [none, ("OOR_ADDR", True), none, none]
+    error(WarpError.MMU_FAULT, "lanes")
+    assert errors() == [none, ("OOR_ADDR", True), none, ("MMU_FAULT", True)]
+    error(WarpError.OOR_REG, "lanes")
+    assert errors() == [none, ("OOR_ADDR", True), none, ("MMU_FAULT", True)]
 
 
 # Memory

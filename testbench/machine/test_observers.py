@@ -1,5 +1,6 @@
 """What observers of a machine make of its signals, counted by hand: profile, timeline, waveform texts, events."""
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ from rtl.isa.tokens import TokenKind
 from rtl.layouts import DEPTH_BITS, InstructionKind, ThreadCode, WaitReason
 from rtl.params import PRESETS
 from rtl.retire import RetirementPort
+from rtl.serial.core import SerialCore
 from sim.machine import traces
 from sim.machine.hardware_instructions import HardwareInstruction, of_thread, spread
 from sim.machine.profile import Cost, Profile, _PipelineWatch, _SerialWatch
@@ -31,8 +33,8 @@ class Signals(SimpleNamespace):
         return [(cycle, numbers[id(getattr(self, name))], value) for cycle, name, value in changes]
 
 
-def pipeline():
-    """The memory unit of a pipelined machine with four lanes, as a profile sees it."""
+def pipeline_unit():
+    """The memory unit of a pipelined machine, as a profile sees it, and its signals."""
     signals = Signals(
         begun=Signal(), slot=Signal(3), pc=Signal(16), threads=Signal(32), words=Signal(3),
         found=Signal(), taken=Signal(), of=Signal(3), shared=Signal(), reads=Signal(3),
@@ -44,7 +46,12 @@ def pipeline():
     )
     found = fake(valid=signals.found, ready=signals.taken, payload=fake(slot=signals.of))
     crossbar = fake(shared=signals.shared, read=fake(slot=signals.reads))
-    unit = fake(front=fake(begun=begun), access=fake(found=found), crossbar=crossbar)
+    return signals, fake(front=fake(begun=begun), access=fake(found=found), crossbar=crossbar)
+
+
+def pipeline():
+    """Such a unit's signals, and what watches it, of a machine with four lanes."""
+    signals, unit = pipeline_unit()
     return signals, _PipelineWatch(unit, TINY)
 
 
@@ -102,19 +109,67 @@ def test_a_serial_unit_has_one_instruction_and_no_conflicts():
     assert watch.passes[0x10] == watch.least[0x10] == 2
 
 
+def test_a_pass_counts_until_the_unit_reads_for_another_and_its_least_once():
+    """Other signals change meanwhile, and instructions of which nothing was begun are of no place."""
+    signals, watch = pipeline()
+    watch.changes(
+        signals.changes(
+            watch,
+            (0, "shared", 1), (0, "reads", 4), (0, "found", 1), (0, "taken", 1), (0, "of", 4),
+            (2, "shared", 0), (2, "found", 0),
+            (3, "begun", 1), (3, "slot", 4), (3, "pc", 0x28), (3, "threads", 0x0F), (3, "words", 3),
+            (4, "begun", 0), (4, "threads", 0),
+            (6, "shared", 1), (7, "threads", 0xFF), (8, "words", 0), (9, "shared", 0),
+            (11, "shared", 1), (13, "shared", 0),
+        )
+    )  # fmt: skip
+    watch.finish(20)
+    assert dict(watch.passes) == {0x28: 5} and dict(watch.least) == {0x28: 2 * 3}
+    assert dict(watch.lines) == {}
+
+
+def test_what_is_watched_may_be_parts_of_one_signal():
+    """A struct is one signal, whose changes are those of all its fields."""
+    word, line = Signal(20), Signal()
+    unit = fake(
+        dispatch=fake(valid=word[19], payload=fake(pc=word[3:19])),
+        events=fake(line=line, shared=word[0]),
+    )
+    watch = _SerialWatch(unit, TINY)
+    assert [id(each) for each in watch.signals] == [id(word), id(line)]
+    watch.changes(
+        [
+            (1, 0, 1 << 19 | 0x8018 << 3), (2, 0, 0), (3, 0, 0b111), (7, 0, 0), (8, 1, 1), (10, 1, 0),
+            (10, 0, 1 << 19 | 0x0028 << 3), (11, 0, 1),
+        ]
+    )  # fmt: skip
+    watch.finish(16)
+    assert dict(watch.passes) == {0x8018: 4, 0x28: 5}
+    assert watch.lines[0x8018] == 2 and watch.lines[0x28] == 0
+
+
+def test_an_instruction_has_cost_nothing_before_it_is_counted():
+    cost = Cost(8, "NOP")
+    assert (cost.issues, cost.threads, cost.latency, cost.ended) == (0, 0, 0, 0)
+    assert (cost.lines, cost.passes, cost.least) == (0, 0, 0)
+    assert (cost.cycles, cost.conflicts, dict(cost.waits)) == (0, 0, {})
+
+
 def profile_of(issued, spans, params=TINY):
     """A profile of these instructions and spans."""
     made = Profile(params)
-    made._memory = fake(finish=lambda cycles: None, lines={}, passes={}, least={})
+    ends = []
+    made._memory = fake(finish=ends.append, lines={}, passes={}, least={})
     for counted in ("lines", "passes", "least"):
         setattr(
             made._memory,
             counted,
             {one.pc: {"lines": 3, "passes": 5, "least": 4}[counted] for one in issued},
         )
-    made.timeline._reader = fake(finish=lambda cycles: None)
+    made.timeline._reader = fake(finish=ends.append)
     made.timeline.executed, made.timeline.spans = list(issued), list(spans)
     made.finish(100, 90)
+    assert ends == [100, 100]  # of the events, and of the memory unit
     return made
 
 
@@ -263,6 +318,207 @@ def test_spans_are_what_a_warp_was_at_from_its_start_to_its_end():
     assert (made.end, made.cycles, made.ran) == (20, 20, 15)
     made.restart()
     assert (made.spans, made.executed, made.cycles, made.end) == ([], [], 0, 0)
+
+
+def machine_of(params, unit=None):
+    """What is observed of a machine, and its parts by name."""
+    reasons = [Signal(WaitReason, init=WaitReason.NOT_LIVE) for _ in range(params.warps)]
+    port: Any = RetirementPort(params).create()
+    return fake(core=fake(reasons=reasons, memory=unit), retired=port)
+
+
+def feed(observed, *changes):
+    """Gives the listeners changes of the signals that are observed: cycle, signal, value."""
+    numbers = {
+        id(signal): (number, sink)
+        for signals, sink in observed
+        for number, signal in enumerate(signals)
+    }
+    for cycle, signal, value in changes:
+        if (found := numbers.get(id(signal))) is not None:
+            number, sink = found
+            sink([(cycle, number, value)])
+
+
+def test_a_timeline_is_made_of_the_reasons_and_the_events_of_the_machine():
+    """From cycle 0 on, also where the machine is reset and runs again."""
+    sm, made = machine_of(TINY), Timeline(TINY)
+    observed = made.watched(sm)
+    first, second = (each.as_value() for each in sm.core.reasons)
+    issue, payload = sm.retired.issued.valid, sm.retired.issued.payload.as_value()
+    bits = sm.retired.issued.payload.shape().const({"warp": 1, "pc": 0x48, "word": NOP})
+    for _ in range(2):
+        assert (made.spans, made.executed, made.cycles, made.ran, made.end) == ([], [], 0, 0, 0)
+        feed(
+            observed,
+            (0, first, WaitReason.FETCH.value),
+            (0, payload, bits.as_bits()),
+            (2, second, WaitReason.STALL.value),
+            (3, issue, 1),
+            (4, issue, 0),
+            (6, second, WaitReason.NOT_LIVE.value),
+            (8, second, WaitReason.READY.value),
+            (8, issue, 1),  # and at the end
+        )
+        made.finish(9, 5)
+        assert made.spans == [
+            Span(1, 2, 6, WaitReason.STALL),
+            Span(0, 0, 9, WaitReason.FETCH),
+            Span(1, 8, 9, WaitReason.READY),
+        ]
+        assert [(each.warp, each.cycle, each.pc, each.end) for each in made.executed] == [
+            (1, 3, 0x48, None),
+            (1, 8, 0x48, None),
+        ]
+        assert (made.cycles, made.ran, made.end) == (9, 5, 9)
+        made.restart()
+
+
+@pytest.mark.parametrize("preset", ["tiny", "least"])
+def test_a_profile_also_observes_the_memory_unit_of_its_kind_of_machine(preset):
+    params = PRESETS[preset]
+    signals, unit = pipeline_unit()
+    unit.dispatch = fake(valid=signals.begun, payload=fake(pc=signals.pc))
+    unit.events = fake(line=signals.found, shared=signals.shared)
+    made, sm = Profile(params), machine_of(params, unit)
+    observed = made.watched(sm)
+    payload = sm.retired.issued.payload
+    feed(
+        observed,
+        (0, sm.core.reasons[0].as_value(), WaitReason.FETCH.value),
+        (1, signals.pc, 0x48),
+        (1, signals.threads, 0b11),
+        (1, signals.words, 1),
+        (1, signals.begun, 1),
+        (2, signals.begun, 0),
+        (3, payload.as_value(), payload.shape().const({"pc": 0x48, "word": NOP}).as_bits()),
+        (3, sm.retired.issued.valid, 1),
+        (4, sm.retired.issued.valid, 0),
+        (5, signals.shared, 1),
+        (7, signals.shared, 0),
+    )
+    made.finish(20, 20)
+    (cost,) = made.costs.values()
+    assert (cost.pc, cost.text, cost.issues, cost.cycles) == (0x48, "NOP", 1, 20)
+    assert (cost.passes, cost.least) == ((2, 2) if params.serial else (2, 1))
+
+
+# The view of a machine in waveforms
+
+
+class Named:
+    """Stands for a part of a machine: its parts have its name and theirs."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __getattr__(self, name):
+        return Named(f"{self.path}.{name}")
+
+    def __getitem__(self, number):
+        return Named(f"{self.path}[{number}]")
+
+
+def view_of(warps, *, serial=False):
+    """The view of a machine of so many warps."""
+    core: Any = object.__new__(SerialCore) if serial else fake()
+    core.reasons = [Named(f"reasons[{warp}]") for warp in range(warps)]
+    for name in (
+        "retired", "flow", "stack", "trap", "trap_state", "stack_events", "diverged", "launch", "unit_memory",
+        "stack_memory", "fetch_memory", "waiting",
+    ):  # fmt: skip
+        setattr(core, name, Named(name))
+    sm = fake(
+        core=core,
+        **{name: Named(name) for name in ("distributor", "arbiter", "registers", "interrupt")},
+    )
+    return traces.machine_traces(fake(sm=sm))
+
+
+def shown(text, **values):
+    """The text with these values of signals, by name with ``_`` for the dots and brackets; all others are 0."""
+    numbers = {re.sub(r"\W+", "_", each.path).strip("_"): 0 for each in text.signals}
+    assert values.keys() <= numbers.keys()
+    return text.decode(*(numbers | values).values())
+
+
+def test_a_view_has_all_warps_of_which_four_are_open_at_first():
+    for warps, open_warps in ((1, 1), (2, 2), (4, 4), (6, 4)):
+        view = view_of(warps)
+        names = [f"warp{warp}" for warp in range(warps)]
+        assert [name for name in view.traces if name.startswith("warp")] == names
+        assert view.story == ("machine", *names[:open_warps])
+    assert [view.traces[f"warp{warp}"]["waits"].path for warp in range(6)] == [
+        f"reasons[{warp}]" for warp in range(6)
+    ]
+
+
+@pytest.mark.parametrize("serial", [False, True])
+def test_each_warp_of_a_view_has_the_texts_of_its_own_events(serial):
+    view = view_of(3, serial=serial)
+    for warp in range(3):
+        texts = view.traces[f"warp{warp}"]
+        for event_warp in range(3):
+            issue: Any = {
+                "retired_issued_valid": 1,
+                "retired_issued_payload_warp": event_warp,
+                "retired_issued_payload_pc": 0x48,
+                "retired_issued_payload_word": NOP,
+            }
+            flow: Any = {
+                "retired_flow_valid": 1,
+                "retired_flow_payload_warp": event_warp,
+                "retired_flow_payload_active": 0xF0,
+            }
+            push: Any = {
+                "flow_stack_pushed_valid": 1,
+                "flow_stack_pushed_payload_warp": event_warp,
+                "flow_stack_pushed_payload_kind": TokenKind.SYNC.value,
+            }
+            result = "flow_stack_result" if serial else "flow_stack_result_payload"
+            found = "flow_stack_request" if serial else "flow_stack_result"
+            pop: Any = {
+                f"{found}_{'ready' if serial else 'valid'}": 1,
+                f"{found}_payload_warp": event_warp,
+                f"{result}_resume": 1,
+                f"{result}_kind": TokenKind.DIVERGE.value,
+            }
+            own = event_warp == warp
+            assert shown(texts["instruction"], **issue) == ("0048 NOP" if own else None)
+            assert shown(texts["active"], **flow) == ("000000f0" if own else None)
+            assert shown(texts["token"], **push) == ("push SYNC" if own else None)
+            assert shown(texts["token"], **pop) == ("pop DIVERGE" if own else None)
+            commit: Any = {
+                "stack_committed_valid": 1,
+                "stack_committed_payload_warp": event_warp,
+                "stack_committed_payload_last": 4,
+            }
+            if own:
+                assert shown(texts["depth"]) == "0"
+                assert shown(texts["depth"], **commit) == "5"
+            else:
+                assert shown(texts["depth"], **commit) == ("5" if event_warp > warp else "0")
+        assert shown(texts["trap"], **{f"trap_inside_{warp}": 1}) == "in the handler"
+        assert shown(texts["trap"], **{f"trap_state_paused_{warp}": 1}) == "paused"
+
+
+def test_a_view_begins_at_a_trap_or_an_error_rather_than_where_a_warp_diverges_or_starts():
+    marks = view_of(2).marks
+    assert [mark.name for mark in marks] == ["trap", "error", "spill", "divergence", "start"]
+    for mark in marks:
+        assert not mark.holds([0] * len(mark.signals))
+        for place in range(len(mark.signals)):  # of errors any
+            assert mark.holds([int(place == other) for other in range(len(mark.signals))])
+    assert len(marks[1].signals) == 7
+
+
+def test_the_trap_of_the_machine_and_the_errors_of_warps_are_texts():
+    traces_of = view_of(2).traces
+    assert shown(traces_of["machine"]["trap"], trap_state_trapping=1) == "TRAPPING"
+    assert shown(traces_of["machine"]["trap"], trap_state_locked_down=1) == "LOCKED_DOWN"
+    error: Any = {"retired_flow_payload_error": WarpError.STACK_ERROR.value}
+    assert shown(traces_of["flow"]["error"], retired_flow_valid=1, **error) == "STACK_ERROR"
+    assert shown(traces_of["flow"]["error"], **error) == ""
 
 
 # Texts in waveforms

@@ -7,6 +7,8 @@ import pytest
 from lark import Token
 
 from sim.toolchain.grammar import Node, Number
+from sim.toolchain.ptx.front_end import parse_ptx
+from sim.toolchain.ptx.module import PtxInstruction
 from sim.toolchain.ptx.parser import parse
 
 _STATEMENTS = (
@@ -42,3 +44,48 @@ def test_an_instruction_of_one_token_is_what_the_grammars_rule_makes_of_its_part
     )
     assert one == apart
     assert list(_leaves(one)) == list(_leaves(apart))
+
+
+PLACES = """\
+.version 7.8
+.target sm_50
+.address_size 64
+.func (.reg .b32 r) callee(.reg .b32 t);
+  .func empty() { }
+.visible .entry k(.param .u64 o)
+{
+    .reg .b32 t, r; .reg .pred p;
+    mov.u32 t, %tid.x;  setp.lt.u32 p, t, 5;
+    @p {
+        add.u32 r, t, 1;
+    }
+  @!p mov.u32 r, 5;
+      add.u32 r, r, t + 3 * 2;
+}
+"""
+
+
+def test_everything_of_a_function_knows_its_line_and_column():
+    """A block under a guard is skipped by a branch at the guard. A body that does not end ends where it stopped, or
+    else where the function's name is."""
+    functions = parse_ptx(PLACES, "places.ptx").functions
+    assert {name: (each.line, each.column) for name, each in functions.items()} == {
+        "callee": (4, 21), "empty": (5, 9), "k": (6, 17),
+    }  # fmt: skip
+    places = {
+        name: [
+            (item.opcode, item.line, item.column)
+            for item in each.body or ()
+            if isinstance(item, PtxInstruction)
+        ]
+        for name, each in functions.items()
+    }
+    assert places == {
+        "callee": [],
+        "empty": [("ret", 5, 9)],
+        "k": [
+            ("mov", 9, 5), ("setp", 9, 25), ("bra", 10, 6), ("add", 11, 9), ("mov", 13, 7), ("add", 14, 7),
+            ("add", 14, 7),  # of the expression
+            ("ret", 14, 7),
+        ],
+    }  # fmt: skip

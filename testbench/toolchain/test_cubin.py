@@ -1,6 +1,7 @@
 """What is read of cubins: complete ones, relocatable ones, and files that are none."""
 
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,13 @@ from hypothesis import strategies as st
 
 from rtl.isa.control_code import GROUP_BYTES
 from sim.launch import CRS_DEFAULT, Buffer, Scalar, prepare
+from sim.toolchain.assembly.assembler import assemble
 from sim.toolchain.assembly.spelling import spell
 from sim.toolchain.cubin.elf_reader import read_object
 from sim.toolchain.cubin.elf_writer import write_object
 from sim.toolchain.cubin.linking import link
 from sim.toolchain.cubin.loader import load, read_cubin
+from sim.toolchain.cubin.object_file import SectionFlag
 from sim.toolchain.listing.code_listing import instructions
 from sim.toolchain.module import EntryParameter, Module, Patch, PatchKind, ProgramError
 from testbench.ended import on_threads, on_warps
@@ -226,6 +229,68 @@ def test_a_written_file_reads_the_same(path):
     )
     file = replace(file, sections=sections, symbols=symbols)
     assert read_object(write_object(file), path.name) == file
+
+
+SECTIONS = """\
+.section .mine 0x70000077
+.word 9
+.global zeroed 12
+.global initialised
+.word 1, 2, 3
+.const 3 words
+.word 4
+.kernel k
+.param p 8
+.shared 64
+MOV32I R0, 32@lo(initialised)
+EXIT
+"""
+
+
+def test_a_written_file_has_what_is_not_loaded_before_what_is_read_before_what_is_written():
+    """What has no bytes stands last; a program header names each of the two parts that are loaded, and their rights."""
+    content = write_object(assemble(SECTIONS, "t"))
+    elf = ELFFile(BytesIO(content))
+    groups = []
+    for section in list(elf.iter_sections())[1:]:
+        flags = section["sh_flags"]
+        loaded, written = flags & SectionFlag.ALLOCATE, flags & SectionFlag.WRITE
+        empty = section["sh_type"] == "SHT_NOBITS"
+        groups.append((3 if empty else 2) if written else 1 if loaded else 0)
+    assert groups == sorted(groups) and set(groups) == {0, 1, 2, 3}
+    headers, (read, written), itself = (
+        elf.get_segment(0), (elf.get_segment(1), elf.get_segment(2)), elf.get_segment(3),
+    )  # fmt: skip
+    assert elf.num_segments() == 4
+    assert [each["p_flags"] for each in (headers, read, written, itself)] == [5, 5, 6, 5]
+    assert headers["p_type"] == "PT_PHDR" and headers["p_offset"] == itself["p_offset"]
+    assert len(content) == headers["p_offset"] + headers["p_filesz"] == headers["p_offset"] + 4 * 56
+    for segment, flag in ((read, 0), (written, SectionFlag.WRITE)):
+        own = [
+            each
+            for each in elf.iter_sections()
+            if each["sh_flags"] & (SectionFlag.ALLOCATE | SectionFlag.WRITE)
+            == SectionFlag.ALLOCATE | flag
+        ]
+        sizes = [each["sh_size"] * (each["sh_type"] != "SHT_NOBITS") for each in own]
+        end = max(each["sh_offset"] + size for each, size in zip(own, sizes, strict=True))
+        assert segment["p_offset"] == own[0]["sh_offset"]
+        assert segment["p_offset"] + segment["p_filesz"] == end
+        empty = sum(each["sh_size"] for each in own) - sum(sizes)
+        assert segment["p_memsz"] == segment["p_filesz"] + empty
+    sizes_of = {section.name: section["sh_size"] for section in elf.iter_sections()}
+    assert (sizes_of[".nv.global"], sizes_of[".nv.shared.k"]) == (12, 64)
+
+
+def test_a_section_that_names_no_alignment_has_one_of_a_byte():
+    """0 and 1 mean the same in a file."""
+    content = bytearray(write_object(assemble(SECTIONS, "t")))
+    elf = ELFFile(BytesIO(content))
+    (index,) = (n for n, each in enumerate(elf.iter_sections()) if each.name == ".mine")
+    place = elf["e_shoff"] + index * elf["e_shentsize"] + 48
+    for written, read in ((0, 1), (1, 1), (2, 2), (4, 4)):
+        content[place : place + 8] = written.to_bytes(8, "little")
+        assert read_object(bytes(content), "t").sections[".mine"].alignment == read
 
 
 def test_relocatable_files_are_not_written():

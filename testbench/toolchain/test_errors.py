@@ -5,11 +5,13 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lark import Token
 
 from sim import asm, dis
 from sim.toolchain.assembly.assembler import assemble, read_sass
 from sim.toolchain.cubin.elf_reader import read_object
 from sim.toolchain.cubin.elf_writer import write_object
+from sim.toolchain.grammar import SourceError, part_of
 from sim.toolchain.listing.listing import listing
 from sim.toolchain.module import ProgramError
 from testbench.programs import PROGRAMS
@@ -17,6 +19,30 @@ from testbench.refusal import refused
 
 BEFORE = ".global g 4\n.const 3 con\n.word 7\n.function f\nRET\n.kernel k\n"
 LINE = BEFORE.count("\n") + 1
+
+
+@pytest.mark.parametrize(
+    ("place", "line", "column"),
+    [
+        (Token("NAME", "x", line=7, column=3), 7, 3),
+        (Token("NAME", "x", line=7), 7, 1),
+        (Token("NAME", "x", column=3), 1, 3),
+        (Token("NAME", "x"), 1, 1),
+    ],
+)
+def test_an_error_in_a_text_is_at_its_place_or_where_nothing_is_known_at_the_beginning(
+    place, line, column
+):
+    error = SourceError(place, "what is wrong")
+    assert (str(error), error.line, error.column) == ("what is wrong", line, column)
+
+
+def test_a_part_of_a_token_is_behind_its_beginning():
+    """Columns are counted from 1, also where the token's own is not known."""
+    token = Token("NAME", "R1.reuse", line=7, column=3)
+    part = part_of(token, "SUFFIX", "reuse", 3)
+    assert (part, part.type, part.line, part.column) == ("reuse", "SUFFIX", 7, 6)
+    assert part_of(Token("NAME", "R1.reuse"), "SUFFIX", "reuse", 3).column == 4
 
 
 def message(text: str) -> str:

@@ -233,7 +233,7 @@ def test_references_go_with_their_places_and_their_symbols():
 
 
 def test_what_is_of_a_dropped_function_goes_with_it():
-    other = Section(".nv.constant2.f", SectionKind.PROGBITS, SectionFlag.ALLOCATE, b"\2", 1)
+    other = Section(".nv.constant2.f", SectionKind.PROGBITS, SectionFlag.ALLOCATE, b"\2", 1, 4)
     whole = joined(
         file("a", [code("f")], function("f")), file("b", [code("f"), other], function("f", WEAK))
     )
@@ -241,7 +241,7 @@ def test_what_is_of_a_dropped_function_goes_with_it():
 
 
 def test_what_is_only_for_tools_is_left_out():
-    debug = Section(".debug_line", SectionKind.PROGBITS, 0, b"1", 1)
+    debug = Section(".debug_line", SectionKind.PROGBITS, 0, b"1", 1, 1)
     whole = joined(file("a", [debug, code("f")], function("f")))
     assert list(whole.sections) == [".text.f"]
 

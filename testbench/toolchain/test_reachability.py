@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rtl.isa.control_code import INSTRUCTION_BYTES
+from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
 from sim.run import main
 from sim.toolchain.assembly.assembler import assemble
 from sim.toolchain.cubin.loader import load, read_cubin
@@ -93,6 +93,17 @@ def test_unreachable_code(body):
 )
 def test_reachable_code(body):
     assert has_unknown(f".kernel k; {body}")
+
+
+@pytest.mark.parametrize("body", ["BRX R0 -.next", "BRA c[0x2][0x0]", "JMX R0", "EXIT"])
+def test_where_a_branch_may_go_anywhere_that_is_every_instruction_of_its_code(body):
+    """But not the control code at the beginning of each group of three, and not other code."""
+    made = module(f".kernel other; NOP; NOP; EXIT\n.kernel k; {body}; {'NOP; ' * 9}EXIT")
+    kernel = made.kernels["k"]
+    found = [place for place, _ in reached(made, kernel)]
+    code = range(kernel.entry, kernel.entry + 4 * GROUP_BYTES, INSTRUCTION_BYTES)
+    everywhere = [place for place in code if place % GROUP_BYTES]
+    assert kernel.entry and sorted(found) == (everywhere if body != "EXIT" else everywhere[:1])
 
 
 FUNCTIONS = f"""

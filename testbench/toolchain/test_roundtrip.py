@@ -10,19 +10,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rtl.isa.control_code import pack, unpack
+from rtl.isa.control_code import ControlCode, pack, unpack
 from sim.launch import PROGRAM_BASE, prepare
 from sim.toolchain.assembly.assembler import assemble
+from sim.toolchain.assembly.spelling import spell
 from sim.toolchain.cubin.elf_reader import read_object
 from sim.toolchain.cubin.elf_writer import write_object
 from sim.toolchain.cubin.linking import link
 from sim.toolchain.cubin.loader import load
-from sim.toolchain.cubin.object_file import ObjectFile, Section
+from sim.toolchain.cubin.object_file import (
+    ObjectFile,
+    Relocation,
+    Section,
+    SectionFlag,
+    SectionKind,
+)
 from sim.toolchain.cubin.relocation import RelocationKind
-from sim.toolchain.listing.disassembly import disassembly
+from sim.toolchain.listing.disassembly import disassembly, raw_disassembly
 from sim.toolchain.listing.listing import listing
 from sim.toolchain.module import ProgramError
 from testbench.programs import CUBINS, PROGRAMS
+from testbench.words import NOP
 
 HERE = Path(__file__).parents[1]
 COMPLETE = sorted(
@@ -57,6 +65,121 @@ def test_text_gives_back_every_section(path):
         assert relocations(again, again.sections[name]) == relocations(file, section), name
     assert again.symbols == file.symbols
     assert load(again) == load(file)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_shown"),
+    [
+        ({}, True),
+        ({"kind": SectionKind.CUDA_INFO}, True),
+        ({"kind": SectionKind.CUDA_INFO - 1}, False),  # of all machines
+        ({"kind": SectionKind.NOBITS, "content": b""}, False),
+        ({"name": ".debug_mine"}, False),
+        ({"name": ".nv.debug_mine"}, True),
+        ({"flags": SectionFlag.ALLOCATE}, False),
+        ({"relocations": (Relocation(0, 1, 0),)}, False),
+    ],
+)
+def test_a_section_that_means_nothing_here_is_carried_unless_no_text_can(changes, is_shown):
+    """What tools keep of a machine in sections of their own; not what is loaded, or refers to something."""
+    name = changes.get("name", ".mine")
+    file = assemble(".section .mine 0x70000077 align 8 entry 4\n.word 1, 2\n.kernel k\nEXIT", "t")
+    section = replace(file.sections[".mine"], **changes)
+    others = {key: each for key, each in file.sections.items() if key != ".mine"}
+    shown = listing(replace(file, sections={**others, name: section}))
+    line = f".section {name} {section.kind:#x} align 8 entry 4\n        .word 0x1, 0x2\n"
+    assert (line in shown) == (f".section {name}" in shown) == is_shown
+
+
+SMALL = """\
+.global zeroed 12
+.global first align 16
+.word 1, first+4
+.byte 7
+.const 3 table align 8
+.word 4, 5
+.kernel k
+.param p 8
+.param q 4
+.shared s 64
+.const 2 tab
+.word a, b
+MOV R0, c[0x0][q]
+@!P0 BRA a
+MOV32I R2, 32@lo(first)
+BRX R0 -.next -> a, b
+a: CAL f
+EXIT
+b: JCAL g
+.raw 0xc03800000007000f
+EXIT
+f: NOP
+RET
+.end
+.function g
+IADD R0, R0, R1
+RET
+.section .mine 0x70000077 align 8
+.word 9
+"""
+SMALL_LISTING = """\
+.const 3 table
+        .word 0x4, 0x5
+.global first align 16
+        .byte 0x1, 0x0, 0x0, 0x0
+        .word first+0x4
+        .byte 0x7
+.global zeroed 0xc
+
+.kernel k
+.registers 3
+.barriers 0
+.param p0 8
+.param p1 4
+.shared 0x40
+.const 2 tab
+        .word .L1, .L2
+
+[B------:R-:W-:-:S01]        MOV R0, c[0x0][0x148]
+[B------:R-:W-:-:S06]   @!P0 BRA .L1
+[B------:R-:W-:-:S01]        MOV32I R2, 32@lo(first)
+[B------:R-:W-:-:S13]        BRX R0 -.next -> .L1, .L2
+.L1:
+[B------:R-:W-:-:S13]        CAL .L3
+[B------:R-:W-:-:S05]        EXIT
+.L2:
+[B------:R-:W-:-:S13]        JCAL g
+[B------:R-:W-:-:S15] .raw 0xc03800000007000f  // TEX: there are no textures
+[B------:R-:W-:-:S05]        EXIT
+.L3:
+[B------:R-:W-:-:S01]        NOP
+[B------:R-:W-:-:S13]        RET
+.L4:
+[B------:R-:W-:-:S15]        BRA .L4
+
+.end
+.function g
+.registers 2
+.barriers 0
+
+[B------:R-:W-:-:S01]        IADD R0, R0, R1
+[B------:R-:W-:-:S13]        RET
+.L1:
+[B------:R-:W-:-:S15]        BRA .L1
+[B------:R-:W-:Y:S00]        NOP
+[B------:R-:W-:Y:S00]        NOP
+[B------:R-:W-:Y:S00]        NOP
+
+.section .mine 0x70000077 align 8
+        .word 0x9
+"""
+
+
+def test_the_listing_of_a_small_program():
+    """Constants and variables of all, then each kernel and function with its own; labels are numbered, a guard stands
+    in front of its instruction, and what this machine does not have is a number."""
+    assert listing(assemble(SMALL, "t")) == SMALL_LISTING
+    assert listing(assemble(SMALL_LISTING, "t")) == SMALL_LISTING
 
 
 def test_text_keeps_shared_memory_without_bytes():
@@ -171,6 +294,23 @@ def test_nvidia_prints_the_same_of_both_files(path, tmp_path):
     assert len(texts) == len(mine)
     for theirs, text in zip(texts, mine, strict=True):
         assert text.startswith(theirs)
+
+
+def test_a_disassembly_has_the_control_code_of_each_group_above_its_first_instruction():
+    """Words are in one column, and what has no text says so."""
+    words = [
+        pack([ControlCode(stall) for stall in stalls])
+        for stalls in ((1, 2, 3), (4, 5, 6), (7, 8, 9))
+    ]
+    code = [words[0], NOP, NOP, 0, words[1], NOP, NOP, NOP, words[2], NOP, NOP, NOP]
+    lines = raw_disassembly(b"".join(word.to_bytes(8, "little") for word in code), "t").splitlines()
+    assert len(lines) == len(code) and len(set(words)) == 3
+    for address, (line, word) in zip(range(0, 96, 8), zip(lines, code, strict=True), strict=True):
+        text, _, number = line[:64], line[64:66], line[64:88]
+        assert number == f"/* {word:#018x} */"
+        assert text.strip() == (
+            "" if address % 32 == 0 else f"/*{address:04x}*/ {spell(word, address)};"
+        )
 
 
 def test_places_in_code_keep_their_address():

@@ -323,3 +323,93 @@ def test_a_floating_point_number_is_read_and_written_as_nvidia_does(text, same):
 def test_what_is_no_such_number(text, message):
     with pytest.raises(SourceError, match=re.escape(message)):
         assembled(text)
+
+
+# Numbers, names and places
+
+
+class Names:
+    """A name is a number, by its length; a label is its place in code."""
+
+    def value(self, name):
+        return 4 * len(name)
+
+    def target(self, name):
+        return 0x100 * len(name)
+
+
+def encoded(text, address=0x8):
+    """An instruction of assembly text that stands at an address."""
+    (node,) = parse(text)
+    assert isinstance(node, SassInstruction)
+    return encode(node, address, Names())
+
+
+def b_field(word):
+    """The signed number of 20 bits of an arithmetic instruction."""
+    bits = word >> 20 & 0x7FFFF
+    return bits - (word >> 56 & 1) * (1 << 19)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0x5", 5),
+        ("-0x5", -5),
+        ("abc", 12),
+        ("-abc", -12),
+        ("abc + 1", 13),
+        ("abc - 1", 11),
+        ("-abc - 1", -13),  # the minus is of the first term
+        ("-abc + de", -12 + 8),
+        ("1 + abc - de - f", 1 + 12 - 8 - 4),
+        (".next", 0x10),
+        (".next - 0x4", 0xC),
+        ("-.next", -0x10),
+    ],
+)
+def test_a_number_is_the_sum_of_its_terms_and_names(text, number):
+    """What follows an instruction is 8 bytes behind it."""
+    assert b_field(encoded(f"IADD R0, R1, {text}").word) == number
+    moved = number if ".next" not in text else number + (-0x40 if text[0] == "-" else 0x40)
+    assert b_field(encoded(f"IADD R0, R1, {text}", 0x48).word) == moved
+
+
+@pytest.mark.parametrize(
+    ("text", "settled"),
+    [
+        ("IADD R0, R1, R2", True),
+        ("IADD R0, R1, 0x5", True),
+        ("IADD R0, R1, -0x5 + 2", True),
+        ("IADD R0, R1, abc", False),
+        ("IADD R0, R1, 1 + abc", False),
+        ("IADD R0, R1, .next", False),
+        ("FADD R0, R1, 1.5", True),
+        ("MOV R0, c[0x0][0x20]", True),
+        ("MOV R0, c[0x0][abc]", False),
+        ("MOV R0, c[f][0x20]", False),
+        ("LDG.E R0, [R1 + 4]", True),
+        ("LDG.E R0, [R1 - abc]", False),
+        ("JMP 0x80", True),
+        ("BRA 0x80", False),  # it has the distance
+        ("SSY there", False),
+        ("BRX R0 -.next", False),
+    ],
+)
+def test_a_word_is_settled_if_no_name_and_no_place_is_in_it(text, settled):
+    """Then it is the same wherever it stands."""
+    here, there = encoded(text), encoded(text, 0x48)
+    assert (here.settled, there.settled) == (settled, settled)
+    assert not settled or here == there
+
+
+def test_an_unknown_name_is_an_error_at_its_place():
+    class Nothing(Names):
+        def value(self, name):
+            raise SourceError(name, f"{name} is not defined")
+
+    (node,) = parse("IADD R0, R1, 1 + abc")
+    assert isinstance(node, SassInstruction)
+    with pytest.raises(SourceError, match="abc is not defined") as caught:
+        encode(node, 8, Nothing())
+    assert (caught.value.line, caught.value.column) == (1, 18)

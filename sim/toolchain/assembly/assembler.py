@@ -134,8 +134,8 @@ class _Open:
     """A section whose references are not relocations yet, and the code that names in them belong to."""
 
     section: Section
-    references: tuple[tuple[int, Reference], ...] = ()
-    code: CodeSection | None = None
+    references: tuple[tuple[int, Reference], ...]
+    code: CodeSection | None
 
 
 class _Assembler:

@@ -20,7 +20,7 @@ def _pattern(value: float, size: int) -> int:
     return int.from_bytes(struct.pack(f"<{_CODES[size]}", value), "little")
 
 
-def real_text(bits: int, size: int = 32) -> str:
+def real_text(bits: int, size: int) -> str:
     """The number with these bits, of which there are 16, 32 or 64; a negative ``bits`` is those in two's complement.
     NVIDIA's disassembler has a space behind -0, infinities and NaNs, whatever follows.
     """
@@ -36,7 +36,7 @@ def real_text(bits: int, size: int = 32) -> str:
     return f"{value:.{_DIGITS}e}" if abs(value) >= _LONG else f"{value:.{_DIGITS}g}"
 
 
-def real_bits(text: str, size: int = 32) -> int:
+def real_bits(text: str, size: int) -> int:
     """The bits, as a signed number, of a number in base 10, rounded to the nearest; of INF, QNAN or, of 64 bits, SNAN;
     or those that a number in base 16 or 2 is. ValueError where it is none of these, or too large.
     """

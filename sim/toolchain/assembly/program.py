@@ -82,8 +82,8 @@ class Emitted:
     """An instruction that a compiler encoded itself, for what stands at ``line`` and ``column`` of its source."""
 
     word: int
-    line: int | None = None
-    column: int | None = None
+    line: int | None
+    column: int | None
     control: None = None
 
     @property
@@ -407,7 +407,7 @@ class _Collector:
                 f"{node.kind} is no kind of section that is carried: "
                 f"{SectionKind.CUDA_INFO:#x} at least",
             )
-        if Section(str(node.name), kind, 0, b"", 0).role is not SectionRole.OTHER:
+        if Section(str(node.name), kind, 0, b"", 0, 1).role is not SectionRole.OTHER:
             raise SourceError(node.name, f"{node.name} is a section that the assembler makes")
         self._define(node.name)
         if node.entry is not None:

@@ -43,9 +43,9 @@ class ScheduleSlot:
 
     word: int
     token: Place
-    reuse: int = 0
-    control: ControlCode | None = None
-    joins: bool = False
+    reuse: int
+    control: ControlCode | None
+    joins: bool
 
 
 class _Timed(NamedTuple):

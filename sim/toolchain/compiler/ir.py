@@ -63,7 +63,7 @@ class Global:
     """32 bits of the address of a global variable or a place in it."""
 
     name: str
-    addend: int = 0
+    addend: int
     upper: bool = False
 
 

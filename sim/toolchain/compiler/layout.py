@@ -130,7 +130,7 @@ class MemoryLayout:
         ]
         kinds = {PtxSpace.CONST: found.constants, PtxSpace.GLOBAL: found.globals}
         for variable in everything:
-            if variable.space in kinds and variable not in kinds[variable.space]:
+            if variable.space in kinds:
                 kinds[variable.space].append(variable)
         end = 0
         for variable in found.constants:

@@ -151,7 +151,7 @@ class Section:
     flags: int
     content: bytes
     size: int
-    alignment: int = 1
+    alignment: int
     entry_size: int = 0
     registers: int = 0
     barriers: int = 0

@@ -18,7 +18,7 @@ from pathlib import Path
 from lark import Token
 
 from sim.toolchain.cubin.nvinfo import LARGEST_WORD
-from sim.toolchain.grammar import Place, SourceError, read_text, whole_number
+from sim.toolchain.grammar import Place, SourceError, line_and_column, read_text, whole_number
 from sim.toolchain.module import LaunchBounds, ProgramError
 from sim.toolchain.runtime import FUNCTIONS, OUTPUT, runtime_text
 
@@ -331,8 +331,7 @@ class _Module:
                     (),
                     (),
                     None,
-                    node.name.line or 1,
-                    node.name.column or 1,
+                    *line_and_column(node.name),
                 ),
             )
             return
@@ -358,8 +357,7 @@ class _Module:
             tuple(scope.registers),
             variables,
             items,
-            node.name.line or 1,
-            node.name.column or 1,
+            *line_and_column(node.name),
             _bounds(node, entry),
         )
 
@@ -621,14 +619,9 @@ class _Body:
             return
         behind = PtxLabel(scope.namer.unique(f"behind_line_{node.guard.predicate.line}"))
         around = PtxGuard(guard.register, not guard.negated)
+        line, column = line_and_column(node.guard.predicate)
         self.items.append(
-            PtxInstruction(
-                opcode="bra",
-                line=node.guard.predicate.line or 1,
-                column=node.guard.predicate.column or 1,
-                guard=around,
-                operands=(behind,),
-            )
+            PtxInstruction(opcode="bra", line=line, column=column, guard=around, operands=(behind,))
         )
         self.read(node.body, scope.inner())
         self.items.append(behind)
@@ -641,8 +634,6 @@ class _Body:
             or last.opcode not in _LEAVING
             or last.guard is not None
         ):
-            place = last if isinstance(last, PtxInstruction) else name
-            self.items.append(
-                PtxInstruction(opcode="ret", line=place.line or 1, column=place.column or 1)
-            )
+            line, column = line_and_column(last if isinstance(last, PtxInstruction) else name)
+            self.items.append(PtxInstruction(opcode="ret", line=line, column=column))
         return tuple(self.items)

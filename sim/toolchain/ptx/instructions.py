@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-from sim.toolchain.grammar import SourceError
+from sim.toolchain.grammar import SourceError, line_and_column
 
 from . import syntax
 from .control import CONTROL
@@ -208,8 +208,9 @@ def read_instruction(
     what is wrong with it.
     """
     state, place = _match(node, dialect), node.words[0]
+    line, column = line_and_column(place)
     instruction = state.instruction.changed(
-        line=place.line or 1, column=place.column or 1, guard=read_guard(node.guard, scope)
+        line=line, column=column, guard=read_guard(node.guard, scope)
     )
     if (
         instruction.opcode == "cvt"

@@ -240,9 +240,9 @@ class AddressOf:
     """
 
     symbol: str
-    offset: int = 0
-    generic: bool = False
-    byte: int | None = None
+    offset: int
+    generic: bool
+    byte: int | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,7 +310,7 @@ class VariableRef:
     """A variable's address in its space, plus ``offset`` bytes, as a number."""
 
     variable: PtxVariable
-    offset: int = 0
+    offset: int
 
 
 @dataclass(frozen=True)
@@ -355,7 +355,7 @@ class PtxGuard:
     """``@p`` or ``@!p``."""
 
     register: PtxRegister
-    negated: bool = False
+    negated: bool
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ class OperandReader:
     readonly: Set[PtxVariable]
     results: Set[PtxVariable]
     entry: bool
-    bare: bool = False
+    bare: bool
     before: list[PtxInstruction] = field(default_factory=list)
     space: PtxSpace | None = None
 

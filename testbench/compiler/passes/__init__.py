@@ -24,9 +24,13 @@ def selected(body: str) -> Function:
 
 
 def after(body: str, *passes: Callable[[Function], object]) -> str:
-    """The listing after some passes; with registers behind their allocation."""
+    """The listing after some passes; with registers behind their allocation. A pass that returns whether it has changed
+    the function is right about that."""
     function, registers = selected(body), None
+    listing = function_listing(function, registers)
     for each in passes:
         found = each(function)
         registers = found if isinstance(found, dict) else registers
-    return function_listing(function, registers)
+        before, listing = listing, function_listing(function, registers)
+        assert not isinstance(found, bool) or found == (listing != before)
+    return listing

@@ -1,7 +1,7 @@
 """A function's blocks as statements of the assembler: what is between its operations."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from sim.toolchain.assembly import statements
@@ -28,9 +28,9 @@ class Finished:
     function: Function
     registers: Mapping[Value, int]
     plan: TokenPlan
-    frame: int = 0
-    saved: list[int] = field(default_factory=list)
-    saves_at: int = 0
+    frame: int
+    saved: list[int]
+    saves_at: int
     needs_stack: bool = False
 
     @classmethod

@@ -41,17 +41,15 @@ PROBE = "HWW_WARP_ESR_REPORT_MASK"
 """A register that can be written and read."""
 ROOM = 2
 """Warps of a CTA of the recorded grid."""
-PATIENCE = 100
-"""Cycles after which a test gives up."""
 
 
-async def cycles_until(ctx: Any, signal: Any, value: int = 1) -> int:
-    """Cycles until a signal has a value."""
-    for cycle in range(PATIENCE):
+async def cycles_until(ctx: Any, signal: Any, value: int = 1, patience: int = 100) -> int:
+    """Cycles until a signal has a value; the test fails after so many."""
+    for cycle in range(patience):
         if ctx.get(signal) == value:
             return cycle
         await ctx.tick()
-    raise AssertionError(f"not {value} after {PATIENCE} cycles")
+    raise AssertionError(f"not {value} after {patience} cycles")
 
 
 # The host port and the error status.

@@ -19,6 +19,7 @@ from sim.checks.benchmarks.roofline import roofline_table
 from sim.checks.benchmarks.throughput import throughput_table
 from sim.engine import CompiledEngine
 from sim.run import main as run
+from testbench.commands.test_unit_cycles import cycles
 from testbench.crs import limits
 from testbench.engine.designs import needs_compiled
 from testbench.flow.driver import ENTRY_CYCLES, HIT_CYCLES, PUSH_CYCLES
@@ -146,12 +147,12 @@ def test_cycles_of_a_kernel_on_the_serial_machine_are_those_of_the_manual(capsys
     (command, least), (_, tiny) = table(DOCS / "serial.md", "## Cycles", "command")[1:]
     words = shlex.split(command.removeprefix("python -m sim.run "))
     words[0] = str(DOCS.parent / words[0])
-    for preset, cycles in (("least", least), ("tiny", tiny)):
+    for preset, figure in (("least", least), ("tiny", tiny)):
         words[words.index("--preset") + 1] = preset
         assert run(words) == 0
         found = re.search(r"^cycles +(\d+)$", capsys.readouterr().out, re.MULTILINE)
         assert found is not None
-        assert f"{int(found[1]):,}" == cycles
+        assert f"{int(found[1]):,}" == figure
 
 
 @needs_compiled
@@ -213,6 +214,28 @@ def test_cycles_of_a_conversion_are_those_of_its_page(measured):
     )
     text = (DOCS / "lanes.md").read_text(encoding="utf-8")
     assert f"needs the result of POPC or I2I follows after {chain} cycles" in text
+
+
+@needs_compiled
+def test_cycles_of_branches_are_those_of_the_pages_of_fetch_and_of_limits(measured):
+    branch, wrong = (f"{round(measured[name].cycles)}" for name in ("BRA, taken", "BRA, not taken"))
+    calls = measured["CAL, RET"]
+    always, backward, _ = table(DOCS / "front_end.md", "### Branch prediction")
+    assert always[2].startswith(f"{branch} cycles after the branch")
+    assert backward[2].endswith(f"else {wrong} cycles")
+    text = " ".join((DOCS / "implemented.md").read_text(encoding="utf-8").split())
+    assert f"issues {branch} cycles after a direct branch without a guard" in text
+    last = round(calls.cycles) - round(calls.stall) // 2
+    assert f"and {last} cycles after RET." in text
+    rows = {row[0]: row[2] for row in table(PAGE, "## Kernels", "instructions")}
+    assert rows["BRA without a guard"] == branch
+    assert near(rows["CAL and RET, to other code and back"], calls.cycles)
+    assert near(rows["SSY and SYNC"], measured["SSY, SYNC"].cycles)
+    issue, fetch = (
+        cycles("issue", row)
+        for row in ("selection of a branch without a guard", "redirect of fetch")
+    )
+    assert int(issue) + int(fetch) == int(branch)
 
 
 @needs_compiled

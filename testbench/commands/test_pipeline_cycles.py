@@ -34,6 +34,7 @@ from testbench.words import encode
 SELECTED = 2
 """Cycles from the selection of an instruction until issue outputs it."""
 
+NUMERALS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
 PATIENCE = 200
 """Cycles in which everything is over."""
 
@@ -79,6 +80,14 @@ def test_a_write_back_takes_the_cycles_of_the_manual():
     assert cycles("crs", "a line of a write-back") == str(second - first)
     result = watch.first("result", watch.last("answer"))
     assert cycles("crs", "last confirmation of a write-back") == str(result - watch.last("answer"))
+    text = " ".join((DOCS / "control_flow.md").read_text(encoding="utf-8").split())
+    begin, rest = (
+        NUMERALS[first - watch.first("write_back")],
+        NUMERALS[result - watch.last("answer")],
+    )
+    assert f"sends all lines, one in {NUMERALS[second - first]} cycles." in text
+    assert f"The first line is sent to memory {begin} cycles after the request" in text
+    assert f"the result follows {rest} cycles after the last confirmation" in text
 
 
 def test_visits_of_the_engine_follow_each_other_after_the_cycles_of_the_manual():
@@ -101,11 +110,10 @@ def test_cycles_of_requests_to_the_stack_are_those_that_the_testbench_requires()
     assert cycles("crs", "a push of a warp that recurses") == str(PUSH_CYCLES)
     assert cycles("crs", "an unwind") == cycles("flow", "an unwind") == f"{TOKEN_CYCLES} more"
     text = (DOCS / "control_flow.md").read_text(encoding="utf-8")
-    words = ("", "one", "two", "three")
     (row,) = [row for row in table(DOCS / "units" / "crs.md", "## Cycles") if row[1] == "commit"]
     assert int(row[0]) == RESULT_CYCLES
-    assert f"The result follows {words[RESULT_CYCLES]} cycles after the\nrequest, and" in text
-    assert f"request, and {words[TOKEN_CYCLES]} cycles later for each further token" in text
+    assert f"The result follows {NUMERALS[RESULT_CYCLES]} cycles after the\nrequest, and" in text
+    assert f"request, and {NUMERALS[TOKEN_CYCLES]} cycles later for each further token" in text
 
 
 # Fetch.

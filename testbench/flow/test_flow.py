@@ -177,6 +177,12 @@ def test_flow_instructions_take_the_documented_cycles():
     rates = {row[0]: row[1] for row in table(DOCS / "benchmarks.md", "## The flow unit", "rate")}
     jumps, _ = figures["instructions a cycle, 8 warps that jump"]
     assert rates["flow instructions, 8 warps that jump"] == f"{jumps:.2f} a cycle"
+    (row,) = [
+        row
+        for row in table(DOCS / "units" / "flow.md", "## Cycles", "from")
+        if row[:2] == ["an instruction", "another warp's"]
+    ]
+    assert row[2].startswith(f"{1 / jumps:.0f};")
     pushes, _ = figures["cycles a push, 600 on end, memory taking a line per 4"]
     row = "consecutive pushes of one warp, 600 of them"
     assert rates[row].startswith(f"1 in {pushes:g} cycles")

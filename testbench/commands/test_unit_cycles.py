@@ -1,6 +1,7 @@
 """Tables of cycles of single units in docs/units are those of the hardware."""
 
 import itertools
+import re
 from typing import Any
 
 from rtl.double.datapath import DATAPATH_CYCLES
@@ -25,12 +26,15 @@ from testbench.simulation import simulate
 from testbench.words import NOP, encode
 
 
-def cycles(unit: str, *cells: str) -> str:
-    """The last cell of the row of a page's table of cycles whose first cells begin with these texts."""
+def cycles(unit: str, *cells: str, heading: str = "## Cycles") -> str:
+    """The last cell of the row of a page's tables of cycles whose first cells begin with these texts.
+
+    ``heading``: what the tables are under.
+    """
     text = (UNITS / f"{unit}.md").read_text(encoding="utf-8")
     rows = [
         [cell.strip().replace("`", "") for cell in line.strip("|").split("|")]
-        for line in text.split("\n## Cycles\n")[1].splitlines()
+        for line in re.split(r"\n##", text.split(f"\n{heading}\n")[1], maxsplit=1)[0].splitlines()
         if line.startswith("|")
     ]
     (found,) = [

@@ -30,7 +30,7 @@ _MOST_DIRTY = spills_from(_PARAMS) - 1
 """Dirty lines that may stay on chip while nothing happens."""
 _LATE = MemoryBehaviour(latency=(200, 200))
 """A memory that takes a line at once, and answers when everything else is over."""
-_QUICK = MemoryBehaviour(latency=(1, 1))
+QUICK = MemoryBehaviour(latency=(1, 1))
 """A memory that answers before the engine visits the warp once more."""
 _SLOW = MemoryBehaviour(latency=(1, 1), interval=25)
 """A memory that keeps a line waiting for longer than a visit takes."""
@@ -283,7 +283,7 @@ def check_engine(bench: Bench) -> StackStatistics:
             (_SLOW, _moved_full),
             (_BUSY, _moved_at_spill),
             (_LATE, _write_backs_of_all),
-            (_QUICK, _write_backs_of_all),
+            (QUICK, _write_backs_of_all),
             (_TAKING, _crowded_write_backs, _many_pushes),
             (_LATE, _many_writes),
             (_STEADY, _emptied_on_arrival),

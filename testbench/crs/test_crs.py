@@ -12,12 +12,16 @@ from sim.checks.testbench import run
 from sim.engine import CompiledEngine
 from sim.model.warp.model import WarpModel
 from sim.model.warp.retirement import Retirement
+from testbench import simulation
+from testbench.crs.limits import TOKEN_CYCLES
 from testbench.crs.memory import StackMemory
 from testbench.crs.programs import requests_of
 from testbench.crs.reference import StackReference
+from testbench.crs.speed import check_rate
 from testbench.crs.tb_crs import PARTS, RECURSIVE, check_directed, check_recursion
 from testbench.engine.designs import needs_compiled
 from testbench.kernels.manifest import RUNS, build
+from testbench.project.test_manual import DOCS, table
 from testbench.simulation import ENGINE
 
 PERIOD = 10
@@ -40,6 +44,13 @@ def failure(part, **options):
 )  # that is the waveform's
 def test_the_hardware_does_what_a_list_does(part):
     assert failure(PARTS[part]) is None
+
+
+def test_warps_share_the_stack_at_the_documented_rate():
+    (rate, _), *_ = simulation.passes("crs", check_rate).figures.values()
+    rates = {row[0]: row[1] for row in table(DOCS / "benchmarks.md", "## The flow unit", "rate")}
+    assert rates["requests to the stack, 8 warps that push and pop"] == f"{rate:.2f} a cycle"
+    assert rates["unwind on chip"] == f"a token in {TOKEN_CYCLES} cycles"
 
 
 @pytest.fixture(scope="module")

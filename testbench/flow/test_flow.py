@@ -23,6 +23,7 @@ from testbench.flow.cases import directed
 from testbench.flow.driver import FlowDriver
 from testbench.flow.serial_cycles import check_serial_cycles
 from testbench.flow.steps import Stream
+from testbench.project.test_manual import DOCS, table
 from testbench.simulation import combinational, failure
 
 passes = partial(simulation.passes, "flow")
@@ -172,7 +173,19 @@ def test_each_flow_instruction_leaves_the_masks_and_tokens_of_the_model():
 
 
 def test_flow_instructions_take_the_documented_cycles():
-    passes(tb_flow.check_speed)
+    figures = passes(tb_flow.check_speed).figures
+    rates = {row[0]: row[1] for row in table(DOCS / "benchmarks.md", "## The flow unit", "rate")}
+    jumps, _ = figures["instructions a cycle, 8 warps that jump"]
+    assert rates["flow instructions, 8 warps that jump"] == f"{jumps:.2f} a cycle"
+    (row,) = [
+        row
+        for row in table(DOCS / "units" / "flow.md", "## Cycles", "from")
+        if row[:2] == ["an instruction", "another warp's"]
+    ]
+    assert row[2].startswith(f"{1 / jumps:.0f};")
+    pushes, _ = figures["cycles a push, 600 on end, memory taking a line per 4"]
+    row = "consecutive pushes of one warp, 600 of them"
+    assert rates[row].startswith(f"1 in {pushes:g} cycles")
 
 
 def test_serial_flow_instructions_take_the_documented_cycles():

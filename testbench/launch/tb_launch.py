@@ -256,11 +256,13 @@ def traces_of(driver: LaunchDriver) -> View:
     )
 
 
+RECORDED = Grid((5, 1, 1), (20, 2, 1), registers=12, shared=512)
+"""The grid of the waveform."""
+
+
 def record(bench: Bench) -> None:
     """A grid in three waves, for the waveform."""
-    driver = LaunchDriver(
-        bench, PRESETS["small"], [Grid((5, 1, 1), (20, 2, 1), registers=12, shared=512)], life=60
-    )
+    driver = LaunchDriver(bench, PRESETS["small"], [RECORDED], life=60)
     driver.run(traces=traces_of(driver))
 
 

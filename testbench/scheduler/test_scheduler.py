@@ -12,6 +12,7 @@ from rtl.layouts import Policy, WaitReason, kinds_where
 from rtl.params import SmParams
 from sim.checks.testbench import Bench
 from testbench import simulation
+from testbench.project.test_manual import DOCS, table
 from testbench.scheduler import issue_model, tb_scheduler
 from testbench.scheduler.issue_driver import WILLING, Behaviour, IssueDriver
 from testbench.scheduler.issue_programs import MIXED, random_program, same_program
@@ -59,7 +60,23 @@ def test_an_event_lets_the_next_instruction_issue_after_the_documented_cycles():
 
 
 def test_warps_share_the_issue_slots_at_the_documented_rates():
-    passes(tb_scheduler.check_rates)
+    report = passes(tb_scheduler.check_rates)
+    rates = {row[0]: f"{row[-1]:.2f}" for row in report.tables[0][1][1:]}
+    page = dict(table(DOCS / "benchmarks.md", "## Fetch and issue"))
+    gap, _ = report.figures["cycles from a taken branch without a guard to its target"]
+    assert page == {
+        "cycles from a taken branch without a guard to its target in the cache": f"{gap:g}",
+        "instructions a cycle, loops of 24 additions, 8 warps, stall 6, 32 lanes": rates[
+            "additions, 32 lanes"
+        ],
+        "the same with stall 1": rates["additions, stall 1, 32 lanes"],
+        "the same with stall 6 and constant operands": rates["additions of constants, 32 lanes"],
+        "the same with stall 6, 8 lanes: four beats an instruction": rates["additions, 8 lanes"],
+        "pushes, 8 warps": rates["pushes"],
+        "pushes, one warp; additions with stall 1, one warp, 32 lanes": (
+            f"{rates['pushes, one warp']}; {rates['additions of one warp, 32 lanes']}"
+        ),
+    }
 
 
 def other_kind(kind, **changes):

@@ -1,0 +1,245 @@
+"""Cycles of fetch, issue, the lanes, the flow unit and the stack, in docs, are those of the hardware."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+from rtl.crs.engine import VisitStep
+from rtl.fetch import FetchUnit
+from rtl.isa.control_code import GROUP_BYTES, ControlCode
+from rtl.isa.tokens import TOKENS_PER_LINE
+from rtl.layouts import InstructionKind as Kind
+from rtl.layouts import StackOperation
+from rtl.params import SmParams
+from testbench import simulation
+from testbench.commands.test_figures import table
+from testbench.commands.test_host_cycles import cycles_until
+from testbench.commands.test_unit_cycles import cycles, groups
+from testbench.crs.cases import launched, taken_off
+from testbench.crs.driver import Driver
+from testbench.crs.engine import QUICK
+from testbench.crs.limits import PUSH_CYCLES, RESULT_CYCLES, TOKEN_CYCLES
+from testbench.crs.steps import Source, WarpStack
+from testbench.pipeline.cases import PREDICATE
+from testbench.pipeline.reference import COMPLETION_CYCLES
+from testbench.project.test_manual import DOCS
+from testbench.scheduler.issue_driver import WILLING, IssueDriver
+from testbench.scheduler.issue_model import SLOW, Planned
+from testbench.scheduler.test_prefetch import Fetched
+from testbench.watch import Watch
+from testbench.words import encode
+
+SELECTED = 2
+"""Cycles from the selection of an instruction until issue outputs it."""
+
+NUMERALS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
+PATIENCE = 200
+"""Cycles in which everything is over."""
+
+# The stack.
+
+_GRANULES = 8
+
+
+def stack_events(scenario: Callable[[WarpStack], Source]) -> Watch:
+    """What a warp's stack does."""
+    watches = list[Watch]()
+
+    def body(bench: Any) -> None:
+        driver = Driver(bench, SmParams(warps=1), Random(0), QUICK)
+        dut = driver.dut
+        request = dut.port.request
+        watch = Watch(
+            write_back=dut.request.valid
+            & dut.request.ready
+            & (dut.request.payload.operation == StackOperation.WRITE_BACK),
+            result=dut.result.valid,
+            line=request.valid & request.ready,
+            answer=dut.port.response.valid & dut.port.response.ready,
+            act=dut.engine._step == VisitStep.ACT,
+        )
+        driver.observe(watch)
+        driver.run([scenario])
+        watches.append(watch)
+
+    simulation.passes("crs", body)
+    return watches[0]
+
+
+def test_a_write_back_takes_the_cycles_of_the_manual():
+    def scenario(stack: WarpStack) -> Source:
+        yield from launched(stack, _GRANULES, 2 * TOKENS_PER_LINE)
+        yield from (None for _ in range(60))
+        yield stack.ask(StackOperation.WRITE_BACK)
+
+    watch = stack_events(scenario)
+    first, second = watch.cycles("line")
+    assert cycles("crs", "start of a write-back") == str(first - watch.first("write_back"))
+    assert cycles("crs", "a line of a write-back") == str(second - first)
+    result = watch.first("result", watch.last("answer"))
+    assert cycles("crs", "last confirmation of a write-back") == str(result - watch.last("answer"))
+    text = " ".join((DOCS / "control_flow.md").read_text(encoding="utf-8").split())
+    begin, rest = (
+        NUMERALS[first - watch.first("write_back")],
+        NUMERALS[result - watch.last("answer")],
+    )
+    assert f"sends all lines, one in {NUMERALS[second - first]} cycles." in text
+    assert f"The first line is sent to memory {begin} cycles after the request" in text
+    assert f"the result follows {rest} cycles after the last confirmation" in text
+
+
+def test_visits_of_the_engine_follow_each_other_after_the_cycles_of_the_manual():
+    def spills(stack: WarpStack) -> Source:
+        yield from launched(stack, _GRANULES, 60)
+
+    def fills(stack: WarpStack) -> Source:
+        yield from spills(stack)
+        yield from taken_off(stack, 50)
+
+    def least(scenario: Callable[[WarpStack], Source]) -> int:
+        ends = stack_events(scenario).cycles("act")
+        return min(later - earlier for earlier, later in pairwise(ends))
+
+    row = cycles("crs", "a visit of the engine")
+    assert row == f"{least(spills)}; {least(fills)} after a line has arrived"
+
+
+def test_cycles_of_requests_to_the_stack_are_those_that_the_testbench_requires():
+    assert cycles("crs", "a push of a warp that recurses") == str(PUSH_CYCLES)
+    assert cycles("crs", "an unwind") == cycles("flow", "an unwind") == f"{TOKEN_CYCLES} more"
+    text = (DOCS / "control_flow.md").read_text(encoding="utf-8")
+    (row,) = [row for row in table(DOCS / "units" / "crs.md", "## Cycles") if row[1] == "commit"]
+    assert int(row[0]) == RESULT_CYCLES
+    assert f"The result follows {NUMERALS[RESULT_CYCLES]} cycles after the\nrequest, and" in text
+    assert f"request, and {NUMERALS[TOKEN_CYCLES]} cycles later for each further token" in text
+
+
+# Fetch.
+
+
+def test_a_line_arrives_in_the_cycles_of_the_manual():
+    """A second warp waits for the second group of a line while the first one waits for its first."""
+    unit = Fetched(groups(0, 0))
+
+    async def body(ctx):
+        await unit.redirect(ctx, 0, 0)
+        await unit.redirect(ctx, 1, GROUP_BYTES)
+        ctx.set(unit.dut.room, 0b11)
+        await ctx.tick().repeat(PATIENCE)
+
+    unit.run(body)
+    first = next(time for time, warp, pc, _ in unit.groups if (warp, pc) == (0, 0))
+    second = next(time for time, warp, pc, _ in unit.groups if (warp, pc) == (1, GROUP_BYTES))
+    assert cycles("fetch", "the first group of a line can be looked up") == str(second - first)
+
+
+def test_caches_are_emptied_in_the_cycles_of_the_manual():
+    found = []
+    for lines in (16, 32):
+        params = SmParams(warps=2, lanes=4, instruction_groups=2 * lines, constant_words=64)
+        unit = Fetched(groups(0), FetchUnit(params))
+
+        async def body(ctx, unit=unit):
+            await ctx.tick().repeat(PATIENCE)
+            ctx.set(unit.dut.invalidate, 1)
+            await ctx.tick()
+            ctx.set(unit.dut.invalidate, 0)
+            found.append(await cycles_until(ctx, unit.dut.busy, 0))
+
+        unit.run(body)
+    assert found[1] - found[0] == 16
+    assert cycles("fetch", "invalidate") == "1 a line"
+
+
+# Issue.
+
+
+def issue_events(planned: list[Planned], count: int = 300) -> Watch:
+    """A warp that executes these instructions in each group, of a fetch that keeps up."""
+    watches = list[Watch]()
+
+    def program(_warp: int, pc: int) -> list[Planned]:
+        return [replace(each, pc=pc + 8 * place) for place, each in enumerate(planned, 1)]
+
+    def body(bench: Any) -> None:
+        driver = IssueDriver(bench, SmParams(warps=1), program, replace(WILLING, ends=0.0))
+        dut = driver.dut
+        watch = Watch(
+            instruction=dut.instruction.valid,
+            kind=dut.instruction.payload.kind,
+            redirect=dut.redirect.valid,
+        )
+        driver.observe(watch)
+        driver.run(count)
+        watches.append(watch)
+
+    simulation.passes("scheduler", body)
+    return watches[0]
+
+
+def least_distance(*planned: Planned) -> int:
+    """Cycles from the first of these instructions to the second, at least."""
+    issued = issue_events(list(planned)).cycles("instruction")
+    return min(later - earlier for earlier, later in pairwise(issued[6:]))
+
+
+def nothing(stall: int, **control: int) -> Planned:
+    return Planned(Kind.NOTHING, ControlCode(stall=stall, **control), 0)
+
+
+def test_a_stall_count_takes_the_cycles_of_the_manual():
+    row = "selection of an instruction, stall count 1 or 2"
+    at_once = cycles("issue", row, "the warp's next one, which waits for nothing")
+    assert [least_distance(*[nothing(stall)] * 3) for stall in (1, 2)] == [int(at_once)] * 2
+    waits = nothing(1, wait=1)
+    assert cycles("issue", row, "the warp's next one, which waits for something") == str(
+        least_distance(waits, waits, waits)
+    )
+    assert [least_distance(*[nothing(stall)] * 3) for stall in (4, 9)] == [4, 9]
+    assert cycles("issue", "selection of an instruction, stall count n") == "n"
+
+
+def test_a_predicted_branch_redirects_fetch_after_the_cycles_of_the_manual():
+    branch = encode("BRA", "i", target=0x40)
+    watch = issue_events(
+        [nothing(15), nothing(15), Planned(Kind.FLOW, ControlCode(stall=15), 0, branch)]
+    )
+    flows = [
+        cycle for cycle in watch.cycles("instruction") if watch.rows[cycle]["kind"] == Kind.FLOW
+    ]
+    delays = {watch.first("redirect", cycle) - (cycle - SELECTED) for cycle in flows[:-1]}
+    row = "selection of a branch without a guard"
+    assert delays == {int(cycles("issue", row))}
+
+
+# The lanes.
+
+
+def test_cycles_of_full_lanes_are_those_of_the_hardware():
+    """``testbench/pipeline`` finds what the parameters say, and where a predicate can be read."""
+    row = cycles("execute", "writes a predicate in the lanes")
+    assert row == f"{PREDICATE}, with 4 lanes or more"
+    default, full, two = (SmParams(lanes=lanes) for lanes in (8, 32, 2))
+    waits = cycles("execute", "passes the full lanes only")
+    least = default.quarter_stall - 4 * default.beats
+    assert waits.startswith(f"4 times its beats, plus {least};")
+    rows = dict(table(DOCS / "lanes.md", "### A quarter of the rate", "what"))
+    free = default.quarter_cycles - 4 * default.beats
+    assert rows["the lanes are free for others"] == f"4 beats + {free}"
+    page = rows["the warp's next instruction"]
+    assert page.startswith(f"4 beats + {least}, ")
+    assert f"with 32 lanes {max(full.quarter_stall, SLOW)}," in page
+    assert rows["complete"] == f"5 beats + {SELECTED + COMPLETION_CYCLES - 1}"
+    front = dict(
+        row[:2] for row in table(DOCS / "front_end.md", "### When a warp may issue", "a warp waits")
+    )
+    assert front["after one with a quarter of the rate"].endswith(
+        f"4 beats (2 on two lanes) + {least} cycles, at least {SLOW}"
+    )
+    assert front["on two lanes, after any other instruction that passes them"].startswith(
+        f"the same: {two.lanes_stall} cycles."
+    )
+    assert front["for the lanes"].endswith(f"4 beats (2 on two lanes) + {free} cycles")
+    assert two.quarter_stall == 2 * two.beats + least

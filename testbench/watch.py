@@ -1,0 +1,37 @@
+"""Signals of a unit, cycle by cycle, from which tests read the cycles that lie between two events."""
+
+from typing import Any
+
+__all__ = ["Watch"]
+
+
+class Watch:
+    """Samples signals in every cycle, beside a driver: ``driver.observe(watch)``.
+
+    Parameters:
+        signals: By the names under which they are found again.
+
+    Attributes:
+        rows: The values of each cycle.
+    """
+
+    def __init__(self, **signals: Any) -> None:
+        self._signals = signals
+        self.rows: list[dict[str, Any]] = []
+
+    async def serve(self, ctx: Any) -> None:
+        """The testbench, which does not end."""
+        async for _, _, *values in ctx.tick().sample(*self._signals.values()):
+            self.rows.append(dict(zip(self._signals, values, strict=True)))
+
+    def cycles(self, name: str) -> list[int]:
+        """The cycles in which a signal is not 0."""
+        return [cycle for cycle, row in enumerate(self.rows) if row[name]]
+
+    def first(self, name: str, start: int = 0) -> int:
+        """The first of these cycles, from ``start`` on."""
+        return next(cycle for cycle in self.cycles(name) if cycle >= start)
+
+    def last(self, name: str) -> int:
+        """The last of these cycles."""
+        return self.cycles(name)[-1]

@@ -130,7 +130,7 @@ def _bytes(text: str) -> int:
 def number_from_one(text: str) -> int:
     """A number from 1 on."""
     if not (text.isascii() and text.isdigit() and int(text)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
     return int(text)
 
 

@@ -231,7 +231,7 @@ def test_the_command_prints_and_writes(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--lines", "0"], "'0' is not a number from 1 on"),
+        (["--lines", "0"], "'0' is not a whole number from 1 on"),
         (["--html", "/none/a.html"], "/none/a.html: No such file"),
         (["--engine", "board"], "a profile needs a simulation"),
     ],

@@ -368,6 +368,7 @@ class Kernel:
                 self._parameters,
                 {one: base for one, (base, _) in buffers.items()},
                 f"{program}: kernel {self.name}",
+                first=0,
             )
             ordered = {
                 one: buffers[one]

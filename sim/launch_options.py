@@ -36,6 +36,7 @@ __all__ = [
     "number_from_one",
     "open_board",
     "prepared",
+    "preset_hint",
 ]
 
 
@@ -129,7 +130,7 @@ def _bytes(text: str) -> int:
 def number_from_one(text: str) -> int:
     """A number from 1 on."""
     if not (text.isascii() and text.isdigit() and int(text)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
     return int(text)
 
 
@@ -315,9 +316,13 @@ def check_size(launch: Launch, options: LaunchOptions, board: Board | None) -> N
     """Refuses what the machine of the options, or the board's, is too small for: LaunchError."""
     name, params = machine_of(options, board)
     if (why := lacking(launch, params)) is not None:
-        presets = {DEFAULT_PRESET: PRESETS[DEFAULT_PRESET], **PRESETS}
-        fitting = [name for name, params in presets.items() if lacking(launch, params) is None]
-        raise LaunchError(
-            f"{why[0]}, preset {name} has {why[1]}"
-            + (f"; preset {fitting[0]} has enough" if fitting else "")
-        )
+        hint = preset_hint(lambda params: lacking(launch, params) is None)
+        raise LaunchError(f"{why[0]}, preset {name} has {why[1]}{hint}")
+
+
+def preset_hint(fits: Callable[[SmParams], bool]) -> str:
+    """The preset that is large enough, for the end of a refusal: the default one if it is, empty if none is."""
+    presets = {DEFAULT_PRESET: PRESETS[DEFAULT_PRESET], **PRESETS}
+    return next(
+        (f"; preset {name} has enough" for name, params in presets.items() if fits(params)), ""
+    )

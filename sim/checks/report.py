@@ -23,6 +23,7 @@ class Report:
         waveforms: VCD files, and the save files that show them.
         failure: The first difference; None when there is none.
         seconds: How long it took.
+        is_recording: Nothing was checked: only a waveform was recorded.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Report:
     waveforms: list[tuple[Path, Path | None]] = field(default_factory=list)
     failure: str | None = None
     seconds: float = 0.0
+    is_recording: bool = False
 
     @property
     def passed(self) -> bool:
@@ -60,19 +62,26 @@ class Report:
                 *_aligned([[f"{count:,}", what] for what, count in self.checks.items()], "><"),
             ]
         figures = {"cycles": (self.cycles, ""), **self.figures}
-        lines += [
-            "",
-            "figures",
-            *_aligned(
-                [[name, _number(value), unit] for name, (value, unit) in figures.items()], "<><"
-            ),
-        ]
+        if not self.is_recording:
+            lines += [
+                "",
+                "figures",
+                *_aligned(
+                    [[name, _number(value), unit] for name, (value, unit) in figures.items()], "<><"
+                ),
+            ]
         for title, rows in self.tables:
             cells = [
                 [cell if isinstance(cell, str) else _number(cell) for cell in row] for row in rows
             ]
             lines += ["", title, *_aligned(cells, "<" + ">" * (len(rows[0]) - 1))]
-        lines += ["", f"PASS in {self.seconds:.1f} s" if self.passed else f"FAIL {self.failure}"]
+        if self.failure is not None:
+            end = f"FAIL {self.failure}"
+        elif self.is_recording:
+            end = f"recorded {self.cycles:,} cycles in {self.seconds:.1f} s"
+        else:
+            end = f"PASS in {self.seconds:.1f} s"
+        lines += ["", end]
         lines += [
             f"waveform {near(vcd)}"
             + (f", shown by: gtkwave {near(save)}" if save is not None else "")

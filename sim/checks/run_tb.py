@@ -161,6 +161,7 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
             folder=folder,
             part="record" if options.record else "run",
         )
+        report.is_recording = options.record
         print_text(f"{report.text()}\n")
         failed |= not report.passed
     return int(failed)

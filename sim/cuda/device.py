@@ -21,6 +21,7 @@ from sim.launch import SHARED_LIMIT, Launch, Placement, lacking, place
 from sim.launch.attributes import MOST_THREADS, blocks_at_a_time, most_threads
 from sim.launch.memory import OutOfMemoryError, SharedMemory
 from sim.launch.runtime import HEAP_DEFAULT, OUTPUT_DEFAULT, empty_output
+from sim.launch_options import preset_hint
 from sim.report.output import Output, output_of
 from sim.runner import LaunchInterrupted, Outcome, Runner
 from sim.support.command import CommandError
@@ -176,14 +177,18 @@ class Device:
         try:
             address = self.memory.allocate(self.memory.free_name("allocation"), size)
         except OutOfMemoryError as error:
-            raise CudaError(_OUT_OF_MEMORY) from error
+            raise CudaError(
+                _OUT_OF_MEMORY, f"cuMemAlloc: {size} bytes, {self.free_bytes()} are free"
+            ) from error
         context.allocations[address] = (size, kind)
         return address
 
     def free(self, context: Context, address: int) -> None:
         """Frees what `allocate` gave."""
         if context.allocations.pop(address, None) is None:
-            raise CudaError(_INVALID_VALUE)
+            raise CudaError(
+                _INVALID_VALUE, f"cuMemFree: no allocation of this context begins at {address:#x}"
+            )
         self.memory.free(address)
 
     def free_bytes(self) -> int:
@@ -226,7 +231,10 @@ class Device:
         """A kernel of a module by its name: its number, and it."""
         placed = self.module(context, number)
         if name not in placed.module.kernels:
-            raise CudaError(_NOT_FOUND)
+            names = ", ".join(placed.module.kernels) or "no kernel"
+            raise CudaError(
+                _NOT_FOUND, f"cuModuleGetFunction: no kernel {name}, the module has {names}"
+            )
         made = LoadedKernel(placed, placed.module.kernels[name])
         found = next(self._numbers)
         context.kernels[found] = made
@@ -263,10 +271,11 @@ class Device:
         """Runs a grid to its end; returns what it has printed. CudaError when it can't be launched; an error of the
         kernel becomes the context's instead. ``check`` is called again and again while it runs; what it raises ends the
         launch."""
-        self._check_shape(grid, block)
         placed = loaded.placement
         params = self._runner.params
         kernel = loaded.kernel
+        if (wrong := self._wrong_shape(grid, block)) is not None:
+            raise CudaError(_INVALID_VALUE, f"kernel {kernel.name}: {wrong}")
 
         def make(local: int, crs: int | None) -> Launch:
             return placed.launch(
@@ -286,11 +295,12 @@ class Device:
         except OutOfMemoryError as error:
             raise CudaError(_OUT_OF_MEMORY) from error
         if (why := lacking(made, params)) is not None:
+            hint = preset_hint(lambda params: lacking(made, params) is None)
             raise CudaError(
-                _OUT_OF_RESOURCES, f"kernel {kernel.name}: {why[0]}, the machine has {why[1]}"
+                _OUT_OF_RESOURCES, f"kernel {kernel.name}: {why[0]}, the machine has {why[1]}{hint}"
             )
         if self._stopped:
-            raise CudaError(LAUNCH_FAILED)
+            raise CudaError(LAUNCH_FAILED, f"kernel {kernel.name}: the device was stopped")
         number = len(self.launches) + 1
         outcome, seconds = self._run(made.on(params), number, check)
         self.cycles += outcome.cycles
@@ -355,17 +365,24 @@ class Device:
             self._stopped = True
             stop_threads(signal)
 
-    def _check_shape(self, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
-        """CudaError for a grid or a block that no launch can have."""
-        limits = self.attributes
+    def _wrong_shape(self, grid: tuple[int, int, int], block: tuple[int, int, int]) -> str | None:
+        """Why no launch on this machine can have a grid and a block, None if one can."""
+        limits, held = self.attributes, self._runner.params.warps
         threads = block[0] * block[1] * block[2]
-        if (
-            min(*grid, *block) < 1
-            or threads > limits[1]
-            or any(size > limits[2 + axis] for axis, size in enumerate(block))
-            or any(size > limits[5 + axis] for axis, size in enumerate(grid))
-        ):
-            raise CudaError(_INVALID_VALUE)
+        warps = -(-threads // WARP_THREADS)
+        for what, sizes, first in (("block", block, 2), ("grid", grid, 5)):
+            shape = ",".join(map(str, sizes))
+            if min(sizes) < 1:
+                return f"a {what} of {shape}: sizes are from 1 on"
+            if what == "block" and threads > MOST_THREADS:
+                return f"a block of {threads} threads, the most are {MOST_THREADS}"
+            if what == "block" and threads > limits[1]:
+                hint = preset_hint(lambda params: params.warps >= warps)
+                return f"a block of {threads} threads needs {warps} warps, the machine has {held}{hint}"
+            most = [limits[first + axis] for axis in range(3)]
+            if any(size > limit for size, limit in zip(sizes, most, strict=True)):
+                return f"a {what} of {shape}, the most are {','.join(map(str, most))}"
+        return None
 
     @staticmethod
     def _result(outcome: Outcome, output: Output) -> int:

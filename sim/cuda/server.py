@@ -31,6 +31,25 @@ _BY_NUMBER = {call.number: name for name, call in CALLS.items()}
 _MOST_DATA = 1 << 30
 """Bytes of data of a request, at most: more is garbage, and ends the connection."""
 _CREDENTIALS = struct.Struct("3i")
+_FUNCTIONS = {
+    "memory_info": "cuMemGetInfo",
+    "context_destroy": "cuCtxDestroy",
+    "allocate": "cuMemAlloc",
+    "free": "cuMemFree",
+    "module_load": "cuModuleLoadData",
+    "module_unload": "cuModuleUnload",
+    "module_function": "cuModuleGetFunction",
+    "module_global": "cuModuleGetGlobal",
+    "module_functions": "cuModuleEnumerateFunctions",
+    "occupancy": "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+    "launch": "cuLaunchKernel",
+    "link": "cuLinkComplete",
+    "get_limit": "cuCtxGetLimit",
+    "set_limit": "cuCtxSetLimit",
+    "set_shared": "cuFuncSetAttribute",
+}
+"""Call -> the function of CUDA by which a program makes it, for messages. Others are not refused, or only tell whether
+an address is the device's."""
 _LINK_INPUT = struct.Struct("<QII")
 """In front of an image that is linked: its size, the most registers, the level of optimisation."""
 
@@ -169,6 +188,8 @@ class _Session:
             except CudaError as error:
                 message = with_readable_kernels(error.message)
                 result, answer = error.result, message.encode()
+                if not message and name in _FUNCTIONS:
+                    message = f"{_FUNCTIONS[name]}: {error}"
                 if message:
                     print(f"warpstack: {message}", file=sys.stderr)
             except _EndOfConnectionError:
@@ -248,7 +269,9 @@ class _Session:
             (one for one in self._contexts.values() if fields["address"] in one.allocations), None
         )
         if owner is None:
-            raise CudaError(_INVALID_VALUE)
+            raise CudaError(
+                _INVALID_VALUE, f"cuMemFree: no allocation begins at {fields['address']:#x}"
+            )
         self._device.free(owner, fields["address"])
         return {}, b""
 
@@ -314,7 +337,9 @@ class _Session:
         placed = self._device.module(self._owner(fields["module"]), fields["module"])
         found = placed.variables.get(data.decode())
         if found is None:
-            raise CudaError(_NOT_FOUND)
+            raise CudaError(
+                _NOT_FOUND, f"cuModuleGetGlobal: the module has no variable {data.decode()}"
+            )
         return {"address": found[0], "size": found[1]}, b""
 
     def _module_functions(
@@ -381,6 +406,10 @@ class _Session:
         self, _context: Context | None, fields: Mapping[str, int], _data: bytes
     ) -> Answer:
         loaded = self._device.kernel(self._kernel_owner(fields["function"]), fields["function"])
-        if loaded.kernel.shared + fields["dynamic_shared"] > self._device.attributes[8]:
-            raise CudaError(_INVALID_VALUE)
+        most = self._device.attributes[8]
+        if (bytes_ := loaded.kernel.shared + fields["dynamic_shared"]) > most:
+            raise CudaError(
+                _INVALID_VALUE,
+                f"kernel {loaded.kernel.name}: a block with {bytes_} bytes of shared memory, the most are {most}",
+            )
         return {}, b""

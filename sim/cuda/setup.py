@@ -16,6 +16,7 @@ from sim.cuda.build import library_folder
 from sim.cuda.protocol import SOCKET_VARIABLE
 from sim.engine.build import missing_tool
 from sim.engine.cache import cache_folder
+from sim.toolchain.cuda import INSTALL
 
 __all__ = ["SetupLine", "check_setup", "environment", "find_ptxas"]
 
@@ -175,7 +176,7 @@ def check_setup() -> list[SetupLine]:
         SetupLine(
             "NVRTC, for programs that compile C++",
             "lib64/libnvrtc.so" in targets,
-            "pip install nvidia-cuda-nvrtc-cu11==11.8.89",
+            INSTALL,
         ),
         SetupLine("tinygrad", find_spec("tinygrad") is not None, "pip install tinygrad==0.14.0"),
     ]

@@ -189,6 +189,15 @@ def parse_argument(text: str) -> Argument:
         whole = _laid_out(text, text.removeprefix(_STRUCTURE))
         return Structure(whole.content, whole.buffers)
     argument = _number(text, text, ":") or _buffer(text, text)
+    if argument is None and _WHOLE.fullmatch(text):
+        kind = "s32" if text.startswith("-") else "u32"
+        raise ArgumentError(
+            f"argument {text!r} has no type: {kind}:{text}, or another type of the kernel's parameter"
+        )
+    if argument is None and _FLOAT.fullmatch(text):
+        raise ArgumentError(
+            f"argument {text!r} has no type: f32:{text}, or another type of the kernel's parameter"
+        )
     if argument is None:
         raise ArgumentError(
             f"argument {text!r} is neither TYPE:NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=@FILE nor "

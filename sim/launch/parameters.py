@@ -92,9 +92,11 @@ def parameter_block(
     parameters: Iterable[EntryParameter],
     addresses: Mapping[str, int],
     kernel: str,
+    *,
+    first: int = 1,
 ) -> bytes:
     """The parameters of a kernel; ProgramError, which begins with what ``kernel`` calls it, where the arguments are
-    others in number, size or type.
+    others in number, size or type. ``first``: the number of the first argument in messages.
     """
     ordered = sorted(parameters, key=lambda parameter: parameter.ordinal)
     if len(arguments) != len(ordered):
@@ -105,14 +107,17 @@ def parameter_block(
             f"not {len(arguments)}"
         )
     block = bytearray(max((parameter.offset + parameter.size for parameter in ordered), default=0))
-    for number, (parameter, argument) in enumerate(zip(ordered, arguments, strict=True)):
+    for number, (parameter, argument) in enumerate(zip(ordered, arguments, strict=True), first):
+        place = f"{kernel}, argument {number}"
+        if parameter.name is not None:
+            place += f" ({parameter.name})"
         content = argument_bytes(argument, addresses)
         if len(content) != parameter.size:
             raise ProgramError(
-                f"{kernel}, argument {number}: expected {parameter.size} bytes, got {len(content)}"
+                f"{place}: expected {parameter.size} byte{'s' * (parameter.size != 1)}, got {len(content)}"
             )
         if (why := _other_type(parameter.type, argument)) is not None:
-            raise ProgramError(f"{kernel}, argument {number}: {why}")
+            raise ProgramError(f"{place}: {why}")
         block[parameter.offset : parameter.offset + parameter.size] = content
     return bytes(block)
 

@@ -236,7 +236,7 @@ class BaseMachine(HostAccess):
             if quiet == _QUIET:
                 result.reason = f"no warp has issued an instruction for {quiet * _CHUNK:,} cycles"
                 return
-        result.reason = f"not over after {self.cycles:,} cycles"
+        result.reason = f"not over after {self.cycles:,} cycles from the reset on"
 
     async def _counter(self, name: str) -> int:
         address = COUNTER_BLOCK + 8 * list(COUNTERS).index(name)

@@ -10,7 +10,8 @@ from typing import Any
 from amaranth.hdl import Signal
 
 from rtl.layouts import WaitReason
-from rtl.params import WARP_THREADS, SmParams
+from rtl.memory.instruction import BeatKind
+from rtl.params import SmParams
 from sim.engine import Change
 from sim.machine.timeline import IssuedInstruction, Timeline
 from sim.toolchain.assembly.spelling import spell
@@ -27,6 +28,9 @@ waits."""
 _OF_LAST_SERIAL = _OF_LAST | {WaitReason.DRAIN}
 """The same for a serial machine, where DRAIN means that the warp's instruction is under way."""
 
+_PASSED_KINDS = (BeatKind.SHARED.value, BeatKind.LANES.value)
+"""Words that pass between threads and shared memory, or between threads; others are of lines."""
+
 
 @dataclass(slots=True)
 class Cost:
@@ -40,8 +44,9 @@ class Cost:
         latency: Cycles from issue to end, of those that have ended.
         ended: How many these are.
         lines: Lines of memory that it has asked for.
-        passes: Accesses to the banks of shared memory.
-        least: As many as there are if all words of half a beat's threads are in banks of their own.
+        passes: Cycles in which words of its threads passed to or from the banks: of shared memory, or of a shuffle.
+        conflicts: Passes that were not the last one of half a beat, because its threads accessed different words of
+            one bank. An atomic operation is a pass for each thread, wherever their words are, and has no conflicts.
     """
 
     pc: int
@@ -53,17 +58,17 @@ class Cost:
     ended: int = 0
     lines: int = 0
     passes: int = 0
-    least: int = 0
-
-    @property
-    def conflicts(self) -> int:
-        """Accesses to the banks beyond the least; threads that read the same word may need fewer."""
-        return max(0, self.passes - self.least)
+    conflicts: int = 0
 
     @property
     def cycles(self) -> int:
         """Cycles of warps, all together."""
         return sum(self.waits.values())
+
+    @property
+    def not_selected(self) -> int:
+        """Cycles in which a warp was READY, without those of the issues."""
+        return max(0, self.waits[WaitReason.READY] - self.issues)
 
 
 class _MemoryWatch(ABC):
@@ -84,7 +89,7 @@ class _MemoryWatch(ABC):
         self._cycle = 0
         self.lines: Counter[int] = Counter()
         self.passes: Counter[int] = Counter()
-        self.least: Counter[int] = Counter()
+        self.conflicts: Counter[int] = Counter()
 
     def changes(self, changes: Sequence[Change]) -> None:
         """Takes changes, in order of cycles."""
@@ -107,44 +112,52 @@ class _MemoryWatch(ABC):
 class _PipelineWatch(_MemoryWatch):
     """Of the pipelined unit: instructions by their slots."""
 
-    def __init__(self, unit: Any, params: SmParams) -> None:
-        begun, found, crossbar = unit.front.begun, unit.access.found, unit.crossbar
-        job = begun.payload.job
+    def __init__(self, unit: Any, _params: SmParams) -> None:
+        begun, found, crossbar, atomic = (
+            unit.front.begun,
+            unit.access.found,
+            unit.crossbar,
+            unit.atomic,
+        )
+        half = crossbar.located.job
         super().__init__(
             {
                 "begun": begun.valid,
                 "slot": begun.payload.slot,
-                "pc": job.pc,
-                "threads": job.threads,
-                "words": begun.payload.instruction.words,
+                "pc": begun.payload.job.pc,
                 "found": found.valid,
                 "taken": found.ready,
-                "of": found.payload.slot,
+                "found_slot": found.payload.slot,
+                "pending": crossbar.pending,
+                "conflict": crossbar.has_conflict,
+                "kind": half.kind,
+                "half_slot": half.slot,
                 "shared": crossbar.shared,
-                "reads": crossbar.read.slot,
+                "atomic": atomic.busy,
+                "atomic_slot": atomic.read.slot,
             }
         )
-        self._lanes = params.lanes
-        self._slots: dict[int, tuple[int, int]] = {}
-        self._passed: Counter[int] = Counter()
+        self._slots: dict[int, int] = {}
 
     def _pass(self, cycles: int) -> None:
         now = self._now
-        if now["shared"] and (slot := self._slots.get(now["reads"])) is not None:
-            if not self._passed[now["reads"]]:
-                self.least[slot[0]] += slot[1]
-            self._passed[now["reads"]] += cycles
-            self.passes[slot[0]] += cycles
-        if now["found"] and now["taken"] and (slot := self._slots.get(now["of"])) is not None:
-            self.lines[slot[0]] += cycles
+        if now["atomic"]:
+            # The crossbar's halves have all passed: a thread's new number is written.
+            if now["shared"]:
+                self._count(self.passes, "atomic_slot", cycles)
+        elif now["pending"] and now["kind"] in _PASSED_KINDS:
+            self._count(self.passes, "half_slot", cycles)
+            if now["conflict"]:
+                self._count(self.conflicts, "half_slot", cycles)
+        if now["found"] and now["taken"]:
+            self._count(self.lines, "found_slot", cycles)
         if now["begun"]:
-            half = self._lanes // 2
-            parts = sum(
-                (now["threads"] >> first & (1 << half) - 1) != 0
-                for first in range(0, WARP_THREADS, half)
-            )
-            self._slots[now["slot"]] = now["pc"], parts * now["words"]
-            self._passed[now["slot"]] = 0
+            self._slots[now["slot"]] = now["pc"]
+
+    def _count(self, counted: Counter[int], slot: str, cycles: int) -> None:
+        """Counts cycles for the instruction in the slot that this part has now."""
+        if (pc := self._slots.get(self._now[slot])) is not None:
+            counted[pc] += cycles
 
 
 class _SerialWatch(_MemoryWatch):
@@ -166,8 +179,7 @@ class _SerialWatch(_MemoryWatch):
         now = self._now
         if self._pc is not None:
             self.lines[self._pc] += cycles * now["line"]
-            for counted in (self.passes, self.least):
-                counted[self._pc] += cycles * now["shared"]
+            self.passes[self._pc] += cycles * now["shared"]
         if now["begun"]:
             self._pc = now["pc"]
 
@@ -208,10 +220,9 @@ class Profile:
         for span in self.timeline.spans:
             self._spend(span.begin, span.end, span.reason, warps[span.warp], selected[span.warp])
         for pc, cost in self.costs.items():
-            cost.lines, cost.passes, cost.least = (
-                counted[pc]
-                for counted in (self._memory.lines, self._memory.passes, self._memory.least)
-            )
+            cost.lines = self._memory.lines[pc]
+            cost.passes = self._memory.passes[pc]
+            cost.conflicts = self._memory.conflicts[pc]
 
     def _cost(self, pc: int, word: int) -> Cost:
         if pc not in self.costs:

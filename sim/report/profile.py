@@ -11,9 +11,12 @@ from sim.report.timeline import REASONS
 
 __all__ = ["content", "page", "text"]
 
-_HEADINGS = ("cycles", "share", "issues", "threads", "lines", "conflicts", "instruction", "waits")
+_NUMBERS = ("cycles", "share", "issues", "threads", "lines", "passes", "conflicts")
+_HEADINGS = (*_NUMBERS, "instruction", "waits")
 Lines = Mapping[int, tuple[str, int]]
 """pc -> file and line of the source."""
+_NOT_SELECTED = "not selected"
+"""A warp can issue, and does not yet."""
 _SHOWN = 3
 """Reasons of an instruction that the text names."""
 _STYLE = """
@@ -26,14 +29,28 @@ th { border-bottom: 1px solid #888 } td.text, th.text { text-align: left; font-f
 """
 
 
-def _waits(waits: Mapping[WaitReason, int]) -> list[tuple[str, int]]:
-    """Reasons with their cycles, the longest first, without the issue itself."""
+def _waits(cost: Cost) -> list[tuple[str, int]]:
+    """Reasons with their cycles, the longest first, without the cycles of the issues."""
     waits_by_reason = [
         (reason.name.lower(), cycles)
-        for reason, cycles in waits.items()
+        for reason, cycles in cost.waits.items()
         if reason is not WaitReason.READY
     ]
+    if cost.not_selected:
+        waits_by_reason.append((_NOT_SELECTED, cost.not_selected))
     return sorted(waits_by_reason, key=lambda one: -one[1])
+
+
+def _summary(profile: Profile) -> str:
+    """What the cycles of all warps were spent on, the largest part first."""
+    parts: Counter[str] = Counter()
+    for cost in profile.costs.values():
+        parts.update(dict(_waits(cost)))
+        parts["issue"] += cost.cycles - sum(cycles for _, cycles in _waits(cost))
+    whole = _whole(profile)
+    return ", ".join(
+        f"{name} {100 * cycles / whole:.1f}%" for name, cycles in parts.most_common() if cycles
+    )
 
 
 def _cells(cost: Cost, whole: int) -> list[str]:
@@ -44,41 +61,65 @@ def _cells(cost: Cost, whole: int) -> list[str]:
         str(cost.issues),
         f"{cost.threads / cost.issues:.1f}",
         str(cost.lines),
+        str(cost.passes),
         str(cost.conflicts),
     ]
 
 
+def _total(profile: Profile) -> int:
+    """Cycles of all warps."""
+    return sum(cost.cycles for cost in profile.costs.values())
+
+
 def _whole(profile: Profile) -> int:
-    return sum(cost.cycles for cost in profile.costs.values()) or 1
+    """The same, to divide by."""
+    return _total(profile) or 1
 
 
 def text(profile: Profile, count: int | None = None) -> str:
-    """The instructions that cost most, so many of them."""
-    costs, whole = profile.hottest[:count], _whole(profile)
+    """The parts of all cycles, and the instructions that cost most, so many of them."""
+    hottest, whole = profile.hottest, _whole(profile)
+    costs = hottest[:count]
     rows = [
         [
             *_cells(cost, whole),
             f"{cost.pc:04x} {cost.text}",
-            ", ".join(f"{name} {cycles}" for name, cycles in _waits(cost.waits)[:_SHOWN]),
+            ", ".join(f"{name} {cycles}" for name, cycles in _waits(cost)[:_SHOWN]),
         ]
         for cost in costs
     ]
     lines = [list(_HEADINGS), *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(_HEADINGS))]
-    return "".join(
+    table = "".join(
         "  ".join(
-            f"{cell:{'<' if column > 5 else '>'}{width}}"
+            f"{cell:{'<' if column >= len(_NUMBERS) else '>'}{width}}"
             for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         + "\n"
         for line in lines
     )
+    spent = f"warp cycles   {_total(profile)}: {_summary(profile)}\n\n" if profile.costs else ""
+    cut = len(costs) < len(hottest)
+    note = f"{len(costs)} of {len(hottest)} instructions; --lines N shows more\n" if cut else ""
+    return f"{spent}{table}{note}"
+
+
+def _by_reason(waits: Mapping[WaitReason, int]) -> dict[str, int]:
+    """Cycles by the names of their reasons."""
+    return {reason.name.lower(): cycles for reason, cycles in waits.items()}
 
 
 def content(profile: Profile, lines: Lines) -> dict[str, Any]:
     """All of it, for JSON; in the order of the program."""
+    waits: Counter[WaitReason] = Counter()
+    for cost in profile.costs.values():
+        waits.update(cost.waits)
     return {
         "cycles": profile.timeline.ran,
+        "warp_cycles": _total(profile),
+        "waits": _by_reason(waits),
+        "issues": sum(cost.issues for cost in profile.costs.values()),
+        "not_selected": sum(cost.not_selected for cost in profile.costs.values()),
         "instructions": [
             {
                 "pc": cost.pc,
@@ -86,7 +127,8 @@ def content(profile: Profile, lines: Lines) -> dict[str, Any]:
                 "issues": cost.issues,
                 "threads": cost.threads,
                 "cycles": cost.cycles,
-                "waits": {reason.name.lower(): cycles for reason, cycles in cost.waits.items()},
+                "waits": _by_reason(cost.waits),
+                "not_selected": cost.not_selected,
                 "latency": cost.latency,
                 "ended": cost.ended,
                 "lines": cost.lines,
@@ -129,7 +171,8 @@ def page(profile: Profile, title: str, lines: Lines, sources: Mapping[str, Seque
     parts = [
         f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
         f"<style>{_STYLE}</style>\n<h1>{html.escape(title)}</h1>\n<p>The grid ran {profile.timeline.ran:,} "
-        f"cycles; its warps lived {whole:,} altogether, which the instructions below share. "
+        f"cycles; its warps lived {whole:,} altogether, which the instructions below share: "
+        f"{_summary(profile)}. "
         f'Point at a bar: how many cycles went by for each reason.</p>\n<p class="key">'
         + "".join(
             f'<i style="background:{colour}"></i>{reason.name.lower()}: {meaning}'
@@ -139,7 +182,7 @@ def page(profile: Profile, title: str, lines: Lines, sources: Mapping[str, Seque
     ]
     for name, source in sources.items():
         parts.append(_source(profile, name, source, lines, whole))
-    headings = "".join(f"<th>{heading}</th>" for heading in (*_HEADINGS[:6], "waits"))
+    headings = "".join(f"<th>{heading}</th>" for heading in (*_NUMBERS, "waits"))
     parts.append(
         f'<h2>Instructions</h2>\n<table><tr>{headings}<th class="text">instruction</th></tr>\n'
     )

@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-__all__ = ["CompilerError", "cubin_of_cuda", "cubin_of_ptx", "ptx_of_cuda"]
+__all__ = ["INSTALL", "CompilerError", "cubin_of_cuda", "cubin_of_ptx", "ptx_of_cuda"]
 
-_NVRTC = ("nvidia.cuda_nvrtc", "lib/libnvrtc.so.11.2", "nvidia-cuda-nvrtc-cu11")
-_PTXAS = ("nvidia.cuda_nvcc", "bin/ptxas", "nvidia-cuda-nvcc-cu11")
+_NVRTC = ("nvidia.cuda_nvrtc", "lib/libnvrtc.so.11.2")
+_PTXAS = ("nvidia.cuda_nvcc", "bin/ptxas")
+INSTALL = "pip install -e '.[cuda]'"
+"""What installs them."""
 _OPTIONS = ("--std=c++17", "--device-int128")
 _ARCHITECTURES = {"PTX": "compute_50", "CUBIN": "sm_50"}
 _DEBUG_OPTION = "--device-debug"
@@ -22,14 +24,14 @@ class CompilerError(Exception):
     """A compiler that is not there, or what one had to say against a kernel."""
 
 
-def _tool(package: str, file: str, distribution: str) -> Path:
+def _tool(package: str, file: str) -> Path:
     """A file of an installed package."""
     with contextlib.suppress(ModuleNotFoundError):
         if (found := find_spec(package)) is not None:
             for folder in found.submodule_search_locations or ():
                 if (path := Path(folder) / file).exists():
                     return path
-    raise CompilerError(f"{Path(file).name} is not there: pip install {distribution}==11.8.89")
+    raise CompilerError(f"{Path(file).name} is not there: {INSTALL}")
 
 
 def ptx_of_cuda(source: str, name: str, *, debug: bool) -> str:

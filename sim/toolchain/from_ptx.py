@@ -70,14 +70,20 @@ def program_of_ptx(ptx: PtxModule, name: str, registers: int = REGISTERS) -> Mod
 
 
 def _typed(kernel: EntryPoint, function: PtxFunction) -> EntryPoint:
-    """The kernel with the types of its parameters, of which object files know the sizes only."""
+    """The kernel with the types and names of its parameters, of which object files know the sizes only."""
+    variables = function.parameters
     types = [
         variable.type.value if isinstance(variable, PtxVariable) and variable.count == 1 else None
-        for variable in function.parameters
+        for variable in variables
     ]
     return replace(
         kernel,
         parameters=tuple(
-            replace(parameter, type=types[parameter.ordinal]) for parameter in kernel.parameters
+            replace(
+                parameter,
+                type=types[parameter.ordinal],
+                name=str(variables[parameter.ordinal].name),
+            )
+            for parameter in kernel.parameters
         ),
     )

@@ -37,13 +37,14 @@ class ProgramError(CommandError):
 @dataclass(frozen=True)
 class EntryParameter:
     """A kernel parameter: where it is in constant bank 0 behind the parameter base, and its size in bytes. ``type`` is
-    that of its number (u32, f64, b16) if the program says it; binaries do not.
+    that of its number (u32, f64, b16) and ``name`` its name if the program says them; binaries do not.
     """
 
     ordinal: int
     offset: int
     size: int
     type: str | None = None
+    name: str | None = None
 
 
 class PatchKind(Enum):

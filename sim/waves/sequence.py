@@ -5,7 +5,7 @@ The waveform is one of the whole machine, in the groups that ``sim.run --vcd`` a
 ``esr`` show. Time goes downwards, a row is an event, with its cycle beside it::
 
     python -m sim.waves trap
-    python -m sim.waves.sequence waveforms/trap.vcd -o trap.svg --first 340 --cycles 470
+    python -m sim.waves.sequence waveforms/trap.vcd -o trap.svg --first 200 --cycles 440
 """
 
 import re
@@ -228,7 +228,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "sim.waves.sequence",
         "Draws the messages between warps, trap unit, barriers, stack and host in a waveform of the "
         "whole machine, as SVG.",
-        "waveforms/trap.vcd -o trap.svg --first 340 --cycles 470",
+        "waveforms/trap.vcd -o trap.svg --first 200 --cycles 440",
     )
     parser.add_argument(
         "vcd", type=Path, help="a waveform that sim.run, or the testbench sm, trap or esr, wrote"

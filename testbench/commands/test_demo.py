@@ -174,7 +174,7 @@ def test_a_picture_is_written_as_png(tmp_path, capsys):
             ["life", "--size", "7x0"],
             "argument --size: '7x0' is not WIDTHxHEIGHT with numbers from 1 to 4096",
         ),
-        (["life", "--steps", "0"], "argument --steps: '0' is not a number from 1 on"),
+        (["life", "--steps", "0"], "argument --steps: '0' is not a whole number from 1 on"),
         (
             ["life", "--engine", "model", "--check"],
             "--check needs hardware, which the engine model does not have",

@@ -42,6 +42,16 @@ ACCESSES = """\
         IADD R6.CC, R4, R3
         IADD.X R7, R5, RZ
         STG.E [R6], R0
+        IADD R10, R0, 0x10
+        ATOMS.ADD R9, [RZ], R0
+        ATOMS.ADD R9, [R1], R0
+        STS.64 [R2], R4
+        LDS.64 R12, [R2]
+        SHL R11, R0, 0x5
+        LDS R9, [R11]
+        SHFL.IDX PT, R9, R0, R10, 0x1f
+        SHFL.IDX PT, R9, R0, R1, 0x1f
+        ATOM.E.ADD R9, [R6], R0
         SSY meet
    @!P0 SYNC
         IADD R0, R0, R0
@@ -80,6 +90,11 @@ def named(profile, text):
     return [cost for _, cost in sorted(profile.costs.items()) if cost.text.startswith(text)]
 
 
+def banks(profile, text):
+    """Passes and conflicts of instructions that begin so."""
+    return [(cost.passes, cost.conflicts) for cost in named(profile, text)]
+
+
 def test_every_cycle_of_a_warp_is_at_one_instruction(profile):
     lived = sum(span.end - span.begin for span in profile.timeline.spans)
     assert sum(cost.cycles for cost in profile.costs.values()) == lived > 100
@@ -107,8 +122,29 @@ def test_lines_are_those_of_the_addresses(profile):
 
 def test_conflicts_are_those_of_the_banks(profile):
     """Four lanes, four banks: 32 neighbouring words are 16 halves of beats; every fourth word is in the same bank."""
-    assert [(cost.passes, cost.conflicts) for cost in named(profile, "STS")] == [(16, 0), (32, 16)]
-    assert named(profile, "LDS")[0].conflicts == 0
+    assert banks(profile, "STS [") == [(16, 0), (32, 16)]
+    assert banks(profile, "LDS R") == [(8, 0), (32, 16)]  # a beat with one word is not halved
+
+
+def test_atomic_operations_pass_thread_by_thread_wherever_their_words_are(profile):
+    assert banks(profile, "ATOMS") == [(32, 0), (32, 0)]
+
+
+def test_words_of_wide_accesses_conflict_like_others(profile):
+    """Each of 16 halves of a beat has two words of each of its two threads, whose words are 16 bytes apart."""
+    assert banks(profile, "STS.64") == banks(profile, "LDS.64") == [(64, 32)]
+
+
+def test_shuffles_conflict_where_threads_read_others_of_one_lane(profile):
+    """The neighbour half a warp away; every fourth thread, which all have the same lane."""
+    assert banks(profile, "SHFL") == [(16, 0), (32, 16)]
+
+
+def test_nothing_else_uses_the_banks(profile):
+    accesses = ("STS", "LDS", "ATOMS", "SHFL")
+    others = [cost for cost in profile.costs.values() if not cost.text.startswith(accesses)]
+    assert len(others) > 10
+    assert not any(cost.passes or cost.conflicts for cost in others)
 
 
 def test_a_serial_machine_accesses_memory_word_by_word(serial_profile):
@@ -116,10 +152,7 @@ def test_a_serial_machine_accesses_memory_word_by_word(serial_profile):
     lived = sum(span.end - span.begin for span in serial_profile.timeline.spans)
     assert sum(cost.cycles for cost in serial_profile.costs.values()) == lived > 1_000
     assert [cost.lines for cost in named(serial_profile, "STG")] == [32, 32]
-    assert [(cost.passes, cost.conflicts) for cost in named(serial_profile, "STS")] == [
-        (32, 0),
-        (32, 0),
-    ]
+    assert banks(serial_profile, "STS [") == [(32, 0), (32, 0)]
     (slow,) = named(serial_profile, "IADD R0")
     assert (
         slow.waits[WaitReason.DRAIN]
@@ -145,12 +178,12 @@ def test_the_text_names_the_three_longest_waits_of_an_instruction():
             WaitReason.FETCH: 40,
             WaitReason.LANES: 7,
             WaitReason.DRAIN: 11,
-            WaitReason.READY: 99,
+            WaitReason.READY: 9,
         }
     )
     profile = Profile(PRESETS["tiny"])
     profile.costs = {8: Cost(8, "NOP", issues=1, waits=waits)}
-    assert profile_text(profile).splitlines()[1].endswith("fetch 40, drain 11, lanes 7")
+    assert profile_text(profile).splitlines()[-1].endswith("  fetch 40, drain 11, not selected 8")
 
 
 def test_the_command_prints_and_writes(tmp_path, capsys):
@@ -181,7 +214,7 @@ def test_the_command_prints_and_writes(tmp_path, capsys):
     )
     printed = capsys.readouterr().out
     rows = re.findall(
-        r"^ *(\d+) +[\d.]+% +\d+ +[\d.]+ +\d+ +\d+  [0-9a-f]{4} \S.*$", printed, re.MULTILINE
+        r"^ *(\d+) +[\d.]+% +\d+ +[\d.]+ +\d+ +\d+ +\d+  [0-9a-f]{4} \S.*$", printed, re.MULTILINE
     )
     cycles = re.search(r"^cycles +(\d+)$", printed, re.MULTILINE)
     assert cycles and int(cycles[1]) == json.loads(file.read_text())["cycles"]
@@ -198,7 +231,7 @@ def test_the_command_prints_and_writes(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--lines", "0"], "'0' is not a number from 1 on"),
+        (["--lines", "0"], "'0' is not a whole number from 1 on"),
         (["--html", "/none/a.html"], "/none/a.html: No such file"),
         (["--engine", "board"], "a profile needs a simulation"),
     ],

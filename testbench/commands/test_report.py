@@ -381,7 +381,7 @@ def profile():
         {},
     )
     costs = {
-        8 * at: Cost(8 * at, f"I{at} <R1>", 2 + at, 64 - at, Counter(spent), 50, 2, 3, 9 - at, 7)
+        8 * at: Cost(8 * at, f"I{at} <R1>", 2 + at, 64 - at, Counter(spent), 50, 2, 3, 9 - at, at)
         for at, spent in enumerate(waits, 1)
     }
     hottest = sorted(costs.values(), key=lambda cost: -cost.cycles)
@@ -390,20 +390,38 @@ def profile():
 
 def test_the_text_of_a_profile_has_columns_of_equal_width():
     assert text(profile()) == (
-        "cycles  share  issues  threads  lines  conflicts  instruction   waits\n"
-        "    40  66.7%       3     21.0      3          1  0008 I1 <R1>  scoreboard 30, stall 6\n"
-        "    20  33.3%       4     15.5      3          0  0010 I2 <R1>  lanes 5, unit 3, fetch 1\n"
-        "     0   0.0%       5     12.2      3          0  0018 I3 <R1>\n"
+        "warp cycles   60: scoreboard 50.0%, stall 11.7%, not selected 11.7%, issue 11.7%, lanes 8.3%, unit 5.0%, "
+        "fetch 1.7%\n\n"
+        "cycles  share  issues  threads  lines  passes  conflicts  instruction   waits\n"
+        "    40  66.7%       3     21.0      3       8          1  0008 I1 <R1>  "
+        "scoreboard 30, stall 6, not selected 1\n"
+        "    20  33.3%       4     15.5      3       7          2  0010 I2 <R1>  not selected 6, lanes 5, unit 3\n"
+        "     0   0.0%       5     12.2      3       6          3  0018 I3 <R1>\n"
     )
-    assert text(profile(), 1).count("\n") == 2
     assert text(fake(costs={}, hottest=[])).split() == [
-        *("cycles", "share", "issues", "threads", "lines", "conflicts", "instruction", "waits")
+        *("cycles", "share", "issues", "threads", "lines", "passes", "conflicts"),
+        *("instruction", "waits"),
     ]
+
+
+def test_the_text_of_a_profile_says_that_it_is_cut():
+    assert text(profile(), 1).splitlines()[-1] == "1 of 3 instructions; --lines N shows more"
+    assert text(profile(), 1).count("\n") == 5
+    assert "--lines" not in text(profile(), 3)
 
 
 def test_the_content_of_a_profile_is_in_the_order_of_the_program():
     found = content(profile(), {0x10: ("a.cu", 7)})
-    assert found["cycles"] == 1234
+    assert (found["cycles"], found["warp_cycles"]) == (1234, 60)
+    assert (found["issues"], found["not_selected"]) == (12, 7)
+    assert found["waits"] == {
+        "ready": 14,
+        "scoreboard": 30,
+        "stall": 7,
+        "fetch": 1,
+        "lanes": 5,
+        "unit": 3,
+    }
     assert [one["pc"] for one in found["instructions"]] == [8, 16, 24]
     assert found["instructions"][1] == {
         "pc": 16,
@@ -412,11 +430,12 @@ def test_the_content_of_a_profile_is_in_the_order_of_the_program():
         "threads": 62,
         "cycles": 20,
         "waits": {"ready": 10, "fetch": 1, "lanes": 5, "unit": 3, "stall": 1},
+        "not_selected": 6,
         "latency": 50,
         "ended": 2,
         "lines": 3,
         "passes": 7,
-        "conflicts": 0,
+        "conflicts": 2,
         "source": ["a.cu", 7],
     }
     assert all("source" not in one for one in found["instructions"][::2])
@@ -427,6 +446,7 @@ def test_the_page_of_a_profile_has_bars_shares_and_the_lines_of_the_source():
     found = page(profile(), "A & B", lines, {"a.cu": ["int a;", "", "a < 1;"]})
     assert found.count("<title>A &amp; B</title>") == found.count("<h1>A &amp; B</h1>") == 1
     assert "The grid ran 1,234 cycles; its warps lived 60 altogether" in found
+    assert "share: scoreboard 50.0%, stall 11.7%" in found
     rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", found)]
     rows = [row for row in rows if row]
     assert [row[:3] for row in rows[:3]] == [
@@ -435,18 +455,18 @@ def test_the_page_of_a_profile_has_bars_shares_and_the_lines_of_the_source():
         ["3", "20", "33.3%"],
     ]
     assert [row[4] for row in rows[:3]] == ["int a;", "", "a &lt; 1;"]
-    assert [row[:6] for row in rows[3:]] == [
-        ["40", "66.7%", "3", "21.0", "3", "1"],
-        ["20", "33.3%", "4", "15.5", "3", "0"],
-        ["0", "0.0%", "5", "12.2", "3", "0"],
+    assert [row[:7] for row in rows[3:]] == [
+        ["40", "66.7%", "3", "21.0", "3", "8", "1"],
+        ["20", "33.3%", "4", "15.5", "3", "7", "2"],
+        ["0", "0.0%", "5", "12.2", "3", "6", "3"],
     ]
-    assert [row[7] for row in rows[3:]] == [
+    assert [row[8] for row in rows[3:]] == [
         "0008 I1 &lt;R1&gt;  a.cu:1",
         "0010 I2 &lt;R1&gt;  a.cu:3",
         "0018 I3 &lt;R1&gt;  b.cu:1",
     ]
     assert re.findall(r"--share:(\d+%)", found) == ["100%", "0%", "50%", "100%", "50%", "0%"]
-    assert re.findall(r'<i style="flex:(\d+);[^"]*" title="([^"]*)">', rows[3][6]) == [
+    assert re.findall(r'<i style="flex:(\d+);[^"]*" title="([^"]*)">', rows[3][7]) == [
         ("30", "scoreboard 30"),
         ("6", "stall 6"),
         ("4", "ready 4"),

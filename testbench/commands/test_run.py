@@ -14,7 +14,7 @@ from sim.launch.arguments import TYPE_BYTES, ArgumentError, parse_argument, pars
 from sim.model.warp.retirement import StackToken
 from sim.report.run import describe
 from sim.run import main
-from sim.toolchain.cuda import CompilerError, cubin_of_cuda, cubin_of_ptx
+from sim.toolchain.cuda import INSTALL, CompilerError, cubin_of_cuda, cubin_of_ptx
 from testbench import refusal
 from testbench.handmade import encode, machine, warp_of
 from testbench.programs import ADD, BUFFERS, PROGRAMS, RECURSION, TRAP
@@ -132,8 +132,17 @@ def test_a_compiler_of_cuda_that_is_missing_is_named(tmp_path, capsys, monkeypat
     source.write_text(SCALED)
     monkeypatch.setattr("sim.toolchain.cuda.find_spec", lambda package: None)
     assert refused(capsys, str(source)) == (
-        f"{source}: libnvrtc.so.11.2 is not there: pip install nvidia-cuda-nvrtc-cu11==11.8.89"
+        f"{source}: libnvrtc.so.11.2 is not there: pip install -e '.[cuda]'"
     )
+
+
+def test_a_missing_compiler_is_installed_as_the_pages_say():
+    root = Path(__file__).parents[2]
+    assert (
+        "nvidia-cuda-nvrtc-cu11" in (root / "pyproject.toml").read_text().partition("\ncuda = [")[2]
+    )
+    for page in ("README.md", "docs/commands.md"):
+        assert f"`{INSTALL}`" in (root / page).read_text(), page
 
 
 def test_an_error_is_shown_with_its_place(run_program, capsys):
@@ -232,7 +241,7 @@ def test_the_command_itself():
         ((ADD, "--entry", "main"), f"{ADD}: no kernel main; it has k"),
         (
             (ADD, *BUFFERS, "--arg", "u64:1"),
-            f"{ADD}: kernel k, argument 3: expected 4 bytes, got 8",
+            f"{ADD}: kernel k, argument 4: expected 4 bytes, got 8",
         ),
         ((ADD, "--grid", "0"), "argument --grid: '0' is not X[,Y[,Z]] with numbers from 1 on"),
         (
@@ -250,7 +259,7 @@ def test_the_command_itself():
             f"{ADD}: 100000000 bytes of local memory; there can be 16777216",
         ),
         ((ADD, "--shared", "50000"), f"{ADD}: 50000 bytes of shared memory; there can be 49152"),
-        ((ADD, "--max-cycles", "0"), "argument --max-cycles: '0' is not a number from 1 on"),
+        ((ADD, "--max-cycles", "0"), "argument --max-cycles: '0' is not a whole number from 1 on"),
         (
             (ADD, *MODEL, "--vcd", "x.vcd"),
             "--vcd needs hardware, which the engine model does not have",
@@ -286,7 +295,7 @@ def test_the_command_itself():
             (ADD, "--switch", "9", "--timeline", "x.html"),
             "--switch and --timeline cannot be combined",
         ),
-        ((ADD, "--switch", "0"), "argument --switch: '0' is not a number from 1 on"),
+        ((ADD, "--switch", "0"), "argument --switch: '0' is not a whole number from 1 on"),
         ((ADD, "--nonsense"), "unrecognized arguments: --nonsense"),
         (
             (ADD, *BUFFERS, "--arg", "u32:1", "--block", "512"),
@@ -305,7 +314,7 @@ def test_the_command_itself():
             "preset default with 3 warps: warps must be a power of two from 1 to 64, not 3",
         ),
         ((ADD, "--lanes", "1"), "preset default with 1 lanes: floats need two lanes"),
-        ((ADD, "--warps", "0"), "argument --warps: '0' is not a number from 1 on"),
+        ((ADD, "--warps", "0"), "argument --warps: '0' is not a whole number from 1 on"),
         (
             (ADD, "--warps", "2", "--engine", "board", "--port", "none"),
             "--warps: a board has the machine that it was built with",
@@ -315,14 +324,37 @@ def test_the_command_itself():
             f"{ADD}: a block of 4096 in x; there can be 1024",
         ),
         (
-            (ADD, "--arg", "7"),
-            "argument '7' is neither TYPE:NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=@FILE nor "
+            (ADD, "--arg", "500"),
+            "argument '500' has no type: u32:500, or another type of the kernel's parameter",
+        ),
+        (
+            (ADD, "--arg=-0x1F"),
+            "argument '-0x1F' has no type: s32:-0x1F, or another type of the kernel's parameter",
+        ),
+        (
+            (ADD, "--arg", "1e6"),
+            "argument '1e6' has no type: f32:1e6, or another type of the kernel's parameter",
+        ),
+        (
+            (ADD, "--arg", "seven"),
+            "argument 'seven' is neither TYPE:NUMBER nor buf:NAME=TYPE[COUNT] nor buf:NAME=@FILE nor "
             "struct:ITEM,... nor bytes:@FILE",
         ),
     ],
 )
 def test_one_line_for_each_mistake(capsys, arguments, message):
     assert refused(capsys, *arguments) == message
+
+
+def test_an_argument_of_a_wrong_size_is_named_as_the_program_names_it(tmp_path, capsys):
+    path = tmp_path / "k.ptx"
+    path.write_text(
+        ".version 4.3\n.target sm_50\n.entry k(.param .u64 out, .param .u32 count) { ret; }\n"
+    )
+    given = ("--arg", "buf:OUT=u32[4]", "--arg", "u64:5")
+    assert refused(capsys, str(path), *given) == (
+        f"{path}: kernel k, argument 2 (count): expected 4 bytes, got 8"
+    )
 
 
 def test_more_warps_than_the_preset_has_take_a_larger_block(run_program, capsys):
@@ -540,7 +572,10 @@ def test_types_and_sizes_of_parameters_are_checked(tmp_path, capsys, number, tex
     if message is None:
         assert main(arguments) == 0
     else:
-        assert refused(capsys, *arguments) == f"{path}: kernel k, argument {number}: {message}"
+        name = re.findall(r"\.param [^,)]*?(\w+)(?:\[\d+\])?[,)]", STRUCTURES)[number]
+        assert refused(capsys, *arguments) == (
+            f"{path}: kernel k, argument {number + 1} ({name}): {message}"
+        )
 
 
 def test_buffers_are_printed_in_their_types(tmp_path, capsys):

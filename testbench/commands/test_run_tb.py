@@ -204,10 +204,20 @@ def test_a_waveform_can_be_recorded_without_checks(capsys, folder):
     without = outcome(capsys, folder, "counter", "--engine", "pysim", "--record")
     assert without == (2, "", f"python -m sim.run_tb: {testbench}: no function record(bench)\n")
     testbench.write_text(
-        COUNTER + "\n\ndef record(bench):\n    bench.simulate(Counter(), [], traces={})\n"
+        COUNTER
+        + "\n\ndef record(bench):\n"
+        + "    async def wait(ctx):\n        await ctx.tick().repeat(7)\n\n"
+        + '    bench.simulate(Counter(), [wait], traces={})\n    bench.expect("the seed", bench.seed, 0)\n'
     )
     code, output, _ = outcome(capsys, folder, "counter", "--engine", "pysim", "--record")
-    assert code == 0 and "checked" not in output and "waveform waveforms/counter.vcd" in output
+    *lines, end, file = output.splitlines()
+    assert code == 0 and lines == ["counter: A counter counts up.", "engine pysim, seed 0", ""]
+    assert end.startswith("recorded 7 cycles in ")
+    assert file == "waveform waveforms/counter.vcd, shown by: gtkwave waveforms/counter.gtkw"
+    code, output, _ = outcome(
+        capsys, folder, "counter", "--engine", "pysim", "--record", "--seed", "1"
+    )
+    assert code == 1 and "FAIL the seed: 1, expected 0" in output and "recorded" not in output
 
 
 @pytest.mark.skipif(shutil.which("vcd2fst") is None, reason="vcd2fst of GTKWave is not installed")

@@ -103,7 +103,7 @@ def test_device_memory_is_as_large_as_asked_for(capfd, launching):
     [
         ([], "the program is missing: it stands behind --"),
         (["--", "no-such-program"], "no-such-program: no such program"),
-        (["--memory", "0", *shell("")], "argument --memory: '0' is not a number from 1 on"),
+        (["--memory", "0", *shell("")], "argument --memory: '0' is not a whole number from 1 on"),
         (
             ["--vcd", "a.vcd", *shell("")],
             "--vcd needs hardware, which the engine model does not have",

@@ -371,6 +371,70 @@ def test_a_grid_and_a_block_have_the_limits_of_the_attributes(client, grid, bloc
     assert client.sticky == 0
 
 
+HAS = "the machine has 2; preset"
+
+
+@pytest.mark.parametrize(
+    ("grid", "block", "reason"),
+    [
+        ((1, 1, 1), (128, 1, 1), f"a block of 128 threads needs 4 warps, {HAS} default has enough"),
+        ((1, 1, 1), (33, 2, 1), f"a block of 66 threads needs 3 warps, {HAS} default has enough"),
+        ((1, 1, 1), (576, 1, 1), f"a block of 576 threads needs 18 warps, {HAS} programs has enough"),
+        ((1, 1, 1), (1024, 2, 1), "a block of 2048 threads, the most are 1024"),
+        ((1, 1, 1), (0, 1, 1), "a block of 0,1,1: sizes are from 1 on"),
+        ((1, 0, 1), (1, 1, 1), "a grid of 1,0,1: sizes are from 1 on"),
+        ((1, 65536, 1), (1, 1, 1), "a grid of 1,65536,1, the most are 2147483647,65535,65535"),
+    ],
+)  # fmt: skip
+def test_a_refused_shape_has_a_reason(client, capfd, grid, block, reason):
+    function = client.function("shares")
+    client.launch(function, grid=grid, block=block)
+    assert capfd.readouterr().err == f"warpstack: kernel shares: {reason}\n"
+
+
+def test_every_refused_call_names_itself_and_the_reason(client, server, capfd):
+    module = client.get("module_load", PTX.encode(), max_registers=0, level=4)["module"]
+    function = client.get("module_function", b"shares", module=module)["function"]
+    context, server.device._stopped = client.context, True
+    client.launch(function)
+    client.ask("set_shared", function=function, dynamic_shared=1 << 20)
+    client.ask("allocate", size=2 * SIZE, kind=0)
+    client.ask("free", address=4)
+    client.ask("get_limit", limit=9)
+    client.ask("module_global", b"none", module=module)
+    client.ask("module_function", b"none", module=module)
+    client.ask("module_unload", module=module + 1)
+    client.ask(
+        "launch",
+        function=function + 1,
+        grid=(1, 1, 1),
+        block=(1, 1, 1),
+        dynamic_shared=0,
+        cooperative=0,
+    )
+    client.context = context + 1
+    client.ask("allocate", size=64, kind=1)
+    client.ask("address_range", address=4, size=4)  # a question, not a mistake
+    free = SIZE - sum(size for _, size in server.device.memory.regions.values())
+    assert capfd.readouterr().err.splitlines() == [
+        "warpstack: kernel shares: the device was stopped",
+        f"warpstack: kernel shares: a block with {1024 + (1 << 20)} bytes of shared memory, the most are 8192",
+        f"warpstack: cuMemAlloc: {2 * SIZE} bytes, {free} are free",
+        "warpstack: cuMemFree: no allocation begins at 0x4",
+        "warpstack: cuCtxGetLimit: unsupported limit",
+        "warpstack: cuModuleGetGlobal: the module has no variable none",
+        "warpstack: cuModuleGetFunction: no kernel none, the module has adds, endless, shares",
+        "warpstack: cuModuleUnload: a handle is not valid",
+        "warpstack: cuLaunchKernel: a handle is not valid",
+        "warpstack: cuMemAlloc: no context is current in this thread",
+    ]
+
+
+def test_every_call_that_a_program_makes_has_the_name_of_its_function():
+    never_refused = {"hello", "device_attribute", "context_create", "clock", "address_range"}
+    assert set(CALLS) == set(server_module._FUNCTIONS) | never_refused
+
+
 def test_a_kernel_that_fails_leaves_its_context_with_the_error(client, server, capfd):
     function = client.function("adds")
     result, _, _ = client.launch(function, struct.pack("<QI", 16, 0))

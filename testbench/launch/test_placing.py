@@ -332,7 +332,7 @@ def test_a_floating_point_number_is_no_integer_and_bits_are_both(expected, argum
     if fits:
         assert parameter_block([argument], parameters, {"a": 1}, "k")
     else:
-        with pytest.raises(ProgramError, match=rf"^k, argument 0: expected {expected}, got "):
+        with pytest.raises(ProgramError, match=rf"^k, argument 1: expected {expected}, got "):
             parameter_block([argument], parameters, {"a": 1}, "k")
 
 
@@ -345,7 +345,7 @@ def test_parameters_are_where_the_kernel_says_in_the_order_of_their_numbers():
     wrong_sizes: list[Argument] = [Scalar(1, 2), Scalar(3, 8), Scalar(4, 1)]
     for given, message in (
         (arguments[:2], r"k takes 3 arguments \(2, 4, 1 bytes\), not 2"),
-        (wrong_sizes, r"k, argument 1: expected 4 bytes, got 8"),
+        (wrong_sizes, r"k, argument 2: expected 4 bytes, got 8"),
     ):
         with pytest.raises(ProgramError, match=f"^{message}$"):
             parameter_block(given, parameters, {}, "k")

@@ -338,7 +338,7 @@ def test_numbers_and_structures_from_python_become_what_ptx_says(factor, pair):
 
 def test_wrong_numbers_and_structures_from_python_are_refused():
     kernel, out = Machine(engine="model").load(BY_VALUE), np.zeros(2, np.uint32)
-    with pytest.raises(ProgramError, match=r"argument 1: expected f32, got u32 \(bits"):
+    with pytest.raises(ProgramError, match=r"argument 1 \(factor\): expected f32, got u32 \(bits"):
         kernel(out, np.uint32(2), bytes(8))
     with pytest.raises(ProgramError, match=r"^argument 2: 4 bytes are given, the parameter has 8$"):
         kernel(out, 2, bytes(4))

@@ -148,7 +148,7 @@ def test_a_trap_handler_and_the_mask_of_errors_are_set_before_the_launch():
         (Machine(busy=10**9, ends=70), "ok", 70, ""),
         (Machine(busy=10**9, ends=25_000), "ok", 25_000, ""),
         (Machine(busy=10**9, locks=12), "error", 12, ""),
-        (Machine(busy=10**9), "timeout", 50_000, "not over after 50,000 cycles"),
+        (Machine(busy=10**9), "timeout", 50_000, "not over after 50,000 cycles from the reset on"),
         (Machine(), "timeout", 30_000, "no warp has issued an instruction for 30,000 cycles"),
         (
             Machine(busy=15_000),
@@ -177,7 +177,7 @@ def test_requests_to_memory_are_no_hang():
             return await super().advance(cycles)
 
     result, _ = served(Loading(), 90_000)
-    assert result.reason == "not over after 90,000 cycles"
+    assert result.reason == "not over after 90,000 cycles from the reset on"
 
 
 def test_the_outcome_has_registers_and_counters_and_the_cycles_are_read_last():

@@ -1,6 +1,7 @@
 """What observers of a machine make of its signals, counted by hand: profile, timeline, waveform texts, events."""
 
 import re
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ from amaranth.hdl import Signal
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TokenKind
 from rtl.layouts import DEPTH_BITS, InstructionKind, ThreadCode, WaitReason
+from rtl.memory.instruction import BeatKind
 from rtl.params import PRESETS
 from rtl.retire import RetirementPort
 from rtl.serial.core import SerialCore
@@ -36,17 +38,25 @@ class Signals(SimpleNamespace):
 def pipeline_unit():
     """The memory unit of a pipelined machine, as a profile sees it, and its signals."""
     signals = Signals(
-        begun=Signal(), slot=Signal(3), pc=Signal(16), threads=Signal(32), words=Signal(3),
-        found=Signal(), taken=Signal(), of=Signal(3), shared=Signal(), reads=Signal(3),
+        begun=Signal(), slot=Signal(3), pc=Signal(16), found=Signal(), taken=Signal(), of=Signal(3),
+        pending=Signal(2), conflict=Signal(), kind=Signal(2), half=Signal(3),
+        shared=Signal(), atomic=Signal(), operation=Signal(3),
     )  # fmt: skip
-    job = fake(pc=signals.pc, threads=signals.threads)
-    begun = fake(
-        valid=signals.begun,
-        payload=fake(job=job, slot=signals.slot, instruction=fake(words=signals.words)),
+    payload = fake(job=fake(pc=signals.pc), slot=signals.slot)
+    unit = fake(
+        front=fake(begun=fake(valid=signals.begun, payload=payload)),
+        access=fake(
+            found=fake(valid=signals.found, ready=signals.taken, payload=fake(slot=signals.of))
+        ),
+        crossbar=fake(
+            pending=signals.pending,
+            has_conflict=signals.conflict,
+            located=fake(job=fake(kind=signals.kind, slot=signals.half)),
+            shared=signals.shared,
+        ),
+        atomic=fake(busy=signals.atomic, read=fake(slot=signals.operation)),
     )
-    found = fake(valid=signals.found, ready=signals.taken, payload=fake(slot=signals.of))
-    crossbar = fake(shared=signals.shared, read=fake(slot=signals.reads))
-    return signals, fake(front=fake(begun=begun), access=fake(found=found), crossbar=crossbar)
+    return signals, unit
 
 
 def pipeline():
@@ -60,19 +70,34 @@ def test_lines_and_passes_are_those_of_the_instruction_in_the_slot():
     watch.changes(
         signals.changes(
             watch,
-            (5, "begun", 1), (5, "slot", 2), (5, "pc", 0x48), (5, "threads", 0xFF), (5, "words", 2),
-            (6, "begun", 0),
+            (5, "begun", 1), (5, "slot", 2), (5, "pc", 0x48), (6, "begun", 0),
             (8, "found", 1), (8, "of", 2), (10, "taken", 1), (13, "found", 0),
-            (20, "shared", 1), (20, "reads", 2), (27, "shared", 0),
-            (30, "begun", 1), (30, "slot", 1), (30, "pc", 0x50), (30, "threads", 0x8000_0001), (30, "words", 1),
-            (31, "begun", 0), (31, "shared", 1), (31, "reads", 1), (33, "reads", 5),
+            (20, "pending", 3), (20, "half", 2), (22, "conflict", 1), (25, "conflict", 0), (25, "pending", 2),
+            (27, "pending", 0),
+            (30, "begun", 1), (30, "slot", 1), (30, "pc", 0x50), (31, "begun", 0),
+            (31, "pending", 1), (31, "half", 1), (33, "half", 5), (34, "half", 1), (34, "kind", BeatKind.LINE.value),
+            (36, "kind", BeatKind.LANES.value), (37, "kind", BeatKind.ANSWER.value),
         )
     )  # fmt: skip
     watch.finish(40)
     assert dict(watch.lines) == {0x48: 3}  # found and taken in cycles 10 to 12
-    assert dict(watch.passes) == {0x48: 7, 0x50: 2}
-    # Four halves of a beat with two threads each, two words of each thread; two halves with one thread.
-    assert dict(watch.least) == {0x48: 8, 0x50: 2}
+    assert dict(watch.passes) == {0x48: 7, 0x50: 3}  # not those of lines, nor of slot 5
+    assert dict(watch.conflicts) == {0x48: 3}
+
+
+def test_atomic_operations_are_passes_of_their_own_instruction():
+    """While they are under way the crossbar still has the slot of the last half that passed."""
+    signals, watch = pipeline()
+    watch.changes(
+        signals.changes(
+            watch,
+            (1, "begun", 1), (1, "slot", 2), (1, "pc", 0x48), (2, "slot", 3), (2, "pc", 0x50), (3, "begun", 0),
+            (4, "half", 2), (4, "pending", 1), (6, "pending", 0),
+            (8, "shared", 1), (8, "atomic", 1), (8, "operation", 3), (11, "shared", 0),
+        )
+    )  # fmt: skip
+    watch.finish(20)
+    assert dict(watch.passes) == {0x48: 2, 0x50: 3} and not watch.conflicts
 
 
 def test_the_next_instruction_in_a_slot_begins_anew():
@@ -80,12 +105,12 @@ def test_the_next_instruction_in_a_slot_begins_anew():
     changes = []
     for begin, pc in ((2, 8), (12, 16)):
         changes += [
-            (begin, "begun", 1), (begin, "slot", 3), (begin, "pc", pc), (begin, "threads", 1), (begin, "words", 1),
-            (begin + 1, "begun", 0), (begin + 2, "shared", 1), (begin + 2, "reads", 3), (begin + 5, "shared", 0),
+            (begin, "begun", 1), (begin, "slot", 3), (begin, "pc", pc),
+            (begin + 1, "begun", 0), (begin + 2, "pending", 1), (begin + 2, "half", 3), (begin + 5, "pending", 0),
         ]  # fmt: skip
     watch.changes(signals.changes(watch, *changes))
     watch.finish(30)
-    assert dict(watch.passes) == {8: 3, 16: 3} and dict(watch.least) == {8: 1, 16: 1}
+    assert dict(watch.passes) == {8: 3, 16: 3} and not watch.conflicts
 
 
 def test_a_serial_unit_has_one_instruction_and_no_conflicts():
@@ -106,26 +131,23 @@ def test_a_serial_unit_has_one_instruction_and_no_conflicts():
     )  # fmt: skip
     watch.finish(20)
     assert dict(watch.lines) == {0x10: 3, 0x18: 6}
-    assert watch.passes[0x10] == watch.least[0x10] == 2
+    assert dict(watch.passes) == {0x10: 2, 0x18: 0} and not watch.conflicts
 
 
-def test_a_pass_counts_until_the_unit_reads_for_another_and_its_least_once():
-    """Other signals change meanwhile, and instructions of which nothing was begun are of no place."""
+def test_a_pass_of_which_no_instruction_has_begun_is_of_no_place():
     signals, watch = pipeline()
     watch.changes(
         signals.changes(
             watch,
-            (0, "shared", 1), (0, "reads", 4), (0, "found", 1), (0, "taken", 1), (0, "of", 4),
-            (2, "shared", 0), (2, "found", 0),
-            (3, "begun", 1), (3, "slot", 4), (3, "pc", 0x28), (3, "threads", 0x0F), (3, "words", 3),
-            (4, "begun", 0), (4, "threads", 0),
-            (6, "shared", 1), (7, "threads", 0xFF), (8, "words", 0), (9, "shared", 0),
-            (11, "shared", 1), (13, "shared", 0),
+            (0, "pending", 1), (0, "half", 4), (0, "found", 1), (0, "taken", 1), (0, "of", 4),
+            (2, "pending", 0), (2, "found", 0),
+            (3, "begun", 1), (3, "slot", 4), (3, "pc", 0x28), (4, "begun", 0),
+            (6, "pending", 1), (9, "pending", 0), (11, "pending", 1), (13, "pending", 0),
         )
     )  # fmt: skip
     watch.finish(20)
-    assert dict(watch.passes) == {0x28: 5} and dict(watch.least) == {0x28: 2 * 3}
-    assert dict(watch.lines) == {}
+    assert dict(watch.passes) == {0x28: 5}
+    assert dict(watch.lines) == {} and not watch.conflicts
 
 
 def test_what_is_watched_may_be_parts_of_one_signal():
@@ -151,20 +173,20 @@ def test_what_is_watched_may_be_parts_of_one_signal():
 def test_an_instruction_has_cost_nothing_before_it_is_counted():
     cost = Cost(8, "NOP")
     assert (cost.issues, cost.threads, cost.latency, cost.ended) == (0, 0, 0, 0)
-    assert (cost.lines, cost.passes, cost.least) == (0, 0, 0)
-    assert (cost.cycles, cost.conflicts, dict(cost.waits)) == (0, 0, {})
+    assert (cost.lines, cost.passes, cost.conflicts) == (0, 0, 0)
+    assert (cost.cycles, dict(cost.waits)) == (0, {})
 
 
 def profile_of(issued, spans, params=TINY):
     """A profile of these instructions and spans."""
     made = Profile(params)
     ends = []
-    made._memory = fake(finish=ends.append, lines={}, passes={}, least={})
-    for counted in ("lines", "passes", "least"):
+    made._memory = fake(finish=ends.append, lines={}, passes={}, conflicts={})
+    for counted in ("lines", "passes", "conflicts"):
         setattr(
             made._memory,
             counted,
-            {one.pc: {"lines": 3, "passes": 5, "least": 4}[counted] for one in issued},
+            {one.pc: {"lines": 3, "passes": 5, "conflicts": 1}[counted] for one in issued},
         )
     made.timeline._reader = fake(finish=ends.append)
     made.timeline.executed, made.timeline.spans = list(issued), list(spans)
@@ -208,7 +230,7 @@ def test_waits_before_an_issue_are_of_the_next_instruction_or_of_the_last():
     assert (made.costs[16].latency, made.costs[16].ended) == (0, 0)
     assert [cost.pc for cost in made.hottest] == [8, 16]
     assert [cost.cycles for cost in made.hottest] == [35, 30]
-    assert (made.costs[8].lines, made.costs[8].passes, made.costs[8].least) == (3, 5, 4)
+    assert (made.costs[8].lines, made.costs[8].passes, made.costs[8].conflicts) == (3, 5, 1)
     assert (made.timeline.cycles, made.timeline.ran) == (100, 90)
 
 
@@ -238,9 +260,9 @@ def test_a_serial_machine_reports_an_issue_at_once_and_drains_after_it():
     assert dict(made.costs[16].waits) == {WaitReason.READY: 3}
 
 
-def test_conflicts_are_accesses_beyond_the_least():
-    assert Cost(8, "", passes=7, least=4).conflicts == 3
-    assert Cost(8, "", passes=3, least=4).conflicts == 0
+def test_a_ready_warp_is_not_selected_in_cycles_without_an_issue():
+    assert Cost(8, "", issues=4, waits=Counter({WaitReason.READY: 7})).not_selected == 3
+    assert Cost(8, "", issues=4, waits=Counter({WaitReason.STALL: 7})).not_selected == 0
 
 
 # Timeline
@@ -387,20 +409,19 @@ def test_a_profile_also_observes_the_memory_unit_of_its_kind_of_machine(preset):
         observed,
         (0, sm.core.reasons[0].as_value(), WaitReason.FETCH.value),
         (1, signals.pc, 0x48),
-        (1, signals.threads, 0b11),
-        (1, signals.words, 1),
         (1, signals.begun, 1),
         (2, signals.begun, 0),
         (3, payload.as_value(), payload.shape().const({"pc": 0x48, "word": NOP}).as_bits()),
         (3, sm.retired.issued.valid, 1),
         (4, sm.retired.issued.valid, 0),
-        (5, signals.shared, 1),
-        (7, signals.shared, 0),
+        *((5, signal, 1) for signal in (signals.shared, signals.pending, signals.conflict)),
+        (6, signals.conflict, 0),
+        *((7, signal, 0) for signal in (signals.shared, signals.pending)),
     )
     made.finish(20, 20)
     (cost,) = made.costs.values()
     assert (cost.pc, cost.text, cost.issues, cost.cycles) == (0x48, "NOP", 1, 20)
-    assert (cost.passes, cost.least) == ((2, 2) if params.serial else (2, 1))
+    assert (cost.passes, cost.conflicts) == (2, 0 if params.serial else 1)
 
 
 # The view of a machine in waveforms

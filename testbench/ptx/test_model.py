@@ -414,7 +414,7 @@ def test_a_trap_ends_the_run():
     ("arguments", "message"),
     [
         ([], "t.ptx: entry k takes 1 argument (8 bytes), not 0"),
-        ([Scalar(1, 4)], "t.ptx: entry k, argument 0: expected 8 bytes, got 4"),
+        ([Scalar(1, 4)], "t.ptx: entry k, argument 1 (o): expected 8 bytes, got 4"),
         ([Buffer("globals", b"")], "t.ptx: two buffers are called globals"),
     ],
 )

@@ -251,6 +251,7 @@ def record(bench: Bench) -> None:
         return
     hardware = Hardware(PRESETS["tiny"], bench.engine, vcd=vcd)
     hardware.run(build(RUNS[SHOWN], "O3"), LIMIT)
+    bench.report.cycles += hardware.cycles
     bench.report.add_waveform(vcd, save_file_of(vcd))
 
 

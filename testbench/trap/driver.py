@@ -89,5 +89,7 @@ def record_case(bench: Bench, case: TrapCase) -> None:
         return
     launch = case.launch()
     driver = _host(bench, case.name, launch, case.script)
-    Hardware(PRESETS["tiny"], bench.engine, vcd=vcd).run(launch, 0, driver=driver)
+    hardware = Hardware(PRESETS["tiny"], bench.engine, vcd=vcd)
+    hardware.run(launch, 0, driver=driver)
+    bench.report.cycles += hardware.cycles
     bench.report.add_waveform(vcd, save_file_of(vcd))

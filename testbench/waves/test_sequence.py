@@ -2,6 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 from vcd import VCDWriter
@@ -10,6 +11,7 @@ from rtl.isa.registers import SM_BLOCK, SM_REGISTERS, WORK_BLOCK, WORK_REGISTERS
 from sim.waves.picture import PictureError, Waveform
 from sim.waves.sequence import draw, main, messages
 
+ROOT = Path(__file__).parents[2]
 PERIOD, CYCLES = 10, 8
 LAUNCH = WORK_BLOCK + WORK_REGISTERS["LAUNCH"].offset
 NAME, REGISTER = next(iter(SM_REGISTERS.items()))
@@ -274,6 +276,29 @@ def test_cycles_in_which_nothing_happens_are_refused(tmp_path):
     with pytest.raises(PictureError, match=r"a\.vcd: nothing happens in cycles 0 to 4$"):
         draw(wave, 0, 5)
     assert draw(wave, 4, 2) == draw(wave, 4, 4)
+
+
+def test_the_manuals_diagram_has_a_whole_trap_in_the_cycles_that_all_pages_name():
+    shown = (ROOT / "docs" / "trap_sequence.svg").read_text()
+    texts = re.findall(r">([^<>]+)</text>", shown)
+    for text, count in (
+        ("the machine is TRAPPING", 1),
+        ("warp 0 withdrawn", 1),
+        ("enters the trap", 2),
+        ("leaves the trap", 2),
+        ("has ended", 2),
+    ):
+        assert texts.count(text) == count, text
+    assert sum("BPT.TRAP" in text for text in texts) == 1
+    pages = ("docs/commands.md", "docs/barriers_traps.md", "sim/waves/sequence.py")
+    ranges = {
+        tuple(map(int, found))
+        for page in pages
+        for found in re.findall(r"--first (\d+) --cycles (\d+)", (ROOT / page).read_text())
+    }
+    ((first, count),) = ranges
+    cycles = [int(text) for text in texts if text.isdecimal()]
+    assert first <= min(cycles) and max(cycles) < first + count
 
 
 def test_the_command_draws_the_cycles_that_it_is_asked_for(tmp_path, capsys):

@@ -186,7 +186,7 @@ def _arguments(
     for number, (variable, offset) in enumerate(zip(entry.parameters, offsets, strict=True)):
         assert isinstance(variable, PtxVariable)
         kind = variable.type.value if variable.count == 1 else None
-        parameters.append(EntryParameter(number, offset, variable.size, kind))
+        parameters.append(EntryParameter(number, offset, variable.size, kind, str(variable.name)))
     addresses = {name: base for name, (base, _) in buffers.items()}
     block = parameter_block(arguments, parameters, addresses, f"{module.name}: entry {entry.name}")
     return tuple(block[one.offset : one.offset + one.size] for one in parameters)

@@ -240,7 +240,9 @@ def test_cycles_of_branches_are_those_of_the_pages_of_fetch_and_of_limits(measur
 
 @needs_compiled
 def test_how_busy_the_lanes_are_is_what_the_manual_says(machine):
-    (page,) = [row for row in table(PAGE, "## Throughput") if row[0] == "default (8 lanes)"]
+    (page,) = [
+        row for row in table(PAGE, "## Throughput of the lanes") if row[0] == "default (8 lanes)"
+    ]
     rows = throughput_table(machine, (2, 12))
     assert page[2] == "; ".join(f"{row.busy:.3f}" for row in rows)
     assert {page[3]} == {f"{row.per_cycle:.3f}" for row in rows}

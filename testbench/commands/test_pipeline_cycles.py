@@ -71,7 +71,8 @@ def stack_events(scenario: Callable[[WarpStack], Source]) -> Watch:
 def test_a_write_back_takes_the_cycles_of_the_manual():
     def scenario(stack: WarpStack) -> Source:
         yield from launched(stack, _GRANULES, 2 * TOKENS_PER_LINE)
-        yield from (None for _ in range(60))
+        for _ in range(60):
+            yield None
         yield stack.ask(StackOperation.WRITE_BACK)
 
     watch = stack_events(scenario)

@@ -409,7 +409,10 @@ def test_results_that_cannot_be_written_leave_nothing(tmp_path, capsys):
     message = refused(
         capsys, ADD, *MODEL, *BUFFERS, "--arg", "u32:1", "--json", str(tmp_path / "no" / "out.json")
     )
-    assert message == f"{tmp_path / 'no' / 'out.json'}: No such file or directory"
+    assert (
+        message
+        == f"{tmp_path / 'no' / 'out.json'}: No such file or directory: there is no folder {tmp_path / 'no'}"
+    )
 
 
 # Arguments

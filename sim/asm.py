@@ -37,7 +37,7 @@ def _assemble(options: Namespace) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    return _parser().run(arguments, _assemble, bare=True)
+    return _parser().run(arguments, _assemble, exits=False)
 
 
 if __name__ == "__main__":

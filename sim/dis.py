@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             else _text(options.input, options.raw, options.source)
         )
 
-    return parser.run(arguments, print_it, bare=True)
+    return parser.run(arguments, print_it, exits=False)
 
 
 if __name__ == "__main__":

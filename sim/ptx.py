@@ -54,7 +54,7 @@ def _compile(options: Namespace) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    return _parser().run(arguments, _compile, bare=True)
+    return _parser().run(arguments, _compile, exits=False)
 
 
 if __name__ == "__main__":

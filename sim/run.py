@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from rtl.isa.errors import WarpError
 from rtl.layouts import LaunchRejection
 from sim.board.machine import Board
 from sim.engine import ENGINES, Engine, chosen_engine
@@ -45,7 +46,7 @@ from sim.support.command import CommandError, Parser, check_file, print_text, wr
 from sim.support.interrupt import Interrupted, deferred
 from sim.waves.fst import FST, check_fst, is_fst
 
-__all__ = ["Options", "RunError", "main", "results"]
+__all__ = ["Options", "RunError", "hints", "main", "results", "rounded"]
 
 _LIMIT = 10_000_000
 
@@ -56,6 +57,16 @@ _TIMELINES = {
     "trace": "a trace for Perfetto (JSON)",
     "konata": "a log for Konata",
 }
+
+
+_OF_ADDRESSES = (
+    WarpError.MMU_FAULT,
+    WarpError.OOR_ADDR,
+    WarpError.MISALIGNED_ADDR,
+    WarpError.INVALID_ADDR_SPACE,
+)
+"""Errors of an address, which the hardware does not keep."""
+_HINT = "hint          --engine model --bounds names the thread and the address"
 
 
 class RunError(CommandError):
@@ -227,6 +238,23 @@ def results(
     }
 
 
+def rounded(options: LaunchOptions, launch: Launch) -> list[str]:
+    """A line for each size that the launch has larger than the options ask for."""
+    sizes = (("crs", options.crs, launch.crs), ("local", options.local, launch.local))
+    return [
+        f"rounded up    --{name} {asked} to {given} bytes"
+        for name, asked, given in sizes
+        if asked is not None and asked != given
+    ]
+
+
+def hints(outcome: Outcome) -> list[str]:
+    """What tells more about the error that stopped hardware."""
+    if outcome.error is None or outcome.error.error not in _OF_ADDRESSES:
+        return []
+    return [_HINT]
+
+
 def _report(launch: Launch, memory: Memory, text: str) -> None:
     """Prints what the kernel has printed, then the run's outcome."""
     output = output_of(memory, launch.output)
@@ -292,7 +320,7 @@ def _on_board(options: Options, launch: Launch, board: Board) -> dict[str, objec
         with deferred(), tqdm(unit=" instructions", disable=None, leave=False) as bar:
             difference = board_difference(board, launch, bar.update)
     outcome = outcome_of(launch, board, result, difference)
-    _report(launch, board.memory, outcome.report)
+    _report(launch, board.memory, "\n".join([outcome.report, *hints(outcome)]))
     written = results(
         launch,
         board.memory,
@@ -363,7 +391,7 @@ def _tell(
 ) -> Outcome:
     """Prints a run's outcome, and writes its timelines; returns it."""
     outcome = outcome_of(launch, hardware, result)
-    _report(launch, hardware.memory, outcome.report)
+    _report(launch, hardware.memory, "\n".join([outcome.report, *hints(outcome)]))
     if options.waveform is not None:
         print_text(
             f"waveform      {options.waveform}{_UNTIL_THEN * (result.status == 'interrupted')}\n"
@@ -397,6 +425,7 @@ def _work(options: Options) -> int:
         board,
     )
     check_size(launch, options, board)
+    print_text("".join(f"{line}\n" for line in rounded(options, launch)))
     if board is not None:
         written = _on_board(options, launch, board)
     elif options.engine == MODEL:

@@ -33,7 +33,7 @@ def _file(options: Namespace) -> Path | None:
     waveform = Path(options.waveform)
     if waveform.suffix in (".vcd", FST):
         if not waveform.is_file():
-            raise CommandError(f"{waveform}: no such file")
+            raise CommandError(f"{waveform}: No such file or directory")
         return waveform
     if options.waveform not in (known := run_tb.testbenches()):
         raise CommandError(

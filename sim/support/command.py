@@ -57,20 +57,20 @@ class Parser(argparse.ArgumentParser):
         arguments: Sequence[str] | None,
         body: Callable[[Any], int | None],
         *,
-        bare: bool = False,
+        exits: bool = True,
     ) -> int:
         """Does with the options what the body does; returns the exit code. A CommandError gets one line on stderr and
-        exit code 2, as wrong arguments do; a ``bare`` one, about a place in a file, without the command's name. So does
-        a module of an extra that is not installed.
+        exit code 2, as wrong arguments do: that ends the program, or is returned if not ``exits``. So does a module of
+        an extra that is not installed.
 
         After Ctrl-C there is one line, too, and exit code 130; see :mod:`sim.support.interrupt`. Called as a function,
         with arguments, it leaves that to its caller.
         """
         if arguments is not None and CALLED.get() is None:
-            return self._carry_out(arguments, body, bare)
+            return self._carry_out(arguments, body, exits)
         try:
             with handled():
-                return self._carry_out(arguments, body, bare)
+                return self._carry_out(arguments, body, exits)
         except KeyboardInterrupt as request:
             stopped = interrupted(request)
             warnings.simplefilter(
@@ -81,16 +81,16 @@ class Parser(argparse.ArgumentParser):
             return stopped.code
 
     def _carry_out(
-        self, arguments: Sequence[str] | None, body: Callable[[Any], int | None], bare: bool
+        self, arguments: Sequence[str] | None, body: Callable[[Any], int | None], exits: bool
     ) -> int:
         """Runs the body, or prints the reason why it can't."""
         options = self.parse_args(arguments)
         try:
             return body(options) or 0
         except CommandError as error:
-            if not bare:
+            if exits:
                 self.error(str(error))
-            print(error, file=sys.stderr)
+            print(f"{self.prog}: {error}", file=sys.stderr)
             return 2
         except ModuleNotFoundError as error:
             if (why := why_missing(error.name)) is None:
@@ -126,7 +126,7 @@ def check_file(path: str | Path) -> None:
         elif not os.access(target, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
-        raise OutputError(f"{path}: {error.strerror}") from error
+        raise OutputError(f"{path}: {_reason(target, error)}") from error
 
 
 def make_folder(path: str | Path) -> None:
@@ -166,7 +166,7 @@ class OutputFile:
             _check_place(self._path)
             self._file = self._open()
         except OSError as error:
-            raise OutputError(f"{path}: {error.strerror}") from error
+            raise OutputError(f"{path}: {_reason(self._path, error)}") from error
 
     def _open(self) -> BinaryIO:
         if is_whole(self._path):
@@ -227,6 +227,14 @@ def write_file(path: str | Path, content: bytes) -> None:
     """Writes a whole :class:`OutputFile`."""
     with OutputFile(path) as file:
         file.write(content)
+
+
+def _reason(target: Path, error: OSError) -> str:
+    """Why a file cannot be made: a missing folder is named."""
+    folder = target.parent
+    if error.errno == errno.ENOENT and not folder.exists():
+        return f"No such file or directory: there is no folder {folder}"
+    return str(error.strerror)
 
 
 def _check_place(target: Path) -> None:

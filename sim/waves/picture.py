@@ -86,7 +86,7 @@ class Waveform:
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():
-            raise PictureError(f"{path}: no such file")
+            raise PictureError(f"{path}: No such file or directory")
         try:
             wave: Any = pywellen.Waveform(str(path))  # pyright: ignore
         except Exception as error:  # the parser of pywellen raises nothing more specific
@@ -105,7 +105,9 @@ class Waveform:
     def variable(self, name: str) -> Any:
         """The variable called ``name``."""
         if name not in self._variables:
-            near = get_close_matches(name, self._variables, 3, 0.4)
+            group = f"{name.rpartition('.')[0]}."
+            near = [known for known in self._variables if "." in name and known.startswith(group)]
+            near = near or get_close_matches(name, self._variables, 3, 0.4)
             hint = f"; there is {', '.join(near)}" if near else ""
             raise PictureError(f"{self.path}: no signal {name}{hint}")
         return self._variables[name]
@@ -224,7 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="SVG", help="the file to write"
     )
-    return parser.run(arguments, _draw, bare=True)
+    return parser.run(arguments, _draw, exits=False)
 
 
 if __name__ == "__main__":

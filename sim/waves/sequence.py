@@ -243,7 +243,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="SVG", help="the file to write"
     )
-    return parser.run(arguments, _draw, bare=True)
+    return parser.run(arguments, _draw, exits=False)
 
 
 if __name__ == "__main__":

@@ -147,7 +147,10 @@ def test_each_kernel_has_figures_of_its_own(tmp_path, capsys):
             ["--compile-time", "--ptx"],
             "--ptx and --compile-time measure different things: expected one of them",
         ),
-        (["--json", "nowhere/figures.json"], "nowhere/figures.json: No such file or directory"),
+        (
+            ["--json", "nowhere/figures.json"],
+            "nowhere/figures.json: No such file or directory: there is no folder nowhere",
+        ),
         (["--wrong"], "--wrong"),
     ],
 )

@@ -48,14 +48,14 @@ BAD = {
     "debug": (["none.ptx"], f"PROGRAM: none.ptx: {NOWHERE}"),
     "run_tb": (["none"], "PROGRAM: no testbench none; there are "),
     "bench": (["none"], "PROGRAM: no benchmark none; "),
-    "ptx": (["none.ptx", "-o", "out"], f"none.ptx: {NOWHERE}"),
-    "asm": (["none", "-o", "out"], f"none: {NOWHERE}"),
-    "dis": (["none"], f"none: {NOWHERE}"),
+    "ptx": (["none.ptx", "-o", "out"], f"PROGRAM: none.ptx: {NOWHERE}"),
+    "asm": (["none", "-o", "out"], f"PROGRAM: none: {NOWHERE}"),
+    "dis": (["none"], f"PROGRAM: none: {NOWHERE}"),
     "demo": (["life", "--port", "/dev/null"], "PROGRAM: --port needs --engine "),
     "fpga": (["--unit", "none"], "PROGRAM: no unit none; there are "),
     "board": (["--memory", "3"], "PROGRAM: "),
-    "picture": (["none.vcd", "clk", "-o", "out.svg"], "none.vcd: "),
-    "sequence": (["none.vcd", "-o", "out.svg"], "none.vcd: "),
+    "picture": (["none.vcd", "clk", "-o", "out.svg"], "PROGRAM: none.vcd: "),
+    "sequence": (["none.vcd", "-o", "out.svg"], "PROGRAM: none.vcd: "),
     "prove": (["none"], "PROGRAM: no theorem none: there are "),
     "fuzz": (["--minutes", "0"], "PROGRAM: --minutes must be more than 0, not 0"),
     "mutate": (["none"], "PROGRAM: no unit none: there are "),
@@ -82,7 +82,7 @@ def test_a_file_is_written_and_replaced(tmp_path):
     ("path", "reason"),
     [
         ("folder", "Is a directory"),
-        ("none/out", "No such file or directory"),
+        ("none/out", "No such file or directory: there is no folder {folder}/none"),
         ("file/out", "Not a directory"),
         ("n" * 300, "File name too long"),
     ],
@@ -94,7 +94,7 @@ def test_what_cannot_be_written_is_left_as_it_was(path, reason, tmp_path):
     for write in (check_file, lambda target: write_file(target, b"new")):
         with pytest.raises(OutputError) as caught:
             write(tmp_path / path)
-        assert str(caught.value) == f"{tmp_path / path}: {reason}"
+        assert str(caught.value) == f"{tmp_path / path}: {reason.format(folder=tmp_path)}"
     assert names(tmp_path) == ["file", "folder"] and names(tmp_path / "folder") == []
     assert (tmp_path / "file").read_bytes() == b"kept"
 
@@ -136,7 +136,9 @@ def test_no_command_makes_the_folder_of_what_it_writes(tmp_path, capsys, main, a
     except SystemExit as ended:
         code = ended.code
     assert (code, names(tmp_path)) == (2, ["k.sass"])
-    assert capsys.readouterr().err.endswith(f"{out}: No such file or directory\n")
+    assert capsys.readouterr().err.endswith(
+        f"{out}: No such file or directory: there is no folder {out.parent}\n"
+    )
 
 
 def test_a_write_that_breaks_off_leaves_the_old_file(tmp_path, monkeypatch):
@@ -288,7 +290,10 @@ def test_a_reader_that_has_gone_is_no_error(command):
 def test_a_full_output_is_an_error():
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(LONG, stdout=full, stderr=subprocess.PIPE)
-    assert (done.returncode, done.stderr) == (2, b"standard output: No space left on device\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        b"python -m sim.dis: standard output: No space left on device\n",
+    )
 
 
 def test_wrong_arguments_get_one_line(capsys):

@@ -179,7 +179,10 @@ def test_a_picture_is_written_as_png(tmp_path, capsys):
             ["life", "--engine", "model", "--check"],
             "--check needs hardware, which the engine model does not have",
         ),
-        (["life", "--png", "missing/life.png"], "missing/life.png: No such file or directory"),
+        (
+            ["life", "--png", "missing/life.png"],
+            "missing/life.png: No such file or directory: there is no folder missing",
+        ),
     ],
 )
 def test_bad_arguments_are_refused(capsys, arguments, line):

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TokenKind
 from sim.launch import Buffer, Scalar, Structure
 from sim.launch.arguments import TYPE_BYTES, ArgumentError, parse_argument, parse_arguments
 from sim.model.warp.retirement import StackToken
 from sim.report.run import describe
-from sim.run import main
+from sim.run import hints, main
+from sim.runner import MachineError, Outcome
 from sim.toolchain.cuda import INSTALL, CompilerError, cubin_of_cuda, cubin_of_ptx
 from testbench import refusal
 from testbench.handmade import encode, machine, warp_of
@@ -357,6 +359,24 @@ def test_an_argument_of_a_wrong_size_is_named_as_the_program_names_it(tmp_path, 
     )
 
 
+def test_an_error_of_an_address_has_a_hint_and_others_have_none():
+    def of(error):
+        found = MachineError(error, "k", 0, 8, "NOP")
+        return hints(Outcome("error", 1, 1, found))
+
+    assert of(WarpError.MMU_FAULT) == of(WarpError.MISALIGNED_ADDR) != []
+    assert "--engine model --bounds" in of(WarpError.OOR_ADDR)[0]
+    assert of(WarpError.NONE) == of(WarpError.STACK_ERROR) == hints(Outcome("ok", 1, 1)) == []
+
+
+def test_a_size_that_is_rounded_up_is_named(run_program, capsys):
+    given = (ADD, *MODEL, *BUFFERS, "--arg", "u32:1", "--local", "32")
+    assert run_program(*given, "--crs", "7")[0] == 0
+    assert capsys.readouterr().out.startswith("rounded up    --crs 7 to 512 bytes\nkernel")
+    assert run_program(*given, "--crs", "1024")[0] == 0
+    assert "rounded" not in capsys.readouterr().out
+
+
 def test_more_warps_than_the_preset_has_take_a_larger_block(run_program, capsys):
     arguments = [
         "--block",
@@ -409,7 +429,10 @@ def test_results_that_cannot_be_written_leave_nothing(tmp_path, capsys):
     message = refused(
         capsys, ADD, *MODEL, *BUFFERS, "--arg", "u32:1", "--json", str(tmp_path / "no" / "out.json")
     )
-    assert message == f"{tmp_path / 'no' / 'out.json'}: No such file or directory"
+    assert (
+        message
+        == f"{tmp_path / 'no' / 'out.json'}: No such file or directory: there is no folder {tmp_path / 'no'}"
+    )
 
 
 # Arguments

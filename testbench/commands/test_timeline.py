@@ -223,7 +223,7 @@ def test_files_and_engines_that_cannot_record_are_refused(capsys, tmp_path):
     for name in ("timeline", "trace", "konata"):
         arguments = [ADD, *BUFFERS, "--arg", "u32:1", f"--{name}", str(tmp_path / "no" / "file")]
         assert refusal.refused(capsys, main, arguments).endswith(
-            "no/file: No such file or directory"
+            f"no/file: No such file or directory: there is no folder {tmp_path / 'no'}"
         )
         assert refusal.refused(capsys, main, [*arguments, "--engine", "model"]).endswith(
             f"--{name} needs hardware, which the engine model does not have"

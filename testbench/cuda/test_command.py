@@ -112,7 +112,10 @@ def test_device_memory_is_as_large_as_asked_for(capfd, launching):
             ["--launch", "1", *shell("")],
             "--launch needs hardware, which the engine model does not have",
         ),
-        (["--report", "none/a.json", *shell("")], "none/a.json: No such file or directory"),
+        (
+            ["--report", "none/a.json", *shell("")],
+            "none/a.json: No such file or directory: there is no folder none",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(capsys, arguments, said):
@@ -135,7 +138,10 @@ def test_what_cannot_be_is_refused_in_one_line(capsys, arguments, said):
             ["--launch", "2"],
             "--launch needs --vcd, --fst, --timeline or --profile: what is recorded, and where it goes",
         ),
-        (["--launch", "2", "--profile", "none/a"], "none/a: No such file or directory"),
+        (
+            ["--launch", "2", "--profile", "none/a"],
+            "none/a: No such file or directory: there is no folder none",
+        ),
     ],
 )
 def test_a_recording_needs_a_simulation_a_launch_and_a_file(capsys, arguments, said):

@@ -132,8 +132,14 @@ def test_ctrl_c_ends_the_launch_and_leaves_a_report(client, tmp_path):
             "--timeline needs hardware, which the engine model does not have",
         ),
         (["--launch", "1", "--fst", "w.vcd"], "--fst w.vcd: the name of an FST ends in .fst"),
-        (["--launch", "1", "--timeline", "/nowhere/t"], "/nowhere/t: No such file or directory"),
-        ([*_MODEL, "--report", "/nowhere/r"], "/nowhere/r: No such file or directory"),
+        (
+            ["--launch", "1", "--timeline", "/nowhere/t"],
+            "/nowhere/t: No such file or directory: there is no folder /nowhere",
+        ),
+        (
+            [*_MODEL, "--report", "/nowhere/r"],
+            "/nowhere/r: No such file or directory: there is no folder /nowhere",
+        ),
     ],
 )
 def test_what_cannot_be_recorded_is_refused_before_a_machine_is_built(
@@ -319,7 +325,10 @@ def test_a_page_that_cannot_be_written_fails_the_command_and_not_the_program(
         == 1
     )
     lines = capsys.readouterr().err.splitlines()
-    assert lines[-1] == f"launch 1 is not recorded: {folder / 't.html'}: No such file or directory"
+    assert lines[-1] == (
+        f"launch 1 is not recorded: {folder / 't.html'}: No such file or directory: "
+        f"there is no folder {folder}"
+    )
     assert lines[-2].endswith("ok")
 
 

@@ -102,7 +102,10 @@ def test_coverage_is_reported_as_a_table_and_as_a_page():
         (["--case", "-1"], "--case must be at least 0, not -1"),
         (["--minutes", "0"], "--minutes must be more than 0, not 0"),
         (["--minutes", "nan"], "--minutes must be more than 0, not nan"),
-        (["--html", "nowhere/page.html"], "nowhere/page.html: No such file or directory"),
+        (
+            ["--html", "nowhere/page.html"],
+            "nowhere/page.html: No such file or directory: there is no folder nowhere",
+        ),
     ],
 )
 def test_bad_arguments_get_one_line(arguments, message, capsys, tmp_path, monkeypatch):

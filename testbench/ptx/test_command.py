@@ -70,21 +70,23 @@ def test_a_wrong_file_gets_one_line(tmp_path, capsys, text, message):
     path.write_text(text)
     assert ptx.main([str(path), "-o", str(out)]) == 2
     printed = capsys.readouterr()
-    assert (printed.out, printed.err) == ("", f"{message.format(path=path)}\n")
+    assert (printed.out, printed.err) == ("", f"python -m sim.ptx: {message.format(path=path)}\n")
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_files_that_cannot_be_read_or_written(tmp_path, capsys):
     assert ptx.main([str(tmp_path / "no.ptx"), "-o", "x"]) == 2
-    assert capsys.readouterr().err == f"{tmp_path / 'no.ptx'}: No such file or directory\n"
+    assert capsys.readouterr().err == (
+        f"python -m sim.ptx: {tmp_path / 'no.ptx'}: No such file or directory\n"
+    )
     (tmp_path / "k.ptx").write_bytes(b".version 7.8 \xff")
     assert ptx.main([str(tmp_path / "k.ptx"), "-o", "x"]) == 2
     assert (
         capsys.readouterr().err
-        == f"{tmp_path / 'k.ptx'}: not a text: invalid start byte at byte 0xd\n"
+        == f"python -m sim.ptx: {tmp_path / 'k.ptx'}: not a text: invalid start byte at byte 0xd\n"
     )
     assert ptx.main([str(KERNEL), "-o", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == f"{tmp_path}: Is a directory\n"
+    assert capsys.readouterr().err == f"python -m sim.ptx: {tmp_path}: Is a directory\n"
 
 
 def test_the_command_itself(tmp_path):
@@ -95,5 +97,5 @@ def test_the_command_itself(tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (
         2,
         "",
-        "nowhere.ptx: No such file or directory\n",
+        "python -m sim.ptx: nowhere.ptx: No such file or directory\n",
     )

@@ -344,7 +344,10 @@ def test_the_assembler_writes_nothing_when_there_is_an_error(tmp_path, capsys):
     (tmp_path / "in.sass").write_text(".kernel k\nFOO\n")
     out = tmp_path / "out.cubin"
     assert asm.main([str(tmp_path / "in.sass"), "-o", str(out)]) == 2
-    assert capsys.readouterr() == ("", f"{tmp_path}/in.sass:2:1: unknown instruction FOO\n")
+    assert capsys.readouterr() == (
+        "",
+        f"python -m sim.asm: {tmp_path}/in.sass:2:1: unknown instruction FOO\n",
+    )
     out.write_bytes(b"kept")
     assert asm.main([str(tmp_path / "in.sass"), "-o", str(out)]) == 2
     assert out.read_bytes() == b"kept"
@@ -356,7 +359,7 @@ def test_an_output_that_cannot_be_written(tmp_path, capsys):
     (tmp_path / "out").mkdir()
     for name, reason in (("out", "Is a directory"), ("in.sass/out", "Not a directory")):
         assert asm.main([str(tmp_path / "in.sass"), "-o", str(tmp_path / name)]) == 2
-        assert capsys.readouterr().err == f"{tmp_path}/{name}: {reason}\n"
+        assert capsys.readouterr().err == f"python -m sim.asm: {tmp_path}/{name}: {reason}\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.sass", "out"]
 
 
@@ -391,7 +394,7 @@ def test_bare_code_is_disassembled_and_must_be_whole_words(tmp_path, capsys):
     ]
     path.write_bytes(bytes(33))
     assert dis.main(["--raw", str(path)]) == 2
-    assert capsys.readouterr() == ("", f"{path}: 33 bytes are no groups of 32\n")
+    assert capsys.readouterr() == ("", f"python -m sim.dis: {path}: 33 bytes are no groups of 32\n")
 
 
 @pytest.mark.parametrize("option", [[], ["--source"]])
@@ -403,7 +406,7 @@ def test_files_that_cannot_be_disassembled(option, tmp_path, capsys):
         else:
             path.write_bytes(content)
         assert dis.main([*option, str(path)]) == 2
-        assert capsys.readouterr() == ("", f"{path}: {expected}\n")
+        assert capsys.readouterr() == ("", f"python -m sim.dis: {path}: {expected}\n")
 
 
 @pytest.mark.parametrize(

@@ -271,6 +271,16 @@ def test_cycles_that_a_waveform_does_not_have_are_refused(tmp_path, first, count
         draw(wave, first, count)
 
 
+def test_a_name_that_a_group_lacks_gets_all_that_it_has(tmp_path):
+    wave = waveform(tmp_path / "a.vcd")
+    with pytest.raises(PictureError) as caught:
+        wave.variable("warp0.pc")
+    names = ("instruction", "trap", "token", "active")
+    assert str(caught.value) == (
+        f"{wave.path}: no signal warp0.pc; there is {', '.join(f'warp0.{name}' for name in names)}"
+    )
+
+
 def test_cycles_in_which_nothing_happens_are_refused(tmp_path):
     wave = waveform(tmp_path / "a.vcd", [(5, "machine.interrupt", 1)])
     with pytest.raises(PictureError, match=r"a\.vcd: nothing happens in cycles 0 to 4$"):
@@ -316,7 +326,9 @@ def test_the_command_draws_the_cycles_that_it_is_asked_for(tmp_path, capsys):
     assert main([str(path), "-o", str(out), "--title", "A"]) == 0
     assert out.read_text() == draw(wave, 0, CYCLES, "A")
     assert main([str(path), "-o", str(out), "--first", "9"]) == 2
-    assert capsys.readouterr().err == f"{path}: has cycles 0 to 7, not 9 to 7\n"
+    assert capsys.readouterr().err == (
+        f"python -m sim.waves.sequence: {path}: has cycles 0 to 7, not 9 to 7\n"
+    )
     with pytest.raises(SystemExit, match="2"):
         main([str(path)])
     assert capsys.readouterr().err.endswith("required: -o/--output\n")

@@ -602,7 +602,7 @@ def test_the_command_opens_a_waveform_by_its_save_file(tmp_path, monkeypatch, ca
     assert (tmp_path / "gtkwave.called").read_text() == f"{waveform.with_suffix('.gtkw')}\n"
     with pytest.raises(SystemExit):
         waves([str(tmp_path / "none.vcd"), "--open"])
-    assert "none.vcd: no such file" in capsys.readouterr().err
+    assert "none.vcd: No such file or directory" in capsys.readouterr().err
 
 
 def test_a_picture_shows_bits_numbers_and_text(tmp_path, monkeypatch):
@@ -673,7 +673,9 @@ def test_the_picture_command_writes_an_svg(tmp_path, capsys):
     assert picture.main([str(path), "-o", str(target), "--cycles", "4", "count", "phase"]) == 0
     assert target.read_text() == draw(path, [Row("count"), Row("phase")], 0, 4)
     assert picture.main([str(path), "-o", str(tmp_path / "b.svg"), "cuont"]) == 2
-    assert capsys.readouterr().err == f"{path}: no signal cuont; there is count\n"
+    assert capsys.readouterr().err == (
+        f"python -m sim.waves.picture: {path}: no signal cuont; there is count\n"
+    )
     with pytest.raises(SystemExit, match="2"):
         picture.main([str(path), "-o", str(tmp_path / "b.svg"), "count:oct"])
     assert capsys.readouterr().err == (
@@ -687,7 +689,7 @@ def test_pictures_that_cannot_be_drawn_say_why(tmp_path):
     path = record(tmp_path / "a.vcd")
     with pytest.raises(PictureError, match=r"a\.vcd: has cycles 0 to 20, not 15 to 24$"):
         draw(path, [Row("count")], 15, 10)
-    with pytest.raises(PictureError, match=r"none\.vcd: no such file$"):
+    with pytest.raises(PictureError, match=r"none\.vcd: No such file or directory$"):
         draw(tmp_path / "none.vcd", [Row("count")], 0, 1)
     (tmp_path / "bad.vcd").write_text("no waveform")
     with pytest.raises(PictureError, match=r"bad\.vcd: not a waveform: "):

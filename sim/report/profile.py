@@ -25,7 +25,8 @@ table { border-collapse: collapse; margin-bottom: 24px } td, th { padding: 1px 1
 th { border-bottom: 1px solid #888 } td.text, th.text { text-align: left; font-family: monospace; white-space: pre }
 .bar { display: inline-flex; width: 220px; height: 11px } .bar i { height: 100% }
 .share { background: linear-gradient(90deg, #ffab91 var(--share), transparent var(--share)) }
-.key i { display: inline-block; width: 11px; height: 11px; margin: 0 4px 0 12px }
+.key span { display: inline-block; margin-right: 12px }
+.key i { display: inline-block; width: 11px; height: 11px; margin-right: 4px }
 """
 
 
@@ -175,7 +176,7 @@ def page(profile: Profile, title: str, lines: Lines, sources: Mapping[str, Seque
         f"{_summary(profile)}. "
         f'Point at a bar: how many cycles went by for each reason.</p>\n<p class="key">'
         + "".join(
-            f'<i style="background:{colour}"></i>{reason.name.lower()}: {meaning}'
+            f'<span><i style="background:{colour}"></i>{reason.name.lower()}: {meaning}</span>'
             for reason, (colour, meaning) in REASONS.items()
         )
         + "</p>\n"

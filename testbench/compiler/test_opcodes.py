@@ -2,7 +2,8 @@
 
 import pytest
 
-from sim.toolchain.compiler.opcodes import opcode
+from rtl.isa.kinds import FloatFormat
+from sim.toolchain.compiler.opcodes import IntegerFormat, opcode
 
 
 def roles(found):
@@ -61,3 +62,27 @@ def test_neighbours_are_the_registers_of_one_field():
     assert not shape.wide
     assert opcode("ISETP").shape(2, 3).predicates == {2}
     assert opcode("DADD").shape(2, 4).predicates == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "keys"),
+    [
+        ("IADD", {}, {"b"}),
+        ("MOV", {}, {"b", "lanes"}),
+        ("FADD", {}, {"b"}),
+        ("DADD", {}, {"b"}),
+        # Conversions of single precision and words take numbers, all others registers.
+        ("F2F", {"source": FloatFormat.F32, "destination": FloatFormat.F32}, {"b"}),
+        ("F2F", {"source": FloatFormat.F64, "destination": FloatFormat.F32}, set()),
+        ("F2F", {"source": FloatFormat.F32, "destination": FloatFormat.F64}, set()),
+        ("I2F", {"source": IntegerFormat.S32, "destination": FloatFormat.F32}, {"b"}),
+        ("I2F", {"source": IntegerFormat.S64, "destination": FloatFormat.F32}, set()),
+        ("I2F", {"source": IntegerFormat.U64, "destination": FloatFormat.F32}, set()),
+        ("I2F", {"source": IntegerFormat.S32, "destination": FloatFormat.F64}, set()),
+        ("F2I", {"source": FloatFormat.F32, "destination": IntegerFormat.S32}, set()),
+        ("LEA", {}, set()),
+        ("VADD", {}, set()),
+    ],
+)
+def test_operands_that_may_be_numbers(name, fields, keys):
+    assert opcode(name, tuple(fields.items())).immediates.keys() == keys

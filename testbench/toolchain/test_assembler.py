@@ -17,7 +17,7 @@ from sim.toolchain.cubin.loader import load
 from sim.toolchain.cubin.nvinfo import Attribute, Record, RecordFormat, decode
 from sim.toolchain.cubin.object_file import ObjectFile, info_name
 from sim.toolchain.listing.code_listing import instructions
-from sim.toolchain.module import EntryParameter, Module, Patch, PatchKind
+from sim.toolchain.module import EntryParameter, Module, Patch, PatchKind, ProgramError
 
 
 def module(text: str) -> Module:
@@ -173,6 +173,20 @@ def test_global_variables_and_their_addresses():
         Patch(0x10, PatchKind.IMMEDIATE_HIGH, "counter", 8),
         Patch(0x18, PatchKind.IMMEDIATE_LOW, "table"),
     )
+
+
+@pytest.mark.parametrize(
+    ("directive", "size"), [(".byte", 1), (".half", 2), (".word", 4), (".dword", 8)]
+)
+def test_a_value_fits_its_directive_with_or_without_a_sign(directive, size):
+    least, most = -(1 << 8 * size - 1), (1 << 8 * size) - 1
+    made = module(f".global v\n {directive} {least}, {most}, -1\n.kernel k\n EXIT")
+    assert made.data.content[: 3 * size] == least.to_bytes(size, "little", signed=True) + (
+        b"\xff" * 2 * size
+    )
+    for outside in (least - 1, most + 1):
+        with pytest.raises(ProgramError, match=f"does not fit {size} bytes"):
+            module(f".global v\n {directive} {outside}\n.kernel k\n EXIT")
 
 
 def test_functions_inside_a_kernel():

@@ -319,3 +319,24 @@ def test_numbers_are_added_up_in_sums_of_64_bits(body):
 @pytest.mark.parametrize("body", ADDRESSES)
 def test_a_number_that_is_added_to_an_address_becomes_its_offset_if_it_fits(body):
     assert combined(body, "st.shared.u32 [64], d;") == ADDRESSES[body]
+
+
+SIGNS = {
+    # Any source of a sum or a product takes the sign of a number that was negated before; only a sum
+    # takes its absolute value.
+    "neg.f32 d, a; add.f32 d, d, b;": ["%v5 = FADD -%v1, %v2"],
+    "neg.f32 d, b; add.f32 d, a, d;": ["%v5 = FADD %v1, -%v2"],
+    "neg.f32 d, a; mul.f32 d, d, b;": ["%v5 = FMUL -%v1, %v2"],
+    "neg.f32 d, b; mul.f32 d, a, d;": ["%v5 = FMUL %v1, -%v2"],
+    "neg.f32 d, a; fma.rn.f32 d, d, b, c;": ["%v5 = FFMA -%v1, %v2, %v3"],
+    "neg.f32 d, b; fma.rn.f32 d, a, d, c;": ["%v5 = FFMA %v1, -%v2, %v3"],
+    "neg.f32 d, c; fma.rn.f32 d, a, b, d;": ["%v5 = FFMA %v1, %v2, -%v3"],
+    "neg.f32 d, b; min.f32 d, a, d;": ["%v5 = FMNMX %v1, -%v2, 0x1"],
+    "abs.f32 d, b; add.f32 d, a, d;": ["%v5 = FADD %v1, |%v2|"],
+    "abs.f32 d, b; mul.f32 d, a, d;": ["%v5 = FADD |%v2|, -0x0", "%v6 = FMUL %v1, %v5"],
+}
+
+
+@pytest.mark.parametrize("body", SIGNS)
+def test_signs_of_numbers_in_single_precision_belong_to_their_use(body):
+    assert combined(body, "st.shared.u32 [64], d;") == SIGNS[body]

@@ -85,8 +85,8 @@ class _RowFormat:
     def __init__(self, params: SmParams) -> None:
         # A CTA has no more threads than the machine.
         width = ceil_log2(params.warps * WARP_THREADS)
-        _, y_at, z_at = COORDINATES_AT
-        starts = (0, y_at, max(z_at, y_at + width))
+        x_at, y_at, z_at = COORDINATES_AT
+        starts = (x_at, y_at, max(z_at, y_at + width))
         self._coordinates = [range(start, start + width) for start in starts]
         taken = {bit for place in self._coordinates for bit in place}
         free = [bit for bit in range(2 * len(taken) + _WORD_BITS) if bit not in taken]

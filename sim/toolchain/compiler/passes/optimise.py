@@ -23,6 +23,7 @@ def optimise(function: Function) -> None:
     """Repeats all steps until none of them finds anything to change."""
     analysis = _Analysis(function)
     due = set(_PASSES)
+    """The passes that may find something to change."""
     for step in _PASSES * _ROUNDS:
         if step not in due:
             continue

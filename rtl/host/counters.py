@@ -42,12 +42,18 @@ class Counters(Component):
     access : RegisterAccess
         The low word of counter n is at place 2 * n, the high word at the next one. A write to
         either, whatever the data, clears the counter. A read of a low word also stores the high
-        word, which the next read of a high word returns.
+        word, which the next read of a high word returns. Its ``value`` is 0.
+    late : Out(32)
+        In the cycle after a read: the word, as it was when it was read; else 0.
     events : In(CounterEvents)
     """
 
     def __init__(self, count: int = len(COUNTERS)) -> None:
-        super().__init__({"access": Out(RegisterAccess()), "events": In(CounterEvents)})
+        super().__init__({
+            "access": Out(RegisterAccess()),
+            "late": Out(COUNTER_BITS // 2),
+            "events": In(CounterEvents),
+        })
         self._names = list(COUNTERS)[:count]
         self.totals = Words(COUNTER_BITS, count)
 
@@ -97,18 +103,25 @@ class Counters(Component):
             m.d.sync += recent.eq(Mux(restarts, 0, recent) + self.events[name])
 
     def _read(self, m: Module, number: Any, exists: Any) -> None:
-        """Reads a low word from the memory, and a high word from the register that was loaded when
-        a low word was read last."""
+        """Reads the total and the count of a low word's counter into registers, and adds them in
+        the next cycle. A high word is that of the last sum."""
         access = self.access
-        total = Signal(COUNTER_BITS)
+        total = Signal(COUNTER_BITS, name="total_read")
+        recent = Signal(RECENT_BITS, name="recent_read")
+        total_now = Signal(COUNTER_BITS)
         high = Signal(COUNTER_BITS // 2)
+        reads_low = Signal()
+        reads_high = Signal()
         read = self.totals.read_port(domain="comb")
+        is_counted = exists & ~self._is_first_round
         m.d.comb += read.addr.eq(number)
-        with m.If(exists & ~self._is_first_round):
-            m.d.comb += total.eq(read.data + self._recent[number])
-        with m.If(access.place[0]):
-            m.d.comb += access.value.eq(high)
-        with m.Else():
-            m.d.comb += access.value.eq(total[:COUNTER_BITS // 2])
-            with m.If(access.read):
-                m.d.sync += high.eq(total[COUNTER_BITS // 2:])
+        m.d.sync += total.eq(Mux(is_counted, read.data, 0))
+        m.d.sync += recent.eq(Mux(is_counted, self._recent[number], 0))
+        m.d.sync += reads_low.eq(access.read & ~access.place[0])
+        m.d.sync += reads_high.eq(access.read & access.place[0])
+        m.d.comb += total_now.eq(total + recent)
+        with m.If(reads_low):
+            m.d.comb += self.late.eq(total_now[:COUNTER_BITS // 2])
+            m.d.sync += high.eq(total_now[COUNTER_BITS // 2:])
+        with m.Elif(reads_high):
+            m.d.comb += self.late.eq(high)

@@ -65,7 +65,7 @@ class HostPort(Component):
         """The work distributor's registers; the serial machine has others."""
         return WorkRegisters()
 
-    def make_counters(self, count: int) -> Component:
+    def make_counters(self, count: int) -> Any:
         """The first ``count`` of the counters; the serial machine has others."""
         return Counters(count)
 
@@ -107,8 +107,9 @@ class HostPort(Component):
 
     def answer(self, value: Value) -> Value:
         """The value on the bus, in the cycle after the read; ``value`` is the registered value of
-        the blocks. The serial machine adds a value that is a cycle late."""
-        return value
+        the blocks. A counter's value comes a cycle later than the others. In the serial machine it
+        does not, but that of a reference counter does."""
+        return value | self.counters.late
 
     def _connect_debugger(self, m: Module) -> None:
         """Connects the debugger's registers, except for what they command the trap unit."""

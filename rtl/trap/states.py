@@ -154,8 +154,22 @@ class SmTrapLink(wiring.Signature):
 
 
 def executed_operation(params: SmParams) -> data.StructLayout:
-    """What an instruction without a reported error, an ENTER or a LEAVE does to its warp."""
-    return data.StructLayout({"warp": params.warp_bits, "operation": TrapOperation})
+    """What an instruction, an ENTER or a LEAVE does to its warp.
+
+    Fields
+    ------
+    warp : warp_bits
+    operation : TrapOperation
+        GO_ON for an instruction with an error.
+    is_refused : 1
+        Its error is reported: the warp does not continue. Only GO_ON depends on this bit, so that
+        the report mask does not delay the other operations.
+    """
+    return data.StructLayout({
+        "warp": params.warp_bits,
+        "operation": TrapOperation,
+        "is_refused": 1,
+    })
 
 
 def trap_reason(params: SmParams) -> data.StructLayout:

@@ -162,8 +162,9 @@ class TrapUnit(Component):
         m.d.comb += executes.eq(
             self.dispatch.valid & (instruction.kind == InstructionKind.TRAP))
         m.d.comb += is_refused.eq(executes & reported(self.report_mask, decoder.error))
-        m.d.comb += step.valid.eq(self.dispatch.valid & ~is_refused)
+        m.d.comb += step.valid.eq(self.dispatch.valid)
         m.d.comb += step.payload.warp.eq(instruction.warp)
+        m.d.comb += step.payload.is_refused.eq(is_refused)
         with m.Switch(instruction.kind):
             with m.Case(InstructionKind.ENTER):
                 with m.If(self.command.installed):

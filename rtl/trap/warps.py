@@ -66,7 +66,7 @@ class WarpTraps(Component):
     launch, live, taken, drained, result, errors, command, hold, resume
         See TrapUnit.
     dispatched : In(Event of executed_operation)
-        An instruction without a reported error, ENTER or LEAVE.
+        An instruction, ENTER or LEAVE.
     clears_status : In(Event of a warp)
         Why it traps is forgotten.
     machine : Out(SmTrapLink)
@@ -335,10 +335,11 @@ class WarpTraps(Component):
         m.d.comb += self.hold.eq(changes.enters | self._step_causes | is_stopped)
 
         is_masked = state.masked.bit_select(self.dispatched.payload.warp, 1)
-        always_resumes = Cat(self._executes[each] for each in (
-            TrapOperation.GO_ON, TrapOperation.MASK, TrapOperation.UNMASK)).any()
-        m.d.comb += self._resumes.eq(
-            always_resumes | (self._executes[TrapOperation.TRAP] & is_masked))
+        executes = self._executes
+        goes_on = executes[TrapOperation.GO_ON] & ~self.dispatched.payload.is_refused
+        masks = executes[TrapOperation.MASK] | executes[TrapOperation.UNMASK]
+        traps_masked = executes[TrapOperation.TRAP] & is_masked
+        m.d.comb += self._resumes.eq(goes_on | masks | traps_masked)
         resumed = Mux(self._resumes, self._dispatched, 0)
         m.d.sync += self.resume.eq(resumed | (self._woken & (state.halted | self._halting)))
 

@@ -11,6 +11,7 @@ from sim.launch.parameters import parameter_block, place_buffers
 from sim.launch.runtime import allot
 from sim.support.alignment import round_up
 from sim.toolchain.module import EntryParameter, ProgramError
+from sim.toolchain.ptx.call_graph import CallGraph
 from sim.toolchain.ptx.module import (
     AddressOf,
     PtxFunction,
@@ -20,7 +21,6 @@ from sim.toolchain.ptx.module import (
     PtxVariable,
     parameter_offsets,
 )
-from sim.toolchain.ptx.reach import Reach
 
 __all__ = ["PtxLaunch", "place"]
 
@@ -212,7 +212,7 @@ def place(
     addresses = {
         name: (number + 1) * _FUNCTION_BYTES for number, name in enumerate(module.functions)
     }
-    own = Reach(module).shared_variables(function.name)
+    own = CallGraph(module).shared_variables(function.name)
     shared = _lay_out(own, addresses)
     # Other kernels' variables are nowhere: an access of one is beyond what this kernel has.
     addresses.update(

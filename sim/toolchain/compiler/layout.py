@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field, replace
 
+from sim.toolchain.ptx.call_graph import CallGraph
 from sim.toolchain.ptx.module import PtxInstruction, PtxModule, PtxSpace, PtxVariable
-from sim.toolchain.ptx.reach import Reach
 
 from .abi import FRAME_ALIGNMENT
 
@@ -161,19 +161,19 @@ class MemoryLayout:
 
     def _lay_out_shared(self, module: PtxModule) -> None:
         """Every kernel has the shared variables that it and the functions it calls use, from its own first byte on."""
-        reach = Reach(module)
+        calls = CallGraph(module)
         for function in module.functions.values():
             used = [
                 variable
-                for variable in reach.used_variables(function.name)
+                for variable in calls.used_variables(function.name)
                 if variable.space is PtxSpace.SHARED
             ]
             self.shared_used[function.name] = sorted(used, key=lambda variable: variable.name)
             self.kernels[function.name] = []
         for entry in module.functions.values():
             if entry.entry and entry.body is not None:
-                self.shared[entry.name] = SharedLayout.of(reach.shared_variables(entry.name))
-                for function in reach.functions(entry.name):
+                self.shared[entry.name] = SharedLayout.of(calls.shared_variables(entry.name))
+                for function in calls.functions(entry.name):
                     self.kernels[function.name].append(entry.name)
 
     def versions(self, function: str) -> "list[tuple[list[str], MemoryLayout]]":

@@ -15,9 +15,9 @@ forms               the rows of an opcode in a version of PTX
 machines            what later machines have, and which one first; instructions on textures
 instructions        modifiers decoded by that table
 operands, special   operands resolved and checked; special registers
-parts               operands of video instructions that are parts of registers
+operand_selectors   operands of video instructions that are parts of registers
 control             branches and calls
-reach               what a kernel may call, and the shared variables it uses
+call_graph          the functions that a kernel may call, and the shared variables it uses
 joining             several texts as one, as a linker has it
 copies              parameters whose addresses are taken, registers of modules: both have copies in local space
 =================== ===========================================================================================

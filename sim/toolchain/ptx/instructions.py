@@ -23,8 +23,8 @@ from .modifiers import Modifier, ModifierField
 from .module import Operand, PtxGuard, PtxInstruction, PtxRegister, PtxVariable, Sink, Type
 from .names import Scope, TextureError
 from .operand_kinds import ControlOperands, MoveResult, OperandKind
+from .operand_selectors import check_selectors, without_selectors
 from .operands import OperandReader
-from .parts import check_parts, with_parts
 
 __all__ = ["read_guard", "read_instruction", "with_flush_of_target"]
 
@@ -239,11 +239,11 @@ def _with_operands(
     if isinstance(first, ControlOperands):
         return [CONTROL[type(first)](reader, node)]
     if form.is_selective:
-        nodes, instruction = with_parts(instruction, kinds, nodes)
+        nodes, instruction = without_selectors(instruction, kinds, nodes)
     if not form.least_operands <= len(nodes) <= len(kinds):
         raise SourceError(node.opcode, _count_message(node, form.least_operands, len(kinds)))
     if form.is_selective:
-        check_parts(instruction, node)
+        check_selectors(instruction, node)
     if isinstance(first, MoveResult):
         if instruction.vector > 1:
             return reader.move_vector(nodes, instruction.type, instruction.vector)

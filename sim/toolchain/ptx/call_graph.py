@@ -1,4 +1,4 @@
-"""What a kernel may use: functions by its calls, and shared variables, of which it has those that it uses."""
+"""The call graph of a module: which functions a kernel may call, and the shared variables that these use."""
 
 from functools import cached_property
 
@@ -14,11 +14,11 @@ from .module import (
     VariableRef,
 )
 
-__all__ = ["Reach"]
+__all__ = ["CallGraph"]
 
 
-class Reach:
-    """What the functions of a module may call, and the variables that they use."""
+class CallGraph:
+    """Which functions each function may call, and which variables it uses."""
 
     def __init__(self, module: PtxModule) -> None:
         self.module = module

@@ -10,7 +10,7 @@ from . import syntax
 from .module import PtxInstruction, PtxLanes, PtxSubword
 from .operand_kinds import OperandKind, ResultOperand, SourceOperand
 
-__all__ = ["check_parts", "with_parts"]
+__all__ = ["check_selectors", "without_selectors"]
 
 _THIRD = 3
 """The place of the third number among the operands."""
@@ -44,7 +44,7 @@ class _SelectedOperand:
     negated: bool = False
 
 
-def with_parts(
+def without_selectors(
     instruction: PtxInstruction, kinds: Sequence[OperandKind], nodes: Sequence[syntax.OperandNode]
 ) -> tuple[list[syntax.OperandNode], PtxInstruction]:
     """The operands without selectors and minus signs, and the instruction with these."""
@@ -59,7 +59,7 @@ def with_parts(
     return [*(part.operand for part in parts), *nodes[len(parts) :]], instruction
 
 
-def check_parts(instruction: PtxInstruction, node: syntax.InstructionNode) -> None:
+def check_selectors(instruction: PtxInstruction, node: syntax.InstructionNode) -> None:
     """Raises SourceError for a result that is part of a register whose other parts have no source, and for two
     negations that exclude each other. An unused third number is not checked, as in NVIDIA's assembler."""
     opcode = node.opcode

@@ -249,6 +249,10 @@ class Memory:
     def read(self, address: int, size: int) -> bytes:
         """``size`` bytes from ``address``; MemoryFaultError where nothing is mapped."""
         self._check(address, size)
+        inside = address & PAGE_BYTES - 1
+        if inside + size <= PAGE_BYTES:
+            page = self._pages.get(address >> _PAGE_BITS)
+            return bytes(size) if page is None else bytes(page[inside : inside + size])
         result = bytearray()
         while size:
             inside = address & PAGE_BYTES - 1

@@ -123,7 +123,7 @@ _PROGRAMS: Mapping[str, str] = MappingProxyType(
         "Collatz, divergent": _COLLATZ,
     }
 )
-_SIZES = {_COMPILED: 512, _ALONE: 64}
+_SIZES = {_COMPILED: 1600, _ALONE: 64}
 _COMPILED_SIZE = 64
 """Enough for a program to be compiled."""
 _QUICK_SIZES = {_COMPILED: 128, _ALONE: 32}

@@ -1,8 +1,5 @@
 """Signals that an instruction fails."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from rtl.isa.errors import WarpError
 from sim.launch.memory import MemoryFaultError
 
@@ -23,10 +20,16 @@ class WarpFaultError(Exception):
         self.detail = detail
 
 
-@contextmanager
-def memory_faults() -> Iterator[None]:
-    """Turns an access to nothing into MMU_FAULT."""
-    try:
-        yield
-    except MemoryFaultError as fault:
-        raise WarpFaultError(WarpError.MMU_FAULT, str(fault)) from fault
+class _MemoryFaults:
+    """A context in which an access to nothing is MMU_FAULT. Not a generator, since each fetch enters it."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, fault: BaseException | None, trace: object) -> None:
+        if isinstance(fault, MemoryFaultError):
+            raise WarpFaultError(WarpError.MMU_FAULT, str(fault)) from fault
+
+
+memory_faults = _MemoryFaults()
+"""The context; it has no state."""

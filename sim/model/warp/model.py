@@ -215,10 +215,10 @@ class WarpModel:
             if self.timeout and self.live and not self.traps.locked_down:
                 self.raised.add("TIMEOUT")
             return None
-        return self.retire(warp.slot)
+        return self.retire(warp.slot) if self._follows else self._retire(warp)
 
     def _fetch(self, address: int) -> WarpInstruction:
-        with memory_faults():
+        with memory_faults:
             word = self.memory.read_number(self.launch.program_base + address, INSTRUCTION_BYTES)
         if word not in self._decoded:
             self._decoded[word] = decode(
@@ -238,6 +238,10 @@ class WarpModel:
             raise ValueError(
                 f"warp slot {slot} {'waits at a barrier' if warp.barrier is not None else 'is stopped'}"
             )
+        return self._retire(warp)
+
+    def _retire(self, warp: Warp) -> Retirement:
+        """The same of a warp that can continue."""
         record, detail, following = self.execute(warp)
         self.complete(warp, record, detail, following)
         return record

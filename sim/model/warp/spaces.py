@@ -25,6 +25,8 @@ Octets = NDArray[np.uint8]
 _NEAR = 1 << 13
 """Accesses of a warp within this many bytes are combined into one."""
 _WORD = 4
+_OFFSETS = {size: np.arange(size, dtype=np.uint64) for size in (1, 2, 4, 8, 16)}
+"""By the size of an access: the offsets of its bytes."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ Accesses = list[PlacedAccess]
 
 def _bytes_of(access: Access) -> Addresses:
     """The addresses of all bytes of an access."""
-    return access.addresses[:, None] + np.arange(access.size, dtype=np.uint64)
+    return access.addresses[:, None] + _OFFSETS[access.size]
 
 
 def _bounds(places: Addresses) -> tuple[int, int]:
@@ -125,7 +127,7 @@ def _runs(row: Addresses) -> list[tuple[int, int]]:
 def _load_from(memory: Memory) -> Callable[[Addresses], Octets]:
     def load(places: Addresses) -> Octets:
         if (near := _near_block(memory, places)) is not None:
-            return np.frombuffer(near[1], np.uint8)[(places - np.uint64(near[0])).astype(np.intp)]
+            return np.frombuffer(near[1], np.uint8)[(places - np.uint64(near[0])).view(np.intp)]
         rows = [memory.read(start, count) for row in places for start, count in _runs(row)]
         return np.frombuffer(b"".join(rows), np.uint8).reshape(places.shape)
 
@@ -136,7 +138,7 @@ def _store_to(memory: Memory) -> Callable[[Addresses, Octets], None]:
     def store(places: Addresses, content: Octets) -> None:
         if (near := _near_block(memory, places)) is not None:
             block = np.frombuffer(bytearray(near[1]), np.uint8)
-            block[(places - np.uint64(near[0])).astype(np.intp).ravel()] = content.ravel()
+            block[(places - np.uint64(near[0])).view(np.intp).ravel()] = content.ravel()
             memory.write(near[0], block.tobytes())
             return
         for row, octets in zip(places, content, strict=True):
@@ -150,11 +152,10 @@ def _store_to(memory: Memory) -> Callable[[Addresses, Octets], None]:
 
 def _first(access: Access, failing: NDArray[np.bool_], error: WarpError) -> list[_LaneFaultError]:
     """The error of the first thread for which ``failing`` is set, if there is one."""
-    rows = np.flatnonzero(failing)
-    return [
-        _LaneFaultError(int(access.threads[row]), int(access.addresses[row]), error)
-        for row in rows[:1]
-    ]
+    if not failing.any():
+        return []
+    row = int(failing.argmax())
+    return [_LaneFaultError(int(access.threads[row]), int(access.addresses[row]), error)]
 
 
 def _check(access: Access, *failures: tuple[NDArray[np.bool_], WarpError]) -> None:
@@ -213,10 +214,10 @@ def _in_shared(warp: Warp, access: Access) -> PlacedAccess:
     octets = np.frombuffer(shared, np.uint8)
 
     def store(places: Addresses, content: Octets) -> None:
-        octets[places.astype(np.intp).ravel()] = content.ravel()
+        octets[places.view(np.intp).ravel()] = content.ravel()
 
     return PlacedAccess(
-        "shared", access, _bytes_of(access), lambda places: octets[places.astype(np.intp)], store
+        "shared", access, _bytes_of(access), lambda places: octets[places.view(np.intp)], store
     )
 
 

@@ -89,7 +89,7 @@ class CallReturnStack:
         """Token ``index``, 0 being the lowest; WarpFaultError when it is in memory that faults."""
         if index >= self._first:
             return self._cached[index - self._first]
-        with memory_faults():
+        with memory_faults:
             return decode_token(self.memory.read(self.region + index * TOKEN_BYTES, TOKEN_BYTES))
 
     def tokens(self) -> list[StackToken]:
@@ -151,7 +151,7 @@ class CallReturnStack:
             self.token(index) if index < self.depth else _HOLE
             for index in range(start, start + TOKENS_PER_LINE)
         ]
-        with memory_faults():
+        with memory_faults:
             self.memory.write(self.region + line * LINE_BYTES, b"".join(map(encode_token, tokens)))
         self._dirty.discard(line)
 

@@ -16,7 +16,7 @@ from .faults import WarpFaultError
 from .retirement import MemoryWrite, Retirement
 from .spaces import Access, Accesses, PlacedAccess, place, place_generic
 from .state import Warp
-from .vector.lanes import pair, threads_of
+from .vector.lanes import ALL_THREADS, pair, threads_of
 from .vector.single import float_sum
 
 __all__ = ["TESTING_SWAPS", "TRANSFERS", "WIDE_SWAPS", "thread_addresses"]
@@ -111,8 +111,11 @@ def _write_words(
         return
     chosen = threads_of(threads)
     for index in range(found.shape[1]):
-        row = warp.rows[number + index].copy()
-        row[chosen] = found[:, index]
+        if threads == ALL_THREADS:
+            row = found[:, index]
+        else:
+            row = warp.rows[number + index].copy()
+            row[chosen] = found[:, index]
         warp.write_register(record, number + index, row, threads)
 
 
@@ -127,8 +130,10 @@ def _note(record: Retirement, placed: PlacedAccess, content: NDArray[np.uint8]) 
     )
 
 
-def _rows_of(whole: Access, part: PlacedAccess) -> NDArray[np.intp]:
+def _rows_of(whole: Access, part: PlacedAccess) -> NDArray[np.intp] | slice:
     """Where the threads of a part are among those of the whole."""
+    if part.access is whole:
+        return slice(None)
     return np.searchsorted(whole.threads, part.access.threads)
 
 

@@ -18,6 +18,7 @@ from sim.engine.errors import EngineError
 from sim.engine.internals import (
     AsyncProcess,
     BaseProcess,
+    Concat,
     DelayTrigger,
     PyClockProcess,
     PyEngineState,
@@ -277,14 +278,23 @@ class CompiledEngine(Engine):
         return PyMemoryState(memory, pending)
 
     def get_value(self, expr: Any) -> int:
-        """The value of an expression; of signals and parts of them without going through the expression."""
-        value: Any = Value.cast(expr)
-        if type(value) is Signal:
-            return self._state.slots[self._state.get_signal(value)].curr
-        if type(value) is Slice and type(value.value) is Signal:
-            bits = self._state.slots[self._state.get_signal(value.value)].curr
-            return bits >> value.start & (1 << value.stop - value.start) - 1
-        return super().get_value(value)
+        """The value of an expression; of signals, parts of them and concatenations without Amaranth's evaluation."""
+        kind = type(expr)
+        if kind is Signal:
+            return self._state.slots[self._state.get_signal(expr)].curr
+        if kind is Slice and type(expr.value) is Signal:
+            bits = self._state.slots[self._state.get_signal(expr.value)].curr
+            return bits >> expr.start & (1 << expr.stop - expr.start) - 1
+        if kind is Concat:
+            bits = at = 0
+            for part in expr.parts:
+                width = len(part)
+                bits |= (self.get_value(part) & (1 << width) - 1) << at
+                at += width
+            return bits
+        if not isinstance(expr, Value):
+            return self.get_value(Value.cast(expr))
+        return super().get_value(expr)
 
     def set_value(self, expr: Any, value: int) -> None:
         """Sets a signal, or parts of signals as Amaranth's own does it."""

@@ -16,6 +16,7 @@ __all__ = [
     "BaseProcess",
     "BaseSignalState",
     "CombinationalCycle",
+    "Concat",
     "DelayTrigger",
     "Design",
     "FlipFlop",
@@ -60,7 +61,8 @@ _async: Any = import_module("amaranth.sim._async")
 _base: Any = import_module("amaranth.sim._base")
 _pysim: Any = import_module("amaranth.sim.pysim")
 
-SignalDict, SignalSet, Operator, Slice = _ast.SignalDict, _ast.SignalSet, _ast.Operator, _ast.Slice
+SignalDict, SignalSet, Operator = _ast.SignalDict, _ast.SignalSet, _ast.Operator
+Concat, Slice = _ast.Concat, _ast.Slice
 Design, Fragment, PortDirection, emit_netlist = (
     _ir.Design,
     _ir.Fragment,

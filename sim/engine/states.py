@@ -106,7 +106,8 @@ class DrivenState(BaseSignalState):
     @property
     def curr(self) -> int:
         """The value now."""
-        return _as_signed(self._field.read(), self._shape)
+        value = self._field.read()
+        return _as_signed(value, self._shape) if self._shape.signed else value
 
     next = curr
 

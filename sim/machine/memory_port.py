@@ -9,6 +9,7 @@ from typing import Any
 from rtl.isa.tokens import LINE_BYTES
 from rtl.layouts import BEAT_BYTES, BEATS
 from sim.launch.memory import Memory, MemoryFaultError
+from sim.machine.changed_input import ChangedInput
 
 __all__ = ["MemoryBehaviour", "MemoryServer"]
 
@@ -65,6 +66,8 @@ class MemoryServer:
         ready, answering, cycle, pause, beat = False, None, 0, 0, 0
         # Only what is taken is worth its fields.
         layout = request.payload.shape()
+        answers, accepts = ChangedInput(ctx, response.valid), ChangedInput(ctx, request.ready)
+        answer = response.payload
         ticks = ctx.tick().sample(request.valid, request.payload.as_value(), response.ready)
         async for _, _, valid, payload, taken in ticks:
             cycle += 1
@@ -78,13 +81,13 @@ class MemoryServer:
                     self._queues[answering].popleft()
                     answering, beat = None, 0
                 else:
-                    ctx.set(response.payload, self._answer(answering, beat))
+                    ctx.set(answer, self._answer(answering, beat))
             if answering is None and (tag := self._next(cycle)) is not None:
                 answering = tag
-                ctx.set(response.payload, self._answer(tag, 0))
-            ctx.set(response.valid, answering is not None)
+                ctx.set(answer, self._answer(tag, 0))
+            answers.set(answering is not None)
             ready = not pause and self._random.random() >= self._behaviour.stall
-            ctx.set(request.ready, ready)
+            accepts.set(ready)
 
     def _gathered(self, request: Any) -> Any:
         """The line that is requested or written, with its last beat; None with the others.

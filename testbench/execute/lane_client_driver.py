@@ -12,6 +12,7 @@ from rtl.isa.syntax import PT, RZ
 from rtl.layouts import operation_beat, register_gather, register_write
 from rtl.params import WARP_THREADS, SmParams
 from sim.checks.testbench import Bench
+from sim.machine.changed_input import ChangedInput
 
 WANTED_CYCLES = 2
 """From the cycle in which an operation is taken to the one in which the first beat's data are
@@ -114,23 +115,30 @@ class LaneClientDriver:
     async def serve(self, ctx: Any) -> None:
         """The testbench: without end."""
         port = self._port
-        while True:
+        streams = [getattr(port, kind) for kind in self._kinds]
+        readies = {kind: ChangedInput(ctx, getattr(port, kind).ready) for kind in self._kinds}
+        gathered_beat = BeatInput(ctx, port.data.gathered) if "gather" in self._kinds else None
+        wanted_beat = BeatInput(ctx, port.data.wanted)
+        ticks = ctx.tick().sample(
+            port.data.values.as_value(),
+            port.data.flags,
+            port.data.conditions.as_value(),
+            *(stream.valid for stream in streams),
+            *(stream.payload.as_value() for stream in streams),
+        )
+
+        def set_inputs() -> set[str]:
             gathered = [self._gathered(under_way) for under_way in self._under_way]
-            wanted = [self._wanted(under_way) for under_way in self._under_way]
-            if "gather" in self._kinds:
-                _set_beat(ctx, port.data.gathered, gathered)
-            _set_beat(ctx, port.data.wanted, wanted)
+            if gathered_beat is not None:
+                gathered_beat.set(gathered)
+            wanted_beat.set([self._wanted(under_way) for under_way in self._under_way])
             ready = self._ready()
-            for kind in self._kinds:
-                ctx.set(getattr(port, kind).ready, kind in ready)
-            streams = [getattr(port, kind) for kind in self._kinds]
-            _, _, *sampled = await ctx.tick().sample(
-                port.data.values.as_value(),
-                port.data.flags,
-                port.data.conditions.as_value(),
-                *(stream.valid for stream in streams),
-                *(stream.payload.as_value() for stream in streams),
-            )
+            for kind, is_ready in readies.items():
+                is_ready.set(kind in ready)
+            return ready
+
+        ready = set_inputs()
+        async for _, _, *sampled in ticks:
             written, valid, payloads = (
                 sampled[:3],
                 sampled[3 : 3 + len(streams)],
@@ -150,6 +158,7 @@ class LaneClientDriver:
                 elif offers and kind == "gather":
                     self._gather_waits = True
             self.now += 1
+            ready = set_inputs()
 
     def _ready(self) -> set[str]:
         """The kinds of operations that the port is ready for in this cycle."""
@@ -259,9 +268,16 @@ class LaneClientDriver:
                 )
 
 
-def _set_beat(ctx: Any, event: Any, beats: list[int | None]) -> None:
-    """Sets an event of a beat, which comes from one operation at most."""
-    happens = [beat for beat in beats if beat is not None]
-    assert len(happens) <= 1, "beats of two operations in one cycle"
-    ctx.set(event.valid, len(happens))
-    ctx.set(event.payload.as_value(), happens[0] if happens else 0)
+class BeatInput:
+    """An event of a beat, which comes from one operation at most."""
+
+    def __init__(self, ctx: Any, event: Any) -> None:
+        self._valid = ChangedInput(ctx, event.valid)
+        self._payload = ChangedInput(ctx, event.payload.as_value())
+
+    def set(self, beats: list[int | None]) -> None:
+        """Sets the event to the beat that is not None, or to none."""
+        happens = [beat for beat in beats if beat is not None]
+        assert len(happens) <= 1, "beats of two operations in one cycle"
+        self._valid.set(len(happens))
+        self._payload.set(happens[0] if happens else 0)

@@ -114,6 +114,7 @@ class MemoryDriver(UnitDriver):
     async def _drive(self, ctx: Any) -> None:
         dut, steps, sent = self.dut, deque(self.world.steps), 0
         await self._begin(ctx)
+        offers = False
         ticks = self._ticks(
             ctx,
             dut.room,
@@ -133,14 +134,17 @@ class MemoryDriver(UnitDriver):
                 self._completed(completion, bool(error.valid))
             if error.valid and not completion.valid:
                 self.bench.fail("an error without a completion")
-            ctx.set(dut.dispatch.valid, 0)
-            ctx.set(dut.local_base.valid, 0)
+            if offers:
+                ctx.set(dut.dispatch.valid, 0)
+                ctx.set(dut.local_base.valid, 0)
+                offers = False
             if cleared and self._clearing is not None:
                 ctx.set(dut.clear.valid, 0)
                 self._clearing = None
             if self._selected and self._selected[0][0] <= self.cycle:
                 self._dispatch(ctx, self._selected.popleft()[1], sent)
                 sent += 1
+                offers = True
             elif (
                 steps
                 and room
@@ -148,6 +152,7 @@ class MemoryDriver(UnitDriver):
                 and not (self._alone and (self._under_way or self._selected))
             ):
                 self._next(ctx, steps)
+                offers = True
             if (
                 not steps
                 and not self._selected

@@ -1,0 +1,21 @@
+"""Inputs of simulated hardware that are set only when they change."""
+
+from typing import Any
+
+__all__ = ["ChangedInput"]
+
+
+class ChangedInput:
+    """An input that one testbench alone sets, a value of at most some bits. Amaranth's ``set`` takes tens of
+    microseconds, also for the value that is there already.
+    """
+
+    def __init__(self, ctx: Any, signal: Any) -> None:
+        self._ctx, self._signal = ctx, signal
+        self._value: int | None = None
+
+    def set(self, value: int) -> None:
+        """Sets the input, if this is not its value already."""
+        if value != self._value:
+            self._ctx.set(self._signal, value)
+            self._value = value

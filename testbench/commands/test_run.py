@@ -280,6 +280,10 @@ def test_the_command_itself():
             "none.sass: No such file or directory",
         ),
         (
+            (ADD, *MODEL, *BUFFERS, "--arg", "u32:1", "--handler", ADD),
+            f"{ADD}: a trap handler has no constants, variables or parameters",
+        ),
+        (
             (WIDE, *BUFFERS, "--block", "256"),
             "a block of 8 warps with 67 registers a thread needs 576 warp registers, preset default has 512; "
             "preset programs has enough",

@@ -80,6 +80,7 @@ NAVIGATION: Navigation = (
             "docs/python.md",
             "docs/ptx.md",
             "docs/runtime.md",
+            "docs/trap_handlers.md",
             "docs/debugger.md",
             "docs/profile.md",
             "waveforms/README.md",

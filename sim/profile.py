@@ -23,6 +23,8 @@ from sim.launch_options import (
 from sim.machine.hardware import Hardware
 from sim.machine.profile import Profile
 from sim.report.profile import content, page, text
+from sim.report.run import head_lines
+from sim.runner import engine_text
 from sim.support.command import CommandError, Parser, check_file, print_text, write_file
 from sim.toolchain.cubin.line_table import source_lines
 
@@ -84,13 +86,16 @@ def _work(options: Namespace) -> int:
     module, launch = prepared(options_of_launch, lambda launch: launch)
     check_size(launch, options_of_launch, None)
     profile = Profile(options_of_launch.params)
-    hardware = Hardware(options_of_launch.params, chosen_engine(options), watched=profile.watched)
+    engine = chosen_engine(options)
+    hardware = Hardware(options_of_launch.params, engine, watched=profile.watched)
     result = hardware.run(launch, options.max_cycles)
     profile.finish(hardware.cycles, result.cycles)
-    print_text(
-        f"kernel        {launch.kernel.name}\nstatus        {result.status}\ncycles        {result.cycles}\n\n"
-        + text(profile, options.lines)
-    )
+    head = [
+        *head_lines(launch, f"{options_of_launch.machine_name}, {engine_text(engine)}"),
+        f"status        {result.status}",
+        f"cycles        {result.cycles}",
+    ]
+    print_text("\n".join(head) + "\n\n" + text(profile, options.lines))
     lines = source_lines(options.program, module)
     if options.json is not None:
         write_file(options.json, (json.dumps(content(profile, lines)) + "\n").encode())

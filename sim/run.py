@@ -41,7 +41,15 @@ from sim.report.error_status import decode, registers_of
 from sim.report.output import output_of
 from sim.report.run import describe
 from sim.report.timeline import konata, page, trace
-from sim.runner import Outcome, board_difference, outcome_of, run_model
+from sim.runner import (
+    WARP_MODEL,
+    Outcome,
+    board_difference,
+    board_text,
+    engine_text,
+    outcome_of,
+    run_model,
+)
 from sim.support.command import CommandError, Parser, check_file, print_text, write_file
 from sim.support.interrupt import Interrupted, deferred
 from sim.waves.fst import FST, check_fst, is_fst
@@ -266,7 +274,7 @@ def _report(launch: Launch, memory: Memory, text: str) -> None:
 def _on_model(options: Options, launch: Launch) -> dict[str, object]:
     """Runs on the warp model; prints the outcome."""
     bounds = Bounds(launch) if options.bounds else None
-    params = options.params
+    params, name = options.params, f"{options.machine_name}, {WARP_MODEL}"
     machine = WarpModel(launch, warps=params.warps, stack_tokens=params.stack_tokens)
     machine.bounds = bounds
     try:
@@ -274,9 +282,8 @@ def _on_model(options: Options, launch: Launch) -> dict[str, object]:
             result = run_model(machine, options.max_cycles, bar.update)
     except Interrupted as request:
         request.after = f"after {machine.instructions:,} instructions"
-        _report(
-            launch, machine.memory, describe(machine, Result("interrupted", machine.instructions))
-        )
+        stopped = Result("interrupted", machine.instructions)
+        _report(launch, machine.memory, describe(machine, stopped, name))
         raise
     outside = [] if bounds is None else list(bounds.found.values())
     if outside:
@@ -284,7 +291,7 @@ def _on_model(options: Options, launch: Launch) -> dict[str, object]:
     _report(
         launch,
         machine.memory,
-        "\n".join([describe(machine, result), *(one.line() for one in outside)]),
+        "\n".join([describe(machine, result, name), *(one.line() for one in outside)]),
     )
     written = results(
         launch,
@@ -309,17 +316,18 @@ def _on_board(options: Options, launch: Launch, board: Board) -> dict[str, objec
     """Runs on a board; prints the outcome. With ``--check``, memory at the end is compared with
     what the warp model leaves there.
     """
-    difference = None
+    difference, name = None, f"{board.preset}, {board_text(board)}"
     try:
         result = _timed(board, launch, options)
     except RunInterrupted as request:
-        _report(launch, board.memory, outcome_of(launch, board, request.result).report)
+        outcome = outcome_of(launch, board, request.result, name=name)
+        _report(launch, board.memory, outcome.report)
         raise
     if options.check and result.status == "ok":
         board.forget()
         with deferred(), tqdm(unit=" instructions", disable=None, leave=False) as bar:
             difference = board_difference(board, launch, bar.update)
-    outcome = outcome_of(launch, board, result, difference)
+    outcome = outcome_of(launch, board, result, difference, name)
     _report(launch, board.memory, "\n".join([outcome.report, *hints(outcome)]))
     written = results(
         launch,
@@ -368,9 +376,9 @@ def _on_hardware(options: Options, launch: Launch, engine: type[Engine]) -> dict
                 hardware = Hardware(options.params, engine, check=options.check)
                 result = _timed(hardware, launch, options)
     except RunInterrupted as request:
-        _tell(options, launch, hardware, request.result, timeline)
+        _tell(options, launch, hardware, engine, request.result, timeline)
         raise
-    outcome = _tell(options, launch, hardware, result, timeline)
+    outcome = _tell(options, launch, hardware, engine, result, timeline)
     written = results(
         launch,
         hardware.memory,
@@ -386,11 +394,13 @@ def _tell(
     options: Options,
     launch: Launch,
     hardware: Hardware,
+    engine: type[Engine],
     result: HardwareResult,
     timeline: Timeline | None,
 ) -> Outcome:
     """Prints a run's outcome, and writes its timelines; returns it."""
-    outcome = outcome_of(launch, hardware, result)
+    name = f"{options.machine_name}, {engine_text(engine)}"
+    outcome = outcome_of(launch, hardware, result, name=name)
     _report(launch, hardware.memory, "\n".join([outcome.report, *hints(outcome)]))
     if options.waveform is not None:
         print_text(

@@ -32,6 +32,7 @@ from sim.toolchain.assembly.spelling import spell
 from sim.toolchain.module import EntryPoint
 
 __all__ = [
+    "WARP_MODEL",
     "BoardRunner",
     "HardwareRunner",
     "LaunchInterrupted",
@@ -42,6 +43,8 @@ __all__ = [
     "Runner",
     "Space",
     "board_difference",
+    "board_text",
+    "engine_text",
     "outcome_of",
     "outcome_of_model",
     "run_model",
@@ -49,6 +52,8 @@ __all__ = [
 
 Progress = Callable[[int], object]
 T = TypeVar("T")
+WARP_MODEL = "warp model"
+"""The warp model in a report, where hardware has an engine."""
 _STEP = 10_000
 """Instructions of the warp model between two looks at how far it is, at first."""
 _STEP_SECONDS = 0.1
@@ -58,6 +63,16 @@ _MODEL_LIMIT = 1_000_000_000
 """Instructions of the warp model, after which a run is aborted."""
 _THREAD = re.compile(r"thread (\d+), address (0x[0-9a-f]+)")
 """The warp model's details of an error: the first thread that failed, and its address."""
+
+
+def engine_text(engine: type[Engine]) -> str:
+    """An engine in a report: ``compiled engine``."""
+    return f"{engine.name} engine"
+
+
+def board_text(board: Board) -> str:
+    """A board in a report: ``board at /dev/ttyUSB0``."""
+    return f"board at {board.port}"
 
 
 @dataclass(frozen=True)
@@ -150,10 +165,12 @@ class Runner(ABC):
 
     Attributes:
         params: The machine.
+        engine: What runs it, for a report: ``compiled engine``.
         space: Where its memory lies.
     """
 
     params: SmParams
+    engine: str
     space: Space = Space()
 
     def sized(
@@ -195,6 +212,8 @@ def run_model(
 class ModelRunner(Runner):
     """The warp model: no hardware, no time; its cycles are instructions."""
 
+    engine = WARP_MODEL
+
     def __init__(self, params: SmParams) -> None:
         self.params = params
 
@@ -227,7 +246,7 @@ class HardwareRunner(Runner):
     def __init__(
         self, params: SmParams, engine: type[Engine], *, check: bool = False, **options: Any
     ) -> None:
-        self.params = params
+        self.params, self.engine = params, engine_text(engine)
         self.hardware = Hardware(params, engine, check=check, **options)
         self.hardware.in_place = True
 
@@ -257,7 +276,7 @@ class BoardRunner(Runner):
     def __init__(
         self, board: Board, *, check: bool = False, results: Container[str] | None = None
     ) -> None:
-        self.params, self.board = board.params, board
+        self.params, self.board, self.engine = board.params, board, board_text(board)
         self.space = Space(MEMORY_BASE, 0, board.size)
         self._check, self._results = check, results
         board.in_place = True
@@ -327,11 +346,15 @@ def outcome_of_model(machine: WarpModel, result: Result) -> Outcome:
 
 
 def outcome_of(
-    launch: Launch, machine: BaseMachine, result: HardwareResult, difference: str | None = None
+    launch: Launch,
+    machine: BaseMachine,
+    result: HardwareResult,
+    difference: str | None = None,
+    name: str = "",
 ) -> Outcome:
     """The outcome of a run of hardware. ``difference`` is a difference from the warp model that was
     not found by the machine. Where there is one, the outcome's status is ``error``, unless the run
-    was interrupted."""
+    was interrupted. ``name`` is the machine's, for the report."""
     reason = result.reason
     if result.rejection is not LaunchRejection.NONE:
         reason = f"the machine rejected the launch: {result.rejection.name}"
@@ -351,5 +374,5 @@ def outcome_of(
         reason,
         difference,
         result.counters,
-        describe_hardware(launch, machine, result, difference),
+        describe_hardware(launch, machine, result, difference, name),
     )

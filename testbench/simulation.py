@@ -16,6 +16,11 @@ ENGINE, _ = choose()
 """What simulates where nothing else is said."""
 
 
+def as_here(printed: str) -> str:
+    """What a page shows that a command prints, with the engine that is installed here: pages show the compiled one."""
+    return printed.replace("compiled engine", f"{ENGINE.name} engine")
+
+
 def simulate(
     dut: Any,
     *testbenches: Any,

@@ -47,6 +47,7 @@ class Board(BaseMachine):
     """A machine on a board.
 
     Attributes:
+        port: The port's name.
         clock: Hz.
         size: Bytes of memory.
     """
@@ -54,7 +55,7 @@ class Board(BaseMachine):
     remote = True
 
     def __init__(self, link: Link, name: str, policy: Policy = Policy.GREEDY_THEN_OLDEST) -> None:
-        self._link = link
+        self._link, self.port = link, name
         identity, size, self.clock, self.size = link.read_registers(_at("IDENTITY"), 4)
         if identity != IDENTITY:
             raise BoardError(

@@ -25,7 +25,7 @@ from sim.cuda.server import Server
 from sim.cuda.setup import check_setup, environment, find_ptxas
 from sim.engine import ENGINES, chosen_engine, current_name
 from sim.launch_options import BOARD, MODEL, add_board_options, chosen_runner, number_from_one
-from sim.runner import HardwareRunner
+from sim.runner import BoardRunner, HardwareRunner, Runner
 from sim.support.command import CommandError, Parser, add_cache_option, check_file, write_file
 from sim.support.interrupt import interrupted, stop_threads
 
@@ -264,6 +264,7 @@ def _work(options: Options) -> int:
     program = _program(options)
     recording, compiler = _recording(options), _compiler(options)
     runner = chosen_runner(options, options.preset, _PRESET)
+    machine = _machine_name(options, runner)
     with tqdm(unit=" cycles", unit_scale=True, disable=None, leave=False, delay=1) as bar:
 
         def progress(launch: int, cycles: int) -> None:
@@ -277,15 +278,27 @@ def _work(options: Options) -> int:
             code = _programs(program, options, Server(device, compiler))
         except KeyboardInterrupt as request:
             bar.close()
-            _tell(options, device, recording, interrupted(request).code)
+            _tell(options, device, machine, recording, interrupted(request).code)
             raise
-    return _tell(options, device, recording, code)
+    return _tell(options, device, machine, recording, code)
 
 
-def _tell(options: Options, device: Device, recording: Recording | None, code: int) -> int:
+def _machine_name(options: Options, runner: Runner) -> str:
+    """The machine and what runs it: ``programs, compiled engine``."""
+    preset = options.preset or _PRESET
+    if isinstance(runner, BoardRunner):
+        preset = runner.board.preset
+    return f"{preset}, {runner.engine}"
+
+
+def _tell(
+    options: Options, device: Device, machine: str, recording: Recording | None, code: int
+) -> int:
     """Prints and writes the outcomes of the launches; returns the exit code, from the program's and
     theirs."""
-    lines = table(device.launches) if device.launches else []
+    lines = []
+    if device.launches:
+        lines = [f"machine       {machine}", *table(device.launches)]
     failed = any(one.outcome.status != "ok" for one in device.launches)
     if recording is not None:
         lines += recording.lines

@@ -3,7 +3,8 @@
 A handler begins with no register to call its own. It puts the first ones into a part of each
 thread's local memory that the kernel does not use (:class:`ThreadArea`), at fixed addresses; a
 warp's state is stored in a record in global memory. Firmware is assembled for each launch, which
-decides these addresses, by this project's assembler and scheduler.
+decides these addresses, by this project's assembler and scheduler. ``docs/trap_handlers.md`` is a tutorial, with
+a smaller handler.
 
 ==================  ===============================================================================================
 file                content

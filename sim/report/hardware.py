@@ -4,7 +4,7 @@ from rtl.layouts import LaunchRejection
 from sim.launch import Launch
 from sim.machine.base import BaseMachine, HardwareResult
 from sim.report.error_status import decode
-from sim.report.run import buffer_lines, error_lines
+from sim.report.run import buffer_lines, error_lines, head_lines
 
 __all__ = ["describe_hardware"]
 
@@ -22,12 +22,16 @@ _SHOWN = {
 
 
 def describe_hardware(
-    launch: Launch, hardware: BaseMachine, result: HardwareResult, difference: str | None
+    launch: Launch,
+    hardware: BaseMachine,
+    result: HardwareResult,
+    difference: str | None,
+    name: str = "",
 ) -> str:
-    """A run as text: status, cycles, instructions, what there was of divergence, spills and so on; after an error what
-    it was, after a hang or Ctrl-C what each warp waits for; the head of each buffer."""
+    """A run as text: the machine's ``name``, status, cycles, instructions, what there was of divergence, spills and so
+    on; after an error what it was, after a hang or Ctrl-C what each warp waits for; the head of each buffer."""
     lines = [
-        f"kernel        {launch.kernel.name}",
+        *head_lines(launch, name),
         f"status        {result.outcome}",
         f"cycles        {result.cycles}",
     ]

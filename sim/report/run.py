@@ -12,7 +12,7 @@ from sim.model.warp.state import Warp
 from sim.report.error_status import DecodedStatus, decode, registers_of
 from sim.report.surroundings import code_lines
 
-__all__ = ["buffer_lines", "describe", "error_lines"]
+__all__ = ["buffer_lines", "describe", "error_lines", "head_lines"]
 
 _HEAD = 8
 """Elements of a buffer that are shown."""
@@ -83,16 +83,21 @@ def _where(machine: WarpModel, warp: Warp) -> list[str]:
     ]
 
 
-def describe(machine: WarpModel, result: Result) -> str:
-    """A run's result as text: status, instructions, the head of each buffer; after an error, what
-    it was, the code around it, and the warp's masks and stack; where the run was aborted, what each
-    warp waits for.
+def head_lines(launch: Launch, name: str) -> list[str]:
+    """The first lines of a report: the kernel and, unless it is empty, the ``name`` of the machine."""
+    return [f"kernel        {launch.kernel.name}", *[f"machine       {name}"] * bool(name)]
+
+
+def describe(machine: WarpModel, result: Result, name: str = "") -> str:
+    """A run's result as text: the machine's ``name``, status, instructions, the head of each buffer; after an error,
+    what it was, the code around it, and the warp's masks and stack; where the run was aborted, what each warp waits
+    for.
     """
     status = result.status + (f": {result.reason}" if result.reason else "")
     if result.status == "interrupted":
         status = f"interrupted after {result.instructions:,} instructions"
     lines = [
-        f"kernel        {machine.launch.kernel.name}",
+        *head_lines(machine.launch, name),
         f"status        {status}",
         f"instructions  {result.instructions}",
     ]

@@ -360,6 +360,9 @@ def test_the_outcome_of_hardware_is_told_as_far_as_it_is_known():
         lines = told(status=status, diagnosis=["warp 0 waits"])
         assert (lines[-1] == "warp 0 waits") == shown
         assert ("interrupted after 99 cycles" in lines[1]) == (status == "interrupted")
+    machine.lockstep, result = None, HardwareResult("ok", 99, registers=registers())
+    named = describe_hardware(launch, machine, result, None, "tiny, compiled engine").splitlines()
+    assert named[:2] == [first[0], "machine       tiny, compiled engine"]
     events = registers(events=[GlobalError.BPT_INT])
     assert "events        BPT_INT" in told(registers=events)
 

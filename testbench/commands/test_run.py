@@ -62,9 +62,21 @@ def test_a_kernel_runs_and_its_buffers_are_written(run_program, tmp_path, capsys
     assert written["instructions"] == 46
     assert {path.name for path in tmp_path.iterdir()} == {"a.bin", "out.json"}
     lines = capsys.readouterr().out.splitlines()
-    assert lines[:3] == ["kernel        k", "status        ok", "instructions  46"]
+    assert lines[:4] == [
+        "kernel        k",
+        "machine       default, warp model",
+        "status        ok",
+        "instructions  46",
+    ]
     assert lines[-1].startswith("buffer        c, 160 bytes at 0x2")
     assert lines[-1].endswith(": 0 1 2 3 4 5 6 7 ...")
+
+
+def test_the_machine_is_named_with_what_differs_from_its_preset(capsys):
+    arguments = [ADD, *MODEL, *BUFFERS, "--arg", "u32:1", "--preset", "tiny"]
+    assert main([*arguments, "--warps", "4", "--lanes", "2"]) == 0
+    printed = capsys.readouterr().out
+    assert "\nmachine       tiny with 4 warps, 2 lanes, warp model\n" in printed
 
 
 def test_assembly_runs_too(run_program, tmp_path, capsys):
@@ -278,6 +290,10 @@ def test_the_command_itself():
         (
             (ADD, *MODEL, *BUFFERS, "--arg", "u32:1", "--handler", "none.sass"),
             "none.sass: No such file or directory",
+        ),
+        (
+            (ADD, *MODEL, *BUFFERS, "--arg", "u32:1", "--handler", ADD),
+            f"{ADD}: a trap handler has no constants, variables or parameters",
         ),
         (
             (WIDE, *BUFFERS, "--block", "256"),

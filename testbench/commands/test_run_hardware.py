@@ -29,7 +29,9 @@ def test_a_kernel_in_lockstep(run, capsys):
     assert (code, written["status"], written["esr"]) == (0, "ok", {})
     assert written["buffers"]["o"] == [0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89]
     assert 4_000 < written["instructions"] < written["cycles"]
-    assert f"compared      {written['instructions']} instructions" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert printed.startswith("kernel        k\nmachine       tiny, compiled engine\nstatus ")
+    assert f"compared      {written['instructions']} instructions" in printed
 
 
 def test_the_engine_by_its_other_name(capsys):

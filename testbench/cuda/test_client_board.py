@@ -110,7 +110,9 @@ def test_the_command_runs_a_program_on_a_board(client, port, capfd):
     assert main(["--engine", "board", "--port", port, "--check", "--", str(client), "add"]) == 0
     printed, table = capfd.readouterr()
     assert printed == "ok\n"
-    refused, _, row = table.splitlines()
+    copied, refused, machine, _, row = table.splitlines()
+    assert copied.startswith("warpstack: cuMemcpy: 128 bytes at 0x")
+    assert machine == f"machine       tiny, board at {port}"
     assert refused.startswith("warpstack: cuMemFree: no allocation begins at 0x")
     assert row.split()[1:4] == ["add", "1", "32"]
 

@@ -69,8 +69,9 @@ def test_launches_are_printed_and_written(tmp_path, capfd, launching):
     said = capfd.readouterr()
     assert said.out == f"total {4096 << 20}\n"
     lines = said.err.splitlines()
-    assert lines[0].split()[:4] == ["launch", "kernel", "grid", "block"]
-    assert [line.split()[:4] for line in lines[1:]] == [
+    assert lines[0] == "machine       tiny, warp model"
+    assert lines[1].split()[:4] == ["launch", "kernel", "grid", "block"]
+    assert [line.split()[:4] for line in lines[2:]] == [
         ["1", "adds", "1", "4"],
         ["2", "adds", "1", "4"],
         ["3", "shares", "1", "4"],
@@ -243,9 +244,9 @@ def test_the_exit_code_and_the_last_line_are_those_of_launches_and_recording(
     out = tmp_path / "report.json"
     options: Any = SimpleNamespace(report=str(out), command=["a"], engine="auto", preset=None)
     device: Any = SimpleNamespace(launches=[launched(status) for status in statuses])
-    assert command._tell(options, device, recording, code) == expected
+    assert command._tell(options, device, "a machine", recording, code) == expected
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == (len(statuses) + 1) * bool(statuses) + (
+    assert len(lines) == (len(statuses) + 2) * bool(statuses) + (
         0 if recording is None else len(recording.lines) + (last != (recording.lines or [None])[-1])
     )
     assert not lines if last is None else lines[-1].endswith(last)
@@ -287,7 +288,7 @@ def test_launches_so_far_are_printed_after_ctrl_c(monkeypatch, capsys):
     monkeypatch.setattr(command, "_programs", ends)
     with pytest.raises((KeyboardInterrupt, SystemExit)):
         main([*MODEL, *shell("")])
-    assert capsys.readouterr().err.splitlines()[1].endswith("interrupted")
+    assert capsys.readouterr().err.splitlines()[2].endswith("interrupted")
 
 
 def test_the_defaults_of_the_command_line():

@@ -47,7 +47,9 @@ def test_kernels_run_on_a_board_one_after_the_other(port, run_program, tmp_path,
     (tmp_path / "fails.sass").write_text(FAILS)
     code, result = run_program(*on(port, tmp_path / "fails.sass"))
     assert code == 1
-    assert "exception     CUDA_EXCEPTION_14, Warp Illegal Address" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert f"machine       tiny, board at {port}\n" in printed
+    assert "exception     CUDA_EXCEPTION_14, Warp Illegal Address" in printed
     assert "MMU_FAULT" in json.dumps(result["esr"])
     code, result = run_program(
         *on(port, RECURSION, "--block", 12, "--arg", "buf:OUT=u32[12]", "--check")

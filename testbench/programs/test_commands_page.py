@@ -9,6 +9,7 @@ import pytest
 
 from sim.dis import main as dis
 from sim.run import main as run
+from testbench.simulation import as_here
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,7 +38,7 @@ def test_a_run_prints_what_the_page_says(arguments, expected, tmp_path, monkeypa
     (tmp_path / "testbench").symlink_to(ROOT / "testbench")
     monkeypatch.chdir(tmp_path)
     run(arguments)
-    assert capsys.readouterr().out.startswith(expected)
+    assert capsys.readouterr().out.startswith(as_here(expected))
     for words, content in EXAMPLES:
         if words[0] == "cat" and (tmp_path / words[1]).exists():
             assert json.loads((tmp_path / words[1]).read_text()) == json.loads(content)

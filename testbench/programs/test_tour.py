@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sim.__main__ import COMMANDS
+from testbench.simulation import as_here
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "tour.md").read_text()
@@ -46,7 +47,9 @@ def prints(command: str, expected: str, capsys: pytest.CaptureFixture[str]) -> l
     assert words[0] == "python"
     run(words)
     printed = capsys.readouterr().out
-    assert OutputChecker().check_output(expected, printed, ELLIPSIS), f"{command}\n{printed}"
+    assert OutputChecker().check_output(as_here(expected), printed, ELLIPSIS), (
+        f"{command}\n{printed}"
+    )
     return words
 
 

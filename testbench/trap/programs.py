@@ -43,9 +43,11 @@ CLOBBER = (
 still parted when it returns."""
 
 
-def kernel(*lines: str, warps: int = 1, crs: int = 512, grid: int = 1) -> Launch:
+def kernel(
+    *lines: str, warps: int = 1, crs: int = 512, grid: int = 1, registers: int = 32
+) -> Launch:
     """A launch of warps that execute these lines."""
-    text = kernel_text(lines, registers=32, shared=256)
+    text = kernel_text(lines, registers=registers, shared=256)
     return launch_text(text, words=64, block=32 * warps, grid=grid, crs=crs)
 
 

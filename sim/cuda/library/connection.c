@@ -21,6 +21,8 @@ static int lost;                /* the server has gone */
 static CUresult sticky;
 static struct hello_reply device;
 
+static const char NOT_INITIALIZED[] = "cuInit was not called, or this is a child of the process that called it";
+
 static void *memory_base(void) {
     return (void *)(uintptr_t)device.base;
 }
@@ -56,7 +58,7 @@ static int receive_all(void *bytes, size_t count) {
 
 static CUresult server_lost(void) {
     if (!lost)
-        fprintf(stderr, "warpstack: the CUDA server has ended\n");
+        report("the CUDA server has ended");
     lost = 1;
     sticky = CUDA_ERROR_UNKNOWN;
     return CUDA_ERROR_UNKNOWN;
@@ -98,18 +100,20 @@ static CUresult exchange_locked(const struct exchange *exchange, uint32_t contex
 static CUresult open_locked(void) {
     const char *name = getenv(SOCKET_VARIABLE);
     if (!name || !*name) {
-        fprintf(stderr, "warpstack: no CUDA server: run the program with `python -m sim.cuda -- PROGRAM`\n");
+        report("no CUDA server: run the program with `python -m sim.cuda -- PROGRAM`");
         return CUDA_ERROR_NO_DEVICE;
     }
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t length = strlen(name);
-    if (length + 1 > sizeof address.sun_path)
+    if (length + 1 > sizeof address.sun_path) {
+        report("%s is too long for the name of a socket", SOCKET_VARIABLE);
         return CUDA_ERROR_NO_DEVICE;
+    }
     memcpy(address.sun_path + 1, name, length); /* the 0 in front of the name: no file of the file system */
     server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (server < 0 || connect(server, (struct sockaddr *)&address,
                               (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length))) {
-        fprintf(stderr, "warpstack: no CUDA server answers at %s=%s\n", SOCKET_VARIABLE, name);
+        report("no CUDA server answers at %s=%s", SOCKET_VARIABLE, name);
         if (server >= 0)
             close(server);
         server = -1;
@@ -129,7 +133,7 @@ static CUresult open_locked(void) {
     if (send_all(&header, sizeof header) || send_all(&hello, sizeof hello) ||
         recvmsg(server, &message, MSG_CMSG_CLOEXEC | MSG_WAITALL) != sizeof reply || reply.result != CUDA_SUCCESS ||
         receive_all(&device, sizeof device) || !CMSG_FIRSTHDR(&message)) {
-        fprintf(stderr, "warpstack: the CUDA server at %s refused the connection\n", name);
+        report("the CUDA server at %s refused the connection", name);
         close(server);
         server = -1;
         return CUDA_ERROR_NO_DEVICE;
@@ -139,7 +143,7 @@ static CUresult open_locked(void) {
                         MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, memory, 0);
     if (mapped != memory_base()) {
         close(memory);
-        fprintf(stderr, "warpstack: this process has no room for the device's memory at %p\n", memory_base());
+        report("this process has no room for the device's memory at %p", memory_base());
         if (mapped != MAP_FAILED)
             munmap(mapped, device.size);
         close(server);
@@ -157,7 +161,7 @@ CUresult connection_open(void) {
     if (server < 0)
         result = open_locked();
     else if (owner != getpid())
-        result = CUDA_ERROR_NOT_INITIALIZED;
+        result = refused(CUDA_ERROR_NOT_INITIALIZED, "cuInit", "this is a child of the process that called it");
     pthread_mutex_unlock(&lock);
     return result;
 }
@@ -168,9 +172,14 @@ CUresult connection_state(void) {
     return sticky;
 }
 
-CUresult connection_exchange(const struct exchange *exchange) {
+CUresult initialized_for(const char *function) {
+    CUresult state = connection_state();
+    return state == CUDA_ERROR_NOT_INITIALIZED ? refused(state, function, NOT_INITIALIZED) : state;
+}
+
+CUresult exchange_for(const char *function, const struct exchange *exchange) {
     if (server < 0 || owner != getpid())
-        return CUDA_ERROR_NOT_INITIALIZED;
+        return refused(CUDA_ERROR_NOT_INITIALIZED, function, NOT_INITIALIZED);
     uint32_t context = current_context_number();
     pthread_mutex_lock(&lock);
     CUresult result = exchange_locked(exchange, context);
@@ -216,7 +225,7 @@ CUresult refuse(const char *function, const char *why) {
         known |= said[i] == function;
     if (!known && count < MOST) {
         said[count++] = function;
-        fprintf(stderr, "warpstack: %s is not supported%s%s\n", function, *why ? ": " : "", why);
+        report("%s is not supported%s%s", function, *why ? ": " : "", why);
     }
     pthread_mutex_unlock(&lock);
     return CUDA_ERROR_NOT_SUPPORTED;

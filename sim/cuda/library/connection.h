@@ -2,6 +2,7 @@
 #pragma once
 #include "cuda_abi.h"
 #include "protocol.h"
+#include "refusal.h"
 
 /* A request and what comes back. `fields` and `reply` are the structs of protocol.h. `data` goes with the request.
  * `answer` gets the reply's data, allocated, when it is not NULL: the caller frees it. */
@@ -23,8 +24,13 @@ CUresult connection_open(void);
 /* CUDA_SUCCESS, or why no function can be served: not initialized, a child after fork, a sticky error. */
 CUresult connection_state(void);
 
-/* Sends a request with the thread's current context and waits for its reply. */
-CUresult connection_exchange(const struct exchange *exchange);
+/* Likewise, and reports that nothing is initialized. A sticky error was reported when it happened. */
+CUresult initialized_for(const char *function);
+#define initialized() initialized_for(__func__)
+
+/* Sends a request with the thread's current context and waits for its reply. The server reports what it refuses. */
+CUresult exchange_for(const char *function, const struct exchange *exchange);
+#define connection_exchange(...) exchange_for(__func__, __VA_ARGS__)
 
 /* The error that the current context has come to for good, or CUDA_SUCCESS. */
 CUresult sticky_error(void);

@@ -16,16 +16,18 @@ uint32_t current_context_number(void) {
     return depth && stack[depth - 1] ? stack[depth - 1]->number : 0;
 }
 
-CUresult ready(void) {
-    CUresult state = connection_state();
+static const char NO_CONTEXT[] = "no context is current in this thread";
+
+CUresult ready_for(const char *function) {
+    CUresult state = initialized_for(function);
     if (state != CUDA_SUCCESS)
         return state;
-    return current_context_number() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+    return current_context_number() ? CUDA_SUCCESS : refused(CUDA_ERROR_INVALID_CONTEXT, function, NO_CONTEXT);
 }
 
 static CUresult create_on_server(CUcontext context) {
     struct context_create_reply reply;
-    CUresult result = connection_exchange(
+    CUresult result = exchange_for("cuCtxCreate",
         &(struct exchange){.call = CALL_CONTEXT_CREATE, .reply = &reply, .reply_bytes = sizeof reply});
     if (result == CUDA_SUCCESS)
         context->number = reply.context;
@@ -34,7 +36,7 @@ static CUresult create_on_server(CUcontext context) {
 
 static CUresult destroy_on_server(CUcontext context) {
     struct context_destroy_request request = {context->number};
-    CUresult result = connection_exchange(
+    CUresult result = exchange_for("cuCtxDestroy",
         &(struct exchange){.call = CALL_CONTEXT_DESTROY, .fields = &request, .fields_bytes = sizeof request});
     context->number = 0;
     return result;
@@ -42,16 +44,16 @@ static CUresult destroy_on_server(CUcontext context) {
 
 EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context) {
     if (!context)
-        return CUDA_ERROR_INVALID_CONTEXT;
+        return REFUSED(CUDA_ERROR_INVALID_CONTEXT, "the context is NULL");
     if (depth == STACK_DEPTH)
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return REFUSED(CUDA_ERROR_OUT_OF_MEMORY, "a thread stacks at most %d contexts", STACK_DEPTH);
     stack[depth++] = context;
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *context) {
     if (!depth)
-        return CUDA_ERROR_INVALID_CONTEXT;
+        return REFUSED(CUDA_ERROR_INVALID_CONTEXT, NO_CONTEXT);
     depth--;
     if (context)
         *context = stack[depth];
@@ -72,7 +74,7 @@ EXPORT CUresult cuCtxSetCurrent(CUcontext context) {
 
 EXPORT CUresult cuCtxGetCurrent(CUcontext *context) {
     if (!context)
-        return CUDA_ERROR_INVALID_VALUE;
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, "the place for the context is NULL");
     if (connection_state() == CUDA_ERROR_NOT_INITIALIZED)
         return CUDA_ERROR_NOT_INITIALIZED;
     *context = depth ? stack[depth - 1] : NULL;
@@ -84,12 +86,11 @@ EXPORT CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice numb
     if (result != CUDA_SUCCESS)
         return result;
     if (!context)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (number)
-        return CUDA_ERROR_INVALID_DEVICE;
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, "the place for the context is NULL");
+    CHECK_DEVICE(number);
     CUcontext made = calloc(1, sizeof *made);
     if (!made)
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return REFUSED(CUDA_ERROR_OUT_OF_MEMORY, NO_HOST_MEMORY);
     made->flags = flags;
     result = create_on_server(made);
     if (result == CUDA_SUCCESS)
@@ -104,16 +105,21 @@ EXPORT CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice numb
 /* The third and fourth versions have attributes of execution, which mean nothing here. */
 EXPORT CUresult cuCtxCreate_v3(CUcontext *context, void *affinities, int count, unsigned flags, CUdevice number) {
     (void)affinities;
-    return count ? CUDA_ERROR_NOT_SUPPORTED : cuCtxCreate_v2(context, flags, number);
+    if (count)
+        return REFUSED(CUDA_ERROR_NOT_SUPPORTED, "there is no affinity of execution");
+    return cuCtxCreate_v2(context, flags, number);
 }
 
 EXPORT CUresult cuCtxCreate_v4(CUcontext *context, void *attributes, unsigned flags, CUdevice number) {
-    return attributes ? CUDA_ERROR_NOT_SUPPORTED : cuCtxCreate_v2(context, flags, number);
+    if (attributes)
+        return REFUSED(CUDA_ERROR_NOT_SUPPORTED, "attributes are not supported");
+    return cuCtxCreate_v2(context, flags, number);
 }
 
 EXPORT CUresult cuCtxDestroy_v2(CUcontext context) {
     if (!context || context->primary || !context->number)
-        return CUDA_ERROR_INVALID_CONTEXT;
+        return REFUSED(CUDA_ERROR_INVALID_CONTEXT, "the context %s",
+                       !context ? "is NULL" : context->primary ? "is the primary one" : "was destroyed before");
     for (int i = depth; i > 0; i--)
         if (stack[i - 1] == context) {
             memmove(&stack[i - 1], &stack[i], (size_t)(depth - i) * sizeof *stack);
@@ -134,23 +140,23 @@ EXPORT CUresult cuCtxDetach(CUcontext context) {
 
 EXPORT CUresult cuCtxGetDevice(CUdevice *number) {
     if (!number)
-        return CUDA_ERROR_INVALID_VALUE;
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, "the place for the device is NULL");
     if (!depth)
-        return CUDA_ERROR_INVALID_CONTEXT;
+        return REFUSED(CUDA_ERROR_INVALID_CONTEXT, NO_CONTEXT);
     *number = 0;
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuCtxGetFlags(unsigned *flags) {
     if (!depth)
-        return CUDA_ERROR_INVALID_CONTEXT;
+        return REFUSED(CUDA_ERROR_INVALID_CONTEXT, NO_CONTEXT);
     *flags = stack[depth - 1]->flags;
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuCtxSetFlags(unsigned flags) {
     if (!depth)
-        return CUDA_ERROR_INVALID_CONTEXT;
+        return REFUSED(CUDA_ERROR_INVALID_CONTEXT, NO_CONTEXT);
     stack[depth - 1]->flags = flags;
     return CUDA_SUCCESS;
 }
@@ -159,7 +165,7 @@ EXPORT CUresult cuCtxGetId(CUcontext context, uint64_t *number) {
     if (!context && depth)
         context = stack[depth - 1];
     if (!context)
-        return CUDA_ERROR_INVALID_CONTEXT;
+        return REFUSED(CUDA_ERROR_INVALID_CONTEXT, NO_CONTEXT);
     *number = context->number;
     return CUDA_SUCCESS;
 }
@@ -230,20 +236,19 @@ EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
 
 EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
     (void)peer, (void)flags;
-    return 217; /* CUDA_ERROR_PEER_ACCESS_UNSUPPORTED: there is one device */
+    return REFUSED(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, "there is one device");
 }
 
 EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peer) {
     (void)peer;
-    return 705; /* CUDA_ERROR_PEER_ACCESS_NOT_ENABLED */
+    return REFUSED(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, "there is one device");
 }
 
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice number) {
     CUresult result = connection_open();
     if (result != CUDA_SUCCESS)
         return result;
-    if (number)
-        return CUDA_ERROR_INVALID_DEVICE;
+    CHECK_DEVICE(number);
     if (!primary.number && (result = create_on_server(&primary)) != CUDA_SUCCESS)
         return result;
     primary.users++;
@@ -252,10 +257,9 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice number) {
 }
 
 EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice number) {
-    if (number)
-        return CUDA_ERROR_INVALID_DEVICE;
+    CHECK_DEVICE(number);
     if (!primary.users)
-        return CUDA_ERROR_INVALID_CONTEXT;
+        return REFUSED(CUDA_ERROR_INVALID_CONTEXT, "the primary context is not retained");
     if (--primary.users)
         return CUDA_SUCCESS;
     return destroy_on_server(&primary);
@@ -266,8 +270,7 @@ EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice number) {
 }
 
 EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice number, unsigned flags) {
-    if (number)
-        return CUDA_ERROR_INVALID_DEVICE;
+    CHECK_DEVICE(number);
     primary.flags = flags;
     return CUDA_SUCCESS;
 }
@@ -277,8 +280,7 @@ EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice number, unsigned flags) {
 }
 
 EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice number, unsigned *flags, int *active) {
-    if (number)
-        return CUDA_ERROR_INVALID_DEVICE;
+    CHECK_DEVICE(number);
     *flags = primary.flags;
     *active = primary.number != 0;
     return CUDA_SUCCESS;
@@ -286,8 +288,7 @@ EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice number, unsigned *flags, int
 
 /* Frees all that the primary context owns; who holds it may go on with an empty one. */
 EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice number) {
-    if (number)
-        return CUDA_ERROR_INVALID_DEVICE;
+    CHECK_DEVICE(number);
     CUresult result = connection_open();
     if (result != CUDA_SUCCESS || !primary.number)
         return result;

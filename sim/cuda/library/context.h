@@ -8,5 +8,6 @@ typedef struct context *CUcontext;
 uint32_t current_context_number(void);
 
 /* The state of the connection, CUDA_ERROR_INVALID_CONTEXT where no context is current, or the sticky error: what most
- * functions begin with. */
-CUresult ready(void);
+ * functions begin with. Reports the first two. */
+CUresult ready_for(const char *function);
+#define ready() ready_for(__func__)

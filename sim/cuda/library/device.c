@@ -14,45 +14,42 @@ enum { DRIVER_VERSION = 12090 }; /* 1000 * major + 10 * minor, of the CUDA whose
 static const char DEVICE_NAME[] = "Warpstack sm_50";
 
 EXPORT CUresult cuInit(unsigned flags) {
-    return flags ? CUDA_ERROR_INVALID_VALUE : connection_open();
+    return flags ? REFUSED(CUDA_ERROR_INVALID_VALUE, "flags are %#x, not 0", flags) : connection_open();
 }
 
 EXPORT CUresult cuDriverGetVersion(int *version) {
     if (!version)
-        return CUDA_ERROR_INVALID_VALUE;
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, "the place for the version is NULL");
     *version = DRIVER_VERSION;
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuDeviceGetCount(int *count) {
-    CUresult state = connection_state();
+    CUresult state = initialized();
     if (state == CUDA_SUCCESS)
         *count = 1;
     return state;
 }
 
 EXPORT CUresult cuDeviceGet(CUdevice *device, int number) {
-    CUresult state = connection_state();
+    CUresult state = initialized();
     if (state == CUDA_ERROR_NOT_INITIALIZED)
         return state;
-    if (number)
-        return CUDA_ERROR_INVALID_DEVICE;
+    CHECK_DEVICE(number);
     *device = 0;
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuDeviceGetName(char *name, int bytes, CUdevice device) {
-    if (device)
-        return CUDA_ERROR_INVALID_DEVICE;
+    CHECK_DEVICE(device);
     if (bytes <= 0)
-        return CUDA_ERROR_INVALID_VALUE;
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, "a name does not fit into %d bytes", bytes);
     snprintf(name, (size_t)bytes, "%s", DEVICE_NAME);
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device) {
-    if (device)
-        return CUDA_ERROR_INVALID_DEVICE;
+    CHECK_DEVICE(device);
     memcpy(uuid->bytes, "warpstack\0\0\0\0\0\0\0", sizeof uuid->bytes);
     return CUDA_SUCCESS;
 }
@@ -62,8 +59,7 @@ EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device) {
 }
 
 EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device) {
-    if (device)
-        return CUDA_ERROR_INVALID_DEVICE;
+    CHECK_DEVICE(device);
     struct device_attribute_request request = {(uint32_t)attribute};
     struct device_attribute_reply reply;
     CUresult result = SIMPLE_CALL(CALL_DEVICE_ATTRIBUTE, request, reply);
@@ -111,8 +107,7 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
 }
 
 EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
-    if (device)
-        return CUDA_ERROR_INVALID_DEVICE;
+    CHECK_DEVICE(device);
     struct memory_info_reply reply;
     CUresult result = connection_exchange(
         &(struct exchange){.call = CALL_MEMORY_INFO, .reply = &reply, .reply_bytes = sizeof reply});
@@ -124,22 +119,21 @@ EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
 static const char PCI_ADDRESS[] = "0000:00:00.0";
 
 EXPORT CUresult cuDeviceGetPCIBusId(char *text, int bytes, CUdevice device) {
-    if (device)
-        return CUDA_ERROR_INVALID_DEVICE;
+    CHECK_DEVICE(device);
     snprintf(text, (size_t)bytes, "%s", PCI_ADDRESS);
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *text) {
     if (strcmp(text, PCI_ADDRESS))
-        return CUDA_ERROR_INVALID_DEVICE;
+        return REFUSED(CUDA_ERROR_INVALID_DEVICE, "there is one device, at %s, not at %s", PCI_ADDRESS, text);
     *device = 0;
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) {
-    if (device || peer)
-        return CUDA_ERROR_INVALID_DEVICE;
+    CHECK_DEVICE(device);
+    CHECK_DEVICE(peer);
     *can = 0;
     return CUDA_SUCCESS;
 }
@@ -186,7 +180,7 @@ EXPORT CUresult cuGetProcAddress_v2(const char *name, void **function, int versi
     const char *symbol = NULL;
     int newest = 0, known = 0;
     if (!name || !function)
-        return CUDA_ERROR_INVALID_VALUE;
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, "the %s is NULL", name ? "place for the function" : "name");
     for (size_t i = 0; i < sizeof SYMBOLS / sizeof *SYMBOLS; i++) {
         const struct symbol_version *one = &SYMBOLS[i];
         if (strcmp(one->name, name))
@@ -233,5 +227,5 @@ EXPORT CUresult cuProfilerStop(void) {
 
 EXPORT CUresult cuProfilerInitialize(const char *configuration, const char *output, int mode) {
     (void)configuration, (void)output, (void)mode;
-    return 5; /* CUDA_ERROR_PROFILER_DISABLED */
+    return REFUSED(CUDA_ERROR_PROFILER_DISABLED, "python -m sim.cuda has an option --profile");
 }

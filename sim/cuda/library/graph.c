@@ -29,10 +29,12 @@ struct graph {
 /* An executable graph is a copy, so that later changes of the graph do not reach it. */
 typedef struct graph *CUgraphExec;
 
+static const char NO_GRAPH[] = "the graph is NULL";
+
 static CUresult add_edge(CUgraphNode node, CUgraphNode before) {
     CUgraphNode *larger = realloc(node->before, (node->before_count + 1) * sizeof *larger);
     if (!larger)
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return refused(CUDA_ERROR_OUT_OF_MEMORY, "cuGraphAddDependencies", NO_HOST_MEMORY);
     larger[node->before_count++] = before;
     node->before = larger;
     return CUDA_SUCCESS;
@@ -41,19 +43,20 @@ static CUresult add_edge(CUgraphNode node, CUgraphNode before) {
 static CUresult add_node(CUgraph graph, enum node_kind kind, const CUgraphNode *before, size_t before_count,
                          CUgraphNode *node) {
     if (!graph)
-        return CUDA_ERROR_INVALID_VALUE;
+        return refused(CUDA_ERROR_INVALID_VALUE, "cuGraphAddNode", NO_GRAPH);
     CUgraphNode made = calloc(1, sizeof *made);
     CUgraphNode *larger = realloc(graph->nodes, (graph->count + 1) * sizeof *larger);
     if (!made || !larger) {
         free(made);
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return refused(CUDA_ERROR_OUT_OF_MEMORY, "cuGraphAddNode", NO_HOST_MEMORY);
     }
+    CUresult result;
     made->kind = kind;
     graph->nodes = larger;
     graph->nodes[graph->count++] = made;
     for (size_t i = 0; i < before_count; i++)
-        if (add_edge(made, before[i]) != CUDA_SUCCESS)
-            return CUDA_ERROR_OUT_OF_MEMORY;
+        if ((result = add_edge(made, before[i])) != CUDA_SUCCESS)
+            return result;
     if (node)
         *node = made;
     return CUDA_SUCCESS;
@@ -66,15 +69,17 @@ static void free_node(CUgraphNode node) {
 }
 
 EXPORT CUresult cuGraphCreate(CUgraph *graph, unsigned flags) {
-    if (!graph || flags)
-        return CUDA_ERROR_INVALID_VALUE;
+    if (!graph)
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, "the place for the graph is NULL");
+    if (flags)
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, "flags are %#x, not 0", flags);
     *graph = calloc(1, sizeof **graph);
-    return *graph ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    return *graph ? CUDA_SUCCESS : REFUSED(CUDA_ERROR_OUT_OF_MEMORY, NO_HOST_MEMORY);
 }
 
 EXPORT CUresult cuGraphDestroy(CUgraph graph) {
     if (!graph)
-        return CUDA_ERROR_INVALID_VALUE;
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, NO_GRAPH);
     for (size_t i = 0; i < graph->count; i++)
         free_node(graph->nodes[i]);
     free(graph->nodes);
@@ -83,12 +88,12 @@ EXPORT CUresult cuGraphDestroy(CUgraph graph) {
 }
 
 /* The parameters of a kernel's node become the node's own. */
-static CUresult set_kernel(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *parameters, int has_kernel) {
+static CUresult set_kernel(const char *name, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *parameters, int has_kernel) {
     CUfunction function = parameters->func;
     if (!function && has_kernel)
         function = parameters->kern;
     if (!function)
-        return CUDA_ERROR_INVALID_VALUE;
+        return refused(CUDA_ERROR_INVALID_VALUE, name, "the kernel is NULL");
     struct launch launch = {function,
                             {parameters->gridDimX, parameters->gridDimY, parameters->gridDimZ},
                             {parameters->blockDimX, parameters->blockDimY, parameters->blockDimZ},
@@ -108,7 +113,7 @@ static CUresult set_kernel(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *para
 static CUresult add_kernel(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count,
                            const CUDA_KERNEL_NODE_PARAMS *parameters, int has_kernel) {
     CUresult result = add_node(graph, NODE_KERNEL, before, count, node);
-    return result == CUDA_SUCCESS ? set_kernel(*node, parameters, has_kernel) : result;
+    return result == CUDA_SUCCESS ? set_kernel("cuGraphAddKernelNode", *node, parameters, has_kernel) : result;
 }
 
 EXPORT CUresult cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t count,
@@ -194,7 +199,7 @@ CUresult record_kernel(CUgraph graph, const struct launch *launch) {
     node->launch = *launch;
     node->launch.parameters = malloc(launch->function->parameter_bytes + 1);
     if (!node->launch.parameters)
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return refused(CUDA_ERROR_OUT_OF_MEMORY, "cuLaunchKernel", NO_HOST_MEMORY);
     memcpy(node->launch.parameters, launch->parameters, launch->function->parameter_bytes);
     return CUDA_SUCCESS;
 }
@@ -226,13 +231,15 @@ CUresult record_host(CUgraph graph, const CUDA_HOST_NODE_PARAMS *host) {
 EXPORT CUresult cuStreamBeginCapture_v2(CUstream stream, int mode) {
     (void)mode;
     if ((uintptr_t)stream <= 2)
-        return 900; /* CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: the default stream can't be recorded */
-    return stream->capture ? CUDA_ERROR_ILLEGAL_STATE : cuGraphCreate(&stream->capture, 0);
+        return REFUSED(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "a default stream can't be recorded");
+    if (stream->capture)
+        return REFUSED(CUDA_ERROR_ILLEGAL_STATE, "the stream is being recorded");
+    return cuGraphCreate(&stream->capture, 0);
 }
 
 EXPORT CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
     if (!capture_of(stream))
-        return CUDA_ERROR_ILLEGAL_STATE;
+        return REFUSED(CUDA_ERROR_ILLEGAL_STATE, "the stream is not being recorded");
     *graph = stream->capture;
     stream->capture = NULL;
     return CUDA_SUCCESS;
@@ -268,6 +275,8 @@ EXPORT CUresult cuThreadExchangeStreamCaptureMode(int *mode) {
 
 /* Executable graphs. */
 
+static const char NO_NODE[] = "the graph has no such node";
+
 static CUgraphNode copy_of(CUgraph graph, CUgraphNode origin) {
     for (size_t i = 0; i < graph->count; i++)
         if (graph->nodes[i]->origin == origin)
@@ -291,7 +300,7 @@ static CUresult copy_node(CUgraph to, CUgraphNode node) {
     size_t bytes = node->launch.function->parameter_bytes;
     made->launch.parameters = malloc(bytes + 1);
     if (!made->launch.parameters)
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return refused(CUDA_ERROR_OUT_OF_MEMORY, "cuGraphInstantiate", NO_HOST_MEMORY);
     memcpy(made->launch.parameters, node->launch.parameters, bytes);
     return CUDA_SUCCESS;
 }
@@ -370,7 +379,7 @@ static CUresult run_graph(CUgraph graph) {
                 left--;
             }
         if (left == before)
-            return CUDA_ERROR_INVALID_VALUE;
+            return refused(CUDA_ERROR_INVALID_VALUE, "cuGraphLaunch", "%zu nodes depend on each other in a circle", left);
     }
     return result;
 }
@@ -380,27 +389,27 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
     CUresult state = ready();
     if (state != CUDA_SUCCESS)
         return state;
-    return exec ? run_graph(exec) : CUDA_ERROR_INVALID_VALUE;
+    return exec ? run_graph(exec) : REFUSED(CUDA_ERROR_INVALID_VALUE, NO_GRAPH);
 }
 
 EXPORT CUresult cuGraphKernelNodeSetParams(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *parameters) {
-    return set_kernel(node, parameters, 0);
+    return set_kernel(__func__, node, parameters, 0);
 }
 
 EXPORT CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *parameters) {
-    return set_kernel(node, parameters, 1);
+    return set_kernel(__func__, node, parameters, 1);
 }
 
 EXPORT CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                                const CUDA_KERNEL_NODE_PARAMS *parameters) {
     CUgraphNode found = copy_of(exec, node);
-    return found ? set_kernel(found, parameters, 0) : CUDA_ERROR_INVALID_VALUE;
+    return found ? set_kernel(__func__, found, parameters, 0) : REFUSED(CUDA_ERROR_INVALID_VALUE, NO_NODE);
 }
 
 EXPORT CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
                                                   const CUDA_KERNEL_NODE_PARAMS *parameters) {
     CUgraphNode found = copy_of(exec, node);
-    return found ? set_kernel(found, parameters, 1) : CUDA_ERROR_INVALID_VALUE;
+    return found ? set_kernel(__func__, found, parameters, 1) : REFUSED(CUDA_ERROR_INVALID_VALUE, NO_NODE);
 }
 
 EXPORT CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *copy,
@@ -408,7 +417,7 @@ EXPORT CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode nod
     (void)context;
     CUgraphNode found = copy_of(exec, node);
     if (!found)
-        return CUDA_ERROR_INVALID_VALUE;
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, NO_NODE);
     found->copy = *copy;
     return CUDA_SUCCESS;
 }
@@ -418,7 +427,7 @@ EXPORT CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode nod
     (void)context;
     CUgraphNode found = copy_of(exec, node);
     if (!found)
-        return CUDA_ERROR_INVALID_VALUE;
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, NO_NODE);
     found->fill = *fill;
     return CUDA_SUCCESS;
 }

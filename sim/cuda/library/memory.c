@@ -16,12 +16,14 @@ static CUdeviceptr address_of(const void *place) {
     return (CUdeviceptr)(uintptr_t)place;
 }
 
-static CUresult allocate(CUdeviceptr *address, size_t bytes, uint32_t kind) {
-    CUresult state = ready();
+static const char NO_DEVICE_ADDRESS[] = "%p is no address of the device";
+
+static CUresult allocate(const char *function, CUdeviceptr *address, size_t bytes, uint32_t kind) {
+    CUresult state = ready_for(function);
     if (state != CUDA_SUCCESS)
         return state;
     if (!address || !bytes)
-        return CUDA_ERROR_INVALID_VALUE;
+        return refused(CUDA_ERROR_INVALID_VALUE, function, address ? "0 bytes" : "the place for the address is NULL");
     struct allocate_request request = {bytes, kind};
     struct allocate_reply reply;
     CUresult result = SIMPLE_CALL(CALL_ALLOCATE, request, reply);
@@ -32,38 +34,46 @@ static CUresult allocate(CUdeviceptr *address, size_t bytes, uint32_t kind) {
 
 static CUresult find_range(CUdeviceptr address, size_t bytes, struct address_range_reply *range) {
     struct address_range_request request = {address, bytes};
-    return SIMPLE_CALL(CALL_ADDRESS_RANGE, request, *range);
+    return exchange_for("cuPointerGetAttribute",
+                        &(struct exchange){.call = CALL_ADDRESS_RANGE, .fields = &request,
+                                           .fields_bytes = sizeof request, .reply = range, .reply_bytes = sizeof *range});
 }
 
-/* Whether all bytes are allocated, if they lie in the device's memory at all. */
-static CUresult check_range(const void *place, size_t bytes) {
+/* Whether all bytes are allocated, if they lie in the device's memory at all; reports it if they are not. */
+static CUresult check_range_for(const char *function, const void *place, size_t bytes) {
     struct address_range_reply range;
     if (!is_device_address(place))
         return CUDA_SUCCESS;
-    return find_range(address_of(place), bytes, &range);
+    CUresult result = find_range(address_of(place), bytes, &range);
+    return result == CUDA_ERROR_INVALID_VALUE
+               ? refused(result, function, "%zu bytes at %p are not in one allocation", bytes, place)
+               : result;
 }
+#define check_range(...) check_range_for(__func__, __VA_ARGS__)
 
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes) {
-    return allocate(address, bytes, MEMORY_DEVICE);
+    return allocate(__func__, address, bytes, MEMORY_DEVICE);
 }
 
 EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width, size_t height, unsigned element) {
     enum { PITCH = 256 };
     if (element != 4 && element != 8 && element != 16)
-        return CUDA_ERROR_INVALID_VALUE;
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, "elements of %u bytes, not of 4, 8 or 16", element);
     *pitch = (width + PITCH - 1) / PITCH * PITCH;
-    return allocate(address, *pitch * height, MEMORY_DEVICE);
+    return allocate(__func__, address, *pitch * height, MEMORY_DEVICE);
 }
 
 EXPORT CUresult cuMemAllocManaged(CUdeviceptr *address, size_t bytes, unsigned flags) {
-    return flags == 1 || flags == 2 ? allocate(address, bytes, MEMORY_MANAGED) : CUDA_ERROR_INVALID_VALUE;
+    if (flags != 1 && flags != 2)
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, "flags are %#x, not 1 or 2", flags);
+    return allocate(__func__, address, bytes, MEMORY_MANAGED);
 }
 
 EXPORT CUresult cuMemHostAlloc(void **place, size_t bytes, unsigned flags) {
     CUdeviceptr address;
     if (flags & ~7u)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = allocate(&address, bytes, MEMORY_HOST);
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, "flags are %#x, not 0 to 7", flags);
+    CUresult result = allocate(__func__, &address, bytes, MEMORY_HOST);
     if (result == CUDA_SUCCESS)
         *place = pointer(address);
     return result;
@@ -80,7 +90,7 @@ EXPORT CUresult cuMemAllocAsync(CUdeviceptr *address, size_t bytes, CUstream str
 
 /* The address says whose it is: no context has to be current. */
 EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
-    CUresult state = connection_state();
+    CUresult state = initialized();
     if (state != CUDA_SUCCESS || !address)
         return state;
     struct free_request request = {address};
@@ -142,18 +152,18 @@ EXPORT CUresult cuMemHostRegister_v2(void *place, size_t bytes, unsigned flags) 
     (void)flags;
     CUdeviceptr copy;
     if (!place || !bytes)
-        return CUDA_ERROR_INVALID_VALUE;
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, "%zu bytes at %p", bytes, place);
     pthread_mutex_lock(&registered_lock);
     int known = registered_at(place) != NULL;
     pthread_mutex_unlock(&registered_lock);
     if (known)
-        return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-    CUresult result = allocate(&copy, bytes, MEMORY_REGISTERED);
+        return REFUSED(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "%p is registered already", place);
+    CUresult result = allocate(__func__, &copy, bytes, MEMORY_REGISTERED);
     if (result != CUDA_SUCCESS)
         return result;
     struct registered *made = malloc(sizeof *made);
     if (!made)
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return REFUSED(CUDA_ERROR_OUT_OF_MEMORY, NO_HOST_MEMORY);
     pthread_mutex_lock(&registered_lock);
     *made = (struct registered){all_registered, place, bytes, copy};
     all_registered = made;
@@ -171,7 +181,7 @@ EXPORT CUresult cuMemHostUnregister(void *place) {
         *link = found->next;
     pthread_mutex_unlock(&registered_lock);
     if (!found)
-        return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+        return REFUSED(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, "%p is not registered", place);
     CUresult result = cuMemFree_v2(found->copy);
     free(found);
     return result;
@@ -193,7 +203,7 @@ void registered_from_device(void) {
 
 EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *address, void *place, unsigned flags) {
     if (flags)
-        return CUDA_ERROR_INVALID_VALUE;
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, "flags are %#x, not 0", flags);
     pthread_mutex_lock(&registered_lock);
     struct registered *found = registered_at(place);
     if (found)
@@ -202,7 +212,8 @@ EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *address, void *place, 
     if (found)
         return CUDA_SUCCESS;
     *address = address_of(place);
-    return is_device_address(place) ? check_range(place, 1) : CUDA_ERROR_INVALID_VALUE;
+    return is_device_address(place) ? check_range(place, 1)
+                                    : REFUSED(CUDA_ERROR_INVALID_VALUE, "%p is not registered", place);
 }
 
 /* Copies. */
@@ -210,10 +221,12 @@ EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *address, void *place, 
 static const size_t LEAST_WRITTEN = 1 << 16; /* bytes from which on a call of the system pays */
 
 CUresult copy_now(void *to, const void *from, size_t bytes) {
-    CUresult result = ready();
+    static const char FUNCTION[] = "cuMemcpy";
+    CUresult result = ready_for(FUNCTION);
     if (result != CUDA_SUCCESS || !bytes)
         return result;
-    if ((result = check_range(to, bytes)) != CUDA_SUCCESS || (result = check_range(from, bytes)) != CUDA_SUCCESS)
+    if ((result = check_range_for(FUNCTION, to, bytes)) != CUDA_SUCCESS ||
+        (result = check_range_for(FUNCTION, from, bytes)) != CUDA_SUCCESS)
         return result;
     if (bytes >= LEAST_WRITTEN && is_device_address(to) && !is_device_address(from))
         write_device(to, from, bytes);
@@ -252,8 +265,8 @@ CUresult copy_3d_now(const CUDA_MEMCPY3D *copy) {
     from += copy->srcXInBytes + (copy->srcY + copy->srcZ * from_height) * from_pitch;
     to += copy->dstXInBytes + (copy->dstY + copy->dstZ * to_height) * to_pitch;
     if (!copy->WidthInBytes || !copy->Height || !copy->Depth)
-        return ready();
-    CUresult result = ready();
+        return ready_for("cuMemcpy3D");
+    CUresult result = ready_for("cuMemcpy3D");
     for (size_t z = 0; z < copy->Depth; z++)
         for (size_t y = 0; y < copy->Height && result == CUDA_SUCCESS; y++)
             result = copy_now(to + (z * to_height + y) * to_pitch, from + (z * from_height + y) * from_pitch,
@@ -281,21 +294,27 @@ EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
 }
 
 EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) {
-    return is_device_address(pointer(to)) || !bytes ? copy_now(pointer(to), from, bytes) : CUDA_ERROR_INVALID_VALUE;
+    if (!is_device_address(pointer(to)) && bytes)
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, NO_DEVICE_ADDRESS, pointer(to));
+    return copy_now(pointer(to), from, bytes);
 }
 
 EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
-    return is_device_address(pointer(to)) || !bytes ? row_in_stream(pointer(to), from, bytes, stream)
-                                                    : CUDA_ERROR_INVALID_VALUE;
+    if (!is_device_address(pointer(to)) && bytes)
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, NO_DEVICE_ADDRESS, pointer(to));
+    return row_in_stream(pointer(to), from, bytes, stream);
 }
 
 EXPORT CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
-    return is_device_address(pointer(from)) || !bytes ? copy_now(to, pointer(from), bytes) : CUDA_ERROR_INVALID_VALUE;
+    if (!is_device_address(pointer(from)) && bytes)
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, NO_DEVICE_ADDRESS, pointer(from));
+    return copy_now(to, pointer(from), bytes);
 }
 
 EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
-    return is_device_address(pointer(from)) || !bytes ? row_in_stream(to, pointer(from), bytes, stream)
-                                                      : CUDA_ERROR_INVALID_VALUE;
+    if (!is_device_address(pointer(from)) && bytes)
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, NO_DEVICE_ADDRESS, pointer(from));
+    return row_in_stream(to, pointer(from), bytes, stream);
 }
 
 EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
@@ -351,17 +370,19 @@ EXPORT CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, CUstream stream) {
 /* Fills. */
 
 CUresult fill_now(const CUDA_MEMSET_NODE_PARAMS *fill) {
-    CUresult result = ready();
+    static const char FUNCTION[] = "cuMemset";
+    CUresult result = ready_for(FUNCTION);
     size_t row = fill->width * fill->elementSize, pitch = fill->height > 1 ? fill->pitch : row;
     if (fill->elementSize != 1 && fill->elementSize != 2 && fill->elementSize != 4)
-        return CUDA_ERROR_INVALID_VALUE;
+        return refused(CUDA_ERROR_INVALID_VALUE, FUNCTION, "elements of %u bytes, not of 1, 2 or 4", fill->elementSize);
     if (fill->dst % fill->elementSize)
-        return CUDA_ERROR_INVALID_VALUE;
+        return refused(CUDA_ERROR_INVALID_VALUE, FUNCTION, "%p is not a multiple of %u", pointer(fill->dst),
+                       fill->elementSize);
     for (size_t y = 0; y < fill->height && row && result == CUDA_SUCCESS; y++) {
         unsigned char *place = pointer(fill->dst + y * pitch);
         if (!is_device_address(place))
-            return CUDA_ERROR_INVALID_VALUE;
-        if ((result = check_range(place, row)) != CUDA_SUCCESS)
+            return refused(CUDA_ERROR_INVALID_VALUE, FUNCTION, NO_DEVICE_ADDRESS, place);
+        if ((result = check_range_for(FUNCTION, place, row)) != CUDA_SUCCESS)
             break;
         if (fill->elementSize == 1)
             memset(place, (int)fill->value, row);
@@ -448,7 +469,7 @@ EXPORT CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr ad
         *(size_t *)value = range.size;
         return CUDA_SUCCESS;
     default:
-        return CUDA_ERROR_NOT_SUPPORTED;
+        return REFUSED(CUDA_ERROR_NOT_SUPPORTED, "attribute %d is not supported", attribute);
     }
 }
 
@@ -465,7 +486,9 @@ EXPORT CUresult cuPointerGetAttributes(unsigned count, int *attributes, void **v
 
 EXPORT CUresult cuPointerSetAttribute(const void *value, int attribute, CUdeviceptr address) {
     (void)value;
-    return attribute == ATTRIBUTE_SYNC_MEMOPS ? check_range(pointer(address), 1) : CUDA_ERROR_INVALID_VALUE;
+    if (attribute != ATTRIBUTE_SYNC_MEMOPS)
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, "attribute %d can't be set", attribute);
+    return check_range(pointer(address), 1);
 }
 
 /* There is one memory: advice and prefetching have nothing to do. */
@@ -486,8 +509,10 @@ EXPORT CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, siz
 
 /* Memory of other processes of the same server has the same addresses here. */
 EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address) {
-    struct address_range_reply range;
+    struct address_range_reply range = {0};
     CUresult result = find_range(address, 1, &range);
+    if (result == CUDA_ERROR_INVALID_VALUE)
+        result = REFUSED(result, "%p is not allocated", pointer(address));
     memset(handle, 0, sizeof *handle);
     memcpy(handle->reserved, &range.base, sizeof range.base);
     return result;

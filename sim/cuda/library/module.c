@@ -1,4 +1,5 @@
 /* Modules, kernels, launches, and the linker. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,7 +132,7 @@ static CUresult load(CUmodule *module, const void *image, size_t bytes, const st
     struct module_load_request request = {options->max_registers, options->level};
     struct module_load_reply reply;
     char *log = NULL;
-    CUresult result = connection_exchange(&(struct exchange){
+    CUresult result = exchange_for("cuModuleLoadData", &(struct exchange){
         .call = CALL_MODULE_LOAD, .fields = &request, .fields_bytes = sizeof request, .reply = &reply,
         .reply_bytes = sizeof reply, .data = image, .data_bytes = bytes, .answer = &log});
     if (log)
@@ -140,7 +141,7 @@ static CUresult load(CUmodule *module, const void *image, size_t bytes, const st
     if (result != CUDA_SUCCESS)
         return result;
     if (!(*module = calloc(1, sizeof **module)))
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return refused(CUDA_ERROR_OUT_OF_MEMORY, "cuModuleLoadData", NO_HOST_MEMORY);
     (*module)->number = reply.module;
     return CUDA_SUCCESS;
 }
@@ -150,7 +151,7 @@ EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned
     if (state != CUDA_SUCCESS)
         return state;
     if (!module || !image)
-        return CUDA_ERROR_INVALID_VALUE;
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, "the %s is NULL", image ? "place for the module" : "image");
     struct jit_options found = read_options(count, options, values);
     size_t bytes;
     image = image_of(image, &bytes);
@@ -192,14 +193,18 @@ static char *read_file(const char *path, size_t *bytes) {
     return content;
 }
 
-static CUresult load_file(CUmodule *module, const char *path, unsigned count, int *options, void **values) {
-    CUresult state = ready();
+static const char NOT_READ[] = "%s: %s";
+static const char NO_MODULE[] = "the module is NULL", NO_KERNEL[] = "the kernel is NULL";
+
+static CUresult load_file(const char *function, CUmodule *module, const char *path, unsigned count, int *options,
+                          void **values) {
+    CUresult state = ready_for(function);
     if (state != CUDA_SUCCESS)
         return state;
     size_t bytes;
     char *content = read_file(path, &bytes);
     if (!content)
-        return CUDA_ERROR_FILE_NOT_FOUND;
+        return refused(CUDA_ERROR_FILE_NOT_FOUND, function, NOT_READ, path, strerror(errno));
     struct jit_options found = read_options(count, options, values);
     CUresult result = load(module, content, bytes, &found);
     free(content);
@@ -207,7 +212,7 @@ static CUresult load_file(CUmodule *module, const char *path, unsigned count, in
 }
 
 EXPORT CUresult cuModuleLoad(CUmodule *module, const char *path) {
-    return load_file(module, path, 0, NULL, NULL);
+    return load_file(__func__, module, path, 0, NULL, NULL);
 }
 
 static void forget_functions(CUmodule module) {
@@ -227,7 +232,7 @@ static void forget_functions(CUmodule module) {
 
 EXPORT CUresult cuModuleUnload(CUmodule module) {
     if (!module)
-        return CUDA_ERROR_INVALID_HANDLE;
+        return REFUSED(CUDA_ERROR_INVALID_HANDLE, NO_MODULE);
     struct module_unload_request request = {module->number};
     CUresult result = connection_exchange(
         &(struct exchange){.call = CALL_MODULE_UNLOAD, .fields = &request, .fields_bytes = sizeof request});
@@ -256,7 +261,8 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const
     if (state != CUDA_SUCCESS)
         return state;
     if (!function || !module || !name)
-        return CUDA_ERROR_INVALID_VALUE;
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, "the %s is NULL",
+                       !module ? "module" : name ? "place for the kernel" : "name");
     if ((*function = known_function(module, name)))
         return CUDA_SUCCESS;
 
@@ -274,7 +280,7 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const
     struct parameter *parameters = calloc(reply.parameters + 1, sizeof *parameters);
     if (!made || !parameters) {
         free(made), free(parameters), free(answer);
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return REFUSED(CUDA_ERROR_OUT_OF_MEMORY, NO_HOST_MEMORY);
     }
     strcpy(made->name, name);
     memcpy(parameters, answer, reply.parameters * sizeof *parameters);
@@ -298,7 +304,7 @@ EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodu
     if (state != CUDA_SUCCESS)
         return state;
     if (!module || !name)
-        return CUDA_ERROR_INVALID_VALUE;
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, "the %s is NULL", module ? "name" : "module");
     struct module_global_request request = {module->number};
     struct module_global_reply reply;
     CUresult result = connection_exchange(&(struct exchange){
@@ -316,7 +322,7 @@ EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodu
 static CUresult function_names(CUmodule module, unsigned *count, char **names) {
     struct module_functions_request request = {module->number};
     struct module_functions_reply reply;
-    CUresult result = connection_exchange(&(struct exchange){
+    CUresult result = exchange_for("cuModuleEnumerateFunctions", &(struct exchange){
         .call = CALL_MODULE_FUNCTIONS, .fields = &request, .fields_bytes = sizeof request, .reply = &reply,
         .reply_bytes = sizeof reply, .answer = names});
     *count = result == CUDA_SUCCESS ? reply.count : 0;
@@ -352,7 +358,7 @@ EXPORT CUresult cuLibraryLoadData(CUmodule *library, const void *image, int *opt
 EXPORT CUresult cuLibraryLoadFromFile(CUmodule *library, const char *path, int *options, void **values, unsigned count,
                                       int *library_options, void **library_values, unsigned library_count) {
     (void)library_options, (void)library_values, (void)library_count;
-    return load_file(library, path, count, options, values);
+    return load_file(__func__, library, path, count, options, values);
 }
 
 EXPORT CUresult cuLibraryUnload(CUmodule library) {
@@ -386,7 +392,7 @@ EXPORT CUresult cuLibraryEnumerateKernels(CUfunction *kernels, unsigned most, CU
 
 EXPORT CUresult cuKernelGetFunction(CUfunction *function, CUfunction kernel) {
     *function = kernel;
-    return kernel ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    return kernel ? CUDA_SUCCESS : REFUSED(CUDA_ERROR_INVALID_HANDLE, NO_KERNEL);
 }
 
 EXPORT CUresult cuKernelGetLibrary(CUmodule *library, CUfunction kernel) {
@@ -404,7 +410,7 @@ enum {
 
 EXPORT CUresult cuFuncGetAttribute(int *value, int attribute, CUfunction function) {
     if (!function || !value)
-        return CUDA_ERROR_INVALID_VALUE;
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, "the %s is NULL", function ? "place for the value" : "kernel");
     const struct module_function_reply *info = &function->info;
     switch (attribute) {
     case FUNCTION_MAX_THREADS:
@@ -436,19 +442,22 @@ EXPORT CUresult cuFuncGetAttribute(int *value, int attribute, CUfunction functio
         *value = function->shared_carveout ? function->shared_carveout : -1;
         return CUDA_SUCCESS;
     default:
-        return attribute < 0 ? CUDA_ERROR_INVALID_VALUE : (*value = 0, CUDA_SUCCESS);
+        if (attribute < 0)
+            return REFUSED(CUDA_ERROR_INVALID_VALUE, "attribute %d does not exist", attribute);
+        *value = 0;
+        return CUDA_SUCCESS;
     }
 }
 
 EXPORT CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value) {
     if (!function)
-        return CUDA_ERROR_INVALID_HANDLE;
+        return REFUSED(CUDA_ERROR_INVALID_HANDLE, NO_KERNEL);
     if (attribute == FUNCTION_SHARED_CARVEOUT) {
         function->shared_carveout = value;
         return CUDA_SUCCESS;
     }
     if (attribute != FUNCTION_MAX_DYNAMIC_SHARED)
-        return CUDA_ERROR_INVALID_VALUE;
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, "attribute %d can't be set", attribute);
     struct set_shared_request request = {function->info.function, (uint32_t)value};
     CUresult result = connection_exchange(
         &(struct exchange){.call = CALL_SET_SHARED, .fields = &request, .fields_bytes = sizeof request});
@@ -458,11 +467,13 @@ EXPORT CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value
 }
 
 EXPORT CUresult cuKernelGetAttribute(int *value, int attribute, CUfunction kernel, CUdevice device) {
-    return device ? CUDA_ERROR_INVALID_DEVICE : cuFuncGetAttribute(value, attribute, kernel);
+    CHECK_DEVICE(device);
+    return cuFuncGetAttribute(value, attribute, kernel);
 }
 
 EXPORT CUresult cuKernelSetAttribute(int attribute, int value, CUfunction kernel, CUdevice device) {
-    return device ? CUDA_ERROR_INVALID_DEVICE : cuFuncSetAttribute(kernel, attribute, value);
+    CHECK_DEVICE(device);
+    return cuFuncSetAttribute(kernel, attribute, value);
 }
 
 EXPORT CUresult cuFuncGetName(const char **name, CUfunction function) {
@@ -481,7 +492,8 @@ EXPORT CUresult cuFuncGetModule(CUmodule *module, CUfunction function) {
 
 EXPORT CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, size_t *size) {
     if (index >= function->info.parameters)
-        return CUDA_ERROR_INVALID_VALUE;
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, "%s has %u parameters, none of number %zu", function->name,
+                       function->info.parameters, index);
     *offset = function->parameters[index].offset;
     if (size)
         *size = function->parameters[index].size;
@@ -512,8 +524,10 @@ EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction function, int preference) {
 EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfunction function, int threads,
                                                                      size_t dynamic_shared, unsigned flags) {
     (void)flags;
-    if (!function || threads <= 0)
-        return CUDA_ERROR_INVALID_VALUE;
+    if (!function)
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, NO_KERNEL);
+    if (threads <= 0)
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, "a block of %d threads", threads);
     struct occupancy_request request = {function->info.function, (uint32_t)threads, (uint32_t)dynamic_shared};
     struct occupancy_reply reply;
     CUresult result = SIMPLE_CALL(CALL_OCCUPANCY, request, reply);
@@ -532,8 +546,10 @@ EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block,
                                                           size_t (*shared_of)(int), size_t dynamic_shared, int limit,
                                                           unsigned flags) {
     enum { WARP = 32 };
-    if (!function || limit < 0)
-        return CUDA_ERROR_INVALID_VALUE;
+    if (!function)
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, NO_KERNEL);
+    if (limit < 0)
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, "a limit of %d threads", limit);
     int most = (int)function->info.max_threads, best = 0;
     if (limit && limit < most)
         most = limit;
@@ -550,7 +566,9 @@ EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block,
             *grid = blocks;
         }
     }
-    return best ? CUDA_SUCCESS : 701; /* CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES */
+    if (!best)
+        return REFUSED(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "the machine is too small for a block of %s", function->name);
+    return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction function, size_t (*shared_of)(int),
@@ -561,18 +579,20 @@ EXPORT CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfuncti
 EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfunction function, int blocks, int threads) {
     (void)threads;
     if (blocks < 1)
-        return CUDA_ERROR_INVALID_VALUE;
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, "%d blocks", blocks);
     *bytes = ((48u << 10) / (unsigned)blocks) - function->info.shared;
     return CUDA_SUCCESS;
 }
 
 /* Launches. */
 
+static const char LAUNCH[] = "cuLaunchKernel";
+
 CUresult gather_parameters(struct launch *launch, void **pointers, void **extra) {
     CUfunction function = launch->function;
     launch->parameters = calloc(1, function->parameter_bytes + 1);
     if (!launch->parameters)
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return refused(CUDA_ERROR_OUT_OF_MEMORY, LAUNCH, NO_HOST_MEMORY);
     if (pointers)
         for (uint32_t i = 0; i < function->info.parameters; i++)
             memcpy(launch->parameters + function->parameters[i].offset, pointers[i], function->parameters[i].size);
@@ -585,13 +605,14 @@ CUresult gather_parameters(struct launch *launch, void **pointers, void **extra)
             else if (extra[0] == CU_LAUNCH_PARAM_BUFFER_SIZE)
                 bytes = *(size_t *)extra[1];
             else
-                return CUDA_ERROR_INVALID_VALUE;
+                return refused(CUDA_ERROR_INVALID_VALUE, LAUNCH, "extra has a word %p", *extra);
         if (bytes > function->parameter_bytes)
             bytes = function->parameter_bytes; /* packed structures end in padding */
         if (block)
             memcpy(launch->parameters, block, bytes);
     } else if (function->info.parameters)
-        return CUDA_ERROR_INVALID_VALUE;
+        return refused(CUDA_ERROR_INVALID_VALUE, LAUNCH, "%s has %u parameters, and none are given", function->name,
+                       function->info.parameters);
     return CUDA_SUCCESS;
 }
 
@@ -611,7 +632,7 @@ CUresult launch_now(const struct launch *launch) {
     char *output = NULL;
     size_t output_bytes = 0;
     registered_to_device();
-    CUresult result = connection_exchange(&(struct exchange){
+    CUresult result = exchange_for(LAUNCH, &(struct exchange){
         .call = CALL_LAUNCH, .fields = &request, .fields_bytes = sizeof request, .reply = &reply,
         .reply_bytes = sizeof reply, .data = launch->parameters, .data_bytes = launch->function->parameter_bytes,
         .answer = &output, .answer_bytes = &output_bytes});
@@ -625,11 +646,11 @@ CUresult launch_now(const struct launch *launch) {
 
 static CUresult launch_in_stream(CUfunction function, const uint32_t grid[3], const uint32_t block[3], uint32_t shared,
                                  uint32_t cooperative, CUstream stream, void **pointers, void **extra) {
-    CUresult state = ready();
+    CUresult state = ready_for(LAUNCH);
     if (state != CUDA_SUCCESS)
         return state;
     if (!function)
-        return CUDA_ERROR_INVALID_HANDLE;
+        return refused(CUDA_ERROR_INVALID_HANDLE, LAUNCH, NO_KERNEL);
     struct launch launch = {function, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared, cooperative,
                             NULL};
     CUresult result = gather_parameters(&launch, pointers, extra);
@@ -692,13 +713,16 @@ EXPORT CUresult cuFuncSetSharedSize(CUfunction function, unsigned bytes) {
 
 EXPORT CUresult cuParamSetSize(CUfunction function, unsigned bytes) {
     set_function(function);
-    return bytes <= sizeof set.parameters ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (bytes > sizeof set.parameters)
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, "%u bytes, there can be %zu", bytes, sizeof set.parameters);
+    return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuParamSetv(CUfunction function, int offset, void *value, unsigned bytes) {
     set_function(function);
     if (offset < 0 || (size_t)offset + bytes > sizeof set.parameters)
-        return CUDA_ERROR_INVALID_VALUE;
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, "%u bytes at offset %d, there can be %zu", bytes, offset,
+                       sizeof set.parameters);
     memcpy(set.parameters + offset, value, bytes);
     return CUDA_SUCCESS;
 }
@@ -743,7 +767,7 @@ EXPORT CUresult cuLinkCreate_v2(unsigned count, int *options, void **values, CUl
     if (result != CUDA_SUCCESS)
         return result;
     if (!(*state = calloc(1, sizeof **state)))
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return REFUSED(CUDA_ERROR_OUT_OF_MEMORY, NO_HOST_MEMORY);
     (*state)->options = read_options(count, options, values);
     return CUDA_SUCCESS;
 }
@@ -759,7 +783,7 @@ EXPORT CUresult cuLinkAddData_v2(CUlinkState state, int kind, void *data, size_t
     } header = {bytes, own.max_registers, own.level};
     unsigned char *larger = realloc(state->inputs, state->input_bytes + sizeof header + bytes);
     if (!larger)
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return REFUSED(CUDA_ERROR_OUT_OF_MEMORY, NO_HOST_MEMORY);
     memcpy(larger + state->input_bytes, &header, sizeof header);
     memcpy(larger + state->input_bytes + sizeof header, data, bytes);
     state->inputs = larger;
@@ -773,7 +797,7 @@ EXPORT CUresult cuLinkAddFile_v2(CUlinkState state, int kind, const char *path, 
     size_t bytes;
     char *content = read_file(path, &bytes);
     if (!content)
-        return CUDA_ERROR_FILE_NOT_FOUND;
+        return REFUSED(CUDA_ERROR_FILE_NOT_FOUND, NOT_READ, path, strerror(errno));
     CUresult result = cuLinkAddData_v2(state, kind, content, bytes, path, count, options, values);
     free(content);
     return result;
@@ -800,7 +824,7 @@ EXPORT CUresult cuLinkComplete(CUlinkState state, void **image, size_t *bytes) {
 
 EXPORT CUresult cuLinkDestroy(CUlinkState state) {
     if (!state)
-        return CUDA_ERROR_INVALID_HANDLE;
+        return REFUSED(CUDA_ERROR_INVALID_HANDLE, "the link is NULL");
     free(state->inputs);
     free(state->image);
     free(state);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "refusal.h"
 #include "runtime_abi.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -23,6 +24,7 @@ enum {
     cudaSuccess = 0,
     cudaErrorInvalidValue = 1,
     cudaErrorInvalidConfiguration = 9,
+    cudaErrorInvalidPitchValue = 12,
     cudaErrorInvalidSymbol = 13,
     cudaErrorInvalidMemcpyDirection = 21,
     cudaErrorInsufficientDriver = 35,
@@ -192,7 +194,8 @@ EXPORT void __cudaRegisterVar(void **handle, char *host, char *device_address, c
 }
 
 /* A managed variable: the program reads its address from `*host`, so that its module is loaded at once. */
-static cudaError_t symbol_address(CUdeviceptr *address, size_t *bytes, const void *symbol);
+static cudaError_t symbol_address_for(const char *caller, CUdeviceptr *address, size_t *bytes, const void *symbol);
+#define symbol_address(...) symbol_address_for(__func__, __VA_ARGS__)
 
 EXPORT void __cudaRegisterManagedVar(void **handle, void **host, char *device_address, const char *name, int external,
                                      size_t bytes, int constant, int global) {
@@ -213,13 +216,13 @@ EXPORT char __cudaInitModule(void **handle) {
 EXPORT void __cudaRegisterTexture(void **handle, const void *host, const void **address, const char *name, int dimensions,
                                   int normalized, int external) {
     (void)handle, (void)host, (void)address, (void)dimensions, (void)normalized, (void)external;
-    fprintf(stderr, "warpstack: texture %s is not supported: there are no textures\n", name);
+    report("texture %s is not supported: there are no textures", name);
 }
 
 EXPORT void __cudaRegisterSurface(void **handle, const void *host, const void **address, const char *name, int dimensions,
                                   int external) {
     (void)handle, (void)host, (void)address, (void)dimensions, (void)external;
-    fprintf(stderr, "warpstack: surface %s is not supported: there are no surfaces\n", name);
+    report("surface %s is not supported: there are no surfaces", name);
 }
 
 static struct registered *find(struct registered *list, const void *host) {
@@ -235,13 +238,13 @@ static cudaError_t load(struct image *image) {
     return result;
 }
 
-static cudaError_t kernel_at(CUfunction *function, const void *host) {
+static cudaError_t kernel_at_for(const char *caller, CUfunction *function, const void *host) {
     cudaError_t result = begin();
     struct registered *found = find(kernels, host);
     if (result != cudaSuccess)
         return result;
     if (!found)
-        return cudaErrorInvalidDeviceFunction;
+        return refused(cudaErrorInvalidDeviceFunction, caller, "no kernel is registered at %p", host);
     if ((result = load(found->image)) != cudaSuccess)
         return result;
     if (!found->function && (result = cuModuleGetFunction(&found->function, found->image->module, found->name)))
@@ -249,14 +252,15 @@ static cudaError_t kernel_at(CUfunction *function, const void *host) {
     *function = found->function;
     return cudaSuccess;
 }
+#define kernel_at(...) kernel_at_for(__func__, __VA_ARGS__)
 
-static cudaError_t symbol_address(CUdeviceptr *address, size_t *bytes, const void *symbol) {
+static cudaError_t symbol_address_for(const char *caller, CUdeviceptr *address, size_t *bytes, const void *symbol) {
     cudaError_t result = begin();
     struct registered *found = find(variables, symbol);
     if (result != cudaSuccess)
         return result;
     if (!found)
-        return cudaErrorInvalidSymbol;
+        return refused(cudaErrorInvalidSymbol, caller, "no variable is registered at %p", symbol);
     if ((result = load(found->image)) != cudaSuccess)
         return result;
     return cuModuleGetGlobal_v2(address, bytes, found->image->module, found->name);
@@ -280,7 +284,7 @@ EXPORT unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared
 
 EXPORT cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream) {
     if (!configuration.pushed)
-        return keep(cudaErrorMissingConfiguration);
+        return keep(REFUSED(cudaErrorMissingConfiguration, "a launch has no grid and block"));
     *grid = configuration.grid, *block = configuration.block;
     *shared = configuration.shared;
     *(cudaStream_t *)stream = configuration.stream;
@@ -372,12 +376,12 @@ EXPORT cudaError_t cudaGetDevice(int *device) {
 
 EXPORT cudaError_t cudaSetDevice(int device) {
     if (device)
-        return keep(cudaErrorInvalidDevice);
+        return keep(REFUSED(cudaErrorInvalidDevice, ONE_DEVICE, device));
     return keep(begin());
 }
 
 EXPORT cudaError_t cudaSetValidDevices(int *devices, int count) {
-    return keep(count && devices[0] ? cudaErrorInvalidDevice : cudaSuccess);
+    return keep(count && devices[0] ? REFUSED(cudaErrorInvalidDevice, ONE_DEVICE, devices[0]) : cudaSuccess);
 }
 
 EXPORT cudaError_t cudaChooseDevice(int *device, const void *wanted) {
@@ -674,10 +678,12 @@ EXPORT cudaError_t cudaMemGetInfo(size_t *available, size_t *total) {
     WITH_CONTEXT(cuMemGetInfo_v2(available, total));
 }
 
+static const char BEYOND_VARIABLE[] = "%zu bytes at offset %zu of a variable of %zu bytes";
+
 /* A copy finds out by itself where both sides lie; a direction is only checked. */
 EXPORT cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, int direction, cudaStream_t stream) {
     if (direction < COPY_HOST_TO_HOST || direction > COPY_DEFAULT)
-        return keep(cudaErrorInvalidMemcpyDirection);
+        return keep(REFUSED(cudaErrorInvalidMemcpyDirection, "direction %d does not exist", direction));
     WITH_CONTEXT(cuMemcpyAsync(address_of(to), address_of(from), bytes, stream));
 }
 
@@ -696,9 +702,10 @@ EXPORT cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from
                           .dstMemoryType = CU_MEMORYTYPE_UNIFIED, .dstDevice = address_of(to), .dstPitch = to_pitch,
                           .WidthInBytes = width, .Height = height};
     if (direction < COPY_HOST_TO_HOST || direction > COPY_DEFAULT)
-        return keep(cudaErrorInvalidMemcpyDirection);
+        return keep(REFUSED(cudaErrorInvalidMemcpyDirection, "direction %d does not exist", direction));
     if (width > to_pitch || width > from_pitch)
-        return keep(12); /* cudaErrorInvalidPitchValue */
+        return keep(REFUSED(cudaErrorInvalidPitchValue, "rows of %zu bytes with pitches of %zu and %zu", width, to_pitch,
+                            from_pitch));
     WITH_CONTEXT(cuMemcpy2DAsync_v2(&copy, stream));
 }
 
@@ -713,7 +720,7 @@ EXPORT cudaError_t cudaMemcpyToSymbolAsync(const void *symbol, const void *from,
     size_t size;
     cudaError_t result = symbol_address(&address, &size, symbol);
     if (result == cudaSuccess && offset + bytes > size)
-        result = cudaErrorInvalidValue;
+        result = REFUSED(cudaErrorInvalidValue, BEYOND_VARIABLE, bytes, offset, size);
     return result ? keep(result)
                   : cudaMemcpyAsync((void *)(uintptr_t)(address + offset), from, bytes, direction, stream);
 }
@@ -728,7 +735,7 @@ EXPORT cudaError_t cudaMemcpyFromSymbolAsync(void *to, const void *symbol, size_
     size_t size;
     cudaError_t result = symbol_address(&address, &size, symbol);
     if (result == cudaSuccess && offset + bytes > size)
-        result = cudaErrorInvalidValue;
+        result = REFUSED(cudaErrorInvalidValue, BEYOND_VARIABLE, bytes, offset, size);
     return result ? keep(result)
                   : cudaMemcpyAsync(to, (const void *)(uintptr_t)(address + offset), bytes, direction, stream);
 }
@@ -870,6 +877,6 @@ EXPORT cudaError_t cudaProfilerStop(void) {
 /* Says once, by name, that a function is not supported. */
 static cudaError_t refuse(const char *function, int *said) {
     if (!__atomic_exchange_n(said, 1, __ATOMIC_RELAXED))
-        fprintf(stderr, "warpstack: %s is not supported\n", function);
+        report("%s is not supported", function);
     return keep(cudaErrorNotSupported);
 }

@@ -21,10 +21,12 @@ EXPORT CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int
     CUresult state = ready();
     if (state != CUDA_SUCCESS)
         return state;
-    if (!stream || flags > 1)
-        return CUDA_ERROR_INVALID_VALUE;
+    if (!stream)
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, "the place for the stream is NULL");
+    if (flags > 1)
+        return REFUSED(CUDA_ERROR_INVALID_VALUE, "flags are %#x, not 0 or 1", flags);
     if (!(*stream = calloc(1, sizeof **stream)))
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return REFUSED(CUDA_ERROR_OUT_OF_MEMORY, NO_HOST_MEMORY);
     **stream = (struct stream){flags, priority, 2 + __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED), NULL};
     return CUDA_SUCCESS;
 }
@@ -35,7 +37,7 @@ EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
 
 EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
     if (is_default(stream))
-        return CUDA_ERROR_INVALID_HANDLE;
+        return REFUSED(CUDA_ERROR_INVALID_HANDLE, "a default stream is not destroyed");
     free(stream);
     return CUDA_SUCCESS;
 }
@@ -104,20 +106,21 @@ EXPORT CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void *), void
 /* Events. */
 
 enum { EVENT_DISABLE_TIMING = 2 };
+static const char NO_EVENT[] = "the event is NULL";
 
 EXPORT CUresult cuEventCreate(CUevent *event, unsigned flags) {
     CUresult state = ready();
     if (state != CUDA_SUCCESS)
         return state;
     if (!(*event = calloc(1, sizeof **event)))
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return REFUSED(CUDA_ERROR_OUT_OF_MEMORY, NO_HOST_MEMORY);
     (*event)->flags = flags;
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuEventDestroy_v2(CUevent event) {
     if (!event)
-        return CUDA_ERROR_INVALID_HANDLE;
+        return REFUSED(CUDA_ERROR_INVALID_HANDLE, NO_EVENT);
     free(event);
     return CUDA_SUCCESS;
 }
@@ -128,7 +131,7 @@ EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
     if (state != CUDA_SUCCESS)
         return state;
     if (!event)
-        return CUDA_ERROR_INVALID_HANDLE;
+        return REFUSED(CUDA_ERROR_INVALID_HANDLE, NO_EVENT);
     struct clock_reply reply;
     CUresult result = connection_exchange(
         &(struct exchange){.call = CALL_CLOCK, .reply = &reply, .reply_bytes = sizeof reply});
@@ -145,7 +148,7 @@ EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned 
 }
 
 EXPORT CUresult cuEventQuery(CUevent event) {
-    return event ? ready() : CUDA_ERROR_INVALID_HANDLE;
+    return event ? ready() : REFUSED(CUDA_ERROR_INVALID_HANDLE, NO_EVENT);
 }
 
 EXPORT CUresult cuEventSynchronize(CUevent event) {
@@ -154,9 +157,12 @@ EXPORT CUresult cuEventSynchronize(CUevent event) {
 
 /* In milliseconds: cycles over the device's clock. */
 EXPORT CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
-    if (!start || !end || !start->recorded || !end->recorded ||
-        (start->flags | end->flags) & EVENT_DISABLE_TIMING)
-        return CUDA_ERROR_INVALID_HANDLE;
+    if (!start || !end)
+        return REFUSED(CUDA_ERROR_INVALID_HANDLE, NO_EVENT);
+    if ((start->flags | end->flags) & EVENT_DISABLE_TIMING)
+        return REFUSED(CUDA_ERROR_INVALID_HANDLE, "an event was created without timing");
+    if (!start->recorded || !end->recorded)
+        return REFUSED(CUDA_ERROR_INVALID_HANDLE, "an event was not recorded");
     double cycles = (double)end->cycles - (double)start->cycles;
     *milliseconds = (float)(cycles / device_clock_khz());
     return CUDA_SUCCESS;

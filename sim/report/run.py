@@ -85,7 +85,10 @@ def _where(machine: WarpModel, warp: Warp) -> list[str]:
 
 def head_lines(launch: Launch, name: str) -> list[str]:
     """The first lines of a report: the kernel and, unless it is empty, the ``name`` of the machine."""
-    return [f"kernel        {launch.kernel.name}", *[f"machine       {name}"] * bool(name)]
+    lines = [f"kernel        {launch.kernel.name}"]
+    if name:
+        lines.append(f"machine       {name}")
+    return lines
 
 
 def describe(machine: WarpModel, result: Result, name: str = "") -> str:

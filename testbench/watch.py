@@ -1,8 +1,13 @@
 """Signals of a unit, cycle by cycle, from which tests read the cycles that lie between two events."""
 
+from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Watch"]
+from sim.checks.testbench import Bench
+from testbench import simulation
+from testbench.driver import UnitDriver
+
+__all__ = ["Watch", "watched"]
 
 
 class Watch:
@@ -35,3 +40,30 @@ class Watch:
     def last(self, name: str) -> int:
         """The last of these cycles."""
         return self.cycles(name)[-1]
+
+
+def watched(
+    unit: str,
+    make: Callable[[Bench], UnitDriver],
+    signals: Callable[[Any], dict[str, Any]],
+    *arguments: Any,
+) -> tuple[Any, Watch]:
+    """A driver that has run without a failure, and what was seen of its unit.
+
+    Parameters:
+        unit: Name of the testbench.
+        make: Makes the driver.
+        signals: Those that are sampled, by name, of the driver's unit.
+        arguments: Of the driver's ``run``.
+    """
+    found = list[tuple[Any, Watch]]()
+
+    def body(bench: Bench) -> None:
+        driver = make(bench)
+        watch = Watch(**signals(driver.dut))
+        driver.observe(watch)
+        driver.run(*arguments)
+        found.append((driver, watch))
+
+    simulation.passes(unit, body)
+    return found[0]

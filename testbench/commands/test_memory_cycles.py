@@ -1,5 +1,6 @@
 """Cycles of the memory unit, in docs, are those of the hardware."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,7 +8,6 @@ import pytest
 from rtl.isa.kinds import AtomicOperation, AtomicType, MemorySize, ShuffleMode
 from rtl.params import WARP_THREADS, SmParams
 from sim.machine.memory_port import MemoryBehaviour
-from testbench import simulation
 from testbench.commands.test_figures import table
 from testbench.commands.test_unit_cycles import cycles
 from testbench.handmade import ALL, encode
@@ -16,7 +16,7 @@ from testbench.memory.driver import PARAMS, MemoryDriver
 from testbench.memory.tb_memory import ALL_LANES, ALL_REPORTED, HANDS_OFF, SERIAL
 from testbench.memory.world import WARPS, MemoryStep, MemoryWorld, buffer_of
 from testbench.project.test_manual import DOCS
-from testbench.watch import Watch
+from testbench.watch import Watch, watched
 
 PAGE = DOCS / "memory.md"
 SHARED, PAIRS = POINTER + 2, POINTER + 3
@@ -35,43 +35,69 @@ HALF = 0xFF
 """Threads whose words are in half a line."""
 
 
-def world() -> MemoryWorld:
-    """Neighbouring threads access neighbouring words."""
+Places = dict[int, Callable[[int], int]]
+"""Registers, and what each thread has there."""
+
+
+def world(places: Places) -> MemoryWorld:
+    """Neighbouring threads access neighbouring words. ``places`` are others: those of POINTER are in the warp's
+    buffer."""
     made = MemoryWorld(ALL_REPORTED, seed=0)
+    usual: Places = {
+        POINTER: lambda thread: 4 * thread,
+        SHARED: lambda thread: 4 * thread,
+        PAIRS: lambda thread: 8 * thread,
+        DATA: lambda thread: thread,
+    }
     for slot in range(WARPS):
-        threads = range(WARP_THREADS)
-        made.set_pair(slot, POINTER, [buffer_of(slot) + 4 * thread for thread in threads])
-        made.set_register(slot, SHARED, [4 * thread for thread in threads])
-        made.set_register(slot, PAIRS, [8 * thread for thread in threads])
-        made.set_register(slot, DATA, [*threads])
+        for register, place in (usual | places).items():
+            values = [place(thread) for thread in range(WARP_THREADS)]
+            if register == POINTER:
+                made.set_pair(slot, register, [buffer_of(slot) + value for value in values])
+            else:
+                made.set_register(slot, register, values)
     return made
 
 
-def run(params: SmParams, steps: list[MemoryStep], latency: int, **how: Any) -> tuple[Any, Watch]:
+def run(
+    params: SmParams,
+    steps: list[MemoryStep],
+    latency: int,
+    places: Places | None = None,
+    **how: Any,
+) -> tuple[Any, Watch]:
     """The driver that has played these steps, and what it saw."""
-    runs = list[tuple[Any, Watch]]()
+    made = world(places or {})
+    for step in steps:
+        made.execute(step)
 
-    def body(bench: Any) -> None:
-        made = world()
-        for step in steps:
-            made.execute(step)
-        behaviour = MemoryBehaviour(latency=(latency, latency))
-        driver = MemoryDriver(bench, made, params, behaviour=behaviour, **how)
-        dut = driver.dut
-        signals = {
+    def signals(dut: Any) -> dict[str, Any]:
+        request = dut.memory.request
+        of_both = {
             "dispatch": dut.dispatch.valid,
             "gathered": dut.port.data.gathered.valid,
-            "request": dut.memory.request.valid,
+            "request": request.valid & request.ready,
+            "answer": dut.memory.response.valid & dut.memory.response.ready,
         }
-        if not params.serial:
-            signals["judged"] = dut.access.is_judged
-        watch = Watch(**signals)
-        driver.observe(watch)
-        driver.run()
-        runs.append((driver, watch))
+        if params.serial:
+            return of_both
+        access, queue = dut.access, dut.queue
+        return of_both | {
+            "judged": access.is_judged,
+            "announced": access.announces,
+            "complete": access.line_is_complete,
+            "accepted": access.found.valid & access.found.ready,
+            "half written": queue.fill.valid & queue.fill.ready,
+            "beat": queue.answer.valid,
+        }
 
-    simulation.passes("memory", body)
-    return runs[0]
+    return watched(
+        "memory",
+        lambda bench: MemoryDriver(
+            bench, made, params, behaviour=MemoryBehaviour(latency=(latency, latency)), **how
+        ),
+        signals,
+    )
 
 
 def alone(params: SmParams, *instructions: tuple[int, int]) -> list[int]:

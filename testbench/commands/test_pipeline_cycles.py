@@ -13,7 +13,6 @@ from rtl.isa.tokens import TOKENS_PER_LINE
 from rtl.layouts import InstructionKind as Kind
 from rtl.layouts import StackOperation
 from rtl.params import SmParams
-from testbench import simulation
 from testbench.commands.test_figures import table
 from testbench.commands.test_host_cycles import cycles_until
 from testbench.commands.test_unit_cycles import cycles, groups
@@ -28,7 +27,7 @@ from testbench.project.test_manual import DOCS
 from testbench.scheduler.issue_driver import WILLING, IssueDriver
 from testbench.scheduler.issue_model import SLOW, Planned
 from testbench.scheduler.test_prefetch import Fetched
-from testbench.watch import Watch
+from testbench.watch import Watch, watched
 from testbench.words import encode
 
 SELECTED = 2
@@ -45,27 +44,26 @@ _GRANULES = 8
 
 def stack_events(scenario: Callable[[WarpStack], Source]) -> Watch:
     """What a warp's stack does."""
-    watches = list[Watch]()
 
-    def body(bench: Any) -> None:
-        driver = Driver(bench, SmParams(warps=1), Random(0), QUICK)
-        dut = driver.dut
+    def signals(dut: Any) -> dict[str, Any]:
         request = dut.port.request
-        watch = Watch(
-            write_back=dut.request.valid
+        return {
+            "write_back": dut.request.valid
             & dut.request.ready
             & (dut.request.payload.operation == StackOperation.WRITE_BACK),
-            result=dut.result.valid,
-            line=request.valid & request.ready,
-            answer=dut.port.response.valid & dut.port.response.ready,
-            act=dut.engine._step == VisitStep.ACT,
-        )
-        driver.observe(watch)
-        driver.run([scenario])
-        watches.append(watch)
+            "result": dut.result.valid,
+            "line": request.valid & request.ready,
+            "answer": dut.port.response.valid & dut.port.response.ready,
+            "act": dut.engine._step == VisitStep.ACT,
+        }
 
-    simulation.passes("crs", body)
-    return watches[0]
+    _, watch = watched(
+        "crs",
+        lambda bench: Driver(bench, SmParams(warps=1), Random(0), QUICK),
+        signals,
+        [scenario],
+    )
+    return watch
 
 
 def test_a_write_back_takes_the_cycles_of_the_manual():
@@ -159,25 +157,21 @@ def test_caches_are_emptied_in_the_cycles_of_the_manual():
 
 def issue_events(planned: list[Planned], count: int = 300) -> Watch:
     """A warp that executes these instructions in each group, of a fetch that keeps up."""
-    watches = list[Watch]()
 
     def program(_warp: int, pc: int) -> list[Planned]:
         return [replace(each, pc=pc + 8 * place) for place, each in enumerate(planned, 1)]
 
-    def body(bench: Any) -> None:
-        driver = IssueDriver(bench, SmParams(warps=1), program, replace(WILLING, ends=0.0))
-        dut = driver.dut
-        watch = Watch(
-            instruction=dut.instruction.valid,
-            kind=dut.instruction.payload.kind,
-            redirect=dut.redirect.valid,
-        )
-        driver.observe(watch)
-        driver.run(count)
-        watches.append(watch)
-
-    simulation.passes("scheduler", body)
-    return watches[0]
+    _, watch = watched(
+        "scheduler",
+        lambda bench: IssueDriver(bench, SmParams(warps=1), program, replace(WILLING, ends=0.0)),
+        lambda dut: {
+            "instruction": dut.instruction.valid,
+            "kind": dut.instruction.payload.kind,
+            "redirect": dut.redirect.valid,
+        },
+        count,
+    )
+    return watch
 
 
 def least_distance(*planned: Planned) -> int:

@@ -9,7 +9,6 @@ from rtl.layouts import InstructionKind
 from rtl.machines import units_of
 from rtl.params import PRESETS
 from rtl.sweep import LONGEST_SWEEP
-from testbench import simulation
 from testbench.barrier import tb_barrier
 from testbench.barrier.driver import BarrierDriver
 from testbench.barrier.warps import Use
@@ -17,7 +16,7 @@ from testbench.commands.test_host_cycles import cycles_until
 from testbench.commands.test_unit_cycles import cycles
 from testbench.driver import offer, set_errors
 from testbench.simulation import simulate
-from testbench.watch import Watch
+from testbench.watch import Watch, watched
 from testbench.words import encode
 
 PARAMS = PRESETS["default"]
@@ -36,10 +35,7 @@ def arrive(barrier: int = 0, mode: BarrierMode = BarrierMode.SYNC, **fields: int
 
 def play(ctas: dict[int, int], plan: dict[int, Callable[[Any, Any], None]]) -> Watch:
     """CTAs with so many warps, and what happens in which cycle."""
-    watches, starts = (
-        list[Watch](),
-        [(cta, number, count) for cta, count in ctas.items() for number in range(count)],
-    )
+    starts = [(cta, number, count) for cta, count in ctas.items() for number in range(count)]
 
     def source(driver: Any, ctx: Any, room: bool, more: bool) -> None:
         if driver.cycle <= len(starts):
@@ -52,23 +48,21 @@ def play(ctas: dict[int, int], plan: dict[int, Callable[[Any, Any], None]]) -> W
             if free:
                 driver.end(ctx, free[0])
 
-    def body(bench: Any) -> None:
-        driver = BarrierDriver(bench, source, PARAMS, report_mask=tb_barrier.ALL_REPORTED, idle=0.0)
-        dut = driver.dut
-        watch = Watch(
-            completion=dut.completion.valid,
-            resume=dut.resume,
-            withdraw=dut.withdraw.valid,
-            withdrawn=dut.withdrawn.valid,
-            terminated=dut.terminated.valid,
-            unsettled=dut.unsettled,
-        )
-        driver.observe(watch)
-        driver.run(max(plan) + 60)
-        watches.append(watch)
-
-    simulation.passes("barrier", body)
-    return watches[0]
+    _, watch = watched(
+        "barrier",
+        lambda bench: BarrierDriver(
+            bench, source, PARAMS, report_mask=tb_barrier.ALL_REPORTED, idle=0.0
+        ),
+        lambda dut: {
+            "completion": dut.completion.valid,
+            "resume": dut.resume,
+            "withdraw": dut.withdraw.valid,
+            "withdrawn": dut.withdrawn.valid,
+            "terminated": dut.terminated.valid,
+        },
+        max(plan) + 60,
+    )
+    return watch
 
 
 def does(warp: int, use: Use) -> Callable[[Any, Any], None]:

@@ -136,17 +136,30 @@ def test_cycles_of_the_serial_machine_are_those_of_the_manual():
     assert figures[1:] == measured
 
 
+def cycles_of_command(command: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """The cycles that a command of a page reports, as pages write them."""
+    _, _, module, program, *options = shlex.split(command)
+    assert module == "sim.run"
+    assert run([str(DOCS.parent / program), *options]) == 0
+    found = re.search(r"^cycles +(\d+)$", capsys.readouterr().out, re.MULTILINE)
+    assert found is not None
+    return f"{int(found[1]):,}"
+
+
 @needs_compiled
 def test_cycles_of_a_kernel_on_the_serial_machine_are_those_of_the_manual(capsys):
     (command, least), (_, tiny) = table(DOCS / "serial.md", "## Cycles", "command")[1:]
-    words = shlex.split(command.removeprefix("python -m sim.run "))
-    words[0] = str(DOCS.parent / words[0])
     for preset, figure in (("least", least), ("tiny", tiny)):
-        words[words.index("--preset") + 1] = preset
-        assert run(words) == 0
-        found = re.search(r"^cycles +(\d+)$", capsys.readouterr().out, re.MULTILINE)
-        assert found is not None
-        assert f"{int(found[1]):,}" == figure
+        other = command.replace("--preset least", f"--preset {preset}")
+        assert cycles_of_command(other, capsys) == figure
+
+
+@needs_compiled
+def test_a_line_is_printed_in_the_cycles_of_the_manual(capsys):
+    text = " ".join((DOCS / "runtime.md").read_text(encoding="utf-8").split())
+    found = re.search(r"runs for ([\d,]+) cycles with `(python -m sim.run [^`]+)`", text)
+    assert found is not None
+    assert cycles_of_command(found[2], capsys) == found[1]
 
 
 @needs_compiled
@@ -272,6 +285,15 @@ def test_streaming_programs_take_the_cycles_of_the_manual(machine):
         for row in found
     ]
     assert rows[len(found)][5] == f"{median(row.ratio for row in found):.2f}"
+    assert [row[:4] for row in table(PAGE, "## Roofline", "program | register accesses")] == [
+        [
+            row.name.replace("_", " "),
+            f"{row.accesses:,}",
+            f"{row.busy:.2f}",
+            f"{row.ratio_when_busy:.2f}",
+        ]
+        for row in found
+    ]
 
 
 def test_cycles_of_flow_instructions_are_those_that_the_testbench_requires():

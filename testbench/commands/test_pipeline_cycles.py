@@ -1,15 +1,18 @@
 """Cycles of fetch, issue, the lanes, the flow unit and the stack, in docs, are those of the hardware."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from random import Random
 from typing import Any
 
+from amaranth.hdl import Cat
+
 from rtl.crs.engine import VisitStep
 from rtl.fetch import FetchUnit
 from rtl.isa.control_code import GROUP_BYTES, ControlCode
-from rtl.isa.tokens import TOKENS_PER_LINE
+from rtl.isa.tokens import LINE_BYTES, TOKENS_PER_LINE
 from rtl.layouts import InstructionKind as Kind
 from rtl.layouts import StackOperation
 from rtl.params import SmParams
@@ -23,10 +26,10 @@ from testbench.crs.limits import PUSH_CYCLES, RESULT_CYCLES, TOKEN_CYCLES
 from testbench.crs.steps import Source, WarpStack
 from testbench.pipeline.cases import PREDICATE
 from testbench.pipeline.reference import COMPLETION_CYCLES
-from testbench.project.test_manual import DOCS
+from testbench.project.test_manual import DOCS, UNITS
 from testbench.scheduler.issue_driver import WILLING, IssueDriver
 from testbench.scheduler.issue_model import SLOW, Planned
-from testbench.scheduler.test_prefetch import Fetched
+from testbench.scheduler.test_prefetch import LATENCY, LINES, Fetched, program
 from testbench.watch import Watch, watched
 from testbench.words import encode
 
@@ -132,6 +135,62 @@ def test_a_line_arrives_in_the_cycles_of_the_manual():
     first = next(time for time, warp, pc, _ in unit.groups if (warp, pc) == (0, 0))
     second = next(time for time, warp, pc, _ in unit.groups if (warp, pc) == (1, GROUP_BYTES))
     assert cycles("fetch", "the first group of a line can be looked up") == str(second - first)
+
+
+def test_a_missed_line_is_requested_after_the_cycles_of_the_manual():
+    unit, found = Fetched(groups(0, 0)), []
+
+    async def body(ctx):
+        await unit.redirect(ctx, 0, 0)
+        missed = Cat(port.miss.valid for port in unit.dut._loader.instructions)
+        while not ctx.get(missed):
+            await ctx.tick()
+        found.append(await cycles_until(ctx, unit.dut.memory.request.valid))
+
+    unit.run(body)
+    row = cycles("fetch", "a miss in the instruction cache", "the request for its line")
+    assert row == str(found[0])
+
+
+def test_a_prefetched_line_delays_a_miss_by_the_cycles_of_the_manual():
+    """A warp enters a line in the cache, behind which another one is requested; some cycles later another warp
+    misses."""
+    answered, delivered = (2, 3, 12), (29, 30, 31)
+    apart = 40
+    unit = Fetched(program(apart * (len(answered + delivered) + 1)))
+    taken = []
+
+    async def body(ctx):
+        for number, cycles_later in enumerate(answered + delivered, 1):
+            line = apart * number
+            await unit.fetch(ctx, 0, line * LINE_BYTES)
+            await ctx.tick().repeat(3 * LATENCY)
+            await unit.fetch(
+                ctx, 0, (line + 1 + LINES) * LINE_BYTES
+            )  # in the place of the next line
+            await ctx.tick().repeat(3 * LATENCY)
+            await unit.redirect(ctx, 0, line * LINE_BYTES)
+            await ctx.tick().repeat(cycles_later)
+            begin = unit.cycle
+            await unit.fetch(ctx, 1, (line + apart // 2) * LINE_BYTES)
+            taken.append(unit.cycle - begin)
+
+    unit.run(body)
+    alone = min(taken)
+    behind, during = (
+        [cycles - alone for cycles in part]
+        for part in (taken[: len(answered)], taken[len(answered) :])
+    )
+    assert behind == [max(behind), max(behind) - 1, 0]
+    assert during == [max(during), max(during), 0]
+    text = " ".join((UNITS / "fetch.md").read_text(encoding="utf-8").split())
+    found = re.search(
+        r"by up to (\d+) cycles if memory answers the missed line directly after it, and by up to (\d+) if its words "
+        r"arrive when the group is looked up, since the lookup is repeated every (\d+) cycles\.",
+        text,
+    )
+    assert found is not None
+    assert [int(figure) for figure in found.groups()] == [max(behind), max(during), 3]
 
 
 def test_caches_are_emptied_in_the_cycles_of_the_manual():

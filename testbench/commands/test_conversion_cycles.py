@@ -11,7 +11,7 @@ from rtl.convert.datapath import DATAPATH_STAGES, FUNCTION_DELAY
 from rtl.isa.double import DOUBLE
 from rtl.isa.table import find
 from rtl.params import PRESETS, WARP_THREADS, SmParams
-from testbench.commands.test_unit_cycles import cycles
+from testbench.commands.test_unit_cycles import cycles, text_of
 from testbench.convert.cases import case_of
 from testbench.convert.driver import ConvertDriver
 from testbench.double import cases as double_cases
@@ -129,6 +129,12 @@ def test_a_conversion_takes_the_cycles_of_the_manual(converted):
         assert cycles("convert", row) == f"{threads} plus {stages}"
         delay = run.watch.first("leaves") - run.watch.first("requested")
         assert delay == REGISTERED + stages
+    assert (
+        f"for single threads: {WARP_THREADS} cycles and its {DATAPATH_STAGES} stages, for MUFU "
+        f"{DATAPATH_STAGES + FUNCTION_DELAY}."
+    ) in text_of("docs/lanes.md")
+    shown = text_of("waveforms/README.md")
+    assert f"a thread's source, and {DATAPATH_STAGES} cycles later its result" in shown
     writes = [
         len(converted[name].watch.cycles("write granted")) for name in ("I2F", "I2F to a pair")
     ]
@@ -158,10 +164,10 @@ def test_a_serial_conversion_takes_the_cycles_of_the_manual(serial):
     more, rest = divmod(compute(clamped) - compute(single), saturated)
     assert not rest
     assert serial_cycles("a result that saturates, or is not a number") == f"{more} more"
-    lanes = (DOCS / "lanes.md").read_text(encoding="utf-8")
-    assert (
-        f"A thread takes {a_thread} cycles, or {a_thread + more} if its result is clamped" in lanes
+    clamped_too = (
+        f"A thread takes {a_thread} cycles, or {a_thread + more} if its result is clamped."
     )
+    assert clamped_too in text_of("docs/lanes.md")
     (row,) = [row for row in table(DOCS / "serial.md", "## Cycles") if row[0] == "conversion"]
     least, most = (each * WARP_THREADS + 1 for each in (a_thread, a_thread + more))
     assert row[1] == f"{least:,} to {most:,}"

@@ -12,17 +12,17 @@ from rtl.isa.tokens import LINE_BYTES
 from rtl.params import WARP_THREADS, SmParams
 from sim.machine.memory_port import MemoryBehaviour
 from testbench.commands.test_figures import table
-from testbench.commands.test_unit_cycles import cycles
+from testbench.commands.test_unit_cycles import NUMERALS, cycles, text_of
 from testbench.handmade import ALL, encode
 from testbench.memory.cases import POINTER
 from testbench.memory.driver import PARAMS, MemoryDriver
 from testbench.memory.tb_memory import ALL_LANES, ALL_REPORTED, HANDS_OFF, SERIAL
 from testbench.memory.world import WARPS, MemoryStep, MemoryWorld, buffer_of
-from testbench.project.test_manual import DOCS, UNITS
+from testbench.project.test_manual import DOCS
 from testbench.watch import Watch, watched
 
 PAGE = DOCS / "memory.md"
-UNIT_TEXT = " ".join((UNITS / "memory.md").read_text(encoding="utf-8").split())
+UNIT_TEXT = text_of("docs/units/memory.md")
 SHARED, PAIRS = POINTER + 2, POINTER + 3
 """Registers with addresses of shared memory: of words, and of places for two words, one after the other."""
 DATA, RESULT = 64, 128
@@ -242,12 +242,12 @@ def test_an_atomic_operation_takes_the_cycles_of_the_manual():
     each, rest = divmod(eight - one, HALF.bit_count() - 1)
     assert not rest
     assert f"A floating-point sum: {each} for each thread" in row
-    words = ("", "one", "two", "three", "four", "five")
-    assert f"A floating-point sum takes {words[each]} cycles a thread." in PAGE.read_text()
+    text = text_of("docs/memory.md")
+    assert f"A floating-point sum takes {NUMERALS[each]} cycles a thread." in text
 
 
 def test_accesses_take_the_cycles_of_the_manual():
-    text = " ".join(PAGE.read_text(encoding="utf-8").split())
+    text = text_of("docs/memory.md")
     assert f"A store of two lines takes {rate(PARAMS, STG):g} cycles, five for each." in text
     assert f"With 32 lanes an access to shared memory takes {rate(ALL_LANES, LDS):g} cycles" in text
     assert f"A load of two lines takes {rate(ALL_LANES, LDG):g}:" in text

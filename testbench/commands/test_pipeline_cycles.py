@@ -18,7 +18,7 @@ from rtl.layouts import StackOperation
 from rtl.params import SmParams
 from testbench.commands.test_figures import table
 from testbench.commands.test_host_cycles import cycles_until
-from testbench.commands.test_unit_cycles import cycles, groups
+from testbench.commands.test_unit_cycles import NUMERALS, cycles, groups, text_of
 from testbench.crs.cases import launched, taken_off
 from testbench.crs.driver import Driver
 from testbench.crs.engine import QUICK
@@ -26,7 +26,7 @@ from testbench.crs.limits import PUSH_CYCLES, RESULT_CYCLES, TOKEN_CYCLES
 from testbench.crs.steps import Source, WarpStack
 from testbench.pipeline.cases import PREDICATE
 from testbench.pipeline.reference import COMPLETION_CYCLES
-from testbench.project.test_manual import DOCS, UNITS
+from testbench.project.test_manual import DOCS
 from testbench.scheduler.issue_driver import WILLING, IssueDriver
 from testbench.scheduler.issue_model import SLOW, Planned
 from testbench.scheduler.test_prefetch import LATENCY, LINES, Fetched, program
@@ -36,7 +36,6 @@ from testbench.words import encode
 SELECTED = 2
 """Cycles from the selection of an instruction until issue outputs it."""
 
-NUMERALS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
 PATIENCE = 200
 """Cycles in which everything is over."""
 
@@ -82,7 +81,7 @@ def test_a_write_back_takes_the_cycles_of_the_manual():
     assert cycles("crs", "a line of a write-back") == str(second - first)
     result = watch.first("result", watch.last("answer"))
     assert cycles("crs", "last confirmation of a write-back") == str(result - watch.last("answer"))
-    text = " ".join((DOCS / "control_flow.md").read_text(encoding="utf-8").split())
+    text = text_of("docs/control_flow.md")
     begin, rest = (
         NUMERALS[first - watch.first("write_back")],
         NUMERALS[result - watch.last("answer")],
@@ -104,18 +103,25 @@ def test_visits_of_the_engine_follow_each_other_after_the_cycles_of_the_manual()
         ends = stack_events(scenario).cycles("act")
         return min(later - earlier for earlier, later in pairwise(ends))
 
-    row = cycles("crs", "a visit of the engine")
-    assert row == f"{least(spills)}; {least(fills)} after a line has arrived"
+    row, spill = cycles("crs", "a visit of the engine"), least(spills)
+    assert row == f"{spill}; {least(fills)} after a line has arrived"
+    assert f"A visit takes {NUMERALS[spill]} cycles:" in text_of("docs/control_flow.md")
 
 
 def test_cycles_of_requests_to_the_stack_are_those_that_the_testbench_requires():
     assert cycles("crs", "a push of a warp that recurses") == str(PUSH_CYCLES)
     assert cycles("crs", "an unwind") == cycles("flow", "an unwind") == f"{TOKEN_CYCLES} more"
-    text = (DOCS / "control_flow.md").read_text(encoding="utf-8")
+    text = text_of("docs/control_flow.md")
     (row,) = [row for row in table(DOCS / "units" / "crs.md", "## Cycles") if row[1] == "commit"]
     assert int(row[0]) == RESULT_CYCLES
-    assert f"The result follows {NUMERALS[RESULT_CYCLES]} cycles after the\nrequest, and" in text
+    result, push = NUMERALS[RESULT_CYCLES], NUMERALS[PUSH_CYCLES]
+    assert f"The result follows {result} cycles after the request, and" in text
     assert f"request, and {NUMERALS[TOKEN_CYCLES]} cycles later for each further token" in text
+    assert f"the stack accepts it {push} cycles after the push." in text
+    assert f"The warp's next request is accepted {push} cycles after the push." in text
+    assert f"If the stack needs more than {result} cycles for an operation" in text
+    assert f"comes {result} cycles after the request." in text_of("docs/architecture.md")
+    assert f"`result` follows {result} cycles later or more." in text_of("docs/examples/README.md")
 
 
 # Fetch.
@@ -183,7 +189,7 @@ def test_a_prefetched_line_delays_a_miss_by_the_cycles_of_the_manual():
     )
     assert behind == [max(behind), max(behind) - 1, 0]
     assert during == [max(during), max(during), 0]
-    text = " ".join((UNITS / "fetch.md").read_text(encoding="utf-8").split())
+    text = text_of("docs/units/fetch.md")
     found = re.search(
         r"by up to (\d+) cycles if memory answers the missed line directly after it, and by up to (\d+) if its words "
         r"arrive when the group is looked up, since the lookup is repeated every (\d+) cycles\.",

@@ -79,6 +79,8 @@ def test_a_write_back_takes_the_cycles_of_the_manual():
     first, second = watch.cycles("line")
     assert cycles("crs", "start of a write-back") == str(first - watch.first("write_back"))
     assert cycles("crs", "a line of a write-back") == str(second - first)
+    rates = {row[0]: row[1] for row in table(DOCS / "benchmarks.md", "## The flow unit", "rate")}
+    assert rates["lines of a write-back"] == f"1 in {second - first} cycles"
     result = watch.first("result", watch.last("answer"))
     assert cycles("crs", "last confirmation of a write-back") == str(result - watch.last("answer"))
     text = text_of("docs/control_flow.md")

@@ -423,6 +423,7 @@ def row(name, cycles, lines, *, streams=False):
         8,
         cycles,
         Work(instructions=10, lane_instructions=8, operations=256, lines=lines),
+        accesses=4,
     )
 
 
@@ -432,6 +433,7 @@ def test_figures_of_the_roofline():
         for each in (row("lanes", 64, 4), row("memory", 128, 40), row("none", 64, 0))
     ] == [(32, "lanes", 1.0, 4.0), (40, "memory", 0.1, 2.0), (32, "lanes", None, 4.0)]
     assert replace(row("issue", 64, 4), lanes=32).limit == "issue"
+    assert (row("lanes", 64, 4).busy, row("lanes", 64, 4).ratio_when_busy) == (0.75, 2 / 3)
 
 
 def test_a_program_with_other_results_is_reported():

@@ -11,8 +11,7 @@ from rtl.convert.datapath import DATAPATH_STAGES, FUNCTION_DELAY
 from rtl.isa.double import DOUBLE
 from rtl.isa.table import find
 from rtl.params import PRESETS, WARP_THREADS, SmParams
-from testbench import simulation
-from testbench.commands.test_unit_cycles import cycles
+from testbench.commands.test_unit_cycles import cycles, text_of
 from testbench.convert.cases import case_of
 from testbench.convert.driver import ConvertDriver
 from testbench.double import cases as double_cases
@@ -20,7 +19,7 @@ from testbench.double.driver import DoubleDriver
 from testbench.double.tb_double import PACE
 from testbench.handmade import ALL
 from testbench.project.test_manual import DOCS, table
-from testbench.watch import Watch
+from testbench.watch import Watch, watched
 from testbench.words import encode
 
 PARAMS = SmParams(warps=16, lanes=8)
@@ -80,28 +79,25 @@ def lane_events(port: Any) -> dict[str, Any]:
 
 
 def conversion(params: SmParams, name: str) -> Run:
-    word, runs = WORDS[name], list[Run]()
+    word = WORDS[name]
+    form = find(word)
+    assert form is not None
+    case = case_of(random.Random(0), form, word)
 
-    def body(bench: Any) -> None:
-        form = find(word)
-        assert form is not None
-        case = case_of(random.Random(0), form, word)
-        driver = ConvertDriver(bench, params, [case], idle=0.0)
-        dut = driver.dut
-        signals = {"dispatch": dut.dispatch.valid} | lane_events(dut.port)
-        if not params.serial:
-            signals |= {
-                "requested": dut.compute._requested.valid,
-                "leaves": dut.compute._leaving.valid,
-            }
-        watch = Watch(**signals)
-        driver.observe(watch)
-        driver.run()
-        ((total,),) = driver.cycles.values()
-        runs.append(Run(case, watch, total))
+    def signals(dut: Any) -> dict[str, Any]:
+        of_both = {"dispatch": dut.dispatch.valid} | lane_events(dut.port)
+        if params.serial:
+            return of_both
+        return of_both | {
+            "requested": dut.compute._requested.valid,
+            "leaves": dut.compute._leaving.valid,
+        }
 
-    simulation.passes("convert", body)
-    return runs[0]
+    driver, watch = watched(
+        "convert", lambda bench: ConvertDriver(bench, params, [case], idle=0.0), signals
+    )
+    ((total,),) = driver.cycles.values()
+    return Run(case, watch, total)
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +129,12 @@ def test_a_conversion_takes_the_cycles_of_the_manual(converted):
         assert cycles("convert", row) == f"{threads} plus {stages}"
         delay = run.watch.first("leaves") - run.watch.first("requested")
         assert delay == REGISTERED + stages
+    assert (
+        f"for single threads: {WARP_THREADS} cycles and its {DATAPATH_STAGES} stages, for MUFU "
+        f"{DATAPATH_STAGES + FUNCTION_DELAY}."
+    ) in text_of("docs/lanes.md")
+    shown = text_of("waveforms/README.md")
+    assert f"a thread's source, and {DATAPATH_STAGES} cycles later its result" in shown
     writes = [
         len(converted[name].watch.cycles("write granted")) for name in ("I2F", "I2F to a pair")
     ]
@@ -162,10 +164,10 @@ def test_a_serial_conversion_takes_the_cycles_of_the_manual(serial):
     more, rest = divmod(compute(clamped) - compute(single), saturated)
     assert not rest
     assert serial_cycles("a result that saturates, or is not a number") == f"{more} more"
-    lanes = (DOCS / "lanes.md").read_text(encoding="utf-8")
-    assert (
-        f"A thread takes {a_thread} cycles, or {a_thread + more} if its result is clamped" in lanes
+    clamped_too = (
+        f"A thread takes {a_thread} cycles, or {a_thread + more} if its result is clamped."
     )
+    assert clamped_too in text_of("docs/lanes.md")
     (row,) = [row for row in table(DOCS / "serial.md", "## Cycles") if row[0] == "conversion"]
     least, most = (each * WARP_THREADS + 1 for each in (a_thread, a_thread + more))
     assert row[1] == f"{least:,} to {most:,}"
@@ -176,28 +178,24 @@ def test_a_serial_conversion_takes_the_cycles_of_the_manual(serial):
 
 def double(threads: int, count: int = 1) -> Watch:
     """DFMA, so often, each on a warp of its own."""
-    watches = list[Watch]()
 
-    def body(bench: Any) -> None:
+    def make(bench: Any) -> DoubleDriver:
         form = next(form for form in DOUBLE if form.name == "DFMA")
         word = double_cases.word_of_form(bench.random, form, Rd=4, Ra=8, Rb=10, Rc=12)
         case = double_cases.case_of(bench.random, form, word, threads)
-        driver = DoubleDriver(bench, SmParams(warps=16, lanes=8), [case] * count, idle=0.0)
-        dut = driver.dut
-        watch = Watch(
-            **{
-                "dispatch": dut.dispatch.valid,
-                "enters": dut.compute.sent.valid,
-                "result": dut.compute.result.valid,
-                **lane_events(dut.port),
-            }
-        )
-        driver.observe(watch)
-        driver.run()
-        watches.append(watch)
+        return DoubleDriver(bench, PARAMS, [case] * count, idle=0.0)
 
-    simulation.passes("double", body)
-    return watches[0]
+    _, watch = watched(
+        "double",
+        make,
+        lambda dut: {
+            "dispatch": dut.dispatch.valid,
+            "enters": dut.compute.sent.valid,
+            "result": dut.compute.result.valid,
+            **lane_events(dut.port),
+        },
+    )
+    return watch
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from sim.checks.benchmarks.roofline import roofline_table
 from sim.checks.benchmarks.throughput import throughput_table
 from sim.engine import CompiledEngine
 from sim.run import main as run
-from testbench.commands.test_unit_cycles import cycles
+from testbench.commands.test_unit_cycles import NUMERALS, cycles, text_of
 from testbench.crs import limits
 from testbench.engine.designs import needs_compiled
 from testbench.flow.driver import ENTRY_CYCLES, HIT_CYCLES, PUSH_CYCLES
@@ -136,17 +136,31 @@ def test_cycles_of_the_serial_machine_are_those_of_the_manual():
     assert figures[1:] == measured
 
 
+def cycles_of_command(command: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """The cycles that a command of a page reports, as pages write them."""
+    _, _, module, program, *options = shlex.split(command)
+    assert module == "sim.run"
+    assert run([str(DOCS.parent / program), *options]) == 0
+    found = re.search(r"^cycles +(\d+)$", capsys.readouterr().out, re.MULTILINE)
+    assert found is not None
+    return f"{int(found[1]):,}"
+
+
 @needs_compiled
 def test_cycles_of_a_kernel_on_the_serial_machine_are_those_of_the_manual(capsys):
     (command, least), (_, tiny) = table(DOCS / "serial.md", "## Cycles", "command")[1:]
-    words = shlex.split(command.removeprefix("python -m sim.run "))
-    words[0] = str(DOCS.parent / words[0])
     for preset, figure in (("least", least), ("tiny", tiny)):
-        words[words.index("--preset") + 1] = preset
-        assert run(words) == 0
-        found = re.search(r"^cycles +(\d+)$", capsys.readouterr().out, re.MULTILINE)
-        assert found is not None
-        assert f"{int(found[1]):,}" == figure
+        other = command.replace("--preset least", f"--preset {preset}")
+        assert cycles_of_command(other, capsys) == figure
+
+
+@needs_compiled
+def test_a_line_is_printed_in_the_cycles_of_the_manual(capsys):
+    found = re.search(
+        r"runs for ([\d,]+) cycles with `(python -m sim.run [^`]+)`", text_of("docs/runtime.md")
+    )
+    assert found is not None
+    assert cycles_of_command(found[2], capsys) == found[1]
 
 
 @needs_compiled
@@ -176,6 +190,11 @@ def test_cycles_of_several_warps_are_those_of_the_manual(measured):
     assert shows(single, measured["double: DFMA to DFMA, one thread active"].cycles)
     for name in ("double: DFMA, independent", "DFMA, 8 warps"):
         assert shows(independent, measured[name].per_instruction)
+    rate = (
+        f"a dependent DFMA follows in {float(chain):.0f} cycles, in {float(single):.0f} with a single active thread; "
+        f"independent ones follow each other in {float(independent):.0f}"
+    )
+    assert rate in text_of("docs/lanes.md")
 
 
 @needs_compiled
@@ -184,7 +203,7 @@ def test_cycles_of_the_memory_unit_are_those_of_the_manual(measured):
     for row, names in zip(rows, MEMORY, strict=True):
         for figure, name in zip(row[1].split("; "), names, strict=True):
             assert shows(figure, measured[name].per_instruction), f"{name}: {measured[name]}"
-    text = " ".join(PAGE.read_text(encoding="utf-8").split())
+    text = text_of("docs/benchmarks.md")
     floats = re.search(
         r"ATOM to ATOM at one address (\d+) cycles, RED in consecutive words (\d+)\.", text
     )
@@ -206,19 +225,31 @@ def test_cycles_of_a_conversion_are_those_of_its_page(measured):
     assert shows(
         rows["POPC in eight warps, for each instruction"], measured["POPC, 8 warps"].per_instruction
     )
-    text = (DOCS / "lanes.md").read_text(encoding="utf-8")
-    assert f"needs the result of POPC or I2I follows after {chain} cycles" in text
+    follows = f"needs the result of POPC or I2I follows after {chain} cycles"
+    assert follows in text_of("docs/lanes.md")
 
 
 @needs_compiled
 def test_cycles_of_branches_are_those_of_the_pages_of_fetch_and_of_limits(measured):
     branch, wrong = (f"{round(measured[name].cycles)}" for name in ("BRA, taken", "BRA, not taken"))
     calls = measured["CAL, RET"]
-    always, backward, _ = table(DOCS / "front_end.md", "### Branch prediction")
+    always, backward, other = table(DOCS / "front_end.md", "### Branch prediction")
     assert always[2].startswith(f"{branch} cycles after the branch")
-    assert backward[2].endswith(f"else {wrong} cycles")
-    text = " ".join((DOCS / "implemented.md").read_text(encoding="utf-8").split())
-    assert f"issues {branch} cycles after a direct branch without a guard" in text
+    result = f"{round(measured['EXIT, not taken'].cycles)}"
+    assert backward[2] == (
+        f"with the flow result if it is taken, {result} cycles after the branch; else {wrong} cycles"
+    )
+    assert other[2] == f"{result} cycles if it is not taken, else {wrong}"
+    text = text_of("docs/implemented.md")
+    assert (
+        f"issues {branch} cycles after a direct branch without a guard, {result} cycles after a CAL,"
+        in text
+    )
+    assert (
+        f"next instruction {HIT_CYCLES} cycles after one whose tokens are on chip, {PUSH_CYCLES} cycles after a push"
+        in text
+    )
+    assert result == "10" and "The ten cycles of a branch" in text_of("docs/benchmarks.md")
     last = round(calls.cycles) - round(calls.stall) // 2
     assert f"and {last} cycles after RET." in text
     rows = {row[0]: row[2] for row in table(PAGE, "## Kernels", "instructions")}
@@ -272,6 +303,15 @@ def test_streaming_programs_take_the_cycles_of_the_manual(machine):
         for row in found
     ]
     assert rows[len(found)][5] == f"{median(row.ratio for row in found):.2f}"
+    assert [row[:4] for row in table(PAGE, "## Roofline", "program | register accesses")] == [
+        [
+            row.name.replace("_", " "),
+            f"{row.accesses:,}",
+            f"{row.busy:.2f}",
+            f"{row.ratio_when_busy:.2f}",
+        ]
+        for row in found
+    ]
 
 
 def test_cycles_of_flow_instructions_are_those_that_the_testbench_requires():
@@ -340,5 +380,5 @@ def test_cycles_of_the_stack_are_those_that_the_testbench_requires():
         "| a request, which is a push, SET_MODE or a GET | the same warp's next request "
         f"| {limits.PUSH_CYCLES} |" in STACK
     )
-    later = ("", "one", "two", "three")[limits.RESULT_CYCLES]
-    assert f"its result is output {later} cycles later" in " ".join(STACK.split())
+    later = NUMERALS[limits.RESULT_CYCLES]
+    assert f"its result is output {later} cycles later" in text_of("docs/units/crs.md")

@@ -23,7 +23,6 @@ from rtl.serial.host import WordCounters
 from rtl.sweep import LONGEST_SWEEP, Sweep
 from sim.launch.memory import Memory
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
-from testbench import simulation
 from testbench.commands.test_unit_cycles import cycles
 from testbench.driver import offer, set_errors
 from testbench.host.access import HostRegisters, read, write
@@ -33,7 +32,7 @@ from testbench.launch.grid import Grid
 from testbench.launch.tb_launch import RECORDED
 from testbench.project.test_manual import DOCS, table
 from testbench.simulation import simulate
-from testbench.watch import Watch
+from testbench.watch import Watch, watched
 
 SM = {name: SM_BLOCK + register.offset for name, register in SM_REGISTERS.items()}
 WORK = {name: WORK_BLOCK + register.offset for name, register in WORK_REGISTERS.items()}
@@ -160,32 +159,23 @@ def test_a_launch_begins_after_the_cycles_of_the_manual():
 
 def launch(grid: Grid, **how: Any) -> Watch:
     """The events of a grid on the machine of the recorded waveform."""
-    watches = list[Watch]()
-
-    def body(bench: Any) -> None:
-        driver = LaunchDriver(bench, PRESETS["small"], [grid], **how)
-        dut = driver.dut
-        watch = Watch(
-            request=dut.port.request.valid,
-            answer=dut.port.response.valid,
-            invalidate=dut.invalidate,
-            launch=dut.launch.valid,
-            thread=dut.thread.valid,
-            row=dut.clear_rows.valid & dut.clear_rows.ready,
-            clears=dut.clear.valid,
-            flow=dut.flow.valid,
-            handed=dut.flow.valid & dut.flow.ready,
-            occupied=dut.occupied,
-            drained=dut.drained,
-            running=dut.running,
-            done=dut.control.done,
-        )
-        driver.observe(watch)
-        driver.run()
-        watches.append(watch)
-
-    simulation.passes("launch", body)
-    return watches[0]
+    _, watch = watched(
+        "launch",
+        lambda bench: LaunchDriver(bench, PRESETS["small"], [grid], **how),
+        lambda dut: {
+            "request": dut.port.request.valid,
+            "answer": dut.port.response.valid,
+            "launch": dut.launch.valid,
+            "thread": dut.thread.valid,
+            "row": dut.clear_rows.valid & dut.clear_rows.ready,
+            "flow": dut.flow.valid,
+            "handed": dut.flow.valid & dut.flow.ready,
+            "occupied": dut.occupied,
+            "drained": dut.drained,
+            "running": dut.running,
+        },
+    )
+    return watch
 
 
 @pytest.fixture(scope="module")

@@ -1,22 +1,24 @@
 """Cycles of fetch, issue, the lanes, the flow unit and the stack, in docs, are those of the hardware."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from random import Random
 from typing import Any
 
+from amaranth.hdl import Cat
+
 from rtl.crs.engine import VisitStep
 from rtl.fetch import FetchUnit
 from rtl.isa.control_code import GROUP_BYTES, ControlCode
-from rtl.isa.tokens import TOKENS_PER_LINE
+from rtl.isa.tokens import LINE_BYTES, TOKENS_PER_LINE
 from rtl.layouts import InstructionKind as Kind
 from rtl.layouts import StackOperation
 from rtl.params import SmParams
-from testbench import simulation
 from testbench.commands.test_figures import table
 from testbench.commands.test_host_cycles import cycles_until
-from testbench.commands.test_unit_cycles import cycles, groups
+from testbench.commands.test_unit_cycles import NUMERALS, cycles, groups, text_of
 from testbench.crs.cases import launched, taken_off
 from testbench.crs.driver import Driver
 from testbench.crs.engine import QUICK
@@ -27,14 +29,13 @@ from testbench.pipeline.reference import COMPLETION_CYCLES
 from testbench.project.test_manual import DOCS
 from testbench.scheduler.issue_driver import WILLING, IssueDriver
 from testbench.scheduler.issue_model import SLOW, Planned
-from testbench.scheduler.test_prefetch import Fetched
-from testbench.watch import Watch
+from testbench.scheduler.test_prefetch import LATENCY, LINES, Fetched, program
+from testbench.watch import Watch, watched
 from testbench.words import encode
 
 SELECTED = 2
 """Cycles from the selection of an instruction until issue outputs it."""
 
-NUMERALS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
 PATIENCE = 200
 """Cycles in which everything is over."""
 
@@ -45,27 +46,26 @@ _GRANULES = 8
 
 def stack_events(scenario: Callable[[WarpStack], Source]) -> Watch:
     """What a warp's stack does."""
-    watches = list[Watch]()
 
-    def body(bench: Any) -> None:
-        driver = Driver(bench, SmParams(warps=1), Random(0), QUICK)
-        dut = driver.dut
+    def signals(dut: Any) -> dict[str, Any]:
         request = dut.port.request
-        watch = Watch(
-            write_back=dut.request.valid
+        return {
+            "write_back": dut.request.valid
             & dut.request.ready
             & (dut.request.payload.operation == StackOperation.WRITE_BACK),
-            result=dut.result.valid,
-            line=request.valid & request.ready,
-            answer=dut.port.response.valid & dut.port.response.ready,
-            act=dut.engine._step == VisitStep.ACT,
-        )
-        driver.observe(watch)
-        driver.run([scenario])
-        watches.append(watch)
+            "result": dut.result.valid,
+            "line": request.valid & request.ready,
+            "answer": dut.port.response.valid & dut.port.response.ready,
+            "act": dut.engine._step == VisitStep.ACT,
+        }
 
-    simulation.passes("crs", body)
-    return watches[0]
+    _, watch = watched(
+        "crs",
+        lambda bench: Driver(bench, SmParams(warps=1), Random(0), QUICK),
+        signals,
+        [scenario],
+    )
+    return watch
 
 
 def test_a_write_back_takes_the_cycles_of_the_manual():
@@ -79,9 +79,11 @@ def test_a_write_back_takes_the_cycles_of_the_manual():
     first, second = watch.cycles("line")
     assert cycles("crs", "start of a write-back") == str(first - watch.first("write_back"))
     assert cycles("crs", "a line of a write-back") == str(second - first)
+    rates = {row[0]: row[1] for row in table(DOCS / "benchmarks.md", "## The flow unit", "rate")}
+    assert rates["lines of a write-back"] == f"1 in {second - first} cycles"
     result = watch.first("result", watch.last("answer"))
     assert cycles("crs", "last confirmation of a write-back") == str(result - watch.last("answer"))
-    text = " ".join((DOCS / "control_flow.md").read_text(encoding="utf-8").split())
+    text = text_of("docs/control_flow.md")
     begin, rest = (
         NUMERALS[first - watch.first("write_back")],
         NUMERALS[result - watch.last("answer")],
@@ -103,18 +105,25 @@ def test_visits_of_the_engine_follow_each_other_after_the_cycles_of_the_manual()
         ends = stack_events(scenario).cycles("act")
         return min(later - earlier for earlier, later in pairwise(ends))
 
-    row = cycles("crs", "a visit of the engine")
-    assert row == f"{least(spills)}; {least(fills)} after a line has arrived"
+    row, spill = cycles("crs", "a visit of the engine"), least(spills)
+    assert row == f"{spill}; {least(fills)} after a line has arrived"
+    assert f"A visit takes {NUMERALS[spill]} cycles:" in text_of("docs/control_flow.md")
 
 
 def test_cycles_of_requests_to_the_stack_are_those_that_the_testbench_requires():
     assert cycles("crs", "a push of a warp that recurses") == str(PUSH_CYCLES)
     assert cycles("crs", "an unwind") == cycles("flow", "an unwind") == f"{TOKEN_CYCLES} more"
-    text = (DOCS / "control_flow.md").read_text(encoding="utf-8")
+    text = text_of("docs/control_flow.md")
     (row,) = [row for row in table(DOCS / "units" / "crs.md", "## Cycles") if row[1] == "commit"]
     assert int(row[0]) == RESULT_CYCLES
-    assert f"The result follows {NUMERALS[RESULT_CYCLES]} cycles after the\nrequest, and" in text
+    result, push = NUMERALS[RESULT_CYCLES], NUMERALS[PUSH_CYCLES]
+    assert f"The result follows {result} cycles after the request, and" in text
     assert f"request, and {NUMERALS[TOKEN_CYCLES]} cycles later for each further token" in text
+    assert f"the stack accepts it {push} cycles after the push." in text
+    assert f"The warp's next request is accepted {push} cycles after the push." in text
+    assert f"If the stack needs more than {result} cycles for an operation" in text
+    assert f"comes {result} cycles after the request." in text_of("docs/architecture.md")
+    assert f"`result` follows {result} cycles later or more." in text_of("docs/examples/README.md")
 
 
 # Fetch.
@@ -134,6 +143,62 @@ def test_a_line_arrives_in_the_cycles_of_the_manual():
     first = next(time for time, warp, pc, _ in unit.groups if (warp, pc) == (0, 0))
     second = next(time for time, warp, pc, _ in unit.groups if (warp, pc) == (1, GROUP_BYTES))
     assert cycles("fetch", "the first group of a line can be looked up") == str(second - first)
+
+
+def test_a_missed_line_is_requested_after_the_cycles_of_the_manual():
+    unit, found = Fetched(groups(0, 0)), []
+
+    async def body(ctx):
+        await unit.redirect(ctx, 0, 0)
+        missed = Cat(port.miss.valid for port in unit.dut._loader.instructions)
+        while not ctx.get(missed):
+            await ctx.tick()
+        found.append(await cycles_until(ctx, unit.dut.memory.request.valid))
+
+    unit.run(body)
+    row = cycles("fetch", "a miss in the instruction cache", "the request for its line")
+    assert row == str(found[0])
+
+
+def test_a_prefetched_line_delays_a_miss_by_the_cycles_of_the_manual():
+    """A warp enters a line in the cache, behind which another one is requested; some cycles later another warp
+    misses."""
+    answered, delivered = (2, 3, 12), (29, 30, 31)
+    apart = 40
+    unit = Fetched(program(apart * (len(answered + delivered) + 1)))
+    taken = []
+
+    async def body(ctx):
+        for number, cycles_later in enumerate(answered + delivered, 1):
+            line = apart * number
+            await unit.fetch(ctx, 0, line * LINE_BYTES)
+            await ctx.tick().repeat(3 * LATENCY)
+            await unit.fetch(
+                ctx, 0, (line + 1 + LINES) * LINE_BYTES
+            )  # in the place of the next line
+            await ctx.tick().repeat(3 * LATENCY)
+            await unit.redirect(ctx, 0, line * LINE_BYTES)
+            await ctx.tick().repeat(cycles_later)
+            begin = unit.cycle
+            await unit.fetch(ctx, 1, (line + apart // 2) * LINE_BYTES)
+            taken.append(unit.cycle - begin)
+
+    unit.run(body)
+    alone = min(taken)
+    behind, during = (
+        [cycles - alone for cycles in part]
+        for part in (taken[: len(answered)], taken[len(answered) :])
+    )
+    assert behind == [max(behind), max(behind) - 1, 0]
+    assert during == [max(during), max(during), 0]
+    text = text_of("docs/units/fetch.md")
+    found = re.search(
+        r"by up to (\d+) cycles if memory answers the missed line directly after it, and by up to (\d+) if its words "
+        r"arrive when the group is looked up, since the lookup is repeated every (\d+) cycles\.",
+        text,
+    )
+    assert found is not None
+    assert [int(figure) for figure in found.groups()] == [max(behind), max(during), 3]
 
 
 def test_caches_are_emptied_in_the_cycles_of_the_manual():
@@ -159,25 +224,21 @@ def test_caches_are_emptied_in_the_cycles_of_the_manual():
 
 def issue_events(planned: list[Planned], count: int = 300) -> Watch:
     """A warp that executes these instructions in each group, of a fetch that keeps up."""
-    watches = list[Watch]()
 
     def program(_warp: int, pc: int) -> list[Planned]:
         return [replace(each, pc=pc + 8 * place) for place, each in enumerate(planned, 1)]
 
-    def body(bench: Any) -> None:
-        driver = IssueDriver(bench, SmParams(warps=1), program, replace(WILLING, ends=0.0))
-        dut = driver.dut
-        watch = Watch(
-            instruction=dut.instruction.valid,
-            kind=dut.instruction.payload.kind,
-            redirect=dut.redirect.valid,
-        )
-        driver.observe(watch)
-        driver.run(count)
-        watches.append(watch)
-
-    simulation.passes("scheduler", body)
-    return watches[0]
+    _, watch = watched(
+        "scheduler",
+        lambda bench: IssueDriver(bench, SmParams(warps=1), program, replace(WILLING, ends=0.0)),
+        lambda dut: {
+            "instruction": dut.instruction.valid,
+            "kind": dut.instruction.payload.kind,
+            "redirect": dut.redirect.valid,
+        },
+        count,
+    )
+    return watch
 
 
 def least_distance(*planned: Planned) -> int:

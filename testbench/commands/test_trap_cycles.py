@@ -9,15 +9,14 @@ from rtl.layouts import InstructionKind
 from rtl.machines import units_of
 from rtl.params import PRESETS
 from rtl.sweep import LONGEST_SWEEP
-from testbench import simulation
 from testbench.barrier import tb_barrier
 from testbench.barrier.driver import BarrierDriver
 from testbench.barrier.warps import Use
 from testbench.commands.test_host_cycles import cycles_until
-from testbench.commands.test_unit_cycles import cycles
+from testbench.commands.test_unit_cycles import NUMERALS, cycles, text_of
 from testbench.driver import offer, set_errors
 from testbench.simulation import simulate
-from testbench.watch import Watch
+from testbench.watch import Watch, watched
 from testbench.words import encode
 
 PARAMS = PRESETS["default"]
@@ -36,10 +35,7 @@ def arrive(barrier: int = 0, mode: BarrierMode = BarrierMode.SYNC, **fields: int
 
 def play(ctas: dict[int, int], plan: dict[int, Callable[[Any, Any], None]]) -> Watch:
     """CTAs with so many warps, and what happens in which cycle."""
-    watches, starts = (
-        list[Watch](),
-        [(cta, number, count) for cta, count in ctas.items() for number in range(count)],
-    )
+    starts = [(cta, number, count) for cta, count in ctas.items() for number in range(count)]
 
     def source(driver: Any, ctx: Any, room: bool, more: bool) -> None:
         if driver.cycle <= len(starts):
@@ -52,23 +48,21 @@ def play(ctas: dict[int, int], plan: dict[int, Callable[[Any, Any], None]]) -> W
             if free:
                 driver.end(ctx, free[0])
 
-    def body(bench: Any) -> None:
-        driver = BarrierDriver(bench, source, PARAMS, report_mask=tb_barrier.ALL_REPORTED, idle=0.0)
-        dut = driver.dut
-        watch = Watch(
-            completion=dut.completion.valid,
-            resume=dut.resume,
-            withdraw=dut.withdraw.valid,
-            withdrawn=dut.withdrawn.valid,
-            terminated=dut.terminated.valid,
-            unsettled=dut.unsettled,
-        )
-        driver.observe(watch)
-        driver.run(max(plan) + 60)
-        watches.append(watch)
-
-    simulation.passes("barrier", body)
-    return watches[0]
+    _, watch = watched(
+        "barrier",
+        lambda bench: BarrierDriver(
+            bench, source, PARAMS, report_mask=tb_barrier.ALL_REPORTED, idle=0.0
+        ),
+        lambda dut: {
+            "completion": dut.completion.valid,
+            "resume": dut.resume,
+            "withdraw": dut.withdraw.valid,
+            "withdrawn": dut.withdrawn.valid,
+            "terminated": dut.terminated.valid,
+        },
+        max(plan) + 60,
+    )
+    return watch
 
 
 def does(warp: int, use: Use) -> Callable[[Any, Any], None]:
@@ -78,7 +72,13 @@ def does(warp: int, use: Use) -> Callable[[Any, Any], None]:
 def test_barriers_follow_each_other_after_the_cycles_of_the_manual():
     watch = play({0: 2, 1: 2}, {BEGIN: does(0, arrive()), BEGIN + 1: does(2, arrive())})
     first, second = watch.cycles("completion")[:2]
-    assert cycles("barrier", "an instruction", "the next one") == str(second - first)
+    apart = second - first
+    assert cycles("barrier", "an instruction", "the next one") == str(apart)
+    page = text_of("docs/barriers_traps.md")
+    assert (
+        f"executes BAR, B2R and R2B for all running CTAs, one instruction in {NUMERALS[apart]} cycles."
+        in page
+    )
 
 
 def test_results_of_a_reduction_take_the_cycles_of_the_manual():
@@ -110,6 +110,14 @@ def test_the_end_of_a_warp_is_followed_by_the_checks_of_the_manual():
     one, two, three = map(until_the_next, (1, 2, 3))
     row = cycles("barrier", "the end of a warp")
     assert two - one == three - two == int(row.removesuffix(" each"))
+    each = NUMERALS[two - one]
+    page = text_of("docs/barriers_traps.md")
+    assert (
+        f"the unit checks its CTA's used barriers one after the other, {each} cycles each;" in page
+    )
+    assert f"repeated for each used barrier of the CTA: {each} cycles for each." in text_of(
+        "docs/units/barrier.md"
+    )
 
 
 def test_an_arrival_is_withdrawn_after_the_cycles_of_the_manual():
@@ -123,6 +131,8 @@ def test_an_arrival_is_withdrawn_after_the_cycles_of_the_manual():
     taken = watch.first("withdrawn") - watch.first("withdraw")
     assert cycles("barrier", "acceptance of withdraw") == str(taken)
     assert cycles("trap", "withdraw of a warp").split()[0] == str(taken)
+    page = text_of("docs/barriers_traps.md")
+    assert f"until the answer (`withdrawn`, after {NUMERALS[taken]} cycles of the unit)," in page
 
 
 # Traps.

@@ -18,9 +18,10 @@ from testbench.barrier.warps import Use
 from testbench.crs.limits import TOKEN_CYCLES
 from testbench.flow.driver import ENTRY_CYCLES
 from testbench.pipeline.reference import RESULT_CYCLES
-from testbench.project.test_manual import UNITS
+from testbench.project.test_manual import DOCS, ROOT, UNITS, table
 from testbench.scheduler import issue_latencies
 from testbench.scheduler.fetch_image import image_of
+from testbench.scheduler.issue_model import APART, FULL
 from testbench.scheduler.test_prefetch import LATENCY, Fetched
 from testbench.simulation import simulate
 from testbench.words import NOP, encode
@@ -44,6 +45,14 @@ def cycles(unit: str, *cells: str, heading: str = "## Cycles") -> str:
         and all(have.startswith(cell) for have, cell in zip(row, cells, strict=False))
     ]
     return found[-1]
+
+
+NUMERALS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
+
+
+def text_of(page: str) -> str:
+    """A page with its lines joined."""
+    return " ".join((ROOT / page).read_text(encoding="utf-8").split())
 
 
 # Fetch.
@@ -230,13 +239,39 @@ def test_cycles_of_issue_are_those_that_the_testbench_requires():
     rows = {row.what: row.cycles for row in issue_latencies._ROWS}
     assert cycles("issue", "flow result, resume") == str(rows["resume of a barrier"])
     assert rows["resume of a barrier"] == rows["the last flow result"]
-    assert cycles("issue", "report of the lanes") == str(rows["a scoreboard, lanes"])
-    assert cycles("issue", "completion by another unit") == str(rows["a scoreboard, units"])
+    lanes, units = rows["a scoreboard, lanes"], rows["a scoreboard, units"]
+    assert cycles("issue", "report of the lanes") == str(lanes)
+    assert cycles("issue", "completion by another unit") == str(units)
+    front = dict(table(DOCS / "front_end.md", "### When a warp may issue", "latency"))
+    assert front["a dependence on an instruction of the lanes"].startswith(
+        f"the dependent instruction is selected {NUMERALS[lanes]} cycles after issue sees the event"
+    )
+    assert front["a completion of another unit"] == (
+        f"the dependent instruction is selected {NUMERALS[units]} cycles later"
+    )
+    for row, what, cycle in (
+        (
+            "an instruction that waits until all instructions of its warp are complete",
+            "all complete",
+            "cycle",
+        ),
+        ("the instruction after a DEPBAR.LE", "a limit", "cycles"),
+    ):
+        (more,) = {rows[f"{what}, lanes"] - lanes, rows[f"{what}, units"] - units}
+        assert front[row] == f"{NUMERALS[more]} further {cycle}"
+    text = text_of("docs/front_end.md")
+    assert APART == 2 and "A warp issues at most in every second cycle;" in text
+    assert f"| with {FULL} instructions in flight |" in text
+    redirect = NUMERALS[int(cycles("issue", "selection of a branch without a guard"))]
+    assert f"redirected to their target {redirect} cycles after they are selected" in text
 
 
 def test_cycles_of_the_lanes_are_those_that_the_testbench_requires():
     row = cycles("execute", "writes a register, CC or predicate in the lanes", "a lane instruction")
     assert row.split(",")[0] == str(RESULT_CYCLES)
+    assert f"and {RESULT_CYCLES} cycles until a dependent instruction can be selected." in text_of(
+        "docs/lanes.md"
+    )
 
 
 def test_cycles_of_traps_are_those_that_the_testbench_requires():
@@ -248,3 +283,7 @@ def test_cycles_of_traps_are_those_that_the_testbench_requires():
 def test_cycles_of_double_precision_are_those_that_the_testbench_requires():
     step = cycles("double", "from a thread's operands to its result")
     assert step == str(DATAPATH_CYCLES)
+    assert (
+        f"a thread's operands, and {DATAPATH_CYCLES} cycles after `starts` its result"
+        in text_of("waveforms/README.md")
+    )

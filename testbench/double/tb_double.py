@@ -28,16 +28,16 @@ _ONE = 0x3FF << 52
 _Row = tuple[dict[str, Any], int, int, int, int]
 """Instruction, operands a, b and c, and predicate of a thread."""
 PACE = {
-    ALL: 66,
-    0x1: 38,
-    0x8000_0000: 40,
-    0x8000_0001: 40,
-    0x0101_0101: 41,
-    0xFF: 45,
-    0xFF00_0000: 45,
-    0x7FFF_FFFF: 66,
-    0xC000_00FF: 45,
-    0xE000_0001: 40,
+    ALL: 68,
+    0x1: 40,
+    0x8000_0000: 42,
+    0x8000_0001: 42,
+    0x0101_0101: 43,
+    0xFF: 47,
+    0xFF00_0000: 47,
+    0x7FFF_FFFF: 68,
+    0xC000_00FF: 47,
+    0xE000_0001: 42,
 }
 """Threads that execute an instruction on eight lanes, alone in the unit -> cycles from selection to completion."""
 _ARITHMETIC = (DoubleOperation.ADD, DoubleOperation.MULTIPLY, DoubleOperation.FUSED)

@@ -14,14 +14,14 @@ from rtl.params import WARP_THREADS, SmParams
 from sim.checks.testbench import Bench
 from sim.machine.changed_input import ChangedInput
 
-WANTED_CYCLES = 2
+WANTED_CYCLES = 3
 """From the cycle in which an operation is taken to the one in which the first beat's data are
 requested."""
-READ_CYCLES = 2
+READ_CYCLES = 3
 """From the cycle in which an operation is taken to the one in which the first beat's registers are read."""
-GATHERED_CYCLES = 4
+GATHERED_CYCLES = 5
 """From the cycle in which an operation is taken to the one in which the unit has the first beat's registers."""
-WRITTEN_CYCLES = 7
+WRITTEN_CYCLES = 8
 """From the cycle in which an operation is taken to the one at whose end its first beat is written."""
 _WORD_BITS = 32
 _WORD = (1 << _WORD_BITS) - 1

@@ -2,6 +2,7 @@
 """A board's way to memory: lines become beats and lines again, several who ask share it, and bursts stay whole."""
 
 from random import Random
+from typing import Any
 
 import pytest
 from amaranth.hdl import Elaboratable, Module
@@ -13,7 +14,9 @@ from rtl.isa.tokens import LINE_BYTES
 from rtl.layouts import BEATS
 from sim.launch.memory import Memory
 from testbench.fpga.beats import BeatServer, LineClient, random_requests
+from testbench.project.test_manual import DOCS, table
 from testbench.simulation import simulate
+from testbench.watch import Watch
 
 LINES = 16
 
@@ -31,6 +34,46 @@ def test_lines_become_beats_and_beats_lines(pauses, takes, latency):
         background=[BeatServer(dut.beats, memory, latency, random).serve],
     )
     assert client.errors > 5
+
+
+def test_lines_take_the_cycles_of_the_manual():
+    """Three lines, which follow each other without a gap."""
+
+    def transfers(dut: Any, port: Any, write: int, *background: Any, **signals: Any) -> Watch:
+        watch = Watch(
+            sent=port.request.valid & port.request.ready,
+            received=port.response.valid & port.response.ready,
+            **signals,
+        )
+        request = {"write": write, "tag": 0, "address": 3, "data": 5, "mask": 1}
+        client = LineClient(port, [request] * 3, range(LINES), Random(1))
+        simulate(dut, client.ask, client.hear, background=[*background, watch.serve])
+        return watch
+
+    rows = {row[0]: row[2] for row in table(DOCS / "board.md", "## Block diagram", "component")}
+    found = []
+    for write in (1, 0):
+        dut: Any = LineBeats(3)
+        memory = Memory()
+        memory.map("all", 0, LINES * LINE_BYTES)
+        beats = dut.beats
+        watch = transfers(
+            dut,
+            dut.lines,
+            write,
+            BeatServer(beats, memory, (1, 1), Random(0)).serve,
+            out=beats.request.valid & beats.request.ready,
+            back=beats.response.valid & beats.response.ready,
+        )
+        first, last = ("out", watch.first("sent")) if write else ("back", watch.first("received"))
+        found.append(last + 1 - watch.first(first))
+    assert rows["LineBeats"] == f"{found[0]}, {found[1]}"
+    of_three = []
+    for write, name in ((1, "sent"), (0, "received")):
+        block: Any = BlockMemory(3, 4 * LINES * LINE_BYTES)
+        watch = transfers(block, block.port, write)
+        of_three.append(watch.last(name) + 1 - watch.first(name))
+    assert rows["BlockMemory"] == ", ".join(f"{cycles / 3:g}" for cycles in of_three)
 
 
 class Shared(Elaboratable):

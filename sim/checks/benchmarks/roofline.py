@@ -10,7 +10,7 @@ from typing import Any
 from tqdm import tqdm
 
 from rtl.isa.tokens import LINE_BYTES
-from rtl.params import SmParams
+from rtl.params import WARP_THREADS, SmParams
 from sim.checks.benchmarks import streaming
 from sim.checks.benchmarks.machine import BenchmarkError, BenchmarkMachine
 from sim.checks.benchmarks.table import table
@@ -37,7 +37,8 @@ QUICK = ("k01_vecadd", "k49_dynamic_shared")
 class RooflineRow:
     """A program that ran on a machine and left what it should: its cycles and its work.
 
-    ``streaming``: it is one of those that were written to measure memory.
+    ``streaming``: it is one of those that were written to measure memory. ``accesses``: how often units read or wrote
+    registers, which passes the lanes; a read and a write that pass together count once.
     """
 
     name: str
@@ -45,6 +46,7 @@ class RooflineRow:
     lanes: int
     cycles: int
     work: Work
+    accesses: int
 
     @property
     def bound(self) -> int:
@@ -55,6 +57,17 @@ class RooflineRow:
     def ratio(self) -> float:
         """Of 1: how much of the time something is at its limit."""
         return self.bound / self.cycles
+
+    @property
+    def busy(self) -> float:
+        """Of 1: how much of the time the lanes compute, or registers pass them."""
+        beats = WARP_THREADS // self.lanes
+        return (self.work.beats(self.lanes) + self.accesses * beats) / self.cycles
+
+    @property
+    def ratio_when_busy(self) -> float:
+        """What the ratio would be if the lanes, with the same accesses, were always busy."""
+        return self.ratio / self.busy
 
     @property
     def limit(self) -> str:
@@ -79,7 +92,8 @@ class RooflineRow:
     def record(self) -> dict[str, Any]:
         """For JSON."""
         figures = {
-            name: getattr(self, name) for name in ("bound", "ratio", "limit", "intensity", "rate")
+            name: getattr(self, name)
+            for name in ("bound", "ratio", "busy", "ratio_when_busy", "limit", "intensity", "rate")
         }
         return asdict(self) | {"beats": self.work.beats(self.lanes)} | figures
 
@@ -125,6 +139,7 @@ def _row(machine: BenchmarkMachine, program: _Program) -> RooflineRow:
         params.lanes,
         result.cycles,
         work_of(program.launch(), params.warps),
+        result.counters["lane_operations"],
     )
 
 
@@ -165,6 +180,9 @@ def roofline_text(rows: list[RooflineRow]) -> str:
             f"{row.work.instructions:,}",
             row.limit,
             f"{row.ratio:.3f}",
+            f"{row.accesses:,}",
+            f"{row.busy:.3f}",
+            f"{row.ratio_when_busy:.3f}",
             "" if row.intensity is None else f"{row.intensity:.2f}",
             f"{row.rate:.2f}",
         )
@@ -173,7 +191,9 @@ def roofline_text(rows: list[RooflineRow]) -> str:
     for name, chosen in (("streaming", True), ("others", False)):
         ratios = [row.ratio for row in rows if row.streaming is chosen]
         if ratios:
-            lines.append((f"median, {name}", "", "", "", "", "", f"{median(ratios):.3f}", "", ""))
+            lines.append(
+                (f"median, {name}", "", "", "", "", "", f"{median(ratios):.3f}", *[""] * 5)
+            )
     return table(
         f"Cycles beside the least that {rows[0].lanes} lanes, a line of memory and an instruction a cycle "
         f"need; memory answers after {LATENCY} cycles",
@@ -185,6 +205,9 @@ def roofline_text(rows: list[RooflineRow]) -> str:
             "instructions",
             "limit",
             "bound/cycles",
+            "register accesses",
+            "lanes busy",
+            "bound/cycles, lanes busy",
             "operations/byte",
             "operations/cycle",
         ),

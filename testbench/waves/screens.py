@@ -70,21 +70,27 @@ def ask(command: Sequence[str | Path], script: str, folder: Path, display: str) 
     return done.stdout + done.stderr
 
 
+def _save_file(name: str) -> Path:
+    """The save file of a testbench, or of this name."""
+    return Path(name) if name.endswith(".gtkw") else run_tb.ROOT / "waveforms" / f"{name}.gtkw"
+
+
 def draw(folder: Path, names: Sequence[str]) -> None:
     """Draws the waveforms of testbenches, or of save files, into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     with screen() as display:
         for name in names:
-            save = (
-                Path(name) if name.endswith(".gtkw") else run_tb.ROOT / "waveforms" / f"{name}.gtkw"
-            )
+            save = _save_file(name)
             picture = folder / f"{save.stem}.png"
+            picture.unlink(missing_ok=True)  # one of before would be taken for this one
             size = "[size] {} {}".format(*_WINDOW)
             with tempfile.NamedTemporaryFile("w", suffix=".gtkw") as narrow:
                 narrow.write(re.sub(r"^\[size\] .*$", size, save.read_text(), flags=re.MULTILINE))
                 narrow.flush()
                 command = ["gtkwave", f"{save.stem}.vcd", narrow.name]
                 ask(command, _SCRIPT.format(name=picture), save.resolve().parent, display)
+            if not picture.exists():
+                raise CommandError(f"GTKWave has drawn nothing for {save}")
             shown = Image.open(picture).convert("RGB")
             shown = shown.crop((_BESIDE, _ABOVE, min(shown.width, _WINDOW[0]), shown.height))
             shown.quantize(_COLORS).save(picture, optimize=True)
@@ -104,13 +110,16 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _draw(chosen: Any) -> int:
-    for name in chosen.names:
+    names = chosen.names or list(run_tb.testbenches())
+    for name in names:
         if not name.endswith(".gtkw") and name not in run_tb.testbenches():
             raise CommandError(f"no testbench {name}; there are {', '.join(run_tb.testbenches())}")
+        if not (waveform := _save_file(name).with_suffix(".vcd")).exists():
+            raise CommandError(f"there is no {waveform}; python -m sim.waves records one")
     for tool in ("gtkwave", "Xvfb"):
         if shutil.which(tool) is None:
             raise CommandError(f"{tool} is not installed")
-    draw(chosen.folder.resolve(), chosen.names or list(run_tb.testbenches()))
+    draw(chosen.folder.resolve(), names)
     return 0
 
 

@@ -60,8 +60,10 @@ def function(
     return Symbol(name, SymbolKind.FUNCTION, Binding.GLOBAL, home, place, 8, other)
 
 
-def variable(name: str, section: str | None, place: int = 0, size: int = 4) -> Symbol:
-    return Symbol(name, SymbolKind.OBJECT, Binding.GLOBAL, section, place, size)
+def variable(
+    name: str, section: str | None, place: int = 0, size: int = 4, binding: int = Binding.LOCAL
+) -> Symbol:
+    return Symbol(name, SymbolKind.OBJECT, binding, section, place, size)
 
 
 def shared(name: str, section: str, alignment: int, size: int) -> Symbol:

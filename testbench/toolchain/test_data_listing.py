@@ -92,7 +92,8 @@ def test_addresses_among_other_bytes_stay_at_their_places(data):
 def test_an_address_goes_by_the_last_name_before_it_in_a_section():
     """A relocation that names the section itself, with a place in it."""
     symbols = (
-        of_section(DATA), variable("first", DATA, 0, 8), variable("last", DATA, 8, 8), variable("other", ".nv.global", 4),
+        of_section(DATA), variable("first", DATA, 0, 8), variable("last", DATA, 8, 8),
+        variable("other", ".nv.global", 4),
     )  # fmt: skip
     for addend, text in ((0, "first"), (7, "first+0x7"), (8, "last"), (0x1C, "last+0x14")):
         made = section(DATA, bytes(16), 8, Relocation(0, KIND.DATA_64, 1, addend))
@@ -173,7 +174,8 @@ def test_a_variable_has_its_binding_unless_it_is_local(binding, text):
 @pytest.mark.parametrize(
     ("size", "alignment", "text"),
     [
-        (64, 16, ".shared 0x40 align 16"), (64, 8, ".shared 0x40"), (64, 4, ".shared 0x40 align 4"), (4, 4, ".shared 0x4"),
+        (64, 16, ".shared 0x40 align 16"), (64, 8, ".shared 0x40"), (64, 4, ".shared 0x40 align 4"),
+        (4, 4, ".shared 0x4"),
         (1, 4, ".shared 0x1"), (1, 1, ".shared 0x1 align 1"), (12, 4, ".shared 0xc"), (8, 8, ".shared 0x8"),
         (0, 4, ".shared 0x0"),
     ],

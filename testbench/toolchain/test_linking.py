@@ -149,19 +149,21 @@ OF_SHARED = (section(".nv.shared.k", 0, 4), section(".nv.shared.f", 0x1230, 4))
 
 
 @pytest.mark.parametrize(
-    ("kind", "content"),
+    ("kind", "addend", "content"),
     [
-        (KIND.DATA_32, "78 12 00 00 11 11 11 11"),
-        (KIND.DATA_64, "78 12 00 00 00 00 00 00"),
-        (KIND.DATA_32_LO, "78 12 00 00 11 11 11 11"),
-        (KIND.DATA_32_HI, "00 00 00 00 11 11 11 11"),
-        (KIND.DATA_8_0, "78 11 11 11 11 11 11 11"),
-        (KIND.DATA_8_8, "12 11 11 11 11 11 11 11"),
+        (KIND.DATA_32, 0x48, "78 12 00 00 11 11 11 11"),
+        (KIND.DATA_32, 0x3_9000_0048, "78 12 00 90 11 11 11 11"),
+        (KIND.DATA_64, 0x48, "78 12 00 00 00 00 00 00"),
+        (KIND.DATA_64, -0x1231, "ff ff ff ff ff ff ff ff"),
+        (KIND.DATA_32_LO, 0x48, "78 12 00 00 11 11 11 11"),
+        (KIND.DATA_32_HI, 0x3_9000_0048, "03 00 00 00 11 11 11 11"),
+        (KIND.DATA_8_0, 0x48, "78 11 11 11 11 11 11 11"),
+        (KIND.DATA_8_8, 0x48, "12 11 11 11 11 11 11 11"),
     ],
 )
-def test_a_place_in_shared_memory_is_filled_into_data_as_its_kind_says(kind, content):
+def test_a_place_in_shared_memory_is_filled_into_data_as_its_kind_says(kind, addend, content):
     file = linked(
-        section(DATA, b"\x11" * 8, 8, Relocation(0, kind, 4, 0x48)),
+        section(DATA, b"\x11" * 8, 8, Relocation(0, kind, 4, addend)),
         *OF_SHARED,
         symbols=(shared("f1", ".nv.shared.f", 4, 0x1230), shared("own", ".nv.shared.k", 4, 4)),
     )
@@ -175,6 +177,7 @@ def test_addresses_wait_for_the_launch():
     for kind, symbol in (
         (KIND.DATA_64, variable("v", ".nv.global")),
         (KIND.DATA_32, function("f")),
+        (KIND.DATA_32, replace(function("f"), section=None)),
         (KIND.GENERIC_64, c),
         (KIND.NONE, c),
         (KIND.UNUSED_CLEAR32, c),
@@ -246,7 +249,7 @@ def with_open_array(user: str, *own_sizes: int, alignment: int = 16) -> ObjectFi
 
 
 @pytest.mark.parametrize(
-    ("sizes", "alignment", "begin"), [((20, 20), 16, 32), ((17, 32), 32, 32), ((12, 12), 0, 12)]
+    ("sizes", "alignment", "begin"), [((20, 20), 16, 32), ((17, 32), 32, 32), ((13, 13), 0, 13)]
 )
 def test_an_array_without_a_size_begins_behind_the_variables_of_each_kernel(sizes, alignment, begin):  # fmt: skip
     file = with_open_array(DATA, *sizes, alignment=alignment)

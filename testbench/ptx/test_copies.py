@@ -2,7 +2,14 @@
 
 import pytest
 
-from sim.toolchain.ptx.module import Comparison, PtxAddress, PtxInstruction, PtxSpace
+from sim.toolchain.ptx.module import (
+    Comparison,
+    PtxAddress,
+    PtxImmediate,
+    PtxInstruction,
+    PtxSpace,
+    VariableRef,
+)
 from testbench.ptx.text import instructions, module_of
 
 OLD = ".version 2.3\n.target sm_20\n.address_size 64\n"
@@ -13,9 +20,9 @@ def accesses(found: list[PtxInstruction]) -> list[tuple]:
     return [
         (item.opcode, item.types[0].value, item.space.value, address.base.name, address.offset)
         for item in found
-        if item.opcode in ("ld", "st")
+        if item.opcode in ("ld", "st") and item.space is not None
         for address in item.operands
-        if isinstance(address, PtxAddress)
+        if isinstance(address, PtxAddress) and address.base is not None
     ]
 
 
@@ -36,7 +43,8 @@ def test_a_parameter_whose_address_is_taken_is_copied_in_the_largest_steps(align
     assert (copy.space, copy.size, copy.alignment) == (PtxSpace.LOCAL, size, alignment)
     found = instructions(text, "f")
     assert [item.opcode for item in found[-2:]] == ["mov", "ret"]
-    assert found[-2].operands[1].variable.name == copy.name
+    place = found[-2].operands[1]
+    assert isinstance(place, VariableRef) and (place.variable.name, place.offset) == (copy.name, 0)
     assert accesses(found) == [
         access
         for kind, at in steps
@@ -87,7 +95,7 @@ def test_registers_of_a_module_are_in_memory_where_another_function_runs():
         assert kinds == {d: "u64", p: "u32"}
     word, test = function[1:3]
     assert (test.compare, test.operands[2]) == (Comparison.NE, word.operands[0])
-    assert test.operands[3].value == 0 and test.types == word.types
+    assert test.operands[3] == PtxImmediate(0) and test.types == word.types
     chosen = function[6]
-    assert [operand.value for operand in chosen.operands[1:3]] == [1, 0]
+    assert chosen.operands[1:3] == (PtxImmediate(1), PtxImmediate(0))
     assert (chosen.operands[3], chosen.types) == (test.operands[0], word.types)

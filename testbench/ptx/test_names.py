@@ -4,12 +4,19 @@ import pytest
 from lark import Token
 
 from sim.toolchain.grammar import SourceError
-from sim.toolchain.ptx.module import PtxLabel, Type
+from sim.toolchain.ptx.module import PtxLabel, PtxRegister, Type
 from sim.toolchain.ptx.names import Namer, RegisterVector, Scope
 
 
 def token(text: str, line: int = 1) -> Token:
     return Token("WORD", text, line=line, column=1)
+
+
+def register(scope: Scope, name: str) -> PtxRegister:
+    """What a name means, a register."""
+    found = scope.find(token(name))
+    assert isinstance(found, PtxRegister)
+    return found
 
 
 def function_scope() -> Scope:
@@ -37,7 +44,7 @@ def test_each_name_is_given_out_once():
 def test_a_range_has_the_registers_with_numbers_below_its_count(count, has, lacks):
     scope = function_scope()
     scope.declare_range(token("r"), count, Type.B32)
-    assert [scope.find(token(f"r{number}")).name for number in has] == [f"r{each}" for each in has]
+    assert [register(scope, f"r{number}").name for number in has] == [f"r{each}" for each in has]
     assert all(scope.find(token(f"r{number}")) is None for number in lacks)
     assert scope.find(token("s0")) is None
 
@@ -46,7 +53,7 @@ def test_a_register_of_a_range_is_there_once_it_is_named_and_stays_the_same():
     scope = function_scope()
     scope.declare_range(token("r"), 3, Type.F32)
     inner = scope.inner()
-    first = inner.find(token("r1"))
+    first = register(inner, "r1")
     assert first is scope.find(token("r1")) and first.type is Type.F32
     assert scope.registers == [first] and inner.registers is scope.registers
     assert inner.inner().outermost is scope.outer
@@ -119,12 +126,13 @@ def test_a_function_has_registers_of_its_own_for_those_of_the_module():
     label = PtxLabel("x")
     module.declare(token("x"), label)
     functions = [Scope(Namer(), module) for _ in range(2)]
-    own = [scope.inner().find(token("r1")) for scope in functions]
-    of_module = module.find(token("r1"))
+    own = [register(scope.inner(), "r1") for scope in functions]
+    of_module = register(module, "r1")
     assert len({id(each) for each in (*own, of_module)}) == 3
     assert [scope.copies for scope in functions] == [{of_module: each} for each in own]
     assert [each.type for each in own] == [Type.B32, Type.B32]
     vector = functions[0].find(token("v"))
     assert functions[0].find(token("v")) is vector and vector is not pair
+    assert isinstance(vector, RegisterVector)
     assert [functions[0].copies[each] for each in pair.elements] == [*vector.elements]
     assert functions[0].find(token("x")) is label

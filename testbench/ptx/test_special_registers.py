@@ -2,6 +2,7 @@
 
 import pytest
 
+from sim.toolchain.ptx.module import PtxImmediate, PtxRegister, PtxSpecialRegister
 from testbench.ptx.text import instructions, refused
 
 WIDE = ["gridid", "clock64", "globaltimer", "current_graph_exec", "pm0_64", "pm7_64"]
@@ -28,10 +29,9 @@ def read(name: str, width: int):
 def test_a_special_register_is_read_in_its_width(name, width):
     """Those of blocks and threads also in 16 bits, as before PTX 2.0; the fourth element of one is 0."""
     found = read(name, width)
-    if name.endswith(".w"):
-        assert found.value == 0
-    else:
-        assert (found.name, found.component) == (name.partition(".")[0], name.partition(".")[2])
+    spelled, _, component = name.partition(".")
+    expected = PtxImmediate(0) if component == "w" else PtxSpecialRegister(spelled, component)
+    assert found == expected
 
 
 @pytest.mark.parametrize(
@@ -62,6 +62,10 @@ def test_what_is_no_special_register_here_is_refused(name, message):
 def test_all_elements_are_read_at_once():
     text = ".entry k() { .reg .v4 .u32 v; mov.v4.u32 v, %ctaid; ret; }"
     *moves, _ = instructions(text)
-    assert [item.operands[0].name for item in moves] == ["v.x", "v.y", "v.z", "v.w"]
-    assert [item.operands[1].component for item in moves[:3]] == ["x", "y", "z"]
-    assert moves[3].operands[1].value == 0
+    results = [item.operands[0] for item in moves]
+    names = [result.name for result in results if isinstance(result, PtxRegister)]
+    assert names == [f"v.{axis}" for axis in "xyzw"]
+    assert [item.operands[1] for item in moves] == [
+        *(PtxSpecialRegister("ctaid", axis) for axis in "xyz"),
+        PtxImmediate(0),
+    ]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from sim.toolchain.assembly.assembler import assemble
 from sim.toolchain.cubin.elf_reader import read_object
@@ -92,9 +93,13 @@ def test_each_text_is_once_in_its_table(path):
     content = write_object(read_object(path.read_bytes(), "x"))
     elf = ELFFile(BytesIO(content))
     names = {each.name for each in elf.iter_sections()}
-    symbols = {symbol.name for symbol in elf.get_section_by_name(".symtab").iter_symbols()}
-    for table, texts in zip(STRINGS, (names, symbols), strict=True):
-        content = elf.get_section_by_name(table).data()
+    table = elf.get_section_by_name(".symtab")
+    assert isinstance(table, SymbolTableSection)
+    symbols = {symbol.name for symbol in table.iter_symbols()}
+    for name, texts in zip(STRINGS, (names, symbols), strict=True):
+        strings = elf.get_section_by_name(name)
+        assert strings is not None
+        content = strings.data()
         assert content[:1] == content[-1:] == b"\0"
         assert sorted(content[1:-1].split(b"\0")) == sorted(text.encode() for text in texts if text)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sim.toolchain.ptx.module import AddressOf, PtxRegister, PtxVariable
-from testbench.ptx.text import complaint, module_of
+from sim.toolchain.ptx.module import AddressOf, PtxRegister, PtxVariable, Type
+from testbench.ptx.text import complaint, module_of, refused
 
 KERNEL = "\n.entry k() { ret; }"
 
@@ -202,3 +202,15 @@ def test_variables_of_functions_are_named_by_them_if_they_outlive_them():
     module = module_of(text)
     assert [each.name for each in module.variables] == ["x"]
     assert [each.name for each in module.functions["k"].variables] == ["k.x", "k.y", "z"]
+
+
+def test_types_are_signed_or_floating_by_their_letters():
+    assert {kind.value for kind in Type if kind.signed} == {"s8", "s16", "s32", "s64"}
+    assert {kind.value for kind in Type if kind.floating} == {"f16", "f32", "f64"}
+    assert (Type.PRED.bits, Type.U16.bits, Type.F64.size) == (1, 16, 8)
+
+
+@pytest.mark.parametrize(("count", "component"), [(2, ".z"), (2, ".w"), (2, ".b"), (4, ".q")])
+def test_a_vector_has_no_elements_behind_its_last(count, component):
+    found = refused(f".reg .v{count} .u32 v; mov.u32 t, v{component};")
+    assert found == f"1: v has {count} elements, and no {component}"

@@ -50,6 +50,7 @@ def test_a_special_register_has_one_width(name, width, own):
     [
         ("tid", "expected %tid.x, .y, .z or .w"),
         ("pm8", "%pm8 is not declared here"),
+        ("pm8_64", "%pm8_64 is not declared here"),
         ("envreg32", "%envreg32 is not declared here"),
         ("clock.x", "%clock has no .x"),
         ("clusterid.x", "%clusterid: needs sm_90, and this machine is sm_50"),

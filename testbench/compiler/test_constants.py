@@ -54,3 +54,20 @@ def test_generic_addresses_count_from_where_the_driver_has_put_the_bank():
     assert re.search(
         r"IADD R\d+.CC, R\d+, -c\[0x0\]\[0xd0\]\n +IADD.X R\d+, R\d+, -c\[0x0\]\[0xd4\]", text
     )
+
+
+def test_a_byte_of_a_place_in_the_bank_is_known():
+    """So is one of a function's handle; those of addresses wait for the launch."""
+    text = (
+        HEADER
+        + """.const .b8 c[0x300]; .global .u32 g; .func f() { ret; }
+.global .b8 bytes[6] = { 0xff(c+0x2ff), 0xff00(c+0x2ff), 0xff0000(c), 0xff(f), 0xff00(f), 0xff00(g) };
+.visible .entry k() { call f; ret; }
+"""
+    )
+    made = assemble(compile_module(parse_ptx(text, "test.ptx")), "test")
+    section = made.sections[".nv.global.init"]
+    assert section.content == bytes([0xFF, 0x02, 0, 8, 0, 0])
+    assert [(one.offset, one.kind) for one in section.relocations] == [
+        (5, RelocationKind.GENERIC_8_8)
+    ]

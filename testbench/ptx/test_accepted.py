@@ -419,3 +419,18 @@ def test_what_older_texts_leave_out(version, target, old, means):
 def test_later_texts_leave_nothing_out(version, target, text):
     body = f".func f {{ .reg .f32 f; .reg .f64 e; .reg .s32 r; {text}; ret; }}\n"
     assert "lacks a modifier" in complaint(body, header=f".version {version}\n.target {target}\n")
+
+
+@pytest.mark.parametrize(
+    ("operands", "moves"),
+    [
+        ("{r0, r1}, {r2, r3}", 2),
+        ("{r0, r1}, {r1, r0}", 4),  # through registers that nothing else has
+        ("{r0, r1}, {r2, 5}", 2),
+        ("{r0, r1}, {r1, 5}", 3),
+        ("{r0, _}, {r2, r3}", 1),
+    ],
+)
+def test_elements_of_a_vector_are_held_only_where_a_result_is_a_source(operands, moves):
+    text = f".entry k() {{ .reg .b32 r<4>; mov.v2.b32 {operands}; ret; }}"
+    assert [item.opcode for item in instructions(text)] == ["mov"] * moves + ["ret"]

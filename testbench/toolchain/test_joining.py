@@ -280,3 +280,105 @@ def test_records_of_no_symbol_are_refused():
                 "b", [code("f"), info(Record.sized(Attribute.FRAME_SIZE, (9, 16)))], function("f")
             ),
         )
+
+
+def own_bank(function: str, content: bytes) -> Section:
+    name = f".nv.constant2.{function}"
+    return Section(name, SectionKind.PROGBITS, SectionFlag.ALLOCATE, content, len(content), 4)
+
+
+def test_what_is_of_a_renamed_function_has_its_new_name():
+    """Its bank, the symbols of its sections, and references to them; a place in it stays what it is."""
+    of_code = Symbol(".text.f", SymbolKind.SECTION, LOCAL, ".text.f")
+    of_bank = Symbol("table", SymbolKind.OBJECT, LOCAL, ".nv.constant2.f", 4, 4)
+    files = [
+        file(
+            name,
+            [code("f", content * 32, Relocation(8, 43, 2, 8)), own_bank("f", content * 8)],
+            function("f", LOCAL),
+            of_code,
+            of_bank,
+        )
+        for name, content in (("a", b"\1"), ("b", b"\2"))
+    ]
+    whole = joined(*files)
+    assert {name: section.content[:1] for name, section in whole.sections.items()} == {
+        ".text.f": b"\1",
+        ".nv.constant2.f": b"\1",
+        ".text.f$2": b"\2",
+        ".nv.constant2.f$2": b"\2",
+    }
+    assert [(symbol.name, symbol.section, symbol.value) for symbol in whole.symbols[1:]] == [
+        ("f", ".text.f", 0), (".text.f", ".text.f", 0), ("table", ".nv.constant2.f", 4),
+        ("f$2", ".text.f$2", 0), (".text.f$2", ".text.f$2", 0), ("table$2", ".nv.constant2.f$2", 4),
+    ]  # fmt: skip
+    numbers = {name: whole.sections[name].relocations[0].symbol for name in (".text.f", ".text.f$2")}  # fmt: skip
+    assert numbers == {".text.f": 2, ".text.f$2": 5}
+
+
+def test_names_of_sections_and_symbols_without_a_name_stay():
+    nameless = Symbol("", SymbolKind.NONE, GLOBAL, ".nv.global.init", 2)
+    of_section = Symbol(".nv.global.init", SymbolKind.SECTION, LOCAL, ".nv.global.init")
+    whole = joined(
+        *(file(name, [variables(bytes(4))], of_section, nameless) for name in ("a", "b", "c"))
+    )
+    names = [symbol.name for symbol in whole.symbols]
+    assert names == [
+        "", ".nv.global.init", "", ".nv.global.init$2", "", ".nv.global.init$3", "",
+    ]  # fmt: skip
+    assert [symbol.value for symbol in whole.symbols] == [0, 0, 2, 4, 6, 8, 10]
+
+
+def test_symbols_of_what_is_left_out_are_no_symbols():
+    debug = Section(".debug_line", SectionKind.PROGBITS, 0, b"1", 1, 1)
+    lost = Symbol("lost", SymbolKind.OBJECT, LOCAL, ".debug_line")
+    nowhere = Symbol("nowhere", SymbolKind.OBJECT, LOCAL, None)
+    relocations = (Relocation(0, 1, 1), Relocation(4, 1, 2), Relocation(8, 1, 3))
+    whole = joined(
+        file("a", [debug, variables(bytes(12), 4, *relocations)], lost, nowhere, variable("v", 0))
+    )
+    assert [symbol.name for symbol in whole.symbols] == ["", "v"]
+    assert [one.symbol for one in whole.sections[".nv.global.init"].relocations] == [0, 0, 1]
+
+
+def test_a_section_of_one_function_is_in_one_file_alone():
+    declared = Symbol("f", SymbolKind.FUNCTION, GLOBAL, None)
+    with pytest.raises(ProgramError, match=r"^whole: two files have a section \.nv\.constant2\.f$"):
+        joined(
+            file("a", [own_bank("f", b"\1")], declared),
+            file("b", [code("f"), own_bank("f", b"\2")], function("f")),
+        )
+
+
+def test_a_file_may_define_what_others_define_for_themselves():
+    """Global in one file and local in another is no second definition; a weak one behind it neither."""
+    whole = joined(
+        file("a", [code("f", b"\1" * 32)], function("f", LOCAL)),
+        file("b", [code("f", b"\2" * 32)], function("f", GLOBAL)),
+        file("c", [code("f", b"\3" * 32)], function("f", WEAK)),
+        file("d", [code("f", b"\4" * 32)], function("f", LOCAL)),
+    )
+    assert {name: section.content[0] for name, section in whole.sections.items()} == {
+        ".text.f$1": 1, ".text.f": 2, ".text.f$4": 4,
+    }  # fmt: skip
+
+
+def test_records_of_dropped_and_lost_functions_are_those_of_the_function_that_stays():
+    """A file's records without a section of them in the first file; a record of no symbol of the whole is left out."""
+    sized = [Record.sized(Attribute.FRAME_SIZE, (number, 16 * number)) for number in (1, 2)]
+    lost = Symbol("lost", SymbolKind.FUNCTION, LOCAL, ".debug_code")
+    whole = joined(
+        file("a", [code("f")], function("f")),
+        file("b", [code("f"), info(*sized)], function("f", WEAK), lost),
+    )
+    names = [symbol.name for symbol in whole.symbols]
+    records = decode(whole.sections[INFO].content)
+    assert [(names[one.words[0]], one.words[1]) for one in records] == [("f", 16)]
+    assert (whole.sections[INFO].kind, whole.sections[INFO].alignment) == (SectionKind.CUDA_INFO, 4)
+
+
+@pytest.mark.parametrize("content", [b"\4", b"\4\x11\4\0\1\0\0\0"])
+def test_damaged_records_are_refused_by_their_file(content):
+    damaged = Section(INFO, SectionKind.CUDA_INFO, 0, content, len(content), 1)
+    with pytest.raises(ProgramError, match=r"^b: \.nv\.info: "):
+        joined(file("a", [code("f")], function("f")), file("b", [damaged]))

@@ -9,7 +9,7 @@ from elftools.construct import ConstructError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.enums import ENUM_SH_TYPE_BASE
 from elftools.elf.sections import Section as ElfSection
-from elftools.elf.sections import StringTableSection
+from elftools.elf.sections import SymbolTableSection
 
 from sim.toolchain.module import ProgramError
 
@@ -180,13 +180,11 @@ class _Reader:
         if not tables:
             return ()
         table = tables[0]
-        strings = self.raw[table["sh_link"]] if table["sh_link"] < len(self.raw) else None
-        if not isinstance(strings, StringTableSection):
-            raise ProgramError(f"{self.name}: the symbol table names no string table")
+        assert isinstance(table, SymbolTableSection)
         content = self._bytes(table)
         return tuple(
             self._symbol(
-                self._check_name(strings.get_string(at)),
+                self._check_name(table.stringtable.get_string(at)),
                 info,
                 self._name_at(section),
                 value,

@@ -5,7 +5,7 @@ section headers, program headers.
 """
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .elf_reader import ARCHITECTURE, MAGIC, RELOCATION_ENTRY, SYMBOL_ENTRY
 from .object_file import (
@@ -66,7 +66,12 @@ class _Entry:
     info: int = 0
     alignment: int = 1
     entry_size: int = 0
-    offset: int = 0
+    offset: int = field(init=False)
+
+
+def _string_entry(name: str, strings: _Strings) -> _Entry:
+    """The section of a string table."""
+    return _Entry(name, SectionKind.STRINGS, 0, bytes(strings.content), len(strings.content))
 
 
 def write_object(file: ObjectFile) -> bytes:
@@ -82,12 +87,11 @@ class _Writer:
     def __init__(self, file: ObjectFile) -> None:
         self.file = file
         self.sections = sorted(file.sections.values(), key=_group)
-        related = [section for section in self.sections if section.relocations]
         resident = [section for section in self.sections if section.flags & SectionFlag.ALLOCATE]
         other = [section for section in self.sections if not section.flags & SectionFlag.ALLOCATE]
         kinds = [
             (section, kind)
-            for section in related
+            for section in self.sections
             for kind in dict.fromkeys(map(_kind, section.relocations))
         ]
         names = [
@@ -97,6 +101,9 @@ class _Writer:
             *(section.name for section in resident),
         ]
         self.indices = {name: index for index, name in enumerate(names, start=1)}
+        self.names = _Strings()
+        for name in names:
+            self.names.place(name)
         self.entries = [
             *self._tables(),
             *(self._entry(section) for section in other),
@@ -105,7 +112,7 @@ class _Writer:
         ]
 
     def _tables(self) -> list[_Entry]:
-        """The string and symbol tables; the names of sections come into the first when all is written."""
+        """The string and symbol tables."""
         strings = _Strings()
         symbols = b"".join(self._symbol(symbol, strings) for symbol in self.file.symbols)
         first_global = next(
@@ -117,10 +124,8 @@ class _Writer:
             len(self.file.symbols),
         )
         return [
-            _Entry(_TABLES[0], SectionKind.STRINGS, 0, b"", 0),
-            _Entry(
-                _TABLES[1], SectionKind.STRINGS, 0, bytes(strings.content), len(strings.content)
-            ),
+            _string_entry(_TABLES[0], self.names),
+            _string_entry(_TABLES[1], strings),
             _Entry(
                 _TABLES[2],
                 SectionKind.SYMBOLS,
@@ -199,10 +204,6 @@ class _Writer:
 
     def file_content(self) -> bytes:
         """The whole file."""
-        names = _Strings()
-        places = [names.place(entry.name) for entry in self.entries]
-        self.entries[0].content = bytes(names.content)
-        self.entries[0].size = len(names.content)
         content = bytearray(_HEADER.size)
         for entry in self.entries:
             _pad(content, entry.alignment)
@@ -211,9 +212,9 @@ class _Writer:
         _pad(content, _TABLE_ALIGNMENT)
         section_headers = len(content)
         content += bytes(_SECTION_HEADER.size)
-        for place, entry in zip(places, self.entries, strict=True):
+        for entry in self.entries:
             content += _SECTION_HEADER.pack(
-                place,
+                self.names.place(entry.name),
                 entry.kind,
                 entry.flags,
                 0,
@@ -273,13 +274,11 @@ class _Writer:
         )
 
 
-def _group(section: Section) -> int:
+def _group(section: Section) -> tuple[bool, bool, bool]:
     """Where a section belongs in the file: what isn't loaded, what is read, what is written, what is empty."""
-    if not section.flags & SectionFlag.ALLOCATE:
-        return 0
-    if not section.flags & SectionFlag.WRITE:
-        return 1
-    return 2 if section.has_content else 3
+    is_loaded = bool(section.flags & SectionFlag.ALLOCATE)
+    is_written = is_loaded and bool(section.flags & SectionFlag.WRITE)
+    return is_loaded, is_written, is_written and not section.has_content
 
 
 def _kind(relocation: Relocation) -> SectionKind:

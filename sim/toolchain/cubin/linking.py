@@ -92,11 +92,7 @@ class _Linker:
             if section.owner not in self.kernels
         ]
         begin = self._placed_variables(common, 0)
-        own = {
-            section.owner: section
-            for section in self.file.by_role[SectionRole.SHARED]
-            if section.owner in self.kernels
-        }
+        own = {section.owner: section for section in self.file.by_role[SectionRole.SHARED]}
         for kernel in self.kernels:
             parts = [own[kernel]] if kernel in own else []
             self.ends[kernel] = end = self._placed_variables(parts, begin)
@@ -147,7 +143,7 @@ class _Linker:
             self._place_constant_symbols(part, len(content))
             content += part.content
         self.sections[name] = replace(
-            parts[-1],
+            parts[0],
             name=name,
             kind=SectionKind.PROGBITS,
             content=content,
@@ -214,12 +210,9 @@ class _Linker:
 
     def _open_array(self, section: Section, symbol: Symbol) -> int:
         """Where a shared array without a size begins: behind the kernel's other variables."""
-        kernels = [section.owner] if section.owner in self.ends else list(self.ends)
-        places = {
-            round_up(self.ends[kernel], max(symbol.value, 1))
-            for kernel in kernels
-            if kernel is not None
-        }
+        own = self.ends.get(section.owner or "")
+        ends = self.ends.values() if own is None else (own,)
+        places = {round_up(end, max(symbol.value, 1)) for end in ends}
         if len(places) != 1:
             raise ProgramError(
                 f"{self.file.name}: {section.name} uses {symbol.name}, which is not at the same "

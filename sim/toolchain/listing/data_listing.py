@@ -109,10 +109,15 @@ def data_lines(
         if filling.kind is PatchKind.BYTE:
             text = f"8@{filling.shift}({text})"
         addresses[relocation.offset] = width, text
-    unit = _SHORTEST_ALIGNMENT if size % _SHORTEST_ALIGNMENT == 0 else 1
+    position, end = place, place + size
+    # Words, unless there is a part of one at an end or between addresses.
+    bounds = [size]
+    for at, (width, _) in addresses.items():
+        if place <= at < end:
+            bounds += [at - place, width]
+    unit = 1 if any(bound % _SHORTEST_ALIGNMENT for bound in bounds) else _SHORTEST_ALIGNMENT
     values: list[str] = []
     kind = _DIRECTIVES[unit]
-    position, end = place, place + size
     while position < end:
         width, text = addresses.get(position, (unit, None))
         zeros = _zeros(section.content, position, end, addresses)
@@ -158,7 +163,7 @@ def _zeros(content: bytes, position: int, end: int, addresses: Mapping[int, obje
     at = position
     while (
         at + _SHORTEST_ALIGNMENT <= end
-        and at not in addresses
+        and addresses.keys().isdisjoint(range(at, at + _SHORTEST_ALIGNMENT))
         and not any(content[at : at + _SHORTEST_ALIGNMENT])
     ):
         at += _SHORTEST_ALIGNMENT

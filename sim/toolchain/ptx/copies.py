@@ -8,6 +8,7 @@ another function runs.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from .module import (
     Comparison,
@@ -30,6 +31,8 @@ __all__ = ["in_memory", "memory_of", "with_module_registers"]
 Item = PtxLabel | PtxInstruction
 _WORD_BYTES = 8
 """Bytes that are copied at once, at most."""
+_made = partial(PtxInstruction, line=1, column=1)
+"""An instruction that is nowhere in the text."""
 
 
 def _addressed(items: Iterable[Item]) -> set[PtxVariable]:
@@ -135,10 +138,8 @@ def _copied(source: PtxVariable, target: PtxVariable, scope: Scope) -> list[PtxI
 
 
 def _load(register: PtxRegister, address: PtxAddress, space: PtxSpace) -> PtxInstruction:
-    return PtxInstruction(
+    return _made(
         opcode="ld",
-        line=1,
-        column=1,
         types=(register.type,),
         operands=(register, address),
         space=space,
@@ -146,10 +147,8 @@ def _load(register: PtxRegister, address: PtxAddress, space: PtxSpace) -> PtxIns
 
 
 def _store(register: PtxRegister, address: PtxAddress, space: PtxSpace) -> PtxInstruction:
-    return PtxInstruction(
+    return _made(
         opcode="st",
-        line=1,
-        column=1,
         types=(register.type,),
         operands=(address, register),
         space=space,
@@ -193,10 +192,8 @@ def _from_memory(
     word = scope.new_register("word", Type.U32)
     return [
         _load(word, PtxAddress(variable), PtxSpace.LOCAL),
-        PtxInstruction(
+        _made(
             opcode="setp",
-            line=1,
-            column=1,
             types=(Type.U32,),
             compare=Comparison.NE,
             operands=(register, Sink(), word, PtxImmediate(0)),
@@ -209,10 +206,8 @@ def _to_memory(register: PtxRegister, variable: PtxVariable, scope: Scope) -> li
         return [_store(register, PtxAddress(variable), PtxSpace.LOCAL)]
     word = scope.new_register("word", Type.U32)
     return [
-        PtxInstruction(
+        _made(
             opcode="selp",
-            line=1,
-            column=1,
             types=(Type.U32,),
             operands=(word, PtxImmediate(1), PtxImmediate(0), register),
         ),

@@ -73,6 +73,35 @@ SUMS = {
     "shr.u32 d, a, 3; sub.u32 d, b, d;": ["%v5 = SHR.U32 %v1, 0x3", "%v6 = IADD %v2, -%v5"],
     "shr.u32 d, a, 3; sub.u32 d, d, b;": ["%v5 = SHR.U32 %v1, 0x3", "%v6 = IADD %v5, -%v2"],
     "shr.u32 d, a, 3; add.u32 d, d, 5;": ["%v5 = SHR.U32 %v1, 0x3", "%v6 = IADD %v5, 0x5"],
+    # The second source is taken where the first cannot be: another operation, no number, a register that changes.
+    "shl.b32 d, a, b; shl.b32 i, c, 2; add.u32 d, d, i;": [
+        "%v5 = SHL %v1, %v2",
+        "%v6 = ISCADD %v3, %v5, shift=0x2",
+    ],
+    "L: shl.b32 d, a, 2; add.u32 a, a, 1; shl.b32 i, c, 3; add.u32 d, d, i; "
+    "setp.lt.u32 p, a, b; @p bra L;": [
+        "%v5 = MOV %v1",
+        "goto B1",
+        "B1:",
+        "%v6 = SHL %v5, 0x2",
+        "%v5 = IADD %v5, 0x1",
+        "%v7 = ISCADD %v3, %v6, shift=0x3",
+        "%p1, _ = ISETP.LT.U32.AND %v5, %v2, 0x1",
+        "branch %p1 B1 B2",
+        "B2:",
+    ],
+    "shr.u32 d, a, b; shr.u32 i, c, 2; add.u32 d, d, i;": [
+        "%v5 = SHR.U32 %v1, %v2",
+        "%v6 = LEA.HI %v3, %v5, 0x0, shift=0x1e",
+    ],
+    "shr.s32 d, a, 2; shr.u32 i, c, 2; add.u32 d, d, i;": [
+        "%v5 = SHR %v1, 0x2",
+        "%v6 = LEA.HI %v3, %v5, 0x0, shift=0x1e",
+    ],
+    "mul.hi.s32 d, a, b; mul.hi.u32 i, c, b; add.u32 d, d, i;": [
+        "%v5 = MULHI %v1, %v2",
+        "%v6 = MULHI %v3, %v2, %v5",
+    ],
     "shr.u32 d, a, 31; add.u32 d, d, b;": ["%v5 = LEA.HI %v1, %v2, 0x0, shift=0x1"],
     "shr.u32 d, a, b; add.u32 d, d, b;": ["%v5 = SHR.U32 %v1, %v2", "%v6 = IADD %v5, %v2"],
     "shr.u32 d, a, 3; add.cc.u32 d, d, b; addc.u32 c, c, 0; xor.b32 d, d, c;": [

@@ -9,6 +9,7 @@ import pytest
 from sim.toolchain.compiler.analysis.definitions import Definitions
 from sim.toolchain.compiler.analysis.loops import add_preheaders
 from sim.toolchain.compiler.ir import Function
+from sim.toolchain.compiler.passes import full_unroll
 from sim.toolchain.compiler.passes.carry import keep_carries
 from sim.toolchain.compiler.passes.combine import combine
 from sim.toolchain.compiler.passes.constant_folding import fold_constants
@@ -406,3 +407,17 @@ def test_without_the_pass_the_listing_is_another_one(name):
     case = CASES[name]
     others = [step for at, step in enumerate(case.passes) if at != case.off]
     assert after(case.body, *others) != case.expected.strip("\n")
+
+
+@pytest.mark.parametrize(
+    ("value", "signed", "number"),
+    [
+        (0x7FFF_FFFF, True, 0x7FFF_FFFF),
+        (0x8000_0000, True, -0x8000_0000),
+        (0xFFFF_FFFF, True, -1),
+        (0xFFFF_FFFF, False, 0xFFFF_FFFF),
+        (5, True, 5),
+    ],
+)
+def test_a_counter_is_compared_as_a_number_with_or_without_sign(value, signed, number):
+    assert full_unroll._as(value, signed) == number

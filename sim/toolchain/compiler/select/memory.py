@@ -22,6 +22,8 @@ from .builder import Builder, constant, handles
 
 __all__ = ["address_words", "sum_with", "uniform_size"]
 
+_WORD_BITS = 32
+"""A register's."""
 _SIZES = {32: MemorySize.B32, 64: MemorySize.B64, 128: MemorySize.B128}
 _UNIFORM_SIZES = {32: ".U.32", 64: ".U.64", 128: ".U.128"}
 _NAMES = {
@@ -74,7 +76,7 @@ def sum_with(b: Builder, base: list[Source], offset: int) -> list[Source]:
 
 def _size(kind: Type, count: int, signed: bool = False) -> MemorySize:
     """The size of an access, which may extend a sign."""
-    if kind.bits < 32:
+    if kind.bits < _WORD_BITS:
         return MemorySize[f"{'S' if kind.signed and signed else 'U'}{kind.bits}"]
     return _SIZES[kind.bits * count]
 
@@ -99,7 +101,7 @@ def _load(b: Builder, i: PtxInstruction) -> None:
     if isinstance(address.base, PtxVariable) and _is_held(b, address.base):
         _load_parameter(b, i, address)
         return
-    if i.type.bits < 32 and i.vector > 1:
+    if i.type.bits < _WORD_BITS and i.vector > 1:
         _load_small_vector(b, i, address)
         return
     results = _results(b, i.operands[0], i.type)
@@ -124,7 +126,7 @@ def _load_words(
     wide = i.space in (PtxSpace.GLOBAL, None)
     base, offset = address_words(b, address, name, wide)
     fields: dict[str, Any] = {}
-    if i.space is PtxSpace.SHARED and i.type.bits >= 32:
+    if i.space is PtxSpace.SHARED and i.type.bits >= _WORD_BITS:
         fields["uniform_size"] = uniform_size(i.type.bits * i.vector)
     elif i.space is PtxSpace.SHARED:
         fields["uniform_size"] = value_of(
@@ -151,7 +153,12 @@ def _load_constant(
     results: list[Value | None],
 ) -> None:
     words = len(results)
-    if base == [RZ] and i.type.bits >= 32 and offset % 4 == 0 and offset + 4 * words <= BANK_BYTES:
+    if (
+        base == [RZ]
+        and i.type.bits >= _WORD_BITS
+        and offset % 4 == 0
+        and offset + 4 * words <= BANK_BYTES
+    ):
         for at, value in enumerate(results):
             if value is not None:
                 b.op("MOV", [value], constant(bank, offset + 4 * at))
@@ -211,7 +218,7 @@ def _store(b: Builder, i: PtxInstruction) -> None:
         _store_parameter(b, i, address)
         return
     elements = b.elements(i.operands[1])
-    if i.type.bits < 32 and i.vector > 1:
+    if i.type.bits < _WORD_BITS and i.vector > 1:
         for at, element in enumerate(elements):
             _store_words(b, i, address, b.read(element), 1, at * i.type.size)
         return
@@ -281,7 +288,7 @@ def _load_parameter(b: Builder, i: PtxInstruction, address: PtxAddress) -> None:
         place = offset + at * i.type.size
         for word in range(max(i.type.bits // 32, 1)):
             source = Source(words[place // 4 + word])
-            if i.type.bits < 32:
+            if i.type.bits < _WORD_BITS:
                 field = number(place % 4 * 8 | i.type.bits << 8)
                 source = b.compute("BFE", source, field, signed=i.type.signed)
             sources.append(source)
@@ -295,7 +302,7 @@ def _store_parameter(b: Builder, i: PtxInstruction, address: PtxAddress) -> None
     words, offset = _parameter_words(b, i, address)
     for at, element in enumerate(b.elements(i.operands[1])):
         place = offset + at * i.type.size
-        if i.type.bits < 32:
+        if i.type.bits < _WORD_BITS:
             variable = address.base
             assert isinstance(variable, PtxVariable)
             if variable.count == 1:

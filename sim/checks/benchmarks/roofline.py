@@ -171,7 +171,7 @@ def roofline_table(
 
 def roofline_text(rows: list[RooflineRow]) -> str:
     """The rows as a table of text."""
-    lines = [
+    lines: list[tuple[str, ...]] = [
         (
             row.name,
             f"{row.cycles:,}",
@@ -191,9 +191,7 @@ def roofline_text(rows: list[RooflineRow]) -> str:
     for name, chosen in (("streaming", True), ("others", False)):
         ratios = [row.ratio for row in rows if row.streaming is chosen]
         if ratios:
-            lines.append(
-                (f"median, {name}", "", "", "", "", "", f"{median(ratios):.3f}", *[""] * 5)
-            )
+            lines.append((f"median, {name}", *[""] * 5, f"{median(ratios):.3f}", *[""] * 5))
     return table(
         f"Cycles beside the least that {rows[0].lanes} lanes, a line of memory and an instruction a cycle "
         f"need; memory answers after {LATENCY} cycles",

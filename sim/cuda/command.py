@@ -264,7 +264,6 @@ def _work(options: Options) -> int:
     program = _program(options)
     recording, compiler = _recording(options), _compiler(options)
     runner = chosen_runner(options, options.preset, _PRESET)
-    machine = _machine_name(options, runner)
     with tqdm(unit=" cycles", unit_scale=True, disable=None, leave=False, delay=1) as bar:
 
         def progress(launch: int, cycles: int) -> None:
@@ -278,27 +277,21 @@ def _work(options: Options) -> int:
             code = _programs(program, options, Server(device, compiler))
         except KeyboardInterrupt as request:
             bar.close()
-            _tell(options, device, machine, recording, interrupted(request).code)
+            _tell(options, device, runner, recording, interrupted(request).code)
             raise
-    return _tell(options, device, machine, recording, code)
-
-
-def _machine_name(options: Options, runner: Runner) -> str:
-    """The machine and what runs it: ``programs, compiled engine``."""
-    preset = options.preset or _PRESET
-    if isinstance(runner, BoardRunner):
-        preset = runner.board.preset
-    return f"{preset}, {runner.engine}"
+    return _tell(options, device, runner, recording, code)
 
 
 def _tell(
-    options: Options, device: Device, machine: str, recording: Recording | None, code: int
+    options: Options, device: Device, runner: Runner, recording: Recording | None, code: int
 ) -> int:
     """Prints and writes the outcomes of the launches; returns the exit code, from the program's and
     theirs."""
     lines = []
+    is_board = isinstance(runner, BoardRunner)
+    preset = runner.board.preset if is_board else options.preset or _PRESET
     if device.launches:
-        lines = [f"machine       {machine}", *table(device.launches)]
+        lines = [f"machine       {preset}, {runner.engine}", *table(device.launches)]
     failed = any(one.outcome.status != "ok" for one in device.launches)
     if recording is not None:
         lines += recording.lines
@@ -316,7 +309,7 @@ def _tell(
         setting = {
             "command": options.command,
             "engine": options.engine,
-            "preset": options.preset or _PRESET,
+            "preset": preset,
             "exit_code": code,
         }
         write_file(options.report, content(device.launches, setting))

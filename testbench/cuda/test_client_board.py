@@ -1,5 +1,6 @@
 """The client in C with a board, simulated behind its serial line: what is sent, what is read back, what is refused."""
 
+import json
 import struct
 
 import pytest
@@ -106,8 +107,11 @@ def test_what_a_kernel_prints_and_asserts_on_a_board_is_read_back(server, progra
         device.release(context)
 
 
-def test_the_command_runs_a_program_on_a_board(client, port, capfd):
-    assert main(["--engine", "board", "--port", port, "--check", "--", str(client), "add"]) == 0
+def test_the_command_runs_a_program_on_a_board(client, port, capfd, tmp_path):
+    report = tmp_path / "report.json"
+    on_board = ["--engine", "board", "--port", port, "--check", "--report", str(report)]
+    assert main([*on_board, "--", str(client), "add"]) == 0
+    assert json.loads(report.read_text())["preset"] == "tiny"
     printed, table = capfd.readouterr()
     assert printed == "ok\n"
     copied, refused, machine, _, row = table.splitlines()

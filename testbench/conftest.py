@@ -37,6 +37,28 @@ settings.register_profile("suite", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, derandomize=False)
 settings.load_profile("suite")
 
+_LONGEST = frozenset(
+    {
+        "commands/test_figures.py",
+        "crs/test_crs.py",
+        "cuda/test_client_board.py",
+        "fpga/test_board_sdram.py",
+        "launch/test_launch.py",
+        "memory/test_memory.py",
+        "pipeline/test_pipeline.py",
+        "project/test_contributing.py",
+        "project/test_documented.py",
+        "scheduler/test_scheduler.py",
+    }
+)
+"""Files that take most time."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begins with the files that take most time, so that at the end no process waits for another one."""
+    here = Path(__file__).parent
+    items.sort(key=lambda item: item.path.relative_to(here).as_posix() not in _LONGEST)
+
 
 @pytest.fixture
 def full_device(tmp_path) -> Path:

@@ -244,7 +244,8 @@ def test_the_exit_code_and_the_last_line_are_those_of_launches_and_recording(
     out = tmp_path / "report.json"
     options: Any = SimpleNamespace(report=str(out), command=["a"], engine="auto", preset=None)
     device: Any = SimpleNamespace(launches=[launched(status) for status in statuses])
-    assert command._tell(options, device, "a machine", recording, code) == expected
+    runner: Any = SimpleNamespace(engine="compiled engine")
+    assert command._tell(options, device, runner, recording, code) == expected
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == (len(statuses) + 2) * bool(statuses) + (
         0 if recording is None else len(recording.lines) + (last != (recording.lines or [None])[-1])

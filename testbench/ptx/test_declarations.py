@@ -214,3 +214,12 @@ def test_types_are_signed_or_floating_by_their_letters():
 def test_a_vector_has_no_elements_behind_its_last(count, component):
     found = refused(f".reg .v{count} .u32 v; mov.u32 t, v{component};")
     assert found == f"1: v has {count} elements, and no {component}"
+
+
+@pytest.mark.parametrize("bound", [".maxntid 32", ".maxntid 16, 2", ".reqntid 32"])
+def test_bounds_of_a_block_stand_where_the_entry_has_its_body(bound):
+    assert parameters(f".entry k() {bound} {{ ret; }}", "k") == []
+    name = bound.split()[0]
+    assert complaint(f".entry k() {bound};{KERNEL}") == (
+        f"1:12: {name} belongs to the entry's definition"
+    )

@@ -37,28 +37,6 @@ settings.register_profile("suite", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, derandomize=False)
 settings.load_profile("suite")
 
-_LONGEST = frozenset(
-    {
-        "commands/test_figures.py",
-        "crs/test_crs.py",
-        "cuda/test_client_board.py",
-        "fpga/test_board_sdram.py",
-        "launch/test_launch.py",
-        "memory/test_memory.py",
-        "pipeline/test_pipeline.py",
-        "project/test_contributing.py",
-        "project/test_documented.py",
-        "scheduler/test_scheduler.py",
-    }
-)
-"""Files that take most time."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begins with the files that take most time, so that at the end no process waits for another one."""
-    longest = {Path(__file__).parent / name for name in _LONGEST}
-    items.sort(key=lambda item: item.path not in longest)
-
 
 @pytest.fixture
 def full_device(tmp_path) -> Path:

@@ -38,6 +38,11 @@ settings.register_profile("search", deadline=None, derandomize=False)
 settings.load_profile("suite")
 
 
+def pytest_collection_finish() -> None:
+    """What was imported and collected lives to the end: no search for garbage goes through it."""
+    gc.freeze()
+
+
 @pytest.fixture
 def full_device(tmp_path) -> Path:
     """A device that is always full: one of its own for a user who could replace that of the system."""

@@ -107,9 +107,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--check", action="store_true", help="write nothing; exit code 1 if the table would change"
     )
     check, text = parser.parse_args(arguments).check, table_text()
+    changes = PATH.read_text(encoding="utf-8") != text
     if check:
-        return int(PATH.read_text(encoding="utf-8") != text)
-    write_file(PATH, text.encode())
+        return int(changes)
+    if changes:  # a file that was written just now makes compiled models unknown to processes that have read it
+        write_file(PATH, text.encode())
     return 0
 
 

@@ -162,8 +162,8 @@ def executed_operation(params: SmParams) -> data.StructLayout:
     operation : TrapOperation
         GO_ON for an instruction with an error.
     is_refused : 1
-        Its error is reported: the warp does not continue. Only GO_ON depends on this bit, so that
-        the report mask does not delay the other operations.
+        The instruction has an error that is reported: its warp does not continue. Read with GO_ON
+        alone, so that the report mask is on no path from the other operations.
     """
     return data.StructLayout({
         "warp": params.warp_bits,

@@ -6,8 +6,8 @@ __all__ = ["ChangedInput"]
 
 
 class ChangedInput:
-    """An input that one testbench alone sets, a value of at most some bits. Amaranth's ``set`` takes tens of
-    microseconds, also for the value that is there already.
+    """An unsigned input that no other testbench sets. Amaranth's ``set`` takes tens of microseconds, also for the value
+    that is there already.
     """
 
     def __init__(self, ctx: Any, signal: Any) -> None:

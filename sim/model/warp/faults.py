@@ -21,7 +21,8 @@ class WarpFaultError(Exception):
 
 
 class _MemoryFaults:
-    """A context in which an access to nothing is MMU_FAULT. Not a generator, since each fetch enters it."""
+    """A context in which an access to unmapped memory is MMU_FAULT. A class, which is faster than
+    ``contextlib.contextmanager``: each fetch enters it."""
 
     def __enter__(self) -> None:
         pass

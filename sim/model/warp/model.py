@@ -241,7 +241,7 @@ class WarpModel:
         return self._retire(warp)
 
     def _retire(self, warp: Warp) -> Retirement:
-        """The same of a warp that can continue."""
+        """Retires the next instruction of a warp, of which it is known that it can continue."""
         record, detail, following = self.execute(warp)
         self.complete(warp, record, detail, following)
         return record

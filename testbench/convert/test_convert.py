@@ -1,5 +1,6 @@
 """The conversion unit: decoder, functions and bounds by themselves, the whole by its testbench."""
 
+import os
 import random
 from dataclasses import replace
 from fractions import Fraction
@@ -148,6 +149,17 @@ def test_the_decoder_reads_what_the_table_says():
 
 def test_the_table_is_what_makes_it():
     assert make_table.main(["--check"]) == 0
+
+
+def test_only_a_table_that_has_changed_is_written(tmp_path, monkeypatch):
+    path = tmp_path / "table.py"
+    path.write_text("old")
+    os.utime(path, (1, 1))
+    monkeypatch.setattr(make_table, "PATH", path)
+    for text in ("old", "new"):
+        monkeypatch.setattr(make_table, "table_text", lambda text=text: text)
+        assert make_table.main([]) == 0
+        assert (path.read_text(), path.stat().st_mtime == 1) == (text, text == "old")
 
 
 @pytest.mark.parametrize("function", [MultiFunction.RCP, MultiFunction.RSQ, MultiFunction.LG2])

@@ -37,6 +37,31 @@ settings.register_profile("suite", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, derandomize=False)
 settings.load_profile("suite")
 
+_LONGEST = frozenset(
+    {
+        "commands/test_figures.py",
+        "convert/test_convert.py",
+        "crs/test_crs.py",
+        "cuda/test_client.py",
+        "cuda/test_client_board.py",
+        "fpga/test_board_sdram.py",
+        "launch/test_launch.py",
+        "memory/test_memory.py",
+        "pipeline/test_pipeline.py",
+        "project/test_contributing.py",
+        "project/test_documented.py",
+        "scheduler/test_scheduler.py",
+        "waves/test_save_files.py",
+    }
+)
+"""Files that take most time."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begins with the files that take most time, so that at the end no process waits for another one."""
+    longest = {Path(__file__).parent / name for name in _LONGEST}
+    items.sort(key=lambda item: item.path not in longest)
+
 
 def pytest_collection_finish() -> None:
     """What was imported and collected lives to the end: no search for garbage goes through it."""

@@ -50,8 +50,8 @@ class LinePort(wiring.Signature):
     -------
     read : Out(bank_read)
     values, words : In(a word for each bank), In(the same)
-        What was read of the answer a cycle ago, 0 if it was something else; and in the same cycle,
-        what is in the line of a tag.
+        What was read of the answer a cycle ago, 0 if it was something else, and any row if nothing
+        was read; and in the same cycle, what is in the line of a tag.
     write : Out(bank_write)
     copied : In(1)
         A row of the answer is written to a line: the row is in ``values``, and must be in
@@ -153,7 +153,8 @@ class LineMemory(Component):
             m.d.comb += port.en.eq(Mux(self.lines.write.line, access.bytes, 0))
 
     def _read_bank(self, m: Module, bank: int, storage: memory.Memory) -> None:
-        """A word of a tag's line is read at once, one of the answer in the next cycle."""
+        """A word of a tag's line is read at once, one of the answer in the next cycle. A row that
+        may be copied is read whenever nothing else is: whether it is copied is known late."""
         row = self._row(self.lines.read.rows[bank])
         port = storage.read_port(domain="comb")
         m.d.comb += port.addr.eq(Cat(row, self.lines.read.tag))
@@ -161,9 +162,10 @@ class LineMemory(Component):
 
         words = [self.answer.word_select(word, 32) for word in self._words_of(bank)]
         found = Signal(32)
-        m.d.comb += found.eq(pick(words, Mux(self.copy.valid, self.copy.payload.row, row)))
-        is_read = self.copy.valid | (self.lines.read.kind == BeatKind.ANSWER)
-        m.d.sync += self.lines.values[bank].eq(Mux(is_read, found, 0))
+        read = self.lines.read
+        m.d.comb += found.eq(pick(words, Mux(read.used, row, self.copy.payload.row)))
+        is_something_else = read.used & (read.kind != BeatKind.ANSWER)
+        m.d.sync += self.lines.values[bank].eq(Mux(is_something_else, 0, found))
 
     def _send_bank(self, m: Module, bank: int, storage: memory.Memory) -> None:
         """All words of the line that memory is to write, and which bytes are written now."""

@@ -3,7 +3,7 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Value
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa.errors import WarpError
@@ -15,7 +15,7 @@ from rtl.word import field_of, pattern_of
 
 from .operations import TrapOperation
 
-__all__ = ["TrapDecoder", "return_mode"]
+__all__ = ["DecodedOperation", "TrapDecoder", "return_mode"]
 
 (_BPT,) = BY_NAME["BPT"]
 (_IDE,) = BY_NAME["IDE"]
@@ -25,6 +25,13 @@ __all__ = ["TrapDecoder", "return_mode"]
 def return_mode(word: Value) -> Value:
     """The mode of an RTT, from its word."""
     return field_of(word, _RTT.fields["mode"])
+
+
+class DecodedOperation(data.Struct):
+    """What an instruction does, and its error. With an error the operation is GO_ON."""
+
+    operation: TrapOperation
+    error: WarpError
 
 
 class TrapDecoder(wiring.Component):
@@ -48,10 +55,8 @@ class TrapDecoder(wiring.Component):
     Members
     -------
     word : In(64)
-    is_inside : In(1)
-        The warp is inside the trap.
-    operation, error : Out(TrapOperation), Out(WarpError)
-        With an error the operation is GO_ON.
+    outside, inside : Out(DecodedOperation), Out(DecodedOperation)
+        Of a warp outside the trap, and of one inside.
     is_interrupt : Out(1)
         BPT.INT.
     reason, reasons : Out(3), Out(one bit a reason)
@@ -59,9 +64,8 @@ class TrapDecoder(wiring.Component):
     """
 
     word: In(WORD_BITS)
-    is_inside: In(1)
-    operation: Out(TrapOperation)
-    error: Out(WarpError)
+    outside: Out(DecodedOperation)
+    inside: Out(DecodedOperation)
     is_interrupt: Out(1)
     reason: Out(range(TRAP_REASONS.stop))
     reasons: Out(len(TRAP_REASONS))
@@ -74,21 +78,21 @@ class TrapDecoder(wiring.Component):
         m.d.comb += self.reason.eq(reason)
         m.d.comb += self.reasons.eq(Cat(reason == each for each in TRAP_REASONS))
         m.d.comb += self.is_interrupt.eq(is_breakpoint & (mode == BreakpointMode.INT.value))
-        m.d.comb += self.error.eq(WarpError.ILLEGAL_INSTR_ENCODING)
+        for decoded in (self.outside, self.inside):
+            m.d.comb += decoded.error.eq(WarpError.ILLEGAL_INSTR_ENCODING)
         with m.Switch(self.word):
             with m.Case(pattern_of(_BPT)):
                 self._decode_breakpoint(m, mode)
             with m.Case(pattern_of(_IDE)):
-                m.d.comb += self.error.eq(WarpError.NONE)
                 with m.If(field_of(self.word, _IDE.fields["disable"])):
-                    m.d.comb += self.operation.eq(TrapOperation.MASK)
+                    self._decode(m, outside=TrapOperation.MASK, inside=TrapOperation.MASK)
                 with m.Else():
-                    m.d.comb += self.operation.eq(TrapOperation.UNMASK)
+                    self._decode(m, outside=TrapOperation.UNMASK, inside=TrapOperation.UNMASK)
             with m.Case(pattern_of(_RTT)), m.Switch(return_mode(self.word)):
                 with m.Case(ReturnFromTrapMode.POPCRS, ReturnFromTrapMode.FALLTHROUGH):
-                    self._decode_for_inside(m, TrapOperation.WAIT)
+                    self._decode(m, inside=TrapOperation.WAIT)
                 with m.Case(ReturnFromTrapMode.TERMINATE):
-                    self._decode_for_inside(m, TrapOperation.TERMINATE)
+                    self._decode(m, inside=TrapOperation.TERMINATE)
         return m
 
     def _decode_breakpoint(self, m: Module, mode: Any) -> None:
@@ -96,24 +100,28 @@ class TrapDecoder(wiring.Component):
         with m.Switch(mode):
             with m.Case(BreakpointMode.TRAP):
                 with m.If(~self.reasons.any()):
-                    m.d.comb += self.error.eq(WarpError.ILLEGAL_INSTR_PARAM)
+                    for decoded in (self.outside, self.inside):
+                        m.d.comb += decoded.error.eq(WarpError.ILLEGAL_INSTR_PARAM)
+                with m.Elif(self.reasons[-1]):
+                    self._decode(
+                        m, outside=TrapOperation.URGENT_TRAP, inside=TrapOperation.FAIL)
                 with m.Else():
-                    m.d.comb += self.error.eq(WarpError.NONE)
-                    with m.If(self.is_inside):
-                        m.d.comb += self.operation.eq(TrapOperation.FAIL)
-                    with m.Elif(self.reasons[-1]):
-                        m.d.comb += self.operation.eq(TrapOperation.URGENT_TRAP)
-                    with m.Else():
-                        m.d.comb += self.operation.eq(TrapOperation.TRAP)
+                    self._decode(m, outside=TrapOperation.TRAP, inside=TrapOperation.FAIL)
             with m.Case(BreakpointMode.INT, BreakpointMode.DRAIN):
-                m.d.comb += self.error.eq(WarpError.NONE)
+                self._decode(m, outside=TrapOperation.GO_ON, inside=TrapOperation.GO_ON)
             with m.Case(BreakpointMode.PAUSE):
-                self._decode_for_inside(m, TrapOperation.PAUSE)
+                self._decode(m, inside=TrapOperation.PAUSE)
             with m.Case(BreakpointMode.PAUSE_QUIET):
-                self._decode_for_inside(m, TrapOperation.PAUSE_QUIET)
+                self._decode(m, inside=TrapOperation.PAUSE_QUIET)
 
-    def _decode_for_inside(self, m: Module, operation: TrapOperation) -> None:
-        """What only a warp inside the trap may execute."""
-        with m.If(self.is_inside):
-            m.d.comb += self.operation.eq(operation)
-            m.d.comb += self.error.eq(WarpError.NONE)
+    def _decode(
+            self, m: Module, *, inside: TrapOperation,
+            outside: TrapOperation | None = None) -> None:
+        """What the instruction does. Without ``outside`` only a warp inside the trap may execute
+        it."""
+        operations = [(self.inside, inside)]
+        if outside is not None:
+            operations.append((self.outside, outside))
+        for decoded, operation in operations:
+            m.d.comb += decoded.operation.eq(operation)
+            m.d.comb += decoded.error.eq(WarpError.NONE)

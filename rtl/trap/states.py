@@ -159,15 +159,17 @@ def executed_operation(params: SmParams) -> data.StructLayout:
     Fields
     ------
     warp : warp_bits
-    operation : TrapOperation
-        GO_ON for an instruction with an error.
+    outside, inside : TrapOperation
+        What it does if its warp is outside the trap, and if it is inside; GO_ON for an instruction
+        with an error. Both are known before it is known where the warp is.
     is_refused : 1
         The instruction has an error that is reported: its warp does not continue. Read with GO_ON
         alone, so that the report mask is on no path from the other operations.
     """
     return data.StructLayout({
         "warp": params.warp_bits,
-        "operation": TrapOperation,
+        "outside": TrapOperation,
+        "inside": TrapOperation,
         "is_refused": 1,
     })
 

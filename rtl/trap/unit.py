@@ -1,6 +1,6 @@
 """The trap unit: which warps enter the trap handler, and when all return."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -30,7 +30,7 @@ from rtl.layouts import (
 from rtl.params import SmParams
 from rtl.structs import common_fields, struct_value
 
-from .decode import TrapDecoder
+from .decode import DecodedOperation, TrapDecoder
 from .forms import MANY_IN_FLIGHT, TrapForm
 from .machine import SmTrap
 from .operations import TrapOperation
@@ -152,32 +152,39 @@ class TrapUnit(Component):
         """BPT, IDE and RTT; and what is done to their warp, as to one that enters or leaves."""
         instruction = self.dispatch.payload
         decoder = self.decoder
+        decoded: Any = Signal(DecodedOperation)
         step = self.warps.dispatched
         m.d.comb += self.room.eq(1)
         m.d.comb += decoder.word.eq(instruction.word)
-        m.d.comb += decoder.is_inside.eq(self.inside.bit_select(instruction.warp, 1))
+        with m.If(self.inside.bit_select(instruction.warp, 1)):
+            m.d.comb += decoded.eq(decoder.inside)
+        with m.Else():
+            m.d.comb += decoded.eq(decoder.outside)
 
         executes = Signal()
         is_refused = Signal()
         m.d.comb += executes.eq(
             self.dispatch.valid & (instruction.kind == InstructionKind.TRAP))
-        m.d.comb += is_refused.eq(executes & reported(self.report_mask, decoder.error))
+        m.d.comb += is_refused.eq(executes & reported(self.report_mask, decoded.error))
         m.d.comb += step.valid.eq(self.dispatch.valid)
         m.d.comb += step.payload.warp.eq(instruction.warp)
         m.d.comb += step.payload.is_refused.eq(is_refused)
-        with m.Switch(instruction.kind):
-            with m.Case(InstructionKind.ENTER):
-                with m.If(self.command.installed):
-                    m.d.comb += step.payload.operation.eq(TrapOperation.ENTER)
-                with m.Else():
-                    m.d.comb += step.payload.operation.eq(TrapOperation.ENTER_PAUSED)
-            with m.Case(InstructionKind.LEAVE):
-                m.d.comb += step.payload.operation.eq(TrapOperation.LEAVE)
-            with m.Default():
-                m.d.comb += step.payload.operation.eq(decoder.operation)
+        for operation, of_instruction in (
+                (step.payload.outside, decoder.outside.operation),
+                (step.payload.inside, decoder.inside.operation)):
+            with m.Switch(instruction.kind):
+                with m.Case(InstructionKind.ENTER):
+                    with m.If(self.command.installed):
+                        m.d.comb += operation.eq(TrapOperation.ENTER)
+                    with m.Else():
+                        m.d.comb += operation.eq(TrapOperation.ENTER_PAUSED)
+                with m.Case(InstructionKind.LEAVE):
+                    m.d.comb += operation.eq(TrapOperation.LEAVE)
+                with m.Default():
+                    m.d.comb += operation.eq(of_instruction)
 
         # The outcome, a cycle later.
-        is_trap = decoder.operation.is_trap
+        is_trap = decoded.operation.is_trap
         m.d.sync += self.completion.valid.eq(executes)
         m.d.sync += common_fields(self.completion.payload, instruction)
         m.d.sync += self.error.valid.eq(is_refused)
@@ -185,9 +192,9 @@ class TrapUnit(Component):
             error_event(self._params),
             warp=instruction.warp,
             pc=instruction.pc,
-            error=decoder.error))
+            error=decoded.error))
         m.d.sync += self.report.valid.eq(
-            executes & (is_trap | (decoder.operation == TrapOperation.FAIL)))
+            executes & (is_trap | (decoded.operation == TrapOperation.FAIL)))
         m.d.sync += self.report.payload.eq(struct_value(
             TrapReport(self._params),
             warp=instruction.warp,

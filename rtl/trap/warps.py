@@ -106,6 +106,8 @@ class WarpTraps(Component):
         mask = partial(Signal, warps, attrs=form.kept_masks)
         self._dispatched = mask(name="dispatched_warp")
         """An instruction, ENTER or LEAVE is dispatched."""
+        self._dispatched_inside = mask(name="dispatched_inside")
+        """The same, and it is inside."""
         self._answered = mask(name="answered")
         """It has a flow result."""
         self._bare_released = mask(name="bare_released")
@@ -124,16 +126,22 @@ class WarpTraps(Component):
         self._pausing = mask(name="pausing")
         self._halting = mask(name="halting")
         self._woken = mask(name="woken")
-        self._executes = {
-            kind: Signal(name=f"executes_{kind.name.lower()}", attrs=KEEP)
-            for kind in TrapOperation}
+        self._executes = self._bit_for_each("executes")
         """An instruction that does this is dispatched."""
+        self._executes_outside = self._bit_for_each("executes_outside")
+        self._executes_inside = self._bit_for_each("executes_inside")
+        """It does this if its warp is outside, or inside."""
         self._resumes = Signal(name="resumes", attrs=KEEP)
         """It releases its warp at once."""
         self._is_refused = Signal(name="is_refused")
         """The flow result has an error."""
         self._lacks_frame = Signal(name="lacks_frame")
         """The flow result belongs to an ENTER whose frame had no room."""
+
+    def _bit_for_each(self, name: str) -> dict[TrapOperation, Signal]:
+        """A wire for each operation, which synthesis keeps."""
+        return {
+            kind: Signal(name=f"{name}_{kind.name.lower()}", attrs=KEEP) for kind in TrapOperation}
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -154,18 +162,30 @@ class WarpTraps(Component):
 
     def _find_operations(self, m: Module) -> None:
         """The dispatched operation, and its warp."""
+        state = self.view.state
         changes = self.view.changes
         dispatched = self.dispatched
-        m.d.comb += self._dispatched.eq(one_hot(dispatched.payload.warp, self._count))
-        for kind, executes in self._executes.items():
-            m.d.comb += executes.eq(dispatched.valid & (dispatched.payload.operation == kind))
+        payload = dispatched.payload
+        is_inside = Signal()
+        m.d.comb += is_inside.eq(state.inside.bit_select(payload.warp, 1))
+        m.d.comb += self._dispatched.eq(one_hot(payload.warp, self._count))
+        m.d.comb += self._dispatched_inside.eq(self._dispatched & state.inside)
+        for kind in TrapOperation:
+            outside = self._executes_outside[kind]
+            inside = self._executes_inside[kind]
+            m.d.comb += outside.eq(dispatched.valid & (payload.outside == kind))
+            m.d.comb += inside.eq(dispatched.valid & (payload.inside == kind))
+            m.d.comb += self._executes[kind].eq(Mux(is_inside, inside, outside))
         m.d.comb += changes.entered.eq(
             self._warp_executing(TrapOperation.ENTER, TrapOperation.ENTER_PAUSED))
 
     def _warp_executing(self, *operations: TrapOperation) -> Value:
-        """The warp for which one of these is dispatched, one-hot; 0 if none is."""
-        is_executed = Cat(self._executes[each] for each in operations).any()
-        return Mux(is_executed, self._dispatched, 0)
+        """The warp for which one of these is dispatched, one-hot; 0 if none is. What it executes
+        and where it is meet here at last: the path from a dispatch to the flags is the longest."""
+        outside = Cat(self._executes_outside[each] for each in operations).any()
+        inside = Cat(self._executes_inside[each] for each in operations).any()
+        return Mux(outside, self._dispatched & ~self._dispatched_inside, 0) | Mux(
+            inside, self._dispatched_inside, 0)
 
     def _find_results(self, m: Module) -> None:
         """Flow results and warp_launch: which warps leave, start or end."""

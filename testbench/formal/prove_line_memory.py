@@ -121,14 +121,14 @@ class _Spec(Elaboratable):
             when=known & (dut.lines.read.tag == tag) & (reads[: len(row)] == row),
         )
         found = Array(dut.lines.values)[bank].word_select(place, 8)
-        is_answer = dut.lines.read.kind == BeatKind.ANSWER
+        is_read, is_answer = dut.lines.read.used, dut.lines.read.kind == BeatKind.ANSWER
         mine = Mux(
-            dut.copy.valid, dut.copy.payload.row == row, is_answer & (reads[: len(row)] == row)
+            dut.copy.valid,
+            dut.copy.payload.row == row,
+            is_read & is_answer & (reads[: len(row)] == row),
         )
         claim(m, found == answered, "what is read of an answer", when=past(mine))
-        claim(
-            m, found == 0, "nothing else is", when=past.begun & past(~dut.copy.valid & ~is_answer)
-        )
+        claim(m, found == 0, "nothing else is", when=past.begun & past(is_read & ~is_answer))
         can_happen(
             m, known & expected_mask_bit & past(past(copies)), "a line is copied and written"
         )
@@ -154,7 +154,8 @@ THEOREM = Theorem(
             "Cat(self._copied.row, self._copied.tag)",
             "Cat(self._copied.row, self.copy.payload.tag)",
         ),
-        Fault("rtl.memory.line_memory", "Mux(self.copy.valid, self.copy.payload.row, row)", "row"),
+        Fault("rtl.memory.line_memory", "Mux(read.used, row, self.copy.payload.row)", "row"),
+        Fault("rtl.memory.line_memory", "Mux(is_something_else, 0, found)", "found"),
         Fault(
             "rtl.memory.line_memory",
             "Cat(Const(row, ceil_log2(self._rows)), self.tag)",

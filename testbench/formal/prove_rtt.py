@@ -118,6 +118,7 @@ class _Spec(Elaboratable):
         inside, leaving = state.inside[warp], state.leaving[warp]
         begins = warps.launch.valid & (warps.launch.payload.warp == warp)
         does = warps.dispatched.valid & (step.warp == warp)
+        operation = Mux(inside, step.inside.as_value(), step.outside.as_value())
         has_result = warps.result.valid & (result.warp == warp)
         fails = Cat(
             event.valid & (event.payload.warp == warp)
@@ -128,7 +129,7 @@ class _Spec(Elaboratable):
             return Cat(place == each for each in where).any()
 
         def allowed(*operations: TrapOperation) -> Value:
-            return Cat(step.operation == each for each in operations).any()
+            return Cat(operation == each for each in operations).any()
 
         enters = (
             allowed(TrapOperation.ENTER, TrapOperation.ENTER_PAUSED)
@@ -177,10 +178,10 @@ class _Spec(Elaboratable):
             with m.Case(_Place.INSIDE), m.If(does):
                 m.d.sync += place.eq(
                     Mux(
-                        step.operation == TrapOperation.WAIT,
+                        allowed(TrapOperation.WAIT),
                         _Place.AT_RTT,
                         Mux(
-                            step.operation == TrapOperation.TERMINATE,
+                            allowed(TrapOperation.TERMINATE),
                             _Place.ASKED,
                             _Place.WAITS_INSIDE,
                         ),

@@ -239,6 +239,11 @@ class Memory:
         """Behind the last byte that is mapped."""
         return max(self._ends, default=0)
 
+    def is_mapped(self, address: int, size: int) -> bool:
+        """Whether all of ``size`` bytes from ``address`` on are mapped, in one range of lines."""
+        at = bisect_right(self._starts, address) - 1
+        return at >= 0 and address + size <= self._ends[at]
+
     def _check(self, address: int, size: int) -> None:
         at = bisect_right(self._starts, address) - 1
         if at < 0 or address >= self._ends[at]:

@@ -39,6 +39,7 @@ def check_all(memory: Memory, account: dict[str, tuple[int, bytearray]]) -> None
             with pytest.raises(MemoryFaultError) as fault:
                 memory.read(outside, 1)
             assert fault.value.address == outside
+            assert not memory.is_mapped(outside, 1)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -74,6 +75,8 @@ def test_random_ranges_hold_what_was_written_until_they_are_freed(memory, seed):
                 found = memory.range_of(base + at, size)
                 assert found == (base, len(content))
                 assert memory.range_of(base + at, len(content) + 1) is None
+                assert memory.is_mapped(base + at, size)
+                assert not memory.is_mapped(base + at, len(content) - at + 64)
         if step % 10 == 0:
             check_all(memory, account)
             check_all(memory.copy(), account)

@@ -14,6 +14,7 @@ all warps paused.
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from rtl.isa.control_code import INSTRUCTION_BYTES, instruction_address, next_address
 from rtl.isa.errors import REPORT_MASK_RESET, WarpError
@@ -198,7 +199,7 @@ class WarpModel:
             ready = [warp for warp in self.live if self._is_ready(warp)]
             return self._order.choice(ready) if ready else None
         following = self.last_slot + 1
-        for slot in (*range(following, self.slots), *range(following)):
+        for slot in chain(range(following, self.slots), range(following)):
             warp = self.warps[slot]
             if warp is not None and self._is_ready(warp):
                 self.last_slot = slot

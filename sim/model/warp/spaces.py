@@ -3,6 +3,7 @@ all."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from rtl.isa.errors import WarpError
 from rtl.params import WARP_THREADS
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
-from sim.launch.memory import Memory, MemoryFaultError
+from sim.launch.memory import Memory
 
 from .faults import WarpFaultError
 from .state import Warp
@@ -25,8 +26,10 @@ Octets = NDArray[np.uint8]
 _NEAR = 1 << 13
 """Accesses of a warp within this many bytes are combined into one."""
 _WORD = 4
-_OFFSETS = {size: np.arange(size, dtype=np.uint64) for size in (1, 2, 4, 8, 16)}
-"""By the size of an access: the offsets of its bytes."""
+_ELEMENTS = {1: "u1", 2: "<u2", 4: "<u4", 8: "<u8", 16: "V16"}
+"""By its bytes: the type of an element, which is read and written as a whole."""
+_SHIFTS = {width: np.uint64(width.bit_length() - 1) for width in _ELEMENTS}
+"""By its bytes: from an element's address to its number."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,8 @@ class _LaneFaultError(Exception):
 class PlacedAccess:
     """An access whose every address is good: it may be read and written without an error.
 
-    ``space`` names it in records; ``places`` are the addresses of all its bytes, a row for each thread.
+    ``space`` names it in records; ``places`` are the addresses of its elements, a row for each thread: an access is one
+    element, but in local memory, whose words are interleaved, as many as it has words.
     """
 
     def __init__(
@@ -95,64 +99,60 @@ Accesses = list[PlacedAccess]
 """An access through generic addresses falls apart into one for each space."""
 
 
-def _bytes_of(access: Access) -> Addresses:
-    """The addresses of all bytes of an access."""
-    return access.addresses[:, None] + _OFFSETS[access.size]
+def _elements(block: bytes | bytearray | memoryview, width: int) -> NDArray[Any]:
+    """Bytes as elements of ``width`` bytes; what is left behind the last whole one does not count."""
+    return np.frombuffer(block, _ELEMENTS[width], count=len(block) // width)
 
 
-def _bounds(places: Addresses) -> tuple[int, int]:
-    lowest = int(places.min())
-    return lowest, int(places.max()) - lowest + 1
+def _numbers(places: Addresses, start: int, width: int) -> NDArray[np.intp]:
+    """The numbers of elements at ``places``, counted from ``start``, one of which each is a whole number away."""
+    return ((places - np.uint64(start)) >> _SHIFTS[width]).view(np.intp)
 
 
-def _near_block(memory: Memory, places: Addresses) -> tuple[int, bytes] | None:
-    """The bytes around an access and where they start, if they are few and all mapped."""
-    lowest, length = _bounds(places)
-    if length <= _NEAR:
-        try:
-            return lowest, memory.read(lowest, length)
-        except MemoryFaultError:
-            pass  # an unmapped gap between the threads' addresses is no fault of theirs
-    return None
+def _near_block(places: Addresses, width: int) -> tuple[int, int] | None:
+    """First address and length of the bytes around some elements, if they are few."""
+    lowest = int(np.minimum.reduce(places, axis=None))
+    length = int(np.maximum.reduce(places, axis=None)) - lowest + width
+    return (lowest, length) if length <= _NEAR else None
 
 
-def _runs(row: Addresses) -> list[tuple[int, int]]:
-    """The pieces of consecutive bytes in one thread's access: address and length."""
-    if int(row[-1] - row[0]) == len(row) - 1:
-        return [(int(row[0]), len(row))]
-    breaks = np.flatnonzero(np.diff(row) != 1) + 1
-    return [(int(piece[0]), len(piece)) for piece in np.split(row, breaks)]
-
-
-def _load_from(memory: Memory) -> Callable[[Addresses], Octets]:
+def _load_from(memory: Memory, width: int) -> Callable[[Addresses], Octets]:
     def load(places: Addresses) -> Octets:
-        if (near := _near_block(memory, places)) is not None:
-            return np.frombuffer(near[1], np.uint8)[(places - np.uint64(near[0])).view(np.intp)]
-        rows = [memory.read(start, count) for row in places for start, count in _runs(row)]
-        return np.frombuffer(b"".join(rows), np.uint8).reshape(places.shape)
+        near = _near_block(places, width)
+        if near is not None and memory.is_mapped(*near):
+            found = _elements(memory.read(*near), width)[_numbers(places, near[0], width)]
+            return found.view(np.uint8)
+        content = b"".join(memory.read(place, width) for place in places.ravel().tolist())
+        return np.frombuffer(content, np.uint8).reshape(len(places), -1)
 
     return load
 
 
-def _store_to(memory: Memory) -> Callable[[Addresses, Octets], None]:
+def _store_to(memory: Memory, width: int) -> Callable[[Addresses, Octets], None]:
     def store(places: Addresses, content: Octets) -> None:
-        if (near := _near_block(memory, places)) is not None:
-            block = np.frombuffer(bytearray(near[1]), np.uint8)
-            block[(places - np.uint64(near[0])).view(np.intp).ravel()] = content.ravel()
-            memory.write(near[0], block.tobytes())
+        near = _near_block(places, width)
+        if near is not None and memory.is_mapped(*near):
+            block = bytearray(memory.read(*near))
+            _put(block, width, _numbers(places, near[0], width), content)
+            memory.write(near[0], block)
             return
-        for row, octets in zip(places, content, strict=True):
-            at = 0
-            for start, count in _runs(row):
-                memory.write(start, octets[at : at + count].tobytes())
-                at += count
+        for place, octets in zip(places.ravel().tolist(), content.reshape(-1, width), strict=True):
+            memory.write(place, octets.tobytes())
 
     return store
 
 
+def _put(
+    block: bytearray | memoryview, width: int, numbers: NDArray[np.intp], content: Octets
+) -> None:
+    """Writes elements into a block; of several with one number the last one stays."""
+    elements = np.ascontiguousarray(content).view(_ELEMENTS[width])
+    _elements(block, width)[numbers.ravel()] = elements.ravel()
+
+
 def _first(access: Access, failing: NDArray[np.bool_], error: WarpError) -> list[_LaneFaultError]:
     """The error of the first thread for which ``failing`` is set, if there is one."""
-    if not failing.any():
+    if not np.count_nonzero(failing):
         return []
     row = int(failing.argmax())
     return [_LaneFaultError(int(access.threads[row]), int(access.addresses[row]), error)]
@@ -160,7 +160,10 @@ def _first(access: Access, failing: NDArray[np.bool_], error: WarpError) -> list
 
 def _check(access: Access, *failures: tuple[NDArray[np.bool_], WarpError]) -> None:
     """Raises the error of the first thread that has one; of several of its errors the one named first."""
-    misaligned = (access.addresses % np.uint64(access.size) != 0, WarpError.MISALIGNED_ADDR)
+    misaligned = (
+        (access.addresses & np.uint64(access.size - 1)) != 0,
+        WarpError.MISALIGNED_ADDR,
+    )
     faults = [
         fault
         for failing, error in (misaligned, *failures)
@@ -170,55 +173,55 @@ def _check(access: Access, *failures: tuple[NDArray[np.bool_], WarpError]) -> No
         raise min(faults, key=lambda fault: fault.thread)
 
 
-def _unmapped(memory: Memory, places: Addresses) -> NDArray[np.bool_]:
-    """The threads whose bytes are not all mapped."""
-    if _near_block(memory, places) is not None:
-        return np.zeros(len(places), np.bool_)
-    return np.array([not all(_is_mapped(memory, *run) for run in _runs(row)) for row in places])
+def _unmapped(memory: Memory, places: Addresses, width: int) -> NDArray[np.bool_]:
+    """The threads whose elements are not all mapped."""
+    is_mapped = [all(memory.is_mapped(place, width) for place in row) for row in places.tolist()]
+    return ~np.array(is_mapped)
 
 
-def _is_mapped(memory: Memory, address: int, size: int) -> bool:
-    try:
-        memory.read(address, size)
-    except MemoryFaultError:
-        return False
-    return True
-
-
-def _in_memory(space: str, memory: Memory, access: Access, places: Addresses) -> PlacedAccess:
-    """An access whose bytes are at ``places`` of global memory, if they are mapped."""
-    _check(access, (_unmapped(memory, places), WarpError.MMU_FAULT))
-    return PlacedAccess(space, access, places, _load_from(memory), _store_to(memory))
+def _in_memory(
+    space: str, memory: Memory, access: Access, places: Addresses, width: int
+) -> PlacedAccess:
+    """An access whose elements are at ``places`` of global memory, if they are mapped."""
+    near = _near_block(places, width)
+    if near is not None and memory.is_mapped(*near):
+        _check(access)
+    else:
+        _check(access, (_unmapped(memory, places, width), WarpError.MMU_FAULT))
+    return PlacedAccess(space, access, places, _load_from(memory, width), _store_to(memory, width))
 
 
 def _in_global(memory: Memory, access: Access) -> PlacedAccess:
-    return _in_memory("global", memory, access, _bytes_of(access))
+    return _in_memory("global", memory, access, access.addresses[:, None], access.size)
 
 
 def _in_local(memory: Memory, warp: Warp, access: Access) -> PlacedAccess:
     """Word k of thread t is word 32 * k + t of the warp's block."""
-    _check(
-        access, (access.addresses + np.uint64(access.size) > warp.local_size, WarpError.OOR_ADDR)
-    )
-    own = _bytes_of(access)
-    word, byte = own // np.uint64(_WORD), own % np.uint64(_WORD)
-    word = word * np.uint64(WARP_THREADS) + access.threads[:, None].astype(np.uint64)
-    return _in_memory(
-        "local", memory, access, np.uint64(warp.local_base) + word * np.uint64(_WORD) + byte
-    )
+    _check(access, _beyond(access, warp.local_size))
+    word = np.uint64(_WORD)
+    words = np.arange(max(1, access.size // _WORD), dtype=np.uint64)
+    numbers = (access.addresses // word)[:, None] + words
+    rows = numbers * np.uint64(WARP_THREADS) + access.threads[:, None].astype(np.uint64)
+    places = np.uint64(warp.local_base) + rows * word + (access.addresses % word)[:, None]
+    return _in_memory("local", memory, access, places, min(access.size, _WORD))
+
+
+def _beyond(access: Access, end: int) -> tuple[NDArray[np.bool_], WarpError]:
+    """The threads whose access goes beyond the end of their memory."""
+    return access.addresses + np.uint64(access.size) > end, WarpError.OOR_ADDR
 
 
 def _in_shared(warp: Warp, access: Access) -> PlacedAccess:
-    shared = warp.cta.shared
-    _check(access, (access.addresses + np.uint64(access.size) > len(shared), WarpError.OOR_ADDR))
-    octets = np.frombuffer(shared, np.uint8)
+    shared, width = warp.cta.shared, access.size
+    _check(access, _beyond(access, len(shared)))
+
+    def load(places: Addresses) -> Octets:
+        return _elements(shared, width)[_numbers(places, 0, width)].view(np.uint8)
 
     def store(places: Addresses, content: Octets) -> None:
-        octets[places.view(np.intp).ravel()] = content.ravel()
+        _put(shared, width, _numbers(places, 0, width), content)
 
-    return PlacedAccess(
-        "shared", access, _bytes_of(access), lambda places: octets[places.view(np.intp)], store
-    )
+    return PlacedAccess("shared", access, access.addresses[:, None], load, store)
 
 
 def place(space: str, memory: Memory, warp: Warp, access: Access) -> Accesses:

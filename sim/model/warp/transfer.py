@@ -69,17 +69,17 @@ def thread_addresses(form: Form, values: Values) -> Callable[[Warp], NDArray[np.
         field = form.fields[operand.offset]
         fixed = np.full(32, offset % (field.scale << field.width), np.uint64)
         return lambda warp: fixed
-    addend = np.uint64(offset % modulus)
+    addend, mask = np.uint64(offset % modulus), np.uint64(modulus - 1)
     if wide:
         return lambda warp: pair(warp.rows[number], warp.rows[number + 1]) + addend
-    return lambda warp: (warp.rows[number] + addend) & np.uint64(modulus - 1)
+    return lambda warp: (warp.rows[number] + addend) & mask
 
 
 def _access(
     warp: Warp, addresses: Callable[[Warp], NDArray[np.uint64]], threads: int, size: int
 ) -> Access:
-    chosen = threads_of(threads)
-    return Access(chosen, addresses(warp)[chosen], size)
+    chosen, every = threads_of(threads), addresses(warp)
+    return Access(chosen, every if threads == ALL_THREADS else every[chosen], size)
 
 
 def _to_words(content: NDArray[np.uint8], size: int) -> NDArray[np.uint32]:
@@ -147,9 +147,13 @@ def _load(form: Form, values: Values) -> Action:
         if not threads:
             return
         access = _access(warp, addresses, threads, size)
-        content = np.empty((len(access.threads), size), np.uint8)
-        for part in place_of(core, warp, access):
-            content[_rows_of(access, part)] = part.load()
+        parts = place_of(core, warp, access)
+        if len(parts) == 1:
+            content = parts[0].load()
+        else:
+            content = np.empty((len(access.threads), size), np.uint8)
+            for part in parts:
+                content[_rows_of(access, part)] = part.load()
         _write_words(warp, record, number, threads, _to_words(content, kind))
 
     return run

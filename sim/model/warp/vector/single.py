@@ -36,13 +36,14 @@ _SIGN, _MAGNITUDE, _INFINITY = (
 )
 _NAN, _ONE, _SMALLEST = np.uint32(0x7FFF_FFFF), np.uint32(0x3F80_0000), np.uint32(0x0080_0000)
 _SCALES = {
-    ProductScale.D2: 0.5,
-    ProductScale.D4: 0.25,
-    ProductScale.D8: 0.125,
-    ProductScale.M8: 8.0,
-    ProductScale.M4: 4.0,
-    ProductScale.M2: 2.0,
+    ProductScale.D2.value: 0.5,
+    ProductScale.D4.value: 0.25,
+    ProductScale.D8.value: 0.125,
+    ProductScale.M8.value: 8.0,
+    ProductScale.M4.value: 4.0,
+    ProductScale.M2.value: 2.0,
 }
+_ROUNDINGS = {rounding.value: rounding for rounding in FloatRounding}
 _Numbers = NDArray[np.float64]
 _Floats = NDArray[np.float32] | NDArray[np.float64]
 
@@ -56,10 +57,12 @@ def _flushed(words: Words, flush: int) -> Words:
 def _operand(sources: Sources, values: Values, name: str) -> Words:
     """An operand with the instruction's negation and absolute value applied, flushed if it
     flushes."""
-    negate, flush = values.get(f"negate_{name}", 0), values.get("flush", 0)
-    kept = _MAGNITUDE if values.get(f"absolute_{name}", 0) else np.uint32(0xFFFF_FFFF)
-    flipped = _SIGN if negate else np.uint32(0)
-    return _flushed(getattr(sources, name) & kept ^ flipped, flush)
+    words = getattr(sources, name)
+    if values.get(f"absolute_{name}", 0):
+        words = words & _MAGNITUDE
+    if values.get(f"negate_{name}", 0):
+        words = words ^ _SIGN
+    return _flushed(words, values.get("flush", 0))
 
 
 def _numbers(words: Words) -> _Numbers:
@@ -73,9 +76,10 @@ def _sum_to_odd(x: _Numbers, y: _Numbers) -> _Numbers:
     lost = (x - (total - part)) + (y - part)
     bits = total.view(np.int64)
     # Towards zero, where the rounding went away from it; then odd.
-    outwards = (lost != 0) & np.isfinite(total) & ((lost < 0) == (total > 0))
+    is_inexact = (lost != 0) & np.isfinite(total)
+    outwards = is_inexact & ((lost < 0) == (total > 0))
     bits = np.where(outwards, bits - 1, bits)
-    return np.where((lost != 0) & np.isfinite(total), bits | 1, bits).view(np.float64)
+    return np.where(is_inexact, bits | 1, bits).view(np.float64)
 
 
 def _to_single(total: _Numbers, rounding: FloatRounding) -> Words:
@@ -105,11 +109,13 @@ def _to_single(total: _Numbers, rounding: FloatRounding) -> Words:
 
 def _fused(values: Values, a: Words, b: Words, c: Words | None) -> LaneOutcome:
     """A product and, if there is one, what is added to it."""
-    rounding = FloatRounding(values.get("round", 0))
-    scale = _SCALES.get(ProductScale(values.get("scale", 0)), 1.0)
+    rounding = _ROUNDINGS[values.get("round", 0)]
+    scale = _SCALES.get(values.get("scale", 0))
     flush, saturate = values["flush"], values.get("saturate", 0)
     with np.errstate(all="ignore"):
-        product = _numbers(a) * _numbers(b) * scale
+        product = _numbers(a) * _numbers(b)
+        if scale is not None:
+            product = product * scale
         if flush == FloatFlush.FMZ.value:
             product = np.where(((a & _MAGNITUDE) == 0) | ((b & _MAGNITUDE) == 0), 0.0, product)
         total = product

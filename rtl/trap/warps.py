@@ -180,8 +180,8 @@ class WarpTraps(Component):
             self._warp_executing(TrapOperation.ENTER, TrapOperation.ENTER_PAUSED))
 
     def _warp_executing(self, *operations: TrapOperation) -> Value:
-        """The warp for which one of these is dispatched, one-hot; 0 if none is. What it executes
-        and where it is meet here at last: the path from a dispatch to the flags is the longest."""
+        """The warp for which one of these is dispatched, one-hot; 0 if none is. Where the warp is
+        decides last, since the path from a dispatch to the flags of a warp is among the longest."""
         outside = Cat(self._executes_outside[each] for each in operations).any()
         inside = Cat(self._executes_inside[each] for each in operations).any()
         return Mux(outside, self._dispatched & ~self._dispatched_inside, 0) | Mux(

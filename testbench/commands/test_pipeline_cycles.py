@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Cycles of fetch, issue, the lanes, the flow unit and the stack, in docs, are those of the hardware."""
 
 import re
@@ -5,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from random import Random
+from statistics import mean
 from typing import Any
 
 from amaranth.hdl import Cat
@@ -12,16 +14,24 @@ from amaranth.hdl import Cat
 from rtl.crs.engine import VisitStep
 from rtl.execute.completion import ReleaseLine
 from rtl.fetch import FetchUnit
-from rtl.isa.control_code import GROUP_BYTES, ControlCode
+from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, ControlCode
 from rtl.isa.kinds import VideoSecond
 from rtl.isa.syntax import RZ
 from rtl.isa.tokens import LINE_BYTES, TOKENS_PER_LINE
 from rtl.layouts import InstructionKind as Kind
 from rtl.layouts import StackOperation
 from rtl.params import WARP_THREADS, SmParams
+from sim.checks.testbench import Bench
+from sim.machine.memory_port import MemoryBehaviour
 from testbench.commands.test_figures import table
 from testbench.commands.test_host_cycles import cycles_until
-from testbench.commands.test_unit_cycles import NUMERALS, cycles, groups, text_of
+from testbench.commands.test_unit_cycles import (
+    NUMERALS,
+    cycles,
+    fetched_after_redirect,
+    groups,
+    text_of,
+)
 from testbench.crs.cases import launched, taken_off
 from testbench.crs.driver import Driver
 from testbench.crs.engine import QUICK
@@ -34,14 +44,19 @@ from testbench.pipeline.cases import PREDICATE
 from testbench.pipeline.driver import Pipeline, Script, WriteData
 from testbench.pipeline.reference import COMPLETION_CYCLES
 from testbench.project.test_manual import DOCS
+from testbench.scheduler.front_driver import FrontDriver
 from testbench.scheduler.issue_driver import WILLING, IssueDriver
 from testbench.scheduler.issue_model import SLOW, Planned
-from testbench.scheduler.test_prefetch import LATENCY, LINES, Fetched, program
+from testbench.scheduler.test_prefetch import IN_LINE, LATENCY, LINES, Fetched, program
+from testbench.simulation import passes
 from testbench.watch import Watch, watched
 from testbench.words import encode
 
 SELECTED = 2
 """Cycles from the selection of an instruction until issue outputs it."""
+
+_COLD_LINES, _COLD_CYCLES = 60, 800
+"""Lines of a program that is not in the cache, and cycles for which it runs."""
 
 PATIENCE = 200
 """Cycles in which everything is over."""
@@ -261,6 +276,77 @@ def test_caches_are_emptied_in_the_cycles_of_the_manual():
         unit.run(body)
     assert found[1] - found[0] == 16
     assert cycles("fetch", "invalidate") == "1 a line"
+
+
+# Fetch and issue.
+
+
+def cycles_between_lines(stall: int, branches: dict[int, int] | None = None) -> list[int]:
+    """Cycles from the first instruction of a line to that of the next one that a warp executes, of lines that are not
+    in the cache; the first ones aside. ``branches``: as for ``program``, with a stall count for all instructions."""
+    found = list[FrontDriver]()
+
+    def body(bench: Bench) -> None:
+        image = program(_COLD_LINES, branches, ControlCode(stall))
+        behaviour = MemoryBehaviour(latency=(LATENCY, LATENCY))
+        driver = FrontDriver(bench, image, SmParams(warps=8), behaviour)
+        driver.run(_COLD_CYCLES, 1)
+        found.append(driver)
+
+    passes("scheduler", body)
+    entries = [cycle for cycle, _, pc in found[0].issued if pc % LINE_BYTES == INSTRUCTION_BYTES]
+    return [later - earlier for earlier, later in pairwise(entries)][4:16]
+
+
+def test_cold_lines_cost_the_cycles_of_the_manual():
+    found = re.search(
+        r"memory that answers after (\d+) cycles, cold lines of straight code cost what their instructions cost where "
+        r"the stall counts of a line's six instructions add up to (\d+) cycles or more; with stall counts of 2 a line "
+        r"takes (\d+\.\d) cycles on average",
+        text_of("docs/benchmarks.md"),
+    )
+    assert found is not None
+    assert int(found[1]) == LATENCY
+    least = int(found[2]) // IN_LINE
+    assert set(cycles_between_lines(least)) == {IN_LINE * least}
+    assert max(cycles_between_lines(least - 1)) > IN_LINE * (least - 1)
+    assert found[3] == f"{mean(cycles_between_lines(2)):.1f}"
+
+
+def test_cold_lines_of_branch_targets_cost_the_cycles_of_the_manual():
+    found = re.search(
+        r"four instructions after the line's first costs (\d+) cycles from one such line to the next if it is the line "
+        r"after the next one .*?, (\d+) to (\d+) if it is farther away\.",
+        text_of("docs/benchmarks.md"),
+    )
+    assert found is not None
+    near, least, most = map(int, found.groups())
+
+    def chain(distance: int) -> list[int]:
+        """Each line has a branch to one that is so many lines away."""
+        lines = range(0, _COLD_LINES - distance, distance)
+        return cycles_between_lines(2, {line * IN_LINE + 4: line + distance for line in lines})
+
+    assert set(chain(2)) == {near}
+    assert (min(chain(3)), max(chain(3))) == (least, most)
+
+
+def test_waits_for_fetch_take_the_cycles_of_the_manual():
+    text = text_of("docs/benchmarks.md")
+    unit, begin = Fetched(program(IN_LINE)), []
+
+    async def body(ctx):
+        begin.append(unit.cycle)
+        await unit.fetch(ctx, 0, 0)
+
+    unit.run(body)
+    missed = unit.groups[0][0] - 1 - begin[0]
+    assert f"the group of a line that nothing has requested arrives {missed} cycles after" in text
+    hit, more = fetched_after_redirect(0), fetched_after_redirect(1) - 1
+    assert f"a group with n of them takes n + {more - hit} cycles more;" in text
+    redirect = NUMERALS[int(cycles("issue", "redirect of fetch"))]
+    assert f"such as RET and SYNC: the redirect takes {redirect} cycles;" in text
+    assert f"takes {redirect} more cycles until the target's group is ready" in text
 
 
 # Issue.

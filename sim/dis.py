@@ -34,7 +34,7 @@ def _parser() -> Parser:
     kind.add_argument(
         "--refused",
         action="store_true",
-        help="without IN: print the instructions of sm_50 that no machine here has, and why",
+        help="without IN: print the instructions of sm_50 that the hardware does not implement, and why",
     )
     return parser
 

@@ -155,6 +155,8 @@ _COMMAND = re.compile(
     r"^```\n(?=(?:\$ |\. |\w+=\S+ )*(?:python3?|pip|pytest|bash|warpstack|cat) )", re.MULTILINE
 )
 """The beginning of a text that shows a command, alone or with what it prints."""
+_PAGE_CHARACTERS, _TABLE_LINES = 106, 3
+"""Characters of a line of text on a page; as many wider lines of output are a table."""
 _PICTURE = re.compile(r"(?<!\[)!\[[^]]*\]\(([^)#:\s]+)\)")
 
 
@@ -165,6 +167,13 @@ def pages_of(navigation: Navigation) -> list[str]:
         for entry in navigation
         for page in ([entry] if isinstance(entry, str) else pages_of(entry[1]))
     ]
+
+
+def _has_wide_table(text: str) -> bool:
+    """Whether a command prints a table that is wider than a page; its lines are not broken, so that columns stay."""
+    lines = [line for line in text.splitlines() if not line.startswith("$ ")]
+    wide = [line for line in lines if len(line) > _PAGE_CHARACTERS]
+    return "\n$ " in text and len(wide) >= _TABLE_LINES
 
 
 class Pages:
@@ -245,11 +254,15 @@ class Pages:
             here = path.relative_to(self._root).parent
             return found[1] + Path(os.path.relpath(target, here)).as_posix() + found[3]
 
+        def shown(part: str, *, is_quoted: bool) -> str:
+            if not is_quoted:
+                return _PICTURE.sub(r"[\g<0>](\1)", _LINK.sub(link, part))
+            if _has_wide_table(part):
+                return part
+            return _COMMAND.sub("```{ .text .command }\n", part)
+
         return "".join(
-            _COMMAND.sub("```{ .text .command }\n", part)
-            if at % 2
-            else _PICTURE.sub(r"[\g<0>](\1)", _LINK.sub(link, part))
-            for at, part in enumerate(_QUOTED.split(text))
+            shown(part, is_quoted=at % 2 == 1) for at, part in enumerate(_QUOTED.split(text))
         )
 
 

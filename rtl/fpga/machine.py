@@ -30,7 +30,7 @@ from .link import HostLink
 from .registers import BoardRegisters, MachineState
 from .uart import UartReceiver, UartTransmitter
 
-__all__ = ["MEMORY_BASE", "BoardMachine"]
+__all__ = ["MEMORY_BASE", "RESET_CYCLES", "BoardMachine"]
 
 MEMORY_BASE = 1 << 32
 """Address of the first byte of the board's memory (ours): above the windows of generic addresses,
@@ -40,7 +40,7 @@ _VIDEO_TAG_BITS = 1
 _RECEIVE_BYTES = 2048
 """Depth of the queue of received bytes: how many a host may send before the link takes them. Bytes
 that arrive when it is full are lost, and their frame is damaged."""
-_RESET_CYCLES = 4
+RESET_CYCLES = 4
 """Length of the machine's reset."""
 _FIRST_LINE = MEMORY_BASE // LINE_BYTES
 
@@ -56,9 +56,9 @@ class BoardMachine(Component):
         video ------------------+
 
     Reset of the machine, by a host's write to CONTROL: the gate is closed; when no request of the
-    machine is pending or outstanding, the machine is in reset for _RESET_CYCLES; then the gate is
+    machine is pending or outstanding, the machine is in reset for RESET_CYCLES; then the gate is
     opened, and the machine's sweep follows. A request for a reset during a reset is ignored. After
-    a reset of the domain ``sync`` the machine is in reset for _RESET_CYCLES, too. Memory, link,
+    a reset of the domain ``sync`` the machine is in reset for RESET_CYCLES, too. Memory, link,
     registers and video are not part of the machine's reset.
 
     Parameters
@@ -239,15 +239,15 @@ class BoardMachine(Component):
 
     def _reset(self, m: Module) -> None:
         """The state machine of the machine's reset. DRAIN waits until no request is pending or
-        outstanding; RESET lasts _RESET_CYCLES and is the initial state."""
-        remaining = Signal(range(_RESET_CYCLES), init=_RESET_CYCLES - 1)
+        outstanding; RESET lasts RESET_CYCLES and is the initial state."""
+        remaining = Signal(range(RESET_CYCLES), init=RESET_CYCLES - 1)
         m.d.comb += self.registers.resetting.eq(self.gate.close | self._is_in_reset)
         with m.FSM(init="RESET", name="reset"):
             with m.State("RUN"), m.If(self.registers.reset):
                 m.next = "DRAIN"
             with m.State("DRAIN"):
                 m.d.comb += self.gate.close.eq(1)
-                m.d.sync += remaining.eq(_RESET_CYCLES - 1)
+                m.d.sync += remaining.eq(RESET_CYCLES - 1)
                 with m.If(self.gate.empty):
                     m.d.sync += self._is_in_reset.eq(1)
                     m.next = "RESET"

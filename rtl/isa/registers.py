@@ -189,8 +189,8 @@ SM_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
     "CACHE_CONTROL": HostRegister(
         0xA4,
         Access.WRITE,
-        "a 1 written to INVALIDATE empties the caches of instructions and constants; what warps"
-        " have fetched already is theirs until they branch or leave the trap",
+        "a 1 written to INVALIDATE empties the caches of instructions and constants; a warp still"
+        " executes the instructions that it has fetched, until it branches or leaves the trap",
         {"INVALIDATE": (0, 0)},
     ),
 })
@@ -248,7 +248,8 @@ COUNTERS: Mapping[str, str] = MappingProxyType({
     "cycles": "cycles in which a grid runs",
     "instructions": "instructions issued",
     "lane_operations": "passes of the lanes that operations of units took",
-    "idle": "cycles, while a grid runs, in which neither was selected",
+    "idle":
+        "cycles, while a grid runs, in which neither an instruction nor an operation was selected",
     "wait_stall": "such cycles in which a warp waits for its stall count",
     "wait_scoreboard": "... for a scoreboard",
     "wait_lanes": "... for the lanes",

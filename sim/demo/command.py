@@ -61,7 +61,7 @@ def _parser() -> Parser:
         "--steps",
         metavar="N",
         type=number_from_one,
-        help="steps or generations (default: "
+        help="steps or generations of the scene (default: "
         + ", ".join(f"{scene.steps} for {name}" for name, scene in SCENES.items())
         + ")",
     )

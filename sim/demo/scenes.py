@@ -112,8 +112,8 @@ def _life(run: Run, size: Size, steps: int, seed: int) -> Iterator[Picture]:
 
 SCENES = {
     "mandelbrot": Scene(
-        "the Mandelbrot set; steps until a point counts as within it", 32, _mandelbrot
+        "the Mandelbrot set (N: steps after which a point counts as within it)", 32, _mandelbrot
     ),
-    "life": Scene("Conway's game of life on a torus; generations", 16, _life),
+    "life": Scene("Conway's game of life on a torus (N: generations)", 16, _life),
 }
 """By name."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rtl.fpga.machine import RESET_CYCLES
 from rtl.host.counters import Counters
 from rtl.isa.registers import (
     COUNTER_BLOCK,
@@ -23,7 +24,7 @@ from rtl.serial.host import WordCounters
 from rtl.sweep import LONGEST_SWEEP, Sweep
 from sim.launch.memory import Memory
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
-from testbench.commands.test_unit_cycles import cycles
+from testbench.commands.test_unit_cycles import NUMERALS, cycles, text_of
 from testbench.driver import offer, set_errors
 from testbench.host.access import HostRegisters, read, write
 from testbench.host.test_host_launch import Joined
@@ -284,3 +285,8 @@ def test_a_reset_takes_the_cycles_of_the_manual():
         rows["all sweeps, in parallel, from the end of the reset"].split()[0]
         == f"{max(found.values())}"
     )
+    assert max(found.values()) == LONGEST_SWEEP
+    text = text_of("docs/board.md")
+    assert f"and holds the SM in reset for {NUMERALS[RESET_CYCLES]} cycles;" in text
+    assert f"In the following {LONGEST_SWEEP} cycles the SM writes" in text
+    assert f"until memory's last response, plus {RESET_CYCLES + LONGEST_SWEEP} cycles." in text

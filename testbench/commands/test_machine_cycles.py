@@ -22,7 +22,7 @@ from sim.launch import Buffer, prepare
 from sim.launch.programs import read_program
 from sim.machine.hardware import Hardware
 from testbench.commands.test_figures import table
-from testbench.commands.test_unit_cycles import cycles, text_of
+from testbench.commands.test_unit_cycles import NUMERALS, cycles, text_of
 from testbench.engine.designs import needs_compiled
 from testbench.execute.lane_client_driver import GATHERED_CYCLES, WANTED_CYCLES
 from testbench.programs import PROGRAMS
@@ -142,6 +142,13 @@ def serial() -> MachineWatch:
             "in flight": core.issue._is_busy,
             "word": core.fetch._word,
             "checks registers": core.fetch._predecoder._has_facts,
+            **{
+                f"{kind} {name}": getattr(getattr(core.memory.port, kind), name)
+                for kind in ("gather", "write")
+                for name in ("valid", "ready")
+            },
+            "gather leaves": core.issue.gather.valid,
+            "write leaves": core.issue.write.valid,
         }
 
     return loop("least", SERIAL_BODY, 2, signals)
@@ -176,6 +183,18 @@ def test_phases_of_the_serial_machine_take_the_cycles_of_the_manual(serial):
     for row, phase in (("gather; two gathers", "gather"), ("write; two writes", "write")):
         page = cycles("convert", row, heading="### With one lane")
         assert page == f"{taken[phase] // WARP_THREADS} a thread"
+
+
+def test_an_operation_of_the_serial_machine_leaves_after_the_cycles_of_the_manual(serial):
+    delays = set()
+    for kind in ("gather", "write"):
+        offered = serial.cycles(f"{kind} valid")
+        granted = [cycle for cycle in offered if serial.rows[cycle][f"{kind} ready"]]
+        assert granted
+        delays |= {serial.first(f"{kind} leaves", cycle) - cycle for cycle in granted}
+    (delay,) = delays
+    text = text_of("docs/front_end.md")
+    assert f"when the lanes are idle (`collecting`), and leaves {NUMERALS[delay]} cycles" in text
 
 
 def test_a_selection_of_the_serial_machine_takes_the_cycles_of_the_manual(serial):

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Cycles of fetch, issue, the lanes, the flow unit and the stack, in docs, are those of the hardware."""
 
 import re
@@ -5,36 +6,57 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from random import Random
+from statistics import mean
 from typing import Any
 
 from amaranth.hdl import Cat
 
 from rtl.crs.engine import VisitStep
+from rtl.execute.completion import ReleaseLine
 from rtl.fetch import FetchUnit
-from rtl.isa.control_code import GROUP_BYTES, ControlCode
+from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, ControlCode
+from rtl.isa.kinds import VideoSecond
+from rtl.isa.syntax import RZ
 from rtl.isa.tokens import LINE_BYTES, TOKENS_PER_LINE
 from rtl.layouts import InstructionKind as Kind
 from rtl.layouts import StackOperation
-from rtl.params import SmParams
+from rtl.params import WARP_THREADS, SmParams
+from sim.checks.testbench import Bench
+from sim.machine.memory_port import MemoryBehaviour
 from testbench.commands.test_figures import table
 from testbench.commands.test_host_cycles import cycles_until
-from testbench.commands.test_unit_cycles import NUMERALS, cycles, groups, text_of
+from testbench.commands.test_unit_cycles import (
+    NUMERALS,
+    cycles,
+    fetched_after_redirect,
+    groups,
+    text_of,
+)
 from testbench.crs.cases import launched, taken_off
 from testbench.crs.driver import Driver
 from testbench.crs.engine import QUICK
 from testbench.crs.limits import PUSH_CYCLES, RESULT_CYCLES, TOKEN_CYCLES
 from testbench.crs.steps import Source, WarpStack
+from testbench.flow.cases import directed
+from testbench.flow.driver import FlowDriver
+from testbench.flow.tb_flow import HANDS_OFF, WARPS
 from testbench.pipeline.cases import PREDICATE
+from testbench.pipeline.driver import Pipeline, Script, WriteData
 from testbench.pipeline.reference import COMPLETION_CYCLES
 from testbench.project.test_manual import DOCS
+from testbench.scheduler.front_driver import FrontDriver
 from testbench.scheduler.issue_driver import WILLING, IssueDriver
 from testbench.scheduler.issue_model import SLOW, Planned
-from testbench.scheduler.test_prefetch import LATENCY, LINES, Fetched, program
+from testbench.scheduler.test_prefetch import IN_LINE, LATENCY, LINES, Fetched, program
+from testbench.simulation import passes
 from testbench.watch import Watch, watched
 from testbench.words import encode
 
 SELECTED = 2
 """Cycles from the selection of an instruction until issue outputs it."""
+
+_COLD_LINES, _COLD_CYCLES = 60, 800
+"""Lines of a program that is not in the cache, and cycles for which it runs."""
 
 PATIENCE = 200
 """Cycles in which everything is over."""
@@ -124,6 +146,43 @@ def test_cycles_of_requests_to_the_stack_are_those_that_the_testbench_requires()
     assert f"If the stack needs more than {result} cycles for an operation" in text
     assert f"comes {result} cycles after the request." in text_of("docs/architecture.md")
     assert f"`result` follows {result} cycles later or more." in text_of("docs/examples/README.md")
+
+
+# The flow unit.
+
+
+def apart_behind_indexed_branches(name: str) -> int:
+    """Cycles from such an instruction to the next one of any warp, at least: all warps do the same."""
+    (life,) = (stream for stream in directed() if stream.name == name)
+    without_memory = replace(life, start=replace(life.start, size=0))
+    _, watch = watched(
+        "flow",
+        lambda bench: FlowDriver(bench, WARPS, [without_memory] * WARPS, HANDS_OFF, idle=0.0),
+        lambda dut: {
+            "accepted": dut.unit.flow.request.valid & dut.unit.flow.request.ready,
+            "indexed": dut.unit.flow.request.payload.instruction.indexed,
+        },
+    )
+    accepted = watch.cycles("accepted")
+    return min(
+        later - earlier for earlier, later in pairwise(accepted) if watch.rows[earlier]["indexed"]
+    )
+
+
+def test_instructions_of_several_warps_follow_each_other_after_the_cycles_of_the_manual():
+    plain = apart_behind_indexed_branches("BRX: all to one place")
+    two_tokens = apart_behind_indexed_branches("BRX: several targets, and threads that stay")
+    page = cycles("flow", "an instruction", "another warp's")
+    assert page == f"{plain}; {two_tokens} after an indexed branch that pushes two tokens"
+    (row,) = [
+        row
+        for row in table(DOCS / "benchmarks.md", "## The flow unit", "rate")
+        if row[0] == "indexed branches"
+    ]
+    assert row[1] == f"{plain} a cycle"
+    assert row[2] == f"{NUMERALS[two_tokens]} cycles of the unit with two tokens"
+    text = text_of("docs/control_flow.md")
+    assert f"two tokens occupies it for {NUMERALS[two_tokens]} cycles:" in text
 
 
 # Fetch.
@@ -219,6 +278,77 @@ def test_caches_are_emptied_in_the_cycles_of_the_manual():
     assert cycles("fetch", "invalidate") == "1 a line"
 
 
+# Fetch and issue.
+
+
+def cycles_between_lines(stall: int, branches: dict[int, int] | None = None) -> list[int]:
+    """Cycles from the first instruction of a line to that of the next one that a warp executes, of lines that are not
+    in the cache; the first ones aside. ``branches``: as for ``program``, with a stall count for all instructions."""
+    found = list[FrontDriver]()
+
+    def body(bench: Bench) -> None:
+        image = program(_COLD_LINES, branches, ControlCode(stall))
+        behaviour = MemoryBehaviour(latency=(LATENCY, LATENCY))
+        driver = FrontDriver(bench, image, SmParams(warps=8), behaviour)
+        driver.run(_COLD_CYCLES, 1)
+        found.append(driver)
+
+    passes("scheduler", body)
+    entries = [cycle for cycle, _, pc in found[0].issued if pc % LINE_BYTES == INSTRUCTION_BYTES]
+    return [later - earlier for earlier, later in pairwise(entries)][4:16]
+
+
+def test_cold_lines_cost_the_cycles_of_the_manual():
+    found = re.search(
+        r"memory that answers after (\d+) cycles, cold lines of straight code cost what their instructions cost where "
+        r"the stall counts of a line's six instructions add up to (\d+) cycles or more; with stall counts of 2 a line "
+        r"takes (\d+\.\d) cycles on average",
+        text_of("docs/benchmarks.md"),
+    )
+    assert found is not None
+    assert int(found[1]) == LATENCY
+    least = int(found[2]) // IN_LINE
+    assert set(cycles_between_lines(least)) == {IN_LINE * least}
+    assert max(cycles_between_lines(least - 1)) > IN_LINE * (least - 1)
+    assert found[3] == f"{mean(cycles_between_lines(2)):.1f}"
+
+
+def test_cold_lines_of_branch_targets_cost_the_cycles_of_the_manual():
+    found = re.search(
+        r"four instructions after the line's first costs (\d+) cycles from one such line to the next if it is the line "
+        r"after the next one .*?, (\d+) to (\d+) if it is farther away\.",
+        text_of("docs/benchmarks.md"),
+    )
+    assert found is not None
+    near, least, most = map(int, found.groups())
+
+    def chain(distance: int) -> list[int]:
+        """Each line has a branch to one that is so many lines away."""
+        lines = range(0, _COLD_LINES - distance, distance)
+        return cycles_between_lines(2, {line * IN_LINE + 4: line + distance for line in lines})
+
+    assert set(chain(2)) == {near}
+    assert (min(chain(3)), max(chain(3))) == (least, most)
+
+
+def test_waits_for_fetch_take_the_cycles_of_the_manual():
+    text = text_of("docs/benchmarks.md")
+    unit, begin = Fetched(program(IN_LINE)), []
+
+    async def body(ctx):
+        begin.append(unit.cycle)
+        await unit.fetch(ctx, 0, 0)
+
+    unit.run(body)
+    missed = unit.groups[0][0] - 1 - begin[0]
+    assert f"the group of a line that nothing has requested arrives {missed} cycles after" in text
+    hit, more = fetched_after_redirect(0), fetched_after_redirect(1) - 1
+    assert f"a group with n of them takes n + {more - hit} cycles more;" in text
+    redirect = NUMERALS[int(cycles("issue", "redirect of fetch"))]
+    assert f"such as RET and SYNC: the redirect takes {redirect} cycles;" in text
+    assert f"takes {redirect} more cycles until the target's group is ready" in text
+
+
 # Issue.
 
 
@@ -305,3 +435,75 @@ def test_cycles_of_full_lanes_are_those_of_the_hardware():
     )
     assert front["for the lanes"].endswith(f"4 beats (2 on two lanes) + {free} cycles")
     assert two.quarter_stall == 2 * two.beats + least
+
+
+def test_parts_pass_the_full_lanes_in_the_cycles_of_the_manual():
+    """Of an instruction that moves the value of each thread to the upper half of a word."""
+    params, first = SmParams(lanes=8, warps=2), 100
+    values = [first + thread for thread in range(WARP_THREADS)]
+
+    def script(pipeline: Pipeline) -> Script:
+        pipeline.launch(0)
+        pipeline.flow_result(0, (1 << WARP_THREADS) - 1)
+        yield
+        # The second write leaves other values in the operand registers.
+        for register, data in ((1, WriteData(values)), (2, WriteData())):
+            pipeline.write(register, data)
+            yield from pipeline.wait(PATIENCE // 8)
+        pipeline.issue(encode("VADD", "i", Rd=2, Ra=1, Rc=RZ, then=VideoSecond.MRG_16H.value))
+        yield from pipeline.wait(PATIENCE // 4)
+
+    def signals(dut: Any) -> dict[str, Any]:
+        lane = dut.lanes.lanes[0]
+        return {
+            "decoded": dut.instruction.valid,
+            "operand": dut.lanes.operands[0].a,
+            "clamped": lane.controls.bounds,
+            "result": lane.result.value,
+            "written": dut.written.valid,
+            "complete": dut.completion.valid,
+            "passed": dut.passed.valid,
+        }
+
+    _, watch = watched("pipeline", lambda bench: Pipeline(bench, params), signals, script, SELECTED)
+    selected = watch.first("decoded") - SELECTED
+    after = {
+        name: [cycle - selected for cycle in watch.cycles(name) if cycle > selected + SELECTED]
+        for name in watch.rows[0]
+    }
+
+    def of_parts(name: str, shift: int = 0) -> list[int]:
+        """The cycles in which a full lane has the values of its threads, from selection on."""
+        mine = [
+            values[beat * params.lanes + part] << shift
+            for beat in range(params.beats)
+            for part in range(params.parts)
+        ]
+        return [
+            next(cycle for cycle in after[name] if watch.rows[selected + cycle][name] == value)
+            for value in mine
+        ]
+
+    rows = dict(table(DOCS / "lanes.md", "### A quarter of the rate", "what"))
+    count = params.beats * params.parts
+    for row, cycles_found, stage in (
+        ("beat b, part q in S4", of_parts("operand"), 1),
+        ("the part is clamped, in the full lane", after["clamped"], 0),
+        ("the part's result, in the full lane", of_parts("result", 16), 0),
+    ):
+        begin = cycles_found[0] - stage
+        assert cycles_found == list(range(begin + stage, begin + stage + count)), row
+        assert rows[row] == f"{begin} + {params.parts} b + q"
+    begin = after["written"][0]
+    assert after["written"] == list(range(begin, begin + count, params.parts))
+    assert rows["beat b in S8"] == f"{begin} + {params.parts} b"
+    each = params.parts + 1
+    (complete,), (passed,) = after["complete"], after["passed"]
+    assert rows["complete"] == f"{each} beats + {complete - each * params.beats}"
+    # With 32 lanes the event is sent with the last part, and is not delayed.
+    several, one = rows["issue gets the event passed"].split("; with 32 lanes ")
+    assert several == f"{each} beats + {passed - each * params.beats}"
+    last, full = of_parts("operand")[-1] - 1, SmParams(lanes=32)
+    delays = [ReleaseLine(machine, 1)._cycles for machine in (params, full)]
+    assert passed == last + delays[0]
+    assert one == f"{last - params.parts * (params.beats - full.beats) + delays[1]}"

@@ -9,6 +9,7 @@ from rtl.fetch import FetchUnit
 from rtl.isa.control_code import GROUP_BYTES, ControlCode
 from rtl.isa.kinds import BarrierMode
 from rtl.isa.tokens import TOKENS_PER_LINE
+from rtl.issue import scoreboards
 from rtl.memory_arbiter import MemoryArbiter
 from rtl.params import PRESETS, SmParams
 from testbench import simulation
@@ -21,7 +22,8 @@ from testbench.pipeline.reference import RESULT_CYCLES
 from testbench.project.test_manual import DOCS, ROOT, UNITS, table
 from testbench.scheduler import issue_latencies
 from testbench.scheduler.fetch_image import image_of
-from testbench.scheduler.issue_model import APART, FULL
+from testbench.scheduler.issue_driver import COMPLETIONS_APART
+from testbench.scheduler.issue_model import APART, FULL, LOOK
 from testbench.scheduler.test_prefetch import LATENCY, Fetched
 from testbench.simulation import simulate
 from testbench.words import NOP, encode
@@ -262,6 +264,14 @@ def test_cycles_of_issue_are_those_that_the_testbench_requires():
     text = text_of("docs/front_end.md")
     assert APART == 2 and "A warp issues at most in every second cycle;" in text
     assert f"| with {FULL} instructions in flight |" in text
+    assert LOOK == 1 << scoreboards._TURN_BITS and f"and every {LOOK}th cycle at least:" in text
+    conversion, memory, barrier = (
+        NUMERALS[COMPLETIONS_APART[unit]] for unit in ("conversion", "memory", "barrier")
+    )
+    assert (
+        f"events of a unit are {conversion} (conversion), {memory} (memory) or {barrier} (barrier) cycles apart"
+        in text
+    )
     redirect = NUMERALS[int(cycles("issue", "selection of a branch without a guard"))]
     assert f"redirected to their target {redirect} cycles after they are selected" in text
 

@@ -19,10 +19,15 @@ from sim.checks.formal.prover import ask, missing_prover
 from sim.checks.formal.surroundings import ShownQueue, claim, inside, presume, silenced
 from sim.checks.formal.theorem import load
 from sim.checks.run_tb import ROOT
+from testbench.project.test_manual import DOCS, table
 from testbench.simulation import simulate
 
 MISSING = missing_prover()
 KNOWN = prove.theorems()
+PAGE = {
+    re.findall(r"\w+", row[0])[0]: row[2:] for row in table(DOCS / "proofs.md", "## What is proved")
+}
+"""The row of each theorem: hardware, induction over, covers, faults."""
 SHORT = ("error_status",)
 """What is proved in seconds; ``python -m sim.prove`` proves them all."""
 
@@ -56,7 +61,9 @@ def test_theorems_and_their_examples_elaborate(name, tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "theorem.il").stat().st_size > 0
+    netlist = (tmp_path / "theorem.il").read_text()
+    covers = netlist.count('FLAVOR "cover"')
+    assert PAGE[name][2] == f"{covers}"
 
 
 def test_the_queue_that_shows_its_places_does_what_the_library_s_does():
@@ -141,6 +148,18 @@ def test_long_theorems_are_left_out(monkeypatch):
     assert (
         set(proved) == {name for name, path in KNOWN.items() if not load(path).long} < KNOWN.keys()
     )
+
+
+def test_the_page_of_theorems_has_their_depths_their_faults_and_those_that_take_long():
+    loaded = {name: load(path) for name, path in KNOWN.items()}
+    assert PAGE.keys() == loaded.keys()
+    for name, (_, depth, _, faults) in PAGE.items():
+        assert depth.split()[0] == f"{loaded[name].depth}", name
+        assert faults == f"{len(loaded[name].faults)}", name
+    text = (DOCS / "proofs.md").read_text(encoding="utf-8")
+    (long,) = re.findall(r"\n\n(`[^\n]*(?:\n[^\n]+)*?) take minutes", text)
+    takes_long = {name for name, theorem in loaded.items() if theorem.long}
+    assert set(re.findall(r"`(\w+)`", long)) == takes_long
 
 
 def test_assertions_of_a_part_are_assumed_or_left_out():

@@ -2,14 +2,18 @@
 """The host's link of a board: each request in a frame is executed once, and answered."""
 
 from collections import deque
+from itertools import pairwise
 from random import Random
 
 from rtl.fpga.link import HostLink, LinkCommand, LinkStatus
+from rtl.isa.tokens import LINE_BYTES
+from rtl.layouts import BEATS
 from sim.board.frames import FrameFinder, LinkFrame
 from sim.launch.memory import Memory
 from testbench.fpga.beats import BeatServer
 from testbench.project.test_manual import DOCS, table
 from testbench.simulation import simulate
+from testbench.watch import Watch
 
 
 class Line:
@@ -51,14 +55,21 @@ class Line:
 
 
 def with_link(body, latency=(1, 5)):
-    """Runs what a host does with a link."""
+    """Runs what a host does with a link; what the link was seen to do."""
     dut, memory = HostLink(), Memory()
+    port = dut.memory
+    watch = Watch(
+        request=port.request.valid & port.request.ready,
+        response=port.response.valid & port.response.ready,
+        received=dut.received.valid & dut.received.ready,
+    )
     server = BeatServer(dut.memory, memory, latency, Random(5))
 
     async def testbench(ctx):
         await body(Line(dut, ctx, memory))
 
-    simulate(dut, testbench, background=[server.serve])
+    simulate(dut, testbench, background=[server.serve, watch.serve])
+    return watch
 
 
 def answer(number, command, status, more=b""):
@@ -67,6 +78,36 @@ def answer(number, command, status, more=b""):
 
 def number(value, size):
     return value.to_bytes(size, "little")
+
+
+def test_a_line_takes_the_cycles_of_the_manual():
+    """Its beats are equally far apart; the last one is complete as long after it has begun as the others."""
+    base, bits, bauds, clock = 0x1_0000_0000, 10, 3e6, 50e6
+    write = LinkFrame(4, 4, bytes(LINE_BYTES) + bytes([0xFF] * 8) + number(base, 5))
+    read = LinkFrame(5, 3, number(1, 2) + number(base, 5))
+
+    def play(frame):
+        async def body(line):
+            line.memory.map("a line", base, LINE_BYTES)
+            await line.ask(frame)
+
+        return with_link(body, latency=(1, 1))
+
+    def line_cycles(watch, name):
+        (apart,) = {later - earlier for earlier, later in pairwise(watch.cycles(name))}
+        return BEATS * apart
+
+    written = play(write)
+    on_line = len(written.cycles("received")) * bits / bauds
+    (row,) = [
+        row
+        for row in table(DOCS / "board.md", "## Block diagram", "component")
+        if row[0] == "HostLink"
+    ]
+    assert row[2] == (
+        f"{line_cycles(written, 'request')}, {line_cycles(play(read), 'response')}: the serial line takes "
+        f"{on_line * 1e6:.0f} us for it, {on_line * clock:,.0f} cycles"
+    )
 
 
 def test_registers_over_the_link():

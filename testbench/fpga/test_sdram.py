@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -14,12 +15,14 @@ from amaranth.lib.wiring import connect
 from rtl.fpga import sdram
 from rtl.fpga.sdram import SdramChip, SdramController
 from rtl.fpga.sdram_pads import PAD_DELAY, SdramPads, clock_phase
+from rtl.layouts import BEATS
 from testbench.fpga import beats
 from testbench.fpga.beats import LineClient
 from testbench.fpga.platform import on_ulx3s
 from testbench.fpga.sdram_chip import DATA_SHEET, BrokenRuleError, SdramModel
 from testbench.project.test_manual import DOCS, table
 from testbench.simulation import simulate
+from testbench.watch import Watch
 
 QUICK = SdramChip(power_up=500)
 """Ready in a short time."""
@@ -46,6 +49,7 @@ def play(
     pauses: float = 0.0,
     power_up: float = 400,
     rules: Mapping[str, float] = DATA_SHEET,
+    watch: Watch | None = None,
 ) -> tuple[LineClient, SdramModel]:
     """Plays requests; every answer is compared with a plain memory.
 
@@ -61,7 +65,10 @@ def play(
         client.ask,
         client.hear,
         clocks={"sync": 1 / clock_hz},
-        background=[partial(chip.serve, bus=controller.bus, clock_hz=clock_hz, pads=pads)],
+        background=[
+            partial(chip.serve, bus=controller.bus, clock_hz=clock_hz, pads=pads),
+            *([] if watch is None else [watch.serve]),
+        ],
     )
     return client, chip
 
@@ -147,6 +154,19 @@ def test_lines_take_the_cycles_of_the_manual(clock_hz, column):
         )
         found = (many - few) / (count - first)
         assert abs(found - float(rows[name])) <= ROUGH, f"{name}: {found}"
+
+
+def test_beats_of_a_line_take_the_cycles_of_the_manual():
+    found = []
+    for write, transfer in ((True, "request"), (False, "response")):
+        controller = SdramController(TAGS, 50e6, QUICK)
+        port = getattr(controller.port, transfer)
+        watch = Watch(beat=port.valid & port.ready)
+        play(controller, 50e6, stream(write, 1), watch=watch)
+        (apart,) = {later - earlier for earlier, later in pairwise(watch.cycles("beat"))}
+        found.append(BEATS * apart)
+    rows = {row[0]: row[2] for row in table(DOCS / "board.md", "## Block diagram", "component")}
+    assert rows["SdramController"] == (f"{found[0]}, {found[1]}: its pins take two bytes a cycle")
 
 
 def test_power_up_takes_200_microseconds():

@@ -2,8 +2,11 @@
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from functools import partial
+from itertools import pairwise
 from random import Random
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -15,17 +18,22 @@ from rtl.beats import BeatArbiter
 from rtl.fpga.block_memory import BlockMemory
 from rtl.fpga.sdram import SdramChip, SdramController
 from rtl.fpga.tmds import TmdsEncoder
-from rtl.fpga.video import VGA, Video, VideoMode
+from rtl.fpga.video import VGA, LineReader, Video, VideoMode
 from rtl.fpga.video_pads import VideoPads
+from rtl.isa.tokens import LINE_BYTES
+from rtl.layouts import BEATS
 from sim.engine import CompiledEngine
 from sim.launch.memory import Memory
+from testbench.commands.test_unit_cycles import NUMERALS
 from testbench.engine.designs import needs_compiled
 from testbench.fpga.beats import BeatServer
 from testbench.fpga.platform import on_ulx3s
 from testbench.fpga.sdram_chip import DATA_SHEET, SdramModel
 from testbench.fpga.tmds_decoder import CONTROL, Seen, TmdsError, decode, symbols_of, watch
 from testbench.fpga.video_picture import seen_on_screen
+from testbench.project.test_manual import DOCS, table
 from testbench.simulation import simulate
+from testbench.watch import Watch
 
 SMALL = VideoMode(64, 4, 8, 6, 8, 2, 2, 2)
 """A small screen, on which a picture is soon over."""
@@ -46,7 +54,13 @@ def on_screen(pixels: np.ndarray, scale: int) -> np.ndarray:
 
 
 def second_picture(
-    design: Any, video: Video, server: Any, clock: float, scale: int, enable: int = 1
+    design: Any,
+    video: Video,
+    server: Any,
+    clock: float,
+    scale: int,
+    enable: int = 1,
+    observers: Iterable[Any] = (),
 ) -> tuple[Seen, int]:
     """What is seen of a design with video, whose memory is served, and whether memory was too slow.
     The second picture has a pause before it; the first one begins before it could be enabled."""
@@ -64,7 +78,10 @@ def second_picture(
 
     # The wires are not checked; their clock may be the pixels' clock.
     simulate(
-        design, screen, background=[server], clocks={"sync": clock, "pixel": PIXEL, "shift": PIXEL}
+        design,
+        screen,
+        background=[server, *observers],
+        clocks={"sync": clock, "pixel": PIXEL, "shift": PIXEL},
     )
     return watch(
         np.array(symbols[SMALL.line * (SMALL.lines - SMALL.sync_height - SMALL.above) :])
@@ -215,9 +232,48 @@ def test_the_picture_comes_from_an_sdram_that_others_use_too():
     pixels = np.array(Random(1).choices(range(256), k=SMALL.width * SMALL.height // 4), np.uint8)
     chip.load(BASE, pixels.tobytes())
     serve = partial(chip.serve, bus=design.controller.bus, clock_hz=SDRAM_HZ)
-    seen, underrun = second_picture(design, design.video, serve, 1 / SDRAM_HZ, 1)
+    lines = Watch(
+        **{
+            name: client.request.valid & client.request.ready
+            for name, client in zip(("video", "other"), design.arbiter.clients, strict=True)
+        }
+    )
+    seen, underrun = second_picture(
+        design, design.video, serve, 1 / SDRAM_HZ, 1, observers=[lines.serve]
+    )
     assert not underrun
     assert (seen.picture == on_screen(pixels.reshape(SMALL.height // 2, SMALL.width // 2), 1)).all()
+    requests = list(pairwise(lines.cycles("video")))
+    others = median(
+        sum(first <= at < last for at in lines.cycles("other")) for first, last in requests
+    )
+    apart = median(last - first for first, last in requests)
+    text = " ".join((DOCS / "board_video.md").read_text(encoding="utf-8").split())
+    assert (
+        f"{NUMERALS[int(others)]} of its lines pass between two of the video's, which then arrive every {apart:.0f} "
+        "cycles"
+    ) in text
+    pixels_a_line = VGA.line // (VGA.width // LINE_BYTES)
+    fast, slow = (pixels_a_line * hz * PIXEL for hz in (SDRAM_HZ, 40e6))
+    assert f"one every {fast:.0f} cycles at 50 MHz, and every {slow:.0f} at 40 MHz." in text
+
+
+def test_a_line_for_the_screen_takes_the_cycles_of_the_manual():
+    reader, memory = LineReader(SMALL, 1), Memory()
+    memory.map("picture", 0, 2 * LINE_BYTES)
+    response = reader.memory.response
+    seen = Watch(valid=response.valid, beat=response.valid & response.ready)
+
+    async def body(ctx: Any) -> None:
+        ctx.set(reader.run, 1)
+        ctx.set(reader.room, 1)
+        await ctx.tick().repeat(100)
+
+    server = BeatServer(reader.memory, memory, (1, 1), Random(1))
+    simulate(reader, body, background=[server.serve, seen.serve])
+    rows = {row[0]: row[2] for row in table(DOCS / "board.md", "## Block diagram", "component")}
+    taken = seen.cycles("beat")[BEATS - 1] + 1 - seen.first("valid")
+    assert rows["LineReader of video"] == f"reads only; {taken}"
 
 
 def test_symbols_are_sent_bit_by_bit():

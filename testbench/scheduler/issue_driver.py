@@ -38,8 +38,8 @@ from testbench.scheduler.operation_streams import (
 _INSTRUCTIONS = kinds_where(lambda rule: not rule.injected)
 LATENCY = 2
 """Cycles from selection to output."""
-_APART: dict[str, int] = {"conversion": 2, "memory": 3, "barrier": 6}
-"""Cycles between two events of a unit, at least."""
+COMPLETIONS_APART: dict[str, int] = {"conversion": 2, "memory": 3, "barrier": 6}
+"""Cycles from an event of a unit to its next one, at least."""
 Program = Callable[[int, int], list[Planned]]
 """The group at a pc of a warp."""
 
@@ -473,7 +473,7 @@ class IssueDriver(UnitDriver):
             if ready:
                 going[unit] = ready[0]
                 events.remove(ready[0])
-                self._unit_at[unit] = now + _APART[unit]
+                self._unit_at[unit] = now + COMPLETIONS_APART[unit]
         self._going = going
         return going
 

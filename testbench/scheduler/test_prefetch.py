@@ -92,12 +92,14 @@ class Fetched:
         return [line for _, line in self.requests]
 
 
-def program(lines: int, branches: dict[int, int] | None = None) -> Image:
+def program(
+    lines: int, branches: dict[int, int] | None = None, control: ControlCode | None = None
+) -> Image:
     """NOPs, and from some instructions branches to the first instruction of a line."""
     words = [NOP] * (lines * IN_LINE)
     for place, line in (branches or {}).items():
         words[place] = encode("BRA", "i", target=offset(place, line * IN_LINE))
-    return image_of(words, ControlCode(1))
+    return image_of(words, control or ControlCode(1))
 
 
 def test_the_next_line_is_requested_with_the_line_that_a_warp_misses():

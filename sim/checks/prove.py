@@ -119,7 +119,9 @@ def _work(options: Options) -> int:
     known = theorems()
     if options.list:
         width = max(map(len, known), default=0)
-        print_text("".join(f"{name:{width}}  {_title(path)}\n" for name, path in known.items()))
+        for name, path in known.items():
+            if not (options.short and load(path).long):
+                print_text(f"{name:{width}}  {_title(path)}\n")
         return 0
     if options.name is not None and options.name not in known:
         raise ProofError(f"no theorem {options.name}: there are {', '.join(known)}")

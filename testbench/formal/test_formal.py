@@ -37,6 +37,9 @@ def test_theorems_are_listed_with_their_titles(capsys):
     listed = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert listed.keys() == KNOWN.keys() >= {"error_status", "dispatch_queue", "rtt"}
     assert all(title.endswith((".", ",")) or title[0].isupper() for title in listed.values())
+    assert prove.main(["--list", "--short"]) == 0
+    short = {line.split()[0] for line in capsys.readouterr().out.splitlines()}
+    assert short == {name for name, path in KNOWN.items() if not load(path).long}
 
 
 @pytest.mark.parametrize("name", KNOWN)

@@ -15,6 +15,7 @@ from sim.engine.program import TranslatedDesign, pieces_of
 from sim.engine.registers import Registers, Word, readers_first
 from sim.engine.schedule import Cluster, Schedule
 from sim.engine.wakes import FLAGS, Wakes
+from sim.support.alignment import round_up
 
 __all__ = ["emit"]
 
@@ -81,7 +82,7 @@ class _Emitter:
         ranges: list[tuple[int, int]] = []
         end = 0
         for group in groups:
-            first = -(-end // FLAGS) * FLAGS
+            first = round_up(end, FLAGS)
             end = first + len(group)
             ranges.append((first, end))
         numbered: dict[int, Cluster | Sequence[Word]] = {

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from sim.support.alignment import round_up
 from sim.toolchain.assembly import statements
 from sim.toolchain.assembly.program import Line
 from sim.toolchain.assembly.source import SassLabel, SassOperand, SassTargets
 from sim.toolchain.compiler.abi import FRAME_ALIGNMENT, STACK_POINTER, STANDARD_CLOBBERS
 from sim.toolchain.compiler.ir import Block, Function, Op, Source, Value
-from sim.toolchain.compiler.layout import DriverWord, aligned
+from sim.toolchain.compiler.layout import DriverWord
 from sim.toolchain.compiler.passes.reconvergence import TokenPlan
 
 from .encode import InstructionEncoder, names_a_copy
@@ -41,8 +42,8 @@ class Finished:
             used = {number for value, number in registers.items() if not value.predicate}
             changed = used.union(*(op.clobbers for op in function.ops()))
             saved = sorted(changed - STANDARD_CLOBBERS - {STACK_POINTER})
-        saves_at = aligned(function.frame, 4)
-        frame = aligned(saves_at + 4 * len(saved) + function.reserved, FRAME_ALIGNMENT)
+        saves_at = round_up(function.frame, 4)
+        frame = round_up(saves_at + 4 * len(saved) + function.reserved, FRAME_ALIGNMENT)
         return cls(function, registers, plan, frame, saved, saves_at)
 
     @property

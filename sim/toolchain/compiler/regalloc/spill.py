@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from rtl.isa.kinds import Compare
+from sim.support.alignment import round_up
 from sim.toolchain.compiler.analysis.definitions import Definitions
 from sim.toolchain.compiler.analysis.liveness import ending_reads
 from sim.toolchain.compiler.ir import PT, RZ, Block, Function, Op, Source, Value
-from sim.toolchain.compiler.layout import aligned
 from sim.toolchain.compiler.opcodes import opcode
 
 __all__ = ["spill", "spill_predicates"]
@@ -34,7 +34,7 @@ def spill(function: Function, values: Iterable[Value], kept: set[Value]) -> None
     stack = Source(function.stack)
     keepers = {}
     for value in values:
-        offset = aligned(function.frame, 4)
+        offset = round_up(function.frame, 4)
         function.frame = offset + 4
         keepers[value] = _Keeper(partial(_loaded, stack, offset), partial(_stored, stack, offset))
     _rewrite(function, keepers, kept)

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
+from sim.support.alignment import round_up
 from sim.toolchain.compiler.abi import STACK_POINTER, ArgumentLocations
 from sim.toolchain.compiler.ir import Block, Function, JumpTable, Source, Value, number
-from sim.toolchain.compiler.layout import FAR_TABLE, TABLE_BANK, MemoryLayout, aligned
+from sim.toolchain.compiler.layout import FAR_TABLE, TABLE_BANK, MemoryLayout
 from sim.toolchain.compiler.passes.simplify_cfg import drop_unreachable
 from sim.toolchain.ptx.module import (
     PtxFunction,
@@ -140,7 +141,7 @@ def _frame(function: Function, ptx: PtxFunction, layout: MemoryLayout) -> dict[P
     end = below
     for variable in ptx.variables:
         if variable.space is PtxSpace.LOCAL:
-            offsets[variable] = end = aligned(end, max(variable.alignment, 4))
+            offsets[variable] = end = round_up(end, max(variable.alignment, 4))
             end += variable.size
     function.frame = end
     function.reserved = layout.local_bytes if ptx.entry else 0

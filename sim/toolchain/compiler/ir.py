@@ -27,6 +27,7 @@ __all__ = [
     "Op",
     "RegisterPart",
     "Source",
+    "Terminator",
     "Value",
     "number",
     "real",
@@ -238,18 +239,30 @@ class JumpTable:
     labels: list[str] = field(default_factory=list)
 
 
+class Terminator(Enum):
+    """How a block ends, by its name in listings.
+
+    GOTO goes to ``successors[0]``; BRANCH there where ``condition`` holds, else to ``successors[1]``; SWITCH through
+    ``table``, by the byte offset in ``condition``. EXIT ends threads, RETURN returns from the function.
+    """
+
+    GOTO = "goto"
+    BRANCH = "branch"
+    SWITCH = "switch"
+    EXIT = "exit"
+    RETURN = "ret"
+
+
 @dataclass(eq=False)
 class Block:
-    """Operations without a branch between them, and what comes behind them.
+    """A basic block: operations without a branch between them, and its terminator.
 
-    ``ending`` is one of ``goto`` (to ``successors[0]``), ``branch`` (to ``successors[0]`` where ``condition`` holds,
-    else to ``successors[1]``), ``switch`` (through ``table``, by the byte offset in ``condition``), ``exit`` and
-    ``ret``. ``uniform`` says that all threads go the same way.
+    ``uniform`` says that all threads go the same way.
     """
 
     name: str
     ops: list[Op] = field(default_factory=list)
-    ending: str = "goto"
+    terminator: Terminator = Terminator.GOTO
     condition: Source | None = None
     successors: list["Block"] = field(default_factory=list)
     table: JumpTable | None = None
@@ -257,6 +270,12 @@ class Block:
 
     def __repr__(self) -> str:
         return self.name
+
+    def go_to(self, target: "Block") -> None:
+        """Replaces the terminator by a GOTO."""
+        self.terminator = Terminator.GOTO
+        self.condition = None
+        self.successors = [target]
 
 
 @dataclass(eq=False)

@@ -11,8 +11,8 @@ __all__ = ["function_listing"]
 
 
 def function_listing(function: Function, registers: Mapping[Value, int] | None = None) -> str:
-    """A line for each block, operation and ending. Values have the names of their registers once these are known; until
-    then they are numbered as they come, predicates beside registers.
+    """A line for each block, operation and terminator. Values have the names of their registers once these are known;
+    until then they are numbered as they come, predicates beside registers.
     """
     listing = _Listing(function)
     for value, number in (registers or {}).items():
@@ -38,7 +38,7 @@ class _Listing:
         condition = self._source(block.condition) if block.condition is not None else ""
         return [
             *lines,
-            f"  {' '.join([block.ending, *([condition] if condition else []), *targets])}",
+            f"  {' '.join([block.terminator.value, *([condition] if condition else []), *targets])}",
         ]
 
     def _value(self, value: Value | None) -> str:

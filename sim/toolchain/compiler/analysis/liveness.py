@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from sim.toolchain.compiler.ir import Block, Function, Op, Value
+from sim.toolchain.compiler.ir import Block, Function, Op, Terminator, Value
 
 __all__ = ["Liveness", "ending_reads"]
 
@@ -13,10 +13,10 @@ _FEW = 16
 
 
 def ending_reads(function: Function, block: Block) -> Iterator[Value]:
-    """The values that a block's ending reads."""
+    """The values that a block's terminator reads."""
     if block.condition is not None and isinstance(block.condition.what, Value):
         yield block.condition.what
-    if block.ending == "ret":
+    if block.terminator is Terminator.RETURN:
         yield from function.results
 
 

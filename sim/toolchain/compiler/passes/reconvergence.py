@@ -15,7 +15,7 @@ from sim.toolchain.compiler.analysis.divergence import divergent_blocks
 from sim.toolchain.compiler.analysis.dominators import Dominators
 from sim.toolchain.compiler.analysis.loops import Loop
 from sim.toolchain.compiler.analysis.post_dominators import Level, LoopLevels
-from sim.toolchain.compiler.ir import Block, Function
+from sim.toolchain.compiler.ir import Block, Function, Terminator
 from sim.toolchain.compiler.opcodes import TOGETHER
 
 __all__ = ["ReconvergenceRegion", "TokenPair", "TokenPlan", "plan"]
@@ -120,7 +120,7 @@ def _loop_regions(
 
 def _ends_at_once(block: Block) -> bool:
     """Whether threads that come here are done: there is no use in waiting for others."""
-    return not block.ops and block.ending in ("exit", "ret")
+    return not block.ops and block.terminator in (Terminator.EXIT, Terminator.RETURN)
 
 
 def _recurses(function: Function, graph: LoopLevels, join: Block, part: Block | Loop) -> bool:
@@ -129,7 +129,7 @@ def _recurses(function: Function, graph: LoopLevels, join: Block, part: Block | 
     """
     if (
         not (function.circle or function.indirect)
-        or join.ending != "ret"
+        or join.terminator is not Terminator.RETURN
         or len(join.ops) > _SHORT_END
     ):
         return False

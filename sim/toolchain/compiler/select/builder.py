@@ -14,6 +14,7 @@ from sim.toolchain.compiler.ir import (
     Global,
     Op,
     Source,
+    Terminator,
     Value,
     number,
 )
@@ -287,25 +288,25 @@ class Builder:
 
     def end(
         self,
-        ending: str,
+        terminator: Terminator,
         *successors: Block,
         condition: Source | None = None,
         uniform: bool = False,
     ) -> None:
         """Ends the block."""
-        self.block.ending, self.block.successors = ending, list(successors)
+        self.block.terminator, self.block.successors = terminator, list(successors)
         self.block.condition, self.block.uniform = condition, uniform
 
-    def guarded_end(self, ending: str) -> None:
+    def guarded_end(self, terminator: Terminator) -> None:
         """Ends the block by an exit or ret for the threads of the guard; the others go on."""
         if self.guard is None:
-            self.end(ending)
+            self.end(terminator)
             self.begin(self.new_block("after"))
             return
         leave, stay = self.new_block("leave"), self.new_block("stay")
-        self.end("branch", leave, stay, condition=self.guard)
+        self.end(Terminator.BRANCH, leave, stay, condition=self.guard)
         self.begin(leave)
-        self.end(ending)
+        self.end(terminator)
         self.begin(stay)
 
     def guarded_block(self) -> Block | None:
@@ -313,7 +314,7 @@ class Builder:
         if self.guard is None:
             return None
         body, behind = self.new_block("body"), self.new_block("behind")
-        self.end("branch", body, behind, condition=self.guard)
+        self.end(Terminator.BRANCH, body, behind, condition=self.guard)
         self.begin(body)
         self.guard = None
         return behind
@@ -321,7 +322,7 @@ class Builder:
     def leave_guarded_block(self, behind: Block | None) -> None:
         """Goes on behind a block that :meth:`guarded_block` began."""
         if behind is not None:
-            self.end("goto", behind)
+            self.end(Terminator.GOTO, behind)
             self.begin(behind)
 
     def failure(self, message: str) -> CompileError:
@@ -391,8 +392,8 @@ def select(b: Builder, item: PtxLabel | PtxInstruction) -> None:
     """Adds the operations of one item of a function's body, or begins the block behind a label."""
     if isinstance(item, PtxLabel):
         block = b.label(item)
-        if b.block.ending == "goto" and not b.block.successors:
-            b.end("goto", block)
+        if b.block.terminator is Terminator.GOTO and not b.block.successors:
+            b.end(Terminator.GOTO, block)
         b.begin(block)
         return
     b.guard = b.predicate(item.guard) if item.guard is not None else None

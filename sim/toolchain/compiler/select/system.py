@@ -15,7 +15,7 @@ from rtl.isa.kinds import (
     ShuffleMode,
     VoteMode,
 )
-from sim.toolchain.compiler.ir import PT, RZ, WORD, Source, Value, number
+from sim.toolchain.compiler.ir import PT, RZ, WORD, Source, Terminator, Value, number
 from sim.toolchain.compiler.opcodes import SHUFFLE_MASKS
 from sim.toolchain.ptx.module import (
     FunctionRef,
@@ -236,7 +236,7 @@ def _trap(b: Builder, i: PtxInstruction) -> None:
     behind = b.guarded_block()
     b.op("BPT", [], mode=BreakpointMode.TRAP, reason=1)
     if i.opcode == "trap":
-        b.end("exit")
+        b.end(Terminator.EXIT)
         b.begin(b.new_block("after") if behind is None else behind)
     else:
         b.leave_guarded_block(behind)

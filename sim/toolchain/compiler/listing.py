@@ -53,9 +53,9 @@ class _Listing:
         return self.names[value]
 
     def _source(self, source: Source) -> str:
-        match source.what:
+        match source.operand:
             case Value():
-                text = self._value(source.what)
+                text = self._value(source.operand)
             case Constant(bank, offset):
                 text = f"c[{bank:#x}][{offset:#x}]"
             case Global(name, addend, upper):

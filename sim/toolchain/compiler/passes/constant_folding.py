@@ -82,7 +82,7 @@ def _settle_guards(function: Function) -> bool:
 
 
 def _true(source: Source) -> bool:
-    return bool(source.what) != source.inverted
+    return bool(source.operand) != source.inverted
 
 
 def _decide(op: Op) -> bool:

@@ -128,7 +128,7 @@ def _recurses(function: Function, graph: LoopLevels, join: Block, part: Block | 
     with a token more on the stack each time, and the join is its short end, which each part may run alone.
     """
     if (
-        not (function.circle or function.indirect)
+        not (function.recursion or function.indirect)
         or join.terminator is not Terminator.RETURN
         or len(join.ops) > _SHORT_END
     ):

@@ -146,11 +146,13 @@ def _rewrite(function: Function, keepers: Mapping[Value, _Keeper], kept: set[Val
                     kept.add(copy)
             if copies:
                 op.sources = [
-                    replace(source, what=copies[source.value]) if source.value in copies else source
+                    replace(source, operand=copies[source.value])
+                    if source.value in copies
+                    else source
                     for source in op.sources
                 ]
                 if op.guard is not None and op.guard.value in copies:
-                    op.guard = replace(op.guard, what=copies[op.guard.value])
+                    op.guard = replace(op.guard, operand=copies[op.guard.value])
                 op.results = [
                     copies.get(result, result) if result is not None else None
                     for result in op.results
@@ -169,5 +171,5 @@ def _rewrite(function: Function, keepers: Mapping[Value, _Keeper], kept: set[Val
                 kept.add(copy)
                 ops.append(keepers[value].load(copy))
             assert block.condition is not None
-            block.condition = replace(block.condition, what=copy)
+            block.condition = replace(block.condition, operand=copy)
         block.ops = ops

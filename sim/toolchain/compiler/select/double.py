@@ -37,16 +37,16 @@ def _double(*opcodes: str) -> Callable[[Handler], Handler]:
 def _negated(x: _Pair) -> _Pair:
     """The number with the other sign."""
     low, high = x
-    if isinstance(high.what, int):
-        return [low, number(high.what ^ SIGN)]
+    if isinstance(high.operand, int):
+        return [low, number(high.operand ^ SIGN)]
     return [low.negate(), high]
 
 
 def _absolute(x: _Pair) -> _Pair:
     """The number without its sign."""
     low, high = x
-    if isinstance(high.what, int):
-        return [low, number(high.what & SIGN - 1)]
+    if isinstance(high.operand, int):
+        return [low, number(high.operand & SIGN - 1)]
     return [replace(low, absolute=True, negated=False), high]
 
 

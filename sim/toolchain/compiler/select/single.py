@@ -66,7 +66,7 @@ def _sign_changed(source: Source) -> Source:
 
 
 def _absolute(source: Source) -> Source:
-    return real(Source(source.what, absolute=True))
+    return real(Source(source.operand, absolute=True))
 
 
 def _below(b: Builder, x: Source, bound: int) -> Source:

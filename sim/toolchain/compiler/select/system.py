@@ -147,10 +147,10 @@ def _active(b: Builder, i: PtxInstruction) -> None:
 def _shuffle(b: Builder, i: PtxInstruction) -> None:
     result, p = b.write(i.operands[0])[0], b.write(i.operands[1])[0]
     x, by, limits = (b.word(operand) for operand in i.operands[2:5])
-    if isinstance(by.what, int):
-        by = number(by.what & _LANES)
-    if isinstance(limits.what, int):
-        limits = number(limits.what & _CLAMPS)
+    if isinstance(by.operand, int):
+        by = number(by.operand & _LANES)
+    if isinstance(limits.operand, int):
+        limits = number(limits.operand & _CLAMPS)
     b.op("SHFL", [p, result], x, by, limits, mode=ShuffleMode[i.operation.upper()])
 
 

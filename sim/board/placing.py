@@ -22,7 +22,7 @@ from sim.toolchain.module import EntryPoint
 
 from .errors import BoardError
 
-__all__ = ["Place", "fit", "launch_with_stacks", "share", "stack_sizes"]
+__all__ = ["LaunchPlacer", "fit", "launch_with_stacks", "share", "stack_sizes"]
 
 _SHARE = 16
 """The part of a board's memory that a kernel's output and its heap get by default, at most."""
@@ -30,7 +30,7 @@ T = TypeVar("T", covariant=True)
 assert PROGRAM_BASE == MEMORY_BASE, "programs start at the beginning of a board's memory"
 
 
-class Place(Protocol[T]):
+class LaunchPlacer(Protocol[T]):
     """Places a launch in an empty memory, with so many bytes of local memory a thread and of stack
     a warp; returns it, and what belongs to it. None: the defaults.
     """
@@ -45,7 +45,7 @@ def _round_down(value: int, granule: int) -> int:
 
 
 def fit(
-    place: Place[T], size: int, slots: int, local: int | None = None, crs: int | None = None
+    place: LaunchPlacer[T], size: int, slots: int, local: int | None = None, crs: int | None = None
 ) -> T:
     """What ``place`` returns for a launch that fits into ``size`` bytes with local memory for so many warp slots.
 

@@ -9,7 +9,7 @@ from sim.engine.locations import MemoryLocation, Piece, SignalLocation
 from sim.engine.messages import Messages
 from sim.engine.tape import Tape
 
-__all__ = ["FAILURE", "TEXT", "Field", "MemoryField", "Model"]
+__all__ = ["FAILURE", "TEXT", "CompiledModel", "Field", "MemoryField"]
 
 TEXT, FAILURE = 1, 2
 """Bits of what a step reports: the design printed something, an assertion failed."""
@@ -65,7 +65,7 @@ class Field:
 
     __slots__ = ("_model", "_pieces", "combinational", "constant", "pieces")
 
-    def __init__(self, model: "Model", place: SignalLocation) -> None:
+    def __init__(self, model: "CompiledModel", place: SignalLocation) -> None:
         self._model = model
         self.pieces: tuple[Piece, ...] = place.pieces
         self._pieces = [
@@ -99,7 +99,7 @@ class MemoryField:
 
     __slots__ = ("_base", "_model", "_number", "_words")
 
-    def __init__(self, model: "Model", place: MemoryLocation) -> None:
+    def __init__(self, model: "CompiledModel", place: MemoryLocation) -> None:
         self._model, self._number, self._base, self._words = (
             model,
             place.number,
@@ -121,7 +121,7 @@ class MemoryField:
         self._model.fresh = False
 
 
-class Model:
+class CompiledModel:
     """One instance of a compiled design.
 
     Attributes:

@@ -11,7 +11,7 @@ from amaranth.hdl import MemoryData, Signal, signed
 from sim.engine import model as model_module
 from sim.engine.locations import MemoryLocation, SignalLocation
 from sim.engine.messages import Message, Messages
-from sim.engine.model import FAILURE, ROOM, TEXT, Field, MemoryField, Model
+from sim.engine.model import FAILURE, ROOM, TEXT, CompiledModel, Field, MemoryField
 from sim.engine.states import ClockState, DrivenState, InputState, MemoryState
 from testbench.fakes import fake
 
@@ -200,7 +200,7 @@ def library(monkeypatch):
 
 
 def model_of(*messages, settles=False):
-    return Model(Path("m.so"), Messages(messages), settles)
+    return CompiledModel(Path("m.so"), Messages(messages), settles)
 
 
 def test_a_model_has_the_words_of_its_library(library):

@@ -20,7 +20,7 @@ __all__ = [
     "SIGN",
     "WORD",
     "Block",
-    "Constant",
+    "ConstantWord",
     "Function",
     "Global",
     "JumpTable",
@@ -52,7 +52,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Constant:
+class ConstantWord:
     """``c[bank][offset]``, the offset in bytes."""
 
     bank: int
@@ -92,7 +92,7 @@ class Source:
     make.
     """
 
-    operand: Value | int | Constant | Global
+    operand: Value | int | ConstantWord | Global
     negated: bool = False
     inverted: bool = False
     absolute: bool = False
@@ -120,7 +120,7 @@ class Source:
             value = ~value
         return (-value if self.negated else value) & WORD
 
-    def with_operand(self, operand: "Value | int | Constant | Global") -> "Source":
+    def with_operand(self, operand: "Value | int | ConstantWord | Global") -> "Source":
         """Another operand with the same modifiers."""
         return Source(operand, self.negated, self.inverted, self.absolute, self.part)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from rtl.isa.special_registers import SPECIAL_REGISTER_TEXTS
 
-from .ir import Block, Constant, Function, Global, Op, Source, Value
+from .ir import Block, ConstantWord, Function, Global, Op, Source, Value
 
 __all__ = ["function_listing"]
 
@@ -56,7 +56,7 @@ class _Listing:
         match source.operand:
             case Value():
                 text = self._value(source.operand)
-            case Constant(bank, offset):
+            case ConstantWord(bank, offset):
                 text = f"c[{bank:#x}][{offset:#x}]"
             case Global(name, addend, upper):
                 text = f"{name}+{addend:#x}{'.hi' if upper else ''}"

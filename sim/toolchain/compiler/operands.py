@@ -1,6 +1,6 @@
 """Which constants and numbers an operation can encode, and which need a register."""
 
-from .ir import Constant, Global, Op, Source, Value
+from .ir import ConstantWord, Global, Op, Source, Value
 from .opcodes import address_field
 
 __all__ = ["fits", "has_offset", "needs_slot", "offset_fits", "slot_takes"]
@@ -45,7 +45,7 @@ def slot_takes(op: Op, index: int, source: Source) -> bool:
     if index in shape.predicates:
         return isinstance(source.operand, int)
     role = shape.roles.get(index)
-    if isinstance(source.operand, Constant):
+    if isinstance(source.operand, ConstantWord):
         return role is not None and code.constant_fits(role.key)
     if isinstance(source.operand, Global):
         return op.name == "MOV"

@@ -6,10 +6,10 @@ from ..action import Core
 from ..retirement import Retirement
 from ..state import Cta, Warp
 
-__all__ = ["Model"]
+__all__ = ["ExecutableModel"]
 
 
-class Model(Core, Protocol):
+class ExecutableModel(Core, Protocol):
     """The warp model, as :class:`~sim.model.warp.model.WarpModel` documents it."""
 
     warps: list[Warp | None]

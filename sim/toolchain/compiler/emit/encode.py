@@ -24,8 +24,7 @@ from sim.toolchain.assembly.encoding import legal_form
 from sim.toolchain.assembly.operands import escaped
 from sim.toolchain.assembly.program import Emitted, Line
 from sim.toolchain.assembly.source import SassGuard, SassInstruction, SassOperand, SourceError
-from sim.toolchain.compiler.ir import WORD, Global, Op, RegisterPart, Source, Value
-from sim.toolchain.compiler.ir import Constant as ConstantSource
+from sim.toolchain.compiler.ir import WORD, ConstantWord, Global, Op, RegisterPart, Source, Value
 from sim.toolchain.compiler.opcodes import LOWEST, Opcode, OperandRole
 from sim.toolchain.cubin.relocation import fit
 
@@ -126,7 +125,7 @@ class InstructionEncoder:
             if field.immediate is not None:
                 word = field.immediate.put(word, _immediate(field, source))
                 continue
-            if isinstance(operand, ConstantSource):
+            if isinstance(operand, ConstantWord):
                 assert field.bank is not None and field.offset is not None
                 word = field.bank.put(word, operand.bank)
                 word = field.offset.put(word, fit(field.offset, operand.offset))
@@ -341,7 +340,7 @@ def _plan(op: Op) -> _Plan:
 
 def _kind(op: Op, source: Source) -> str:
     """What a source that is no value needs: a constant, a number, or one of 32 bits; 0 is the register RZ."""
-    if isinstance(source.operand, ConstantSource):
+    if isinstance(source.operand, ConstantWord):
         return "c"
     value = source.number
     if value is None:

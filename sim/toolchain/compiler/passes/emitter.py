@@ -8,7 +8,7 @@ from sim.toolchain.compiler.ir import (
     PT,
     RZ,
     WORD,
-    Constant,
+    ConstantWord,
     Op,
     RegisterPart,
     Source,
@@ -89,7 +89,7 @@ class Emitter:
         if factor is not None:
             self._product_with_number(result, x, factor, addend)
             return
-        if isinstance(y.operand, Constant):
+        if isinstance(y.operand, ConstantWord):
             y = Source(y.operand)
         cross = self.compute("XMAD", x, replace(y, part=RegisterPart.H1), RZ, merge=True)
         low = self.compute("XMAD", x, y, addend)
@@ -138,7 +138,9 @@ class Emitter:
     ) -> None:
         """Result = (x * y >> 32) + addend."""
         x, y = self.products(x, y)
-        if not (isinstance(y.operand, Value) or (isinstance(y.operand, Constant) and not signed)):
+        if not (
+            isinstance(y.operand, Value) or (isinstance(y.operand, ConstantWord) and not signed)
+        ):
             y = self.compute("MOV", y)
         x_high, y_high = replace(x, part=RegisterPart.H1), replace(y, part=RegisterPart.H1)
         low = self.compute("XMAD", x, y, RZ)

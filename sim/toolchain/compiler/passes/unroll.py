@@ -12,7 +12,7 @@ from sim.toolchain.compiler.ir import (
     ADD,
     PT,
     Block,
-    Constant,
+    ConstantWord,
     Function,
     Op,
     Source,
@@ -105,7 +105,7 @@ def _counting(block: Block, entry: Block, before: dict[Block, list[Block]]) -> _
         first is None
         or first.number is None
         or bound is None
-        or not isinstance(bound.operand, Constant)
+        or not isinstance(bound.operand, ConstantWord)
     ):
         return None
     return _Count(step, test, counter.value, limit, by)

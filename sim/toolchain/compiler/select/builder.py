@@ -9,7 +9,7 @@ from rtl.isa.kinds import Compare
 from sim.toolchain.compiler.ir import (
     PT,
     Block,
-    Constant,
+    ConstantWord,
     Function,
     Global,
     Op,
@@ -333,7 +333,7 @@ class Builder:
 
 def constant(bank: int, offset: int) -> Source:
     """A word of a constant bank."""
-    return Source(Constant(bank, offset))
+    return Source(ConstantWord(bank, offset))
 
 
 Handler = Callable[[Builder, PtxInstruction], None]

@@ -211,5 +211,7 @@ def _depths(
 def _tokens(one: Finished, calls: bool) -> int:
     """Tokens that one function has on the stack."""
     return (
-        one.plan.depth + (_LANES if one.plan.loops else min(len(one.plan.parting), _LANES)) + calls
+        one.plan.depth
+        + (_LANES if one.plan.has_divergent_loop else min(len(one.plan.divergent), _LANES))
+        + calls
     )

@@ -1,7 +1,7 @@
-"""Division of words.
+"""Strength reduction of divisions: a division of words by a number becomes a product with a reciprocal in fixed point.
 
-By a number it is a product with a reciprocal in fixed point (after Granlund and Montgomery, "Division by invariant
-integers using multiplication", 1994): strength reduction. Else it is a function of the runtime library, inlined.
+After Granlund and Montgomery, "Division by invariant integers using multiplication", 1994. Other divisions of words
+become a function of the runtime library, inlined.
 """
 
 from dataclasses import replace

@@ -238,7 +238,7 @@ def _change(site: Site, d: int, address: object, sources: list) -> Operation:
 
 def _space_test(site: Site) -> Operation:
     """The test of isspacep."""
-    p, a = site.places
+    p, a = site.operand_slots
     windows, queried_space = site.program.launch.windows, site.instruction.space
 
     def run(thread: PtxThread, values: list[int]) -> None:

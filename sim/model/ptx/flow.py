@@ -33,7 +33,7 @@ def _branch(site: Site) -> Operation:
 
 
 def _indexed_branch(site: Site) -> Operation:
-    (index,) = site.places
+    (index,) = site.operand_slots
     targets = [site.labels[label] for label in site.instruction.targets]
 
     def run(thread: PtxThread, values: list[int]) -> int:

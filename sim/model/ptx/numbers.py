@@ -127,7 +127,7 @@ def _carrying_sum(negative: bool, takes: bool) -> Maker:
         bits, carries = site.instruction.type.bits, site.instruction.carry_out
         mask = (1 << bits) - 1
         flip = mask if negative else 0
-        d, a, b = site.places
+        d, a, b = site.operand_slots
 
         def run(thread: PtxThread, values: list[int]) -> None:
             total = values[a] + (values[b] ^ flip) + (thread.carry if takes else int(negative))
@@ -144,7 +144,7 @@ def _carrying_product(takes: bool) -> Maker:
     def make(site: Site) -> Operation:
         bits, carries = site.instruction.type.bits, site.instruction.carry_out
         product, mask = _product(site.instruction), (1 << bits) - 1
-        d, a, b, c = site.places
+        d, a, b, c = site.operand_slots
 
         def run(thread: PtxThread, values: list[int]) -> None:
             total = (

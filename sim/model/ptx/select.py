@@ -105,7 +105,7 @@ def _select(site: Site) -> Operation:
 
 
 def _select_by_sign(site: Site) -> Operation:
-    d, a, b, c = site.places
+    d, a, b, c = site.operand_slots
     if site.instruction.types[1].floating:
         holds = compares(replace(site.instruction, compare=Comparison.GE))
 

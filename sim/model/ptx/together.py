@@ -55,7 +55,7 @@ _VERDICTS: Mapping[str, Callable[[Mapping[int, int]], int]] = {
 
 
 def _active_mask(site: Site) -> Operation:
-    (d,) = site.places
+    (d,) = site.operand_slots
 
     def meet(members: list[PtxThread]) -> None:
         mask = sum(1 << thread.lane for thread in members)
@@ -68,7 +68,7 @@ def _active_mask(site: Site) -> Operation:
 def _shuffle(site: Site) -> Operation:
     """A lane outside of the segment gives a thread its own value. A thread that does not arrive
     contributes 0 (ours)."""
-    d, p, a, b, c = site.places[:5]
+    d, p, a, b, c = site.operand_slots[:5]
     mode = ShuffleMode[site.instruction.operation.upper()]
 
     def meet(members: list[PtxThread]) -> None:
@@ -105,7 +105,7 @@ def _barrier(site: Site) -> Operation:
             return _reduction(site)
         case operation:
             pass
-    number, *rest = site.places
+    number, *rest = site.operand_slots
     counts = rest[0] if rest and not isinstance(site.instruction.operands[1], Sink) else None
 
     def wait(thread: PtxThread, values: list[int]) -> int:

@@ -283,7 +283,7 @@ class WarpModel:
         )
         if record.error is not WarpError.NONE and not self.reports(record.error):
             record.error, record.unreported = WarpError.NONE, record.error
-        self.traps.executed(warp, record.pc)
+        self.traps.note_executed(warp, record.pc)
         if record.error is WarpError.NONE or record.terminated:
             self.instructions += 1
             self.clock += 1

@@ -88,7 +88,7 @@ class CodeLister:
     def _labels(self) -> dict[int, str]:
         """Names of all places that instructions or records go to."""
         places = _places(self.section)
-        wanted = {place for targets in self.targets.values() for place in targets.places}
+        wanted = {place for targets in self.targets.values() for place in targets.target_offsets}
         for address, word, _ in instructions(self.section.content):
             form = find(word)
             for operand in form.operands.values() if form is not None else ():
@@ -136,7 +136,7 @@ class CodeLister:
         line = f"{control_text(code):{_CODE_COLUMN}}{guard:>4} {text}"
         if address in self.targets:
             targets = self.targets[address]
-            names = ", ".join(self._target_text(place) for place in targets.places)
+            names = ", ".join(self._target_text(place) for place in targets.target_offsets)
             line += f" -> {'call ' if targets.kind == CALL else ''}{names}".rstrip()
         return line
 

@@ -162,7 +162,7 @@ class _Lister:
                 labels = {
                     place: code.labels[place]
                     for targets in code.targets.values()
-                    for place in targets.places
+                    for place in targets.target_offsets
                     if place in code.labels
                 }
                 yield from memory_lines(self.file, bank, f".const {bank.bank}", labels)

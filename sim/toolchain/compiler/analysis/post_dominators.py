@@ -38,7 +38,7 @@ class Level:
             return self.loop.header if self.loop is not None else None
         return place  # type: ignore[return-value]
 
-    def stays(self, source: Block, target: Block) -> bool:
+    def stays_inside(self, source: Block, target: Block) -> bool:
         """Whether a way stays in the level."""
         if self.loop is not None and target is self.loop.header:
             return True

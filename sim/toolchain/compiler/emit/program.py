@@ -102,7 +102,7 @@ def kernel_statements(
         assert isinstance(parameter, PtxVariable)
         found.append(statements.parameter(escaped(parameter.name), parameter.size, offset))
     for attribute, sizes in (
-        ("MAX_THREADS", function.bounds.most),
+        ("MAX_THREADS", function.bounds.largest),
         ("REQNTID", function.bounds.exact),
     ):
         if sizes is not None:

@@ -115,7 +115,7 @@ def _loop_regions(
         )
         if before is None:
             continue
-        targets = {target for _, target in loop.exits() if level.stays(before, target)}
+        targets = {target for _, target in loop.exits() if level.stays_inside(before, target)}
         join = level.meeting(targets)
         if (
             join is not None
@@ -156,7 +156,8 @@ def _branch_regions(
         level = graph.level(block)
         if block not in divergent:
             continue
-        if len({successor for successor in block.successors if level.stays(block, successor)}) < 2:
+        inside = {target for target in block.successors if level.stays_inside(block, target)}
+        if len(inside) < 2:
             continue
         join = level.join(block)
         if join is None or _ends_at_once(join) or _recurses(function, graph, join, block):

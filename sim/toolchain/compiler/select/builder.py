@@ -64,7 +64,7 @@ class Builder:
     words: dict[PtxRegister | PtxVariable, list[Value]] = field(default_factory=dict)
     labels: dict[PtxLabel, Block] = field(default_factory=dict)
     block: Block = field(default_factory=lambda: Block("entry"))
-    here: PtxInstruction | None = None
+    current: PtxInstruction | None = None
     guard: Source | None = None
     temporaries: int = 0
     named: set[Value] = field(default_factory=set)
@@ -197,8 +197,8 @@ class Builder:
             symbol=symbol,
             clobbers=clobbers,
         )
-        if self.here is not None:
-            made.line, made.column = self.here.line, self.here.column
+        if self.current is not None:
+            made.line, made.column = self.current.line, self.current.column
         if self.guard is not None and (
             not made.is_pure or any(value in self.named for value in made.writes())
         ):
@@ -327,8 +327,8 @@ class Builder:
 
     def failure(self, message: str) -> CompileError:
         """What is raised where the instruction is not translated."""
-        assert self.here is not None
-        return CompileError(self.here.line, self.here.column, message)
+        assert self.current is not None
+        return CompileError(self.current.line, self.current.column, message)
 
 
 def constant(bank: int, offset: int) -> Source:

@@ -119,7 +119,7 @@ def select_function(
         _receive_parameters(b, ptx)
     for element in ptx.body:
         if isinstance(element, PtxInstruction):
-            b.here = element
+            b.current = element
         select(b, element)
     if b.block.terminator is Terminator.GOTO and not b.block.successors:
         b.end(Terminator.EXIT if ptx.entry else Terminator.RETURN)
@@ -190,7 +190,7 @@ def _give_results(b: Builder, ptx: PtxFunction) -> None:
         words = b.variable_words(result) if isinstance(result, PtxVariable) else b.registers(result)
         pairs += zip(words, registers, strict=True)
     b.function.results = [b.temporary(fixed=register) for _, register in pairs if register >= 0]
-    b.here = None
+    b.current = None
     returning = [block for block in b.function.blocks if block.terminator is Terminator.RETURN]
     if len(returning) > 1 and (b.function.calls or b.function.indirect):
         last = Block("return", terminator=Terminator.RETURN)

@@ -14,7 +14,7 @@ from .convert import integer_format, upper
 from .double import compared, computed
 from .double import saturated as saturated_double
 from .roundings import ROUNDINGS
-from .single import to_integer, whole
+from .single import round_to_whole, to_integer
 from .special_registers import special_words
 
 __all__: list[str] = []
@@ -50,7 +50,7 @@ def _single_of(b: Builder, i: PtxInstruction, source: Type) -> Source:
     value = i.operands[1]
     if source is Type.F16:
         x = _widened(b, b.word(value))
-        return whole(b, x, i.rounding) if i.rounding else x
+        return round_to_whole(b, x, i.rounding) if i.rounding else x
     if source is Type.F32:
         return b.word(value)
     words = (

@@ -26,7 +26,7 @@ from .convert import integer_format, upper
 from .roundings import ROUNDINGS, TO_WHOLE, WHOLE
 from .special_registers import special_words
 
-__all__ = ["single", "to_integer", "whole"]
+__all__ = ["round_to_whole", "single", "to_integer"]
 
 _HALF = 0x3F00_0000
 _TWO_24 = 0x4B80_0000
@@ -289,7 +289,7 @@ def _whole(rounding: str) -> dict[str, Any]:
     return {"destination": FloatFormat.F32, "source": FloatFormat.F32, "whole": WHOLE[rounding]}
 
 
-def whole(b: Builder, x: Source, rounding: str) -> Source:
+def round_to_whole(b: Builder, x: Source, rounding: str) -> Source:
     """A number, rounded to a whole one."""
     return b.compute("F2F", x, **_whole(rounding))
 

@@ -353,14 +353,14 @@ class CompiledEngine(Engine):
             count = min(count, -((first - min(due)) // (2 * half)))
         if count < 1:
             return 0, False
-        cycles, hit, events = self.model.run(state.field, count, condition)
+        cycles, ended, events = self.model.run(state.field, count, condition)
         timeline.now = first + (cycles - 1) * 2 * half
         clock.put_off(timeline.now + half)
         state.jump(1)
         if self._observer is not None:
             self._observer.passed(cycles)
         self._rtl.report(events)
-        return cycles, hit
+        return cycles, ended
 
     def _alone(self, process: Any, domain: Any) -> bool:
         """Whether only ``process`` waits for the clock or for changes of the design."""

@@ -3,13 +3,13 @@
 import ctypes
 import weakref
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sim.engine.locations import MemoryLocation, Piece, SignalLocation
 from sim.engine.messages import Messages
 from sim.engine.tape import Tape
 
-__all__ = ["FAILURE", "TEXT", "CompiledModel", "Field", "MemoryField"]
+__all__ = ["FAILURE", "TEXT", "ClockRun", "CompiledModel", "Field", "MemoryField"]
 
 TEXT, FAILURE = 1, 2
 """Bits of what a step reports: the design printed something, an assertion failed."""
@@ -119,6 +119,14 @@ class MemoryField:
             self._model.rows[first + index] = value >> 64 * index & (1 << 64) - 1
         self._model.touch_memory(self._number)
         self._model.fresh = False
+
+
+class ClockRun(NamedTuple):
+    """Clock cycles that have passed, whether the awaited signal ended them, and the TEXT and FAILURE bits."""
+
+    cycles: int
+    ended: bool
+    events: int
 
 
 class CompiledModel:
@@ -236,11 +244,10 @@ class CompiledModel:
         self._library.model_clear_changes(self._model)
         return changes
 
-    def run(self, clock: Field, count: int, until: Field | None) -> tuple[int, bool, int]:
+    def run(self, clock: Field, count: int, until: Field | None) -> ClockRun:
         """Runs up to ``count`` clock cycles; ``until`` at 1 before an edge makes that edge the last.
 
-        Returns the cycles, whether ``until`` ended them, and TEXT and FAILURE bits. It may return early, to have text
-        or changes taken.
+        It may return early, to have text or changes taken.
         """
         hit = ctypes.c_int()
         ((clock_place, clock_shift, _, _),) = clock.pieces
@@ -253,4 +260,4 @@ class CompiledModel:
             self._model, clock_place, clock_shift, count, place, shift, ROOM, ctypes.byref(hit)
         )
         self.fresh = False
-        return cycles, bool(hit.value) or constant, self._events()
+        return ClockRun(cycles, bool(hit.value) or constant, self._events())

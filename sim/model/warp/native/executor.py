@@ -347,8 +347,8 @@ class Executor:
         machine.last_slot, machine.next_cta = slot, core.next_cta
         own = machine.warps[slot]
         assert own is not None
-        executed = machine.execute(own)
-        record = executed[0]
+        execution = machine.execute(own)
+        record = execution.record
         if (
             record.error is not WarpError.NONE
             or record.terminated
@@ -356,13 +356,13 @@ class Executor:
             or machine.traps.trapping
         ):
             self._give_back(besides=slots)
-            machine.complete(own, *executed)
+            machine.complete(own, execution)
             if not self._applies():
                 return False
             self._look_at_program()
             self._take_in()
         else:
-            machine.complete(own, *executed)
+            machine.complete(own, execution)
             for one in slots:
                 self._warp_in(one)
             if cta is not None:

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from ..action import Core
-from ..retirement import Retirement
+from ..retirement import Execution
 from ..state import Cta, Warp
 
 __all__ = ["ExecutableModel"]
@@ -35,10 +35,10 @@ class ExecutableModel(Core, Protocol):
         """The number of a CTA in the order in which they start."""
         ...
 
-    def execute(self, warp: Warp) -> tuple[Retirement, str, int]:
+    def execute(self, warp: Warp) -> Execution:
         """Does what the next instruction of a warp does by itself."""
         ...
 
-    def complete(self, warp: Warp, record: Retirement, detail: str, following: int) -> None:
+    def complete(self, warp: Warp, execution: Execution) -> None:
         """Applies the consequences of any instruction."""
         ...

@@ -607,7 +607,7 @@ def test_an_error_that_the_hardware_does_not_raise_is_a_difference():
     issued = [event for event in FAILING.events if event.member == "issued"][-1]
     done = replace(
         FAILING.events[-1],
-        what="completed",
+        member="completed",
         fields={"warp": 0, "sequence": issued.fields["sequence"]},
     )
     found = followed(FAILING, [*FAILING.events[:-1], done]).difference

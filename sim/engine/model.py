@@ -5,7 +5,7 @@ import weakref
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sim.engine.locations import MemoryLocation, Piece, SignalLocation
+from sim.engine.locations import MemoryLocation, SignalLocation, WordBits
 from sim.engine.messages import Messages
 from sim.engine.tape import Tape
 
@@ -16,6 +16,8 @@ TEXT, FAILURE = 1, 2
 ROOM = 1 << 18
 """Words of changes that the clock loop collects before it returns to hand them over."""
 _SAMPLE = 32
+_NOTHING = WordBits(-1, 0, 1, 0)
+"""What the clock loop takes for no signal."""
 
 
 def _library(path: Path) -> ctypes.CDLL:
@@ -67,7 +69,7 @@ class Field:
 
     def __init__(self, model: "CompiledModel", place: SignalLocation) -> None:
         self._model = model
-        self.pieces: tuple[Piece, ...] = place.pieces
+        self.pieces: tuple[WordBits, ...] = place.pieces
         self._pieces = [
             (number, shift, (1 << width) - 1, at) for number, shift, width, at in place.pieces
         ]
@@ -250,14 +252,21 @@ class CompiledModel:
         It may return early, to have text or changes taken.
         """
         hit = ctypes.c_int()
-        ((clock_place, clock_shift, _, _),) = clock.pieces
+        (clock_bit,) = clock.pieces
         constant = False
         if until is not None and not until.pieces:
             constant = bool(until.constant)
             until, count = None, 1 if constant else count
-        ((place, shift, _, _),) = until.pieces if until is not None else [(-1, 0, 1, 0)]
+        (awaited,) = until.pieces if until is not None else [_NOTHING]
         cycles = self._library.model_run(
-            self._model, clock_place, clock_shift, count, place, shift, ROOM, ctypes.byref(hit)
+            self._model,
+            clock_bit.word,
+            clock_bit.shift,
+            count,
+            awaited.word,
+            awaited.shift,
+            ROOM,
+            ctypes.byref(hit),
         )
         self.fresh = False
         return ClockRun(cycles, bool(hit.value) or constant, self._events())

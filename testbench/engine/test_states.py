@@ -9,7 +9,7 @@ import pytest
 from amaranth.hdl import MemoryData, Signal, signed
 
 from sim.engine import model as model_module
-from sim.engine.locations import MemoryLocation, SignalLocation
+from sim.engine.locations import MemoryLocation, SignalLocation, WordBits
 from sim.engine.messages import Message, Messages
 from sim.engine.model import FAILURE, ROOM, TEXT, CompiledModel, Field, MemoryField
 from sim.engine.states import ClockState, DrivenState, InputState, MemoryState
@@ -37,7 +37,9 @@ class Words:
 
 def field(words, *pieces, constant=0, combinational=False):
     model: Any = words
-    return Field(model, SignalLocation(tuple(pieces), constant, combinational))
+    return Field(
+        model, SignalLocation(tuple(WordBits(*piece) for piece in pieces), constant, combinational)
+    )
 
 
 # Signals

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sim.support.activity import activity
 from sim.support.command import Parser, write_file
-from sim.support.garbage_collection import collector_off
+from sim.support.garbage_collection import without_garbage_collection
 from sim.toolchain.compiler import compile_module
 from sim.toolchain.cubin.elf_writer import write_object
 from sim.toolchain.from_ptx import compiled_object
@@ -41,7 +41,7 @@ def _parser() -> Parser:
 
 
 def _compile(options: Namespace) -> None:
-    with collector_off(), activity(f"compiling {options.input}"):
+    with without_garbage_collection(), activity(f"compiling {options.input}"):
         module = read_ptx(options.input)
         if Path(options.output).suffix == ".sass":
             content = compile_module(module).encode()

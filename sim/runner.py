@@ -15,7 +15,7 @@ from rtl.isa.errors import WarpError
 from rtl.layouts import LaunchRejection
 from rtl.params import SmParams
 from sim.board.machine import Board
-from sim.board.placing import Place, fit, launch_with_stacks
+from sim.board.placing import LaunchPlacer, fit, launch_with_stacks
 from sim.engine import Engine
 from sim.launch import Launch
 from sim.launch.memory import Memory
@@ -180,7 +180,7 @@ class Runner(ABC):
         for the default: ``local`` bytes, or fewer where the machine's memory has no room for these."""
         return make(local, None)
 
-    def fitted(self, place: Place[T]) -> T:
+    def fitted(self, place: LaunchPlacer[T]) -> T:
         """What ``place`` returns for a launch in a separate memory, which fits into the
         machine's."""
         return place(None, None, Memory())[1]
@@ -287,7 +287,7 @@ class BoardRunner(Runner):
         """See Runner."""
         return launch_with_stacks(make, self.params.warps, local, kernel)
 
-    def fitted(self, place: Place[T]) -> T:
+    def fitted(self, place: LaunchPlacer[T]) -> T:
         """See Runner. BoardError when there is no room for what the launch needs."""
         return fit(place, self.board.size, self.params.warps)
 

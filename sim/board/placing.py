@@ -17,11 +17,12 @@ from sim.launch import (
 )
 from sim.launch.descriptor import place_descriptor
 from sim.launch.memory import Memory, OutOfMemoryError
+from sim.support.alignment import round_up
 from sim.toolchain.module import EntryPoint
 
 from .errors import BoardError
 
-__all__ = ["Place", "fit", "launch_with_stacks", "share", "stack_sizes"]
+__all__ = ["LaunchPlacer", "fit", "launch_with_stacks", "share", "stack_sizes"]
 
 _SHARE = 16
 """The part of a board's memory that a kernel's output and its heap get by default, at most."""
@@ -29,7 +30,7 @@ T = TypeVar("T", covariant=True)
 assert PROGRAM_BASE == MEMORY_BASE, "programs start at the beginning of a board's memory"
 
 
-class Place(Protocol[T]):
+class LaunchPlacer(Protocol[T]):
     """Places a launch in an empty memory, with so many bytes of local memory a thread and of stack
     a warp; returns it, and what belongs to it. None: the defaults.
     """
@@ -39,16 +40,12 @@ class Place(Protocol[T]):
         ...
 
 
-def _down(value: int, granule: int) -> int:
+def _round_down(value: int, granule: int) -> int:
     return max(value, 0) // granule * granule
 
 
-def _up(value: int, granule: int) -> int:
-    return -(-value // granule) * granule
-
-
 def fit(
-    place: Place[T], size: int, slots: int, local: int | None = None, crs: int | None = None
+    place: LaunchPlacer[T], size: int, slots: int, local: int | None = None, crs: int | None = None
 ) -> T:
     """What ``place`` returns for a launch that fits into ``size`` bytes with local memory for so many warp slots.
 
@@ -59,11 +56,11 @@ def fit(
     below = max(
         base + length for base, length in trial.memory.regions.values() if base < MEMORY_BASE + size
     )
-    least_local = _up(trial.kernel.local, LOCAL_GRANULE) if local is None else local
-    least_crs = _up(max(trial.kernel.crs, CRS_GRANULE), CRS_GRANULE) if crs is None else crs
+    least_local = round_up(trial.kernel.local, LOCAL_GRANULE) if local is None else local
+    least_crs = round_up(max(trial.kernel.crs, CRS_GRANULE), CRS_GRANULE) if crs is None else crs
 
     def placed(local: int, crs: int) -> tuple[Launch, T]:
-        return place(local, crs, Memory(_up(below, BANK_ALIGNMENT), gap=0))
+        return place(local, crs, Memory(round_up(below, BANK_ALIGNMENT), gap=0))
 
     launch, _ = placed(least_local, least_crs)
     memory = launch.memory.copy()
@@ -92,10 +89,10 @@ def stack_sizes(
     """Local memory of a thread and stack of a warp, from ``local`` and ``crs`` on up to the most
     that fits into ``spare`` more bytes for so many warp slots.
     """
-    each = _down(spare // slots - CRS_GRANULE, CRS_GRANULE)
-    more = min(max(most_crs - crs, 0), _down(each // 2, CRS_GRANULE))
+    each = _round_down(spare // slots - CRS_GRANULE, CRS_GRANULE)
+    more = min(max(most_crs - crs, 0), _round_down(each // 2, CRS_GRANULE))
     return local + min(
-        max(most_local - local, 0), _down((each - more) // WARP_THREADS, LOCAL_GRANULE)
+        max(most_local - local, 0), _round_down((each - more) // WARP_THREADS, LOCAL_GRANULE)
     ), crs + more
 
 
@@ -106,8 +103,8 @@ def launch_with_stacks(
     the default, or what the memory has room for beside the launch's descriptor. OutOfMemoryError where there is not
     even room for what the kernel needs.
     """
-    least_local = _up(kernel.local, LOCAL_GRANULE)
-    least_crs = _up(max(kernel.crs, CRS_GRANULE), CRS_GRANULE)
+    least_local = round_up(kernel.local, LOCAL_GRANULE)
+    least_crs = round_up(max(kernel.crs, CRS_GRANULE), CRS_GRANULE)
     launch = make(least_local, least_crs)
     memory = launch.memory
     before = set(memory.regions)

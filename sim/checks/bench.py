@@ -36,7 +36,7 @@ from sim.checks.benchmarks.plot import check_plotter, roofline_svg
 from sim.checks.benchmarks.ptx import ptx_table, ptx_text
 from sim.checks.benchmarks.roofline import (
     QUICK,
-    left_out,
+    programs_without_room,
     roofline_table,
     roofline_text,
 )
@@ -193,7 +193,7 @@ def _measure(options: argparse.Namespace, params: SmParams, engine: type[Engine]
         if options.svg is not None:
             write_file(options.svg, roofline_svg(rows, options.preset).encode())
         figures.report("roofline", rows, roofline_text)
-        if not options.quick and (names := left_out(params)):
+        if not options.quick and (names := programs_without_room(params)):
             figures["left_out"] = names
             print_text(f"No room for {', '.join(names)}\n\n")
     if "floats" in (options.only or (wanted if params.floats and not options.quick else ())):

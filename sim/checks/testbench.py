@@ -141,7 +141,12 @@ class Bench:
                 tracer.close()
                 if (save := save_file_of(path)) is not None and (is_whole or not save.exists()):
                     write_save_file(
-                        save, path, traces, period=clock, root=self.report.name, found=tracer.found
+                        save,
+                        path,
+                        traces,
+                        period=clock,
+                        root=self.report.name,
+                        marked_cycles=tracer.marked_cycles,
                     )
                 self.report.add_waveform(path, save)
         return cycles

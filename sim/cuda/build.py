@@ -33,6 +33,17 @@ _DRIVER_FILES = (
     "stream.c",
     "graph.c",
 )
+_COMMON = (
+    "-x",
+    "c",
+    "-std=gnu11",
+    "-O2",
+    "-fPIC",
+    "-shared",
+    "-fvisibility=hidden",
+    "-pthread",
+)
+"""Arguments of the compiler for every library."""
 LIBRARIES = ("libcuda.so.1", "libcudart.so.11.0", "libcudart.so.12")
 """Names of the files."""
 _REASONS: Mapping[str, str] = {
@@ -173,7 +184,6 @@ def library_folder() -> Path:
     files = sources()
     if (reason := missing_tool()) is not None:
         raise LibraryError(f"the CUDA libraries need a compiler: {reason}")
-    command = compiler() or []
     digest = hashlib.sha256(
         "\0".join(f"{name}\0{text}" for name, text in files.items()).encode()
     ).hexdigest()[:16]
@@ -182,51 +192,47 @@ def library_folder() -> Path:
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder.parent) as scratch:
-        place = Path(scratch, "libraries")
-        place.mkdir()
-        source = Path(scratch)
-        for name, text in files.items():
-            (source / name).write_text(text)
-        common = [
-            "-x",
-            "c",
-            "-std=gnu11",
-            "-O2",
-            "-fPIC",
-            "-shared",
-            "-fvisibility=hidden",
-            "-pthread",
-        ]
-        _compile(
-            command,
-            source,
-            [*common, "libcuda.c", "-Wl,-soname,libcuda.so.1", "-o", "libraries/libcuda.so.1"],
-        )
-        for name in LIBRARIES[1:]:
-            node = name.removeprefix("libcudart.so.").partition(".")[0]
-            (source / "runtime.map").write_text(files["runtime.map"].replace("@VERSION@", name))
-            _compile(
-                command,
-                source,
-                [
-                    *common,
-                    f"-DRUNTIME_MAJOR={node}",
-                    f"libcudart_{node}.c",
-                    "-x",
-                    "none",
-                    "libraries/libcuda.so.1",
-                    "-Wl,--version-script,runtime.map",
-                    f"-Wl,-soname,{name}",
-                    "-Wl,-rpath,$ORIGIN",
-                    "-o",
-                    f"libraries/{name}",
-                ],
-            )
-        for link, target in (("libcuda.so", "libcuda.so.1"), ("libcudart.so", "libcudart.so.12")):
-            os.symlink(target, place / link)
+        libraries = _build(files, Path(scratch))
         try:
-            place.rename(folder)
+            libraries.rename(folder)
         except OSError:
             if not folder.is_dir():  # else another process was first
                 raise
     return folder
+
+
+def _build(files: Mapping[str, str], source: Path) -> Path:
+    """Compiles the libraries of these sources in a folder; returns the one in it that has them."""
+    command = compiler() or []
+    libraries = source / "libraries"
+    libraries.mkdir()
+    for name, text in files.items():
+        (source / name).write_text(text)
+    _compile(
+        command,
+        source,
+        [*_COMMON, "libcuda.c", "-Wl,-soname,libcuda.so.1", "-o", "libraries/libcuda.so.1"],
+    )
+    for name in LIBRARIES[1:]:
+        major = name.removeprefix("libcudart.so.").partition(".")[0]
+        (source / "runtime.map").write_text(files["runtime.map"].replace("@VERSION@", name))
+        _compile(
+            command,
+            source,
+            [
+                *_COMMON,
+                f"-DRUNTIME_MAJOR={major}",
+                f"libcudart_{major}.c",
+                "-x",
+                "none",
+                "libraries/libcuda.so.1",
+                "-Wl,--version-script,runtime.map",
+                f"-Wl,-soname,{name}",
+                "-Wl,-rpath,$ORIGIN",
+                "-o",
+                f"libraries/{name}",
+            ],
+        )
+    for link, target in (("libcuda.so", "libcuda.so.1"), ("libcudart.so", "libcudart.so.12")):
+        os.symlink(target, libraries / link)
+    return libraries

@@ -165,18 +165,18 @@ def _compiler(options: Options) -> Compiler:
 def _recording(options: Options) -> Recording | None:
     """The requested recording. CommandError where there can be none."""
     files = options.files
-    if options.launch is None and not files.given:
+    if options.launch is None and not files.requested:
         return None
-    flag = next(iter(files.given), "launch")
+    flag = next(iter(files.requested), "launch")
     if options.engine == BOARD:
         raise CommandError(f"--{flag} needs a simulation, which a board is not")
     if options.engine == MODEL:
         raise CommandError(f"--{flag} needs hardware, which the engine model does not have")
     if options.launch is None:
         raise CommandError(
-            f"--{next(iter(files.given))} needs --launch N: which launch is recorded"
+            f"--{next(iter(files.requested))} needs --launch N: which launch is recorded"
         )
-    if not files.given:
+    if not files.requested:
         raise CommandError(
             "--launch needs --vcd, --fst, --timeline or --profile: what is recorded, and where it goes"
         )

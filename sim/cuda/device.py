@@ -271,9 +271,7 @@ class Device:
         """Runs a grid to its end; returns what it has printed. CudaError when it can't be launched; an error of the
         kernel becomes the context's instead. ``check`` is called again and again while it runs; what it raises ends the
         launch."""
-        placed = loaded.placement
-        params = self._runner.params
-        kernel = loaded.kernel
+        kernel, placed = loaded.kernel, loaded.placement
         if (wrong := self._wrong_shape(grid, block)) is not None:
             raise CudaError(_INVALID_VALUE, f"kernel {kernel.name}: {wrong}")
 
@@ -288,21 +286,11 @@ class Device:
                 crs=crs,
             )
 
-        try:
-            made = self._runner.sized(make, max(kernel.local, context.limits[_STACK_LIMIT]), kernel)
-        except ProgramError as error:
-            raise CudaError(_INVALID_VALUE, str(error)) from error
-        except OutOfMemoryError as error:
-            raise CudaError(_OUT_OF_MEMORY) from error
-        if (why := lacking(made, params)) is not None:
-            hint = preset_hint(lambda params: lacking(made, params) is None)
-            raise CudaError(
-                _OUT_OF_RESOURCES, f"kernel {kernel.name}: {why[0]}, the machine has {why[1]}{hint}"
-            )
+        made = self._sized(make, context, kernel)
         if self._stopped:
             raise CudaError(LAUNCH_FAILED, f"kernel {kernel.name}: the device was stopped")
         number = len(self.launches) + 1
-        outcome, seconds = self._run(made.on(params), number, check)
+        outcome, seconds = self._run(made.on(self._runner.params), number, check)
         self.cycles += outcome.cycles
         output = output_of(self.memory, placed.output)
         if placed.output is not None:
@@ -326,6 +314,25 @@ class Device:
         if message:
             print(f"warpstack: launch {number}: {message}", file=sys.stderr)
         return output
+
+    def _sized(
+        self, make: Callable[[int, int | None], Launch], context: Context, kernel: EntryPoint
+    ) -> Launch:
+        """A launch that the machine has room for, with the stacks that its context asks for; CudaError where there is
+        none."""
+        params = self._runner.params
+        try:
+            made = self._runner.sized(make, max(kernel.local, context.limits[_STACK_LIMIT]), kernel)
+        except ProgramError as error:
+            raise CudaError(_INVALID_VALUE, str(error)) from error
+        except OutOfMemoryError as error:
+            raise CudaError(_OUT_OF_MEMORY) from error
+        if (why := lacking(made, params)) is not None:
+            hint = preset_hint(lambda params: lacking(made, params) is None)
+            raise CudaError(
+                _OUT_OF_RESOURCES, f"kernel {kernel.name}: {why[0]}, the machine has {why[1]}{hint}"
+            )
+        return made
 
     def _run(self, made: Launch, number: int, check: Callable[[], object]) -> tuple[Outcome, float]:
         """Runs a launch, on the observed machine if it is the one to be recorded; returns its

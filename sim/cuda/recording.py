@@ -31,7 +31,7 @@ class Files:
     profile: str | None = None
 
     @property
-    def given(self) -> dict[str, str]:
+    def requested(self) -> dict[str, str]:
         """Those that are recorded: name and path."""
         return {name: path for name, path in vars(self).items() if path is not None}
 
@@ -45,7 +45,7 @@ class Files:
         """CommandError where one of them can't be written."""
         if self.fst is not None and not is_fst(Path(self.fst)):
             raise CommandError(f"--fst {self.fst}: the name of an FST ends in {FST}")
-        for path in self.given.values():
+        for path in self.requested.values():
             check_file(path)
         if self.waveform is not None:
             check_fst(self.waveform)

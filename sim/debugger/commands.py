@@ -36,15 +36,19 @@ _MOST_STEPS = 1_000_000
 
 @dataclass(frozen=True)
 class Command:
-    """``arguments``: how they are written; ``most``: how many there can be. ``takes_address``: the first one is a place
-    in the code.
+    """A command of the language.
+
+    Attributes:
+        arguments: How they are written.
+        most_arguments: How many there can be.
+        takes_address: The first one is a place in the code.
     """
 
     name: str
     arguments: str
     meaning: str
     action: Action
-    most: int
+    most_arguments: int
     takes_address: bool = False
 
     @property
@@ -104,7 +108,7 @@ async def execute(session: DebuggerSession, line: str) -> list[str]:
     if not word:
         return []
     command = command_of(word)
-    if len(arguments) > command.most:
+    if len(arguments) > command.most_arguments:
         raise DebuggerError(f"{word} {' '.join(arguments)}: too much; it is {command.usage}")
     try:
         return await command.action(session, arguments)

@@ -19,7 +19,7 @@ from . import driver
 from .breakpoints import REASON, Breakpoints
 from .errors import DebuggerError
 
-__all__ = ["DebuggedMachine", "MachineState", "Why", "address_of"]
+__all__ = ["DebuggedMachine", "MachineState", "StopReason", "address_of"]
 
 _FOREVER = 1 << 62
 _WAITS_FOR_OTHERS = "BAR"
@@ -40,7 +40,7 @@ class MachineState(Enum):
 
 
 @dataclass(frozen=True)
-class Why:
+class StopReason:
     """Why a warp stopped, in this order: an error, traps of the program, a breakpoint's number, a step; otherwise
     because others did.
     """
@@ -60,7 +60,7 @@ class Why:
         return "stepped" if self.stepped else "stopped"
 
     @property
-    def own(self) -> bool:
+    def stopped_by_itself(self) -> bool:
         """Whether the warp itself is the reason, and it was not asked to stop."""
         return self.error is not WarpError.NONE or bool(self.reasons) or self.breakpoint is not None
 
@@ -100,7 +100,7 @@ class DebuggedMachine:
         """Warps that are stopped, by slot."""
         return self.area.warps(self.memory) if self.state is MachineState.STOPPED else {}
 
-    def why(self, slot: int, warp: SavedWarp) -> Why:
+    def why(self, slot: int, warp: SavedWarp) -> StopReason:
         """Why a warp stopped."""
         status = WarpStatus.from_bits(warp.word("STATUS"))
         at = address_of(warp)
@@ -115,14 +115,14 @@ class DebuggedMachine:
         if warp.word("COMMAND") == WakeCommand.RELOAD:  # the breakpoint's own
             reasons = tuple(reason for reason in reasons if reason != REASON)
         error = WarpError(status.error) if status.failed else WarpError.NONE
-        return Why(error, reasons, number, bool(status.stepped))
+        return StopReason(error, reasons, number, bool(status.stepped))
 
-    def reasons(self) -> dict[int, Why]:
+    def reasons(self) -> dict[int, StopReason]:
         """Why warps that have run stopped, of those that stopped by themselves."""
         found = {
             slot: self.why(slot, warp) for slot, warp in self.warps.items() if slot in self.ran
         }
-        return {slot: why for slot, why in found.items() if why.own}
+        return {slot: why for slot, why in found.items() if why.stopped_by_itself}
 
     async def rejection(self) -> LaunchRejection:
         """Why the machine would not take the launch."""

@@ -126,7 +126,7 @@ class DebuggerSession:
     ) -> list[str]:
         """Why the machine stopped, after it was resumed."""
         machine = self.machine
-        self._watch.rest()
+        self._watch.stopped()
         lines = self._printed()
         match machine.state:
             case MachineState.OVER:

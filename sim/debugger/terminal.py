@@ -68,7 +68,7 @@ def words_after(session: DebuggerSession, words: Sequence[str]) -> Sequence[str]
         command = command_of(words[0])
     except DebuggerError:
         return ()
-    if len(words) > command.most:
+    if len(words) > command.most_arguments:
         return ()
     if command.takes_address:
         return session.functions.names

@@ -50,7 +50,7 @@ class Watch:
         was_requested, self._asked = self._asked, False
         return was_requested
 
-    def rest(self) -> None:
+    def stopped(self) -> None:
         """The machine does not run any more."""
         if self._bar is not None:
             self._bar.close()

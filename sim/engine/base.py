@@ -7,7 +7,7 @@ from amaranth.hdl import Elaboratable, Signal
 from amaranth.sim import Simulator
 
 from sim.engine.internals import PySimEngine
-from sim.support.garbage_collection import collector_off
+from sim.support.garbage_collection import without_garbage_collection
 
 __all__ = ["Change", "Engine", "Observer", "Sink", "make_simulator"]
 
@@ -129,5 +129,5 @@ class Engine(PySimEngine):
 
 def make_simulator(design: Elaboratable, engine: type[Engine]) -> Simulator:
     """A simulator of the design on this engine. EngineError when it has none for it."""
-    with collector_off():
+    with without_garbage_collection():
         return engine.simulator(design)

@@ -30,7 +30,7 @@ from sim.engine.internals import (
 )
 from sim.engine.layout import SignalDriver, StateLayout
 from sim.engine.messages import Messages
-from sim.engine.model import FAILURE, TEXT, Field, MemoryField, Model
+from sim.engine.model import FAILURE, TEXT, CompiledModel, Field, MemoryField
 from sim.engine.restore import simulator
 from sim.engine.states import ClockState, DrivenState, InputState, MemoryState
 
@@ -43,7 +43,7 @@ _BATCH = 1 << 14
 class _Design(BaseProcess):
     """The process that runs the design: steps the model, passes on what it prints, raises what it asserts."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: CompiledModel) -> None:
         self.model = model
         self.watched: list[DrivenState] = []
         self.edges: list[ClockState] = []
@@ -202,7 +202,7 @@ class CompiledEngine(Engine):
 
             layout = compiled(design, model_folder())
         self._layout = layout
-        self.model = Model(layout.library, Messages(layout.messages), layout.settles)
+        self.model = CompiledModel(layout.library, Messages(layout.messages), layout.settles)
         self._memories = {id(memory): place for memory, place in layout.memories}
         self._clocks: list[_Clock] = []
         self._observer: _ModelObserver | None = None
@@ -353,14 +353,14 @@ class CompiledEngine(Engine):
             count = min(count, -((first - min(due)) // (2 * half)))
         if count < 1:
             return 0, False
-        cycles, hit, events = self.model.run(state.field, count, condition)
+        cycles, ended, events = self.model.run(state.field, count, condition)
         timeline.now = first + (cycles - 1) * 2 * half
         clock.put_off(timeline.now + half)
         state.jump(1)
         if self._observer is not None:
             self._observer.passed(cycles)
         self._rtl.report(events)
-        return cycles, hit
+        return cycles, ended
 
     def _alone(self, process: Any, domain: Any) -> bool:
         """Whether only ``process`` waits for the clock or for changes of the design."""

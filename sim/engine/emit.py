@@ -11,10 +11,11 @@ from sim.engine.graph import WORD, Graph, StateWord
 from sim.engine.internals import FlipFlop
 from sim.engine.lower import Lowering, OutputBits
 from sim.engine.messages import Message
-from sim.engine.program import TranslatedDesign, pieces_of
+from sim.engine.program import TranslatedDesign, bits_by_node
 from sim.engine.registers import Registers, Word, readers_first
 from sim.engine.schedule import Cluster, Schedule
 from sim.engine.wakes import FLAGS, Wakes
+from sim.support.alignment import round_up
 
 __all__ = ["emit"]
 
@@ -31,7 +32,9 @@ class _Emitter:
         self.graph: Graph = lowering.graph
         self._effects = effects = Effects(netlist, lowering)
         shown = [
-            node for value in netlist.signals.values() for node, *_ in pieces_of(lowering, value)
+            bits.node
+            for value in netlist.signals.values()
+            for bits in bits_by_node(lowering, value)
         ]
         lowering.claim(0)
         self.schedule = Schedule(
@@ -81,7 +84,7 @@ class _Emitter:
         ranges: list[tuple[int, int]] = []
         end = 0
         for group in groups:
-            first = -(-end // FLAGS) * FLAGS
+            first = round_up(end, FLAGS)
             end = first + len(group)
             ranges.append((first, end))
         numbered: dict[int, Cluster | Sequence[Word]] = {

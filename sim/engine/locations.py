@@ -2,19 +2,31 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["MemoryLocation", "Piece", "SignalLocation"]
+__all__ = ["MemoryLocation", "SignalLocation", "WordBits"]
 
-Piece = tuple[int, int, int, int]
-"""Bits of a kept word: its place, how far they are shifted in it, how many they are, where they belong."""
+
+class WordBits(NamedTuple):
+    """``width`` bits of a kept word, from its bit ``shift`` on, which are those of a signal from ``position`` on."""
+
+    word: int
+    shift: int
+    width: int
+    position: int
 
 
 @dataclass(frozen=True)
 class SignalLocation:
-    """The bits of a signal: pieces of kept words, the rest is ``constant``. ``combinational``: computed from others."""
+    """The bits of a signal.
 
-    pieces: tuple[Piece, ...]
+    Attributes:
+        pieces: Those that are in kept words.
+        constant: The others, at their places in the signal.
+        combinational: Whether they are computed from other signals.
+    """
+
+    pieces: tuple[WordBits, ...]
     constant: int
     combinational: bool
 
@@ -26,11 +38,7 @@ class SignalLocation:
     def restore(cls, record: Sequence[Any]) -> "SignalLocation":
         """From its record."""
         pieces, constant, combinational = record
-        return cls(
-            tuple((place, shift, width, at) for place, shift, width, at in pieces),
-            constant,
-            combinational,
-        )
+        return cls(tuple(WordBits(*piece) for piece in pieces), constant, combinational)
 
 
 @dataclass(frozen=True)

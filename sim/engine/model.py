@@ -3,19 +3,21 @@
 import ctypes
 import weakref
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from sim.engine.locations import MemoryLocation, Piece, SignalLocation
+from sim.engine.locations import MemoryLocation, SignalLocation, WordBits
 from sim.engine.messages import Messages
 from sim.engine.tape import Tape
 
-__all__ = ["FAILURE", "TEXT", "Field", "MemoryField", "Model"]
+__all__ = ["FAILURE", "TEXT", "ClockRun", "CompiledModel", "Field", "MemoryField"]
 
 TEXT, FAILURE = 1, 2
 """Bits of what a step reports: the design printed something, an assertion failed."""
 ROOM = 1 << 18
 """Words of changes that the clock loop collects before it returns to hand them over."""
 _SAMPLE = 32
+_NOTHING = WordBits(-1, 0, 1, 0)
+"""What the clock loop takes for no signal."""
 
 
 def _library(path: Path) -> ctypes.CDLL:
@@ -65,9 +67,9 @@ class Field:
 
     __slots__ = ("_model", "_pieces", "combinational", "constant", "pieces")
 
-    def __init__(self, model: "Model", place: SignalLocation) -> None:
+    def __init__(self, model: "CompiledModel", place: SignalLocation) -> None:
         self._model = model
-        self.pieces: tuple[Piece, ...] = place.pieces
+        self.pieces: tuple[WordBits, ...] = place.pieces
         self._pieces = [
             (number, shift, (1 << width) - 1, at) for number, shift, width, at in place.pieces
         ]
@@ -99,7 +101,7 @@ class MemoryField:
 
     __slots__ = ("_base", "_model", "_number", "_words")
 
-    def __init__(self, model: "Model", place: MemoryLocation) -> None:
+    def __init__(self, model: "CompiledModel", place: MemoryLocation) -> None:
         self._model, self._number, self._base, self._words = (
             model,
             place.number,
@@ -121,7 +123,15 @@ class MemoryField:
         self._model.fresh = False
 
 
-class Model:
+class ClockRun(NamedTuple):
+    """Clock cycles that have passed, whether the awaited signal ended them, and the TEXT and FAILURE bits."""
+
+    cycles: int
+    ended: bool
+    events: int
+
+
+class CompiledModel:
     """One instance of a compiled design.
 
     Attributes:
@@ -236,21 +246,27 @@ class Model:
         self._library.model_clear_changes(self._model)
         return changes
 
-    def run(self, clock: Field, count: int, until: Field | None) -> tuple[int, bool, int]:
+    def run(self, clock: Field, count: int, until: Field | None) -> ClockRun:
         """Runs up to ``count`` clock cycles; ``until`` at 1 before an edge makes that edge the last.
 
-        Returns the cycles, whether ``until`` ended them, and TEXT and FAILURE bits. It may return early, to have text
-        or changes taken.
+        It may return early, to have text or changes taken.
         """
         hit = ctypes.c_int()
-        ((clock_place, clock_shift, _, _),) = clock.pieces
+        (clock_bit,) = clock.pieces
         constant = False
         if until is not None and not until.pieces:
             constant = bool(until.constant)
             until, count = None, 1 if constant else count
-        ((place, shift, _, _),) = until.pieces if until is not None else [(-1, 0, 1, 0)]
+        (awaited,) = until.pieces if until is not None else [_NOTHING]
         cycles = self._library.model_run(
-            self._model, clock_place, clock_shift, count, place, shift, ROOM, ctypes.byref(hit)
+            self._model,
+            clock_bit.word,
+            clock_bit.shift,
+            count,
+            awaited.word,
+            awaited.shift,
+            ROOM,
+            ctypes.byref(hit),
         )
         self.fresh = False
-        return cycles, bool(hit.value) or constant, self._events()
+        return ClockRun(cycles, bool(hit.value) or constant, self._events())

@@ -2,18 +2,26 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sim.engine.graph import WORD, Cat, Const, Slice, StateWord
-from sim.engine.locations import MemoryLocation, SignalLocation
+from sim.engine.locations import MemoryLocation, SignalLocation, WordBits
 from sim.engine.lower import Lowering
 from sim.engine.messages import Message
 
-__all__ = ["TranslatedDesign", "pieces_of"]
+__all__ = ["NodeBits", "TranslatedDesign", "bits_by_node"]
 
 _SMALL = 8
 """Bits of words that are shown together with their neighbours."""
-_Piece = tuple[int, int, int, int]
+
+
+class NodeBits(NamedTuple):
+    """``width`` bits of a node, from its bit ``shift`` on, which are those of a value from ``position`` on."""
+
+    node: int
+    shift: int
+    width: int
+    position: int
 
 
 @dataclass(frozen=True)
@@ -34,11 +42,11 @@ class TranslatedDesign:
     def place(self, nets: Sequence[Any]) -> SignalLocation:
         """Where a signal with these nets is."""
         graph, pieces, constant, combinational = self.lowering.graph, [], 0, False
-        for node, shift, width, at in pieces_of(self.lowering, nets):
+        for node, shift, width, at in bits_by_node(self.lowering, nets):
             if (value := graph.value(node)) is not None:
                 constant |= (value >> shift & (1 << width) - 1) << at
             else:
-                pieces.append((self.place_of[node], shift, width, at))
+                pieces.append(WordBits(self.place_of[node], shift, width, at))
                 combinational |= not isinstance(graph.nodes[node], StateWord)
         return SignalLocation(tuple(pieces), constant, combinational)
 
@@ -52,11 +60,11 @@ class TranslatedDesign:
         return found
 
 
-def pieces_of(lowering: Lowering, nets: Sequence[Any]) -> list[_Piece]:
-    """Where the bits of a value are: nodes, how far each is to be shifted right, how many bits count, and where they
-    belong. Nodes are no slices, and concatenated only where many are small.
+def bits_by_node(lowering: Lowering, nets: Sequence[Any]) -> list[NodeBits]:
+    """Where the bits of a value are, in the order of their positions. Nodes are no slices, and concatenated only where
+    many are small.
     """
-    found: list[_Piece] = []
+    found: list[NodeBits] = []
     at = 0
     while at < len(nets):
         end = lowering.run_end(nets, at)
@@ -66,7 +74,7 @@ def pieces_of(lowering: Lowering, nets: Sequence[Any]) -> list[_Piece]:
 
 
 def _collect(
-    lowering: Lowering, node: int, shift: int, width: int, at: int, found: list[_Piece]
+    lowering: Lowering, node: int, shift: int, width: int, at: int, found: list[NodeBits]
 ) -> None:
     """Takes a node apart."""
     graph = lowering.graph
@@ -84,29 +92,29 @@ def _collect(
                     lowering, part, 0, min(graph.width(part), width - place), at + place, found
                 )
     else:
-        found.append((node, shift, width, at))
+        found.append(NodeBits(node, shift, width, at))
 
 
-def _joined(lowering: Lowering, nets: Sequence[Any], apart: Sequence[_Piece]) -> list[_Piece]:
+def _joined(lowering: Lowering, nets: Sequence[Any], apart: Sequence[NodeBits]) -> list[NodeBits]:
     """Pieces, with neighbours that are computed and small concatenated to words."""
-    found: list[_Piece] = []
-    run: list[_Piece] = []
+    found: list[NodeBits] = []
+    run: list[NodeBits] = []
     for piece in apart:
-        node = lowering.graph.nodes[piece[0]]
+        node = lowering.graph.nodes[piece.node]
         small = not isinstance(node, StateWord | Const) and node.width <= _SMALL
-        if run and (not small or piece[3] + piece[2] > run[0][3] + WORD):
+        if run and (not small or piece.position + piece.width > run[0].position + WORD):
             found += _one(lowering, nets, run)
             run = []
         (run if small else found).append(piece)
     return found + _one(lowering, nets, run)
 
 
-def _one(lowering: Lowering, nets: Sequence[Any], run: list[_Piece]) -> list[_Piece]:
+def _one(lowering: Lowering, nets: Sequence[Any], run: list[NodeBits]) -> list[NodeBits]:
     """One piece for several."""
     if len(run) < 2:
         return run
-    start, end = run[0][3], run[-1][3] + run[-1][2]
+    start, end = run[0].position, run[-1].position + run[-1].width
     node, shift = lowering.word(nets[start:end]), 0
     if isinstance(what := lowering.graph.nodes[node], Slice):
         node, shift = what.source, what.shift
-    return [(node, shift, end - start, start)]
+    return [NodeBits(node, shift, end - start, start)]

@@ -91,7 +91,7 @@ class ContextImage:
         part = self.ctas + cta * self.cta_bytes
         return memory.read_number(part + _CTA["BARRIERS"] + number * _WORD_BYTES, _WORD_BYTES)
 
-    def over(self, memory: Memory) -> bool:
+    def is_over(self, memory: Memory) -> bool:
         """Whether all warps of the grid have ended."""
         return all(
             self.warp(memory, *divmod(number, self.launch.warps)).word("STATE")
@@ -190,7 +190,7 @@ async def save_grid(host: HardwareHost, image: ContextImage, cycles: int) -> boo
             continue
         if not await host.read("WARP_VALID_MASK") | await host.read("WARP_VALID_MASK_1"):
             image.note_started(host.memory, await host.read("ctas"))
-            return not image.over(host.memory)
+            return not image.is_over(host.memory)
         # A CTA is just being started, or warps that have been restored cannot leave the handler while there is a stop.
         await host.modify("DBGR_CONTROL0", STOP_TRIGGER=0)
         await host.run(min(_PATIENCE, end - host.cycles))

@@ -13,6 +13,7 @@ from sim.machine.warp_state import MASK_OF
 from sim.model.warp.retirement import StackToken, WarpMasks
 from sim.model.warp.stack import decode_token
 from sim.model.warp.trap_frame import HOLES
+from sim.support.alignment import round_up
 from sim.toolchain.module import ProgramError
 
 __all__ = ["RECORD", "RECORD_BYTES", "SavedWarp", "ThreadArea"]
@@ -62,14 +63,14 @@ class ThreadArea:
             raise ProgramError(
                 f"kernel {launch.kernel.name}: to save call/return stacks they must be in memory"
             )
-        steps = -(-max(launch.registers, registers) // _REGISTER_STEP)
-        area = ThreadArea(launch.local, min(steps * _REGISTER_STEP, _MOST_REGISTERS))
+        rounded = round_up(max(launch.registers, registers), _REGISTER_STEP)
+        area = ThreadArea(launch.local, min(rounded, _MOST_REGISTERS))
         return replace(launch, local=launch.local + area.size, registers=area.registers), area
 
     @property
     def size(self) -> int:
         """Bytes of a thread."""
-        return _FLAGS_BYTES + -(-self.registers // _REGISTER_STEP) * _REGISTER_STEP * _WORD_BYTES
+        return _FLAGS_BYTES + round_up(self.registers, _REGISTER_STEP) * _WORD_BYTES
 
     @property
     def numbers(self) -> dict[str, int]:

@@ -259,18 +259,7 @@ def build(
         timing = _read_report(
             result, json.loads((folder / _REPORT).read_text(encoding="utf-8")), seed, names
         )
-        say(
-            ", ".join(
-                [
-                    f"{timing.fmax:.1f} MHz",
-                    *(
-                        f"{name} {reached:.1f} of {wanted:g} MHz"
-                        for name, (reached, wanted) in result.slow_clocks(timing).items()
-                        if reached != timing.fmax
-                    ),
-                ]
-            )
-        )
+        say(_rates(result, timing))
         if timing is result.best:
             config.replace(folder / "best.config")
         if result.met:
@@ -279,6 +268,16 @@ def build(
     say("bitstream")
     run_tool("ecppack", commands["ecppack"], folder, "ecppack.log", [result.path.name])
     return result, LocalBuildProducts(str(folder))
+
+
+def _rates(result: Bitstream, timing: Timing) -> str:
+    """The clock rate of a placement, and those of other clocks that are too slow."""
+    others = [
+        f"{name} {reached:.1f} of {wanted:g} MHz"
+        for name, (reached, wanted) in result.slow_clocks(timing).items()
+        if reached != timing.fmax
+    ]
+    return ", ".join([f"{timing.fmax:.1f} MHz", *others])
 
 
 class PadsAlone(Component):

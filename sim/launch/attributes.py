@@ -23,7 +23,7 @@ def most_threads(kernel: EntryPoint, params: SmParams) -> int:
     registers for, but no more than the kernel's launch bounds allow."""
     warps = min(params.warps, params.registers // _rows(kernel))
     bounds = [
-        prod(sizes) for sizes in (kernel.bounds.most, kernel.bounds.exact) if sizes is not None
+        prod(sizes) for sizes in (kernel.bounds.largest, kernel.bounds.exact) if sizes is not None
     ]
     return min(MOST_THREADS, warps * WARP_THREADS, *bounds)
 

@@ -23,7 +23,7 @@ from sim.machine.memory_service import LATENCY, ON_TIME, MemoryService, Trouble
 from sim.machine.retirement_events import EventReader
 from sim.machine.traces import machine_traces
 from sim.model.warp.state import Warp
-from sim.support.garbage_collection import collector_off
+from sim.support.garbage_collection import without_garbage_collection
 from sim.support.interrupt import deferred
 from sim.waves import Tracer, save_file_of, write_save_file
 
@@ -99,7 +99,7 @@ class Hardware(BaseMachine):
         reader: type[EventReader] = EventReader,
     ) -> None:
         super().__init__(params, policy)
-        with collector_off():
+        with without_garbage_collection():
             self.harness = harness = Harness(params)
         self.latency, self.disorder, self._vcd = latency, disorder, vcd
         self._simulator = make_simulator(harness, engine)
@@ -211,7 +211,7 @@ class Hardware(BaseMachine):
                     machine_traces(self.harness),
                     period=PERIOD,
                     root="sm",
-                    found=self._tracer.found,
+                    marked_cycles=self._tracer.marked_cycles,
                 )
         if self._observer is not None:
             self._observer.finish()

@@ -35,7 +35,7 @@ from sim.machine.comparison import (
     memory_difference,
 )
 from sim.machine.hardware_instructions import CACHED_MASKS, MOVES, HardwareInstruction, of_thread
-from sim.machine.retirement_events import Event
+from sim.machine.retirement_events import RetirementEvent
 from sim.machine.warp_state import state_of
 from sim.model.warp.host import ModelHost
 from sim.model.warp.model import WarpModel
@@ -130,13 +130,13 @@ class Lockstep:
 
     # What the hardware does.
 
-    def take(self, event: Event) -> None:
+    def take(self, event: RetirementEvent) -> None:
         """Takes the next event of the hardware."""
         while self._writes and self._writes[0][0] < event.cycle:
             _, register, word = self._writes.popleft()
             self.host.write(register, word)
         if self.difference is None:
-            getattr(self, f"_take_{event.what}")(event)
+            getattr(self, f"_take_{event.member}")(event)
 
     def note_write(self, cycle: int, register: str, word: int) -> None:
         """The hardware's host writes a register, in this cycle. Which warps it wakes follows from
@@ -152,13 +152,13 @@ class Lockstep:
             _, register, word = self._writes.popleft()
             self.host.write(register, word)
 
-    def _take_launched(self, event: Event) -> None:
+    def _take_launched(self, event: RetirementEvent) -> None:
         fields = event.fields
         if fields["number"] == 0:
             self._launches.append([])
         self._launches[-1].append(dict(fields))
 
-    def _take_issued(self, event: Event) -> None:
+    def _take_issued(self, event: RetirementEvent) -> None:
         fields = event.fields
         instruction = HardwareInstruction(
             fields["sequence"],
@@ -175,7 +175,7 @@ class Lockstep:
         if (unit := _SHARED_ORDER.get(instruction.kind)) is not None:
             self._orders[unit].append(instruction)
 
-    def _take_written(self, event: Event) -> None:
+    def _take_written(self, event: RetirementEvent) -> None:
         fields = event.fields
         instruction = self._by_sequence.get((fields["warp"], fields["sequence"]))
         # A warp's first instruction may issue in the cycle in which the last register is cleared for the warp.
@@ -183,13 +183,13 @@ class Lockstep:
             return
         instruction.write(fields, self._lanes)
 
-    def _take_completed(self, event: Event) -> None:
+    def _take_completed(self, event: RetirementEvent) -> None:
         instruction = self._by_sequence.get((event.fields["warp"], event.fields["sequence"]))
         if instruction is not None:
             instruction.complete = True
             self._advance()
 
-    def _take_flow(self, event: Event) -> None:
+    def _take_flow(self, event: RetirementEvent) -> None:
         fields = event.fields
         slot = self._slots[fields["warp"]]
         if not slot.flow:  # of a launch
@@ -198,7 +198,7 @@ class Lockstep:
         instruction.take_flow(fields)
         self._advance()
 
-    def _take_withdrawn(self, event: Event) -> None:
+    def _take_withdrawn(self, event: RetirementEvent) -> None:
         """The arrival is withdrawn after the arrivals that have been counted already, and after
         itself: an instruction issued before it may arrive later at the unit, because of its
         operands."""
@@ -215,7 +215,7 @@ class Lockstep:
         )
         self._advance()
 
-    def _take_errors(self, event: Event) -> None:
+    def _take_errors(self, event: RetirementEvent) -> None:
         fields = event.fields
         for instruction in (
             self._slots[fields["warp"]].waiting if event.source != "flow" else ()

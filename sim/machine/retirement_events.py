@@ -10,20 +10,20 @@ from amaranth.lib import data
 from rtl.layouts import errors_by_source
 from sim.engine import Change
 
-__all__ = ["Event", "EventReader"]
+__all__ = ["EventReader", "RetirementEvent"]
 
 Fields = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Event:
-    """Something that happened in one clock cycle: ``what`` names a member of the interface,
+class RetirementEvent:
+    """Something that happened in one clock cycle: ``member`` names a member of the interface,
     ``source`` its origin where there are several. ``fields`` are its payload's; an array is one
     number, its first element the lowest bits.
     """
 
     cycle: int
-    what: str
+    member: str
     fields: Fields
     source: str = ""
 
@@ -57,17 +57,17 @@ def _is_struct(shape: Any) -> bool:
 class _Member:
     """One event of the interface: its two signals, and how the payload is read."""
 
-    def __init__(self, what: str, event: Any, source: str = "") -> None:
+    def __init__(self, name: str, event: Any, source: str = "") -> None:
         payload = Value.cast(event.payload)
         self.signals = (event.valid, payload)
-        self._what = what
+        self._name = name
         self._source = source
         shape = event.payload.shape()
         self._read = _reader(shape) if _is_struct(shape) else lambda bits: {"warp": bits}
 
-    def event(self, cycle: int, bits: int) -> Event:
+    def event(self, cycle: int, bits: int) -> RetirementEvent:
         """The event of a cycle, from its payload."""
-        return Event(cycle, self._what, self._read(bits), self._source)
+        return RetirementEvent(cycle, self._name, self._read(bits), self._source)
 
 
 class EventReader:
@@ -100,7 +100,7 @@ class EventReader:
         ]
         self.signals: list[Any] = [signal for member in self._members for signal in member.signals]
 
-    def begin(self, take: Callable[[Event], None]) -> None:
+    def begin(self, take: Callable[[RetirementEvent], None]) -> None:
         """Begins at cycle 0; hands events to ``take`` from now on."""
         self._active: set[int] = set()
         """Numbers of the members with an event."""

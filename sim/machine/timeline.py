@@ -9,7 +9,7 @@ from rtl.isa.errors import WarpError
 from rtl.layouts import InstructionKind, WaitReason, kinds_where
 from rtl.params import SmParams
 from sim.engine import Change
-from sim.machine.retirement_events import Event, EventReader
+from sim.machine.retirement_events import EventReader, RetirementEvent
 from sim.toolchain.assembly.spelling import spell
 
 __all__ = ["IssuedInstruction", "Span", "Timeline"]
@@ -114,10 +114,10 @@ class Timeline:
         if reason is not WaitReason.NOT_LIVE:
             self._present[warp] = cycle, reason
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: RetirementEvent) -> None:
         fields = event.fields
         warp = fields.get("warp", 0)
-        if event.what == "issued":
+        if event.member == "issued":
             executed = IssuedInstruction(
                 warp, event.cycle, fields["pc"], fields["word"], fields["kind"], self._active[warp]
             )
@@ -125,16 +125,16 @@ class Timeline:
             self._open[warp, fields["sequence"]] = executed
             if InstructionKind(executed.kind) in _FLOW:
                 self._flow[warp].append(executed)
-        elif event.what == "completed":
+        elif event.member == "completed":
             if (executed := self._open.pop((warp, fields["sequence"]), None)) is not None:
                 executed.end = event.cycle
-        elif event.what == "flow":
+        elif event.member == "flow":
             self._active[warp] = fields["active"]
             if self._flow[warp] and (executed := self._flow[warp].popleft()) is not None:
                 executed.end = executed.end or event.cycle
-        elif event.what == "launched":
+        elif event.member == "launched":
             self._flow[warp].append(None)
-        elif event.what == "errors":
+        elif event.member == "errors":
             for executed in self._open.values():
                 if executed.warp == warp and executed.pc == fields["pc"]:
                     executed.error = WarpError(fields["error"])

@@ -24,7 +24,7 @@ __all__ = [
     "ENDED",
     "TURN",
     "WAITING",
-    "Arrival",
+    "BarrierWait",
     "GridCta",
     "GridThread",
     "Group",
@@ -44,7 +44,7 @@ Position = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class BarrierWait:
     """A thread's wait at a barrier of its CTA.
 
     ``groups`` is how many groups the barrier waits for, None for all that live. ``finish`` gets the
@@ -69,7 +69,7 @@ class GridThread(ABC):
         self.position: Position = (number % x, number // x % y, number // (x * y))
         self.lane = number % WARP_THREADS
         self.meeting: Callable[[list[Any]], None] | None = None
-        self.arrival: Arrival | None = None
+        self.arrival: BarrierWait | None = None
         self.group: Group[Any]
 
     @property
@@ -101,7 +101,7 @@ class Group(Generic[T]):
 @dataclass
 class _Barrier:
     """``waiting``: numbers of the groups that wait, in the order of arrival; ``passed``: groups
-    that arrived and did not wait; ``groups``: as in Arrival."""
+    that arrived and did not wait; ``groups``: as in BarrierWait."""
 
     waiting: list[int] = field(default_factory=list)
     passed: int = 0
@@ -149,7 +149,7 @@ class GridCta(Generic[T]):
         self._release()
 
     def arrive(self, number: int, groups: int | None) -> None:
-        """Counts a group that arrives at a barrier and does not wait there; ``groups`` as in Arrival."""
+        """Counts a group that arrives at a barrier and does not wait there; ``groups`` as in BarrierWait."""
         barrier = self._barriers.setdefault(number, _Barrier())
         barrier.passed += 1
         barrier.groups = groups

@@ -4,11 +4,11 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["collector_off"]
+__all__ = ["without_garbage_collection"]
 
 
 @contextmanager
-def collector_off() -> Iterator[None]:
+def without_garbage_collection() -> Iterator[None]:
     """Turns garbage collection off: a design or a program has very many objects, and none of them
     is garbage."""
     enabled = gc.isenabled()

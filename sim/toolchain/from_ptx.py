@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from sim.support.garbage_collection import collector_off
+from sim.support.garbage_collection import without_garbage_collection
 
 from .assembly.assembler import assemble_statements
 from .compiler import compile_statements
@@ -51,7 +51,7 @@ def compiled_object(ptx: PtxModule, name: str, registers: int = REGISTERS) -> Ob
 
 def object_of_ptx(path: str | Path) -> ObjectFile:
     """The object file of a PTX file; ProgramError when there is no program in it that can be compiled."""
-    with collector_off():
+    with without_garbage_collection():
         return compiled_object(read_ptx(path), str(path))
 
 

@@ -97,21 +97,19 @@ GRID_LIMITS = (0x7FFF_FFFF, 0xFFFF, 0xFFFF)
 
 @dataclass(frozen=True)
 class LaunchBounds:
-    """What an entry says of the blocks that it is launched with: ``most`` is what their dimensions have at most in
+    """What an entry says of the blocks that it is launched with: ``largest`` is what their dimensions have at most in
     threads, multiplied (.maxntid), ``exact`` what they are (.reqntid). None: nothing.
     """
 
-    most: tuple[int, int, int] | None = None
+    largest: tuple[int, int, int] | None = None
     exact: tuple[int, int, int] | None = None
 
     def refusal(self, block: tuple[int, int, int]) -> str | None:
         """Why a driver does not launch such blocks; None when it does."""
         if self.exact is not None and block != self.exact:
             return f"needs blocks of {_times(self.exact)} threads (.reqntid), not {_times(block)}"
-        if self.most is not None and prod(block) > prod(self.most):
-            return (
-                f"takes blocks of at most {prod(self.most)} threads (.maxntid), not {prod(block)}"
-            )
+        if self.largest is not None and prod(block) > prod(self.largest):
+            return f"takes blocks of at most {prod(self.largest)} threads (.maxntid), not {prod(block)}"
         return None
 
 

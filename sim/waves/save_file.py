@@ -47,14 +47,14 @@ def write_save_file(
     *,
     period: float,
     root: str = "top",
-    found: Mapping[str, int] | None = None,
+    marked_cycles: Mapping[str, int] | None = None,
 ) -> None:
     """Writes the save file ``path`` for a waveform, which GTKWave finds from it, from any folder.
 
-    The arguments are those of the :class:`Tracer` that makes the waveform, and what it has ``found``: the cycles of the
+    The arguments are those of the :class:`Tracer` that makes the waveform, and its ``marked_cycles``: the cycles of the
     events that get markers. Depends on nothing else: the same traces and events give the same file.
     """
-    view, found = view_of(traces), found or {}
+    view, found = view_of(traces), marked_cycles or {}
     _, units = timescale(period)
     text = StringIO()
     save = GTKWSave(text)

@@ -11,7 +11,7 @@ The waveform is one of the whole machine, in the groups that ``sim.run --vcd`` a
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
@@ -158,6 +158,31 @@ def draw(wave: Waveform, first: int, count: int, title: str = "") -> str:
     drawn = messages(wave, first, count)
     if not drawn:
         raise PictureError(f"{wave.path}: nothing happens in cycles {first} to {first + count - 1}")
+    columns = _columns(drawn)
+    width, bottom = _LEFT + _COLUMN * (len(columns) - 1) + _RIGHT, _TOP + _ROW * (len(drawn) + 1)
+    elements = [f'<rect width="{width}" height="{bottom + 10}" fill="white"/>']
+    if title:
+        elements.append(
+            f'<text x="{width / 2}" y="14" text-anchor="middle" font-weight="bold">{escape(title)}</text>'
+        )
+    elements += [_lifeline(who, x, bottom) for who, x in columns.items()]
+    before = None
+    for row, message in enumerate(drawn):
+        y = _TOP + _ROW * (row + 1)
+        if message.cycle != before:
+            elements.append(f'<text x="6" y="{y + 4}" fill="#777">{message.cycle}</text>')
+        before = message.cycle
+        elements.append(_message(message, columns, y, width))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{bottom + 10}" '
+        f'viewBox="0 0 {width} {bottom + 10}" font-family="sans-serif" font-size="12">\n'
+        + "\n".join(elements)
+        + "\n</svg>\n"
+    )
+
+
+def _columns(drawn: Iterable[SequenceMessage]) -> dict[str, int]:
+    """The x of the lifeline of each participant: all units, and the warps that send or receive."""
     warps = sorted(
         {
             who
@@ -167,52 +192,40 @@ def draw(wave: Waveform, first: int, count: int, title: str = "") -> str:
         },
         key=lambda who: int(who.removeprefix("warp ")),
     )
-    columns = {
+    return {
         who: _LEFT + _COLUMN * at for at, who in enumerate((HOST, TRAP, BARRIER, *warps, STACK))
     }
-    width, bottom = _LEFT + _COLUMN * (len(columns) - 1) + _RIGHT, _TOP + _ROW * (len(drawn) + 1)
-    elements = [f'<rect width="{width}" height="{bottom + 10}" fill="white"/>']
-    if title:
-        elements.append(
-            f'<text x="{width / 2}" y="14" text-anchor="middle" font-weight="bold">{escape(title)}</text>'
-        )
-    for who, x in columns.items():
-        elements.append(
-            f'<path d="M{x} {_TOP}V{bottom}" stroke="#aaa" stroke-dasharray="3 3"/><rect x="{x - 55}" '
-            f'y="{_TOP - 26}" width="110" height="22" rx="4" fill="#d0ebe7" stroke="#00796b"/>'
-            f'<text x="{x}" y="{_TOP - 11}" text-anchor="middle">{escape(who)}</text>'
-        )
-    before = None
-    for row, message in enumerate(drawn):
-        y, text = _TOP + _ROW * (row + 1), escape(message.text)
-        if message.cycle != before:
-            elements.append(f'<text x="6" y="{y + 4}" fill="#777">{message.cycle}</text>')
-        before, x = message.cycle, columns[message.sender]
-        if not message.receiver:
-            elements.append(
-                f'<rect x="40" y="{y - 10}" width="{width - 50}" height="20" fill="#fff2b3" stroke="#c9a400"/>'
-                f'<text x="{width / 2}" y="{y + 4}" text-anchor="middle">{text}</text>'
-            )
-        elif message.receiver == message.sender:
-            wide = _LETTER * len(message.text) + 10
-            elements.append(
-                f'<rect x="{x - wide / 2}" y="{y - 10}" width="{wide}" height="20" rx="9" fill="#eee" '
-                f'stroke="#999"/><text x="{x}" y="{y + 4}" text-anchor="middle">{text}</text>'
-            )
-        else:
-            end = columns[message.receiver]
-            middle, wide = (x + end) / 2, _LETTER * len(message.text)
-            # A white box, so that no lifeline crosses the text.
-            elements.append(
-                _arrow(x, end, y + 5)
-                + f'<rect x="{middle - wide / 2}" y="{y - 9}" width="{wide}" height="12" fill="white"/>'
-                f'<text x="{middle}" y="{y + 1}" text-anchor="middle">{text}</text>'
-            )
+
+
+def _lifeline(who: str, x: int, bottom: int) -> str:
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{bottom + 10}" '
-        f'viewBox="0 0 {width} {bottom + 10}" font-family="sans-serif" font-size="12">\n'
-        + "\n".join(elements)
-        + "\n</svg>\n"
+        f'<path d="M{x} {_TOP}V{bottom}" stroke="#aaa" stroke-dasharray="3 3"/><rect x="{x - 55}" '
+        f'y="{_TOP - 26}" width="110" height="22" rx="4" fill="#d0ebe7" stroke="#00796b"/>'
+        f'<text x="{x}" y="{_TOP - 11}" text-anchor="middle">{escape(who)}</text>'
+    )
+
+
+def _message(message: SequenceMessage, columns: Mapping[str, int], y: int, width: int) -> str:
+    """A message at height y: a bar over all where it has no receiver, a box at its sender where that receives it."""
+    text, x = escape(message.text), columns[message.sender]
+    if not message.receiver:
+        return (
+            f'<rect x="40" y="{y - 10}" width="{width - 50}" height="20" fill="#fff2b3" stroke="#c9a400"/>'
+            f'<text x="{width / 2}" y="{y + 4}" text-anchor="middle">{text}</text>'
+        )
+    if message.receiver == message.sender:
+        wide = _LETTER * len(message.text) + 10
+        return (
+            f'<rect x="{x - wide / 2}" y="{y - 10}" width="{wide}" height="20" rx="9" fill="#eee" '
+            f'stroke="#999"/><text x="{x}" y="{y + 4}" text-anchor="middle">{text}</text>'
+        )
+    end = columns[message.receiver]
+    middle, wide = (x + end) / 2, _LETTER * len(message.text)
+    # A white box, so that no lifeline crosses the text.
+    return (
+        _arrow(x, end, y + 5)
+        + f'<rect x="{middle - wide / 2}" y="{y - 9}" width="{wide}" height="12" fill="white"/>'
+        f'<text x="{middle}" y="{y + 1}" text-anchor="middle">{text}</text>'
     )
 
 

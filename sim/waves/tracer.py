@@ -199,7 +199,7 @@ class Tracer:
         )
 
     @property
-    def found(self) -> dict[str, int]:
+    def marked_cycles(self) -> dict[str, int]:
         """Of the marks that have happened, the cycles."""
         return {mark.mark.name: mark.cycle for mark in self._marks if mark.cycle is not None}
 

@@ -63,7 +63,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Mark:
-    """An event: the first cycle in which ``found``, given the numbers of the signals, is true.
+    """An event: the first cycle in which ``condition``, given the numbers of the signals, is true.
 
     Attributes:
         name: What the marker there is called.
@@ -72,11 +72,11 @@ class Mark:
 
     name: str
     signals: Sequence[Any]
-    found: Callable[..., Any] = all
+    condition: Callable[..., Any] = all
 
     def holds(self, numbers: Sequence[int]) -> bool:
         """Whether the event happens in a cycle with these numbers."""
-        return bool(self.found(numbers) if self.found is all else self.found(*numbers))
+        return bool(self.condition(numbers) if self.condition is all else self.condition(*numbers))
 
 
 @dataclass(frozen=True)

@@ -456,12 +456,12 @@ def test_every_kernel_has_a_row(monkeypatch):
     assert set(names) == {
         run.kernel for run in RUNS.values() if not run.traps and not run.label
     } | {make().name for make in streaming.STREAMING}
-    assert roofline.left_out(MACHINES["full"]) == []
+    assert roofline.programs_without_room(MACHINES["full"]) == []
     machine.params = MACHINES["tiny"]
     assert set(roofline.roofline_table(machine)) == set(names) - set(
-        roofline.left_out(MACHINES["tiny"])
+        roofline.programs_without_room(MACHINES["tiny"])
     )
-    assert roofline.left_out(MACHINES["tiny"]) == [
+    assert roofline.programs_without_room(MACHINES["tiny"]) == [
         "k16_votes",
         "k30_matmul_tiled",
         "k43_mandel_fixed",

@@ -17,7 +17,7 @@ from pathlib import Path
 from sim.checks.benchmarks.large_programs import LARGE_PROGRAMS
 from sim.launch import Argument, Buffer, Launch, Scalar, prepare
 from sim.model.warp.model import WarpModel
-from sim.support.garbage_collection import collector_off
+from sim.support.garbage_collection import without_garbage_collection
 from sim.toolchain.compiler.layout import HANDLE_BYTES
 from sim.toolchain.cubin.loader import load
 from sim.toolchain.cubin.object_file import ObjectFile, SectionFlag
@@ -172,7 +172,7 @@ def _each_program() -> Iterator[tuple[str, Callable[[], str], int, _Launcher | N
 
 def _row(name: str, text: str, registers: int, launcher: _Launcher | None) -> Row:
     try:
-        with collector_off():
+        with without_garbage_collection():
             found = compiled_object(parse_ptx(text, name), name, registers)
     except ProgramError as error:
         return Row(name, registers, refused=str(error))

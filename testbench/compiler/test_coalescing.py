@@ -27,7 +27,7 @@ def joined(one, other):
     coalesce._merge(one, other)
     places = []
     for made, at in (one, other):
-        found, shift = made.found()
+        found, shift = made.root()
         places.append((id(found), at + shift))
     return places[0] == places[1]
 
@@ -39,7 +39,7 @@ def test_groups_that_nothing_keeps_apart_become_one_with_all_of_both():
     assert one.members == {0: 0b1, 1: 0b110, 3: 0b1000}
     assert one.rows == {0: 0, 1: 0b1, 3: 0b1}
     assert one.clobbered == {0: 0, 1: 0x70, 3: 0}
-    assert other.found() == (one, 1) and one.found() == (one, 0)
+    assert other.root() == (one, 1) and one.root() == (one, 0)
     before = dict(one.members)
     assert joined((one, 1), (one, 1)) and one.members == before  # it is there already
 
@@ -117,7 +117,7 @@ def test_a_group_is_found_through_all_that_it_came_into():
     chain = [group({0: 1 << number}) for number in range(4)]
     for sooner, later, shift in zip(chain, chain[1:], (1, 10, 100), strict=False):
         sooner.joined = later, shift
-    assert [each.found() for each in chain] == [
+    assert [each.root() for each in chain] == [
         (chain[3], 111), (chain[3], 110), (chain[3], 100), (chain[3], 0),
     ]  # fmt: skip
     assert chain[0].joined == (chain[3], 111) and chain[1].joined == (chain[3], 110)

@@ -46,6 +46,6 @@ def test_barriers_stacks_and_tokens_are_those_of_the_deepest_calls(
 
 
 def test_bounds_of_a_launch_are_those_of_the_kernel(kernels):
-    assert (kernels["calls"].bounds.most, kernels["calls"].bounds.exact) == ((64, 2, 1), None)
-    assert (kernels["all"].bounds.most, kernels["all"].bounds.exact) == (None, (32, 4, 2))
-    assert (kernels["one"].bounds.most, kernels["one"].bounds.exact) == (None, None)
+    assert (kernels["calls"].bounds.largest, kernels["calls"].bounds.exact) == ((64, 2, 1), None)
+    assert (kernels["all"].bounds.largest, kernels["all"].bounds.exact) == (None, (32, 4, 2))
+    assert (kernels["one"].bounds.largest, kernels["one"].bounds.exact) == (None, None)

@@ -10,7 +10,7 @@ from sim.checks.benchmarks.large_programs import LARGE_PROGRAMS
 from sim.toolchain.assembly.assembler import assemble, assemble_statements
 from sim.toolchain.compiler import compile_module, compile_statements
 from sim.toolchain.compiler.analysis.loops import find_loops
-from sim.toolchain.compiler.ir import Block, Function
+from sim.toolchain.compiler.ir import Block, Function, Terminator
 from sim.toolchain.cubin.loader import load
 from sim.toolchain.module import Module
 from sim.toolchain.ptx.front_end import parse_ptx
@@ -172,11 +172,14 @@ def test_calls_deeper_than_pythons_own():
 def test_loops_deeper_than_pythons_calls():
     count = 1500
     headers, ends = ([Block(f"{name}{at}") for at in range(count)] for name in ("header", "end"))
-    last = Block("last", ending="exit")
+    last = Block("last", terminator=Terminator.EXIT)
     for at, header in enumerate(headers):
         header.successors = [headers[at + 1] if at + 1 < count else ends[-1]]
     for at, end in enumerate(ends):
-        end.ending, end.successors = "branch", [headers[at], ends[at - 1] if at else last]
+        end.terminator, end.successors = (
+            Terminator.BRANCH,
+            [headers[at], ends[at - 1] if at else last],
+        )
     loops = find_loops(Function("f", True, [*headers, *reversed(ends), last]))
     assert [loop.depth for loop in loops] == list(range(1, count + 1))
     assert [loop.header for loop in loops] == headers

@@ -2,8 +2,9 @@
 
 import pytest
 
+from sim.support.alignment import round_up
 from sim.toolchain.compiler import layout
-from sim.toolchain.compiler.layout import MemoryLayout, SharedLayout, aligned
+from sim.toolchain.compiler.layout import MemoryLayout, SharedLayout
 from sim.toolchain.ptx.front_end import parse_ptx
 from testbench.ptx.text import HEADER
 
@@ -39,8 +40,8 @@ def named(offsets):
 
 
 def test_the_next_multiple_of_an_alignment():
-    assert [aligned(place, 8) for place in (0, 1, 7, 8, 9)] == [0, 8, 8, 8, 16]
-    assert aligned(5, 1) == 5
+    assert [round_up(place, 8) for place in (0, 1, 7, 8, 9)] == [0, 8, 8, 8, 16]
+    assert round_up(5, 1) == 5
 
 
 def test_constants_follow_one_another_each_aligned(module):

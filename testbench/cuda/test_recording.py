@@ -42,7 +42,7 @@ def files(tmp_path):
 
 
 def written(files):
-    return [name for name, path in files.given.items() if os.path.exists(path)]
+    return [name for name, path in files.requested.items() if os.path.exists(path)]
 
 
 def test_a_report_has_all_launches(client, tmp_path):
@@ -162,7 +162,7 @@ def test_a_program_that_does_not_exist_is_refused_before_a_machine_is_built(caps
 
 def test_one_launch_is_recorded_and_costs_the_same_cycles(client, files, tmp_path, capsys):
     report = tmp_path / "r.json"
-    outputs = [word for name, path in files.given.items() for word in (f"--{name}", path)]
+    outputs = [word for name, path in files.requested.items() for word in (f"--{name}", path)]
     assert (
         main(
             [

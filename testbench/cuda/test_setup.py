@@ -225,7 +225,8 @@ def test_a_file_of_launches_has_the_setting_and_all_that_is_known():
 
 def test_the_files_of_a_recording_are_those_that_were_given(tmp_path):
     files = Files(vcd="a.vcd", profile="p.html")
-    assert files.given == {"vcd": "a.vcd", "profile": "p.html"} and files.waveform == Path("a.vcd")
+    assert files.requested == {"vcd": "a.vcd", "profile": "p.html"}
+    assert files.waveform == Path("a.vcd")
     assert Files(fst="a.fst").waveform == Path("a.fst") and Files(timeline="t").waveform is None
     with pytest.raises(CommandError, match=r"^--fst a.vcd: the name of an FST ends in .fst$"):
         Files(fst="a.vcd").check()

@@ -24,7 +24,7 @@ from sim.engine import build, cache, tape
 from sim.engine.errors import EngineError, FineLoopError
 from sim.engine.identity import Identity
 from sim.engine.layout import DesignSignal, SignalDriver, StateLayout
-from sim.engine.locations import MemoryLocation, SignalLocation
+from sim.engine.locations import MemoryLocation, SignalLocation, WordBits
 from sim.engine.messages import Message, _Value
 from sim.engine.netlist import check_supported, driven_signals, undriven_signals, with_ports
 from sim.engine.restore import _Restored
@@ -272,7 +272,7 @@ def test_a_layout_is_restored_from_its_record(tmp_path):
         memories=[(rows, MemoryLocation(2, 10, 3))],
         inputs=[a, hidden, clock, reset, other],
     )
-    place = SignalLocation(((1, 2, 3, 0),), 8, True)
+    place = SignalLocation((WordBits(1, 2, 3, 0),), 8, True)
     for signal, role, where in (
         (a, SignalDriver.INPUT, place),
         (b, SignalDriver.COMBINATIONAL, SignalLocation((), 5, False)),

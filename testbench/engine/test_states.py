@@ -9,9 +9,9 @@ import pytest
 from amaranth.hdl import MemoryData, Signal, signed
 
 from sim.engine import model as model_module
-from sim.engine.locations import MemoryLocation, SignalLocation
+from sim.engine.locations import MemoryLocation, SignalLocation, WordBits
 from sim.engine.messages import Message, Messages
-from sim.engine.model import FAILURE, ROOM, TEXT, Field, MemoryField, Model
+from sim.engine.model import FAILURE, ROOM, TEXT, CompiledModel, Field, MemoryField
 from sim.engine.states import ClockState, DrivenState, InputState, MemoryState
 from testbench.fakes import fake
 
@@ -37,7 +37,9 @@ class Words:
 
 def field(words, *pieces, constant=0, combinational=False):
     model: Any = words
-    return Field(model, SignalLocation(tuple(pieces), constant, combinational))
+    return Field(
+        model, SignalLocation(tuple(WordBits(*piece) for piece in pieces), constant, combinational)
+    )
 
 
 # Signals
@@ -200,7 +202,7 @@ def library(monkeypatch):
 
 
 def model_of(*messages, settles=False):
-    return Model(Path("m.so"), Messages(messages), settles)
+    return CompiledModel(Path("m.so"), Messages(messages), settles)
 
 
 def test_a_model_has_the_words_of_its_library(library):

@@ -393,8 +393,8 @@ def test_what_memory_is_left_goes_to_stacks_and_to_local_memory(spare, slots, si
     block = -(-(32 * local + crs) // CRS_GRANULE) * CRS_GRANULE
     least = -(-(32 * sizes[0] + sizes[1]) // CRS_GRANULE) * CRS_GRANULE
     assert slots * (block - least) <= max(spare, 0)
-    assert placing._up(513, 512) == 1024 and placing._down(1023, 512) == 512
-    assert placing._down(-5, 512) == 0
+    assert placing.round_up(513, 512) == 1024 and placing._round_down(1023, 512) == 512
+    assert placing._round_down(-5, 512) == 0
 
 
 def test_a_launch_whose_least_stacks_just_fit_has_them_and_one_byte_less_is_too_little(monkeypatch):

@@ -13,7 +13,7 @@ from rtl.layouts import KIND_RULES, ThreadCode
 from rtl.params import PRESETS, WARP_THREADS
 from sim.launch import Launch, prepare
 from sim.machine.lockstep import Lockstep
-from sim.machine.retirement_events import Event
+from sim.machine.retirement_events import RetirementEvent
 from sim.model.warp.model import WarpModel
 from sim.model.warp.retirement import Retirement, WarpMasks
 from sim.toolchain.assembly.assembler import assemble
@@ -55,7 +55,7 @@ class Recording:
     """A run of one block: its program, its events in order, one a cycle, and the instructions that it has executed."""
 
     text: str
-    events: list[Event]
+    events: list[RetirementEvent]
     records: list[Retirement]
     warps: int = 1
 
@@ -67,7 +67,9 @@ def record(text: str, warps: int = 1) -> Recording:
     found, sequences = Recording(text, [], [], warps), [count() for _ in range(warps)]
 
     def add(what: str, source: str = "", /, **fields: Any) -> None:
-        found.events.append(Event(len(found.events), what, {"warp": warp, **fields}, source))
+        found.events.append(
+            RetirementEvent(len(found.events), what, {"warp": warp, **fields}, source)
+        )
 
     for warp in range(warps):
         add("launched", number=warp, cta_warps=warps, index={"x": 0, "y": 0, "z": 0})
@@ -141,7 +143,7 @@ def _beats(one: Retirement) -> list[dict[str, int]]:
     return found
 
 
-def followed(recording: Recording, events: Sequence[Event] | None = None) -> Lockstep:
+def followed(recording: Recording, events: Sequence[RetirementEvent] | None = None) -> Lockstep:
     """The comparison of a program's run with its own events, or with others."""
     lockstep = Lockstep(launch_of(recording.text, recording.warps), PARAMS, ALL_ERRORS)
     for event in recording.events if events is None else events:

@@ -14,7 +14,7 @@ from sim.launch.memory import Memory
 from sim.machine.comparison import memory_difference
 from sim.machine.hardware_instructions import HardwareInstruction
 from sim.machine.lockstep import _Withdrawal
-from sim.machine.retirement_events import Event
+from sim.machine.retirement_events import RetirementEvent
 from testbench.machine.recorded import Recording, followed, record
 
 TEXT = """\
@@ -39,10 +39,10 @@ RUN = record(TEXT)
 def at(text, what, number=0):
     """The place among the events of the n-th one of an instruction, by its line."""
     line = [line.split(";")[0].strip() for line in TEXT.splitlines()[2:]].index(text)
-    issued = [place for place, event in enumerate(RUN.events) if event.what == "issued"]
+    issued = [place for place, event in enumerate(RUN.events) if event.member == "issued"]
     issued.append(len(RUN.events))
     places = [
-        place for place in range(issued[line], issued[line + 1]) if RUN.events[place].what == what
+        place for place in range(issued[line], issued[line + 1]) if RUN.events[place].member == what
     ]
     return places[number]
 
@@ -244,7 +244,7 @@ PARTLY = record(
 def test_flags_of_threads_that_write_none_are_0_on_both_sides():
     """Thread 3's result is negative, thread 4's zero with a carry, thread 5's has a carry."""
     assert followed(PARTLY).difference is None
-    written = [event.fields for event in PARTLY.events if event.what == "written"]
+    written = [event.fields for event in PARTLY.events if event.member == "written"]
     flags = [fields for fields in written if fields["conditional"]]
     assert (flags[0]["lanes"], flags[0]["conditions"] >> 12) == (0b1000, 0b0010)
     assert (flags[1]["lanes"], flags[1]["conditions"] & 0xFF) == (0b1111, 0b0100_0101)
@@ -257,7 +257,7 @@ def test_each_instruction_is_reported_before_the_warp_model_executes_it():
     )
     for event in RUN.events:
         lockstep.take(event)
-    issued = [event.fields for event in RUN.events if event.what == "issued"]
+    issued = [event.fields for event in RUN.events if event.member == "issued"]
     assert seen == [(0, fields["pc"], fields["word"]) for fields in issued]
 
 
@@ -302,9 +302,9 @@ TWO = record(
 
 def turns_of(recording):
     """The events of each instruction, behind those of the launch."""
-    turns: list[list[Event]] = []
+    turns: list[list[RetirementEvent]] = []
     for event in recording.events[recording.warps :]:
-        if event.what == "issued":
+        if event.member == "issued":
             turns.append([])
         turns[-1].append(event)
     return turns
@@ -345,7 +345,7 @@ def test_what_a_warp_loads_depends_on_the_order_in_which_stores_were_executed():
 
 
 def test_the_first_instruction_of_each_warp_that_did_not_complete_is_pending():
-    issued = [event for event in TWO.events if event.what == "issued"]
+    issued = [event for event in TWO.events if event.member == "issued"]
     lockstep = followed(TWO, [*TWO.events[:2], *issued[:4]])
     texts = [f"  S2R R0, SR_TID.X, issued in cycle {event.cycle}" for event in issued[:2]]
     assert lockstep.pending() == [f"warp {warp}: {0x8:#06x}{texts[warp]}" for warp in range(2)]
@@ -371,7 +371,7 @@ def test_a_warp_that_leaves_the_trap_without_rtt_is_a_difference(kind, said):
     )
     lockstep.take(replace(issued, fields={**issued.fields, "kind": kind.value}))
     result = {"warp": 0, "pc": 0, "active": (1 << 32) - 1, "codes": 0, "terminated": 0, "error": 0}
-    lockstep.take(replace(issued, cycle=9, what="flow", fields=result))
+    lockstep.take(replace(issued, cycle=9, member="flow", fields=result))
     if said is not None:
         found = lockstep.difference
         assert found is not None
@@ -385,7 +385,7 @@ def test_a_warp_that_leaves_the_trap_without_rtt_is_a_difference(kind, said):
         assert warp.in_trap
         warp.trap.framed = True
         lockstep.take(replace(issued, cycle=10, fields=again))
-        lockstep.take(replace(issued, cycle=12, what="flow", fields=result))
+        lockstep.take(replace(issued, cycle=12, member="flow", fields=result))
         found = lockstep.difference
         assert found is not None
         assert (found.what, found.hardware, found.reference) == (
@@ -454,7 +454,7 @@ def test_a_withdrawal_comes_behind_counted_arrivals_and_its_own(monkeypatch, ent
     lockstep._slots[0].waiting.append(arrival(False))
     if own is not None:
         lockstep._slots[0].waiting.append(order[own])
-    lockstep.take(Event(77, "withdrawn", {"warp": 0}))
+    lockstep.take(RetirementEvent(77, "withdrawn", {"warp": 0}))
     assert order[place] == _Withdrawal(0, 77) and advanced == [1]
     del order[place]
     assert all(one is other for one, other in zip(order, before, strict=True))
@@ -462,7 +462,7 @@ def test_a_withdrawal_comes_behind_counted_arrivals_and_its_own(monkeypatch, ent
 
 def test_a_withdrawal_of_a_warp_that_does_not_wait_is_a_difference():
     lockstep = followed(RUN, RUN.events[:1])
-    lockstep.take(Event(77, "withdrawn", {"warp": 0}))
+    lockstep.take(RetirementEvent(77, "withdrawn", {"warp": 0}))
     found = lockstep.difference
     assert found is not None
     assert (found.cycle, found.warp, found.what, found.hardware) == (
@@ -477,7 +477,7 @@ def test_a_withdrawal_of_a_warp_that_does_not_wait_is_a_difference():
 
 
 def launched(warp, number, warps, x=0):
-    return Event(
+    return RetirementEvent(
         0, "launched", {"warp": warp, "number": number, "cta_warps": warps, "index": {"x": x, "y": 2, "z": 3}}
     )  # fmt: skip
 
@@ -519,7 +519,7 @@ def with_values(recording, *values):
     events = []
     for event in recording.events:
         fields = dict(event.fields)
-        if event.what == "written":
+        if event.member == "written":
             fields["values"] = sum(values[fields["sequence"]] << 32 * lane for lane in range(4))
         events.append(replace(event, fields=fields))
     return events
@@ -553,7 +553,7 @@ def test_the_clock_is_followed_in_the_threads_that_read_it():
     events, clocks = [], [1000 + thread if thread < 6 else thread for thread in range(32)]
     for event in PARTLY_TIMED.events:
         fields = dict(event.fields)
-        if event.what == "written" and fields["sequence"] in (2, 3):
+        if event.member == "written" and fields["sequence"] in (2, 3):
             more, first = fields["sequence"] == 3, 4 * fields["beat"]
             fields["values"] = sum(
                 clocks[first + lane] + more << 32 * lane
@@ -565,7 +565,7 @@ def test_the_clock_is_followed_in_the_threads_that_read_it():
     place = next(
         place
         for place, event in enumerate(events)
-        if event.what == "written" and event.fields["sequence"] == 2
+        if event.member == "written" and event.fields["sequence"] == 2
     )
     less = {**events[place].fields, "lanes": 0b0111}
     events[place] = replace(events[place], fields=less)
@@ -604,10 +604,10 @@ def test_an_error_is_compared_with_its_code():
 
 
 def test_an_error_that_the_hardware_does_not_raise_is_a_difference():
-    issued = [event for event in FAILING.events if event.what == "issued"][-1]
+    issued = [event for event in FAILING.events if event.member == "issued"][-1]
     done = replace(
         FAILING.events[-1],
-        what="completed",
+        member="completed",
         fields={"warp": 0, "sequence": issued.fields["sequence"]},
     )
     found = followed(FAILING, [*FAILING.events[:-1], done]).difference
@@ -619,7 +619,7 @@ def test_behind_an_error_a_warp_is_at_the_same_instruction_or_at_the_next():
     """Without a handler it stays where it was, and returns to what failed."""
     failed = FAILING.events[-1].fields["pc"]
     behind = instruction_address(failed + 8)
-    issued = [event for event in FAILING.events if event.what == "issued"][-1]
+    issued = [event for event in FAILING.events if event.member == "issued"][-1]
     result = {
         "warp": 0,
         "pc": failed,
@@ -639,7 +639,7 @@ def test_behind_an_error_a_warp_is_at_the_same_instruction_or_at_the_next():
         )
         fields = {**issued.fields, "pc": pc, "kind": InstructionKind.ENTER.value, "sequence": 9}
         lockstep.take(replace(issued, cycle=100, fields=fields))
-        lockstep.take(replace(issued, cycle=102, what="flow", fields=result))
+        lockstep.take(replace(issued, cycle=102, member="flow", fields=result))
         found = lockstep.difference
         assert (found and (found.what, found.hardware, found.reference)) == said
         assert entered == ([] if said else [(0, False, True)])
@@ -657,12 +657,14 @@ def test_a_warp_whose_arrival_was_withdrawn_enters_the_trap_once_as_one_that_wai
 
     def executes(sequence, place, kind, what, **fields):
         own = {"warp": 0, "sequence": sequence, "pc": place, "word": word, "kind": kind.value}
-        lockstep.take(Event(10 * sequence, "issued", own))
-        lockstep.take(Event(10 * sequence + 5, what, {"warp": 0, "sequence": sequence, **fields}))
+        lockstep.take(RetirementEvent(10 * sequence, "issued", own))
+        lockstep.take(
+            RetirementEvent(10 * sequence + 5, what, {"warp": 0, "sequence": sequence, **fields})
+        )
 
     executes(0, 8, InstructionKind.BARRIER, "completed")
     assert lockstep.compared == 1
-    lockstep.take(Event(8, "withdrawn", {"warp": 0}))
+    lockstep.take(RetirementEvent(8, "withdrawn", {"warp": 0}))
     result = {"pc": 8, "active": (1 << 32) - 1, "codes": 0, "terminated": 0, "error": 0}
     for sequence, place in ((1, 16), (2, 8)):
         executes(sequence, place, InstructionKind.ENTER, "flow", **result)
@@ -682,7 +684,9 @@ def test_an_error_completes_the_oldest_instruction_at_its_place_that_has_none(mo
         return [(each.error.name, each.complete) for each in waiting]
 
     def error(code, source, pc=0x50):
-        lockstep.take(Event(50, "errors", {"warp": 0, "pc": pc, "error": code.value}, source))
+        lockstep.take(
+            RetirementEvent(50, "errors", {"warp": 0, "pc": pc, "error": code.value}, source)
+        )
 
     none = ("NONE", False)
     error(WarpError.OOR_ADDR, "flow")

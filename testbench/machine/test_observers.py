@@ -18,7 +18,7 @@ from rtl.serial.core import SerialCore
 from sim.machine import traces
 from sim.machine.hardware_instructions import HardwareInstruction, of_thread, spread
 from sim.machine.profile import Cost, Profile, _PipelineWatch, _SerialWatch
-from sim.machine.retirement_events import Event, EventReader
+from sim.machine.retirement_events import EventReader, RetirementEvent
 from sim.machine.timeline import IssuedInstruction, Span, Timeline
 from testbench.fakes import fake
 from testbench.words import encode
@@ -272,7 +272,7 @@ def timeline(*events):
     """A timeline of events: cycle, what, fields."""
     made = Timeline(TINY)
     for cycle, what, fields in events:
-        made._take(Event(cycle, what, fields))
+        made._take(RetirementEvent(cycle, what, fields))
     return made
 
 
@@ -625,7 +625,7 @@ def test_an_event_happens_in_each_cycle_in_which_it_is_valid():
     number = number_of(port.withdrawn)
     made.changes([(3, number, 1), (3, number + 1, 1), (5, number + 1, 0), (6, number, 0)])
     made.finish(9)
-    assert [(event.cycle, event.what, dict(event.fields), event.source) for event in found] == [
+    assert [(event.cycle, event.member, dict(event.fields), event.source) for event in found] == [
         (3, "withdrawn", {"warp": 1}, ""),
         (4, "withdrawn", {"warp": 1}, ""),
         (5, "withdrawn", {"warp": 0}, ""),
@@ -657,7 +657,7 @@ def test_fields_of_structs_are_read_by_their_places():
     )  # fmt: skip
     made.finish(6)
     first, second = found
-    assert (first.cycle, first.what, second.cycle, second.what) == (2, "launched", 3, "flow")
+    assert (first.cycle, first.member, second.cycle, second.member) == (2, "launched", 3, "flow")
     assert first.fields["index"] == {"x": 5, "y": 6, "z": 7}
     assert (first.fields["warp"], first.fields["number"], first.fields["cta_warps"]) == (1, 1, 2)
     assert [second.fields[name] for name in ("pc", "active", "terminated")] == [0x48, 0xF0, 1]
@@ -674,7 +674,7 @@ def test_completions_and_errors_name_their_source():
         changes += [(cycle, number, 1), (cycle + 1, number, 0)]
     made.changes(sorted(changes))
     made.finish(10)
-    assert [(event.what, event.source) for event in found] == [
+    assert [(event.member, event.source) for event in found] == [
         ("completed", each) for each in sources
     ]
 

@@ -12,7 +12,7 @@ from rtl.params import WARP_THREADS
 from sim.model.threads import (
     ENDED,
     WAITING,
-    Arrival,
+    BarrierWait,
     GridCta,
     GridThread,
     check_nobody_waits,
@@ -56,7 +56,7 @@ def threads_of(cta: GridCta[Walker], group: int) -> list[Walker]:
 def wait_at(cta, group, barrier, groups=None, vote=0, finish=None):
     """All threads of a group arrive."""
     for walker in threads_of(cta, group):
-        walker.arrival = Arrival(barrier, groups, vote, finish)
+        walker.arrival = BarrierWait(barrier, groups, vote, finish)
         cta.stopped(walker, WAITING)
 
 
@@ -176,7 +176,7 @@ def test_votes_are_those_of_the_threads_that_ask_for_a_result():
     finish = found.append
     for walker in threads_of(cta, 0):
         asks = walker.lane % 2
-        walker.arrival = Arrival(0, None, 7 if asks else 9, finish if asks else None)
+        walker.arrival = BarrierWait(0, None, 7 if asks else 9, finish if asks else None)
         cta.stopped(walker, WAITING)
     wait_at(cta, 1, 0, vote=5)
     assert found == [[7] * 16] * 16
@@ -194,7 +194,7 @@ def test_threads_at_the_first_place_meet_first():
             continue
         cta.stopped(walker, WAITING)
     assert met == []
-    everyone[31].arrival = Arrival(0, None)
+    everyone[31].arrival = BarrierWait(0, None)
     cta.stopped(everyone[31], WAITING)
     assert met == [(4, 26)]
     assert running(cta) == list(range(5, 31))

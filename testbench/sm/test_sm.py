@@ -13,7 +13,7 @@ from rtl.layouts import InstructionKind
 from rtl.params import PRESETS
 from sim.engine import PysimEngine
 from sim.machine.lockstep import Lockstep
-from sim.machine.retirement_events import Event
+from sim.machine.retirement_events import RetirementEvent
 from testbench import simulation
 from testbench.handmade import encode, launch
 from testbench.kernels.manifest import RUNS, build
@@ -198,7 +198,7 @@ class _RecordedEvents:
             )
 
     def take(self, what, **fields):
-        self.lockstep.take(Event(self.cycle, what, fields))
+        self.lockstep.take(RetirementEvent(self.cycle, what, fields))
         self.cycle += 1
 
     def issued(self, warp, number):

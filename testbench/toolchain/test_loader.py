@@ -164,7 +164,7 @@ def test_parameters_are_in_the_order_of_their_numbers():
     ("entries", "bounds"),
     [
         ([], LaunchBounds()),
-        ([sized(Attribute.MAX_THREADS, 4, 5, 6)], LaunchBounds(most=(4, 5, 6))),
+        ([sized(Attribute.MAX_THREADS, 4, 5, 6)], LaunchBounds(largest=(4, 5, 6))),
         ([sized(Attribute.REQNTID, 1, 2, 3)], LaunchBounds(exact=(1, 2, 3))),
     ],
 )

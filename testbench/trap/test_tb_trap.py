@@ -119,7 +119,7 @@ def test_the_kept_save_files_of_the_whole_machine_are_those_that_are_written(tmp
             machine_traces(harness),
             period=PERIOD,
             root="sm",
-            found=found,
+            marked_cycles=found,
         )
         assert without_times(path.read_text()) == without_times(kept)
 

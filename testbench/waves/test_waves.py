@@ -474,14 +474,14 @@ def test_the_clock_runs_to_the_last_cycle_when_nothing_else_does(tmp_path):
 
 def test_a_view_begins_at_its_first_event_and_closes_what_is_beside_the_story(tmp_path):
     tracer, dut, mark = record_story(tmp_path / "a.vcd")
-    assert tracer.found == {"six": 6, "odd": 1}
+    assert tracer.marked_cycles == {"six": 6, "odd": 1}
     write_save_file(
         tmp_path / "a.gtkw",
         tmp_path / "a.vcd",
         story(dut, mark),
         period=PERIOD,
         root="demo",
-        found=tracer.found,
+        marked_cycles=tracer.marked_cycles,
     )
     lines = (tmp_path / "a.gtkw").read_text().splitlines()
     assert lines[3] == "[timestart] 20"
@@ -511,7 +511,12 @@ def test_an_fst_says_what_the_vcd_says(tmp_path):
     save = save_file_of(tmp_path / "a.fst")
     assert save is not None and save == tmp_path / "a.fst.gtkw"
     write_save_file(
-        save, tmp_path / "a.fst", story(dut, mark), period=PERIOD, root="demo", found=tracer.found
+        save,
+        tmp_path / "a.fst",
+        story(dut, mark),
+        period=PERIOD,
+        root="demo",
+        marked_cycles=tracer.marked_cycles,
     )
     assert '[dumpfile] "/waveforms/a.fst"' in save.read_text()
 
@@ -807,7 +812,7 @@ def test_a_signal_shows_what_it_is_before_the_first_cycle(tmp_path):
     assert list(shown["top.upper.0"].tv) == [(0, 0xA)]
     assert list(shown["top.phase"].tv) == [(0, "ODD")]
     assert list(shown["top.lamp"].tv) == [(0, 1), (10, 0)]
-    assert tracer.found["odd"] == 0
+    assert tracer.marked_cycles["odd"] == 0
 
 
 def test_a_picture_may_show_one_cycle(tmp_path):

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from tqdm import tqdm
 
 from sim.checks.benchmarks.table import table
-from sim.support.garbage_collection import collector_off
+from sim.support.garbage_collection import without_garbage_collection
 from sim.toolchain.assembly.assembler import assemble_statements
 from sim.toolchain.compiler import compile_statements
 from sim.toolchain.cubin.elf_writer import write_object
@@ -64,7 +64,7 @@ def _timed(function: Callable[[], _Result]) -> tuple[_Result, float]:
 
 def _parts(text: str, name: str) -> list[float]:
     """The seconds of front end, compiler and assembler."""
-    with collector_off():
+    with without_garbage_collection():
         module, front_end = _timed(lambda: parse_ptx(text, name))
         statements, compiler = _timed(lambda: compile_statements(module))
         _, assembler = _timed(lambda: write_object(assemble_statements(statements, name)))

@@ -23,7 +23,7 @@ from testbench.kernels.manifest import LEVELS, RUNS, Run, build
 __all__ = [
     "QUICK",
     "RooflineRow",
-    "left_out",
+    "programs_without_room",
     "roofline_table",
     "roofline_text",
 ]
@@ -147,7 +147,7 @@ def _fits(program: _Program, params: SmParams) -> bool:
     return lacking(program.launch(), params) is None
 
 
-def left_out(params: SmParams) -> list[str]:
+def programs_without_room(params: SmParams) -> list[str]:
     """The names of the programs that a machine has no room for."""
     return [program.name for program in _programs() if not _fits(program, params)]
 

@@ -11,7 +11,7 @@ from sim.checks.mutation.trial import Baseline, MutantState, Trial, TrialPlan
 from sim.checks.mutation.units import Unit
 from sim.support.command import CommandError
 
-__all__ = ["Found", "Store", "StoreError", "digest_of"]
+__all__ = ["Store", "StoreError", "StoredResult", "digest_of"]
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS baselines (
@@ -32,7 +32,7 @@ class StoreError(CommandError):
 
 
 @dataclass(frozen=True)
-class Found:
+class StoredResult:
     """What is kept of a mutant."""
 
     state: MutantState
@@ -133,10 +133,10 @@ class Store:
                 ],
             )
 
-    def of(self, mutant: Mutant, source: str) -> Found | None:
+    def of(self, mutant: Mutant, source: str) -> StoredResult | None:
         """What became of a mutant of a file with this digest, if that is known."""
         row = self._file.execute(
             "SELECT state, killer, seconds FROM mutants WHERE file = ? AND source = ? AND scope = ? AND change = ?",
             (mutant.file, source, mutant.scope, mutant.change),
         ).fetchone()
-        return row and Found(MutantState[row[0]], row[1], row[2])
+        return row and StoredResult(MutantState[row[0]], row[1], row[2])

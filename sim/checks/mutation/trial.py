@@ -17,7 +17,7 @@ from itertools import count
 from pathlib import Path
 from select import select
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 try:
     import fcntl
@@ -352,81 +352,121 @@ def _is_among(test: str, given: tuple[str, ...]) -> bool:
     return any(test == one or test.startswith((f"{one}/", f"{one}::", f"{one}[")) for one in given)
 
 
+class _Verdict(NamedTuple):
+    """What became of a mutant, and by which test or theorem."""
+
+    state: MutantState
+    by: str
+
+
+@dataclass
+class _MutantRun:
+    """The tests and theorems of a unit on a copy of the project that has the mutant.
+
+    Attributes:
+        spent: Test -> its seconds of CPU.
+    """
+
+    unit: Unit
+    plan: TrialPlan
+    copy: Path
+    spent: dict[str, float] = field(default_factory=dict)
+
+    def verdict(self) -> _Verdict:
+        """The verdict of the first test or theorem that detects the mutant."""
+        for stage, files in self.unit.stages.items():
+            is_own = stage == next(iter(self.unit.stages))
+            if (found := self._run_stage(stage, files, is_own)) is not None:
+                return found
+        for name, file in self.unit.theorems.items():
+            if not self._holds(name, file):
+                return _Verdict(MutantState.KILLED, f"theorem {name}")
+        return _Verdict(MutantState.SURVIVED, "no test runs it" if self.plan.only == () else "")
+
+    def _run_stage(self, stage: str, files: tuple[str, ...], is_own: bool) -> _Verdict | None:
+        """Runs the tests of some files until one fails; None where the mutant has survived so far. ``is_own``: they are
+        the unit's own ones."""
+        unit, plan = self.unit, self.plan
+        takes = plan.seconds[stage]
+        if plan.only is not None:
+            chosen = [name for name in plan.only if _is_among(name, files)]
+            files = tuple(sorted({name.partition("::")[0] for name in chosen}))
+            takes = sum(plan.seconds.get(name, 0) for name in chosen)
+            if not files:
+                return None
+        round_plan = _plan(
+            files,
+            order=plan.order,
+            only=plan.only,
+            limits={
+                name: _MORE_CPU * seconds + _LEAST_CPU for name, seconds in plan.seconds.items()
+            },
+            stop=True,
+            without=unit.without,
+        )
+        reports, code = _ask(
+            "tests",
+            round_plan,
+            self.copy,
+            _MORE_TIME * takes + _LEAST_TIME,
+            models=_models(unit, self.copy),
+        )
+        ended = {line["test"]: line for line in reports if "seconds" in line}
+        self.spent |= {name: line["seconds"] for name, line in ended.items()}
+        for name, line in ended.items():
+            if line["failed"]:
+                return self._failed(name, line["error"], is_own)
+        last = reports[-1] if reports else {}
+        if code is None or (last and "seconds" not in last):
+            return _Verdict(
+                MutantState.HANGS if code in (None, -signal.SIGPROF) else MutantState.KILLED,
+                last.get("test", stage),
+            )
+        if not ended:
+            return _Verdict(MutantState.STILLBORN, "nothing can be imported")
+        if (
+            is_own
+            and not unit.is_host
+            and _digests(unit, self.copy, plan.netlists) == plan.netlists
+        ):
+            return _Verdict(MutantState.EQUIVALENT, "")
+        return None
+
+    def _failed(self, name: str, error: str, is_own: bool) -> _Verdict:
+        """The verdict of a test, or of a file of tests, that has failed by an exception of this name."""
+        if self.unit.is_host:
+            is_stillborn = "::" not in name
+        else:
+            # Other errors than these may come from hardware that cannot be made.
+            is_stillborn = (
+                is_own
+                and error not in ("AssertionError", "Failed")
+                and not _elaborates(self.unit, self.copy)
+            )
+        if is_stillborn:
+            return _Verdict(MutantState.STILLBORN, error)
+        return _Verdict(MutantState.KILLED, name)
+
+    def _holds(self, name: str, file: str) -> bool:
+        """Whether a theorem holds with the mutant."""
+        with TemporaryDirectory(dir=self.copy.parent) as work:
+            reports, code = _ask(
+                "theorem",
+                {"file": file, "folder": work},
+                self.copy,
+                _MORE_TIME * self.plan.seconds[name] + _LEAST_TIME,
+            )
+        return code is not None and bool(reports) and reports[0]["holds"]
+
+
 def trial(
     root: Path, unit: Unit, mutant: Mutant, plan: TrialPlan, folder: Path | None = None
 ) -> Trial:
     """Writes a mutant to a copy of the project in a folder, and runs the tests of its unit until
     one fails. If none of the unit's own tests detects a mutant, its netlist is compared with the
     original's."""
-    began, spent = time.monotonic(), {}
-
-    def over(state: MutantState, by: str) -> Trial:
-        return Trial(mutant, state, by, time.monotonic() - began, spent)
-
+    began = time.monotonic()
     with _mutated(root, mutant, folder) as copy:
-        for number, (stage, files) in enumerate(unit.stages.items()):
-            limits = {
-                name: _MORE_CPU * seconds + _LEAST_CPU for name, seconds in plan.seconds.items()
-            }
-            takes = plan.seconds[stage]
-            if plan.only is not None:
-                chosen = [name for name in plan.only if _is_among(name, files)]
-                files = tuple(sorted({name.partition("::")[0] for name in chosen}))
-                takes = sum(plan.seconds.get(name, 0) for name in chosen)
-                if not files:
-                    continue
-            round_plan = _plan(
-                files,
-                order=plan.order,
-                only=plan.only,
-                limits=limits,
-                stop=True,
-                without=unit.without,
-            )
-            reports, code = _ask(
-                "tests",
-                round_plan,
-                copy,
-                _MORE_TIME * takes + _LEAST_TIME,
-                models=_models(unit, copy),
-            )
-            ended = {line["test"]: line for line in reports if "seconds" in line}
-            spent |= {name: line["seconds"] for name, line in ended.items()}
-            last = reports[-1] if reports else {}
-            for name, line in ended.items():
-                if line["failed"]:
-                    if unit.is_host and "::" not in name:
-                        return over(MutantState.STILLBORN, line["error"])
-                    # Other errors than these may come from hardware that cannot be made.
-                    if (
-                        number == 0
-                        and not unit.is_host
-                        and line["error"] not in ("AssertionError", "Failed")
-                        and not _elaborates(unit, copy)
-                    ):
-                        return over(MutantState.STILLBORN, line["error"])
-                    return over(MutantState.KILLED, name)
-            if code is None or (last and "seconds" not in last):
-                return over(
-                    MutantState.HANGS if code in (None, -signal.SIGPROF) else MutantState.KILLED,
-                    last.get("test", stage),
-                )
-            if not ended:
-                return over(MutantState.STILLBORN, "nothing can be imported")
-            if (
-                number == 0
-                and not unit.is_host
-                and _digests(unit, copy, plan.netlists) == plan.netlists
-            ):
-                return over(MutantState.EQUIVALENT, "")
-        for name, file in unit.theorems.items():
-            with TemporaryDirectory(dir=copy.parent) as work:
-                reports, code = _ask(
-                    "theorem",
-                    {"file": file, "folder": work},
-                    copy,
-                    _MORE_TIME * plan.seconds[name] + _LEAST_TIME,
-                )
-            if code is None or not reports or not reports[0]["holds"]:
-                return over(MutantState.KILLED, f"theorem {name}")
-    return over(MutantState.SURVIVED, "no test runs it" if plan.only == () else "")
+        run = _MutantRun(unit, plan, copy)
+        verdict = run.verdict()
+        return Trial(mutant, verdict.state, verdict.by, time.monotonic() - began, run.spent)

@@ -21,11 +21,11 @@ from sim.toolchain.ptx.module import (
 from .floats import added
 from .numbers import number_of
 from .site import Maker, Site
-from .state import Operation, PtxFaultError, Thread
+from .state import Operation, PtxFaultError, PtxThread
 
 __all__ = ["ACCESS"]
 
-Locate = Callable[[Thread, list[int]], int]
+Locate = Callable[[PtxThread, list[int]], int]
 """Computes an address."""
 
 
@@ -68,7 +68,7 @@ class _Place:
             else None
         )
 
-    def _bytes(self, thread: Thread, space: PtxSpace) -> bytes | bytearray:
+    def _bytes(self, thread: PtxThread, space: PtxSpace) -> bytes | bytearray:
         match space:
             case PtxSpace.SHARED:
                 return thread.cta.shared
@@ -83,11 +83,11 @@ class _Place:
             case _:
                 return self.constants
 
-    def _size(self, thread: Thread, space: PtxSpace) -> int:
+    def _size(self, thread: PtxThread, space: PtxSpace) -> int:
         """Bytes of a space; of local memory those that the thread's functions have declared."""
         return thread.top if space is PtxSpace.LOCAL else len(self._bytes(thread, space))
 
-    def _resolve(self, thread: Thread, values: list[int]) -> tuple[PtxSpace, int]:
+    def _resolve(self, thread: PtxThread, values: list[int]) -> tuple[PtxSpace, int]:
         """The space that is accessed, and the address in it."""
         address = self.locate(thread, values)
         space = self.space
@@ -107,11 +107,11 @@ class _Place:
             raise PtxFaultError(f"{space.value} space has no {self.size} bytes at {address:#x}")
         return space, address
 
-    def is_global(self, thread: Thread, values: list[int]) -> bool:
+    def is_global(self, thread: PtxThread, values: list[int]) -> bool:
         """Whether they are in global memory."""
         return self._resolve(thread, values)[0] is PtxSpace.GLOBAL
 
-    def read(self, thread: Thread, values: list[int]) -> bytes:
+    def read(self, thread: PtxThread, values: list[int]) -> bytes:
         """The bytes that are there."""
         space, address = self._resolve(thread, values)
         try:
@@ -121,7 +121,7 @@ class _Place:
             raise PtxFaultError(str(fault)) from None
         return bytes(self._bytes(thread, space)[address : address + self.size])
 
-    def write(self, thread: Thread, values: list[int], content: bytes) -> None:
+    def write(self, thread: PtxThread, values: list[int], content: bytes) -> None:
         """Changes the bytes that are there."""
         space, address = self._resolve(thread, values)
         try:
@@ -152,7 +152,7 @@ def _load(site: Site) -> Operation:
         if isinstance(element, PtxRegister)
     ]
 
-    def run(thread: Thread, values: list[int]) -> None:
+    def run(thread: PtxThread, values: list[int]) -> None:
         content = place.read(thread, values)
         for register, mask, at in results:
             values[register] = (
@@ -174,7 +174,7 @@ def _store(site: Site) -> Operation:
         if isinstance(element, PtxRegister | PtxImmediate | Sink)
     ]
 
-    def run(thread: Thread, values: list[int]) -> None:
+    def run(thread: PtxThread, values: list[int]) -> None:
         place.write(
             thread,
             values,
@@ -220,7 +220,7 @@ def _change(site: Site, d: int, address: object, sources: list) -> Operation:
     places = [site.slots.of_operand(operand) for operand in sources]
     sums = kind.floating and site.instruction.operation == "add"
 
-    def run(thread: Thread, values: list[int]) -> None:
+    def run(thread: PtxThread, values: list[int]) -> None:
         old = int.from_bytes(place.read(thread, values), "little")
         operands = [values[operand] for operand in places]
         # Global memory takes subnormal numbers for zeros, shared memory does not.
@@ -238,10 +238,10 @@ def _change(site: Site, d: int, address: object, sources: list) -> Operation:
 
 def _space_test(site: Site) -> Operation:
     """The test of isspacep."""
-    p, a = site.places
+    p, a = site.operand_slots
     windows, queried_space = site.program.launch.windows, site.instruction.space
 
-    def run(thread: Thread, values: list[int]) -> None:
+    def run(thread: PtxThread, values: list[int]) -> None:
         found = next(
             (space for space, window in windows.items() if values[a] in window), PtxSpace.GLOBAL
         )

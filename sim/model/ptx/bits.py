@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
+from rtl.isa.kinds import PermuteMode
+from sim.model.bits import logic_of_three, permuted_bytes
 from sim.toolchain.ptx.module import PtxInstruction, Type
 
 from .numbers import Compute, number_of
@@ -76,14 +78,7 @@ def _reversed(instruction: PtxInstruction) -> Compute:
 
 
 def _table(instruction: PtxInstruction) -> Compute:
-    def compute(a: int, b: int, c: int, table: int) -> int:
-        result = 0
-        for row in range(8):
-            if table >> row & 1:
-                result |= (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c)
-        return result
-
-    return compute
+    return lambda a, b, c, table: logic_of_three(table, a, b, c)
 
 
 def _find_nth_set(mask: int, base: int, offset: int) -> int:
@@ -106,30 +101,9 @@ def _find_nth_set(mask: int, base: int, offset: int) -> int:
     return found[wanted - 1] if len(found) >= wanted else -1
 
 
-# Which byte of both, by mode: from the selector and the position of the byte in the result.
-_SELECTED: Mapping[str, Callable[[int, int], int]] = {
-    "f4e": lambda c, at: (c & 3) + at,
-    "b4e": lambda c, at: (c & 3) - at & 7,
-    "rc8": lambda c, at: c & 3,
-    "ecl": lambda c, at: max(c & 3, at),
-    "ecr": lambda c, at: min(c & 3, at),
-    "rc16": lambda c, at: (c & 1) * 2 + at % 2,
-}
-
-
 def _permuted(instruction: PtxInstruction) -> Compute:
-    def compute(a: int, b: int, c: int) -> int:
-        both, result = (b << 32 | a).to_bytes(8, "little"), bytearray()
-        for at in range(4):
-            if instruction.operation:
-                result.append(both[_SELECTED[instruction.operation](c, at)])
-            else:
-                choice = c >> 4 * at & 0xF
-                byte = both[choice & 7]
-                result.append((0xFF if byte >> 7 else 0) if choice & 8 else byte)
-        return int.from_bytes(result, "little")
-
-    return compute
+    mode = PermuteMode[(instruction.operation or "index").upper()]
+    return lambda a, b, c: permuted_bytes(mode, a, b, c)
 
 
 def _same(compute: Compute) -> Callable[[PtxInstruction], Compute]:

@@ -14,9 +14,9 @@ from .state import (
     Give,
     Operation,
     PtxFaultError,
+    PtxThread,
+    PtxTrapError,
     Take,
-    Thread,
-    TrappedError,
 )
 
 __all__ = ["FLOW", "giver", "taker"]
@@ -33,10 +33,10 @@ def _branch(site: Site) -> Operation:
 
 
 def _indexed_branch(site: Site) -> Operation:
-    (index,) = site.places
+    (index,) = site.operand_slots
     targets = [site.labels[label] for label in site.instruction.targets]
 
-    def run(thread: Thread, values: list[int]) -> int:
+    def run(thread: PtxThread, values: list[int]) -> int:
         if values[index] >= len(targets):
             raise PtxFaultError(f"target {values[index]} of {len(targets)}")
         return targets[values[index]]
@@ -50,8 +50,8 @@ def _nothing(_: Site) -> Operation:
 
 
 def _trap(site: Site) -> Operation:
-    def run(thread: Thread, values: list[int]) -> int:
-        raise TrappedError
+    def run(thread: PtxThread, values: list[int]) -> int:
+        raise PtxTrapError
 
     return run
 
@@ -114,7 +114,7 @@ def _call(site: Site) -> Operation:
             )
         return code
 
-    def run(thread: Thread, values: list[int]) -> int:
+    def run(thread: PtxThread, values: list[int]) -> int:
         code, caller = callee(values), thread.frame
         frame = code.frame(thread.top, caller)
         if frame.depth > _DEEPEST or frame.base + code.local > len(thread.local):
@@ -138,7 +138,7 @@ def _call(site: Site) -> Operation:
 
 
 def _return(site: Site) -> Operation:
-    def run(thread: Thread, values: list[int]) -> int:
+    def run(thread: PtxThread, values: list[int]) -> int:
         frame = thread.frame
         if frame.caller is None or frame.results is None:
             return ENDED

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from sim.toolchain.ptx.module import PtxHalf, PtxInstruction, Type
 
 from .site import Maker, Site
-from .state import Operation, Thread
+from .state import Operation, PtxThread
 
 __all__ = ["ARITHMETIC", "CARRYING", "Compute", "number_of", "saturated"]
 
@@ -127,9 +127,9 @@ def _carrying_sum(negative: bool, takes: bool) -> Maker:
         bits, carries = site.instruction.type.bits, site.instruction.carry_out
         mask = (1 << bits) - 1
         flip = mask if negative else 0
-        d, a, b = site.places
+        d, a, b = site.operand_slots
 
-        def run(thread: Thread, values: list[int]) -> None:
+        def run(thread: PtxThread, values: list[int]) -> None:
             total = values[a] + (values[b] ^ flip) + (thread.carry if takes else int(negative))
             if carries:
                 thread.carry = total >> bits
@@ -144,9 +144,9 @@ def _carrying_product(takes: bool) -> Maker:
     def make(site: Site) -> Operation:
         bits, carries = site.instruction.type.bits, site.instruction.carry_out
         product, mask = _product(site.instruction), (1 << bits) - 1
-        d, a, b, c = site.places
+        d, a, b, c = site.operand_slots
 
-        def run(thread: Thread, values: list[int]) -> None:
+        def run(thread: PtxThread, values: list[int]) -> None:
             total = (
                 (product(values[a], values[b]) & mask) + values[c] + (thread.carry if takes else 0)
             )

@@ -12,7 +12,7 @@ from .numbers import ARITHMETIC, CARRYING, Compute
 from .select import SELECT
 from .site import Site
 from .slots import Slots
-from .state import ExecutableFunction, Operation, Thread
+from .state import ExecutableFunction, Operation, PtxThread
 from .together import TOGETHER
 from .video import VIDEO
 
@@ -92,7 +92,7 @@ def _operation(site: Site) -> Operation:
         return run
     place, needed = site.slots.register(guard.register), int(not guard.negated)
 
-    def guarded(thread: Thread, values: list[int]) -> int | None:
+    def guarded(thread: PtxThread, values: list[int]) -> int | None:
         return run(thread, values) if values[place] == needed else None
 
     return guarded
@@ -118,7 +118,7 @@ def _computation(site: Site, compute: Compute) -> Operation:
     mask = (1 << target.type.bits) - 1
     if any(negated for _, negated in sources):
 
-        def with_negated(thread: Thread, values: list[int]) -> None:
+        def with_negated(thread: PtxThread, values: list[int]) -> None:
             values[d] = compute(*(values[place] ^ negated for place, negated in sources)) & mask
 
         return with_negated
@@ -126,12 +126,12 @@ def _computation(site: Site, compute: Compute) -> Operation:
     if len(places) == 2:
         a, b = places
 
-        def binary(thread: Thread, values: list[int]) -> None:
+        def binary(thread: PtxThread, values: list[int]) -> None:
             values[d] = compute(values[a], values[b]) & mask
 
         return binary
 
-    def run(thread: Thread, values: list[int]) -> None:
+    def run(thread: PtxThread, values: list[int]) -> None:
         values[d] = compute(*(values[place] for place in places)) & mask
 
     return run

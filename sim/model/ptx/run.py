@@ -10,7 +10,7 @@ from sim.model.threads import TURN, check_nobody_waits, cta_positions, take_turn
 
 from .launch import PtxLaunch
 from .program import PtxFunctions
-from .state import CALLED, Cta, PtxFaultError, Thread, TrappedError
+from .state import CALLED, PtxCta, PtxFaultError, PtxThread, PtxTrapError
 
 __all__ = ["PtxResult", "PtxRunError", "run"]
 
@@ -21,7 +21,7 @@ MAX_INSTRUCTIONS = 50_000_000
 class PtxRunError(Exception):
     """A run that can't continue: which thread, at which line and column of the text, and why."""
 
-    def __init__(self, thread: Thread, cause: str) -> None:
+    def __init__(self, thread: PtxThread, cause: str) -> None:
         frame = thread.frame
         instruction = frame.code.instructions[frame.index]
         super().__init__(
@@ -43,8 +43,8 @@ class _Run:
         self.launch = launch
         self.limit = limit
         self.length = turn
-        self.runnable: deque[Thread] = deque()
-        self.ctas: list[Cta] = []
+        self.runnable: deque[PtxThread] = deque()
+        self.ctas: list[PtxCta] = []
         self.trap: int | None = None
         program = PtxFunctions(launch)
         entry = program.code(launch.entry.name)
@@ -53,23 +53,23 @@ class _Run:
             for frame in frames:
                 for take, content in zip(entry.takes, launch.parameters, strict=True):
                     take(frame, content)
-            self.ctas.append(Cta(launch, position, frames, self.runnable))
+            self.ctas.append(PtxCta(launch, position, frames, self.runnable))
         if backwards:
             self.runnable.reverse()
 
-    def turn(self, thread: Thread) -> int:
+    def turn(self, thread: PtxThread) -> int:
         """Runs a thread until its turn is over, it waits, or it ends; returns the instructions that it executed."""
         before = thread.executed
         try:
             self.execute(thread)
         except PtxFaultError as fault:
             raise PtxRunError(thread, str(fault)) from None
-        except TrappedError:
+        except PtxTrapError:
             self.trap = thread.frame.code.instructions[thread.frame.index].line
             self.runnable.clear()
         return thread.executed - before
 
-    def execute(self, thread: Thread) -> None:
+    def execute(self, thread: PtxThread) -> None:
         """Executes the instructions of a turn."""
         frame = thread.frame
         operations, values, index = frame.code.operations, frame.values, frame.index

@@ -22,7 +22,7 @@ from .floats import compares, converted
 from .numbers import number_of, saturated
 from .site import Maker, Site
 from .special import special_value
-from .state import Operation, Thread
+from .state import Operation, PtxThread
 
 __all__ = ["SELECT"]
 
@@ -44,7 +44,7 @@ _COMBINED: Mapping[PtxBoolean | None, Callable[[int, int], int]] = {
 _ONE = 0x3F80_0000
 """1 in single precision."""
 
-Read = Callable[[Thread, list[int]], int]
+Read = Callable[[PtxThread, list[int]], int]
 """Reads an operand."""
 
 
@@ -75,7 +75,7 @@ def _set_predicates(site: Site) -> Operation:
     p, q = (site.slots.of_operand(operand) for operand in site.instruction.operands[:2])
     compare = _comparison(site, site.instruction.type, site.instruction.operands[2:])
 
-    def run(thread: Thread, values: list[int]) -> None:
+    def run(thread: PtxThread, values: list[int]) -> None:
         values[p], values[q] = compare(values)
 
     return run
@@ -86,7 +86,7 @@ def _set(site: Site) -> Operation:
     compare = _comparison(site, site.instruction.types[1], site.instruction.operands[1:])
     true = _ONE if site.instruction.type.floating else 0xFFFF_FFFF
 
-    def run(thread: Thread, values: list[int]) -> None:
+    def run(thread: PtxThread, values: list[int]) -> None:
         result, _ = compare(values)
         values[d] = true if result else 0
 
@@ -98,23 +98,23 @@ def _select(site: Site) -> Operation:
     d, a, b = (site.slots.of_operand(operand) for operand in places)
     c, negated = site.slots.predicate(predicate)
 
-    def run(thread: Thread, values: list[int]) -> None:
+    def run(thread: PtxThread, values: list[int]) -> None:
         values[d] = values[a] if values[c] ^ negated else values[b]
 
     return run
 
 
 def _select_by_sign(site: Site) -> Operation:
-    d, a, b, c = site.places
+    d, a, b, c = site.operand_slots
     if site.instruction.types[1].floating:
         holds = compares(replace(site.instruction, compare=Comparison.GE))
 
-        def by_number(thread: Thread, values: list[int]) -> None:
+        def by_number(thread: PtxThread, values: list[int]) -> None:
             values[d] = values[a] if holds(values[c], 0) else values[b]
 
         return by_number
 
-    def run(thread: Thread, values: list[int]) -> None:
+    def run(thread: PtxThread, values: list[int]) -> None:
         values[d] = values[b] if values[c] >> 31 else values[a]
 
     return run
@@ -158,12 +158,12 @@ def _convert(site: Site) -> Operation:
     if target.floating or source.floating:
         compute = converted(site.instruction)
 
-        def convert(thread: Thread, values: list[int]) -> None:
+        def convert(thread: PtxThread, values: list[int]) -> None:
             values[d] = compute(read(thread, values)) & mask
 
         return convert
 
-    def run(thread: Thread, values: list[int]) -> None:
+    def run(thread: PtxThread, values: list[int]) -> None:
         number = number_of(read(thread, values), source)
         # A wider register is filled with the sign of the result, if it has one.
         values[d] = (saturated(number, target) if saturates else number_of(number, target)) & mask
@@ -183,7 +183,7 @@ def _move(site: Site) -> Operation:
             if not isinstance(element, Sink)
         ]
 
-        def unpack(thread: Thread, values: list[int]) -> None:
+        def unpack(thread: PtxThread, values: list[int]) -> None:
             value = read(thread, values)
             for place, shift in places:
                 values[place] = value >> shift & (1 << width) - 1
@@ -197,13 +197,13 @@ def _move(site: Site) -> Operation:
             for number, element in enumerate(source.elements)
         ]
 
-        def pack(thread: Thread, values: list[int]) -> None:
+        def pack(thread: PtxThread, values: list[int]) -> None:
             values[d] = sum(values[place] << shift for place, shift in parts)
 
         return pack
     value = _reader(site, source)
 
-    def run(thread: Thread, values: list[int]) -> None:
+    def run(thread: PtxThread, values: list[int]) -> None:
         values[d] = value(thread, values) & (1 << bits) - 1
 
     return run
@@ -217,7 +217,7 @@ def _convert_address(site: Site) -> Operation:
     d, read = site.slots.of_operand(register), _reader(site, operand)
     mask = (1 << site.instruction.type.bits) - 1
 
-    def run(thread: Thread, values: list[int]) -> None:
+    def run(thread: PtxThread, values: list[int]) -> None:
         values[d] = read(thread, values) + base & mask
 
     return run

@@ -42,7 +42,7 @@ class Site:
     locals: Mapping[PtxVariable, int]
 
     @property
-    def places(self) -> tuple[int, ...]:
+    def operand_slots(self) -> tuple[int, ...]:
         """Positions of all operands, where all are values."""
         return tuple(self.slots.of_operand(operand) for operand in self.instruction.operands)
 

@@ -5,14 +5,14 @@ from rtl.params import PRESETS, WARP_THREADS
 from sim.support.alignment import round_up
 from sim.toolchain.ptx.module import PtxSpecialRegister
 
-from .state import Thread
+from .state import PtxThread
 
 __all__ = ["special_value"]
 
 _COMPONENTS = "xyz"
 
 
-def special_value(register: PtxSpecialRegister, thread: Thread) -> int:
+def special_value(register: PtxSpecialRegister, thread: PtxThread) -> int:
     """The value in a thread.
 
     Ours: one SM of full size; clocks count the thread's instructions; counters and the driver's registers read 0.

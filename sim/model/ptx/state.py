@@ -16,15 +16,15 @@ from .slots import Slots
 __all__ = [
     "CALLED",
     "CallFrame",
-    "Cta",
     "ExecutableFunction",
     "Give",
     "Meeting",
     "Operation",
+    "PtxCta",
     "PtxFaultError",
+    "PtxThread",
+    "PtxTrapError",
     "Take",
-    "Thread",
-    "TrappedError",
 ]
 
 CALLED = -3
@@ -37,7 +37,7 @@ class PtxFaultError(Exception):
     """What a thread can't do."""
 
 
-class TrappedError(Exception):
+class PtxTrapError(Exception):
     """The thread has reached a trap."""
 
 
@@ -60,7 +60,7 @@ class CallFrame:
     depth: int = 0
 
 
-Operation = Callable[["Thread", list[int]], int | None]
+Operation = Callable[["PtxThread", list[int]], int | None]
 """Executes one instruction with its frame's values; returns the index of the next one, or ENDED, WAITING, CALLED, or
 None: the one behind it.
 """
@@ -68,7 +68,7 @@ Give = Callable[[CallFrame], bytes]
 """Reads an argument or a result of a frame, as bytes: what it is declared as may differ on both sides."""
 Take = Callable[[CallFrame, bytes], None]
 """Writes a parameter or a result of a frame."""
-Meeting = Callable[[list["Thread"]], None]
+Meeting = Callable[[list["PtxThread"]], None]
 """What neighbours do once they are all there."""
 
 
@@ -101,14 +101,14 @@ class ExecutableFunction:
         )
 
 
-class Thread(GridThread):
+class PtxThread(GridThread):
     """One thread. ``top`` is the first free byte of its local memory."""
 
     __slots__ = ("carry", "executed", "frame", "local", "top")
 
-    cta: Cta
+    cta: PtxCta
 
-    def __init__(self, cta: Cta, number: int, frame: CallFrame) -> None:
+    def __init__(self, cta: PtxCta, number: int, frame: CallFrame) -> None:
         super().__init__(cta, number, cta.launch.block)
         self.frame = frame
         self.local = bytearray([cta.launch.undefined & 0xFF]) * cta.launch.local
@@ -126,7 +126,7 @@ class Thread(GridThread):
         self.frame.index += 1
 
 
-class Cta(GridCta[Thread]):
+class PtxCta(GridCta[PtxThread]):
     """A CTA with its shared memory. ``runnable`` is the run's queue of threads."""
 
     def __init__(
@@ -134,10 +134,12 @@ class Cta(GridCta[Thread]):
         launch: PtxLaunch,
         position: tuple[int, int, int],
         frames: Iterable[CallFrame],
-        runnable: deque[Thread],
+        runnable: deque[PtxThread],
     ) -> None:
         self.launch = launch
         self.shared = bytearray([launch.undefined & 0xFF]) * launch.shared
         super().__init__(
-            position, [Thread(self, number, frame) for number, frame in enumerate(frames)], runnable
+            position,
+            [PtxThread(self, number, frame) for number, frame in enumerate(frames)],
+            runnable,
         )

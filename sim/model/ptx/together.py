@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from rtl.isa.barriers import BARRIERS
 from rtl.isa.kinds import ShuffleMode
 from rtl.params import WARP_THREADS
-from sim.model.threads import WAITING, Arrival, shuffle_source
+from sim.model.threads import WAITING, BarrierWait, shuffle_source
 from sim.toolchain.ptx.module import Sink
 
 from .site import Maker, Site
-from .state import Meeting, Operation, PtxFaultError, Thread
+from .state import Meeting, Operation, PtxFaultError, PtxThread
 
 __all__ = ["TOGETHER"]
 
@@ -17,7 +17,7 @@ __all__ = ["TOGETHER"]
 def _meeting(meet: Meeting) -> Operation:
     """Operations of neighbouring threads (votes, shuffles), executed once none of them runs."""
 
-    def run(thread: Thread, values: list[int]) -> int:
+    def run(thread: PtxThread, values: list[int]) -> int:
         thread.meeting = meet
         return WAITING
 
@@ -31,7 +31,7 @@ def _vote(site: Site) -> Operation:
     mask = site.slots.of_operand(site.instruction.operands[2]) if site.instruction.sync else None
     mode = site.instruction.operation
 
-    def meet(members: list[Thread]) -> None:
+    def meet(members: list[PtxThread]) -> None:
         votes = {thread.lane: thread.frame.values[p] ^ negated for thread in members}
         for thread in members:
             values = thread.frame.values
@@ -55,9 +55,9 @@ _VERDICTS: Mapping[str, Callable[[Mapping[int, int]], int]] = {
 
 
 def _active_mask(site: Site) -> Operation:
-    (d,) = site.places
+    (d,) = site.operand_slots
 
-    def meet(members: list[Thread]) -> None:
+    def meet(members: list[PtxThread]) -> None:
         mask = sum(1 << thread.lane for thread in members)
         for thread in members:
             thread.frame.values[d] = mask
@@ -68,10 +68,10 @@ def _active_mask(site: Site) -> Operation:
 def _shuffle(site: Site) -> Operation:
     """A lane outside of the segment gives a thread its own value. A thread that does not arrive
     contributes 0 (ours)."""
-    d, p, a, b, c = site.places[:5]
+    d, p, a, b, c = site.operand_slots[:5]
     mode = ShuffleMode[site.instruction.operation.upper()]
 
-    def meet(members: list[Thread]) -> None:
+    def meet(members: list[PtxThread]) -> None:
         given = {thread.lane: thread.frame.values[a] for thread in members}
         for thread in members:
             values = thread.frame.values
@@ -105,16 +105,16 @@ def _barrier(site: Site) -> Operation:
             return _reduction(site)
         case operation:
             pass
-    number, *rest = site.places
+    number, *rest = site.operand_slots
     counts = rest[0] if rest and not isinstance(site.instruction.operands[1], Sink) else None
 
-    def wait(thread: Thread, values: list[int]) -> int:
-        thread.arrival = Arrival(
+    def wait(thread: PtxThread, values: list[int]) -> int:
+        thread.arrival = BarrierWait(
             _number(values[number]), None if counts is None else _groups(values[counts])
         )
         return WAITING
 
-    def meet(members: list[Thread]) -> None:
+    def meet(members: list[PtxThread]) -> None:
         first = members[0].frame.values
         assert counts is not None
         members[0].cta.arrive(_number(first[number]), _groups(first[counts]))
@@ -133,11 +133,11 @@ def _reduction(site: Site) -> Operation:
         "or": lambda votes: int(any(votes)),
     }[site.instruction.reduction]
 
-    def run(thread: Thread, values: list[int]) -> int:
+    def run(thread: PtxThread, values: list[int]) -> int:
         def finish(votes: list[int]) -> None:
             values[d] = combine(votes)
 
-        thread.arrival = Arrival(
+        thread.arrival = BarrierWait(
             _number(values[number]),
             None if counts is None else _groups(values[counts]),
             values[p] ^ negated,

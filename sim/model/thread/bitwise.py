@@ -12,6 +12,7 @@ it. Compiled code has it with a test and leaves CC alone; what CC gets is ours.
 from collections.abc import Callable
 
 from rtl.isa.kinds import FunnelWidth, Logic, PermuteMode, PredicateTest
+from sim.model.bits import logic_of_three, permuted_bytes
 
 from .decode import Result, ThreadInstruction, result_of, semantics
 from .integers import FLAGS, WORD, ZERO, flags_of_result, signed
@@ -172,55 +173,27 @@ def _logic(i: ThreadInstruction) -> Operation:
 
 @semantics("LOP3.LUT")
 def _logic_of_three(i: ThreadInstruction) -> Operation:
-    """Bit n of the table is the result where a, b and c have the bits of n, a the highest."""
     d, a, b, c, lut = i.destination(), i.source("a"), i.source("b"), i.source("c"), i["lut"]
     finish = _logic_result(i, d)
 
     def operation(thread: Thread) -> None:
         values = thread.values
-        x, y, z = values[a], values[b], values[c]
-        result = 0
-        for term in range(8):
-            if lut >> term & 1:
-                result |= (
-                    (x if term & 4 else ~x) & (y if term & 2 else ~y) & (z if term & 1 else ~z)
-                )
-        values[d] = result & WORD
+        values[d] = logic_of_three(lut, values[a], values[b], values[c]) & WORD
         if finish is not None:
             finish(thread)
 
     return operation
 
 
-_SELECTORS: dict[PermuteMode, Callable[[int, int], int]] = {
-    PermuteMode.INDEX: lambda control, byte: control >> 4 * byte & 15,
-    PermuteMode.F4E: lambda control, byte: (control & 3) + byte,
-    PermuteMode.B4E: lambda control, byte: (control & 3) - byte & 7,
-    PermuteMode.RC8: lambda control, byte: control & 3,
-    PermuteMode.ECL: lambda control, byte: max(byte, control & 3),
-    PermuteMode.ECR: lambda control, byte: min(byte, control & 3),
-    PermuteMode.RC16: lambda control, byte: byte % 2 + 2 * (control & 1),
-}
-"""Which of the 8 bytes a byte of the result takes, the lowest being byte 0; bit 3: only its sign."""
-
-
 @result_of("PRMT")
 def _permute(i: ThreadInstruction) -> Result:
     """Four of the eight bytes of {c, a}, picked by b; the modes are those of PTX's prmt."""
     a, b, c = i.source("a"), i.source("b"), i.source("c")
-    select = _SELECTORS[PermuteMode(i["mode"])]
+    mode = PermuteMode(i["mode"])
 
     def compute(thread: Thread) -> int:
         values = thread.values
-        pair = values[c] << 32 | values[a]
-        result = 0
-        for position in range(4):
-            selector = select(values[b], position)
-            byte = pair >> 8 * (selector & 7) & 0xFF
-            if selector & 8:
-                byte = 0xFF if byte & 0x80 else 0
-            result |= byte << 8 * position
-        return result
+        return permuted_bytes(mode, values[a], values[c], values[b])
 
     return compute
 

@@ -33,7 +33,7 @@ from . import (
 )
 from .decode import ThreadProgram
 from .integers import WORD
-from .state import Cta, FaultError, Thread, TrappedError
+from .state import FaultError, Thread, ThreadCta, TrappedError
 
 __all__ = [
     "Before",
@@ -114,7 +114,7 @@ class _Run:
     program: ThreadProgram
     limit: int
     runnable: deque[Thread] = field(default_factory=deque)
-    ctas: list[Cta] = field(default_factory=list)
+    ctas: list[ThreadCta] = field(default_factory=list)
     executed: list[int] = field(default_factory=list)
     trap: Trap | None = None
 
@@ -176,7 +176,7 @@ def run(launch: Launch, *, max_instructions: int = MAX_INSTRUCTIONS) -> ThreadRe
     program = ThreadProgram(code, banks, launch.registers, launch.floats, launch.doubles)
     state = _Run(launch, program, max_instructions, executed=[0] * (len(program.words) + 1))
     for position in cta_positions(launch.grid):
-        state.ctas.append(Cta(launch, position, program.constants, state.runnable))
+        state.ctas.append(ThreadCta(launch, position, program.constants, state.runnable))
     state.all_turns()
     counts: Counter[str] = Counter()
     for name, number in zip(program.names, state.executed, strict=False):
@@ -245,7 +245,7 @@ def step_together(
     program = ThreadProgram(
         bytes(code), launch.banks, launch.registers, launch.floats, launch.doubles
     )
-    cta, index = Cta(launch, (0, 0, 0), program.constants, deque()), pc // INSTRUCTION_BYTES
+    cta, index = ThreadCta(launch, (0, 0, 0), program.constants, deque()), pc // INSTRUCTION_BYTES
     group, following = cta.groups[0], []
     threads = group.threads[: len(before)]
     for thread, state in zip(threads, before, strict=True):

@@ -13,11 +13,11 @@ __all__ = [
     "DISCARD",
     "DISCARD_PREDICATE",
     "FIRST_VALUE",
-    "Cta",
     "EntryKind",
     "FaultError",
     "Operation",
     "Thread",
+    "ThreadCta",
     "TrappedError",
 ]
 
@@ -82,9 +82,9 @@ class Thread(GridThread):
         "values",
     )
 
-    cta: "Cta"
+    cta: "ThreadCta"
 
-    def __init__(self, cta: "Cta", number: int, constants: list[int]) -> None:
+    def __init__(self, cta: "ThreadCta", number: int, constants: list[int]) -> None:
         super().__init__(cta, number, cta.launch.block)
         self.memory = cta.launch.memory
         self.values = [0] * FIRST_VALUE + constants
@@ -115,7 +115,7 @@ Operation = Callable[[Thread], int | None]
 :mod:`sim.model.threads`, or None: the one behind it."""
 
 
-class Cta(GridCta[Thread]):
+class ThreadCta(GridCta[Thread]):
     """A CTA with its shared memory. ``runnable`` is the run's queue of threads."""
 
     def __init__(

@@ -32,7 +32,7 @@ from rtl.isa.special_registers import SpecialRegister
 from rtl.isa.syntax import Immediate
 from rtl.params import WARP_THREADS
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
-from sim.model.threads import WAITING, Arrival, shuffle_source
+from sim.model.threads import WAITING, BarrierWait, shuffle_source
 
 from .decode import Result, ThreadInstruction, result_of, semantics
 from .integers import WORD
@@ -203,9 +203,11 @@ def _barrier(i: ThreadInstruction) -> Operation:
         number, groups = where(thread)
         thread.index = i.index
         thread.arrival = (
-            Arrival(number, groups)
+            BarrierWait(number, groups)
             if combine is None
-            else Arrival(number, groups, thread.predicates[x] ^ negated, partial(finish, thread))
+            else BarrierWait(
+                number, groups, thread.predicates[x] ^ negated, partial(finish, thread)
+            )
         )
         return WAITING
 

@@ -27,7 +27,7 @@ from .decode import WarpInstruction, decode
 from .error_status import ErrorLog, ErrorStatus
 from .faults import WarpFaultError, memory_faults
 from .native.executor import Executor, executor_for, threshold_of
-from .retirement import Retirement
+from .retirement import Execution, Retirement
 from .state import Cta, Warp
 from .traps import Traps
 
@@ -243,13 +243,12 @@ class WarpModel:
 
     def _retire(self, warp: Warp) -> Retirement:
         """Retires the next instruction of a warp, of which it is known that it can continue."""
-        record, detail, following = self.execute(warp)
-        self.complete(warp, record, detail, following)
-        return record
+        execution = self.execute(warp)
+        self.complete(warp, execution)
+        return execution.record
 
-    def execute(self, warp: Warp) -> tuple[Retirement, str, int]:
-        """Does what the next instruction of a warp does by itself: the record, what else is known of an error, and the
-        pc behind the instruction."""
+    def execute(self, warp: Warp) -> Execution:
+        """Does what the next instruction of a warp does by itself."""
         address = instruction_address(warp.pc)
         masks, depth, following = warp.masks, warp.stack.depth, next_address(address) & _PC_MASK
         record = Retirement(warp.slot, address, 0, masks, masks, following, depth, depth)
@@ -266,7 +265,7 @@ class WarpModel:
             record.next_pc = (
                 warp.pc if self.reports(fault.error) and not warp.in_trap else following
             )
-        return record, detail, following
+        return Execution(record, detail, following)
 
     def _warp(self, slot: int) -> Warp:
         """The warp in a slot; ValueError when there is none."""
@@ -275,8 +274,9 @@ class WarpModel:
             raise ValueError(f"warp slot {slot} is empty")
         return warp
 
-    def complete(self, warp: Warp, record: Retirement, detail: str, following: int) -> None:
+    def complete(self, warp: Warp, execution: Execution) -> None:
         """The consequences of any instruction."""
+        record, detail, following = execution
         record.after, record.depth_after = warp.masks, warp.stack.depth
         record.api_call_depth, record.kill_future_branch = (
             warp.api_call_depth,
@@ -284,7 +284,7 @@ class WarpModel:
         )
         if record.error is not WarpError.NONE and not self.reports(record.error):
             record.error, record.unreported = WarpError.NONE, record.error
-        self.traps.executed(warp, record.pc)
+        self.traps.note_executed(warp, record.pc)
         if record.error is WarpError.NONE or record.terminated:
             self.instructions += 1
             self.clock += 1

@@ -1,11 +1,12 @@
 """What one retired instruction did: the record that every check uses."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TokenKind
 
-__all__ = ["MemoryWrite", "Retirement", "StackToken", "WarpMasks"]
+__all__ = ["Execution", "MemoryWrite", "Retirement", "StackToken", "WarpMasks"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +60,27 @@ class MemoryWrite:
 
 @dataclass(slots=True)
 class Retirement:
-    """One instruction of one warp.
+    """One instruction of one warp. A mask has bit t for thread t.
 
-    ``depth`` is the number of tokens on the stack. ``pushed`` are the tokens that the instruction pushed,
-    lowest first; ``popped`` those that it took, top first. ``registers`` maps a register number to a
-    mask of threads and the 32 values, of which those under the mask were written; ``predicates`` maps a
-    predicate number to the mask of threads and the mask of values; ``condition`` is the mask of threads and
-    their 32 CC nibbles. ``memory`` holds what threads wrote, spilled tokens apart. ``api_call_depth`` and
-    ``kill_future_branch`` are those after the instruction. ``next_pc`` is the pc as the warp holds
-    it, behind a group's last instruction the next group's address; it is undefined once the warp
-    has ``terminated``.
-
-    ``error`` is what was reported; an error that is not is ``unreported``, of an instruction that did nothing. Other
-    than NONE: the instruction did nothing and the warp stays at it, or in the trap handler, is behind it. Two errors
-    leave a trace:
-    RET_EMPTY_STACK_ERROR comes with the end of the warp, SETCRSPTR's STACK_ERROR with an empty stack.
+    Attributes:
+        warp: The warp's slot.
+        pc, word: The instruction's address, in bytes from the begin of the program, and its word.
+        before, after: The warp's masks.
+        next_pc: The pc as the warp holds it: behind a group's last instruction it is the next group's address. It is
+            undefined once the warp has ``terminated``.
+        depth_before, depth_after: Tokens on the call/return stack.
+        pushed: The tokens that the instruction pushed, lowest first.
+        popped: The tokens that it took, top first.
+        registers: Number -> the mask of threads, and 32 values, of which those under the mask were written.
+        predicates: Number -> the mask of threads, and the mask of values.
+        condition: The mask of threads, and 32 CC nibbles; None where CC was not written.
+        memory: What threads wrote, spilled tokens apart.
+        error: What was reported. Other than NONE: the instruction did nothing, and the warp stays at it or, in the
+            trap handler, is behind it. Two errors leave a trace: RET_EMPTY_STACK_ERROR comes with the end of the
+            warp, SETCRSPTR's STACK_ERROR with an empty stack.
+        unreported: An error that the machine does not report, of an instruction that did nothing.
+        terminated: Whether the warp has ended.
+        api_call_depth, kill_future_branch: Those of the warp after the instruction.
     """
 
     warp: int
@@ -95,3 +102,17 @@ class Retirement:
     terminated: bool = False
     api_call_depth: int = 0
     kill_future_branch: bool = False
+
+
+class Execution(NamedTuple):
+    """What an instruction did by itself, before its consequences for the machine.
+
+    Attributes:
+        record: What it did.
+        detail: What else is known of an error; empty where nothing is.
+        following: The pc behind the instruction.
+    """
+
+    record: Retirement
+    detail: str
+    following: int

@@ -118,7 +118,7 @@ class Traps:
         if warp.trap.error is WarpError.NONE:
             warp.trap.error, warp.trap.saved_pc = error, pc
 
-    def executed(self, warp: Warp, pc: int) -> None:
+    def note_executed(self, warp: Warp, pc: int) -> None:
         """The warp has executed the instruction at ``pc``."""
         warp.trap.last_pc = pc
         if warp.trap.stepping:

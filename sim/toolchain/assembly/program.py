@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from lark import Token
 
 from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, INSTRUCTION_BYTES
+from sim.support.alignment import round_up
 from sim.toolchain.cubin.nvinfo import LARGEST_PARAMETER, LARGEST_WORD
 from sim.toolchain.cubin.object_file import (
     ALIGNMENTS,
@@ -172,7 +173,7 @@ class DataBlock:
         self.size = 0
         for piece in self.pieces:
             piece.size = max(piece.size, piece.data_size)
-            piece.place = -(-self.size // piece.alignment) * piece.alignment
+            piece.place = round_up(self.size, piece.alignment)
             if piece.given_place is not None:
                 piece.place = piece.given_place
             self.size = max(self.size, piece.place + piece.size)
@@ -360,9 +361,7 @@ class _Collector:
         self._define(node.name, code.name)
         size = at_most(node.size, LARGEST_PARAMETER)
         alignment = natural_alignment(size)
-        place = (
-            -(-code.parameter_bytes // alignment) * alignment if node.at is None else _size(node.at)
-        )
+        place = round_up(code.parameter_bytes, alignment) if node.at is None else _size(node.at)
         if PARAMETER_BASE + place + size > BANK_BYTES:
             raise SourceError(
                 node.name,

@@ -19,13 +19,14 @@ emit                words, functions, programs of the assembler
 
 Ours, where neither PTX nor the machine decides:
 
-- Threads that a branch parts meet at its immediate post-dominator among the ways that stay in the innermost loop: those
-  that leave the loop, return or exit are not waited for. Threads that leave a loop meet where it is left to.
+- Threads that diverge at a branch meet at its immediate post-dominator among the paths that stay in the innermost
+  loop: those that leave the loop, return or exit are not waited for. Threads that leave a loop meet where it is left
+  to.
 - The token of a region that is left past the tokens of others is BREAK, CONTINUE or LONGJMP; all others are SYNC.
 - A quotient or remainder by zero is all ones, as NVIDIA's assembler has it for 32 bits.
 - Values of 8 and 16 bits have undefined bits above in their registers.
 - A carry that other code comes between is kept in a register.
-- A stack of call/return tokens is estimated as regions, parted branches (32 in a loop) and calls on the deepest way;
+- A stack of call/return tokens is estimated as regions, divergent branches (32 in a loop) and calls on the deepest way;
   a function that calls itself counts 32 times.
 """
 

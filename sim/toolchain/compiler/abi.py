@@ -9,6 +9,7 @@ Others keep nothing that they do not know to be needed: their callers know which
 
 from dataclasses import dataclass
 
+from sim.support.alignment import round_up
 from sim.toolchain.ptx.module import PtxRegister, PtxVariable, Signature
 
 __all__ = [
@@ -78,12 +79,12 @@ def _allot(
     locations: list[tuple[int, ...]] = []
     for parameter in parameters:
         count, alignment = _words(parameter)
-        first = -(-register // alignment) * alignment
+        first = round_up(register, alignment)
         if first + count <= ARGUMENT_REGISTERS.stop:
             locations.append(tuple(range(first, first + count)))
             register = first + count
         else:
-            word = -(-word // alignment) * alignment
+            word = round_up(word, alignment)
             locations.append(tuple(~at for at in range(word, word + count)))
             word += count
     return tuple(locations)

@@ -82,7 +82,8 @@ def _program(module: PtxModule, registers: int, library: bool) -> list[Statement
         for name in sorted(group):
             finished[name] = _compile(functions[name], finished, registers)
             for kernels, copy in copies.get(name, []):
-                copy.standard, copy.circle = functions[name].standard, functions[name].circle
+                copy.standard = functions[name].standard
+                copy.recursion = functions[name].recursion
                 made = _compile(copy, finished, registers)
                 # Callers need to know one thing of all copies.
                 functions[name].clobbers |= copy.clobbers
@@ -127,7 +128,7 @@ def _find_standard(layout: MemoryLayout, functions: dict[str, Function], graph: 
         if len(group) > 1 or group[0] in graph[group[0]]:
             for name in group:
                 functions[name].standard = True
-                functions[name].circle = frozenset(group)
+                functions[name].recursion = frozenset(group)
     for function in functions.values():
         function.standard = function.standard and not function.entry
 

@@ -20,13 +20,14 @@ __all__ = [
     "SIGN",
     "WORD",
     "Block",
-    "Constant",
+    "ConstantWord",
     "Function",
     "Global",
     "JumpTable",
     "Op",
     "RegisterPart",
     "Source",
+    "Terminator",
     "Value",
     "number",
     "real",
@@ -51,7 +52,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Constant:
+class ConstantWord:
     """``c[bank][offset]``, the offset in bytes."""
 
     bank: int
@@ -60,7 +61,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Global:
-    """32 bits of the address of a global variable or a place in it."""
+    """The upper or the lower 32 bits of the address ``addend`` bytes into a global variable."""
 
     name: str
     addend: int
@@ -83,14 +84,15 @@ class RegisterPart(Enum):
 
 @dataclass(unsafe_hash=True, slots=True)
 class Source:
-    """An operand that is read: a value, a number of 32 bits, a constant or an address, with what is done to it first.
+    """What an operation reads: an operand (a value, a number of 32 bits, a constant or an address) and its modifiers.
 
-    A predicate that is no value is the number 1 or 0. Without a ``part`` it is the whole register, or the lowest part.
+    ``absolute`` is applied first, ``negated`` last. A predicate that is no value is the number 1 or 0. Without a
+    ``part`` it is the whole register, or the lowest part.
     Nobody changes a source; it is not frozen because there are many, and frozen objects take three times as long to
     make.
     """
 
-    what: Value | int | Constant | Global
+    operand: Value | int | ConstantWord | Global
     negated: bool = False
     inverted: bool = False
     absolute: bool = False
@@ -99,28 +101,28 @@ class Source:
     @property
     def value(self) -> Value | None:
         """The virtual register, if it is one."""
-        return self.what if isinstance(self.what, Value) else None
+        return self.operand if isinstance(self.operand, Value) else None
 
     @property
     def plain(self) -> bool:
-        """Whether nothing is done to it."""
+        """Whether it has no modifiers."""
         return not (self.negated or self.inverted or self.absolute or self.part)
 
     @property
     def number(self) -> int | None:
-        """The number after all that is done to it, if it is one."""
-        if not isinstance(self.what, int) or self.part:
+        """The number with its modifiers applied, if it is one."""
+        if not isinstance(self.operand, int) or self.part:
             return None
-        value = self.what
+        value = self.operand
         if self.absolute and value >> 31:
             value = -value
         if self.inverted:
             value = ~value
         return (-value if self.negated else value) & WORD
 
-    def of(self, what: "Value | int | Constant | Global") -> "Source":
-        """Something else with the same done to it."""
-        return Source(what, self.negated, self.inverted, self.absolute, self.part)
+    def with_operand(self, operand: "Value | int | ConstantWord | Global") -> "Source":
+        """Another operand with the same modifiers."""
+        return Source(operand, self.negated, self.inverted, self.absolute, self.part)
 
     def negate(self) -> "Source":
         """The same, negated."""
@@ -143,10 +145,10 @@ MOVE, ADD, COPY_PREDICATE = opcode("MOV"), opcode("IADD"), opcode("PSETP")
 
 
 def real(source: Source) -> Source:
-    """A source in single precision; what is done to a number's sign is done."""
-    if not isinstance(source.what, int) or source.plain or not source.what:
+    """A source in single precision; the modifiers of a number are applied to its sign."""
+    if not isinstance(source.operand, int) or source.plain or not source.operand:
         return source
-    bits = source.what & (WORD >> 1 if source.absolute else WORD)
+    bits = source.operand & (WORD >> 1 if source.absolute else WORD)
     return number(bits ^ (SIGN if source.negated else 0))
 
 
@@ -202,9 +204,9 @@ class Op:
 
     def reads(self) -> list[Value]:
         """All values that it reads, the guard's too."""
-        found = [source.what for source in self.sources if isinstance(source.what, Value)]
-        if self.guard is not None and isinstance(self.guard.what, Value):
-            found.append(self.guard.what)
+        found = [source.operand for source in self.sources if isinstance(source.operand, Value)]
+        if self.guard is not None and isinstance(self.guard.operand, Value):
+            found.append(self.guard.operand)
         return found
 
     def writes(self) -> list[Value]:
@@ -218,12 +220,12 @@ class Op:
 
     def __repr__(self) -> str:
         guard = (
-            f"@{'!' if self.guard.inverted else ''}{self.guard.what} "
+            f"@{'!' if self.guard.inverted else ''}{self.guard.operand} "
             if self.guard is not None
             else ""
         )
         sources = ", ".join(
-            f"{'-' * s.negated}{'~' * s.inverted}{s.what}{s.part or ''}" for s in self.sources
+            f"{'-' * s.negated}{'~' * s.inverted}{s.operand}{s.part or ''}" for s in self.sources
         )
         carry = f"{'.X' * self.takes_carry}{'.CC' * self.sets_carry}"
         return f"{guard}{self.opcode}{carry} {self.results} <- {sources} {self.symbol}".rstrip()
@@ -238,18 +240,30 @@ class JumpTable:
     labels: list[str] = field(default_factory=list)
 
 
+class Terminator(Enum):
+    """How a block ends, by its name in listings.
+
+    GOTO goes to ``successors[0]``; BRANCH there where ``condition`` holds, else to ``successors[1]``; SWITCH through
+    ``table``, by the byte offset in ``condition``. EXIT ends threads, RETURN returns from the function.
+    """
+
+    GOTO = "goto"
+    BRANCH = "branch"
+    SWITCH = "switch"
+    EXIT = "exit"
+    RETURN = "ret"
+
+
 @dataclass(eq=False)
 class Block:
-    """Operations without a branch between them, and what comes behind them.
+    """A basic block: operations without a branch between them, and its terminator.
 
-    ``ending`` is one of ``goto`` (to ``successors[0]``), ``branch`` (to ``successors[0]`` where ``condition`` holds,
-    else to ``successors[1]``), ``switch`` (through ``table``, by the byte offset in ``condition``), ``exit`` and
-    ``ret``. ``uniform`` says that all threads go the same way.
+    ``uniform`` says that all threads go the same way.
     """
 
     name: str
     ops: list[Op] = field(default_factory=list)
-    ending: str = "goto"
+    terminator: Terminator = Terminator.GOTO
     condition: Source | None = None
     successors: list["Block"] = field(default_factory=list)
     table: JumpTable | None = None
@@ -258,14 +272,31 @@ class Block:
     def __repr__(self) -> str:
         return self.name
 
+    def go_to(self, target: "Block") -> None:
+        """Replaces the terminator by a GOTO."""
+        self.terminator = Terminator.GOTO
+        self.condition = None
+        self.successors = [target]
+
 
 @dataclass(eq=False)
 class Function:
-    """A function on its way to code. ``blocks`` are in the order of the code, the first one is the entry.
+    """A function between instruction selection and code.
 
-    ``frame`` is in bytes; its variables are below ``spills``. ``circle`` has the functions that may call it again while
-    it runs, itself among them if it calls itself. ``reserved`` are bytes at the upper end of an entry's frame: the
-    module's variables in local space. ``library_calls`` are the calls of functions of the runtime library.
+    Attributes:
+        entry: Whether it is a kernel.
+        blocks: In the order of the code; the first one is where the function begins.
+        parameters, results: The values that are passed in registers, each with its fixed register.
+        frame: Bytes of its variables in local memory; spilled values are added above these.
+        reserved: Bytes at the upper end of a kernel's frame: the module's variables in local space.
+        calls: The functions that it calls by name.
+        library_calls: Those of them that are functions of the runtime library.
+        indirect: Whether it calls functions by their addresses.
+        standard: Whether it keeps the registers that :mod:`.abi` says; callers of others know what they change.
+        recursion: The functions that may call it again while it runs, itself among them if it calls itself.
+        clobbers: The registers that a call of it may change, once it is compiled.
+        barriers: How many barriers it uses, from number 0 on.
+        stack: The stack pointer.
     """
 
     name: str
@@ -278,7 +309,7 @@ class Function:
     library_calls: set[str] = field(default_factory=set)
     indirect: bool = False
     standard: bool = False
-    circle: frozenset[str] = frozenset()
+    recursion: frozenset[str] = frozenset()
     clobbers: frozenset[int] = frozenset()
     barriers: int = 0
     reserved: int = 0
@@ -292,7 +323,8 @@ class Function:
     def recurses(self, block: Block) -> bool:
         """Whether a block has a call that may lead to this function again."""
         return not self.entry and any(
-            op.name == "ICAL" or (op.name == "CAL" and op.symbol in self.circle) for op in block.ops
+            op.name == "ICAL" or (op.name == "CAL" and op.symbol in self.recursion)
+            for op in block.ops
         )
 
     def predecessors(self) -> dict[Block, list[Block]]:

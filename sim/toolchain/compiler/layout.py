@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
+from sim.support.alignment import round_up
 from sim.toolchain.ptx.call_graph import CallGraph
 from sim.toolchain.ptx.module import PtxInstruction, PtxModule, PtxSpace, PtxVariable
 
@@ -18,7 +19,6 @@ __all__ = [
     "DriverWord",
     "MemoryLayout",
     "SharedLayout",
-    "aligned",
 ]
 
 CONSTANT_BANK = 3
@@ -54,11 +54,6 @@ class DriverWord:
     DYNAMIC_SHARED = 0xFC
 
 
-def aligned(place: int, alignment: int) -> int:
-    """The next multiple of the alignment."""
-    return -(-place // alignment) * alignment
-
-
 @dataclass(frozen=True)
 class SharedLayout:
     """A kernel's shared memory: offsets of the variables that it uses, its bytes, and its alignment.
@@ -78,12 +73,12 @@ class SharedLayout:
         dynamic = [variable for variable in variables if variable.count is None]
         for variable in variables:
             if variable.count is not None:
-                offsets[variable] = aligned(end, variable.alignment)
+                offsets[variable] = round_up(end, variable.alignment)
                 end = offsets[variable] + variable.size
         alignment = max((variable.alignment for variable in variables), default=1)
         if dynamic:
             alignment = max(alignment, _DYNAMIC_ALIGNMENT)
-            end = aligned(
+            end = round_up(
                 end, max(_DYNAMIC_ALIGNMENT, *(variable.alignment for variable in dynamic))
             )
             offsets.update(dict.fromkeys(dynamic, end))
@@ -134,16 +129,16 @@ class MemoryLayout:
                 kinds[variable.space].append(variable)
         end = 0
         for variable in found.constants:
-            found.offsets[variable] = aligned(end, variable.alignment)
+            found.offsets[variable] = round_up(end, variable.alignment)
             end = found.offsets[variable] + variable.size
         found.constant_bytes = end
         found._lay_out_shared(module)
         end = 0
         for variable in module.variables:
             if variable.space is PtxSpace.LOCAL:
-                found.locals[variable] = aligned(end, max(variable.alignment, 4))
+                found.locals[variable] = round_up(end, max(variable.alignment, 4))
                 end = found.locals[variable] + variable.size
-        found.local_bytes = aligned(end, FRAME_ALIGNMENT)
+        found.local_bytes = round_up(end, FRAME_ALIGNMENT)
         named = [
             function.name
             for function in module.functions.values()

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 
 from rtl.isa.special_registers import SPECIAL_REGISTER_TEXTS
 
-from .ir import Block, Constant, Function, Global, Op, Source, Value
+from .ir import Block, ConstantWord, Function, Global, Op, Source, Value
 
 __all__ = ["function_listing"]
 
 
 def function_listing(function: Function, registers: Mapping[Value, int] | None = None) -> str:
-    """A line for each block, operation and ending. Values have the names of their registers once these are known; until
-    then they are numbered as they come, predicates beside registers.
+    """A line for each block, operation and terminator. Values have the names of their registers once these are known;
+    until then they are numbered as they come, predicates beside registers.
     """
     listing = _Listing(function)
     for value, number in (registers or {}).items():
@@ -38,7 +38,7 @@ class _Listing:
         condition = self._source(block.condition) if block.condition is not None else ""
         return [
             *lines,
-            f"  {' '.join([block.ending, *([condition] if condition else []), *targets])}",
+            f"  {' '.join([block.terminator.value, *([condition] if condition else []), *targets])}",
         ]
 
     def _value(self, value: Value | None) -> str:
@@ -53,10 +53,10 @@ class _Listing:
         return self.names[value]
 
     def _source(self, source: Source) -> str:
-        match source.what:
+        match source.operand:
             case Value():
-                text = self._value(source.what)
-            case Constant(bank, offset):
+                text = self._value(source.operand)
+            case ConstantWord(bank, offset):
                 text = f"c[{bank:#x}][{offset:#x}]"
             case Global(name, addend, upper):
                 text = f"{name}+{addend:#x}{'.hi' if upper else ''}"

@@ -1,6 +1,6 @@
 """Which constants and numbers an operation can encode, and which need a register."""
 
-from .ir import Constant, Global, Op, Source, Value
+from .ir import ConstantWord, Global, Op, Source, Value
 from .opcodes import address_field
 
 __all__ = ["fits", "has_offset", "needs_slot", "offset_fits", "slot_takes"]
@@ -30,7 +30,9 @@ def fits(op: Op, index: int, source: Source) -> bool:
 
 def needs_slot(op: Op, index: int, source: Source) -> bool:
     """Whether a source is a constant or number that only one source can be."""
-    if isinstance(source.what, Value) or (isinstance(source.what, int) and source.number == 0):
+    if isinstance(source.operand, Value) or (
+        isinstance(source.operand, int) and source.number == 0
+    ):
         return False
     return index not in op.shape.predicates
 
@@ -41,13 +43,13 @@ def slot_takes(op: Op, index: int, source: Source) -> bool:
     if index in shape.grouped:
         return False
     if index in shape.predicates:
-        return isinstance(source.what, int)
+        return isinstance(source.operand, int)
     role = shape.roles.get(index)
-    if isinstance(source.what, Constant):
+    if isinstance(source.operand, ConstantWord):
         return role is not None and code.constant_fits(role.key)
-    if isinstance(source.what, Global):
+    if isinstance(source.operand, Global):
         return op.name == "MOV"
-    if source.what == 0 and not source.inverted:
+    if source.operand == 0 and not source.inverted:
         return True
     value = source.number
     return role is not None and value is not None and code.number_fits(role.key, value)

@@ -155,11 +155,11 @@ class KernelParameter:
 
 @dataclass(frozen=True)
 class BranchTargets:
-    """Where the instruction at ``offset`` may go: ``places`` in its code, as a BRANCH or a CALL."""
+    """Where the instruction at ``offset`` may go: ``target_offsets`` into its code, as a BRANCH or a CALL."""
 
     offset: int
     kind: int
-    places: tuple[int, ...]
+    target_offsets: tuple[int, ...]
 
     @classmethod
     def of(cls, record: Record) -> list["BranchTargets"]:
@@ -180,7 +180,12 @@ class BranchTargets:
             [
                 word
                 for entry in entries
-                for word in (entry.offset, entry.kind, len(entry.places), *entry.places)
+                for word in (
+                    entry.offset,
+                    entry.kind,
+                    len(entry.target_offsets),
+                    *entry.target_offsets,
+                )
             ],
         )
 

@@ -1,6 +1,7 @@
 """A code section of an object file as assembly text: labels, control codes, instructions."""
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple
 
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, ControlCode, next_address, unpack
 from rtl.isa.syntax import Target
@@ -17,21 +18,29 @@ from sim.toolchain.module import PatchKind, ProgramError
 from .data_listing import address_text, binding_text
 from .refusals import absent_text
 
-__all__ = ["CodeLister", "instructions"]
+__all__ = ["CodeLister", "CodeWord", "instructions"]
 
 _CODE_COLUMN = 24
 _HALVES = {PatchKind.IMMEDIATE_HIGH: "32@hi", PatchKind.IMMEDIATE_LOW: "32@lo"}
 
 
-def instructions(content: bytes) -> Iterator[tuple[int, int, ControlCode]]:
-    """Address, word and control code of every instruction in some code of whole groups."""
+class CodeWord(NamedTuple):
+    """An instruction in code: its address in bytes from the begin, its word, its control code."""
+
+    address: int
+    word: int
+    control: ControlCode
+
+
+def instructions(content: bytes) -> Iterator[CodeWord]:
+    """Every instruction of some code of whole groups."""
     for group in range(0, len(content), GROUP_BYTES):
         word, *words = (
             int.from_bytes(content[at : at + INSTRUCTION_BYTES], "little")
             for at in range(group, group + GROUP_BYTES, INSTRUCTION_BYTES)
         )
         for slot, (code, instruction) in enumerate(zip(unpack(word), words, strict=True), start=1):
-            yield group + slot * INSTRUCTION_BYTES, instruction, code
+            yield CodeWord(group + slot * INSTRUCTION_BYTES, instruction, code)
 
 
 def _places(section: Section) -> dict[int, int]:
@@ -88,7 +97,7 @@ class CodeLister:
     def _labels(self) -> dict[int, str]:
         """Names of all places that instructions or records go to."""
         places = _places(self.section)
-        wanted = {place for targets in self.targets.values() for place in targets.places}
+        wanted = {place for targets in self.targets.values() for place in targets.target_offsets}
         for address, word, _ in instructions(self.section.content):
             form = find(word)
             for operand in form.operands.values() if form is not None else ():
@@ -136,7 +145,7 @@ class CodeLister:
         line = f"{control_text(code):{_CODE_COLUMN}}{guard:>4} {text}"
         if address in self.targets:
             targets = self.targets[address]
-            names = ", ".join(self._target_text(place) for place in targets.places)
+            names = ", ".join(self._target_text(place) for place in targets.target_offsets)
             line += f" -> {'call ' if targets.kind == CALL else ''}{names}".rstrip()
         return line
 

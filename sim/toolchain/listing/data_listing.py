@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from sim.support.alignment import round_up
 from sim.toolchain.assembly.program import BINDINGS, ELEMENT_BYTES, ZERO, natural_alignment
 from sim.toolchain.cubin.object_file import (
     Binding,
@@ -79,7 +80,7 @@ def memory_lines(
         words = [directive, *([run.name] if run.name is not None else _nameless(section, run))]
         words += [f"{run.size:#x}"] if not section.has_content else []
         words += [f"align {given}"] if given else []
-        words += [f"at {run.place:#x}"] if run.place != -(-end // alignment) * alignment else []
+        words += [f"at {run.place:#x}"] if run.place != round_up(end, alignment) else []
         yield " ".join(words) + binding_text(run.binding, Binding.LOCAL)
         if section.has_content:
             yield from data_lines(file, section, run.place, run.size, labels)

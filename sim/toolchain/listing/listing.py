@@ -8,6 +8,7 @@ strings, relocations and foreign records, padding and file offsets.
 import re
 from collections.abc import Iterator, Mapping
 
+from sim.support.alignment import round_up
 from sim.toolchain.assembly.assembler import assemble
 from sim.toolchain.assembly.program import natural_alignment
 from sim.toolchain.assembly.records import FORMATS
@@ -161,7 +162,7 @@ class _Lister:
                 labels = {
                     place: code.labels[place]
                     for targets in code.targets.values()
-                    for place in targets.places
+                    for place in targets.target_offsets
                     if place in code.labels
                 }
                 yield from memory_lines(self.file, bank, f".const {bank.bank}", labels)
@@ -271,6 +272,6 @@ def _parameter_lines(records: _Records) -> Iterator[str]:
     )
     for number, info in enumerate(infos):
         alignment = natural_alignment(info.size)
-        at = f" at {info.place:#x}" if info.place != -(-end // alignment) * alignment else ""
+        at = f" at {info.place:#x}" if info.place != round_up(end, alignment) else ""
         yield f".param p{number} {info.size}{at}"
         end = max(end, info.place + info.size)

@@ -35,6 +35,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from sim.support.alignment import round_up
 from sim.toolchain.module import LaunchBounds
 
 __all__ = [
@@ -525,7 +526,7 @@ def parameter_offsets(
         alignment = (
             parameter.type.size if isinstance(parameter, PtxRegister) else parameter.alignment
         )
-        end = -(-end // alignment) * alignment
+        end = round_up(end, alignment)
         offsets.append(end)
         end += size
     return tuple(offsets), end

@@ -9,7 +9,7 @@ from rtl.isa.tokens import TokenKind
 from sim.debugger import driver
 from sim.debugger.addresses import FunctionAddresses
 from sim.debugger.breakpoints import Breakpoints
-from sim.debugger.machine import DebuggedMachine, MachineState, Why
+from sim.debugger.machine import DebuggedMachine, MachineState, StopReason
 from sim.debugger.session import DebuggerSession
 from sim.debugger.watch import Watch
 from sim.launch import prepare
@@ -54,8 +54,8 @@ def session():
         warps=warps,
         memory=memory,
         host=host,
-        why=lambda slot, warp: Why(breakpoint=2) if slot == 1 else Why(),
-        reasons=lambda: {1: Why(breakpoint=2)},
+        why=lambda slot, warp: StopReason(breakpoint=2) if slot == 1 else StopReason(),
+        reasons=lambda: {1: StopReason(breakpoint=2)},
         registers=lambda: answer(registers),
     )
     return session

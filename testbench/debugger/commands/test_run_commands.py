@@ -3,7 +3,7 @@
 import pytest
 
 from sim.debugger import driver
-from sim.debugger.machine import MachineState, Why
+from sim.debugger.machine import MachineState, StopReason
 from sim.debugger.watch import Watch
 from testbench.debugger.commands.fake_machine import BARRIER, answer, done, fake_host, refusal, run
 from testbench.fakes import fake
@@ -67,7 +67,7 @@ def test_steps_end_at_a_stop_a_barrier_or_the_end_of_a_warp(session):
     machine.step = lambda chosen: step(chosen, chosen)
     assert run(session, "step 5")[0] == "at a barrier that other warps have not reached: warp 3"
     machine.step = step
-    machine.reasons = lambda: {1: Why(breakpoint=2)}
+    machine.reasons = lambda: {1: StopReason(breakpoint=2)}
     run(session, "step 5")
     assert len(stepped) == 2
     assert refusal(session, "step 0") == "0 is no number of steps: 1 to 1,000,000"
@@ -88,10 +88,10 @@ def test_ctrl_c_stops_the_machine_once_and_the_program_the_second_time():
         watch._interrupt(2, None)
     assert watch.look(10) is True and watch.look(20) is False
     watch._interrupt(2, None)
-    watch.rest()
+    watch.stopped()
     watch._interrupt(2, None)  # of the next run
     assert watch.look(30) is True
-    watch.rest()
+    watch.stopped()
 
 
 def test_a_new_grid_is_in_new_memory_without_breakpoints(session, monkeypatch):

@@ -3,7 +3,7 @@
 from rtl.isa.errors import WarpError
 from rtl.isa.registers import SM_REGISTERS
 from rtl.layouts import LaunchRejection
-from sim.debugger.machine import MachineState, Why
+from sim.debugger.machine import MachineState, StopReason
 from sim.debugger.views import error_lines
 from testbench.debugger.commands.fake_machine import (
     answer,
@@ -34,13 +34,13 @@ def test_a_stop_says_why_and_where(session):
 
 
 def test_a_reason_is_the_first_of_error_traps_breakpoint_and_step():
-    assert str(Why(WarpError.OOR_ADDR, (1,), 2, True)) == "error OOR_ADDR"
-    assert str(Why(reasons=(1, 3), breakpoint=2, stepped=True)) == "BPT.TRAP 1 3"
-    assert str(Why(breakpoint=2, stepped=True)) == "breakpoint 2"
-    assert (str(Why(stepped=True)), str(Why())) == ("stepped", "stopped")
-    owns = [Why(WarpError.OOR_ADDR), Why(reasons=(1,)), Why(breakpoint=1)]
-    assert all(why.own for why in owns)
-    assert not Why(stepped=True).own and not Why().own
+    assert str(StopReason(WarpError.OOR_ADDR, (1,), 2, True)) == "error OOR_ADDR"
+    assert str(StopReason(reasons=(1, 3), breakpoint=2, stepped=True)) == "BPT.TRAP 1 3"
+    assert str(StopReason(breakpoint=2, stepped=True)) == "breakpoint 2"
+    assert (str(StopReason(stepped=True)), str(StopReason())) == ("stepped", "stopped")
+    owns = [StopReason(WarpError.OOR_ADDR), StopReason(reasons=(1,)), StopReason(breakpoint=1)]
+    assert all(why.stopped_by_itself for why in owns)
+    assert not StopReason(stepped=True).stopped_by_itself and not StopReason().stopped_by_itself
 
 
 def test_the_thread_that_is_looked_at_stays_while_it_lives(session):

@@ -6,7 +6,7 @@ from rtl.isa.errors import WarpError
 from rtl.isa.registers import GlobalError, trap_bit
 from sim.debugger import driver
 from sim.debugger.breakpoints import REASON
-from sim.debugger.machine import MachineState, Why
+from sim.debugger.machine import MachineState, StopReason
 from sim.firmware.trap_handler import WakeCommand
 from testbench.debugger.commands.fake_machine import (
     BARRIER,
@@ -106,7 +106,7 @@ def test_an_error_goes_before_traps_and_a_warp_that_did_not_run_is_no_reason(deb
     error = WarpError.OOR_ADDR
     debugged.all |= {0: FakeWarp(0x10, [2], error=error.value), 1: FakeWarp(0x10, [2, 4])}
     debugged.state, debugged.ran = MachineState.STOPPED, {0}
-    assert debugged.reasons() == {0: Why(error, (2,))}
+    assert debugged.reasons() == {0: StopReason(error, (2,))}
     assert str(debugged.why(1, debugged.all[1])) == "BPT.TRAP 2 4"
     debugged.state = MachineState.OVER
     assert debugged.reasons() == {}

@@ -22,7 +22,7 @@ from ..vector.lanes import Condition
 from . import library, state
 from .instructions import CTA_INSTRUCTIONS, CoreFunctions, Decoder, ExecutionPlan
 from .memory import HostMemory
-from .protocol import Model
+from .protocol import ExecutableModel
 
 __all__ = [
     "Compiled",
@@ -126,7 +126,7 @@ _seen: set[tuple[object, ...]] = set()
 """Kernels that have been compiled in this process."""
 
 
-def executor_for(machine: Model) -> "Executor | None":
+def executor_for(machine: ExecutableModel) -> "Executor | None":
     """What runs a machine; None where it is run by the model alone: without a compiler, or with more warps or tokens
     than the core has room for."""
     if (
@@ -154,16 +154,16 @@ class Executor:
         eager: Whether functions are compiled as soon as an instruction wants them.
     """
 
-    def __init__(self, machine: Model, shared: Compiled, eager: bool = False) -> None:
+    def __init__(self, machine: ExecutableModel, shared: Compiled, eager: bool = False) -> None:
         self._machine, self._compiled, self._eager = machine, shared, eager
         launch, slots = machine.launch, machine.slots
         self._registers = np.zeros((slots, state.ROWS, state.LANES), np.uint32)
         self._shared = np.zeros((slots, max(launch.shared, 1)), np.uint8)
         on_chip = machine.stack_tokens
-        self._tokens = (state.Token * ((on_chip + 2 * TOKENS_PER_LINE) * slots))()
-        self._warps = (state.Warp * slots)()
-        self._ctas = (state.Cta * slots)()
-        self._core = core = state.MachineState()
+        self._tokens = (state.NativeToken * ((on_chip + 2 * TOKENS_PER_LINE) * slots))()
+        self._warps = (state.NativeWarp * slots)()
+        self._ctas = (state.NativeCta * slots)()
+        self._core = core = state.NativeMachine()
         core.warps, core.ctas = self._warps, self._ctas
         core.slots, core.slot_mask = slots, (1 << slots) - 1
         core.grid[:] = launch.grid
@@ -192,8 +192,8 @@ class Executor:
             warp.registers = self._registers.ctypes.data + slot * _ROW_BYTES
             at = slot * (on_chip + 2 * TOKENS_PER_LINE)
             warp.tokens = ctypes.cast(
-                ctypes.byref(self._tokens, at * ctypes.sizeof(state.Token)),
-                ctypes.POINTER(state.Token),
+                ctypes.byref(self._tokens, at * ctypes.sizeof(state.NativeToken)),
+                ctypes.POINTER(state.NativeToken),
             )
         for number, cta in enumerate(self._ctas):
             cta.shared = self._shared.ctypes.data + number * self._shared.shape[1]
@@ -201,7 +201,7 @@ class Executor:
         self._decoder = Decoder(machine, shared.core)
         self._program = b""
         self._report_mask = -1
-        self._ops = (state.Op * 0)()
+        self._ops = (state.NativeOp * 0)()
         self._plans: dict[int, ExecutionPlan | None] = {}
         self._cta_objects: dict[int, tuple[int, Cta]] = {}
         self._serials: list[int | None] = [None] * slots
@@ -217,7 +217,7 @@ class Executor:
         if program == self._program and machine.report_mask == self._report_mask:
             return
         self._program, self._report_mask = program, machine.report_mask
-        self._ops = (state.Op * (len(program) // INSTRUCTION_BYTES))()
+        self._ops = (state.NativeOp * (len(program) // INSTRUCTION_BYTES))()
         self._plans = {}
         self._core.ops, self._core.op_count = self._ops, len(self._ops)
 
@@ -347,8 +347,8 @@ class Executor:
         machine.last_slot, machine.next_cta = slot, core.next_cta
         own = machine.warps[slot]
         assert own is not None
-        executed = machine.execute(own)
-        record = executed[0]
+        execution = machine.execute(own)
+        record = execution.record
         if (
             record.error is not WarpError.NONE
             or record.terminated
@@ -356,13 +356,13 @@ class Executor:
             or machine.traps.trapping
         ):
             self._give_back(besides=slots)
-            machine.complete(own, *executed)
+            machine.complete(own, execution)
             if not self._applies():
                 return False
             self._look_at_program()
             self._take_in()
         else:
-            machine.complete(own, *executed)
+            machine.complete(own, execution)
             for one in slots:
                 self._warp_in(one)
             if cta is not None:

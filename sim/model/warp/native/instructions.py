@@ -37,8 +37,8 @@ from ..transfer import TESTING_SWAPS, WIDE_SWAPS, thread_addresses
 from ..unwind import DISABLED_BY
 from ..vector.operations import OPERATIONS
 from ..vector.single import float_sums
-from .protocol import Model
-from .state import DISABLED, ROWS, Op
+from .protocol import ExecutableModel
+from .state import DISABLED, ROWS, NativeOp
 from .translation import CONSTANT, DecodedSlot, function_of, immediate_fields, shape_of
 
 __all__ = ["CTA_INSTRUCTIONS", "CoreFunctions", "Decoder", "ExecutionPlan"]
@@ -114,7 +114,7 @@ class ExecutionPlan:
     ``op`` points at.
     """
 
-    op: Op
+    op: NativeOp
     functions: Mapping[str, str]
     function: str = ""
     helper: str = ""
@@ -136,7 +136,7 @@ class _Place:
 class _Rows:
     """The rows that an instruction names, and those of equal words that it brings along."""
 
-    def __init__(self, op: Op) -> None:
+    def __init__(self, op: NativeOp) -> None:
         self._op = op
         self._count = 0
         self.uniform: list[int] = []
@@ -176,7 +176,7 @@ def _decoded(
 class Decoder:
     """Makes plans for the instructions of a machine."""
 
-    def __init__(self, machine: Model, core: CoreFunctions) -> None:
+    def __init__(self, machine: ExecutableModel, core: CoreFunctions) -> None:
         self._machine = machine
         self._core = core
         self._special: dict[int, np.ndarray] = {}
@@ -187,7 +187,7 @@ class Decoder:
         instruction, form = _decoded(word, launch.registers, launch.floats, launch.doubles)
         if instruction.error is not WarpError.NONE or form is None:
             return None
-        op = Op(
+        op = NativeOp(
             guard=instruction.guard,
             guard_flip=instruction.guard_flip,
             has_test=instruction.test != ConditionCode.T.value,
@@ -198,7 +198,7 @@ class Decoder:
         except (_UnsupportedError, WarpFaultError):
             return None
 
-    def _made(self, form: Form, values: Values, op: Op, address: int) -> ExecutionPlan:
+    def _made(self, form: Form, values: Values, op: NativeOp, address: int) -> ExecutionPlan:
         name = form.name
         if name in OPERATIONS or name == "SHFL":
             return self._computed(form, values, op)
@@ -230,7 +230,7 @@ class Decoder:
         if plan.uniform is not None:
             plan.op.uniform = plan.uniform.ctypes.data
 
-    def _computed(self, form: Form, values: Values, op: Op) -> ExecutionPlan:
+    def _computed(self, form: Form, values: Values, op: NativeOp) -> ExecutionPlan:
         """What was translated."""
         maker = compute_action if form.name in OPERATIONS else SYSTEM[form.name]
         if form.name == "SHFL":
@@ -270,7 +270,7 @@ class Decoder:
         address = constant_address(values, operand) + 4 * word
         return constant_word(self._machine, values[operand.bank], address, optional=bool(word))
 
-    def _special_register(self, values: Values, op: Op, rows: _Rows) -> np.ndarray | None:
+    def _special_register(self, values: Values, op: NativeOp, rows: _Rows) -> np.ndarray | None:
         number = values["special"]
         rows.add_written(values["Rd"])
         if number in _LIVE:
@@ -299,7 +299,7 @@ class Decoder:
             ]
         ).astype(np.uint32)
 
-    def _address(self, form: Form, values: Values, op: Op, rows: _Rows) -> None:
+    def _address(self, form: Form, values: Values, op: NativeOp, rows: _Rows) -> None:
         """Rows 0 and 1."""
         operand = form.operands["address"]
         assert isinstance(operand, Address)
@@ -313,7 +313,7 @@ class Decoder:
         else:
             op.a, op.number = _WIDE if wide else _NARROW, values[operand.offset]
 
-    def _transfer(self, form: Form, values: Values, op: Op, rows: _Rows) -> None:
+    def _transfer(self, form: Form, values: Values, op: NativeOp, rows: _Rows) -> None:
         self._address(form, values, op, rows)
         size, is_load = values["size"], form.name.startswith("LD")
         op.function = int(
@@ -322,7 +322,7 @@ class Decoder:
         for word in range(max(1, size_bytes(size) // 4)):
             (rows.add_written if is_load else rows.add_read)(values["Rd"], word)
 
-    def _constant_load(self, form: Form, values: Values, op: Op, rows: _Rows) -> None:
+    def _constant_load(self, form: Form, values: Values, op: NativeOp, rows: _Rows) -> None:
         operand = form.operands["a"]
         assert isinstance(operand, Constant)
         size = values["size"]
@@ -334,7 +334,7 @@ class Decoder:
         for word in range(max(1, size_bytes(size) // 4)):
             rows.add_written(values["Rd"], word)
 
-    def _atomic(self, form: Form, values: Values, op: Op, rows: _Rows) -> tuple[str, str]:
+    def _atomic(self, form: Form, values: Values, op: NativeOp, rows: _Rows) -> tuple[str, str]:
         self._address(form, values, op, rows)
         shared, helper = form.name == "ATOMS", ("", "")
         if "c" in form.operands:
@@ -370,7 +370,7 @@ class Decoder:
         op.function = int(self._core.atomics[int(shared), int(wide)])
         return helper
 
-    def _barrier(self, form: Form, values: Values, op: Op, rows: _Rows) -> None:
+    def _barrier(self, form: Form, values: Values, op: NativeOp, rows: _Rows) -> None:
         if form.name == "B2R" and BarrierRead(values["mode"]) is BarrierRead.RESULT:
             op.function = self._core.others["barrier_result"]
             rows.add_written(values["Rd"])
@@ -394,7 +394,7 @@ class Decoder:
                 values["Pc"],
             )
 
-    def _flow(self, form: Form, values: Values, op: Op, rows: _Rows, address: int) -> None:
+    def _flow(self, form: Form, values: Values, op: NativeOp, rows: _Rows, address: int) -> None:
         name, others = form.name, self._core.others
         if name in ("BRA", "JMP"):
             op.function, op.a, op.b = (

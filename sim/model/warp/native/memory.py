@@ -7,7 +7,7 @@ import numpy as np
 
 from sim.launch.memory import PAGE_BYTES, Memory, SharedMemory
 
-from .state import MachineState, Region
+from .state import NativeMachine, NativeRegion
 
 __all__ = ["HostMemory"]
 
@@ -22,13 +22,13 @@ class HostMemory:
         machine: Gets the ranges.
     """
 
-    def __init__(self, memory: Memory, code: int, machine: MachineState) -> None:
+    def __init__(self, memory: Memory, code: int, machine: NativeMachine) -> None:
         self._memory, self._code, self._machine = memory, code, machine
         self._version = -1
         self._known = 0
         self._zeros = bytearray(PAGE_BYTES)
         self._tables: list[np.ndarray] = []
-        self._regions: ctypes.Array[Region] = (Region * 0)()
+        self._regions: ctypes.Array[NativeRegion] = (NativeRegion * 0)()
         machine.zeros = self._place(self._zeros)
 
     @staticmethod
@@ -49,7 +49,7 @@ class HostMemory:
     def _map(self) -> None:
         memory = self._memory
         ranges = memory.ranges
-        self._regions = (Region * len(ranges))()
+        self._regions = (NativeRegion * len(ranges))()
         self._tables = []
         for region, (start, end) in zip(self._regions, ranges, strict=True):
             region.start, region.size = start, end - start

@@ -3,13 +3,13 @@
 from typing import Protocol
 
 from ..action import Core
-from ..retirement import Retirement
+from ..retirement import Execution
 from ..state import Cta, Warp
 
-__all__ = ["Model"]
+__all__ = ["ExecutableModel"]
 
 
-class Model(Core, Protocol):
+class ExecutableModel(Core, Protocol):
     """The warp model, as :class:`~sim.model.warp.model.WarpModel` documents it."""
 
     warps: list[Warp | None]
@@ -35,10 +35,10 @@ class Model(Core, Protocol):
         """The number of a CTA in the order in which they start."""
         ...
 
-    def execute(self, warp: Warp) -> tuple[Retirement, str, int]:
+    def execute(self, warp: Warp) -> Execution:
         """Does what the next instruction of a warp does by itself."""
         ...
 
-    def complete(self, warp: Warp, record: Retirement, detail: str, following: int) -> None:
+    def complete(self, warp: Warp, execution: Execution) -> None:
         """Applies the consequences of any instruction."""
         ...

@@ -1,4 +1,4 @@
-"""The structures of core.h and core.cc, as ctypes has them."""
+"""The structures of core.h and core.cc, as ctypes has them: :class:`NativeWarp` is ``Warp`` there."""
 
 import ctypes
 from ctypes import (
@@ -20,14 +20,14 @@ __all__ = [
     "LANES",
     "ROWS",
     "SLOTS",
-    "Arrival",
-    "Barrier",
-    "Cta",
-    "MachineState",
-    "Op",
-    "Region",
-    "Token",
-    "Warp",
+    "NativeArrival",
+    "NativeBarrier",
+    "NativeCta",
+    "NativeMachine",
+    "NativeOp",
+    "NativeRegion",
+    "NativeToken",
+    "NativeWarp",
     "check_sizes",
 ]
 
@@ -37,7 +37,7 @@ DISABLED = ("broken", "continued", "returned", "exited", "longjumped", "killed")
 Address = c_void_p
 
 
-class Op(Structure):
+class NativeOp(Structure):
     """A decoded instruction."""
 
     _fields_ = (
@@ -61,18 +61,18 @@ class Op(Structure):
     )
 
 
-class Token(Structure):
+class NativeToken(Structure):
     """A token on chip."""
 
     _fields_ = (("pc", c_uint32), ("mask", c_uint32), ("kind", c_uint32), ("counted", c_uint32))
 
 
-class Warp(Structure):
+class NativeWarp(Structure):
     """A warp."""
 
     _fields_ = (
         ("registers", Address),
-        ("tokens", POINTER(Token)),
+        ("tokens", POINTER(NativeToken)),
         ("local_base", c_uint64),
         ("pc", c_uint32),
         ("next", c_uint32),
@@ -95,7 +95,7 @@ class Warp(Structure):
     )
 
 
-class Region(Structure):
+class NativeRegion(Structure):
     """A range of memory."""
 
     _fields_ = (
@@ -108,7 +108,7 @@ class Region(Structure):
     )
 
 
-class Arrival(Structure):
+class NativeArrival(Structure):
     """A warp that waits at a barrier."""
 
     _fields_ = (
@@ -120,7 +120,7 @@ class Arrival(Structure):
     )
 
 
-class Barrier(Structure):
+class NativeBarrier(Structure):
     """A barrier."""
 
     _fields_ = (
@@ -130,11 +130,11 @@ class Barrier(Structure):
         ("some_false", c_uint32),
         ("some_true", c_uint32),
         ("waiting", c_int32),
-        ("arrivals", Arrival * SLOTS),
+        ("arrivals", NativeArrival * SLOTS),
     )
 
 
-class Cta(Structure):
+class NativeCta(Structure):
     """A CTA."""
 
     _fields_ = (
@@ -144,21 +144,21 @@ class Cta(Structure):
         ("shared", Address),
         ("keeps_reference", c_uint32),
         ("unused", c_uint32),
-        ("barriers", Barrier * BARRIER_COUNT),
+        ("barriers", NativeBarrier * BARRIER_COUNT),
     )
 
 
-class MachineState(Structure):
+class NativeMachine(Structure):
     """All of it."""
 
     _fields_ = (
-        ("warps", POINTER(Warp)),
-        ("ctas", POINTER(Cta)),
-        ("ops", POINTER(Op)),
+        ("warps", POINTER(NativeWarp)),
+        ("ctas", POINTER(NativeCta)),
+        ("ops", POINTER(NativeOp)),
         ("op_count", c_uint64),
-        ("regions", POINTER(Region)),
+        ("regions", POINTER(NativeRegion)),
         ("region_count", c_uint64),
-        ("recent", POINTER(Region)),
+        ("recent", POINTER(NativeRegion)),
         ("missing_page", c_uint64),
         ("zeros", Address),
         ("left", c_uint64),
@@ -194,5 +194,8 @@ class MachineState(Structure):
 def check_sizes(library: ctypes.CDLL) -> None:
     """AssertionError where the structures here are not those of the library."""
     sizes = (c_uint64 * 6).in_dll(library, "sizes")
-    own = [ctypes.sizeof(structure) for structure in (MachineState, Warp, Op, Cta, Region, Token)]
+    own = [
+        ctypes.sizeof(structure)
+        for structure in (NativeMachine, NativeWarp, NativeOp, NativeCta, NativeRegion, NativeToken)
+    ]
     assert list(sizes) == own, f"structures of {list(sizes)} bytes, here of {own}"

@@ -17,7 +17,7 @@ _BITS_OF_SIZE = (8, 16, 32, 64)
 _WORD_BITS, _WIDE = 32, 64
 
 
-class Format(NamedTuple):
+class FloatBits(NamedTuple):
     """A floating-point format: bits of the fraction and of the exponent."""
 
     fraction: int
@@ -40,9 +40,9 @@ class Format(NamedTuple):
 
 
 _FORMATS = {
-    FloatFormat.F16: Format(10, 5),
-    FloatFormat.F32: Format(23, 8),
-    FloatFormat.F64: Format(52, 11),
+    FloatFormat.F16: FloatBits(10, 5),
+    FloatFormat.F32: FloatBits(23, 8),
+    FloatFormat.F64: FloatBits(52, 11),
 }
 _NEAREST, _DOWN, _UP, _ZERO = range(4)
 """The rounding field of conversions: .RM is down, .RP up, .RZ to zero; FLOOR, CEIL, TRUNC likewise."""
@@ -155,7 +155,7 @@ def _shifted(significand: Doubles, power: NDArray[np.int64], negative: Bools, mo
 
 
 def _packed(
-    significand: Doubles, power: NDArray[np.int64], negative: Bools, form: Format, mode: int
+    significand: Doubles, power: NDArray[np.int64], negative: Bools, form: FloatBits, mode: int
 ) -> Doubles:
     """The pattern of significand * 2**power, rounded; beyond the largest number that or the infinity."""
     top = highest_bit(significand).view(np.int64) + power

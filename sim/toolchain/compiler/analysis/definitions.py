@@ -37,17 +37,17 @@ class Definitions:
         for block in self.function.blocks:
             for op in block.ops:
                 for source in op.sources:
-                    if isinstance(source.what, Value):
-                        append(source.what)
-                if op.guard is not None and isinstance(op.guard.what, Value):
-                    append(op.guard.what)
-            if block.condition is not None and isinstance(block.condition.what, Value):
-                append(block.condition.what)
+                    if isinstance(source.operand, Value):
+                        append(source.operand)
+                if op.guard is not None and isinstance(op.guard.operand, Value):
+                    append(op.guard.operand)
+            if block.condition is not None and isinstance(block.condition.operand, Value):
+                append(block.condition.operand)
         self.uses = Counter(found)
 
     def operation(self, source: Source) -> Op | None:
         """What defines a source, if that is one operation."""
-        return self.only.get(source.what) if isinstance(source.what, Value) else None
+        return self.only.get(source.operand) if isinstance(source.operand, Value) else None
 
     def used(self, op: Op) -> int:
         """How often an operation's first result was used when :meth:`count_uses` was called."""
@@ -55,7 +55,7 @@ class Definitions:
 
     def steady(self, source: Source, at: Op) -> bool:
         """Whether a source of an operation is the same wherever the operation's result is used."""
-        value = source.what
+        value = source.operand
         if not isinstance(value, Value) or value is self.function.stack:
             return True
         op = self.only.get(value)
@@ -70,5 +70,5 @@ class Definitions:
             own is block
             and source.value is not None
             and source.value.fixed is None
-            and not any(source.what in op.results for op in block.ops[position:index])
+            and not any(source.operand in op.results for op in block.ops[position:index])
         )

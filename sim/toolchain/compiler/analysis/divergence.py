@@ -28,21 +28,21 @@ _OWN = frozenset({"CAL", "ICAL", "SHFL", "LDG", "LD", "LDL", "LDS", "ATOM", "ATO
 
 
 def divergent_blocks(function: Function, graph: LoopLevels) -> set[Block]:
-    """The blocks at whose end threads may part."""
+    """The blocks at whose end threads of a warp may diverge."""
     definitions: dict[Value, list[tuple[Block, Op]]] = {}
     for block in function.blocks:
         for op in block.ops:
             for value in op.writes():
                 definitions.setdefault(value, []).append((block, op))
     different: set[Value] = set(function.parameters)
-    parting: set[Block] = set()
+    divergent: set[Block] = set()
     while True:
-        apart = graph.blocks_apart(parting)
-        before = len(different), len(parting)
+        apart = graph.blocks_apart(divergent)
+        before = len(different), len(divergent)
         for value, places in definitions.items():
             if value not in different and _differs(places, different, apart):
                 different.add(value)
-        _leave_loops(function, graph, definitions, different, parting)
+        _leave_loops(function, graph, definitions, different, divergent)
         for block in function.blocks:
             condition = block.condition
             if (
@@ -51,9 +51,9 @@ def divergent_blocks(function: Function, graph: LoopLevels) -> set[Block]:
                 and len(set(block.successors)) > 1
                 and condition.value in different
             ):
-                parting.add(block)
-        if (len(different), len(parting)) == before:
-            return parting
+                divergent.add(block)
+        if (len(different), len(divergent)) == before:
+            return divergent
 
 
 def _differs(places: list[tuple[Block, Op]], different: set[Value], apart: set[Block]) -> bool:
@@ -80,10 +80,10 @@ def _leave_loops(
     graph: LoopLevels,
     definitions: Mapping[Value, list[tuple[Block, Op]]],
     different: set[Value],
-    parting: set[Block],
+    divergent: set[Block],
 ) -> None:
     """What is defined in a loop that threads leave at different times differs behind it."""
-    leaving = graph.left_apart(parting)
+    leaving = graph.left_apart(divergent)
     if not leaving:
         return
     around: dict[Block, set[Loop]] = {block: set() for block in function.blocks}

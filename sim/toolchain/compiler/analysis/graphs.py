@@ -49,9 +49,7 @@ def strongly_connected_components(successors: Graph[Node]) -> list[list[Node]]:
                     parent = path[-1][0]
                     lowest[parent] = min(lowest[parent], lowest[node])
                 if lowest[node] == number[node]:
-                    component = [open_nodes.pop()]
-                    while component[-1] is not node:
-                        component.append(open_nodes.pop())
+                    component = _taken_down_to(node, open_nodes)
                     is_open.difference_update(component)
                     components.append(component)
             elif following not in number:
@@ -59,6 +57,14 @@ def strongly_connected_components(successors: Graph[Node]) -> list[list[Node]]:
             elif following in is_open:
                 lowest[node] = min(lowest[node], number[following])
     return components
+
+
+def _taken_down_to(node: Node, stack: list[Node]) -> list[Node]:
+    """The nodes on a stack from its top down to this one, which are taken off it."""
+    taken = [stack.pop()]
+    while taken[-1] is not node:
+        taken.append(stack.pop())
+    return taken
 
 
 def immediate_dominators(entry: Node, successors: Graph[Node]) -> dict[Node, Node]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from sim.toolchain.compiler.ir import Block, Function, Op, Value
+from sim.toolchain.compiler.ir import Block, Function, Op, Terminator, Value
 
 __all__ = ["Liveness", "ending_reads"]
 
@@ -13,10 +13,10 @@ _FEW = 16
 
 
 def ending_reads(function: Function, block: Block) -> Iterator[Value]:
-    """The values that a block's ending reads."""
-    if block.condition is not None and isinstance(block.condition.what, Value):
-        yield block.condition.what
-    if block.ending == "ret":
+    """The values that a block's terminator reads."""
+    if block.condition is not None and isinstance(block.condition.operand, Value):
+        yield block.condition.operand
+    if block.terminator is Terminator.RETURN:
         yield from function.results
 
 
@@ -54,12 +54,12 @@ class Liveness:
             for op in block.ops:
                 read = 0
                 for source in op.sources:
-                    what = source.what
-                    if isinstance(what, Value):
-                        read |= bit[what]
+                    operand = source.operand
+                    if isinstance(operand, Value):
+                        read |= bit[operand]
                 guard = op.guard
-                if guard is not None and isinstance(guard.what, Value):
-                    read |= bit[guard.what]
+                if guard is not None and isinstance(guard.operand, Value):
+                    read |= bit[guard.operand]
                 written = 0
                 for value in op.results:
                     if value is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sim.toolchain.compiler.ir import Block, Function
+from sim.toolchain.compiler.ir import Block, Function, Terminator
 
 from .dominators import Dominators
 
@@ -78,7 +78,11 @@ def add_preheaders(function: Function) -> None:
         before = list(
             dict.fromkeys(block for block in predecessors[loop.header] if block not in loop.blocks)
         )
-        if loop.header is function.blocks[0] or len(before) != 1 or before[0].ending != "goto":
+        if (
+            loop.header is function.blocks[0]
+            or len(before) != 1
+            or before[0].terminator is not Terminator.GOTO
+        ):
             block = Block(f"{loop.header.name}.before", successors=[loop.header])
             predecessors[loop.header] = [
                 block,

@@ -1,4 +1,4 @@
-"""Where ways meet again: post-dominators, level by level of the loops.
+"""Post-dominators, level by level of the loops: where paths meet again.
 
 A level is a loop's body, or the whole function. Its ways end at the loop's next turn, or at the function's last
 return; threads that leave it before that are not waited for. So the place where a branch's ways meet is found among
@@ -38,7 +38,7 @@ class Level:
             return self.loop.header if self.loop is not None else None
         return place  # type: ignore[return-value]
 
-    def stays(self, source: Block, target: Block) -> bool:
+    def stays_inside(self, source: Block, target: Block) -> bool:
         """Whether a way stays in the level."""
         if self.loop is not None and target is self.loop.header:
             return True
@@ -110,10 +110,10 @@ class LoopLevels:
             waiting.extend(current.successors)
         return found
 
-    def _spans(self, parting: set[Block]) -> dict[Level, set[Block]]:
+    def _spans(self, divergent: set[Block]) -> dict[Level, set[Block]]:
         """For each level the union of the spans of the branches that are in it."""
         groups: dict[tuple[Level, Block | None], list[Block]] = {}
-        for block in parting:
+        for block in divergent:
             level = self.level(block)
             groups.setdefault((level, level.join(block)), []).append(block)
         found: dict[Level, set[Block]] = {}
@@ -121,28 +121,28 @@ class LoopLevels:
             found.setdefault(level, set()).update(self._between(branches, level, join))
         return found
 
-    def left_apart(self, parting: set[Block]) -> list[Loop]:
+    def left_apart(self, divergent: set[Block]) -> list[Loop]:
         """The loops that threads may leave at different times or places, in the order of :attr:`loops`."""
-        return self._left_apart(parting, self._spans(parting))
+        return self._left_apart(divergent, self._spans(divergent))
 
-    def _left_apart(self, parting: set[Block], spans: Mapping[Level, set[Block]]) -> list[Loop]:
+    def _left_apart(self, divergent: set[Block], spans: Mapping[Level, set[Block]]) -> list[Loop]:
         apart: dict[Loop, set[Block]] = {loop: set() for loop in self.loops}
         for level, span in spans.items():
             for loop in _loops_around(level.loop):
                 apart[loop] |= span
         found: set[Loop] = set()
         for loop in reversed(self.loops):  # inner ones first
-            if any(source in apart[loop] or source in parting for source, _ in loop.exits()):
+            if any(source in apart[loop] or source in divergent for source, _ in loop.exits()):
                 found.add(loop)
                 for outer in _loops_around(loop.parent):
                     apart[outer] |= loop.blocks
         return [loop for loop in self.loops if loop in found]
 
-    def blocks_apart(self, parting: set[Block]) -> set[Block]:
+    def blocks_apart(self, divergent: set[Block]) -> set[Block]:
         """The blocks that only some of the threads that came may run."""
-        spans = self._spans(parting)
+        spans = self._spans(divergent)
         return set().union(
-            *spans.values(), *(loop.blocks for loop in self._left_apart(parting, spans))
+            *spans.values(), *(loop.blocks for loop in self._left_apart(divergent, spans))
         )
 
 

@@ -24,8 +24,7 @@ from sim.toolchain.assembly.encoding import legal_form
 from sim.toolchain.assembly.operands import escaped
 from sim.toolchain.assembly.program import Emitted, Line
 from sim.toolchain.assembly.source import SassGuard, SassInstruction, SassOperand, SourceError
-from sim.toolchain.compiler.ir import WORD, Global, Op, RegisterPart, Source, Value
-from sim.toolchain.compiler.ir import Constant as ConstantSource
+from sim.toolchain.compiler.ir import WORD, ConstantWord, Global, Op, RegisterPart, Source, Value
 from sim.toolchain.compiler.opcodes import LOWEST, Opcode, OperandRole
 from sim.toolchain.cubin.relocation import fit
 
@@ -83,12 +82,12 @@ class InstructionEncoder:
                 op.opcode.codes["bank"], register, f"{self.prefix}{op.symbol}", op.offset
             )
             mnemonic, operands = "LDC", [self._result(op), place]
-        elif op.name == "MOV" and isinstance(op.sources[0].what, Global):
-            what = op.sources[0].what
+        elif op.name == "MOV" and isinstance(op.sources[0].operand, Global):
+            address = op.sources[0].operand
             mnemonic = "MOV32I"
             operands = [
                 self._result(op),
-                statements.half(escaped(what.name), what.addend, what.upper),
+                statements.half(escaped(address.name), address.addend, address.upper),
             ]
         else:
             return None
@@ -102,9 +101,9 @@ class InstructionEncoder:
 
     def _predicate(self, source: Source) -> tuple[int, bool]:
         """The number of a predicate, and whether the opposite is meant."""
-        if isinstance(source.what, Value):
-            return self.registers[source.what], source.inverted
-        return PT, bool(source.what) == source.inverted
+        if isinstance(source.operand, Value):
+            return self.registers[source.operand], source.inverted
+        return PT, bool(source.operand) == source.inverted
 
     def word(self, op: Op) -> int:
         """The instruction word of an operation that names nothing."""
@@ -114,29 +113,29 @@ class InstructionEncoder:
         for index, shift, nothing in plan.results:
             value = op.results[index]
             word |= (nothing if value is None else registers[value]) << shift
-        for operand in plan.sources:
-            source = op.sources[operand.index]
-            what = source.what
-            if operand.predicate:
+        for field in plan.sources:
+            source = op.sources[field.index]
+            operand = source.operand
+            if field.predicate:
                 number, opposite = self._predicate(source)
-                word |= number << operand.shift
+                word |= number << field.shift
                 if opposite:
-                    word |= operand.bit(operand.negate, source)
+                    word |= field.bit(field.negate, source)
                 continue
-            if operand.immediate is not None:
-                word = operand.immediate.put(word, _immediate(operand, source))
+            if field.immediate is not None:
+                word = field.immediate.put(word, _immediate(field, source))
                 continue
-            if isinstance(what, ConstantSource):
-                assert operand.bank is not None and operand.offset is not None
-                word = operand.bank.put(word, what.bank)
-                word = operand.offset.put(word, fit(operand.offset, what.offset))
+            if isinstance(operand, ConstantWord):
+                assert field.bank is not None and field.offset is not None
+                word = field.bank.put(word, operand.bank)
+                word = field.offset.put(word, fit(field.offset, operand.offset))
             else:
-                word |= (registers[what] if isinstance(what, Value) else RZ) << operand.shift
-                if operand.offset is not None:
+                word |= (registers[operand] if isinstance(operand, Value) else RZ) << field.shift
+                if field.offset is not None:
                     offset = op.offset + (self.frame if op.in_caller else 0)
-                    word = operand.offset.put(word, fit(operand.offset, offset))
+                    word = field.offset.put(word, fit(field.offset, offset))
             if not source.plain:
-                word |= operand.adjusted(source)
+                word |= field.adjusted(source)
         if op.guard is not None:
             number, opposite = self._predicate(op.guard)
             word = _GUARD_NOT.put(_GUARD.put(word, number), opposite)
@@ -327,7 +326,7 @@ def _plan(op: Op) -> _Plan:
             "p"
             if at in predicates
             else "r"
-            if isinstance(source.what, Value)
+            if isinstance(source.operand, Value)
             else _kind(op, source)
             for at, source in enumerate(op.sources)
         ]
@@ -341,11 +340,11 @@ def _plan(op: Op) -> _Plan:
 
 def _kind(op: Op, source: Source) -> str:
     """What a source that is no value needs: a constant, a number, or one of 32 bits; 0 is the register RZ."""
-    if isinstance(source.what, ConstantSource):
+    if isinstance(source.operand, ConstantWord):
         return "c"
     value = source.number
     if value is None:
-        return "i" if source.what else "r"
+        return "i" if source.operand else "r"
     if not value:
         return "r"
     code = op.opcode

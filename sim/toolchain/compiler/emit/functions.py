@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from sim.support.alignment import round_up
 from sim.toolchain.assembly import statements
 from sim.toolchain.assembly.program import Line
 from sim.toolchain.assembly.source import SassLabel, SassOperand, SassTargets
 from sim.toolchain.compiler.abi import FRAME_ALIGNMENT, STACK_POINTER, STANDARD_CLOBBERS
-from sim.toolchain.compiler.ir import Block, Function, Op, Source, Value
-from sim.toolchain.compiler.layout import DriverWord, aligned
+from sim.toolchain.compiler.ir import Block, Function, Op, Source, Terminator, Value
+from sim.toolchain.compiler.layout import DriverWord
 from sim.toolchain.compiler.passes.reconvergence import TokenPlan
 
 from .encode import InstructionEncoder, names_a_copy
@@ -41,8 +42,8 @@ class Finished:
             used = {number for value, number in registers.items() if not value.predicate}
             changed = used.union(*(op.clobbers for op in function.ops()))
             saved = sorted(changed - STANDARD_CLOBBERS - {STACK_POINTER})
-        saves_at = aligned(function.frame, 4)
-        frame = aligned(saves_at + 4 * len(saved) + function.reserved, FRAME_ALIGNMENT)
+        saves_at = round_up(function.frame, 4)
+        frame = round_up(saves_at + 4 * len(saved) + function.reserved, FRAME_ALIGNMENT)
         return cls(function, registers, plan, frame, saved, saves_at)
 
     @property
@@ -109,7 +110,7 @@ class _Writer:
                 self._operation(op)
             for region in self.plan.pushes.get(block, []):
                 self._add(region.token.push, statements.name(self._label(region.join)))
-            self._ending(block, following)
+            self._terminate(block, following)
             self.written += self.stubs
             self.stubs = []
         return [item for item in self.written if isinstance(item, Line) or item.name in self.used]
@@ -170,18 +171,18 @@ class _Writer:
         assert index.value is not None
         return statements.indexed(self.writer.registers[index.value])
 
-    def _ending(self, block: Block, following: Block | None) -> None:
-        match block.ending:
-            case "exit":
+    def _terminate(self, block: Block, following: Block | None) -> None:
+        match block.terminator:
+            case Terminator.EXIT:
                 self._add("EXIT")
-            case "ret":
+            case Terminator.RETURN:
                 self._epilogue()
                 self._add("RET")
-            case "goto":
+            case Terminator.GOTO:
                 self._go(block, block.successors[0], None, following)
-            case "branch":
+            case Terminator.BRANCH:
                 self._branch(block, following)
-            case "switch":
+            case Terminator.SWITCH:
                 self._switch(block)
 
     def _leaving(self, block: Block, target: Block) -> tuple[str, SassTargets | None] | None:
@@ -189,9 +190,9 @@ class _Writer:
         region = self.plan.leaves.get((block, target))
         if region is not None:
             return region.token.leave, statements.targets([self._label(region.join)])
-        if not target.ops and target.ending == "exit":
+        if not target.ops and target.terminator is Terminator.EXIT:
             return "EXIT", None
-        if not target.ops and target.ending == "ret" and not self.finished.frame:
+        if not target.ops and target.terminator is Terminator.RETURN and not self.finished.frame:
             return "RET", None
         return None
 

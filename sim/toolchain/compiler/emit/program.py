@@ -1,12 +1,14 @@
 """What is around the code in an assembly program: variables, kernels, sizes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from sim.toolchain.assembly import statements
 from sim.toolchain.assembly.operands import escaped
 from sim.toolchain.assembly.program import BANK_BYTES, Line
 from sim.toolchain.assembly.source import SassData, SassEnd, Statement
 from sim.toolchain.compiler.analysis.graphs import reachable, strongly_connected_components
+from sim.toolchain.compiler.ir import Function
 from sim.toolchain.compiler.layout import (
     CONSTANT_BANK,
     FUNCTION_TABLE,
@@ -15,7 +17,13 @@ from sim.toolchain.compiler.layout import (
     MemoryLayout,
 )
 from sim.toolchain.compiler.select.builder import CompileError
-from sim.toolchain.ptx.module import AddressOf, PtxModule, PtxVariable, parameter_offsets
+from sim.toolchain.ptx.module import (
+    AddressOf,
+    PtxFunction,
+    PtxModule,
+    PtxVariable,
+    parameter_offsets,
+)
 
 from .functions import Finished
 
@@ -92,69 +100,85 @@ def kernel_statements(
 ) -> list[Statement | Line]:
     """A kernel with all functions that it may call."""
     prefix = f"${name}$"
-    reached = _reached(name, finished, graph)
-    own = finished[name]
-    bodies = [(other, finished[other].code.statements(prefix)) for other in reached]
-    found: list[Statement | Line] = [statements.kernel(escaped(name))]
     function = module.functions[name]
-    offsets, _ = parameter_offsets(function.parameters)
-    for parameter, offset in zip(function.parameters, offsets, strict=True):
-        assert isinstance(parameter, PtxVariable)
-        found.append(statements.parameter(escaped(parameter.name), parameter.size, offset))
-    for attribute, sizes in (
-        ("MAX_THREADS", function.bounds.most),
-        ("REQNTID", function.bounds.exact),
-    ):
-        if sizes is not None:
-            found.append(statements.info(attribute, sizes))
-    shared = layout.shared[name]
-    if shared.size > _LARGEST_SHARED:
-        raise CompileError(
-            function.line,
-            function.column,
-            f"{name} has {shared.size} bytes of shared variables: {_LARGEST_SHARED} at most",
-        )
-    if shared.size:
-        found.append(statements.shared(shared.size, shared.alignment))
+    reached = _reached(name, finished, graph)
+    # Before the tables: this gives them their labels.
+    bodies = [(other, finished[other].code.statements(prefix)) for other in reached]
+    found: list[Statement | Line] = [
+        statements.kernel(escaped(name)),
+        *_parameters(function),
+        *_bounds(function),
+        *_shared_variables(function, layout),
+    ]
     barriers = max(finished[other].function.barriers for other in reached)
     if barriers:
         found.append(statements.amount(".barriers", barriers))
-    stack, tokens = _depths(name, finished, graph, reached)
+    depth = _depth(name, finished, graph, reached)
     found += [
-        statements.amount(".frame", own.frame),
-        statements.amount(".local", min(stack, _LARGEST_STACK)),
+        statements.amount(".frame", finished[name].frame),
+        statements.amount(".local", min(depth.stack_bytes, _LARGEST_STACK)),
     ]
-    if tokens:
-        found.append(statements.amount(".crs", tokens * _TOKEN_BYTES))
-    indirect = any(finished[other].function.indirect for other in reached)
-    tables = [
-        block.table
-        for other in reached
-        for block in finished[other].function.blocks
-        if block.table is not None
-    ]
-    size = HANDLE_BYTES * (len(layout.handles) + 1) * indirect + _WORD_BYTES * sum(
-        len(table.labels) for table in tables
-    )
-    if size > BANK_BYTES:
-        raise CompileError(
-            function.line,
-            function.column,
-            f"{name} and the functions it calls have {size} bytes of "
-            f"branch targets and functions: {BANK_BYTES} at most",
-        )
-    if indirect:
-        found += _function_table(layout, prefix)
-    for table in tables:
-        found.append(statements.bank(TABLE_BANK, f"{prefix}{table.name}", _WORD_BYTES))
-        found += [
-            statements.data(_DATA[_WORD_BYTES], statements.total(label)) for label in table.labels
-        ]
+    if depth.tokens:
+        found.append(statements.amount(".crs", depth.tokens * _TOKEN_BYTES))
+    found += _tables(function, layout, [finished[other].function for other in reached], prefix)
     for other, body in bodies:
         if other != name:
             found.append(statements.function(f"{prefix}{other}"))
         found += body
     return [*found, SassEnd()]
+
+
+def _parameters(function: PtxFunction) -> Iterator[Statement]:
+    """A kernel's parameters."""
+    offsets, _ = parameter_offsets(function.parameters)
+    for parameter, offset in zip(function.parameters, offsets, strict=True):
+        assert isinstance(parameter, PtxVariable)
+        yield statements.parameter(escaped(parameter.name), parameter.size, offset)
+
+
+def _bounds(function: PtxFunction) -> Iterator[Statement]:
+    """What a kernel says of the blocks that it is launched with."""
+    if function.bounds.largest is not None:
+        yield statements.info("MAX_THREADS", function.bounds.largest)
+    if function.bounds.exact is not None:
+        yield statements.info("REQNTID", function.bounds.exact)
+
+
+def _shared_variables(function: PtxFunction, layout: MemoryLayout) -> Iterator[Statement]:
+    """The shared memory of a kernel; CompileError where that is too large."""
+    shared = layout.shared[function.name]
+    if shared.size > _LARGEST_SHARED:
+        raise CompileError(
+            function.line,
+            function.column,
+            f"{function.name} has {shared.size} bytes of shared variables: {_LARGEST_SHARED} at most",
+        )
+    if shared.size:
+        yield statements.shared(shared.size, shared.alignment)
+
+
+def _tables(
+    function: PtxFunction, layout: MemoryLayout, reached: list[Function], prefix: str
+) -> list[Statement]:
+    """The constant bank of a kernel's function handles and branch targets; CompileError where that is too large."""
+    indirect = any(other.indirect for other in reached)
+    tables = [block.table for other in reached for block in other.blocks if block.table is not None]
+    handles = HANDLE_BYTES * (len(layout.handles) + 1) if indirect else 0
+    size = handles + _WORD_BYTES * sum(len(table.labels) for table in tables)
+    if size > BANK_BYTES:
+        raise CompileError(
+            function.line,
+            function.column,
+            f"{function.name} and the functions it calls have {size} bytes of "
+            f"branch targets and functions: {BANK_BYTES} at most",
+        )
+    found = _function_table(layout, prefix) if indirect else []
+    for table in tables:
+        found.append(statements.bank(TABLE_BANK, f"{prefix}{table.name}", _WORD_BYTES))
+        found += [
+            statements.data(_DATA[_WORD_BYTES], statements.total(label)) for label in table.labels
+        ]
+    return found
 
 
 def _function_table(layout: MemoryLayout, prefix: str) -> list[Statement]:
@@ -179,37 +203,45 @@ def _reached(name: str, finished: Mapping[str, Finished], graph: CallGraph) -> l
     return [name, *(other for other in finished if other in found and other != name)]
 
 
-def _depths(
+class _Depth(NamedTuple):
+    """What the deepest calls have on the stacks: bytes of a thread's stack, tokens of a warp's call/return stack."""
+
+    stack_bytes: int
+    tokens: int
+
+
+def _depth(
     name: str, finished: Mapping[str, Finished], graph: CallGraph, reached: list[str]
-) -> tuple[int, int]:
-    """Bytes of stack of the deepest calls, and tokens. Functions that call themselves, or one another, are all in it
-    once, and the largest of them as often as a warp has lanes.
+) -> _Depth:
+    """The depth of a kernel. Functions that call themselves, or one another, are all in it once, and the largest of
+    them as often as a warp has lanes.
     """
-    indirect = [other for other in reached if finished[other].function.standard]
+    by_address = [other for other in reached if finished[other].function.standard]
     calls: CallGraph = {}
     for caller in reached:
-        called = indirect if finished[caller].function.indirect else []
+        called = by_address if finished[caller].function.indirect else []
         calls[caller] = dict.fromkeys((*graph[caller], *called))
-    depths: dict[str, tuple[int, int]] = {}
+    depths: dict[str, _Depth] = {}
     for group in strongly_connected_components(calls):  # callees first
         below = [depths[other] for caller in group for other in calls[caller] if other not in group]
-        again = (
-            _LANES - 1 if any(other in calls[caller] for caller in group for other in group) else 0
+        recurses = any(other in calls[caller] for caller in group for other in group)
+        again = _LANES - 1 if recurses else 0
+        frames = [finished[caller].frame for caller in group]
+        tokens = [_tokens(finished[caller], bool(calls[caller])) for caller in group]
+        depth = _Depth(
+            sum(frames)
+            + again * max(frames)
+            + max((other.stack_bytes for other in below), default=0),
+            sum(tokens) + again * max(tokens) + max((other.tokens for other in below), default=0),
         )
-        own = [
-            (finished[caller].frame, _tokens(finished[caller], bool(calls[caller])))
-            for caller in group
-        ]
-        found = tuple(
-            sum(column) + again * max(column) + max((item[at] for item in below), default=0)
-            for at, column in enumerate(zip(*own, strict=True))
-        )
-        depths |= dict.fromkeys(group, (found[0], found[1]))
+        depths |= dict.fromkeys(group, depth)
     return depths[name]
 
 
 def _tokens(one: Finished, calls: bool) -> int:
     """Tokens that one function has on the stack."""
     return (
-        one.plan.depth + (_LANES if one.plan.loops else min(len(one.plan.parting), _LANES)) + calls
+        one.plan.depth
+        + (_LANES if one.plan.has_divergent_loop else min(len(one.plan.divergent), _LANES))
+        + calls
     )

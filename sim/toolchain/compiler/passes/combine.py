@@ -37,12 +37,12 @@ def _made_by(op: Op, known: Definitions, *names: str) -> Iterator[tuple[int, Op,
 def pair_number(low: Source, high: Source) -> int | None:
     """The number of 64 bits that two words are."""
     if (
-        not isinstance(low.what, int)
-        or not isinstance(high.what, int)
+        not isinstance(low.operand, int)
+        or not isinstance(high.operand, int)
         or low.negated != high.negated
     ):
         return None
-    value = low.what | high.what << 32
+    value = low.operand | high.operand << 32
     return (-value if low.negated else value) & (1 << 64) - 1
 
 
@@ -166,7 +166,7 @@ def _upper_sum(op: Op, known: Definitions) -> bool:
             or not 0 < by < 32
             or x.value is None
             or not x.plain
-            or isinstance(other.what, int)
+            or isinstance(other.operand, int)
         ):
             continue
         if _available(inner, op, known, [x]):
@@ -269,7 +269,7 @@ def _bit_test(op: Op, known: Definitions) -> bool:
     inner = known.operation(x)
     if (
         y != RZ
-        or third.what != 1
+        or third.operand != 1
         or third.inverted
         or op.results[1] is not None
         or inner is None

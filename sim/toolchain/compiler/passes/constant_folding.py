@@ -13,6 +13,7 @@ from sim.toolchain.compiler.ir import (
     Function,
     Op,
     Source,
+    Terminator,
     number,
 )
 from sim.toolchain.compiler.opcodes import RELATIONS, Opcode, opcode
@@ -68,12 +69,12 @@ def _settle_guards(function: Function) -> bool:
                 op.guard = None
                 changed = True
         if (
-            block.ending == "branch"
+            block.terminator is Terminator.BRANCH
             and block.condition is not None
             and block.condition.value is None
         ):
             block.successors = [block.successors[0 if _true(block.condition) else 1]]
-            block.ending, block.condition = "goto", None
+            block.terminator, block.condition = Terminator.GOTO, None
             changed = True
     if changed:
         drop_unreachable(function)
@@ -81,7 +82,7 @@ def _settle_guards(function: Function) -> bool:
 
 
 def _true(source: Source) -> bool:
-    return bool(source.what) != source.inverted
+    return bool(source.operand) != source.inverted
 
 
 def _decide(op: Op) -> bool:

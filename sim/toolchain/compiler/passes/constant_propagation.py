@@ -27,7 +27,7 @@ def copied_source(op: Op) -> Source | None:
     if op.opcode is MOVE:
         return op.sources[0]
     if op.results[1] is None and all(
-        source.what == 1 and not source.inverted for source in op.sources[1:]
+        source.operand == 1 and not source.inverted for source in op.sources[1:]
     ):
         return op.sources[0]
     return None
@@ -43,11 +43,11 @@ def propagate(function: Function, known: Definitions) -> bool:
     def better(
         source: Source, block: Block, index: int, op_at: Op | None = None, at: int = 0
     ) -> Source | None:
-        op = copies.get(source.what) if isinstance(source.what, Value) else None
+        op = copies.get(source.operand) if isinstance(source.operand, Value) else None
         if op is None:
             return None
         copied = copied_source(op)
-        if copied is None or op.results[0] is not source.what:
+        if copied is None or op.results[0] is not source.operand:
             return None
         if copied.value is not None:
             if copied.value.fixed is not None and copied.value is not function.stack:
@@ -61,7 +61,7 @@ def propagate(function: Function, known: Definitions) -> bool:
     for block in function.blocks:
         for index, op in enumerate(block.ops):
             for at, source in enumerate(op.sources):
-                if source.what not in copies:
+                if source.operand not in copies:
                     continue
                 new = better(source, block, index, op, at)
                 if new is None:
@@ -89,17 +89,17 @@ def propagate(function: Function, known: Definitions) -> bool:
 def _compose(op: Op | None, at: int, outer: Source, inner: Source) -> Source | None:
     """A source of an operation with another one in its place."""
     if inner.inverted and _is_predicate(outer):
-        return Source(inner.what, inverted=outer.inverted != inner.inverted)
+        return Source(inner.operand, inverted=outer.inverted != inner.inverted)
     if not inner.plain:
         return None
-    if isinstance(inner.what, int) and op is not None and op.name == "XMAD" and at < 2:
+    if isinstance(inner.operand, int) and op is not None and op.name == "XMAD" and at < 2:
         # The instruction has room for the half that it takes, unless it wants the other one, too.
         if op.fields["merge"] or op.fields["addend"] is ProductAddend.CBCC:
             return None
-        return number(inner.what >> 16 if outer.part else inner.what & 0xFFFF)
-    if isinstance(inner.what, int) and op is not None and (mask := _mask(op, at)) is not None:
-        return number(inner.what & mask)
-    new = outer.of(inner.what)
+        return number(inner.operand >> 16 if outer.part else inner.operand & 0xFFFF)
+    if isinstance(inner.operand, int) and op is not None and (mask := _mask(op, at)) is not None:
+        return number(inner.operand & mask)
+    new = outer.with_operand(inner.operand)
     if op is not None and op.opcode.single and not _is_predicate(outer):
         return real(new)
     if op is not None and (

@@ -1,4 +1,4 @@
-"""What both ways of unrolling ask of a loop of one block: its counter, and where that begins."""
+"""Induction variables of loops of one block, for both kinds of unrolling: the counter, and where it begins."""
 
 from dataclasses import replace
 

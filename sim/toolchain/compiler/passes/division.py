@@ -1,7 +1,7 @@
-"""Division of words.
+"""Strength reduction of divisions: a division of words by a number becomes a product with a reciprocal in fixed point.
 
-By a number it is a product with a reciprocal in fixed point (after Granlund and Montgomery, "Division by invariant
-integers using multiplication", 1994): strength reduction. Else it is a function of the runtime library, inlined.
+After Granlund and Montgomery, "Division by invariant integers using multiplication", 1994. Other divisions of words
+become a function of the runtime library, inlined.
 """
 
 from dataclasses import replace
@@ -27,13 +27,13 @@ def divide(e: Emitter, op: Op) -> None:
         return
     x, y = op.sources
     signed, remainder = bool(op.fields["signed"]), op.name == "REM"
-    if not isinstance(x.what, Value):
+    if not isinstance(x.operand, Value):
         x = e.compute("MOV", x)
     divisor = y.number
     if divisor:
         _by_number(e, result, x, divisor, signed, remainder)
         return
-    if not isinstance(y.what, Value):
+    if not isinstance(y.operand, Value):
         y = e.compute("MOV", y)
     _by_library(e, result, x, y, f"__{op.name.lower()}_{'s' if signed else 'u'}32")
 
@@ -62,7 +62,7 @@ def _by_library(e: Emitter, result: Value, x: Source, y: Source, name: str) -> N
         e.op("MOV", [new[parameter]], source)
     for op in ops:
         sources = [
-            source if (value := source.value) is None else source.of(new[value])
+            source if (value := source.value) is None else source.with_operand(new[value])
             for source in op.sources
         ]
         new.update({value: e.value(value.predicate) for value in op.writes()})

@@ -8,7 +8,7 @@ from sim.toolchain.compiler.ir import (
     PT,
     RZ,
     WORD,
-    Constant,
+    ConstantWord,
     Op,
     RegisterPart,
     Source,
@@ -74,9 +74,9 @@ class Emitter:
 
     def products(self, x: Source, y: Source) -> tuple[Source, Source]:
         """A factor in a register, and the other one, which may be a number or a constant."""
-        if not isinstance(x.what, Value):
+        if not isinstance(x.operand, Value):
             x, y = y, x
-        return (x if isinstance(x.what, Value) else self.compute("MOV", x)), y
+        return (x if isinstance(x.operand, Value) else self.compute("MOV", x)), y
 
     # Products of words
 
@@ -89,8 +89,8 @@ class Emitter:
         if factor is not None:
             self._product_with_number(result, x, factor, addend)
             return
-        if isinstance(y.what, Constant):
-            y = Source(y.what)
+        if isinstance(y.operand, ConstantWord):
+            y = Source(y.operand)
         cross = self.compute("XMAD", x, replace(y, part=RegisterPart.H1), RZ, merge=True)
         low = self.compute("XMAD", x, y, addend)
         self.op(
@@ -126,7 +126,7 @@ class Emitter:
             (replace(x, part=RegisterPart.H1), number(low), True),
             (x, number(high), True),
         ]
-        parts = [part for part in parts if part[1].what]
+        parts = [part for part in parts if part[1].operand]
         for at, (one, other, shifted) in enumerate(parts):
             if at == len(parts) - 1:
                 self.op("XMAD", [result], one, other, addend, product_high=shifted)
@@ -138,7 +138,9 @@ class Emitter:
     ) -> None:
         """Result = (x * y >> 32) + addend."""
         x, y = self.products(x, y)
-        if not (isinstance(y.what, Value) or (isinstance(y.what, Constant) and not signed)):
+        if not (
+            isinstance(y.operand, Value) or (isinstance(y.operand, ConstantWord) and not signed)
+        ):
             y = self.compute("MOV", y)
         x_high, y_high = replace(x, part=RegisterPart.H1), replace(y, part=RegisterPart.H1)
         low = self.compute("XMAD", x, y, RZ)

@@ -1,7 +1,7 @@
 """Full unrolling: a loop of one block that runs a known number of times is written out, if that is not too long."""
 
 from rtl.isa.kinds import Boolean
-from sim.toolchain.compiler.ir import Block, Function
+from sim.toolchain.compiler.ir import Block, Function, Terminator
 from sim.toolchain.compiler.opcodes import RELATIONS
 
 from .counted_loops import copied, first_source, only_definition
@@ -17,7 +17,7 @@ def unroll_fully(function: Function) -> bool:
     before = function.predecessors()
     changed = False
     for block in function.blocks:
-        if block.ending != "branch" or block not in block.successors:
+        if block.terminator is not Terminator.BRANCH or block not in block.successors:
             continue
         entries = [source for source in before[block] if source is not block]
         if len(entries) != 1:
@@ -27,7 +27,7 @@ def unroll_fully(function: Function) -> bool:
             continue
         behind = next(successor for successor in block.successors if successor is not block)
         block.ops = [copied(op) for _ in range(turns) for op in block.ops]
-        block.ending, block.condition, block.successors = "goto", None, [behind]
+        block.go_to(behind)
         changed = True
     return changed
 

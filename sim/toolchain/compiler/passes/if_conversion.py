@@ -3,7 +3,7 @@
 from heapq import heappop, heappush
 
 from sim.toolchain.compiler.analysis.liveness import Liveness
-from sim.toolchain.compiler.ir import Block, Function, Op, Source, Value
+from sim.toolchain.compiler.ir import Block, Function, Op, Source, Terminator, Value
 from sim.toolchain.compiler.opcodes import TOGETHER
 
 __all__ = ["if_convert"]
@@ -37,7 +37,11 @@ def if_convert(function: Function) -> None:
 
 def _bodies(block: Block, before: dict[Block, list[Block]]) -> list[Block]:
     """The bodies of a block's branch that are to be converted."""
-    if block.ending != "branch" or block.condition is None or block.condition.value is None:
+    if (
+        block.terminator is not Terminator.BRANCH
+        or block.condition is None
+        or block.condition.value is None
+    ):
         return []
     first, second = block.successors
     bodies = [body for body in (first, second) if _is_body(body, block, before)]
@@ -55,7 +59,7 @@ def _bodies(block: Block, before: dict[Block, list[Block]]) -> list[Block]:
 
 
 def _is_body(body: Block, block: Block, before: dict[Block, list[Block]]) -> bool:
-    return body.ending == "goto" and before[body] == [block] and body is not block
+    return body.terminator is Terminator.GOTO and before[body] == [block] and body is not block
 
 
 def _short(body: Block, condition: Value, limit: int) -> bool:
@@ -71,7 +75,7 @@ def _convert(block: Block, bodies: list[Block], behind: Block, live: Liveness) -
     for body in bodies:
         guard = condition if body is block.successors[0] else condition.invert()
         block.ops += [_guarded(op, guard, live, live.live_in[behind]) for op in body.ops]
-    block.ending, block.condition, block.successors = "goto", None, [behind]
+    block.go_to(behind)
 
 
 def _guarded(op: Op, guard: Source, live: Liveness, wanted: int) -> Op:

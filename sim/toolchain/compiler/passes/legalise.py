@@ -42,8 +42,8 @@ def legalise(function: Function) -> None:
 
 def _complement(source: Source) -> Source:
     """A number that is subtracted with a carry: what is added is its complement."""
-    if isinstance(source.what, int) and source.negated:
-        return number(~source.what)
+    if isinstance(source.operand, int) and source.negated:
+        return number(~source.operand)
     return source
 
 
@@ -84,7 +84,7 @@ def _load_sources(op: Op, before: list[Op]) -> None:
             continue
         group = next((group for group in together if index in group), None)
         if group is not None:
-            if any(op.sources[at].what != 0 for at in group):
+            if any(op.sources[at].operand != 0 for at in group):
                 _load(op, index, before)
         elif not slot_takes(op, index, source):
             _load(op, index, before)
@@ -103,9 +103,9 @@ def _load(op: Op, index: int, before: list[Op]) -> None:
         Op(
             MOVE,
             [value],
-            [Source(whole if whole is not None else source.what)],
+            [Source(whole if whole is not None else source.operand)],
             line=op.line,
             column=op.column,
         )
     )
-    op.sources[index] = Source(value) if whole is not None else replace(source, what=value)
+    op.sources[index] = Source(value) if whole is not None else replace(source, operand=value)

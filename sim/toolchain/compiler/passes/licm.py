@@ -4,7 +4,7 @@ from collections.abc import Container
 
 from sim.toolchain.compiler.analysis.definitions import Definitions
 from sim.toolchain.compiler.analysis.loops import Loop, find_loops
-from sim.toolchain.compiler.ir import Block, Function, Op
+from sim.toolchain.compiler.ir import Block, Function, Op, Terminator
 
 __all__ = ["hoist_invariants"]
 
@@ -19,7 +19,7 @@ def hoist_invariants(function: Function) -> None:
     position = {block: at for at, block in enumerate(function.blocks)}
     for loop in reversed(find_loops(function)):
         before = [block for block in predecessors[loop.header] if block not in loop.blocks]
-        if len(before) == 1 and before[0].ending == "goto":
+        if len(before) == 1 and before[0].terminator is Terminator.GOTO:
             _empty(sorted(loop.blocks, key=position.__getitem__), loop, before[0], known)
 
 

@@ -1,9 +1,9 @@
-"""Where divergent threads meet again, and how: tokens on the stack.
+"""Reconvergence: where divergent threads meet again, and which tokens on the call/return stack take them there.
 
 A region is the code between a push and the place where the threads that passed the push meet. Ways to that place leave
 the region by the instruction that fits its token: SYNC for SSY; BRK, CONT and LONGJMP for the tokens that they unwind
-to, which may have others above them. A branch that parts threads outside of any region is right, too: one part runs
-first, up to where the region around it is left, or the thread ends, then the other. So regions are proposed as the
+to, which may have others above them. A divergent branch outside of any region is right, too: one path runs first,
+up to where the region around it is left, or the thread ends, then the other. So regions are proposed as the
 program's shape suggests, and those whose tokens would not balance on every way are dropped. None is proposed that
 would only gather threads for the short end of a function that calls itself: it would double the tokens of a recursion.
 """
@@ -15,7 +15,7 @@ from sim.toolchain.compiler.analysis.divergence import divergent_blocks
 from sim.toolchain.compiler.analysis.dominators import Dominators
 from sim.toolchain.compiler.analysis.loops import Loop
 from sim.toolchain.compiler.analysis.post_dominators import Level, LoopLevels
-from sim.toolchain.compiler.ir import Block, Function
+from sim.toolchain.compiler.ir import Block, Function, Terminator
 from sim.toolchain.compiler.opcodes import TOGETHER
 
 __all__ = ["ReconvergenceRegion", "TokenPair", "TokenPlan", "plan"]
@@ -57,25 +57,33 @@ class ReconvergenceRegion:
 
 @dataclass
 class TokenPlan:
-    """What is pushed at the end of each block, and by which region each way out of a block leaves, if it does."""
+    """Which tokens a function pushes, and where threads leave by them.
+
+    Attributes:
+        pushes: The regions whose tokens are pushed at the end of a block, the outermost first.
+        leaves: For a path from one block to another the region that it leaves; none for other paths.
+        depth: The most tokens of these regions that are on the stack at once.
+        divergent: The blocks at whose end threads may diverge.
+        has_divergent_loop: Whether one of these is in a loop.
+    """
 
     pushes: dict[Block, list[ReconvergenceRegion]] = field(default_factory=dict)
     leaves: dict[tuple[Block, Block], ReconvergenceRegion] = field(default_factory=dict)
     depth: int = 0
-    parting: set[Block] = field(default_factory=set)
-    loops: bool = False
+    divergent: set[Block] = field(default_factory=set)
+    has_divergent_loop: bool = False
 
 
 def plan(function: Function) -> TokenPlan:
     """The regions of a function. Every loop has a preheader."""
     graph = LoopLevels(function)
-    parting = divergent_blocks(function, graph)
+    divergent = divergent_blocks(function, graph)
     dominators = Dominators(function)
-    branches = _branch_regions(function, graph, dominators, parting)
+    branches = _branch_regions(function, graph, dominators, divergent)
     # A branch before a loop, to where that is left, collects the loop's threads as well.
     regions = [
         region
-        for region in _loop_regions(function, graph, parting)
+        for region in _loop_regions(function, graph, divergent)
         if not any(
             other.join is region.join and dominators.dominates(other.entry, region.entry)
             for other in branches
@@ -84,18 +92,18 @@ def plan(function: Function) -> TokenPlan:
     while True:
         outcome = _Balance(function, regions, dominators).check()
         if isinstance(outcome, TokenPlan):
-            outcome.parting = parting
-            outcome.loops = any(parting & loop.blocks for loop in graph.loops)
+            outcome.divergent = divergent
+            outcome.has_divergent_loop = any(divergent & loop.blocks for loop in graph.loops)
             return outcome
         regions.remove(outcome)
 
 
 def _loop_regions(
-    function: Function, graph: LoopLevels, parting: set[Block]
+    function: Function, graph: LoopLevels, divergent: set[Block]
 ) -> list[ReconvergenceRegion]:
     """A region around each loop that threads leave at different times."""
     regions = []
-    for loop in graph.left_apart(parting):
+    for loop in graph.left_apart(divergent):
         level = graph.outer(loop)
         before = next(
             (
@@ -107,7 +115,7 @@ def _loop_regions(
         )
         if before is None:
             continue
-        targets = {target for _, target in loop.exits() if level.stays(before, target)}
+        targets = {target for _, target in loop.exits() if level.stays_inside(before, target)}
         join = level.meeting(targets)
         if (
             join is not None
@@ -120,35 +128,36 @@ def _loop_regions(
 
 def _ends_at_once(block: Block) -> bool:
     """Whether threads that come here are done: there is no use in waiting for others."""
-    return not block.ops and block.ending in ("exit", "ret")
+    return not block.ops and block.terminator in (Terminator.EXIT, Terminator.RETURN)
 
 
-def _recurses(function: Function, graph: LoopLevels, join: Block, part: Block | Loop) -> bool:
+def _recurses(function: Function, graph: LoopLevels, join: Block, within: Block | Loop) -> bool:
     """Whether it is better not to meet at a join behind a branch or a loop: the way there calls the function again,
-    with a token more on the stack each time, and the join is its short end, which each part may run alone.
+    with a token more on the stack each time, and the join is its short end, which threads may run apart.
     """
     if (
-        not (function.circle or function.indirect)
-        or join.ending != "ret"
+        not (function.recursion or function.indirect)
+        or join.terminator is not Terminator.RETURN
         or len(join.ops) > _SHORT_END
     ):
         return False
     if any(op.name in TOGETHER for op in join.ops):
         return False
-    span = part.blocks if isinstance(part, Loop) else graph.span(part)
+    span = within.blocks if isinstance(within, Loop) else graph.span(within)
     return any(function.recurses(block) for block in span)
 
 
 def _branch_regions(
-    function: Function, graph: LoopLevels, dominators: Dominators, parting: set[Block]
+    function: Function, graph: LoopLevels, dominators: Dominators, divergent: set[Block]
 ) -> list[ReconvergenceRegion]:
     """A region for all branches of a level that meet at the same place and can be entered together."""
     groups: dict[tuple[Level, Block], list[list[Block]]] = {}
     for block in function.blocks:
         level = graph.level(block)
-        if block not in parting:
+        if block not in divergent:
             continue
-        if len({successor for successor in block.successors if level.stays(block, successor)}) < 2:
+        inside = {target for target in block.successors if level.stays_inside(block, target)}
+        if len(inside) < 2:
             continue
         join = level.join(block)
         if join is None or _ends_at_once(join) or _recurses(function, graph, join, block):

@@ -1,7 +1,7 @@
 """Loop rotation: a loop that tests at its begin gets a copy of the test at its end, which saves a branch a turn."""
 
 from sim.toolchain.compiler.analysis.loops import Loop, find_loops
-from sim.toolchain.compiler.ir import Block, Function
+from sim.toolchain.compiler.ir import Block, Function, Terminator
 
 from .counted_loops import copied
 
@@ -26,7 +26,11 @@ def rotate(function: Function) -> None:
 
 def _tests_first(loop: Loop) -> bool:
     header = loop.header
-    if header.ending != "branch" or len(header.ops) > _LONGEST_TEST or len(loop.blocks) == 1:
+    if (
+        header.terminator is not Terminator.BRANCH
+        or len(header.ops) > _LONGEST_TEST
+        or len(loop.blocks) == 1
+    ):
         return False
     inside = [successor in loop.blocks for successor in header.successors]
     return inside.count(True) == 1 and header not in header.successors
@@ -37,7 +41,7 @@ def _turn(function: Function, loop: Loop) -> None:
     test = Block(
         f"{header.name}.again",
         [copied(op) for op in header.ops],
-        "branch",
+        Terminator.BRANCH,
         header.condition,
         list(header.successors),
         uniform=header.uniform,

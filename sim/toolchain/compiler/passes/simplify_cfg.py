@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from sim.toolchain.compiler.ir import Block, Function
+from sim.toolchain.compiler.ir import Block, Function, Terminator
 
 from .reconvergence import TokenPlan
 
@@ -25,8 +25,8 @@ def _same_targets(function: Function) -> bool:
     """A branch to one place is none."""
     changed = False
     for block in function.blocks:
-        if block.ending == "branch" and block.successors[0] is block.successors[1]:
-            block.ending, block.condition, block.successors = "goto", None, block.successors[:1]
+        if block.terminator is Terminator.BRANCH and block.successors[0] is block.successors[1]:
+            block.go_to(block.successors[0])
             changed = True
     return changed
 
@@ -38,7 +38,11 @@ def _thread(function: Function) -> bool:
         for at, successor in enumerate(block.successors):
             target = successor
             seen = {target}
-            while not target.ops and target.ending == "goto" and target.successors[0] not in seen:
+            while (
+                not target.ops
+                and target.terminator is Terminator.GOTO
+                and target.successors[0] not in seen
+            ):
                 target = target.successors[0]
                 seen.add(target)
             if target is not successor:
@@ -55,7 +59,7 @@ def _merge(function: Function) -> bool:
     changed = False
     gone: set[Block] = set()
     for block in function.blocks:
-        while block not in gone and block.ending == "goto":
+        while block not in gone and block.terminator is Terminator.GOTO:
             target = block.successors[0]
             if (
                 target is block
@@ -65,12 +69,11 @@ def _merge(function: Function) -> bool:
             ):
                 break
             block.ops += target.ops
-            block.ending, block.condition, block.successors = (
-                target.ending,
-                target.condition,
-                target.successors,
-            )
-            block.table, block.uniform = target.table, target.uniform
+            block.terminator = target.terminator
+            block.condition = target.condition
+            block.successors = target.successors
+            block.table = target.table
+            block.uniform = target.uniform
             gone.add(target)
             changed = True
     function.blocks = [block for block in function.blocks if block not in gone]
@@ -86,7 +89,7 @@ def skip_empty(function: Function, plan: TokenPlan) -> None:
             seen = {block}
             while (
                 not target.ops
-                and target.ending == "goto"
+                and target.terminator is Terminator.GOTO
                 and target not in plan.pushes
                 and (block, target) not in plan.leaves
                 and target not in seen

@@ -8,7 +8,18 @@ threads, so that none of these branches parts them.
 from dataclasses import dataclass, replace
 
 from rtl.isa.kinds import Boolean, Compare
-from sim.toolchain.compiler.ir import ADD, PT, Block, Constant, Function, Op, Source, Value, number
+from sim.toolchain.compiler.ir import (
+    ADD,
+    PT,
+    Block,
+    ConstantWord,
+    Function,
+    Op,
+    Source,
+    Terminator,
+    Value,
+    number,
+)
 from sim.toolchain.compiler.opcodes import ARRIVALS, opcode
 
 from .counted_loops import copied, first_source, only_definition
@@ -36,7 +47,11 @@ def unroll(function: Function) -> None:
     """Gives all such loops their four turns."""
     before = function.predecessors()
     for block in list(function.blocks):
-        if block.ending != "branch" or block not in block.successors or len(block.ops) > _LONGEST:
+        if (
+            block.terminator is not Terminator.BRANCH
+            or block not in block.successors
+            or len(block.ops) > _LONGEST
+        ):
             continue
         entries = [source for source in before[block] if source is not block]
         count = _counting(block, entries[0], before) if len(entries) == 1 else None
@@ -90,7 +105,7 @@ def _counting(block: Block, entry: Block, before: dict[Block, list[Block]]) -> _
         first is None
         or first.number is None
         or bound is None
-        or not isinstance(bound.what, Constant)
+        or not isinstance(bound.operand, ConstantWord)
     ):
         return None
     return _Count(step, test, counter.value, limit, by)
@@ -100,12 +115,12 @@ def _repeat(function: Function, block: Block, entry: Block, count: _Count) -> No
     behind = next(successor for successor in block.successors if successor is not block)
     name = block.name
     less, room = Value(f"{name}.less", True), Value(f"{name}.room", True)
-    many = Block(f"{name}.many", [], "branch", Source(room), [])
-    rest = Block(f"{name}.rest", [], "branch", Source(less), [block, behind], uniform=True)
+    many = Block(f"{name}.many", [], Terminator.BRANCH, Source(room), [])
+    rest = Block(f"{name}.rest", [], Terminator.BRANCH, Source(less), [block, behind], uniform=True)
     gate = Block(
         f"{name}.gate",
         _tests(count, less, room),
-        "branch",
+        Terminator.BRANCH,
         Source(room),
         [many, block],
         uniform=True,

@@ -107,13 +107,13 @@ class _Webs:
         for holder, index, value, web in self.uses:
             if isinstance(holder, Block):
                 assert holder.condition is not None
-                holder.condition = holder.condition.of(name(value, web))
+                holder.condition = holder.condition.with_operand(name(value, web))
             elif isinstance(holder, Op):
                 if index < 0:
                     assert holder.guard is not None
-                    holder.guard = holder.guard.of(name(value, web))
+                    holder.guard = holder.guard.with_operand(name(value, web))
                 else:
-                    holder.sources[index] = holder.sources[index].of(name(value, web))
+                    holder.sources[index] = holder.sources[index].with_operand(name(value, web))
         for (op, index), web in self.result_of.items():
             value = op.results[index]
             assert value is not None

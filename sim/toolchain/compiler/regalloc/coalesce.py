@@ -38,7 +38,7 @@ class CoalescedGroup:
         self.rows[at] = self.rows.get(at, 0) | known.rows[value]
         self.clobbered[at] = self.clobbered.get(at, 0) | known.clobbered.get(value, 0)
 
-    def found(self) -> "tuple[CoalescedGroup, int]":
+    def root(self) -> "tuple[CoalescedGroup, int]":
         """The group that this one has come into at last, and what is added to its distances there."""
         group, shift, passed = self, 0, []
         while group.joined is not None:
@@ -84,7 +84,7 @@ def _where(
 ) -> tuple[CoalescedGroup, int]:
     """The group that a value is in by now, and its distance there."""
     own, distance = place[value]
-    group, shift = own.found()
+    group, shift = own.root()
     return group, distance + shift
 
 

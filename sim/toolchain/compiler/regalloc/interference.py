@@ -39,8 +39,8 @@ class Interference:
     ) -> None:
         bits, uses = self.live.bit, self.uses
         apart = alive | written
-        if op.opcode.name == "MOV" and isinstance(op.sources[0].what, Value):
-            apart &= ~bits[op.sources[0].what]
+        if op.opcode.name == "MOV" and isinstance(op.sources[0].operand, Value):
+            apart &= ~bits[op.sources[0].operand]
         for value in op.results:
             if value is not None:
                 bit = bits[value]

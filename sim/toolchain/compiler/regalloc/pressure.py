@@ -1,4 +1,4 @@
-"""Which values wait in memory where more are live at once than there are registers."""
+"""Spilling by register pressure, before coloring: values go to memory where more are live than registers exist."""
 
 import numpy as np
 

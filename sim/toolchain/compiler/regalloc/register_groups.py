@@ -30,13 +30,13 @@ def _fresh_sources(op: Op, group: list[int], before: list[Op]) -> list[Value]:
             Op(
                 MOVE,
                 [value],
-                [Source(op.sources[at].what)],
+                [Source(op.sources[at].operand)],
                 guard=None,
                 line=op.line,
                 column=op.column,
             )
         )
-        op.sources[at] = op.sources[at].of(value)
+        op.sources[at] = op.sources[at].with_operand(value)
         fresh.append(value)
     return fresh
 

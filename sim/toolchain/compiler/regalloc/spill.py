@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from rtl.isa.kinds import Compare
+from sim.support.alignment import round_up
 from sim.toolchain.compiler.analysis.definitions import Definitions
 from sim.toolchain.compiler.analysis.liveness import ending_reads
 from sim.toolchain.compiler.ir import PT, RZ, Block, Function, Op, Source, Value
-from sim.toolchain.compiler.layout import aligned
 from sim.toolchain.compiler.opcodes import opcode
 
 __all__ = ["spill", "spill_predicates"]
@@ -34,7 +34,7 @@ def spill(function: Function, values: Iterable[Value], kept: set[Value]) -> None
     stack = Source(function.stack)
     keepers = {}
     for value in values:
-        offset = aligned(function.frame, 4)
+        offset = round_up(function.frame, 4)
         function.frame = offset + 4
         keepers[value] = _Keeper(partial(_loaded, stack, offset), partial(_stored, stack, offset))
     _rewrite(function, keepers, kept)
@@ -146,11 +146,13 @@ def _rewrite(function: Function, keepers: Mapping[Value, _Keeper], kept: set[Val
                     kept.add(copy)
             if copies:
                 op.sources = [
-                    replace(source, what=copies[source.value]) if source.value in copies else source
+                    replace(source, operand=copies[source.value])
+                    if source.value in copies
+                    else source
                     for source in op.sources
                 ]
                 if op.guard is not None and op.guard.value in copies:
-                    op.guard = replace(op.guard, what=copies[op.guard.value])
+                    op.guard = replace(op.guard, operand=copies[op.guard.value])
                 op.results = [
                     copies.get(result, result) if result is not None else None
                     for result in op.results
@@ -169,5 +171,5 @@ def _rewrite(function: Function, keepers: Mapping[Value, _Keeper], kept: set[Val
                 kept.add(copy)
                 ops.append(keepers[value].load(copy))
             assert block.condition is not None
-            block.condition = replace(block.condition, what=copy)
+            block.condition = replace(block.condition, operand=copy)
         block.ops = ops

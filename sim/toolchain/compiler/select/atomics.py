@@ -1,7 +1,7 @@
 """Selection of atomic operations."""
 
 from rtl.isa.kinds import AtomicOperation, AtomicType, Compare, CompareAndSwapType, Logic
-from sim.toolchain.compiler.ir import PT, Source, Value, number
+from sim.toolchain.compiler.ir import PT, Source, Terminator, Value, number
 from sim.toolchain.compiler.layout import DriverWord
 from sim.toolchain.compiler.opcodes import value_of
 from sim.toolchain.ptx.module import PtxInstruction, PtxSpace, Sink, Type
@@ -128,7 +128,7 @@ def _atomic_loop(
     old, held = ([b.temporary() for _ in data] for _ in range(2))
     b.op("LDS", list(old), *base, offset=offset, uniform_size=uniform_size(i.type.bits))
     loop, done = b.new_block("again"), b.new_block("done")
-    b.end("goto", loop)
+    b.end(Terminator.GOTO, loop)
     b.begin(loop)
     before = [Source(word) for word in old]
     new = _updated(b, i, before, data)
@@ -138,7 +138,7 @@ def _atomic_loop(
     for word, earlier in zip(found, before, strict=True):
         same = b.test_unsigned(Compare.EQ, word, earlier, with_=same)
     b.move(list(old), found)
-    b.end("branch", done, loop, condition=same)
+    b.end(Terminator.BRANCH, done, loop, condition=same)
     b.begin(done)
     b.move(results, [Source(word) for word in old])
     b.leave_guarded_block(behind)
@@ -175,7 +175,7 @@ def _atomic_generic(
     behind = b.guarded_block()
     inside = in_window(b, base, DriverWord.SHARED_WINDOW)
     shared, elsewhere, done = b.new_block("shared"), b.new_block("global"), b.new_block("done")
-    b.end("branch", shared, elsewhere, condition=inside)
+    b.end(Terminator.BRANCH, shared, elsewhere, condition=inside)
     b.begin(shared)
     _atomic_shared(
         b,
@@ -185,9 +185,9 @@ def _atomic_generic(
         0,
         data,
     )
-    b.end("goto", done)
+    b.end(Terminator.GOTO, done)
     b.begin(elsewhere)
     _atomic_global(b, i, results, base, 0, data)
-    b.end("goto", done)
+    b.end(Terminator.GOTO, done)
     b.begin(done)
     b.leave_guarded_block(behind)

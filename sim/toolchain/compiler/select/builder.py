@@ -9,11 +9,12 @@ from rtl.isa.kinds import Compare
 from sim.toolchain.compiler.ir import (
     PT,
     Block,
-    Constant,
+    ConstantWord,
     Function,
     Global,
     Op,
     Source,
+    Terminator,
     Value,
     number,
 )
@@ -63,7 +64,7 @@ class Builder:
     words: dict[PtxRegister | PtxVariable, list[Value]] = field(default_factory=dict)
     labels: dict[PtxLabel, Block] = field(default_factory=dict)
     block: Block = field(default_factory=lambda: Block("entry"))
-    here: PtxInstruction | None = None
+    current: PtxInstruction | None = None
     guard: Source | None = None
     temporaries: int = 0
     named: set[Value] = field(default_factory=set)
@@ -196,8 +197,8 @@ class Builder:
             symbol=symbol,
             clobbers=clobbers,
         )
-        if self.here is not None:
-            made.line, made.column = self.here.line, self.here.column
+        if self.current is not None:
+            made.line, made.column = self.current.line, self.current.column
         if self.guard is not None and (
             not made.is_pure or any(value in self.named for value in made.writes())
         ):
@@ -287,25 +288,25 @@ class Builder:
 
     def end(
         self,
-        ending: str,
+        terminator: Terminator,
         *successors: Block,
         condition: Source | None = None,
         uniform: bool = False,
     ) -> None:
         """Ends the block."""
-        self.block.ending, self.block.successors = ending, list(successors)
+        self.block.terminator, self.block.successors = terminator, list(successors)
         self.block.condition, self.block.uniform = condition, uniform
 
-    def guarded_end(self, ending: str) -> None:
+    def guarded_end(self, terminator: Terminator) -> None:
         """Ends the block by an exit or ret for the threads of the guard; the others go on."""
         if self.guard is None:
-            self.end(ending)
+            self.end(terminator)
             self.begin(self.new_block("after"))
             return
         leave, stay = self.new_block("leave"), self.new_block("stay")
-        self.end("branch", leave, stay, condition=self.guard)
+        self.end(Terminator.BRANCH, leave, stay, condition=self.guard)
         self.begin(leave)
-        self.end(ending)
+        self.end(terminator)
         self.begin(stay)
 
     def guarded_block(self) -> Block | None:
@@ -313,7 +314,7 @@ class Builder:
         if self.guard is None:
             return None
         body, behind = self.new_block("body"), self.new_block("behind")
-        self.end("branch", body, behind, condition=self.guard)
+        self.end(Terminator.BRANCH, body, behind, condition=self.guard)
         self.begin(body)
         self.guard = None
         return behind
@@ -321,18 +322,18 @@ class Builder:
     def leave_guarded_block(self, behind: Block | None) -> None:
         """Goes on behind a block that :meth:`guarded_block` began."""
         if behind is not None:
-            self.end("goto", behind)
+            self.end(Terminator.GOTO, behind)
             self.begin(behind)
 
     def failure(self, message: str) -> CompileError:
         """What is raised where the instruction is not translated."""
-        assert self.here is not None
-        return CompileError(self.here.line, self.here.column, message)
+        assert self.current is not None
+        return CompileError(self.current.line, self.current.column, message)
 
 
 def constant(bank: int, offset: int) -> Source:
     """A word of a constant bank."""
-    return Source(Constant(bank, offset))
+    return Source(ConstantWord(bank, offset))
 
 
 Handler = Callable[[Builder, PtxInstruction], None]
@@ -391,8 +392,8 @@ def select(b: Builder, item: PtxLabel | PtxInstruction) -> None:
     """Adds the operations of one item of a function's body, or begins the block behind a label."""
     if isinstance(item, PtxLabel):
         block = b.label(item)
-        if b.block.ending == "goto" and not b.block.successors:
-            b.end("goto", block)
+        if b.block.terminator is Terminator.GOTO and not b.block.successors:
+            b.end(Terminator.GOTO, block)
         b.begin(block)
         return
     b.guard = b.predicate(item.guard) if item.guard is not None else None

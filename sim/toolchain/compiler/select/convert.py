@@ -6,14 +6,14 @@ A register wider than the result's type is filled with the result's sign, or wit
 from rtl.isa.kinds import Compare, Logic
 from sim.toolchain.compiler.ir import PT, RZ, Source, number
 from sim.toolchain.compiler.opcodes import IntegerFormat
-from sim.toolchain.ptx.module import PtxInstruction, PtxRegister, PtxSpecialRegister, Type
+from sim.toolchain.ptx.module import PtxInstruction, PtxRegister, Type
 
 from .builder import Builder, handles
 from .integer import extended
 from .long import comparison
-from .special_registers import special_words
+from .special_registers import source_words
 
-__all__ = ["integer_format", "upper"]
+__all__ = ["integer_format", "write_integer"]
 
 
 @handles("cvt")
@@ -21,16 +21,18 @@ def _convert(b: Builder, i: PtxInstruction) -> None:
     to, source = i.types
     register, operand = i.operands
     assert isinstance(register, PtxRegister)
-    if isinstance(operand, PtxSpecialRegister):
-        x = [*special_words(b, operand), RZ][: max(source.bits // 32, 1)]
-    else:
-        x = b.read(operand, source.bits)
+    x = source_words(b, operand, source)
     if i.saturate:
         words = _saturated(b, x, to, source)
     else:
         words = _cut(b, x, to, source, register.type.bits)
+    write_integer(b, register, words, to)
+
+
+def write_integer(b: Builder, register: PtxRegister, words: list[Source], kind: Type) -> None:
+    """Writes an integer of this type, of one or two words; it is extended to a register of 64 bits."""
     if register.type.bits == 64 and len(words) == 1:
-        words.append(upper(b, words[0], to))
+        words = [words[0], _upper(b, words[0], kind)]
     b.move(b.write(register, register.type.bits), words)
 
 
@@ -39,7 +41,7 @@ def integer_format(kind: Type, least: int = 8) -> IntegerFormat:
     return IntegerFormat[f"{'S' if kind.signed else 'U'}{max(kind.bits, least)}"]
 
 
-def upper(b: Builder, low: Source, kind: Type) -> Source:
+def _upper(b: Builder, low: Source, kind: Type) -> Source:
     """The upper word of a number that is extended to 64 bits."""
     return _sign(b, low) if kind.signed else RZ
 
@@ -55,7 +57,7 @@ def _cut(b: Builder, x: list[Source], to: Type, source: Type, width: int) -> lis
         if source.bits == 64:
             return x
         low = extended(b, x[0], source)
-        return [low, upper(b, low, source)]
+        return [low, _upper(b, low, source)]
     low = extended(b, x[0], source) if source.bits < to.bits else x[0]
     return [extended(b, low, to) if to.bits < width else low]
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from rtl.isa.kinds import Boolean, FloatCompare, FloatFormat, Logic
 from sim.toolchain.compiler.ir import PT, RZ, SIGN, Source, number
-from sim.toolchain.ptx.module import PtxInstruction, PtxRegister, PtxSpecialRegister, Type
+from sim.toolchain.ptx.module import PtxInstruction, PtxRegister, Type
 
 from .builder import Builder, ComputeKind, Handler, handles
 from .compare import combination
-from .convert import integer_format, upper
+from .convert import integer_format, write_integer
 from .roundings import ROUNDINGS, TO_WHOLE, WHOLE
-from .special_registers import special_words
+from .special_registers import source_words
 
 __all__ = ["compared", "computed", "saturated"]
 
@@ -37,16 +37,16 @@ def _double(*opcodes: str) -> Callable[[Handler], Handler]:
 def _negated(x: _Pair) -> _Pair:
     """The number with the other sign."""
     low, high = x
-    if isinstance(high.what, int):
-        return [low, number(high.what ^ SIGN)]
+    if isinstance(high.operand, int):
+        return [low, number(high.operand ^ SIGN)]
     return [low.negate(), high]
 
 
 def _absolute(x: _Pair) -> _Pair:
     """The number without its sign."""
     low, high = x
-    if isinstance(high.what, int):
-        return [low, number(high.what & SIGN - 1)]
+    if isinstance(high.operand, int):
+        return [low, number(high.operand & SIGN - 1)]
     return [replace(low, absolute=True, negated=False), high]
 
 
@@ -173,75 +173,69 @@ def _convert(b: Builder, i: PtxInstruction) -> None:
     register, value = i.operands
     assert isinstance(register, PtxRegister)
     if not source.floating:
-        words = (
-            [*special_words(b, value), RZ][: max(source.bits // 32, 1)]
-            if isinstance(value, PtxSpecialRegister)
-            else (b.read(value, source.bits))
-        )
-        found = computed(
-            b,
-            "I2F",
-            words,
-            destination=FloatFormat.F64,
-            source=integer_format(source),
-            round=ROUNDINGS[i.rounding],
-        )
-        _give(b, i, saturated(b, found) if i.saturate else found)
+        _give_converted(b, i, _of_integer(b, i, source_words(b, value, source), source))
     elif to is Type.F32:
-        words = b.read(value, 64)
-        if i.flush and not i.saturate:
-            # As NVIDIA's code does: what is too small before it is rounded.
-            tiny = compared(b, FloatCompare.LT, _absolute(_operand(b, i, 1)), _LEAST_SINGLE)
-            found = b.compute(
-                "F2F",
-                *words,
-                destination=FloatFormat.F32,
-                source=FloatFormat.F64,
-                round=ROUNDINGS[i.rounding],
-            )
-            zero = b.compute("LOP", words[1], number(SIGN), operation=Logic.AND)
-            b.op("SEL", b.write(register), zero, found, tiny)
-        else:
-            b.op(
-                "F2F",
-                b.write(register),
-                *words,
-                flush=i.flush,
-                destination=FloatFormat.F32,
-                source=FloatFormat.F64,
-                round=ROUNDINGS[i.rounding],
-                saturate=i.saturate,
-            )
+        _write_single(b, i, register, b.read(value, 64))
     elif source is Type.F32:
-        found = computed(
-            b,
-            "F2F",
-            [b.word(value)],
-            flush=i.flush,
-            destination=FloatFormat.F64,
-            source=FloatFormat.F32,
-        )
-        _give(b, i, saturated(b, found) if i.saturate else found)
+        _give_converted(b, i, _of_single(b, i, b.word(value)))
     elif to.floating:
         x = _operand(b, i, 1)
-        found = (
-            computed(
-                b,
-                "F2F",
-                x,
-                destination=FloatFormat.F64,
-                source=FloatFormat.F64,
-                whole=WHOLE[i.rounding],
-            )
-            if i.rounding
-            else x
-        )
-        _give(b, i, saturated(b, found) if i.saturate else found)
+        _give_converted(b, i, _rounded_to_whole(b, x, i.rounding) if i.rounding else x)
     else:
-        words = _to_integer(b, i, to)
-        if register.type.bits == 64 and len(words) == 1:
-            words.append(upper(b, words[0], to))
-        b.move(b.write(register, register.type.bits), words)
+        write_integer(b, register, _to_integer(b, i, to), to)
+
+
+def _give_converted(b: Builder, i: PtxInstruction, found: _Pair) -> None:
+    _give(b, i, saturated(b, found) if i.saturate else found)
+
+
+def _of_integer(b: Builder, i: PtxInstruction, words: list[Source], source: Type) -> _Pair:
+    return computed(
+        b,
+        "I2F",
+        words,
+        destination=FloatFormat.F64,
+        source=integer_format(source),
+        round=ROUNDINGS[i.rounding],
+    )
+
+
+def _of_single(b: Builder, i: PtxInstruction, word: Source) -> _Pair:
+    return computed(
+        b,
+        "F2F",
+        [word],
+        flush=i.flush,
+        destination=FloatFormat.F64,
+        source=FloatFormat.F32,
+    )
+
+
+def _rounded_to_whole(b: Builder, x: _Pair, rounding: str) -> _Pair:
+    return computed(
+        b,
+        "F2F",
+        x,
+        destination=FloatFormat.F64,
+        source=FloatFormat.F64,
+        whole=WHOLE[rounding],
+    )
+
+
+def _write_single(b: Builder, i: PtxInstruction, register: PtxRegister, words: _Pair) -> None:
+    """A number in single precision. With .ftz, what is too small before it is rounded is 0, as in NVIDIA's code."""
+    fields: dict[str, Any] = {
+        "destination": FloatFormat.F32,
+        "source": FloatFormat.F64,
+        "round": ROUNDINGS[i.rounding],
+    }
+    if not i.flush or i.saturate:
+        b.op("F2F", b.write(register), *words, flush=i.flush, **fields, saturate=i.saturate)
+        return
+    tiny = compared(b, FloatCompare.LT, _absolute(_operand(b, i, 1)), _LEAST_SINGLE)
+    found = b.compute("F2F", *words, **fields)
+    zero = b.compute("LOP", words[1], number(SIGN), operation=Logic.AND)
+    b.op("SEL", b.write(register), zero, found, tiny)
 
 
 def saturated(b: Builder, x: _Pair) -> _Pair:

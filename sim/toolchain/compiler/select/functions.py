@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
+from sim.support.alignment import round_up
 from sim.toolchain.compiler.abi import STACK_POINTER, ArgumentLocations
-from sim.toolchain.compiler.ir import Block, Function, JumpTable, Source, Value, number
-from sim.toolchain.compiler.layout import FAR_TABLE, TABLE_BANK, MemoryLayout, aligned
+from sim.toolchain.compiler.ir import Block, Function, JumpTable, Source, Terminator, Value, number
+from sim.toolchain.compiler.layout import FAR_TABLE, TABLE_BANK, MemoryLayout
 from sim.toolchain.compiler.passes.simplify_cfg import drop_unreachable
 from sim.toolchain.ptx.module import (
     PtxFunction,
@@ -63,9 +64,9 @@ def _branch(b: Builder, i: PtxInstruction) -> None:
     assert isinstance(label, PtxLabel)
     target, behind = b.label(label), b.new_block("next")
     if b.guard is None:
-        b.end("goto", target)
+        b.end(Terminator.GOTO, target)
     else:
-        b.end("branch", target, behind, condition=b.guard, uniform=i.uniform)
+        b.end(Terminator.BRANCH, target, behind, condition=b.guard, uniform=i.uniform)
     b.begin(behind)
 
 
@@ -82,19 +83,19 @@ def _branch_by_index(b: Builder, i: PtxInstruction) -> None:
         scaled = b.compute("IADD", scaled, number(FAR_TABLE))
         offset = -FAR_TABLE
     b.op("LDC", [place], scaled, symbol=table.name, offset=offset, bank=TABLE_BANK)
-    b.end("switch", *table.targets, condition=Source(place), uniform=i.uniform)
+    b.end(Terminator.SWITCH, *table.targets, condition=Source(place), uniform=i.uniform)
     b.block.table = table
     b.begin(behind or b.new_block("next"))
 
 
 @handles("exit")
 def _exit(b: Builder, i: PtxInstruction) -> None:
-    b.guarded_end("exit")
+    b.guarded_end(Terminator.EXIT)
 
 
 @handles("ret")
 def _return(b: Builder, i: PtxInstruction) -> None:
-    b.guarded_end("exit" if b.function.entry else "ret")
+    b.guarded_end(Terminator.EXIT if b.function.entry else Terminator.RETURN)
 
 
 def select_function(
@@ -118,10 +119,10 @@ def select_function(
         _receive_parameters(b, ptx)
     for element in ptx.body:
         if isinstance(element, PtxInstruction):
-            b.here = element
+            b.current = element
         select(b, element)
-    if b.block.ending == "goto" and not b.block.successors:
-        b.end("exit" if ptx.entry else "ret")
+    if b.block.terminator is Terminator.GOTO and not b.block.successors:
+        b.end(Terminator.EXIT if ptx.entry else Terminator.RETURN)
     if not ptx.entry:
         _give_results(b, ptx)
     drop_unreachable(function)
@@ -140,7 +141,7 @@ def _frame(function: Function, ptx: PtxFunction, layout: MemoryLayout) -> dict[P
     end = below
     for variable in ptx.variables:
         if variable.space is PtxSpace.LOCAL:
-            offsets[variable] = end = aligned(end, max(variable.alignment, 4))
+            offsets[variable] = end = round_up(end, max(variable.alignment, 4))
             end += variable.size
     function.frame = end
     function.reserved = layout.local_bytes if ptx.entry else 0
@@ -189,12 +190,12 @@ def _give_results(b: Builder, ptx: PtxFunction) -> None:
         words = b.variable_words(result) if isinstance(result, PtxVariable) else b.registers(result)
         pairs += zip(words, registers, strict=True)
     b.function.results = [b.temporary(fixed=register) for _, register in pairs if register >= 0]
-    b.here = None
-    returning = [block for block in b.function.blocks if block.ending == "ret"]
+    b.current = None
+    returning = [block for block in b.function.blocks if block.terminator is Terminator.RETURN]
     if len(returning) > 1 and (b.function.calls or b.function.indirect):
-        last = Block("return", ending="ret")
+        last = Block("return", terminator=Terminator.RETURN)
         for block in returning:
-            block.ending, block.successors = "goto", [last]
+            block.terminator, block.successors = Terminator.GOTO, [last]
         b.function.blocks.append(last)
         returning = [last]
     for block in returning:

@@ -6,16 +6,16 @@ does not have are beyond all halves.
 """
 
 from rtl.isa.kinds import FloatCompare, FloatFormat, FloatRounding, Logic
-from sim.toolchain.compiler.ir import RZ, Source, number
-from sim.toolchain.ptx.module import PtxInstruction, PtxRegister, PtxSpecialRegister, Type
+from sim.toolchain.compiler.ir import Source, number
+from sim.toolchain.ptx.module import PtxInstruction, PtxRegister, Type
 
 from .builder import Builder, ComputeKind, handles
-from .convert import integer_format, upper
+from .convert import integer_format, write_integer
 from .double import compared, computed
 from .double import saturated as saturated_double
 from .roundings import ROUNDINGS
-from .single import to_integer, whole
-from .special_registers import special_words
+from .single import round_to_whole, to_integer
+from .special_registers import source_words
 
 __all__: list[str] = []
 
@@ -50,19 +50,15 @@ def _single_of(b: Builder, i: PtxInstruction, source: Type) -> Source:
     value = i.operands[1]
     if source is Type.F16:
         x = _widened(b, b.word(value))
-        return whole(b, x, i.rounding) if i.rounding else x
+        return round_to_whole(b, x, i.rounding) if i.rounding else x
     if source is Type.F32:
         return b.word(value)
-    words = (
-        [*special_words(b, value), RZ]
-        if isinstance(value, PtxSpecialRegister)
-        else b.read(value, source.bits)
-    )
+    words = source_words(b, value, source)
     if source is Type.F64:
         return _narrowed(b, words, i.rounding)
     return b.compute(
         "I2F",
-        *words[: max(source.bits // 32, 1)],
+        *words,
         destination=FloatFormat.F32,
         source=integer_format(source),
         round=ROUNDINGS[i.rounding],
@@ -113,8 +109,7 @@ def _from_half(b: Builder, i: PtxInstruction, to: Type) -> None:
     if to is Type.F64:
         words = computed(b, "F2F", [x], destination=FloatFormat.F64, source=FloatFormat.F32)
         words = saturated_double(b, words) if i.saturate else words
+        b.move(b.write(register, 64), words)
     else:
         words = to_integer(b, i.changed(types=(to, Type.F32)), x, to)
-        if register.type.bits == 64 and len(words) == 1:
-            words.append(upper(b, words[0], to))
-    b.move(b.write(register, register.type.bits), words)
+        write_integer(b, register, words, to)

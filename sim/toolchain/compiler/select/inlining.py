@@ -58,7 +58,7 @@ def inlined(b: Builder, function: PtxFunction, arguments: list[Words]) -> list[W
         registers = _registers(b, parameter)
         copy_words(b, registers, words)
         for register, word in zip(registers, words, strict=False):
-            if isinstance(word.what, int):
+            if isinstance(word.operand, int):
                 b.numbers[register] = word
     results = [_registers(b, result) for result in function.results]
     if function.name in _INTRINSICS:

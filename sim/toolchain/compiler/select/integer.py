@@ -23,8 +23,8 @@ def extended(b: Builder, source: Source, kind: Type) -> Source:
     """A number of at most 32 bits, extended to 32 as its type wants."""
     if kind.bits == 32:
         return source
-    if isinstance(source.what, int):
-        value = source.what & (1 << kind.bits) - 1
+    if isinstance(source.operand, int):
+        value = source.operand & (1 << kind.bits) - 1
         return number(value - (1 << kind.bits) if kind.signed and value >> kind.bits - 1 else value)
     return b.compute(
         "I2I",
@@ -111,7 +111,7 @@ def _wide(b: Builder, i: PtxInstruction, results: list, x: Source, y: Source) ->
 def _multiply_short(b: Builder, i: PtxInstruction, x: Source, y: Source) -> None:
     """Products of 16 bits: XMAD takes the lower halves as they are."""
     signs = _BOTH_SIGNED if i.type.signed else 0
-    if isinstance(x.what, int):
+    if isinstance(x.operand, int):
         x, y = y, x
     if y.number is not None:
         y = number(y.number & 0xFFFF)
@@ -218,11 +218,11 @@ def _extract(b: Builder, i: PtxInstruction) -> None:
 
 def _field(b: Builder, position: Source, length: Source) -> Source:
     """Position and length of a bit field as BFE and BFI take them, 8 bits each."""
-    if isinstance(position.what, int) and isinstance(length.what, int):
-        return number(position.what & 0xFF | (length.what & 0xFF) << 8)
-    if isinstance(length.what, int):
+    if isinstance(position.operand, int) and isinstance(length.operand, int):
+        return number(position.operand & 0xFF | (length.operand & 0xFF) << 8)
+    if isinstance(length.operand, int):
         low = b.compute("LOP", position, number(0xFF), operation=Logic.AND)
-        return b.compute("LOP", low, number((length.what & 0xFF) << 8), operation=Logic.OR)
+        return b.compute("LOP", low, number((length.operand & 0xFF) << 8), operation=Logic.OR)
     return b.compute(
         "BFI", length, number(0x808), b.compute("LOP", position, number(0xFF), operation=Logic.AND)
     )
@@ -295,8 +295,8 @@ def _permute(b: Builder, i: PtxInstruction) -> None:
 @handles("shf")
 def _funnel(b: Builder, i: PtxInstruction) -> None:
     low, high, by = (b.word(operand) for operand in i.operands[1:])
-    if isinstance(by.what, int):
-        by = number(min(by.what, 32) if i.clamp else by.what & 31)
+    if isinstance(by.operand, int):
+        by = number(min(by.operand, 32) if i.clamp else by.operand & 31)
     name = f"SHF.{i.operation.upper()}"
     b.op(name, b.write(i.operands[0]), low, by, high, wrap=not i.clamp)
 

@@ -115,17 +115,17 @@ def _shift(b: Builder, i: PtxInstruction) -> None:
 def _shifted_left(b: Builder, words: list[Source], by: Source) -> list[Source]:
     """A number of 64 bits, shifted."""
     low, high = words
-    if isinstance(by.what, int) and by.what >= 32:
-        return [RZ, b.compute("SHL", low, number(min(by.what - 32, 32)))]
+    if isinstance(by.operand, int) and by.operand >= 32:
+        return [RZ, b.compute("SHL", low, number(min(by.operand - 32, 32)))]
     return [b.compute("SHL", low, by), b.compute("SHF.L", low, by, high, width=FunnelWidth.U64)]
 
 
 def _shifted_right(b: Builder, words: list[Source], by: Source, signed: bool) -> list[Source]:
     """The same to the right."""
     low, high = words
-    if isinstance(by.what, int) and by.what >= 32:
+    if isinstance(by.operand, int) and by.operand >= 32:
         top = b.compute("SHR", high, number(31)) if signed else RZ
-        return [b.compute("SHR", high, number(min(by.what - 32, 32)), signed=signed), top]
+        return [b.compute("SHR", high, number(min(by.operand - 32, 32)), signed=signed), top]
     return [
         b.compute("SHF.R", low, by, high, width=FunnelWidth.S64 if signed else FunnelWidth.U64),
         b.compute("SHR", high, by, signed=signed),
@@ -215,19 +215,19 @@ def _extract(b: Builder, i: PtxInstruction) -> None:
     end = _least(b, reach, 64)
     left = (
         _sum(b, number(64), end.negate())
-        if not isinstance(end.what, int)
-        else number(64 - end.what)
+        if not isinstance(end.operand, int)
+        else number(64 - end.operand)
     )
     shifted_low, shifted_high = _shifted_left(b, [low, high], left)
     right = _sum(b, number(64), _sum(b, end, position.negate()).negate())
-    if isinstance(length.what, int) and not isinstance(right.what, int):
+    if isinstance(length.operand, int) and not isinstance(right.operand, int):
         right = _least(b, right, 64)
     found = _shifted_right(b, [shifted_low, shifted_high], right, i.type.signed)
     if (
-        isinstance(position.what, int)
-        and isinstance(length.what, int)
-        and position.what < 64
-        and length.what
+        isinstance(position.operand, int)
+        and isinstance(length.operand, int)
+        and position.operand < 64
+        and length.operand
     ):
         b.move(b.write(i.operands[0], 64), found)
         return
@@ -240,8 +240,8 @@ def _extract(b: Builder, i: PtxInstruction) -> None:
 
 
 def _byte(b: Builder, source: Source) -> Source:
-    if isinstance(source.what, int):
-        return number(source.what & 0xFF)
+    if isinstance(source.operand, int):
+        return number(source.operand & 0xFF)
     return b.compute("LOP", source, number(0xFF), operation=Logic.AND)
 
 
@@ -251,8 +251,8 @@ def _sum(b: Builder, x: Source, y: Source) -> Source:
 
 
 def _least(b: Builder, source: Source, bound: int) -> Source:
-    if isinstance(source.what, int):
-        return number(min(source.what, bound))
+    if isinstance(source.operand, int):
+        return number(min(source.operand, bound))
     return b.compute("IMNMX", source, number(bound), PT, signed=False)
 
 
@@ -279,6 +279,6 @@ def _insert(b: Builder, i: PtxInstruction) -> None:
 
 
 def _inverse(b: Builder, word: Source) -> Source:
-    if isinstance(word.what, int):
-        return replace(word, what=word.what ^ 0xFFFF_FFFF)
+    if isinstance(word.operand, int):
+        return replace(word, operand=word.operand ^ 0xFFFF_FFFF)
     return b.compute("LOP", RZ, word.invert(), operation=Logic.PASS_B)

@@ -59,9 +59,9 @@ def address_words(b: Builder, address: Operand, name: str, wide: bool) -> tuple[
     if not offset_fits(name, offset):
         base = sum_with(b, base, offset)
         offset = 0
-    if name in ("LDC", "LDS", "STS", "ATOMS", "LDL", "STL") and isinstance(base[0].what, int):
+    if name in ("LDC", "LDS", "STS", "ATOMS", "LDL", "STL") and isinstance(base[0].operand, int):
         # Constants are read from their places, as sources of MOV, up to the end of the bank.
-        total = base[0].what + offset
+        total = base[0].operand + offset
         if offset_fits(name, total) or (name == "LDC" and total in range(BANK_BYTES)):
             offset, base = total, [RZ]
     return base, offset

@@ -18,15 +18,15 @@ from rtl.isa.kinds import (
 )
 from sim.toolchain.compiler.ir import PT, RZ, SIGN, Source, number, real
 from sim.toolchain.compiler.passes.combine import NOTHING
-from sim.toolchain.ptx.module import PtxInstruction, PtxRegister, PtxSpecialRegister, Type
+from sim.toolchain.ptx.module import PtxInstruction, PtxRegister, Type
 
 from .builder import Builder, ComputeKind, Handler, handles
 from .compare import combination
-from .convert import integer_format, upper
+from .convert import integer_format, write_integer
 from .roundings import ROUNDINGS, TO_WHOLE, WHOLE
-from .special_registers import special_words
+from .special_registers import source_words
 
-__all__ = ["single", "to_integer", "whole"]
+__all__ = ["round_to_whole", "single", "to_integer"]
 
 _HALF = 0x3F00_0000
 _TWO_24 = 0x4B80_0000
@@ -66,7 +66,7 @@ def _sign_changed(source: Source) -> Source:
 
 
 def _absolute(source: Source) -> Source:
-    return real(Source(source.what, absolute=True))
+    return real(Source(source.operand, absolute=True))
 
 
 def _below(b: Builder, x: Source, bound: int) -> Source:
@@ -257,11 +257,7 @@ def _convert(b: Builder, i: PtxInstruction) -> None:
     register, value = i.operands
     assert isinstance(register, PtxRegister)
     if not source.floating:
-        words = (
-            [*special_words(b, value), RZ][: max(source.bits // 32, 1)]
-            if isinstance(value, PtxSpecialRegister)
-            else (b.read(value, source.bits))
-        )
+        words = source_words(b, value, source)
         b.move(b.write(register), [_of_integer(b, i, words, source)])
     elif to.floating:
         x = _operand(b, i, 1)
@@ -280,16 +276,14 @@ def _convert(b: Builder, i: PtxInstruction) -> None:
             b.move(b.write(register), [x])
     else:
         words = to_integer(b, i, _operand(b, i, 1), to)
-        if register.type.bits == 64 and len(words) == 1:
-            words.append(upper(b, words[0], to))
-        b.move(b.write(register, register.type.bits), words)
+        write_integer(b, register, words, to)
 
 
 def _whole(rounding: str) -> dict[str, Any]:
     return {"destination": FloatFormat.F32, "source": FloatFormat.F32, "whole": WHOLE[rounding]}
 
 
-def whole(b: Builder, x: Source, rounding: str) -> Source:
+def round_to_whole(b: Builder, x: Source, rounding: str) -> Source:
     """A number, rounded to a whole one."""
     return b.compute("F2F", x, **_whole(rounding))
 

@@ -7,11 +7,11 @@ from rtl.isa.special_registers import SpecialRegister
 from sim.toolchain.compiler.ir import RZ, Source, number
 from sim.toolchain.compiler.layout import DriverWord
 from sim.toolchain.compiler.opcodes import FieldValue, value_of
-from sim.toolchain.ptx.module import PtxSpecialRegister
+from sim.toolchain.ptx.module import Operand, PtxSpecialRegister, Type
 
 from .builder import Builder, constant
 
-__all__ = ["special_words"]
+__all__ = ["source_words", "special_words"]
 
 _AXES = {"x": 0, "y": 4, "z": 8}
 _COORDINATES = {
@@ -99,3 +99,10 @@ def _long_clock(b: Builder, lower: FieldValue, upper: FieldValue) -> list[Source
     again = b.op("CS2R", [high], special=upper)
     again.guard = Source(small, inverted=True)
     return [low, Source(high)]
+
+
+def source_words(b: Builder, source: Operand, kind: Type) -> list[Source]:
+    """The words of a conversion's source, read as this type; a special register is extended by zeros, or cut."""
+    if isinstance(source, PtxSpecialRegister):
+        return [*special_words(b, source), RZ][: max(kind.bits // 32, 1)]
+    return b.read(source, kind.bits)

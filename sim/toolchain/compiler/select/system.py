@@ -15,7 +15,7 @@ from rtl.isa.kinds import (
     ShuffleMode,
     VoteMode,
 )
-from sim.toolchain.compiler.ir import PT, RZ, WORD, Source, Value, number
+from sim.toolchain.compiler.ir import PT, RZ, WORD, Source, Terminator, Value, number
 from sim.toolchain.compiler.opcodes import SHUFFLE_MASKS
 from sim.toolchain.ptx.module import (
     FunctionRef,
@@ -147,10 +147,10 @@ def _active(b: Builder, i: PtxInstruction) -> None:
 def _shuffle(b: Builder, i: PtxInstruction) -> None:
     result, p = b.write(i.operands[0])[0], b.write(i.operands[1])[0]
     x, by, limits = (b.word(operand) for operand in i.operands[2:5])
-    if isinstance(by.what, int):
-        by = number(by.what & _LANES)
-    if isinstance(limits.what, int):
-        limits = number(limits.what & _CLAMPS)
+    if isinstance(by.operand, int):
+        by = number(by.operand & _LANES)
+    if isinstance(limits.operand, int):
+        limits = number(limits.operand & _CLAMPS)
     b.op("SHFL", [p, result], x, by, limits, mode=ShuffleMode[i.operation.upper()])
 
 
@@ -236,7 +236,7 @@ def _trap(b: Builder, i: PtxInstruction) -> None:
     behind = b.guarded_block()
     b.op("BPT", [], mode=BreakpointMode.TRAP, reason=1)
     if i.opcode == "trap":
-        b.end("exit")
+        b.end(Terminator.EXIT)
         b.begin(b.new_block("after") if behind is None else behind)
     else:
         b.leave_guarded_block(behind)

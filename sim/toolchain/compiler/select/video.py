@@ -134,7 +134,7 @@ def _several(b: Builder, i: PtxInstruction) -> None:
     opcode, lanes, kinds = i.opcode[:-1], i.lanes, i.types[-2:]
     assert lanes is not None
     words = [
-        b.compute("MOV", word) if isinstance(word.what, int) else word
+        b.compute("MOV", word) if isinstance(word.operand, int) else word
         for word in map(b.word, i.operands[1:3])
     ]
     third, pairs = b.word(i.operands[3]), [(kind, _WORD // lanes.count) for kind in kinds]

@@ -54,6 +54,15 @@ LONGS = (
     0xFFFF_FFFF_FFFF_FFFF,
 )
 """The same of 64 bits."""
+_TESTS = {
+    "finite": lambda size: size < 0x7F80_0000,
+    "infinite": lambda size: size == 0x7F80_0000,
+    "number": lambda size: size <= 0x7F80_0000,
+    "notanumber": lambda size: size > 0x7F80_0000,
+    "normal": lambda size: 0x0080_0000 <= size < 0x7F80_0000,
+    "subnormal": lambda size: 0 < size < 0x0080_0000,
+}
+"""Tests of numbers in single precision, of the bits without the sign."""
 _M32, _M64 = (1 << 32) - 1, (1 << 64) - 1
 _Compute = Callable[[int, int, int], int]
 
@@ -375,6 +384,19 @@ _SPECIAL_32 = [
         ("cvt.sat.s16.u32 d, a", 32, lambda x, y, z: min(x, 0x7FFF)),
         ("cvt.sat.u32.s32 d, a", 32, lambda x, y, z: max(_s(x), 0)),
         ("cvt.sat.s32.u32 d, a", 32, lambda x, y, z: min(x, 0x7FFFFFFF)),
+        ("cvt.sat.u64.s32 d, a", 64, lambda x, y, z: max(_s(x), 0)),
+        ("cvt.sat.u64.s8 d, a", 64, lambda x, y, z: max(_s(x, 8), 0)),
+        ("cvt.s32.s32 d, a", 64, lambda x, y, z: _s(x)),
+        ("cvt.u32.s32 d, a", 64, lambda x, y, z: x),
+        *(
+            (
+                f"xor.b32 d, a, {sign | start}; testp.{test}.f32 p, d; selp.u32 d, 1, 0, p",
+                32,
+                lambda x, y, z, start=start, accepts=accepts: accepts((x ^ start) & 0x7FFF_FFFF),
+            )
+            for test, accepts in _TESTS.items()
+            for sign, start in ((0, 0x7F80_0000), (1 << 31, 0x0080_0000))
+        ),
         ("mov.b64 d, {a, b}", 64, lambda x, y, z: x | y << 32),
         ("mov.b32 {h, g}, a; mov.b32 d, {g, h}", 32, lambda x, y, z: x >> 16 | x << 16),
         (
@@ -465,6 +487,18 @@ _SPECIAL_64 = [
     Operation(text, 64, result, compute)
     for text, result, compute in (
         ("cvt.u32.u64 d, a", 32, lambda x, y, z: x),
+        ("cvt.s64.u64 d, a", 64, lambda x, y, z: x),
+        ("cvt.s32.s64 d, a", 64, lambda x, y, z: _s(x)),
+        ("cvt.u16.u64 d, a", 64, lambda x, y, z: x & 0xFFFF),
+        ("cvt.s8.s64 d, a", 64, lambda x, y, z: _s(x, 8)),
+        ("cvt.sat.u64.s64 d, a", 64, lambda x, y, z: max(_s(x, 64), 0)),
+        ("cvt.sat.s64.u64 d, a", 64, lambda x, y, z: min(x, (1 << 63) - 1)),
+        ("cvt.sat.u32.s64 d, a", 32, lambda x, y, z: _clamp(_s(x, 64), 0, _M32)),
+        ("cvt.sat.u32.u64 d, a", 32, lambda x, y, z: min(x, _M32)),
+        ("cvt.sat.s32.s64 d, a", 32, lambda x, y, z: _clamp(_s(x, 64), -1 << 31, (1 << 31) - 1)),
+        ("cvt.sat.s32.u64 d, a", 32, lambda x, y, z: min(x, (1 << 31) - 1)),
+        ("cvt.sat.s16.s64 d, a", 32, lambda x, y, z: _clamp(_s(x, 64), -1 << 15, (1 << 15) - 1)),
+        ("cvt.sat.u8.u64 d, a", 32, lambda x, y, z: min(x, 255)),
         ("mov.b64 {e, f}, a; add.u32 d, e, f", 32, lambda x, y, z: (x & _M32) + (x >> 32)),
         ("add.u64 d, a, 0x123456789a", 64, lambda x, y, z: x + 0x123456789A),
         ("add.s64 d, a, -4; add.s64 d, d, -4", 64, lambda x, y, z: x - 8),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from sim.toolchain.from_ptx import program_of_ptx
 from sim.toolchain.ptx.module import AddressOf, PtxRegister, PtxVariable, Type
 from testbench.ptx.text import complaint, module_of, refused
 
@@ -223,3 +224,10 @@ def test_bounds_of_a_block_stand_where_the_entry_has_its_body(bound):
     assert complaint(f".entry k() {bound};{KERNEL}") == (
         f"1:12: {name} belongs to the entry's definition"
     )
+
+
+def test_parameters_of_a_program_have_the_names_and_types_of_the_text():
+    text = ".entry k(.param .f32 a, .param .u8 b[3], .param .s16 c, .param .u64 d[1]) { ret; }"
+    (kernel,) = program_of_ptx(module_of(text), "t").kernels.values()
+    found = [(item.name, item.type, item.offset, item.size) for item in kernel.parameters]
+    assert found == [("a", "f32", 0, 4), ("b", None, 4, 3), ("c", "s16", 8, 2), ("d", "u64", 16, 8)]

@@ -118,6 +118,7 @@ class InstructionEncoder:
             source = op.sources[operand.index]
             what = source.what
             if operand.predicate:
+                assert operand.shift is not None
                 number, opposite = self._predicate(source)
                 word |= number << operand.shift
                 if opposite:
@@ -131,6 +132,7 @@ class InstructionEncoder:
                 word = operand.bank.put(word, what.bank)
                 word = operand.offset.put(word, fit(operand.offset, what.offset))
             else:
+                assert operand.shift is not None, f"{source} is in no register"
                 word |= (registers[what] if isinstance(what, Value) else RZ) << operand.shift
                 if operand.offset is not None:
                     offset = op.offset + (self.frame if op.in_caller else 0)
@@ -160,7 +162,7 @@ class _Source:
 
     index: int
     predicate: bool = False
-    shift: int = 0
+    shift: int | None = None
     negate: Field | None = None
     adjust: Adjust = PLAIN
     form: Form | None = None
@@ -276,7 +278,7 @@ class _Plan:
                     at, shift=self._clear(fields[register]).pieces[0][0], offset=fields[offset]
                 )
             case Constant(index, adjust, _, bank, offset):
-                shift = self._clear(fields[index]).pieces[0][0] if index is not None else 0
+                shift = self._clear(fields[index]).pieces[0][0] if index is not None else None
                 return _Source(
                     at,
                     shift=shift,

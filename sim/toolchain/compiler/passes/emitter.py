@@ -3,9 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rtl.isa.kinds import Compare, ProductAddend, SumShift
+from rtl.isa.kinds import ProductAddend, SumShift
 from sim.toolchain.compiler.ir import (
-    PT,
     RZ,
     WORD,
     Constant,
@@ -64,12 +63,6 @@ class Emitter:
         """Adds an operation with one new result, and returns that."""
         result = self.value()
         self.op(name, [result], *sources, **fields)
-        return Source(result)
-
-    def compare_unsigned(self, relation: Compare, x: Source, y: Source) -> Source:
-        """A new predicate that tells how two words without sign compare."""
-        result = self.value(True)
-        self.op("ISETP", [result, None], x, y, PT, compare=relation, signed=False)
         return Source(result)
 
     def products(self, x: Source, y: Source) -> tuple[Source, Source]:

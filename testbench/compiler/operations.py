@@ -4,8 +4,12 @@ Operands are a, b and c, numbers without sign; a 64-bit instruction has its oper
 to its width.
 """
 
-from collections.abc import Callable
+import math
+import operator
+import struct
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 WORDS = (
     0,
@@ -515,5 +519,126 @@ _SPECIAL_64 = [
         ("@o div.u64 d, a, 7; @!o mov.u64 d, b", 64, lambda x, y, z: x // 7 if z & 1 else y),
     )
 ]
-OPERATIONS = [*_integer(32), *_integer(64), *_SPECIAL_32, *_SPECIAL_64]
+
+
+# Floating point, on whole numbers and such with a fraction: none of these is infinite, subnormal or no number at all
+
+
+def _packed(number: Fraction | int, bits: int) -> int:
+    """The nearest number with so many bits, of two that are as near the even one."""
+    digits, form, word = (24, "<f", "<I") if bits == 32 else (53, "<d", "<Q")
+    number = Fraction(number)
+    if not number:
+        return 0
+    exponent = math.floor(math.log2(abs(number))) - digits
+    unit = Fraction(2) ** exponent
+    while abs(round(number / unit)) >= 1 << digits:
+        unit *= 2
+    return int(struct.unpack(word, struct.pack(form, round(number / unit) * unit))[0])
+
+
+def _unpacked(bits: int, pattern: int) -> Fraction:
+    form, word = ("<f", "<I") if bits == 32 else ("<d", "<Q")
+    return Fraction(struct.unpack(form, struct.pack(word, pattern))[0])
+
+
+def _near(number: int, bits: int) -> Fraction:
+    """The number in floating point that is nearest to a signed one."""
+    return _unpacked(bits, _packed(_s(number, bits), bits))
+
+
+def _of_floats(bits: int) -> Iterator[tuple[str, int, _Compute]]:
+    """Texts whose operands are the integers a and b, which are converted first: v and w."""
+    kind, one, other = (f"f{bits}", "e", "f") if bits == 32 else (f"f{bits}", "l", "k")
+    both = f"cvt.rn.{kind}.s{bits} {one}, a; cvt.rn.{kind}.s{bits} {other}, b; "
+
+    def row(
+        text: str, compute: Callable[[Fraction, Fraction], Fraction]
+    ) -> tuple[str, int, _Compute]:
+        return (
+            both + text.format(v=one, w=other, kind=kind),
+            bits,
+            lambda x, y, z: _packed(compute(_near(x, bits), _near(y, bits)), bits),
+        )
+
+    for text, compute in (
+        ("add.{kind} d, {v}, {w}", operator.add),
+        ("sub.{kind} d, {v}, {w}", operator.sub),
+        ("fma.rn.{kind} d, {v}, {w}, {v}", lambda v, w: v * w + v),
+        ("min.{kind} d, {v}, {w}", min),
+        ("max.{kind} d, {v}, {w}", max),
+        ("abs.{kind} d, {v}", lambda v, w: abs(v)),
+        *(
+            (
+                f"setp.{name}.{{kind}} p, {{v}}, {{w}}; selp.b{bits} d, {{v}}, {{w}}, p",
+                lambda v, w, relation=relation: v if relation(v, w) else w,
+            )
+            for name, relation in (
+                ("lt", operator.lt),
+                ("le", operator.le),
+                ("gt", operator.gt),
+                ("ge", operator.ge),
+                ("eq", operator.eq),
+                ("ne", operator.ne),
+            )
+        ),
+    ):
+        yield row(text, compute)
+    yield (
+        f"{both}mul.{kind} d, {one}, {other}",
+        bits,
+        # A product of 0 has a sign.
+        lambda x, y, z: (
+            _packed(_near(x, bits) * _near(y, bits), bits)
+            or int((_s(x, bits) < 0) != (_s(y, bits) < 0)) << bits - 1
+        ),
+    )
+    part = "0f3C000000" if bits == 32 else "0d3F80000000000000"  # a 128th
+    for way, rounded in (
+        ("rni", round),
+        ("rzi", math.trunc),
+        ("rmi", math.floor),
+        ("rpi", math.ceil),
+    ):
+        for to in (8, 16, 32, 64):
+            for least, most, letter in (
+                (0, (1 << to) - 1, "u"),
+                (-1 << to - 1, (1 << to - 1) - 1, "s"),
+            ):
+                yield (
+                    f"{both}mul.{kind} {one}, {one}, {part}; cvt.{way}.{letter}{to}.{kind} d, {one}",
+                    64,
+                    lambda x, y, z, rounded=rounded, least=least, most=most: _clamp(
+                        rounded(_near(x, bits) / 128), least, most
+                    ),
+                )
+    for size in (8, 16, 32, 64):
+        text = "mov.b64 {{e, f}}, a; " if bits == 64 and size < 64 else ""
+        source = ("l" if bits == 32 else "a") if size == 64 else ("e" if bits == 64 else "a")
+        for letter in "us":
+            for result in (32, 64):
+                yield (
+                    f"{text.format()}cvt.rn.f{result}.{letter}{size} d, {source}",
+                    result,
+                    lambda x, y, z, size=size, letter=letter, result=result: _packed(
+                        _cut_to(x | y << 32 if bits == 32 else x, size, letter), result
+                    ),
+                )
+    yield (
+        both + (f"cvt.f64.f32 d, {one}" if bits == 32 else f"cvt.rn.f32.f64 d, {one}"),
+        96 - bits,
+        lambda x, y, z: _packed(_near(x, bits), 96 - bits),
+    )
+
+
+def _cut_to(number: int, size: int, letter: str) -> int:
+    return _s(number, size) if letter == "s" else number & (1 << size) - 1
+
+
+_FLOATS = [
+    Operation(text, bits, result, compute)
+    for bits in (32, 64)
+    for text, result, compute in _of_floats(bits)
+]
+OPERATIONS = [*_integer(32), *_integer(64), *_SPECIAL_32, *_SPECIAL_64, *_FLOATS]
 """All of them."""

@@ -231,3 +231,18 @@ def test_parameters_of_a_program_have_the_names_and_types_of_the_text():
     (kernel,) = program_of_ptx(module_of(text), "t").kernels.values()
     found = [(item.name, item.type, item.offset, item.size) for item in kernel.parameters]
     assert found == [("a", "f32", 0, 4), ("b", None, 4, 3), ("c", "s16", 8, 2), ("d", "u64", 16, 8)]
+
+
+@pytest.mark.parametrize(
+    ("version", "accepted"), [("1.3", True), ("1.4", False), ("1.5", False), ("2.0", True)]
+)
+def test_a_body_declares_variables_in_param_space_in_some_versions(version, accepted):
+    """Those of an entry were its parameters up to 1.3; from 2.0 on they are those of calls."""
+    header, text = f".version {version}\n.target sm_13\n", ".entry k { .param .u32 x; ret; }"
+    if accepted:
+        function = module_of(text, header).functions["k"]
+        assert [item.name for item in function.parameters] == (["x"] if version == "1.3" else [])
+    else:
+        assert complaint(text, header).endswith(
+            ": parameters of an entry stand in its list, from PTX 1.4 on"
+        )

@@ -130,6 +130,7 @@ class Emitter:
         self, result: Value, x: Source, y: Source, signed: bool, addend: Source = RZ
     ) -> None:
         """Result = (x * y >> 32) + addend."""
+        assert not signed or addend == RZ, "CSFU takes no addend"
         x, y = self.products(x, y)
         if not (isinstance(y.what, Value) or (isinstance(y.what, Constant) and not signed)):
             y = self.compute("MOV", y)
@@ -144,8 +145,6 @@ class Emitter:
             signs=_SIGNED_A | _SIGNED_B if signed else _UNSIGNED,
             addend=ProductAddend.CSFU if signed else ProductAddend.C,
         )
-        if signed and addend != RZ:
-            raise AssertionError("CSFU takes no addend")
         middle = self.compute(
             "XMAD",
             x_high,

@@ -246,3 +246,15 @@ def test_a_body_declares_variables_in_param_space_in_some_versions(version, acce
         assert complaint(text, header).endswith(
             ": parameters of an entry stand in its list, from PTX 1.4 on"
         )
+
+
+@pytest.mark.parametrize("last", ["1.5", "2.3", "3.2", "4.3", "5.1", "6.5", "7.8"])
+def test_a_major_version_has_the_minor_ones_of_the_release_notes(last):
+    major, minor = map(int, last.split("."))
+    for each in range(minor + 3):
+        header = f".version {major}.{each}\n.target sm_13\n"
+        if each <= minor:
+            assert module_of("", header).functions == {}
+        else:
+            found = complaint("", header)
+            assert found.endswith(f": there is no version {major}.{each} of PTX")

@@ -552,6 +552,8 @@ def _of_floats(bits: int) -> Iterator[tuple[str, int, _Compute]]:
     kind, one, other = (f"f{bits}", "e", "f") if bits == 32 else (f"f{bits}", "l", "k")
     both = f"cvt.rn.{kind}.s{bits} {one}, a; cvt.rn.{kind}.s{bits} {other}, b; "
 
+    relations = [(name, getattr(operator, name)) for name in ("lt", "le", "gt", "ge", "eq", "ne")]
+
     def row(
         text: str, compute: Callable[[Fraction, Fraction], Fraction]
     ) -> tuple[str, int, _Compute]:
@@ -573,14 +575,7 @@ def _of_floats(bits: int) -> Iterator[tuple[str, int, _Compute]]:
                 f"setp.{name}.{{kind}} p, {{v}}, {{w}}; selp.b{bits} d, {{v}}, {{w}}, p",
                 lambda v, w, relation=relation: v if relation(v, w) else w,
             )
-            for name, relation in (
-                ("lt", operator.lt),
-                ("le", operator.le),
-                ("gt", operator.gt),
-                ("ge", operator.ge),
-                ("eq", operator.eq),
-                ("ne", operator.ne),
-            )
+            for name, relation in relations
         ),
     ):
         yield row(text, compute)
@@ -593,6 +588,26 @@ def _of_floats(bits: int) -> Iterator[tuple[str, int, _Compute]]:
             or int((_s(x, bits) < 0) != (_s(y, bits) < 0)) << bits - 1
         ),
     )
+    for name, relation in relations:
+        for text, found in (
+            (f"set.{name}.u32.{kind} d, {one}, {other}", lambda holds, also: -holds),
+            (f"set.{name}.f32.{kind} d, {one}, {other}", lambda holds, also: holds * 0x3F80_0000),
+            (
+                f"set.{name}.or.u32.{kind} d, {one}, {other}, o",
+                lambda holds, also: -(holds or also),
+            ),
+            (
+                f"setp.{name}.and.{kind} p|q, {one}, {other}, o; selp.u32 d, 1, 0, p; @q add.u32 d, d, 2",
+                lambda holds, also: (1 if holds else 2) if also else 0,
+            ),
+        ):
+            yield (
+                both + text,
+                32,
+                lambda x, y, z, relation=relation, found=found: found(
+                    relation(_near(x, bits), _near(y, bits)), bool(z & 1)
+                ),
+            )
     part = "0f3C000000" if bits == 32 else "0d3F80000000000000"  # a 128th
     for way, rounded in (
         ("rni", round),

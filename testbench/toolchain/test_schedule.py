@@ -515,6 +515,14 @@ L1:     IADD R1, R0, R0
     assert [code.wait for code in codes(program(body))[4:7]] == [0, 0, 1 << 3]
 
 
+@pytest.mark.parametrize("stall", [0, 1, 2])
+@pytest.mark.parametrize("between", [0, 1, 2, 7])
+def test_an_instruction_with_a_given_code_takes_a_cycle_at_least(between, stall):
+    given = f"[B------:R-:W-:-:S{stall:02}] NOP\n" * between
+    found = codes(program(f"MOV R0, RZ\n{given}IADD R1, R0, R0\nEXIT"))
+    assert found[0].stall == max(ALU_TO_ALU - between * max(stall, 1), 1)
+
+
 def test_a_store_is_waited_for_only_when_its_sources_change():
     kept = codes(program("STG.E [R2], R0\nEXIT"))
     changed = codes(program("STG.E [R2], R0\nMOV R0, RZ\nEXIT"))

@@ -398,3 +398,10 @@ def test_a_name_means_the_nearest_thing():
 def test_a_statement_is_printed_as_it_is_written(line):
     (statement,) = parse(f"{line}\n")
     assert str(statement).strip() == line
+
+
+@pytest.mark.parametrize("addend", [-1 << 63, (1 << 63) - 1])
+def test_what_is_added_to_an_address_has_64_bits_with_a_sign(addend):
+    text = f".global g 4\n.kernel k\nMOV32I R0, 32@lo(g{addend:+#x})\nEXIT\n"
+    sections = assemble(text, "t.sass").sections.values()
+    assert [each.addend for section in sections for each in section.relocations] == [addend]

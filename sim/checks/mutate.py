@@ -258,6 +258,7 @@ def _try(options: Options, store: Store, cases: Sequence[_Case], folder: Path) -
                     case.mutant,
                     source,
                     store.lines(case.unit, sources[case.unit.name]),
+                    plan.order,
                     importing_tests(case.mutant.file, plan.order, ROOT),
                 )
                 plan = replace(plan, only=only).limited_to(options.longest)

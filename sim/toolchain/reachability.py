@@ -55,7 +55,7 @@ class _Walk:
         self._todo.append(entry)
         while self._todo:
             address = instruction_address(self._todo.pop())
-            if address in self.found or not 0 <= address < len(self._code):
+            if address in self.found or address not in range(len(self._code)):
                 continue
             word = int.from_bytes(self._code[address : address + INSTRUCTION_BYTES], "little")
             self.found[address] = word

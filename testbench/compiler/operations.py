@@ -4,8 +4,12 @@ Operands are a, b and c, numbers without sign; a 64-bit instruction has its oper
 to its width.
 """
 
-from collections.abc import Callable
+import math
+import operator
+import struct
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 WORDS = (
     0,
@@ -54,6 +58,15 @@ LONGS = (
     0xFFFF_FFFF_FFFF_FFFF,
 )
 """The same of 64 bits."""
+_TESTS = {
+    "finite": lambda size: size < 0x7F80_0000,
+    "infinite": lambda size: size == 0x7F80_0000,
+    "number": lambda size: size <= 0x7F80_0000,
+    "notanumber": lambda size: size > 0x7F80_0000,
+    "normal": lambda size: 0x0080_0000 <= size < 0x7F80_0000,
+    "subnormal": lambda size: 0 < size < 0x0080_0000,
+}
+"""Tests of numbers in single precision, of the bits without the sign."""
 _M32, _M64 = (1 << 32) - 1, (1 << 64) - 1
 _Compute = Callable[[int, int, int], int]
 
@@ -375,6 +388,19 @@ _SPECIAL_32 = [
         ("cvt.sat.s16.u32 d, a", 32, lambda x, y, z: min(x, 0x7FFF)),
         ("cvt.sat.u32.s32 d, a", 32, lambda x, y, z: max(_s(x), 0)),
         ("cvt.sat.s32.u32 d, a", 32, lambda x, y, z: min(x, 0x7FFFFFFF)),
+        ("cvt.sat.u64.s32 d, a", 64, lambda x, y, z: max(_s(x), 0)),
+        ("cvt.sat.u64.s8 d, a", 64, lambda x, y, z: max(_s(x, 8), 0)),
+        ("cvt.s32.s32 d, a", 64, lambda x, y, z: _s(x)),
+        ("cvt.u32.s32 d, a", 64, lambda x, y, z: x),
+        *(
+            (
+                f"xor.b32 d, a, {sign | start}; testp.{test}.f32 p, d; selp.u32 d, 1, 0, p",
+                32,
+                lambda x, y, z, start=start, accepts=accepts: accepts((x ^ start) & 0x7FFF_FFFF),
+            )
+            for test, accepts in _TESTS.items()
+            for sign, start in ((0, 0x7F80_0000), (1 << 31, 0x0080_0000))
+        ),
         ("mov.b64 d, {a, b}", 64, lambda x, y, z: x | y << 32),
         ("mov.b32 {h, g}, a; mov.b32 d, {g, h}", 32, lambda x, y, z: x >> 16 | x << 16),
         (
@@ -465,6 +491,18 @@ _SPECIAL_64 = [
     Operation(text, 64, result, compute)
     for text, result, compute in (
         ("cvt.u32.u64 d, a", 32, lambda x, y, z: x),
+        ("cvt.s64.u64 d, a", 64, lambda x, y, z: x),
+        ("cvt.s32.s64 d, a", 64, lambda x, y, z: _s(x)),
+        ("cvt.u16.u64 d, a", 64, lambda x, y, z: x & 0xFFFF),
+        ("cvt.s8.s64 d, a", 64, lambda x, y, z: _s(x, 8)),
+        ("cvt.sat.u64.s64 d, a", 64, lambda x, y, z: max(_s(x, 64), 0)),
+        ("cvt.sat.s64.u64 d, a", 64, lambda x, y, z: min(x, (1 << 63) - 1)),
+        ("cvt.sat.u32.s64 d, a", 32, lambda x, y, z: _clamp(_s(x, 64), 0, _M32)),
+        ("cvt.sat.u32.u64 d, a", 32, lambda x, y, z: min(x, _M32)),
+        ("cvt.sat.s32.s64 d, a", 32, lambda x, y, z: _clamp(_s(x, 64), -1 << 31, (1 << 31) - 1)),
+        ("cvt.sat.s32.u64 d, a", 32, lambda x, y, z: min(x, (1 << 31) - 1)),
+        ("cvt.sat.s16.s64 d, a", 32, lambda x, y, z: _clamp(_s(x, 64), -1 << 15, (1 << 15) - 1)),
+        ("cvt.sat.u8.u64 d, a", 32, lambda x, y, z: min(x, 255)),
         ("mov.b64 {e, f}, a; add.u32 d, e, f", 32, lambda x, y, z: (x & _M32) + (x >> 32)),
         ("add.u64 d, a, 0x123456789a", 64, lambda x, y, z: x + 0x123456789A),
         ("add.s64 d, a, -4; add.s64 d, d, -4", 64, lambda x, y, z: x - 8),
@@ -481,5 +519,141 @@ _SPECIAL_64 = [
         ("@o div.u64 d, a, 7; @!o mov.u64 d, b", 64, lambda x, y, z: x // 7 if z & 1 else y),
     )
 ]
-OPERATIONS = [*_integer(32), *_integer(64), *_SPECIAL_32, *_SPECIAL_64]
+
+
+# Floating point, on whole numbers and such with a fraction: none of these is infinite, subnormal or no number at all
+
+
+def _packed(number: Fraction | int, bits: int) -> int:
+    """The nearest number with so many bits, of two that are as near the even one."""
+    digits, form, word = (24, "<f", "<I") if bits == 32 else (53, "<d", "<Q")
+    number = Fraction(number)
+    if not number:
+        return 0
+    exponent = math.floor(math.log2(abs(number))) - digits
+    unit = Fraction(2) ** exponent
+    while abs(round(number / unit)) >= 1 << digits:
+        unit *= 2
+    return int(struct.unpack(word, struct.pack(form, round(number / unit) * unit))[0])
+
+
+def _unpacked(bits: int, pattern: int) -> Fraction:
+    form, word = ("<f", "<I") if bits == 32 else ("<d", "<Q")
+    return Fraction(struct.unpack(form, struct.pack(word, pattern))[0])
+
+
+def _near(number: int, bits: int) -> Fraction:
+    """The number in floating point that is nearest to a signed one."""
+    return _unpacked(bits, _packed(_s(number, bits), bits))
+
+
+def _of_floats(bits: int) -> Iterator[tuple[str, int, _Compute]]:
+    """Texts whose operands are the integers a and b, which are converted first: v and w."""
+    kind, one, other = (f"f{bits}", "e", "f") if bits == 32 else (f"f{bits}", "l", "k")
+    both = f"cvt.rn.{kind}.s{bits} {one}, a; cvt.rn.{kind}.s{bits} {other}, b; "
+
+    relations = [(name, getattr(operator, name)) for name in ("lt", "le", "gt", "ge", "eq", "ne")]
+
+    def row(
+        text: str, compute: Callable[[Fraction, Fraction], Fraction]
+    ) -> tuple[str, int, _Compute]:
+        return (
+            both + text.format(v=one, w=other, kind=kind),
+            bits,
+            lambda x, y, z: _packed(compute(_near(x, bits), _near(y, bits)), bits),
+        )
+
+    for text, compute in (
+        ("add.{kind} d, {v}, {w}", operator.add),
+        ("sub.{kind} d, {v}, {w}", operator.sub),
+        ("fma.rn.{kind} d, {v}, {w}, {v}", lambda v, w: v * w + v),
+        ("min.{kind} d, {v}, {w}", min),
+        ("max.{kind} d, {v}, {w}", max),
+        ("abs.{kind} d, {v}", lambda v, w: abs(v)),
+        *(
+            (
+                f"setp.{name}.{{kind}} p, {{v}}, {{w}}; selp.b{bits} d, {{v}}, {{w}}, p",
+                lambda v, w, relation=relation: v if relation(v, w) else w,
+            )
+            for name, relation in relations
+        ),
+    ):
+        yield row(text, compute)
+    yield (
+        f"{both}mul.{kind} d, {one}, {other}",
+        bits,
+        # A product of 0 has a sign.
+        lambda x, y, z: (
+            _packed(_near(x, bits) * _near(y, bits), bits)
+            or int((_s(x, bits) < 0) != (_s(y, bits) < 0)) << bits - 1
+        ),
+    )
+    for name, relation in relations:
+        for text, found in (
+            (f"set.{name}.u32.{kind} d, {one}, {other}", lambda holds, also: -holds),
+            (f"set.{name}.f32.{kind} d, {one}, {other}", lambda holds, also: holds * 0x3F80_0000),
+            (
+                f"set.{name}.or.u32.{kind} d, {one}, {other}, o",
+                lambda holds, also: -(holds or also),
+            ),
+            (
+                f"setp.{name}.and.{kind} p|q, {one}, {other}, o; selp.u32 d, 1, 0, p; @q add.u32 d, d, 2",
+                lambda holds, also: (1 if holds else 2) if also else 0,
+            ),
+        ):
+            yield (
+                both + text,
+                32,
+                lambda x, y, z, relation=relation, found=found: found(
+                    relation(_near(x, bits), _near(y, bits)), bool(z & 1)
+                ),
+            )
+    part = "0f3C000000" if bits == 32 else "0d3F80000000000000"  # a 128th
+    for way, rounded in (
+        ("rni", round),
+        ("rzi", math.trunc),
+        ("rmi", math.floor),
+        ("rpi", math.ceil),
+    ):
+        for to in (8, 16, 32, 64):
+            for least, most, letter in (
+                (0, (1 << to) - 1, "u"),
+                (-1 << to - 1, (1 << to - 1) - 1, "s"),
+            ):
+                yield (
+                    f"{both}mul.{kind} {one}, {one}, {part}; cvt.{way}.{letter}{to}.{kind} d, {one}",
+                    64,
+                    lambda x, y, z, rounded=rounded, least=least, most=most: _clamp(
+                        rounded(_near(x, bits) / 128), least, most
+                    ),
+                )
+    for size in (8, 16, 32, 64):
+        text = "mov.b64 {{e, f}}, a; " if bits == 64 and size < 64 else ""
+        source = ("l" if bits == 32 else "a") if size == 64 else ("e" if bits == 64 else "a")
+        for letter in "us":
+            for result in (32, 64):
+                yield (
+                    f"{text.format()}cvt.rn.f{result}.{letter}{size} d, {source}",
+                    result,
+                    lambda x, y, z, size=size, letter=letter, result=result: _packed(
+                        _cut_to(x | y << 32 if bits == 32 else x, size, letter), result
+                    ),
+                )
+    yield (
+        both + (f"cvt.f64.f32 d, {one}" if bits == 32 else f"cvt.rn.f32.f64 d, {one}"),
+        96 - bits,
+        lambda x, y, z: _packed(_near(x, bits), 96 - bits),
+    )
+
+
+def _cut_to(number: int, size: int, letter: str) -> int:
+    return _s(number, size) if letter == "s" else number & (1 << size) - 1
+
+
+_FLOATS = [
+    Operation(text, bits, result, compute)
+    for bits in (32, 64)
+    for text, result, compute in _of_floats(bits)
+]
+OPERATIONS = [*_integer(32), *_integer(64), *_SPECIAL_32, *_SPECIAL_64, *_FLOATS]
 """All of them."""

@@ -4,11 +4,13 @@ from random import Random
 
 import pytest
 
+from sim.toolchain.compiler.analysis.dominators import Dominators
 from sim.toolchain.compiler.analysis.graphs import (
     immediate_dominators,
     reachable,
     strongly_connected_components,
 )
+from sim.toolchain.compiler.ir import Block, Function, Terminator
 
 _Graph = dict[int, list[int]]
 
@@ -62,3 +64,19 @@ def test_nodes_of_a_component_lead_to_each_other_and_components_come_behind_thos
             assert set(component) == {other for other in ahead[node] if node in ahead[other]}
             assert ahead[node] <= done | set(component)
         done.update(component)
+
+
+def test_a_block_that_is_not_reached_dominates_itself_alone():
+    entry, end, unreached = (
+        Block(name, terminator=Terminator.EXIT) for name in ("entry", "end", "unreached")
+    )
+    entry.terminator, entry.successors, unreached.successors = Terminator.GOTO, [end], [end]
+    blocks = [entry, end, unreached]
+    dominators = Dominators(Function("f", True, blocks))
+    found = {
+        (first.name, second.name)
+        for first in blocks
+        for second in blocks
+        if dominators.dominates(first, second)
+    }
+    assert found == {(block.name, block.name) for block in blocks} | {("entry", "end")}

@@ -1,9 +1,11 @@
 """The operands of an opcode: which registers an instruction reads and writes, how many, and which are predicates."""
 
+import pickle
+
 import pytest
 
 from rtl.isa.kinds import FloatFormat
-from sim.toolchain.compiler.opcodes import IntegerFormat, opcode
+from sim.toolchain.compiler.opcodes import IntegerFormat, opcode, value_of
 
 
 def roles(found):
@@ -86,3 +88,15 @@ def test_neighbours_are_the_registers_of_one_field():
 )
 def test_operands_that_may_be_numbers(name, fields, keys):
     assert opcode(name, tuple(fields.items())).immediates.keys() == keys
+
+
+def test_an_opcode_is_one_object_also_where_it_was_pickled():
+    for code in (opcode("IADD"), opcode("SHR", (("signed", False),)), opcode("ADD64")):
+        assert pickle.loads(pickle.dumps(code)) is code
+
+
+def test_what_the_table_does_not_have_is_refused():
+    with pytest.raises(ValueError, match=r"^LDG has no cache \.NONE$"):
+        value_of("LDG", "cache", ".NONE")
+    with pytest.raises(ValueError, match=r"^NOP has no form with "):
+        opcode("NOP", (("signed", True),))

@@ -174,3 +174,16 @@ def test_a_global_address_is_in_no_window_and_not_among_the_constants():
         "%p5 = SETP64 %v5, %v6, 0x0, 0x0",
         "%p6, _ = PSETP.AND.AND ~%p2, ~%p4, ~%p5",
     ]
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("0x10", "0x10, 0x0"),
+        ("0xffffffff", "0xffffffff, 0x0"),
+        ("-16", "0xfffffff0, 0xffffffff"),
+        ("-0x80000000", "0x80000000, 0xffffffff"),
+    ],
+)
+def test_an_address_that_is_a_number_has_its_sign_in_the_upper_word(address, words):
+    assert selected(f"ld.global.u32 a, [{address}];")[0] == f"%v1 = LDG.E {words}"

@@ -348,17 +348,27 @@ def test_what_becomes_of_mutants(project, monkeypatch, operator, change, state, 
 HOST = """
 LIMIT = 3
 
+class Kept:
+    def __init__(self, number):
+        self.number = number
+
+KEPT = Kept(11)
+
 def doubled(number):
     if number > LIMIT:
         return LIMIT
     return number * 2
+
+def shared():
+    return 12
 
 def unused():
     return 7
 """
 HOST_TESTS = """
 import subprocess, sys
-from sim.toy import doubled
+import pytest
+from sim.toy import KEPT, doubled, shared
 
 BUSY = "import time\\nwhile time.process_time() < 0.5: pass\\n"
 
@@ -374,11 +384,22 @@ def test_in_a_process_of_its_own():
 
 def test_nothing():
     pass
+
+@pytest.fixture(scope="module")
+def twelve():
+    return shared()
+
+def test_shared_first(twelve):
+    assert twelve > 1
+
+def test_shared_second(twelve):
+    assert (twelve, KEPT.number) == (12, 11)
 """
 
 
 def test_host_code_is_shown_to_the_tests_that_run_it(project):
-    """Also in processes that they start; no test runs the last function, any may depend on what runs at the import."""
+    """Also in processes that they start, and those that share what it has made; no test runs the last function, any may
+    depend on what runs at the import."""
     package = (
         f"__path__.append({str(Path(__file__).parents[2] / 'sim')!r})"  # the judge is in it, too
     )
@@ -391,28 +412,77 @@ def test_host_code_is_shown_to_the_tests_that_run_it(project):
         (project / name).write_text(text)
     unit = Unit("toy", {"own": ("testbench/host",)}, (), {}, ("sim/toy/*.py",), True)
     alone = baseline(project, unit)
-    small, large, apart, nothing = (
+    small, large, apart, nothing, first, second = (
         f"testbench/host/test_toy.py::test_{name}"
-        for name in ("small", "large", "in_a_process_of_its_own", "nothing")
+        for name in (
+            "small",
+            "large",
+            "in_a_process_of_its_own",
+            "nothing",
+            "shared_first",
+            "shared_second",
+        )
     )
-    assert (alone.failed, alone.tests.keys()) == ((), {small, large, apart, nothing})
+    every = (apart, large, nothing, first, second, small)
+    assert (alone.failed, alone.tests.keys()) == ((), set(every))
     # With the CPU of the process that it starts.
     assert alone.tests[apart] > 0.4 > alone.tests[small]
     for change, tests, state, by in (
         ("[-*-]{+++} 2", (apart, small), MutantState.KILLED, small),
         ("return [-LIMIT-]{+None+}", (large,), MutantState.KILLED, large),
         ("number [->-]{+>=+} LIMIT", (apart, large, small), MutantState.SURVIVED, ""),
-        ("LIMIT = [-3-]{+4+}", (apart, large, small), MutantState.KILLED, large),
+        ("LIMIT = [-3-]{+4+}", every, MutantState.KILLED, large),
+        ("[-self.number = number-]{+pass+}", every, MutantState.KILLED, second),
+        ("return [-12-]{+13+}", every, MutantState.KILLED, second),
         ("return [-7-]{+8+}", (), MutantState.SURVIVED, "no test runs it"),
     ):
         (mutant,) = (mutant for mutant in unit.mutants(project) if change in mutant.change)
-        only = covering_tests(mutant, HOST, alone.lines)
+        only = covering_tests(mutant, HOST, alone.lines, alone.tests)
         assert only == tests
         found = trial(
             project, unit, mutant, TrialPlan((small, large), alone.tests | alone.stages, (), only)
         )
         assert (found.state, found.by) == (state, by)
     assert (project / "sim/toy/__init__.py").read_text() == HOST
+
+
+KEEPING = """\
+from functools import cache, lru_cache, wraps
+
+@lru_cache(maxsize=4)
+def kept():
+    return 1
+
+@wraps(kept)
+def computed(default=7):
+    return 2
+
+@cache
+def unused():
+    return 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "importing", "tests"),
+    [
+        ("return [-1-]{+2+}", (), ("a::1", "a::2", "b::1")),
+        ("return [-1-]{+2+}", ("c::1",), ("a::1", "a::2", "b::1", "c::1")),
+        ("return [-2-]{+3+}", ("c::1",), ("b::1",)),
+        ("default=[-7-]{+8+}", ("c::1",), ("b::1",)),
+        ("return [-3-]{+4+}", ("c::1",), ()),
+    ],
+)
+def test_results_that_a_function_keeps_are_shown_to_all_tests_of_its_file(change, importing, tests):
+    from coverage import CoverageData
+
+    data = CoverageData(no_disk=True)
+    for context, lines in (("", [1, 3, 4, 7, 8, 11, 12]), ("a", [5]), ("b::1 (call)", [9])):
+        data.set_context(context)
+        data.add_lines({"/copy/sim/kept.py": lines})
+    (mutant,) = (mutant for mutant in mutants_of("sim/kept.py", KEEPING) if change in mutant.change)
+    every = ("a::1", "a::2", "b::1", "b::2", "c::1")
+    assert covering_tests(mutant, KEEPING, data.dumps(), every, importing) == tests
 
 
 def test_what_a_file_makes_at_its_import_is_shown_to_the_tests_that_import_it(tmp_path):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from sim.toolchain.from_ptx import program_of_ptx
 from sim.toolchain.ptx.module import AddressOf, PtxRegister, PtxVariable, Type
 from testbench.ptx.text import complaint, module_of, refused
 
@@ -223,3 +224,37 @@ def test_bounds_of_a_block_stand_where_the_entry_has_its_body(bound):
     assert complaint(f".entry k() {bound};{KERNEL}") == (
         f"1:12: {name} belongs to the entry's definition"
     )
+
+
+def test_parameters_of_a_program_have_the_names_and_types_of_the_text():
+    text = ".entry k(.param .f32 a, .param .u8 b[3], .param .s16 c, .param .u64 d[1]) { ret; }"
+    (kernel,) = program_of_ptx(module_of(text), "t").kernels.values()
+    found = [(item.name, item.type, item.offset, item.size) for item in kernel.parameters]
+    assert found == [("a", "f32", 0, 4), ("b", None, 4, 3), ("c", "s16", 8, 2), ("d", "u64", 16, 8)]
+
+
+@pytest.mark.parametrize(
+    ("version", "accepted"), [("1.3", True), ("1.4", False), ("1.5", False), ("2.0", True)]
+)
+def test_a_body_declares_variables_in_param_space_in_some_versions(version, accepted):
+    """Those of an entry were its parameters up to 1.3; from 2.0 on they are those of calls."""
+    header, text = f".version {version}\n.target sm_13\n", ".entry k { .param .u32 x; ret; }"
+    if accepted:
+        function = module_of(text, header).functions["k"]
+        assert [item.name for item in function.parameters] == (["x"] if version == "1.3" else [])
+    else:
+        assert complaint(text, header).endswith(
+            ": parameters of an entry stand in its list, from PTX 1.4 on"
+        )
+
+
+@pytest.mark.parametrize("last", ["1.5", "2.3", "3.2", "4.3", "5.1", "6.5", "7.8"])
+def test_a_major_version_has_the_minor_ones_of_the_release_notes(last):
+    major, minor = map(int, last.split("."))
+    for each in range(minor + 3):
+        header = f".version {major}.{each}\n.target sm_13\n"
+        if each <= minor:
+            assert module_of("", header).functions == {}
+        else:
+            found = complaint("", header)
+            assert found.endswith(f": there is no version {major}.{each} of PTX")

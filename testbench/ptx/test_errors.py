@@ -307,6 +307,31 @@ INSTRUCTIONS = [
     (".global .u32 x[2] = { k };", "expected a number, a function or a variable: k is an entry"),
     (".global .u16 x[2] = { f };", "the address of f does not fit 16 bits"),
     ("cvta.global.u64 d0, cn;", "cn is in const space"),
+    ("cvta.global.u64 d0, %clock64;", "expected an address"),
+    ("isspacep.global p, 5;", "expected a register"),
+    (
+        "mov.u64 d0, 0xFF(sm);",
+        "a byte of an address is a first value of a variable, and nothing else",
+    ),
+    (
+        ".reg .f32 s; mov.f32 s, s+1;",
+        "s has type .f32: a number is added to a register of 16, 32 or 64 bits, of integers or bits",
+    ),
+    ("ld.global.u32 r0, [d0, {r1}];", "an address is one sum"),
+    ("mov.v4.u64 {d0, d1, d2, d3}, {d0, d1, d2, d3};", "4 times 64 bits are more than 128"),
+    (
+        "mov.v2.u32 {r0, r1}, %tid;",
+        "%tid has four elements of 32 bits: expected .v4 and .u32 or .u16",
+    ),
+    (
+        "mov.v2.u64 {d0, d1}, %tid;",
+        "%tid has four elements of 32 bits: expected .v4 and .u32 or .u16",
+    ),
+    ("bra;", "bra takes 1 operand, not 0"),
+    ("bra.uni a, b;", "bra takes 1 operand, not 2"),
+    ("ret r0;", "ret takes 0 operands, not 1"),
+    ("brx.idx r0;", "brx takes 2 operands, not 1"),
+    ("bar.sync;", "bar takes 1 to 2 operands, not 0"),
     (
         ".global .u64 x = generic(sm);",
         "sm is in shared space, which has no addresses before a kernel runs: every kernel has its own",

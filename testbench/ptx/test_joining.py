@@ -32,6 +32,7 @@ def test_one_text_stays_as_it_is():
             (".version 1.0", ".target compute_10"),
             ("1.4", "sm_13, map_f64_to_f32"),
         ),
+        ((".version 7.x", ".target sm_50"), (".version 7.8", ".target sm_50"), ("7.8", "sm_50")),
         ((".version 8 // ?", ".target sm_50"), (".version 7.8", ".target sm_50"), ("8.0", "sm_50")),
     ],
 )

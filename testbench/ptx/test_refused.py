@@ -174,6 +174,20 @@ def test_a_version_that_is_none_is_refused(version):
         (".entry f { ret; } .func g;\n.alias g, f;", "f is no function that was declared before"),
         (".func f; .func g;\n.alias g, f;", "f has an alias, but no body"),
         (".func f; .func g;\n.alias g, f; .alias f, g;", "g is an alias of itself"),
+        (".func f { ret; } .func g;\n.alias g, f; .alias g, f;", "g is an alias already"),
+        (
+            ".func f;\n.entry k() { .reg .u64 d; mov.u64 d, f;\n mov.u64 d, f; ret; }",
+            "f is declared and named, but has no body",
+        ),
+        (".entry f() .maxntid 32;", ".maxntid belongs to the entry's definition"),
+        (".func f .maxntid 32 { ret; }", ".maxntid belongs to an entry"),
+        (".entry f() .maxntid 0 { ret; }", ".maxntid 0: expected a number of threads"),
+        (".entry f() .reqntid 4, 0 { ret; }", ".reqntid 0: expected a number of threads"),
+        (
+            ".entry f() .maxntid 32 .reqntid 32 { ret; }",
+            ".maxntid and .reqntid do not go together",
+        ),
+        (".global .u8 x = 0xFF(5);", "expected the address of a function or variable"),
         (
             ".const .attribute(.managed) .u32 x;",
             ".attribute(.managed) is for variables in global space",

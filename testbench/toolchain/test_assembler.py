@@ -10,6 +10,7 @@ from rtl.isa.control_code import NO_BARRIER, ControlCode
 from sim.launch import Scalar, prepare
 from sim.toolchain.assembly.assembler import assemble
 from sim.toolchain.assembly.control_text import control_text
+from sim.toolchain.assembly.source import parse
 from sim.toolchain.assembly.spelling import spell
 from sim.toolchain.cubin.elf_reader import read_object
 from sim.toolchain.cubin.elf_writer import write_object
@@ -369,3 +370,38 @@ def test_a_name_means_the_nearest_thing():
     """Labels belong to their kernel, so two kernels may have the same."""
     made = module(".kernel a\nL: BRA L\n.kernel b\nNOP\nL: BRA L")
     assert texts(made)[0] == "BRA 0x0" and "BRA 0x50" in texts(made)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "IADD R0, ~R1, -R2",
+        "DEPBAR.LE SB0, {5,0}",
+        "FADD R0, |R1|, -|R2|",
+        "FADD R0, R1, -1e-05",
+        "@!P0 BRA L1",
+        "L1:",
+        "[B------:R-:W3:-:S01] LDG.E R0, [R2+0x4]",
+        ".raw 0x5",
+        "[B------:R-:W3:-:S01] .raw 0x5",
+        "LDC R0, c[0x3][R2+table+4]",
+        "MOV32I R0, 32@lo(g-4)",
+        "BRX R0 -> L1, L2",
+        ".kernel k",
+        ".param x 8 at 0x10",
+        ".shared s 16",
+        ".const 3",
+        ".info 0x11 5",
+        ".word 1, 2, g+4",
+    ],
+)
+def test_a_statement_is_printed_as_it_is_written(line):
+    (statement,) = parse(f"{line}\n")
+    assert str(statement).strip() == line
+
+
+@pytest.mark.parametrize("addend", [-1 << 63, (1 << 63) - 1])
+def test_what_is_added_to_an_address_has_64_bits_with_a_sign(addend):
+    text = f".global g 4\n.kernel k\nMOV32I R0, 32@lo(g{addend:+#x})\nEXIT\n"
+    sections = assemble(text, "t.sass").sections.values()
+    assert [each.addend for section in sections for each in section.relocations] == [addend]

@@ -239,6 +239,7 @@ def test_a_section_may_end_with_the_file():
     [
         ({"machine": 62}, "for machine EM_X86_64, not EM_CUDA"),
         ({"flags": 0x0034_0534}, "for sm_52, not sm_50"),
+        ({"flags": 0x0033_0533}, "for sm_51, not sm_50"),
         ({"flags": 0x0032_0032 | 0x100}, None),
         ({"type": 3}, "of type ET_DYN, neither ET_EXEC nor ET_REL"),
     ],

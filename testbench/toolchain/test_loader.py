@@ -333,3 +333,14 @@ def test_a_variable_and_a_section_may_have_a_name_that_nothing_else_has():
 def test_records_that_have_no_words_say_nothing():
     entries = [Record(Attribute.MAXREG_COUNT, RecordFormat.HALF, 0xFF)]
     assert kernel_of(*entries).registers == 0
+
+
+def test_a_kernel_that_is_not_there_is_named_with_those_that_are():
+    module = load(assemble(".kernel b\nEXIT\n.kernel a\nEXIT\n", "t.sass"))
+    assert module.kernel("a") is module.kernels["a"]
+    with pytest.raises(ProgramError, match=r"^t\.sass: no kernel c; it has a, b$"):
+        module.kernel("c")
+    with pytest.raises(
+        ProgramError, match=r"^t\.sass: which kernel\? It has a, b; name one with --entry$"
+    ):
+        module.kernel()

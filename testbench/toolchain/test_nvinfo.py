@@ -92,3 +92,12 @@ def test_a_record_is_a_header_and_its_payload(record, content):
 def test_a_damaged_section_is_refused_by_its_fault(content, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
         decode(content)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_a_payload_of_other_sizes_than_words_has_none(size):
+    record = Record(Attribute.FRAME_SIZE, RecordFormat.SIZED, payload=bytes(size))
+    with pytest.raises(
+        ValueError, match=f"has a payload of {size} bytes, which are no whole words"
+    ):
+        assert record.words

@@ -500,6 +500,29 @@ L1:     LDG.E R4, [R2]
     assert branch.wait == 1 << load.write_barrier
 
 
+@pytest.mark.parametrize("jump", ["@P0 BRA L1", "BRA L1"])
+def test_a_label_waits_for_what_a_branch_with_a_given_code_has_not_waited_for(jump):
+    body = f"""
+        [B------:R-:W3:-:S01] LDG.E R0, [R2]
+        [B------:R-:W-:-:S05] {jump}
+        [B---3--:R-:W-:-:S06] IADD R4, R0, R0
+        [B------:R-:W-:-:S05] EXIT
+L0:     IADD R5, R4, R4
+        EXIT
+L1:     IADD R1, R0, R0
+        EXIT
+    """
+    assert [code.wait for code in codes(program(body))[4:7]] == [0, 0, 1 << 3]
+
+
+@pytest.mark.parametrize("stall", [0, 1, 2])
+@pytest.mark.parametrize("between", [0, 1, 2, 7])
+def test_an_instruction_with_a_given_code_takes_a_cycle_at_least(between, stall):
+    given = f"[B------:R-:W-:-:S{stall:02}] NOP\n" * between
+    found = codes(program(f"MOV R0, RZ\n{given}IADD R1, R0, R0\nEXIT"))
+    assert found[0].stall == max(ALU_TO_ALU - between * max(stall, 1), 1)
+
+
 def test_a_store_is_waited_for_only_when_its_sources_change():
     kept = codes(program("STG.E [R2], R0\nEXIT"))
     changed = codes(program("STG.E [R2], R0\nMOV R0, RZ\nEXIT"))

@@ -20,6 +20,10 @@ include =
 """
 """Of every process that tests start. pytest names the test in the environment."""
 _STAGES = (" (setup)", " (call)", " (teardown)")
+_IMPORT = ""
+"""Lines that no test runs: those of an import, or of what pytest makes before its tests."""
+_KEEPING = ("cache", "cached_property")
+"""Ends of the names of decorators with which a function is called once for all tests."""
 
 
 def recording(folder: Path, files: Sequence[Path]) -> dict[str, str]:
@@ -41,11 +45,21 @@ def recorded(folder: Path) -> bytes:
 
 
 def covering_tests(
-    mutant: Mutant, source: str, record: bytes, importing: Iterable[str] = ()
+    mutant: Mutant,
+    source: str,
+    record: bytes,
+    tests: Iterable[str] = (),
+    importing: Iterable[str] = (),
 ) -> tuple[str, ...] | None:
-    """The tests that run the statement in which a mutant is; None where any test may: lines that
-    run at a file's import affect all tests that run other lines of the file, and those ``importing`` it, if there
-    are any."""
+    """The tests that run the statement in which a mutant is; None where any test may.
+
+    What a statement has made when its file was imported, or in a function that keeps its results, is there for tests
+    that do not run it. They are all that run any line of the file, and those that import it.
+
+    Parameters:
+        tests: All tests, of which those of a file share what was made for the file.
+        importing: Those that import the file.
+    """
     from coverage import CoverageData
 
     data = CoverageData(no_disk=True)
@@ -55,18 +69,38 @@ def covering_tests(
         return None
     contexts = data.contexts_by_lineno(file)
 
-    def running(lines: Sequence[int]) -> list[str]:
-        return [context for line in lines for context in contexts.get(line, ())]
+    def running(lines: Iterable[int]) -> set[str]:
+        return {context for line in lines for context in contexts.get(line, ())}
 
-    statement, function = statement_at(ast.parse(source), mutant.line)
-    found = running(statement)
-    if "" in found:  # imported
-        found = [*running(function or list(contexts)), *(importing if not function else ())]
-    names = {
-        name.removesuffix(stage) for name in found for stage in _STAGES if name.endswith(stage)
-    } | {name for name in found if not name.endswith(_STAGES)}
-    names.discard("")
-    return tuple(sorted(names)) if names or "" not in found else None
+    tree = ast.parse(source)
+    statement, function = statement_at(tree, mutant.line)
+    in_head = bool(function) and function[0] in statement
+    run = set(function) - set(statement) if in_head else set(statement)
+    found = running(run)
+    if _IMPORT in found or (found and function and _keeps_results(tree, function[0])):
+        found |= running(contexts) | set(importing)
+    names = {_test_of(name) for name in found - {_IMPORT}}
+    files = {name for name in names if "::" not in name}
+    names = (names - files) | {test for test in tests if test.partition("::")[0] in files}
+    return tuple(sorted(names)) if names or _IMPORT not in found else None
+
+
+def _test_of(context: str) -> str:
+    """The test, or the file of tests, of which lines were recorded."""
+    for stage in _STAGES:
+        context = context.removesuffix(stage)
+    return context
+
+
+def _keeps_results(tree: ast.Module, line: int) -> bool:
+    """Whether the function that begins in a line keeps what it returned, and is not run again for it."""
+    return any(
+        name.endswith(_KEEPING)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.decorator_list
+        if min(part.lineno for part in node.decorator_list) == line
+        for name in (ast.unparse(part).partition("(")[0] for part in node.decorator_list)
+    )
 
 
 def importing_tests(file: str, tests: Iterable[str], root: Path) -> tuple[str, ...]:

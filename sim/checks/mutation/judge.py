@@ -92,6 +92,19 @@ class Plugin:
                 test=item.nodeid, seconds=seconds, failed=bool(self._error), error=self._error
             )
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Iterator[object]:
+        """What the tests of a file share is made in the first of them, and lines are those of all."""
+        shared = fixturedef.scope != "function"
+        item = request._pyfuncitem
+        if shared:
+            cover(item.nodeid.partition("::")[0])
+        try:
+            return (yield)
+        finally:
+            if shared:
+                cover(item.nodeid)
+
     def pytest_exception_interact(self, call: Any, report: Any) -> None:
         """A test has failed, or a file of tests cannot be read."""
         self._error = call.excinfo.type.__name__

@@ -308,6 +308,13 @@ ADDRESSES = {
         "%v5 = IADD 0x8, -%v1",
         "%v6 = LDS.U.32 %v5, +0x4",
     ],
+    # A base with two definitions.
+    "mov.u32 d, a; setp.eq.u32 p, b, c; @p mov.u32 d, b; ld.shared.u32 i, [d+4]; mov.u32 d, i;": [
+        "%v5 = MOV %v1",
+        "%p1, _ = ISETP.EQ.U32.AND %v2, %v3, 0x1",
+        "@%p1 %v5 = MOV %v2",
+        "%v6 = LDS.U.32 %v5, +0x4",
+    ],
     "mov.u32 d, 100; ld.shared.u32 d, [d+4];": ["%v1 = LDS.U.32 0x0, +0x68"],
     "mov.u32 d, 16777211; ld.shared.u32 d, [d+4];": [
         "%v1 = MOV 0xfffffb",

@@ -3,10 +3,13 @@
 Factors and shifts of divisions are those of the tables in Hacker's Delight, chapter 10.
 """
 
+from itertools import product
+
 import pytest
 
 from sim.toolchain.compiler.analysis.definitions import Definitions
-from sim.toolchain.compiler.ir import Function
+from sim.toolchain.compiler.ir import Block, Function, Op, Source, Value, number
+from sim.toolchain.compiler.opcodes import opcode
 from sim.toolchain.compiler.passes.constant_propagation import propagate
 from sim.toolchain.compiler.passes.dead_code import remove_dead_code
 from sim.toolchain.compiler.passes.expand import expand
@@ -398,3 +401,47 @@ def test_sums_and_products_of_two_words(body):
 def test_comparisons_of_two_words(body):
     stored = "selp.u32 d, a, b, p; st.shared.u32 [64], d;"
     assert expanded(body, stored) == TESTS[body]
+
+
+def _pair(name: str) -> list[Source]:
+    return [Source(Value(f"{name}_{word}")) for word in ("low", "high")]
+
+
+def _number(value: int) -> list[Source]:
+    return [number(value), number(value >> 32)]
+
+
+_X, _Y = _pair("x"), _pair("y")
+_FACTORS = (_Y[0], *(number(factor) for factor in (0, 1, 2, 3, 0x1234, 0x10000, 1 << 31)))
+OVERLAPPING = [
+    *(
+        ("ADD64", {}, [*x, *y])
+        for x in (_X, _number(1 << 40))
+        for y in (_Y, _number(0), _number(5))
+    ),
+    *(
+        ("MULWIDE", {"signed": signed}, sources)
+        for signed in (False, True)
+        for factor in _FACTORS
+        for sources in ([_X[0], factor], [factor, _X[0]])
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "fields", "sources"), OVERLAPPING)
+def test_results_of_two_words_may_be_sources(name, fields, sources):
+    """A source is read before a result in its register is written, and each result that is wanted is written."""
+    places = {source.operand for source in sources if isinstance(source.operand, Value)}
+    others = [Value("low"), Value("high")]
+    for low, high in product((None, others[0], *places), (None, others[1], *places)):
+        if low is high:
+            continue
+        function = Function("f", True, [])
+        op = Op(opcode(name, tuple(fields.items())), [low, high], list(sources))
+        function.blocks.append(Block("B0", [op]))
+        assert expand(function)
+        written: set[Value] = set()
+        for made in function.blocks[0].ops:
+            assert not places & written & set(made.reads()), function.blocks[0].ops
+            written.update(made.writes())
+        assert {low, high} - {None} <= written

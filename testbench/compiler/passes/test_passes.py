@@ -421,3 +421,15 @@ def test_without_the_pass_the_listing_is_another_one(name):
 )
 def test_a_counter_is_compared_as_a_number_with_or_without_sign(value, signed, number):
     assert full_unroll._as(value, signed) == number
+
+
+@pytest.mark.parametrize(
+    ("statement", "unrolled"),
+    [("st.shared.u32 [64], i;", True), ("bar.sync 0;", False), ("bar.arrive 1, 64;", False)],
+)
+def test_a_loop_with_a_barrier_is_not_unrolled(statement, unrolled):
+    body = (
+        "ld.param.u32 n, [x]; mov.u32 i, 0; "
+        f"H: {statement} add.u32 i, i, 1; setp.lt.u32 p, i, n; @p bra H; st.shared.u32 [64], i;"
+    )
+    assert (after(body, simplify_cfg, unroll) != after(body, simplify_cfg)) == unrolled

@@ -117,6 +117,7 @@ class InstructionEncoder:
             source = op.sources[field.index]
             operand = source.operand
             if field.predicate:
+                assert field.shift is not None
                 number, opposite = self._predicate(source)
                 word |= number << field.shift
                 if opposite:
@@ -130,6 +131,7 @@ class InstructionEncoder:
                 word = field.bank.put(word, operand.bank)
                 word = field.offset.put(word, fit(field.offset, operand.offset))
             else:
+                assert field.shift is not None, f"{source} is in no register"
                 word |= (registers[operand] if isinstance(operand, Value) else RZ) << field.shift
                 if field.offset is not None:
                     offset = op.offset + (self.frame if op.in_caller else 0)
@@ -159,7 +161,7 @@ class _Source:
 
     index: int
     predicate: bool = False
-    shift: int = 0
+    shift: int | None = None
     negate: Field | None = None
     adjust: Adjust = PLAIN
     form: Form | None = None
@@ -275,7 +277,7 @@ class _Plan:
                     at, shift=self._clear(fields[register]).pieces[0][0], offset=fields[offset]
                 )
             case Constant(index, adjust, _, bank, offset):
-                shift = self._clear(fields[index]).pieces[0][0] if index is not None else 0
+                shift = self._clear(fields[index]).pieces[0][0] if index is not None else None
                 return _Source(
                     at,
                     shift=shift,

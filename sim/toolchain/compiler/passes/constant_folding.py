@@ -30,8 +30,8 @@ _FOLDS: Mapping[Opcode, Callable[[int, int], int]] = {
     _LOGIC[Logic.OR]: lambda x, y: x | y,
     _LOGIC[Logic.XOR]: lambda x, y: x ^ y,
     _SHIFT_LEFT: lambda x, y: x << min(y, 32),
-    _SHIFT_RIGHT_UNSIGNED: lambda x, y: x >> min(y, 32),
-    _SHIFT_RIGHT: lambda x, y: (x - ((x >> 31) << 32)) >> min(y, 32),
+    _SHIFT_RIGHT_UNSIGNED: lambda x, y: x >> y,
+    _SHIFT_RIGHT: lambda x, y: (x - ((x >> 31) << 32)) >> y,
     ADD: lambda x, y: x + y,
     _LOGIC[Logic.PASS_B]: lambda x, y: y,
 }

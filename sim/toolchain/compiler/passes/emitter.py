@@ -3,9 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rtl.isa.kinds import Compare, ProductAddend, SumShift
+from rtl.isa.kinds import ProductAddend, SumShift
 from sim.toolchain.compiler.ir import (
-    PT,
     RZ,
     WORD,
     ConstantWord,
@@ -64,12 +63,6 @@ class Emitter:
         """Adds an operation with one new result, and returns that."""
         result = self.value()
         self.op(name, [result], *sources, **fields)
-        return Source(result)
-
-    def compare_unsigned(self, relation: Compare, x: Source, y: Source) -> Source:
-        """A new predicate that tells how two words without sign compare."""
-        result = self.value(True)
-        self.op("ISETP", [result, None], x, y, PT, compare=relation, signed=False)
         return Source(result)
 
     def products(self, x: Source, y: Source) -> tuple[Source, Source]:
@@ -137,6 +130,7 @@ class Emitter:
         self, result: Value, x: Source, y: Source, signed: bool, addend: Source = RZ
     ) -> None:
         """Result = (x * y >> 32) + addend."""
+        assert not signed or addend == RZ, "CSFU takes no addend"
         x, y = self.products(x, y)
         if not (
             isinstance(y.operand, Value) or (isinstance(y.operand, ConstantWord) and not signed)
@@ -153,8 +147,6 @@ class Emitter:
             signs=_SIGNED_A | _SIGNED_B if signed else _UNSIGNED,
             addend=ProductAddend.CSFU if signed else ProductAddend.C,
         )
-        if signed and addend != RZ:
-            raise AssertionError("CSFU takes no addend")
         middle = self.compute(
             "XMAD",
             x_high,

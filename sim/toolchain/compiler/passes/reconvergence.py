@@ -8,6 +8,7 @@ program's shape suggests, and those whose tokens would not balance on every way 
 would only gather threads for the short end of a function that calls itself: it would double the tokens of a recursion.
 """
 
+import math
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -292,7 +293,7 @@ class _Balance:
     ) -> TokenPlan | ReconvergenceRegion:
         """A region that is left past others needs a token that none of these has."""
         for region, others in sorted(
-            passed.items(), key=lambda item: item[0].loop.depth if item[0].loop else 99
+            passed.items(), key=lambda item: item[0].loop.depth if item[0].loop else math.inf
         ):
             if not others:
                 region.token = TokenPair.SYNC

@@ -74,8 +74,7 @@ def merge_copies(
         group.enter(at, value, known)
         place[value] = group, at
     for to, source in _copies(function):
-        if to in place and source in place:
-            _merge(_where(place, to), _where(place, source))
+        _merge(_where(place, to), _where(place, source))
     return {value: _where(place, value) for value in place}
 
 

@@ -100,10 +100,7 @@ def _select(b: Builder, i: PtxInstruction) -> None:
     condition = b.predicate(i.operands[3])
     xs, ys = (b.read(operand, i.type.bits) for operand in i.operands[1:3])
     results = b.write(i.operands[0], i.type.bits)
-    if len(results) == 1:
-        b.op("SEL", results, xs[0], ys[0], condition)
-    else:
-        b.move(results, [b.compute("SEL", x, y, condition) for x, y in zip(xs, ys, strict=True)])
+    b.move(results, [b.compute("SEL", x, y, condition) for x, y in zip(xs, ys, strict=True)])
 
 
 @handles("slct")
@@ -112,13 +109,7 @@ def _select_by_sign(b: Builder, i: PtxInstruction) -> None:
     sign = b.word(i.operands[3])
     xs, ys = (b.read(operand, kind.bits) for operand in i.operands[1:3])
     results = b.write(i.operands[0], kind.bits)
-    if len(results) == 1:
-        b.op("ICMP", results, xs[0], ys[0], sign, compare=Compare.GE)
-    else:
-        b.move(
-            results,
-            [
-                b.compute("ICMP", x, y, sign, compare=Compare.GE)
-                for x, y in zip(xs, ys, strict=True)
-            ],
-        )
+    b.move(
+        results,
+        [b.compute("ICMP", x, y, sign, compare=Compare.GE) for x, y in zip(xs, ys, strict=True)],
+    )

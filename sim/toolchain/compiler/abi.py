@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 STACK_POINTER = 1
-STANDARD_CLOBBERS = frozenset({0, 3, *range(4, 16)})
+STANDARD_CLOBBERS = frozenset({0, *range(3, 16)})
 """What a call of a function of the standard kind may change. It keeps all others."""
 ARGUMENT_REGISTERS = range(4, 16)
 FRAME_ALIGNMENT = 16

@@ -62,6 +62,7 @@ WORDS = {
     ],
     "mul.lo.u32 d, a, 65536;": ["%v5 = SHL %v1, 0x10"],
     "mul.lo.u32 d, 3, 5;": ["%v1 = IADD 0x0, 0xf"],
+    "mad.lo.u32 d, a, 1, c;": ["%v5 = IADD %v1, %v3"],
     "mad.lo.u32 d, a, 8, c;": ["%v5 = ISCADD %v1, %v3, shift=0x3"],
     "mad.lo.u32 d, a, 10, c;": ["%v5 = XMAD %v1, 0xa, %v3", "%v6 = XMAD.PSL %v1.H1, 0xa, %v5"],
     "mul.hi.u32 d, a, b;": [

@@ -72,7 +72,7 @@ def called(
     inputs, stores = [], []
     place = []
     if not isinstance(target, FunctionRef):
-        place = [b.compute("LDC", *b.read(target, 32), symbol=FUNCTION_TABLE, bank=TABLE_BANK)]
+        place = [b.compute("LDC", b.word(target), symbol=FUNCTION_TABLE, bank=TABLE_BANK)]
     words = [word for argument in arguments for word in argument]
     registers = [
         register for _, registers in locations.arguments(signature) for register in registers

@@ -279,7 +279,7 @@ def test_a_waveform_is_closed_with_a_save_file_where_its_kind_has_one(runs, monk
     called = []
 
     class Tracer:
-        found = "mark"
+        marked_cycles = "mark"
 
         def __init__(self, _simulator, traces, vcd, **options):
             called.append((traces, vcd, options["period"], options["root"], options["beside"]))
@@ -297,7 +297,10 @@ def test_a_waveform_is_closed_with_a_save_file_where_its_kind_has_one(runs, monk
     made = Hardware(TINY, engine, vcd=Path("w.vcd"))
     assert called == [("traces", Path("w.vcd"), 1e-8, "sm", [])]
     made.run(launch_of(TEXT), 5)
-    written = ((save, Path("w.vcd"), "traces"), {"period": 1e-8, "root": "sm", "found": "mark"})
+    written = (
+        (save, Path("w.vcd"), "traces"),
+        {"period": 1e-8, "root": "sm", "marked_cycles": "mark"},
+    )
     assert called[1:] == (["close"] if save is None else ["close", written])
 
 

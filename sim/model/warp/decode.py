@@ -28,6 +28,8 @@ _MAKERS: Mapping[str, Maker] = {
     **_BARRIERS,
     **SYSTEM,
 }
+_ALWAYS = ConditionCode.T.value
+"""The CC test that always holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class WarpInstruction:
     action: Action
     guard: int = PT
     guard_flip: bool = False
-    test: int = ConditionCode.T.value
+    test: int = _ALWAYS
 
     def threads(self, warp: Warp) -> int:
         """The active threads whose guard and CC test hold."""
@@ -47,7 +49,7 @@ class WarpInstruction:
         if self.guard != PT or self.guard_flip:
             guard = warp.predicates[self.guard]
             threads &= ~guard if self.guard_flip else guard
-        if self.test != ConditionCode.T.value:
+        if self.test != _ALWAYS:
             threads &= warp.condition.holds(self.test)
         return threads
 
@@ -77,5 +79,5 @@ def decode(word: int, registers: int, floats: bool = True, doubles: bool = True)
         _MAKERS[form.name](form, values),
         values.get("guard", PT),
         bool(values.get("guard_not", 0)),
-        ConditionCode.T.value if test is None else test,
+        _ALWAYS if test is None else test,
     )

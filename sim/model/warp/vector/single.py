@@ -43,6 +43,7 @@ _SCALES = {
     ProductScale.M4.value: 4.0,
     ProductScale.M2.value: 2.0,
 }
+_FMZ = FloatFlush.FMZ.value
 _ROUNDINGS = {rounding.value: rounding for rounding in FloatRounding}
 _Numbers = NDArray[np.float64]
 _Floats = NDArray[np.float32] | NDArray[np.float64]
@@ -70,7 +71,7 @@ def _numbers(words: Words) -> _Numbers:
 
 
 def _sum_to_odd(x: _Numbers, y: _Numbers) -> _Numbers:
-    """X + y, with a last bit of 1 where that is not exact."""
+    """X + y, with a last bit of 1 where that is not exact. An infinity, or what is no number, is exact."""
     total = x + y
     part = total - x
     lost = (x - (total - part)) + (y - part)
@@ -116,16 +117,12 @@ def _fused(values: Values, a: Words, b: Words, c: Words | None) -> LaneOutcome:
         product = _numbers(a) * _numbers(b)
         if scale is not None:
             product = product * scale
-        if flush == FloatFlush.FMZ.value:
+        if flush == _FMZ:
             product = np.where(((a & _MAGNITUDE) == 0) | ((b & _MAGNITUDE) == 0), 0.0, product)
         total = product
         if c is not None:
             addend = _numbers(c)
-            total = np.where(
-                np.isfinite(product) & np.isfinite(addend),
-                _sum_to_odd(product, addend),
-                product + addend,
-            )
+            total = _sum_to_odd(product, addend)
             if rounding is FloatRounding.RM:
                 cancels = (
                     np.isfinite(product)

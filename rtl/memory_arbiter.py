@@ -77,7 +77,7 @@ class PortArbiter(Component):
 
     @abstractmethod
     def _client_response(self, response: Any, number: int) -> Any:
-        """A response from outside as a client has it: with the client's own tag."""
+        """A response from outside as a client gets it: with the client's own tag."""
 
     def _outside_tag(self, request: Any, number: int) -> Value:
         """The tag outside of a client's request."""

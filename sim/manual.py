@@ -303,7 +303,7 @@ def _write_ports() -> int:
 
 
 def _listed(navigation: Navigation, pages: set[str]) -> list[Any]:
-    """A navigation as MkDocs has it, with those pages that are there."""
+    """A navigation in the form of MkDocs, with those pages that exist."""
     listed: list[Any] = []
     for entry in navigation:
         if not isinstance(entry, str):

@@ -12,7 +12,7 @@ __all__ = ["DOUBLE", "HALF", "SINGLE", "UPPER", "Format", "formats", "result_for
 
 @dataclass(frozen=True)
 class Format:
-    """A floating-point format, as IEEE 754 has it: sign, ``exponent`` bits, ``fraction`` bits."""
+    """A floating-point format of IEEE 754: sign, ``exponent`` bits, ``fraction`` bits."""
 
     fraction: int
     exponent: int

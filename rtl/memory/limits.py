@@ -55,8 +55,8 @@ def local_move(params: SmParams) -> data.StructLayout:
 
 
 class AddressLimits(Component):
-    """Keeps where each warp's shared and local memory begin, as its launch or a move
-    has it.
+    """Keeps where each warp's shared and local memory begin: where its launch or a
+    move says.
 
     A launch and a move of another warp's local memory may arrive in the same cycle: their bases are
     in two memories, and a bit a warp selects the valid one.

@@ -134,7 +134,7 @@ class BoardMemory(Memory):
         return base - base % LINE_BYTES, base + size + -(base + size) % LINE_BYTES
 
     def load(self) -> None:
-        """Sends what the launch has placed, as far as the board does not have it. Local memory and
+        """Sends those lines of the launch that the board does not have yet. Local memory and
         heap have undefined content."""
         lines = {}
         for name in self.regions:

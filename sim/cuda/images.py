@@ -95,7 +95,7 @@ def _image(content: bytes) -> bytes:
 
 
 def _text(content: bytes) -> str | None:
-    """PTX text; None for what is none."""
+    """The PTX text of an image; None where it is not PTX."""
     try:
         text = content.rstrip(b"\0").decode()
     except UnicodeDecodeError:

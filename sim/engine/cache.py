@@ -51,7 +51,7 @@ def cache_folder() -> Path:
 
 def prepare() -> None:
     """Called before something is compiled: has a temporary folder take the place of one that cannot be written.
-    EngineError when there is none, or when the limit is no number."""
+    EngineError when there is none, or when the limit is not an integer."""
     _limit()
     folder = cache_folder()
     if is_on() and (why := why_unwritable(folder)) is not None:

@@ -21,7 +21,7 @@ class _Value:
     form: str
 
     def text(self, value: int) -> str:
-        """The value as the message has it."""
+        """The value, formatted for the message."""
         if self.signed and self.width and value >> self.width - 1 & 1:
             value -= 1 << self.width
         if self.form.endswith("s"):

@@ -20,7 +20,7 @@ attrmap -remove generator -remove top -remove src -remove amaranth.hierarchy -re
 attrmap -modattr -remove generator -remove top -remove src -remove amaranth.hierarchy -remove amaranth.decoding
 write_verilog -norename top.v
 """
-"""As Amaranth has it written."""
+"""The commands with which Amaranth writes Verilog."""
 _NEVER = re.compile(r"always @\*(?=\n[^=\n]+ = \d+'\w+;\n)")
 """What waits for nothing: parts of registers that are constant, which some simulators would never set."""
 _MODULE = re.compile(r"^module .*?^endmodule$", re.MULTILINE | re.DOTALL)

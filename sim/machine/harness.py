@@ -1,4 +1,4 @@
-"""The machine as simulations have it: with its memory at arm's length."""
+"""The machine in simulations: memory is outside, and is served by Python."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib.wiring import In, Out, connect, flipped

@@ -1,5 +1,5 @@
-"""What the parsers share: texts of files, numbers and errors with their places, and what a grammar expected as a
-sentence has it."""
+"""What the parsers share: texts of files, numbers and errors with their places, and what a grammar expected, in
+words."""
 
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass

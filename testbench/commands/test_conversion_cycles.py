@@ -163,7 +163,7 @@ def test_a_serial_conversion_takes_the_cycles_of_the_manual(serial):
     assert 0 < saturated < WARP_THREADS
     more, rest = divmod(compute(clamped) - compute(single), saturated)
     assert not rest
-    assert serial_cycles("a result that saturates, or is not a number") == f"{more} more"
+    assert serial_cycles("a result that saturates, or is NaN") == f"{more} more"
     clamped_too = (
         f"A thread takes {a_thread} cycles, or {a_thread + more} if its result is clamped."
     )

@@ -521,7 +521,7 @@ _SPECIAL_64 = [
 ]
 
 
-# Floating point, on whole numbers and such with a fraction: none of these is infinite, subnormal or no number at all
+# Floating point, on whole numbers and such with a fraction: none of these is infinite, subnormal or NaN
 
 
 def _packed(number: Fraction | int, bits: int) -> int:

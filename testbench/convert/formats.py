@@ -24,7 +24,7 @@ def typed(pattern: int, code: int) -> int:
 
 
 def unpacked(pattern: int, form: int) -> Fraction | float:
-    """The value of a pattern: infinities and what is no number as Python's."""
+    """The value of a pattern: infinities and NaN as Python's."""
     fraction, exponent = _FORMATS[form]
     power, rest = pattern >> fraction & (1 << exponent) - 1, pattern & (1 << fraction) - 1
     negative = pattern >> fraction + exponent & 1

@@ -145,7 +145,7 @@ def order(a: int, b: int) -> str:
 
 
 def chosen(a: int, b: int, lesser: bool) -> int:
-    """The lesser or greater one, -0 before +0; the number beside what is none."""
+    """The lesser or greater one, -0 before +0; beside NaN the number."""
     numbers = [bits for bits in (a, b) if not isnan(as_double(bits))]
     numbers.sort(key=lambda bits: (as_double(bits), not bits & SIGN))
     return numbers[0 if lesser else -1] if numbers else NAN

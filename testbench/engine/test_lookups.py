@@ -59,7 +59,7 @@ class Lookups(wiring.Component):
 
 
 def test_a_number_picks_one_of_several_and_0_beyond_their_end(engine):
-    """As Amaranth has it."""
+    """As in Amaranth's simulator."""
     random = Random(3)
     tables = [[random.getrandbits(width) for _ in range(count)] for count, width in SHAPES]
     dut: Any = Lookups(tables)

@@ -1340,7 +1340,7 @@ class _Spec(Elaboratable):
         )
 
     def _request(self, m: Module, word: Any, injects: Any, operation: Any) -> None:
-        """A request for an instruction, or for what the trap unit makes a warp do; as the queue has it."""
+        """A request for an instruction, or for what the trap unit makes a warp do, in the form of the queue."""
         instruction = self.dut.request.payload.instruction
         m.submodules.decoder = decoder = FlowDecoder()
         m.d.comb += [decoder.word.eq(word), instruction.eq(decoder.instruction)]

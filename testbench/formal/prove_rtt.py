@@ -12,7 +12,7 @@ there: an instruction of the trap unit issues when all before it is complete, so
 2. Then all warps that wait there are requested to leave, in the same cycle, and none stays behind.
 3. No other warp is, except one whose RTT terminates it.
 4. Every live warp is then inside the trap or paused: entry is that of all.
-5. A warp is inside from its entry until its return, as the protocol has it.
+5. A warp is inside from its entry until its return, as the protocol says.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""The machine as other tools have it, beside the machine in simulation: what went in is played again, and what comes
+"""The machine in other tools, beside the machine in simulation: what went in is played again, and what comes
 out is compared in every cycle.
 
 :func:`record` runs a launch in the project's simulation, whose memory at the end has to be that of the warp model, and

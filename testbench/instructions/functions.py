@@ -1,5 +1,5 @@
 """What MUFU's functions have to be, from the mathematics: the error bounds of the PTX manual's approximations, and what
-it says of zeros, infinities and what is not a number."""
+it says of zeros, infinities and NaN."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

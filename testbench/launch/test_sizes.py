@@ -35,7 +35,7 @@ from testbench.words import contents
 DATA = Path(__file__).parents[1] / "data"
 LEFT = [0 + 1 * 2, 256, 100, 7, 0]
 """By hand: a product of words of shared memory; its whole size in multiples of the allocation unit,
-as the PTX manual has it; what the launch requested; the last word of a table of 12 bytes, and a
+as the PTX manual defines it; what the launch requested; the last word of a table of 12 bytes, and a
 zero behind it."""
 
 

@@ -1,4 +1,4 @@
-"""The machine as a simulation has it: what its host sees of it, and when there is something to do."""
+"""The machine in simulations: what its host sees of it, and when there is something to do."""
 
 from typing import Any
 

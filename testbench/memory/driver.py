@@ -171,7 +171,7 @@ class MemoryDriver(UnitDriver):
         return any(self._sent.values())
 
     def _next(self, ctx: Any, steps: deque[MemoryStep]) -> None:
-        """Selects the next instruction, or does what is none."""
+        """Selects the next instruction, or an operation that is no instruction."""
         step = steps[0]
         if self._clearing == self.world.cta_of(step.warp):
             return

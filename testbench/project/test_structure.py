@@ -82,8 +82,8 @@ def imported(path: Path) -> set[str]:
 
     In imports, also in functions and in those for type checkers alone: of a package's names those that are modules,
     else the package. In strings, as ``import_module`` and ``python -m`` take them, except a
-    command's name for itself and packages that the module is in; the string "testbench", as paths
-    have it, counts.
+    command's name for itself and packages that the module is in; the string "testbench", which is
+    part of paths, counts.
     """
     return modules_in(
         ast.parse(path.read_text()), name_of(path), is_package=path.name == "__init__.py"

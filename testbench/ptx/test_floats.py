@@ -407,7 +407,7 @@ def conversion(name: str) -> Callable[[int], int]:
 
 
 def _integer(number: Any, kind: str, source: str, direction: Any) -> int:
-    """The nearest number of a type, rounded; of a NaN as NVIDIA's code has it."""
+    """The nearest number of a type, rounded; of a NaN as in NVIDIA's code."""
     least, most = _limits(kind)
     if gmpy2.is_nan(number):
         if "64" not in kind + source:

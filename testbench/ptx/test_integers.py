@@ -223,7 +223,7 @@ def test_a_funnel_shift_takes_a_word_out_of_two(left, wrap):
 
 @pytest.mark.parametrize("kind", ["u32", "u64", "s32", "s64"])
 def test_a_field_is_extracted_bit_by_bit(kind):
-    """As the description of PTX has it: the sign is the field's last bit that is there."""
+    """By the description of PTX: the sign is the field's last bit that is there."""
     bits = int(kind[1:])
 
     def extracted(a: int, b: int, c: int) -> int:

@@ -22,7 +22,7 @@ from testbench.scheduler.fetch_image import Image
 from testbench.words import form_of
 
 FLOW_CYCLES = 7
-"""From an instruction of the flow unit that leaves to its result, as the flow unit has it."""
+"""From a flow instruction that leaves the front end to its result."""
 COMPLETE_CYCLES = 6
 """From an instruction that leaves to its completion."""
 

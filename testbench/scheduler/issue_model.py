@@ -155,7 +155,7 @@ class _Warp:
     until_redirected: bool = False
     """Fetch is to continue elsewhere."""
     after: str | None = None
-    """What the instruction behind the last one waits for, as KindRule has it."""
+    """What the instruction behind the last one waits for, in the terms of KindRule."""
     limit: tuple[int, int] | None = None
     behind: int = 0
     claims: int = 0

@@ -188,7 +188,7 @@ class Scaling(data.Struct):
     is_flushed: unsigned(1)
     """It is subnormal, and taken for 0."""
     is_nan: unsigned(1)
-    """It is not a number."""
+    """It is NaN."""
     is_too_large: unsigned(1)
     """Of F2I: the source is 2**64 or more."""
     gives_zero: unsigned(1)

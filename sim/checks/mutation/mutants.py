@@ -85,7 +85,7 @@ class Mutant:
         scope: The class and function around it; empty at the file's top.
         change: The lines around it in one, with ``[-what was there-]{+what is there now+}``; a number behind it, if
             the scope has that more than once.
-        fault: The same, as a theorem has it.
+        fault: The same, in the form that theorems use.
     """
 
     file: str

@@ -26,7 +26,7 @@ __all__ = ["PtxLaunch", "place"]
 
 _CONSTANT_ALIGNMENT = 256
 _DYNAMIC_ALIGNMENT = 16
-"""Of shared memory whose size the launch decides, at least (ours: as NVIDIA's files have it)."""
+"""Of shared memory whose size the launch decides, at least (ours: as in NVIDIA's files)."""
 _FUNCTION_BYTES = 32
 """Distance of functions' addresses (ours: no code is there)."""
 

@@ -1,7 +1,7 @@
 """Arithmetic: from an instruction to what it computes.
 
 Numbers are unsigned, cut to the width of their operand; results are cut where they are stored. What
-the description of PTX leaves open is ours, as NVIDIA's assembler has it: a quotient by 0 is all
+the description of PTX leaves open is ours, as NVIDIA's assembler does it: a quotient by 0 is all
 ones, and so is the remainder.
 """
 

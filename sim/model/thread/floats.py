@@ -187,7 +187,7 @@ def order(x: int, y: int, form: Format) -> str:
 
 
 def lesser_and_greater(x: int, y: int, form: Format) -> tuple[int, int]:
-    """Both numbers in their order, in which -0 comes before +0; the number twice beside what is none."""
+    """Both numbers in their order, in which -0 comes before +0; beside NaN the number twice."""
     top = 1 << form.bits - 1
     numbers = [bits for bits in (x, y) if bits & ~top <= infinity(False, form)] or [
         not_a_number(form)

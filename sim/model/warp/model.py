@@ -327,7 +327,7 @@ class WarpModel:
         warp.trap.saved_pc = warp.trap.last_pc
 
     def enter(self, slot: int) -> Retirement:
-        """The warp in ``slot`` enters the trap, as another machine has it. It returns to its first
+        """The warp in ``slot`` enters the trap, because another machine did. It returns to its first
         instruction that failed, not to a later one. The record has no word; its pc is the next
         instruction's.
         """

@@ -113,7 +113,7 @@ def is_reserved(name: str) -> bool:
 
 
 def escaped(name: str) -> str:
-    """A name as text has it: behind a backslash where it would mean something else."""
+    """A name as it is written in text: behind a backslash where it would mean something else."""
     return f"{ESCAPE}{name}" if is_reserved(name) or name in _KEYWORDS else name
 
 
@@ -523,7 +523,7 @@ def _lone_name(core: object) -> Token | None:
 
 
 def _register_number(token: Leaf) -> tuple[int, list[str]] | None:
-    """Number and suffixes of a register's name, None for what is none."""
+    """Number and suffixes of a register's name; None for another text."""
     match = None if isinstance(token, Number) else _REGISTER.fullmatch(token)
     if match is None or isinstance(token, Number):
         return None

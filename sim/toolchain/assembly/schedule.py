@@ -32,7 +32,7 @@ from .latency import (
 __all__ = ["ScheduleSlot", "schedule"]
 
 _YIELD_FROM = 12
-"""A stall this long gives the turn away, as NVIDIA's assembler has it."""
+"""A stall this long gives the turn away, in code of NVIDIA's assembler."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ module              content
 =================== =============================================================================================
 compiler            all passes in order: :func:`compile_statements`, :func:`compile_module`
 ir                  operations on virtual registers of 32 bits, in basic blocks
-opcodes, operands   what operations do, as the instruction table has it; what each can encode
+opcodes, operands   what operations do, from the instruction table; what each can encode
 abi, layout         how functions are called; where variables are
 select              instruction selection, by groups of PTX opcodes; calls and inline expansion
 library             functions of the runtime library, for divisions, reciprocals and roots
@@ -23,7 +23,7 @@ Ours, where neither PTX nor the machine decides:
   loop: those that leave the loop, return or exit are not waited for. Threads that leave a loop meet where it is left
   to.
 - The token of a region that is left past the tokens of others is BREAK, CONTINUE or LONGJMP; all others are SYNC.
-- A quotient or remainder by zero is all ones, as NVIDIA's assembler has it for 32 bits.
+- A quotient or remainder by zero is all ones, as in code of NVIDIA's assembler for 32 bits.
 - Values of 8 and 16 bits have undefined bits above in their registers.
 - A carry that other code comes between is kept in a register.
 - A stack of call/return tokens is estimated as regions, divergent branches (32 in a loop) and calls on the deepest way;

@@ -211,7 +211,7 @@ def _typed(name: str, field: str, value: FieldValue) -> FieldValue:
 
 
 def _code(value: FieldValue) -> int:
-    """A field's value as the encoding has it."""
+    """A field's value in the encoding."""
     return value.value if isinstance(value, Enum) else int(value)
 
 

@@ -1,4 +1,4 @@
-"""Several relocatable files as one relocatable file, as a linker has it: what is local in a file is its own.
+"""Several relocatable files as one relocatable file, as a linker joins them: what is local in a file is its own.
 
 Sections of functions stay, under another name where a local function has a name that another file has, too. Variables
 and constants of all files lie one behind the other. Of weak definitions the first stays, or a global one. What is only

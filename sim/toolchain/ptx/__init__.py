@@ -18,7 +18,7 @@ operands, special   operands resolved and checked; special registers
 operand_selectors   operands of video instructions that are parts of registers
 control             branches and calls
 call_graph          the functions that a kernel may call, and the shared variables it uses
-joining             several texts as one, as a linker has it
+joining             several texts as one, as a linker joins them
 copies              parameters whose addresses are taken, registers of modules: both have copies in local space
 =================== ===========================================================================================
 """

@@ -1,7 +1,7 @@
 """What a function keeps in memory besides what its text says: instructions that copy.
 
-A parameter or result whose address is taken lies in the thread's local space while the function runs, as the
-description of mov has it. Registers of a module, which PTX had before version 3.0, belong to a thread and are the same
+A parameter or result whose address is taken lies in the thread's local space while the function runs, see the
+description of mov. Registers of a module, which PTX had before version 3.0, belong to a thread and are the same
 to all functions: each function has registers of its own for them, and copies of both are in local space wherever
 another function runs.
 """

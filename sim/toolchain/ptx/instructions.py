@@ -120,7 +120,7 @@ def _match(node: syntax.InstructionNode, dialect: Dialect) -> _State:
 
 
 def _plain(modifier: str, dialect: Dialect) -> str:
-    """A modifier without its dot, as forms have it."""
+    """A modifier without its dot, as in forms."""
     word = modifier[1:]
     if word == FIRST_BANK and dialect.version < BANKS_UNTIL:
         return "const"

@@ -1,4 +1,4 @@
-"""Several PTX texts as one, as a linker would have it: what is visible is common to all, what is static is each text's
+"""Several PTX texts as one, as a linker joins them: what is visible is common to all, what is static is each text's
 own.
 
 A text is split into the items of its outermost level, of which only linkage and names matter here; whether they are

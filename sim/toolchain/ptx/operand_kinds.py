@@ -137,7 +137,7 @@ class SourceOperand(OperandKind):
 
 @dataclass(frozen=True)
 class SourceRegister(OperandKind):
-    """A register, and no number."""
+    """A register; a number is refused."""
 
     type: OperandType
 

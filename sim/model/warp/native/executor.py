@@ -205,7 +205,7 @@ class Executor:
         self._plans: dict[int, ExecutionPlan | None] = {}
         self._cta_objects: dict[int, tuple[int, Cta]] = {}
         self._serials: list[int | None] = [None] * slots
-        """Of the warps' CTAs, as the model's objects have it."""
+        """Of the warps' CTAs, as in the model's objects."""
 
     # The program.
 

@@ -38,7 +38,7 @@ FLAGS = (
     "-O3 -std=c++17 -fPIC -w -fwrapv -fno-strict-aliasing -ffp-contract=off -fno-math-errno -fno-trapping-math "
     "-fno-exceptions -fno-asynchronous-unwind-tables"
 )
-"""Numbers wrap around and are rounded one by one, as numpy has it."""
+"""Numbers wrap around and are rounded one by one, as in numpy."""
 _OWN_PROCESSOR = "-march=native"
 _ROUNDING = """#include <cfenv>
 static __attribute__((noinline)) f64 fused_rounded(f64 a, f64 b, f64 c, int mode) {

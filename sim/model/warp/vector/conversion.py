@@ -228,8 +228,8 @@ def i2f(sources: Sources, values: Values) -> LaneOutcome:
 
 
 def f2i(sources: Sources, values: Values) -> LaneOutcome:
-    """F2I: a floating-point number rounded to an integer type, kept at its nearest bound. What is not a number
-    gives 0, or the top bit alone where 64 bits are on either side, as the PTX manual has it for ``cvt``.
+    """F2I: a floating-point number rounded to an integer type, kept at its nearest bound. NaN
+    gives 0, or the top bit alone where 64 bits are on either side, as the PTX manual defines ``cvt``.
     """
     negative, significand, power, infinite, none = _float_source(sources, values)
     source = FloatFormat(values["source"])

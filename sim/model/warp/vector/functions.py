@@ -1,8 +1,7 @@
-"""MUFU and RRO on vectors: the arithmetic of :mod:`rtl.isa.functions` in integers, step by step as the hardware has it.
+"""MUFU and RRO on vectors: the arithmetic of :mod:`rtl.isa.functions` in integers, step by step as in the hardware.
 
 Numbers below the normal range are zeros, as source and as result: compiled code scales both where
-it needs them. What is not a number is 0x7fffffff. ``.SAT`` makes +0 of what is not above it, no
-number included (ours).
+it needs them. NaN is 0x7fffffff. ``.SAT`` makes +0 of negative numbers and of NaN (ours).
 """
 
 import numpy as np

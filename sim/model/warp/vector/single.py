@@ -71,7 +71,7 @@ def _numbers(words: Words) -> _Numbers:
 
 
 def _sum_to_odd(x: _Numbers, y: _Numbers) -> _Numbers:
-    """X + y, with a last bit of 1 where that is not exact. An infinity, or what is no number, is exact."""
+    """X + y, with a last bit of 1 where that is not exact. Infinities and NaN count as exact."""
     total = x + y
     part = total - x
     lost = (x - (total - part)) + (y - part)
@@ -84,7 +84,7 @@ def _sum_to_odd(x: _Numbers, y: _Numbers) -> _Numbers:
 
 
 def _to_single(total: _Numbers, rounding: FloatRounding) -> Words:
-    """Rounded; not a number for what is none."""
+    """Rounded to single precision; NaN stays NaN."""
     nearest = total.astype(np.float32)
     if rounding is FloatRounding.RN:
         result = nearest

@@ -37,7 +37,7 @@ def write_integer(b: Builder, register: PtxRegister, words: list[Source], kind: 
 
 
 def integer_format(kind: Type, least: int = 8) -> IntegerFormat:
-    """An integer's type as conversions have it, with at least so many bits."""
+    """An integer's type in conversions, with at least so many bits."""
     return IntegerFormat[f"{'S' if kind.signed else 'U'}{max(kind.bits, least)}"]
 
 

@@ -231,7 +231,7 @@ class Memory:
         return self._pages
 
     def touch(self, number: int) -> None:
-        """Makes the page with a number, if there is none yet."""
+        """Allocates the page with this number, unless it is there."""
         self._pages.setdefault(number, bytearray(PAGE_BYTES))
 
     @property

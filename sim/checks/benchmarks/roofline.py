@@ -55,12 +55,12 @@ class RooflineRow:
 
     @property
     def ratio(self) -> float:
-        """Of 1: how much of the time something is at its limit."""
+        """The bound's share of the cycles: 1 for a program that is as fast as its limit allows."""
         return self.bound / self.cycles
 
     @property
     def busy(self) -> float:
-        """Of 1: how much of the time the lanes compute, or registers pass them."""
+        """The share of the cycles, 0 to 1, in which the lanes compute, or registers pass them."""
         beats = WARP_THREADS // self.lanes
         return (self.work.beats(self.lanes) + self.accesses * beats) / self.cycles
 

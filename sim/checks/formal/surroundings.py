@@ -136,7 +136,7 @@ class ShownQueue(Elaboratable, fifo.FIFOInterface):
         self.level = Signal(range(depth + 1))
 
     def elaborate(self, platform: object) -> Module:
-        """What leaves moves all others up."""
+        """When the first entry leaves, all others move up."""
         m = Module()
         left = self.level - (self.r_en & self.r_rdy)
         m.d.comb += [

@@ -34,7 +34,7 @@ class Rounding(Enum):
 
 
 class Special(Enum):
-    """What is not a finite number."""
+    """Infinities and NaN."""
 
     INFINITY = 1
     NAN = 2

@@ -63,5 +63,5 @@ class ErrorLog:
 
     @property
     def _failed(self) -> bool:
-        """There is an error, which later ones leave alone."""
+        """Whether an error was recorded; later ones do not replace it."""
         return self.first is not None and self.first.error is not WarpError.NONE

@@ -226,7 +226,7 @@ REFUSED: Mapping[int, str] = MappingProxyType(
 
 
 def place_bytes(kind: int) -> int:
-    """Bytes of the place that a relocation completes; one where nobody looks, because the kind is refused."""
+    """Bytes that a relocation of this kind changes; 1 for kinds that are refused before they are applied."""
     filling = PATCHES.get(kind)
     if filling is not None:
         return _BYTES_OF.get(filling.kind, 8)

@@ -171,7 +171,7 @@ class PtxBoolean(Enum):
 
 
 class PtxScope(Enum):
-    """Threads that see an order."""
+    """The threads for which a memory operation is ordered, by their name without the dot."""
 
     CTA = "cta"
     GL = "gl"

@@ -1,4 +1,4 @@
-"""Makes the operations that take the place of one."""
+"""Emits the operations that replace a pseudo-instruction."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,7 +24,7 @@ _UNSIGNED, _SIGNED_A, _SIGNED_B = 0, 1, 2
 
 @dataclass
 class Emitter:
-    """Makes the operations that take the place of one."""
+    """Emits the operations that replace a pseudo-instruction."""
 
     origin: Op
     ops: list[Op]

@@ -1,4 +1,5 @@
-"""Loop rotation: a loop that tests at its begin gets a copy of the test at its end, which saves a branch a turn."""
+"""Loop rotation: a loop that tests at its beginning gets a copy of the test at its end, which saves a branch
+in each iteration."""
 
 from sim.toolchain.compiler.analysis.loops import Loop, find_loops
 from sim.toolchain.compiler.ir import Block, Function, Terminator

@@ -1,4 +1,4 @@
-"""Roundings of PTX as instructions have them."""
+"""PTX's roundings, and the instructions' fields for them."""
 
 from rtl.isa.kinds import FloatRounding
 from sim.toolchain.compiler.opcodes import WholeRounding

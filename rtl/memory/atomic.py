@@ -224,11 +224,9 @@ def _thread_operation(params: SmParams) -> data.StructLayout:
     ------
     begins : 1
         Its first cycle in a stage: in it its number is read, and its result is written.
-    reads : 1
-        It is in a stage, and its number is read, again and again: from ``begins`` to ``valid``.
     valid : 1
-        Its last cycle in a stage: in it the new number is written. All three are one cycle, except
-        for sums of floats.
+        Its last cycle in a stage: in it the new number is written. Both are one cycle, except for
+        sums of floats.
     last : 1
         It is the last one of its job.
     thread
@@ -242,7 +240,6 @@ def _thread_operation(params: SmParams) -> data.StructLayout:
     """
     return data.StructLayout({
         "begins": 1,
-        "reads": 1,
         "valid": 1,
         "last": 1,
         "thread": range(WARP_THREADS),
@@ -456,10 +453,8 @@ class AtomicPipeline(Component):
         m.d.comb += self._is_fetched.eq(self._has_thread & (self._word == self._last_word))
         with m.If(self._adds_floats):
             m.d.sync += pick_stage.begins.eq(self._has_thread & is_first_word)
-            m.d.sync += pick_stage.reads.eq(self._has_thread)
         with m.Else():
             m.d.sync += pick_stage.begins.eq(self._is_fetched)
-            m.d.sync += pick_stage.reads.eq(self._is_fetched)
         m.d.sync += pick_stage.valid.eq(self._is_fetched)
         m.d.sync += pick_stage.last.eq(~self._waiting.any())
         m.d.sync += pick_stage.thread.eq(self._thread)
@@ -510,7 +505,7 @@ class AtomicPipeline(Component):
         row = self._place[_BYTE_BITS + self._lane_bits:]
         m.d.comb += self.read.eq(struct_value(
             bank_read(self._params),
-            used=self._read.reads,
+            used=self._read.begins,
             kind=Mux(self._job.line, BeatKind.LINE, BeatKind.SHARED),
             tag=self._job.tag,
             slot=self._job.slot,

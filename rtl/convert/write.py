@@ -146,10 +146,11 @@ class WriteStep(Component):
         error = self.error
         completed_before = Signal()
         """Another instruction was completed here in the cycle before."""
+        can_complete = self._is_quiet & ~completed_before
         m.d.sync += completed_before.eq(completion.valid)
         with m.If(following.payload.writes_nothing):
-            m.d.comb += following.ready.eq(self._is_quiet & ~completed_before)
-            m.d.comb += completion.valid.eq(following.valid & following.ready)
+            m.d.comb += following.ready.eq(can_complete)
+            m.d.comb += completion.valid.eq(following.valid & can_complete)
         with m.Else():
             m.d.comb += following.ready.eq(self.write.ready & self._write_taken_of.last)
         m.d.comb += self.release.frees.eq(self._last_word_read | completion.valid)

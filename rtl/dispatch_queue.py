@@ -14,14 +14,14 @@ __all__ = ["DispatchQueue"]
 
 
 class DispatchQueue(Component):
-    """Keeps what was dispatched to a unit, and hands it on in order.
+    """A FIFO of the instructions that were dispatched to a unit.
 
     Parameters
     ----------
     layout
-        Of an instruction, as the unit has decoded it.
+        The shape of an instruction, as the unit has decoded it.
     places
-        How many there are: a power of two. One is a register, for a machine that has one
+        The depth of the queue: a power of two. Depth 1 is a register, for a machine that has one
         instruction under way at a time; then the next two parameters are ignored.
     under_way
         Instructions that may still arrive after ``room`` became 0: those between selection and

@@ -63,18 +63,23 @@ class ErrorStatus(Component):
     HWW_GLOBAL_ESR_REPORT_MASK   which events interrupt the host
     ===========================  ===========================================================
 
-    Two that come at once: what happens in the cycle of a write counts as being after it. Of several
-    errors in a cycle the first source's is kept, and MULTIPLE_WARP_ERRORS is set. An error has
-    priority over a BPT.TRAP.
+    Simultaneous events: an event in the cycle of a write is treated as if it came after the write.
+    Of several errors in a cycle the first source's is kept, and MULTIPLE_WARP_ERRORS is set. An
+    error has priority over a BPT.TRAP.
 
     Members
     -------
     access : RegisterAccess
     errors : In(ErrorEvents)
-        Reported ones. Of several in a cycle the first source's is kept.
-    report, events : In(Event of TrapReport), In(TrapEvents)
+        The reported errors. Of several in a cycle that of the first source is kept.
+    report : In(Event of TrapReport)
+        A BPT.TRAP was executed.
+    events : In(TrapEvents)
+        Events of the trap unit, which set bits of HWW_GLOBAL_ESR.
     report_mask : Out(32)
+        HWW_WARP_ESR_REPORT_MASK. Bit n: warp errors of code n are reported.
     interrupt : Out(1)
+        Requests an interrupt of the host.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""A number as the bit of that place, and back."""
+"""Conversion between a number and its one-hot code, in which only the bit of that number is 1."""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -14,7 +14,7 @@ _DIGIT = 3
 
 
 def one_hot(number: Any, count: int, when: Any = 1) -> Value:
-    """``count`` bits: only the one with this number is 1, if ``when``; else 0.
+    """The one-hot code of ``number`` in ``count`` bits; 0 unless ``when`` is 1.
 
     The number is decoded in two parts, so that each bit is one small table of a line and a column:
     a shifted 1 would take synthesis a multiplexer for each bit of the number.
@@ -30,12 +30,12 @@ def one_hot(number: Any, count: int, when: Any = 1) -> Value:
 
 
 def chosen_of(chosen: Any, values: Sequence[Any]) -> Any:
-    """The value whose bit is set; 0 if none is."""
+    """The item of ``values`` whose bit is 1 in the one-hot ``chosen``; 0 if no bit is."""
     return reduce(or_, (Mux(chosen[number], value, 0) for number, value in enumerate(values)))
 
 
 def number_of(chosen: Any) -> Any:
-    """Its number."""
+    """The number of the bit that is 1 in the one-hot ``chosen``; 0 if no bit is."""
     return chosen_of(chosen, range(len(chosen)))
 
 

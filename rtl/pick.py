@@ -1,4 +1,4 @@
-"""The item of a number."""
+"""Selection of an item by its index."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How many bits are 1."""
+"""Population counts: how many bits of a value are 1."""
 
 from typing import Any
 
@@ -16,8 +16,8 @@ def population(bits: Value) -> Value:
 
 
 def counted(m: Module, bits: Value) -> Value:
-    """The same for many bits, where it is smaller: three bits of a weight are reduced to one of
-    that weight and one of the next."""
+    """How many of the bits are 1, with full adders: three bits of one weight become a sum bit and a
+    carry bit. Smaller than :func:`population` for many bits."""
     columns: list[list[Any]] = [list(bits)]
     total: list[Any] = []
     while len(total) < len(columns):

@@ -1,4 +1,4 @@
-"""Memories of a word for each of several: warps, CTAs, barriers."""
+"""Memories that hold one word for each warp, CTA or barrier."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ __all__ = ["Words"]
 
 
 class Words(memory.Memory):
-    """Words that are read in the cycle in which their number is known.
+    """A memory with asynchronous reads: a word is valid in the cycle of its number.
 
     Each call of ``read`` and ``write`` makes a port. A word that is written is read from the next
     cycle on. Without a sweep, a word has to be written after a reset before anything depends on it.
@@ -22,11 +22,12 @@ class Words(memory.Memory):
     shape
         Of a word.
     depth
-        How many there are.
+        The number of words.
     sweep
-        What gives all words their first content after a reset, by the port that ``write`` makes.
+        The sweep that writes ``initial`` to all words after a reset, through the port that
+        ``write`` makes.
     initial
-        That content.
+        The content of each word after the sweep.
     attributes
         Of the memory, for synthesis: which RAM it becomes, where that must not be its own choice.
     """

@@ -61,7 +61,7 @@ class BarrierQueue(Component):
         """Threads that execute it."""
 
     def request_layout(self, params: SmParams) -> data.StructLayout:
-        """What the unit receives."""
+        """The layout of ``request``: an instruction as the unit receives it."""
         return barrier_request(params)
 
     def elaborate(self, platform: object) -> Module:

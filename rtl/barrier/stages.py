@@ -157,7 +157,8 @@ def barrier_row(params: SmParams) -> data.StructLayout:
 
 
 def arrival(params: SmParams) -> data.StructLayout:
-    """What a warp has last waited for, and what it contributed: enough to take that back.
+    """The last arrival of a warp: the barrier, and what the warp contributed to it. A withdrawal
+    undoes the arrival with this.
 
     Fields
     ------

@@ -95,26 +95,30 @@ class BarrierUnit(Component):
     Trap: ``withdraw`` takes a warp from its barrier, as if it had not arrived. That never completes
     a barrier. A warp that its barrier releases before that continues, and is not withdrawn.
 
-    Two that come at once: SELECT prefers a CTA that has lost a warp, the lowest first, then a
+    Simultaneous events: SELECT prefers a CTA that has lost a warp, the lowest first, then a
     withdrawal, then an instruction. UPDATE, ACT and RESULTS wait in the cycle of a launch, which
-    writes the same memories. A termination counts for an instruction if it comes before UPDATE, and
-    in any case for the settling that follows it; one that comes when a settling of its CTA begins
-    causes another one.
+    writes the same memories. An instruction takes a termination into account if it arrives before
+    UPDATE; the settling that follows it does so in any case. A termination that arrives when a
+    settling of its CTA begins causes another settling.
 
     Members
     -------
-    dispatch, room : In(Event of dispatched), Out(1)
-        Kinds BARRIER, BARRIER_INDEXED and BARRIER_READ. The unit will have room for an instruction
-        that issue selects in this cycle.
+    dispatch : In(Event of dispatched)
+        An instruction of kind BARRIER, BARRIER_INDEXED or BARRIER_READ.
+    room : Out(1)
+        The unit will have room for an instruction that issue selects in this cycle.
     launch : In(Event of warp_launch)
         A warp is announced; its threads begin later. A CTA's barriers are reset with its warp
         number 0, and expect all its warps from then on.
     terminated : In(Event of a warp)
         A warp has terminated: its CTA's barriers no longer expect it.
-    barriers, report_mask, inside : In, In(32), In(warps)
+    barriers : In
         The number of barriers of a CTA in this grid; an instruction on another one has the error
-        ILLEGAL_INSTR_PARAM2. Bit n: errors of code n are reported; an instruction with another
-        error does nothing. The warps in the trap handler; BAR.SYNCALL of other warps has the error
+        ILLEGAL_INSTR_PARAM2.
+    report_mask : In(32)
+        Bit n: errors of code n are reported; an instruction with another error does nothing.
+    inside : In(warps)
+        The warps in the trap handler; BAR.SYNCALL of other warps has the error
         ILLEGAL_INSTR_ENCODING.
     withdraw : In(Event of a warp)
         Requests to withdraw the arrival of this warp. The request stays until ``withdrawn`` answers
@@ -130,8 +134,10 @@ class BarrierUnit(Component):
     port, operands_read : Out(LaneWriterPort), Out(Event of operands_read)
         For B2R, which reads no register.
     completion, error : Out(Event of completion), Out(Event of error_event)
-    waiting, meeting : Out(warps), Out(warps)
-        Warps that wait at a barrier, and at BAR.SYNCALL.
+    waiting : Out(warps)
+        Warps that wait at a barrier.
+    meeting : Out(warps)
+        Warps that wait at BAR.SYNCALL.
 
     Attributes
     ----------
@@ -143,10 +149,15 @@ class BarrierUnit(Component):
         Of the CTA that is settled: used barriers that are still to be checked.
     rows : list of Words
         All barriers, by number and CTA slot, in parts of their bits.
-    used, ctas, terminations, totals, arrivals, results : Words
-        Of each CTA slot: the barriers that are used. Of each warp: its CTA slot. Of each CTA slot:
-        terminations counted in it, and what they will be when its last CTA is over; the difference
-        is its live warps. Of each warp: its last arrival; its result for B2R.
+    used : Words
+        Of each CTA slot: the barriers that are used.
+    ctas : Words
+        Of each warp: its CTA slot.
+    terminations, totals : Words
+        Of each CTA slot: the number of warps that have terminated in it since the reset, and what
+        that number will be when its present CTA is over. The difference is its live warps.
+    arrivals, results : Words
+        Of each warp: its last arrival; its result for B2R.
     view : dict
         For waveforms and proofs: the barrier that is worked on.
     """
@@ -587,8 +598,8 @@ class BarrierUnit(Component):
         return self.writes_row
 
     def keep_presence(self, m: Module) -> None:
-        """Which barriers each CTA uses: none when it begins; one that is written, unless it is
-        released, or nothing is left in it."""
+        """Updates which barriers each CTA uses: none when the CTA begins. A barrier is used from
+        its first write until it is released, or until a write leaves it empty."""
         used = self.used
         launch = self.launch.payload
         row = self.work.row

@@ -42,7 +42,7 @@ def _requests(request: Any, *operations: StackOperation) -> Value:
 
 
 class AccessSource(enum.Enum, shape=2):
-    """Whose operation has the access stage."""
+    """The source of the operation in the access stage."""
 
     NONE = 0
     UNWIND = 1
@@ -179,14 +179,14 @@ class AccessStage(Component):
     request, killed
         See CallReturnStack.
     in_change : In(accessed_step)
-        The step in the change stage, as it counts.
+        The step in the change stage; not valid if it was cancelled there.
     cache_is_full : In(warps)
-        Whose lines are all dirty and full.
+        Warps whose lines are all dirty and full.
     unwind, replay
         See AccessArbiter.
     unwind_is_granted, unwind_replays : Out(1)
-        What becomes of that unwind, if it does not end: its next token has this stage; it replays.
-        If neither, it parks.
+        If that unwind does not end with its present token: its next token is granted this stage, or
+        it replays. If both are 0, it parks.
     read : Out(Event(slot))
         The line that is read.
     result : Out(accessed_step)

@@ -68,13 +68,13 @@ class ChangeStage(Component):
         The register behind the access stage.
     unwind : In(Event(unwound_step))
         The unwind in the judge stage. If its token there ends it, the step that ``continues`` it,
-        which is in this stage a cycle later, counts for nothing.
+        which is in this stage a cycle later, is cancelled.
     configuration : In(StackConfiguration)
         The configuration of the request in the access stage.
     line : In(array of StoredToken)
         The line of the token that an unwind looks at.
     stage : Out(accessed_step)
-        The step in this stage, as it counts.
+        The step in this stage; not valid if it was cancelled.
     pushed, holes, entry
         See StackPort.
     write : Out(token_write)

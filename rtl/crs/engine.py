@@ -42,17 +42,17 @@ class ActionView(enum.EnumView):
 
     @property
     def is_for_arrival(self) -> Value:
-        """It is about a line that has come."""
+        """Whether the action handles a line that has arrived from memory."""
         return self._is_one_of(Action.DISCARD, Action.FAIL, Action.INSTALL)
 
     @property
     def fills(self) -> Value:
-        """A line is requested."""
+        """Whether the action requests a line from memory."""
         return self._is_one_of(Action.FILL, Action.WAKE_AND_FILL)
 
     @property
     def wakes(self) -> Value:
-        """An operation that was parked replays."""
+        """Whether the action makes a parked operation replay."""
         return self._is_one_of(Action.WAKE, Action.WAKE_AND_FILL)
 
     def _is_one_of(self, *actions: "Action") -> Value:
@@ -130,7 +130,8 @@ def warp_view(params: SmParams) -> data.StructLayout:
 
 
 class SpillFillEngine(Component):
-    """Moves lines for all warps, and has the operations that wait for lines.
+    """Moves lines between cache and memory for all warps, and holds the parked operations, which
+    wait for lines.
 
     ::
 
@@ -146,7 +147,7 @@ class SpillFillEngine(Component):
     with ``fills_up_to`` lines on chip at most; they leave the oldest dirty line unchanged as long
     as another one is dirty. If anything else changes, the visit is abandoned and repeated.
 
-    Who wins: the next visit is for an arrived line, else for urgent warps, else for warps with a
+    Priority: the next visit is for an arrived line, else for urgent warps, else for warps with a
     hint; among equals the priority rotates. A write-back that memory has confirmed replays before
     what a visit wakes. Jobs: one at a time; the next one waits until all lines of the one before
     have left the cache, or are requested.

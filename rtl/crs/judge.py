@@ -24,7 +24,7 @@ _PC_ALIGNMENT_BITS = ceil_log2(INSTRUCTION_BYTES)
 
 
 class JudgeStage(Component):
-    """The third stage: whether an unwind ends with its token, and what comes of each operation.
+    """The third stage: whether an unwind ends with its token, and the outcome of each operation.
 
     A SYNC or DIVERGE token revives the threads of its mask that have no code; a token of another
     kind those whose code is its kind, and it is an error if a thread of its mask has no code: it

@@ -11,42 +11,47 @@ class StepOperationView(enum.EnumView):
 
     @property
     def is_push(self) -> Value:
-        """A token is pushed, if there is room for it."""
+        """Whether the operation pushes a token, if there is room for it."""
         return self._is_one_of(*PUSHES)
 
     @property
     def counts_call(self) -> Value:
-        """Its token counts as a call: not pushed at the limit of calls."""
+        """Whether the operation pushes a token that counts as a call, which fails at the limit of
+        API calls."""
         return self._is_one_of(StepOperation.CALL, StepOperation.PREPARE_CALL)
 
     @property
     def is_unwind(self) -> Value:
-        """Tokens are popped until one ends it: a step for each token."""
+        """Whether the operation pops tokens until one of them ends it; it takes a step for each
+        token."""
         return self._is_one_of(*UNWINDS)
 
     @property
     def needs_token(self) -> Value:
-        """An unwind that must end at a certain token: it is an error if there is none."""
+        """Whether the operation is an unwind that must end at a certain kind of token: it is an
+        error if the stack has none."""
         return self._is_one_of(StepOperation.POP_QUAD, StepOperation.RESTORE)
 
     @property
     def is_blocking(self) -> Value:
-        """The warp is busy until the operation is committed: its next request waits."""
+        """Whether the warp is busy, and its next request waits, until the operation is
+        committed."""
         return self._is_one_of(*_BLOCKING)
 
     @property
     def moves_region(self) -> Value:
-        """Gives the warp's stack another place in memory."""
+        """Whether the operation moves the warp's stack to another region of memory."""
         return self._is_one_of(StepOperation.LAUNCH, StepOperation.SET_BASE)
 
     @property
     def changes_mode(self) -> Value:
-        """Enters or leaves the trap handler."""
+        """Whether the operation enters or leaves the trap handler."""
         return self._is_one_of(StepOperation.SET_MODE, StepOperation.RESTORE)
 
     @property
     def has_no_result(self) -> Value:
-        """It has no result: it waits in the engine, or is no request's."""
+        """Whether the operation sends no result from the pipeline: a WRITE_BACK, which waits in the
+        engine, or a LOAD, which belongs to no request."""
         return self._is_one_of(StepOperation.WRITE_BACK, StepOperation.LOAD)
 
     def _is_one_of(self, *operations: "StepOperation") -> Value:

@@ -213,7 +213,8 @@ def unwound_step(params: SmParams) -> data.StructLayout:
     codes : ThreadCodes
         The threads' codes that the next token starts from.
     ends : 1
-        The present token ends the unwind after all: what follows it counts for nothing. Comes late.
+        The present token ends the unwind after all, so the step with the next token is cancelled.
+        Late in the cycle.
     """
     return data.StructLayout({"step": stack_step(params), "codes": ThreadCodes, "ends": 1})
 

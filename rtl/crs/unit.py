@@ -71,9 +71,9 @@ class CallReturnStack(Component):
     the frame. Spills and fills of the warp continue meanwhile: no push, and no trap, cancels them.
     If all lines on chip are dirty and full, the frame's next push waits as any push does.
 
-    Who wins when a request, a replay and an unwind meet: see AccessArbiter; TokenStore
-    for tokens on chip, SpillFillEngine for the next visit, replays and jobs. A push and a commit of
-    different warps are written in the same cycle; of one warp there are never both.
+    Priority: AccessArbiter describes it for a request, a replay and an unwind in one cycle;
+    TokenStore for tokens on chip; SpillFillEngine for the next visit, replays and jobs. A push and
+    a commit of different warps are written in the same cycle; of one warp there are never both.
 
     There is one stream of requests: one that waits stalls those of all warps. It waits until its
     warp is not busy, which may be long after the warp's last result, if the topmost line has to be

@@ -164,7 +164,7 @@ class CombineStage(wiring.Component):
 
 
 class WordCombineStage(CombineStage):
-    """That of an ordinary lane."""
+    """The second stage of an ordinary lane."""
 
     def _add(self, m: Module) -> None:
         prepared = self.prepared
@@ -211,7 +211,8 @@ class WordCombineStage(CombineStage):
 
 
 class FullCombineStage(CombineStage):
-    """That of a full lane: sums and distances of bytes, products of words, permutations.
+    """The second stage of a full lane, which adds sums and distances of bytes, products of words,
+    and permutations.
 
     Members
     -------

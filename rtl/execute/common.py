@@ -71,7 +71,7 @@ class CommonInstruction(data.Struct):
 
 
 class CommonDecoder(wiring.Component):
-    """Combinational.
+    """Decodes the fields that all instructions have; combinational.
 
     Members
     -------

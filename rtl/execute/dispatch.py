@@ -39,7 +39,7 @@ __all__ = ["DispatchStage"]
 
 
 class DispatchStage(Component):
-    """Combinational.
+    """S3: selects the threads that execute an instruction, and dispatches it; combinational.
 
     =====================  ==========  ==================  ==================================
     what is decoded        slot        dispatched          completed

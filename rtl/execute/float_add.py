@@ -32,7 +32,7 @@ _LEAP = 1 << STEPS - 1
 
 
 class FloatAdd(wiring.Component):
-    """Combinational.
+    """The second stage of single precision: adds, and counts leading zeros; combinational.
 
     Members
     -------

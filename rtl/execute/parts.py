@@ -25,7 +25,7 @@ class SelectedPart(data.Struct):
 
     @property
     def extended(self) -> Value:
-        """The word with its sign, in PREPARED_SUM_BITS."""
+        """The part, extended by its sign or by zeros to PREPARED_SUM_BITS bits."""
         return Cat(self.word, self.is_negative.replicate(2))
 
 

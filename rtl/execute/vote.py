@@ -1,4 +1,5 @@
-"""VOTE: one verdict of the threads of a warp."""
+"""VOTE: whether a predicate is true in all, in any, or equally in all executing threads of a
+warp."""
 
 from typing import Any
 
@@ -17,7 +18,7 @@ _PART = WARP_THREADS // VOTE_PARTS
 
 
 class Votes(data.Struct):
-    """The votes of a warp, a bit for each part of it."""
+    """Whether the predicate is true, and false, in some executing thread of each part of a warp."""
 
     agrees: unsigned(VOTE_PARTS)
     """The predicate holds in an executing thread of the part."""

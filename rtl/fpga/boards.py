@@ -62,7 +62,7 @@ class Board:
     video : bool
         Whether it has video by default.
     lamps : int
-        Number of lamps for warps.
+        Number of LEDs that show the states of warps.
     coloured : bool
         The lamps are resources ``rgb_led``, not ``led``.
     """

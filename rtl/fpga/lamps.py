@@ -1,4 +1,4 @@
-"""The board's lamps: which warps are live, which are in a trap, which have failed."""
+"""The board's LEDs (*lamps*): which warps are live, which are in a trap, which have failed."""
 
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring

@@ -2,8 +2,8 @@
 this machine does not execute them.
 
 A word is one of these only if the table has no form for it. Opcodes were found by running NVIDIA's
-disassembler (12.8) on every combination of a word's upper 13 bits. rtl.isa.legality`.~Instructions
-that have a form and are still refused are listed in :mod:`~rtl.isa.legality`.~rtl.isa.legality`.
+disassembler (12.8) on every combination of a word's upper 13 bits. Instructions that have a form
+and are still refused are listed in :mod:`~rtl.isa.legality`.
 """
 
 from dataclasses import dataclass

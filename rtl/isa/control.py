@@ -1,4 +1,5 @@
-"""Control flow, traps, barriers, and what else is about the warp rather than its threads' data."""
+"""Control flow, traps, barriers, and other instructions that concern the warp rather than its
+threads' data."""
 
 from dataclasses import replace
 

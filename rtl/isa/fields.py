@@ -117,7 +117,8 @@ PLUS_ONE = 3
 
 
 def plus_one(negate_b: int, negate_a: int) -> tuple[dict[str, Field], Modifier]:
-    """Both negations together do not negate: they add one, spelled ``.PO``."""
+    """The field and the modifier of a sum that adds one (``.PO``): encoded by setting the negations
+    of both operands, which then negate neither."""
     both = Field(((negate_b, 1), (negate_a, 1)))
     return {"plus_one": both}, Modifier("plus_one", {0: "", 1: "", 2: "", PLUS_ONE: ".PO"})
 

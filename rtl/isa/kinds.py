@@ -91,8 +91,8 @@ class FloatRounding(enum.Enum, shape=2):
 
 
 class FloatFlush(enum.Enum, shape=2):
-    """What becomes of subnormal operands and results: nothing, or zero; by the latter, zero by
-    anything is 0, too."""
+    """How subnormal operands and results are treated. NONE: they are kept. FTZ: they become zero.
+    FMZ: they become zero, and zero times anything, even infinity or NaN, is zero."""
 
     NONE = 0
     FTZ = 1
@@ -100,7 +100,7 @@ class FloatFlush(enum.Enum, shape=2):
 
 
 class ProductScale(enum.Enum, shape=3):
-    """What FMUL's product is divided or multiplied by."""
+    """The factor of FMUL's product: Dn divides it by n, Mn multiplies it by n."""
 
     NONE = 0
     D2 = 1
@@ -381,7 +381,7 @@ class FunnelPart(enum.Enum, shape=2):
 
 
 class FunnelWidth(enum.Enum, shape=2):
-    """What SHF takes its pair for, and so the largest shift."""
+    """The type of the pair that SHF shifts; it determines the largest shift count."""
 
     B32 = 0
     U64 = 2

@@ -1,5 +1,5 @@
-"""Which instructions of the lanes have a quarter of the others' rate (ours): the one list that
-everybody reads.
+"""The instructions of the lanes that have a quarter of the others' rate (ours): hardware, compiler
+and models all read this list.
 
 Of four lanes one is full. Instructions that only a full lane can execute take a warp four times as
 many cycles: compiled code needs them less often, and in every lane they would take more than half
@@ -42,9 +42,10 @@ def _other_than(name: str, usual: int) -> Callable[[Values], bool]:
 
 
 def quarter_rules(form: Form) -> tuple[Callable[[Values], bool], ...]:
-    """The instruction passes the full lanes only if one of these holds of its fields; each looks at
-    few. Sums of three: of halves, shifted, or with all three negated; products of halves that are
-    corrected for signs; high words of scaled addresses that are negated, or tested."""
+    """Rules for the field values of a form: if one holds, only a full lane can execute the
+    instruction. Each rule reads few fields. By these rules an IADD3 needs a full lane if it uses
+    halves, shifts, or negates all three operands; an XMAD, if it corrects a product for signs
+    (CSFU); a LEA.HI, if it negates its operand or writes a predicate."""
     if form.name in _NAMES:
         return (lambda _values: True,)
     if form.name == "XMAD":
@@ -59,6 +60,6 @@ def quarter_rules(form: Form) -> tuple[Callable[[Values], bool], ...]:
 
 
 def quarter_rate(word: int) -> bool:
-    """Whether the instruction passes the full lanes only."""
+    """Whether only full lanes can execute the instruction, at a quarter of the rate."""
     form = find(word)
     return form is not None and any(rule(form.values(word)) for rule in quarter_rules(form))

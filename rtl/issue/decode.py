@@ -30,8 +30,8 @@ _MOST_STALL = (1 << ControlBits.as_shape()["stall"].width) - 1
 
 
 class StoredInstruction(data.Struct):
-    """What leaves of an instruction when it issues: fields of FetchedInstruction and of its
-    ControlBits, and of :func:`~rtl.layouts.issued`."""
+    """The part of an instruction that is sent out when it issues: fields of FetchedInstruction and
+    of its ControlBits, and of :func:`~rtl.layouts.issued`."""
 
     word: unsigned(WORD_BITS)
     kind: InstructionKind

@@ -58,7 +58,7 @@ PENDING_BITS = SCOREBOARDS + 2
 
 
 class Resource(enum.IntEnum, shape=3):
-    """Whose room an instruction needs before it can issue."""
+    """The unit, or the event queue, that must have room before an instruction can issue."""
 
     NONE = 0
     FLOW = 1
@@ -111,7 +111,8 @@ class Requirements(data.Struct):
 
 
 class Blocks(data.Struct):
-    """What an instruction blocks: the warp's next one, of any kind."""
+    """Conditions that an issued instruction leaves: each that is set blocks the warp's next
+    instruction, of any kind."""
 
     until_results: unsigned(1)
     """Blocks while RESULTS is pending. Not cleared by the result: only the next instruction or
@@ -252,7 +253,7 @@ class IssueBroadcast(data.Struct):
 
 
 def counted(params: SmParams) -> data.StructLayout:
-    """An instruction that leaves, for the scoreboards.
+    """An instruction that leaves the issue unit, as the scoreboards count it.
 
     Fields
     ------

@@ -35,7 +35,7 @@ class _PastResult(data.Struct):
 
 
 class FlowResults(Component):
-    """Counts, for each warp, flow instructions that have issued and flow results that have come.
+    """Counts, for each warp, flow instructions that have issued and flow results that have arrived.
 
     =====  =========================================================================
     cycle  what is known
@@ -59,7 +59,7 @@ class FlowResults(Component):
     redirect : Out(Event of redirect)
         A cycle after the result.
     settled : Out(warps)
-        No result is to come; a cycle after the last one.
+        No result is outstanding; a cycle after the last one.
     revoked : Out(warps)
         The result in the cycle before was the last one that the warp waited for, and the warp has
         ended, or does not continue where fetch has (``flow_result.as_predicted`` is 0).

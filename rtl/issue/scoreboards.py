@@ -1,4 +1,4 @@
-"""What is counted of warps: scoreboards, and instructions that are not complete."""
+"""Counters of each warp: its scoreboards, and its instructions that are not complete."""
 
 from functools import reduce
 from operator import or_
@@ -79,7 +79,7 @@ class Scoreboards(Component):
     DEPBAR.LE: the warp that has just issued one or had the last event, or else each in rotation. In
     one of 16 cycles no queue is served, so that this does not starve.
 
-    What a warp has issued until two cycles before counts.
+    Instructions that a warp issued two cycles before, or earlier, are included.
 
     Members
     -------

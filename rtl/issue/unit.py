@@ -139,10 +139,10 @@ class IssueUnit(Component):
     gather_offers, write_offers
         See OperationArbiter.
     rooms : In(unit_rooms)
-        Each unit can take UNDER_WAY instructions more than it was given.
+        Each unit can take UNDER_WAY instructions more than were dispatched to it.
     collecting : In(1)
         Operands of a FLOW_INDEXED or BARRIER_INDEXED instruction are collected: from 4 cycles after
-        its selection at the latest, until it is given to its unit.
+        its selection at the latest, until it is dispatched.
     control : In(WarpControl)
         Of the trap unit: from the next cycle on a warp in ``hold`` issues no instruction; it enters
         the trap, or leaves it, when nothing of it is in flight and its next instruction is there,

@@ -83,10 +83,11 @@ class Distributor(Component):
     halt : In(1)
         No CTA starts. A CTA that is already being started continues.
     port : Out(MemoryPort)
-    invalidate, fetch_busy : Out(1), In(1)
-        ``invalidate`` is 1 while a grid's descriptor is read: the caches of instructions and
-        constants become empty. ``fetch_busy`` is 1 from the next cycle until they are empty and
-        ``invalidate`` is 0: then fetch brings the kernel's first lines, which ``grid`` names.
+    invalidate : Out(1)
+        1 while a grid's descriptor is read: the caches of instructions and constants become empty.
+    fetch_busy : In(1)
+        1 from the cycle after ``invalidate`` rises until the caches are empty and ``invalidate`` is
+        0. Then fetch requests the kernel's first lines, whose address is in ``grid``.
     grid : Out(GridConfiguration)
         The descriptor that was read last, whether its grid runs or was rejected; it changes while
         a descriptor is read. ``program`` follows the host's setting while no grid runs.
@@ -100,14 +101,18 @@ class Distributor(Component):
     exit : In(Event of warp_exit)
     drained : In(warps)
         Nothing of these warps is in flight.
-    occupied, running : Out(warps), Out(warps)
-        Warp slots that are not free; warp slots with a warp that has not terminated. Both include
-        the warp that is being started, from the cycle after it has taken its slot.
+    occupied : Out(warps)
+        Warp slots that are not free, including that of the warp that is being started, from the
+        cycle after it has taken its slot.
+    running : Out(warps)
+        Warp slots with a warp that has not terminated, including the same.
     starting : Out(1)
         A CTA is being started: some of its warps may not run yet.
-    cta_started, warp_started : Out(1), Out(1)
-        Events that the host counts. A CTA is selected to start: its warps will take the lowest of
-        the slots that are free in this cycle. A warp is announced by ``launch``.
+    cta_started : Out(1)
+        An event that the host counts: a CTA is selected to start. Its warps will take the lowest of
+        the slots that are free in this cycle.
+    warp_started : Out(1)
+        An event that the host counts: a warp is announced by ``launch``.
 
     Attributes
     ----------

@@ -26,36 +26,40 @@ class FlowOperationView(enum.EnumView):
 
     @property
     def concerns_all(self) -> Value:
-        """It has no guard, so that all active threads execute it, and it pushes a token."""
+        """Whether the operation has no guard, so that all active threads execute it, and pushes a
+        token."""
         return self._is_one_of(
             FlowOperation.PUSH, FlowOperation.CALL, FlowOperation.PUSH_QUAD,
             FlowOperation.ENTER_TRAP)
 
     @property
     def retries_on_error(self) -> Value:
-        """The trap unit injects it, to enter or leave the handler. If it fails, the warp continues
-        at the request's pc, not at the next instruction; after a LEAVE_TRAP in any case."""
+        """Whether the trap unit injects the operation, to enter or leave the handler. If it fails,
+        the warp continues at the request's pc, not at the next instruction; after a LEAVE_TRAP in
+        any case."""
         return self._is_one_of(
             FlowOperation.ENTER_TRAP, FlowOperation.LEAVE_TRAP, FlowOperation.RESTORE)
 
     @property
     def gives_code(self) -> Value:
-        """The threads that execute it become inactive, with the instruction's code."""
+        """Whether the threads that execute the operation become inactive, with the instruction's
+        code."""
         return self._is_one_of(FlowOperation.LEAVE, FlowOperation.LAUNCH)
 
     @property
     def ends_warp(self) -> Value:
-        """The warp ends: all threads get the instruction's code."""
+        """Whether the operation ends the warp: all threads get the instruction's code."""
         return self._is_one_of(FlowOperation.TERMINATE)
 
     @property
     def clears_codes(self) -> Value:
-        """The codes of all threads become NONE, except of those that become inactive by it."""
+        """Whether the codes of all threads become NONE, except of those that the operation makes
+        inactive."""
         return self._is_one_of(FlowOperation.RESTORE, FlowOperation.LAUNCH)
 
     @property
     def clears_living_codes(self) -> Value:
-        """The codes of all live threads become NONE; see ThreadCode.is_dead."""
+        """Whether the codes of all live threads become NONE; see ThreadCode.is_dead."""
         return self._is_one_of(FlowOperation.ENTER_TRAP, FlowOperation.POP_QUAD)
 
     def _is_one_of(self, *operations: "FlowOperation") -> Value:
@@ -133,8 +137,8 @@ class FlowInstruction(data.Struct):
 
     @property
     def is_trap_move(self) -> Value:
-        """The trap unit injected it. FlowQueue marks it with the code EXIT, which else only LEAVE
-        instructions have."""
+        """Whether the trap unit injected the instruction. FlowQueue marks it with the code EXIT,
+        which otherwise only LEAVE instructions have."""
         operation: Any = self.operation
         return (operation != FlowOperation.LEAVE) & (self.code == ThreadCode.EXIT)
 

@@ -53,7 +53,8 @@ class ThreadCodeView(enum.EnumView):
 
     @property
     def is_dead(self) -> Value:
-        """The thread has exited or was killed: only a trap frame's token makes it active again."""
+        """Whether the thread has exited or was killed: only a trap frame's token makes it active
+        again."""
         return self.as_value().matches(ThreadCode.EXIT.value, ThreadCode.KILLED.value)
 
 

@@ -20,7 +20,7 @@ class SharedBanks(Component):
     """One read of each bank in a cycle, and one write. Word w is in bank w modulo the number of
     banks, which is the number of lanes; a *row* is one word of each bank.
 
-    Who wins: a write has priority over a clear, which waits for a cycle without a write.
+    Priority: a write has priority over a clear, which waits for a cycle without a write.
 
     Members
     -------

@@ -271,7 +271,7 @@ class BeatKind(enum.Enum, shape=2):
 
 
 class BeatOwner(enum.Enum, shape=2):
-    """Whose event it is when the last of some beats has passed the crossbar."""
+    """The part of the unit that is notified when the last beat of a job has passed the crossbar."""
 
     NOBODY = 0
     ACCESS = 1
@@ -293,7 +293,7 @@ def beat_job(params: SmParams) -> data.StructLayout:
     kind : BeatKind
         Where the words are.
     write : 1
-        Threads give them; else they get them.
+        Threads supply the words, as in a store; else they receive them.
     tag
         The tag of the line, if they are in one.
     word : 0 to 3

@@ -79,7 +79,7 @@ class MissQueue(Component):
     operation's read and its write. A tag is free again when memory has confirmed the write, or has
     reported a fault, or when the last word that was read has passed.
 
-    Two that come at once: a complete line has the queue's write port, and no read gets a tag in
+    Simultaneous requests: a complete line has the queue's write port, and no read gets a tag in
     that cycle.
 
     Members
@@ -90,7 +90,7 @@ class MissQueue(Component):
     atomic : Out(stream of atomic_job)
         A line that was read, to be modified.
     modified : In(Event of a tag)
-        It is.
+        All atomic operations on the line of that tag are done.
     passed, closing : In(Event of passed_layout)
         Of the crossbar.
     lines : In(LinePort)

@@ -43,7 +43,7 @@ _GATHERS = 8
 
 
 class CrossbarGrant(enum.Enum, shape=3):
-    """Whose beat passes the crossbar, one-hot."""
+    """The client whose beat passes the crossbar, one-hot."""
 
     NONE = 0
     ANSWER = 1
@@ -82,9 +82,9 @@ class MemoryUnit(Component):
     Local memory is interleaved: word k of thread t is word 32 * k + t of the warp's block. Constant
     banks begin at multiples of 16 bytes.
 
-    Two that come at once: the crossbar is granted to an answer of memory first, then to a line that
-    is filled, then to shared memory. Atomic operations have it for themselves: they begin when no
-    beat and no filled line is half done, and nothing else is granted from then on.
+    Priority: the crossbar is granted to an answer of memory first, then to a line that is filled,
+    then to shared memory. Atomic operations have it for themselves: they begin when no beat and no
+    filled line is half done, and nothing else is granted from then on.
 
     Members
     -------

@@ -198,7 +198,7 @@ class WriteBack(Component):
     chosen, chosen_slot : Signal
         The next one that retires.
     retires, completes : Signal
-        It does; it does without a write.
+        ``chosen_slot`` retires in this cycle; it retires without a write.
     index : Signal
         Which of its registers is written.
     accesses_ended : Signal(1 bit a slot)

@@ -64,8 +64,9 @@ class SerialBarrierQueue(BarrierQueue):
 
 
 class SerialBarrierUnit(BarrierUnit):
-    """Does not know which barriers are used. All of a CTA are cleared when it begins (CLEAR_CTA,
-    before any other task), each is when it was released (ZERO_ROW, CLEAR_ROW), and all are settled.
+    """A BarrierUnit that does not record which barriers are used. All barriers of a CTA are cleared
+    when it begins (CLEAR_CTA, before any other task), each is when it was released (ZERO_ROW,
+    CLEAR_ROW), and all are settled.
 
     Attributes
     ----------

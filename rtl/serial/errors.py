@@ -38,7 +38,7 @@ def simultaneous_errors(m: Module, errors: Any) -> list[Any]:
 
 
 class SerialErrorStatus(ErrorStatus):
-    """An instruction's error has priority over a stack's."""
+    """An ErrorStatus of two sources: an instruction's error has priority over a stack's."""
 
     def simultaneous(self, m: Module) -> list[Any]:
         return simultaneous_errors(m, self.errors)

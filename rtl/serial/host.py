@@ -16,8 +16,9 @@ __all__ = ["SerialHostPort", "SerialWorkRegisters", "WordCounters"]
 
 
 class WordCounters(Component):
-    """The same, smaller: in words of 32 bits. In a cycle one word is read, added to and written:
-    the next in rotation, or the one that the host reads.
+    """The counters of :class:`~rtl.host.counters.Counters` in a smaller form, as words of 32 bits.
+    In each cycle one word is read, incremented and written: the next in rotation, or the one that
+    the host reads.
 
     The carry of a low word waits while the host has read a low word, but not yet its high word, so
     that the host's pair is consistent. A low word that is half full again does not wait any longer.
@@ -107,7 +108,8 @@ class WordCounters(Component):
 
 
 class SerialWorkRegisters(WorkRegisters):
-    """A reference counter comes from block RAM, a cycle after the host has read it.
+    """WorkRegisters whose reference counters are in block RAM: a value is valid a cycle after the
+    host has read it.
 
     Attributes
     ----------

@@ -45,8 +45,8 @@ class EntryTracker(Component):
 
 
 class PendingEntries(EntryTracker):
-    """With many warps' instructions in flight: a flag a warp, from the dispatch of its ENTER to the
-    result.
+    """An EntryTracker for many instructions in flight: a flag a warp, which is 1 from the dispatch
+    of its ENTER to the flow result.
 
     Attributes
     ----------

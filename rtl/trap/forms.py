@@ -1,5 +1,5 @@
-"""What differs between the trap unit with many instructions in flight, here, and the one with a
-single one, of the serial machine (rtl/serial/trap)."""
+"""The parts of the trap unit that depend on the machine: here those for many instructions in
+flight. Those of the serial machine, which has one in flight, are in rtl/serial/trap."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ __all__ = ["MANY_IN_FLIGHT", "TrapForm"]
 
 @dataclass(frozen=True)
 class TrapForm:
-    """What differs.
+    """The parts of a trap unit that depend on how many instructions are in flight.
 
     Parameters
     ----------
     return_points
-        Where a warp comes back to that enters the trap.
+        Makes the component that finds the pc to which a warp returns from the trap.
     entry_tracker
-        Whether a flow result belongs to an ENTER.
+        Makes the component that tells whether a flow result belongs to an ENTER.
     reads_issue
         The unit has a port ``issued``: only for the serial machine.
     failing_events

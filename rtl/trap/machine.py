@@ -1,4 +1,4 @@
-"""When a trap of the multiprocessor begins and when it is over."""
+"""The trap state of the multiprocessor: when a trap begins, and when it is over."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import In, Out
@@ -12,7 +12,7 @@ __all__ = ["SmTrap"]
 
 
 class SmTrap(Component):
-    """When a trap begins and when it is over.
+    """The state machine of a trap: decides when it begins, and when it is over.
 
     Members
     -------

@@ -11,7 +11,7 @@ class TrapOperationView(enum.EnumView):
 
     @property
     def is_trap(self) -> Value:
-        """A BPT.TRAP outside the trap: a cause."""
+        """Whether the operation is a BPT.TRAP outside the trap, which is a cause for a trap."""
         return self.as_value().matches(TrapOperation.TRAP.value, TrapOperation.URGENT_TRAP.value)
 
 

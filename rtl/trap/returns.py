@@ -1,4 +1,4 @@
-"""Where a warp that enters the trap comes back to, and how it leaves."""
+"""Where a warp that enters the trap returns to, and how it leaves."""
 
 from abc import abstractmethod
 from typing import Any
@@ -82,10 +82,11 @@ def instruction_before(pc: Value) -> Value:
 
 
 class LoggedReturns(ReturnPoints):
-    """With many instructions in flight: by the log of errors.
+    """ReturnPoints for a machine with many instructions in flight, which reads the log of errors.
 
-    What failed and could not be overtaken, or was withdrawn, is the instruction that the warp
-    issued last, so its pc is that before the next one. Of others the log has the pc.
+    An instruction that failed and could not be overtaken, or that was withdrawn from a barrier, is
+    the one that the warp issued last: its pc is that before the next one. For other failed
+    instructions the log has the pc.
 
     Attributes
     ----------

@@ -63,13 +63,15 @@ class TrapUnit(Component):
 
     Members
     -------
-    dispatch, room : In(Event of dispatched), Out(1)
-        Kinds TRAP, ENTER and LEAVE. There always is room.
+    dispatch : In(Event of dispatched)
+        An instruction of kind TRAP, or an ENTER or LEAVE.
+    room : Out(1)
+        Always 1.
     flow : Out(TrapMove)
         What the flow unit does for the ENTER or LEAVE that is dispatched in this cycle.
     launch : In(Event of warp_launch)
     control : Out(WarpControl)
-        Of issue.
+        Holds warps, and makes issue inject an ENTER or a LEAVE.
     drained : In(warps)
         No instruction of the warp is in flight.
     starting : In(1)
@@ -77,20 +79,30 @@ class TrapUnit(Component):
     result : In(Event of flow_result)
         The flow results of all instructions: after a LEAVE's the warp is outside; an ENTER's may
         report that there was no room for the frame; any may end its warp.
-    waiting, withdraw, withdrawn : In(warps), Out(Event of a warp), In(Event of a warp)
-        To and from the barrier unit: which warps wait; the arrival of a warp is to be withdrawn; it
-        was withdrawn.
-    errors, report_mask : In(ErrorEvents), In(32)
-        All reported errors. Bit n: errors of code n are. One that is not makes the instruction do
-        nothing.
+    waiting : In(warps)
+        Warps that wait at a barrier.
+    withdraw : Out(Event of a warp)
+        Requests the barrier unit to withdraw the arrival of this warp.
+    withdrawn : In(Event of a warp)
+        The barrier unit has withdrawn the arrival of this warp.
+    errors : In(ErrorEvents)
+        The reported errors of all units.
+    report_mask : In(32)
+        Bit n: errors of code n are reported. An instruction with another error does nothing.
     command : In(TrapCommand)
+        Settings and commands of the host.
     resume : Out(warps)
         See IssueUnit.
     inside : Out(warps)
         Warps that are in the trap.
     status : In(WarpStatusPort)
         What S2R reads.
-    state, events, report : Out(TrapStatus), Out(TrapEvents), Out(Event of TrapReport)
+    state : Out(TrapStatus)
+        The state of the trap, for the host's registers.
+    events : Out(TrapEvents)
+        Events of this cycle, for HWW_GLOBAL_ESR.
+    report : Out(Event of TrapReport)
+        A BPT.TRAP was executed.
     completion, error : Out(Event of completion), Out(Event of error_event)
     """
 

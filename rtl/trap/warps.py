@@ -38,7 +38,8 @@ _HOLDING_SOURCES = ("barrier", "trap")
 
 
 class WarpTraps(Component):
-    """A bit a warp of everything, since much happens to many of them at once.
+    """The trap state of all warps, as one register bit a warp for each condition: many warps can
+    change state in the same cycle.
 
     A warp is inside from the dispatch of its ENTER until the result of its LEAVE, else outside.
     ``view.state`` has each flag of it. ::
@@ -56,10 +57,10 @@ class WarpTraps(Component):
 
     A warp that is bare has no trap frame and runs no handler. Its release takes no LEAVE.
 
-    Two that come at once, for one warp: each flag has its own chain, and what clears it wins over
-    what sets it. The begin (its warp_launch) or end of a warp clears all flags but two: ``waits``
-    is cleared by the release alone, ``leaving`` by the warp's next flow result. A warp at RTT
-    neither starts nor ends, see the asserts.
+    Simultaneous events of one warp: each flag has its own If/Elif chain, in which clearing the flag
+    has priority over setting it. The begin (its warp_launch) or end of a warp clears all flags but
+    two: ``waits`` is cleared by the release alone, ``leaving`` by the warp's next flow result. A
+    warp at RTT neither starts nor ends, see the asserts.
 
     Members
     -------
@@ -68,7 +69,7 @@ class WarpTraps(Component):
     dispatched : In(Event of executed_operation)
         An instruction, ENTER or LEAVE.
     clears_status : In(Event of a warp)
-        Why it traps is forgotten.
+        The reasons why this warp traps are cleared.
     machine : Out(SmTrapLink)
     view : Out(WarpTrapView)
     events : Out(WarpTrapEvents)

@@ -175,7 +175,8 @@ class ScannedSource(data.Struct):
 
 
 class Scaling(data.Struct):
-    """The shift of an integer, the exponent of its result, and sources and results without one."""
+    """The shift count of an integer, the exponent of its result, and flags of special sources and
+    results, which have no exponent."""
 
     shift: _SHIFT
     """By how many bits the integer is shifted right, plus UNSHIFTED. From the phase EXPONENT to the
@@ -198,12 +199,12 @@ class Scaling(data.Struct):
 
     @property
     def gives_infinity(self) -> Value:
-        """Of MUFU.RCP: the result is an infinity."""
+        """Of MUFU.RCP: whether the result is an infinity."""
         return ~self.is_normal
 
     @property
     def reciprocal_is_special(self) -> Value:
-        """Of MUFU.RCP: the result is not calculated."""
+        """Of MUFU.RCP: whether the result is a constant, so that nothing is calculated."""
         is_number = self.gives_zero | self.gives_infinity | self.gives_one
         return is_number | self.is_nan
 

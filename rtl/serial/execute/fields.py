@@ -30,7 +30,7 @@ def _forms_by_field(operand: str) -> dict[str, list[Form]]:
 
 
 class RegisterFields(wiring.Component):
-    """Combinational.
+    """Finds the register numbers of the operands in an instruction word; combinational.
 
     Members
     -------

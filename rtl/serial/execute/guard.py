@@ -31,7 +31,7 @@ def predicate_of(flags: Any, operand: Any) -> Value:
 
 
 class ThreadGuard(wiring.Component):
-    """Combinational.
+    """Evaluates a thread's guard, its predicate operand, and its test of CC; combinational.
 
     Members
     -------

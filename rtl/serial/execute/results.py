@@ -13,8 +13,9 @@ __all__ = ["ThreadResults"]
 
 
 class ThreadResults(wiring.Component):
-    """Combinational. Where two results are written to one predicate, the second predicate result
-    (q) takes precedence over the first (p), and p over the bits that an instruction unpacks.
+    """Computes the new predicates and CC of a thread; combinational. Where two results are written
+    to one predicate, the second predicate result (q) takes precedence over the first (p), and p
+    over the bits that an instruction unpacks.
 
     Members
     -------

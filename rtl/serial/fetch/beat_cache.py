@@ -22,9 +22,9 @@ BEAT_ADDRESS_BITS = LINE_ADDRESS_BITS + BEAT_NUMBER_BITS
 
 
 class BeatCache(Component):
-    """Direct mapped by the address in memory; one half is for instructions, the other one for
-    constants. It has as many lines as two caches of the larger one's size. One beat is looked up at
-    a time. ::
+    """A cache that is direct mapped by the address in memory; one half is for instructions, the
+    other one for constants. It has as many lines as two caches of the larger one's size. One beat
+    is looked up at a time. ::
 
         look --> IDLE --> COMPARE --> found
                             |  ^

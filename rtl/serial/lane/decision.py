@@ -13,7 +13,7 @@ __all__ = ["Decision"]
 
 
 class Decision(wiring.Component):
-    """Combinational.
+    """The decision of a thread, from the comparison of a and b and a predicate; combinational.
 
     Members
     -------

@@ -60,7 +60,8 @@ class Difference(data.Struct):
 
 
 class ThreadDecision(data.Struct):
-    """What the thread decides."""
+    """The decision of a thread, as a lane makes it from the comparison of a and b, and from a
+    predicate."""
 
     less: unsigned(1)
     """How a and b relate, with higher words of them where the comparison continues."""

@@ -44,17 +44,17 @@ class Step(data.Struct):
 
     @property
     def makes(self) -> Value:
-        """The first term is made."""
+        """Whether the first term is made in this step."""
         return self.low | self.high | self.above
 
     @property
     def first_place(self) -> Value:
-        """It is the lowest byte of its word."""
+        """Whether the step handles the lowest byte of its word."""
         return ~self.place.any()
 
     @property
     def last_place(self) -> Value:
-        """It is the highest byte of its word."""
+        """Whether the step handles the highest byte of its word."""
         return self.place.all()
 
 

@@ -30,7 +30,7 @@ class Subword(data.Struct):
 
     @property
     def is_narrow(self) -> Value:
-        """A byte or a half."""
+        """Whether a byte or a half is accessed, not a whole word."""
         return self.size <= 1
 
 

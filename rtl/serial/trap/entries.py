@@ -8,8 +8,8 @@ __all__ = ["SinglePendingEntry"]
 
 
 class SinglePendingEntry(EntryTracker):
-    """With one instruction in flight: one register. No other warp that is inside has a flow
-    result meanwhile."""
+    """An EntryTracker for a machine with one instruction in flight: a single register. No other
+    warp that is inside has a flow result meanwhile."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

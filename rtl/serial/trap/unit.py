@@ -11,7 +11,7 @@ __all__ = ["SerialTrapUnit"]
 
 
 class SerialTrapUnit(TrapUnit):
-    """A TrapUnit in its form for one instruction in flight, with one more port.
+    """A TrapUnit for a machine with one instruction in flight. It has one more port.
 
     Members
     -------

@@ -37,7 +37,7 @@ _LIMIT = 1 << 62
 
 
 @dataclass(frozen=True)
-class Options(LaunchOptions):
+class DebugOptions(LaunchOptions):
     """The command line. ``None``: not given."""
 
     batch: str | None
@@ -60,7 +60,7 @@ def _parser() -> Parser:
     return parser
 
 
-def _session(options: Options, watch: Watch, board: Board | None) -> DebuggerSession:
+def _session(options: DebugOptions, watch: Watch, board: Board | None) -> DebuggerSession:
     """The launch with its trap handler."""
 
     def install(launch: Launch) -> SaveArea:
@@ -94,7 +94,7 @@ def _debug(
         machine.run(session.area.launch, _LIMIT, driver=drive)
 
 
-def _run(options: Options) -> None:
+def _run(options: DebugOptions) -> None:
     watch = Watch()
     batch = None if options.batch is None else read_batch(options.batch)
     board = options.board()
@@ -107,7 +107,7 @@ def _run(options: Options) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    return _parser().run(arguments, lambda options: _run(Options(**vars(options))))
+    return _parser().run(arguments, lambda options: _run(DebugOptions(**vars(options))))
 
 
 if __name__ == "__main__":

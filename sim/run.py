@@ -54,7 +54,7 @@ from sim.support.command import CommandError, Parser, check_file, print_text, wr
 from sim.support.interrupt import Interrupted, deferred
 from sim.waves.fst import FST, check_fst, is_fst
 
-__all__ = ["Options", "RunError", "hints", "main", "results", "rounded"]
+__all__ = ["RunError", "RunOptions", "hints", "main", "results", "rounded"]
 
 _LIMIT = 10_000_000
 
@@ -82,7 +82,7 @@ class RunError(CommandError):
 
 
 @dataclass(frozen=True)
-class Options(LaunchOptions):
+class RunOptions(LaunchOptions):
     """The command line. ``None``: not given."""
 
     handler: str | None
@@ -162,7 +162,7 @@ def _parser() -> Parser:
     return parser
 
 
-def _check(options: Options) -> None:
+def _check(options: RunOptions) -> None:
     """Refuses options that can't be served."""
     if options.json is not None:
         check_file(options.json)
@@ -271,7 +271,7 @@ def _report(launch: Launch, memory: Memory, text: str) -> None:
     print_text("\n".join([text, *output.lines()]) + "\n")
 
 
-def _on_model(options: Options, launch: Launch) -> dict[str, object]:
+def _on_model(options: RunOptions, launch: Launch) -> dict[str, object]:
     """Runs on the warp model; prints the outcome."""
     bounds = Bounds(launch) if options.bounds else None
     params, name = options.params, f"{options.machine_name}, {WARP_MODEL}"
@@ -305,14 +305,14 @@ def _on_model(options: Options, launch: Launch) -> dict[str, object]:
 
 
 def _timed(
-    machine: BaseMachine, launch: Launch, options: Options, driver: Driver | None = None
+    machine: BaseMachine, launch: Launch, options: RunOptions, driver: Driver | None = None
 ) -> HardwareResult:
     """Runs a launch, with a progress bar on a terminal."""
     with tqdm(unit=" cycles", unit_scale=True, disable=None, leave=False) as bar:
         return machine.run(launch, options.max_cycles, bar.update, driver=driver)
 
 
-def _on_board(options: Options, launch: Launch, board: Board) -> dict[str, object]:
+def _on_board(options: RunOptions, launch: Launch, board: Board) -> dict[str, object]:
     """Runs on a board; prints the outcome. With ``--check``, memory at the end is compared with
     what the warp model leaves there.
     """
@@ -340,7 +340,7 @@ def _on_board(options: Options, launch: Launch, board: Board) -> dict[str, objec
     return written | ({"difference": difference} if difference is not None else {})
 
 
-def _on_hardware(options: Options, launch: Launch, engine: type[Engine]) -> dict[str, object]:
+def _on_hardware(options: RunOptions, launch: Launch, engine: type[Engine]) -> dict[str, object]:
     """Runs on the hardware; prints the outcome."""
     timeline = (
         Timeline(options.params) if any(getattr(options, name) for name in _TIMELINES) else None
@@ -391,7 +391,7 @@ def _on_hardware(options: Options, launch: Launch, engine: type[Engine]) -> dict
 
 
 def _tell(
-    options: Options,
+    options: RunOptions,
     launch: Launch,
     hardware: Hardware,
     engine: type[Engine],
@@ -412,7 +412,7 @@ def _tell(
     return outcome
 
 
-def _write_timelines(options: Options, timeline: Timeline, note: str) -> None:
+def _write_timelines(options: RunOptions, timeline: Timeline, note: str) -> None:
     """Writes the requested files, and reports their names, each with a note."""
     title = f"{Path(options.program).name}, preset {options.machine_name}"
     for name, path, write in (
@@ -425,7 +425,7 @@ def _write_timelines(options: Options, timeline: Timeline, note: str) -> None:
             print_text(f"{name:13} {path}{note}\n")
 
 
-def _work(options: Options) -> int:
+def _work(options: RunOptions) -> int:
     _check(options)
     board = options.board()
     handler = None if options.handler is None else read_program(options.handler)
@@ -449,7 +449,7 @@ def _work(options: Options) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    return _parser().run(arguments, lambda options: _work(Options(**vars(options))))
+    return _parser().run(arguments, lambda options: _work(RunOptions(**vars(options))))
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ class FuzzError(CommandError):
 
 
 @dataclass(frozen=True)
-class Options:
+class FuzzOptions:
     """The command line. ``None``: not given."""
 
     minutes: float
@@ -116,7 +116,7 @@ def _parser() -> Parser:
     return parser
 
 
-def _check(options: Options) -> None:
+def _check(options: FuzzOptions) -> None:
     """Refuses what can't be."""
     for name, least in (("workers", 1), ("cases", 1), ("case", 0)):
         value = getattr(options, name)
@@ -131,7 +131,7 @@ def _check(options: Options) -> None:
     make_folder(options.folder)
 
 
-def _one(options: Options, number: int, engine: str) -> int:
+def _one(options: FuzzOptions, number: int, engine: str) -> int:
     """Plays the case of this number."""
     from testbench.fuzz.cases import case_of
     from testbench.fuzz.player import Player
@@ -148,7 +148,7 @@ def _one(options: Options, number: int, engine: str) -> int:
     return 0 if outcome.failure is None else 1
 
 
-def _play(options: Options, engine: str, store: Any, path: Path) -> list[tuple[int, str]]:
+def _play(options: FuzzOptions, engine: str, store: Any, path: Path) -> list[tuple[int, str]]:
     """Plays the campaign, whose store is in the file ``path``; returns the cases that failed now."""
     from testbench.fuzz.campaign import Campaign, play, save
 
@@ -206,7 +206,7 @@ def _report(store: Any, html: Path | None, title: str) -> None:
         print_text(f"page          {html}\n")
 
 
-def _work(options: Options) -> int:
+def _work(options: FuzzOptions) -> int:
     _check(options)
     engine = chosen_engine(options).name
     if options.case is not None:
@@ -224,4 +224,4 @@ def _work(options: Options) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    return _parser().run(arguments, lambda options: _work(Options(**vars(options))))
+    return _parser().run(arguments, lambda options: _work(FuzzOptions(**vars(options))))

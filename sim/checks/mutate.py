@@ -54,7 +54,7 @@ class MutateError(CommandError):
 
 
 @dataclass(frozen=True)
-class Options:
+class MutateOptions:
     """The command line. ``None``: not given."""
 
     units: list[str]
@@ -161,7 +161,7 @@ def _parser() -> Parser:
     return parser
 
 
-def _check(options: Options) -> None:
+def _check(options: MutateOptions) -> None:
     """Refuses what can't be."""
     for name in ("workers", "sample"):
         value = getattr(options, name)
@@ -178,7 +178,7 @@ def _check(options: Options) -> None:
             raise MutateError(missing)
 
 
-def _units(options: Options) -> list[Unit]:
+def _units(options: MutateOptions) -> list[Unit]:
     known = units_of(ROOT, FOLDER, own=options.own)
     for name in options.units:
         if name not in known:
@@ -208,7 +208,9 @@ def _list(cases: Sequence[_Case]) -> None:
     print_text("".join(f"{case.mutant.operator:9} {case.mutant}\n" for case in cases))
 
 
-def _measure(options: Options, store: Store, units: Sequence[Unit], folder: Path) -> dict[str, str]:
+def _measure(
+    options: MutateOptions, store: Store, units: Sequence[Unit], folder: Path
+) -> dict[str, str]:
     """Runs the tests of units without mutants, where that was not done with the sources of now; unit -> the digest of
     these."""
     sources = {unit.name: digest_of(unit.project_files(ROOT)) for unit in units}
@@ -241,7 +243,7 @@ def _measure(options: Options, store: Store, units: Sequence[Unit], folder: Path
     return sources
 
 
-def _try(options: Options, store: Store, cases: Sequence[_Case], folder: Path) -> None:
+def _try(options: MutateOptions, store: Store, cases: Sequence[_Case], folder: Path) -> None:
     """Tries mutants, in copies of the project in a folder."""
     units = list({case.unit.name: case.unit for case in cases}.values())
     sources = _measure(options, store, units, folder)
@@ -325,7 +327,7 @@ def _report(
     return {unit: _rate(row) for (unit, operator), row in counts.items() if not operator}
 
 
-def _work(options: Options) -> int:
+def _work(options: MutateOptions) -> int:
     _check(options)
     units = _units(options)
     cases = _cases(units, options.sample, options.seed)
@@ -347,4 +349,4 @@ def _work(options: Options) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    return _parser().run(arguments, lambda options: _work(Options(**vars(options))))
+    return _parser().run(arguments, lambda options: _work(MutateOptions(**vars(options))))

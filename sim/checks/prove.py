@@ -31,7 +31,7 @@ _PREFIX = "prove_"
 
 
 @dataclass(frozen=True)
-class Options:
+class ProveOptions:
     """The command line."""
 
     name: str | None
@@ -82,7 +82,7 @@ def _parser() -> Parser:
     return parser
 
 
-def _prove(options: Options, folder: Path, paths: Iterable[Path]) -> bool:
+def _prove(options: ProveOptions, folder: Path, paths: Iterable[Path]) -> bool:
     """Proves theorems, long ones first, and prints the results."""
     loaded = sorted(((path, load(path)) for path in paths), key=lambda each: not each[1].long)
     questions_to_answer = [
@@ -115,7 +115,7 @@ def _prove(options: Options, folder: Path, paths: Iterable[Path]) -> bool:
     return right
 
 
-def _work(options: Options) -> int:
+def _work(options: ProveOptions) -> int:
     known = theorems()
     if options.list:
         width = max(map(len, known), default=0)
@@ -139,4 +139,4 @@ def _work(options: Options) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    return _parser().run(arguments, lambda options: _work(Options(**vars(options))))
+    return _parser().run(arguments, lambda options: _work(ProveOptions(**vars(options))))

@@ -39,7 +39,7 @@ _GRACE_SECONDS = 5
 
 
 @dataclass(frozen=True)
-class Options:
+class CudaOptions:
     """The command line."""
 
     engine: str
@@ -149,7 +149,7 @@ def _parser() -> Parser:
     return parser
 
 
-def _compiler(options: Options) -> Compiler:
+def _compiler(options: CudaOptions) -> Compiler:
     """What compiles PTX. CommandError where it is not installed."""
     if not options.ptxas:
         return OwnCompiler()
@@ -162,7 +162,7 @@ def _compiler(options: Options) -> Compiler:
     return Ptxas(found)
 
 
-def _recording(options: Options) -> Recording | None:
+def _recording(options: CudaOptions) -> Recording | None:
     """The requested recording. CommandError where there can be none."""
     files = options.files
     if options.launch is None and not files.requested:
@@ -192,7 +192,7 @@ def _recording(options: Options) -> Recording | None:
     )
 
 
-def _program(options: Options) -> list[str]:
+def _program(options: CudaOptions) -> list[str]:
     """The program's path and its arguments, empty with ``--shell``. CommandError where it does not exist."""
     if options.shell:
         return []
@@ -202,7 +202,7 @@ def _program(options: Options) -> list[str]:
     return [found, *options.command[1:]]
 
 
-def _run(command: list[str], options: Options, server: Server) -> int:
+def _run(command: list[str], options: CudaOptions, server: Server) -> int:
     """Runs the program to its end; returns its exit code. A signal that ends this process ends the program, too."""
     variables = environment(server.name, options.command)
     program = subprocess.Popen(command, env=os.environ | variables)
@@ -222,7 +222,7 @@ def _run(command: list[str], options: Options, server: Server) -> int:
     return 128 - code if code < 0 else code
 
 
-def _serve(options: Options, server: Server) -> int:
+def _serve(options: CudaOptions, server: Server) -> int:
     """Prints the environment and serves until a signal."""
     for name, value in environment(server.name, []).items():
         print(f"export {name}={shlex.quote(value)}", flush=True)
@@ -230,7 +230,7 @@ def _serve(options: Options, server: Server) -> int:
     return 0
 
 
-def _programs(program: list[str], options: Options, server: Server) -> int:
+def _programs(program: list[str], options: CudaOptions, server: Server) -> int:
     """Runs the program or, with ``--shell``, serves until a signal; closes the server; returns the exit code."""
     try:
         return _serve(options, server) if options.shell else _run(program, options, server)
@@ -252,7 +252,7 @@ def _print_setup() -> int:
     return 0
 
 
-def _work(options: Options) -> int:
+def _work(options: CudaOptions) -> int:
     if options.check_setup:
         return _print_setup()
     if not options.command and not options.shell:
@@ -283,7 +283,7 @@ def _work(options: Options) -> int:
 
 
 def _tell(
-    options: Options, device: Device, runner: Runner, recording: Recording | None, code: int
+    options: CudaOptions, device: Device, runner: Runner, recording: Recording | None, code: int
 ) -> int:
     """Prints and writes the outcomes of the launches; returns the exit code, from the program's and
     theirs."""
@@ -318,4 +318,4 @@ def _tell(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    return _parser().run(arguments, lambda options: _work(Options(**vars(options))))
+    return _parser().run(arguments, lambda options: _work(CudaOptions(**vars(options))))

@@ -56,7 +56,7 @@ _LIMIT = 1_000_000_000
 
 
 @dataclass(frozen=True)
-class Options:
+class NumbaTestOptions:
     """The command line."""
 
     suite: str
@@ -138,7 +138,7 @@ def _parser() -> Parser:
     return parser
 
 
-def _root(options: Options, suite: Suite) -> Path:
+def _root(options: NumbaTestOptions, suite: Suite) -> Path:
     """The folder that the tests are in."""
     packages = packages_of(options.python, suite)
     if not suite.checkout:
@@ -150,7 +150,7 @@ def _root(options: Options, suite: Suite) -> Path:
     return Path(options.checkout).absolute()
 
 
-def _modules(options: Options, root: Path, suite: Suite) -> list[str]:
+def _modules(options: NumbaTestOptions, root: Path, suite: Suite) -> list[str]:
     chosen = [
         name
         for name in test_names(root, suite)
@@ -163,7 +163,9 @@ def _modules(options: Options, root: Path, suite: Suite) -> list[str]:
     return chosen
 
 
-def _run(options: Options, root: Path, suite: Suite, modules: Sequence[str]) -> list[Outcome]:
+def _run(
+    options: NumbaTestOptions, root: Path, suite: Suite, modules: Sequence[str]
+) -> list[Outcome]:
     """All tests of the modules; a server for each, so that what one leaves does not reach the next."""
     outcomes: list[Outcome] = []
     bar = tqdm(modules, unit=" modules", disable=None)
@@ -191,7 +193,7 @@ def _run(options: Options, root: Path, suite: Suite, modules: Sequence[str]) -> 
     return outcomes
 
 
-def _note(options: Options) -> str:
+def _note(options: NumbaTestOptions) -> str:
     every = "" if options.every == 1 else f" every {options.every}. test of each module;"
     return (
         f"`python -m testbench.cuda.numba_tests --suite {options.suite}`, engine `model`, preset "
@@ -199,7 +201,7 @@ def _note(options: Options) -> str:
     )
 
 
-def _work(options: Options) -> int:
+def _work(options: NumbaTestOptions) -> int:
     suite = SUITES[options.suite]
     root = _root(options, suite)
     modules = _modules(options, root, suite)
@@ -226,7 +228,7 @@ def _work(options: Options) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    return _parser().run(arguments, lambda options: _work(Options(**vars(options))))
+    return _parser().run(arguments, lambda options: _work(NumbaTestOptions(**vars(options))))
 
 
 if __name__ == "__main__":

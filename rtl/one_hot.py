@@ -7,7 +7,7 @@ from typing import Any
 
 from amaranth.hdl import Cat, Mux, Value
 
-__all__ = ["chosen_of", "lowest_bit", "number_of", "one_hot"]
+__all__ = ["chosen_of", "number_of", "one_hot"]
 
 _DIGIT = 3
 """Bits of a number that are decoded together."""
@@ -37,8 +37,3 @@ def chosen_of(chosen: Any, values: Sequence[Any]) -> Any:
 def number_of(chosen: Any) -> Any:
     """The number of the bit that is 1 in the one-hot ``chosen``; 0 if no bit is."""
     return chosen_of(chosen, range(len(chosen)))
-
-
-def lowest_bit(bits: Value) -> Value:
-    """The lowest bit that is 1, alone, at its place; 0 if none is."""
-    return Cat(bit & ~bits[:place].any() for place, bit in enumerate(bits))

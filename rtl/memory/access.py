@@ -11,7 +11,7 @@ from rtl.arbiter import lowest
 from rtl.component import Component
 from rtl.isa.kinds import AtomicOperation
 from rtl.layouts import Event
-from rtl.one_hot import lowest_bit, number_of, one_hot
+from rtl.one_hot import number_of, one_hot
 from rtl.params import LINE_ADDRESS_BITS, WARP_THREADS, SmParams
 from rtl.pick import pick
 from rtl.structs import common_fields, struct_value
@@ -183,9 +183,9 @@ class AccessStage(Component):
     done_sets, pending_sets, next_set : Signal(SetFlags)
         Of the instruction that is taken: sets that were taken; sets that remain; the first of
         these.
-    pending, pending_beats, beat : Signal(threads), Signal(beats), Signal(beats)
+    pending, pending_beats : Signal(threads), Signal(beats)
         Threads of the set that were not found or served; beats that remain to be compared, or
-        served; the lowest of these, which is the present one, one-hot.
+        served.
     line, collected : Signal, Signal(collected_threads)
         The line that is collected, and the threads found for it so far.
     candidates : Signal(lanes)
@@ -231,7 +231,6 @@ class AccessStage(Component):
         self.next_set: Any = Signal(SetFlags)
         self.pending = Signal(WARP_THREADS)
         self.pending_beats = Signal(params.beats)
-        self.beat = Signal(params.beats)
         self.line = Signal(LINE_ADDRESS_BITS)
         self.collected: Any = Signal(collected_threads(params))
         self.candidates = Signal(params.lanes)
@@ -256,8 +255,9 @@ class AccessStage(Component):
         self._modifies = instruction.operation == MemoryOperation.ATOMIC
         self._is_last_word = self.word == instruction.words - 1
 
-        # What is pending beside the present beat, or will be when the comparison of a cycle ago
-        # counts.
+        # The present beat, and what is pending beside it, or will be when the comparison of a cycle
+        # ago counts.
+        self._beat = Signal(params.beats)
         self._other_beats = Signal(params.beats)
         self._unmatched = Signal(WARP_THREADS)
         self._unmatched_beats = Signal(params.beats)
@@ -321,21 +321,16 @@ class AccessStage(Component):
         m.d.comb += self._set_threads.eq(threads & is_below_error)
 
     def _select_beat(self, m: Module) -> None:
-        """The present beat, and what is read of it."""
+        """The present beat is the lowest pending one."""
         params = self._params
-        m.d.comb += self._other_beats.eq(self.pending_beats & ~self.beat)
+        pending = self.pending_beats
+        m.d.comb += self._beat.eq(
+            Cat(pending[beat] & ~pending[:beat].any() for beat in range(params.beats)))
+        m.d.comb += self._other_beats.eq(pending & ~self._beat)
         m.d.comb += self.lines.slot.eq(self.slot)
-        m.d.comb += self.lines.beat.eq(number_of(self.beat))
+        m.d.comb += self.lines.beat.eq(number_of(self._beat))
         self._lanes = Signal(params.lanes)
         m.d.comb += self._lanes.eq(self.pending.word_select(self.lines.beat, params.lanes))
-
-    def _set_pending_beats(self, m: Module, beats: Any) -> None:
-        """From the next cycle on these are pending. The lowest one is kept beside them, since the
-        path from the present beat through the crossbar to its threads' places is among the
-        longest."""
-        beats = Value.cast(beats)
-        m.d.sync += self.pending_beats.eq(beats)
-        m.d.sync += self.beat.eq(lowest_bit(beats))
 
     def _compare(self, m: Module) -> None:
         """The present beat's lines are compared; the result of a cycle ago is used."""
@@ -363,7 +358,7 @@ class AccessStage(Component):
             m.d.sync += self.collected.eq(0)
             m.d.sync += self.matched_beat.eq(0)
         with m.Elif(~self._stalls):
-            m.d.sync += self.matched_beat.eq(self.beat)
+            m.d.sync += self.matched_beat.eq(self._beat)
 
     def _run(self, m: Module) -> None:
         """The state machine."""
@@ -386,7 +381,7 @@ class AccessStage(Component):
                 self._modify_shared(m)
         with m.If(self.ends):
             m.d.sync += self.done_sets.eq(0)
-            self._set_pending_beats(m, 0)
+            m.d.sync += self.pending_beats.eq(0)
 
     def _take(self, m: Module) -> None:
         """The next set of the instruction, or its end."""
@@ -411,8 +406,8 @@ class AccessStage(Component):
         m.d.comb += self._may_announce.eq(is_early & self._loads & ~self.is_announced)
 
         m.d.sync += self.pending.eq(self._set_threads)
-        self._set_pending_beats(
-            m, Mux(can_be_taken, beats_of(self._set_threads, self._params), 0))
+        m.d.sync += self.pending_beats.eq(
+            Mux(can_be_taken, beats_of(self._set_threads, self._params), 0))
         nothing_to_do = ~self.pending_sets.as_value().any()
         fault_ends_it = had_fault & ~is_first_set
         m.d.comb += is_over.eq(
@@ -450,9 +445,9 @@ class AccessStage(Component):
         m.d.sync += self.pending.eq(self._unmatched)
         m.d.sync += self.collected.eq(self._collected_now)
         with m.If(self._other_beats.any()):
-            self._set_pending_beats(m, self._other_beats)
+            m.d.sync += self.pending_beats.eq(self._other_beats)
         with m.Else():
-            self._set_pending_beats(m, self._unmatched_beats & ~self.beat)
+            m.d.sync += self.pending_beats.eq(self._unmatched_beats & ~self._beat)
             m.next = "COLLECTED"
 
     def _complete_line(self, m: Module) -> None:
@@ -464,7 +459,7 @@ class AccessStage(Component):
             m.d.comb += self._starts_line.eq(1)
             m.d.sync += self.is_announced.eq(0)
             m.d.sync += self.pending.eq(self._unmatched)
-            self._set_pending_beats(m, self._unmatched_beats)
+            m.d.sync += self.pending_beats.eq(self._unmatched_beats)
             with m.If(self.pending_beats.any()):
                 m.next = "COLLECT"
             with m.Elif(self._unmatched_beats.any()):
@@ -483,7 +478,7 @@ class AccessStage(Component):
                 m.d.sync += self.word.eq(self.word + 1)
             with m.Else():
                 m.d.sync += self.word.eq(0)
-                self._set_pending_beats(m, self._other_beats)
+                m.d.sync += self.pending_beats.eq(self._other_beats)
                 with m.If(~self._other_beats.any()):
                     m.d.comb += self.ends.eq(1)
                     m.next = "TAKE"

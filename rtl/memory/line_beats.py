@@ -6,7 +6,7 @@ and each beat once for every word of its threads; in local memory a line has one
 
 from typing import Any
 
-from amaranth.hdl import Assert, Module, Mux, Signal, Value
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -14,7 +14,7 @@ from amaranth.utils import ceil_log2
 from rtl.component import Component
 from rtl.isa.tokens import LINE_BYTES
 from rtl.layouts import Event, memory_response
-from rtl.one_hot import chosen_of, lowest_bit, number_of
+from rtl.one_hot import chosen_of, number_of
 from rtl.params import WARP_THREADS, SmParams
 from rtl.structs import struct_value
 
@@ -116,7 +116,7 @@ def first_beat(m: Module, info: Any, beats: Value, params: SmParams) -> Any:
     """The lowest of some ``beats`` of a line, as a line_beat. ``info``: with the line's ``threads``
     and ``paired``."""
     first = Signal(line_beat(params))
-    chosen = lowest_bit(beats)
+    chosen = Cat(beats[beat] & ~beats[:beat].any() for beat in range(params.beats))
     lanes_of_beats = [info.threads.word_select(beat, params.lanes) for beat in range(params.beats)]
     lanes = Value.cast(chosen_of(chosen, lanes_of_beats))
     is_paired = (chosen & info.paired).any()

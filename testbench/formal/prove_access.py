@@ -223,7 +223,6 @@ class _Spec(Elaboratable):
         collects, shares = at("PICK", "COLLECT", "COLLECTED"), at("SHARED", "ATOMIC")
         claim(m, ready & ~idle, "who is at work has come", when=here & (~at("TAKE") | (done != 0)))
         claim(m, (left == 0), "nothing is left", when=here & at("TAKE") & ~ready)
-        claim(m, dut.beat == (left & -left)[: len(left)], "the lowest beat that is left")
         claim(m, done == 0, "nothing is done", when=here & ~ready)
         claim(m, (done & 4 == 0) & (done & 3 != 0), "it is collected", when=here & collects)
         claim(m, (done & 4) == Mux(shares, 4, 0), "it is shared", when=here)
@@ -540,8 +539,8 @@ THEOREM = Theorem(
         ),
         Fault(
             "rtl.memory.access",
-            "self._set_pending_beats(m, self._unmatched_beats & ~self.beat)",
-            "self._set_pending_beats(m, self._unmatched_beats)",
+            "self.pending_beats.eq(self._unmatched_beats & ~self._beat)",
+            "self.pending_beats.eq(self._unmatched_beats)",
         ),
         Fault("rtl.memory.access", "(thread < judgement.thread)", "(thread <= judgement.thread)"),
         Fault(
@@ -565,7 +564,6 @@ THEOREM = Theorem(
             "early.valid & (early.payload.slot == self.slot) & early_lanes.any()",
             "early.valid & early_lanes.any()",
         ),
-        Fault("rtl.memory.access", "            self._set_pending_beats(m, 0)\n", ""),
-        Fault("rtl.memory.access", "self.beat.eq(lowest_bit(beats))", "self.beat.eq(beats)"),
+        Fault("rtl.memory.access", "            m.d.sync += self.pending_beats.eq(0)\n", ""),
     ),
 )

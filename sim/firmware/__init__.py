@@ -10,19 +10,17 @@ a smaller handler.
 file                content
 ==================  ===============================================================================================
 registers.sass      what handlers share: all registers, predicates and CC of the threads that live, to memory and back
-trap_handler.sass   saves a warp, pauses until the host wakes it, and resumes it with the state in
-the save area context_switch.sass saves a grid to an image and ends its warps; makes the warps of
-the same grid, launched again, what
+trap_handler.sass   saves a warp, pauses until the host wakes it, and resumes it with the state in the save area
+context_switch.sass saves a grid to an image and ends its warps; makes the warps of the same grid, launched again, what
                     the image says
 resume.sass         where those begin
 source              texts, assembled with the numbers of a launch
-save_area           addresses of everything, and a saved warp for a debugger: registers, predicates,
-CC, masks, pc
-                    and stack, read and written in memory
+save_area           addresses of everything, and a saved warp for a debugger: registers, predicates, CC, masks, pc and
+                    stack, read and written in memory
 trap_handler        :func:`install_trap_handler`
 context             :func:`install_context_switch`, :func:`save_grid`, :func:`resumed`
-switching           :class:`GridSwitch`, the same for a host that only chooses the time: ``sim.run
---switch``
+switching           :class:`GridSwitch`, the same for a host that only chooses the time:
+                    ``sim.run --switch``
 ==================  ===============================================================================================
 
 With the trap handler, what traps is held until the host wakes it::

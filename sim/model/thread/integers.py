@@ -52,8 +52,7 @@ def flags_of_result(result: int) -> int:
 def flags_of_sum(x: int, y: int, total: int, result: int) -> int:
     """CC of ``total`` = x + y + carry in, all unsigned; ``result`` is what is written (the same unless saturated).
 
-    y + 1, and so its carry means that nothing was borrowed.~A subtraction is x + ~y + 1 here, and
-    so its carry means no borrow. ~y + 1, and so its carry means that nothing was borrowed.
+    A subtraction is x + ~y + 1 here, and so its carry means that nothing was borrowed.
     """
     return (
         flags_of_result(result)

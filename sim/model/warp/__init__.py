@@ -9,8 +9,8 @@ stack, unwind   tokens on chip and in memory; threads that leave, and the unwind
 decode, action  from a word to what it does
 flow            branches, calls, pushes, stack pointers
 barriers        CTA barriers
-traps           which warps enter the trap handler, pause and leave, by ``trap_state`` and
-``trap_frame``
+traps           which warps enter the trap handler, pause and leave, by
+                ``trap_state`` and ``trap_frame``
 error_status    the error status for the host
 host            the registers by which a host reads and stops the machine
 transfer        loads, stores, atomic operations, over the address spaces of ``spaces``

@@ -13,8 +13,7 @@
       library       compiled, kept by content                       |
                            |________________________________________|
                                             |
-      core.cc, core.h       scheduling of warps: fetch, guard, function; flow, barriers, CTAs,
-      memory
+      core.cc, core.h       scheduling of warps: fetch, guard, function; flow, barriers, CTAs, memory
                                             |
       executor      what the core does not execute, the model does, instruction by instruction
 

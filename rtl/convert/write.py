@@ -139,7 +139,8 @@ class WriteStep(Component):
 
     def _complete(self, m: Module) -> None:
         """Accepts the next instruction when its last write is, or completes it here if it writes
-        nothing."""
+        nothing. The completion does not follow from ``next.ready``, in which the lanes' choice of a
+        client comes late."""
         following = self.next
         entry = following.payload.instruction
         completion = self.completion

@@ -143,7 +143,7 @@ class CallReturnStack(Component):
 
     def _connect_unwind(self, m: Module) -> None:
         """An unwind's next token has the access stage while the present one is judged. If that ends
-        the unwind after all, what follows it counts for nothing."""
+        the unwind after all, the step with the next token is cancelled."""
         access = self.access
         judge = self.judge
         connect(m, judge.unwind, access.unwind, self.change.unwind)

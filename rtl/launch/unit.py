@@ -105,7 +105,8 @@ class Distributor(Component):
         Warp slots that are not free, including that of the warp that is being started, from the
         cycle after it has taken its slot.
     running : Out(warps)
-        Warp slots with a warp that has not terminated, including the same.
+        Warp slots with a warp that has not terminated, including the warp that is being started, as
+        in ``occupied``.
     starting : Out(1)
         A CTA is being started: some of its warps may not run yet.
     cta_started : Out(1)

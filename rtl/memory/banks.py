@@ -73,8 +73,8 @@ class SharedBanks(Component):
             m.d.sync += is_busy.eq(0)
 
     def _add_bank(self, m: Module, number: int, access: Any) -> None:
-        """A bank. The register behind it, with its reset, becomes the block RAM's own. A word that
-        is read in the cycle of a write to it counts for nothing."""
+        """A bank. The register behind it, with its reset, becomes the block RAM's own. The
+        value of a word that is read in the cycle of a write to it is not used."""
         value = self.values[number]
         words = memory.Memory(
             shape=32, depth=1 << len(self._cleared_row), init=[], attrs=IN_BLOCKS)

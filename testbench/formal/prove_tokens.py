@@ -9,7 +9,7 @@ one token, whichever it is:
 2. What is written to other lines, and to other places of its line, changes nothing of it.
 3. The pipeline is never refused; the engine's refusal is reported in the cycle of its request.
 
-A line that is read in the cycle in which it is written counts for nothing.
+The value of a line that is read in the cycle in which it is written is not used.
 """
 
 from amaranth.asserts import AnyConst  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,8 +1,8 @@
 """The rules of issue in plain Python: which instructions may be selected in a cycle, and which should have been.
 
 It knows instructions by number and time, where the hardware has counters, and sees everything a cycle after it comes.
-The hardware may be later, by a few cycles that are its own affair, but never earlier. What could have been selected for
-long is selected, if nothing else is, and in the order of the policy.
+The hardware may be later by a few cycles, which the model does not determine, but never earlier. What could have been
+selected for long is selected, if nothing else is, and in the order of the policy.
 """
 
 from collections import Counter, deque

@@ -1,8 +1,8 @@
 """The call/return stack of a warp: its tokens, on chip and in local memory.
 
 On chip is a window of the topmost lines; a line is written to memory when a push makes it leave the window,
-and on request. What the hardware writes earlier than that is its own affair: memory is sure to hold a token
-only after a write-back, and what is popped from under the window comes from memory.
+and on request. The hardware may write lines earlier than that: memory is sure to hold a token only after a
+write-back, and what is popped from under the window comes from memory.
 """
 
 from collections.abc import Iterable, Sequence, Set

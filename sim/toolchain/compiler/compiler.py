@@ -1,4 +1,4 @@
-"""From a PTX module to a program of the assembler."""
+"""The compiler's passes in order: compiles a PTX module to an assembly program."""
 
 from sim.toolchain.assembly.program import Line
 from sim.toolchain.assembly.source import Statement
@@ -33,15 +33,25 @@ __all__ = ["compile_module", "compile_statements"]
 
 
 def compile_module(module: PtxModule, registers: int = REGISTERS, *, library: bool = False) -> str:
-    """The assembly text of what :func:`compile_statements` makes of a module."""
+    """Returns the assembly text for the program of :func:`compile_statements`."""
     return "\n".join(map(str, compile_statements(module, registers, library=library))) + "\n"
 
 
 def compile_statements(
     module: PtxModule, registers: int = REGISTERS, *, library: bool = False
 ) -> list[Statement | Line]:
-    """The assembly program of a module, which uses at most so many registers. Others may call the visible functions of
-    a ``library``. ProgramError says what it cannot translate, and where that stands.
+    """Compiles a module.
+
+    Args:
+        module: The module.
+        registers: The most registers that the program may use.
+        library: Whether code of other files may call the visible functions.
+
+    Returns:
+        The assembly program.
+
+    Raises:
+        ProgramError: A construct is not supported; it has the line and column.
     """
     try:
         return _program(module, registers, library)
@@ -85,7 +95,7 @@ def _program(module: PtxModule, registers: int, library: bool) -> list[Statement
                 copy.standard = functions[name].standard
                 copy.recursion = functions[name].recursion
                 made = _compile(copy, finished, registers)
-                # Callers need to know one thing of all copies.
+                # Callers need the union over all copies.
                 functions[name].clobbers |= copy.clobbers
                 finished[name].needs_stack |= made.needs_stack
                 for kernel in kernels:
@@ -102,8 +112,11 @@ def _program(module: PtxModule, registers: int, library: bool) -> list[Statement
 def _selected(
     module: PtxModule, layout: MemoryLayout
 ) -> tuple[dict[str, Function], dict[str, list[tuple[list[str], Function]]]]:
-    """The functions as operations, and more copies of those whose shared variables have other places in some kernels,
-    with these kernels.
+    """Selects the instructions of all functions.
+
+    Returns:
+        The functions as operations, and the further copies of those whose shared variables have
+        other offsets in some kernels, with these kernels.
     """
     functions: dict[str, Function] = {}
     copies: dict[str, list[tuple[list[str], Function]]] = {}
@@ -120,7 +133,9 @@ def _selected(
 
 
 def _find_standard(layout: MemoryLayout, functions: dict[str, Function], graph: CallGraph) -> None:
-    """Marks the functions that may be called by address or call themselves, by way of others or not."""
+    """Marks the functions that use the standard convention: those that are called by address or
+    recursive.
+    """
     if any(function.indirect for function in functions.values()):
         for name in layout.handles:
             functions[name].standard = True
@@ -134,7 +149,7 @@ def _find_standard(layout: MemoryLayout, functions: dict[str, Function], graph: 
 
 
 def _compile(function: Function, finished: dict[str, Finished], registers: int) -> Finished:
-    """One function through all passes."""
+    """Runs all passes on one function."""
     for op in function.ops():
         if op.name == "CAL" and op.symbol in finished and not finished[op.symbol].function.standard:
             op.clobbers = finished[op.symbol].function.clobbers

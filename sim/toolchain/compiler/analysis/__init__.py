@@ -1,1 +1,1 @@
-"""What passes ask of a function: dominators, loops, liveness, divergence."""
+"""Analyses of a function that passes use: dominators, loops, liveness, divergence."""

@@ -1,4 +1,6 @@
-"""Single definitions: values that are defined once, and what defines them (as in SSA)."""
+"""Single definitions: the values with one definition, and the operation that defines each (as in
+SSA).
+"""
 
 from collections import Counter
 
@@ -10,7 +12,10 @@ __all__ = ["Definitions"]
 
 
 class Definitions:
-    """The operations that define values which are defined once, without a guard that matters."""
+    """The values with a single definition, and the operations that define them.
+
+    A guarded definition counts only if it replaces the whole value (see :attr:`.Op.replaces`).
+    """
 
     def __init__(self, function: Function, dominators: Dominators | None = None) -> None:
         self.function = function
@@ -31,7 +36,7 @@ class Definitions:
         self.uses: Counter[Value] = Counter()
 
     def count_uses(self) -> None:
-        """Counts the uses of each value as they are now, for :meth:`used`."""
+        """Counts the current uses of each value, for :meth:`used`."""
         found: list[Value] = []
         append = found.append
         for block in self.function.blocks:
@@ -46,15 +51,19 @@ class Definitions:
         self.uses = Counter(found)
 
     def operation(self, source: Source) -> Op | None:
-        """What defines a source, if that is one operation."""
+        """Returns the single definition of a source, or None."""
         return self.only.get(source.operand) if isinstance(source.operand, Value) else None
 
     def used(self, op: Op) -> int:
-        """How often an operation's first result was used when :meth:`count_uses` was called."""
+        """Returns how often an operation's first result was used when :meth:`count_uses` was
+        called.
+        """
         return self.uses[op.results[0]] if op.results[0] is not None else 0
 
     def steady(self, source: Source, at: Op) -> bool:
-        """Whether a source of an operation is the same wherever the operation's result is used."""
+        """Whether a source of operation ``at`` has the same value at every use of the operation's
+        result.
+        """
         value = source.operand
         if not isinstance(value, Value) or value is self.function.stack:
             return True
@@ -62,7 +71,9 @@ class Definitions:
         return op is not None and self.dominators.dominates(op, *self.dominators.at[at])
 
     def same(self, source: Source, at: Op, block: Block, index: int) -> bool:
-        """Whether a source of an operation is still the same at a place behind it."""
+        """Whether a source of operation ``at`` still has the same value at operation ``index`` of
+        ``block``.
+        """
         if self.steady(source, at):
             return True
         own, position = self.dominators.at[at]

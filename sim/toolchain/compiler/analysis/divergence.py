@@ -1,6 +1,8 @@
-"""Divergence analysis: which branches are uniform, that is, taken by all threads of a warp or by none.
+"""Divergence analysis: finds the branches that are uniform, that is, taken by all threads of a warp
+or by none.
 
-The result affects speed alone: a branch without a reconvergence point is correct whether or not the warp diverges.
+The result affects speed only: a branch without a reconvergence point is correct whether or not the
+warp diverges.
 """
 
 from collections.abc import Mapping
@@ -23,12 +25,12 @@ _SAME_FOR_ALL = frozenset(
         SpecialRegister.VIRTID,
     }
 )
-"""Special registers in which all threads of a block have the same."""
+"""Special registers that have the same value in all threads of a block."""
 _OWN = frozenset({"CAL", "ICAL", "SHFL", "LDG", "LD", "LDL", "LDS", "ATOM", "ATOMS", "CS2R"})
 
 
 def divergent_blocks(function: Function, graph: LoopLevels) -> set[Block]:
-    """The blocks at whose end threads of a warp may diverge."""
+    """Returns the blocks at whose terminator the threads of a warp may diverge."""
     definitions: dict[Value, list[tuple[Block, Op]]] = {}
     for block in function.blocks:
         for op in block.ops:
@@ -57,7 +59,7 @@ def divergent_blocks(function: Function, graph: LoopLevels) -> set[Block]:
 
 
 def _differs(places: list[tuple[Block, Op]], different: set[Value], apart: set[Block]) -> bool:
-    """Whether threads may hold different values."""
+    """Whether a value with these definitions may differ between threads."""
     if len(places) > 1 and any(block in apart for block, _ in places):
         return True
     return any(_makes_different(op, different) for _, op in places)
@@ -71,7 +73,7 @@ def _makes_different(op: Op, different: set[Value]) -> bool:
     if op.name in ("VOTE", "B2R"):
         return False
     sources: list[Source] = [*op.sources, *([op.guard] if op.guard is not None else [])]
-    # Where the carry comes from is not looked up.
+    # The source of the carry is not traced: it counts as different.
     return op.takes_carry or any(source.value in different for source in sources)
 
 
@@ -82,7 +84,9 @@ def _leave_loops(
     different: set[Value],
     divergent: set[Block],
 ) -> None:
-    """What is defined in a loop that threads leave at different times differs behind it."""
+    """Adds the values that are used outside a loop of their definition, if threads leave that loop
+    at different times.
+    """
     leaving = graph.left_apart(divergent)
     if not leaving:
         return

@@ -1,4 +1,4 @@
-"""Dominators of blocks and of operations: what every path to a place passes."""
+"""Dominators of blocks and of operations: those that lie on every path to a place."""
 
 from sim.toolchain.compiler.ir import Block, Function, Op
 
@@ -8,7 +8,9 @@ __all__ = ["Dominators", "OperationDominators"]
 
 
 class Dominators:
-    """The dominator tree of a function's blocks. ``parents`` has the immediate dominator of each, but of the entry."""
+    """The dominator tree of a function's blocks. ``parents`` maps each block except the entry to
+    its immediate dominator.
+    """
 
     def __init__(self, function: Function) -> None:
         entry = function.blocks[0]
@@ -18,7 +20,11 @@ class Dominators:
         self._spans = self._numbered(entry)
 
     def _numbered(self, entry: Block) -> dict[Block, tuple[int, int]]:
-        """For each block its number from the root of the tree down, and the first number that is not below it."""
+        """Numbers the blocks in preorder of the tree.
+
+        Returns:
+            For each block its number and the first number behind its subtree.
+        """
         children: dict[Block, list[Block]] = {}
         for block, parent in self.parents.items():
             children.setdefault(parent, []).append(block)
@@ -35,7 +41,7 @@ class Dominators:
         return {block: (number, number + sizes[block]) for number, block in enumerate(order)}
 
     def dominates(self, first: Block, second: Block) -> bool:
-        """Whether every way to the second block passes the first; a block dominates itself."""
+        """Whether every path to ``second`` passes ``first``. A block dominates itself."""
         if first not in self._spans or second not in self._spans:
             return first is second
         start, end = self._spans[first]
@@ -43,7 +49,9 @@ class Dominators:
 
 
 class OperationDominators:
-    """Where operations are, and which of them dominate which places. ``blocks``: the tree of the blocks."""
+    """The positions of operations, and whether they dominate other positions. ``blocks`` is the
+    tree of the blocks.
+    """
 
     def __init__(self, function: Function, dominators: Dominators | None = None) -> None:
         self.blocks = dominators or Dominators(function)
@@ -52,14 +60,14 @@ class OperationDominators:
         }
 
     def append(self, op: Op, block: Block) -> None:
-        """Appends an operation that was taken out of its block to another one. Indices only tell the order from now
-        on.
+        """Appends an operation that was removed from its block to another one. Afterwards indices
+        give only the order of operations.
         """
         index = self.at[block.ops[-1]][1] + 1 if block.ops else 0
         block.ops.append(op)
         self.at[op] = block, index
 
     def dominates(self, first: Op, block: Block, index: int) -> bool:
-        """Whether every way to a place passes an operation before."""
+        """Whether every path to operation ``index`` of ``block`` passes ``first`` before it."""
         defining, position = self.at[first]
         return position < index if defining is block else self.blocks.dominates(defining, block)

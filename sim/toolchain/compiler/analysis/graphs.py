@@ -1,7 +1,7 @@
-"""Algorithms on directed graphs, each in a time that grows almost linearly with the graph.
+"""Algorithms on directed graphs. Their time is nearly linear in the size of the graph.
 
-A graph is a mapping from each node to its successors. Nodes are visited in the order in which the mapping and its
-successors have them, so that results come in the same order each time.
+A graph is a mapping from each node to its successors. Nodes are visited in the order of the mapping
+and of the successors, so that results are deterministic.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
@@ -14,7 +14,7 @@ Graph = Mapping[Node, Iterable[Node]]
 
 
 def reachable(start: Iterable[Node], successors: Graph[Node]) -> set[Node]:
-    """The nodes that paths from ``start`` lead to, those of ``start`` among them."""
+    """Returns the nodes that are reachable from the nodes of ``start``, with these."""
     found = set(start)
     waiting = list(found)
     while waiting:
@@ -26,7 +26,9 @@ def reachable(start: Iterable[Node], successors: Graph[Node]) -> set[Node]:
 
 
 def strongly_connected_components(successors: Graph[Node]) -> list[list[Node]]:
-    """The strongly connected components, those that are led to first (Tarjan)."""
+    """Returns the strongly connected components in reverse topological order, successors first
+    (Tarjan).
+    """
     components: list[list[Node]] = []
     number: dict[Node, int] = {}
     lowest: dict[Node, int] = {}
@@ -60,7 +62,7 @@ def strongly_connected_components(successors: Graph[Node]) -> list[list[Node]]:
 
 
 def _taken_down_to(node: Node, stack: list[Node]) -> list[Node]:
-    """The nodes on a stack from its top down to this one, which are taken off it."""
+    """Pops the nodes of a stack down to ``node``, and returns them."""
     taken = [stack.pop()]
     while taken[-1] is not node:
         taken.append(stack.pop())
@@ -68,11 +70,12 @@ def _taken_down_to(node: Node, stack: list[Node]) -> list[Node]:
 
 
 def immediate_dominators(entry: Node, successors: Graph[Node]) -> dict[Node, Node]:
-    """The immediate dominator of every node that ``entry`` leads to, but for ``entry`` itself.
+    """Returns the immediate dominator of every node that is reachable from ``entry``, except
+    ``entry`` itself.
 
-    Lengauer and Tarjan's semidominators, with path compression, and from them the dominators as Georgiadis finds them
-    (SEMI-NCA): "Linear-time algorithms for dominators and related problems", 2005. Nodes are numbered in the order of
-    a depth-first search.
+    The algorithm is SEMI-NCA: the semidominators of Lengauer and Tarjan with path compression, and
+    the dominators from these as in Georgiadis, "Linear-time algorithms for dominators and related
+    problems", 2005. Nodes are numbered in the order of a depth-first search.
     """
     nodes, parents = _depth_first(entry, successors)
     number = {node: at for at, node in enumerate(nodes)}
@@ -99,7 +102,9 @@ def immediate_dominators(entry: Node, successors: Graph[Node]) -> dict[Node, Nod
 
 
 def _depth_first(entry: Node, successors: Graph[Node]) -> tuple[list[Node], list[int]]:
-    """The nodes in the order of a depth-first search, and for each the number of the one it was found from."""
+    """Returns the nodes in the order of a depth-first search, and for each the number of its parent
+    in the search tree.
+    """
     nodes: list[Node] = []
     parents: list[int] = []
     found: set[Node] = set()
@@ -118,8 +123,8 @@ def _depth_first(entry: Node, successors: Graph[Node]) -> tuple[list[Node], list
 
 
 def _lowest_above(node: int, ancestor: list[int], semi: list[int], best: list[int]) -> int:
-    """Of a node and those above it in the forest so far, but for the root, the one with the lowest semidominator.
-    Compresses the path.
+    """Returns the node with the lowest semidominator among a node and its ancestors in the forest
+    so far, except the root. Compresses the path.
     """
     path = []
     while ancestor[node] >= 0 and ancestor[ancestor[node]] >= 0:

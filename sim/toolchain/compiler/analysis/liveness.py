@@ -1,4 +1,4 @@
-"""Liveness: the values that are needed behind each place (backward data flow)."""
+"""Liveness analysis (backward data flow): the values that are live after each operation."""
 
 from collections.abc import Iterable, Iterator
 
@@ -9,11 +9,11 @@ from sim.toolchain.compiler.ir import Block, Function, Op, Terminator, Value
 __all__ = ["Liveness", "ending_reads"]
 
 _FEW = 16
-"""Fewer bits than these are found one by one."""
+"""The bit count below which bits are extracted one by one."""
 
 
 def ending_reads(function: Function, block: Block) -> Iterator[Value]:
-    """The values that a block's terminator reads."""
+    """Yields the values that a block's terminator reads."""
     if block.condition is not None and isinstance(block.condition.operand, Value):
         yield block.condition.operand
     if block.terminator is Terminator.RETURN:
@@ -21,8 +21,8 @@ def ending_reads(function: Function, block: Block) -> Iterator[Value]:
 
 
 class _Bits(dict[Value, int]):
-    """The bit of each value; one that is asked for the first time gets the next. ``numbered`` are
-    the values in the order of their bits.
+    """The bit of each value. A lookup of a new value gives it the next bit. ``numbered`` lists the
+    values in the order of their bits.
     """
 
     def __init__(self) -> None:
@@ -36,21 +36,25 @@ class _Bits(dict[Value, int]):
 
 
 class Liveness:
-    """The values that are live, as bits of a number; ``bit`` has the bit of each value."""
+    """Liveness by blocks and operations. A set of values is a bit mask; ``bit`` maps each value to
+    its bit.
+    """
 
     def __init__(self, function: Function) -> None:
         self.function = function
         self.bit = _Bits()
         self.values = self.bit.numbered
         self.effects: dict[Block, list[tuple[int, int]]] = {}
-        """What each operation of a block reads and writes, as long as the operations stay as they are."""
+        """For each operation of a block the masks of the values that it reads and writes. Valid
+        until operations change.
+        """
         used: dict[Block, int] = {}
         defined: dict[Block, int] = {}
         bit = self.bit
         for block in function.blocks:
             reads = writes = 0
             effects = self.effects[block] = []
-            # What this loop does for each operand, a call for each would take as long again for.
+            # The operands are handled inline: a call for each would double the time of this loop.
             for op in block.ops:
                 read = 0
                 for source in op.sources:
@@ -77,18 +81,20 @@ class Liveness:
         self._solve(used, defined)
 
     def mask(self, values: Iterable[Value]) -> int:
-        """The bits of some values."""
+        """Returns the mask of some values."""
         found = 0
         for value in values:
             found |= self.bit[value]
         return found
 
     def written_by(self, op: Op) -> int:
-        """The bits of the values that an operation writes."""
+        """Returns the mask of the values that an operation writes."""
         return self.mask(op.writes())
 
     def _solve(self, used: dict[Block, int], defined: dict[Block, int]) -> None:
-        """Finds the smallest sets: a block is looked at again when more is live at the begin of one behind it."""
+        """Computes the least fixed point. A block is visited again when the live-in set of a
+        successor grows.
+        """
         predecessors = self.function.predecessors()
         waiting = list(self.function.blocks)
         pending = set(waiting)
@@ -108,7 +114,9 @@ class Liveness:
                         waiting.append(predecessor)
 
     def backwards(self, block: Block) -> Iterator[tuple[int, Op, int]]:
-        """The operations from the last one on, each with its index and what is live behind it."""
+        """Yields the operations from last to first: the index, the operation, and the mask that is
+        live after it.
+        """
         live = self.live_out[block] | self.mask(ending_reads(self.function, block))
         effects = self.effects[block]
         for index in range(len(block.ops) - 1, -1, -1):
@@ -119,7 +127,7 @@ class Liveness:
             live |= read
 
     def members(self, mask: int) -> Iterator[Value]:
-        """The values of a number's bits."""
+        """Yields the values of a mask."""
         if mask.bit_count() < _FEW:
             while mask:
                 low = mask & -mask
@@ -131,6 +139,6 @@ class Liveness:
 
     @staticmethod
     def numbers(mask: int) -> np.ndarray:
-        """Which bits of a number are set."""
+        """Returns the numbers of the bits that are set in a mask."""
         content = np.frombuffer(mask.to_bytes(-(-mask.bit_length() // 8), "little"), np.uint8)
         return np.flatnonzero(np.unpackbits(content, bitorder="little"))

@@ -1,4 +1,4 @@
-"""The loops of a function: natural ones, with one header that all ways into them pass."""
+"""The natural loops of a function: each has one header, which every path into the loop passes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,12 +10,14 @@ from .dominators import Dominators
 __all__ = ["Loop", "add_preheaders", "block_weights", "find_loops", "innermost"]
 
 _DEEPEST = 4
-"""Loops in more loops than these are taken to be executed as often as in these."""
+"""The nesting depth from which on deeper loops have the same weight."""
 
 
 @dataclass(eq=False)
 class Loop:
-    """A loop. ``parent`` is the one around it, None at the top; ``depth`` is 1 there."""
+    """A loop. ``parent`` is the loop around it, None for an outermost loop, which has ``depth``
+    1.
+    """
 
     header: Block
     blocks: set[Block] = field(default_factory=set)
@@ -23,7 +25,7 @@ class Loop:
     depth: int = 1
 
     def exits(self) -> list[tuple[Block, Block]]:
-        """The ways out of it: from, to."""
+        """Returns the edges that leave the loop, as pairs of source and target."""
         return [
             (block, successor)
             for block in self.blocks
@@ -33,7 +35,7 @@ class Loop:
 
 
 def find_loops(function: Function) -> list[Loop]:
-    """All natural loops, outer ones before inner ones."""
+    """Returns all natural loops, outer ones before inner ones."""
     position = {block: at for at, block in enumerate(function.blocks)}
     if all(
         position[successor] > at for block, at in position.items() for successor in block.successors
@@ -57,7 +59,7 @@ def find_loops(function: Function) -> list[Loop]:
 
 
 def _collect(predecessors: Mapping[Block, list[Block]], last: Block, loop: Loop) -> None:
-    """Adds what leads to the end of a loop without passing its header."""
+    """Adds the blocks from which ``last`` can be reached without passing the loop's header."""
     waiting = [last]
     while waiting:
         block = waiting.pop()
@@ -67,12 +69,12 @@ def _collect(predecessors: Mapping[Block, list[Block]], last: Block, loop: Loop)
 
 
 def innermost(loops: list[Loop]) -> dict[Block, Loop]:
-    """The innermost loop of every block that is in one."""
+    """Returns the innermost loop of every block that is in one."""
     return {block: loop for loop in loops for block in loop.blocks}
 
 
 def add_preheaders(function: Function) -> None:
-    """Gives every loop a block before its header that leads nowhere else."""
+    """Adds a preheader to every loop: a block before the header that has no other successor."""
     predecessors = function.predecessors()
     for loop in find_loops(function):
         before = list(
@@ -99,7 +101,7 @@ def add_preheaders(function: Function) -> None:
 
 
 def block_weights(function: Function) -> dict[Block, float]:
-    """How often each block is taken to be executed: ten times as often in a loop as outside of it."""
+    """Returns the estimated execution frequency of each block: a loop multiplies it by ten."""
     loops = innermost(find_loops(function))
     return {
         block: 10.0 ** min(loops[block].depth if block in loops else 0, _DEEPEST)

@@ -1,8 +1,8 @@
-"""Post-dominators, level by level of the loops: where paths meet again.
+"""Post-dominators within each loop level: the reconvergence points of branches.
 
-A level is a loop's body, or the whole function. Its ways end at the loop's next turn, or at the function's last
-return; threads that leave it before that are not waited for. So the place where a branch's ways meet is found among
-those that stay.
+A level is the body of a loop, or the whole function. Its paths end at the loop's next iteration, or
+at the function's last return. Paths that leave the level earlier are ignored, so a branch's join is
+the first block that all remaining paths have in common.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,35 +17,41 @@ __all__ = ["Level", "LoopLevels"]
 
 _END = "end"
 _Backwards = dict[Block | str, list[Block | str]]
-"""A graph of blocks and the end, from each to what leads to it."""
+"""A graph of blocks and the end node; it maps each node to its predecessors."""
 
 
 @dataclass(eq=False)
 class Level:
-    """A loop's body or, with ``loop`` None, the function. ``next`` has for each block where all ways from it that stay
-    meet next: a block, or ``end``, the loop's next turn.
+    """The body of a loop or, if ``loop`` is None, the function.
+
+    ``next`` maps each block to its immediate post-dominator among the paths that stay in the level:
+    a block, or ``end`` for the loop's next iteration.
     """
 
     loop: Loop | None
     next: dict[Block, Block | str] = field(default_factory=dict)
     ends: dict[Block, Block] = field(default_factory=dict)
-    """The function's return that a block's ways get to, the last one if there are several."""
+    """The return that a block's paths reach; the last one in the code if there are several."""
 
     def join(self, block: Block) -> Block | None:
-        """Where the ways behind a block meet; for a loop's end its header."""
+        """Returns the join of the paths from a block. At a loop's end it is the loop's header. None
+        if there is no join.
+        """
         place = self.next.get(block)
         if place == _END:
             return self.loop.header if self.loop is not None else None
         return place  # type: ignore[return-value]
 
     def stays_inside(self, source: Block, target: Block) -> bool:
-        """Whether a way stays in the level."""
+        """Whether the edge from ``source`` to ``target`` stays in the level."""
         if self.loop is not None and target is self.loop.header:
             return True
         return target in self.next and self.ends.get(source) is self.ends.get(target)
 
     def meeting(self, blocks: Iterable[Block]) -> Block | None:
-        """The first place that the ways from all these blocks have in common, the blocks among them."""
+        """Returns the nearest common post-dominator of some blocks, which may be one of them; None
+        if there is none.
+        """
         common: list[Block | str] | None = None
         for block in blocks:
             at_end = self.loop is not None and block is self.loop.header
@@ -75,22 +81,22 @@ class LoopLevels:
         self.top = _top_level(function)
 
     def level(self, block: Block) -> Level:
-        """The level that a block belongs to."""
+        """Returns the level of a block: that of its innermost loop."""
         loop = self.inner.get(block)
         return self.top if loop is None else self.levels[loop]
 
     def outer(self, loop: Loop) -> Level:
-        """The level around a loop."""
+        """Returns the level around a loop."""
         return self.top if loop.parent is None else self.levels[loop.parent]
 
     def span(self, block: Block) -> set[Block]:
-        """The blocks between a branch and where its ways meet, as far as they are in its level."""
+        """Returns the blocks of a branch's level between the branch and its join."""
         level = self.level(block)
         return self._between([block], level, level.join(block))
 
     @staticmethod
     def _between(branches: Iterable[Block], level: Level, join: Block | None) -> set[Block]:
-        """The union of the spans of branches of a level whose ways meet at the same place."""
+        """Returns the union of the spans of branches of one level that have the same join."""
         found: set[Block] = set()
         waiting = [
             successor
@@ -111,7 +117,7 @@ class LoopLevels:
         return found
 
     def _spans(self, divergent: set[Block]) -> dict[Level, set[Block]]:
-        """For each level the union of the spans of the branches that are in it."""
+        """Returns for each level the union of the spans of its branches."""
         groups: dict[tuple[Level, Block | None], list[Block]] = {}
         for block in divergent:
             level = self.level(block)
@@ -122,7 +128,9 @@ class LoopLevels:
         return found
 
     def left_apart(self, divergent: set[Block]) -> list[Loop]:
-        """The loops that threads may leave at different times or places, in the order of :attr:`loops`."""
+        """Returns the loops that threads may leave at different times or by different exits, in the
+        order of :attr:`loops`.
+        """
         return self._left_apart(divergent, self._spans(divergent))
 
     def _left_apart(self, divergent: set[Block], spans: Mapping[Level, set[Block]]) -> list[Loop]:
@@ -139,7 +147,7 @@ class LoopLevels:
         return [loop for loop in self.loops if loop in found]
 
     def blocks_apart(self, divergent: set[Block]) -> set[Block]:
-        """The blocks that only some of the threads that came may run."""
+        """Returns the blocks that a part of the threads may run without the others."""
         spans = self._spans(divergent)
         return set().union(
             *spans.values(), *(loop.blocks for loop in self._left_apart(divergent, spans))
@@ -147,7 +155,7 @@ class LoopLevels:
 
 
 def _loops_around(loop: Loop | None) -> Iterator[Loop]:
-    """A loop and all that it is in."""
+    """Yields a loop and the loops around it, from inner to outer."""
     while loop is not None:
         yield loop
         loop = loop.parent
@@ -165,13 +173,17 @@ def _loop_level(loop: Loop) -> Level:
 
 
 def _parents(backwards: _Backwards) -> dict[Block, Block | str]:
-    """The next meeting place of every block that gets to the end."""
+    """Returns the immediate post-dominator of every block from which the end can be reached."""
     found = immediate_dominators(_END, backwards)
     return {block: parent for block, parent in found.items() if isinstance(block, Block)}
 
 
 def _top_level(function: Function) -> Level:
-    """The function's level. Blocks that do not get to the last return meet on the way to another one."""
+    """Returns the level of the whole function.
+
+    Blocks from which the last return cannot be reached get the post-dominators towards an earlier
+    return.
+    """
     level = Level(None)
     remaining = list(function.blocks)
     for last in reversed(function.blocks):

@@ -1,1 +1,3 @@
-"""From operations with registers to words and statements of the assembler."""
+"""Code emission: operations with allocated registers become instruction words and assembly
+statements.
+"""

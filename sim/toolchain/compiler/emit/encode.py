@@ -1,4 +1,6 @@
-"""Operations with registers as instruction words, by the table's fields."""
+"""Encodes operations with allocated registers as instruction words, by the fields of the
+instruction table.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,21 +33,25 @@ from sim.toolchain.cubin.relocation import fit
 __all__ = ["InstructionEncoder", "names_a_copy"]
 
 _LONG_NUMBER = 1 << 19
-"""Numbers from here on, or below its opposite, need an instruction for 32 bits."""
+"""The least magnitude of a number that needs a form with a 32-bit immediate."""
 _GUARD, _GUARD_NOT = FIELDS["guard"], FIELDS["guard_not"]
 
 
 def names_a_copy(op: Op) -> bool:
-    """Whether an operation names a function or a table, of which each kernel has a copy."""
+    """Whether an operation refers to a function or table, of which each kernel has a copy."""
     return op.name == "CAL" or (op.name == "LDC" and bool(op.symbol))
 
 
 class InstructionEncoder:
-    """Makes lines of operations. ``registers`` has the number of each value's register, ``frame`` is the function's, in
-    bytes. ``prefix`` stands before the names of functions and tables.
+    """Encodes operations as lines of the assembly program.
 
-    What names a function, a table or a variable is a statement of the assembler, which knows their places; all else is
-    a word.
+    An operation that refers to a function, table or variable becomes a statement, as the assembler
+    resolves the address. Every other operation becomes an instruction word.
+
+    Args:
+        registers: The register number of each value.
+        frame: The size of the function's frame in bytes.
+        prefix: A prefix for the names of functions and tables.
     """
 
     def __init__(self, registers: Mapping[Value, int], frame: int, prefix: str) -> None:
@@ -54,8 +60,10 @@ class InstructionEncoder:
         self.prefix = prefix
 
     def line(self, op: Op) -> Line:
-        """An operation as a line of the program. SourceError where no form of the table fits it, which is an error of
-        the compiler.
+        """Returns an operation as a line of the program.
+
+        Raises:
+            SourceError: No form of the table fits the operation, which is an error of the compiler.
         """
         named = self._named(op)
         if named is not None:
@@ -67,11 +75,11 @@ class InstructionEncoder:
         return Line(Emitted(word, op.line or None, op.column or None))
 
     def guard(self, guard: Source | None) -> SassGuard | None:
-        """What stands before a guarded instruction."""
+        """Returns the guard operand of a guarded instruction, or None."""
         return statements.guard(*self._predicate(guard)) if guard is not None else None
 
     def _named(self, op: Op) -> SassInstruction | None:
-        """The statement of an operation that names something."""
+        """Returns the statement for an operation that refers to a symbol, or None."""
         operands: list[SassOperand]
         if op.name == "CAL":
             mnemonic, operands = "CAL", [statements.name(f"{self.prefix}{op.symbol}")]
@@ -100,13 +108,13 @@ class InstructionEncoder:
         return statements.register(RZ if value is None else self.registers[value], "")
 
     def _predicate(self, source: Source) -> tuple[int, bool]:
-        """The number of a predicate, and whether the opposite is meant."""
+        """Returns the number of a predicate register, and whether it is negated."""
         if isinstance(source.operand, Value):
             return self.registers[source.operand], source.inverted
         return PT, bool(source.operand) == source.inverted
 
     def word(self, op: Op) -> int:
-        """The instruction word of an operation that names nothing."""
+        """Returns the instruction word of an operation without symbols."""
         registers = self.registers
         plan = _plan(op)
         word = plan.word
@@ -146,7 +154,7 @@ class InstructionEncoder:
 
 
 def _immediate(operand: "_Source", source: Source) -> int:
-    """A number as its field holds it."""
+    """Returns an immediate as the value of its field."""
     value = source.number
     assert value is not None, f"{source} is no number"
     if not operand.unsigned:
@@ -157,7 +165,7 @@ def _immediate(operand: "_Source", source: Source) -> int:
 
 @dataclass(frozen=True)
 class _Source:
-    """Where a source goes in the word."""
+    """The fields of the instruction word that encode one source."""
 
     index: int
     predicate: bool = False
@@ -173,12 +181,12 @@ class _Source:
 
     @staticmethod
     def bit(field: Field | None, source: Source) -> int:
-        """The bits of a flag that says what is done to a source."""
+        """Returns the bit of a flag field, which must exist."""
         assert field is not None, f"{source} cannot be changed so"
         return field.mask
 
     def adjusted(self, source: Source) -> int:
-        """The bits that say what is done to a register or constant."""
+        """Returns the modifier bits of a register or constant."""
         bits = 0
         for wanted, name in (
             (source.negated, self.adjust.negate),
@@ -197,7 +205,9 @@ class _Source:
 
 
 class _Plan:
-    """How operations of an opcode with sources of some kinds are encoded: the form, the word without operands."""
+    """The encoding plan for operations of one opcode with given kinds of sources: the form, and the
+    word without operands.
+    """
 
     def __init__(
         self, code: Opcode, results: int, kinds: str, sets_carry: bool, takes_carry: bool
@@ -210,7 +220,9 @@ class _Plan:
         self.form: Form = form
         self.word = code.word(form)
         self.results: list[tuple[int, int, int]] = []
-        """Of each result its index, where its number goes, and the number for nothing."""
+        """For each result its index, the position of its register field, and the register number
+        for an unused result.
+        """
         at = 0
         for role in self.shape.results:
             self._add_result(role, at, sets_carry)
@@ -250,13 +262,13 @@ class _Plan:
         operand = self.form.operands[role.key]
         assert isinstance(operand, Register | Predicate) and operand.access is not Access.READ
         field = self._clear(self.form.fields[operand.field])
-        # Further registers of a result follow from the first.
+        # Only the first register of a multi-word result is encoded.
         self.results.append((at, field.pieces[0][0], PT if role.predicate else RZ))
         if sets_carry and isinstance(operand, Register) and operand.set_cc is not None:
             self.word = self.form.fields[operand.set_cc].put(self.word, 1)
 
     def _repeats(self, source: _Source) -> bool:
-        """Whether the number of a source follows from that of one before."""
+        """Whether the source's register follows from an earlier source of the same field."""
         role = self.shape.roles[source.index]
         return any(
             other.field == role.field and other.key != role.key and at < source.index
@@ -316,7 +328,9 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "L": (Immediate,),
     "p": (Predicate,),
 }
-"""What an operand of a form must be for a source of some kind. A register may be in an address, or an index."""
+"""The operand types of a form that accept each kind of source. A register may also be in an address
+or an index.
+"""
 _plans: dict[tuple[Opcode, int, str, bool, bool], _Plan] = {}
 
 
@@ -341,7 +355,9 @@ def _plan(op: Op) -> _Plan:
 
 
 def _kind(op: Op, source: Source) -> str:
-    """What a source that is no value needs: a constant, a number, or one of 32 bits; 0 is the register RZ."""
+    """Returns the kind of a source that is no virtual register: ``c`` for a constant, ``i`` for an
+    immediate, ``L`` for a 32-bit immediate, ``r`` for 0, which is RZ.
+    """
     if isinstance(source.operand, ConstantWord):
         return "c"
     value = source.number

@@ -1,4 +1,4 @@
-"""A function's blocks as statements of the assembler: what is between its operations."""
+"""Emits a function's blocks as assembly statements: prologue, epilogue, branches and tokens."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,8 +22,10 @@ _STACK = statements.register(STACK_POINTER, "")
 
 @dataclass
 class Finished:
-    """A function that has its registers. ``frame`` has the registers that it keeps, too; ``needs_stack`` tells whether
-    it, or what it calls, has a frame.
+    """A function after register allocation.
+
+    ``frame`` is the frame's size in bytes with the saved registers; ``needs_stack`` says whether
+    the function or a callee has a frame.
     """
 
     function: Function
@@ -36,7 +38,7 @@ class Finished:
 
     @classmethod
     def of(cls, function: Function, registers: Mapping[Value, int], plan: TokenPlan) -> "Finished":
-        """With its frame laid out."""
+        """Lays out the frame of a function."""
         saved: list[int] = []
         if function.standard:
             used = {number for value, number in registers.items() if not value.predicate}
@@ -48,7 +50,7 @@ class Finished:
 
     @property
     def clobbers(self) -> frozenset[int]:
-        """The registers that it changes itself."""
+        """The registers that the function's own code changes."""
         return frozenset(
             number
             for value, number in self.registers.items()
@@ -57,13 +59,15 @@ class Finished:
 
     @cached_property
     def code(self) -> "FunctionCode":
-        """Its code."""
+        """The function's code, emitted at the first access."""
         return FunctionCode(self)
 
 
 class FunctionCode:
-    """The code of a function. Kernels have copies of it that differ in the names of functions and tables alone: the
-    lines with these are made for each kernel, all others are shared.
+    """The code of a function.
+
+    The copies for different kernels differ only in the names of functions and tables. The lines
+    with such names are made for each kernel; all others are shared.
     """
 
     def __init__(self, finished: Finished) -> None:
@@ -73,7 +77,9 @@ class FunctionCode:
         self._named = writer.named
 
     def statements(self, prefix: str) -> list[SassLabel | Line]:
-        """Those of a kernel, in which ``prefix`` stands before the names of functions and tables."""
+        """Returns the statements for a kernel; ``prefix`` precedes the names of functions and
+        tables.
+        """
         writer = InstructionEncoder(self._finished.registers, self._finished.frame, prefix)
         return [
             statement
@@ -84,7 +90,9 @@ class FunctionCode:
 
 
 class _Writer:
-    """Writes the statements of a function; ``named`` has the operations with names that a kernel decides."""
+    """Writes the statements of a function. ``named`` maps lines to operations whose names depend on
+    the kernel.
+    """
 
     def __init__(self, finished: Finished) -> None:
         self.finished = finished
@@ -101,7 +109,7 @@ class _Writer:
         self.used: set[str] = set()
 
     def statements(self) -> list[SassLabel | Line]:
-        """All of them; labels that nobody uses left out."""
+        """Returns all statements, without the labels that no instruction uses."""
         self._prologue()
         blocks = self.function.blocks
         for block, following in zip(blocks, [*blocks[1:], None], strict=True):
@@ -148,7 +156,7 @@ class _Writer:
             self._add("IADD32I", _STACK, _STACK, statements.number(self.finished.frame))
 
     def _saved(self, at: int) -> SassOperand:
-        """Where a register is kept."""
+        """Returns the operand for the frame slot of saved register ``at``."""
         return statements.memory(STACK_POINTER, self.finished.saves_at + 4 * at)
 
     def _operation(self, op: Op) -> None:
@@ -167,7 +175,7 @@ class _Writer:
         self.written.append(line)
 
     def _indexed(self, index: Source) -> SassOperand:
-        """Where BRX goes: as many bytes into the code as a register has."""
+        """Returns BRX's operand: a register that holds a byte offset into the code."""
         assert index.value is not None
         return statements.indexed(self.writer.registers[index.value])
 
@@ -186,7 +194,9 @@ class _Writer:
                 self._switch(block)
 
     def _leaving(self, block: Block, target: Block) -> tuple[str, SassTargets | None] | None:
-        """The instruction that takes threads out of a block without a branch, if there is one, and where it goes."""
+        """Returns the instruction that takes threads out of a block instead of a branch, and its
+        targets; None where a branch is needed.
+        """
         region = self.plan.leaves.get((block, target))
         if region is not None:
             return region.token.leave, statements.targets([self._label(region.join)])
@@ -210,8 +220,9 @@ class _Writer:
         assert condition is not None
         first, second = block.successors
         leaves = [self._leaving(block, target) is not None for target in (first, second)]
-        # The way that needs the guard goes first. Of a way that leaves and one that branches this is the branch:
-        # threads that leave later cost less than all that stay.
+        # The guarded instruction goes first. Of a path that leaves a region and one that branches,
+        # the branch goes first: delaying the threads that leave costs less than delaying all that
+        # stay.
         swap = first is following or (leaves[0] and not leaves[1] and second is not following)
         if second is following and not leaves[1]:
             swap = False

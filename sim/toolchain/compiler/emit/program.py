@@ -1,4 +1,4 @@
-"""What is around the code in an assembly program: variables, kernels, sizes."""
+"""Emits the parts of an assembly program around the code: variables, kernels, sizes."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -39,11 +39,11 @@ _LANES = 32
 _WORD_BYTES = 4
 _LARGEST_SHARED = 1 << 28
 _LARGEST_STACK = 0xFFFF_FFF0
-"""Bytes that a file can tell; a launch of less is refused."""
+"""The largest stack size in bytes that a file can express. A launch with less stack is refused."""
 
 
 def module_statements(layout: MemoryLayout) -> list[Statement | Line]:
-    """Global variables and constants."""
+    """Returns the statements for global variables and constants."""
     constants = {constant.name: layout.offsets[constant] for constant in layout.constants}
     found: list[Statement | Line] = []
     for variable in layout.globals:
@@ -63,7 +63,9 @@ def module_statements(layout: MemoryLayout) -> list[Statement | Line]:
 def _data(
     variable: PtxVariable, constants: Mapping[str, int], layout: MemoryLayout
 ) -> list[SassData]:
-    """The first values of a variable, zeros behind them. ``constants`` are the places of constants by name."""
+    """Returns the initial data of a variable, zero-filled. ``constants`` maps the names of
+    constants to their offsets.
+    """
     if not variable.initial:
         return []
     size = variable.type.size
@@ -98,11 +100,11 @@ def kernel_statements(
     finished: Mapping[str, Finished],
     graph: CallGraph,
 ) -> list[Statement | Line]:
-    """A kernel with all functions that it may call."""
+    """Returns the statements for a kernel and all functions that it may call."""
     prefix = f"${name}$"
     function = module.functions[name]
     reached = _reached(name, finished, graph)
-    # Before the tables: this gives them their labels.
+    # Before the tables: this assigns the labels in the tables.
     bodies = [(other, finished[other].code.statements(prefix)) for other in reached]
     found: list[Statement | Line] = [
         statements.kernel(escaped(name)),
@@ -129,7 +131,7 @@ def kernel_statements(
 
 
 def _parameters(function: PtxFunction) -> Iterator[Statement]:
-    """A kernel's parameters."""
+    """Yields the statements for a kernel's parameters."""
     offsets, _ = parameter_offsets(function.parameters)
     for parameter, offset in zip(function.parameters, offsets, strict=True):
         assert isinstance(parameter, PtxVariable)
@@ -137,7 +139,7 @@ def _parameters(function: PtxFunction) -> Iterator[Statement]:
 
 
 def _bounds(function: PtxFunction) -> Iterator[Statement]:
-    """What a kernel says of the blocks that it is launched with."""
+    """Yields the statements for a kernel's launch bounds."""
     if function.bounds.largest is not None:
         yield statements.info("MAX_THREADS", function.bounds.largest)
     if function.bounds.exact is not None:
@@ -145,7 +147,11 @@ def _bounds(function: PtxFunction) -> Iterator[Statement]:
 
 
 def _shared_variables(function: PtxFunction, layout: MemoryLayout) -> Iterator[Statement]:
-    """The shared memory of a kernel; CompileError where that is too large."""
+    """Yields the statements for a kernel's shared memory.
+
+    Raises:
+        CompileError: The shared memory is too large.
+    """
     shared = layout.shared[function.name]
     if shared.size > _LARGEST_SHARED:
         raise CompileError(
@@ -160,7 +166,11 @@ def _shared_variables(function: PtxFunction, layout: MemoryLayout) -> Iterator[S
 def _tables(
     function: PtxFunction, layout: MemoryLayout, reached: list[Function], prefix: str
 ) -> list[Statement]:
-    """The constant bank of a kernel's function handles and branch targets; CompileError where that is too large."""
+    """Returns the statements for a kernel's constant bank of function handles and branch targets.
+
+    Raises:
+        CompileError: The bank is too large.
+    """
     indirect = any(other.indirect for other in reached)
     tables = [block.table for other in reached for block in other.blocks if block.table is not None]
     handles = HANDLE_BYTES * (len(layout.handles) + 1) if indirect else 0
@@ -182,7 +192,9 @@ def _tables(
 
 
 def _function_table(layout: MemoryLayout, prefix: str) -> list[Statement]:
-    """The places of a kernel's functions in its code, by their handles. There is no code at the first."""
+    """Returns the table of the code addresses of a kernel's functions, by handle. Handle 0 has no
+    code.
+    """
     words = [
         statements.total(_NO_CODE),
         *(statements.total(f"{prefix}{name}") for name in layout.handles),
@@ -194,7 +206,7 @@ def _function_table(layout: MemoryLayout, prefix: str) -> list[Statement]:
 
 
 def _reached(name: str, finished: Mapping[str, Finished], graph: CallGraph) -> list[str]:
-    """The functions that a kernel may call, the kernel first."""
+    """Returns the functions that a kernel may call, the kernel first."""
     found = reachable([name], graph)
     if any(finished[other].function.indirect for other in found):
         for other in finished:
@@ -204,7 +216,9 @@ def _reached(name: str, finished: Mapping[str, Finished], graph: CallGraph) -> l
 
 
 class _Depth(NamedTuple):
-    """What the deepest calls have on the stacks: bytes of a thread's stack, tokens of a warp's call/return stack."""
+    """The stack use of the deepest calls: bytes of a thread's stack, and tokens of a warp's
+    call/return stack.
+    """
 
     stack_bytes: int
     tokens: int
@@ -213,8 +227,8 @@ class _Depth(NamedTuple):
 def _depth(
     name: str, finished: Mapping[str, Finished], graph: CallGraph, reached: list[str]
 ) -> _Depth:
-    """The depth of a kernel. Functions that call themselves, or one another, are all in it once, and the largest of
-    them as often as a warp has lanes.
+    """Returns the stack use of a kernel. A group of mutually recursive functions counts once with
+    all its members, and its largest member as often as a warp has lanes.
     """
     by_address = [other for other in reached if finished[other].function.standard]
     calls: CallGraph = {}
@@ -239,7 +253,7 @@ def _depth(
 
 
 def _tokens(one: Finished, calls: bool) -> int:
-    """Tokens that one function has on the stack."""
+    """Returns the tokens that one function has on the stack."""
     return (
         one.plan.depth
         + (_LANES if one.plan.has_divergent_loop else min(len(one.plan.divergent), _LANES))

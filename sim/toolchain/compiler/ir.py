@@ -1,8 +1,9 @@
-"""What is between PTX and assembly text: operations on virtual registers of 32 bits.
+"""The intermediate representation between PTX and assembly: operations on virtual registers of 32
+bits.
 
-A 64-bit value is two of them. An operation has the name that its instruction has, or one of a few that stand for
-several instructions (see :mod:`.passes.expand`). Sources may be numbers and constants anywhere until
-:mod:`.passes.legalise` puts what cannot be encoded into registers.
+A 64-bit value is a pair of virtual registers. An operation has the name of its machine instruction,
+or is one of a few pseudo-instructions (see :mod:`.passes.expand`). Any source may be a number or a
+constant until :mod:`.passes.legalise` moves those that cannot be encoded into registers.
 """
 
 from collections.abc import Iterator
@@ -34,14 +35,16 @@ __all__ = [
 ]
 
 WORD = 0xFFFF_FFFF
-"""All bits of a register."""
+"""A register with all bits set."""
 SIGN = 0x8000_0000
-"""The sign of a number in single precision."""
+"""The sign bit of a number in single precision."""
 
 
 @dataclass(eq=False, slots=True)
 class Value:
-    """A virtual register: 32 bits, or a predicate. ``fixed`` is the register it must have, if there is one."""
+    """A virtual register of 32 bits, or a virtual predicate. ``fixed`` is the number of the machine
+    register that it must be assigned, or None.
+    """
 
     name: str
     predicate: bool = False
@@ -53,7 +56,7 @@ class Value:
 
 @dataclass(frozen=True)
 class ConstantWord:
-    """``c[bank][offset]``, the offset in bytes."""
+    """The constant ``c[bank][offset]``; the offset is in bytes."""
 
     bank: int
     offset: int
@@ -61,7 +64,9 @@ class ConstantWord:
 
 @dataclass(frozen=True)
 class Global:
-    """The upper or the lower 32 bits of the address ``addend`` bytes into a global variable."""
+    """The upper or the lower 32 bits of the address that is ``addend`` bytes into a global
+    variable.
+    """
 
     name: str
     addend: int
@@ -69,8 +74,9 @@ class Global:
 
 
 class RegisterPart(Enum):
-    """A part of a register that an operand may be, by the table's spelling of it. The lowest byte and the lowest half
-    have none: an operation tells by its other fields that it reads these.
+    """The part of a register that an operand selects, as the instruction table spells it.
+
+    The lowest byte and the lowest half have no member: other fields of the operation select them.
     """
 
     B1 = ".B1"
@@ -84,12 +90,13 @@ class RegisterPart(Enum):
 
 @dataclass(unsafe_hash=True, slots=True)
 class Source:
-    """What an operation reads: an operand (a value, a number of 32 bits, a constant or an address) and its modifiers.
+    """A source of an operation: an operand (a value, a number of 32 bits, a constant or an address)
+    and its modifiers.
 
-    ``absolute`` is applied first, ``negated`` last. A predicate that is no value is the number 1 or 0. Without a
-    ``part`` it is the whole register, or the lowest part.
-    Nobody changes a source; it is not frozen because there are many, and frozen objects take three times as long to
-    make.
+    ``absolute`` is applied first, ``negated`` last. A constant predicate is the number 1 or 0.
+    Without a ``part`` the source is the whole register, or its lowest part. Sources are immutable
+    by convention only: there are many of them, and frozen objects take three times as long to
+    create.
     """
 
     operand: Value | int | ConstantWord | Global
@@ -100,7 +107,7 @@ class Source:
 
     @property
     def value(self) -> Value | None:
-        """The virtual register, if it is one."""
+        """The virtual register, or None if the operand is none."""
         return self.operand if isinstance(self.operand, Value) else None
 
     @property
@@ -110,7 +117,7 @@ class Source:
 
     @property
     def number(self) -> int | None:
-        """The number with its modifiers applied, if it is one."""
+        """The number with its modifiers applied, or None if the operand is no number."""
         if not isinstance(self.operand, int) or self.part:
             return None
         value = self.operand
@@ -121,31 +128,35 @@ class Source:
         return (-value if self.negated else value) & WORD
 
     def with_operand(self, operand: "Value | int | ConstantWord | Global") -> "Source":
-        """Another operand with the same modifiers."""
+        """Returns a source with another operand and the same modifiers."""
         return Source(operand, self.negated, self.inverted, self.absolute, self.part)
 
     def negate(self) -> "Source":
-        """The same, negated."""
+        """Returns the negated source."""
         return replace(self, negated=not self.negated)
 
     def invert(self) -> "Source":
-        """The same with all bits the other way round; a predicate negated."""
+        """Returns the source with all bits inverted; a predicate is negated."""
         return replace(self, inverted=not self.inverted)
 
 
 def number(value: int) -> Source:
-    """A number of 32 bits."""
+    """Returns a number of 32 bits as a source; higher bits are dropped."""
     return Source(value & WORD)
 
 
 RZ = Source(0)
 PT = Source(1)
 MOVE, ADD, COPY_PREDICATE = opcode("MOV"), opcode("IADD"), opcode("PSETP")
-"""What many passes make: a copy, a sum, and a copy of a predicate (its conjunction with two that are true)."""
+"""Opcodes that many passes create: a copy, a sum, and a copy of a predicate (its conjunction with
+two true ones).
+"""
 
 
 def real(source: Source) -> Source:
-    """A source in single precision; the modifiers of a number are applied to its sign."""
+    """Returns a source in single precision; the modifiers of a number are applied to its sign
+    bit.
+    """
     if not isinstance(source.operand, int) or source.plain or not source.operand:
         return source
     bits = source.operand & (WORD >> 1 if source.absolute else WORD)
@@ -157,15 +168,19 @@ class Op:
     """An operation.
 
     Attributes:
-        opcode: What it does.
-        results, sources: What is written, None where nobody wants it, and what is read, in the table's order.
-        sets_carry, takes_carry: Whether CC is written (``.CC``) and read (``.X``).
-        guard: The predicate that lets threads take part.
-        fresh: Of a guarded operation: what its results held before is not needed.
-        offset: Of an address. ``in_caller``: behind the function's own frame.
+        opcode: The instruction or pseudo-instruction with its modifiers.
+        results: The values written, None for an unused result, in the table's order.
+        sources: The sources read, in the table's order.
+        sets_carry: Whether CC is written (``.CC``).
+        takes_carry: Whether CC is read (``.X``).
+        guard: The predicate of the threads that execute the operation.
+        fresh: Whether the previous contents of a guarded operation's results are dead.
+        offset: The offset in an address, in bytes.
+        in_caller: Whether the offset starts at the end of the function's own frame.
         symbol: The function that is called, or the table that is read.
-        clobbers: Registers that a call changes beside its results.
-        line, column: Where the PTX has it.
+        line: The line in the PTX source.
+        column: The column in the PTX source.
+        clobbers: Registers that a call changes besides its results.
     """
 
     opcode: Opcode
@@ -184,38 +199,38 @@ class Op:
 
     @property
     def name(self) -> str:
-        """The name of what it does."""
+        """The name of the opcode."""
         return self.opcode.name
 
     @property
     def fields(self) -> Fields:
-        """The values of its modifiers."""
+        """The values of the opcode's modifiers."""
         return self.opcode.fields
 
     @property
     def shape(self) -> OpcodeShape:
-        """The roles of its operands."""
+        """The roles of the operands."""
         return self.opcode.shape(len(self.results), len(self.sources))
 
     @property
     def is_pure(self) -> bool:
-        """Whether it does nothing but compute its results, the same each time."""
+        """Whether it has no effect except its results, which depend on its sources alone."""
         return self.opcode.pure and not self.sets_carry
 
     def reads(self) -> list[Value]:
-        """All values that it reads, the guard's too."""
+        """Returns all values that it reads, with the guard."""
         found = [source.operand for source in self.sources if isinstance(source.operand, Value)]
         if self.guard is not None and isinstance(self.guard.operand, Value):
             found.append(self.guard.operand)
         return found
 
     def writes(self) -> list[Value]:
-        """All values that it writes."""
+        """Returns all values that it writes."""
         return [value for value in self.results if value is not None]
 
     @property
     def replaces(self) -> bool:
-        """Whether what its results held before is gone in every thread that matters."""
+        """Whether the previous contents of the results are dead after it."""
         return self.guard is None or self.fresh
 
     def __repr__(self) -> str:
@@ -233,7 +248,7 @@ class Op:
 
 @dataclass(eq=False)
 class JumpTable:
-    """The targets of a branch by index, in a constant bank."""
+    """The targets of an indexed branch, which are in a constant bank."""
 
     name: str
     targets: list["Block"]
@@ -241,10 +256,13 @@ class JumpTable:
 
 
 class Terminator(Enum):
-    """How a block ends, by its name in listings.
+    """How a block ends. The value is the name in listings.
 
-    GOTO goes to ``successors[0]``; BRANCH there where ``condition`` holds, else to ``successors[1]``; SWITCH through
-    ``table``, by the byte offset in ``condition``. EXIT ends threads, RETURN returns from the function.
+    - GOTO continues at ``successors[0]``.
+    - BRANCH continues at ``successors[0]`` if ``condition`` is true, else at ``successors[1]``.
+    - SWITCH continues at the entry of ``table`` with the byte offset ``condition``.
+    - EXIT ends threads.
+    - RETURN returns from the function.
     """
 
     GOTO = "goto"
@@ -256,9 +274,9 @@ class Terminator(Enum):
 
 @dataclass(eq=False)
 class Block:
-    """A basic block: operations without a branch between them, and its terminator.
+    """A basic block: operations without a branch between them, and a terminator.
 
-    ``uniform`` says that all threads go the same way.
+    ``uniform`` is set if all threads of a warp take the same branch.
     """
 
     name: str
@@ -281,21 +299,26 @@ class Block:
 
 @dataclass(eq=False)
 class Function:
-    """A function between instruction selection and code.
+    """A function between instruction selection and code emission.
 
     Attributes:
+        name: Its name in the PTX module.
         entry: Whether it is a kernel.
-        blocks: In the order of the code; the first one is where the function begins.
-        parameters, results: The values that are passed in registers, each with its fixed register.
-        frame: Bytes of its variables in local memory; spilled values are added above these.
-        reserved: Bytes at the upper end of a kernel's frame: the module's variables in local space.
+        blocks: The blocks in the order of the code; the first one is the entry block.
+        parameters: The values of arguments in registers, each with its fixed register.
+        results: The values of results in registers, each with its fixed register.
+        frame: The size in bytes of its variables in local memory; spill slots are added above them.
+        reserved: Bytes at the upper end of a kernel's frame for the module's variables in local
+            space.
         calls: The functions that it calls by name.
         library_calls: Those of them that are functions of the runtime library.
-        indirect: Whether it calls functions by their addresses.
-        standard: Whether it keeps the registers that :mod:`.abi` says; callers of others know what they change.
-        recursion: The functions that may call it again while it runs, itself among them if it calls itself.
-        clobbers: The registers that a call of it may change, once it is compiled.
-        barriers: How many barriers it uses, from number 0 on.
+        indirect: Whether it calls functions by address.
+        standard: Whether it uses the standard convention of :mod:`.abi`; callers of other functions
+            know the registers that these change.
+        recursion: The functions that may call it again while it runs, with itself if it calls
+            itself.
+        clobbers: The registers that a call of it may change; known after it is compiled.
+        barriers: The number of barriers that it uses, from barrier 0.
         stack: The stack pointer.
     """
 
@@ -316,7 +339,7 @@ class Function:
     stack: Value = field(default_factory=lambda: Value("stack", fixed=1))
 
     def ops(self) -> Iterator[Op]:
-        """All operations."""
+        """Yields all operations."""
         for block in self.blocks:
             yield from block.ops
 
@@ -328,7 +351,7 @@ class Function:
         )
 
     def predecessors(self) -> dict[Block, list[Block]]:
-        """The blocks before each block; one stands there once for each way."""
+        """Returns the predecessors of each block, one entry for each edge."""
         found: dict[Block, list[Block]] = {block: [] for block in self.blocks}
         for block in self.blocks:
             for successor in block.successors:

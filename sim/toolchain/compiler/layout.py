@@ -1,4 +1,4 @@
-"""Where the variables of a module are."""
+"""The memory layout of a module: offsets of its variables, parameters and tables."""
 
 from dataclasses import dataclass, field, replace
 
@@ -22,26 +22,27 @@ __all__ = [
 ]
 
 CONSTANT_BANK = 3
-"""The bank of users' constants."""
+"""The constant bank of the module's constants."""
 TABLE_BANK = 2
-"""The bank of a kernel's tables."""
+"""The constant bank of a kernel's tables."""
 FUNCTION_TABLE = ".functions"
-"""What a kernel calls its table of functions; no name in PTX has a dot."""
+"""The name of a kernel's function table. Names in PTX have no dots."""
 HANDLE_BYTES = 8
-"""Of a function in that table. As in NVIDIA's files the place there is what memory and registers hold of a function:
-every kernel has its own copies of functions, and the place is the same in all tables.
+"""The size of an entry of the function table. As in NVIDIA's files, a function pointer in memory or
+a register is the offset of the entry: each kernel has its own copies of functions, but the offset
+is the same in all tables.
 """
 FAR_TABLE = 1 << 15
-"""What an instruction that reads a table of branch targets can add to the index."""
+"""The limit of the table offset that an instruction can add to the index of a branch."""
 _DYNAMIC_ALIGNMENT = 16
-"""Where a kernel's shared memory of the launch's size begins, at least, as in NVIDIA's files."""
+"""The least alignment in bytes of a kernel's dynamic shared memory, as in NVIDIA's files."""
 PARAMETER_BANK = 0
 PARAMETER_BASE = 0x140
-"""Where a kernel's parameters begin in their bank."""
+"""The offset of a kernel's parameters in their constant bank."""
 
 
 class DriverWord:
-    """Offsets in bank 0 of what the driver writes there."""
+    """Offsets in bank 0 of the words that the driver writes."""
 
     SHARED_WINDOW = 0x0
     LOCAL_WINDOW = 0x4
@@ -56,9 +57,10 @@ class DriverWord:
 
 @dataclass(frozen=True)
 class SharedLayout:
-    """A kernel's shared memory: offsets of the variables that it uses, its bytes, and its alignment.
+    """A kernel's shared memory: offsets of the variables that it uses, total size, and alignment,
+    in bytes.
 
-    Variables whose size the launch decides are all behind the others, at the same place.
+    All variables of dynamic size are at the same offset, after the others.
     """
 
     offsets: dict[PtxVariable, int]
@@ -67,7 +69,7 @@ class SharedLayout:
 
     @classmethod
     def of(cls, variables: list[PtxVariable]) -> "SharedLayout":
-        """The variables behind one another."""
+        """Returns a layout with the variables in order."""
         offsets = {}
         end = 0
         dynamic = [variable for variable in variables if variable.count is None]
@@ -85,18 +87,30 @@ class SharedLayout:
         return cls(offsets, end, alignment)
 
     def offset(self, variable: PtxVariable) -> int:
-        """Where a variable is; behind all others if the kernel does not use it."""
+        """Returns the offset of a variable; the end of all variables if the kernel does not
+        use it.
+        """
         return self.offsets.get(variable, self.size)
 
 
 @dataclass
 class MemoryLayout:
-    """Offsets of constants in their bank, of entries' parameters in their block, in bytes, and of shared variables in
-    the layout of one function. ``handles`` are offsets in the tables of functions, where the first is nobody's.
-    ``shared`` has the kernels' shared memories, ``shared_used`` the shared variables that each function names,
-    ``kernels`` the kernels that may call each function. ``far_tables``: tables of branch targets may be beyond
-    FAR_TABLE. ``locals`` are a module's variables in local space: offsets from ``local_bytes`` below the place where a
-    thread's stack begins.
+    """The layout of a module's variables. Offsets and sizes are in bytes.
+
+    Attributes:
+        constants: The constants.
+        globals: The variables in global memory.
+        offsets: Offsets of constants in their bank, of kernel parameters in their block, and of
+            shared variables in the layout of one function.
+        constant_bytes: The size of all constants.
+        handles: Offsets of functions in the function tables, whose first entry has no function.
+        shared: The shared memory of each kernel.
+        far_tables: Whether tables of branch targets may reach beyond FAR_TABLE.
+        shared_used: The shared variables that each function names.
+        kernels: The kernels that may call each function.
+        locals: Offsets of the module's variables in local space, from ``local_bytes`` below the
+            start of a thread's stack.
+        local_bytes: The size of these variables.
     """
 
     constants: list[PtxVariable] = field(default_factory=list)
@@ -113,7 +127,7 @@ class MemoryLayout:
 
     @classmethod
     def of(cls, module: PtxModule) -> "MemoryLayout":
-        """The layout of a module."""
+        """Returns the layout of a module."""
         found = cls()
         everything = [
             *module.variables,
@@ -155,7 +169,9 @@ class MemoryLayout:
         return found
 
     def _lay_out_shared(self, module: PtxModule) -> None:
-        """Every kernel has the shared variables that it and the functions it calls use, from its own first byte on."""
+        """Lays out the shared memory of each kernel: the variables that it and its callees use,
+        from offset 0.
+        """
         calls = CallGraph(module)
         for function in module.functions.values():
             used = [
@@ -172,8 +188,8 @@ class MemoryLayout:
                     self.kernels[function.name].append(entry.name)
 
     def versions(self, function: str) -> "list[tuple[list[str], MemoryLayout]]":
-        """The layouts that a function is compiled with: one for each choice of offsets that its shared variables have,
-        and the kernels in which they have these.
+        """Returns the layouts for which a function is compiled: one for each set of offsets of its
+        shared variables, with the kernels in which they have these offsets.
         """
         used = self.shared_used[function]
         found: dict[tuple[int, ...], list[str]] = {}

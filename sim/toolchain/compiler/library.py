@@ -1,12 +1,14 @@
-"""Functions of the runtime library, which the compiler has in place of instructions that the machine does not have.
+"""The runtime library: functions that replace PTX instructions which the machine does not have.
 
-They are PTX texts, compiled like a program; compiler-rt is the model. A function has the name of its instruction:
-``__div_rn_ftz_f32`` is div.rn.ftz.f32. Those that are visible are called, the others are inlined.
+They are PTX texts and are compiled like a program, as in compiler-rt. A function is named after its
+instruction: ``__div_rn_ftz_f32`` is div.rn.ftz.f32. Visible functions are called, all others are
+inlined.
 
-Some texts are templates, which are filled in for each rounding and for .ftz. ``$round`` is the rounding, ``$ftz`` the
-modifier or nothing, ``$mode`` is both as names have them, and ``$outwards`` is how the sign of a number compares with 0
-if the number is rounded away from 0. Lines between ``#if NAME`` and ``#endif`` stay where the name holds, those after
-``#else`` elsewhere. The names are ``nearest``, ``directed``, ``flush``, ``outwards`` (a directed rounding that depends
+Some texts are templates, which are instantiated for each rounding with and without .ftz. ``$round``
+is the rounding, ``$ftz`` the modifier or nothing, ``$mode`` both as they appear in function names,
+and ``$outwards`` the comparison of a number's sign with 0 that selects rounding away from 0. Lines
+between ``#if NAME`` and ``#endif`` are kept if the name is true, lines after ``#else`` otherwise.
+The names are ``nearest``, ``directed``, ``flush``, ``outwards`` (a directed rounding that depends
 on the sign), and ``upwards`` (every rounding except towards 0).
 """
 
@@ -23,26 +25,28 @@ __all__ = ["filled_in", "function_name", "functions_with", "is_called"]
 
 _APPROXIMATIONS = frozenset({"approx", "full"})
 _OUTWARDS = {"rn": "", "rz": "", "rm": "lt", "rp": "ge"}
-"""Roundings, and how the sign of numbers that they make larger compares with 0."""
+"""For each rounding the comparison with 0 that holds for the signs whose magnitudes it rounds
+up.
+"""
 _BEGIN = re.compile(r"^(?=(?:\.visible )?\.func )", re.MULTILINE)
 _NAME = re.compile(r"\b__\w+")
 _PRECISIONS = {"f32": "single", "f64": "double"}
 
 
 def function_name(i: PtxInstruction) -> str:
-    """The name of the function that does what an instruction does."""
+    """Returns the name of the library function for an instruction."""
     parts = (i.opcode, i.approximation or i.rounding, "ftz" * i.flush, i.type.value)
     return "__" + "_".join(filter(None, parts))
 
 
 def is_called(function: PtxFunction) -> bool:
-    """Whether a function is called, and not inlined."""
+    """Whether a function is called instead of inlined."""
     return function.linkage is Linkage.VISIBLE
 
 
 @cache
 def functions_with(name: str) -> Mapping[str, PtxFunction]:
-    """A function by its name, and those that it calls."""
+    """Returns a function and all functions that it calls, by name."""
     _, _, _, *modifiers, kind = name.split("_")
     if kind not in _PRECISIONS:
         file, text = "integer_division.ptx", library_text("integer_division.ptx")
@@ -56,7 +60,9 @@ def functions_with(name: str) -> Mapping[str, PtxFunction]:
 
 
 def _part_with(text: str, name: str) -> str:
-    """The text without the functions that one of them does not need: most of the time goes into reading it."""
+    """Returns the text without the functions that a function does not need, as parsing takes most
+    of the time.
+    """
     header, *functions = _BEGIN.split(text)
     bodies = {_NAME.findall(body)[0]: body for body in functions}
     needed, waiting = set(), [name]
@@ -69,7 +75,7 @@ def _part_with(text: str, name: str) -> str:
 
 
 def filled_in(text: str, rounding: str, flush: bool) -> str:
-    """The text that a template is for a rounding."""
+    """Returns the instance of a template for a rounding."""
     outwards = _OUTWARDS[rounding]
     holds = {
         "nearest": rounding == "rn",

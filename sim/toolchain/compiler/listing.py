@@ -1,4 +1,4 @@
-"""The operations of a function as text, for tests and for whoever looks for an error of the compiler."""
+"""Listings of a function's operations, for tests and for debugging the compiler."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,8 +11,10 @@ __all__ = ["function_listing"]
 
 
 def function_listing(function: Function, registers: Mapping[Value, int] | None = None) -> str:
-    """A line for each block, operation and terminator. Values have the names of their registers once these are known;
-    until then they are numbered as they come, predicates beside registers.
+    """Returns a line for each block, operation and terminator.
+
+    Values have the names of their registers if ``registers`` is given. Otherwise they are numbered
+    in the order of appearance, predicates separately.
     """
     listing = _Listing(function)
     for value, number in (registers or {}).items():
@@ -80,5 +82,5 @@ class _Listing:
 
 
 def _value_text(name: str, value: int) -> str:
-    """An operand that is no source: the name of a special register, or a number."""
+    """Returns the text of an operand field: a special register's name, or a number."""
     return SPECIAL_REGISTER_TEXTS[value] if name == "special" else f"{value:#x}"

@@ -1,8 +1,9 @@
-"""What operations do: instructions of the machine's table with typed fields, and operations that stand for several.
+"""Opcodes of operations: machine instructions with typed modifiers, and pseudo-instructions.
 
-An :class:`Opcode` is a name and the values of all modifiers; the table (:mod:`rtl.isa.table`) says which operands it
-has, in which forms, and what fits there. There is one object for each opcode, so that what is found out about it is
-found out once. What the table does not know stands here: which operations commute, and which forms are not used.
+An :class:`Opcode` is a name and the values of all modifiers. The instruction table
+(:mod:`rtl.isa.table`) defines its operands, its forms, and the operands that fit each form. Each
+opcode is a unique object, so derived facts are computed once. This module adds what the table does
+not define: commutative operations, and forms that are not used.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -84,16 +85,18 @@ LONG_FORMS = {
     "LOP": "LOP32I",
     "MOV": "MOV32I",
 }
-"""Instructions for numbers of 32 bits."""
+"""Instruction forms with a 32-bit immediate."""
 LOWEST = 0xFFF
-"""Bits of a number in single precision that short numbers lack."""
+"""The low bits of a number in single precision that a short immediate cannot hold."""
 ARRIVALS = frozenset({"BAR"})
 TOGETHER = ARRIVALS | {"VOTE", "SHFL", "B2R", "CAL", "ICAL", "BPT", "MEMBAR", "PRET"}
-"""What threads do together, or cannot be guarded."""
+"""Operations that involve several threads or cannot be guarded."""
 
 
 class IntegerFormat(Enum):
-    """Integer side of a conversion: the binary logarithm of its bytes, and whether it has a sign."""
+    """The integer format of a conversion: bits 0 and 1 are the binary logarithm of its bytes, bit 2
+    says that it is signed.
+    """
 
     U8 = 0
     U16 = 1
@@ -106,7 +109,7 @@ class IntegerFormat(Enum):
 
 
 class WholeRounding(Enum):
-    """How F2F makes a number of the same format a whole one."""
+    """How F2F rounds a number to an integral value of the same format."""
 
     NONE = 0
     ROUND = 4
@@ -123,7 +126,7 @@ RELATIONS: Mapping[FieldValue, Callable[[int, int], bool]] = {
     Compare.EQ: int.__eq__,
     Compare.NE: int.__ne__,
 }
-"""What integers' relations mean."""
+"""The comparison of integers for each relation."""
 _PSEUDO = {
     "ADD64": (2, 4),
     "SETP64": (1, 4),
@@ -135,24 +138,32 @@ _PSEUDO = {
     "CAL": (0, 0),
     "ICAL": (0, 0),
 }
-"""Operations that are no instruction of the table, or whose operands are not those of one."""
+"""Pseudo-instructions, and instructions whose operands differ from the table, with the numbers of
+their results and sources.
+"""
 _CALLS = frozenset({"CAL", "ICAL"})
 _TAKES_ANYTHING = frozenset({"ADD64", "MAD", "MULHI", "MULWIDE", "DIV", "REM"})
-"""Operations whose sources may be numbers and constants: they are taken apart before that matters."""
+"""Operations whose sources may be any numbers and constants, as they are expanded before
+legalisation.
+"""
 _COMMUTATIVE = frozenset({"IADD", "LOP", "IMNMX", "FADD", "FMUL", "FFMA", "FMNMX"})
-"""Operations whose first two sources may be exchanged."""
+"""Operations whose first two sources commute."""
 _VIDEO = frozenset({"VADD", "VMAD", "VMNMX", "VABSDIFF", "VABSDIFF4", "VSHL", "VSHR", "VSET"})
 _COMPUTING = frozenset({Pipe.ALU, Pipe.PREDICATE, Pipe.MULTIPLY, Pipe.CONVERSION, Pipe.DOUBLE})
 _CHANGING = frozenset({"VOTE", "CS2R"})
-"""Operations on registers that are not the same each time: of other threads, or of a clock."""
+"""Operations on registers whose result is not a function of the sources: it depends on other
+threads, or on a clock.
+"""
 _READING = frozenset({"LDG", "LD", "LDS", "LDL", "LDC", "VOTE", "CS2R"})
-"""Operations that depend on more than their sources, and do nothing but compute their results."""
+"""Operations without side effects whose result depends on more than their sources."""
 SHUFFLE_MASKS = {"lane": 0x1F, "clamp": 0x1F1F}
-"""SHFL's fields for numbers, of which it reads some bits alone, and these bits."""
+"""The immediate fields of SHFL, and the bits of each that SHFL reads."""
 _NOT_LONG: Mapping[str, Fields] = {"IADD": {"saturate": 1}, "LOP": {"operation": Logic.PASS_B}}
-"""What is not done with numbers of 32 bits, though the table has it."""
+"""Modifier values that are not used with 32-bit immediates, though the table has them."""
 _ORDER = {"ST": ("address", "x", "b")}
-"""Sources in another order than that of the text: the data, which are as many as the size says, stand last."""
+"""Instructions whose source order differs from the text: the data, whose number depends on the
+size, is last.
+"""
 _FLOAT_COMPARISONS = frozenset({"FSETP", "FSET", "FCMP", "DSETP", "DSET"})
 _TYPES: Mapping[str, type[Enum] | Mapping[str, type[Enum]]] = {
     "addend": ProductAddend,
@@ -197,11 +208,11 @@ _TYPES: Mapping[str, type[Enum] | Mapping[str, type[Enum]]] = {
     "whole": WholeRounding,
     "width": FunnelWidth,
 }
-"""The types of fields' values, by instruction where that tells; others are numbers."""
+"""The types of field values, by instruction where they differ; other values are integers."""
 
 
 def _typed(name: str, field: str, value: FieldValue) -> FieldValue:
-    """A field's value in its type."""
+    """Returns a field's value in its type."""
     if isinstance(value, Enum):
         return value
     kind = _TYPES.get(field)
@@ -211,13 +222,15 @@ def _typed(name: str, field: str, value: FieldValue) -> FieldValue:
 
 
 def _code(value: FieldValue) -> int:
-    """A field's value in the encoding."""
+    """Returns the encoding of a field's value."""
     return value.value if isinstance(value, Enum) else int(value)
 
 
 @dataclass(frozen=True)
 class OperandRole:
-    """An operand of an opcode: its key in the table, how many registers it covers, and whether it is a predicate."""
+    """The role of an operand: its key in the table, its number of registers, and whether it is a
+    predicate.
+    """
 
     key: str
     count: int
@@ -227,24 +240,26 @@ class OperandRole:
 
 @dataclass(frozen=True)
 class OpcodeShape:
-    """The results and sources of an opcode. Groups are lists of indices of registers that must be neighbours."""
+    """The results and sources of an opcode. A group is a list of the indices of registers that must
+    be consecutive.
+    """
 
     results: tuple[OperandRole, ...]
     sources: tuple[OperandRole, ...]
 
     @cached_property
     def result_groups(self) -> list[list[int]]:
-        """Results in neighbours."""
+        """The groups of the results."""
         return _groups(self.results)
 
     @cached_property
     def source_groups(self) -> list[list[int]]:
-        """Sources in neighbours: what comes from one field of the instruction."""
+        """The groups of the sources: each comes from one field of the instruction."""
         return _groups(self.sources)
 
     @cached_property
     def grouped(self) -> frozenset[int]:
-        """The sources in some group."""
+        """The sources that belong to a group."""
         return frozenset(at for group in self.source_groups for at in group)
 
     @cached_property
@@ -264,7 +279,7 @@ class OpcodeShape:
 
 
 def _indexed(roles: Iterable[OperandRole]) -> Iterable[tuple[int, OperandRole]]:
-    """Each operand's index with its role."""
+    """Yields each operand's index with its role."""
     at = 0
     for role in roles:
         for _ in range(role.count):
@@ -280,12 +295,20 @@ def _groups(roles: Iterable[OperandRole]) -> list[list[int]]:
 
 
 class Opcode:
-    """An instruction with its modifiers, or an operation that stands for several instructions.
+    """An instruction with its modifiers, or a pseudo-instruction.
 
     Attributes:
-        name: The instruction's name in the table, or one of the others.
-        fields: The values of all its modifiers, and of operands that are no source: a shift, a special register.
-        forms: The forms of the table that it may have, those for numbers of 32 bits last.
+        name: The name of the instruction in the table, or of the pseudo-instruction.
+        fields: The values of all modifiers, and of operands that are no source, such as a shift or
+            a special register.
+        forms: The possible forms in the table, those with a 32-bit immediate last.
+        codes: The encodings of the fields.
+        commutes: Whether the first two sources commute.
+        pure: Whether it has no effect except its results, which depend on its sources alone.
+        needless: Whether it can be removed if its results are not used.
+        exact: Whether modifiers of numbers are not folded into the numbers (video instructions).
+        takes_anything: Whether its sources may be any numbers and constants.
+        may_drop_results: Whether a result may be unused.
     """
 
     def __init__(self, name: str, fields: Fields, forms: tuple[Form, ...]) -> None:
@@ -332,18 +355,18 @@ class Opcode:
 
     @cached_property
     def plain(self) -> bool:
-        """Whether no modifier is other than its default."""
+        """Whether all modifiers have their default values."""
         return not self.forms or all(
             self.codes[modifier.field] == _absent(self.forms[0], modifier)
             for modifier in self._modifiers
         )
 
     def with_fields(self, **changes: FieldValue) -> "Opcode":
-        """The same with other values of some fields."""
+        """Returns the opcode with other values of some fields."""
         return opcode(self.name, tuple({**self.fields, **changes}.items()))
 
     def _may_drop_results(self) -> bool:
-        """Whether a result may be written nowhere: neighbours must all be there."""
+        """Whether the register of a result may be RZ. Consecutive registers must all exist."""
         if self.name in _CALLS or self.name == "MOV":
             return False
         return not any(
@@ -359,11 +382,11 @@ class Opcode:
 
     @cached_property
     def _values(self) -> Mapping[str, int]:
-        """The values of all fields, operands aside."""
+        """The values of all fields except operands."""
         return self.forms[0].values(self.word(self.forms[0])) if self.forms else {}
 
     def word(self, form: Form) -> int:
-        """The word of a form with the modifiers, before it has operands."""
+        """Returns the word of a form with the modifiers and without operands."""
         word = form.default
         for name, value in self.codes.items():
             if name in form.fields:
@@ -371,7 +394,9 @@ class Opcode:
         return word
 
     def shape(self, results: int, sources: int) -> OpcodeShape:
-        """The roles of so many results and sources; optional ones are there if there are enough."""
+        """Returns the roles for these numbers of results and sources. Optional operands are
+        included if the numbers suffice.
+        """
         found = self._shapes.get((results, sources))
         if found is None:
             found = self._shapes[results, sources] = self._shape(results, sources)
@@ -389,7 +414,7 @@ class Opcode:
         return OpcodeShape(_chosen(written, results), _chosen(read, sources))
 
     def _roles(self, key: str, operand: Operand) -> Iterable[tuple[OperandRole, bool, bool]]:
-        """The role of an operand, whether it is optional, and whether it is a result."""
+        """Yields the role of an operand, whether it is optional, and whether it is a result."""
         match operand:
             case Register(field, access):
                 yield (
@@ -410,7 +435,7 @@ class Opcode:
             case Immediate(field) if field not in self.codes:
                 yield OperandRole(key, 1, False, field), operand.default is not None, False
 
-    # What fits where
+    # Operands that can be encoded
 
     def constant_fits(self, key: str) -> bool:
         """Whether an operand may be ``c[bank][offset]``."""
@@ -438,7 +463,9 @@ class Opcode:
 
     @property
     def _is_long_conversion(self) -> bool:
-        """A conversion of other than single precision and words: its sources stay in registers."""
+        """Whether it is a conversion other than between single precision and words: its sources
+        stay in registers.
+        """
         if self.name == "I2F":
             return self.fields["destination"] is FloatFormat.F64 or self.fields["source"] in (
                 IntegerFormat.U64,
@@ -470,7 +497,7 @@ class Opcode:
 
     @cached_property
     def long_form(self) -> Form | None:
-        """The form with a number of 32 bits."""
+        """The form with a 32-bit immediate, or None."""
         return next((form for form in self.forms if form.name == LONG_FORMS.get(self.name)), None)
 
     @cached_property
@@ -481,12 +508,12 @@ class Opcode:
         )
 
     def mask(self, key: str) -> int | None:
-        """The bits that the instruction reads of a number, if not all."""
+        """Returns the bits of a number that the instruction reads, or None if it reads all."""
         operand = self.immediates.get(key)
         return SHUFFLE_MASKS.get(operand[0].field) if operand is not None else None
 
     def number_fits(self, key: str, value: int) -> bool:
-        """Whether an operand may be a number of 32 bits, given without sign."""
+        """Whether an operand may be an immediate with this unsigned 32-bit value."""
         if key not in self.immediates:
             return False
         operand, field = self.immediates[key]
@@ -502,12 +529,12 @@ class Opcode:
 
     @property
     def several_numbers(self) -> bool:
-        """Whether more than one source may be a number at once."""
+        """Whether more than one source may be a number."""
         return self.name == "SHFL"
 
 
 def _chosen(roles: list[tuple[OperandRole, bool]], count: int) -> tuple[OperandRole, ...]:
-    """The roles of so many operands: without the last optional ones where there are fewer."""
+    """Returns the roles of ``count`` operands; surplus optional ones are omitted from the end."""
     chosen = list(roles)
     for item in reversed(roles):
         if item[1] and sum(role.count for role, _ in chosen) > count:
@@ -517,7 +544,7 @@ def _chosen(roles: list[tuple[OperandRole, bool]], count: int) -> tuple[OperandR
 
 @cache
 def address_field(name: str) -> Field | None:
-    """The field of the number in the address of an instruction; None where it has no address."""
+    """Returns the field of the offset in an instruction's address, or None if it has no address."""
     for form in BY_NAME.get(name, ()):
         for operand in form.operands.values():
             if isinstance(operand, Address) or (
@@ -529,7 +556,7 @@ def address_field(name: str) -> Field | None:
 
 @cache
 def value_of(name: str, field: str, text: str) -> FieldValue:
-    """The value of a modifier or choice that the table spells so."""
+    """Returns the value of a modifier or choice that the table spells as ``text``."""
     for form in BY_NAME[name]:
         spelled = [modifier.texts for modifier in form.modifiers if modifier.field == field]
         spelled += [
@@ -546,8 +573,10 @@ def value_of(name: str, field: str, text: str) -> FieldValue:
 
 @cache
 def opcode(name: str, fields: tuple[tuple[str, FieldValue], ...] = ()) -> Opcode:
-    """The opcode of a name and some of its fields; what is not given has the table's default. ValueError where the
-    table has no such instruction.
+    """Returns the opcode with a name and some field values; other fields have the table's defaults.
+
+    Raises:
+        ValueError: The table has no such instruction.
     """
     given = {field: _typed(name, field, value) for field, value in fields}
     if name in _PSEUDO:
@@ -571,14 +600,14 @@ def opcode(name: str, fields: tuple[tuple[str, FieldValue], ...] = ()) -> Opcode
 
 
 def _absent(form: Form, modifier: Modifier) -> int:
-    """The value of a modifier that is not spelled."""
+    """Returns the value of a modifier that is absent from the text."""
     default = form.fields[modifier.field].get(form.default)
     unspelled = [value for value, text in modifier.texts.items() if not text]
     return default if default in unspelled or not unspelled else unspelled[0]
 
 
 def _chosen_fields(form: Form, complete: Fields) -> Fields:
-    """The fields that have another value than if they were not spelled."""
+    """Returns the fields whose values differ from those of absent modifiers."""
     absent = {
         modifier.field: _absent(form, modifier)
         for modifier in form.modifiers
@@ -588,7 +617,7 @@ def _chosen_fields(form: Form, complete: Fields) -> Fields:
 
 
 def _is_possible(form: Form, complete: Fields, needed: Fields) -> bool:
-    """Whether a form may have the values of some fields, and has all those that are needed."""
+    """Whether a form can have these field values, and has all fields that are needed."""
     if not needed.keys() <= form.fields.keys():
         return False
     if form.name in LONG_FORMS.values() and any(

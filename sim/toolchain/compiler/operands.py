@@ -1,4 +1,7 @@
-"""Which constants and numbers an operation can encode, and which need a register."""
+"""Constants and numbers that operations can encode as operands without a register.
+
+An instruction has one slot for a constant or number: at most one source can use it.
+"""
 
 from .ir import ConstantWord, Global, Op, Source, Value
 from .opcodes import address_field
@@ -7,18 +10,18 @@ __all__ = ["fits", "has_offset", "needs_slot", "offset_fits", "slot_takes"]
 
 
 def has_offset(name: str) -> bool:
-    """Whether an operation has an address with a number in it."""
+    """Whether an operation has an address with an offset."""
     return address_field(name) is not None
 
 
 def offset_fits(name: str, offset: int) -> bool:
-    """Whether the operation's address can have this number."""
+    """Whether the offset fits the operation's address."""
     field = address_field(name)
     return field is not None and offset in field.bounds
 
 
 def fits(op: Op, index: int, source: Source) -> bool:
-    """Whether an operation can have this constant or number as a source without a register for it."""
+    """Whether an operation can encode this constant or number as a source."""
     if op.opcode.takes_anything:
         return True
     if not slot_takes(op, index, source):
@@ -29,7 +32,7 @@ def fits(op: Op, index: int, source: Source) -> bool:
 
 
 def needs_slot(op: Op, index: int, source: Source) -> bool:
-    """Whether a source is a constant or number that only one source can be."""
+    """Whether a source is a constant or number that needs the operation's only slot."""
     if isinstance(source.operand, Value) or (
         isinstance(source.operand, int) and source.number == 0
     ):
@@ -38,7 +41,9 @@ def needs_slot(op: Op, index: int, source: Source) -> bool:
 
 
 def slot_takes(op: Op, index: int, source: Source) -> bool:
-    """Whether a constant or number can stand there, the other sources aside."""
+    """Whether a constant or number can be encoded at this source, regardless of the other
+    sources.
+    """
     shape, code = op.shape, op.opcode
     if index in shape.grouped:
         return False

@@ -1,4 +1,4 @@
-"""Condition code preservation: carries of PTX that outlive CC, with other operations in between, or a branch."""
+"""Condition code preservation: keeps PTX carries that live across other operations or branches."""
 
 from sim.toolchain.compiler.ir import ADD, RZ, Function, Op, Source, Value, number
 
@@ -8,7 +8,7 @@ _CLOBBERING = frozenset({"ADD64", "SETP64", "LEA", "CAL", "ICAL"})
 
 
 def keep_carries(function: Function) -> None:
-    """Where a carry is not taken right from the condition code it was left in, it is kept in a register."""
+    """Keeps a carry in a register if its use does not directly follow its definition."""
     late = [op for block in function.blocks for op in _late(block.ops)]
     if not late:
         return
@@ -17,7 +17,7 @@ def keep_carries(function: Function) -> None:
         ops: list[Op] = []
         for op in block.ops:
             if op in late:
-                # All ones and a carry of one leave a carry, all ones and none do not.
+                # All ones plus a carry of one sets the carry; all ones plus zero does not.
                 ops.append(
                     Op(ADD, [None], [Source(carry), number(-1)], sets_carry=True, line=op.line)
                 )
@@ -30,7 +30,7 @@ def keep_carries(function: Function) -> None:
 
 
 def _late(ops: list[Op]) -> list[Op]:
-    """The operations of a block whose carry has to be kept."""
+    """Returns the operations of a block whose carry must be kept."""
     found = []
     there = False
     for op in ops:

@@ -1,4 +1,9 @@
-"""Instruction combining (peephole optimisation): addresses with offsets, shifts with sums, tests of bits."""
+"""Instruction combining (peephole optimisation): folds offsets into addresses, shifts into sums,
+bit tests, and more.
+
+Each pattern function changes an operation and returns True, or returns False if the pattern does
+not match.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -20,14 +25,16 @@ _TESTS: Mapping[FieldValue, PredicateTest] = {
 
 
 def _available(inner: Op, op: Op, known: Definitions, sources: list[Source]) -> bool:
-    """Whether an operation may use another one's sources in its place."""
+    """Whether an operation may use the sources of another one instead of its result."""
     if inner.guard is not None or not known.dominators.dominates(inner, *known.dominators.at[op]):
         return False
     return all(known.same(source, inner, *known.dominators.at[op]) for source in sources)
 
 
 def _made_by(op: Op, known: Definitions, *names: str) -> Iterator[tuple[int, Op, Source]]:
-    """Of the first two sources those that operations of some names make: which, the operation, the other source."""
+    """Yields which of the first two sources is the result of an operation with one of these names,
+    that operation, and the other source.
+    """
     for at in (0, 1):
         inner = known.operation(op.sources[at])
         if inner is not None and inner.name in names:
@@ -35,7 +42,7 @@ def _made_by(op: Op, known: Definitions, *names: str) -> Iterator[tuple[int, Op,
 
 
 def pair_number(low: Source, high: Source) -> int | None:
-    """The number of 64 bits that two words are."""
+    """Returns the 64-bit number in two words, or None if they are not both numbers."""
     if (
         not isinstance(low.operand, int)
         or not isinstance(high.operand, int)
@@ -47,13 +54,13 @@ def pair_number(low: Source, high: Source) -> int | None:
 
 
 def _near(number_of_bits: int, value: int) -> int:
-    """The signed number in so many bits."""
+    """Returns a value as a signed number of so many bits."""
     value &= (1 << number_of_bits) - 1
     return value - (1 << number_of_bits) if value >> number_of_bits - 1 else value
 
 
 def _offset(op: Op, known: Definitions) -> bool:
-    """A number that is added to an address goes into the instruction."""
+    """Folds a number that is added to an address into the offset of the instruction."""
     first = 0
     wide = op.shape.wide
     source = op.sources[first]
@@ -96,7 +103,7 @@ def _offset(op: Op, known: Definitions) -> bool:
 
 
 def _long_sum(op: Op, known: Definitions) -> bool:
-    """Numbers stand last, and two of them become one."""
+    """Moves the number of a 64-bit sum last, and merges the numbers of nested sums."""
     x, y = op.sources[:2], op.sources[2:]
     if pair_number(*x) is not None and pair_number(*y) is None:
         op.sources = [*y, *x]
@@ -129,7 +136,7 @@ def _plain_sum(op: Op) -> bool:
 
 
 def _shifted_sum(op: Op, known: Definitions) -> bool:
-    """(x << n) + y."""
+    """Combines (x << n) + y."""
     if op.takes_carry or not op.opcode.plain:
         return False
     for at, inner, other in _made_by(op, known, "SHL"):
@@ -149,7 +156,7 @@ def _shifted_sum(op: Op, known: Definitions) -> bool:
 
 
 def _upper_sum(op: Op, known: Definitions) -> bool:
-    """(x >> n) + y, the upper word of a pair that is shifted to the left."""
+    """Combines (x >> n) + y into the upper word of a pair that is shifted left."""
     if op.sets_carry or not op.opcode.plain:
         return False
     for at, inner, other in _made_by(op, known, "SHR"):
@@ -176,7 +183,7 @@ def _upper_sum(op: Op, known: Definitions) -> bool:
 
 
 def _high_sum(op: Op, known: Definitions) -> bool:
-    """(x * y >> 32) + z, of numbers without sign."""
+    """Combines (x * y >> 32) + z of unsigned numbers."""
     if not _plain_sum(op):
         return False
     for at, inner, other in _made_by(op, known, "MULHI"):
@@ -196,12 +203,12 @@ def _high_sum(op: Op, known: Definitions) -> bool:
 
 
 def _short(value: int) -> bool:
-    """Whether a number fits 20 bits with its sign."""
+    """Whether a number fits a signed immediate of 20 bits."""
     return value < 1 << 19 or value > WORD - (1 << 19)
 
 
 def _sum_of_sum(op: Op, known: Definitions) -> bool:
-    """(x + 3) + 4."""
+    """Combines (x + 3) + 4."""
     if not _plain_sum(op) or op.sources[1].number is None or op.sources[0].negated:
         return False
     inner = known.operation(op.sources[0])
@@ -219,7 +226,7 @@ def _sum_of_sum(op: Op, known: Definitions) -> bool:
 
 
 def _three(op: Op, known: Definitions) -> bool:
-    """(a + b) + c, where nobody else wants a + b."""
+    """Combines (a + b) + c if a + b has no other use."""
     if not _plain_sum(op):
         return False
     for at, inner, other in _made_by(op, known, "IADD"):
@@ -246,7 +253,7 @@ def _three(op: Op, known: Definitions) -> bool:
 
 
 def _shift_of_shift(op: Op, known: Definitions) -> bool:
-    """(x << 2) << 3."""
+    """Combines (x << 2) << 3."""
     inner = known.operation(op.sources[0])
     by = op.sources[1].number
     if inner is None or inner.name != "SHL" or by is None or inner.sources[1].number is None:
@@ -259,7 +266,7 @@ def _shift_of_shift(op: Op, known: Definitions) -> bool:
 
 
 def _bit_test(op: Op, known: Definitions) -> bool:
-    """Whether some bits are zero."""
+    """Combines the comparison of masked bits with zero."""
     test = _TESTS.get(op.fields["compare"])
     if test is None or op.fields["combine"] is not Boolean.AND or op.takes_carry:
         return False
@@ -296,7 +303,7 @@ _OPPOSITE: Mapping[FieldValue, Compare] = {
 
 
 def _combined_test(op: Op, known: Definitions) -> bool:
-    """A comparison and another predicate."""
+    """Combines a comparison and another predicate."""
     if op.results[1] is not None or op.fields["combine"] is not Boolean.AND or op.sources[2] != PT:
         return False
     for at, inner, other in _made_by(op, known, "ISETP"):
@@ -327,11 +334,13 @@ _TABLES: Mapping[FieldValue, Callable[[int, int], int]] = {
     Logic.PASS_B: lambda x, y: y,
 }
 _COLUMNS = (0xF0, 0xCC, 0xAA)
-"""What LOP3's table has for its operands a, b and c alone."""
+"""The truth tables of LOP3's operands a, b and c."""
 
 
 def _three_bits(op: Op, known: Definitions) -> bool:
-    """Two operations on bits with three operands, where nobody else wants the inner one's result."""
+    """Combines two bitwise operations with three operands in total, if the result of the inner one
+    has no other use.
+    """
     if op.sets_carry or op.takes_carry or len(op.results) > 1:
         return False
     for at, inner, other in _made_by(op, known, "LOP", "LOP3.LUT"):
@@ -363,7 +372,9 @@ def _three_bits(op: Op, known: Definitions) -> bool:
 
 
 def _make_lookup(op: Op, inner: Op, at: int, operands: list[Source]) -> None:
-    """The operation becomes a table of its operands; the one that is no register stands in the middle."""
+    """Replaces the operation by a lookup of its operands. An operand that is no register becomes
+    the second one.
+    """
     operands = [
         source for source in operands if source.value is not None or source != RZ
     ] or operands
@@ -394,7 +405,7 @@ def _make_lookup(op: Op, inner: Op, at: int, operands: list[Source]) -> None:
 
 
 def _composed(table: int, columns: list[int]) -> int:
-    """The table of a lookup whose operands are tables."""
+    """Returns the truth table of a lookup whose operands have the truth tables ``columns``."""
     found = 0
     for row in range(8):
         index = sum((columns[at] >> row & 1) << 2 - at for at in range(3))
@@ -414,13 +425,15 @@ _SIGNED = {
     "RRO": 1,
     "F2F": 1,
 }
-"""Operations in single precision, and how many of their sources may be negated, or absolute values but for products."""
+"""Operations in single precision, and how many of their sources may be negated. These may also be
+absolute values, except in products.
+"""
 NOTHING = Source(0, negated=True)
-"""What added to a number in single precision leaves it: -0."""
+"""The neutral number of additions in single precision: -0."""
 
 
 def _signs(op: Op, known: Definitions) -> bool:
-    """A number with another sign."""
+    """Folds a sign change into the operation that reads its result."""
     for at, source in enumerate(op.sources[: _SIGNED[op.name]]):
         inner = known.operation(source)
         if inner is None or inner.opcode not in (_SUM, _SUM_FLUSHED) or inner.sources[1] != NOTHING:
@@ -451,11 +464,11 @@ _PATTERNS: dict[str, tuple[Callable[[Op, Definitions], bool], ...]] = {
     "SHL": (_shift_of_shift,),
     **dict.fromkeys(_SIGNED, (_signs,)),
 }
-"""What may be done with an operation; the first that can is."""
+"""The patterns for each operation. The first that matches is applied."""
 
 
 def combine(function: Function, known: Definitions) -> bool:
-    """One round of all patterns."""
+    """Tries the patterns once for each operation. Returns whether any was applied."""
     known.count_uses()
     changed = False
     for op in function.ops():

@@ -1,4 +1,6 @@
-"""Constant folding and algebraic simplification: operations on numbers alone, and such as a number makes simple."""
+"""Constant folding and algebraic simplification: operations on numbers only, or with a neutral
+number.
+"""
 
 from collections.abc import Callable, Mapping
 
@@ -38,7 +40,9 @@ _FOLDS: Mapping[Opcode, Callable[[int, int], int]] = {
 
 
 def fold_constants(function: Function) -> bool:
-    """Operations on numbers alone, and such as a number makes simple."""
+    """Folds operations on numbers and simplifies operations with neutral numbers. Returns whether
+    anything changed.
+    """
     changed = _settle_guards(function)
     for op in function.ops():
         if op.sets_carry or op.takes_carry:
@@ -54,7 +58,7 @@ def fold_constants(function: Function) -> bool:
 
 
 def _settle_guards(function: Function) -> bool:
-    """Guards and branches that are always, or never, taken."""
+    """Removes guards and branches with constant conditions. Returns whether anything changed."""
     changed = False
     for block in function.blocks:
         kept = [
@@ -86,7 +90,7 @@ def _true(source: Source) -> bool:
 
 
 def _decide(op: Op) -> bool:
-    """A comparison of numbers."""
+    """Folds a comparison of two numbers. Returns whether it was folded."""
     x, y = (source.number for source in op.sources[:2])
     if (
         x is None
@@ -122,7 +126,9 @@ def _folded(op: Op) -> Source | None:
 
 
 def _simplified(code: Opcode, sources: list[Source], x: int | None, y: int | None) -> Source | None:
-    """The operand that is the result, when the other one is a number that does nothing."""
+    """Returns the operand that equals the result because the other one is a neutral number, or
+    None.
+    """
     for own, other in ((x, sources[1]), (y, sources[0])):
         if own == 0 and code in (ADD, _LOGIC[Logic.OR], _LOGIC[Logic.XOR]) and other.plain:
             return other

@@ -1,4 +1,4 @@
-"""Copy and constant propagation: uses of copies become uses of what is copied, a value or a number."""
+"""Copy and constant propagation: replaces uses of a copy by the copied value or number."""
 
 from rtl.isa.kinds import ProductAddend
 from sim.toolchain.compiler.analysis.definitions import Definitions
@@ -21,7 +21,7 @@ _COPIES = (MOVE, COPY_PREDICATE)
 
 
 def copied_source(op: Op) -> Source | None:
-    """What an operation copies into its one result."""
+    """Returns the source that an operation copies to its only result, or None if it is no copy."""
     if op.opcode not in _COPIES or op.sets_carry or op.takes_carry or not op.replaces:
         return None
     if op.opcode is MOVE:
@@ -34,7 +34,7 @@ def copied_source(op: Op) -> Source | None:
 
 
 def propagate(function: Function, known: Definitions) -> bool:
-    """Uses of copies become uses of what is copied."""
+    """Replaces uses of copies by the copied source. Returns whether anything changed."""
     changed = False
     copies = {value: op for value, op in known.only.items() if op.opcode in _COPIES}
     if not copies:
@@ -87,13 +87,16 @@ def propagate(function: Function, known: Definitions) -> bool:
 
 
 def _compose(op: Op | None, at: int, outer: Source, inner: Source) -> Source | None:
-    """A source of an operation with another one in its place."""
+    """Returns a source of an operation with ``inner`` substituted for its operand, or None if they
+    cannot be combined.
+    """
     if inner.inverted and _is_predicate(outer):
         return Source(inner.operand, inverted=outer.inverted != inner.inverted)
     if not inner.plain:
         return None
     if isinstance(inner.operand, int) and op is not None and op.name == "XMAD" and at < 2:
-        # The instruction has room for the half that it takes, unless it wants the other one, too.
+        # A 16-bit immediate holds the selected half, unless the instruction reads the other half
+        # too.
         if op.fields["merge"] or op.fields["addend"] is ProductAddend.CBCC:
             return None
         return number(inner.operand >> 16 if outer.part else inner.operand & 0xFFFF)
@@ -105,13 +108,15 @@ def _compose(op: Op | None, at: int, outer: Source, inner: Source) -> Source | N
     if op is not None and (
         op.name == "ADD64" or op.sets_carry or op.takes_carry or op.opcode.exact
     ):
-        # What is negated is the pair, or what the carry goes with.
+        # The modifier negates the pair, or the operand of the carry chain.
         return new
     return number(new.number) if new.number is not None and not _is_predicate(outer) else new
 
 
 def _mask(op: Op, at: int) -> int | None:
-    """The bits of a number that an operation reads as a source, if not all."""
+    """Returns the bits of a number that an operation reads as this source, or None if it
+    reads all.
+    """
     role = op.shape.roles.get(at)
     return op.opcode.mask(role.key) if role is not None else None
 
@@ -121,7 +126,7 @@ def _is_predicate(source: Source) -> bool:
 
 
 def _fits_exchanged(op: Op, at: int, new: Source) -> bool:
-    """Whether the operation can take it as its other source."""
+    """Whether the number fits if the operation's first two sources are exchanged."""
     if at > 1 or not op.opcode.commutes or len(op.sources) < 2 or op.sources[1 - at].value is None:
         return False
     trial = Op(op.opcode, op.results, [*op.sources])

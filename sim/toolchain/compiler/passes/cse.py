@@ -1,4 +1,6 @@
-"""Common subexpression elimination: an operation that dominates an equal one is not done again."""
+"""Common subexpression elimination: replaces an operation by the result of an equal one that
+dominates it.
+"""
 
 from sim.toolchain.compiler.analysis.definitions import Definitions
 from sim.toolchain.compiler.ir import COPY_PREDICATE, MOVE, Function, Op, Source, Value
@@ -9,7 +11,9 @@ __all__ = ["share_subexpressions"]
 
 
 def share_subexpressions(function: Function, known: Definitions) -> bool:
-    """An operation that has been done before, with the same sources, is not done again."""
+    """Replaces operations by the results of dominating equal ones. Returns whether anything
+    changed.
+    """
     seen: dict[tuple, list[Op]] = {}
     changed = False
     for block in function.blocks:
@@ -19,7 +23,7 @@ def share_subexpressions(function: Function, known: Definitions) -> bool:
                 ops.append(op)
                 continue
             equal = seen.setdefault(_key(op), [])
-            # Few operations have an equal one: whether the values stay is asked of these alone.
+            # Few operations have an equal one: only for these the sources are checked.
             earlier = (
                 next(
                     (
@@ -57,7 +61,7 @@ def _copy(result: Value, value: Value, op: Op) -> Op:
 
 
 def _may_be_shared(op: Op) -> bool:
-    """Whether an operation computes something of its sources alone, and is no copy."""
+    """Whether an operation is a pure function of its sources, and no copy."""
     return (
         op.opcode is not MOVE
         and op.guard is None
@@ -68,12 +72,14 @@ def _may_be_shared(op: Op) -> bool:
 
 
 def _key(op: Op) -> tuple:
-    """What equal operations have in common."""
+    """Returns the key that equal operations share."""
     return op.opcode, tuple(op.sources), tuple(value is None for value in op.results)
 
 
 def _stays(op: Op, known: Definitions) -> bool:
-    """Whether an operation's results and sources are the same wherever its results are used."""
+    """Whether an operation's results and sources have the same values at all uses of its
+    results.
+    """
     return all(value is None or value in known.only for value in op.results) and all(
         known.steady(source, op) for source in op.sources
     )

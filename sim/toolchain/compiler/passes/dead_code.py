@@ -1,4 +1,4 @@
-"""Dead code elimination: operations whose results are not used are removed."""
+"""Dead code elimination: removes operations whose results are not used."""
 
 from sim.toolchain.compiler.analysis.liveness import Liveness, ending_reads
 from sim.toolchain.compiler.ir import Function, Op
@@ -7,7 +7,7 @@ __all__ = ["remove_dead_code"]
 
 
 def remove_dead_code(function: Function) -> bool:
-    """Removes operations whose results are not used."""
+    """Removes operations whose results are not used. Returns whether there were any."""
     live = Liveness(function)
     changed = False
     for block in function.blocks:

@@ -1,7 +1,8 @@
-"""Strength reduction of divisions: a division of words by a number becomes a product with a reciprocal in fixed point.
+"""Strength reduction of divisions: a word divided by a number becomes a product with a fixed-point
+reciprocal.
 
-After Granlund and Montgomery, "Division by invariant integers using multiplication", 1994. Other divisions of words
-become a function of the runtime library, inlined.
+The algorithm is from Granlund and Montgomery, "Division by invariant integers using
+multiplication", 1994. Other divisions of words become an inlined function of the runtime library.
 """
 
 from dataclasses import replace
@@ -21,7 +22,7 @@ __all__ = ["divide"]
 
 
 def divide(e: Emitter, op: Op) -> None:
-    """DIV and REM."""
+    """Expands DIV and REM."""
     result = op.results[0]
     if result is None:
         return
@@ -40,8 +41,8 @@ def divide(e: Emitter, op: Op) -> None:
 
 @cache
 def _body(name: str) -> tuple[list[Op], list[Value]]:
-    """A function of the library that has one block: its operations, of which the last gives the result, and its
-    parameters.
+    """Returns the operations of a library function of one block, of which the last computes the
+    result, and the parameters.
     """
     functions = functions_with(name)
     b = Builder(Function(name, False, []), MemoryLayout(), {}, Value("stack"), library=functions)
@@ -54,7 +55,9 @@ def _body(name: str) -> tuple[list[Op], list[Value]]:
 
 
 def _by_library(e: Emitter, result: Value, x: Source, y: Source, name: str) -> None:
-    """The body of a function, with a new value wherever it writes one of its own (as in SSA)."""
+    """Adds the body of a library function, with a new value for each value that it writes (as in
+    SSA).
+    """
     ops, parameters = _body(name)
     new: dict[Value, Value] = {}
     for parameter, source in zip(parameters, (x, y), strict=True):
@@ -100,7 +103,7 @@ def _unsigned_by_number(e: Emitter, result: Value, x: Source, divisor: int) -> N
         e.high_product(product, x, number(factor), False)
         e.op("SHR", [result], Source(product), number(shift - 32), signed=False)
         return
-    # The factor has 33 bits: x is added once more, halved before so that nothing overflows.
+    # The factor has 33 bits: x is added once more, halved first so that the sum does not overflow.
     product = e.value()
     e.high_product(product, x, number(factor & WORD), False)
     half = e.compute("SHR", e.compute("IADD", x, Source(product).negate()), number(1), signed=False)
@@ -110,7 +113,9 @@ def _unsigned_by_number(e: Emitter, result: Value, x: Source, divisor: int) -> N
 
 
 def _reciprocal(divisor: int, bits: int) -> tuple[int, int]:
-    """A factor and a shift s, 32 at least, with x * factor >> s == x // divisor for every x of so many bits."""
+    """Returns a factor and a shift s >= 32 with x * factor >> s == x // divisor for every x of
+    ``bits`` bits.
+    """
     for shift in range(32, 65):
         factor = (1 << shift) // divisor + 1
         if factor * divisor - (1 << shift) <= 1 << shift - bits:

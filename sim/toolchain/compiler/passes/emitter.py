@@ -1,4 +1,4 @@
-"""Emits the operations that replace a pseudo-instruction."""
+"""A builder for the operations that replace a pseudo-instruction."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,12 +19,12 @@ from sim.toolchain.compiler.opcodes import opcode
 __all__ = ["Emitter"]
 
 _UNSIGNED, _SIGNED_A, _SIGNED_B = 0, 1, 2
-"""Which factors of XMAD have a sign."""
+"""Codes of the signed factors of XMAD."""
 
 
 @dataclass
 class Emitter:
-    """Emits the operations that replace a pseudo-instruction."""
+    """Builds the operations that replace a pseudo-instruction."""
 
     origin: Op
     ops: list[Op]
@@ -39,7 +39,7 @@ class Emitter:
         takes_carry: bool = False,
         **fields: Any,
     ) -> None:
-        """Adds an operation. What the original one writes is written under its guard."""
+        """Adds an operation. One that writes a result of the original operation gets its guard."""
         made = Op(
             opcode(name, tuple(fields.items())),
             results,
@@ -56,17 +56,19 @@ class Emitter:
         self.ops.append(made)
 
     def value(self, predicate: bool = False) -> Value:
-        """A new virtual register."""
+        """Returns a new virtual register."""
         return Value("e", predicate)
 
     def compute(self, name: str, *sources: Source, **fields: Any) -> Source:
-        """Adds an operation with one new result, and returns that."""
+        """Adds an operation with one new result, and returns the result."""
         result = self.value()
         self.op(name, [result], *sources, **fields)
         return Source(result)
 
     def products(self, x: Source, y: Source) -> tuple[Source, Source]:
-        """A factor in a register, and the other one, which may be a number or a constant."""
+        """Returns the factors of a product, the first one in a register. The second may be a number
+        or a constant.
+        """
         if not isinstance(x.operand, Value):
             x, y = y, x
         return (x if isinstance(x.operand, Value) else self.compute("MOV", x)), y
@@ -74,7 +76,7 @@ class Emitter:
     # Products of words
 
     def low_product(self, result: Value, x: Source, y: Source, addend: Source) -> None:
-        """Result = x * y + addend."""
+        """Adds result = x * y + addend, lower word."""
         x, y = self.products(x, y)
         factor = y.number
         if not (addend.number is not None or addend.value is not None):
@@ -129,7 +131,7 @@ class Emitter:
     def high_product(
         self, result: Value, x: Source, y: Source, signed: bool, addend: Source = RZ
     ) -> None:
-        """Result = (x * y >> 32) + addend."""
+        """Adds result = (x * y >> 32) + addend."""
         assert not signed or addend == RZ, "CSFU takes no addend"
         x, y = self.products(x, y)
         if not (

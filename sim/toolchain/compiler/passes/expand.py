@@ -1,10 +1,10 @@
-"""Pseudo-instruction expansion: operations that stand for several instructions are taken apart.
+"""Pseudo-instruction expansion: replaces each pseudo-instruction by several instructions.
 
 ===========  =======================================================================================
 ``ADD64``    sum of two pairs
 ``SETP64``   comparison of two pairs
 ``MAD``      a * b + c, lower word
-``MULHI``    a * b, upper word; without sign also plus c
+``MULHI``    a * b, upper word; if unsigned optionally plus c
 ``MULWIDE``  a * b, both words
 ``DIV REM``  quotient and remainder of words (:mod:`.division`)
 ===========  =======================================================================================
@@ -149,9 +149,10 @@ _RULES: dict[str, _Rule] = {
 
 
 def expand(function: Function) -> bool:
-    """Takes apart all such operations of a function: divisions first, which are made of others.
+    """Expands all pseudo-instructions of a function, divisions first, as they expand to others.
 
-    Tells whether there were any.
+    Returns:
+        Whether there were any.
     """
     expanded = False
     for block in function.blocks:

@@ -1,4 +1,6 @@
-"""Full unrolling: a loop of one block that runs a known number of times is written out, if that is not too long."""
+"""Full unrolling of loops of one block with a known trip count, if the code does not become too
+long.
+"""
 
 from rtl.isa.kinds import Boolean
 from sim.toolchain.compiler.ir import Block, Function, Terminator
@@ -13,7 +15,7 @@ _MOST_TURNS = 64
 
 
 def unroll_fully(function: Function) -> bool:
-    """Writes out loops of one block whose turns can be counted; whether there was one."""
+    """Unrolls loops of one block whose trip count is known. Returns whether there was one."""
     before = function.predecessors()
     changed = False
     for block in function.blocks:
@@ -35,7 +37,7 @@ def unroll_fully(function: Function) -> bool:
 def _turns(
     function: Function, block: Block, entry: Block, before: dict[Block, list[Block]]
 ) -> int | None:
-    """How often a loop of one block runs, found by counting."""
+    """Returns the trip count of a loop of one block, found by simulating its counter, or None."""
     condition = block.condition
     if condition is None or condition.value is None:
         return None

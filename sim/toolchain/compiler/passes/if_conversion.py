@@ -1,4 +1,6 @@
-"""If-conversion: short bodies of branches become guarded operations, as a divergent branch costs more than they do."""
+"""If-conversion: short bodies of branches become guarded operations, which cost less than a
+divergent branch.
+"""
 
 from heapq import heappop, heappush
 
@@ -13,7 +15,9 @@ _LONGEST_OF_TWO = 4
 
 
 def if_convert(function: Function) -> None:
-    """Converts all bodies that are short enough, inner ones first. What is live before a block stays so."""
+    """Converts all bodies that are short enough, inner ones first. The sets of values live at block
+    entries stay valid.
+    """
     live, before, blocks = Liveness(function), function.predecessors(), function.blocks
     position = {block: at for at, block in enumerate(blocks)}
     gone: set[Block] = set()
@@ -29,14 +33,14 @@ def if_convert(function: Function) -> None:
         before[behind] = [
             other for other in before[behind] if other not in bodies and other is not block
         ] + [block]
-        # The block has no branch any more: it may be a body itself.
+        # The block no longer ends in a branch: it may be a body itself.
         for other in before[block]:
             heappush(waiting, position[other])
     function.blocks = [block for block in blocks if block not in gone]
 
 
 def _bodies(block: Block, before: dict[Block, list[Block]]) -> list[Block]:
-    """The bodies of a block's branch that are to be converted."""
+    """Returns the bodies of a block's branch that can be converted: one, two or none."""
     if (
         block.terminator is not Terminator.BRANCH
         or block.condition is None
@@ -79,8 +83,8 @@ def _convert(block: Block, bodies: list[Block], behind: Block, live: Liveness) -
 
 
 def _guarded(op: Op, guard: Source, live: Liveness, wanted: int) -> Op:
-    """The operation for the threads of the guard. What nobody sees behind the body all threads may compute: the other
-    body does not read it, as each meaning of a value has a name of its own.
+    """Returns the operation, guarded if needed. An operation whose results are dead after the body
+    may run in all threads: the other body does not read them, as each web has a name of its own.
     """
     seen = live.written_by(op) & wanted
     if not seen and (op.is_pure or op.sets_carry):

@@ -1,4 +1,4 @@
-"""Legalisation: constants and numbers that an instruction cannot encode are put into registers."""
+"""Legalisation: moves constants and numbers that an instruction cannot encode into registers."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,11 +22,11 @@ _MIRRORED: Mapping[FieldValue, FieldValue] = {
         ("NE", "NE"),
     )
 }
-"""What a relation is when its numbers change places."""
+"""The relation that holds if its operands are exchanged."""
 
 
 def legalise(function: Function) -> None:
-    """Makes every operation encodable."""
+    """Makes all operations of a function encodable."""
     for block in function.blocks:
         ops: list[Op] = []
         for op in block.ops:
@@ -41,21 +41,21 @@ def legalise(function: Function) -> None:
 
 
 def _complement(source: Source) -> Source:
-    """A number that is subtracted with a carry: what is added is its complement."""
+    """Replaces a negated number by its complement, for a subtraction with a carry."""
     if isinstance(source.operand, int) and source.negated:
         return number(~source.operand)
     return source
 
 
 def _sign_product(op: Op) -> None:
-    """A product's sign stands at its second factor."""
+    """Moves the sign of a product to its second factor."""
     first, second, *rest = op.sources
     if first.negated:
         op.sources = [first.negate(), real(second.negate()), *rest]
 
 
 def _exchange(op: Op) -> None:
-    """Brings the one source that is no register to where it can stand."""
+    """Exchanges sources so that a constant or number is at a position that can encode it."""
     if (
         len(op.sources) < 2
         or not needs_slot(op, 0, op.sources[0])

@@ -1,4 +1,6 @@
-"""Loop-invariant code motion: what is the same in each iteration is computed before the loop."""
+"""Loop-invariant code motion: moves operations whose result is the same in each iteration before
+the loop.
+"""
 
 from collections.abc import Container
 
@@ -9,11 +11,11 @@ from sim.toolchain.compiler.ir import Block, Function, Op, Terminator
 __all__ = ["hoist_invariants"]
 
 _MOST = 32
-"""Values that one loop gives away, so that they do not fill the registers."""
+"""The most operations that are moved out of one loop. It limits the register pressure."""
 
 
 def hoist_invariants(function: Function) -> None:
-    """Moves operations to loops' preheaders, from inner loops to outer ones."""
+    """Moves invariant operations to the preheaders of loops, from inner loops to outer ones."""
     known = Definitions(function)
     predecessors = function.predecessors()
     position = {block: at for at, block in enumerate(function.blocks)}
@@ -24,7 +26,9 @@ def hoist_invariants(function: Function) -> None:
 
 
 def _empty(blocks: list[Block], loop: Loop, before: Block, known: Definitions) -> None:
-    """Moves what can be moved out of a loop, whose blocks are given in the order of the code."""
+    """Moves invariant operations of a loop to its preheader. ``blocks`` are the loop's blocks in
+    the order of the code.
+    """
     moved: dict[Op, None] = {}
     for block in blocks:
         if len(moved) == _MOST:

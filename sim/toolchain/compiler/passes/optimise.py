@@ -1,7 +1,7 @@
-"""Repeats the scalar optimisations until none of them finds anything to change.
+"""Runs the scalar optimisations until none of them changes anything.
 
-They use only values whose single definition dominates every use (as in SSA): if a value and what it is made of are
-such, then wherever the value may be used what it is made of has not changed.
+They use only values whose single definition dominates every use (as in SSA). If a value and its
+sources have this property, the sources are unchanged at every use of the value.
 """
 
 from functools import cached_property
@@ -20,16 +20,16 @@ __all__ = ["optimise"]
 
 
 def optimise(function: Function) -> None:
-    """Repeats all steps until none of them finds anything to change."""
+    """Runs all optimisations until none of them changes anything."""
     analysis = _Analysis(function)
     due = set(_PASSES)
-    """The passes that may find something to change."""
+    """The optimisations that may change something."""
     for step in _PASSES * _ROUNDS:
         if step not in due:
             continue
         due.discard(step)
         if step(analysis):
-            # Only guards and branches that numbers decide change the ways between blocks.
+            # Only constant guards and branches change the control-flow graph.
             analysis = _Analysis(function, analysis.dominators if step is not _fold else None)
             due |= _AFTER_REMOVAL if step is _remove_dead else set(_PASSES)
         if not due:
@@ -40,7 +40,7 @@ _ROUNDS = 12
 
 
 class _Analysis:
-    """A function, and what is known of it as long as it does not change."""
+    """A function, and analyses that are valid until it changes."""
 
     def __init__(self, function: Function, dominators: Dominators | None = None) -> None:
         self.function = function
@@ -48,14 +48,14 @@ class _Analysis:
 
     @property
     def dominators(self) -> Dominators | None:
-        """The dominator tree, if it is known already."""
+        """The dominator tree, or None if it is not computed."""
         return (
             self.definitions.dominators.blocks if "definitions" in vars(self) else self._dominators
         )
 
     @cached_property
     def definitions(self) -> Definitions:
-        """Its values that are defined once."""
+        """The values with a single definition."""
         return Definitions(self.function, self._dominators)
 
 
@@ -80,7 +80,8 @@ def _remove_dead(analysis: _Analysis) -> bool:
 
 
 _PASSES = (_fold, _propagate, _share, _combine, _remove_dead)
-"""Each tells whether it has changed anything."""
+"""The optimisations in order. Each returns whether it changed anything."""
 _AFTER_REMOVAL = {_combine, _remove_dead}
-"""What may find more once operations are gone: a value has one use left, or none. The other passes look at
-definitions, and those that are used stay."""
+"""Optimisations that may find more after operations are removed, as a value has one use left, or
+none. The others depend on definitions only, and used definitions are kept.
+"""

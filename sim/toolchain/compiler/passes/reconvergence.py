@@ -1,11 +1,14 @@
-"""Reconvergence: where divergent threads meet again, and which tokens on the call/return stack take them there.
+"""Reconvergence: where divergent threads meet again, and which tokens on the call/return stack take
+them there.
 
-A region is the code between a push and the place where the threads that passed the push meet. Ways to that place leave
-the region by the instruction that fits its token: SYNC for SSY; BRK, CONT and LONGJMP for the tokens that they unwind
-to, which may have others above them. A divergent branch outside of any region is right, too: one path runs first,
-up to where the region around it is left, or the thread ends, then the other. So regions are proposed as the
-program's shape suggests, and those whose tokens would not balance on every way are dropped. None is proposed that
-would only gather threads for the short end of a function that calls itself: it would double the tokens of a recursion.
+A region is the code between a push and the join, where the threads that executed the push
+reconverge. A path to the join leaves the region by the instruction of its token: SYNC for SSY; BRK,
+CONT and LONGJMP for the tokens that these unwind to, which may have others above them. A divergent
+branch outside of any region is also correct: one path runs until the region around it is left or
+the thread ends, then the other. So regions are proposed from the control-flow graph, and those
+whose tokens would not balance on every path are dropped. No region is proposed only to reconverge
+threads at the short end of a recursive function: it would double the tokens of each recursion
+level.
 """
 
 import math
@@ -22,11 +25,13 @@ from sim.toolchain.compiler.opcodes import TOGETHER
 __all__ = ["ReconvergenceRegion", "TokenPair", "TokenPlan", "plan"]
 
 _SHORT_END = 6
-"""Operations of a function's end, at most, that threads run apart rather than wait for others through a recursion."""
+"""The most operations in the end of a recursive function that threads run without reconverging
+first.
+"""
 
 
 class TokenPair(Enum):
-    """A pair of instructions: what pushes a token, and what takes threads to it."""
+    """A pair of instructions: one pushes a token, the other takes threads to its target."""
 
     SYNC = ("SSY", "SYNC")
     BREAK = ("PBK", "BRK")
@@ -35,19 +40,19 @@ class TokenPair(Enum):
 
     @property
     def push(self) -> str:
-        """What pushes it."""
+        """The instruction that pushes the token."""
         return self.value[0]
 
     @property
     def leave(self) -> str:
-        """What threads leave by."""
+        """The instruction by which threads leave."""
         return self.value[1]
 
 
 @dataclass(eq=False)
 class ReconvergenceRegion:
-    """The code from the end of ``entry`` to ``join``. ``loop`` is the one whose threads it collects, if there is
-    one.
+    """The code from the end of ``entry`` to ``join``. ``loop`` is the loop whose threads reconverge
+    there, or None.
     """
 
     entry: Block
@@ -58,11 +63,11 @@ class ReconvergenceRegion:
 
 @dataclass
 class TokenPlan:
-    """Which tokens a function pushes, and where threads leave by them.
+    """The tokens that a function pushes, and the edges on which threads leave by them.
 
     Attributes:
         pushes: The regions whose tokens are pushed at the end of a block, the outermost first.
-        leaves: For a path from one block to another the region that it leaves; none for other paths.
+        leaves: The region that an edge between two blocks leaves; edges that leave none are absent.
         depth: The most tokens of these regions that are on the stack at once.
         divergent: The blocks at whose end threads may diverge.
         has_divergent_loop: Whether one of these is in a loop.
@@ -76,12 +81,13 @@ class TokenPlan:
 
 
 def plan(function: Function) -> TokenPlan:
-    """The regions of a function. Every loop has a preheader."""
+    """Returns the token plan of a function. Every loop must have a preheader."""
     graph = LoopLevels(function)
     divergent = divergent_blocks(function, graph)
     dominators = Dominators(function)
     branches = _branch_regions(function, graph, dominators, divergent)
-    # A branch before a loop, to where that is left, collects the loop's threads as well.
+    # A region from a branch before a loop to the loop's exit target also collects the loop's
+    # threads.
     regions = [
         region
         for region in _loop_regions(function, graph, divergent)
@@ -102,7 +108,7 @@ def plan(function: Function) -> TokenPlan:
 def _loop_regions(
     function: Function, graph: LoopLevels, divergent: set[Block]
 ) -> list[ReconvergenceRegion]:
-    """A region around each loop that threads leave at different times."""
+    """Returns a region around each loop that threads leave at different times."""
     regions = []
     for loop in graph.left_apart(divergent):
         level = graph.outer(loop)
@@ -128,13 +134,14 @@ def _loop_regions(
 
 
 def _ends_at_once(block: Block) -> bool:
-    """Whether threads that come here are done: there is no use in waiting for others."""
+    """Whether threads are done at this block, so that there is no use in reconverging."""
     return not block.ops and block.terminator in (Terminator.EXIT, Terminator.RETURN)
 
 
 def _recurses(function: Function, graph: LoopLevels, join: Block, within: Block | Loop) -> bool:
-    """Whether it is better not to meet at a join behind a branch or a loop: the way there calls the function again,
-    with a token more on the stack each time, and the join is its short end, which threads may run apart.
+    """Whether reconvergence at a join costs more than it saves: the code before the join calls the
+    function again, with one more token on the stack each time, and the join is the function's short
+    end.
     """
     if (
         not (function.recursion or function.indirect)
@@ -151,7 +158,9 @@ def _recurses(function: Function, graph: LoopLevels, join: Block, within: Block 
 def _branch_regions(
     function: Function, graph: LoopLevels, dominators: Dominators, divergent: set[Block]
 ) -> list[ReconvergenceRegion]:
-    """A region for all branches of a level that meet at the same place and can be entered together."""
+    """Returns regions for the divergent branches: one for all branches of a level with the same
+    join, if possible.
+    """
     groups: dict[tuple[Level, Block], list[list[Block]]] = {}
     for block in function.blocks:
         level = graph.level(block)
@@ -188,7 +197,9 @@ def _branch_regions(
 def _together(
     members: list[list[Block]], level: Level, join: Block, dominators: Dominators
 ) -> list[Block]:
-    """The blocks to push in: one before all branches if all ways from it come to the join, else one for each group."""
+    """Returns the blocks that push the token: one before all branches if the join post-dominates
+    it, else one for each group.
+    """
     heads = [group[0] for group in members]
     if len(heads) == 1:
         return heads
@@ -202,7 +213,7 @@ def _together(
 
 
 class _Balance:
-    """Follows the tokens along all ways."""
+    """Checks that tokens balance on all paths."""
 
     def __init__(
         self, function: Function, regions: list[ReconvergenceRegion], dominators: Dominators
@@ -214,7 +225,7 @@ class _Balance:
         self.meets = self._blocks_that_meet()
 
     def _blocks_that_meet(self) -> set[Block]:
-        """The blocks from which a join may be reached: only there the tokens matter."""
+        """Returns the blocks from which a join can be reached. The tokens matter only there."""
         before = self.function.predecessors()
         found: set[Block] = set()
         waiting = list(self.joins)
@@ -226,7 +237,7 @@ class _Balance:
         return found
 
     def check(self) -> TokenPlan | ReconvergenceRegion:
-        """The plan, or a region to be dropped."""
+        """Returns the plan, or a region that must be dropped."""
         made = TokenPlan()
         for region in self.regions:
             made.pushes.setdefault(region.entry, []).append(region)
@@ -268,7 +279,7 @@ class _Balance:
         made: TokenPlan,
         passed: dict[ReconvergenceRegion, set[ReconvergenceRegion]],
     ) -> tuple[ReconvergenceRegion, ...]:
-        """The tokens behind a way out of a block."""
+        """Returns the tokens on the stack after an edge."""
         for at in range(len(stack) - 1, -1, -1):
             region = stack[at]
             if region.join is successor:
@@ -281,7 +292,7 @@ class _Balance:
     def _worst(
         one: tuple[ReconvergenceRegion, ...], other: tuple[ReconvergenceRegion, ...]
     ) -> ReconvergenceRegion:
-        """A region that is open on one way only, the innermost of them."""
+        """Returns the innermost region that is open on only one of two paths."""
         only = [region for region in one if region not in other] + [
             region for region in other if region not in one
         ]
@@ -291,7 +302,11 @@ class _Balance:
     def _choose_tokens(
         made: TokenPlan, passed: dict[ReconvergenceRegion, set[ReconvergenceRegion]]
     ) -> TokenPlan | ReconvergenceRegion:
-        """A region that is left past others needs a token that none of these has."""
+        """Assigns the tokens: a region that is left past others needs another token than these.
+
+        Returns:
+            The plan, or a region without a free token.
+        """
         for region, others in sorted(
             passed.items(), key=lambda item: item[0].loop.depth if item[0].loop else math.inf
         ):

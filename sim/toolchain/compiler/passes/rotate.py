@@ -1,5 +1,6 @@
-"""Loop rotation: a loop that tests at its beginning gets a copy of the test at its end, which saves a branch
-in each iteration."""
+"""Loop rotation: copies the test at a loop's beginning to its end, which saves a branch in each
+iteration.
+"""
 
 from sim.toolchain.compiler.analysis.loops import Loop, find_loops
 from sim.toolchain.compiler.ir import Block, Function, Terminator
@@ -12,14 +13,14 @@ _LONGEST_TEST = 8
 
 
 def rotate(function: Function) -> None:
-    """Copies the tests at loops' begins to their ends."""
+    """Copies tests at the beginnings of loops to their ends."""
     turned: set[Block] = set()
     changed = True
     while changed:
         changed = False
         for loop in reversed(find_loops(function)):  # inner ones first
             if loop.header not in turned and _tests_first(loop):
-                # What follows the test is the loop's header now; a test there stays where it is.
+                # The successor of the test is the new header; a test there is not moved.
                 turned.update(loop.header.successors, [loop.header])
                 _turn(function, loop)
                 changed = True

@@ -1,4 +1,6 @@
-"""Simplification of the control-flow graph: jump threading, merging of blocks, removal of unreachable ones."""
+"""Simplification of the control-flow graph: jump threading, block merging, removal of unreachable
+blocks.
+"""
 
 from collections.abc import Collection
 
@@ -10,7 +12,7 @@ __all__ = ["drop_unreachable", "simplify_cfg", "skip_empty"]
 
 
 def simplify_cfg(function: Function) -> None:
-    """Simplifies the ways between blocks until nothing changes."""
+    """Simplifies the control-flow graph until nothing changes."""
     changed = True
     while changed:
         changed = (
@@ -22,7 +24,7 @@ def simplify_cfg(function: Function) -> None:
 
 
 def _same_targets(function: Function) -> bool:
-    """A branch to one place is none."""
+    """Replaces branches whose two targets are the same. Returns whether there were any."""
     changed = False
     for block in function.blocks:
         if block.terminator is Terminator.BRANCH and block.successors[0] is block.successors[1]:
@@ -32,7 +34,7 @@ def _same_targets(function: Function) -> bool:
 
 
 def _thread(function: Function) -> bool:
-    """Ways through a block that only leads on skip it."""
+    """Redirects edges past empty blocks. Returns whether there were any."""
     changed = False
     for block in function.blocks:
         for at, successor in enumerate(block.successors):
@@ -54,7 +56,9 @@ def _thread(function: Function) -> bool:
 
 
 def _merge(function: Function) -> bool:
-    """A block that only one leads to, and that leads nowhere else, is part of that."""
+    """Merges a block with its only successor if that has no other predecessor. Returns whether
+    there were any.
+    """
     before = function.predecessors()
     changed = False
     gone: set[Block] = set()
@@ -81,8 +85,8 @@ def _merge(function: Function) -> bool:
 
 
 def skip_empty(function: Function, plan: TokenPlan) -> None:
-    """Ways through blocks that have become empty since it was planned where threads meet. Where such a block leaves a
-    region, so does the way.
+    """Redirects edges past blocks that became empty after the token plan was made. If such a block
+    leaves a region, the redirected edge leaves it.
     """
     for block in function.blocks:
         for at, target in enumerate(block.successors):
@@ -108,7 +112,7 @@ def skip_empty(function: Function, plan: TokenPlan) -> None:
 
 
 def drop_unreachable(function: Function, kept: Collection[Block] = ()) -> bool:
-    """Blocks that nothing leads to go, but for some to be kept."""
+    """Removes unreachable blocks except those in ``kept``. Returns whether there were any."""
     found, waiting = {function.blocks[0], *kept}, [function.blocks[0], *kept]
     while waiting:
         for successor in waiting.pop().successors:

@@ -1,8 +1,9 @@
-"""Partial unrolling of loops of one block that count up to a limit which the launch decides: four iterations at a time.
+"""Partial unrolling of loops of one block that count up to a limit which the launch determines:
+four iterations at a time.
 
-Before the loop, and behind each four turns, the room that is left tells whether four more are sure to come; then they
-are run without a test in between. What remains is left to the loop as it was. Counter and limit are the same for all
-threads, so that none of these branches parts them.
+Before the loop, and after each four iterations, the remaining count shows whether four more
+iterations follow; these run without a test between them. The original loop runs the rest. Counter
+and limit are the same for all threads, so these branches are uniform.
 """
 
 from dataclasses import dataclass, replace
@@ -34,7 +35,15 @@ _SIDE_EFFECTS_APART = ARRIVALS | {"CAL", "ICAL"}
 
 @dataclass
 class _Count:
-    """How a loop counts: the operation that steps, the one that tests, and what it tests for."""
+    """A counted loop.
+
+    Attributes:
+        step: The operation that increments the counter.
+        test: The operation that compares the counter with the limit.
+        counter: The counter.
+        limit: The limit.
+        by: The increment.
+    """
 
     step: Op
     test: Op
@@ -44,7 +53,7 @@ class _Count:
 
 
 def unroll(function: Function) -> None:
-    """Gives all such loops their four turns."""
+    """Unrolls all such loops four times."""
     before = function.predecessors()
     for block in list(function.blocks):
         if (
@@ -60,7 +69,9 @@ def unroll(function: Function) -> None:
 
 
 def _counting(block: Block, entry: Block, before: dict[Block, list[Block]]) -> _Count | None:
-    """How a loop counts, if it adds a number until it gets to a constant limit."""
+    """Returns the counter of a loop that adds a number until it reaches a constant limit, or
+    None.
+    """
     condition = block.condition
     if (
         condition is None
@@ -137,7 +148,9 @@ def _repeat(function: Function, block: Block, entry: Block, count: _Count) -> No
 
 
 def _tests(count: _Count, less: Value, room: Value) -> list[Op]:
-    """Whether there is a turn left, and whether there are four: the difference is right if the first is."""
+    """Returns the tests for at least one and for at least four remaining iterations. The difference
+    is valid if the first test is true.
+    """
     left = Value("left")
     counter, line, column = Source(count.counter), count.test.line, count.test.column
     return [

@@ -1,4 +1,6 @@
-"""Web construction: a value that means several things gets a name of its own for each, by its reaching definitions."""
+"""Web construction: splits a value into its webs by reaching definitions, and gives each web a name
+of its own.
+"""
 
 from sim.toolchain.compiler.analysis.liveness import Liveness
 from sim.toolchain.compiler.ir import Block, Function, Op, Value
@@ -7,14 +9,14 @@ __all__ = ["reaching_webs"]
 
 
 def reaching_webs(function: Function) -> None:
-    """Gives every value that means several things names of its own for each: definitions that share a use stay
-    together, others part.
-    """
+    """Splits every value with several webs. Definitions that share a use are in one web."""
     _Webs(function).part()
 
 
 class _Webs:
-    """Webs of the values that may mean several things: all others have one definition, which reaches every use."""
+    """Webs of the values with several definitions. Any other value has one definition, which
+    reaches every use.
+    """
 
     def __init__(self, function: Function) -> None:
         self.function = function
@@ -25,8 +27,8 @@ class _Webs:
         self.uses: list[tuple[object, int, Value, int]] = []
 
     def _with_several_definitions(self) -> set[Value]:
-        """The values with more than one definition, where what they hold before the function begins is one. Those in
-        registers of their own, as parameters and results are, keep their names.
+        """Returns the values with more than one definition, without those in fixed registers, such
+        as parameters and results. The contents at function entry count as a definition.
         """
         found = set(self.live.members(self.live.live_in[self.function.blocks[0]]))
         defined: set[Value] = set()
@@ -52,7 +54,9 @@ class _Webs:
         return one
 
     def part(self) -> None:
-        """Each block begins with a web for each value that is live there; ways into it join these with what comes."""
+        """Builds the webs and renames the values. Each block starts with a web for each value that
+        is live there; each incoming edge merges it with the web at the predecessor's end.
+        """
         if not self.several:
             return
         wanted = self.live.mask(self.several)

@@ -1,4 +1,6 @@
-"""Coalescing: values that are copied into each other, or must be neighbours, form groups with one base register."""
+"""Coalescing: values that are copied to each other, or must be consecutive, form groups with one
+base register.
+"""
 
 from dataclasses import dataclass, field
 
@@ -15,14 +17,15 @@ _WIDEST = 16
 
 @dataclass(eq=False)
 class CoalescedGroup:
-    """Values with fixed distances between their registers.
+    """Values whose registers have fixed distances.
 
     Attributes:
         members: For each distance from the base the values there, as bits.
-        rows: What these must not share their register with.
-        bases: What the base may be, modulo 4.
-        fixed: The base is R0.
-        joined: The group that this one has come into, and its base's distance there.
+        rows: For each distance the values that interfere with these, as bits.
+        bases: The possible base registers, modulo 4.
+        fixed: Whether the base is R0.
+        clobbered: For each distance the registers that calls change while a value is live, as bits.
+        joined: The group that this one was merged into, and its base's distance there.
     """
 
     members: dict[int, int]
@@ -33,13 +36,15 @@ class CoalescedGroup:
     joined: "tuple[CoalescedGroup, int] | None" = None
 
     def enter(self, at: int, value: Value, known: Interference) -> None:
-        """One more value at a distance."""
+        """Adds a value at a distance."""
         self.members[at] = self.members.get(at, 0) | known.live.bit[value]
         self.rows[at] = self.rows.get(at, 0) | known.rows[value]
         self.clobbered[at] = self.clobbered.get(at, 0) | known.clobbered.get(value, 0)
 
     def root(self) -> "tuple[CoalescedGroup, int]":
-        """The group that this one has come into at last, and what is added to its distances there."""
+        """Returns the group that this one was finally merged into, and the offset of its distances
+        there.
+        """
         group, shift, passed = self, 0, []
         while group.joined is not None:
             passed.append((group, group.joined[1]))
@@ -53,9 +58,13 @@ class CoalescedGroup:
 def merge_copies(
     function: Function, known: Interference, together: list[list[Value]]
 ) -> dict[Value, tuple[CoalescedGroup, int]]:
-    """The group of every register value and its distance there. Values that are copied into each other come into the
-    same group if they can, those copied most often first. All values with registers of their own are one group from R0
-    on.
+    """Merges groups of values that are copied to each other if possible, copies in inner loops
+    first.
+
+    All values with fixed registers are in one group with base R0.
+
+    Returns:
+        The group of every register value, and its distance there.
     """
     place: dict[Value, tuple[CoalescedGroup, int]] = {}
     fixed = CoalescedGroup({}, {}, frozenset([0]), True)
@@ -81,14 +90,14 @@ def merge_copies(
 def _where(
     place: dict[Value, tuple[CoalescedGroup, int]], value: Value
 ) -> tuple[CoalescedGroup, int]:
-    """The group that a value is in by now, and its distance there."""
+    """Returns the current group of a value, and its distance there."""
     own, distance = place[value]
     group, shift = own.root()
     return group, distance + shift
 
 
 def _copies(function: Function) -> list[tuple[Value, Value]]:
-    """All copies from register to register, those in inner loops first."""
+    """Returns all copies from register to register, those in inner loops first."""
     loops = innermost(find_loops(function))
 
     def depth(block: Block) -> int:
@@ -106,7 +115,7 @@ def _copies(function: Function) -> list[tuple[Value, Value]]:
 
 
 def _merge(one: tuple[CoalescedGroup, int], other: tuple[CoalescedGroup, int]) -> None:
-    """Joins the groups of two places so that both are the same register, if nothing speaks against it."""
+    """Merges two groups so that both positions are the same register, unless they interfere."""
     if other[0].fixed:
         one, other = other, one
     into, at = one

@@ -1,4 +1,6 @@
-"""Coloring of the interference graph: a register for every value; what finds none is spilled."""
+"""Coloring of the interference graph: assigns a register to every value. Values without one are
+spilled.
+"""
 
 from sim.toolchain.compiler.abi import STACK_POINTER
 from sim.toolchain.compiler.ir import Function, Op, Value
@@ -14,11 +16,13 @@ __all__ = ["allocate"]
 
 _PREDICATES = 7
 REGISTERS = 255
-"""Registers of a thread, RZ not among them."""
+"""Registers of a thread, without RZ."""
 
 
 def allocate(function: Function, limit: int = REGISTERS) -> dict[Value, int]:
-    """A register for every value, numbers below ``limit``. What finds none is kept in the frame."""
+    """Returns a register below ``limit`` for every value. Values that do not fit are spilled to the
+    frame.
+    """
     together = separate(function)
     kept = {value for values in together for value in values}
     while True:
@@ -42,7 +46,7 @@ def allocate(function: Function, limit: int = REGISTERS) -> dict[Value, int]:
 def _color_predicates(
     known: Interference, kept: set[Value]
 ) -> tuple[dict[Value, int], list[Value]]:
-    """Registers for predicates, and those that must be kept elsewhere."""
+    """Returns the registers of predicates, and the predicates to spill."""
     found: dict[Value, int] = {}
     waiting: dict[Value, None] = {}
     taken = [0] * _PREDICATES
@@ -71,7 +75,9 @@ def _color_predicates(
 
 
 def _cheapest(values: list[Value], known: Interference, kept: set[Value]) -> Value:
-    """The value that costs least in memory: used seldom, in the way of many."""
+    """Returns the value with the lowest spill cost: it has few uses and many neighbours in the
+    interference graph.
+    """
     candidates = [value for value in values if value not in kept and value.fixed is None]
     if not candidates:
         raise ProgramError("there are too few registers, even with all that can wait in the frame")
@@ -85,7 +91,7 @@ def _color(
     limit: int,
     kept: set[Value],
 ) -> dict[Value, int] | Value:
-    """Registers for all other values, or one to be kept in the frame."""
+    """Returns the registers of all other values, or one value to spill."""
     place = merge_copies(function, known, together)
     groups = {id(group): group for group, _ in place.values()}.values()
     taken = [0] * (REGISTERS + 1)
@@ -101,7 +107,7 @@ def _color(
 
 
 def _free_base(group: CoalescedGroup, taken: list[int], limit: int) -> int | None:
-    """The lowest base that leaves all members free registers."""
+    """Returns the lowest base at which all members have free registers, or None."""
     lowest, highest = min(group.members), max(group.members)
     rows = [(at, group.rows[at], group.clobbered[at]) for at in group.members]
     for base in range(-lowest, limit - highest):
@@ -117,7 +123,7 @@ def _free_base(group: CoalescedGroup, taken: list[int], limit: int) -> int | Non
 
 
 def _victim(group: CoalescedGroup, known: Interference, kept: set[Value]) -> Value:
-    """A value to be kept in the frame, of the group or in its way."""
+    """Returns the value to spill, from the group or its neighbours."""
     crowd = [value for members in group.members.values() for value in known.live.members(members)]
     for row in group.rows.values():
         crowd += [value for value in known.live.members(row) if not value.predicate]
@@ -125,7 +131,7 @@ def _victim(group: CoalescedGroup, known: Interference, kept: set[Value]) -> Val
 
 
 def _drop_copies(function: Function, registers: dict[Value, int]) -> None:
-    """Copies from a register to itself go."""
+    """Removes copies from a register to itself."""
 
     def needless(op: Op) -> bool:
         result, source = (

@@ -10,7 +10,9 @@ __all__ = ["Interference"]
 
 
 class Interference:
-    """For every value the values live at its definitions, as bits, and the registers that calls change meanwhile."""
+    """For every value the values that are live at its definitions, as bits, and the registers that
+    calls change while it is live.
+    """
 
     def __init__(self, function: Function) -> None:
         self.live = Liveness(function)
@@ -31,7 +33,7 @@ class Interference:
         self.rows = self._symmetric(rows)
 
     def cost(self, value: Value) -> float:
-        """What it costs to have a value in memory: little where it is used seldom and in the way of many."""
+        """Returns the spill cost of a value: low for few uses and many neighbours."""
         return self.uses.get(value, 0) / (1 + self.rows[value].bit_count())
 
     def _operation(
@@ -65,13 +67,15 @@ class Interference:
 
 
 _CHUNK = 1024
-"""Rows that are turned at once: a multiple of 8."""
+"""The number of rows transposed at once: a multiple of 8."""
 _SWAPS = ((7, 0x00AA00AA00AA00AA), (14, 0x0000CCCC0000CCCC), (28, 0x00000000F0F0F0F0))
-"""What turns 8 by 8 bits in a number: the distance of bits that change places, and the lower ones of them."""
+"""The steps that transpose 8 by 8 bits in a number: the distance of the bits to swap, and the mask
+of the lower ones.
+"""
 
 
 def _columns(rows: list[int], count: int) -> list[int]:
-    """The columns of a square of bits, found in tiles of 8 by 8."""
+    """Returns the columns of a square bit matrix, transposed in tiles of 8 by 8."""
     width = -(-count // 8)
     columns = np.zeros((width, 8, width), np.uint8)
     for first in range(0, count, _CHUNK):

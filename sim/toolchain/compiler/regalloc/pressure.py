@@ -1,4 +1,6 @@
-"""Spilling by register pressure, before coloring: values go to memory where more are live than registers exist."""
+"""Spilling by register pressure, before coloring: spills values where more are live than there are
+registers.
+"""
 
 import numpy as np
 
@@ -13,15 +15,19 @@ __all__ = ["crowded_out"]
 def crowded_out(
     function: Function, known: Interference, limit: int, kept: set[Value]
 ) -> list[Value]:
-    """Values so many that without them no place needs more registers than there are, those that cost least in memory.
-    Copies of what is ``kept`` there already are not among them. Values that must be neighbours may need more: that
-    shows when registers are given out.
+    """Returns values to spill so that no position needs more registers than there are, those with
+    the lowest cost first.
+
+    Copies of values in ``kept`` are not among them. Values that must be consecutive may need more
+    registers; the coloring handles this case.
     """
     return _Relief(function, known, limit, kept).values()
 
 
 class _Relief:
-    """``words`` are the values that need registers, ``open`` those that may wait, ``gone`` those that shall: bits."""
+    """Selects values to spill. Bit masks: ``words`` are the values that need registers, ``open``
+    those that may be spilled, ``gone`` those that are selected.
+    """
 
     def __init__(
         self, function: Function, known: Interference, limit: int, kept: set[Value]
@@ -51,8 +57,9 @@ class _Relief:
         return [self.live.values[number] for number in self.chosen]
 
     def _operation(self, op: Op, alive: int, reads: int, writes: int) -> None:
-        """Behind an operation all live values and results need registers, before it all live values and operands: a
-        value that waits has a copy where it is used.
+        """Checks the pressure around an operation. After it all live values and results need
+        registers, before it all live values and operands; a spilled value has a copy where it is
+        used.
         """
         self._check(alive | writes, writes, self.registers)
         touched = reads | (0 if op.replaces else writes)
@@ -67,7 +74,7 @@ class _Relief:
             self._choose(needed & self.open & ~self.gone & ~touched, excess)
 
     def _choose(self, candidates: int, count: int) -> None:
-        """The cheapest of some values, as many as there are."""
+        """Selects the ``count`` cheapest candidates, or all if there are fewer."""
         if self.costs is None:
             self.costs = np.array([self.known.cost(value) for value in self.live.values])
         numbers = self.live.numbers(candidates)

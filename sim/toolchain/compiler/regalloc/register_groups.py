@@ -1,4 +1,6 @@
-"""Copies around operations whose registers must be neighbours, so that each has fresh values of its own for that."""
+"""Copies around operations that need consecutive registers, so that each has fresh values for
+them.
+"""
 
 from sim.toolchain.compiler.ir import MOVE, Function, Op, Source, Value
 
@@ -6,7 +8,7 @@ __all__ = ["separate"]
 
 
 def separate(function: Function) -> list[list[Value]]:
-    """Adds the copies; the values that must be neighbours, in order."""
+    """Adds the copies. Returns the lists of values that must be consecutive, in order."""
     together: list[list[Value]] = []
     for block in function.blocks:
         ops: list[Op] = []

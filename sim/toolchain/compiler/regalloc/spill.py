@@ -1,4 +1,4 @@
-"""Spilling: values without a register are kept in the frame, predicates in a register or made again."""
+"""Spilling: values are kept in the frame; predicates are kept in a register or recomputed."""
 
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping
@@ -20,8 +20,9 @@ _IS_NOT_ZERO, _ALL_ONES = opcode("ISETP", (("compare", Compare.NE),)), opcode("P
 
 @dataclass(frozen=True)
 class _Keeper:
-    """How a value is kept: what is done before uses and behind definitions, to a copy. ``shared``: one copy serves
-    all from one call to the next.
+    """The spill code of a value: the operations before uses and after definitions of its copies.
+
+    If ``shared``, one copy serves all uses between two calls.
     """
 
     load: Callable[[Value], Op]
@@ -30,7 +31,9 @@ class _Keeper:
 
 
 def spill(function: Function, values: Iterable[Value], kept: set[Value]) -> None:
-    """Keeps values in the frame: stored behind each definition, loaded before each use."""
+    """Spills values to the frame: stores them after each definition, and loads them before each
+    use.
+    """
     stack = Source(function.stack)
     keepers = {}
     for value in values:
@@ -51,8 +54,9 @@ def _stored(stack: Source, offset: int, copy: Value) -> Op:
 def spill_predicates(
     function: Function, values: Iterable[Value], kept: set[Value], clobbered: Container[Value]
 ) -> None:
-    """Compares again before each use if that gives the same, else keeps the predicate in a register, all ones or zero.
-    What is kept across calls, as ``clobbered`` are, alone serves all uses from one call to the next.
+    """Spills predicates: repeats a comparison before each use if the result is the same, else keeps
+    the predicate in a register as all ones or zero. A predicate in ``clobbered`` is restored once
+    between two calls, for all uses there.
     """
     known = Definitions(function)
     uses = _uses(function)
@@ -82,7 +86,7 @@ def _packed(holder: Value, copy: Value) -> Op:
 
 
 def _uses(function: Function) -> dict[Value, list[tuple[Block, int]]]:
-    """Where predicates are used: the block, and the place among its operations."""
+    """Returns the uses of predicates: the block, and the index among its operations."""
     found: dict[Value, list[tuple[Block, int]]] = defaultdict(list)
     for block in function.blocks:
         for index, op in enumerate(block.ops):
@@ -95,7 +99,7 @@ def _uses(function: Function) -> dict[Value, list[tuple[Block, int]]]:
 
 
 def _repeatable(uses: list[tuple[Block, int]], made: Op, known: Definitions) -> bool:
-    """Whether a comparison gives the same wherever its predicate is used."""
+    """Whether a comparison has the same result at each use of its predicate."""
     if (
         made.name != "ISETP"
         or made.takes_carry
@@ -119,7 +123,7 @@ def _repeated(made: Op, value: Value, copy: Value) -> Op:
 
 
 def _rewrite(function: Function, keepers: Mapping[Value, _Keeper], kept: set[Value]) -> None:
-    """Gives every use and definition of values a copy of its own, or a shared one."""
+    """Replaces uses and definitions of spilled values by copies with spill code."""
     for block in function.blocks:
         ops: list[Op] = []
         current: dict[Value, Value] = {}

@@ -1,1 +1,1 @@
-"""Instruction selection: from PTX to operations, by groups of PTX opcodes."""
+"""Instruction selection: translates PTX instructions to operations, by groups of PTX opcodes."""

@@ -16,11 +16,11 @@ __all__: list[str] = []
 _COMPARE_AND_SWAP = "cas"
 _OPERATIONS = {operation.name.lower(): operation for operation in AtomicOperation}
 _SHARED_TYPES = {AtomicType.U32: 0, AtomicType.S32: 1, AtomicType.U64: 2, AtomicType.S64: 3}
-"""Codes of types in shared memory's instructions."""
+"""The type codes of atomic instructions in shared memory."""
 
 
 def _kind(i: PtxInstruction) -> AtomicType:
-    """The type of an atomic operation."""
+    """Returns the type of an atomic operation."""
     if i.type is Type.F32:
         return AtomicType.F32
     signed = i.type.signed and i.operation in ("min", "max")
@@ -30,7 +30,7 @@ def _kind(i: PtxInstruction) -> AtomicType:
 
 
 def _swap(i: PtxInstruction) -> CompareAndSwapType:
-    """The type of shared memory's compare-and-swap."""
+    """Returns the type of a compare-and-swap in shared memory."""
     return CompareAndSwapType.CAS_64 if i.type.bits == 64 else CompareAndSwapType.CAS
 
 
@@ -98,7 +98,11 @@ def _atomic_shared(
     offset: int,
     data: list[Source],
 ) -> None:
-    """Shared memory has all operations on words, on double words EXCH and CAS: others try until nobody was faster."""
+    """Adds an atomic operation in shared memory.
+
+    Shared memory has instructions for integer words, and EXCH and CAS for double words. All other
+    operations are a compare-and-swap loop.
+    """
     if i.operation == _COMPARE_AND_SWAP:
         b.op("ATOMS", results, *base, *data, offset=offset, compare_and_swap=_swap(i))
     elif i.operation == "exch" or (i.type.bits == 32 and not i.type.floating):
@@ -123,7 +127,9 @@ def _atomic_loop(
     offset: int,
     data: list[Source],
 ) -> None:
-    """Compare-and-swap in shared memory until nobody was faster."""
+    """Adds a loop that retries compare-and-swap in shared memory until the old value is
+    unchanged.
+    """
     behind = b.guarded_block()
     old, held = ([b.temporary() for _ in data] for _ in range(2))
     b.op("LDS", list(old), *base, offset=offset, uniform_size=uniform_size(i.type.bits))
@@ -145,7 +151,7 @@ def _atomic_loop(
 
 
 def _updated(b: Builder, i: PtxInstruction, old: list[Source], data: list[Source]) -> list[Source]:
-    """What a word or double word becomes."""
+    """Returns the new value of a word or double word."""
     if i.type is Type.F32:
         return [b.compute("FADD", old[0], data[0])]
     if i.operation in ("and", "or", "xor"):
@@ -169,7 +175,9 @@ def _atomic_generic(
     offset: int,
     data: list[Source],
 ) -> None:
-    """In shared memory by its own instruction, elsewhere by the one of global memory."""
+    """Adds an atomic operation on a generic address: a branch selects the instruction for shared or
+    for global memory.
+    """
     if offset:
         base = sum_with(b, base, offset)
     behind = b.guarded_block()

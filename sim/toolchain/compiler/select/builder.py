@@ -1,4 +1,6 @@
-"""What instruction selection works with: the function under construction, its blocks, and its registers."""
+"""The builder for instruction selection: the function under construction, its blocks, and its
+registers.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -41,7 +43,7 @@ __all__ = ["Builder", "CompileError", "ComputeKind", "Handler", "handles", "sele
 
 
 class CompileError(ProgramError):
-    """Something that this compiler does not translate, at ``line`` and ``column``."""
+    """A construct that this compiler does not support, at ``line`` and ``column``."""
 
     def __init__(self, line: int, column: int, message: str) -> None:
         super().__init__(message)
@@ -50,11 +52,24 @@ class CompileError(ProgramError):
 
 @dataclass
 class Builder:
-    """One function on its way from PTX to operations.
+    """The state of one function during selection.
 
-    ``layout`` tells where the module's variables are, ``locals`` where the function's are in its frame. ``library`` has
-    the functions of the runtime library beside the one that is selected or inlined, if it is one of them; ``numbers``
-    are arguments of inlined functions that are numbers.
+    Attributes:
+        function: The function under construction.
+        layout: The layout of the module's variables.
+        locals: Offsets of the function's variables in its frame, in bytes.
+        stack: The stack pointer.
+        words: The virtual registers of each PTX register, and of each variable that holds a
+            parameter.
+        labels: The block of each label.
+        block: The current block.
+        current: The current instruction.
+        guard: The guard of the current instruction.
+        temporaries: The number of temporaries and blocks so far, for their names.
+        named: The virtual registers in ``words``.
+        library: The other functions of the runtime library if the function is one of them or
+            inlines one.
+        numbers: Arguments of inlined functions that are numbers.
     """
 
     function: Function
@@ -74,16 +89,16 @@ class Builder:
     # Values
 
     def temporary(self, predicate: bool = False, fixed: int | None = None) -> Value:
-        """A new virtual register."""
+        """Returns a new virtual register."""
         self.temporaries += 1
         return Value(f"{'p' if predicate else 't'}{self.temporaries}", predicate, fixed)
 
     def pair(self) -> list[Value]:
-        """Two new virtual registers."""
+        """Returns two new virtual registers."""
         return [self.temporary(), self.temporary()]
 
     def registers(self, register: PtxRegister) -> list[Value]:
-        """The virtual registers of a PTX register: one, or two where it has 64 bits."""
+        """Returns the virtual registers of a PTX register: two for 64 bits, else one."""
         if register not in self.words:
             count = 2 if register.type.bits == 64 else 1
             self.words[register] = [
@@ -94,7 +109,7 @@ class Builder:
         return self.words[register]
 
     def variable_words(self, variable: PtxVariable) -> list[Value]:
-        """The virtual registers of a variable that holds a parameter."""
+        """Returns the virtual registers of a variable that holds a parameter."""
         if variable not in self.words:
             self.words[variable] = [
                 Value(f"{variable.name}.{at}") for at in range(-(-variable.size // 4))
@@ -103,7 +118,7 @@ class Builder:
         return self.words[variable]
 
     def read(self, operand: Operand, bits: int = 32) -> list[Source]:
-        """An operand's 32-bit words, as many as ``bits`` need."""
+        """Returns an operand's 32-bit words, as many as ``bits`` need."""
         count = 2 if bits == 64 else 1
         match operand:
             case PtxRegister():
@@ -119,11 +134,11 @@ class Builder:
         return [*found, number(0)][:count]
 
     def word(self, operand: Operand) -> Source:
-        """An operand of at most 32 bits."""
+        """Returns an operand of at most 32 bits."""
         return self.read(operand)[0]
 
     def predicate(self, operand: Operand | PtxGuard) -> Source:
-        """A predicate operand."""
+        """Returns a predicate operand as a source."""
         match operand:
             case PtxRegister():
                 return Source(self.registers(operand)[0])
@@ -136,7 +151,9 @@ class Builder:
         raise self.failure("expected a predicate")
 
     def write(self, operand: Operand, bits: int = 32) -> list[Value | None]:
-        """The virtual registers that a result of ``bits`` bits goes to; None where nobody wants it."""
+        """Returns the virtual registers for a result of ``bits`` bits, None for each word of an
+        unused result.
+        """
         count = 2 if bits == 64 else 1
         if isinstance(operand, Sink):
             return [None] * count
@@ -145,11 +162,11 @@ class Builder:
         return self.registers(operand)[:count]  # type: ignore[return-value]
 
     def elements(self, operand: Operand) -> tuple[Operand, ...]:
-        """The elements of a vector, or the one operand."""
+        """Returns the elements of a vector, or the operand itself."""
         return operand.elements if isinstance(operand, PtxVector) else (operand,)
 
     def address_of(self, variable: PtxVariable, offset: int) -> list[Source]:
-        """A variable's address in its space, as two words."""
+        """Returns a variable's address in its space, as two words."""
         if variable in self.locals:
             low = self.temporary()
             self.op("IADD", [low], Source(self.stack), number(self.locals[variable] + offset))
@@ -183,8 +200,10 @@ class Builder:
         clobbers: frozenset[int] = frozenset(),
         **fields: Any,
     ) -> Op:
-        """Adds an operation, guarded as the instruction is where that can be told from outside. ``fields`` are those
-        of the instruction that are not as usual.
+        """Adds an operation.
+
+        It gets the instruction's guard if it has side effects or writes a register of the PTX
+        program. ``fields`` are the modifiers that differ from their defaults.
         """
         made = Op(
             opcode(name, tuple(fields.items())),
@@ -216,7 +235,7 @@ class Builder:
         symbol: str = "",
         **fields: Any,
     ) -> Source:
-        """Adds an operation with one new result, and returns that."""
+        """Adds an operation with one new result, and returns the result."""
         result = self.temporary()
         self.op(
             name,
@@ -230,13 +249,13 @@ class Builder:
         return Source(result)
 
     def compute_pair(self, name: str, *sources: Source, **fields: Any) -> list[Source]:
-        """Adds an operation with two new results, and returns these."""
+        """Adds an operation with two new results, and returns the results."""
         results = self.pair()
         self.op(name, list(results), *sources, **fields)
         return [Source(result) for result in results]
 
     def move(self, results: list[Value | None], sources: list[Source]) -> None:
-        """Copies words. A destination may be among the sources."""
+        """Copies words. A destination may also be a source."""
         held = {source.value for source in sources[1:]} & set(results[:-1])
         if held:
             sources = [self.compute("MOV", source) for source in sources]
@@ -253,36 +272,36 @@ class Builder:
         with_: Source = PT,
         signed: bool = True,
     ) -> None:
-        """Adds an ISETP."""
+        """Adds an ISETP that writes ``result``."""
         self.op("ISETP", [result, None], x, y, with_, compare=relation, signed=signed)
 
     def test(
         self, relation: Compare, x: Source, y: Source, with_: Source = PT, signed: bool = True
     ) -> Source:
-        """Adds an ISETP, and returns its predicate."""
+        """Adds an ISETP with a new predicate, and returns the predicate."""
         result = self.temporary(True)
         self.compare(result, relation, x, y, with_, signed)
         return Source(result)
 
     def test_unsigned(self, relation: Compare, x: Source, y: Source, with_: Source = PT) -> Source:
-        """The same of numbers without sign."""
+        """Adds an unsigned comparison with a new predicate, and returns the predicate."""
         return self.test(relation, x, y, with_, signed=False)
 
     # Blocks
 
     def label(self, label: PtxLabel) -> Block:
-        """The block behind a label."""
+        """Returns the block that begins at a label."""
         if label not in self.labels:
             self.labels[label] = Block(label.name)
         return self.labels[label]
 
     def begin(self, block: Block) -> None:
-        """Goes on with another block."""
+        """Makes another block the current one, and appends it to the function."""
         self.function.blocks.append(block)
         self.block = block
 
     def new_block(self, name: str) -> Block:
-        """A block that is not in the function yet."""
+        """Returns a new block that is not in the function yet."""
         self.temporaries += 1
         return Block(f"{name}{self.temporaries}")
 
@@ -293,12 +312,14 @@ class Builder:
         condition: Source | None = None,
         uniform: bool = False,
     ) -> None:
-        """Ends the block."""
+        """Sets the terminator of the current block."""
         self.block.terminator, self.block.successors = terminator, list(successors)
         self.block.condition, self.block.uniform = condition, uniform
 
     def guarded_end(self, terminator: Terminator) -> None:
-        """Ends the block by an exit or ret for the threads of the guard; the others go on."""
+        """Ends the current block by an exit or ret for the threads of the guard; the others
+        continue in a new block.
+        """
         if self.guard is None:
             self.end(terminator)
             self.begin(self.new_block("after"))
@@ -310,7 +331,12 @@ class Builder:
         self.begin(stay)
 
     def guarded_block(self) -> Block | None:
-        """Begins a block for the threads of the guard alone, and returns the one behind it, to be begun afterwards."""
+        """Begins a block for the threads of the guard only.
+
+        Returns:
+            The block after it, for :meth:`leave_guarded_block`; None if the instruction has no
+            guard.
+        """
         if self.guard is None:
             return None
         body, behind = self.new_block("body"), self.new_block("behind")
@@ -320,19 +346,19 @@ class Builder:
         return behind
 
     def leave_guarded_block(self, behind: Block | None) -> None:
-        """Goes on behind a block that :meth:`guarded_block` began."""
+        """Ends the block that :meth:`guarded_block` began, and begins the one after it."""
         if behind is not None:
             self.end(Terminator.GOTO, behind)
             self.begin(behind)
 
     def failure(self, message: str) -> CompileError:
-        """What is raised where the instruction is not translated."""
+        """Returns an error at the current instruction, to be raised."""
         assert self.current is not None
         return CompileError(self.current.line, self.current.column, message)
 
 
 def constant(bank: int, offset: int) -> Source:
-    """A word of a constant bank."""
+    """Returns a word of a constant bank."""
     return Source(ConstantWord(bank, offset))
 
 
@@ -340,7 +366,7 @@ Handler = Callable[[Builder, PtxInstruction], None]
 
 
 class ComputeKind(Enum):
-    """What instructions compute with, where there are handlers of their own for it."""
+    """The kind of numbers that an instruction computes with; each may have handlers of its own."""
 
     WORDS = "words"
     LONGS = "double words"
@@ -350,13 +376,13 @@ class ComputeKind(Enum):
 
 
 _handlers: dict[tuple[str, ComputeKind], Handler] = {}
-"""What selects each PTX opcode; for some of them there is another one for 64 bits, and for floating-point numbers."""
+"""The handler of each PTX opcode, for some opcodes also of 64-bit and floating-point numbers."""
 _MOVES = frozenset({"atom", "ld", "ldu", "mov", "red", "selp", "set", "slct", "st"})
-"""Opcodes for which a floating-point number is what its bits are, unless there is a handler."""
+"""Opcodes that treat a floating-point number as bits, unless they have a handler for its kind."""
 
 
 def handles(*opcodes: str, kind: ComputeKind = ComputeKind.WORDS) -> Callable[[Handler], Handler]:
-    """Enters the decorated function for some opcodes, or for them on numbers of another kind."""
+    """Returns a decorator that registers the handler of some opcodes for one kind of numbers."""
 
     def enter(handler: Handler) -> Handler:
         _handlers.update(dict.fromkeys(((opcode, kind) for opcode in opcodes), handler))
@@ -366,7 +392,9 @@ def handles(*opcodes: str, kind: ComputeKind = ComputeKind.WORDS) -> Callable[[H
 
 
 def _kind(i: PtxInstruction) -> ComputeKind:
-    """What an instruction computes with: cvt with any of its types, others with that of what they compare."""
+    """Returns the kind of numbers that an instruction computes with, from any type of a cvt and the
+    last type of others.
+    """
     kinds = i.types if i.opcode == "cvt" else i.types[-1:]
     if Type.F16 in kinds:
         return ComputeKind.HALVES
@@ -378,7 +406,7 @@ def _kind(i: PtxInstruction) -> ComputeKind:
 
 
 def _handler_of(i: PtxInstruction) -> Handler | None:
-    """What selects an instruction; None where nothing does."""
+    """Returns the handler of an instruction, or None."""
     kind = _kind(i)
     found = _handlers.get((i.opcode, kind))
     if found is not None:
@@ -389,7 +417,7 @@ def _handler_of(i: PtxInstruction) -> Handler | None:
 
 
 def select(b: Builder, item: PtxLabel | PtxInstruction) -> None:
-    """Adds the operations of one item of a function's body, or begins the block behind a label."""
+    """Adds the operations of an instruction, or begins the block at a label."""
     if isinstance(item, PtxLabel):
         block = b.label(item)
         if b.block.terminator is Terminator.GOTO and not b.block.successors:

@@ -41,7 +41,9 @@ def _call(b: Builder, i: PtxInstruction) -> None:
 def _inlined_argument(
     b: Builder, argument: PtxRegister | PtxImmediate | PtxVariable
 ) -> list[Source]:
-    """An argument's words, of which an inlined function takes as many as its parameter has."""
+    """Returns the two words of an argument. An inlined function uses as many as its parameter
+    has.
+    """
     if isinstance(argument, PtxRegister) and argument.type is Type.PRED:
         return [Source(b.registers(argument)[0])]
     assert isinstance(argument, PtxRegister | PtxImmediate)
@@ -67,7 +69,17 @@ def called(
     signature: Signature,
     arguments: list[list[Source]],
 ) -> list[list[Source]]:
-    """Adds a call with arguments by words, and returns the words of the results."""
+    """Adds a call.
+
+    Args:
+        b: The builder.
+        target: The function, or the register with its handle.
+        signature: The signature.
+        arguments: The words of each argument.
+
+    Returns:
+        The words of each result.
+    """
     locations = ArgumentLocations.of(signature)
     inputs, stores = [], []
     place = []
@@ -125,12 +137,12 @@ def _argument_words(
 
 
 def word_of_predicate(b: Builder, predicate: Source) -> Source:
-    """What calls pass of a predicate: 1 or 0."""
+    """Returns a predicate as calls pass it: the word 1 or 0."""
     return b.compute("SEL", number(1), RZ, predicate)
 
 
 def set_predicate(b: Builder, predicate: Value, word: Source) -> None:
-    """The predicate of such a word."""
+    """Sets a predicate from the word that a call passes."""
     b.compare(predicate, Compare.NE, word, RZ)
 
 

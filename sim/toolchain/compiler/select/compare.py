@@ -1,4 +1,4 @@
-"""Selection of comparisons and of choices by them."""
+"""Selection of comparisons, and of instructions that select by them."""
 
 from rtl.isa.kinds import Boolean, Compare
 from sim.toolchain.compiler.ir import PT, RZ, Source, number
@@ -17,7 +17,7 @@ ONE = 0x3F80_0000
 def _compared(
     b: Builder, i: PtxInstruction, kind: Type, x: int, y: int
 ) -> Source | tuple[Source, Source]:
-    """A predicate for numbers of 64 bits, the two numbers to be compared for others."""
+    """Returns the predicate of a 64-bit comparison; for other types the two numbers to compare."""
     if kind.bits == 64:
         assert i.compare is not None
         return long.comparison(
@@ -37,7 +37,7 @@ def _relation(i: PtxInstruction) -> Compare:
 
 
 def combination(i: PtxInstruction) -> Boolean:
-    """How an instruction combines what it compares with another predicate."""
+    """Returns how an instruction combines its comparison with another predicate."""
     return Boolean[i.combine.name] if i.combine is not None else Boolean.AND
 
 

@@ -1,6 +1,7 @@
 """Selection of conversions between integers.
 
-A register wider than the result's type is filled with the result's sign, or with zeros if the type has none.
+A register wider than the result's type is extended: with the sign of a signed type, else with
+zeros.
 """
 
 from rtl.isa.kinds import Compare, Logic
@@ -30,29 +31,33 @@ def _convert(b: Builder, i: PtxInstruction) -> None:
 
 
 def write_integer(b: Builder, register: PtxRegister, words: list[Source], kind: Type) -> None:
-    """Writes an integer of this type, of one or two words; it is extended to a register of 64 bits."""
+    """Writes an integer of type ``kind`` in one or two words, extended to a 64-bit register if
+    needed.
+    """
     if register.type.bits == 64 and len(words) == 1:
         words = [words[0], _upper(b, words[0], kind)]
     b.move(b.write(register, register.type.bits), words)
 
 
 def integer_format(kind: Type, least: int = 8) -> IntegerFormat:
-    """An integer's type in conversions, with at least so many bits."""
+    """Returns the conversion format of an integer type, with at least ``least`` bits."""
     return IntegerFormat[f"{'S' if kind.signed else 'U'}{max(kind.bits, least)}"]
 
 
 def _upper(b: Builder, low: Source, kind: Type) -> Source:
-    """The upper word of a number that is extended to 64 bits."""
+    """Returns the upper word of a number that is extended to 64 bits."""
     return _sign(b, low) if kind.signed else RZ
 
 
 def _sign(b: Builder, word: Source) -> Source:
-    """Copies of a word's sign."""
+    """Returns a word of copies of the sign bit."""
     return b.compute("SHR", word, number(31))
 
 
 def _cut(b: Builder, x: list[Source], to: Type, source: Type, width: int) -> list[Source]:
-    """The lower bits of a number in one word, extended if the register wants more bits, or in two words."""
+    """Returns the low bits of a number: in one word, extended if the register is wider, or in two
+    words.
+    """
     if to.bits == 64:
         if source.bits == 64:
             return x
@@ -63,7 +68,7 @@ def _cut(b: Builder, x: list[Source], to: Type, source: Type, width: int) -> lis
 
 
 def _saturated(b: Builder, x: list[Source], to: Type, source: Type) -> list[Source]:
-    """The nearest number in the range of ``to``."""
+    """Returns the number clamped to the range of ``to``."""
     if to.bits == 64:
         return _saturated_long(b, x, to, source)
     if source.bits == 64:
@@ -83,13 +88,15 @@ def _saturated(b: Builder, x: list[Source], to: Type, source: Type) -> list[Sour
 
 
 def _without_negative(b: Builder, x: list[Source]) -> list[Source]:
-    """Words of a number, 0 for a negative one."""
+    """Returns the number, or 0 if it is negative."""
     sign = _sign(b, x[-1])
     return [b.compute("LOP", word, sign.invert(), operation=Logic.AND) for word in x]
 
 
 def _saturated_long(b: Builder, x: list[Source], to: Type, source: Type) -> list[Source]:
-    """From a number with sign to one without, or the other way round from 64 bits."""
+    """Returns a number clamped to a 64-bit type: signed to unsigned, or unsigned 64 bits to
+    signed.
+    """
     if not to.signed:
         words = _without_negative(b, x if source.bits == 64 else [extended(b, x[0], source)])
         return [*words, RZ][:2]
@@ -101,13 +108,13 @@ def _saturated_long(b: Builder, x: list[Source], to: Type, source: Type) -> list
 
 
 def _unsigned_word(b: Builder, x: list[Source], source: Type) -> Source:
-    """A number of 64 bits as the nearest one of 32 bits without sign."""
+    """Returns a 64-bit number clamped to unsigned 32 bits."""
     low, high = _without_negative(b, x) if source.signed else x
     return b.compute("SEL", low, number(-1), b.test_unsigned(Compare.EQ, high, RZ))
 
 
 def _signed_word(b: Builder, x: list[Source], source: Type) -> Source:
-    """The same with sign."""
+    """Returns a 64-bit number clamped to signed 32 bits."""
     low, high = x
     if not source.signed:
         fits = b.test_unsigned(

@@ -1,7 +1,8 @@
-"""Selection of divisions, remainders, reciprocals and roots: functions of the runtime library, inlined or called.
+"""Selection of divisions, remainders, reciprocals and roots: functions of the runtime library,
+inlined or called.
 
-Divisions and remainders of up to 32 bits are pseudo operations until :mod:`sim.toolchain.compiler.passes.division`,
-which knows whether the divisor is a number.
+Divisions and remainders of up to 32 bits remain pseudo-instructions until
+:mod:`sim.toolchain.compiler.passes.division`, where it is known whether the divisor is a number.
 """
 
 from rtl.isa.kinds import MultiFunction
@@ -17,7 +18,9 @@ __all__: list[str] = []
 
 _SINGLE = {"rcp": MultiFunction.RCP, "rsqrt": MultiFunction.RSQ}
 _DOUBLE = {"rcp": MultiFunction.RCP64H, "rsqrt": MultiFunction.RSQ64H}
-"""What the machine approximates, with .ftz: in double precision of the upper word, with zeros in the lower one."""
+"""MUFU functions for approximations in double precision with .ftz: they use the upper word; the
+lower word of the result is zero.
+"""
 
 
 @handles("div", "rcp", "sqrt", "rsqrt", kind=ComputeKind.SINGLES)
@@ -40,7 +43,9 @@ def _double(b: Builder, i: PtxInstruction) -> None:
 
 @handles("div", "rem", kind=ComputeKind.LONGS)
 def _by_library(b: Builder, i: PtxInstruction) -> None:
-    """The function of an instruction. What has no branches is computed without the guard, but for the result."""
+    """Inlines or calls the library function of an instruction. A function without branches runs
+    without the guard, which applies only to the result.
+    """
     name, bits = function_name(i), i.type.bits
     outer, b.library = b.library, functions_with(name)
     function = b.library[name]

@@ -1,6 +1,6 @@
-"""Selection of double precision, in pairs of registers, apart from divisions and roots.
+"""Selection of double precision, in pairs of registers, except divisions and roots.
 
-A number is a list of two words, of which the lower one tells what is done to its sign.
+A number is a list of two words; sign modifiers are those of the first, lower word.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ __all__ = ["compared", "computed", "saturated"]
 _Pair = list[Source]
 
 _NOTHING = [Source(0, negated=True), RZ]
-"""What added to a number leaves it: -0."""
+"""The neutral number of additions: -0."""
 _ZERO = [RZ, RZ]
 _ONE, _INFINITY, _LEAST, _LEAST_SINGLE = (
     [RZ, number(high)] for high in (0x3FF0_0000, 0x7FF0_0000, 0x0010_0000, 0x3810_0000)
@@ -30,12 +30,12 @@ _ONE, _INFINITY, _LEAST, _LEAST_SINGLE = (
 
 
 def _double(*opcodes: str) -> Callable[[Handler], Handler]:
-    """Enters the decorated function for some opcodes in double precision."""
+    """Registers the decorated function for some opcodes in double precision."""
     return handles(*opcodes, kind=ComputeKind.DOUBLES)
 
 
 def _negated(x: _Pair) -> _Pair:
-    """The number with the other sign."""
+    """Returns the negated number."""
     low, high = x
     if isinstance(high.operand, int):
         return [low, number(high.operand ^ SIGN)]
@@ -43,7 +43,7 @@ def _negated(x: _Pair) -> _Pair:
 
 
 def _absolute(x: _Pair) -> _Pair:
-    """The number without its sign."""
+    """Returns the absolute value."""
     low, high = x
     if isinstance(high.operand, int):
         return [low, number(high.operand & SIGN - 1)]
@@ -53,7 +53,7 @@ def _absolute(x: _Pair) -> _Pair:
 def computed(
     b: Builder, name: str, *numbers: _Pair, more: tuple[Source, ...] = (), **fields: Any
 ) -> _Pair:
-    """Adds an operation on numbers, and returns the one it gives."""
+    """Adds an operation on numbers, and returns its result."""
     return b.compute_pair(name, *(word for words in numbers for word in words), *more, **fields)
 
 
@@ -65,14 +65,14 @@ def compared(
     with_: Source = PT,
     combine: Boolean = Boolean.AND,
 ) -> Source:
-    """The predicate that two numbers are related, and what it is combined with."""
+    """Returns the predicate of a comparison, combined with another predicate."""
     result = b.temporary(True)
     b.op("DSETP", [result, None], *x, *y, with_, compare=relation, combine=combine)
     return Source(result)
 
 
 def _operand(b: Builder, i: PtxInstruction, at: int) -> _Pair:
-    """A number that an instruction computes with."""
+    """Returns an operand as a number."""
     return b.read(i.operands[at], 64)
 
 
@@ -223,7 +223,9 @@ def _rounded_to_whole(b: Builder, x: _Pair, rounding: str) -> _Pair:
 
 
 def _write_single(b: Builder, i: PtxInstruction, register: PtxRegister, words: _Pair) -> None:
-    """A number in single precision. With .ftz, what is too small before it is rounded is 0, as in NVIDIA's code."""
+    """Converts to single precision. With .ftz a number that is subnormal before rounding becomes 0,
+    as in NVIDIA's code.
+    """
     fields: dict[str, Any] = {
         "destination": FloatFormat.F32,
         "source": FloatFormat.F64,
@@ -239,14 +241,16 @@ def _write_single(b: Builder, i: PtxInstruction, register: PtxRegister, words: _
 
 
 def saturated(b: Builder, x: _Pair) -> _Pair:
-    """The nearest number from 0 to 1; 0 of a NaN."""
+    """Returns the number clamped to the range from 0 to 1; NaN becomes 0."""
     return computed(
         b, "DMNMX", computed(b, "DMNMX", x, _ZERO, more=(PT.invert(),)), _ONE, more=(PT,)
     )
 
 
 def _to_integer(b: Builder, i: PtxInstruction, to: Type) -> list[Source]:
-    """An integer within its type: of less than 32 bits by way of those."""
+    """Returns the number converted to an integer and clamped to its type. Types below 32 bits are
+    converted through 32 bits.
+    """
     fields: dict[str, Any] = {
         "destination": integer_format(to, 32),
         "source": FloatFormat.F64,

@@ -53,9 +53,9 @@ _MODULES = (
     system,
     video,
 )
-"""Where the other handlers are."""
+"""Modules that register handlers when they are imported."""
 _LARGEST_FRAME = 1 << 24
-"""Bytes of the window of local memory."""
+"""The size of the local memory window in bytes."""
 
 
 @handles("bra")
@@ -101,8 +101,18 @@ def _return(b: Builder, i: PtxInstruction) -> None:
 def select_function(
     ptx: PtxFunction, layout: MemoryLayout, library: Mapping[str, PtxFunction] | None = None
 ) -> Function:
-    """A function as operations; CompileError for what is not translated. ``library`` has the functions beside it if it
-    is one of the runtime library.
+    """Selects a whole function.
+
+    Args:
+        ptx: The function.
+        layout: The memory layout of its module.
+        library: The other functions if it is one of the runtime library.
+
+    Returns:
+        The function as operations.
+
+    Raises:
+        CompileError: A construct is not supported.
     """
     assert ptx.body is not None
     function = Function(ptx.name, ptx.entry, [])
@@ -130,8 +140,8 @@ def select_function(
 
 
 def _frame(function: Function, ptx: PtxFunction, layout: MemoryLayout) -> dict[PtxVariable, int]:
-    """Offsets of the local variables in the frame. What calls pass on the stack is below them, and in an entry the
-    module's local variables are above.
+    """Returns offsets of the local variables in the frame, in bytes. Below them are the words that
+    calls pass on the stack; in a kernel, the module's local variables are above them.
     """
     below = 0
     for element in ptx.body or ():
@@ -155,7 +165,7 @@ def _frame(function: Function, ptx: PtxFunction, layout: MemoryLayout) -> dict[P
 
 
 def _receive_parameters(b: Builder, ptx: PtxFunction) -> None:
-    """Copies the arguments out of the registers that they come in."""
+    """Copies the arguments out of their registers."""
     locations = ArgumentLocations.of(ptx.signature)
     pending = []
     for parameter, registers in locations.arguments(ptx.signature):
@@ -183,7 +193,7 @@ def _receive_parameters(b: Builder, ptx: PtxFunction) -> None:
 
 
 def _give_results(b: Builder, ptx: PtxFunction) -> None:
-    """Moves the results to where they go, before every ret."""
+    """Moves the results to their locations before every ret."""
     locations = ArgumentLocations.of(ptx.signature)
     pairs: list[tuple[Value, int]] = []
     for result, registers in locations.results(ptx.signature):

@@ -1,8 +1,9 @@
-"""Selection of conversions from and to half precision, by way of single precision.
+"""Selection of conversions from and to half precision, through single precision.
 
-Every half is a number of single precision. What is rounded to a half from more bits is rounded twice in the same
-direction; to the nearest, the first time to odd, which leaves enough for the second. Integers that single precision
-does not have are beyond all halves.
+Single precision represents every half exactly. A conversion from more bits rounds twice in the same
+direction. For rounding to nearest, the first step rounds to odd, which preserves enough information
+for the second. Integers that single precision cannot represent exactly are beyond the range of half
+precision.
 """
 
 from rtl.isa.kinds import FloatCompare, FloatFormat, FloatRounding, Logic
@@ -32,7 +33,7 @@ def _convert(b: Builder, i: PtxInstruction) -> None:
 
 
 def _to_half(b: Builder, i: PtxInstruction, x: Source) -> None:
-    """A number of single precision as a half."""
+    """Returns a number of single precision rounded to a half."""
     b.op(
         "F2F",
         b.write(i.operands[0]),
@@ -46,7 +47,7 @@ def _to_half(b: Builder, i: PtxInstruction, x: Source) -> None:
 
 
 def _single_of(b: Builder, i: PtxInstruction, source: Type) -> Source:
-    """What becomes a half, in single precision."""
+    """Returns the source of a conversion to a half in single precision."""
     value = i.operands[1]
     if source is Type.F16:
         x = _widened(b, b.word(value))
@@ -70,7 +71,9 @@ def _widened(b: Builder, half: Source) -> Source:
 
 
 def _narrowed(b: Builder, x: list[Source], rounding: str) -> Source:
-    """Double precision in single precision, rounded to odd where a half will be the nearest one."""
+    """Returns a double in single precision, rounded to odd if the half will be rounded to
+    nearest.
+    """
     if rounding != "rn":
         return b.compute(
             "F2F",

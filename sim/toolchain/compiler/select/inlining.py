@@ -20,23 +20,23 @@ Words = list[Source]
 
 
 def _check_quotient(b: Builder, arguments: list[Words], results: list[list[Value]]) -> None:
-    """FCHK: whether a quotient in single precision needs the long way."""
+    """FCHK: whether a quotient in single precision needs the slow path."""
     b.op("FCHK", list(results[0]), *(word for words in arguments for word in words))
 
 
 _INTRINSICS: Mapping[str, Callable[[Builder, list[Words], list[list[Value]]], None]] = {
     "__fchk_f32": _check_quotient,
 }
-"""Functions of the library that are instructions of the machine which PTX does not have."""
+"""Functions of the library that are machine instructions without a PTX equivalent."""
 
 
 def is_inlined(b: Builder, name: str) -> bool:
-    """Whether a call of this function is one that is replaced by its body."""
+    """Whether a call of this function is inlined."""
     return name in b.library and not is_called(b.library[name])
 
 
 def has_branches(function: PtxFunction, library: Mapping[str, PtxFunction]) -> bool:
-    """Whether a function's body, with what is inlined there, has several blocks."""
+    """Whether a function's body, with the functions inlined in it, has several blocks."""
     for item in function.body or ():
         if isinstance(item, PtxLabel):
             return True
@@ -49,8 +49,13 @@ def has_branches(function: PtxFunction, library: Mapping[str, PtxFunction]) -> b
 
 
 def inlined(b: Builder, function: PtxFunction, arguments: list[Words]) -> list[Words]:
-    """Selects a function's body at this place, and returns its results. Its one ``ret`` is the last instruction, and it
-    does not write its parameters. Operations stand where the instruction does that they are inlined for.
+    """Selects a function's body at this place.
+
+    Its only ``ret`` must be the last instruction, and it must not write its parameters. The
+    operations get the source location of the instruction that they replace.
+
+    Returns:
+        The words of each result.
     """
     outer = b.words, b.labels
     b.words, b.labels = {}, {}

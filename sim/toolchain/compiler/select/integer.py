@@ -1,6 +1,7 @@
 """Selection of integer arithmetic of up to 32 bits.
 
-Registers of 8 and 16 bits have undefined bits above: whoever depends on them extends the value first.
+The upper bits of registers for 8 and 16 bits are undefined: instructions that depend on them extend
+the value first.
 """
 
 from dataclasses import replace
@@ -16,11 +17,11 @@ from .builder import Builder, handles
 __all__ = ["extended"]
 
 _BOTH_SIGNED = 3
-"""XMAD's factors."""
+"""The XMAD code for two signed factors."""
 
 
 def extended(b: Builder, source: Source, kind: Type) -> Source:
-    """A number of at most 32 bits, extended to 32 as its type wants."""
+    """Returns a number of at most 32 bits, extended to 32 bits by its type."""
     if kind.bits == 32:
         return source
     if isinstance(source.operand, int):
@@ -87,7 +88,7 @@ def _multiply(b: Builder, i: PtxInstruction) -> None:
 
 
 def _accumulate(b: Builder, i: PtxInstruction, product: Source) -> None:
-    """Adds the addend of a mad to its product, with the carries that it wants."""
+    """Adds the addend of a mad to its product, with the carries that the instruction uses."""
     b.op(
         "IADD",
         b.write(i.operands[0]),
@@ -100,7 +101,7 @@ def _accumulate(b: Builder, i: PtxInstruction, product: Source) -> None:
 
 
 def _wide(b: Builder, i: PtxInstruction, results: list, x: Source, y: Source) -> None:
-    """A product of 64 bits, and what is added to it."""
+    """Adds a 64-bit product and its addend."""
     product = b.compute_pair("MULWIDE", x, y, signed=i.type.signed)
     if len(i.operands) == 3:
         b.move(results, product)
@@ -109,7 +110,7 @@ def _wide(b: Builder, i: PtxInstruction, results: list, x: Source, y: Source) ->
 
 
 def _multiply_short(b: Builder, i: PtxInstruction, x: Source, y: Source) -> None:
-    """Products of 16 bits: XMAD takes the lower halves as they are."""
+    """Adds a 16-bit product: XMAD reads the lower halves directly."""
     signs = _BOTH_SIGNED if i.type.signed else 0
     if isinstance(x.operand, int):
         x, y = y, x
@@ -217,7 +218,7 @@ def _extract(b: Builder, i: PtxInstruction) -> None:
 
 
 def _field(b: Builder, position: Source, length: Source) -> Source:
-    """Position and length of a bit field as BFE and BFI take them, 8 bits each."""
+    """Returns position and length of a bit field as BFE and BFI read them, 8 bits each."""
     if isinstance(position.operand, int) and isinstance(length.operand, int):
         return number(position.operand & 0xFF | (length.operand & 0xFF) << 8)
     if isinstance(length.operand, int):
@@ -250,10 +251,12 @@ def _bits(b: Builder, i: PtxInstruction) -> None:
 
 @handles("fns")
 def _find_nth_set(b: Builder, i: PtxInstruction) -> None:
-    """The place of the nth set bit from another one on, upwards or downwards; all ones where there is none.
+    """Selects fns: the position of the nth set bit from a base position, upwards or downwards; all
+    ones if there is none.
 
-    Downwards is upwards in the mask the other way round. From halves of the mask to single bits: where the lower half
-    has fewer bits than are left to count, the bit is in the upper one.
+    Downwards is upwards in the reversed mask. The search goes from halves of the mask down to
+    single bits: if the lower half has fewer set bits than remain to be counted, the bit is in the
+    upper half.
     """
     mask, base, offset = (b.word(operand) for operand in i.operands[1:])
     down = b.test(Compare.LT, offset, RZ)

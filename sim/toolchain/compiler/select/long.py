@@ -11,12 +11,12 @@ from .builder import Builder, ComputeKind, handles
 __all__ = ["comparison"]
 
 _CHOICE = 0xCA
-"""LOP3's table for the second operand where the first one has ones, elsewhere the third."""
+"""LOP3's truth table that selects the second operand where the first has ones, else the third."""
 
 
 @handles("add", "sub", "addc", "subc", kind=ComputeKind.LONGS)
 def _add(b: Builder, i: PtxInstruction) -> None:
-    """Sums and differences."""
+    """Selects sums and differences."""
     x, y = (b.read(operand, 64) for operand in i.operands[1:3])
     if i.opcode in ("sub", "subc"):
         y = [word.negate() for word in y]
@@ -24,7 +24,7 @@ def _add(b: Builder, i: PtxInstruction) -> None:
 
 
 def _sum_of(b: Builder, i: PtxInstruction, x: list[Source], y: list[Source], carried: bool) -> None:
-    """Adds two numbers, with the carries that the instruction wants."""
+    """Adds two numbers, with the carries that the instruction uses."""
     results = b.write(i.operands[0], 64)
     if not carried and not i.carry_out:
         b.op("ADD64", results, *x, *y)
@@ -37,7 +37,7 @@ def _sum_of(b: Builder, i: PtxInstruction, x: list[Source], y: list[Source], car
 
 @handles("mul", "mad", "madc", kind=ComputeKind.LONGS)
 def _multiply(b: Builder, i: PtxInstruction) -> None:
-    """Products of 64 bits, lower or upper half."""
+    """Selects products: the lower or upper 64 bits."""
     x, y = (b.read(operand, 64) for operand in i.operands[1:3])
     product = (
         _low_product(b, x, y) if i.half is PtxHalf.LO else _high_product(b, x, y, i.type.signed)
@@ -49,14 +49,16 @@ def _multiply(b: Builder, i: PtxInstruction) -> None:
 
 
 def _low_product(b: Builder, x: list[Source], y: list[Source]) -> list[Source]:
-    """The lower half of a product."""
+    """Returns the lower half of a product."""
     low, high = b.compute_pair("MULWIDE", x[0], y[0], signed=False)
     middle = b.compute("MAD", x[0], y[1], high)
     return [low, b.compute("MAD", x[1], y[0], middle)]
 
 
 def _high_product(b: Builder, x: list[Source], y: list[Source], signed: bool) -> list[Source]:
-    """Four products, summed in columns; what the sign bits count too much is subtracted."""
+    """Returns the upper half of a product: four partial products, summed in columns. Signed numbers
+    need a correction for their sign bits.
+    """
     carry = b.compute("MULHI", x[0], y[0], signed=False)
     first, second, top = b.pair(), b.pair(), b.pair()
     for pair, one, other in ((first, x[1], y[0]), (second, x[0], y[1]), (top, x[1], y[1])):
@@ -82,7 +84,7 @@ def _high_product(b: Builder, x: list[Source], y: list[Source], signed: bool) ->
 
 @handles("neg", "abs", "not", "cnot", kind=ComputeKind.LONGS)
 def _unary(b: Builder, i: PtxInstruction) -> None:
-    """neg, abs, not and cnot."""
+    """Selects neg, abs, not and cnot."""
     x = b.read(i.operands[1], 64)
     results = b.write(i.operands[0], 64)
     if i.opcode == "not":
@@ -103,7 +105,7 @@ def _unary(b: Builder, i: PtxInstruction) -> None:
 
 @handles("shl", "shr", kind=ComputeKind.LONGS)
 def _shift(b: Builder, i: PtxInstruction) -> None:
-    """Shifts by any number; 64 and more are as 64."""
+    """Selects shifts. A shift amount above 64 has the effect of 64."""
     x, by = b.read(i.operands[1], 64), b.word(i.operands[2])
     results = b.write(i.operands[0], 64)
     if i.opcode == "shl":
@@ -113,7 +115,7 @@ def _shift(b: Builder, i: PtxInstruction) -> None:
 
 
 def _shifted_left(b: Builder, words: list[Source], by: Source) -> list[Source]:
-    """A number of 64 bits, shifted."""
+    """Returns a 64-bit number shifted left."""
     low, high = words
     if isinstance(by.operand, int) and by.operand >= 32:
         return [RZ, b.compute("SHL", low, number(min(by.operand - 32, 32)))]
@@ -121,7 +123,7 @@ def _shifted_left(b: Builder, words: list[Source], by: Source) -> list[Source]:
 
 
 def _shifted_right(b: Builder, words: list[Source], by: Source, signed: bool) -> list[Source]:
-    """The same to the right."""
+    """Returns a 64-bit number shifted right."""
     low, high = words
     if isinstance(by.operand, int) and by.operand >= 32:
         top = b.compute("SHR", high, number(31)) if signed else RZ
@@ -135,7 +137,9 @@ def _shifted_right(b: Builder, words: list[Source], by: Source, signed: bool) ->
 def comparison(
     b: Builder, compare: Compare, signed: bool, x: list[Source], y: list[Source]
 ) -> Source:
-    """A predicate that tells how two numbers compare: the lower words' difference goes into CC."""
+    """Returns the predicate of a comparison of two numbers. The borrow of the lower words is passed
+    in CC.
+    """
     result = b.temporary(True)
     b.op("SETP64", [result], *x, *y, compare=compare, signed=signed)
     return Source(result)
@@ -143,7 +147,7 @@ def comparison(
 
 @handles("min", "max", kind=ComputeKind.LONGS)
 def _extreme(b: Builder, i: PtxInstruction) -> None:
-    """Min and max."""
+    """Selects min and max."""
     x, y = (b.read(operand, 64) for operand in i.operands[1:])
     chosen = comparison(b, Compare.LT if i.opcode == "min" else Compare.GT, i.type.signed, x, y)
     b.move(
@@ -154,7 +158,7 @@ def _extreme(b: Builder, i: PtxInstruction) -> None:
 
 @handles("sad", kind=ComputeKind.LONGS)
 def _absolute_difference(b: Builder, i: PtxInstruction) -> None:
-    """sad: the difference that is not negative, and the third number."""
+    """Selects sad: the absolute difference plus a third number."""
     x, y, base = (b.read(operand, 64) for operand in i.operands[1:])
     less = comparison(b, Compare.LT, i.type.signed, x, y)
     ways = []
@@ -166,7 +170,7 @@ def _absolute_difference(b: Builder, i: PtxInstruction) -> None:
 
 @handles("popc", "clz", "bfind", "brev", kind=ComputeKind.LONGS)
 def _bits(b: Builder, i: PtxInstruction) -> None:
-    """popc, clz, bfind and brev."""
+    """Selects popc, clz, bfind and brev."""
     low, high = b.read(i.operands[1], 64)
     results = b.write(i.operands[0], 64 if i.opcode == "brev" else 32)
     if i.opcode == "popc":
@@ -184,7 +188,7 @@ def _bits(b: Builder, i: PtxInstruction) -> None:
 
 
 def _first_bit(b: Builder, i: PtxInstruction, results: list, low: Source, high: Source) -> None:
-    """The highest bit that counts: of the upper word if there is one, else of the lower."""
+    """Finds the highest significant bit: in the upper word if it has one, else in the lower."""
     if i.type.signed:
         sign = b.compute("SHR", high, number(31))
         low, high = (b.compute("LOP", word, sign, operation=Logic.XOR) for word in (low, high))
@@ -203,14 +207,14 @@ def _first_bit(b: Builder, i: PtxInstruction, results: list, low: Source, high: 
 
 @handles("bfe", kind=ComputeKind.LONGS)
 def _extract(b: Builder, i: PtxInstruction) -> None:
-    """bfe: shifted left until the field's top is the top bit, then right."""
+    """Selects bfe: shifts left until the field's top bit is bit 63, then right."""
     (low, high), position, length = (
         b.read(i.operands[1], 64),
         b.word(i.operands[2]),
         b.word(i.operands[3]),
     )
     position, length = (_byte(b, source) for source in (position, length))
-    # Behind the top bit there are copies of it, or zeros: a field that reaches over it ends there.
+    # The bits above bit 63 are sign copies or zeros: a field that extends beyond it ends there.
     reach = _sum(b, position, length)
     end = _least(b, reach, 64)
     left = (
@@ -231,7 +235,7 @@ def _extract(b: Builder, i: PtxInstruction) -> None:
     ):
         b.move(b.write(i.operands[0], 64), found)
         return
-    # A field behind the number: copies of the sign alone. One of no bits is zero.
+    # A field above bit 63 is all sign copies. A field of no bits is zero.
     sign = b.compute("SHR", high, number(31)) if i.type.signed else RZ
     beyond = b.test_unsigned(Compare.GE, position, number(64))
     words = [b.compute("SEL", sign, word, beyond) for word in found]
@@ -258,7 +262,7 @@ def _least(b: Builder, source: Source, bound: int) -> Source:
 
 @handles("bfi", kind=ComputeKind.LONGS)
 def _insert(b: Builder, i: PtxInstruction) -> None:
-    """bfi: a mask of the field chooses between the shifted number and the base."""
+    """Selects bfi: a mask of the field selects between the shifted number and the base."""
     x, base = (b.read(operand, 64) for operand in i.operands[1:3])
     position, length = (_byte(b, b.word(operand)) for operand in i.operands[3:5])
     ones_low, ones_high = (

@@ -23,7 +23,7 @@ from .builder import Builder, constant, handles
 __all__ = ["address_words", "sum_with", "uniform_size"]
 
 _WORD_BITS = 32
-"""A register's."""
+"""The bits of a register."""
 _SIZES = {32: MemorySize.B32, 64: MemorySize.B64, 128: MemorySize.B128}
 _UNIFORM_SIZES = {32: ".U.32", 64: ".U.64", 128: ".U.128"}
 _NAMES = {
@@ -33,14 +33,14 @@ _NAMES = {
     None: ("LD", "ST"),
 }
 _BANKS = {PtxSpace.CONST: (CONSTANT_BANK, 0), PtxSpace.PARAM: (PARAMETER_BANK, PARAMETER_BASE)}
-"""Spaces that are in constant banks: which bank, and where in it their addresses begin."""
+"""The spaces in constant banks: the bank, and the offset at which their addresses begin."""
 _LOAD_CACHES = {"": "", "ca": "", "cg": ".CG", "cs": "", "lu": "", "cv": ".CV", "nc": ".CI"}
 _STORE_CACHES = {"": "", "wb": "", "cg": ".CG", "cs": ".CS", "wt": ".WT"}
-"""How the table spells the caching of loads and of stores."""
+"""The spelling of the caching modifiers of stores in the instruction table."""
 
 
 def address_words(b: Builder, address: Operand, name: str, wide: bool) -> tuple[list[Source], int]:
-    """The words of an address, and the number that the instruction adds."""
+    """Returns the words of an address, and the offset that the instruction adds."""
     assert isinstance(address, PtxAddress)
     offset = address.offset
     count = 2 if wide else 1
@@ -60,7 +60,7 @@ def address_words(b: Builder, address: Operand, name: str, wide: bool) -> tuple[
         base = sum_with(b, base, offset)
         offset = 0
     if name in ("LDC", "LDS", "STS", "ATOMS", "LDL", "STL") and isinstance(base[0].operand, int):
-        # Constants are read from their places, as sources of MOV, up to the end of the bank.
+        # Constants have absolute offsets up to the end of the bank, as sources of MOV.
         total = base[0].operand + offset
         if offset_fits(name, total) or (name == "LDC" and total in range(BANK_BYTES)):
             offset, base = total, [RZ]
@@ -68,21 +68,21 @@ def address_words(b: Builder, address: Operand, name: str, wide: bool) -> tuple[
 
 
 def sum_with(b: Builder, base: list[Source], offset: int) -> list[Source]:
-    """An address and a number."""
+    """Returns the sum of an address and an offset."""
     if len(base) == 1:
         return [b.compute("IADD", base[0], number(offset))]
     return b.compute_pair("ADD64", *base, number(offset), number(offset >> 32))
 
 
 def _size(kind: Type, count: int, signed: bool = False) -> MemorySize:
-    """The size of an access, which may extend a sign."""
+    """Returns the size of an access; ``signed`` selects sign extension."""
     if kind.bits < _WORD_BITS:
         return MemorySize[f"{'S' if kind.signed and signed else 'U'}{kind.bits}"]
     return _SIZES[kind.bits * count]
 
 
 def uniform_size(bits: int) -> FieldValue:
-    """The size of a load from shared memory that is of the uniform kind."""
+    """Returns the size of an LDS, as a field value of the uniform kind."""
     return value_of("LDS", "uniform_size", _UNIFORM_SIZES[bits])
 
 
@@ -113,7 +113,7 @@ def _load(b: Builder, i: PtxInstruction) -> None:
 def _load_words(
     b: Builder, i: PtxInstruction, address: PtxAddress, results: list[Value | None], shift: int = 0
 ) -> None:
-    """One load of all results."""
+    """Loads all results with one instruction."""
     address = PtxAddress(address.base, address.offset + shift)
     if i.space in _BANKS:
         bank, start = _BANKS[i.space]
@@ -164,7 +164,7 @@ def _load_constant(
                 b.op("MOV", [value], constant(bank, offset + 4 * at))
         return
     step = min(words, 2)
-    # Of an address that is known the whole number is the offset, up to the end of the bank.
+    # A known address is entirely in the offset, up to the end of the bank.
     if base != [RZ] and not offset_fits("LDC", offset + 4 * (words - step)):
         base, offset = sum_with(b, base, offset), 0
     for at in range(0, words, step):
@@ -175,7 +175,7 @@ def _load_constant(
 def _spread(
     b: Builder, i: PtxInstruction, results: list[Value | None], loaded: list[Value | None]
 ) -> None:
-    """Loaded words into the registers, extended where these are longer than what is loaded."""
+    """Copies loaded words to the destination registers, extended to 64 bits if these are wider."""
     b.move(results, [RZ if word is None else Source(word) for word in loaded])
     register = i.operands[0]
     if (
@@ -189,7 +189,7 @@ def _spread(
 
 
 def _load_small_vector(b: Builder, i: PtxInstruction, address: PtxAddress) -> None:
-    """Vectors of bytes and halves, an element at a time."""
+    """Loads a vector of bytes or halves, one element at a time."""
     loaded = []
     for at, _ in enumerate(b.elements(i.operands[0])):
         word = b.temporary()
@@ -254,7 +254,7 @@ def _store_words(
 
 
 def _generic(b: Builder, base: list[Source]) -> tuple[list[Source], Source]:
-    """A generic address as LD and ST want it, and the predicate that it lies in no window."""
+    """Returns a generic address as LD and ST read it, and the predicate that it is in no window."""
     low, high, outside = b.temporary(), b.temporary(), b.temporary(True)
     b.op("LEA", [low], base[0], RZ, sets_carry=True)
     b.op("LEA.HI", [outside, high], base[0], RZ, base[1], takes_carry=True)
@@ -265,12 +265,12 @@ def _generic(b: Builder, base: list[Source]) -> tuple[list[Source], Source]:
 
 
 def _is_held(b: Builder, variable: PtxVariable) -> bool:
-    """Whether a variable is a parameter in registers: all but an entry's are."""
+    """Whether a variable is a parameter in registers, as all are except those of kernels."""
     return variable.space is PtxSpace.PARAM and b.layout.offsets.get(variable) is None
 
 
 def _parameter_words(b: Builder, i: PtxInstruction, address: PtxAddress) -> tuple[list[Value], int]:
-    """The registers of a parameter of a function, and the offset into them."""
+    """Returns the registers of a function's parameter, and the offset into them in bytes."""
     variable = address.base
     if not isinstance(variable, PtxVariable) or variable.space is not PtxSpace.PARAM:
         raise b.failure("the address of a parameter must be its name and a number")

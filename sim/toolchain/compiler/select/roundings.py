@@ -1,4 +1,4 @@
-"""PTX's roundings, and the instructions' fields for them."""
+"""PTX's rounding modifiers, and the field values for them."""
 
 from rtl.isa.kinds import FloatRounding
 from sim.toolchain.compiler.opcodes import WholeRounding
@@ -9,18 +9,18 @@ ROUNDINGS = {
     "": FloatRounding.RN,
     **{rounding.name.lower(): rounding for rounding in FloatRounding},
 }
-"""Of results; none is to the nearest."""
+"""Roundings of results; the default is to nearest."""
 TO_WHOLE = {
     "rni": FloatRounding.RN,
     "rmi": FloatRounding.RM,
     "rpi": FloatRounding.RP,
     "rzi": FloatRounding.RZ,
 }
-"""Of numbers that become integers."""
+"""Roundings of conversions to integers."""
 WHOLE = {
     "rni": WholeRounding.ROUND,
     "rmi": WholeRounding.FLOOR,
     "rpi": WholeRounding.CEIL,
     "rzi": WholeRounding.TRUNC,
 }
-"""Of numbers that become whole ones of their format."""
+"""Roundings to integral values of the same format."""

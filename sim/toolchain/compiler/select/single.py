@@ -1,7 +1,8 @@
-"""Selection of single precision, apart from divisions and roots.
+"""Selection of single precision, except divisions and roots.
 
-Sums and products are never made one fused operation unless the program says so: a program rounds as often as it is
-written. Functions flush subnormal numbers; where the program wants those, they are scaled first.
+Sums and products are fused only if the program says so: the number of roundings is that of the
+source. The machine's functions flush subnormal numbers; without .ftz such arguments are scaled
+first.
 """
 
 from collections.abc import Callable
@@ -35,16 +36,18 @@ _LEAST = 0x0080_0000
 """The least normal number."""
 _MINUS_24 = 0xC1C0_0000
 _LEAST_EXPONENT = 0xC2FC_0000
-"""-126."""
+"""The number -126."""
 
 
 def single(*opcodes: str) -> Callable[[Handler], Handler]:
-    """Enters the decorated function for some opcodes in single precision."""
+    """Registers the decorated function for some opcodes in single precision."""
     return handles(*opcodes, kind=ComputeKind.SINGLES)
 
 
 def _mode(i: PtxInstruction) -> dict[str, Any]:
-    """Flush, rounding and saturation as an instruction's fields; what it has to be."""
+    """Returns an instruction's flush, rounding and saturation modifiers as fields; defaults are
+    omitted.
+    """
     found: dict[str, Any] = {}
     if i.flush:
         found["flush"] = FloatFlush.FTZ
@@ -56,12 +59,12 @@ def _mode(i: PtxInstruction) -> dict[str, Any]:
 
 
 def _operand(b: Builder, i: PtxInstruction, at: int) -> Source:
-    """A number that an instruction computes with."""
+    """Returns an operand as a number."""
     return b.word(i.operands[at])
 
 
 def _sign_changed(source: Source) -> Source:
-    """The number with the other sign."""
+    """Returns the negated number."""
     return real(source.negate())
 
 
@@ -70,7 +73,7 @@ def _absolute(source: Source) -> Source:
 
 
 def _below(b: Builder, x: Source, bound: int) -> Source:
-    """The predicate that a number without its sign is less than another one."""
+    """Returns the predicate that a number's absolute value is less than ``bound``."""
     return _compared(b, FloatCompare.LT, _absolute(x), number(bound))
 
 
@@ -82,14 +85,14 @@ def _compared(
     with_: Source = PT,
     combine: Boolean = Boolean.AND,
 ) -> Source:
-    """The predicate that two numbers are related, and what it is combined with."""
+    """Returns the predicate of a comparison, combined with another predicate."""
     result = b.temporary(True)
     b.op("FSETP", [result, None], x, y, with_, compare=relation, combine=combine)
     return Source(result)
 
 
 def _where(b: Builder, condition: Source, name: str, x: Source, y: Source, **fields: Any) -> Source:
-    """What an operation makes of two numbers where a condition holds, and the first one elsewhere."""
+    """Returns the result of an operation on x and y where a condition is true, else x."""
     result = b.temporary()
     b.op("MOV", [result], x)
     b.op(name, [result], x, y, **fields).guard = condition
@@ -97,7 +100,7 @@ def _where(b: Builder, condition: Source, name: str, x: Source, y: Source, **fie
 
 
 def _scaled(b: Builder, x: Source, factor: int, condition: Source, **fields: Any) -> Source:
-    """A number, multiplied by another one where a condition holds."""
+    """Returns a number multiplied by ``factor`` where a condition is true, else the number."""
     return _where(b, condition, "FMUL", x, number(factor), **fields)
 
 
@@ -177,7 +180,7 @@ def _set(b: Builder, i: PtxInstruction) -> None:
 
 @single("slct")
 def _select_by_sign(b: Builder, i: PtxInstruction) -> None:
-    """A where c is 0 or more."""
+    """Selects slct: the first number if the third is not negative, else the second."""
     bits = i.type.bits
     xs, ys, by = b.read(i.operands[1], bits), b.read(i.operands[2], bits), _operand(b, i, 3)
     chosen = [
@@ -226,7 +229,9 @@ def _approximate(b: Builder, i: PtxInstruction) -> None:
 
 
 def _approximated(b: Builder, name: str, x: Source, flush: bool) -> Source:
-    """A function as the machine approximates it; without ``flush`` subnormal numbers count."""
+    """Returns the machine's approximation of a function; without ``flush`` subnormal numbers are
+    not flushed.
+    """
     match name:
         case "sin" | "cos":
             return _function(b, b.compute("RRO", x, mode=FloatRange.SINCOS), name.upper())
@@ -240,7 +245,9 @@ def _approximated(b: Builder, name: str, x: Source, flush: bool) -> Source:
 
 
 def _power(b: Builder, x: Source, flush: bool) -> Source:
-    """2 to the power of a number; what is below all normal numbers is a square."""
+    """Returns 2 to the power of a number. If the result is below the normal numbers, it is the
+    square of 2 to half the power.
+    """
     if flush:
         return _function(b, b.compute("RRO", x, mode=FloatRange.EX2), "EX2")
     small = _compared(b, FloatCompare.LT, x, number(_LEAST_EXPONENT))
@@ -284,7 +291,7 @@ def _whole(rounding: str) -> dict[str, Any]:
 
 
 def round_to_whole(b: Builder, x: Source, rounding: str) -> Source:
-    """A number, rounded to a whole one."""
+    """Returns a number rounded to an integral value."""
     return b.compute("F2F", x, **_whole(rounding))
 
 
@@ -300,7 +307,9 @@ def _of_integer(b: Builder, i: PtxInstruction, words: list[Source], source: Type
 
 
 def to_integer(b: Builder, i: PtxInstruction, x: Source, to: Type) -> list[Source]:
-    """A number as an integer within its type: of 8 bits by way of 16."""
+    """Returns a number converted to an integer and clamped to its type. 8-bit types are converted
+    through 16 bits.
+    """
     fields: dict[str, Any] = {
         "flush": i.flush,
         "destination": integer_format(to, 16),

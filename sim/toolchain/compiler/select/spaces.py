@@ -1,7 +1,7 @@
-"""Selection of conversions between generic addresses and those of a space.
+"""Selection of conversions between generic addresses and addresses in a space.
 
-The windows of shared and of local memory are 16 MiB of the generic addresses each. Constants are in global memory, too:
-the driver tells where.
+The windows of shared and local memory are 16 MiB of the generic addresses each. Constants are also
+in global memory; the driver writes the address to bank 0.
 """
 
 from rtl.isa.kinds import Compare, Logic
@@ -15,11 +15,11 @@ from .long import comparison
 __all__ = ["WINDOW_MASK", "in_window"]
 
 WINDOW_MASK = 0xFF00_0000
-"""The bits of an address that tell a window."""
+"""The bits of a generic address that select a window."""
 
 
 def in_window(b: Builder, address: list[Source], window: int) -> Source:
-    """Whether a generic address lies in a window of 16 MiB."""
+    """Returns the predicate that a generic address is in a window of 16 MiB."""
     upper = b.compute("LOP", address[0], number(WINDOW_MASK), operation=Logic.AND)
     same = b.test_unsigned(Compare.EQ, upper, constant(0, window))
     return b.test_unsigned(Compare.EQ, address[1], RZ, with_=same)
@@ -74,12 +74,12 @@ def _is_in_space(b: Builder, i: PtxInstruction) -> None:
 
 
 def _from_constants(b: Builder, address: list[Source]) -> list[Source]:
-    """How far a generic address is behind the first constant."""
+    """Returns the offset of a generic address from the first constant."""
     return b.compute_pair("ADD64", *address, *(word.negate() for word in _CONSTANTS))
 
 
 def _among_constants(b: Builder, address: list[Source]) -> Source:
-    """Whether a generic address is that of a constant."""
+    """Returns the predicate that a generic address is that of a constant."""
     return comparison(
         b, Compare.LT, False, _from_constants(b, address), [number(b.layout.constant_bytes), RZ]
     )

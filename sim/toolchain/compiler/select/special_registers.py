@@ -1,4 +1,4 @@
-"""Special registers: which the machine has, which the driver has written to constants, which are computed."""
+"""Special registers: read from the machine, from constants that the driver writes, or computed."""
 
 from collections.abc import Mapping
 
@@ -35,7 +35,7 @@ _COUNTERS = [
     (value_of("CS2R", "special", f"SR_PM{at}"), value_of("CS2R", "special", f"SR_PM_HI{at}"))
     for at in range(8)
 ]
-"""The performance counters, which this machine answers with 0: the lower and the upper word of each."""
+"""The lower and the upper word of each performance counter. This machine returns 0 for them."""
 _CLOCKS: Mapping[str, FieldValue] = {
     "clock": SpecialRegister.CLOCKLO,
     "clock_hi": SpecialRegister.CLOCKHI,
@@ -57,7 +57,7 @@ _WARPS_OF_SM = 64
 
 
 def special_words(b: Builder, register: PtxSpecialRegister) -> list[Source]:
-    """The words of a special register."""
+    """Returns the words of a special register."""
     name, axis = register.name, register.component
     if (name, axis) in _COORDINATES:
         return [b.compute("S2R", special=_COORDINATES[name, axis])]
@@ -88,8 +88,10 @@ def special_words(b: Builder, register: PtxSpecialRegister) -> list[Source]:
 
 
 def _long_clock(b: Builder, lower: FieldValue, upper: FieldValue) -> list[Source]:
-    """A counter of two words. One that has just carried shows a lower word without its top bit: only if that is set the
-    upper word, read before, may be old, and is read again.
+    """Returns a counter of two words.
+
+    After a carry the lower word has a clear top bit. Only then the upper word, which is read first,
+    may be stale, and is read again.
     """
     high = b.temporary()
     b.op("CS2R", [high], special=upper)
@@ -102,7 +104,9 @@ def _long_clock(b: Builder, lower: FieldValue, upper: FieldValue) -> list[Source
 
 
 def source_words(b: Builder, source: Operand, kind: Type) -> list[Source]:
-    """The words of a conversion's source, read as this type; a special register is extended by zeros, or cut."""
+    """Returns the words of a conversion's source, read as this type; a special register is
+    zero-extended or truncated.
+    """
     if isinstance(source, PtxSpecialRegister):
         return [*special_words(b, source), RZ][: max(kind.bits // 32, 1)]
     return b.read(source, kind.bits)

@@ -35,12 +35,12 @@ from .special_registers import special_words
 __all__: list[str] = []
 
 _LANES, _CLAMPS = (SHUFFLE_MASKS[field] for field in ("lane", "clamp"))
-"""What SHFL reads of its second and third source."""
+"""The bits that SHFL reads of its second and third source."""
 
 
 @handles("mov")
 def _move(b: Builder, i: PtxInstruction) -> None:
-    """Words, vectors, addresses and special registers."""
+    """Selects moves of words, vectors, addresses and special registers."""
     to, source = i.operands
     bits = i.type.bits
     if i.type is Type.PRED:
@@ -61,7 +61,7 @@ def _move(b: Builder, i: PtxInstruction) -> None:
 
 
 def _pack(b: Builder, vector: PtxVector, bits: int) -> list[Source]:
-    """The words of a vector, elements lowest first."""
+    """Returns the words of a vector, lowest element first."""
     width = bits // len(vector.elements)
     if width >= 32:
         return [word for element in vector.elements for word in b.read(element, width)]
@@ -108,7 +108,9 @@ def _vote(b: Builder, i: PtxInstruction) -> None:
 
 
 def _vote_of(b: Builder, i: PtxInstruction, p: Source, members: Source) -> None:
-    """A vote of some active threads. Each may have a mask of its own, so all vote; every thread picks its members."""
+    """Selects a vote among the member threads. Threads may have different member masks, so all
+    active threads vote, and each masks the result with its members.
+    """
     result = b.write(i.operands[0])[0]
     if i.operation == "ballot":
         b.op("LOP", [result], _ballot(b, p), members, operation=Logic.AND)
@@ -132,7 +134,7 @@ def _vote_of(b: Builder, i: PtxInstruction, p: Source, members: Source) -> None:
 
 
 def _ballot(b: Builder, p: Source) -> Source:
-    """The active threads of which a predicate holds, as a mask."""
+    """Returns the mask of the active threads in which a predicate is true."""
     result = b.temporary()
     b.op("VOTE", [result, None], p, mode=VoteMode.ANY)
     return Source(result)
@@ -178,7 +180,9 @@ def _barrier_at(
     count: Operand | None,
     *predicate: Source,
 ) -> None:
-    """An arrival at a barrier. No ``count``: all threads. With a ``predicate`` it is reduced."""
+    """Adds an arrival at a barrier. Without ``count`` it waits for all threads; with ``predicate``
+    it reduces the predicate.
+    """
     assert where is not None
     known = isinstance(where, PtxImmediate)
     b.function.barriers = max(b.function.barriers, where.value + 1 if known else BARRIERS)

@@ -1,4 +1,6 @@
-"""Selection of video instructions, which the machine has as they are but for results in a register's bytes 1 and 3."""
+"""Selection of video instructions. The machine has all of them, except for results in bytes 1 and 3
+of a register.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,7 +25,7 @@ _MERGES = {
     PtxSubword.H1: VideoSecond.MRG_16H,
 }
 _PUT = {PtxSubword.B1: 0x3240, PtxSubword.B3: 0x4210}
-"""Bytes of a register that no instruction merges into: the selector that puts a byte there."""
+"""The PRMT selectors for bytes of a register that no video instruction merges into."""
 _SECOND = {"add": VideoSecond.ACC, "min": VideoSecond.MIN, "max": VideoSecond.MAX}
 _PARTS = {
     PtxSubword.B1: RegisterPart.B1,
@@ -31,12 +33,14 @@ _PARTS = {
     PtxSubword.B3: RegisterPart.B3,
     PtxSubword.H1: RegisterPart.H1,
 }
-"""The parts of a register that are not the lowest ones of their size."""
+"""The register parts that are not the lowest of their size."""
 _WORD = 32
 _PLAIN_BYTES = PtxLanes(4, written=(0, 1, 2, 3), a=(0, 1, 2, 3), b=(4, 5, 6, 7))
-"""Each byte of a with that of b at the same place."""
+"""The lane selection that pairs each byte of a with the same byte of b."""
 _UNSPELLED = {"VSHL": ".S32.U32", "VSHR": ".S32.U32"}
-"""The pair of types that has no spelling, where it is not that of signed words."""
+"""The pair of source types that is the default, for instructions where that is not two signed
+words.
+"""
 _NAMES = {
     "vadd": "VADD",
     "vsub": "VADD",
@@ -46,17 +50,17 @@ _NAMES = {
     "vabsdiff": "VABSDIFF",
     "vset": "VSET",
 }
-"""The machine's instructions."""
+"""The machine instruction of each PTX opcode."""
 
 
 def _types(name: str, kinds: Sequence[Type], i: PtxInstruction) -> FieldValue:
-    """Both sources' types as an instruction has them."""
+    """Returns the types of both sources as a field value."""
     sizes = [part.bits if part is not None else _WORD for part in i.subwords[1:3]]
     return _pair(name, [*zip(kinds, sizes, strict=True)])
 
 
 def _pair(name: str, types: Sequence[tuple[Type, int]]) -> FieldValue:
-    """The types of both sources, each a sign and bits."""
+    """Returns the field value for the types of both sources, each a type and its bits."""
     text = "".join(f".{'S' if kind.signed else 'U'}{bits}" for kind, bits in types)
     return value_of(name, "types", "" if text == _UNSPELLED.get(name, ".S32.S32") else text)
 
@@ -71,7 +75,7 @@ def _sources(b: Builder, i: PtxInstruction) -> list[Source]:
 def _finish(
     b: Builder, i: PtxInstruction, name: str, sources: Sequence[Source], fields: dict[str, Any]
 ) -> None:
-    """The instruction with its second operation."""
+    """Adds the instruction with its secondary operation."""
     into = i.subwords[0]
     merges = into is not None or bool(i.operation)
     *_, third = RZ, *(b.word(operand) for operand in i.operands[3:] if merges)
@@ -95,7 +99,9 @@ def _merged(
     fields: dict[str, Any],
     second: VideoSecond | None = None,
 ) -> None:
-    """The instruction, whose result goes to a part of the third source, or to all of a register."""
+    """Adds the instruction; its result is merged into a part of the third source, or is the whole
+    register.
+    """
     then = second or (_MERGES[part] if part is not None else None)
     more = fields if then is None else {**fields, "then": then}
     if part in _PUT:
@@ -114,7 +120,7 @@ def _arithmetic(b: Builder, i: PtxInstruction) -> None:
 
 
 def _fields(i: PtxInstruction, opcode: str, types: FieldValue) -> dict[str, Any]:
-    """The fields of the machine's instruction, with the types of its sources."""
+    """Returns the fields of the machine instruction, with the types of its sources."""
     if opcode == "vset":
         assert i.compare is not None
         return {"compare": Compare[i.compare.name], "types": types}
@@ -129,8 +135,9 @@ _SEVERAL = ("vadd", "vsub", "vmin", "vmax", "vabsdiff", "vset", "vavrg")
 
 @handles(*(f"{opcode}{count}" for opcode in _SEVERAL for count in "24"))
 def _several(b: Builder, i: PtxInstruction) -> None:
-    """A result after the other goes into its part of the third number, or is added to it; all distances of bytes are
-    one instruction, where they are plain."""
+    """Selects a SIMD video instruction: the result of each lane is merged into the third source, or
+    added to it. An absolute difference of all bytes in order is one VABSDIFF4.
+    """
     opcode, lanes, kinds = i.opcode[:-1], i.lanes, i.types[-2:]
     assert lanes is not None
     words = [
@@ -159,7 +166,7 @@ def _several(b: Builder, i: PtxInstruction) -> None:
         name, opcode_now = _NAMES[opcode], opcode
         types = _pair(name, pairs)
         if opcode == "vavrg":
-            # One more where the sum is not negative, then half of it.
+            # Adds one if the sum is not negative, then halves it.
             total = b.compute("VADD", x, y, RZ, types=types)
             x = b.compute(
                 "SHR",

@@ -1,4 +1,6 @@
-"""The call graph of a module: which functions a kernel may call, and the shared variables that these use."""
+"""The call graph of a module: the functions that a kernel may call, and the shared variables that
+they use.
+"""
 
 from functools import cached_property
 
@@ -18,7 +20,7 @@ __all__ = ["CallGraph"]
 
 
 class CallGraph:
-    """Which functions each function may call, and which variables it uses."""
+    """The functions that each function may call, and the variables that it uses."""
 
     def __init__(self, module: PtxModule) -> None:
         self.module = module
@@ -48,8 +50,8 @@ class CallGraph:
 
     @cached_property
     def _addressed(self) -> set[str]:
-        """Functions whose address the program may have, from mov or a first value. All where it takes none: then an
-        address comes from outside.
+        """The functions whose address is taken, by a mov or an initial value. If there are none,
+        addresses come from outside, and all functions count.
         """
         functions = {name for name, function in self.module.functions.items() if not function.entry}
         variables = [
@@ -65,11 +67,13 @@ class CallGraph:
         return (self._taken | initial) & functions or functions
 
     def used_variables(self, function: str) -> set[PtxVariable]:
-        """The variables that a function's own instructions name."""
+        """Returns the variables that a function's own instructions name."""
         return self._used[function]
 
     def functions(self, entry: str) -> list[PtxFunction]:
-        """The entry, and the functions with a body that its calls may lead to, in the order of the text."""
+        """Returns the entry and all functions with a body that it may call, these in the order of
+        the text.
+        """
         reached, waiting = {entry}, [entry]
         while waiting:
             name = waiting.pop()
@@ -84,8 +88,9 @@ class CallGraph:
         return [self.module.functions[entry], *found]
 
     def shared_variables(self, entry: str) -> list[PtxVariable]:
-        """The shared variables that a kernel uses, in the order of their places: the entry's own, those of the module,
-        those of functions, each as they are declared. Those whose size the launch decides are behind all others.
+        """Returns the shared variables that a kernel uses, in the order of their offsets: the
+        entry's own, those of the module, those of functions, each in the order of declaration.
+        Variables of dynamic size are after all others.
         """
         first, *functions = self.functions(entry)
         used = set().union(*(self._used[function.name] for function in (first, *functions)))

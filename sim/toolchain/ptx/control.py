@@ -1,4 +1,4 @@
-"""Branches and calls: labels, lists of targets, arguments by value."""
+"""Branches and calls: labels, target lists, arguments by value."""
 
 from collections.abc import Callable, Mapping
 
@@ -30,7 +30,7 @@ __all__ = ["CONTROL", "branch_table", "call_table", "find_label"]
 
 
 def find_label(scope: Scope, name: Token) -> PtxLabel:
-    """The label of a name, which must be in the function and visible from here."""
+    """Returns the label with a name. It must be in the function and visible in this scope."""
     found = scope.find(name)
     if found is None:
         raise SourceError(name, f"{name} is no label of this function that is visible here")
@@ -40,12 +40,12 @@ def find_label(scope: Scope, name: Token) -> PtxLabel:
 
 
 def branch_table(scope: Scope, node: syntax.TableNode) -> BranchTable:
-    """``.branchtargets``"""
+    """Reads a ``.branchtargets`` list."""
     return BranchTable(tuple(find_label(scope, name) for name in node.members))
 
 
 def call_table(scope: Scope, node: syntax.TableNode) -> CallTable:
-    """``.calltargets``: functions that were declared before."""
+    """Reads a ``.calltargets`` list, whose functions must be declared before it."""
     return CallTable(tuple(_function(scope, name) for name in node.members))
 
 
@@ -117,7 +117,9 @@ def _group(node: syntax.OperandNode) -> list[syntax.OperandNode]:
 
 
 def _parts(reader: OperandReader, node: syntax.OperandNode) -> list[syntax.OperandNode]:
-    """The elements of a vector of registers, each as if it stood in the text; anything else as it is."""
+    """Returns the elements of a vector of registers, each as a node of its own; of any other
+    operand, the operand.
+    """
     name = syntax.lone_name(node)
     found = reader.scope.find(name.token) if name is not None and name.component is None else None
     if name is None or not isinstance(found, RegisterVector):
@@ -167,7 +169,7 @@ def _call(reader: OperandReader, node: syntax.InstructionNode) -> PtxInstruction
         signature,
         candidates,
     )
-    # Numbers and _ suit parameters of several sizes, which are passed in different places.
+    # Numbers and _ fit parameters of several sizes, which have different locations.
     for name, other in signatures:
         if _sizes(other.parameters) != _sizes(signature.parameters) or _sizes(
             other.results
@@ -224,7 +226,7 @@ def _indirect(
 
 
 def _listed(reader: OperandReader, table: Token, variable: PtxVariable) -> list[Declared]:
-    """The functions in a call table."""
+    """Returns the functions in a call table."""
     module = reader.scope.outermost
     found = [
         module.find(Token("WORD", item.symbol))
@@ -260,7 +262,7 @@ def _check_count(
 
 
 def _sizes(items: tuple[PtxRegister | PtxVariable, ...]) -> list[tuple[int, int]]:
-    """Bits and alignment in bytes of parameters or results."""
+    """Returns the bits, and the alignment in bytes, of parameters or results."""
     return [
         (item.type.bits, item.type.size)
         if isinstance(item, PtxRegister)
@@ -272,7 +274,9 @@ def _sizes(items: tuple[PtxRegister | PtxVariable, ...]) -> list[tuple[int, int]
 def _argument(
     reader: OperandReader, node: syntax.OperandNode, formals: list[PtxRegister | PtxVariable]
 ) -> PtxRegister | PtxImmediate | PtxVariable:
-    """What is passed: a variable in param space, a register, or a number, of the type of the parameter."""
+    """Returns an argument of a call: a variable in param space, or a register or number of the
+    parameter's type.
+    """
     variable = _parameter_variable(reader, node)
     for formal in formals:
         if variable is not None:
@@ -291,7 +295,7 @@ def _argument(
 def _result(
     reader: OperandReader, node: syntax.OperandNode, formals: list[PtxRegister | PtxVariable]
 ) -> PtxRegister | PtxVariable | Sink:
-    """What receives a result: a variable in param space, a register, or ``_``."""
+    """Returns the destination of a result: a variable in param space, a register, or ``_``."""
     variable = _parameter_variable(reader, node)
     name = syntax.lone_name(node)
     if variable is None and name is not None and name.token == SINK:
@@ -331,7 +335,9 @@ def _parameter_variable(reader: OperandReader, node: syntax.OperandNode) -> PtxV
 def _agree(
     place: Token, variable: PtxVariable, formal: PtxRegister | PtxVariable, what: str
 ) -> None:
-    """Sizes and alignments must be the same; signs need not."""
+    """Checks that a variable and a formal parameter have the same size and alignment; signedness
+    may differ.
+    """
     count, alignment = (
         (1, formal.type.size)
         if isinstance(formal, PtxRegister)

@@ -1,9 +1,9 @@
-"""What a function keeps in memory besides what its text says: instructions that copy.
+"""Copies of parameters and module registers in local space, and the instructions that copy them.
 
-A parameter or result whose address is taken lies in the thread's local space while the function runs, see the
-description of mov. Registers of a module, which PTX had before version 3.0, belong to a thread and are the same
-to all functions: each function has registers of its own for them, and copies of both are in local space wherever
-another function runs.
+A parameter or result whose address is taken is in the thread's local space while the function runs,
+as the description of mov requires. Registers of a module, which PTX had before version 3.0, belong
+to a thread and are shared by all its functions: each function has registers of its own for them,
+which are saved to local space while another function runs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,13 +30,13 @@ __all__ = ["in_memory", "memory_of", "with_module_registers"]
 
 Item = PtxLabel | PtxInstruction
 _WORD_BYTES = 8
-"""Bytes that are copied at once, at most."""
+"""The most bytes that one instruction copies."""
 _made = partial(PtxInstruction, line=1, column=1)
-"""An instruction that is nowhere in the text."""
+"""Creates an instruction without a place in the text."""
 
 
 def _addressed(items: Iterable[Item]) -> set[PtxVariable]:
-    """The variables whose addresses a body takes."""
+    """Returns the variables whose addresses a body takes."""
     return {
         operand.variable
         for item in items
@@ -52,8 +52,11 @@ def in_memory(
     results: Sequence[PtxRegister | PtxVariable],
     scope: Scope,
 ) -> tuple[list[Item], list[PtxVariable]]:
-    """A function's body with the parameters and results in local space whose addresses it takes, and the variables
-    there."""
+    """Moves parameters and results whose address is taken to local space.
+
+    Returns:
+        The body, and the new variables.
+    """
     taken = _addressed(items)
     places: dict[PtxVariable, PtxVariable] = {}
     for item in (*parameters, *results):
@@ -82,7 +85,9 @@ def _around(
     results: Sequence[PtxVariable],
     scope: Scope,
 ) -> Iterator[PtxInstruction]:
-    """An instruction on the places of parameters, between the copies that a call or ret needs."""
+    """Yields an instruction with the copies in local space, and the instructions that copy before
+    and after a call or ret.
+    """
     if item.opcode == "ret":
         for variable in results:
             yield from _copied(places[variable], variable, scope)
@@ -98,7 +103,7 @@ def _around(
 
 
 def _placed(item: PtxInstruction, places: Mapping[PtxVariable, PtxVariable]) -> PtxInstruction:
-    """The instruction with the places of variables instead of these."""
+    """Returns the instruction with its variables replaced by those in ``places``."""
 
     def placed(operand: Operand) -> Operand:
         match operand:
@@ -123,7 +128,7 @@ def _placed(item: PtxInstruction, places: Mapping[PtxVariable, PtxVariable]) -> 
 
 
 def _copied(source: PtxVariable, target: PtxVariable, scope: Scope) -> list[PtxInstruction]:
-    """Loads and stores that copy a variable to another one of its size."""
+    """Returns the loads and stores that copy a variable to another one of the same size."""
     found, at = [], 0
     while at < source.size:
         step = min(source.alignment, _WORD_BYTES)
@@ -159,7 +164,9 @@ def _store(register: PtxRegister, address: PtxAddress, space: PtxSpace) -> PtxIn
 
 
 def memory_of(register: PtxRegister, names: Namer) -> PtxVariable:
-    """Where a thread keeps a module's register while another function works with it."""
+    """Returns a new variable in local space, where a thread saves a module register while another
+    function uses it.
+    """
     kind = Type.U32 if register.type is Type.PRED else register.type
     return PtxVariable(names.unique(register.name), PtxSpace.LOCAL, kind, 1, kind.size)
 
@@ -167,7 +174,7 @@ def memory_of(register: PtxRegister, names: Namer) -> PtxVariable:
 def with_module_registers(
     items: Sequence[Item], memory: Mapping[PtxRegister, PtxVariable], entry: bool, scope: Scope
 ) -> list[Item]:
-    """A function's body with the loads and stores of the module's registers for which there is ``memory``."""
+    """Returns a function's body with the loads and stores of the module registers in ``memory``."""
     pairs = [
         (own, memory[register]) for register, own in scope.copies.items() if register in memory
     ]

@@ -1,4 +1,6 @@
-"""Declarations of registers, variables and parameters: their types, sizes, alignments and first values."""
+"""Declarations of registers, variables and parameters: types, sizes, alignments and initial
+values.
+"""
 
 import re
 from dataclasses import dataclass
@@ -28,19 +30,23 @@ __all__ = ["TEXTURE_TYPES", "declare", "linkage", "parameters", "signature"]
 _TYPES = {kind.value: kind for kind in Type}
 _VECTORS = {"v2": 2, "v4": 4}
 _MOST_ELEMENTS = 1 << 32
-"""A bound for dimensions (ours): beyond it, numbers in a text make no sense."""
+"""The largest dimension of an array (ours: larger numbers are taken for errors)."""
 _LARGEST = 1 << 28
-"""A bound for sizes of variables, in bytes (ours)."""
+"""The largest size of a variable in bytes (ours)."""
 _LARGEST_PARAMETER = 1 << 15
-"""A bound for a function's parameter or result, in bytes (ours: each word of it is a register of the compiler)."""
+"""The largest size of a function's parameter or result in bytes (ours: each word of it is a
+register of the compiler).
+"""
 TEXTURE_TYPES = {"texref": "a texture", "samplerref": "a sampler", "surfref": "a surface"}
-"""Types of what a driver binds an image to."""
+"""Opaque types, to which a driver binds an image."""
 _STATIC = (PtxSpace.CONST, PtxSpace.GLOBAL, PtxSpace.SHARED)
 
 
 @dataclass(frozen=True)
 class _Shape:
-    """What the traits of a declaration say: a type, how many of it make an element, an alignment in bytes."""
+    """The traits of a declaration: a type, the number of values in an element, an alignment in
+    bytes.
+    """
 
     type: Type
     vector: int
@@ -48,26 +54,26 @@ class _Shape:
 
     @property
     def register_names(self) -> str:
-        """Letters of the elements of a vector of registers."""
+        """The component letters of a vector register."""
         return "xyzw"[: self.vector]
 
 
 def _opaque_kind(traits: list[Token | syntax.AlignNode]) -> Token | None:
-    """The trait that makes something a texture, sampler or surface."""
+    """Returns the trait that declares a texture, sampler or surface, or None."""
     return next(
         (item for item in traits if isinstance(item, Token) and item[1:] in TEXTURE_TYPES), None
     )
 
 
 def linkage(token: Token | None) -> Linkage:
-    """Who sees something."""
+    """Returns the linkage that a directive gives."""
     return Linkage(token[1:]) if token is not None else Linkage.INTERNAL
 
 
 def _shape(traits: list[Token | syntax.AlignNode], place: Place) -> _Shape:
     kind: Type | None = None
     vector, alignment = 1, 0
-    # What stands behind .ptr is about the memory that a pointer points to.
+    # The words after .ptr describe the memory that a pointer points to.
     own = next((at for at, item in enumerate(traits) if item == ".ptr"), len(traits))
     for item in traits[:own]:
         if isinstance(item, syntax.AlignNode):
@@ -91,7 +97,9 @@ def _shape(traits: list[Token | syntax.AlignNode], place: Place) -> _Shape:
 
 
 def _check_attribute(item: Token, place: Place) -> None:
-    """``.attribute(.managed)``: all global memory is the host's, too, and a variable needs nothing for that."""
+    """Accepts ``.attribute(.managed)``, which has no effect: the host can access all global
+    memory.
+    """
     inner = "".join(item.split()).removeprefix(".attribute(").removesuffix(")")
     if not re.fullmatch(
         r"\.(managed|unified\([^,()]+,[^,()]+\))(,\.(managed|unified\([^,()]+,[^,()]+\)))*", inner
@@ -104,7 +112,7 @@ def _check_attribute(item: Token, place: Place) -> None:
 def _sizes(
     dimensions: list[syntax.ExpressionNode | None], scope: Scope, place: Token
 ) -> list[int | None]:
-    """Lengths of the dimensions; the first may be open."""
+    """Returns the lengths of the dimensions, None for a first one that is open."""
     found: list[int | None] = []
     for at, length in enumerate(dimensions):
         if length is None:
@@ -132,11 +140,18 @@ def declare(
     old: bool = False,
     banks: bool = False,
 ) -> list[PtxVariable]:
-    """Declares what a declaration declares in a scope, and returns its variables.
+    """Adds the entities of a declaration to a scope.
 
-    ``owner`` is the function it stands in, None for the module; ``names`` gives out names of the module.
-    With ``old``, as before PTX 3.0, a module may have registers and variables in local space; with ``banks``, as before
-    2.2, const space may be called ``.const[0]``.
+    Args:
+        node: The declaration.
+        scope: The scope.
+        names: The namer of the module, for unique names.
+        owner: The function around the declaration, None for the module.
+        old: Whether a module may have registers and variables in local space, as before PTX 3.0.
+        banks: Whether const space may be called ``.const[0]``, as before PTX 2.2.
+
+    Returns:
+        The declared variables.
     """
     found = _opaque_kind(node.traits)
     opaque = found[1:] if found is not None else "texref" if node.space == ".tex" else None
@@ -256,7 +271,7 @@ def _variables(
         ]
     found = []
     for token in spelled:
-        # A variable that outlives its function gets a name of its own in the module.
+        # A variable that outlives its function gets a unique name in the module.
         outlives = space in _STATIC or owner is None
         unique = (
             names.unique(str(token) if owner is None else f"{owner}.{token}")
@@ -276,7 +291,7 @@ def _product(sizes: list[int | None]) -> int:
     return count
 
 
-# First values
+# Initial values
 
 
 def _initial(
@@ -286,7 +301,7 @@ def _initial(
     sizes: list[int | None],
     scope: Scope,
 ) -> tuple[int | AddressOf, ...]:
-    """The first values of a variable, in order."""
+    """Returns the initial values of a variable in order."""
     node, name = declarator.initial, declarator.name
     if node is None:
         return ()
@@ -308,7 +323,9 @@ def _initial(
 def _flat(
     node: syntax.BracesNode, levels: list[int | None], kind: Type, scope: Scope, name: Token
 ) -> list[int | AddressOf]:
-    """The values in braces. Lists within may be shorter than their dimension: zeros follow."""
+    """Returns the values in braces. An inner list shorter than its dimension is padded with
+    zeros.
+    """
     found: list[int | AddressOf] = []
     inner = _product(levels[1:])
     for item in node.items:
@@ -330,7 +347,7 @@ def _flat(
 
 
 def _first_value(node: syntax.ExpressionNode, kind: Type, scope: Scope) -> int | AddressOf:
-    """A number, or the address of a function or variable."""
+    """Returns a number, or the address of a function or variable."""
 
     def symbol(name: syntax.NameNode) -> PtxVariable | FunctionRef:
         found = scope.find(name.token)
@@ -373,7 +390,9 @@ def _first_value(node: syntax.ExpressionNode, kind: Type, scope: Scope) -> int |
 def parameters(
     nodes: list[syntax.ParameterNode] | None, scope: Scope, entry: bool
 ) -> list[tuple[syntax.ParameterNode, PtxRegister | RegisterVector | PtxVariable]]:
-    """Parameters or results. They get their names from the scope's namer; nothing is declared."""
+    """Returns parameters or results with their nodes. Their names are unique in the scope's namer;
+    nothing is declared.
+    """
     return [(node, _parameter(node, scope, entry)) for node in nodes or ()]
 
 
@@ -425,7 +444,7 @@ def signature(
     results: list[tuple[syntax.ParameterNode, PtxRegister | RegisterVector | PtxVariable]],
     given: list[tuple[syntax.ParameterNode, PtxRegister | RegisterVector | PtxVariable]],
 ) -> Signature:
-    """What a function or prototype takes and gives: of a vector, its elements one by one."""
+    """Returns the signature of a function or prototype, with vectors split into their elements."""
     return Signature(_each(results), _each(given))
 
 

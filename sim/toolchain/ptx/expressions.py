@@ -1,8 +1,9 @@
 """Constant expressions, and sums of a name and a constant.
 
-Whole constants have 64 bits and a sign unless they are marked or too large for one, as in C; an operation has none once
-one of its operands has none. Floating-point ones are in double precision, but for ``0f3f800000``, which stands alone.
-Both kinds do not meet. What is chosen by ``?`` counts alone: the other side is not looked at.
+As in C, integer constants have 64 bits and are signed, unless they have the suffix U or are too
+large; an operation is unsigned if one of its operands is. Floating-point constants are in double
+precision, except ``0f3f800000``, which cannot be an operand. Integers and floating-point numbers
+cannot be mixed. Of a choice by ``?`` only the chosen side is evaluated.
 """
 
 import operator
@@ -33,12 +34,12 @@ __all__ = ["Amount", "Lookup", "Real", "Symbol", "evaluate"]
 Symbol = PtxRegister | PtxVariable | FunctionRef
 
 Lookup = Callable[[NameNode], "Symbol | int"]
-"""What a name in an expression stands for; SourceError where it can't stand there."""
+"""Resolves a name in an expression. SourceError if it is not allowed there."""
 
 _BITS = 64
 _MASK = (1 << _BITS) - 1
 _PREFIXES = {"0f": (Type.F32, 8), "0d": (Type.F64, 16)}
-"""How the bits of floating-point numbers begin, and how many digits they have."""
+"""The prefixes of floating-point constants in hexadecimal, with type and number of digits."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Real:
     type: Type
 
     def of(self, kind: Type) -> int:
-        """Its bits in a format, rounded to the nearest."""
+        """Returns the bits of the number in a format, rounded to the nearest."""
         if kind is self.type:
             return self.bits
         if kind is Type.F64:
@@ -62,8 +63,16 @@ class Real:
 
 @dataclass(frozen=True)
 class Amount:
-    """A number, or the address of a symbol and a number behind it; ``name`` is how the text calls the symbol. With a
-    ``real`` it is that. ``byte``: of an address, the byte that begins at this bit.
+    """The value of an expression: a number, or the address of a symbol plus a number.
+
+    Attributes:
+        value: The number.
+        unsigned: Whether the number is unsigned.
+        symbol: The symbol whose address it is, or None.
+        name: The name of the symbol in the text.
+        generic: Whether it is a generic address.
+        real: The floating-point number, if it is one.
+        byte: For one byte of an address, the byte's first bit.
     """
 
     value: int
@@ -80,13 +89,13 @@ def _double(number: float) -> int:
 
 
 def _number(real: Real) -> float:
-    """The number that bits stand for."""
+    """Returns the value of the bits."""
     size, letter = real.type.size, "f" if real.type is Type.F32 else "d"
     return struct.unpack(f"<{letter}", real.bits.to_bytes(size, "little"))[0]
 
 
 def _real(token: Token) -> Real:
-    """A floating-point constant."""
+    """Reads a floating-point constant."""
     if token[:2].lower() not in _PREFIXES:
         return Real(_double(float(token)), Type.F64)
     kind, digits = _PREFIXES[token[:2].lower()]
@@ -127,9 +136,9 @@ _OPERATIONS: Mapping[str, tuple[int, Callable[[int, int], int]]] = {
     "/": (10, _quotient),
     "%": (10, lambda a, b: a - b * _quotient(a, b)),
 }
-"""How tightly an operator binds, and what it does."""
+"""The precedence of each binary operator, and its function."""
 _BYTES = {0xFF << bit: bit for bit in range(0, _BITS, 8)}
-"""Masks of one byte, and where it begins."""
+"""The masks of one byte, with the byte's first bit."""
 _TRUTHS = {"||", "&&", "==", "!=", "<", "<=", ">", ">="}
 _SIGNS: Mapping[str, Callable[[int], int]] = {
     "+": operator.pos,
@@ -145,7 +154,11 @@ def _wrapped(value: int, unsigned: bool) -> Amount:
 
 
 def evaluate(expression: ExpressionNode, lookup: Lookup) -> Amount:
-    """The value of an expression; SourceError where it has none."""
+    """Returns the value of an expression.
+
+    Raises:
+        SourceError: It has no value.
+    """
     if len(expression.items) == 1:
         return _term(expression.items[0], lookup)
     choice = expression.choice
@@ -158,7 +171,7 @@ def evaluate(expression: ExpressionNode, lookup: Lookup) -> Amount:
 
 
 def _joined(items: Sequence[TermNode], lookup: Lookup) -> Amount:
-    """The value of terms with an operator between each two."""
+    """Returns the value of terms with binary operators between them."""
     values: list[Amount] = [_term(items[0], lookup)]
     waiting: list[Token] = []
 
@@ -199,7 +212,7 @@ def _binary(sign: Token, left: Amount, right: Amount) -> Amount:
 
 
 def _binary_real(sign: Token, left: Amount, right: Amount) -> Amount:
-    """An operation on two floating-point numbers."""
+    """Returns the result of a binary operation on floating-point numbers."""
     one, other = left.real, right.real
     if one is None or other is None:
         raise SourceError(sign, f"{sign} can't join these: one is a floating-point number")
@@ -213,7 +226,7 @@ def _binary_real(sign: Token, left: Amount, right: Amount) -> Amount:
 
 
 def _signed_real(sign: Token, real: Real) -> Amount:
-    """A sign before a floating-point number."""
+    """Returns the result of a unary operation on a floating-point number."""
     if sign not in ("+", "-") or real.type is Type.F32:
         raise SourceError(sign, f"{sign} can't stand before this")
     return Amount(0, real=replace(real, bits=real.bits ^ (sign == "-") << _BITS - 1))
@@ -255,7 +268,7 @@ def _term(term: TermNode, lookup: Lookup) -> Amount:
 
 
 def _element(term: ElementNode, lookup: Lookup) -> Amount:
-    """``name[3]``: the address of an element of an array."""
+    """Evaluates ``name[3]``, the address of an array element."""
     symbol = lookup(NameNode(term.token, None))
     if not isinstance(symbol, PtxVariable):
         raise SourceError(term.token, f"{term.token} is no array")
@@ -266,7 +279,7 @@ def _element(term: ElementNode, lookup: Lookup) -> Amount:
 
 
 def _generic(term: GenericNode, lookup: Lookup) -> Amount:
-    """``generic(name)``: a generic address."""
+    """Evaluates ``generic(name)``, a generic address."""
     items = term.group.operands
     name = lone_name(items[0]) if len(items) == 1 else None
     symbol = lookup(name) if name is not None else None
@@ -276,7 +289,7 @@ def _generic(term: GenericNode, lookup: Lookup) -> Amount:
 
 
 def _masked(term: MaskedNode, lookup: Lookup) -> Amount:
-    """``0xff00(name + 4)``: a byte of an address."""
+    """Evaluates ``0xff00(name + 4)``, a byte of an address."""
     byte = _BYTES.get(int(term.mask))
     items = term.group.operands
     if byte is None or len(items) != 1 or not isinstance(items[0], ExpressionNode):
@@ -290,7 +303,7 @@ def _masked(term: MaskedNode, lookup: Lookup) -> Amount:
 
 
 def _cast(term: CastNode, lookup: Lookup) -> Amount:
-    """``(.s64)`` and ``(.u64)``: a number with or without a sign."""
+    """Evaluates the casts ``(.s64)`` and ``(.u64)``."""
     amount = _term(term.operand, lookup)
     if term.type not in (".s64", ".u64") or amount.real is not None or amount.symbol is not None:
         raise SourceError(

@@ -1,4 +1,4 @@
-"""The forms of instructions: which modifiers an opcode may have, and what its operands are, in a version of PTX."""
+"""The forms of instructions: the modifiers and operands of an opcode in a version of PTX."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -21,18 +21,20 @@ __all__ = [
 ]
 
 _READ_AS = {"barrier": "bar"}
-"""Opcodes that are only another spelling."""
+"""Alternative spellings of opcodes."""
 
 FIRST_BANK, BANKS_UNTIL = "const[0]", (2, 2)
-"""What const space was called, too, before a version of PTX; other banks were filled by drivers."""
+"""The other name of const space, and the PTX version that removed it. The remaining banks were for
+drivers.
+"""
 
 _SHORT_FLOATS = ("bf16", "bf16x2", "e4m3x2", "e5m2x2", "rna", "tf32")
-"""Modifiers of floating-point formats of less than 32 bits, and their roundings."""
+"""Modifiers for floating-point formats below 32 bits, and their roundings."""
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """Which PTX a text is: its version, and the number of its target, 13 for sm_13."""
+    """The version of PTX of a text, and the number of its target, 13 for sm_13."""
 
     version: tuple[int, int]
     target: int
@@ -46,8 +48,8 @@ class Dialect:
 class InstructionForm:
     """One way to write one instruction: a synopsis of the table for one of its opcodes.
 
-    Modifiers may stand in any order, as NVIDIA's assembler takes them, but types keep theirs. ``implied`` are modifiers
-    that the text leaves out.
+    Modifiers may be in any order, as in NVIDIA's assembler, except types, whose order is fixed.
+    ``implied`` are modifiers that the text omits.
     """
 
     opcode: str
@@ -58,19 +60,21 @@ class InstructionForm:
 
     @cached_property
     def implied_values(self) -> tuple[tuple[ModifierField, Any], ...]:
-        """What the implied modifiers set, and to which value."""
+        """The attributes that the implied modifiers set, with their values."""
         return tuple(
             (place.field, value) for place in self.implied for value in place.values.values()
         )
 
     @cached_property
     def least_operands(self) -> int:
-        """How many operands must be written."""
+        """The least number of operands in the text."""
         return sum(not operand.optional for operand in self.operands)
 
     @cached_property
     def is_selective(self) -> bool:
-        """Whether the text may select parts of registers, or negate them, as in video instructions."""
+        """Whether the text may select parts of registers or negate them, as in video
+        instructions.
+        """
         return any(
             isinstance(operand, ResultOperand | SourceOperand) and operand.is_selective
             for operand in self.operands
@@ -78,13 +82,13 @@ class InstructionForm:
 
     @cached_property
     def has_address(self) -> bool:
-        """Whether an operand is an address in memory."""
+        """Whether an operand is a memory address."""
         return any(isinstance(operand, AddressOperand) for operand in self.operands)
 
 
 @cache
 def _all() -> Mapping[str, tuple[InstructionForm, ...]]:
-    """The forms by opcode, as it is written."""
+    """Returns the forms of each opcode, as it is spelled."""
     found: dict[str, tuple[InstructionForm, ...]] = {}
     for synopsis in instruction_table():
         for opcode in synopsis.opcodes.split():
@@ -100,13 +104,13 @@ def _all() -> Mapping[str, tuple[InstructionForm, ...]]:
 
 
 def opcodes() -> Iterable[str]:
-    """All opcodes, as they are written."""
+    """Returns all opcodes, as they are spelled."""
     return _all().keys()
 
 
 @cache
 def flushing_opcodes() -> frozenset[str]:
-    """The opcodes that can flush subnormal numbers."""
+    """Returns the opcodes that can flush subnormal numbers."""
     return frozenset(
         form.opcode
         for written in _all().values()
@@ -117,7 +121,7 @@ def flushing_opcodes() -> frozenset[str]:
 
 @cache
 def forms(opcode: str, dialect: Dialect) -> tuple[InstructionForm, ...]:
-    """The ways to write an instruction; none where there is no such instruction."""
+    """Returns the forms of an instruction; none for an unknown opcode."""
     return tuple(
         form
         for form in _all().get(opcode, ())
@@ -126,7 +130,7 @@ def forms(opcode: str, dialect: Dialect) -> tuple[InstructionForm, ...]:
 
 
 def reason_refused(word: str) -> str | None:
-    """Why a type that PTX has is not known here; None where no reason is known."""
+    """Returns why a modifier of PTX is not supported, or None if no reason is known."""
     if word in _SHORT_FLOATS:
         return "floating point of less than 32 bits is not supported"
     if word == "f16x2":

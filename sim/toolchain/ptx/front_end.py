@@ -1,14 +1,15 @@
-"""From PTX text to a :class:`~sim.toolchain.ptx.module.PtxModule`.
+"""Translates PTX text to a :class:`~sim.toolchain.ptx.module.PtxModule`.
 
-Everything is declared before it is named, except labels. Ours, where the description of PTX leaves a choice:
+Names must be declared before they are used, except labels. These choices are ours, where the
+description of PTX leaves them open:
 
-- addresses have 64 bits, whether .address_size says so or is missing;
+- addresses have 64 bits, with or without .address_size;
 - ``.function`` is read as ``.func``;
-- a guard before braces guards all that is in them, by a branch around them;
-- a function's body that can be left at its end returns there;
-- a function that is named needs a body, here or in the runtime (:mod:`sim.toolchain.runtime`);
-- an entry that uses textures, or calls a function that does, is refused, and the others run;
-- an extern variable that the file does not define is there, full of zeros.
+- a guard before braces becomes a branch around the block;
+- a function whose end can be reached returns there;
+- a function that is used needs a body, here or in the runtime (:mod:`sim.toolchain.runtime`);
+- an entry that uses textures, or calls a function that does, is refused; the other entries can run;
+- an extern variable that the file does not define is allocated and filled with zeros.
 """
 
 from dataclasses import replace
@@ -47,7 +48,7 @@ from .parser import parse
 __all__ = ["parse_ptx", "read_ptx"]
 
 _MACHINES = (10, 11, 12, 13, 20, 21, 30, 32, 35, 37, 50)
-"""Machines whose PTX this one runs."""
+"""Machines whose PTX runs on this machine."""
 _LATER = frozenset(
     {
         "52",
@@ -72,32 +73,42 @@ _LATER = frozenset(
         ),
     }
 )
-"""Those that came later."""
+"""Later machines."""
 _TEXTURE_MODES = ("texmode_unified", "texmode_independent")
 _SINGLE, _DEBUG = "map_f64_to_f32", "debug"
 _FIRST_DOUBLES = 13
 """The first machine with double precision."""
 _LAST_MINOR = {1: 5, 2: 3, 3: 2, 4: 3, 5: 1, 6: 5, 7: 8}
-"""The last version of PTX with each number before the point; later ones may come yet."""
+"""The last minor version of PTX for each major version. Larger major versions are accepted."""
 _BODY_PARAMETERS = (1, 4)
-"""The first version in which an entry lists its parameters: before, its body declares them."""
+"""The first version in which an entry has a parameter list; before, its body declares the
+parameters.
+"""
 _CALL_PARAMETERS = (2, 0)
-"""The first version in which calls pass variables in param space, which bodies declare."""
+"""The first version in which calls pass variables in param space that bodies declare."""
 _MODULE_REGISTERS = (3, 0)
 """The first version in which a module has neither registers nor variables in local space."""
 _LARGEST_BLOCK = 4352
-"""Bytes of an entry's parameters, as for NVIDIA's assembler."""
+"""The largest size of an entry's parameters in bytes, as in NVIDIA's assembler."""
 _LEAVING = ("bra", "brx", "exit", "ret")
-"""Instructions that nothing runs behind, without a guard."""
+"""Instructions after which, without a guard, control does not continue."""
 
 
 def read_ptx(path: str | Path) -> PtxModule:
-    """The program in a PTX file; ProgramError where there is none."""
+    """Returns the program in a PTX file.
+
+    Raises:
+        ProgramError: The file cannot be read, or has an error.
+    """
     return parse_ptx(read_text(path), str(path))
 
 
 def parse_ptx(text: str, name: str) -> PtxModule:
-    """The program of PTX text. ``name`` stands in messages; ProgramError says what is wrong, and where."""
+    """Returns the program of a PTX text. ``name`` appears in messages.
+
+    Raises:
+        ProgramError: The text has an error; the message gives the place.
+    """
     try:
         return _Module(name).read(parse(text))
     except SourceError as error:
@@ -112,7 +123,7 @@ def _runtime() -> PtxModule:
 
 
 class _Module:
-    """A module as far as it is read."""
+    """The state of a module while its text is read."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -177,14 +188,16 @@ class _Module:
 
     @property
     def dialect(self) -> Dialect:
-        """Which PTX it is, behind the header."""
+        """The version and target of the text; valid after the header."""
         assert self.version is not None and self.target is not None
         return Dialect(self.version, int(self.target.partition("_")[2]))
 
     # Variables
 
     def _variable(self, node: syntax.VariableNode) -> None:
-        """Declares a module's variables. One that is extern and defined in the file is what the definition says."""
+        """Declares a module's variables. A variable that is extern and also defined in the file has
+        the properties of its definition.
+        """
         if node.linkage == ".extern":
             for declarator in node.declarators:
                 self._extern(replace(node, declarators=[declarator]), declarator.name)
@@ -203,7 +216,7 @@ class _Module:
         )
 
     def _is_defined(self, node: syntax.VariableNode, name: Token) -> bool:
-        """Whether a declaration defined a variable already, where the text declared it extern before."""
+        """Whether a declaration was processed early, at an extern declaration before it."""
         return name in self.early and self.defined.get(name) is node
 
     def _extern(self, node: syntax.VariableNode, name: Token) -> None:
@@ -228,7 +241,9 @@ class _Module:
             raise SourceError(name, f"{name} is declared otherwise where the file defines it")
 
     def _supply(self, declared: Declared) -> bool:
-        """Takes a function of the runtime and all that it calls, if it is one; tells whether it is."""
+        """Adds a function of the runtime and all that it calls. Returns whether the runtime has the
+        function.
+        """
         name = declared.reference.name
         if name not in FUNCTIONS:
             return False
@@ -285,7 +300,7 @@ class _Module:
 
     @staticmethod
     def _machine(name: Token) -> int | None:
-        """The number of a machine; None where it is none."""
+        """Returns the number of a machine, or None if the name is no target."""
         number = name.removeprefix("sm_").removeprefix("compute_")
         if name not in (f"sm_{number}", f"compute_{number}"):
             return None
@@ -369,7 +384,9 @@ class _Module:
         )
 
     def _refused(self) -> dict[str, str]:
-        """The entries that come to a function that uses textures, and what says so."""
+        """Returns the entries that use textures or call functions that do, with a message for
+        each.
+        """
         found = {}
         for name in [*self.declared, *self.textures]:
             declared = self.declared.get(name)
@@ -390,7 +407,7 @@ class _Module:
         return found
 
     def _declared(self, node: syntax.FunctionNode, found: Signature, entry: bool) -> Declared:
-        """The function of a name, declared by now."""
+        """Returns the function with a name, declared if it is new."""
         name = str(node.name)
         known = self.declared.get(name)
         if known is None:
@@ -416,7 +433,7 @@ class _Module:
     # Aliases
 
     def _alias(self, node: syntax.AliasNode) -> None:
-        """``.alias``: a function that is declared only is another one's name."""
+        """Reads ``.alias``: a function without a body becomes another name of a function."""
         alias, function = (self.declared.get(name) for name in (node.name, node.function))
         for name, found in ((node.name, alias), (node.function, function)):
             if found is None or found.entry:
@@ -432,7 +449,7 @@ class _Module:
             )
 
     def _function_of(self, name: str) -> str:
-        """The function that a name stands for: an alias's is that of what it is an alias of."""
+        """Returns the function that a name denotes, with aliases resolved."""
         seen = [name]
         while seen[-1] in self.aliases:
             node = self.aliases[seen[-1]]
@@ -442,7 +459,7 @@ class _Module:
         return seen[-1]
 
     def _check_aliases(self) -> None:
-        """Hands uses of aliases on to their functions, which must have bodies."""
+        """Redirects uses of aliases to their functions, which must have bodies."""
         for name, node in self.aliases.items():
             function = self.declared[self._function_of(name)]
             if not function.defined:
@@ -451,7 +468,7 @@ class _Module:
             del self.functions[name]
 
     def _keep_module_registers(self) -> None:
-        """Memory for the module's registers that functions have in common with others."""
+        """Adds memory for the module registers that several functions share."""
         shared = {
             register
             for name, scope in self.scopes.items()
@@ -476,7 +493,9 @@ class _Module:
 
 
 def _callees(function: PtxFunction) -> set[str]:
-    """The functions that a function may call, as far as its text tells, or whose addresses it takes."""
+    """Returns the functions that a function may call according to its text, and those whose address
+    it takes.
+    """
     found: set[str] = set()
     for item in function.body or ():
         if isinstance(item, PtxInstruction):
@@ -500,7 +519,7 @@ def _same(first: Signature, second: Signature) -> bool:
 def _check_block(
     node: syntax.FunctionNode, given: tuple[PtxRegister | PtxVariable, ...], entry: bool
 ) -> None:
-    """An entry's parameters have a block of memory for all of them."""
+    """Checks that an entry's parameters fit their block of memory."""
     if entry and (size := parameter_offsets(given)[1]) > _LARGEST_BLOCK:
         raise SourceError(
             node.name, f"{node.name} has {size} bytes of parameters: {_LARGEST_BLOCK} at most"
@@ -508,7 +527,7 @@ def _check_block(
 
 
 def _bounds(node: syntax.FunctionNode, entry: bool) -> LaunchBounds:
-    """What an entry says of the blocks that it is launched with."""
+    """Returns an entry's launch bounds."""
     found: dict[str, tuple[int, int, int]] = {}
     for bound in node.bounds:
         if not entry:
@@ -524,7 +543,9 @@ def _bounds(node: syntax.FunctionNode, entry: bool) -> LaunchBounds:
 
 
 class _Body:
-    """A function's body as far as it is read: flat. ``refused`` is the first use of a texture in it."""
+    """The state of a function's body while it is read, as a flat list. ``refused`` is the first use
+    of a texture.
+    """
 
     def __init__(self, module: _Module, node: syntax.FunctionNode, found: Signature) -> None:
         self.module = module
@@ -542,7 +563,9 @@ class _Body:
         self.refused: TextureError | None = None
 
     def _declare(self, node: syntax.VariableNode, scope: Scope) -> None:
-        """Declares variables; before PTX 1.4 those of an entry in param space are its parameters."""
+        """Declares variables. Before PTX 1.4 those of an entry in param space are its
+        parameters.
+        """
         version = self.dialect.version
         if node.space == ".param" and self.entry and _BODY_PARAMETERS <= version < _CALL_PARAMETERS:
             raise SourceError(
@@ -570,7 +593,9 @@ class _Body:
     def items_in_memory(
         self, scope: Scope
     ) -> tuple[tuple[PtxLabel | PtxInstruction, ...], tuple[PtxVariable, ...]]:
-        """The whole body and its variables. One that uses textures is a trap."""
+        """Returns the whole body and its variables. A body that uses textures is replaced by a
+        trap.
+        """
         if self.refused is not None:
             place = self.refused
             self.items = [PtxInstruction(opcode="trap", line=place.line, column=place.column)]
@@ -581,7 +606,7 @@ class _Body:
         return tuple(found), (*self.variables, *added)
 
     def read(self, statements: list[syntax.StatementNode], scope: Scope) -> None:
-        """Reads what is between two braces. Its labels are visible from its start on."""
+        """Reads the statements of a block. Its labels are visible from its start."""
         for statement in statements:
             if isinstance(statement, syntax.LabelNode):
                 scope.declare(statement.name, PtxLabel(scope.namer.unique(str(statement.name))))
@@ -627,7 +652,7 @@ class _Body:
         self.items.append(behind)
 
     def finished(self, name: Token) -> tuple[PtxLabel | PtxInstruction, ...]:
-        """The whole body, with a ret at its end where that can be reached."""
+        """Returns the whole body, with a ret appended if its end can be reached."""
         last = self.items[-1] if self.items else None
         if (
             not isinstance(last, PtxInstruction)

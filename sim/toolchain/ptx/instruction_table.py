@@ -1,8 +1,9 @@
-"""The table of instructions.
+"""The table of PTX instructions.
 
-A row is a synopsis of the PTX manual, with the manual's names of modifiers and letters of operands:
-``fma{.rnd}{.ftz}{.sat}.f32 d, a, b, c`` is ``[RND, opt(FTZ), opt(SAT), F32], [d, a, b, c]`` where the rounding must be
-written. A function has the rows of a group of instructions whose operands have the same letters.
+A row is a synopsis of the PTX manual, with the manual's names of modifiers and operands:
+``fma{.rnd}{.ftz}{.sat}.f32 d, a, b, c`` is ``[RND, opt(FTZ), opt(SAT), F32], [d, a, b, c]`` if the
+rounding is mandatory. Each function returns the rows of a group of instructions whose operands have
+the same names.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +39,7 @@ __all__ = ["Synopsis", "Until", "instruction_table"]
 
 @dataclass(frozen=True)
 class Until:
-    """The texts that are older than a version of PTX, and those for targets below one: 20 is sm_20."""
+    """Selects texts older than a version of PTX, and texts for targets below one: 20 is sm_20."""
 
     version: tuple[int, int]
     target: int = 0
@@ -49,11 +50,11 @@ class Synopsis:
     """One way to write an instruction.
 
     Attributes:
-        opcodes: The opcodes that are written so, with spaces between them.
+        opcodes: The opcodes with this syntax, separated by spaces.
         modifiers: The places for modifiers.
-        operands: The kinds of the operands, in written order.
-        implied: Modifiers of one word each that the text leaves out.
-        until: The texts in which this is allowed; None: in all.
+        operands: The kinds of the operands, in the order of the text.
+        implied: Modifiers of one word each that the text omits.
+        until: The texts for which this syntax is allowed, None for all.
     """
 
     opcodes: str
@@ -107,22 +108,22 @@ _Place = TypeVar("_Place", bound=Modifier | OperandKind)
 
 
 def opt(place: _Place) -> _Place:
-    """A modifier or an operand that may be left out: what the manual has in braces."""
+    """Returns an optional modifier or operand, in braces in the manual."""
     return replace(place, optional=True)
 
 
 def after_opcode(modifier: Modifier) -> Modifier:
-    """A modifier that goes before all others."""
+    """Returns a modifier that precedes all others."""
     return replace(modifier, after_opcode=True)
 
 
 def op(*choice: str) -> Modifier:
-    """What is done, where the opcode says only part of it."""
+    """Returns a modifier that selects the operation if the opcode does not."""
     return words(ModifierField.OPERATION, *choice)
 
 
 def compare(*choice: Comparison) -> Modifier:
-    """Comparisons by their own names."""
+    """Returns a modifier that selects a comparison."""
     return named(ModifierField.COMPARE, *choice)
 
 
@@ -498,8 +499,8 @@ def _events_and_control_flow() -> list[Synopsis]:
 
 
 def _older() -> list[Synopsis]:
-    """Forms of older texts, with the modifiers that they imply. mad in single precision is what a machine from sm_20 on
-    makes of it: one fused operation.
+    """Returns the rows for older texts, with implied modifiers. mad in single precision is fused,
+    as on machines from sm_20.
     """
     d = ResultOperand(FIRST)
     a = b = c = SourceOperand(FIRST)
@@ -518,7 +519,7 @@ def _older() -> list[Synopsis]:
 
 
 def instruction_table() -> Iterator[Synopsis]:
-    """The table. The rows of an opcode are tried in this order."""
+    """Yields the rows of the table. The rows of an opcode are tried in this order."""
     yield from _arithmetic()
     yield from _video_arithmetic()
     for lanes in (2, 4):

@@ -1,4 +1,4 @@
-"""From an instruction's text to an :class:`~sim.toolchain.ptx.module.PtxInstruction`."""
+"""Reads an instruction's text as a :class:`~sim.toolchain.ptx.module.PtxInstruction`."""
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
@@ -29,21 +29,23 @@ from .operands import OperandReader
 __all__ = ["read_guard", "read_instruction", "with_flush_of_target"]
 
 _SAME = {"shared::cta": "shared", "param::entry": "param", "param::func": "param"}
-"""Modifiers that are another's spelling on a machine without clusters."""
+"""Modifiers that are equivalent on a machine without clusters."""
 _BRACKETS = (1, 2)
-"""The first version in which addresses stand in brackets."""
+"""The first version in which addresses are in brackets."""
 
 
 @dataclass(frozen=True)
 class _State:
-    """A form with the modifiers that were read: ``chosen`` is what they set, ``rest`` are the places that are empty."""
+    """A form with the modifiers read so far: ``chosen`` are the attributes that they set, ``rest``
+    the places that are still empty.
+    """
 
     form: InstructionForm
     rest: tuple[Modifier, ...]
     chosen: tuple[tuple[ModifierField, Any], ...] = ()
 
     def after(self, word: str) -> "_State | None":
-        """The state behind one more modifier; None where the form has no place for it."""
+        """Returns the state after one more modifier, or None if the form has no place for it."""
         for at, place in self._next():
             if word in place.values:
                 before = tuple(other for other in self.rest[:at] if not other.after_opcode)
@@ -54,7 +56,9 @@ class _State:
         return None
 
     def _next(self) -> Iterator[tuple[int, Modifier]]:
-        """The places that the next modifier may take, and where they are in the rest: types keep their order."""
+        """Yields the places that the next modifier may take, with their indices in ``rest``. The
+        order of types is fixed.
+        """
         typed = False
         for at, place in enumerate(self.rest):
             if place.field is ModifierField.TYPES and typed:
@@ -66,17 +70,17 @@ class _State:
 
     @property
     def words(self) -> set[str]:
-        """Modifiers that may come next."""
+        """The modifiers that may follow."""
         return {f".{word}" for _, place in self._next() for word in place.values}
 
     @property
     def missing(self) -> tuple[Modifier, ...]:
-        """Places that a modifier must take yet."""
+        """The mandatory places that are still empty."""
         return tuple(place for place in self.rest if not place.optional)
 
     @cached_property
     def instruction(self) -> PtxInstruction:
-        """An instruction with the modifiers, that stands nowhere yet."""
+        """An instruction with the modifiers, without a place in the text."""
         attributes: dict[str, Any] = {}
         types: list[Type] = []
         for attribute, value in (*self.chosen, *self.form.implied_values):
@@ -96,7 +100,7 @@ def _expected(states: Sequence[_State]) -> str:
 
 @cache
 def _matched(spelled: str, dialect: Dialect) -> _State | None:
-    """The form that an opcode with its modifiers has; None where there is none."""
+    """Returns the form of an opcode with its modifiers, or None."""
     opcode, *modifiers = (word for word, _ in syntax.words_of(spelled))
     states = [_State(form, form.modifiers) for form in forms(opcode, dialect)]
     for modifier in modifiers:
@@ -106,7 +110,7 @@ def _matched(spelled: str, dialect: Dialect) -> _State | None:
 
 
 def _match(node: syntax.InstructionNode, dialect: Dialect) -> _State:
-    """The form of an instruction, with its modifiers."""
+    """Returns the form of an instruction, with its modifiers."""
     found = _matched(node.spelled, dialect)
     if found is not None:
         return found
@@ -120,7 +124,7 @@ def _match(node: syntax.InstructionNode, dialect: Dialect) -> _State:
 
 
 def _plain(modifier: str, dialect: Dialect) -> str:
-    """A modifier without its dot, as in forms."""
+    """Returns a modifier without its dot, as forms spell it."""
     word = modifier[1:]
     if word == FIRST_BANK and dialect.version < BANKS_UNTIL:
         return "const"
@@ -128,7 +132,7 @@ def _plain(modifier: str, dialect: Dialect) -> str:
 
 
 def _mismatch(node: syntax.InstructionNode, words: Sequence[str], dialect: Dialect) -> SourceError:
-    """What is wrong with an opcode and modifiers that no form has."""
+    """Returns the error for an opcode with modifiers that no form has."""
     opcode, written = node.opcode, str(node.opcode)
     states = [_State(form, form.modifiers) for form in forms(opcode, dialect)]
     if not states:
@@ -158,16 +162,16 @@ def _mismatch(node: syntax.InstructionNode, words: Sequence[str], dialect: Diale
 
 
 _FIRST_OF_LONG_CVT = (1, 5)
-"""The version of PTX since which cvt between single precision and 64 bits flushes for sm_1x."""
+"""The PTX version since which cvt between single precision and 64 bits flushes for sm_1x."""
 
 
 _FIRST_WITH_SUBNORMALS = 20
-"""The number of the first machine whose single precision has subnormal numbers: sm_20."""
+"""The number of the first machine with subnormal numbers in single precision: sm_20."""
 
 
 def with_flush_of_target(instruction: PtxInstruction, dialect: Dialect) -> PtxInstruction:
-    """The instruction as machines before sm_20 execute it: single precision is flushed, with or without .ftz. (Up to
-    PTX 1.4 not by cvt from or to 64 bits.)
+    """Returns the instruction as its target executes it: before sm_20 single precision is flushed
+    even without .ftz, except, up to PTX 1.4, by cvt from or to 64 bits.
     """
     types = instruction.types
     if dialect.target >= _FIRST_WITH_SUBNORMALS or instruction.opcode not in flushing_opcodes():
@@ -180,7 +184,7 @@ def with_flush_of_target(instruction: PtxInstruction, dialect: Dialect) -> PtxIn
 
 
 def read_guard(guard: syntax.GuardNode | None, scope: Scope) -> PtxGuard | None:
-    """``@p``: a register that is a predicate."""
+    """Reads the guard ``@p``, a predicate register."""
     if guard is None:
         return None
     register = scope.find(guard.predicate)
@@ -202,10 +206,14 @@ def read_instruction(
     entry: bool,
     dialect: Dialect,
 ) -> list[PtxInstruction]:
-    """The instructions of a statement in a function with these parameters and results.
+    """Reads a statement of a function with these parameters and results.
 
-    They are one, behind others that compute its operands; a mov of vectors is one for each element. SourceError says
-    what is wrong with it.
+    Returns:
+        Instructions that compute operands, then the instruction itself, or one for each element in
+        a mov of vectors.
+
+    Raises:
+        SourceError: The statement is not valid.
     """
     state, place = _match(node, dialect), node.words[0]
     line, column = line_and_column(place)
@@ -233,7 +241,7 @@ def read_instruction(
 def _with_operands(
     reader: OperandReader, node: syntax.InstructionNode, form: InstructionForm
 ) -> list[PtxInstruction]:
-    """The instruction with its operands."""
+    """Returns the instruction with its operands."""
     instruction, nodes, kinds = reader.instruction, node.operands, form.operands
     first = kinds[0] if kinds else None
     if isinstance(first, ControlOperands):

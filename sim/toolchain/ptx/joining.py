@@ -1,14 +1,15 @@
-"""Several PTX texts as one, as a linker joins them: what is visible is common to all, what is static is each text's
-own.
+"""Merges several PTX texts as a linker does: visible names are common to all, static names belong
+to one text.
 
-A text is split into the items of its outermost level, of which only linkage and names matter here; whether they are
-sound is found out when the whole is compiled.
+A text is split into the items of its outermost level, of which only linkage and names matter here.
+Other errors are found when the whole text is compiled.
 
-- A static name that another text has, too, is changed: the first static one keeps it if nothing visible has it.
-- Of definitions that are weak or common one stays: a strong one, else the first.
-- A declaration as extern is one of what another text defines. Of a variable that none defines one stays, that with the
-  largest alignment: shared memory whose size a launch gives.
-- The newest version and machine of all texts hold for the whole.
+- A static name that another text also has is renamed; the first static one keeps it if no visible
+  name is the same.
+- Of several weak or common definitions one is kept: a strong one, else the first.
+- An extern declaration refers to another text's definition. Of a variable without definition one
+  declaration is kept, that with the largest alignment: it is dynamic shared memory.
+- The newest version and machine of all texts apply to the whole.
 """
 
 import re
@@ -32,9 +33,9 @@ _FUNCTIONS = (".func", ".function", ".entry")
 _HEADERS = (".version", ".target", ".address_size")
 _OPEN, _CLOSE = "([{", ")]}"
 _STARTS = (";", "{", "}", ":")
-"""What is before an instruction, as far as it is no guard."""
+"""The tokens that can precede an instruction without a guard."""
 _NO_OPERATION = (":", ",", "}", ")", "]", "+", "-")
-"""What is behind a word that is no operation, although it could be one by what is before it."""
+"""The tokens after a word that rule out that it is an operation."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,9 @@ class _Token:
 
 @dataclass(frozen=True)
 class _Item:
-    """A declaration or definition. ``names`` are those that it declares; ``body`` is the number of the token at which
-    a function's body or an initial value begins."""
+    """A declaration or definition. ``names`` are the names that it declares; ``body`` is the index
+    of the token at which a function's body or an initial value begins.
+    """
 
     tokens: tuple[_Token, ...]
     linkage: str | None = None
@@ -57,17 +59,17 @@ class _Item:
 
     @property
     def defines(self) -> bool:
-        """Whether it is more than a declaration."""
+        """Whether it is a definition."""
         return self.body is not None if self.is_function else self.linkage != ".extern"
 
     @property
     def alignment(self) -> int:
-        """Of a variable, where the text says it."""
+        """The alignment of a variable in the text, 1 by default."""
         found = re.search(r"\.align\s+([0-9]+)", _text(self.tokens))
         return int(found[1]) if found else 1
 
     def with_linkage(self, linkage: str) -> "_Item":
-        """The same with another linkage."""
+        """Returns the item with another linkage."""
         rest = (
             self.tokens
             if self.linkage is None
@@ -80,7 +82,7 @@ class _Item:
         )
 
     def declared(self, linkage: str) -> "_Item":
-        """A declaration of what it defines."""
+        """Returns a declaration of the item that this one defines."""
         end = _Token("other", ";")
         tokens = self.tokens if self.body is None else (*self.tokens[: self.body], end)
         return replace(self, tokens=tokens, body=None).with_linkage(linkage)
@@ -88,7 +90,7 @@ class _Item:
 
 @dataclass
 class _Text:
-    """A text: what its header says, and its items."""
+    """A text: the header and the items."""
 
     version: tuple[int, int] = (0, 0)
     targets: tuple[str, ...] = ()
@@ -96,18 +98,18 @@ class _Text:
 
     @property
     def machine(self) -> int:
-        """The number of the machine that it is for."""
+        """The number of the target machine."""
         found = re.search(r"[0-9]+", self.targets[0]) if self.targets else None
         return int(found[0]) if found else 0
 
     @property
     def linked(self) -> set[str]:
-        """Names that other texts see."""
+        """The names that are visible in other texts."""
         return {name for item in self.items if item.linkage is not None for name in item.names}
 
     @property
     def static(self) -> set[str]:
-        """Names that others do not see."""
+        """The names that are not visible in other texts."""
         return {
             name for item in self.items if item.linkage is None for name in item.names
         } - self.linked
@@ -123,7 +125,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 def _split(text: str) -> _Text:
-    """The items of a text."""
+    """Splits a text into its header and items."""
     found, tokens, begin, depth = _Text(), list(_tokens(text)), 0, 0
     first = ""
     for at, one in enumerate(tokens):
@@ -150,12 +152,14 @@ def _split(text: str) -> _Text:
                 found.items.append(_item(tokens[begin : at + 1]))
             begin, first = at + 1, ""
     if first:
-        found.items.append(_item(tokens[begin:]))  # the compiler says what is wrong with it
+        found.items.append(_item(tokens[begin:]))  # the compiler reports its error
     return found
 
 
 def _header_ends(name: str, last: _Token, rest: Sequence[_Token]) -> bool:
-    """Whether a directive of the header is complete: a number or a word behind it, and no comma behind that."""
+    """Whether a directive of the header is complete: it has a number or word, and no comma
+    follows.
+    """
     following = next((token.text for token in rest if token.kind != "skipped"), "")
     return last.kind in ("number", "word") and (name != ".target" or following != ",")
 
@@ -173,7 +177,7 @@ def _take_header(text: _Text, words: Sequence[str], name: str) -> None:
 
 
 def _item(tokens: Sequence[_Token]) -> _Item:
-    """An item of these tokens."""
+    """Returns the item of these tokens."""
     texts = [one.text for one in tokens]
     linkage = next((one for one in texts if one in _LINKAGES), None)
     kind = next((one for one in texts if one in _FUNCTIONS), None)
@@ -197,7 +201,7 @@ def _item(tokens: Sequence[_Token]) -> _Item:
 
 
 def _renamed(item: _Item, names: dict[str, str]) -> _Item:
-    """An item with other names; what is an operation keeps its own."""
+    """Returns an item with names replaced, except those of operations."""
     tokens = list(item.tokens)
     places = [at for at, one in enumerate(tokens) if one.kind != "skipped"]
     for number, at in enumerate(places):
@@ -225,7 +229,7 @@ def _is_operation(tokens: Sequence[_Token], places: Sequence[int], number: int) 
 
 
 def _with_own_names(texts: list[_Text], sources: Sequence[str]) -> None:
-    """Changes static names that other texts have, too."""
+    """Renames static names that other texts also have."""
     linked = set().union(*(text.linked for text in texts))
     words = {word for source in sources for word in re.findall(r"[\w$%]+", source)}
     taken: set[str] = set()
@@ -243,7 +247,11 @@ def _with_own_names(texts: list[_Text], sources: Sequence[str]) -> None:
 
 
 def _kept_definitions(items: Sequence[_Item]) -> dict[str, int]:
-    """Name -> number of the item whose definition stays. ProgramError where there are two that are not weak."""
+    """Returns the index of the item whose definition is kept for each name.
+
+    Raises:
+        ProgramError: A name has two definitions that are not weak.
+    """
     kept: dict[str, int] = {}
     for number, item in enumerate(items):
         if item.linkage is None or not item.defines:
@@ -259,7 +267,7 @@ def _kept_definitions(items: Sequence[_Item]) -> dict[str, int]:
 
 
 def _merged(items: Sequence[_Item]) -> list[_Item]:
-    """The items of all texts, each definition once."""
+    """Returns the items of all texts, with one definition for each name."""
     kept = _kept_definitions(items)
     widest: dict[str, _Item] = {}
     for item in items:
@@ -294,7 +302,11 @@ def _merged(items: Sequence[_Item]) -> list[_Item]:
 
 
 def join(texts: Sequence[str]) -> str:
-    """Several PTX texts as one. ProgramError where they define a name twice."""
+    """Merges several PTX texts.
+
+    Raises:
+        ProgramError: The texts define a name twice.
+    """
     if len(texts) == 1:
         return texts[0]
     parts = [_split(text) for text in texts]

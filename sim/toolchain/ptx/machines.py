@@ -1,8 +1,9 @@
-"""What PTX has and this machine does not: the first machine that has an instruction, and instructions on textures.
+"""PTX features that this machine lacks: the first machine of each later instruction, and texture
+instructions.
 
-The table follows the *Target ISA Notes* of the PTX ISA up to version 8.8. A row has a machine and instructions; an
-instruction here is an opcode, or ``*`` for any, and modifiers which the text must have, in any order. ``a/b`` stands
-for either. Where several rows hold, the latest machine counts.
+The table follows the *Target ISA Notes* of the PTX ISA up to version 8.8. A row has a machine and
+instructions; an instruction here is an opcode, or ``*`` for any, and modifiers that the text must
+contain, in any order. ``a/b`` is an alternative. If several rows match, the latest machine applies.
 """
 
 from collections.abc import Sequence
@@ -51,14 +52,14 @@ sm_80 | reserved_smem_offset_0 reserved_smem_offset_1
 sm_90 | aggr_smem_size is_explicit_cluster clusterid nclusterid cluster_ctaid cluster_nctaid
 sm_90 | cluster_ctarank cluster_nctarank
 """
-"""The same of special registers."""
+"""The first machines of special registers, in the same format."""
 
 _TEXTURE = frozenset({"istypep", "suld", "suq", "sured", "sust", "tex", "tld4", "txq"})
-"""Instructions on textures, samplers and surfaces, which no machine here has."""
+"""Instructions on textures, samplers and surfaces, which are not supported."""
 
 
 def is_texture(opcode: str) -> bool:
-    """Whether an instruction is one on textures, samplers or surfaces."""
+    """Whether an instruction operates on textures, samplers or surfaces."""
     return opcode in _TEXTURE
 
 
@@ -69,7 +70,9 @@ def _age(machine: str) -> tuple[int, str]:
 
 @cache
 def _rows() -> tuple[tuple[str, str, tuple[frozenset[str], ...]], ...]:
-    """For each instruction of the table: the machine, the opcode, and sets of modifiers of which the text has one."""
+    """Returns for each instruction of the table the machine, the opcode, and sets of modifiers of
+    which the text must have one each.
+    """
     found = []
     for line in _TABLE.strip().splitlines():
         machine, instructions = line.split("|")
@@ -91,8 +94,13 @@ def _registers() -> dict[str, str]:
 
 
 def first_machine(opcode: str, modifiers: Sequence[str] = ()) -> str | None:
-    """The first machine that has an instruction, of which the modifiers are without dots: ``sm_70``. None where the
-    table does not have it. ``%name`` as opcode is a special register."""
+    """Returns the first machine with an instruction, such as ``sm_70``, or None if it is not in the
+    table.
+
+    Args:
+        opcode: The opcode, or ``%name`` for a special register.
+        modifiers: The modifiers without dots.
+    """
     if opcode.startswith("%"):
         return _registers().get(opcode[1:])
     written = set(modifiers)

@@ -1,4 +1,4 @@
-"""Modifiers of instructions: the words that may stand in one place, and what each of them means."""
+"""Modifiers of instructions: the words that may be in one place, and the meaning of each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,9 @@ __all__ = [
 
 
 class ModifierField(Enum):
-    """What a modifier sets: an attribute of :class:`~sim.toolchain.ptx.module.PtxInstruction`, by its name."""
+    """The attribute of :class:`~sim.toolchain.ptx.module.PtxInstruction` that a modifier sets, by
+    name.
+    """
 
     TYPES = "types"
     HALF = "half"
@@ -45,18 +47,18 @@ class ModifierField(Enum):
     SYNC = "sync"
     SCOPE = "scope"
     IGNORED = ""
-    """No attribute: the word changes nothing on this machine."""
+    """No attribute: the word has no effect on this machine."""
 
 
 @dataclass(frozen=True)
 class Modifier:
-    """A place for one of some words.
+    """A place for one of several words.
 
     Attributes:
-        field: What the word sets.
-        values: The words without their dots, and the value that each gives to the field.
-        optional: Whether the place may be left empty.
-        after_opcode: Whether the word follows the opcode, before all words of other places.
+        field: The attribute that the word sets.
+        values: The words without their dots, and the value of the attribute for each.
+        optional: Whether the place may be empty.
+        after_opcode: Whether the word follows the opcode, before the words of all other places.
     """
 
     field: ModifierField
@@ -66,35 +68,35 @@ class Modifier:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words that may stand here."""
+        """The words that may be in this place."""
         return tuple(self.values)
 
 
 def flag(field: ModifierField, word: str) -> Modifier:
-    """One word, which sets an attribute that is true or false."""
+    """Returns a place for one word, which sets a boolean attribute."""
     return Modifier(field, {word: True})
 
 
 def words(field: ModifierField, *choice: str) -> Modifier:
-    """One of some words, which is the attribute's value as it stands."""
+    """Returns a place for one of several words, which is the attribute's value."""
     return Modifier(field, {word: word for word in choice})
 
 
 def named(field: ModifierField, *choice: Enum) -> Modifier:
-    """One of some values of an enumeration, whose own values are the words."""
+    """Returns a place for one of several members of an enumeration, whose values are the words."""
     return Modifier(field, {value.value: value for value in choice})
 
 
 def ignored(*choice: str) -> Modifier:
-    """One of some words, all without a meaning on this machine."""
+    """Returns a place for one of several words without an effect on this machine."""
     return words(ModifierField.IGNORED, *choice)
 
 
 def types(*choice: Type) -> Modifier:
-    """One of some types: the next type of the instruction."""
+    """Returns a place for a type: the next type of the instruction."""
     return named(ModifierField.TYPES, *choice)
 
 
 def spaces(*choice: PtxSpace) -> Modifier:
-    """One of some state spaces."""
+    """Returns a place for a state space."""
     return named(ModifierField.SPACE, *choice)

@@ -1,30 +1,32 @@
-"""A PTX program after its front end: names resolved to objects, modifiers decoded, operands typed and checked.
+"""A PTX program after the front end: names resolved to objects, modifiers decoded, operands typed
+and checked.
 
-Whoever executes or translates a program needs a table of opcodes over :class:`PtxInstruction` and nothing else.
-Operands stand in written order, destinations first. What is optional in the text has a fixed place here:
+Code that executes or translates a program needs only a table of opcodes over
+:class:`PtxInstruction`. Operands are in the order of the text, destinations first. Operands that
+are optional in the text have a fixed position here:
 
 ======================== ======================================================================================
 opcode                   operands
 ======================== ======================================================================================
-setp                     p, q or Sink, a, b, and c where there is a ``combine``
-set                      d, a, b, and c where there is a ``combine``
-shfl                     d, p or Sink, a, b, c, and the member mask where ``sync``
-vote                     d, a, and the member mask where ``sync``
+setp                     p, q or Sink, a, b, and c if there is a ``combine``
+set                      d, a, b, and c if there is a ``combine``
+shfl                     d, p or Sink, a, b, c, and the member mask if ``sync``
+vote                     d, a, and the member mask if ``sync``
 ld, ldu                  d (PtxRegister or PtxVector), PtxAddress
 st                       PtxAddress, a (PtxRegister, PtxImmediate or PtxVector)
 atom                     d or Sink, PtxAddress, b, and c for cas
 red                      PtxAddress, b
-mov                      d, a; one of both a PtxVector where it packs or unpacks
+mov                      d, a; one of them a PtxVector if it packs or unpacks
 bra                      a PtxLabel
 brx                      the index; ``targets`` are the labels
-call                     none; ``call`` tells all
-bar sync, arrive         barrier, and threads where given (``operation`` is sync, arrive, red or warp)
+call                     none; see ``call``
+bar sync, arrive         barrier, and the number of threads if given (``operation`` is sync, arrive, red or warp)
 bar red                  d, barrier, threads or Sink, predicate
 bar warp                 the member mask
 cvta, isspacep           d, a
 prefetch, prefetchu      PtxAddress
 lop3                     d, a, b, c, the table as a PtxImmediate
-membar                   none; ``scope`` tells whom it orders for
+membar                   none; ``scope`` is the set of threads for which it orders
 pmevent                  a PtxImmediate
 trap, brkpt, ret, exit   none
 ======================== ======================================================================================
@@ -72,7 +74,7 @@ __all__ = [
 
 
 class Type(Enum):
-    """A fundamental type, by its name without the dot."""
+    """A fundamental type. The value is the name without the dot."""
 
     B8 = "b8"
     B16 = "b16"
@@ -93,27 +95,28 @@ class Type(Enum):
 
     def __init__(self, name: str) -> None:
         self.bits = 1 if name == "pred" else int(name[1:])
-        """Width in bits; a predicate has 1."""
+        """The width in bits; 1 for a predicate."""
         self.size = self.bits // 8
-        """Bytes in memory; predicates have no place there."""
+        """The size in memory in bytes; predicates cannot be in memory."""
         self.signed = name[0] == "s"
-        """Whether its numbers have a sign."""
+        """Whether its numbers are signed."""
         self.floating = name[0] == "f"
-        """Whether its numbers are floating-point ones."""
+        """Whether its numbers are floating-point numbers."""
         self._untyped = name[0] == "b"
 
     def agrees(self, other: "Type") -> bool:
-        """Whether a register of one type, of the same size, can be an operand of the other: bits can be any, others are
-        floating-point numbers or not."""
+        """Whether a register of this type can be an operand of another type of the same size: bits
+        agree with all types, integers and floating-point numbers only with their own kind.
+        """
         return self.floating == other.floating or self._untyped or other._untyped
 
     def holds(self, other: "Type") -> bool:
-        """Whether every integer of another type is one of this type."""
+        """Whether the integers of another type are all in the range of this one."""
         return self.bits - self.signed >= other.bits - other.signed and self.signed >= other.signed
 
 
 class PtxSpace(Enum):
-    """A state space that can be addressed. Generic addressing is None where an instruction has a space."""
+    """A state space with addresses. An instruction's space is None for generic addressing."""
 
     CONST = "const"
     GLOBAL = "global"
@@ -123,7 +126,9 @@ class PtxSpace(Enum):
 
 
 class Linkage(Enum):
-    """Who sees a function or variable. EXTERN is defined elsewhere; extern shared arrays get their size at launch."""
+    """The visibility of a function or variable. EXTERN means that it is defined elsewhere; extern
+    shared arrays get their size at launch.
+    """
 
     INTERNAL = ""
     VISIBLE = "visible"
@@ -133,7 +138,7 @@ class Linkage(Enum):
 
 
 class PtxHalf(Enum):
-    """Which part of a product counts."""
+    """The part of a product that is the result."""
 
     LO = "lo"
     HI = "hi"
@@ -141,9 +146,11 @@ class PtxHalf(Enum):
 
 
 class Comparison(Enum):
-    """A comparison. lo, ls, hi and hs are read as lt, le, gt and ge: they need an unsigned type. Those that end in u
-    hold of floating-point numbers without order, too, which a NaN and any other are; num and nan tell whether there is
-    an order.
+    """A comparison.
+
+    lo, ls, hi and hs are read as lt, le, gt and ge; they need an unsigned type. Those that end in u
+    are also true for unordered floating-point numbers, that is, if one of them is a NaN. num is
+    true for ordered numbers, nan for unordered ones.
     """
 
     EQ = "eq"
@@ -171,7 +178,9 @@ class PtxBoolean(Enum):
 
 
 class PtxScope(Enum):
-    """The threads for which a memory operation is ordered, by their name without the dot."""
+    """The threads for which a memory operation is ordered. The value is the name without the
+    dot.
+    """
 
     CTA = "cta"
     GL = "gl"
@@ -179,7 +188,9 @@ class PtxScope(Enum):
 
 
 class PtxSubword(Enum):
-    """A byte or half of a register that is an operand of a video instruction, by its name without the dot."""
+    """The byte or half of a register that is an operand of a video instruction. The value is the
+    name without the dot.
+    """
 
     B0 = "b0"
     B1 = "b1"
@@ -190,9 +201,9 @@ class PtxSubword(Enum):
 
     def __init__(self, name: str) -> None:
         self.bits = 8 if name[0] == "b" else 16
-        """Width in bits."""
+        """The width in bits."""
         self.first_bit = self.bits * int(name[1])
-        """Where it begins in the register."""
+        """Its first bit in the register."""
 
 
 _HALVES = (PtxSubword.H0, PtxSubword.H1)
@@ -201,13 +212,14 @@ _BYTES = (PtxSubword.B0, PtxSubword.B1, PtxSubword.B2, PtxSubword.B3)
 
 @dataclass(frozen=True)
 class PtxLanes:
-    """What a SIMD video instruction writes and reads.
+    """The lanes that a SIMD video instruction writes and reads.
 
     Attributes:
-        count: Lanes of the instruction: two halves or four bytes of a register.
+        count: The number of lanes: two halves or four bytes of a register.
         written: The lanes whose results are written, the lowest first.
-        a: For each lane, which subword its first number is: those of operand a from 0 on, then those of b.
-        b: The same for its second number.
+        a: For each lane the subword of its first source: those of operand a are counted from 0,
+            those of b follow.
+        b: For each lane the subword of its second source, counted likewise.
     """
 
     count: int
@@ -216,16 +228,16 @@ class PtxLanes:
     b: tuple[int, ...]
 
     def subword(self, number: int) -> PtxSubword:
-        """The half or byte of a register with a number, from the lowest on."""
+        """Returns the half or byte of a register with a number; the lowest is 0."""
         return _BYTES[number] if self.count == len(_BYTES) else _HALVES[number]
 
 
 @dataclass(frozen=True, eq=False)
 class PtxRegister:
-    """A register: one object for each declaration that survives name resolution.
+    """A register: one object for each declaration that is used.
 
-    ``name`` is unique in its function: a name that is declared again in an inner scope gets a suffix. The elements of a
-    vector register are registers of their own, named ``v.x`` and so on.
+    ``name`` is unique in its function: a name that is declared again in an inner scope gets a
+    suffix. The elements of a vector register are registers of their own, named ``v.x`` and so on.
     """
 
     name: str
@@ -234,10 +246,11 @@ class PtxRegister:
 
 @dataclass(frozen=True)
 class AddressOf:
-    """An address in an initialiser: of a function or variable, by its unique name, plus ``offset`` bytes.
+    """An address in an initialiser: of a function or variable, by its unique name, plus ``offset``
+    bytes.
 
-    ``generic``: the generic address rather than the one inside the variable's space. ``byte``: only the byte of it that
-    begins at this bit.
+    ``generic`` selects the generic address instead of the address in the variable's space. ``byte``
+    selects one byte of the address by its first bit, None the whole address.
     """
 
     symbol: str
@@ -250,10 +263,15 @@ class AddressOf:
 class PtxVariable:
     """A variable in memory: one object for each declaration.
 
-    ``name`` is unique in the module for const, global and shared variables, in the function for param and local ones.
-    ``count`` is the number of elements (1 for a scalar), None for an array whose size the launch decides.
-    ``initial`` has the values of its first elements, unsigned numbers of the type's width or addresses; the rest
-    are zeros. ``alignment`` is in bytes and never less than an element's size.
+    Attributes:
+        name: Unique in the module for const, global and shared variables, in the function for param
+            and local ones.
+        space: The state space.
+        type: The type of an element.
+        count: The number of elements, 1 for a scalar, None for an array with a size set at launch.
+        alignment: The alignment in bytes, at least the size of an element.
+        initial: The values of the first elements: unsigned numbers of the type's width, or
+            addresses. The rest is zero.
     """
 
     name: str
@@ -266,20 +284,24 @@ class PtxVariable:
 
     @property
     def size(self) -> int:
-        """Bytes; 0 where the launch decides."""
+        """The size in bytes; 0 if it is set at launch."""
         return self.type.size * (self.count or 0)
 
 
 @dataclass(frozen=True, eq=False)
 class PtxLabel:
-    """A place in a function's body, and the operand that names it. ``name`` is unique in its function."""
+    """A place in a function's body, and the operand that refers to it. ``name`` is unique in its
+    function.
+    """
 
     name: str
 
 
 @dataclass(frozen=True)
 class PtxImmediate:
-    """A number, cut to the width of the operand that it stands for: never negative. Bits of a floating-point one."""
+    """A number truncated to the width of its operand: never negative. For a floating-point number,
+    its bits.
+    """
 
     value: int
 
@@ -294,7 +316,7 @@ class PtxAddress:
 
 @dataclass(frozen=True)
 class PtxVector:
-    """``{a, b}``: 2 or 4 elements (up to 8 in a mov of bytes), the first one lowest."""
+    """``{a, b}``: 2 or 4 elements (up to 8 in a mov of bytes), the lowest first."""
 
     elements: "tuple[PtxRegister | PtxImmediate | Sink, ...]"
 
@@ -316,9 +338,10 @@ class VariableRef:
 
 @dataclass(frozen=True)
 class PtxSpecialRegister:
-    """A special register. ``name`` has no percent sign and no component: tid, laneid, lanemask_lt, clock64, envreg3.
+    """A special register. ``name`` has no percent sign and no component: tid, laneid, lanemask_lt,
+    clock64, envreg3.
 
-    ``component`` is x, y or z, empty where there is none.
+    ``component`` is x, y or z, or empty.
     """
 
     name: str
@@ -327,12 +350,12 @@ class PtxSpecialRegister:
 
 @dataclass(frozen=True)
 class Sink:
-    """``_``: a result that nobody wants."""
+    """The operand ``_``: a result that is discarded."""
 
 
 @dataclass(frozen=True)
 class Negated:
-    """``!p``."""
+    """The operand ``!p``: a negated predicate."""
 
     register: PtxRegister
 
@@ -353,7 +376,7 @@ Operand = (
 
 @dataclass(frozen=True)
 class PtxGuard:
-    """``@p`` or ``@!p``."""
+    """The guard ``@p`` or ``@!p``."""
 
     register: PtxRegister
     negated: bool
@@ -361,9 +384,10 @@ class PtxGuard:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a function takes and gives: a PtxRegister or a PtxVariable in param space for each, in order.
+    """The parameters and results of a function: a PtxRegister or a PtxVariable in param space for
+    each, in order.
 
-    Only their types, counts and alignments mean something; in a prototype the names do not.
+    Only types, counts and alignments are significant; the names in a prototype are not.
     """
 
     results: tuple[PtxRegister | PtxVariable, ...]
@@ -372,12 +396,15 @@ class Signature:
 
 @dataclass(frozen=True)
 class PtxCall:
-    """What a call calls.
+    """The target, arguments and results of a call.
 
-    ``target`` is a function, or a register of 32 or 64 bits with a function's address. ``results`` receive, by value,
-    what the callee leaves in its results; ``arguments`` are passed by value. Both agree with ``signature``, checked.
-    ``candidates`` are the functions that an indirect call may reach, by name; None where only the prototype is
-    known. A direct call has the one.
+    Attributes:
+        target: A function, or a register of 32 or 64 bits with a function's address.
+        results: The destinations of the callee's results, by value; they agree with the signature.
+        arguments: The arguments, passed by value; they agree with the signature.
+        signature: The callee's signature.
+        candidates: The functions that the call may reach, by name: one for a direct call; None if
+            only the prototype of an indirect call is known.
     """
 
     target: FunctionRef | PtxRegister
@@ -393,36 +420,40 @@ class PtxInstruction:
 
     Attributes:
         opcode: The first word: add, addc, mul24, setp, ld. barrier is read as bar.
-        types: As written: the result's first where an instruction has two (cvt, set, slct).
-        half: Of mul, mad, madc, mul24 and mad24.
+        types: In the order of the text: the result's first if an instruction has two (cvt, set,
+            slct).
+        half: The part of the product, for mul, mad, madc, mul24 and mad24.
         saturate: ``.sat``
-        rounding: rn, rz, rm, rp; of cvt to an integer, or to one beside a floating-point number, rni, rzi, rmi, rpi;
-            or empty.
+        rounding: rn, rz, rm, rp; for cvt to an integer, or to an integral value of a floating-point
+            type, rni, rzi, rmi, rpi; or empty.
         flush: ``.ftz``
         approximation: approx, full; or empty.
-        carry_out: ``.cc``. That addc, subc and madc take the carry in is in the opcode.
-        compare, combine: Of setp and set; compare of vset, too.
-        space: Of ld, st, atom, red, prefetch, cvta, isspacep. None: generic. Where the text does not say and the
-            address has the name of a variable, it is that variable's.
-        vector: Elements that ld or st moves: 1, 2 or 4.
+        carry_out: ``.cc``. The carry-in of addc, subc and madc is part of the opcode.
+        compare: The comparison, for setp, set and vset.
+        combine: The combination with a predicate, for setp and set.
+        space: The state space, for ld, st, atom, red, prefetch, cvta and isspacep. None: generic.
+            If the text has no space and the address names a variable, it is the variable's.
+        vector: The number of elements that ld or st moves: 1, 2 or 4.
         uniform: ``.uni`` of bra, brx, call and ret; vote.uni is an operation.
-        to: ``cvta.to``: from generic into the space.
+        to: ``cvta.to``: converts from generic into the space.
         volatile: ``.volatile``
-        cache: Cache operator of ld and st without dot: ca, cg, cs, lu, cv, wb, wt, and nc for the read-only path; or
-            empty.
-        operation: What is done: add, min, cas of atom and red; all, any, uni, ballot of vote; up, down, bfly, idx of
-            shfl; l, r of shf; sync, arrive, red, warp of bar; L1, L2 of prefetch; f4e, b4e, rc8, ecl, ecr, rc16 of
-            prmt; shiftamt of bfind; mask of pmevent; what testp tests; the second operation of video instructions:
-            add, min, max; or empty.
+        cache: The cache operator of ld and st without dot: ca, cg, cs, lu, cv, wb, wt, and nc for
+            the read-only path; or empty.
+        operation: The operation: add, min, cas of atom and red; all, any, uni, ballot of vote; up,
+            down, bfly, idx of shfl; l, r of shf; sync, arrive, red, warp of bar; L1, L2 of
+            prefetch; f4e, b4e, rc8, ecl, ecr, rc16 of prmt; shiftamt of bfind; mask of pmevent; the
+            property that testp tests; the secondary operation of video instructions: add, min, max;
+            or empty.
         reduction: popc, and, or of bar red; or empty.
         clamp: ``.clamp`` of shf, vshl and vshr; False is ``.wrap``.
-        scale: By how many bits vmad shifts its sum to the right.
+        scale: The number of bits by which vmad shifts its sum to the right.
         plus_one: ``.po`` of vmad: one is added.
-        subwords: Of video instructions, for each operand: which part of the register it is; None: all of it.
-        lanes: Of SIMD video instructions: which lanes are written, and what each of them reads.
-        negated: Of vmad, for each operand: whether it is negated.
+        subwords: For each operand of a video instruction the selected part of its register, None
+            for all of it.
+        lanes: For SIMD video instructions: the lanes that are written, and the sources of each.
+        negated: For each operand of vmad whether it is negated.
         sync: ``.sync`` of vote and shfl: the last operand is the member mask.
-        scope: Of membar.
+        scope: The scope of membar.
     """
 
     opcode: str
@@ -464,8 +495,8 @@ class PtxInstruction:
         return self.types[0]
 
     def changed(self, **fields: Any) -> "PtxInstruction":
-        """The same with other values of some fields: ``dataclasses.replace`` for so many fields takes as long as all
-        else that is done to an instruction.
+        """Returns the instruction with other values of some fields. ``dataclasses.replace`` would
+        take as long as the rest of an instruction's processing.
         """
         made = object.__new__(PtxInstruction)
         vars(made).update(vars(self), **fields)
@@ -476,10 +507,18 @@ class PtxInstruction:
 class PtxFunction:
     """A function or an entry.
 
-    ``parameters`` of an entry are variables in param space, in the order of the launch's arguments. ``registers`` are
-    those that the body declares and, of ranges, names (parameters in registers are not among them), ``variables`` all
-    variables that it declares. ``body`` is flat: scopes are resolved, and its last item is a bra, brx, ret or exit
-    without guard. It is None for a function that is declared only. ``bounds`` are an entry's.
+    Attributes:
+        name: Its name.
+        entry: Whether it is an entry.
+        parameters: The parameters; those of an entry are variables in param space, in the order of
+            the launch's arguments.
+        results: The results.
+        registers: The registers that the body declares, of ranges only those that it names;
+            parameters in registers are not among them.
+        variables: All variables that the body declares.
+        body: The flat list of labels and instructions; scopes are resolved, and the last item is a
+            bra, brx, ret or exit without a guard. None without a body.
+        bounds: The launch bounds of an entry.
     """
 
     name: str
@@ -496,16 +535,20 @@ class PtxFunction:
 
     @property
     def signature(self) -> Signature:
-        """What it takes and gives."""
+        """The types of its parameters and results."""
         return Signature(self.results, self.parameters)
 
 
 @dataclass(frozen=True)
 class PtxModule:
-    """A PTX file. ``variables`` are those of module scope; ``functions`` by name, in the order of the text.
+    """A PTX file.
 
-    Those in local space belong to each thread, and all functions see them. ``refused`` are the entries that use
-    textures, which there are none of, and what says so: they are not among the functions.
+    Attributes:
+        variables: The variables of module scope. Those in local space belong to each thread and are
+            visible in all functions.
+        functions: The functions by name, in the order of the text.
+        refused: Entries that use textures, which are not supported, with a message for each. They
+            are not among the functions.
     """
 
     name: str
@@ -519,7 +562,9 @@ class PtxModule:
 def parameter_offsets(
     parameters: tuple[PtxRegister | PtxVariable, ...],
 ) -> tuple[tuple[int, ...], int]:
-    """Where the parameters lie in a parameter block, each aligned as it wants, and the block's size in bytes."""
+    """Returns the offsets of the parameters in a parameter block, each aligned to its type, and the
+    block's size, in bytes.
+    """
     offsets, end = [], 0
     for parameter in parameters:
         size = parameter.type.size if isinstance(parameter, PtxRegister) else parameter.size

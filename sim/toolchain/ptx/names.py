@@ -1,4 +1,4 @@
-"""What names mean: scopes, and names that stay unique once scopes are gone."""
+"""Scopes of names, and unique names that remain valid once scopes are resolved."""
 
 from __future__ import annotations
 
@@ -36,39 +36,41 @@ class RegisterVector:
 
 @dataclass(frozen=True)
 class Opaque:
-    """A texture, sampler or surface. ``kind`` says which."""
+    """A texture, sampler or surface, as ``kind`` says."""
 
     kind: str
 
 
 class TextureError(SourceError):
-    """A function uses a texture, a sampler or a surface: there are none, and it can't run. Others can."""
+    """A function uses a texture, sampler or surface. These are not supported: the function cannot
+    run, others can.
+    """
 
 
 @dataclass(frozen=True)
 class BranchTable:
-    """What a .branchtargets lists."""
+    """The labels of a .branchtargets list."""
 
     labels: tuple[PtxLabel, ...]
 
 
 @dataclass(frozen=True)
 class CallTable:
-    """What a .calltargets lists."""
+    """The functions of a .calltargets list."""
 
     functions: tuple[Declared, ...]
 
 
 @dataclass(frozen=True)
 class Prototype:
-    """What a .callprototype says."""
+    """The signature of a .callprototype."""
 
     signature: Signature
 
 
 @dataclass(eq=False)
 class Declared:
-    """A function as far as it is known: its place is where it was first declared."""
+    """A declared function. ``name`` is the token of its first declaration."""
 
     name: Token
     entry: bool
@@ -94,12 +96,14 @@ Entity = (
 
 @dataclass
 class Namer:
-    """Gives out names, each once; a name that is taken gets a number behind a dot, which no PTX name has."""
+    """Provides unique names. A name that is in use gets a dot and a number; PTX names have no
+    dots.
+    """
 
     taken: set[str] = field(default_factory=set)
 
     def unique(self, name: str) -> str:
-        """The name, or one made of it."""
+        """Returns the name, or a unique variant of it."""
         found, number = name, 0
         while found in self.taken:
             number += 1
@@ -110,7 +114,7 @@ class Namer:
 
 @dataclass(frozen=True)
 class _Range:
-    """``r<10>``: registers r0 to r9, which exist once they are named."""
+    """The range ``r<10>``: registers r0 to r9, which are created when they are first named."""
 
     name: Token
     prefix: str
@@ -119,7 +123,8 @@ class _Range:
 
     def __contains__(self, name: str) -> bool:
         digits = name.removeprefix(self.prefix)
-        # A name that begins otherwise is left whole, and no name has digits alone.
+        # removeprefix leaves a name with another prefix unchanged, and no name consists of digits
+        # only.
         if not (digits.isascii() and digits.isdigit()) or (digits[0] == "0" and digits != "0"):
             return False
         return len(digits) <= len(str(self.count)) and int(digits) < self.count
@@ -127,10 +132,11 @@ class _Range:
 
 @dataclass
 class Scope:
-    """The names between two braces. ``outer`` is what is around it, None for the module.
+    """The names of a block. ``outer`` is the scope around it, None for the module.
 
-    ``namer`` and ``registers`` are those of the whole function; the latter gathers the registers it names. ``copies``
-    are the function's own registers for those of the module that it names, which :mod:`.module_registers` keeps alike.
+    ``namer`` and ``registers`` belong to the whole function; ``registers`` collects the registers
+    that it names. ``copies`` are the function's own registers for module registers that it names;
+    :mod:`.copies` keeps them consistent.
     """
 
     namer: Namer
@@ -142,7 +148,7 @@ class Scope:
     _ranges: list[_Range] = field(default_factory=list)
 
     def inner(self) -> Scope:
-        """A scope inside this one."""
+        """Returns a new scope inside this one."""
         return Scope(self.namer, self, self.registers, self.copies)
 
     @property
@@ -151,16 +157,20 @@ class Scope:
         return self if self.outer is None else self.outer.outermost
 
     def declare(self, name: Token, entity: Entity) -> None:
-        """Gives a name its meaning; SourceError where the scope has it already."""
+        """Declares a name.
+
+        Raises:
+            SourceError: The scope already has the name.
+        """
         inside = next((range_.name for range_ in self._ranges if name in range_), None)
-        # Strings of the plain type are looked up faster than tokens, which compare their own types, too.
+        # Plain strings are looked up faster than tokens, whose comparison includes their types.
         key = str(name)
         self._refuse_taken(name, key, self._places.get(key, inside))
         self._entities[key] = entity
         self._places[key] = name
 
     def declare_range(self, prefix: Token, count: int, kind: Type) -> None:
-        """Declares registers, their names counted from 0."""
+        """Declares a range of registers, numbered from 0."""
         if count > MOST_REGISTERS:
             raise SourceError(
                 prefix, f"{prefix}<{count}> are too many registers: {MOST_REGISTERS} at most"
@@ -170,7 +180,8 @@ class Scope:
             if name in new:
                 self._refuse_taken(prefix, name, place)
         for old in self._ranges:
-            # Two ranges meet where the longer prefix is the shorter one and digits: r<20> and r1<5> at r10.
+            # Two ranges overlap if the longer prefix is the shorter one plus digits: r<20> and
+            # r1<5> at r10.
             short, long = sorted((old, new), key=lambda item: len(item.prefix))
             common = next(
                 (
@@ -192,13 +203,13 @@ class Scope:
             )
 
     def new_register(self, name: str, kind: Type) -> PtxRegister:
-        """A register of the function."""
+        """Returns a new register of the function."""
         register = PtxRegister(self.namer.unique(name), kind)
         self.registers.append(register)
         return register
 
     def find(self, name: Token) -> Entity | None:
-        """What a name means here; None where it is not declared."""
+        """Returns the entity that a name denotes in this scope, or None if it is not declared."""
         key = str(name)
         found = self._entities.get(key)
         if found is not None:
@@ -213,7 +224,7 @@ class Scope:
         found = self.outer.find(name)
         if self.outer.outer is not None or not isinstance(found, PtxRegister | RegisterVector):
             return found
-        # The module's registers: a function works with registers of its own.
+        # A function has its own registers for those of the module.
         own = (
             self._copy(found)
             if isinstance(found, PtxRegister)
@@ -223,7 +234,7 @@ class Scope:
         return own
 
     def _copy(self, register: PtxRegister) -> PtxRegister:
-        """The function's own register for one of the module."""
+        """Returns the function's own register for a module register."""
         if register not in self.copies:
             self.copies[register] = self.new_register(register.name, register.type)
         return self.copies[register]

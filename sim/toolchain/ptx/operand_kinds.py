@@ -1,7 +1,7 @@
-"""Kinds of operands: what may stand in one place of an instruction's text.
+"""Kinds of operands: what is allowed in one place of an instruction's text.
 
-The table of instructions (:mod:`~sim.toolchain.ptx.forms`) consists of them, and :mod:`~sim.toolchain.ptx.operands`
-reads an operand by its kind.
+The table of instructions (:mod:`~sim.toolchain.ptx.forms`) consists of them, and
+:mod:`~sim.toolchain.ptx.operands` reads an operand by its kind.
 """
 
 from collections.abc import Sequence
@@ -39,20 +39,20 @@ _TWICE = {Type.U16: Type.U32, Type.S16: Type.S32, Type.U32: Type.U64, Type.S32: 
 
 
 class TypeOf(Enum):
-    """The type of an operand as one of the instruction's types, in written order."""
+    """The type of an operand, as one of the instruction's types in the order of the text."""
 
     FIRST = auto()
     SECOND = auto()
     THIRD = auto()
     TWICE_FIRST = auto()
-    """The type like the first one with twice its bits."""
+    """The first type with twice its bits."""
 
 
 OperandType = Type | TypeOf
 
 
 def type_of(kind: OperandType, types: Sequence[Type]) -> Type:
-    """The type of an operand of an instruction that has these types."""
+    """Returns the type of an operand of an instruction with these types."""
     match kind:
         case Type():
             return kind
@@ -68,9 +68,10 @@ def type_of(kind: OperandType, types: Sequence[Type]) -> Type:
 
 @dataclass(frozen=True, kw_only=True)
 class OperandKind:
-    """A kind of operands.
+    """A kind of operand.
 
-    ``optional``: it may be left out. A Sink takes its place where a later operand is written.
+    ``optional`` operands may be omitted. A Sink takes the place of an omitted operand before a
+    written one.
     """
 
     optional: bool = False
@@ -83,10 +84,10 @@ class ResultOperand(OperandKind):
     Attributes:
         type: The result's type.
         wider: Whether the register may be wider.
-        sink: Whether ``_`` may stand here.
-        subword: Whether a byte or half of the register may be named, as in ``r.b0``.
-        lanes: Of SIMD video instructions: how many bytes or halves the register has, of which some may be named, as in
-            ``r.b320``. 0: none may.
+        sink: Whether ``_`` is allowed.
+        subword: Whether a byte or half of the register may be selected, as in ``r.b0``.
+        lanes: For SIMD video instructions the number of bytes or halves of the register, of which
+            some may be selected, as in ``r.b320``. 0: no selection.
     """
 
     type: OperandType
@@ -97,13 +98,15 @@ class ResultOperand(OperandKind):
 
     @property
     def is_selective(self) -> bool:
-        """Whether the text may say which part of the register receives the result."""
+        """Whether the text may select the part of the register that receives the result."""
         return self.subword or self.lanes > 0
 
 
 @dataclass(frozen=True)
 class ResultAndPredicate(OperandKind):
-    """``d|p``: a register for a result, and perhaps another one for a predicate. They are two operands."""
+    """``d|p``: a register for a result, and optionally another one for a predicate. They are two
+    operands.
+    """
 
     type: OperandType
 
@@ -114,12 +117,12 @@ class SourceOperand(OperandKind):
 
     Attributes:
         type: The operand's type.
-        wider: Whether a register may be wider. A special register may stand here, too.
-        complement: Whether ``!p`` may stand here, where the type is that of predicates.
-        minus: Whether ``-r`` may stand here.
-        subword: Whether a byte or half of the register may be named, as in ``r.h1``.
-        lanes: Of SIMD video instructions: how many bytes or halves the operand consists of. Which ones of both sources
-            these are may be named, as in ``r.b7654``. 0: they may not.
+        wider: Whether a register may be wider. A special register is then also allowed.
+        complement: Whether ``!p`` is allowed for a predicate.
+        minus: Whether ``-r`` is allowed.
+        subword: Whether a byte or half of the register may be selected, as in ``r.h1``.
+        lanes: For SIMD video instructions the number of bytes or halves of the operand. They may be
+            selected from both sources, as in ``r.b7654``. 0: no selection.
     """
 
     type: OperandType
@@ -131,25 +134,25 @@ class SourceOperand(OperandKind):
 
     @property
     def is_selective(self) -> bool:
-        """Whether the text may say which part of the register is read, or that it is negated."""
+        """Whether the text may select the part of the register that is read, or negate it."""
         return self.subword or self.minus or self.lanes > 0
 
 
 @dataclass(frozen=True)
 class SourceRegister(OperandKind):
-    """A register; a number is refused."""
+    """A register; numbers are not allowed."""
 
     type: OperandType
 
 
 @dataclass(frozen=True)
 class AddressRegister(OperandKind):
-    """A register of 32 or 64 bits that has a generic address."""
+    """A register of 32 or 64 bits with a generic address."""
 
 
 @dataclass(frozen=True)
 class PointerSource(OperandKind):
-    """What cvta converts: a register, a number, or the address of a variable."""
+    """The source of cvta: a register, a number, or the address of a variable."""
 
     type: OperandType
 
@@ -161,27 +164,29 @@ class AddressOperand(OperandKind):
 
 @dataclass(frozen=True)
 class LoadResult(OperandKind):
-    """What ld writes: a register, or a vector of as many as the instruction says."""
+    """The result of ld: a register, or a vector of the instruction's length."""
 
 
 @dataclass(frozen=True)
 class StoreSource(OperandKind):
-    """What st reads: a register or a number, or a vector of as many as the instruction says."""
+    """The source of st: a register or a number, or a vector of the instruction's length."""
 
 
 @dataclass(frozen=True)
 class MoveResult(OperandKind):
-    """What mov writes: a register, or a vector that the source is divided over."""
+    """The result of mov: a register, or a vector into which the source is split."""
 
 
 @dataclass(frozen=True)
 class MoveSource(OperandKind):
-    """What mov reads: a value of any kind, or a vector whose elements make one value."""
+    """The source of mov: a value of any kind, or a vector whose elements are packed into one
+    value.
+    """
 
 
 @dataclass(frozen=True)
 class NumberBelow(OperandKind):
-    """A constant, at least 0 and less than ``limit``."""
+    """A constant from 0 to ``limit`` - 1."""
 
     limit: int
 
@@ -193,20 +198,22 @@ class BarrierNumber(OperandKind):
 
 @dataclass(frozen=True)
 class ThreadCount(OperandKind):
-    """How many threads a barrier counts: a register or a constant, a multiple of a warp's threads."""
+    """The number of threads at a barrier: a register or a constant, a multiple of the warp size."""
 
 
 class ControlOperands(OperandKind):
-    """All operands of an instruction that changes the flow of control: they are no values."""
+    """All operands of a control flow instruction, which are not values."""
 
 
 class BranchTarget(ControlOperands):
-    """Of bra: a label."""
+    """The operand of bra: a label."""
 
 
 class IndexedBranchTargets(ControlOperands):
-    """Of brx.idx: an index, and the label of a list of labels."""
+    """The operands of brx.idx: an index, and the label of a target list."""
 
 
 class CallOperands(ControlOperands):
-    """Of call: results, a function or a register with its address, arguments, what may be called."""
+    """The operands of call: results, a function or a register with its address, arguments, and
+    possible targets.
+    """

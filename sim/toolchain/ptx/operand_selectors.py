@@ -1,4 +1,4 @@
-"""Operands of video instructions: which part of a register they are, and whether they are negated."""
+"""Operands of video instructions: the selected part of a register, and negation."""
 
 import re
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ from .operand_kinds import OperandKind, ResultOperand, SourceOperand
 __all__ = ["check_selectors", "without_selectors"]
 
 _THIRD = 3
-"""The place of the third number among the operands."""
+"""The index of the third source among the operands."""
 _SUBWORDS = {f".{subword.value}": subword for subword in PtxSubword}
 
 
 @dataclass(frozen=True)
 class _LaneSelectors:
-    """How a text selects lanes, the highest first: patterns for the result and for sources, and what is usual for the
-    result and both sources.
+    """The syntax of lane selectors, whose highest lane comes first: patterns for the result and for
+    sources, and the defaults for the result and both sources.
     """
 
     written: str
@@ -32,12 +32,14 @@ _LANE_SELECTORS = {
     2: _LaneSelectors(r"\.h1?0?", r"\.h[0-3]{2}", (".h10", ".h10", ".h32")),
     4: _LaneSelectors(r"\.b3?2?1?0?", r"\.b[0-7]{4}", (".b3210", ".b3210", ".b7654")),
 }
-"""By the number of lanes."""
+"""The selectors by the number of lanes."""
 
 
 @dataclass(frozen=True)
 class _SelectedOperand:
-    """An operand without its selector and its minus. ``selector`` has its dot; it is empty where there is none."""
+    """An operand without its selector and its minus sign. ``selector`` includes its dot, or is
+    empty.
+    """
 
     operand: syntax.OperandNode
     selector: str = ""
@@ -47,7 +49,9 @@ class _SelectedOperand:
 def without_selectors(
     instruction: PtxInstruction, kinds: Sequence[OperandKind], nodes: Sequence[syntax.OperandNode]
 ) -> tuple[list[syntax.OperandNode], PtxInstruction]:
-    """The operands without selectors and minus signs, and the instruction with these."""
+    """Returns the operands without selectors and minus signs, and the instruction with these as
+    attributes.
+    """
     parts = [_divided(kind, node) for kind, node in zip(kinds, nodes, strict=False)]
     instruction = instruction.changed(negated=tuple(part.negated for part in parts))
     result = kinds[0]
@@ -60,8 +64,13 @@ def without_selectors(
 
 
 def check_selectors(instruction: PtxInstruction, node: syntax.InstructionNode) -> None:
-    """Raises SourceError for a result that is part of a register whose other parts have no source, and for two
-    negations that exclude each other. An unused third number is not checked, as in NVIDIA's assembler."""
+    """Checks the combination of selectors. An unused third source is not checked, as in NVIDIA's
+    assembler.
+
+    Raises:
+        SourceError: The result is part of a register without a source for the other parts, or two
+            negations exclude each other.
+    """
     opcode = node.opcode
     if instruction.lanes is not None:
         return
@@ -77,7 +86,7 @@ def check_selectors(instruction: PtxInstruction, node: syntax.InstructionNode) -
 
 
 def _divided(kind: OperandKind, node: syntax.OperandNode) -> _SelectedOperand:
-    """An operand, its selector and its minus."""
+    """Splits an operand into register, selector and minus sign."""
     inner = (
         node.items[0] if isinstance(node, syntax.ExpressionNode) and len(node.items) == 1 else None
     )
@@ -104,7 +113,9 @@ def _divided(kind: OperandKind, node: syntax.OperandNode) -> _SelectedOperand:
 
 
 def _lanes(parts: Sequence[_SelectedOperand], count: int) -> PtxLanes:
-    """What a SIMD instruction writes and reads: its result's and its sources' selectors, or what is usual."""
+    """Returns the lanes that a SIMD instruction writes and reads, by the selectors of its operands
+    or their defaults.
+    """
     selectors = _LANE_SELECTORS[count]
     patterns = (selectors.written, selectors.source, selectors.source)
     usual = [_numbers(selector) for selector in selectors.usual]
@@ -112,13 +123,13 @@ def _lanes(parts: Sequence[_SelectedOperand], count: int) -> PtxLanes:
         _numbers(_checked(part, pattern, default))
         for part, pattern, default in zip(parts, patterns, selectors.usual, strict=False)
     ]
-    # Where operands are missing the instruction is refused later.
+    # Missing operands are reported later.
     written, a, b = [*named, *usual[len(named) :]]
     return PtxLanes(count, written, a, b)
 
 
 def _checked(part: _SelectedOperand, allowed: str, usual: str) -> str:
-    """A selector that is allowed, or what is usual where there is none."""
+    """Returns an operand's selector after a check, or the default."""
     if not part.selector:
         return usual
     if len(part.selector) <= len(".b") or not re.fullmatch(allowed, part.selector):
@@ -131,5 +142,5 @@ def _checked(part: _SelectedOperand, allowed: str, usual: str) -> str:
 
 
 def _numbers(selector: str) -> tuple[int, ...]:
-    """The numbers in a selector, that of the lowest lane first."""
+    """Returns the numbers in a selector, that of the lowest lane first."""
     return tuple(int(digit) for digit in reversed(selector.removeprefix(".")[1:]))

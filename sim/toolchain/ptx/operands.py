@@ -1,7 +1,7 @@
-"""Operands of instructions: the value that a text denotes, and whether the instruction allows it.
+"""Operands of instructions: evaluates their text and checks it against the instruction.
 
-An operand's kind (:mod:`~sim.toolchain.ptx.operand_kinds`) gives what is allowed. Sizes of registers must agree with
-the types of the instruction; signs need not.
+An operand's kind (:mod:`~sim.toolchain.ptx.operand_kinds`) defines what is allowed. Register sizes
+must agree with the instruction's types; signedness may differ.
 """
 
 from collections.abc import Set
@@ -69,11 +69,11 @@ _OFFSETS = range(-(1 << 31), 1 << 32)
 _COMPONENTS = ("xyzw", "rgba")
 _WHOLE = {16: Type.U16, 32: Type.U32, 64: Type.U64}
 _SHORT_SPACES = (PtxSpace.SHARED, PtxSpace.LOCAL, PtxSpace.CONST, PtxSpace.PARAM)
-"""Spaces that 32 bits address."""
+"""Spaces with addresses of 32 bits."""
 
 
 def describe(entity: Entity) -> str:
-    """What something is, in a message."""
+    """Returns a description of an entity for messages."""
     match entity:
         case PtxRegister():
             return f"a register of type .{entity.type.value}"
@@ -88,7 +88,7 @@ def describe(entity: Entity) -> str:
 
 
 def number_bits(place: Token, amount: Amount, kind: Type) -> int:
-    """The bits of a constant that stands for a value of a type."""
+    """Returns the bits of a constant as a value of a type."""
     real = amount.real
     if kind is Type.F16:
         raise SourceError(place, "there are no constants of type .f16")
@@ -116,10 +116,16 @@ _KINDS = {
 class OperandReader:
     """Reads the operands of one instruction in its scope.
 
-    ``readonly`` are variables that nothing may be stored to: the function's parameters. They and its ``results`` have
-    addresses: in an ``entry`` these are places in the block of parameters, elsewhere in local space. ``bare``:
-    addresses may stand without brackets. ``before`` are instructions that compute operands: they go before this one.
-    ``space`` is that of the last address.
+    Attributes:
+        scope: The scope of the instruction.
+        instruction: The instruction with its modifiers.
+        readonly: Variables that cannot be stored to: the function's parameters.
+        results: The function's results.
+        entry: Whether the function is an entry. The addresses of an entry's parameters are in its
+            parameter block; those of other functions' parameters and results are in local space.
+        bare: Whether addresses may be without brackets.
+        before: Instructions that compute operands; they precede this one.
+        space: The space of the last address.
     """
 
     scope: Scope
@@ -131,10 +137,10 @@ class OperandReader:
     before: list[PtxInstruction] = field(default_factory=list)
     space: PtxSpace | None = None
 
-    # What names stand for
+    # Names
 
     def entity(self, name: Token) -> Entity:
-        """What a name means."""
+        """Returns the entity that a name denotes."""
         found = self.scope.find(name)
         if isinstance(found, Opaque):
             raise TextureError(name, f"{name} is {found.kind}")
@@ -153,7 +159,7 @@ class OperandReader:
         return found
 
     def register(self, name: syntax.NameNode) -> PtxRegister:
-        """The register of a name."""
+        """Returns the register that a name denotes."""
         found = self.entity(name.token)
         if name.component is not None:
             return self._element(name, found)
@@ -162,7 +168,7 @@ class OperandReader:
         return found
 
     def _element(self, name: syntax.NameNode, found: Entity) -> PtxRegister:
-        """``v.x``"""
+        """Returns the element ``v.x`` of a vector register."""
         assert name.component is not None
         if not isinstance(found, RegisterVector):
             raise SourceError(
@@ -180,7 +186,7 @@ class OperandReader:
         return found.elements[at]
 
     def _symbol(self, name: syntax.NameNode) -> Symbol | int:
-        """What a name stands for in an expression."""
+        """Returns the meaning of a name in an expression."""
         found = self.scope.find(name.token)
         if found is None and name.token == "WARP_SZ":
             return WARP_SIZE
@@ -208,7 +214,9 @@ class OperandReader:
     def _fits(
         self, place: Token, register: PtxRegister, kind: Type, wider: bool = False
     ) -> PtxRegister:
-        """The register, if it can hold a value of the type. ``place`` is its name in the text."""
+        """Returns the register if it can hold a value of the type. ``place`` is its name in the
+        text.
+        """
         if Type.PRED in (register.type, kind):
             agree = register.type is kind
         else:
@@ -229,7 +237,9 @@ class OperandReader:
     def source(
         self, node: syntax.OperandNode, kind: Type, *, wider: bool = False, negated: bool = False
     ) -> PtxRegister | PtxImmediate | Negated:
-        """A register or number of a type; ``wider``: or a wider register; ``negated``: or ``!p``."""
+        """Reads a register or number of a type. ``wider`` also allows a wider register, ``negated``
+        also ``!p``.
+        """
         if kind is Type.PRED and isinstance(node, syntax.ExpressionNode) and len(node.items) == 1:
             signed = node.items[0]
             if (
@@ -261,12 +271,12 @@ class OperandReader:
                     "the address",
                 )
 
-    # Operands that an instruction of their own computes
+    # Operands that need instructions of their own
 
     def _before(
         self, opcode: str, kind: Type, result: PtxRegister, *sources: Operand
     ) -> PtxRegister:
-        """Computes an operand before the instruction, and returns it."""
+        """Adds an instruction that computes an operand before this one, and returns its result."""
         self.before.append(
             PtxInstruction(
                 opcode=opcode,
@@ -279,7 +289,7 @@ class OperandReader:
         return result
 
     def _sum(self, place: Token, register: PtxRegister, number: int) -> PtxRegister:
-        """A register that has the sum of another one and a number."""
+        """Returns a register with the sum of another register and a number."""
         kind = _WHOLE.get(register.type.bits)
         if kind is None or register.type.floating:
             raise SourceError(
@@ -293,14 +303,14 @@ class OperandReader:
         )
 
     def _held(self, value: Operand, kind: Type) -> PtxRegister:
-        """A register that has an address or a special register."""
+        """Returns a register with an address or the value of a special register."""
         plain = Type(f"b{kind.bits}")
         return self._before("mov", plain, self.scope.new_register("held", plain), value)
 
     def destination(
         self, node: syntax.OperandNode, kind: Type, *, wider: bool = False, sink: bool = False
     ) -> PtxRegister | Sink:
-        """A register for a result; ``sink``: or ``_``."""
+        """Reads a register for a result. ``sink`` also allows ``_``."""
         name = syntax.lone_name(node)
         if name is None:
             raise SourceError(node.token, f"expected a register for the result, not {_shape(node)}")
@@ -313,7 +323,7 @@ class OperandReader:
         return self._fits(node.token, self.register(name), kind, wider)
 
     def _pair(self, node: syntax.OperandNode, kind: Type) -> tuple[Operand, Operand]:
-        """``p|q``, or p alone."""
+        """Reads ``p|q``, or p only."""
         match node:
             case syntax.ExpressionNode(
                 items=[syntax.NameNode() as first, Token(value="|"), syntax.NameNode() as second]
@@ -332,7 +342,7 @@ class OperandReader:
     # Memory
 
     def address(self, node: syntax.OperandNode, store: bool) -> PtxAddress:
-        """An address. ``space`` is where it is: with the variable, where the instruction does not say."""
+        """Reads an address, and sets ``space``: from the instruction, or else from the variable."""
         if not isinstance(node, syntax.AddressNode):
             if not isinstance(node, syntax.ExpressionNode) or not (
                 self.bare or isinstance(node.items[0], syntax.ElementNode)
@@ -357,7 +367,7 @@ class OperandReader:
             space = base.space
         self._check_space(name, base, space, store)
         if space is PtxSpace.PARAM and isinstance(base, PtxRegister) and not self.entry:
-            space = PtxSpace.LOCAL  # where parameters are whose addresses are taken
+            space = PtxSpace.LOCAL  # the location of parameters whose addresses are taken
         if self.instruction.opcode in ("atom", "red") and space not in (
             None,
             PtxSpace.GLOBAL,
@@ -382,7 +392,7 @@ class OperandReader:
         space: PtxSpace | None,
         store: bool,
     ) -> None:
-        """Refuses bases and stores that a space does not allow."""
+        """Raises SourceError for a base or store that the space does not allow."""
         if space is PtxSpace.PARAM and not isinstance(base, PtxVariable):
             if base is None:
                 raise SourceError(place, "a parameter is accessed by its name")
@@ -408,7 +418,9 @@ class OperandReader:
     def moved(
         self, node: syntax.OperandNode, kind: Type, count: int, result: bool
     ) -> PtxRegister | PtxImmediate | Sink | PtxVector:
-        """What ld gives or st takes: ``count`` registers of at least the type's width, in braces when it is not 1."""
+        """Reads the destination of ld or the source of st: ``count`` registers of at least the
+        type's width, in braces unless it is 1.
+        """
         if kind.bits * count > _VECTOR_LIMIT:
             raise SourceError(
                 node.token, f"{count} times {kind.bits} bits are more than {_VECTOR_LIMIT}"
@@ -436,7 +448,7 @@ class OperandReader:
     def _elements(
         self, node: syntax.OperandNode
     ) -> list[syntax.OperandNode] | tuple[PtxRegister, ...] | None:
-        """The elements of a vector; None where it is none."""
+        """Returns the elements of a vector, or None for other operands."""
         if isinstance(node, syntax.VectorNode):
             return node.items
         name = syntax.lone_name(node)
@@ -446,7 +458,7 @@ class OperandReader:
     # mov
 
     def move(self, nodes: list[syntax.OperandNode], kind: Type) -> tuple[Operand, Operand]:
-        """Both operands of mov: a value, or a vector on one side."""
+        """Reads both operands of mov: values, or a vector on one side."""
         target, value = nodes
         packed, unpacked = self._elements(value), self._elements(target)
         if packed is not None and unpacked is not None:
@@ -463,13 +475,13 @@ class OperandReader:
     def move_vector(
         self, nodes: list[syntax.OperandNode], kind: Type, count: int
     ) -> list[PtxInstruction]:
-        """The instructions that move the elements of a vector to those of another one."""
+        """Returns the instructions that move the elements of a vector to those of another one."""
         if kind.bits * count > _VECTOR_LIMIT:
             raise SourceError(
                 nodes[0].token, f"{count} times {kind.bits} bits are more than {_VECTOR_LIMIT}"
             )
         target, value = nodes
-        plain = Type(f"b{kind.bits}")  # types of registers need not agree, only sizes
+        plain = Type(f"b{kind.bits}")  # only the sizes of the registers must agree, not the types
         results = [
             self._element_of(element, target, plain, result=True)
             for element in self._exactly(target, count)
@@ -521,7 +533,7 @@ class OperandReader:
         *,
         result: bool,
     ) -> PtxRegister | PtxImmediate | Sink:
-        """An element of a vector whose elements have this type exactly."""
+        """Reads an element of a vector whose elements have exactly this type."""
         if isinstance(element, PtxRegister):
             return self._fits(node.token, element, kind)
         if result:
@@ -551,7 +563,9 @@ class OperandReader:
         )
 
     def value(self, node: syntax.OperandNode, kind: Type) -> Operand:
-        """What mov, cvt and cvta can read: a register, a number, a special register, an address."""
+        """Reads a source of mov, cvt or cvta: a register, a number, a special register, or an
+        address.
+        """
         name = syntax.lone_name(node)
         if name is not None and self.scope.find(name.token) is None:
             special = special_register(name)
@@ -580,7 +594,9 @@ class OperandReader:
     def _special_widths(
         self, register: PtxSpecialRegister | PtxImmediate, bits: int
     ) -> tuple[int, ...]:
-        """Widths in bits in which the instruction reads a special register of so many: cvt takes narrower ones."""
+        """Returns the widths in bits in which the instruction reads a special register of ``bits``
+        bits. cvt also reads narrower ones.
+        """
         own = (16, 32) if isinstance(register, PtxImmediate) else special_widths(register.name)
         return (
             own
@@ -614,7 +630,7 @@ class OperandReader:
     # Kinds of operands
 
     def read(self, kind: OperandKind, node: syntax.OperandNode) -> tuple[Operand, ...]:
-        """The operands that one place in the text gives."""
+        """Reads the operands at one place of the text."""
         instruction = self.instruction
         types = instruction.types
         match kind:
@@ -651,14 +667,14 @@ class OperandReader:
         return (found,)
 
     def _source_of(self, kind: SourceOperand, node: syntax.OperandNode) -> Operand:
-        """A source; where it may be wider, a special register, too."""
+        """Reads a source. A special register is allowed if a wider register is."""
         type_ = type_of(kind.type, self.instruction.types)
         if kind.wider and self._is_special(node):
             return self.value(node, type_)
         return self.source(node, type_, wider=kind.wider, negated=kind.complement)
 
     def _address_register(self, node: syntax.OperandNode) -> PtxRegister:
-        """A register of 32 or 64 bits."""
+        """Reads a register of 32 or 64 bits."""
         name = syntax.lone_name(node)
         if name is None or not isinstance(self.entity(name.token), PtxRegister | RegisterVector):
             raise SourceError(node.token, "expected a register")
@@ -676,7 +692,7 @@ class OperandReader:
         )
 
     def _address_value(self, node: syntax.OperandNode, kind: Type) -> Operand:
-        """What cvta converts."""
+        """Reads the source of cvta."""
         found = self.value(node, kind)
         if isinstance(found, VariableRef) and (
             found.variable.space is not self.instruction.space or self.instruction.to
@@ -689,7 +705,7 @@ class OperandReader:
     def _number(
         self, node: syntax.OperandNode, values: range, step: int
     ) -> PtxRegister | PtxImmediate:
-        """A register of 32 bits, or a number out of a range and a multiple of ``step``."""
+        """Reads a register of 32 bits, or a number in a range that is a multiple of ``step``."""
         found = self.source(node, Type.U32)
         assert not isinstance(found, Negated)
         if isinstance(found, PtxImmediate) and (found.value not in values or found.value % step):
@@ -712,7 +728,7 @@ def _is_name(element: syntax.OperandNode | PtxRegister) -> bool:
 
 
 def _shape(node: syntax.OperandNode) -> str:
-    """What an operand looks like, in a message."""
+    """Returns a description of an operand's syntax for messages."""
     match node:
         case syntax.AddressNode():
             return "an address in brackets"

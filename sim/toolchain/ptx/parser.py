@@ -1,4 +1,4 @@
-"""From PTX text to its tree, by the grammar in ``ptx.lark``."""
+"""Parses PTX text to a syntax tree by the grammar in ``ptx.lark``."""
 
 import re
 from functools import cache
@@ -36,13 +36,21 @@ def _parser() -> Lark:
 
 
 def parse(text: str) -> list[syntax.ItemNode]:
-    """The items of PTX text; SourceError where it is none."""
+    """Returns the items of a PTX text.
+
+    Raises:
+        SourceError: The text has a syntax error.
+    """
     ends = {"$END": "the text ends here"}
     return parse_text(_parser(), text, _PHRASES, ends, ("PLAIN_INSTRUCTION",))
 
 
 def _number(token: Token) -> Number:
-    """A whole number; SourceError where it has more than 64 bits or is none of its base."""
+    """Returns the value of an integer.
+
+    Raises:
+        SourceError: It has more than 64 bits, or digits that its base does not have.
+    """
     text = token.removesuffix("U")
     octal = len(text) > 1 and text.isdigit() and text[0] == "0"
     if octal and not set(text) <= set("01234567"):
@@ -54,22 +62,22 @@ def _number(token: Token) -> Number:
 
 
 def _lone_name(token: Token) -> syntax.ExpressionNode:
-    """The expression that a name alone is. Its token is like those of other names, since tokens of
-    two types differ.
+    """Returns the expression for a single name. The token gets the type of other names' tokens,
+    since tokens of different types are not equal.
     """
     token.type = "WORD"
     return syntax.ExpressionNode([syntax.NameNode(token, None)])
 
 
 _HEAD = re.compile(r"(?:@(!?)([\w$%]+)[ \t]+)?([^\s;]+)")
-"""A plain instruction's guard, negated or not, and its opcode with its modifiers."""
+"""The guard of a plain instruction, negated or not, and its opcode with its modifiers."""
 _OPERAND = re.compile(r"(\[?)(-?)([\w$%]+)(?:(\+)(\w+))?")
-"""An operand of a plain instruction: ``[``, a sign, a name or number, and a number that is added."""
+"""An operand of a plain instruction: ``[``, a sign, a name or number, and an added number."""
 _FLOATING = ("0f", "0d")
 
 
 def _plain_instruction(token: Token) -> syntax.InstructionNode:
-    """The instruction whose whole text is one token, see PLAIN_INSTRUCTION in the grammar."""
+    """Parses an instruction whose whole text is one token; see PLAIN_INSTRUCTION in the grammar."""
 
     def part(kind: str, match: re.Match[str], group: int) -> Token:
         return part_of(token, kind, match[group], match.start(group))
@@ -128,4 +136,4 @@ _PHRASES = {
     "SPELLED": "a name",
     "WORD": "a name",
 }
-"""What the grammar's terminals are, in messages, where they are more than one text."""
+"""Descriptions of the grammar's terminals for messages, if they have more than one text."""

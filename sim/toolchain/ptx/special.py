@@ -1,4 +1,4 @@
-"""Special registers by the names that PTX gives them."""
+"""Special registers by their names in PTX."""
 
 import re
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ from .syntax import NameNode
 __all__ = ["VECTOR_REGISTERS", "WARP_SIZE", "special_register", "special_vector", "special_widths"]
 
 WARP_SIZE = 32
-"""What WARP_SZ stands for."""
+"""The value of WARP_SZ."""
 
 VECTOR_REGISTERS = ("%tid", "%ntid", "%ctaid", "%nctaid")
-"""Those with components."""
+"""Special registers with components."""
 _WIDTHS: Mapping[str, int] = {
     **dict.fromkeys(
         (
@@ -51,21 +51,25 @@ _WIDTHS: Mapping[str, int] = {
         64,
     ),
 }
-"""Width in bits of those without components."""
+"""The width in bits of each special register without components."""
 
 
 _OLD_WIDTHS = {**dict.fromkeys(("tid", "ntid", "ctaid", "nctaid"), (16,)), "gridid": (16, 32)}
-"""Widths in which mov reads them, too: those of PTX before 2.0, and of %gridid before 3.0."""
+"""Further widths in which mov reads special registers: those of PTX before 2.0, and of %gridid
+before 3.0.
+"""
 
 
 def special_widths(name: str) -> tuple[int, ...]:
-    """Widths in bits in which mov reads a special register, which is named without the percent sign."""
+    """Returns the widths in bits in which mov reads a special register, named without the percent
+    sign.
+    """
     own = 32 if f"%{name}" in VECTOR_REGISTERS else _WIDTHS[name]
     return own, *_OLD_WIDTHS.get(name, ())
 
 
 def special_vector(name: NameNode) -> tuple[PtxSpecialRegister | PtxImmediate, ...] | None:
-    """The four elements of a special register that is named as a whole; None where it is none."""
+    """Returns the four elements of a special register without a component in its name, or None."""
     if name.token not in VECTOR_REGISTERS or name.component is not None:
         return None
     spelled = name.token[1:]
@@ -73,8 +77,8 @@ def special_vector(name: NameNode) -> tuple[PtxSpecialRegister | PtxImmediate, .
 
 
 def special_register(name: NameNode) -> tuple[PtxSpecialRegister | PtxImmediate, int] | None:
-    """The special register of a name, and its width in bits; None where it is none. The fourth element of one with
-    components is 0.
+    """Returns the special register with a name, and its width in bits; None for other names. The
+    fourth component is 0.
     """
     if not re.fullmatch(r"%\w+", name.token):
         return None

@@ -1,7 +1,7 @@
-"""PTX text as a tree: what :mod:`.parser` makes of it by the grammar in ``ptx.lark``.
+"""The syntax tree that :mod:`.parser` builds from PTX text by the grammar in ``ptx.lark``.
 
-Every class is the rule of its name without Node, its fields are what the rule lists. What names mean is the front
-end's business: what it makes of them is in :mod:`.module`.
+Every class is named after its grammar rule, plus Node, and its fields are the elements of the rule.
+The tree has no resolved names; the front end resolves them for :mod:`.module`.
 """
 
 import re
@@ -72,7 +72,7 @@ class AddressSizeNode(Node):
 
 
 class NameNode(Node):
-    """A name, with ``.x`` behind it where it is an element of a vector."""
+    """A name, optionally followed by ``.x`` for an element of a vector."""
 
     token: Token
     component: Token | None
@@ -100,7 +100,7 @@ class GenericNode(Node):
 
 
 class SignedNode(Node):
-    """An operator before its one operand."""
+    """A unary operator and its operand."""
 
     token: Token
     operand: "TermNode"
@@ -114,7 +114,7 @@ class MaskedNode(Node):
 
     @property
     def token(self) -> Token:
-        """Where it stands."""
+        """The token for its place in messages."""
         return self.mask.token
 
 
@@ -127,7 +127,7 @@ class CastNode(Node):
 
 
 class ChoiceNode(Node):
-    """``? first : second``, behind the terms of a condition."""
+    """``? first : second``, after the terms of a condition."""
 
     first: "ExpressionNode"
     second: "ExpressionNode"
@@ -147,30 +147,32 @@ TermNode = (
 
 
 class ExpressionNode(Placed, AsList):
-    """Terms with an operator between each two, and perhaps a choice behind them. A name alone is one, too."""
+    """Terms with binary operators between them, and optionally a choice after them. A single name
+    is also an expression.
+    """
 
     items: list[TermNode]
 
     @property
     def token(self) -> Any:
-        """Where it stands."""
+        """The token for its place in messages."""
         first = self.items[0]
         return first if isinstance(first, Leaf) else first.token
 
     @property
     def terms(self) -> list[TermNode]:
-        """All without the choice."""
+        """The terms without the choice."""
         return [item for item in self.items if not isinstance(item, ChoiceNode)]
 
     @property
     def choice(self) -> ChoiceNode | None:
-        """What is chosen from by the value of the terms; None where that is the value."""
+        """The choice that the value of the terms decides, or None."""
         last = self.items[-1]
         return last if isinstance(last, ChoiceNode) else None
 
 
 class AddressNode(Placed):
-    """``[expression]``; in instructions on textures, coordinates follow behind a comma."""
+    """``[expression]``; in texture instructions, coordinates follow after a comma."""
 
     inner: ExpressionNode
     coordinates: "list[OperandNode]"
@@ -183,7 +185,7 @@ class VectorNode(Placed, AsList):
 
 
 class ResidentNode(Placed):
-    """``{a, b}|p``: a vector, and a predicate that tells whether its texels are resident."""
+    """``{a, b}|p``: a vector, and a predicate that is true if its texels are resident."""
 
     vector: VectorNode
     operator: Token
@@ -200,7 +202,7 @@ class AlignNode(Node):
 
 
 class BracesNode(Node, AsList):
-    """``{a, {b, c}}``: initial values; of a sampler, its properties."""
+    """``{a, {b, c}}``: initial values, or the properties of a sampler."""
 
     items: "list[InitialNode | PropertyNode]"
 
@@ -216,7 +218,7 @@ class PropertyNode(Node):
 
 
 class DeclaratorNode(Node):
-    """One name that a declaration declares."""
+    """One name of a declaration."""
 
     name: Token
     range: Number | None
@@ -250,7 +252,7 @@ class LabelNode(Node):
 
 
 class TableNode(Node):
-    """``name: .branchtargets`` or ``.calltargets``, and the names."""
+    """``name: .branchtargets`` or ``.calltargets``, and the listed names."""
 
     name: Token
     kind: Token
@@ -258,7 +260,7 @@ class TableNode(Node):
 
 
 class PrototypeNode(Node):
-    """``name: .callprototype``. The name in its middle means nothing."""
+    """``name: .callprototype``. The name inside it has no meaning."""
 
     name: Token
     results: list[ParameterNode] | None
@@ -274,8 +276,8 @@ class GuardNode(Node):
 
 
 class InstructionNode(Node):
-    """An instruction. ``words`` are its opcode with the modifiers that stand behind it without a
-    space, and those that have a space before them, which hardly any have.
+    """An instruction. ``words`` are the opcode with the modifiers directly behind it, and the
+    modifiers after a space, which are rare.
     """
 
     guard: GuardNode | None
@@ -284,22 +286,24 @@ class InstructionNode(Node):
 
     @property
     def spelled(self) -> str:
-        """Its opcode and its modifiers."""
+        """The opcode and its modifiers."""
         return "".join(self.words)
 
     @property
     def opcode(self) -> Token:
-        """Its opcode."""
+        """The opcode."""
         return self._tokens[0]
 
     @property
     def modifiers(self) -> list[Token]:
-        """Its modifiers, with their dots."""
+        """The modifiers with their dots."""
         return self._tokens[1:]
 
     @property
     def _tokens(self) -> list[Token]:
-        """A token for each word. They are for messages: a token takes longer to make than to read."""
+        """Returns a token for each word, for messages only: creating a token takes longer than
+        parsing it.
+        """
         return [
             part_of(word, "MODIFIER" if text.startswith(".") else "WORD", text, at)
             for word in self.words
@@ -308,7 +312,7 @@ class InstructionNode(Node):
 
 
 class BlockNode(Node):
-    """A scope in a body, and the guard of all that is in it."""
+    """A block in a body, and the guard of the block."""
 
     guard: GuardNode | None
     body: "list[StatementNode]"
@@ -318,7 +322,7 @@ StatementNode = VariableNode | LabelNode | TableNode | PrototypeNode | Instructi
 
 
 class BoundNode(Node):
-    """``.maxntid`` or ``.reqntid``: threads of a block in one to three dimensions."""
+    """``.maxntid`` or ``.reqntid``: the threads of a block in one to three dimensions."""
 
     kind: Token
     x: Number
@@ -327,7 +331,7 @@ class BoundNode(Node):
 
 
 class FunctionNode(Node):
-    """A function or entry; without a body it is declared only."""
+    """A function or entry; a declaration if it has no body."""
 
     linkage: Token | None
     kind: Token
@@ -354,12 +358,12 @@ _WORD = re.compile(r"\.const\[[0-9]+\]|\.?[^.]+")
 
 @cache
 def words_of(spelled: str) -> tuple[tuple[str, int], ...]:
-    """An opcode and its modifiers, of their text without spaces, and where each begins."""
+    """Splits the spelling of an opcode and its modifiers into words, each with its offset."""
     return tuple((match[0], match.start()) for match in _WORD.finditer(spelled))
 
 
 def lone_name(node: OperandNode) -> NameNode | None:
-    """The name that an operand consists of; None where it is something else."""
+    """Returns the name if the operand is a single name, else None."""
     if (
         isinstance(node, ExpressionNode)
         and len(node.items) == 1

@@ -1,7 +1,7 @@
-r"""The assembler: from text to an object file.
+r"""The assembler: translates text to an object file.
 
-A program is lines; ``;`` ends a line, too. ``//`` and ``#`` begin a comment, ``/* */`` encloses one. Instructions
-are written as NVIDIA's disassembler prints them::
+A program consists of lines; ``;`` also ends a line. ``//`` and ``#`` begin a comment, ``/* */``
+encloses one. Instructions are written as NVIDIA's disassembler prints them::
 
     // out[i] = in[i] + 1 for every i below n
     .kernel increment
@@ -22,36 +22,38 @@ are written as NVIDIA's disassembler prints them::
 
 ============================== =================================================================================
 ``.kernel NAME``               begins a kernel, up to the next ``.kernel`` or ``.end``
-``.function NAME``             begins a function: within a kernel for CAL; after ``.end`` one for JCAL, of its own
+``.function NAME``             begins a function: within a kernel for CAL; after ``.end`` a separate one for JCAL
 ``.param NAME BYTES``          the kernel's next parameter, in ``c[0x0]``
-``.registers N``               registers of a thread; what the code uses unless given. Likewise ``.barriers``
-``.local N`` ``.frame N``      bytes of stack of the function with all it calls, and alone
+``.registers N``               registers of a thread; by default those that the code uses. Likewise ``.barriers``
+``.local N`` ``.frame N``      bytes of stack of the function with all it calls, and of the function alone
 ``.crs N``                     bytes of call/return stack that a warp may fill
 ``.shared [NAME] BYTES``       shared memory
-``.const [BANK] [NAME]``       constants: bank 3 is everyone's, others are the kernel's; data follow
+``.const [BANK] [NAME]``       constants: bank 3 is common to all kernels, others are the kernel's; data follow
 ``.global NAME [BYTES]``       a global variable: zeros, unless data follow
-``.byte .half .word .dword``   data, ``.zero N`` that many zero bytes
+``.byte .half .word .dword``   data; ``.zero N`` is N zero bytes
 ``.info NAME values``          a record for NVIDIA's loader (:mod:`sim.toolchain.cubin.nvinfo`), which replaces the
-                               usual one; ``half`` or ``byte`` before the value where the record has no payload
+                               default one; ``half`` or ``byte`` before the value if the record has no payload
 ``.raw WORD``                  an instruction as a number
-``.section NAME KIND``         a section that is carried as it is; data follow
+``.section NAME KIND``         a section that is copied unchanged; data follow
 ``.symbols NAMES``             the first symbols of the file, in order
 ============================== =================================================================================
 
-``align N`` and ``at OFFSET`` behind a variable say where it is, ``visible``, ``weak`` or ``local`` behind a name
-who sees it. Numbers may be sums with names: a parameter, a constant, a shared variable, a label and a function
-inside a kernel stand for their offsets; ``.next`` is the place behind the instruction (``BRX R0 -.next`` goes to
-R0 bytes into the code). A global variable or a function of its own has an address: ``32@lo(NAME)`` and
-``32@hi(NAME)`` are its halves, ``.word`` and ``.dword`` take it whole, JMP and JCAL go there. ``generic(NAME)`` in
-data is the generic address of a variable or of a constant in bank 3. In ``.byte``, ``8@N(NAME)`` and
+``align N`` and ``at OFFSET`` after a variable give its location; ``visible``, ``weak`` or ``local``
+after a name give its visibility. Numbers may be sums with names. The value of a parameter, a
+constant, a shared variable, a label, or a function inside a kernel is its offset; ``.next`` is the
+address after the instruction (``BRX R0 -.next`` branches to byte R0 of the code). A global variable
+or a separate function has an address: ``32@lo(NAME)`` and ``32@hi(NAME)`` are its halves, ``.word``
+and ``.dword`` hold it whole, JMP and JCAL branch to it. ``generic(NAME)`` in data is the generic
+address of a variable or of a constant in bank 3. In ``.byte``, ``8@N(NAME)`` and
 ``8@N(generic(NAME))`` are the byte of an address that begins at bit N, a multiple of 8.
 
-Control codes may stand before an instruction, see :mod:`sim.toolchain.assembly.control_text`, ``.reuse`` behind a
-register. An instruction without them gets them from :mod:`sim.toolchain.assembly.schedule`. Behind an instruction
-``-> L1, L2`` says where it may go and ``-> call`` that it calls, ``.coop_group`` and ``.warp_wide`` before it
-that it works across threads: records for NVIDIA's tools. A name that means something else, such as ``R5``, stands
-behind a backslash: ``.global \R5 4``. Code ends in a branch to itself and NOPs, added where
-they are missing.
+An instruction may be preceded by control codes, see :mod:`sim.toolchain.assembly.control_text`; a
+register may be followed by ``.reuse``. Instructions without control codes get them from
+:mod:`sim.toolchain.assembly.schedule`. ``-> L1, L2`` after an instruction lists its possible
+targets, ``-> call`` marks it as a call; ``.coop_group`` and ``.warp_wide`` before it mark an
+operation across threads: these become records for NVIDIA's tools. A name that has another meaning,
+such as ``R5``, is written with a backslash: ``.global \R5 4``. Code ends in a branch to itself and
+NOPs, which are added if they are missing.
 """
 
 from collections.abc import Callable, Iterable
@@ -100,17 +102,25 @@ _WORD_ALIGNMENT = 4
 
 
 def read_sass(path: str | Path) -> Module:
-    """The program in an assembly file; ProgramError when there is none."""
+    """Returns the program in an assembly file.
+
+    Raises:
+        ProgramError: The file cannot be read, or has an error.
+    """
     return load(assemble(read_text(path), str(path)))
 
 
 def assemble(text: str, name: str) -> ObjectFile:
-    """The object file of assembly text. ``name`` stands in messages; ProgramError says what is wrong, and where."""
+    """Returns the object file of an assembly text. ``name`` appears in messages.
+
+    Raises:
+        ProgramError: The text has an error; the message gives the place.
+    """
     return _assemble(lambda: parse(text), name)
 
 
 def assemble_statements(statements: Iterable[Statement | Line], name: str) -> ObjectFile:
-    """The object file of an assembly program that never was a text."""
+    """Returns the object file of an assembly program that is given as statements."""
     return _assemble(lambda: statements, name)
 
 
@@ -125,13 +135,15 @@ def _assemble(statements: Callable[[], Iterable[Statement | Line]], name: str) -
 
 
 def _plain(name: str) -> str:
-    """A name without the backslash that the text has before it."""
+    """Returns a name without the backslash that escapes it in text."""
     return name.replace(ESCAPE, "")
 
 
 @dataclass
 class _Open:
-    """A section whose references are not relocations yet, and the code that names in them belong to."""
+    """A section with references that are not yet relocations, and the code section that resolves
+    their names.
+    """
 
     section: Section
     references: tuple[tuple[int, Reference], ...]
@@ -139,7 +151,7 @@ class _Open:
 
 
 class _Assembler:
-    """One program on its way into an object file."""
+    """Builds the object file of one program."""
 
     def __init__(self, program: AssemblyProgram, name: str) -> None:
         self.program = program
@@ -152,7 +164,7 @@ class _Assembler:
         self.sections: dict[str, _Open] = {}
 
     def object_file(self) -> ObjectFile:
-        """The whole file."""
+        """Returns the object file."""
         self._add_data()
         self._add_code()
         symbols = self._ordered(self._symbols())
@@ -191,7 +203,7 @@ class _Assembler:
     def _add_memory(
         self, name: str, memory: DataBlock, flags: int, code: CodeSection | None = None
     ) -> None:
-        """A section of data."""
+        """Adds a section of data."""
         scope = CodeScope(code, self.scope) if code is not None else self.scope
         content, references = build_memory(memory, scope, self.scope.addressed)
         self._add(
@@ -208,7 +220,7 @@ class _Assembler:
         )
 
     def _add_empty(self, name: str, memory: DataBlock) -> None:
-        """A section of zeros."""
+        """Adds a section of zeros."""
         self._add(
             Section(
                 name,
@@ -281,8 +293,9 @@ class _Assembler:
             )
 
     def _symbols(self) -> list[Symbol]:
-        """All symbols in NVIDIA's order: section by section with what is in them, visible ones at the end. Shared
-        memory without bytes, which stands for an array that gets its size at launch, has none."""
+        """Returns all symbols in NVIDIA's order: by section, visible ones at the end. Shared memory
+        without bytes, which is an array sized at launch, has no symbol.
+        """
         found = [Symbol("", SymbolKind.NONE, Binding.LOCAL, None)]
         for position, built in enumerate(self.built):
             code = built.code
@@ -315,7 +328,9 @@ class _Assembler:
         ]
 
     def _function_symbols(self, built: BuiltCode) -> list[Symbol]:
-        """The functions in a code section. The first one's is all of the section."""
+        """Returns the symbols of the functions in a code section. The first function covers the
+        whole section.
+        """
         code, size = built.code, len(built.content)
         section = text_name(code.name)
         ends = [*(label_place(part.begin) for part in code.parts[1:]), size]
@@ -335,7 +350,7 @@ class _Assembler:
         return [*inner, first]
 
     def _ordered(self, symbols: list[Symbol]) -> tuple[Symbol, ...]:
-        """The symbols as ``.symbols`` has them, visible ones behind all others."""
+        """Returns the symbols in the order of ``.symbols``, visible ones after all others."""
         by_name = {symbol.name: symbol for symbol in symbols}
         for token in self.program.symbol_order:
             if str(token) not in by_name:
@@ -345,7 +360,7 @@ class _Assembler:
         return tuple(sorted([*first, *rest], key=lambda symbol: symbol.binding == Binding.GLOBAL))
 
     def _info_sections(self, indices: dict[str, int]) -> list[Section]:
-        """The records about the file and about every function of it."""
+        """Returns the sections of records about the file and about each function."""
         contents = {INFO: encode(file_records(self.program, indices))}
         for built in self.built:
             bank0 = indices.get(constant_name(0, built.code.name))
@@ -360,7 +375,9 @@ class _Assembler:
     def _relocation(
         self, offset: int, reference: Reference, code: CodeSection | None, indices: dict[str, int]
     ) -> Relocation:
-        """The relocation of a reference: to the name's symbol, or to the code section of a label."""
+        """Returns the relocation of a reference: to the name's symbol, or to the code section of a
+        label.
+        """
         name, addend = str(reference.name), reference.addend
         if name in self.addressed or (reference.kind in GENERIC and name in self.scope.constants):
             symbol = indices[name]
@@ -377,7 +394,7 @@ class _Assembler:
 
 
 def _objects(section: str, memory: DataBlock) -> list[Symbol]:
-    """The named pieces of a memory."""
+    """Returns the symbols of the named pieces of a memory."""
     return [
         Symbol(str(piece.name), SymbolKind.OBJECT, piece.binding, section, piece.place, piece.size)
         for piece in memory.pieces

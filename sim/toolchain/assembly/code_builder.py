@@ -1,4 +1,6 @@
-"""One kernel or function of a program, from lines to words: encoded, given control codes, packed into groups."""
+"""Builds the code of one kernel or function: encodes its lines, adds control codes, packs
+groups.
+"""
 
 from dataclasses import dataclass
 
@@ -23,26 +25,33 @@ __all__ = ["BuiltCode", "build_code"]
 
 _BARRIERS = 16
 _ENDLESS = "[S15]"
-"""Control codes of the branch to itself."""
+"""The control code of the final branch to itself."""
 _PADDING = "[Y:S0]"
-"""Of a NOP behind it."""
+"""The control code of the NOPs after it."""
 
 
 @dataclass(frozen=True)
 class BuiltCode:
-    """The code of a kernel or function: its words, the section's content, and what is still open in it."""
+    """The code of a kernel or function: instruction words, the section's content, and unresolved
+    references.
+    """
 
     code: CodeSection
     words: tuple[int, ...]
     content: bytes
     references: tuple[tuple[int, Reference], ...]
-    """Places in the content, and what belongs there."""
+    """Places in the content, and the reference that completes each."""
     targets: tuple[BranchTargets, ...]
 
 
 def build_code(code: CodeSection, file_scope: FileScope) -> BuiltCode:
-    """Encodes one code section; SourceError where its text is wrong. Adds what closes the section, and the
-    numbers of registers and barriers that no directive gives.
+    """Encodes one code section.
+
+    Adds the closing branch and NOPs, and the numbers of registers and barriers that no directive
+    gives.
+
+    Raises:
+        SourceError: The text has an error.
     """
     _close(code)
     scope = CodeScope(code, file_scope)
@@ -66,7 +75,9 @@ def build_code(code: CodeSection, file_scope: FileScope) -> BuiltCode:
 
 
 def _close(code: CodeSection) -> None:
-    """Makes the code end in a branch to itself and fill its granule, unless it does so already."""
+    """Appends a branch to itself and NOPs up to a whole granule, unless the code already ends
+    so.
+    """
     last = len(code.lines) - 1
     while last >= 0 and _is_mnemonic(code.lines[last], "NOP"):
         last -= 1
@@ -84,7 +95,7 @@ def _close(code: CodeSection) -> None:
 
 
 def _conditional(line: Line) -> bool:
-    """Whether a guard or a test may keep threads from an instruction with one operand."""
+    """Whether a guard or CC test can disable an instruction with one operand in some threads."""
     node = line.node
     return isinstance(node, SassInstruction) and (
         node.guard is not None or len(node.operands or ()) > 1
@@ -98,7 +109,9 @@ def _is_mnemonic(line: Line, mnemonic: str) -> bool:
 def _word(
     line: Line, address: int, scope: CodeScope, references: list[tuple[int, Reference]]
 ) -> tuple[int, int]:
-    """The word and reuse bits of a line; notes what in it is still open."""
+    """Returns the word and reuse bits of a line; adds its unresolved references to
+    ``references``.
+    """
     if isinstance(line.node, Emitted):
         return line.node.word, 0
     if not isinstance(line.node, SassInstruction):
@@ -129,13 +142,15 @@ def _targets(node: SassInstruction, address: int, scope: CodeScope) -> BranchTar
 
 
 def _registers(words: tuple[int, ...]) -> int:
-    """Registers that the code uses, counted from R0."""
+    """Returns the number of registers that the code uses, counted from R0."""
     timings = [timing for word in words if (timing := operation(word)) is not None]
     return max((timing.highest_register + 1 for timing in timings), default=0)
 
 
 def _barriers(words: tuple[int, ...]) -> int:
-    """CTA barriers that the code uses, counted from 0; all of them when a register says which."""
+    """Returns the number of CTA barriers that the code uses, counted from 0; all of them if a
+    register gives the number.
+    """
     used = [0]
     for word in words:
         form = find(word)
@@ -148,7 +163,7 @@ def _barriers(words: tuple[int, ...]) -> int:
 
 
 def _packed(words: tuple[int, ...], codes: list[ControlCode]) -> bytes:
-    """Groups of a control word and its instructions."""
+    """Returns the content: groups of a control word and its instructions."""
     content = b""
     for first in range(0, len(words), GROUP_INSTRUCTIONS):
         group = (

@@ -1,9 +1,10 @@
 """Control codes as text: ``[B0-2---:R1:W3:Y:S13]``.
 
-``B`` the scoreboards that must be zero before the instruction, ``R`` and ``W`` the ones that tell that its
-sources are read and its result is written, ``Y`` a hint that another warp may go first, ``S`` the cycles until
-the next instruction. Parts that say nothing may be left out: no wait, no scoreboard, no hint, 1 cycle. ``U``
-gives the reuse bits as a number where no operand can have a ``.reuse``.
+``B`` lists the scoreboards that must be zero before the instruction, ``R`` and ``W`` name those
+that signal that its sources are read and its result is written, ``Y`` is a hint that another warp
+may issue first, ``S`` the cycles until the next instruction. Omitted parts mean no wait, no
+scoreboard, no hint, 1 cycle. ``U`` gives the reuse bits as a number if no operand can have a
+``.reuse``.
 """
 
 import re
@@ -31,7 +32,7 @@ _PARTS = {
 
 
 def control_text(code: ControlCode, reuse: bool = False) -> str:
-    """A control code, in columns that are the same for all; with ``reuse`` bits where these are not elsewhere."""
+    """Returns the text of a control code in fixed columns. ``reuse`` adds the reuse bits."""
     waits = "".join(
         str(number) if code.wait >> number & 1 else _NONE for number in range(SCOREBOARDS)
     )
@@ -46,7 +47,11 @@ def _scoreboard(number: int) -> str:
 
 
 def read_control(token: Token, reuse: int) -> ControlCode:
-    """The control code of a text, with these reuse bits; SourceError when it's none."""
+    """Returns the control code of a text, with these reuse bits.
+
+    Raises:
+        SourceError: The text is no control code.
+    """
     found: dict[str, str] = {}
     for part in token[1:-1].split(":"):
         match = _PARTS[part[0]].fullmatch(part) if part[:1] in _PARTS else None

@@ -1,4 +1,4 @@
-"""The data of a program, from directives to bytes: constant banks and global variables."""
+"""Builds the data of a program: constant banks and global variables."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -18,18 +18,25 @@ _GENERIC_ADDRESSES = {".word": RelocationKind.GENERIC_32, ".dword": RelocationKi
 
 
 class _NameResolver(Protocol):
-    """What names mean."""
+    """Resolves names."""
 
     def value(self, name: Token) -> int:
-        """The number that a name stands for."""
+        """Returns the value of a name."""
         ...
 
 
 def build_memory(
     memory: DataBlock, scope: _NameResolver, addressed: set[str]
 ) -> tuple[bytes, list[tuple[int, Reference]]]:
-    """The content of a bank or of the variables, and the places of addresses in it. ``addressed`` are the names
-    that have addresses.
+    """Builds the content of a bank or of the variables.
+
+    Args:
+        memory: The pieces with their directives.
+        scope: The resolver of names.
+        addressed: The names that have addresses.
+
+    Returns:
+        The content, and the places of addresses in it.
     """
     content = bytearray(memory.size)
     references: list[tuple[int, Reference]] = []
@@ -83,7 +90,9 @@ def _total(value: SassSum, scope: _NameResolver) -> int:
 def _reference(
     kind: Token, value: SassSum, names: list[Token], kinds: Mapping[str, RelocationKind]
 ) -> Reference:
-    """The address that a value is, of one of ``kinds`` by the directive."""
+    """Returns the reference for a value with an address; its kind is that of the directive in
+    ``kinds``.
+    """
     others = [(sign, token) for sign, token in value.terms if token is not names[0]]
     if str(kind) not in kinds:
         raise SourceError(

@@ -1,7 +1,7 @@
-"""From an instruction's text to its word: the form of the table whose operands fit.
+"""Encodes an instruction's text: selects the form of the table whose operands fit.
 
-The opposite of :mod:`sim.toolchain.assembly.spelling`: what that prints is encoded to the same word, bits that mean
-nothing as the form's default has them.
+It is the inverse of :mod:`sim.toolchain.assembly.spelling`: the text that this prints is encoded as
+the same word, with don't-care bits from the form's default.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,8 +40,10 @@ __all__ = ["Encoded", "encode", "legal_form"]
 
 @dataclass(frozen=True)
 class Encoded:
-    """An instruction word, the reuse bits for its control code, and the number in it that is not known yet.
-    ``settled``: it is the same wherever the instruction stands, as no name is in it.
+    """An instruction word, the reuse bits for its control code, and the unresolved number in it.
+
+    ``settled`` says that the word does not depend on the instruction's address, as it contains no
+    name.
     """
 
     word: int
@@ -51,7 +53,11 @@ class Encoded:
 
 
 def encode(instruction: SassInstruction, address: int, scope: NameResolver) -> Encoded:
-    """The word of an instruction that stands at ``address``; SourceError when no form of it fits."""
+    """Returns the word of an instruction at ``address``.
+
+    Raises:
+        SourceError: No form of the instruction fits.
+    """
     given = instruction.operands or []
     try:
         choices = _choices(str(instruction.mnemonic), len(given))
@@ -78,8 +84,8 @@ def encode(instruction: SassInstruction, address: int, scope: NameResolver) -> E
 
 @dataclass(frozen=True)
 class _Choice:
-    """One way to read an instruction: the form, its word with all modifiers, which of its operands the text has, and of
-    which kinds these are.
+    """One interpretation of an instruction: the form, its word with all modifiers, the operands
+    that the text has, and their kinds.
     """
 
     form: Form
@@ -90,7 +96,11 @@ class _Choice:
 
 @lru_cache(maxsize=4096)
 def _choices(mnemonic: str, count: int) -> tuple[_Choice, ...]:
-    """The ways to read a mnemonic with so many operands; ValueError says why it is none."""
+    """Returns the interpretations of a mnemonic with ``count`` operands.
+
+    Raises:
+        ValueError: There is none; the message gives the reason.
+    """
     found = []
     for form, modifiers in candidates(mnemonic):
         word = form.default
@@ -105,13 +115,13 @@ def _choices(mnemonic: str, count: int) -> tuple[_Choice, ...]:
 
 @lru_cache(1 << 16)
 def legal_form(word: int) -> Form | None:
-    """The form of a word that the machine does not refuse."""
+    """Returns the form of a word, or None if the machine refuses it."""
     form = find(word)
     return None if form is None or form.refuses(form.values(word)) else form
 
 
 def _optional(operand: Operand) -> bool:
-    """Whether an operand may be left out of the text."""
+    """Whether an operand may be omitted in the text."""
     match operand:
         case Predicate(optional=optional) | Register(optional=optional):
             return optional
@@ -123,7 +133,9 @@ def _optional(operand: Operand) -> bool:
 
 
 def _selections(form: Form, count: int) -> Iterator[list[Operand]]:
-    """The form's operands without as many optional ones as leave ``count``, in every way."""
+    """Yields the form's operands with optional ones omitted in all possible ways that leave
+    ``count``.
+    """
     operands = list(form.operands.values())
     optional = [index for index, operand in enumerate(operands) if _optional(operand)]
     if len(operands) >= count:
@@ -150,7 +162,9 @@ def _complaint(
     address: int,
     scope: NameResolver,
 ) -> SourceError:
-    """What is wrong when no form fits: what those say that fit longest."""
+    """Returns the error for an instruction that fits no form: the objections of the forms that
+    match furthest.
+    """
     count = len(given)
     mismatches = []
     for choice in _choices(str(instruction.mnemonic), count):
@@ -180,7 +194,7 @@ def _complaint(
     found = [error for error in mismatches if error.index == furthest]
     found = [error for error in found if error.close] or found
     messages = dict.fromkeys(str(error) for error in found)
-    # What a compiler emits knows its place by instruction.
+    # In compiled code, the place of a message is that of the instruction.
     place = found[0].token if found[0].token.line is not None else instruction.mnemonic
     if all(message.startswith(_EXPECTED) for message in messages):
         return SourceError(

@@ -1,4 +1,4 @@
-"""Floating-point numbers as text, the way NVIDIA's disassembler prints them."""
+"""Floating-point numbers as text, as NVIDIA's disassembler prints them."""
 
 import math
 import struct
@@ -7,22 +7,26 @@ __all__ = ["real_bits", "real_text"]
 
 _DIGITS = 20
 _LONG = 1e9
-"""From here on numbers are printed with an exponent and all digits."""
+"""The magnitude from which numbers are printed with an exponent and all digits."""
 _SPECIAL = {"INF": math.inf, "QNAN": math.nan}
 _CODES = {16: "e", 32: "f", 64: "d"}
-"""How :mod:`struct` calls the formats, by their bits."""
+"""The :mod:`struct` codes of the formats, by their bits."""
 _NAMES = {16: "half", 32: "single", 64: "double"}
 _SIGNALLING = 0x7FF4_0000_0000_0000
 
 
 def _pattern(value: float, size: int) -> int:
-    """The bits of a number in a format; OverflowError where it is too large."""
+    """Returns the bits of a number in a format.
+
+    Raises:
+        OverflowError: The number is too large.
+    """
     return int.from_bytes(struct.pack(f"<{_CODES[size]}", value), "little")
 
 
 def real_text(bits: int, size: int) -> str:
-    """The number with these bits, of which there are 16, 32 or 64; a negative ``bits`` is those in two's complement.
-    NVIDIA's disassembler has a space behind -0, infinities and NaNs, whatever follows.
+    """Returns the text of a number with ``size`` bits: 16, 32 or 64. A negative ``bits`` is in
+    two's complement. NVIDIA's disassembler always prints a space after -0, infinities and NaNs.
     """
     bits %= 1 << size
     (value,) = struct.unpack(f"<{_CODES[size]}", bits.to_bytes(size // 8, "little"))
@@ -37,8 +41,13 @@ def real_text(bits: int, size: int) -> str:
 
 
 def real_bits(text: str, size: int) -> int:
-    """The bits, as a signed number, of a number in base 10, rounded to the nearest; of INF, QNAN or, of 64 bits, SNAN;
-    or those that a number in base 16 or 2 is. ValueError where it is none of these, or too large.
+    """Returns the bits of a number's text, as a signed number.
+
+    The text is a decimal number, rounded to the nearest, or INF, QNAN, SNAN (64 bits only), or the
+    bits in base 16 or 2.
+
+    Raises:
+        ValueError: The text is none of these, or the number is too large.
     """
     negative, digits = text.startswith("-"), text.removeprefix("-").removeprefix("+")
     if digits in _SPECIAL:

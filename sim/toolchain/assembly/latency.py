@@ -1,9 +1,9 @@
-"""How long results take: what an assembler must leave between two instructions, in issue cycles.
+"""Latencies: the issue cycles that an assembler must leave between two instructions.
 
-The numbers are the smallest distances that NVIDIA's assembler leaves, measured in its code: hardware without
-interlocks keeps them. Where nothing was measured a longer distance of another case is used (ours). Results of
-variable latency are signalled by scoreboards; products have a fixed latency and a scoreboard besides, as NVIDIA's
-assembler gives them one.
+The numbers are the shortest distances in code of NVIDIA's assembler: hardware without interlocks
+depends on them. Unmeasured cases use a longer distance of another case (ours). Results of variable
+latency are signalled by scoreboards. Products have a fixed latency and also a scoreboard, as in
+NVIDIA's assembler.
 """
 
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ __all__ = [
 ]
 
 LONGEST = 15
-"""No distance is longer."""
+"""The longest distance in cycles."""
 SCOREBOARD_VISIBLE = 2
-"""Cycles from an instruction that raises a scoreboard to one that can wait for it."""
+"""The cycles from an instruction that raises a scoreboard to one that can wait for it."""
 
 _ARITHMETIC, _ARITHMETIC_TO_LATE, _TO_BRANCH_REGISTER, _PREDICATE, _PRODUCT = 6, 2, 7, 13, 15
 _CARRY, _OTHER_CARRY, _CONDITION = 6, 7, 13
@@ -38,7 +38,7 @@ _CARRY_MAKERS = frozenset({"IADD", "IADD32I", "IADD3", "ISCADD", "LEA"})
 _CARRY_TAKERS = frozenset({"IADD", "IADD32I", "IADD3", "ISETP", "LEA.HI"})
 _OTHER_CARRIERS = frozenset({"IMNMX", "ISET", "LOP"})
 _ZERO_MAKERS, _ZERO_TAKERS = frozenset({"LOP", "LOP32I"}), frozenset({"LOP"})
-"""Logic of two words or more, compared with zero."""
+"""Logic operations on several words whose result is compared with zero."""
 _INDEXED_BRANCHES = frozenset({"BRX", "JMX"})
 _PUSHES = frozenset({"SSY", "PBK", "PCNT", "PRET", "PEXIT", "PLONGJMP"})
 _POINTERS = frozenset({"GETCRSPTR", "SETCRSPTR", "GETLMEMBASE", "SETLMEMBASE"})
@@ -50,63 +50,65 @@ _PIPE_STALLS = {Pipe.FLOW: 13, Pipe.TRAP: 13, Pipe.BARRIER: 15}
 
 
 class ResourceKind(Enum):
-    """What kind of thing an instruction reads or writes."""
+    """The kind of resource that an instruction reads or writes."""
 
     REGISTER = "R"
     PREDICATE = "P"
     CONDITION = "CC"
 
-    __hash__ = object.__hash__  # one of them is one object: resources are looked up often
+    __hash__ = object.__hash__  # each member is a unique object: resources are looked up often
 
 
 Resource = tuple[ResourceKind, int]
-"""A register, a predicate, or CC (numbered 0)."""
+"""A register, a predicate, or CC (number 0)."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """What of an instruction matters to its timing. ``reads`` and ``writes`` are resources."""
+    """The properties of an instruction that affect its timing. ``reads`` and ``writes`` are
+    resources.
+    """
 
     form: Form
     reads: frozenset[Resource]
     writes: frozenset[Resource]
     guarded: bool
-    """Whether a guard or CC test may keep threads from it."""
+    """Whether a guard or CC test may disable it in some threads."""
     stall: int
-    """Cycles that it needs before whatever comes next."""
+    """The cycles before the next instruction of any kind."""
 
     @cached_property
     def touched(self) -> frozenset[Resource]:
-        """What it reads and writes."""
+        """The resources that it reads or writes."""
         return self.reads | self.writes
 
     @cached_property
     def highest_register(self) -> int:
-        """The number of the highest register that it reads or writes, -1 where there is none."""
+        """The number of the highest register that it reads or writes, or -1."""
         return max(
             (number for kind, number in self.touched if kind is ResourceKind.REGISTER), default=-1
         )
 
     @cached_property
     def variable(self) -> bool:
-        """Whether a scoreboard tells when its results are there."""
+        """Whether a scoreboard signals its results."""
         return self.form.pipe in _VARIABLE
 
     @cached_property
     def reads_late(self) -> bool:
-        """Whether it reads registers after later instructions may have issued."""
+        """Whether it may read registers after later instructions have issued."""
         return self.form.pipe in _LATE_READERS
 
     @cached_property
     def transfers(self) -> bool:
-        """Whether another instruction than the next one may follow."""
+        """Whether its successor may be another instruction than the next one."""
         pipe, name = self.form.pipe, self.form.name
         return pipe is Pipe.TRAP or (pipe is Pipe.FLOW and name not in _PUSHES | _POINTERS)
 
 
 @lru_cache(1 << 16)
 def operation(word: int) -> Operation | None:
-    """The timing of an instruction word; None when the machine has no such instruction."""
+    """Returns the timing of an instruction word, or None if the machine has no such instruction."""
     form = find(word)
     if form is None:
         return None
@@ -147,7 +149,7 @@ def _stall(form: Form, scope: int) -> int:
 
 
 def read_distance(producer: Form, resource: Resource, consumer: Form) -> int:
-    """Cycles from an instruction to one that reads its result."""
+    """Returns the cycles from an instruction to a reader of its result."""
     kind = resource[0]
     if producer.pipe in (Pipe.MULTIPLY, Pipe.FLOW) or (
         producer.pipe is Pipe.PREDICATE and kind is ResourceKind.REGISTER
@@ -180,14 +182,16 @@ def _condition_distance(producer: Form, consumer: Form) -> int:
 
 
 def overwrite_distance(producer: Form, resource: Resource, writer: Operation) -> int:
-    """Cycles from an instruction to one that writes what it has written, so that the later result stays."""
+    """Returns the cycles from an instruction to another writer of its result, so that the later
+    result persists.
+    """
     earlier = completion(producer, resource)
     later = 0 if writer.variable else completion(writer.form, resource)
     return max(earlier - later + (not writer.variable), 1)
 
 
 def completion(form: Form, resource: Resource) -> int:
-    """Cycles from an instruction to when its result of fixed latency is written."""
+    """Returns the cycles from an instruction until its result of fixed latency is written."""
     if form.pipe in (Pipe.MULTIPLY, Pipe.FLOW) or (
         form.pipe is Pipe.PREDICATE and resource[0] is ResourceKind.REGISTER
     ):

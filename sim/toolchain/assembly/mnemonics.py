@@ -1,4 +1,6 @@
-"""A mnemonic with its modifiers: which forms of the table it may be, and what it sets in them."""
+"""Mnemonics with modifiers: the possible forms of the table, and the field values that the
+modifiers set.
+"""
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -14,8 +16,11 @@ Candidate = tuple[Form, Mapping[str, int]]
 
 @lru_cache(maxsize=4096)
 def candidates(mnemonic: str) -> tuple[Candidate, ...]:
-    """The forms that a mnemonic such as ``ISETP.GE.U32.AND`` may be. Modifiers are in the order that the table
-    has them. ValueError says why it is none.
+    """Returns the possible forms of a mnemonic such as ``ISETP.GE.U32.AND``. Modifiers are in the
+    table's order.
+
+    Raises:
+        ValueError: There is no form; the message gives the reason.
     """
     search = _Search(mnemonic)
     found = [
@@ -30,8 +35,8 @@ def candidates(mnemonic: str) -> tuple[Candidate, ...]:
 
 
 class _Search:
-    """The search for the modifiers of one mnemonic. ``furthest`` is how much of it some form could read,
-    ``expected`` what might have followed there.
+    """The search for the modifiers of one mnemonic. ``furthest`` is the longest prefix that some
+    form matched, ``expected`` the possible continuations there.
     """
 
     def __init__(self, mnemonic: str) -> None:
@@ -40,7 +45,9 @@ class _Search:
         self.expected: set[str] = set()
 
     def names(self) -> Iterator[int]:
-        """Ends of the instruction names that the mnemonic begins with; names have dots, too."""
+        """Yields the ends of the instruction names that the mnemonic begins with. Names may contain
+        dots.
+        """
         at = 0
         while at < len(self.mnemonic):
             at = self.mnemonic.find(".", at + 1) % (len(self.mnemonic) + 1)
@@ -48,7 +55,9 @@ class _Search:
                 yield at
 
     def values(self, form: Form, modifiers: tuple[Modifier, ...], at: int) -> dict[str, int] | None:
-        """What these modifiers are when they read the mnemonic from ``at`` to its end; None when they don't."""
+        """Returns the field values if these modifiers match the mnemonic from ``at`` to its end,
+        else None.
+        """
         if not modifiers:
             self._reach(at)
             return {} if at == len(self.mnemonic) else None
@@ -70,7 +79,7 @@ class _Search:
             self.expected |= set(texts or ())
 
     def complaint(self) -> str:
-        """Why the mnemonic is none."""
+        """Returns the reason why the mnemonic matches no form."""
         if not self.furthest:
             return f"unknown instruction {self.mnemonic}"
         read, rest = self.mnemonic[: self.furthest], self.mnemonic[self.furthest :]
@@ -81,7 +90,9 @@ class _Search:
 
 
 def _spellings(form: Form, modifier: Modifier) -> Iterator[tuple[int, str]]:
-    """Values and texts that a modifier can have in this form, the default's value where several have no text."""
+    """Yields values and texts of a modifier in this form; of several values without text, the
+    default's.
+    """
     field = form.fields[modifier.field]
     default = field.get(form.default)
     texts = {text: value for value, text in modifier.texts.items()} | dict(modifier.aliases)

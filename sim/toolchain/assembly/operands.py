@@ -1,4 +1,4 @@
-"""The operands of an instruction as text, matched against those of a form of the table."""
+"""Matches the operands of an instruction's text with those of a form of the table."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -65,10 +65,10 @@ __all__ = [
 Core = TypeVar("Core")
 
 NEXT = ".next"
-"""The name of the place behind an instruction, from which relative targets count."""
+"""The name of the address after an instruction, from which relative targets are counted."""
 
 ESCAPE = "\\"
-"""What stands before a name that would mean something else."""
+"""The prefix of a name that has another meaning otherwise."""
 _KEYWORDS = frozenset({"align", "at", "local", "visible", "weak"})
 _REGISTER = re.compile(r"R(?:Z|(\d+))((?:\.\w+)*)")
 _PREDICATE = re.compile(r"P(?:T|([0-6]))")
@@ -77,20 +77,20 @@ _FEW = 8
 
 
 class NameResolver(Protocol):
-    """What names mean where an instruction stands. SourceError for one that means nothing there."""
+    """Resolves names at an instruction. Raises SourceError for a name without a meaning there."""
 
     def value(self, name: Token) -> int:
-        """The number that a name stands for."""
+        """Returns the value of a name."""
         ...
 
     def target(self, name: Token) -> int:
-        """The place of a label or function in the code that the instruction is in."""
+        """Returns the offset of a label or function in the instruction's code section."""
         ...
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A number of an instruction that is ``addend`` more than the address of a name, unknown as yet."""
+    """A number in an instruction: the address of a name plus ``addend``, resolved later."""
 
     kind: RelocationKind
     name: Token
@@ -98,7 +98,7 @@ class Reference:
 
 
 class OperandMismatchError(Exception):
-    """An operand that doesn't fit a form. A ``close`` one is of the right kind, but has something wrong."""
+    """An operand does not fit a form. ``close`` marks one of the right kind with another error."""
 
     def __init__(self, token: Leaf, message: str, close: bool = False) -> None:
         super().__init__(message)
@@ -108,26 +108,36 @@ class OperandMismatchError(Exception):
 
 
 def is_reserved(name: str) -> bool:
-    """Whether a name is that of a register or predicate, so that nothing else may have it."""
+    """Whether a name is that of a register or predicate, and so cannot be used otherwise."""
     return bool(_REGISTER.fullmatch(name) or _PREDICATE.fullmatch(name))
 
 
 def escaped(name: str) -> str:
-    """A name as it is written in text: behind a backslash where it would mean something else."""
+    """Returns a name as it is written in text, with a backslash if it has another meaning
+    otherwise.
+    """
     return f"{ESCAPE}{name}" if is_reserved(name) or name in _KEYWORDS else name
 
 
 def predicate_number(token: Token) -> int | None:
-    """The number of the predicate with this name, None when it's another name."""
+    """Returns the number of a predicate, or None for another name."""
     match = _PREDICATE.fullmatch(token)
     return match and (PT if match[1] is None else int(match[1]))
 
 
 class Matcher:
-    """One form being filled in from text: its ``word``, which has the modifiers, its ``reuse`` bits, and the
-    ``reference`` in it. ``settled``: nothing that was looked at depends on where the instruction stands.
+    """Fills in one form from text.
 
-    ``address`` is where that is in its code.
+    Attributes:
+        form: The form.
+        word: The word, initially with the modifiers.
+        reuse: The reuse bits.
+        reference: The unresolved number in the word, or None.
+        settled: Whether the word does not depend on the address so far.
+
+    Args:
+        address: The instruction's address in its code.
+        scope: The resolver of names.
     """
 
     def __init__(self, form: Form, word: int, address: int, scope: NameResolver) -> None:
@@ -141,7 +151,11 @@ class Matcher:
         self._set: dict[str, int] = {}
 
     def match(self, expected: Iterable[FormOperand], given: Iterable[SassOperand]) -> None:
-        """Fills in the operands, one for one; OperandMismatchError where that can't be."""
+        """Fills in the operands in order.
+
+        Raises:
+            OperandMismatchError: An operand does not fit.
+        """
         index = 0
         try:
             for operand, node in zip(expected, given, strict=True):
@@ -152,7 +166,7 @@ class Matcher:
             raise
 
     def put(self, field: str, value: int, token: Leaf) -> None:
-        """Sets a field. One that several operands share must be the same in all of them."""
+        """Sets a field. Operands that share a field must have the same value."""
         if self._set.setdefault(field, value) != value:
             raise OperandMismatchError(
                 token, f"{token} does not go with the operands before it", close=True
@@ -160,7 +174,9 @@ class Matcher:
         self.word = self.form.fields[field].put(self.word, value)
 
     def _fit(self, field: str, value: int, token: Leaf, signed: bool = False) -> None:
-        """Sets a field to a number; one without a sign may use a signed field's sign bit, unless it's ``signed``."""
+        """Sets a field to a number. An unsigned number may use the sign bit of a signed field,
+        unless ``signed``.
+        """
         bounds = self.form.fields[field].bounds
         if signed and not bounds[0] <= value <= bounds[-1]:
             raise OperandMismatchError(
@@ -202,21 +218,23 @@ class Matcher:
 
     @staticmethod
     def _plain(node: SassOperand, kind: type[Core], phrase: str) -> Core:
-        """The core of an operand that has no signs and no suffix."""
+        """Returns the core of an operand without signs and suffixes."""
         if not isinstance(node.core, kind) or node.signs.items or node.suffix:
             raise OperandMismatchError(node.token, f"expected {phrase}")
         return node.core
 
     @staticmethod
     def _name(node: SassOperand, phrase: str) -> Token:
-        """The name that an operand is, whatever signs it has."""
+        """Returns the name in an operand, regardless of signs."""
         name = _lone_name(node.core)
         if name is None or node.suffix:
             raise OperandMismatchError(node.token, f"expected {phrase}")
         return name
 
     def _adjusted(self, adjust: Adjust, node: SassOperand, phrase: str) -> SassOperand:
-        """Sets what the signs of a register or constant say; the operand inside of them."""
+        """Sets the modifiers that the signs of a register or constant select. Returns the inner
+        operand.
+        """
         if not node.signs.items and not isinstance(node.core, SassAbsolute):
             return node
         fields = {"-": adjust.negate, "~": adjust.invert}
@@ -233,12 +251,12 @@ class Matcher:
         return node
 
     def _adds_one(self) -> bool:
-        """Whether both negations together stand for adding one."""
+        """Whether both operands are negated, which encodes an added one."""
         field = self.form.fields.get("plus_one")
         return field is not None and field.get(self.word) == PLUS_ONE
 
     def _part(self, adjust: Adjust, suffix: str, token: Leaf) -> None:
-        """Sets the part of a source that a suffix names."""
+        """Sets the part of a source that a suffix selects."""
         if adjust.select is None and not suffix:
             return
         texts: Mapping[int, str] = {0: ""}
@@ -291,7 +309,9 @@ class Matcher:
     def _number(
         self, node: SassSum, negative: bool = False, meaning: Callable[[Token], int] | None = None
     ) -> int:
-        """The value of a sum; ``negative`` is for a minus before all of it, ``meaning`` tells what names are."""
+        """Returns the value of a sum. ``negative`` negates all of it, ``meaning`` resolves
+        names.
+        """
         meaning = meaning if meaning is not None else self._scope.value
         total = 0
         for position, (sign, token) in enumerate(node.terms):
@@ -315,8 +335,8 @@ class Matcher:
         return total
 
     def _indexed(self, index: str | None, offset: str, node: SassSum) -> None:
-        """A sum of at most one register, where ``index`` is its field, and a number; that alone is an address, and
-        has no sign.
+        """Reads a sum of at most one register, for the field ``index``, and a number. A number
+        alone is an unsigned address.
         """
         found, rest = RZ, []
         for item, (sign, token) in zip(node.items, node.terms, strict=True):
@@ -373,7 +393,9 @@ class Matcher:
         self._fit(operand.field, value, node.core.token, signed)
 
     def _real(self, node: SassOperand, size: int) -> int:
-        """The ``size`` bits of a floating-point number, as a signed number. A number in base 16 or 2 is those bits."""
+        """Returns the ``size`` bits of a floating-point number, as a signed number. A number in
+        base 16 or 2 gives the bits directly.
+        """
         terms = list(node.core.terms) if isinstance(node.core, SassSum) else [(1, node.core.token)]
         text = f"{'-' * (len(node.signs.items) & 1)}{terms[0][1]}"
         try:
@@ -385,7 +407,7 @@ class Matcher:
             raise OperandMismatchError(node.token, str(error), close) from error
 
     def _half(self, operand: Immediate, node: SassHalf) -> None:
-        """Half of an address, which the relocation fills in."""
+        """Reads half of an address, which a relocation fills in."""
         if self.form.fields[operand.field].width != _WHOLE:
             raise OperandMismatchError(
                 node.token, f"{node.token} needs an instruction with a 32-bit number", close=True
@@ -452,7 +474,7 @@ class Matcher:
 
 
 class OperandShape(Enum):
-    """What an operand looks like, its signs aside."""
+    """The syntax of an operand without its signs."""
 
     REGISTER = "a register"
     PREDICATE = "a predicate"
@@ -462,7 +484,8 @@ class OperandShape(Enum):
     BRACKETS = "[register+offset]"
     SET = "a set"
 
-    __hash__ = object.__hash__  # one of them is one object: kinds are looked up for every operand
+    # each member is a unique object: kinds are looked up for every operand
+    __hash__ = object.__hash__
 
 
 _NAMES = frozenset({OperandShape.REGISTER, OperandShape.PREDICATE, OperandShape.NAME})
@@ -489,7 +512,7 @@ _FITTING: dict[type[FormOperand], frozenset[OperandShape]] = {
 
 
 def kind_of(node: SassOperand) -> OperandShape:
-    """What an operand of a text looks like."""
+    """Returns the syntax of an operand of a text."""
     core = node.core.inner.core if isinstance(node.core, SassAbsolute) else node.core
     name = _lone_name(core)
     if name is None:
@@ -505,7 +528,9 @@ def _kind_of_name(name: str) -> OperandShape:
 
 
 def fitting_kinds(operand: FormOperand) -> frozenset[OperandShape]:
-    """What an operand of a form may look like in a text. That it does not look like anything else it need not say."""
+    """Returns the kinds of syntax that may fit an operand of a form. All others do not fit; these
+    still need a match.
+    """
     if isinstance(operand, Target):
         return (
             _NUMBERS
@@ -516,14 +541,14 @@ def fitting_kinds(operand: FormOperand) -> frozenset[OperandShape]:
 
 
 def _lone_name(core: object) -> Token | None:
-    """The name that the core of an operand is; None where it is something else."""
+    """Returns the name if the core of an operand is a single name, else None."""
     if isinstance(core, SassSum) and len(core.items) == 1 and isinstance(core.items[0], Token):
         return core.items[0]
     return None
 
 
 def _register_number(token: Leaf) -> tuple[int, list[str]] | None:
-    """Number and suffixes of a register's name; None for another text."""
+    """Returns the number and the suffixes of a register's name, or None for another text."""
     match = None if isinstance(token, Number) else _REGISTER.fullmatch(token)
     if match is None or isinstance(token, Number):
         return None

@@ -1,7 +1,7 @@
-"""A program in assembly text, sorted: which statement belongs to which kernel, function, bank or variable.
+"""An assembly program, sorted: the statements of each kernel, function, bank and variable.
 
-The collector reads statements in order and puts everything where it belongs; nothing is encoded here. Places of
-variables are decided, as they follow from the statements alone.
+The collector reads statements in order and assigns each to its owner; nothing is encoded here. The
+offsets of variables are determined, as they follow from the statements alone.
 """
 
 from collections.abc import Iterable
@@ -48,39 +48,49 @@ __all__ = [
 ]
 
 BANK_BYTES = 1 << 16
-"""The size of a constant bank."""
+"""The size of a constant bank in bytes."""
 ELEMENT_BYTES = {".byte": 1, ".half": 2, ".word": 4, ".dword": 8}
-"""Bytes of a value by directive."""
+"""The size of a value in bytes, by directive."""
 ZERO = ".zero"
 """The directive for a number of zero bytes."""
 BINDINGS = {"local": Binding.LOCAL, "visible": Binding.GLOBAL, "weak": Binding.WEAK}
-"""Who sees a symbol, by the text's words for it."""
+"""The words of the text for a symbol's visibility."""
 _LARGEST_ALIGNMENT = 8
 _LARGEST = 1 << 28
 _LARGEST_BANK = 31
 _LARGEST_AMOUNTS = {".registers": Section.REGISTERS_MASK, ".barriers": Section.BARRIERS_MASK}
-"""Directives whose number a section's header holds; others are words."""
+"""Directives whose number is in a section's header, with its largest value; others are 32-bit
+words.
+"""
 
 
 def natural_alignment(size: int) -> int:
-    """The alignment of a variable whose text gives none: the largest power of two up to 8 that divides its size."""
+    """Returns the default alignment of a variable: the largest power of two up to 8 that divides
+    its size.
+    """
     return min(size & -size, _LARGEST_ALIGNMENT) or 1
 
 
 def line_address(index: int) -> int:
-    """Where the instruction with this index is, in bytes from the begin of its code."""
+    """Returns the address of the instruction with this index, in bytes from the beginning of its
+    code.
+    """
     group, slot = divmod(index, GROUP_INSTRUCTIONS)
     return group * GROUP_BYTES + (slot + 1) * INSTRUCTION_BYTES
 
 
 def label_place(index: int) -> int:
-    """What a label before the instruction with this index stands for: a group's first one goes by the group."""
+    """Returns the address of a label before the instruction with this index. The first one of a
+    group has the address of the group.
+    """
     return line_address(index) - (0 if index % GROUP_INSTRUCTIONS else INSTRUCTION_BYTES)
 
 
 @dataclass(frozen=True)
 class Emitted:
-    """An instruction that a compiler encoded itself, for what stands at ``line`` and ``column`` of its source."""
+    """An instruction that a compiler encoded, with the place in its source, ``line`` and
+    ``column``.
+    """
 
     word: int
     line: int | None
@@ -89,7 +99,7 @@ class Emitted:
 
     @property
     def token(self) -> "Emitted":
-        """Where it stands."""
+        """The place for messages: the instruction itself."""
         return self
 
     def __str__(self) -> str:
@@ -98,12 +108,12 @@ class Emitted:
 
 @dataclass(eq=False)
 class Line:
-    """An instruction and what is known of it beside its text."""
+    """An instruction, and its derived properties."""
 
     node: SassInstruction | SassRaw | Emitted
     marks: frozenset[str] = frozenset()
     encoded: Encoded | None = None
-    """What it is encoded to wherever it stands, once that is known: several kernels may share a line."""
+    """The encoding if it is independent of the address; several kernels may share a line."""
 
     def __str__(self) -> str:
         return f"        {self.node}"
@@ -111,7 +121,7 @@ class Line:
 
 @dataclass
 class SectionFunction:
-    """A function within a code section, from the instruction with index ``begin`` on."""
+    """A function within a code section. ``begin`` is the index of its first instruction."""
 
     name: Token
     binding: int
@@ -130,7 +140,7 @@ class DeclaredParameter:
 
     @property
     def offset(self) -> int:
-        """Where it is in constant bank 0."""
+        """Its offset in constant bank 0, in bytes."""
         return PARAMETER_BASE + self.place
 
 
@@ -148,7 +158,7 @@ class Piece:
 
     @property
     def data_size(self) -> int:
-        """Bytes of all data of the piece."""
+        """The size of the piece's data in bytes."""
         return sum(
             value.token if line.kind == ZERO else ELEMENT_BYTES[line.kind]
             for line in self.data
@@ -157,19 +167,19 @@ class Piece:
 
     @property
     def alignment(self) -> int:
-        """What its place is a multiple of."""
+        """The alignment in bytes."""
         return self.given_alignment or natural_alignment(self.size)
 
 
 @dataclass
 class DataBlock:
-    """Pieces one behind the other: a constant bank, the global or the shared variables."""
+    """Consecutive pieces: a constant bank, the global variables or the shared variables."""
 
     pieces: list[Piece] = field(default_factory=list)
     size: int = 0
 
     def settle(self) -> None:
-        """Gives every piece its size and place."""
+        """Sets size and offset of every piece."""
         self.size = 0
         for piece in self.pieces:
             piece.size = max(piece.size, piece.data_size)
@@ -180,20 +190,20 @@ class DataBlock:
 
     @property
     def alignment(self) -> int:
-        """The alignment of the whole."""
+        """The alignment of the whole block in bytes."""
         return max((piece.alignment for piece in self.pieces), default=1)
 
 
 @dataclass
 class CodeSection:
-    """A kernel, or a function of its own, with all that is its own."""
+    """A kernel or a separate function, with everything that belongs to it."""
 
     name: Token
     kernel: bool
     parts: list[SectionFunction]
     lines: list[Line] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
-    """Indices of the instructions behind them, by name; functions too."""
+    """The index of the instruction after each label, by name; also of functions."""
     parameters: list[DeclaredParameter] = field(default_factory=list)
     shared: DataBlock = field(default_factory=DataBlock)
     banks: dict[int, DataBlock] = field(default_factory=dict)
@@ -202,13 +212,13 @@ class CodeSection:
 
     @property
     def parameter_bytes(self) -> int:
-        """Bytes of all parameters."""
+        """The size of all parameters in bytes."""
         return max((parameter.place + parameter.size for parameter in self.parameters), default=0)
 
 
 @dataclass
 class AssemblyProgram:
-    """All of a text."""
+    """The contents of a whole text."""
 
     codes: list[CodeSection] = field(default_factory=list)
     zeroed: DataBlock = field(default_factory=DataBlock)
@@ -220,7 +230,11 @@ class AssemblyProgram:
 
 
 def collect(statements: Iterable[Statement | Line]) -> AssemblyProgram:
-    """The statements sorted; SourceError for one that can't stand where it does."""
+    """Returns the sorted statements.
+
+    Raises:
+        SourceError: A statement is not allowed at its place.
+    """
     collector = _Collector()
     for statement in statements:
         collector.take(statement)
@@ -228,7 +242,7 @@ def collect(statements: Iterable[Statement | Line]) -> AssemblyProgram:
 
 
 class _Collector:
-    """The program so far, and where the next statement belongs."""
+    """The program so far, and the owner of the next statement."""
 
     def __init__(self) -> None:
         self.program = AssemblyProgram()
@@ -239,7 +253,7 @@ class _Collector:
         self.names: dict[tuple[Token | None, str], Token] = {}
 
     def take(self, statement: Statement | Line) -> None:
-        """Puts one statement where it belongs."""
+        """Assigns one statement to its owner."""
         match statement:
             case Line():
                 self._open(statement.node.token).lines.append(statement)
@@ -282,7 +296,7 @@ class _Collector:
                 self.program.symbol_order += names
 
     def finish(self) -> AssemblyProgram:
-        """The whole program, every variable at its place."""
+        """Returns the whole program with the offsets of all variables."""
         if self.marks:
             raise SourceError(self.marks[0], f"no instruction follows {self.marks[0]}")
         for piece in self.variables:
@@ -300,7 +314,7 @@ class _Collector:
         return self.program
 
     def _open(self, token: Leaf | Emitted) -> CodeSection:
-        """The open kernel or function."""
+        """Returns the current kernel or function."""
         if self.code is None:
             raise SourceError(
                 token, f"{token} stands outside of any kernel: expected .kernel before it"
@@ -308,7 +322,9 @@ class _Collector:
         return self.code
 
     def _define(self, name: Token, *scopes: Token | None) -> None:
-        """Notes that a name is taken in some scopes: the name of a code section, None for the file."""
+        """Records that a name is used in some scopes: the name of a code section, or None for the
+        file.
+        """
         if is_reserved(name) or name == NEXT:
             raise SourceError(name, f"{name} can't be defined: it has a meaning already")
         for scope in scopes or (None,):
@@ -435,7 +451,7 @@ def _binding(token: Token | None, default: int = Binding.LOCAL) -> int:
 
 
 def _size(number: Number | None) -> int:
-    """A number of bytes, 0 when none is given."""
+    """Returns a number of bytes, 0 if none is given."""
     if number is not None and number > _LARGEST:
         raise SourceError(number, f"{number} bytes are too many: {_LARGEST:#x} at most")
     return int(number or 0)

@@ -1,7 +1,7 @@
-"""The records of ``.nv.info`` that assembled code gets: those that NVIDIA's assembler writes, in its order.
+"""The ``.nv.info`` records of assembled code: those that NVIDIA's assembler writes, in its order.
 
-All that follows from the code or its directives is found here; ``.info`` directives add the rest, or replace
-what is found.
+Records that follow from the code or its directives are generated here; ``.info`` directives add
+others, or replace generated ones.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,10 +28,10 @@ CODE_MARKS = {
     ".coop_group": Attribute.COOP_GROUP_INSTR_OFFSETS,
     ".warp_wide": Attribute.INT_WARP_WIDE_INSTR_OFFSETS,
 }
-"""Records that list the instructions which have a mark."""
+"""Marks whose instructions are listed in a record."""
 
 FORMATS = {"half": RecordFormat.HALF, "byte": RecordFormat.BYTE}
-"""Formats of records that ``.info`` names."""
+"""The formats of records, by their names in ``.info``."""
 
 _ANY_REGISTERS = 0xFF
 _CTA_REGISTERS = (SpecialRegister.CTAID_X, SpecialRegister.CTAID_Y, SpecialRegister.CTAID_Z)
@@ -55,7 +55,9 @@ _ORDER = (
 
 
 def file_records(program: AssemblyProgram, symbols: Mapping[str, int]) -> list[Record]:
-    """The records about all functions of a file: registers, and stack sizes. ``symbols`` are indices by name."""
+    """Returns the records about all functions of a file: registers and stack sizes. ``symbols``
+    maps names to indices.
+    """
     found: list[Record] = []
     for code in reversed(program.codes):
         index = symbols[str(code.name)]
@@ -67,7 +69,9 @@ def file_records(program: AssemblyProgram, symbols: Mapping[str, int]) -> list[R
 
 
 def _stack_records(part: SectionFunction, index: int) -> list[Record]:
-    """What stack a function needs: its frame and the whole with its callees, each the other's default."""
+    """Returns the records of a function's stack: its own frame, and the total with its callees.
+    Each is the default of the other.
+    """
     local = part.local if part.local is not None else part.frame or 0
     frame = part.frame if part.frame is not None else part.local or 0
     return [
@@ -87,7 +91,9 @@ def code_records(
     symbols: Mapping[str, int],
     bank0: int | None,
 ) -> list[Record]:
-    """The records about one code section of these instruction words. ``bank0`` is its bank 0's symbol."""
+    """Returns the records about one code section with these instruction words. ``bank0`` is the
+    symbol index of its bank 0.
+    """
     found = [
         Record.sized(Attribute.CUDA_API_VERSION, (TOOLKIT,)),
         Record(Attribute.SW2393858_WAR, RecordFormat.NONE),
@@ -126,7 +132,7 @@ def _parameter_records(code: CodeSection, bank0: int | None) -> list[Record]:
 
 
 def _instruction_records(words: Sequence[int]) -> list[Record]:
-    """Records about single instructions that their words show."""
+    """Returns the records about single instructions that follow from their words."""
     exits, ctas, uses_z = [], [], False
     for index, word in enumerate(words):
         form = find(word)
@@ -150,7 +156,9 @@ def _with_given(
     symbols: Mapping[str, int],
     order: Sequence[Attribute],
 ) -> list[Record]:
-    """The records with those of ``.info`` directives, which replace found ones of the same attribute."""
+    """Returns the records together with those of ``.info`` directives, which replace generated ones
+    with the same attribute.
+    """
     given = [_given(info, symbols) for info in infos]
     replaced = {record.attribute for record in given}
     records = [record for record in found if record.attribute not in replaced] + given
@@ -159,7 +167,7 @@ def _with_given(
 
 
 def _given(info: source.SassInfo, symbols: Mapping[str, int]) -> Record:
-    """The record of an ``.info`` directive."""
+    """Returns the record of an ``.info`` directive."""
     if isinstance(info.attribute, Number):
         attribute = at_most(info.attribute, LARGEST_ATTRIBUTE)
     elif info.attribute in Attribute.__members__:
@@ -178,7 +186,7 @@ def _given(info: source.SassInfo, symbols: Mapping[str, int]) -> Record:
 
 
 def _info_value(value: source.SassSum, symbols: Mapping[str, int], bits: int) -> int:
-    """A number, or the index of the symbol with a name."""
+    """Returns a number, or the index of the symbol with a name."""
     total = 0
     for sign, token in value.terms:
         if not isinstance(token, Number) and token not in symbols:

@@ -1,12 +1,13 @@
-"""Control codes for instructions that have none: stall counts, scoreboards, waits.
+"""Assigns control codes to instructions without them: stall counts, scoreboards, waits.
 
-Within straight code distances are kept by stall counts, and results of variable latency by scoreboards. Every
-instruction that may go elsewhere first waits until nothing is on its way, so whatever comes next, wherever it
-is, finds everything there. An unguarded EXIT needs no wait: its threads are gone, unless PEXIT revives them.
+In straight-line code stall counts keep the distances, and scoreboards signal results of variable
+latency. An instruction that may transfer control first waits until nothing is in flight, so all
+results are available at any successor. An unguarded EXIT needs no wait: its threads end, unless
+PEXIT revives them.
 
-Codes that the text gives are taken as they are. Whatever depends on an instruction without a code, or is such an
-instruction, is safe; where a given code leaves no way to be, that is an error. What instructions with codes do
-to each other is their author's business.
+Control codes in the text are not changed. Dependences on or of an instruction without a code are
+always safe; it is an error if a given code makes this impossible. Dependences between two
+instructions with given codes are not checked.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,13 +33,13 @@ from .latency import (
 __all__ = ["ScheduleSlot", "schedule"]
 
 _YIELD_FROM = 12
-"""A stall this long gives the turn away, in code of NVIDIA's assembler."""
+"""The stall from which NVIDIA's assembler sets the yield hint."""
 
 
 @dataclass(frozen=True)
 class ScheduleSlot:
-    """An instruction to be scheduled: its word, where it stands in the text, its reuse bits, the control code
-    that the text gives it, and whether a label stands before it.
+    """An instruction to be scheduled: its word, its place in the text, its reuse bits, the control
+    code from the text, and whether it has a label.
     """
 
     word: int
@@ -49,8 +50,9 @@ class ScheduleSlot:
 
 
 class _Timed(NamedTuple):
-    """A result of fixed latency: the cycle in which its instruction issued, and the index of that. The index is None
-    where the result comes by a branch, so that nothing before it can be delayed.
+    """A result of fixed latency: the cycle in which its instruction issued, and the instruction's
+    index. The index is None if the result comes from another path, so that nothing before it can be
+    delayed.
     """
 
     issued: int
@@ -62,8 +64,9 @@ class _Completion(NamedTuple):
     """A completion that later instructions wait for.
 
     Attributes:
-        signal: The scoreboard that it lowers; without one the pipe, which completes its instructions in order.
-        given: The source text gives the control code of the instruction.
+        signal: The scoreboard that it lowers, or, without one, its pipe, which completes
+            instructions in order.
+        given: Whether the text gives the instruction's control code.
     """
 
     signal: int | Pipe
@@ -71,21 +74,25 @@ class _Completion(NamedTuple):
 
 
 _Key = tuple[Resource, Form, bool, bool]
-"""A result of fixed latency: of which form, whether the text gives its code, and whether it came by a branch."""
+"""A result of fixed latency: its resource and form, whether the text gives the code, and whether it
+comes from another path.
+"""
 _Completions = dict[Resource, frozenset[_Completion]]
 _NOTHING: frozenset[_Completion] = frozenset()
 
 
 @dataclass
 class _Flight:
-    """What is in flight at one point of the code, in cycle ``now``.
+    """The operations in flight at one point of the code, in cycle ``now``.
 
     Attributes:
         fixed: Results of fixed latency.
-        written, read: By resource, the completions that a reader or a writer of it must wait for: results of
-            variable latency, and late reads of sources.
-        raised: Scoreboards that were just raised. Those of branches have been up for long enough.
-        is_signalled_by_pipe: Some completion has no scoreboard, so a later one of the same pipe signals it.
+        written: For each resource, the completions that a reader or writer must wait for: results
+            of variable latency.
+        read: For each resource, the completions that a writer must wait for: late reads of sources.
+        raised: Scoreboards that were raised recently, in this straight-line code.
+        is_signalled_by_pipe: Whether some completion has no scoreboard, so that a later one of the
+            same pipe signals it.
     """
 
     fixed: dict[_Key, _Timed] = field(default_factory=dict)
@@ -96,17 +103,19 @@ class _Flight:
     is_signalled_by_pipe: bool = False
 
     def age(self, timed: _Timed) -> int:
-        """The cycles since something was issued."""
+        """Returns the cycles since an instruction issued."""
         return self.now - timed.issued
 
     def forget_old(self) -> None:
-        """Drops the results that are there by now."""
+        """Drops results that are available by now."""
         old = [key for key, timed in self.fixed.items() if self.now - timed.issued >= LONGEST]
         for key in old:
             del self.fixed[key]
 
     def pass_time(self, cycles: int, upto: int | None = None) -> None:
-        """Lets cycles pass for what began by the instruction with index ``upto``, for all when None."""
+        """Advances time by some cycles, for results up to the instruction with index ``upto``, or
+        for all.
+        """
         self.now += cycles
         if upto is None:
             return
@@ -120,7 +129,7 @@ class _Flight:
                 pending[key] = timed._replace(issued=timed.issued + cycles)  # type: ignore[index]
 
     def settle(self, scoreboards: Iterable[int]) -> None:
-        """Notes that these scoreboards are zero."""
+        """Records that these scoreboards are zero."""
         zero = set(scoreboards)
         if not zero:
             return
@@ -138,8 +147,8 @@ class _Flight:
         )
 
     def adopt(self, pipe: Pipe, scoreboard: int, results: bool) -> None:
-        """A scoreboard signals all earlier completions of the same pipe, which works in order. A scoreboard for
-        ``results`` signals results and reads, another one reads alone.
+        """Lets a scoreboard signal all earlier completions of the same pipe, which works in order.
+        With ``results`` it signals results and reads, otherwise reads only.
         """
         if not self.is_signalled_by_pipe:
             return
@@ -151,7 +160,7 @@ class _Flight:
                 )
 
     def merge(self, other: "_Flight") -> None:
-        """Adds what may be on its way by another path."""
+        """Adds the operations that may be in flight on another path."""
         other.forget_old()
         for (resource, form, given, _), timed in other.fixed.items():
             key = resource, form, given, True
@@ -164,11 +173,11 @@ class _Flight:
                 pending[key] = pending.get(key, frozenset()) | completions
 
     def pending(self) -> frozenset[_Completion]:
-        """All completions that something may wait for."""
+        """All completions that an instruction may have to wait for."""
         return frozenset().union(*self.written.values(), *self.read.values())
 
     def copy(self) -> "_Flight":
-        """A copy that can be changed."""
+        """Returns a copy that can be changed."""
         return replace(
             self,
             fixed=dict(self.fixed),
@@ -179,7 +188,11 @@ class _Flight:
 
 
 def schedule(slots: Sequence[ScheduleSlot]) -> list[ControlCode]:
-    """The control codes of some code; SourceError where given codes leave no way to be safe."""
+    """Returns the control codes of a code section.
+
+    Raises:
+        SourceError: Given control codes make a safe schedule impossible.
+    """
     given = [slot.control for slot in slots if slot.control is not None]
     if len(given) == len(slots):
         return given
@@ -192,7 +205,9 @@ def schedule(slots: Sequence[ScheduleSlot]) -> list[ControlCode]:
 
 
 class _Scheduler:
-    """The scheduling of one code section. ``arriving`` is what branches with given codes leave on its way."""
+    """Schedules one code section. ``arriving`` are the operations that branches with given codes
+    leave in flight.
+    """
 
     def __init__(self, slots: Sequence[ScheduleSlot]) -> None:
         self.slots = slots
@@ -207,11 +222,11 @@ class _Scheduler:
         self.unsignalled_reads = self._unsignalled_reads()
 
     def run(self) -> list[ControlCode]:
-        """One pass over the code."""
+        """Runs one pass over the code."""
         self.flight = _Flight()
         self.codes: list[ControlCode] = []
         self.stalls: list[int] = []
-        """Of the codes, as they have become by now."""
+        """The stall counts of the codes so far."""
         self.least_recent = list(range(SCOREBOARDS))
         after_transfer = False
         for index, (slot, op) in enumerate(zip(self.slots, self.operations, strict=True)):
@@ -231,7 +246,7 @@ class _Scheduler:
         self.stalls.append(code.stall)
 
     def _finished(self, index: int) -> ControlCode:
-        """The code of an instruction with its whole stall, giving the turn away where that is long."""
+        """Returns the final code of an instruction, with the yield hint if its stall is long."""
         code, op = self.codes[index], self.operations[index]
         stall, no_yield = self.stalls[index], code.no_yield
         if self.slots[index].control is None and op is not None and op.form.pipe is not Pipe.FLOW:
@@ -241,12 +256,12 @@ class _Scheduler:
         )
 
     def _unknown(self, slot: ScheduleSlot) -> None:
-        """A word that is no instruction: it stops the machine."""
+        """Handles a word that is no instruction: it stops the machine."""
         self._add(slot.control if slot.control is not None else ControlCode(stall=LONGEST))
         self.flight.pass_time(LONGEST)
 
     def _given(self, slot: ScheduleSlot, code: ControlCode, op: Operation) -> None:
-        """An instruction whose code the text gives."""
+        """Handles an instruction with a control code in the text."""
         self._keep_distance(slot, op)
         waits = {number for number in range(SCOREBOARDS) if code.wait >> number & 1}
         self._let_rise(
@@ -278,7 +293,7 @@ class _Scheduler:
             self.arriving.merge(self.flight)
 
     def _free(self, index: int, slot: ScheduleSlot, op: Operation) -> None:
-        """An instruction whose code is to be found."""
+        """Handles an instruction without a control code."""
         drains = op.transfers and not self._ends(op)
         self._keep_distance(slot, op)
         waits = self._waits(slot, op, drains)
@@ -312,11 +327,11 @@ class _Scheduler:
             self.flight = _Flight()
 
     def _ends(self, op: Operation) -> bool:
-        """Whether no thread goes on behind an instruction."""
+        """Whether no thread continues after an instruction."""
         return op.form.name == "EXIT" and not op.guarded and not self.revives
 
     def _keep_distance(self, slot: ScheduleSlot, op: Operation) -> None:
-        """Makes an instruction before this one stall until all results of fixed latency are there."""
+        """Makes an earlier instruction stall until all results of fixed latency are available."""
         self.flight.forget_old()
         touched = op.touched
         for key in [key for key in self.flight.fixed if key[0] in touched]:
@@ -330,7 +345,7 @@ class _Scheduler:
                 self._delay(slot, needed, self.flight.fixed[key])
 
     def _delay(self, slot: ScheduleSlot, needed: int, timed: _Timed) -> None:
-        """Lengthens stalls until ``needed`` cycles have passed since something."""
+        """Increases stalls until ``needed`` cycles have passed since an instruction issued."""
         missing = needed - self.flight.age(timed)
         if missing <= 0:
             return
@@ -347,7 +362,7 @@ class _Scheduler:
         )
 
     def _needed(self, op: Operation) -> frozenset[_Completion]:
-        """The completions that an instruction must wait for."""
+        """Returns the completions that an instruction must wait for."""
         flight = self.flight
         found: set[_Completion] = set()
         for resource in op.touched:
@@ -357,7 +372,7 @@ class _Scheduler:
         return frozenset(found)
 
     def _waits(self, slot: ScheduleSlot, op: Operation, drains: bool) -> frozenset[int]:
-        """The scoreboards that must be zero before this instruction."""
+        """Returns the scoreboards that must be zero before this instruction."""
         needed = self.flight.pending() if drains else self._needed(op)
         numbers = frozenset(awaited.signal for awaited in needed if isinstance(awaited.signal, int))
         if len(numbers) < len({awaited.signal for awaited in needed}):
@@ -370,16 +385,16 @@ class _Scheduler:
         return numbers
 
     def _let_rise(self, slot: ScheduleSlot, numbers: Iterable[int]) -> None:
-        """Makes sure that scoreboards which were just raised can be waited for."""
+        """Ensures that recently raised scoreboards are visible to a wait."""
         for number in numbers:
             if number in self.flight.raised:
                 self._delay(slot, SCOREBOARD_VISIBLE, self.flight.raised[number])
 
     def _worst_distance(self, form: Form, kind: ResourceKind) -> int:
-        """How long a result may have to be waited for by whatever comes next in the code."""
+        """Returns the longest distance that a result may need to any instruction of the code."""
         found = self.worst_distances.get((form, kind))
         if found is None:
-            resource = kind, 0  # the distances are the same for all of a kind
+            resource = kind, 0  # the distances are the same for all resources of a kind
             found = max(
                 (
                     max(read_distance(form, resource, reader), completion(form, resource))
@@ -391,7 +406,7 @@ class _Scheduler:
         return found
 
     def _allot(self, taken: int) -> int:
-        """A scoreboard: the one unused for longest, a free one if there is, not ``taken``."""
+        """Returns a scoreboard other than ``taken``: a free one, or the least recently used."""
         pending = {awaited.signal for awaited in self.flight.pending()}
         number = min(
             (number for number in self.least_recent if number != taken), key=lambda n: n in pending
@@ -401,15 +416,18 @@ class _Scheduler:
         return number
 
     def _unsignalled_reads(self) -> list[bool]:
-        """For every instruction whether a later one overwrites its sources and nothing else signals that they were
-        read. Found from the end on: where a resource is next read or written, where it is next written, and where the
-        next transfer of control or unknown word is.
+        """Returns for each instruction whether a later one overwrites its sources and nothing else
+        signals that they were read.
+
+        It is computed backwards: from the next read, the next write, and the next transfer of
+        control or unknown word after each instruction.
         """
         found = []
         accessed: dict[Resource, int] = {}
         written: dict[Resource, int] = {}
         end = len(self.operations)
-        unsignalled_there = {True: False, False: False}  # by whether an instruction has results
+        # keyed by whether an instruction has results
+        unsignalled_there = {True: False, False: False}
         for index, op in reversed(list(enumerate(self.operations))):
             if op is None:
                 found.append(False)
@@ -432,7 +450,7 @@ class _Scheduler:
         return found[::-1]
 
     def _launch(self, op: Operation, code: ControlCode, given: bool) -> None:
-        """Puts an instruction's results on their way."""
+        """Adds an instruction's results to those in flight."""
         flight, pipe, index = self.flight, op.form.pipe, len(self.codes)
         for number, results in ((code.write_barrier, True), (code.read_barrier, False)):
             if number != NO_BARRIER:
@@ -450,7 +468,7 @@ class _Scheduler:
                 flight.fixed[resource, op.form, given, False] = _Timed(flight.now, index, given)
 
     def _note_reads(self, op: Operation, signal: int | Pipe, given: bool) -> None:
-        """Puts an instruction's late reads on their way."""
+        """Adds an instruction's late reads to those in flight."""
         self.flight.is_signalled_by_pipe |= isinstance(signal, Pipe)
         for resource in op.reads:
             if resource[0] is ResourceKind.REGISTER:

@@ -1,8 +1,9 @@
-"""What a name in assembly text means, and where.
+"""Scopes of names in assembly text.
 
-Inside a kernel: its labels and functions are offsets in its code, its parameters, constants and shared
-variables offsets in their memory. Users' constants and functions inside kernels mean the same everywhere.
-Global variables and functions of their own have addresses, which are only known when a program is placed.
+Inside a kernel, labels and functions are offsets in its code, and parameters, constants and shared
+variables are offsets in their memory. The module's constants and functions inside kernels have the
+same value in the whole file. Global variables and separate functions have addresses, which are
+known only when a program is placed in memory.
 """
 
 from lark import Token
@@ -16,7 +17,7 @@ __all__ = ["CodeScope", "FileScope"]
 
 
 def _names(*memories: DataBlock) -> dict[str, int]:
-    """Places of the named pieces in some memories."""
+    """Returns the offsets of the named pieces in some memories."""
     return {
         str(piece.name): piece.place
         for memory in memories
@@ -26,8 +27,8 @@ def _names(*memories: DataBlock) -> dict[str, int]:
 
 
 class FileScope:
-    """Names that mean something in the whole file. ``addressed`` are those that have addresses, ``constants`` those
-    that have a place in the bank of all kernels and a generic address beside it.
+    """The names of the whole file. ``addressed`` are those with addresses, ``constants`` those with
+    both an offset in the common bank of all kernels and a generic address.
     """
 
     def __init__(self, program: AssemblyProgram) -> None:
@@ -43,7 +44,7 @@ class FileScope:
                 self._numbers[str(part.name)] = label_place(part.begin)
 
     def value(self, name: Token) -> int:
-        """The number that a name stands for."""
+        """Returns the value of a name."""
         if name in self._numbers:
             return self._numbers[name]
         if name in self.addressed or name in self._kernels:
@@ -55,12 +56,12 @@ class FileScope:
         raise SourceError(name, f"{name} is not defined")
 
     def target(self, name: Token) -> int:
-        """A place in code: there is none outside of it."""
+        """Raises SourceError: code locations are defined in code sections only."""
         raise SourceError(name, f"{name} is no label here")
 
 
 class CodeScope:
-    """Names that mean something in one code section."""
+    """The names of one code section."""
 
     def __init__(self, code: CodeSection, file: FileScope) -> None:
         self._file = file
@@ -70,13 +71,13 @@ class CodeScope:
         self._numbers |= {str(parameter.name): parameter.offset for parameter in code.parameters}
 
     def value(self, name: Token) -> int:
-        """The number that a name stands for."""
+        """Returns the value of a name."""
         if name in self._labels:
             return self._labels[name]
         return self._numbers[name] if name in self._numbers else self._file.value(name)
 
     def target(self, name: Token) -> int:
-        """The place of a label or function in this code."""
+        """Returns the offset of a label or function in this code."""
         if name in self._labels:
             return self._labels[name]
         if name in self._file.addressed:

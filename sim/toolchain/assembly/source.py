@@ -1,7 +1,7 @@
-"""Assembly text as statements: what the grammar in ``sass.lark`` makes of it.
+"""The statements of assembly text, as parsed by the grammar in ``sass.lark``.
 
-Every class is the rule of its name without Sass, its fields are what the rule lists. What a statement means is the
-assembler's business.
+Every class is named after its grammar rule, with the prefix Sass, and its fields are the elements
+of the rule. The assembler interprets the statements.
 """
 
 import sys
@@ -61,13 +61,13 @@ class SassMinus(Placed):
 
 
 class SassSum(Placed, AsList):
-    """Numbers and names, added and subtracted."""
+    """A sum of numbers and names, some of them subtracted."""
 
     items: list[Leaf | SassMinus]
 
     @property
     def terms(self) -> Iterator[tuple[int, Leaf]]:
-        """The terms, with 1 or -1 before each."""
+        """Yields the terms with their signs, 1 or -1."""
         for item in self.items:
             yield (-1, item.term) if isinstance(item, SassMinus) else (1, item)
 
@@ -133,7 +133,7 @@ class SassAbsolute(Placed):
 
 
 class SassSigns(Placed, AsList):
-    """What stands before an operand: ``!``, ``~``, ``-``."""
+    """The modifiers before an operand: ``!``, ``~``, ``-``."""
 
     items: list[Token]
 
@@ -142,7 +142,7 @@ class SassSigns(Placed, AsList):
 
 
 class SassOperand(Placed):
-    """What stands between two commas."""
+    """An operand: the text between two commas."""
 
     signs: SassSigns
     core: SassSum | SassBrackets | SassConstantPlace | SassAbsolute | SassSet | SassHalf | SassReal
@@ -163,7 +163,7 @@ class SassGuard(Node):
 
 
 class SassTargets(Node):
-    """``-> L1, L2``: where an instruction may go, when it does not say so itself."""
+    """``-> L1, L2``: the possible targets of an instruction that does not contain them."""
 
     call: Token | None
     places: list[Leaf] | None
@@ -185,7 +185,7 @@ class SassInstruction(Node):
 
     @property
     def token(self) -> Token:
-        """Where it stands."""
+        """The token for its place in messages."""
         return self.mnemonic
 
     def __str__(self) -> str:
@@ -207,7 +207,7 @@ class SassRaw(Node):
 
     @property
     def token(self) -> Number:
-        """Where it stands."""
+        """The token for its place in messages."""
         return self.word
 
     def __str__(self) -> str:
@@ -251,7 +251,7 @@ class SassEnd(Node):
 
 
 class SassAmount(Node):
-    """``.registers`` and its like."""
+    """``.registers`` and other directives with one number."""
 
     kind: Token
     number: Number
@@ -349,7 +349,7 @@ class SassAddressByte(Placed):
 
 
 class SassData(Node):
-    """``.word`` and its like."""
+    """``.word`` and other data directives."""
 
     kind: Token
     values: list[SassSum | SassGeneric | SassAddressByte]
@@ -372,13 +372,13 @@ class SassInfo(Node):
 
 
 class SassMark(Node):
-    """``.coop_group``, ``.warp_wide``: what is to be known of the next instruction."""
+    """``.coop_group``, ``.warp_wide``: a property of the next instruction."""
 
     kind: Token
 
 
 class SassNamedSection(Node):
-    """``.section``: a section that is carried as it is."""
+    """``.section``: a section that is copied unchanged."""
 
     name: Token
     kind: Number
@@ -413,12 +413,12 @@ Statement = (
 
 
 def _spaced(*parts: Leaf | str | None) -> str:
-    """What is there of some parts, with spaces between them."""
+    """Joins the parts that are not None with spaces."""
     return " ".join(str(part) for part in parts if part is not None)
 
 
 def _with(word: str, number: Number | None) -> tuple[str, Number] | tuple[()]:
-    """A word and the number behind it, if there is one."""
+    """Returns a word with the number after it, or an empty tuple without a number."""
     return () if number is None else (word, number)
 
 
@@ -428,14 +428,22 @@ def _parser() -> Lark:
 
 
 def at_most(number: Number, largest: int) -> int:
-    """A number; SourceError when it is larger than that."""
+    """Returns a number after a check of its range.
+
+    Raises:
+        SourceError: It is larger than ``largest``.
+    """
     if number > largest:
         raise SourceError(number, f"{number} is too large: {largest:#x} at most")
     return int(number)
 
 
 def parse(text: str) -> list[Statement]:
-    """The statements of assembly text; SourceError where it is none."""
+    """Returns the statements of an assembly text.
+
+    Raises:
+        SourceError: The text has a syntax error.
+    """
     return parse_text(
         _parser(), text + "\n", _PHRASES, dict.fromkeys(("_END", "$END"), "the line ends here")
     )
@@ -462,4 +470,4 @@ _PHRASES = {
     "_END": "the end of the line",
     "$END": "the end of the line",
 }
-"""What the grammar's terminals are, in messages, where they are more than one text."""
+"""Descriptions of the grammar's terminals for messages, if they have more than one text."""

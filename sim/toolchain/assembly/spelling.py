@@ -1,4 +1,4 @@
-"""An instruction word as text, the way NVIDIA's disassembler prints it."""
+"""Prints an instruction word as NVIDIA's disassembler does."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ _WHOLE = 32
 
 
 def hexadecimal(value: int) -> str:
-    """A signed number as the disassembler writes it."""
+    """Returns a signed number as the disassembler prints it."""
     return f"{value:#x}"
 
 
@@ -47,11 +47,15 @@ def spell(
     target_text: Callable[[int], str] = hexadecimal,
     number_text: str | None = None,
 ) -> str:
-    """The text of ``word``, without the semicolon.
+    """Returns the text of ``word``, without the semicolon.
 
-    ``address`` is where the instruction is, ``reuse`` its control code's reuse bits; ``target_text`` says
-    how a branch target is written, ``number_text`` what stands for a 32-bit number, an absolute target or the
-    offset of an indexed one instead of its value.
+    Args:
+        word: The instruction word.
+        address: The address of the instruction.
+        reuse: The reuse bits of its control code.
+        target_text: Returns the text of a branch target.
+        number_text: The text that replaces a 32-bit number, an absolute target, or the offset of an
+            indexed one.
     """
     form = find(word)
     if form is None:
@@ -81,18 +85,18 @@ def _guard(values: Values) -> str:
 
 
 def register(number: int) -> str:
-    """A register's name."""
+    """Returns a register's name."""
     return "RZ" if number == RZ else f"R{number}"
 
 
 def predicate(number: int) -> str:
-    """A predicate's name."""
+    """Returns a predicate's name."""
     return "PT" if number == PT else f"P{number}"
 
 
 @dataclass(frozen=True)
 class _Context:
-    """What the text of an operand depends on beside the word."""
+    """The context of an operand's text, besides the word."""
 
     address: int
     reuse: int
@@ -138,7 +142,7 @@ def _operand(form: Form, operand: Operand, values: Values, context: _Context) ->
 
 
 def _negated(adjust: Adjust, values: Values) -> bool:
-    """Whether a minus is spelled: not where two negations make a plus one."""
+    """Whether a minus is printed: two negations encode an added one instead."""
     return (
         adjust.negate is not None
         and bool(values[adjust.negate])
@@ -147,7 +151,7 @@ def _negated(adjust: Adjust, values: Values) -> bool:
 
 
 def _adjusted(text: str, adjust: Adjust, values: Values) -> str:
-    """A register or constant with what is done to it around it."""
+    """Returns the text of a register or constant with its modifiers."""
     if adjust.select is not None:
         text += adjust.part_texts(values)[values[adjust.select]]
     if adjust.absolute is not None and values[adjust.absolute]:

@@ -1,6 +1,8 @@
-"""Statements of the assembler, made without text: what a compiler emits beside the words that it encodes itself.
+"""Builds statements of the assembler without text: those that a compiler emits besides encoded
+words.
 
-They are the nodes that :func:`sim.toolchain.assembly.source.parse` makes of the same text, which ``str`` gives.
+They are the nodes that :func:`sim.toolchain.assembly.source.parse` returns for the same text;
+``str`` returns that text.
 """
 
 from collections.abc import Sequence
@@ -74,13 +76,13 @@ def _word(text: str) -> Token:
 
 @cache
 def _whole(value: int) -> Number:
-    """A number that is not negative."""
+    """Returns a number that is not negative."""
     return Number(Token("NUMBER", f"{value:#x}"), value)
 
 
 @cache
 def register(index: int, suffix: str) -> SassOperand:
-    """A register, with ``.CC`` or a part behind it."""
+    """Returns a register, with ``.CC`` or a part as suffix."""
     return SassOperand(_NO_SIGNS, SassSum([_word(f"{_register_name(index)}{suffix}")]))
 
 
@@ -94,18 +96,18 @@ def _predicate_name(index: int) -> str:
 
 @cache
 def number(value: int) -> SassOperand:
-    """A number, negative ones with a minus before them."""
+    """Returns a number, with a minus sign if it is negative."""
     signs = SassSigns([Token("SIGN", "-")]) if value < 0 else _NO_SIGNS
     return SassOperand(signs, SassSum([_whole(abs(value))]))
 
 
 def name(text: str) -> SassOperand:
-    """A name: of a label, a function, a special register."""
+    """Returns a name: of a label, a function, a special register."""
     return SassOperand(_NO_SIGNS, SassSum([_word(text)]))
 
 
 def total(*terms: str | int) -> SassSum:
-    """Names and numbers, added; a number that is 0 is left out behind another term."""
+    """Returns the sum of names and numbers. A 0 is omitted after another term."""
     items: list[Leaf | SassMinus] = []
     for term in terms:
         if isinstance(term, str):
@@ -119,24 +121,24 @@ def total(*terms: str | int) -> SassSum:
 
 @cache
 def indexed(index: int) -> SassOperand:
-    """``R0 -.next``: where a branch through a register goes, as many bytes into the code as that has."""
+    """Returns ``R0 -.next``: the target of a branch to the code offset in a register."""
     return SassOperand(_NO_SIGNS, SassSum([_word(_register_name(index)), SassMinus(_word(NEXT))]))
 
 
 @cache
 def memory(base: int, offset: int) -> SassOperand:
-    """``[register+offset]``; the offset alone where the register is RZ."""
+    """Returns ``[register+offset]``, or the offset alone if the register is RZ."""
     terms = (offset,) if base == RZ and offset else (_register_name(base), offset)
     return SassOperand(_NO_SIGNS, SassBrackets(total(*terms)))
 
 
 def constant(bank: int, *place: str | int) -> SassOperand:
-    """``c[bank][place]``, the place a sum."""
+    """Returns ``c[bank][place]``; the place is a sum."""
     return SassOperand(_NO_SIGNS, SassConstantPlace(total(bank), total(*place)))
 
 
 def half(symbol: str, addend: int, upper: bool) -> SassOperand:
-    """Half of the address of a symbol."""
+    """Returns half of the address of a symbol."""
     return SassOperand(
         _NO_SIGNS, SassHalf(Token("HALF", f"32@{'hi' if upper else 'lo'}"), total(symbol, addend))
     )
@@ -144,12 +146,12 @@ def half(symbol: str, addend: int, upper: bool) -> SassOperand:
 
 @cache
 def guard(index: int, inverted: bool) -> SassGuard:
-    """``@P0`` or ``@!P0``"""
+    """Returns the guard ``@P0`` or ``@!P0``."""
     return SassGuard(Token("NOT", "!") if inverted else None, _word(_predicate_name(index)))
 
 
 def targets(places: Sequence[str], call: bool = False) -> SassTargets:
-    """Where an instruction may go, when it does not say so itself."""
+    """Returns the possible targets of an instruction that does not contain them."""
     return SassTargets(
         Token("CALL", "call") if call else None, [_word(place) for place in places] or None
     )
@@ -164,18 +166,20 @@ def instruction(
     places: SassTargets | None = None,
     control: str | None = None,
 ) -> SassInstruction:
-    """An instruction for what stands at ``line`` and ``column`` of the program's source, with ``control`` codes."""
+    """Returns an instruction from ``line`` and ``column`` of the program's source, with ``control``
+    codes.
+    """
     token = Token("WORD", mnemonic, line=line, column=column)
     codes = Token("CONTROL", control) if control is not None else None
     return SassInstruction(codes, guarded, token, list(operands) or None, places)
 
 
 def label(text: str) -> SassLabel:
-    """``name:``"""
+    """Returns the label ``name:``."""
     return SassLabel(_word(text))
 
 
-# Directives. Numbers of bytes are decimal.
+# Directives. Sizes in bytes are decimal.
 
 
 @cache
@@ -188,32 +192,32 @@ def _optional_count(value: int | None) -> Number | None:
 
 
 def kernel(text: str) -> SassKernel:
-    """``.kernel``"""
+    """Returns a ``.kernel`` directive."""
     return SassKernel(_word(text), None)
 
 
 def function(text: str) -> SassFunction:
-    """``.function``"""
+    """Returns a ``.function`` directive."""
     return SassFunction(_word(text), None)
 
 
 def amount(kind: str, value: int) -> SassAmount:
-    """``.registers`` and its like."""
+    """Returns ``.registers`` or another directive with one number."""
     return SassAmount(Token("AMOUNT", kind), _count(value))
 
 
 def parameter(text: str, size: int, place: int) -> SassParam:
-    """``.param``"""
+    """Returns a ``.param`` directive."""
     return SassParam(_word(text), _count(size), _count(place))
 
 
 def shared(size: int, alignment: int) -> SassShared:
-    """``.shared``"""
+    """Returns a ``.shared`` directive."""
     return SassShared(None, _count(size), _count(alignment))
 
 
 def bank(index: int, text: str, alignment: int, place: int | None = None) -> SassBank:
-    """``.const``: an object in a constant bank."""
+    """Returns a ``.const`` directive: an object in a constant bank."""
     return SassBank(
         Token("BANK", ".const"),
         _count(index),
@@ -225,30 +229,30 @@ def bank(index: int, text: str, alignment: int, place: int | None = None) -> Sas
 
 
 def variable(text: str, size: int | None, alignment: int) -> SassVariable:
-    """``.global``"""
+    """Returns a ``.global`` directive."""
     return SassVariable(_word(text), _optional_count(size), _count(alignment), None, None)
 
 
 def data(kind: str, value: SassSum | SassGeneric | SassAddressByte) -> SassData:
-    """``.word`` and its like."""
+    """Returns ``.word`` or another data directive."""
     return SassData(Token("DATA", kind), [value])
 
 
 def zeros(count: int) -> SassData:
-    """``.zero``: so many zero bytes."""
+    """Returns a ``.zero`` directive for ``count`` zero bytes."""
     return SassData(Token("DATA", ".zero"), [SassSum([_count(count)])])
 
 
 def generic(inner: SassSum) -> SassGeneric:
-    """``generic(name)``: a generic address."""
+    """Returns ``generic(name)``, a generic address."""
     return SassGeneric(Token("GENERIC", "generic"), inner)
 
 
 def address_byte(shift: int, inner: SassSum | SassGeneric) -> SassAddressByte:
-    """``8@16(name)``: the byte of an address that begins at bit ``shift``."""
+    """Returns ``8@16(name)``, the byte of an address that begins at bit ``shift``."""
     return SassAddressByte(Token("BYTE", f"8@{shift}"), inner)
 
 
 def info(attribute: str, values: Sequence[int]) -> SassInfo:
-    """``.info``: a record for the loader."""
+    """Returns an ``.info`` directive: a record for the loader."""
     return SassInfo(_word(attribute), None, [SassSum([_count(value)]) for value in values])

@@ -1,4 +1,6 @@
-"""NVIDIA's compilers of CUDA 11.8: from CUDA C++ to PTX or a cubin (NVRTC), from PTX to a cubin (ptxas)."""
+"""NVIDIA's compilers of CUDA 11.8: NVRTC compiles CUDA C++ to PTX or a cubin, ptxas PTX to a
+cubin.
+"""
 
 import contextlib
 import ctypes
@@ -14,18 +16,18 @@ __all__ = ["INSTALL", "CompilerError", "cubin_of_cuda", "cubin_of_ptx", "ptx_of_
 _NVRTC = ("nvidia.cuda_nvrtc", "lib/libnvrtc.so.11.2")
 _PTXAS = ("nvidia.cuda_nvcc", "bin/ptxas")
 INSTALL = "pip install -e '.[cuda]'"
-"""What installs them."""
+"""The command that installs the compilers."""
 _OPTIONS = ("--std=c++17", "--device-int128")
 _ARCHITECTURES = {"PTX": "compute_50", "CUBIN": "sm_50"}
 _DEBUG_OPTION = "--device-debug"
 
 
 class CompilerError(Exception):
-    """A compiler that is not there, or what one had to say against a kernel."""
+    """A compiler is not installed, or reports an error."""
 
 
 def _tool(package: str, file: str) -> Path:
-    """A file of an installed package."""
+    """Returns the path of a file in an installed package."""
     with contextlib.suppress(ModuleNotFoundError):
         if (found := find_spec(package)) is not None:
             for folder in found.submodule_search_locations or ():
@@ -35,10 +37,15 @@ def _tool(package: str, file: str) -> Path:
 
 
 def ptx_of_cuda(source: str, name: str, *, debug: bool) -> str:
-    """The PTX of a source, for sm_50; with ``debug`` not optimised, and with tables for a debugger.
+    """Returns the PTX of a source for sm_50. With ``debug`` it is not optimised, and has debug
+    tables.
 
-    The same text each time: in a process of its own, because NVRTC numbers the calls of all programs of a process, and
-    in the root folder, because a debugger's tables name the folder. Raises CompilerError.
+    The text is reproducible. The compiler runs in a process of its own, because NVRTC numbers the
+    calls of all programs of a process, and in the root folder, because debug tables contain the
+    folder.
+
+    Raises:
+        CompilerError: The compiler is not installed, or reports an error.
     """
     return (
         _compiled("PTX", source.encode(), name, _DEBUG_OPTION if debug else None)
@@ -48,12 +55,20 @@ def ptx_of_cuda(source: str, name: str, *, debug: bool) -> str:
 
 
 def cubin_of_cuda(source: bytes, name: str) -> bytes:
-    """The cubin of a source, for sm_50, optimised. Raises CompilerError."""
+    """Returns the optimised cubin of a source for sm_50.
+
+    Raises:
+        CompilerError: The compiler is not installed, or reports an error.
+    """
     return _compiled("CUBIN", source, name, None)
 
 
 def _compiled(what: str, source: bytes, name: str, option: str | None) -> bytes:
-    """What NVRTC makes of a source: PTX or a CUBIN. Raises CompilerError."""
+    """Returns the output of NVRTC for a source: PTX or a CUBIN.
+
+    Raises:
+        CompilerError: The compiler is not installed, or reports an error.
+    """
     options = (
         f"--gpu-architecture={_ARCHITECTURES[what]}",
         *_OPTIONS,
@@ -73,7 +88,7 @@ def _compiled(what: str, source: bytes, name: str, option: str | None) -> bytes:
 def _compile(
     library: ctypes.CDLL, source: bytes, what: str, name: str, options: Sequence[str]
 ) -> tuple[bytes, bool]:
-    """What a source becomes and True, or what is wrong with it and False."""
+    """Returns the compiled source and True, or the error message and False."""
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
     library.nvrtcCreateProgram(ctypes.byref(program), source, name.encode(), 0, None, None)
     given = [option.encode() for option in options]
@@ -88,8 +103,12 @@ def _compile(
 
 
 def cubin_of_ptx(ptx: str, *options: str, program: Path | None = None) -> bytes:
-    """What the assembler makes of PTX, for sm_50: the ``program``, or that of the installed package. Raises
-    CompilerError."""
+    """Returns the cubin that ptxas makes of PTX for sm_50. ``program`` is the path of ptxas, by
+    default that of the installed package.
+
+    Raises:
+        CompilerError: The assembler is not installed, or reports an error.
+    """
     ptxas = program or _tool(*_PTXAS)
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "k.ptx").write_text(ptx)

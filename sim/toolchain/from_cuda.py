@@ -1,4 +1,4 @@
-"""From a file of CUDA C++ to a program, by NVIDIA's compiler."""
+"""Compiles a file of CUDA C++ to a program with NVIDIA's compiler."""
 
 from pathlib import Path
 
@@ -11,8 +11,12 @@ __all__ = ["read_cuda_program"]
 
 
 def read_cuda_program(path: str | Path) -> Module:
-    """The program in a file of CUDA C++; ProgramError with the first error of the compiler when there is none, or when
-    the compiler is not installed."""
+    """Returns the program in a file of CUDA C++.
+
+    Raises:
+        ProgramError: The file cannot be read or compiled, or the compiler is not installed. The
+            message has the compiler's first error.
+    """
     try:
         source = Path(path).read_bytes()
     except OSError as error:

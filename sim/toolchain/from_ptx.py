@@ -1,4 +1,4 @@
-"""From a PTX file to an object file, a program: front end, compiler and assembler in a row."""
+"""Compiles a PTX file to an object file or a program: front end, compiler and assembler."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -25,12 +25,18 @@ __all__ = [
 
 
 class CompilerFaultError(ProgramError):
-    """The compiler made code that the assembler refuses: an error of this project, whatever the PTX."""
+    """The assembler refuses code of the compiler. This is an error of this project, not of
+    the PTX.
+    """
 
 
 def compiled_object(ptx: PtxModule, name: str, registers: int = REGISTERS) -> ObjectFile:
-    """The object file of a PTX module, whose threads have at most so many registers. ProgramError says what of it
-    cannot be compiled, and where in the PTX that stands; a CompilerFaultError does so for what is the compiler's fault.
+    """Returns the object file of a PTX module. ``registers`` is the most registers that a thread
+    may use.
+
+    Raises:
+        ProgramError: A construct cannot be compiled; the message gives its place in the PTX. An
+            error of the compiler itself raises the subclass CompilerFaultError.
     """
     if (
         not any(function.entry and function.body is not None for function in ptx.functions.values())
@@ -50,18 +56,26 @@ def compiled_object(ptx: PtxModule, name: str, registers: int = REGISTERS) -> Ob
 
 
 def object_of_ptx(path: str | Path) -> ObjectFile:
-    """The object file of a PTX file; ProgramError when there is no program in it that can be compiled."""
+    """Returns the object file of a PTX file.
+
+    Raises:
+        ProgramError: The file cannot be read or compiled.
+    """
     with without_garbage_collection():
         return compiled_object(read_ptx(path), str(path))
 
 
 def read_ptx_program(path: str | Path) -> Module:
-    """The program in a PTX file; ProgramError when there is none that can be compiled."""
+    """Returns the program of a PTX file.
+
+    Raises:
+        ProgramError: The file cannot be read or compiled.
+    """
     return program_of_ptx(read_ptx(path), str(path))
 
 
 def program_of_ptx(ptx: PtxModule, name: str, registers: int = REGISTERS) -> Module:
-    """The program of a PTX module; see :func:`compiled_object`."""
+    """Returns the program of a PTX module. See :func:`compiled_object`."""
     module = load(compiled_object(ptx, name, registers))
     kernels = {
         kernel: _typed(found, ptx.functions[kernel]) for kernel, found in module.kernels.items()
@@ -70,7 +84,9 @@ def program_of_ptx(ptx: PtxModule, name: str, registers: int = REGISTERS) -> Mod
 
 
 def _typed(kernel: EntryPoint, function: PtxFunction) -> EntryPoint:
-    """The kernel with the types and names of its parameters, of which object files know the sizes only."""
+    """Returns the kernel with types and names of its parameters; object files contain only the
+    sizes.
+    """
     variables = function.parameters
     types = [
         variable.type.value if isinstance(variable, PtxVariable) and variable.count == 1 else None

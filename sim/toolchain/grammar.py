@@ -1,5 +1,6 @@
-"""What the parsers share: texts of files, numbers and errors with their places, and what a grammar expected, in
-words."""
+"""Common parts of the parsers: reading text, numbers, errors with places, and messages about
+expected symbols.
+"""
 
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
@@ -30,30 +31,30 @@ __all__ = [
 ]
 
 _LONGEST = 256
-"""Characters of the longest number that is looked at (ours): more than 64 bits have in any base."""
+"""The most characters of a number that are parsed (ours): more have over 64 bits in any base."""
 
 
 class Place(Protocol):
-    """What stands somewhere in a text."""
+    """An object with a place in a text."""
 
     @property
     def line(self) -> int | None:
-        """From 1 on."""
+        """The line, from 1."""
         ...
 
     @property
     def column(self) -> int | None:
-        """From 1 on."""
+        """The column, from 1."""
         ...
 
 
 def line_and_column(place: Place) -> tuple[int, int]:
-    """Where something stands, both from 1 on; at the beginning where that is not known."""
+    """Returns the line and column of a place, from 1. The beginning of the text is the default."""
     return place.line or 1, place.column or 1
 
 
 class SourceError(ProgramError):
-    """Something wrong in the text, at ``line`` and ``column``, both from 1 on."""
+    """An error in a text at ``line`` and ``column``, both from 1."""
 
     def __init__(self, place: Place, message: str) -> None:
         super().__init__(message)
@@ -61,17 +62,23 @@ class SourceError(ProgramError):
 
 
 def part_of(token: Token, kind: str, text: str, at: int) -> Token:
-    """A part of a token as a token of its own; ``at`` is where it begins, in the same line."""
+    """Returns a part of a token as a token of its own. It begins at index ``at``, in the same
+    line.
+    """
     return Token(kind, text, None, token.line, (token.column or 1) + at)
 
 
 class Number(int):
-    """A whole number of a text: it knows where it stands, and is printed as it is written there."""
+    """An integer in a text, with its place. Its string is the original spelling."""
 
     token: Token
 
     def __new__(cls, token: Token, value: int | None = None) -> "Number":
-        """The number of this value; without one, that of the text. SourceError for too many digits."""
+        """Creates a number with a value, by default that of the text.
+
+        Raises:
+            SourceError: The text has too many digits.
+        """
         number = super().__new__(cls, whole_number(token, token) if value is None else value)
         number.token = token
         return number
@@ -81,39 +88,42 @@ class Number(int):
 
     @property
     def line(self) -> int | None:
-        """From 1 on."""
+        """The line, from 1."""
         return self.token.line
 
     @property
     def column(self) -> int | None:
-        """From 1 on."""
+        """The column, from 1."""
         return self.token.column
 
 
 Leaf = Token | Number
-"""What a tree ends in."""
+"""A leaf of a syntax tree."""
 
 
 @dataclass_transform(frozen_default=True)
 class Node(Ast):
-    """A rule of a grammar: a class is that of its name, and its fields, which stay as they are, are what it lists."""
+    """A node of a syntax tree. The class is named after its grammar rule, and its fields, which are
+    immutable by convention, are the elements of the rule.
+    """
 
     def __init_subclass__(cls) -> None:
-        # Not frozen, since frozen objects take three times as long to make; type checkers see to it.
+        # Frozen objects take three times as long to create; type checkers refuse assignments
+        # instead.
         dataclass(unsafe_hash=True)(cls)
 
 
 class Placed(Node):
-    """A rule that stands where the first of its parts does."""
+    """A node whose place is that of its first element."""
 
     @property
     def token(self) -> Any:
-        """Where it stands."""
+        """The first token of the node."""
         return _first(self)
 
 
 def _first(part: Any) -> Leaf | None:
-    """Where a part of the text stands; None where there is nothing in it."""
+    """Returns the first token of a part of the tree, or None if it is empty."""
     if not isinstance(part, Placed | list):
         return part if part is None or isinstance(part, Leaf) else part.token
     parts = part if isinstance(part, list) else vars(part).values()
@@ -121,7 +131,9 @@ def _first(part: Any) -> Leaf | None:
 
 
 class _Rules(Transformer):
-    """The whole text is a list, as other rules are; some terminals and rules become what functions make of them."""
+    """Transforms the whole text and some rules to lists, and some terminals and rules by
+    functions.
+    """
 
     def __init__(self, lists: Iterable[str], made: Mapping[str, Callable[[Any], Any]]) -> None:
         super().__init__()
@@ -129,7 +141,11 @@ class _Rules(Transformer):
 
 
 def read_text(path: str | Path) -> str:
-    """The text in a file; ProgramError when there is none."""
+    """Returns the text of a file.
+
+    Raises:
+        ProgramError: The file cannot be read as text.
+    """
     try:
         return Path(path).read_text(encoding="utf-8")
     except OSError as error:
@@ -148,11 +164,17 @@ def make_parser(
     lists: Iterable[str],
     made: Mapping[str, Callable[[Any], Any]] | None = None,
 ) -> Lark:
-    """The parser of the grammar in a file of a package, whose rules are the classes of a module, or ``lists``.
+    """Returns a parser that builds syntax trees.
 
-    A class has the name of its rule with an ``affix`` before or behind it: InstructionNode is that of ``instruction``.
-    ``made`` has functions of tokens and of lists, which make of some terminals and rules what stands for them in the
-    tree; a NUMBER becomes a :class:`Number` unless there is one for it.
+    Args:
+        package: The package that contains the grammar.
+        grammar: The file name of the grammar.
+        rules: The module with the classes of the rules.
+        affix: A prefix or suffix of the class names: InstructionNode is the class of
+            ``instruction``.
+        lists: Rules that become lists instead.
+        made: Functions of tokens and lists, by the terminal or rule that they transform. By default
+            a NUMBER becomes a :class:`Number`.
     """
     classes = SimpleNamespace(
         **{
@@ -165,7 +187,7 @@ def make_parser(
         (files(package) / grammar).read_text(),
         parser="lalr",
         maybe_placeholders=True,
-        # Any namespace of classes will do.
+        # Lark accepts any namespace of classes.
         transformer=create_transformer(
             cast(ModuleType, classes), _Rules(lists, {"NUMBER": Number, **(made or {})})
         ),
@@ -179,11 +201,17 @@ def parse_text(
     ends: Mapping[str, str],
     statements: Container[str] = (),
 ) -> Any:
-    """What the parser makes of a text; SourceError where it can't be parsed.
+    """Parses a text.
 
-    ``phrases`` are what terminals are called in messages, where they are more than one text; ``ends`` says that
-    something ends, by the terminal that is there instead of what was expected. ``statements`` are terminals that are
-    whole statements, of which messages have the first word.
+    Args:
+        parser: The parser.
+        text: The text.
+        phrases: Descriptions of terminals for messages, if they have more than one text.
+        ends: Messages that something ends too early, by the terminal found there.
+        statements: Terminals that are whole statements; messages quote only the first word.
+
+    Raises:
+        SourceError: The text has a syntax error.
     """
     try:
         return parser.parse(text)
@@ -200,7 +228,11 @@ def parse_text(
 
 
 def whole_number(token: Token, text: str, base: int = 0) -> int:
-    """The value of a token's digits; SourceError for more of them than a number has, or none of their base."""
+    """Returns the value of a token's digits.
+
+    Raises:
+        SourceError: There are too many digits, or digits that the base does not have.
+    """
     if len(text) > _LONGEST:
         raise SourceError(token, f"a number of {len(text)} characters is too large")
     try:
@@ -212,7 +244,7 @@ def whole_number(token: Token, text: str, base: int = 0) -> int:
 
 
 def _phrase(parser: Lark, terminal: str, phrases: Mapping[str, str]) -> str:
-    """A terminal in a message."""
+    """Returns the description of a terminal for messages."""
     if terminal in phrases:
         return phrases[terminal]
     text = parser.get_terminal(terminal).pattern.value
@@ -220,6 +252,6 @@ def _phrase(parser: Lark, terminal: str, phrases: Mapping[str, str]) -> str:
 
 
 def _listed(phrases: set[str]) -> str:
-    """Alternatives as a sentence has them."""
+    """Joins alternatives for a sentence."""
     *most, last = sorted(phrases)
     return f"{', '.join(most)} or {last}" if most else last

@@ -1,6 +1,7 @@
-"""A program as the toolchain hands it over: kernels, code, constants and data, not yet placed in memory.
+"""A program in the toolchain's output format: kernels, code, constants and data, not yet placed in
+memory.
 
-The cubin reader and the assembler make a :class:`Module`; :mod:`sim.launch` places one in memory.
+The cubin loader and the assembler build a :class:`Module`; :mod:`sim.launch` places it in memory.
 """
 
 from collections.abc import Mapping
@@ -27,17 +28,20 @@ __all__ = [
 
 
 SHARED_BANK = 3
-"""The constant bank that all kernels share: users' constants."""
+"""The constant bank common to all kernels, for the module's constants."""
 
 
 class ProgramError(CommandError):
-    """A program that can't be used: one line that names the file and what is wrong with it."""
+    """A program cannot be used. The message is one line with the file and the reason."""
 
 
 @dataclass(frozen=True)
 class EntryParameter:
-    """A kernel parameter: where it is in constant bank 0 behind the parameter base, and its size in bytes. ``type`` is
-    that of its number (u32, f64, b16) and ``name`` its name if the program says them; binaries do not.
+    """A kernel parameter: its offset from the parameter base in constant bank 0, and its size in
+    bytes.
+
+    ``type`` is the type of its number (u32, f64, b16) and ``name`` its name, if the source has
+    them; binaries do not.
     """
 
     ordinal: int
@@ -48,7 +52,9 @@ class EntryParameter:
 
 
 class PatchKind(Enum):
-    """What is put where, once the symbol's address is known (a global's address, a function's pc)."""
+    """The place of a patch, and the part of the symbol's address (of a global variable or function)
+    that it takes.
+    """
 
     IMMEDIATE_LOW = "bits 31:0 into the 32-bit immediate of an instruction"
     IMMEDIATE_HIGH = "bits 63:32 into the 32-bit immediate of an instruction"
@@ -61,10 +67,10 @@ class PatchKind(Enum):
 
 @dataclass(frozen=True)
 class Patch:
-    """A place to complete: ``offset`` bytes into the section that carries the patch.
+    """A place to be completed, ``offset`` bytes into the section with the patch.
 
-    Into data goes the value shifted right by ``shift``. With ``generic`` the symbol is one of SHARED_BANK, and its
-    address in global memory is meant.
+    In data, the value is shifted right by ``shift``. With ``generic`` the symbol is a constant in
+    SHARED_BANK, and the value is its address in global memory.
     """
 
     offset: int
@@ -77,8 +83,9 @@ class Patch:
 
 @dataclass(frozen=True)
 class SectionData:
-    """Initialised or zeroed bytes, and the patches in them. ``symbols`` are offsets into it by name, ``sizes`` are the
-    bytes of those whose size the file tells."""
+    """Initialised or zeroed bytes, and their patches. ``symbols`` maps names to offsets, ``sizes``
+    names to sizes in bytes, if the file has them.
+    """
 
     content: bytes
     alignment: int = 8
@@ -97,15 +104,17 @@ GRID_LIMITS = (0x7FFF_FFFF, 0xFFFF, 0xFFFF)
 
 @dataclass(frozen=True)
 class LaunchBounds:
-    """What an entry says of the blocks that it is launched with: ``largest`` is what their dimensions have at most in
-    threads, multiplied (.maxntid), ``exact`` what they are (.reqntid). None: nothing.
+    """The launch bounds of an entry. The product of the dimensions in ``largest`` is the most
+    threads of a block (.maxntid); ``exact`` are the required dimensions (.reqntid). None: no bound.
     """
 
     largest: tuple[int, int, int] | None = None
     exact: tuple[int, int, int] | None = None
 
     def refusal(self, block: tuple[int, int, int]) -> str | None:
-        """Why a driver does not launch such blocks; None when it does."""
+        """Returns the reason why a driver refuses blocks of this shape, or None if it accepts
+        them.
+        """
         if self.exact is not None and block != self.exact:
             return f"needs blocks of {_times(self.exact)} threads (.reqntid), not {_times(block)}"
         if self.largest is not None and prod(block) > prod(self.largest):
@@ -119,12 +128,21 @@ def _times(sizes: tuple[int, int, int]) -> str:
 
 @dataclass(frozen=True)
 class EntryPoint:
-    """A kernel of a module, and what a launch of it needs.
+    """A kernel of a module, and the requirements of its launch. Sizes are in bytes.
 
-    ``entry`` is in the module's code. ``constants`` holds the kernel's banks (2 and so on) as the file has
-    them; bank 0 is built at launch. Sizes are in bytes: ``shared`` per CTA, ``local`` per thread (its stack
-    with all it calls), ``crs`` per warp, the file's hint, 0 where it has none. ``textures`` are the names of texture,
-    sampler and surface references that it uses.
+    Attributes:
+        name: Its name.
+        entry: Its entry point, an offset in the module's code.
+        registers: Registers for each thread.
+        barriers: The number of CTA barriers.
+        shared: Shared memory for each CTA.
+        local: Stack for each thread, with all functions that it calls.
+        crs: Call/return stack for each warp: the file's hint, or 0.
+        parameter_base: The offset of the parameters in constant bank 0.
+        parameters: The parameters in order.
+        constants: The kernel's constant banks from 2 on, as in the file; bank 0 is built at launch.
+        textures: The names of texture, sampler and surface references that it uses.
+        bounds: The launch bounds.
     """
 
     name: str
@@ -145,10 +163,15 @@ class EntryPoint:
 class Module:
     """A whole program.
 
-    ``code`` is one block; ``code.symbols`` are the pcs of its functions. ``constants`` are banks that all
-    kernels share (3), ``data`` the global variables. ``sections`` are the extents in the code of kernels, each with the
-    functions that are its own, and of functions that all may call. ``refused`` are kernels that its source has and
-    that can't run, and the line that says why.
+    Attributes:
+        name: The name for messages.
+        code: The code of all functions; ``code.symbols`` are their pcs.
+        kernels: The kernels by name.
+        constants: Banks common to all kernels (3).
+        data: The global variables.
+        sections: The ranges in the code of kernels, each with its own functions, and of functions
+            that all kernels may call.
+        refused: Kernels of the source that cannot run, with a message for each.
     """
 
     name: str
@@ -160,7 +183,7 @@ class Module:
     refused: Mapping[str, str] = field(default_factory=dict)
 
     def kernel(self, name: str | None = None) -> EntryPoint:
-        """The kernel called ``name``, or the only one."""
+        """Returns the kernel called ``name``, or the only one."""
         if name is None and len(self.kernels) == 1 and not self.refused:
             return next(iter(self.kernels.values()))
         if name is not None and name in self.refused:

@@ -1,9 +1,9 @@
-"""Which instructions of a program a kernel can come to.
+"""Computes the instructions of a program that a kernel can reach.
 
-A walk from the kernel's entry: on to the next instruction, to the targets of branches, calls and pushes. Where a
-register or a constant says where to go, the walk goes everywhere that it may be: to every instruction of the same code
-section, and, where the place is counted from the program's begin, to every function whose address the program has
-somewhere. Too much rather than too little (ours).
+The walk begins at the kernel's entry and follows the next instruction and the targets of branches,
+calls and pushes. A target in a register or a constant may be every instruction of the same code
+section and, if it is absolute, every function whose address the program contains. The result is an
+overapproximation (ours).
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,11 +19,13 @@ __all__ = ["reached"]
 _LEAVES = frozenset(
     {"BRA", "BRX", "JMP", "JMX", "EXIT", "RET", "KIL", "BRK", "CONT", "LONGJMP", "SYNC", "RTT"}
 )
-"""Without a guard nobody comes to the instruction behind these."""
+"""Instructions without a successor, if they have no guard."""
 
 
 def reached(module: Module, kernel: EntryPoint) -> Iterator[tuple[int, int]]:
-    """Addresses and words of the instructions that threads of ``kernel`` can come to, in ascending order."""
+    """Yields address and word of the instructions that threads of ``kernel`` can reach, in
+    ascending order.
+    """
     walk = _Walk(module, kernel)
     walk.go(kernel.entry)
     for address in sorted(walk.found):
@@ -31,7 +33,7 @@ def reached(module: Module, kernel: EntryPoint) -> Iterator[tuple[int, int]]:
 
 
 class _Walk:
-    """What has been found so far: words by their addresses."""
+    """A walk over the code. ``found`` are the words found so far by their addresses."""
 
     def __init__(self, module: Module, kernel: EntryPoint) -> None:
         self._code, self._extents = (
@@ -51,7 +53,7 @@ class _Walk:
         self.found: dict[int, int] = {}
 
     def go(self, entry: int) -> None:
-        """Walks from one place until there is nothing new."""
+        """Walks from one address until no new instruction is found."""
         self._todo.append(entry)
         while self._todo:
             address = instruction_address(self._todo.pop())
@@ -63,7 +65,7 @@ class _Walk:
                 self._follow(address, op, word)
 
     def _follow(self, address: int, op: Operation, word: int) -> None:
-        """Notes where an instruction may go."""
+        """Adds the successors of an instruction."""
         following = next_address(address)
         if op.guarded or op.form.name not in _LEAVES:
             self._todo.append(following)
@@ -86,12 +88,12 @@ class _Walk:
                     self._todo.append(place)
 
     def _place(self, patch: Patch) -> int | None:
-        """The place in code whose address a patch is; None when it is another's."""
+        """Returns the code address in a patch, or None if it is not that of a function."""
         function = self._functions.get(patch.symbol)
         return None if function is None else function + patch.addend
 
     def _anywhere(self, address: int, relative: bool) -> None:
-        """Goes to all that a register or a constant may name."""
+        """Adds all possible targets of a branch through a register or a constant."""
         section = next(extent for extent in self._extents if address in extent)
         self._todo += range(section.start, section.stop, INSTRUCTION_BYTES)
         if not relative and not self._jumps_anywhere:

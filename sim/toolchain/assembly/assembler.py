@@ -20,23 +20,29 @@ encloses one. Instructions are written as NVIDIA's disassembler prints them::
             STG.E [R2], R4
             EXIT
 
-============================== =================================================================================
+============================== =====================================================================
 ``.kernel NAME``               begins a kernel, up to the next ``.kernel`` or ``.end``
-``.function NAME``             begins a function: within a kernel for CAL; after ``.end`` a separate one for JCAL
+``.function NAME``             begins a function: within a kernel for CAL; after ``.end`` a separate
+                               one for JCAL
 ``.param NAME BYTES``          the kernel's next parameter, in ``c[0x0]``
-``.registers N``               registers of a thread; by default those that the code uses. Likewise ``.barriers``
-``.local N`` ``.frame N``      bytes of stack of the function with all it calls, and of the function alone
+``.registers N``               registers of a thread; by default those that the code uses. Likewise
+                               ``.barriers``
+``.local N`` ``.frame N``      bytes of stack of the function with all it calls, and of the function
+                               alone
 ``.crs N``                     bytes of call/return stack that a warp may fill
 ``.shared [NAME] BYTES``       shared memory
-``.const [BANK] [NAME]``       constants: bank 3 is common to all kernels, others are the kernel's; data follow
+``.const [BANK] [NAME]``       constants: bank 3 is common to all kernels, others are the kernel's;
+                               data follow
 ``.global NAME [BYTES]``       a global variable: zeros, unless data follow
 ``.byte .half .word .dword``   data; ``.zero N`` is N zero bytes
-``.info NAME values``          a record for NVIDIA's loader (:mod:`sim.toolchain.cubin.nvinfo`), which replaces the
-                               default one; ``half`` or ``byte`` before the value if the record has no payload
+``.info NAME values``          a record for NVIDIA's loader (:mod:`sim.toolchain.cubin.nvinfo`),
+                               which replaces the
+                               default one; ``half`` or ``byte`` before the value if the record has
+                               no payload
 ``.raw WORD``                  an instruction as a number
 ``.section NAME KIND``         a section that is copied unchanged; data follow
 ``.symbols NAMES``             the first symbols of the file, in order
-============================== =================================================================================
+============================== =====================================================================
 
 ``align N`` and ``at OFFSET`` after a variable give its location; ``visible``, ``weak`` or ``local``
 after a name give its visibility. Numbers may be sums with names. The value of a parameter, a

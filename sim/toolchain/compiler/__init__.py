@@ -1,21 +1,24 @@
 """The back end of the PTX compiler: compiles a typed PTX module to an assembly program.
 
-=================== =============================================================================================
+=================== ================================================================================
 module              content
-=================== =============================================================================================
+=================== ================================================================================
 compiler            all passes in order: :func:`compile_statements`, :func:`compile_module`
 ir                  operations on virtual registers of 32 bits, in basic blocks
 opcodes, operands   what operations do, from the instruction table; which operands each can encode
 abi, layout         the calling convention; the addresses of variables
 select              instruction selection, by groups of PTX opcodes; calls and inline expansion
 library             functions of the runtime library, for divisions, reciprocals and roots
-analysis            graphs, dominators, post-dominators, loops, liveness, single definitions, divergence
-passes              simplify_cfg, carry, rotate, full_unroll, unroll, webs, optimise (constant_folding,
-                    constant_propagation, cse, combine, dead_code), expand, legalise, if_conversion, licm,
+analysis            graphs, dominators, post-dominators, loops, liveness, single definitions,
+                    divergence
+passes              simplify_cfg, carry, rotate, full_unroll, unroll, webs, optimise
+                    (constant_folding,
+                    constant_propagation, cse, combine, dead_code), expand, legalise, if_conversion,
+                    licm,
                     reconvergence
 regalloc            register groups, interference, coalesce, pressure, color, spill
 emit                instruction words, functions, assembly programs
-=================== =============================================================================================
+=================== ================================================================================
 
 These choices are ours, where neither PTX nor the machine decides:
 

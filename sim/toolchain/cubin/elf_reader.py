@@ -1,4 +1,4 @@
-"""Reads an ELF file of NVIDIA's into an :class:`~sim.toolchain.cubin.object_file.ObjectFile`."""
+"""Reads NVIDIA's ELF files as :class:`~sim.toolchain.cubin.object_file.ObjectFile`."""
 
 import io
 import struct
@@ -29,7 +29,7 @@ __all__ = ["ARCHITECTURE", "MAGIC", "RELOCATION_ENTRY", "SYMBOL_ENTRY", "read_ob
 
 MAGIC = b"\x7fELF"
 ARCHITECTURE = 50
-"""The SM version that files are for."""
+"""The SM version of supported files."""
 _EMPTY_LIMIT = 1 << 30
 _BINDINGS = frozenset(Binding)
 SYMBOL_ENTRY = struct.Struct("<IBBHQQ")
@@ -45,7 +45,11 @@ _OF_THE_FORMAT = (SectionKind.SYMBOLS, SectionKind.STRINGS, *RELOCATION_ENTRY)
 
 
 def read_object(content: bytes, name: str) -> ObjectFile:
-    """The object file in ``content``. ``name`` stands in messages; ProgramError says what is wrong with it."""
+    """Returns the object file in ``content``. ``name`` appears in messages.
+
+    Raises:
+        ProgramError: The content is damaged or not supported.
+    """
     if not content.startswith(MAGIC):
         raise ProgramError(f"{name}: not an ELF file")
     try:
@@ -62,7 +66,9 @@ def read_object(content: bytes, name: str) -> ObjectFile:
 
 
 def _check_target(elf: ELFFile, name: str) -> None:
-    """Refuses what isn't a 64-bit little-endian CUDA file for this architecture."""
+    """Checks that a file is a 64-bit little-endian CUDA file for this architecture. Raises
+    ProgramError otherwise.
+    """
     if not elf.little_endian:
         raise ProgramError(f"{name}: an ELF file of another kind, not a little-endian one")
     machine = elf["e_machine"]
@@ -78,13 +84,13 @@ def _check_target(elf: ELFFile, name: str) -> None:
 
 
 def _kind(section: ElfSection) -> int:
-    """The type of a section, of which the library turns the common ones into names."""
+    """Returns the type number of a section; the ELF library returns names for common types."""
     kind = section["sh_type"]
     return kind if isinstance(kind, int) else ENUM_SH_TYPE_BASE[kind]
 
 
 class _Reader:
-    """The sections of one file on their way into an object file."""
+    """Reads the sections of one file."""
 
     def __init__(self, elf: ELFFile, content: bytes, name: str) -> None:
         self.elf = elf
@@ -93,7 +99,7 @@ class _Reader:
         self.raw = list(elf.iter_sections())
 
     def read(self) -> ObjectFile:
-        """The whole file."""
+        """Returns the object file."""
         sections: dict[str, Section] = {}
         for number, raw in enumerate(self.raw):
             if number and _kind(raw) not in _OF_THE_FORMAT:
@@ -116,7 +122,7 @@ class _Reader:
         return ObjectFile(self.name, sections, symbols, self.elf["e_type"] == "ET_REL")
 
     def _bytes(self, raw: ElfSection) -> bytes:
-        """What the file holds of a section."""
+        """Returns the bytes of a section in the file."""
         start, size = raw["sh_offset"], raw["sh_size"]
         if start + size > len(self.content):
             raise ProgramError(
@@ -126,7 +132,7 @@ class _Reader:
         return self.content[start : start + size]
 
     def _check_name(self, name: str) -> str:
-        """Refuses a name that would not stand in a line of text."""
+        """Checks that a name fits in one line of text. Raises ProgramError otherwise."""
         if not name.isprintable():
             raise ProgramError(
                 f"{self.name}: the name {name!r} holds characters that can't be printed"
@@ -165,7 +171,9 @@ class _Reader:
         return section
 
     def _name_at(self, index: int) -> str | None:
-        """Name of the section with this index; None for the undefined one and the reserved indices."""
+        """Returns the name of the section with an index, or None for the undefined and reserved
+        indices.
+        """
         if index == _UNDEFINED or index >= _RESERVED_INDICES:
             return None
         if index >= len(self.raw):
@@ -175,7 +183,9 @@ class _Reader:
         return self.raw[index].name
 
     def _symbols(self) -> tuple[Symbol, ...]:
-        """All symbols. Read here, as the library drops the bits of st_other that are NVIDIA's."""
+        """Returns all symbols. They are decoded here because the ELF library drops NVIDIA's bits of
+        st_other.
+        """
         tables = [raw for raw in self.raw if _kind(raw) == SectionKind.SYMBOLS]
         if not tables:
             return ()
@@ -197,7 +207,7 @@ class _Reader:
     def _symbol(
         self, name: str, info: int, section: str | None, value: int, size: int, other: int
     ) -> Symbol:
-        """A symbol, whose binding is one that there is."""
+        """Returns a symbol after a check of its binding."""
         kind, binding = info & 15, info >> 4
         if binding not in _BINDINGS:
             raise ProgramError(
@@ -206,7 +216,7 @@ class _Reader:
         return Symbol(name, kind, binding, section, value, size, other)
 
     def _relocations(self, symbols: int) -> dict[str, list[Relocation]]:
-        """Relocations by the name of the section that they complete."""
+        """Returns the relocations by the name of the section that they complete."""
         found: dict[str, list[Relocation]] = {}
         for raw in self.raw:
             entry = RELOCATION_ENTRY.get(_kind(raw))  # type: ignore[call-overload]

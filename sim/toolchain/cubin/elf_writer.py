@@ -1,7 +1,8 @@
-"""Writes a complete :class:`~sim.toolchain.cubin.object_file.ObjectFile` as an ELF file that NVIDIA's tools read.
+"""Writes a complete :class:`~sim.toolchain.cubin.object_file.ObjectFile` as an ELF file for
+NVIDIA's tools.
 
-The file is laid out as theirs are: string and symbol tables, records, relocations, constants, code, variables,
-section headers, program headers.
+The order is that of NVIDIA's files: string and symbol tables, records, relocations, constants,
+code, variables, section headers, program headers.
 """
 
 import struct
@@ -39,14 +40,14 @@ _SYMBOLS_INDEX = 3
 
 
 class _Strings:
-    """A string table that grows."""
+    """A string table under construction."""
 
     def __init__(self) -> None:
         self.content = bytearray(1)
         self._places = {"": 0}
 
     def place(self, text: str) -> int:
-        """Where the text is in the table."""
+        """Returns the offset of a text in the table; adds it if it is new."""
         if text not in self._places:
             self._places[text] = len(self.content)
             self.content += text.encode() + b"\0"
@@ -55,7 +56,7 @@ class _Strings:
 
 @dataclass
 class _Entry:
-    """A section on its way into the file."""
+    """A section to be written."""
 
     name: str
     kind: int
@@ -70,19 +71,23 @@ class _Entry:
 
 
 def _string_entry(name: str, strings: _Strings) -> _Entry:
-    """The section of a string table."""
+    """Returns the section of a string table."""
     return _Entry(name, SectionKind.STRINGS, 0, bytes(strings.content), len(strings.content))
 
 
 def write_object(file: ObjectFile) -> bytes:
-    """The bytes of an ELF file. ValueError for a relocatable one: its call graph holds places in string tables."""
+    """Returns the bytes of an ELF file.
+
+    Raises:
+        ValueError: The file is relocatable: its call graph contains string table offsets.
+    """
     if file.relocatable:
         raise ValueError(f"{file.name} is relocatable")
     return _Writer(file).file_content()
 
 
 class _Writer:
-    """One object file being written."""
+    """Writes one object file."""
 
     def __init__(self, file: ObjectFile) -> None:
         self.file = file
@@ -112,7 +117,7 @@ class _Writer:
         ]
 
     def _tables(self) -> list[_Entry]:
-        """The string and symbol tables."""
+        """Returns the string and symbol tables."""
         strings = _Strings()
         symbols = b"".join(self._symbol(symbol, strings) for symbol in self.file.symbols)
         first_global = next(
@@ -179,7 +184,7 @@ class _Writer:
         return entry
 
     def _relocation_entry(self, section: Section, kind: SectionKind) -> _Entry:
-        """The section of a section's relocations with, or without, addends."""
+        """Returns the section for a section's relocations, with or without addends."""
         layout = RELOCATION_ENTRY[kind]
         content = b"".join(
             layout.pack(
@@ -203,7 +208,7 @@ class _Writer:
         )
 
     def file_content(self) -> bytes:
-        """The whole file."""
+        """Returns the bytes of the file."""
         content = bytearray(_HEADER.size)
         for entry in self.entries:
             _pad(content, entry.alignment)
@@ -235,7 +240,9 @@ class _Writer:
         return bytes(content)
 
     def _segments(self, at: int) -> list[tuple[int, int, int, int, int]]:
-        """Kind, rights, place, size in the file and in memory of the program headers that will be at ``at``."""
+        """Returns the program headers for a table at offset ``at``: type, flags, offset, size in
+        the file and size in memory of each.
+        """
         found = []
         for flags, rights in ((0, _READ_EXECUTE), (SectionFlag.WRITE, _READ_WRITE)):
             entries = [
@@ -275,14 +282,16 @@ class _Writer:
 
 
 def _group(section: Section) -> tuple[bool, bool, bool]:
-    """Where a section belongs in the file: what isn't loaded, what is read, what is written, what is empty."""
+    """Returns the sort key for the order in the file: not loaded, read-only, writable, without
+    content.
+    """
     is_loaded = bool(section.flags & SectionFlag.ALLOCATE)
     is_written = is_loaded and bool(section.flags & SectionFlag.WRITE)
     return is_loaded, is_written, is_written and not section.has_content
 
 
 def _kind(relocation: Relocation) -> SectionKind:
-    """The kind of section that holds a relocation."""
+    """Returns the kind of section that contains a relocation."""
     return (
         SectionKind.RELOCATIONS
         if relocation.addend is None

@@ -1,8 +1,8 @@
-"""Several relocatable files as one relocatable file, as a linker joins them: what is local in a file is its own.
+"""Merges several relocatable files into one, as a linker does: local names belong to their file.
 
-Sections of functions stay, under another name where a local function has a name that another file has, too. Variables
-and constants of all files lie one behind the other. Of weak definitions the first stays, or a global one. What is only
-for tools, such as tables for debuggers, is left out.
+Sections of functions are kept; those of a local function get another name if another file also has
+its name. Variables and constants of all files are concatenated. Of several weak definitions the
+first is kept, or a global one. Sections for tools only, such as debug tables, are dropped.
 """
 
 from collections.abc import Sequence
@@ -26,12 +26,17 @@ from .object_file import (
 __all__ = ["join_objects"]
 
 _OF_SYMBOLS = (Attribute.FRAME_SIZE, Attribute.REGCOUNT)
-"""Records that begin with the number of a symbol. Others that do are left out: stack sizes of kernels were worked out
-without the other files."""
+"""Records that begin with a symbol index. Others of this kind are dropped: the stack sizes of
+kernels were computed without the other files.
+"""
 
 
 def join_objects(files: Sequence[ObjectFile], name: str) -> ObjectFile:
-    """One file of several. ProgramError for a complete one among them, and where two define the same."""
+    """Merges files.
+
+    Raises:
+        ProgramError: A file is not relocatable, or a name has two definitions.
+    """
     for file in files:
         if not file.relocatable:
             raise ProgramError(
@@ -47,8 +52,16 @@ def _is_defined(symbol: Symbol) -> bool:
 
 @dataclass
 class _InputFile:
-    """One of the files. ``names`` are new names of its functions and variables, ``bases`` the places of its sections
-    in those of the whole, ``numbers`` what its symbols are in the whole."""
+    """One of the files.
+
+    Attributes:
+        file: The file.
+        suffix: The suffix for new names.
+        names: New names of its functions and variables.
+        dropped: Functions whose definition in another file is kept.
+        bases: Offsets of its sections in the merged sections.
+        numbers: The indices of its symbols in the merged file.
+    """
 
     file: ObjectFile
     suffix: str
@@ -58,7 +71,7 @@ class _InputFile:
     numbers: list[int] = field(default_factory=list)
 
     def section_name(self, section: Section) -> str:
-        """The name of a section in the whole."""
+        """Returns the name of a section in the merged file."""
         owner = section.owner
         if owner not in self.names or owner is None:
             return section.name
@@ -66,7 +79,7 @@ class _InputFile:
 
 
 class _Joined:
-    """Files being joined."""
+    """Builds the merged file."""
 
     def __init__(self, files: Sequence[ObjectFile], name: str) -> None:
         self.name = name
@@ -76,7 +89,7 @@ class _Joined:
         self.sections: dict[str, Section] = {}
 
     def joined(self) -> ObjectFile:
-        """The whole file."""
+        """Returns the merged file."""
         self._choose_definitions()
         self._name_locals()
         for part in self.parts:
@@ -89,7 +102,9 @@ class _Joined:
         return ObjectFile(self.name, self.sections, tuple(self.symbols), True)
 
     def _choose_definitions(self) -> None:
-        """Of each name that all files see, the symbol that stays: a global definition, a weak one, a declaration."""
+        """Chooses the symbol that is kept for each visible name: a global definition, else a weak
+        one, else a declaration.
+        """
         for number, part in enumerate(self.parts):
             for symbol in part.file.symbols:
                 if symbol.binding == Binding.LOCAL or not symbol.name:
@@ -113,7 +128,7 @@ class _Joined:
             }
 
     def _name_locals(self) -> None:
-        """New names for local functions and variables of which another file has the name, too."""
+        """Gives new names to local functions and variables whose name another file has, too."""
         taken = set(self.kept)
         for part in self.parts:
             for symbol in part.file.symbols:
@@ -168,7 +183,7 @@ class _Joined:
         return len(self.symbols) - 1
 
     def _common_symbol(self, name: str) -> int:
-        """The number of a symbol that all files see."""
+        """Returns the index of a visible symbol; adds it if it is new."""
         found = next(
             (
                 at
@@ -183,7 +198,9 @@ class _Joined:
         return self._added(self._placed(self.parts[number], symbol))
 
     def _placed(self, part: _InputFile, symbol: Symbol) -> Symbol:
-        """A symbol as it is in the whole. That of a section which is not first under its name is a variable there."""
+        """Returns a symbol of the merged file. A section symbol becomes a variable if its section
+        is not the first of that name.
+        """
         if symbol.section is None:
             return symbol
         section = part.file.sections[symbol.section]
@@ -213,7 +230,7 @@ class _Joined:
             )
 
     def _add_records(self) -> None:
-        """Records about functions, with their numbers in the whole."""
+        """Adds the records about functions, with symbol indices of the merged file."""
         records: list[Record] = []
         first = None
         for part in self.parts:
@@ -240,5 +257,5 @@ _STRONG = 2
 
 
 def _rank(symbol: Symbol) -> int:
-    """Which of several symbols stays: the larger."""
+    """Returns the rank of a symbol: of several with one name, the highest is kept."""
     return 0 if not _is_defined(symbol) else _STRONG if symbol.binding == Binding.GLOBAL else 1

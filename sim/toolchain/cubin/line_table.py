@@ -1,4 +1,4 @@
-"""Lines of the source in a cubin: what a debugger's table says of each instruction."""
+"""Source lines of the instructions of a cubin, from its debug tables."""
 
 from pathlib import PurePosixPath
 
@@ -17,7 +17,9 @@ _PREFIX = ".text."
 
 
 def source_lines(path: str, module: Module) -> dict[int, tuple[str, int]]:
-    """Pc -> the source's file name and line, of the instructions that a cubin has lines for; empty for other files."""
+    """Returns file name and line of the source for each pc that the tables of a cubin cover;
+    nothing for other files.
+    """
     try:
         with open(path, "rb") as file:
             elf = ELFFile(file)
@@ -27,7 +29,9 @@ def source_lines(path: str, module: Module) -> dict[int, tuple[str, int]]:
 
 
 def _functions(elf: ELFFile) -> list[str]:
-    """The functions whose addresses the table begins with, in order: its relocations."""
+    """Returns the functions at which the table's sequences begin, in order, from its
+    relocations.
+    """
     relocations = elf.get_section_by_name(f".rel{_TABLE}")
     if not isinstance(relocations, RelocationSection):
         return []

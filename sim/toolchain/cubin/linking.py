@@ -1,8 +1,8 @@
-"""Joins a relocatable file into a complete one: decides where shared variables and constants are.
+"""Links a relocatable file: determines the offsets of shared variables and constants.
 
-Functions keep their own code sections, and what depends on where code and global variables end up stays a
-relocation. Shared memory and constant banks of functions, which all kernels may call, come first in every
-kernel's, then the kernel's own (ours).
+Functions keep their code sections, and references to code and global variables remain relocations.
+In each kernel's shared memory and constant banks, those of functions, which all kernels may call,
+are before the kernel's own (ours).
 """
 
 from collections.abc import Iterable
@@ -45,8 +45,11 @@ _KINDS = {
 
 
 def link(file: ObjectFile) -> ObjectFile:
-    """The complete file of a relocatable one, and a complete one as it is. ProgramError where that can't be, and
-    for a file without kernels: there is nothing that anything could be linked to.
+    """Links a relocatable file; returns a complete file unchanged.
+
+    Raises:
+        ProgramError: The file cannot be linked, or has no kernel; linking with other files is not
+            supported here.
     """
     if not any(symbol.is_kernel for symbol in file.symbols):
         raise ProgramError(f"{file.name}: has no kernel")
@@ -54,10 +57,15 @@ def link(file: ObjectFile) -> ObjectFile:
 
 
 class _Linker:
-    """One file being linked.
+    """Links one file.
 
-    ``places`` are offsets of shared and constant symbols in their memory, by index. A shared array without a
-    size of its own begins behind all others, in each kernel somewhere else: it is in ``ends`` instead.
+    Attributes:
+        file: The relocatable file.
+        kernels: The names of its kernels.
+        places: Offsets of shared and constant symbols in their memory, by symbol index.
+        sections: The sections of the complete file.
+        ends: The end of the variables in each kernel's shared memory. A shared array without a size
+            begins there, at a different offset in each kernel.
     """
 
     def __init__(self, file: ObjectFile) -> None:
@@ -68,7 +76,7 @@ class _Linker:
         self.ends: dict[str, int] = {}
 
     def linked(self) -> ObjectFile:
-        """The complete file."""
+        """Returns the complete file."""
         self._place_shared()
         self._place_constants()
         for section in self.file.sections.values():
@@ -85,7 +93,9 @@ class _Linker:
         return ObjectFile(self.file.name, self.sections, symbols)
 
     def _place_shared(self) -> None:
-        """Shared variables that functions use, then those of each kernel."""
+        """Assigns the offsets of shared variables: those of functions, then those of each
+        kernel.
+        """
         common = [
             section
             for section in self.file.by_role[SectionRole.SHARED]
@@ -104,7 +114,9 @@ class _Linker:
                 )
 
     def _placed_variables(self, sections: Iterable[Section], position: int) -> int:
-        """Gives the variables of some shared sections their places from ``position`` on; returns the end."""
+        """Assigns offsets to the variables of some shared sections from ``position``. Returns their
+        end.
+        """
         names = {section.name for section in sections}
         for index, symbol in enumerate(self.file.symbols):
             if symbol.is_shared and symbol.section in names:
@@ -113,7 +125,9 @@ class _Linker:
         return position
 
     def _place_constants(self) -> None:
-        """Banks that all kernels share stay; those of functions come first in every kernel's."""
+        """Assigns the offsets of constants. Banks common to all kernels are unchanged; banks of
+        functions come first in every kernel's.
+        """
         banks: dict[int, list[Section]] = {}
         for section in self.file.by_role[SectionRole.CONSTANT]:
             if section.owner is None:
@@ -158,7 +172,9 @@ class _Linker:
                 self.places[index] = base + symbol.value
 
     def _symbol(self, index: int, symbol: Symbol) -> Symbol:
-        """The symbol in the complete file. A shared variable of functions is in no section of it."""
+        """Returns a symbol of the complete file. A shared variable of a function has no section
+        there.
+        """
         if symbol.kind == SymbolKind.CUDA_OBJECT:
             symbol = replace(
                 symbol, kind=SymbolKind.OBJECT, other=0, value=self.places.get(index, symbol.value)
@@ -166,7 +182,7 @@ class _Linker:
         return symbol if symbol.section in self.sections else replace(symbol, section=None)
 
     def _completed(self, section: Section) -> Section:
-        """The section with its relocations to shared variables and constants filled in."""
+        """Returns a section whose relocations to shared variables and constants are resolved."""
         content = bytearray(section.content)
         kept = []
         for relocation in section.relocations:
@@ -188,7 +204,9 @@ class _Linker:
     def _place(
         self, section: Section, relocation: Relocation, symbol: Symbol
     ) -> tuple[int, int | None] | None:
-        """What the relocation's symbol is worth, and its constant bank; None when that waits for an address."""
+        """Returns the value of a relocation's symbol, and its constant bank; None if it depends on
+        an address.
+        """
         addend = relocation.addend or 0
         if symbol.is_texture or relocation.kind in NO_ADDRESS:
             return None
@@ -209,7 +227,9 @@ class _Linker:
         raise ValueError(f"its kind {relocation.kind:#x}: {why}")
 
     def _open_array(self, section: Section, symbol: Symbol) -> int:
-        """Where a shared array without a size begins: behind the kernel's other variables."""
+        """Returns the offset of a shared array without a size: the end of the kernel's other
+        variables.
+        """
         own = self.ends.get(section.owner or "")
         ends = self.ends.values() if own is None else (own,)
         places = {round_up(end, max(symbol.value, 1)) for end in ends}
@@ -224,7 +244,9 @@ class _Linker:
 def _filled(
     place: bytes, section: Section, relocation: Relocation, value: int, bank: int | None
 ) -> bytes:
-    """A place with a value in it, and with its bank where an instruction names one."""
+    """Returns the bytes of a place with a value filled in, and with the constant bank if it is an
+    instruction that has one.
+    """
     word = int.from_bytes(place, "little")
     if section.role is not SectionRole.CODE:
         filling: Filling | None = PATCHES.get(relocation.kind)

@@ -1,18 +1,19 @@
-"""Reads cubins: NVIDIA's binary programs for sm_50, complete ones and relocatable ones (``ptxas -c``).
+"""Loads cubins: NVIDIA's binary programs for sm_50, complete ones and relocatable ones (``ptxas
+-c``).
 
-What a file's sections become, in a :class:`~sim.toolchain.module.Module`:
+The sections of a file become the following parts of a :class:`~sim.toolchain.module.Module`:
 
 =============================  =====================================================================
-``.text.K``                    code, one section behind the other at multiples of 64 bytes
-``.nv.constantB.K``            bank B of kernel K; bank 0 is made at launch, only its size matters
+``.text.K``                    code; sections are concatenated at multiples of 64 bytes
+``.nv.constantB.K``            bank B of kernel K; of bank 0, which a launch fills, the size only
 ``.nv.constantB``              bank B of all kernels
-``.nv.global.init`` ``.nv.global``   data, the zeroed variables behind the others
+``.nv.global.init`` ``.nv.global``   data, with the zeroed variables last
 ``.nv.shared.K``               size of kernel K's shared memory
 ``.nv.info`` ``.nv.info.K``    parameters and stack sizes
 =============================  =====================================================================
 
-In a complete file every function that a kernel calls is in the kernel's own section, and addresses within it
-are relative. A relocatable one is linked first, see :mod:`sim.toolchain.cubin.linking`.
+In a complete file every function that a kernel calls is in the kernel's own section, and addresses
+within it are relative. A relocatable file is linked first, see :mod:`sim.toolchain.cubin.linking`.
 """
 
 from collections.abc import Mapping
@@ -54,7 +55,11 @@ __all__ = ["load", "read_cubin", "records_of"]
 
 
 def read_cubin(path: str | Path) -> Module:
-    """The program in a cubin file; ProgramError when there is none."""
+    """Returns the program in a cubin file.
+
+    Raises:
+        ProgramError: The file cannot be read, or is not valid.
+    """
     try:
         content = Path(path).read_bytes()
     except OSError as error:
@@ -63,13 +68,19 @@ def read_cubin(path: str | Path) -> Module:
 
 
 def load(file: ObjectFile) -> Module:
-    """The program in an object file; ProgramError when there is none."""
+    """Returns the program in an object file.
+
+    Raises:
+        ProgramError: The file is not valid.
+    """
     return _Loader(link(file)).module()
 
 
 def records_of(file: ObjectFile, name: str) -> Mapping[int, list[Record]]:
-    """The records of a section by their attributes, none when there is no such section; ProgramError when they are
-    damaged.
+    """Returns the records of a section by attribute; none if the section does not exist.
+
+    Raises:
+        ProgramError: The records are damaged.
     """
     section = file.sections.get(name)
     found: dict[int, list[Record]] = {}
@@ -82,7 +93,7 @@ def records_of(file: ObjectFile, name: str) -> Mapping[int, list[Record]]:
 
 
 def _cleared(section: Section) -> bytes:
-    """The content of a section, without what nobody uses."""
+    """Returns the content of a section with zeros in places that are not used."""
     content = bytearray(section.content)
     for relocation in section.relocations:
         if relocation.kind in CLEARED:
@@ -92,7 +103,9 @@ def _cleared(section: Section) -> bytes:
 
 
 class _Loader:
-    """One complete file on its way into a module. ``bases`` are the places of sections in code or data."""
+    """Builds a module from one complete file. ``bases`` are the offsets of sections in code or
+    data.
+    """
 
     def __init__(self, file: ObjectFile) -> None:
         self.file = file
@@ -107,7 +120,7 @@ class _Loader:
         }
 
     def module(self) -> Module:
-        """The whole program."""
+        """Returns the whole program."""
         kernels = [symbol for symbol in self.file.symbols if symbol.is_kernel]
         self.records = records_of(self.file, INFO)
         code = self._joined(self.file.by_role[SectionRole.CODE], CODE_GRANULE)
@@ -138,7 +151,7 @@ class _Loader:
         )
 
     def _joined(self, sections: tuple[Section, ...], granule: int = 1) -> SectionData:
-        """Sections one behind the other, with their symbols and patches."""
+        """Concatenates sections, with their symbols and patches."""
         content = b""
         patches: list[Patch] = []
         symbols: dict[str, int] = {}
@@ -168,7 +181,9 @@ class _Loader:
         )
 
     def _symbols(self, section: Section, base: int) -> dict[str, int]:
-        """Offsets of the functions and variables in a section, and of the section where a relocation names it."""
+        """Returns the offsets of the functions and variables in a section, and of the section
+        itself if a relocation refers to it.
+        """
         found = {
             symbol.name: base + symbol.value
             for symbol in self.file.symbols
@@ -212,7 +227,7 @@ class _Loader:
 
     @staticmethod
     def _held_addend(section: Section, relocation: Relocation) -> int:
-        """The addend that the place itself holds."""
+        """Returns the addend that is stored in the place of a relocation."""
         place = section.content[
             relocation.offset : relocation.offset + place_bytes(relocation.kind)
         ]
@@ -224,7 +239,9 @@ class _Loader:
         return number << 32 if filling.kind is PatchKind.IMMEDIATE_HIGH else number
 
     def _kernel(self, symbol: Symbol, constants: Mapping[int, SectionData]) -> EntryPoint:
-        """One kernel: what its code needs, with the functions of other sections that it may call."""
+        """Returns one kernel with the requirements of its code and of functions in other sections
+        that it may call.
+        """
         code = self._section(text_name(symbol.name))
         if code is None or symbol.section != code.name:
             raise ProgramError(
@@ -258,7 +275,7 @@ class _Loader:
         )
 
     def _textures(self, bank0: Section | None) -> tuple[str, ...]:
-        """Names of the textures of which bank 0 of a kernel holds what a driver knows."""
+        """Returns the names of the textures for which a driver fills in bank 0 of a kernel."""
         if bank0 is None:
             return ()
         symbols = [self.file.symbols[relocation.symbol] for relocation in bank0.relocations]
@@ -268,8 +285,8 @@ class _Loader:
         return self.file.sections.get(name)
 
     def _stack(self, kernel: Symbol, reached: list[Section]) -> int:
-        """Bytes of stack that a thread needs: the kernel's with all it calls where the file knows, else every
-        function's frame once (ours; recursion needs more, which only its user knows).
+        """Returns the stack size of a thread in bytes: the kernel's total if the file has it, else
+        the sum of all functions' frames (ours; recursion needs more, which only the user can know).
         """
         sizes = {
             attribute: {
@@ -288,25 +305,29 @@ class _Loader:
 
 
 def _linked_name(symbol: Symbol) -> str:
-    """The name by which patches know a symbol: that of the section, for a section's."""
+    """Returns the name of a symbol in patches: a section symbol has the name of its section."""
     return (symbol.section or "") if symbol.kind == SymbolKind.SECTION else symbol.name
 
 
 def _crs(records: Mapping[int, list[Record]]) -> int:
-    """Bytes of call/return stack that a warp needs; 0 where the file does not know, because of recursion."""
+    """Returns the bytes of call/return stack of a warp; 0 if the file does not have the size, as
+    with recursion.
+    """
     sizes = [record.words[0] for record in records.get(Attribute.CRS_STACK_SIZE, ())]
     return sum(size for size in sizes if size != UNKNOWN_SIZE)
 
 
 def _parameter_base(records: Mapping[int, list[Record]], bank0: Section | None) -> int:
-    """Where the parameters begin in bank 0: behind all that is not parameters when the kernel has none."""
+    """Returns the offset of the parameters in bank 0: the end of the bank if the kernel has
+    none.
+    """
     for record in records.get(Attribute.PARAM_CBANK, ()):
         return record.words[1] & 0xFFFF
     return bank0.size if bank0 is not None else PARAMETER_BASE
 
 
 def _bounds(records: Mapping[int, list[Record]]) -> LaunchBounds:
-    """What blocks a kernel may be launched with."""
+    """Returns the launch bounds of a kernel."""
 
     def dimensions(attribute: Attribute) -> tuple[int, int, int] | None:
         for record in records.get(attribute, ()):
@@ -318,7 +339,7 @@ def _bounds(records: Mapping[int, list[Record]]) -> LaunchBounds:
 
 
 def _parameters(records: Mapping[int, list[Record]]) -> tuple[EntryParameter, ...]:
-    """A kernel's parameters in order."""
+    """Returns a kernel's parameters in order."""
     infos = sorted(
         (KernelParameter.of(record) for record in records.get(Attribute.KPARAM_INFO, ())),
         key=lambda info: info.ordinal,

@@ -1,7 +1,7 @@
-"""Records of ``.nv.info`` sections: what a loader needs to know of functions beside their code.
+"""Records of ``.nv.info`` sections: properties of functions that a loader needs.
 
-A record is a format byte, an attribute byte, and two bytes that are either its value or the size of the
-payload behind it. Attribute numbers are NVIDIA's.
+A record is a format byte, an attribute byte, and two bytes that are the value or the size of the
+payload after them. Attribute numbers are NVIDIA's.
 """
 
 import struct
@@ -27,23 +27,23 @@ __all__ = [
 ]
 
 UNKNOWN_SIZE = 0xFFFF_FFFF
-"""A stack size that NVIDIA's assembler could not tell, because of recursion."""
+"""The stack size that NVIDIA's assembler writes if recursion makes it unknown."""
 BRANCH, CALL = 0, 1
 """Kinds of branches in INDIRECT_BRANCH_TARGETS."""
 _PARAMETER_BANK = 0x1F << 12
 _PARAMETER_SIZE_AT = 18
 LARGEST_PARAMETER = (1 << 32 - _PARAMETER_SIZE_AT) - 1
-"""Bytes that a parameter has at most."""
+"""The largest size of a parameter in bytes."""
 LARGEST_ATTRIBUTE = 0xFF
 _HEADER = struct.Struct("<BBH")
 _WORD = struct.Struct("<I")
 LARGEST_WORD = 0xFFFF_FFFF
 WORD_BYTES = _WORD.size
-"""Most payloads are words of this size."""
+"""The size of the words in most payloads, in bytes."""
 
 
 class RecordFormat(IntEnum):
-    """How a record carries its value."""
+    """The location of a record's value."""
 
     NONE = 1
     BYTE = 2
@@ -52,23 +52,24 @@ class RecordFormat(IntEnum):
 
 
 class Attribute(IntEnum):
-    """What a record is about.
+    """The attribute of a record.
 
-    Of single functions, in the file's common section: {symbol, number} pairs. The rest are in the sections of
-    kernels; offsets are those of instructions in the kernel's code.
+    Attributes of single functions in the file's common section are pairs {symbol, number}. All
+    others are in the sections of kernels; their offsets are those of instructions in the kernel's
+    code.
     """
 
     CTAIDZ_USED = 0x04
     MAX_THREADS = 0x05
-    """Three dimensions of a block that has at most their product of threads: .maxntid."""
+    """The three block dimensions of .maxntid: their product is the largest number of threads."""
     PARAM_CBANK = 0x0A
-    """{symbol of bank 0, place and size of the parameters as two halves}"""
+    """{symbol of bank 0, offset and size of the parameters as two halves}"""
     REQNTID = 0x10
     """The three dimensions of every block: .reqntid."""
     FRAME_SIZE = 0x11
-    """Bytes of stack of the function alone, a thread."""
+    """The stack size of the function alone, in bytes of a thread."""
     MIN_STACK_SIZE = 0x12
-    """Bytes of stack of the function with all that it calls, a thread."""
+    """The stack size of the function with all that it calls, in bytes of a thread."""
     KPARAM_INFO = 0x17
     """One parameter: {0, ordinal and offset as two halves, size << 18 | its bank and alignment}"""
     CBANK_PARAM_SIZE = 0x19
@@ -76,7 +77,7 @@ class Attribute(IntEnum):
     EXIT_INSTR_OFFSETS = 0x1C
     S2RCTAID_INSTR_OFFSETS = 0x1D
     CRS_STACK_SIZE = 0x1E
-    """Bytes of call/return stack that the code may fill, a warp."""
+    """The call/return stack that the code may fill, in bytes of a warp."""
     EXPLICIT_CACHING = 0x21
     MAX_STACK_SIZE = 0x23
     COOP_GROUP_INSTR_OFFSETS = 0x28
@@ -85,7 +86,9 @@ class Attribute(IntEnum):
     SW2393858_WAR = 0x30
     INT_WARP_WIDE_INSTR_OFFSETS = 0x31
     INDIRECT_BRANCH_TARGETS = 0x34
-    """{offset, 0 branch or 1 call, count, targets} for every branch whose targets are not in the instruction"""
+    """{offset, 0 branch or 1 call, count, targets} for every branch that does not contain its
+    targets
+    """
     CUDA_API_VERSION = 0x37
 
 
@@ -101,12 +104,14 @@ _WORDS = {
     Attribute.REGCOUNT: 2,
     Attribute.CUDA_API_VERSION: 1,
 }
-"""Words in the payload of records that are always alike."""
+"""The number of words in payloads of fixed size."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """One record. ``value`` is the two bytes of the header, ``payload`` what follows in the SIZED format."""
+    """One record. ``value`` is the two bytes of the header, ``payload`` the bytes after them in the
+    SIZED format.
+    """
 
     attribute: int
     format: RecordFormat
@@ -115,14 +120,18 @@ class Record:
 
     @classmethod
     def sized(cls, attribute: int, words: Iterable[int]) -> "Record":
-        """A record whose payload are these 32-bit words."""
+        """Returns a record with these 32-bit words as payload."""
         return cls(
             attribute, RecordFormat.SIZED, payload=b"".join(_WORD.pack(word) for word in words)
         )
 
     @property
     def words(self) -> tuple[int, ...]:
-        """The payload as 32-bit words; ValueError when it isn't made of whole ones."""
+        """The payload as 32-bit words.
+
+        Raises:
+            ValueError: Its size is no multiple of a word.
+        """
         if len(self.payload) % _WORD.size:
             raise ValueError(
                 f"record {self.attribute:#x} has a payload of {len(self.payload)} bytes, "
@@ -133,7 +142,9 @@ class Record:
 
 @dataclass(frozen=True)
 class KernelParameter:
-    """What a record KPARAM_INFO says: which parameter, its place behind the parameter base, its size."""
+    """A parameter in a KPARAM_INFO record: its ordinal, its offset from the parameter base and its
+    size in bytes.
+    """
 
     ordinal: int
     place: int
@@ -141,12 +152,12 @@ class KernelParameter:
 
     @classmethod
     def of(cls, record: Record) -> "KernelParameter":
-        """The parameter of a record."""
+        """Returns the parameter of a record."""
         _, place, packed = record.words
         return cls(place & 0xFFFF, place >> 16, packed >> _PARAMETER_SIZE_AT)
 
     def record(self) -> Record:
-        """The record of a parameter."""
+        """Returns the record of a parameter."""
         return Record.sized(
             Attribute.KPARAM_INFO,
             (0, self.ordinal | self.place << 16, _PARAMETER_BANK | self.size << _PARAMETER_SIZE_AT),
@@ -155,7 +166,7 @@ class KernelParameter:
 
 @dataclass(frozen=True)
 class BranchTargets:
-    """Where the instruction at ``offset`` may go: ``target_offsets`` into its code, as a BRANCH or a CALL."""
+    """The targets of the BRANCH or CALL at ``offset``: ``target_offsets`` in its code."""
 
     offset: int
     kind: int
@@ -163,7 +174,9 @@ class BranchTargets:
 
     @classmethod
     def of(cls, record: Record) -> list["BranchTargets"]:
-        """All entries of a record INDIRECT_BRANCH_TARGETS; what is cut off at its end is none."""
+        """Returns all entries of an INDIRECT_BRANCH_TARGETS record, without an incomplete one at
+        the end.
+        """
         found = []
         words = list(record.words)
         while len(words) > 2:
@@ -174,7 +187,7 @@ class BranchTargets:
 
     @staticmethod
     def record(entries: Iterable["BranchTargets"]) -> Record:
-        """The record of these entries."""
+        """Returns the record of these entries."""
         return Record.sized(
             Attribute.INDIRECT_BRANCH_TARGETS,
             [
@@ -191,7 +204,11 @@ class BranchTargets:
 
 
 def decode(content: bytes) -> list[Record]:
-    """The records of a section; ValueError when one is cut off, has no known format or not the size it should."""
+    """Returns the records of a section.
+
+    Raises:
+        ValueError: A record is incomplete, has an unknown format, or a wrong size.
+    """
     records = []
     position = 0
     while position < len(content):
@@ -223,7 +240,7 @@ def decode(content: bytes) -> list[Record]:
 
 
 def encode(records: Iterable[Record]) -> bytes:
-    """The section of these records."""
+    """Returns the content of a section with these records."""
     return b"".join(
         _HEADER.pack(
             record.format,

@@ -1,8 +1,9 @@
 """An object file for sm_50 in memory: sections, symbols, relocations.
 
-This is what a cubin holds, free of the ELF format's offsets and indices. :mod:`sim.toolchain.cubin.elf_reader` and
-:mod:`sim.toolchain.cubin.elf_writer` turn it from and into bytes, the assembler makes one, and
-:mod:`sim.toolchain.cubin.loader` makes a program of it. Numbers are those of NVIDIA's files.
+It has the contents of a cubin without the offsets and indices of the ELF format.
+:mod:`sim.toolchain.cubin.elf_reader` and :mod:`sim.toolchain.cubin.elf_writer` convert it from and
+to bytes, the assembler produces it, and :mod:`sim.toolchain.cubin.loader` builds a program of it.
+Numbers are those of NVIDIA's files.
 """
 
 import re
@@ -41,20 +42,22 @@ __all__ = [
 TOOLKIT = 0x76
 """The toolkit whose conventions files follow: 11.8."""
 CODE_GRANULE = 64
-"""Code sections are placed, and padded, at multiples of this many bytes."""
+"""The alignment of the start and the size of code sections in bytes."""
 ALIGNMENTS = tuple(1 << power for power in range(13))
-"""Alignments that a section can have."""
+"""The possible alignments of a section in bytes."""
 GLOBAL = ".nv.global"
 """The section of zeroed global variables."""
 GLOBAL_INIT = ".nv.global.init"
 """The section of initialised global variables."""
 INFO = ".nv.info"
-"""The section of records about all functions; that of one function has its name behind it."""
+"""The section of records about all functions; that of one function has its name as suffix."""
 
 CONSTANTS_SIZE = ".nv.ptx.const0.size"
-"""The symbol, in no section of a relocatable file, that is the size of the constant bank that all kernels share."""
+"""The symbol, without a section in a relocatable file, whose value is the size of the constant bank
+common to all kernels.
+"""
 DEBUG_SHARED = ".nv_debug.shared"
-"""The section that tells a debugger of shared arrays without a size."""
+"""The section for debuggers with the shared arrays without a size."""
 
 _TEXT, _CONSTANT, _SHARED = ".text", ".nv.constant", ".nv.shared"
 _NAME = re.compile(
@@ -86,7 +89,7 @@ _EMPTY_KINDS = frozenset(
 
 
 class SectionFlag(IntFlag):
-    """What a section is to a program that runs, ``sh_flags`` in the file."""
+    """Properties of a section in a running program, ``sh_flags`` in the file."""
 
     WRITE = 1
     ALLOCATE = 2
@@ -94,7 +97,7 @@ class SectionFlag(IntFlag):
 
 
 class Binding(IntEnum):
-    """Who sees a symbol."""
+    """The visibility of a symbol."""
 
     LOCAL = 0
     GLOBAL = 1
@@ -102,7 +105,7 @@ class Binding(IntEnum):
 
 
 class SymbolKind(IntEnum):
-    """What a symbol names. CUDA_OBJECT is a variable of a relocatable file."""
+    """The kind of a symbol. CUDA_OBJECT is a variable of a relocatable file."""
 
     NONE = 0
     OBJECT = 1
@@ -115,7 +118,7 @@ class SymbolKind(IntEnum):
 
 
 class SectionRole(Enum):
-    """What a section is for, which its name tells."""
+    """The purpose of a section, according to its name."""
 
     CODE = "text"
     CONSTANT = "constant"
@@ -128,9 +131,11 @@ class SectionRole(Enum):
 
 @dataclass(frozen=True)
 class Relocation:
-    """A place ``offset`` bytes into its section to complete. ``symbol`` is an index into the file's symbols.
+    """A relocation: completes the place ``offset`` bytes into its section. ``symbol`` is an index
+    into the file's symbols.
 
-    ``addend`` is None where the place itself holds it. Kinds are in :mod:`sim.toolchain.cubin.relocation`.
+    ``addend`` is None if the place itself contains it. Kinds are in
+    :mod:`sim.toolchain.cubin.relocation`.
     """
 
     offset: int
@@ -141,9 +146,10 @@ class Relocation:
 
 @dataclass(frozen=True)
 class Section:
-    """A section. ``content`` is empty when the file has none for it, ``size`` is its size in memory all the same.
+    """A section. ``content`` is empty if the file has no bytes for it; ``size`` is its size in
+    memory in any case.
 
-    ``registers`` and ``barriers`` are what code needs.
+    ``registers`` and ``barriers`` are the requirements of code.
     """
 
     name: str
@@ -158,26 +164,26 @@ class Section:
     relocations: tuple[Relocation, ...] = ()
 
     REGISTERS_AT = 24
-    """Where sh_info of code has its registers, above the index of its symbol."""
+    """The position of the register count in sh_info of code, above the index of its symbol."""
     REGISTERS_MASK = 0xFF
     BARRIERS_AT, BARRIERS_MASK = 20, 0x1F
-    """Where sh_flags of code has its barriers."""
+    """The position of the barrier count in sh_flags of code."""
 
     @classmethod
     def split_flags(cls, flags: int) -> tuple[int, int]:
-        """sh_flags of code without the barriers, and the barriers."""
+        """Returns sh_flags of code without the barrier count, and the barrier count."""
         return flags & ~(
             cls.BARRIERS_MASK << cls.BARRIERS_AT
         ), flags >> cls.BARRIERS_AT & cls.BARRIERS_MASK
 
     @property
     def has_content(self) -> bool:
-        """Whether the file holds the section's bytes; they are zeros otherwise."""
+        """Whether the file holds the section's bytes; otherwise they are zeros."""
         return self.kind not in _EMPTY_KINDS
 
     @property
     def role(self) -> SectionRole:
-        """What the section is for."""
+        """The purpose of the section."""
         match = _NAME.fullmatch(self.name)
         return (
             SectionRole.OTHER
@@ -187,7 +193,7 @@ class Section:
 
     @property
     def owner(self) -> str | None:
-        """The function that the section belongs to, None for one of the whole file."""
+        """The function that the section belongs to, or None for a section of the whole file."""
         match = _NAME.fullmatch(self.name)
         return match and (
             match["code"] or match["constant_of"] or match["shared_of"] or match["info_of"]
@@ -195,14 +201,18 @@ class Section:
 
     @property
     def bounds_symbols(self) -> bool:
-        """Whether what is in the section ends within it. The section that tells a debugger of shared arrays without a
-        size has none itself: its symbols are places in the shared memory of every kernel.
+        """Whether its symbols lie within its size. The debug section of shared arrays without a
+        size is itself empty: its symbols are offsets in the shared memory of every kernel.
         """
         return self.name != DEBUG_SHARED
 
     @property
     def bank(self) -> int:
-        """Number of the constant bank that the section is."""
+        """The number of the constant bank in the section.
+
+        Raises:
+            ValueError: The section is no constant bank.
+        """
         match = _NAME.fullmatch(self.name)
         if match is None or match["bank"] is None:
             raise ValueError(f"{self.name} is no constant bank")
@@ -211,10 +221,12 @@ class Section:
 
 @dataclass(frozen=True)
 class Symbol:
-    """A name for ``size`` bytes at ``value`` bytes into ``section``; None is a section that the file lacks.
+    """A name for ``size`` bytes at offset ``value`` of ``section``, which is None for a section
+    outside the file.
 
-    ``other`` is st_other, NVIDIA's marks: ENTRY on kernels, SHARED and so on in relocatable files. There the
-    ``value`` of a shared variable is its alignment, not its place.
+    ``other`` is st_other, NVIDIA's flags: ENTRY for kernels, SHARED and others in relocatable
+    files. The ``value`` of a shared variable in a relocatable file is its alignment, not its
+    offset.
     """
 
     name: str
@@ -230,7 +242,7 @@ class Symbol:
 
     @property
     def is_kernel(self) -> bool:
-        """Whether a grid can start here."""
+        """Whether it is a kernel."""
         return (
             self.kind == SymbolKind.FUNCTION
             and bool(self.other & self.ENTRY)
@@ -239,19 +251,21 @@ class Symbol:
 
     @property
     def is_texture(self) -> bool:
-        """Whether it is a texture, sampler or surface reference, to which a driver binds an image."""
+        """Whether it is a texture, sampler or surface reference, to which a driver binds an
+        image.
+        """
         return self.kind in (SymbolKind.TEXTURE, SymbolKind.SAMPLER, SymbolKind.SURFACE)
 
     @property
     def is_shared(self) -> bool:
-        """Whether it is a variable in shared memory whose place is not decided yet."""
+        """Whether it is a variable in shared memory whose offset is not yet assigned."""
         return self.kind == SymbolKind.CUDA_OBJECT and bool(self.other & self.SHARED)
 
 
 @dataclass(frozen=True)
 class ObjectFile:
-    """A whole file. ``symbols[0]`` is the null symbol. Sections are in the file's order, without those that only
-    carry symbols, strings and relocations.
+    """A whole file. ``symbols[0]`` is the null symbol. Sections are in the file's order, without
+    those of symbols, strings and relocations.
     """
 
     name: str
@@ -259,7 +273,7 @@ class ObjectFile:
     symbols: tuple[Symbol, ...]
     relocatable: bool = False
     by_role: Mapping[SectionRole, tuple[Section, ...]] = field(init=False)
-    """The sections by what they are for."""
+    """The sections by purpose."""
 
     def __post_init__(self) -> None:
         by_role: dict[SectionRole, tuple[Section, ...]] = dict.fromkeys(SectionRole, ())
@@ -268,32 +282,32 @@ class ObjectFile:
         object.__setattr__(self, "by_role", by_role)
 
     def is_constant(self, symbol: Symbol) -> bool:
-        """Whether a symbol is a constant, or the section, of the bank that all kernels share."""
+        """Whether a symbol is a constant in the bank common to all kernels, or that section."""
         section = self.sections.get(symbol.section or "")
         return section is not None and section.name == constant_name(SHARED_BANK)
 
     def functions(self, section: str) -> Iterator[tuple[int, Symbol]]:
-        """Index and symbol of every function in a section."""
+        """Yields index and symbol of every function in a section."""
         for index, symbol in enumerate(self.symbols):
             if symbol.kind == SymbolKind.FUNCTION and symbol.section == section:
                 yield index, symbol
 
 
 def text_name(function: str) -> str:
-    """Name of a function's code section."""
+    """Returns the name of a function's code section."""
     return f"{_TEXT}.{function}"
 
 
 def info_name(function: str) -> str:
-    """Name of the section of records about one function."""
+    """Returns the name of the section of records about one function."""
     return f"{INFO}.{function}"
 
 
 def shared_name(kernel: str) -> str:
-    """Name of the section that stands for a kernel's shared memory."""
+    """Returns the name of the section for a kernel's shared memory."""
     return f"{_SHARED}.{kernel}"
 
 
 def constant_name(bank: int, kernel: str | None = None) -> str:
-    """Name of a constant bank: a kernel's own, or one that all kernels share."""
+    """Returns the section name of a constant bank: a kernel's own, or one common to all kernels."""
     return f"{_CONSTANT}{bank}" + ("" if kernel is None else f".{kernel}")

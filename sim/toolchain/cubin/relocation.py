@@ -1,10 +1,10 @@
-"""Kinds of relocations: what of a symbol's value goes where.
+"""Kinds of relocations: the part of a symbol's value that is filled in, and its place.
 
-A place is either data or an instruction. Into an instruction the value goes through the field of its form that
-is a target, an immediate, an address or a constant, so no bit position is repeated here.
+A place is in data or an instruction. In an instruction the value is stored through the field of its
+form that is a target, an immediate, an address or a constant, so no bit position is repeated here.
 
-Numbers and names are those of NVIDIA's files (its disassembler lists them): R_CUDA_32 is DATA_32 here, R_CUDA_G64
-GENERIC_64; the other names only lack R_CUDA.
+Numbers and names are those of NVIDIA's files (NVIDIA's disassembler lists them): R_CUDA_32 is
+DATA_32 here, R_CUDA_G64 GENERIC_64; the other names only lack R_CUDA.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ __all__ = [
 
 
 class RelocationKind(IntEnum):
-    """The kinds that code for sm_50 has."""
+    """The kinds in code for sm_50."""
 
     NONE = 0x00
     DATA_32 = 0x01
@@ -92,14 +92,16 @@ class RelocationKind(IntEnum):
 
 @dataclass(frozen=True)
 class Filling:
-    """What a relocation fills in: ``kind`` is the place, which takes the value shifted right by ``shift``."""
+    """How a relocation fills in its value: ``kind`` is the place, which takes the value shifted
+    right by ``shift``.
+    """
 
     kind: PatchKind
     shift: int = 0
 
 
 _BYTES = range(0, 64, 8)
-"""Where the bytes of an address begin."""
+"""The first bits of the bytes of an address."""
 _DATA_BYTES = [RelocationKind[f"DATA_8_{shift}"] for shift in _BYTES]
 _FUNCTION_BYTES = [RelocationKind[f"FUNC_DESC_8_{shift}"] for shift in _BYTES]
 GENERIC_BYTES: Mapping[int, RelocationKind] = MappingProxyType(
@@ -108,7 +110,9 @@ GENERIC_BYTES: Mapping[int, RelocationKind] = MappingProxyType(
 """Relocations of single bytes of generic addresses, by the lowest bit of the byte."""
 
 GENERIC = frozenset({RelocationKind.GENERIC_32, RelocationKind.GENERIC_64, *GENERIC_BYTES.values()})
-"""Relocations to generic addresses: of a constant they are its address in global memory, not its place in the bank."""
+"""Relocations to generic addresses: for a constant, its address in global memory instead of its
+offset in the bank.
+"""
 
 PATCHES: Mapping[int, Filling] = MappingProxyType(
     {
@@ -137,11 +141,13 @@ PATCHES: Mapping[int, Filling] = MappingProxyType(
         },
     }
 )
-"""Relocations whose value is an address, known when the program is placed in memory. A function descriptor is the
-address of the function's code (ours): tables of function pointers in CUDA 12's device runtime are made of them."""
+"""Relocations whose value is an address, known when the program is placed in memory. A function
+descriptor is the address of the function's code (ours): CUDA 12's device runtime has tables of
+function pointers of this kind.
+"""
 
 CLEARED = frozenset({RelocationKind.UNUSED_CLEAR32, RelocationKind.UNUSED_CLEAR64})
-"""Relocations of places that nobody uses: zeros."""
+"""Relocations of unused places, which become zeros."""
 NO_ADDRESS = frozenset({RelocationKind.NONE, *CLEARED})
 """Relocations that need no address."""
 
@@ -156,7 +162,7 @@ _PLACES: Mapping[int, int] = {
     RelocationKind.SAMP_HEADER_INDEX_0: 4,
     RelocationKind.UNUSED_CLEAR32: 4,
 }
-"""Bytes of places that take no address, where they are not 8."""
+"""The sizes of places without an address in bytes, if not 8."""
 
 _OF_OTHER_MACHINES = "for instructions of another machine than sm_50"
 _TEXTURES = "for textures, which there are not"
@@ -222,11 +228,13 @@ REFUSED: Mapping[int, str] = MappingProxyType(
         0x73: f"CONST_FIELD22_37, {_OF_OTHER_MACHINES}",
     }
 )
-"""Names of the kinds that no file for sm_50 has, and why they are refused."""
+"""Names of the kinds that no file for sm_50 has, with the reasons for refusing them."""
 
 
 def place_bytes(kind: int) -> int:
-    """Bytes that a relocation of this kind changes; 1 for kinds that are refused before they are applied."""
+    """Returns the number of bytes that a relocation of this kind changes; 1 for kinds that are
+    refused before.
+    """
     filling = PATCHES.get(kind)
     if filling is not None:
         return _BYTES_OF.get(filling.kind, 8)
@@ -234,9 +242,11 @@ def place_bytes(kind: int) -> int:
 
 
 def fit(field: Field, value: int) -> int:
-    """``value`` as the field holds it: a number without a sign may use a signed field's sign bit.
+    """Returns ``value`` as the field stores it. An unsigned number may use the sign bit of a signed
+    field.
 
-    ValueError when it doesn't fit either way.
+    Raises:
+        ValueError: The value does not fit.
     """
     span = field.scale << field.width
     if not -span // 2 <= value < span or value % field.scale:
@@ -248,7 +258,7 @@ def fit(field: Field, value: int) -> int:
 
 
 def _number_field(form: Form) -> Field:
-    """The field that takes an address or a number."""
+    """Returns the field for an address or a number."""
     for operand in form.operands.values():
         match operand:
             case Target(field) | Immediate(field) | Address(_, field):
@@ -264,19 +274,21 @@ def _form(word: int) -> Form:
 
 
 def held_number(word: int) -> int:
-    """The number in an instruction's place; ValueError when it has none."""
+    """Returns the number in an instruction's field. ValueError if it has none."""
     return _number_field(_form(word)).get(word)
 
 
 def with_number(word: int, value: int) -> int:
-    """The instruction with a number in its place; ValueError when it has none or the number doesn't fit."""
+    """Returns the instruction with a number in its field. ValueError if it has none, or the number
+    does not fit.
+    """
     field = _number_field(_form(word))
     return field.put(word, fit(field, value))
 
 
 def with_constant(word: int, bank: int, offset: int) -> int:
-    """The instruction with a place in a constant bank: as its constant operand where it has one, else the offset
-    as its number. ValueError when it has neither or the offset doesn't fit.
+    """Returns the instruction with an offset in a constant bank: in its constant operand if it has
+    one, else in its number field. ValueError if it has neither, or the offset does not fit.
     """
     form = _form(word)
     for operand in form.operands.values():

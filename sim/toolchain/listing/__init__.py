@@ -1,11 +1,11 @@
-"""From object files and words to text.
+"""Listings: object files and instruction words as text.
 
-=============================== ==============================================================================
+=============================== ====================================================================
 module                          content
-=============================== ==============================================================================
+=============================== ====================================================================
 listing                         a cubin as assembly text that assembles to the same cubin
 code_listing, data_listing      its code; its constants and variables
 disassembly                     bare machine code, a line for each instruction
-refusals                        what this machine refuses of sm_50, and why
-=============================== ==============================================================================
+refusals                        the sm_50 instructions that this machine refuses, with reasons
+=============================== ====================================================================
 """

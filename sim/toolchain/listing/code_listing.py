@@ -25,7 +25,7 @@ _HALVES = {PatchKind.IMMEDIATE_HIGH: "32@hi", PatchKind.IMMEDIATE_LOW: "32@lo"}
 
 
 class CodeWord(NamedTuple):
-    """An instruction in code: its address in bytes from the begin, its word, its control code."""
+    """An instruction in code: its offset in bytes, its word, its control code."""
 
     address: int
     word: int
@@ -33,7 +33,7 @@ class CodeWord(NamedTuple):
 
 
 def instructions(content: bytes) -> Iterator[CodeWord]:
-    """Every instruction of some code of whole groups."""
+    """Yields every instruction of code that consists of whole groups."""
     for group in range(0, len(content), GROUP_BYTES):
         word, *words = (
             int.from_bytes(content[at : at + INSTRUCTION_BYTES], "little")
@@ -44,7 +44,9 @@ def instructions(content: bytes) -> Iterator[CodeWord]:
 
 
 def _places(section: Section) -> dict[int, int]:
-    """The places that labels can stand for, and the instructions there: a group's first one goes by the group."""
+    """Returns the places of labels, and the address of the instruction at each. The label of a
+    group's first instruction is at the group.
+    """
     return {
         address - INSTRUCTION_BYTES
         if address % GROUP_BYTES == INSTRUCTION_BYTES
@@ -54,8 +56,14 @@ def _places(section: Section) -> dict[int, int]:
 
 
 class CodeLister:
-    """The lines of one code section. ``records`` are those about it by attribute, ``stacks`` the bytes of stack
-    of functions, whole and alone, by symbol index. ``labels`` are the names of places.
+    """Lists one code section.
+
+    Attributes:
+        labels: The names of places.
+
+    Args:
+        records: The records about the section by attribute.
+        stacks: The stack sizes of functions in bytes, in total and of the frame, by symbol index.
     """
 
     def __init__(
@@ -88,14 +96,14 @@ class CodeLister:
 
     @staticmethod
     def _indirect_targets(records: Mapping[int, list[Record]]) -> dict[int, BranchTargets]:
-        """The targets that records tell, by the address of the instruction."""
+        """Returns the targets in records, by the address of the instruction."""
         found: dict[int, BranchTargets] = {}
         for record in records.get(Attribute.INDIRECT_BRANCH_TARGETS, ()):
             found |= {entry.offset: entry for entry in BranchTargets.of(record)}
         return found
 
     def _labels(self) -> dict[int, str]:
-        """Names of all places that instructions or records go to."""
+        """Returns names of all places that are targets of instructions or records."""
         places = _places(self.section)
         wanted = {place for targets in self.targets.values() for place in targets.target_offsets}
         for address, word, _ in instructions(self.section.content):
@@ -114,7 +122,7 @@ class CodeLister:
         return names | {place: f".L{number}" for number, place in enumerate(unnamed, start=1)}
 
     def stack_lines(self, index: int) -> Iterator[str]:
-        """The stack directives of a function."""
+        """Yields the stack directives of a function."""
         whole, alone = self.stacks.get(index, (0, 0))
         if whole or alone:
             yield f".local {whole:#x}"
@@ -122,7 +130,9 @@ class CodeLister:
             yield f".frame {alone:#x}"
 
     def lines(self, raw: Collection[int]) -> Iterator[str]:
-        """All lines of the code. Instructions at the addresses in ``raw`` are written as numbers."""
+        """Yields all lines of the code. Instructions at the addresses in ``raw`` are written as
+        numbers.
+        """
         starts = {address: place for place, address in _places(self.section).items()}
         for address, word, code in instructions(self.section.content):
             place = starts.get(address)
@@ -137,7 +147,7 @@ class CodeLister:
             yield self._line(address, word, code, address in raw)
 
     def _line(self, address: int, word: int, code: ControlCode, raw: bool) -> str:
-        """One instruction."""
+        """Returns the line of one instruction."""
         text = spell(word, address, code.reuse, self._target_text, self._number_text(address, word))
         if raw or text == ILLEGAL:
             return f"{control_text(code, reuse=bool(code.reuse))} .raw {word:#018x}  // {absent_text(word) or text}"
@@ -153,7 +163,9 @@ class CodeLister:
         return self.labels.get(place, f"{place:#x}")
 
     def _number_text(self, address: int, word: int) -> str | None:
-        """What stands for the number of an instruction: an address, or the place of the next instruction."""
+        """Returns the text for the number of an instruction if it is an address or relative to the
+        next instruction, else None.
+        """
         relocation = self.relocations.get(address)
         if relocation is not None and self.file.symbols[relocation.symbol].is_texture:
             return None

@@ -28,7 +28,7 @@ _BINDINGS = {binding: text for text, binding in BINDINGS.items()}
 
 @dataclass(frozen=True)
 class _Run:
-    """Some bytes of a section: a variable's, or nobody's."""
+    """A range of bytes in a section: a variable, or bytes without a name."""
 
     name: str | None
     binding: int
@@ -37,7 +37,9 @@ class _Run:
 
 
 def _runs(file: ObjectFile, section: Section) -> Iterator[_Run]:
-    """The variables of a section in order, and what is between them when it's more than padding."""
+    """Yields the variables of a section in order, and the bytes between them that are more than
+    padding.
+    """
     end = 0
     variables = sorted(
         (
@@ -59,14 +61,16 @@ def _runs(file: ObjectFile, section: Section) -> Iterator[_Run]:
 
 
 def binding_text(binding: int, usual: int) -> str:
-    """Who sees a symbol, with a blank before it; nothing when that is usual."""
+    """Returns the visibility of a symbol after a space, or nothing if it is the default."""
     return f" {_BINDINGS[Binding(binding)]}" if binding != usual else ""
 
 
 def memory_lines(
     file: ObjectFile, section: Section, directive: str, labels: Mapping[int, str]
 ) -> Iterator[str]:
-    """A constant bank or a section of variables. ``labels`` are names for words in it that are places in code."""
+    """Yields the lines of a constant bank or a section of variables. ``labels`` are names for words
+    that are code offsets.
+    """
     end = 0
     longest = section.alignment
     for number, run in enumerate(_runs(file, section)):
@@ -88,14 +92,14 @@ def memory_lines(
 
 
 def _nameless(section: Section, run: _Run) -> list[str]:
-    """What stands for the name of bytes that have none: variables can't be without."""
+    """Returns a generated name for bytes without one; variables need a name, constants do not."""
     return [] if section.role is SectionRole.CONSTANT else [f".nameless_{run.place:#x}"]
 
 
 def data_lines(
     file: ObjectFile, section: Section, place: int, size: int, labels: Mapping[int, str]
 ) -> Iterator[str]:
-    """Data directives of some bytes of a section."""
+    """Yields the data directives for some bytes of a section."""
     addresses = {}
     for relocation in section.relocations:
         width = place_bytes(relocation.kind)
@@ -111,7 +115,7 @@ def data_lines(
             text = f"8@{filling.shift}({text})"
         addresses[relocation.offset] = width, text
     position, end = place, place + size
-    # Words, unless there is a part of one at an end or between addresses.
+    # Words, except at an unaligned end, or between addresses.
     bounds = [size]
     for at, (width, _) in addresses.items():
         if place <= at < end:
@@ -137,9 +141,10 @@ def data_lines(
 
 
 def address_text(file: ObjectFile, relocation: Relocation, held: int) -> str:
-    """The address that a relocation stands for, as a name and a number. ``held`` is the number in its place.
+    """Returns the address in a relocation, as a name and a number. ``held`` is the number in its
+    place.
 
-    A place in a section goes by the last name before it.
+    A place in a section is relative to the last name before it.
     """
     symbol = file.symbols[relocation.symbol]
     addend = held if relocation.addend is None else relocation.addend
@@ -160,7 +165,9 @@ def address_text(file: ObjectFile, relocation: Relocation, held: int) -> str:
 
 
 def _zeros(content: bytes, position: int, end: int, addresses: Mapping[int, object]) -> int:
-    """Zero bytes in a row from a position on, in whole words, none of which is an address."""
+    """Returns the number of consecutive zero bytes from a position, in whole words without an
+    address.
+    """
     at = position
     while (
         at + _SHORTEST_ALIGNMENT <= end
@@ -172,7 +179,7 @@ def _zeros(content: bytes, position: int, end: int, addresses: Mapping[int, obje
 
 
 def shared_line(section: Section) -> str:
-    """A kernel's shared memory."""
+    """Returns the directive for a kernel's shared memory."""
     expected = max(natural_alignment(section.size), _SHORTEST_ALIGNMENT)
     return f".shared {section.size:#x}" + (
         f" align {section.alignment}" if expected != section.alignment else ""

@@ -1,4 +1,6 @@
-"""Machine code as NVIDIA's disassembler prints it, a line each; what has no form here gets its name and the reason."""
+"""Disassembly of machine code in the format of NVIDIA's disassembler, a line for each instruction;
+instructions without a form have their name and the reason.
+"""
 
 from collections.abc import Iterator
 
@@ -16,7 +18,7 @@ _TEXT_COLUMN = 64
 
 
 def disassembly(file: ObjectFile) -> str:
-    """The code sections of an object file."""
+    """Returns the disassembly of an object file's code sections."""
     return (
         "\n\n".join(
             "\n".join(
@@ -29,7 +31,7 @@ def disassembly(file: ObjectFile) -> str:
 
 
 def raw_disassembly(content: bytes, name: str) -> str:
-    """Code without a file around it: groups of 32 bytes, the first at address 0."""
+    """Returns the disassembly of bare code: groups of 32 bytes, the first at address 0."""
     return "\n".join(_lines(content, name)) + "\n"
 
 

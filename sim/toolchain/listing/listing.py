@@ -1,8 +1,10 @@
-"""A cubin as assembly text: what the assembler reads back to the same code, constants, variables and records.
+"""Listing of a cubin as assembly text, which assembles to the same code, constants, variables and
+records.
 
-Relocatable files are shown as they are linked. Not kept are what bank 0 of a kernel holds, debug information,
-symbols that are nowhere in the file, unknown records that are no whole words, and of the ELF form the order of
-strings, relocations and foreign records, padding and file offsets.
+Relocatable files are listed after linking. The listing does not preserve the contents of a kernel's
+bank 0, debug information, symbols without a place in the file, unknown records whose size is no
+multiple of a word, and from the ELF format the order of strings, relocations and foreign records,
+padding and file offsets.
 """
 
 import re
@@ -40,17 +42,20 @@ _SYMBOL_FIRST = (
     Attribute.MAX_STACK_SIZE,
     Attribute.PARAM_CBANK,
 )
-"""Records whose first word is a symbol."""
+"""Records whose first word is a symbol index."""
 _NAME = re.compile(r"[A-Za-z_.$][A-Za-z0-9_.$?]*")
 _DEBUG = (".debug", ".nv_debug")
 _Records = Mapping[int, list[Record]]
 
 
 def listing(file: ObjectFile) -> str:
-    """The assembly text of an object file; ProgramError when it can't be written as one.
+    """Returns the assembly text of an object file.
 
-    The text is assembled, and what the assembler does not find by itself is added to it. What it refuses, only a
-    damaged file holds.
+    The text is assembled, and whatever the result lacks is added to the text. Only damaged files
+    have text that the assembler refuses.
+
+    Raises:
+        ProgramError: The file cannot be written as assembly text.
     """
     lister = _Lister(link(file), file.relocatable)
     text = lister.text()
@@ -60,8 +65,12 @@ def listing(file: ObjectFile) -> str:
 
 
 class _Lister:
-    """The listing of one complete file. ``raw`` are addresses of instructions that are written as numbers, by
-    section; ``infos`` records that are written down, by section and attribute; ``order`` the order of symbols.
+    """The listing of one complete file.
+
+    Attributes:
+        raw: Addresses of instructions that are written as numbers, by section.
+        infos: Records that are written as directives, by section and attribute.
+        order: The order of the symbols.
     """
 
     def __init__(self, file: ObjectFile, linked: bool) -> None:
@@ -94,7 +103,7 @@ class _Lister:
         }
 
     def _stacks(self) -> dict[int, tuple[int, int]]:
-        """Bytes of stack of every function, whole and alone."""
+        """Returns the stack sizes of every function in bytes: in total, and of its own frame."""
         found = {}
         records = self.records.get(INFO, {})
         whole, alone = (
@@ -110,7 +119,7 @@ class _Lister:
         return found
 
     def text(self) -> str:
-        """The text, with what has been learned of it."""
+        """Returns the text by what is known so far."""
         lines = [f".symbols {', '.join(self.order)}"] if self.order else []
         lines += self._info_lines(INFO)
         lines += self._variable_lines()
@@ -120,7 +129,7 @@ class _Lister:
         return "\n".join(lines).strip("\n") + "\n"
 
     def _variable_lines(self) -> Iterator[str]:
-        """Constants and variables of the whole file."""
+        """Yields the lines of the constants and variables of the whole file."""
         for section in self.file.by_role[SectionRole.CONSTANT]:
             if section.owner is None:
                 yield from memory_lines(self.file, section, f".const {section.bank}", {})
@@ -129,7 +138,7 @@ class _Lister:
                 yield from memory_lines(self.file, section, ".global", {})
 
     def _code_lines(self, section: Section) -> Iterator[str]:
-        """A kernel or a function, with all that is its own."""
+        """Yields the lines of a kernel or function with everything that belongs to it."""
         name = section.owner or ""
         index, symbol = next(
             (
@@ -170,7 +179,7 @@ class _Lister:
         yield from code.lines(self.raw[section.name])
 
     def _other_lines(self) -> Iterator[str]:
-        """Sections that mean nothing here."""
+        """Yields the lines of sections that have no meaning here."""
         for section in self.file.by_role[SectionRole.OTHER]:
             if (
                 section.kind >= SectionKind.CUDA_INFO
@@ -186,7 +195,7 @@ class _Lister:
                 yield from data_lines(self.file, section, 0, section.size, {})
 
     def _info_lines(self, section: str) -> Iterator[str]:
-        """Records that are written down."""
+        """Yields the directives for records in ``infos``."""
         for attribute, records in self.infos.get(section, {}).items():
             name = Attribute(attribute).name if attribute in tuple(Attribute) else f"{attribute:#x}"
             for record in records:
@@ -207,7 +216,9 @@ class _Lister:
                     )
 
     def learn(self, assembled: ObjectFile) -> bool:
-        """Notes what the assembler makes of the text that isn't in the file; whether that was anything new."""
+        """Compares the assembled text with the file, and records the differences for the next text.
+        Returns whether there were new ones.
+        """
         before = (
             {name: set(addresses) for name, addresses in self.raw.items()},
             str(self.infos),
@@ -251,7 +262,7 @@ class _Lister:
 def _named(
     record: Record, symbols: tuple[Symbol, ...]
 ) -> tuple[str, RecordFormat, int, tuple[int, ...]]:
-    """A record with the name of the symbol that it is about."""
+    """Returns a record with the name of its symbol instead of the index."""
     if record.attribute not in _SYMBOL_FIRST:
         return "", record.format, record.value, tuple(record.payload)
     index, *rest = record.words
@@ -264,7 +275,7 @@ def _named(
 
 
 def _parameter_lines(records: _Records) -> Iterator[str]:
-    """A kernel's parameters, of which files do not have the names."""
+    """Yields the directives of a kernel's parameters. Files do not contain their names."""
     end = 0
     infos = sorted(
         (KernelParameter.of(record) for record in records.get(Attribute.KPARAM_INFO, ())),

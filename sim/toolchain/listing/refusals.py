@@ -1,4 +1,4 @@
-"""What this machine refuses of sm_50: why it refuses a word, and the list of all that it does."""
+"""Instructions of sm_50 that this machine refuses: the reason for a word, and the list of all."""
 
 from collections.abc import Iterator
 
@@ -12,13 +12,17 @@ __all__ = ["absent_text", "refused_rows", "refused_table", "refused_text"]
 
 
 def absent_text(word: int) -> str | None:
-    """The name of an instruction that has no form here and the reason, None for any other word."""
+    """Returns the name of an instruction without a form, with the reason, or None for other
+    words.
+    """
     row = absent(word)
     return None if row is None else f"{row.name}: {row.why}"
 
 
 def refused_text(word: int, address: int) -> str:
-    """A word that is refused, with its text or its name and the reason, as far as there are any."""
+    """Returns the text of a refused word, with its instruction or name and the reason if there are
+    any.
+    """
     form, text = find(word), spell(word, address)
     if form is None:
         return " ".join(filter(None, (f"{word:016x}", absent_text(word))))
@@ -31,9 +35,11 @@ def refused_text(word: int, address: int) -> str:
 
 
 def refused_rows() -> list[tuple[str, str, str]]:
-    """All instructions that NVIDIA's disassembler knows and the hardware does not have: opcode, name, and the reason,
-    with the refused values of a field if not all words of the opcode are refused. Two forms of the instruction table
-    that have the same opcode share a row."""
+    """Returns all instructions that NVIDIA's disassembler prints and the hardware lacks.
+
+    A row has opcode, name, and reason, with the refused values of a field if only some words of the
+    opcode are refused. Forms of the instruction table with the same opcode share a row.
+    """
     rows = {
         *((f"{row.match:04x}/{row.mask:04x}", row.name, row.why) for row in ABSENT),
         *(row for refusal in REFUSALS for row in _rows(refusal)),
@@ -42,14 +48,14 @@ def refused_rows() -> list[tuple[str, str, str]]:
 
 
 def refused_table() -> str:
-    """The same, a line each."""
+    """Returns the rows of :func:`refused_rows` as text, one a line."""
     rows = refused_rows()
     width = max(len(name) for _, name, _ in rows)
     return "\n".join(f"{opcode}  {name:{width}}  {why}" for opcode, name, why in rows) + "\n"
 
 
 def _rows(refusal: Refusal) -> Iterator[tuple[str, str, str]]:
-    """The rows of instructions that have a form, one for each opcode."""
+    """Yields the rows of instructions that have a form, one for each opcode."""
     for name in refusal.names:
         for form in BY_NAME[name]:
             if refusal.variant in (None, form.variant) and (
@@ -63,7 +69,9 @@ def _rows(refusal: Refusal) -> Iterator[tuple[str, str, str]]:
 
 
 def _which(refusal: Refusal, form: Form) -> str:
-    """Which of a form's words are refused: the texts of a modifier, or the values of a field; nothing if all are."""
+    """Returns which words of a form are refused: the texts of a modifier, or the values of a field;
+    nothing if all are.
+    """
     if refusal.field is None:
         return ""
     texts = {modifier.field: modifier.texts for modifier in form.modifiers}

@@ -1,8 +1,8 @@
 """The PTX front end: parses text to a typed program with resolved names and checked operands.
 
-=================== ===========================================================================================
+=================== ================================================================================
 module              content
-=================== ===========================================================================================
+=================== ================================================================================
 module              the typed program, which the compiler and the PTX interpreter read
 front_end           translates text to it: modules, functions, bodies
 ptx.lark, syntax    the grammar, and the syntax tree of a text
@@ -19,6 +19,7 @@ operand_selectors   operands of video instructions that are parts of registers
 control             branches and calls
 call_graph          the functions that a kernel may call, and the shared variables it uses
 joining             merges several texts as a linker does
-copies              copies in local space: of parameters whose address is taken, and of module registers
-=================== ===========================================================================================
+copies              copies in local space: of parameters whose address is taken, and of module
+                    registers
+=================== ================================================================================
 """

@@ -5,9 +5,9 @@ Code that executes or translates a program needs only a table of opcodes over
 :class:`PtxInstruction`. Operands are in the order of the text, destinations first. Operands that
 are optional in the text have a fixed position here:
 
-======================== ======================================================================================
+======================== ===========================================================================
 opcode                   operands
-======================== ======================================================================================
+======================== ===========================================================================
 setp                     p, q or Sink, a, b, and c if there is a ``combine``
 set                      d, a, b, and c if there is a ``combine``
 shfl                     d, p or Sink, a, b, c, and the member mask if ``sync``
@@ -20,7 +20,8 @@ mov                      d, a; one of them a PtxVector if it packs or unpacks
 bra                      a PtxLabel
 brx                      the index; ``targets`` are the labels
 call                     none; see ``call``
-bar sync, arrive         barrier, and the number of threads if given (``operation`` is sync, arrive, red or warp)
+bar sync, arrive         barrier, and the number of threads if given (``operation`` is sync, arrive,
+                         red or warp)
 bar red                  d, barrier, threads or Sink, predicate
 bar warp                 the member mask
 cvta, isspacep           d, a
@@ -29,7 +30,7 @@ lop3                     d, a, b, c, the table as a PtxImmediate
 membar                   none; ``scope`` is the set of threads for which it orders
 pmevent                  a PtxImmediate
 trap, brkpt, ret, exit   none
-======================== ======================================================================================
+======================== ===========================================================================
 """
 
 from collections.abc import Mapping

@@ -1,36 +1,39 @@
-"""The runtime: functions that compiled code calls and does not bring along.
+"""The runtime: functions that compiled code calls but does not contain.
 
-``runtime.ptx`` has them: vprintf, malloc, free, __assertfail. A program in PTX that declares one of them gets it when
-it is read (:mod:`sim.toolchain.ptx.front_end`), a binary when it is launched (:mod:`.supply`). What they need lies
-where a launch decides, as the first words of two global variables say:
+``runtime.ptx`` contains vprintf, malloc, free and __assertfail. A PTX program that declares one of
+them gets it when it is read (:mod:`sim.toolchain.ptx.front_end`), a binary when it is launched
+(:mod:`.supply`). Their buffers are allocated at launch; the first words of two global variables
+describe them:
 
-=======================  ==========================================================================================
+=======================  ===========================================================================
 variable                 double words
-=======================  ==========================================================================================
-``__warpstack_output``   address, bytes, bytes that were asked for, records that found no room
-``__warpstack_heap``     address, bytes, bytes in use, 0, then for each power of two the first free block of that size
-=======================  ==========================================================================================
+=======================  ===========================================================================
+``__warpstack_output``   address, size in bytes, bytes requested, number of records that did not fit
+``__warpstack_heap``     address, size in bytes, bytes in use, 0, then for each power of two the
+                         first free block
+=======================  ===========================================================================
 
-The output holds records one behind the other, each a multiple of 8 bytes:
+The output consists of consecutive records, each a multiple of 8 bytes:
 
-======  ===========================================  ============================================================
-offset  what a kernel prints                         an assertion that failed
-======  ===========================================  ============================================================
-0       bytes of the record (32 bits)                bytes of the record (32 bits)
+======  ===========================================  ===============================================
+offset  printed by a kernel                          failed assertion
+======  ===========================================  ===============================================
+0       size of the record in bytes (32 bits)        size of the record in bytes (32 bits)
 4       PRINTED (32 bits)                            FAILED (32 bits)
-8       address of the format; 0: it follows         line, place of the CTA (x, y, z), of the thread (x, y, z), 0:
+8       address of the format; 0: it follows         line, index of the CTA (x, y, z), of the thread
+                                                     (x, y, z), 0:
                                                      32 bits each
 16      the format, if it follows; the arguments, a
         double word each
 40                                                   file, function, text
-======  ===========================================  ============================================================
+======  ===========================================  ===============================================
 
-Texts end with a zero and are filled up to a multiple of 8 bytes. They are copied where the arguments of a format are
-strings: nothing but formats themselves is read later.
+Texts are zero-terminated and padded to a multiple of 8 bytes. String arguments of a format are
+copied into the record: of the program's memory only formats are read later.
 
-The other texts are the library of the compiler (:mod:`sim.toolchain.compiler.library`): divisions, reciprocals and
-roots, which the machine has no instructions for. They need nothing of a launch. Those that end in ``.ptx.in`` are
-templates.
+The other texts are the library of the compiler (:mod:`sim.toolchain.compiler.library`): divisions,
+reciprocals and roots, for which the machine has no instructions. They need no support at launch.
+Those that end in ``.ptx.in`` are templates.
 """
 
 from importlib.resources import files
@@ -46,20 +49,20 @@ __all__ = [
 ]
 
 FUNCTIONS = frozenset({"vprintf", "malloc", "free", "__assertfail"})
-"""What there is."""
+"""The names of the runtime's functions."""
 OUTPUT, HEAP = "__warpstack_output", "__warpstack_heap"
-"""The variables."""
+"""The names of the runtime's variables."""
 PRINTED, FAILED = 1, 2
-"""Kinds of records."""
+"""The kinds of records."""
 
 
 def runtime_text() -> str:
-    """The functions in PTX."""
+    """Returns the PTX text of the runtime."""
     return _text("runtime.ptx")
 
 
 def library_text(name: str) -> str:
-    """A text of the functions that the compiler has in place of instructions; programs do not name them."""
+    """Returns a text of the compiler's library of functions that replace instructions."""
     return _text(name)
 
 

@@ -1,4 +1,4 @@
-"""The runtime for binaries: its functions, compiled once, behind a program's own."""
+"""Adds the runtime to binaries: its functions, compiled once, are appended to a program's code."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,8 +21,8 @@ _NAME = "the runtime"
 
 
 def supplied(module: Module) -> Module:
-    """The program with the runtime, if it has the address of a function of that which it does not have; otherwise as it
-    is.
+    """Returns the program with the runtime appended if it refers to a runtime function that it does
+    not define, else the program itself.
     """
     if not (FUNCTIONS - module.code.symbols.keys()).intersection(_addressed(module)):
         return module
@@ -43,7 +43,9 @@ def supplied(module: Module) -> Module:
 
 
 def _addressed(module: Module) -> Iterator[str]:
-    """Names whose addresses are in code, variables or constants: CUDA 12.9 calls through a constant bank."""
+    """Yields the names whose addresses are in code, variables or constants; CUDA 12.9 calls through
+    a constant bank.
+    """
     banks = [kernel.constants.values() for kernel in module.kernels.values()]
     for data in (module.code, module.data, *module.constants.values(), *chain.from_iterable(banks)):
         for patch in data.patches:
@@ -52,7 +54,7 @@ def _addressed(module: Module) -> Iterator[str]:
 
 @cache
 def _runtime() -> Module:
-    """The runtime as a program, whose functions have the names by which others call them."""
+    """Returns the runtime as a program. Its functions have the names that other programs use."""
     found = load(
         assemble_statements(
             compile_statements(parse_ptx(runtime_text(), _NAME), library=True), _NAME
@@ -76,7 +78,7 @@ def _plain(patch: Patch, prefix: str) -> Patch:
 
 
 def _joined(first: SectionData, second: SectionData, granule: int) -> SectionData:
-    """One behind the other."""
+    """Concatenates two sections."""
     at = round_up(len(first.content), granule)
     return SectionData(
         first.content.ljust(at, b"\0") + second.content,
@@ -88,7 +90,9 @@ def _joined(first: SectionData, second: SectionData, granule: int) -> SectionDat
 
 
 def _with(kernel: EntryPoint, runtime: EntryPoint) -> EntryPoint:
-    """The kernel with what the runtime needs beside it: it may be called from the deepest place."""
+    """Returns the kernel with the runtime's requirements added, as the runtime may be called from
+    the deepest level.
+    """
     return replace(
         kernel,
         registers=max(kernel.registers, runtime.registers),

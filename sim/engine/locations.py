@@ -14,7 +14,7 @@ class WordBits(NamedTuple):
     """Bits of a signal in a stored word.
 
     Attributes:
-        place: The place of the word.
+        word: The place of the word.
         shift: First bit in the word.
         width: Number of bits.
         position: First bit in the signal.

@@ -40,7 +40,7 @@ class JitOptions:
     """A program's options for the compiler.
 
     Attributes:
-        registers: The most registers of a thread, 0 for no limit.
+        max_registers: The most registers of a thread, 0 for no limit.
         level: Level of optimisation; the project's own compiler has only one.
     """
 

@@ -60,7 +60,7 @@ class _LaneFaultError(Exception):
 class PlacedAccess:
     """An access whose addresses are checked: it can be read and written without an error.
 
-    Attributes:
+    Parameters:
         space: Name of the space in records.
         places: Addresses of the access's elements, one row for each thread. An access is one
             element, except in local memory, whose words are interleaved: there each word is one.
